@@ -1,0 +1,48 @@
+# The front door. meson does the work; see README.md and meson.build.
+#   make          builds build/cli/weft
+#   make demo     fine-tunes the model that comes with the source, in a few minutes
+#   make test     every test, plain and under the sanitizers
+#   make check    the same without the sanitizers
+#   make bench    speed and memory
+#   make lint     formatting, static analysis, spelling
+#   make format   formats the sources in place
+#   make install  into the system, or into DESTDIR
+#   make clean    removes the build folders
+
+BUILD = build
+
+all:
+	@tools/dependencies.sh build
+	@tools/build.sh $(BUILD) all
+	@echo "built $(BUILD)/cli/weft"
+
+demo: all
+	@examples/demo.sh
+
+test:
+	@tools/dependencies.sh test
+	@WEFT_BUILD=$(BUILD) tests/run.sh
+
+check:
+	@tools/dependencies.sh test
+	@WEFT_BUILD=$(BUILD) tests/run.sh --quick
+
+bench: all
+	@tests/bench/run.sh
+
+lint:
+	@tools/dependencies.sh lint
+	@tools/build.sh $(BUILD) all
+	@tools/lint.sh $(BUILD)
+
+format:
+	@tools/dependencies.sh lint
+	@tools/format.sh -i
+
+install: all
+	@PATH=/usr/bin:$$PATH meson install -C $(BUILD) --no-rebuild
+
+clean:
+	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
+
+.PHONY: all demo test check bench lint format install clean

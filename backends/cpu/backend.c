@@ -1,0 +1,103 @@
+/* backends/cpu/backend.c -- the CPU backend: memory, and the table of kernel rows. */
+#include "backends/cpu/backend.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, MAX_ROWS = 256 };
+
+static int count_devices(void);
+
+static weft_status open_device(int index, void **state)
+{
+    *state = NULL;
+    if (index != 0)
+        return weft_fail(WEFT_DEVICE, "cpu:%d: there is one CPU device, number 0", index);
+    return WEFT_OK;
+}
+
+static void close_device(void *state)
+{
+    (void)state;
+}
+
+/* Large buffers begin on a huge page, so that the kernel can back them with such pages: a fifth
+ * more bandwidth for weights (docs/performance.md). */
+static void *allocate(void *state, int64_t bytes, void **host)
+{
+    (void)state;
+    bool large = bytes >= 2 * HUGE_PAGE;
+    size_t alignment = large ? HUGE_PAGE : ALIGNMENT;
+    size_t size = ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    void *memory = NULL;
+    if (bytes < 0 || posix_memalign(&memory, alignment, size ? size : ALIGNMENT) != 0)
+        return NULL;
+    if (large)
+        (void)madvise(memory, size, MADV_HUGEPAGE);
+    *host = memory;
+    return memory;
+}
+
+static void release(void *state, void *buffer)
+{
+    (void)state;
+    free(buffer);
+}
+
+static weft_status write_buffer(void *state, void *buffer, int64_t offset, const void *from,
+                                int64_t bytes)
+{
+    (void)state;
+    memcpy((char *)buffer + offset, from, (size_t)bytes);
+    return WEFT_OK;
+}
+
+static weft_status read_buffer(void *state, void *buffer, int64_t offset, void *to, int64_t bytes)
+{
+    (void)state;
+    memcpy(to, (const char *)buffer + offset, (size_t)bytes);
+    return WEFT_OK;
+}
+
+/* ---- The literal ------------------------------------------------------------------------------- */
+
+static weft_kernel_row all_rows[MAX_ROWS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+weft_backend weft__cpu_backend = {
+    .name = "cpu",
+    .count = count_devices,
+    .open = open_device,
+    .close = close_device,
+    .allocate = allocate,
+    .release = release,
+    .write = write_buffer,
+    .read = read_buffer,
+    .host_memory = true,
+    .rows = all_rows,
+    .elementwise = weft__cpu_elementwise,
+    .copy = weft__cpu_copy,
+};
+
+static void append(const weft_kernel_row *rows, int n)
+{
+    assert(weft__cpu_backend.n_rows + n <= MAX_ROWS);
+    memcpy(all_rows + weft__cpu_backend.n_rows, rows, (size_t)n * sizeof *rows);
+    weft__cpu_backend.n_rows += n;
+}
+
+static void join_rows(void)
+{
+    append(weft__cpu_nn_rows, weft__cpu_nn_row_count);
+    append(weft__cpu_structure_rows, weft__cpu_structure_row_count);
+}
+
+/* The first thing that is asked of a backend, so the rows are put together here. */
+static int count_devices(void)
+{
+    pthread_once(&once, join_rows);
+    return 1;
+}

@@ -1,0 +1,20 @@
+/* backends/cpu/backend.h -- the CPU backend and the tables that it is put together from. */
+#ifndef BACKENDS_CPU_BACKEND_H
+#define BACKENDS_CPU_BACKEND_H
+
+#include "weft/backend.h"
+
+/* Its rows are complete after the first call of its `count`. */
+extern weft_backend weft__cpu_backend;
+
+/* Rows of rows_nn.c (products, norms, attention, losses) and of rows_structure.c. */
+extern const weft_kernel_row weft__cpu_nn_rows[];
+extern const int weft__cpu_nn_row_count;
+extern const weft_kernel_row weft__cpu_structure_rows[];
+extern const int weft__cpu_structure_row_count;
+
+/* elementwise.c, convert.c */
+weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape);
+weft_status weft__cpu_copy(const weft_call *call);
+
+#endif

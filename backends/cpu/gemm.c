@@ -1,0 +1,369 @@
+/* backends/cpu/gemm.c -- the driver of float32 matrix products.
+ *
+ * B is decoded and packed into column panels, all of it or, when it is large, some columns at a
+ * time; then tiles of C run in parallel, each walking k in blocks. A is read in place where its
+ * layout allows and decoded or packed per tile otherwise. Everything is cut by shape alone.
+ */
+#include "backends/cpu/gemm.h"
+
+#include <string.h>
+
+#include "backends/cpu/kernels.h"
+#include "backends/cpu/pool.h"
+
+enum {
+    K_BLOCK = 512,              /* a tile's block of A stays in the second-level cache */
+    ROW_PANELS = 8,             /* panels of A in the largest tile */
+    TILE_COLUMNS = 256,         /* columns of the largest tile */
+    PACKED_FLOATS = 2 << 20,    /* of B at a time */
+    MANY_TILES = 32,            /* enough for any balance */
+    SMALL_TILE_FLOPS = 2 << 20, /* not worth cutting further */
+    PACK_GRAIN = 32768          /* floats that one task packs */
+};
+
+typedef enum a_mode { A_ROWS, A_PANELS, A_DECODE_ROWS, A_PACK, A_GATHER } a_mode;
+
+typedef struct plan {
+    cpu_gemm g;
+    const cpu_kernels *kernels;
+    bool transposed; /* C^T = B^T A^T is computed, then transposed */
+    bool direct_b, shared_b, own_c;
+    a_mode a;
+    int64_t n_batch, group; /* batch items of a pass */
+    int64_t columns;        /* of a pass */
+    int64_t tile_m, tile_n, block_k;
+    int64_t packed_b, scratch_a, scratch_c; /* floats: shared; per worker; per worker */
+    float *memory;
+    int64_t first_batch, first_column, pass_columns; /* of the running pass */
+} plan;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t round_up(int64_t a, int64_t b)
+{
+    return ceil_div(a, b) * b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t size_of(weft_dtype dtype)
+{
+    return (int64_t)weft_dtype_size(dtype);
+}
+
+static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64_t index)
+{
+    int64_t offset = 0;
+    for (int axis = batch->n - 1; axis >= 0; axis--) {
+        offset += index % batch->at[axis] * x->batch[axis];
+        index /= batch->at[axis];
+    }
+    return (const char *)x->data + offset * size_of(x->dtype);
+}
+
+/* ---- Planning ---------------------------------------------------------------------------------- */
+
+static a_mode choose_a(const cpu_matrix *a)
+{
+    bool plain = a->dtype == WEFT_FLOAT32;
+    if (a->column == 1)
+        return plain ? A_ROWS : A_DECODE_ROWS;
+    if (a->row != 1)
+        return A_GATHER;
+    /* Long steps in k meet the same few sets of the cache; packed they do not. */
+    return plain && a->column <= 64 ? A_PANELS : A_PACK;
+}
+
+static bool repeated(const cpu_matrix *x, const weft_dims *batch)
+{
+    for (int i = 0; i < batch->n; i++)
+        if (batch->at[i] != 1 && x->batch[i] != 0)
+            return false;
+    return true;
+}
+
+static void choose_tiles(plan *p)
+{
+    const int64_t rows = p->kernels->gemm_rows, columns = p->kernels->gemm_columns;
+    int64_t tiles_m = ceil_div(p->g.m, rows * ROW_PANELS);
+    int64_t tiles_n = ceil_div(p->g.n, TILE_COLUMNS);
+    for (;;) {
+        p->tile_m = round_up(ceil_div(p->g.m, tiles_m), rows);
+        p->tile_n = round_up(ceil_div(p->g.n, tiles_n), columns);
+        int64_t flops = 2 * smaller(p->tile_m, p->g.m) * smaller(p->tile_n, p->g.n) * p->g.k;
+        if (tiles_m * tiles_n * p->n_batch >= MANY_TILES || flops < 2 * SMALL_TILE_FLOPS)
+            break;
+        if (p->tile_n > p->tile_m && p->tile_n > columns)
+            tiles_n *= 2;
+        else if (p->tile_m > rows)
+            tiles_m *= 2;
+        else
+            break;
+    }
+}
+
+/* Few columns and an A that is contiguous along m: the other way round is quicker, because then
+ * the long side fills the vectors and nothing needs packing. */
+static bool better_transposed(const plan *p)
+{
+    const cpu_gemm *g = &p->g;
+    return p->n_batch == 1 && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n &&
+           g->a.row == 1 && g->a.column != 1 && g->a.dtype == WEFT_FLOAT32;
+}
+
+static cpu_matrix flipped(const cpu_matrix *x)
+{
+    cpu_matrix y = *x;
+    y.row = x->column;
+    y.column = x->row;
+    return y;
+}
+
+static void make_plan(plan *p, const cpu_gemm *g)
+{
+    *p = (plan){.g = *g, .kernels = weft__cpu_kernels(), .n_batch = 1};
+    for (int i = 0; i < g->batch.n; i++)
+        p->n_batch *= g->batch.at[i];
+    if (better_transposed(p)) {
+        p->transposed = true;
+        p->g.m = g->n;
+        p->g.n = g->m;
+        p->g.a = flipped(&g->b);
+        p->g.b = flipped(&g->a);
+        p->g.bias = NULL;
+        p->g.c_dtype = WEFT_FLOAT32;
+    }
+    const int64_t rows = p->kernels->gemm_rows, width = p->kernels->gemm_columns;
+    const cpu_gemm *own = &p->g;
+    int64_t padded = round_up(own->n, width);
+    int64_t k = own->k > 0 ? own->k : 1;
+    p->block_k = ceil_div(k, ceil_div(k, K_BLOCK));
+    p->a = choose_a(&own->a);
+    p->shared_b = repeated(&own->b, &own->batch);
+    p->direct_b = own->b.dtype == WEFT_FLOAT32 && own->b.column == 1 && own->m <= 2 * rows &&
+                  own->n % p->kernels->lanes == 0;
+    p->columns = smaller(padded, PACKED_FLOATS / k / width * width);
+    if (p->columns < width)
+        p->columns = width;
+    p->group = p->n_batch;
+    if (p->direct_b) {
+        p->columns = padded;
+    } else if (!p->shared_b) {
+        int64_t fit = p->columns < padded ? 1 : PACKED_FLOATS / (k * padded);
+        p->group = smaller(p->n_batch, fit > 1 ? fit : 1);
+    }
+    choose_tiles(p);
+    p->own_c = own->c_dtype != WEFT_FLOAT32;
+    if (!p->direct_b)
+        p->packed_b = (p->shared_b ? 1 : p->group) * p->columns * k;
+    if (p->a != A_ROWS && p->a != A_PANELS)
+        p->scratch_a = round_up(p->tile_m * p->block_k + ROW_PANELS * p->kernels->lanes, 16);
+    if (p->own_c)
+        p->scratch_c = round_up(p->tile_m * p->tile_n, 16);
+}
+
+static bool empty(const cpu_gemm *g)
+{
+    int64_t size = g->m * g->n;
+    for (int i = 0; i < g->batch.n; i++)
+        size *= g->batch.at[i];
+    return size == 0;
+}
+
+int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
+{
+    if (empty(g))
+        return 0;
+    plan p;
+    make_plan(&p, g);
+    int64_t floats = p.packed_b + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
+    if (p.transposed)
+        floats += round_up(g->m * g->n, 16);
+    return floats * (int64_t)sizeof(float);
+}
+
+/* ---- Packing B --------------------------------------------------------------------------------- */
+
+/* Items are the panels of every batch item of the pass. */
+static void pack_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const plan *p = context;
+    (void)worker;
+    const int64_t width = p->kernels->gemm_columns;
+    const int64_t panels = ceil_div(p->pass_columns, width);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t item = i / panels, column = i % panels * width;
+        int64_t first = p->first_column + column;
+        const char *b = batch_data(&p->g.b, &p->g.batch, p->first_batch + item);
+        b += first * p->g.b.column * size_of(p->g.b.dtype);
+        p->kernels->pack_b(p->g.b.dtype, b, p->g.b.row, p->g.b.column, p->g.k,
+                           smaller(width, p->g.n - first),
+                           p->memory + (item * p->columns + column) * p->g.k);
+    }
+}
+
+/* ---- Tiles ------------------------------------------------------------------------------------- */
+
+static void gather(const cpu_matrix *a, const char *data, int64_t m, int64_t k, float *out)
+{
+    for (int64_t i = 0; i < m; i++) {
+        for (int64_t j = 0; j < k; j++) {
+            const char *at = data + (i * a->row + j * a->column) * size_of(a->dtype);
+            uint16_t half;
+            switch (a->dtype) {
+            case WEFT_FLOAT16:
+                memcpy(&half, at, sizeof half);
+                out[i * k + j] = weft_float16_to_float(half);
+                break;
+            case WEFT_BFLOAT16:
+                memcpy(&half, at, sizeof half);
+                out[i * k + j] = weft_bfloat16_to_float(half);
+                break;
+            default:
+                memcpy(&out[i * k + j], at, sizeof(float));
+            }
+        }
+    }
+}
+
+/* Rows [row, row + m) and columns [first, first + k) of A, for the block. */
+static void bring_a(const plan *p, const char *a, int64_t row, int64_t m, int64_t first, int64_t k,
+                    float *scratch, cpu_block *block)
+{
+    const cpu_matrix *x = &p->g.a;
+    const int64_t rows = p->kernels->gemm_rows;
+    const int64_t size = size_of(x->dtype);
+    const char *from = a + (row * x->row + first * x->column) * size;
+    switch (p->a) {
+    case A_ROWS:
+    case A_PANELS:
+        block->a = (const float *)(const void *)from;
+        block->a_row = x->row;
+        block->a_k = x->column;
+        block->a_panel = rows * x->row;
+        return;
+    case A_PACK:
+        p->kernels->pack_a(x->dtype, from, x->column, m, k, scratch);
+        block->a = scratch;
+        block->a_row = 1;
+        block->a_k = rows;
+        block->a_panel = rows * k + p->kernels->lanes;
+        return;
+    case A_DECODE_ROWS:
+        for (int64_t i = 0; i < m; i++)
+            p->kernels->decode(x->dtype, from + i * x->row * size, scratch + i * k, k);
+        break;
+    case A_GATHER:
+        gather(x, from, m, k, scratch);
+        break;
+    }
+    block->a = scratch;
+    block->a_row = k;
+    block->a_k = 1;
+    block->a_panel = rows * k;
+}
+
+static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, int worker)
+{
+    const cpu_gemm *g = &p->g;
+    const int64_t width = p->kernels->gemm_columns;
+    const int64_t batch = p->first_batch + item;
+    float *scratch = p->memory + p->packed_b + worker * (p->scratch_a + p->scratch_c);
+    int64_t first = p->first_column + column;
+    cpu_block block = {.m = smaller(p->tile_m, g->m - row),
+                       .n = smaller(p->tile_n, p->pass_columns - column)};
+    char *c = (char *)g->c + ((batch * g->m + row) * g->n + first) * size_of(g->c_dtype);
+    block.c = p->own_c ? scratch + p->scratch_a : (float *)(void *)c;
+    block.c_row = p->own_c ? p->tile_n : g->n;
+    const char *a = batch_data(&g->a, &g->batch, batch);
+    for (int64_t k = 0; k == 0 || k < g->k; k += p->block_k) {
+        block.k = smaller(p->block_k, g->k - k);
+        block.add = k > 0;
+        block.bias = k == 0 && g->bias ? g->bias + first : NULL;
+        bring_a(p, a, row, block.m, k, block.k, scratch, &block);
+        if (p->direct_b) {
+            const char *b = batch_data(&g->b, &g->batch, batch);
+            block.b = (const float *)(const void *)b + k * g->b.row + first;
+            block.b_k = g->b.row;
+            block.b_panel = width;
+        } else {
+            block.b = p->memory + ((p->shared_b ? 0 : item) * p->columns + column) * g->k +
+                      k * width;
+            block.b_k = width;
+            block.b_panel = width * g->k;
+        }
+        p->kernels->gemm_block(&block);
+    }
+    for (int64_t i = 0; p->own_c && i < block.m; i++)
+        p->kernels->encode(g->c_dtype, block.c + i * block.c_row,
+                           c + i * g->n * size_of(g->c_dtype), block.n);
+}
+
+static void tile_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const plan *p = context;
+    const int64_t tiles_m = ceil_div(p->g.m, p->tile_m);
+    const int64_t tiles_n = ceil_div(p->pass_columns, p->tile_n);
+    for (int64_t i = begin; i < end; i++)
+        run_tile(p, i / (tiles_m * tiles_n), i / tiles_n % tiles_m * p->tile_m,
+                 i % tiles_n * p->tile_n, worker);
+}
+
+static void run_pass(plan *p)
+{
+    const int64_t width = p->kernels->gemm_columns;
+    int64_t items = smaller(p->group, p->n_batch - p->first_batch);
+    p->pass_columns = smaller(p->columns, p->g.n - p->first_column);
+    if (!p->direct_b)
+        weft__cpu_parallel((p->shared_b ? 1 : items) * ceil_div(p->pass_columns, width),
+                           PACK_GRAIN / (width * (p->g.k + 1)) + 1, pack_task, p);
+    int64_t tiles = ceil_div(p->g.m, p->tile_m) * ceil_div(p->pass_columns, p->tile_n);
+    int64_t flops = 2 * smaller(p->tile_m, p->g.m) * smaller(p->tile_n, p->g.n) * (p->g.k + 1);
+    weft__cpu_parallel(items * tiles, SMALL_TILE_FLOPS / flops, tile_task, p);
+}
+
+/* ---- Transposing back -------------------------------------------------------------------------- */
+
+typedef struct flip {
+    const cpu_gemm *g;
+    const float *from; /* (n, m) */
+    const cpu_kernels *kernels;
+} flip;
+
+static void flip_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const flip *f = context;
+    (void)worker;
+    const int64_t m = f->g->m, n = f->g->n;
+    for (int64_t i = begin; i < end; i++) {
+        float row[64];
+        for (int64_t j = 0; j < n; j++)
+            row[j] = f->from[j * m + i] + (f->g->bias ? f->g->bias[j] : 0.0f);
+        f->kernels->encode(f->g->c_dtype, row, (char *)f->g->c + i * n * size_of(f->g->c_dtype), n);
+    }
+}
+
+void weft__cpu_gemm(const cpu_gemm *g, void *workspace)
+{
+    if (empty(g))
+        return;
+    plan p;
+    make_plan(&p, g);
+    p.memory = workspace;
+    float *flat = p.memory + p.packed_b + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
+    if (p.transposed)
+        p.g.c = flat;
+    for (p.first_batch = 0; p.first_batch < p.n_batch; p.first_batch += p.group)
+        for (p.first_column = 0; p.first_column < p.g.n; p.first_column += p.columns)
+            run_pass(&p);
+    if (p.transposed) {
+        flip f = {g, flat, p.kernels};
+        weft__cpu_parallel(g->m, 4096, flip_task, &f);
+    }
+}

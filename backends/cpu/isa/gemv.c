@@ -1,0 +1,139 @@
+/* backends/cpu/isa/gemv.c -- weight rows times one to eight vectors, each weight read once.
+ *
+ * The weights stream from memory in one sequence, which is what the prefetcher likes; 16-bit
+ * weights are decoded on load. Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
+ */
+#include "backends/cpu/isa/simd.h"
+#include "backends/cpu/kernels.h"
+
+#if defined(__AVX512F__)
+enum { REGISTERS = 24 };
+#else
+enum { REGISTERS = 12 };
+#endif
+
+/* A row's vector at p, filled up with zeros beyond k. */
+SIMD vf load_tail(weft_dtype dtype, const void *row, int64_t p, int64_t k)
+{
+    float part[LANES] = {0};
+    for (int64_t i = p; i < k; i++)
+        part[i - p] = get_as(dtype, row, i);
+    return vload(part);
+}
+
+/* sum[i] += x_i . w_r at once for `r` rows of w and m rows of x, in `steps` independent parts; all
+ * three and dtype are constants where this is inlined. */
+SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const float *x,
+                   const char *w, int64_t w_bytes, float *sum)
+{
+    vf part[REGISTERS];
+#pragma GCC unroll 24
+    for (int i = 0; i < m * r * steps; i++)
+        part[i] = (vf){0};
+    int64_t p = 0;
+    for (; p + steps * LANES <= k; p += steps * LANES) {
+#pragma GCC unroll 4
+        for (int s = 0; s < steps; s++) {
+#pragma GCC unroll 4
+            for (int j = 0; j < r; j++) {
+                vf wv = vload_as(dtype, w + j * w_bytes, p + s * LANES);
+#pragma GCC unroll 8
+                for (int i = 0; i < m; i++)
+                    part[(s * r + j) * m + i] += wv * vload(x + (p + s * LANES) * m + i * LANES);
+            }
+        }
+    }
+    for (; p < k; p += LANES) {
+        for (int j = 0; j < r; j++) {
+            vf wv = p + LANES <= k ? vload_as(dtype, w + j * w_bytes, p)
+                                   : load_tail(dtype, w + j * w_bytes, p, k);
+#pragma GCC unroll 8
+            for (int i = 0; i < m; i++)
+                part[j * m + i] += wv * vload(x + p * m + i * LANES);
+        }
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < m * r; i++) {
+#pragma GCC unroll 4
+        for (int s = 1; s < steps; s++)
+            part[i] += part[s * r * m + i];
+        sum[i] = vsum(part[i]);
+    }
+}
+
+SIMD void put(int m, int r, const float *sum, const float *bias, float *y, int64_t y_row)
+{
+    for (int j = 0; j < r; j++)
+        for (int i = 0; i < m; i++)
+            y[i * y_row + j] = sum[j * m + i] + (bias ? bias[j] : 0.0f);
+}
+
+SIMD void rows(weft_dtype dtype, int m, int64_t k, const float *x, const char *w, int64_t w_row,
+               int64_t n, const float *bias, float *y, int64_t y_row)
+{
+    /* One vector: the weights' stream alone is the limit, so one row at a time. More: several rows
+     * for each read of x. The parts per row are the same wherever a row falls. */
+    const int fit = REGISTERS / m;
+    const int r = m == 1 ? 1 : fit < 4 ? fit : 4;
+    const int steps = m == 1 ? 4 : 1;
+    const int64_t w_bytes = w_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
+    float sum[REGISTERS];
+    int64_t f = 0;
+    for (; f + r <= n; f += r) {
+        dot_rows(dtype, m, r, steps, k, x, w + f * w_bytes, w_bytes, sum);
+        put(m, r, sum, bias ? bias + f : NULL, y + f, y_row);
+    }
+    for (; f < n; f++) {
+        dot_rows(dtype, m, 1, steps, k, x, w + f * w_bytes, w_bytes, sum);
+        put(m, 1, sum, bias ? bias + f : NULL, y + f, y_row);
+    }
+}
+
+#define ROWS_CASE(M)                                                                               \
+    case M:                                                                                        \
+        rows(dtype, M, k, x, w, w_row, n, bias, y, y_row);                                         \
+        break
+
+SIMD void any_rows(weft_dtype dtype, int m, int64_t k, const float *x, const void *w,
+                   int64_t w_row, int64_t n, const float *bias, float *y, int64_t y_row)
+{
+    switch (m) {
+        ROWS_CASE(1);
+        ROWS_CASE(2);
+        ROWS_CASE(3);
+        ROWS_CASE(4);
+        ROWS_CASE(5);
+        ROWS_CASE(6);
+        ROWS_CASE(7);
+        ROWS_CASE(8);
+    }
+}
+
+#undef ROWS_CASE
+
+static void gemv(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
+                 int64_t n, const float *bias, float *y, int64_t y_row)
+{
+    if (dtype == WEFT_BFLOAT16)
+        any_rows(WEFT_BFLOAT16, m, k, x, w, w_row, n, bias, y, y_row);
+    else if (dtype == WEFT_FLOAT16)
+        any_rows(WEFT_FLOAT16, m, k, x, w, w_row, n, bias, y, y_row);
+    else
+        any_rows(WEFT_FLOAT32, m, k, x, w, w_row, n, bias, y, y_row);
+}
+
+static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out)
+{
+    for (int64_t p = 0; p < k; p += LANES)
+        for (int i = 0; i < m; i++) {
+            const char *row = (const char *)x + i * x_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
+            for (int64_t l = 0; l < LANES; l++)
+                out[p * m + i * LANES + l] = p + l < k ? get_as(dtype, row, p + l) : 0.0f;
+        }
+}
+
+void CPU_NAME(weft__fill_gemv)(cpu_kernels *table)
+{
+    table->gemv_pack = gemv_pack;
+    table->gemv = gemv;
+}

@@ -1,0 +1,159 @@
+/* backends/cpu/isa/simd.h -- vectors of float as wide as the instruction set's registers. */
+#ifndef BACKENDS_CPU_ISA_SIMD_H
+#define BACKENDS_CPU_ISA_SIMD_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "weft/dtype.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { LANES = 16 };
+#elif defined(__AVX2__)
+enum { LANES = 8 };
+#else
+enum { LANES = 4 };
+#endif
+
+typedef float vf __attribute__((vector_size(LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(LANES * 4)));
+typedef float vf_any __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef uint16_t vh __attribute__((vector_size(LANES * 2)));
+typedef uint16_t vh_any __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+typedef uint32_t vu __attribute__((vector_size(LANES * 4)));
+
+#define SIMD static inline __attribute__((always_inline))
+
+SIMD vf vload(const float *p)
+{
+    return *(const vf_any *)p;
+}
+
+SIMD void vstore(float *p, vf x)
+{
+    *(vf_any *)p = x;
+}
+
+SIMD vf vset(float x)
+{
+    return x - (vf){0};
+}
+
+/* The first n < LANES lanes; the others are 0. */
+SIMD vf vload_part(const float *p, int64_t n)
+{
+    vf x = {0};
+    memcpy(&x, p, (size_t)n * sizeof(float));
+    return x;
+}
+
+SIMD void vstore_part(float *p, vf x, int64_t n)
+{
+    memcpy(p, &x, (size_t)n * sizeof(float));
+}
+
+/* The lanes whose numbers differ in the bit `half` exchanged. */
+SIMD vf vswap(vf x, int half)
+{
+    vi from;
+    for (int l = 0; l < LANES; l++)
+        from[l] = l ^ half;
+    return __builtin_shuffle(x, from);
+}
+
+/* The sum of the lanes, by halves. */
+SIMD float vsum(vf x)
+{
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2)
+        x += vswap(x, half);
+    return x[0];
+}
+
+SIMD vf vmax(vf a, vf b)
+{
+    vi greater = a > b;
+    return (vf)(((vi)a & greater) | ((vi)b & ~greater));
+}
+
+SIMD float vmax_lane(vf x)
+{
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2)
+        x = vmax(x, vswap(x, half));
+    return x[0];
+}
+
+/* ---- 16-bit floats on load and store ---------------------------------------------------------- */
+
+SIMD vf vload_bfloat16(const uint16_t *p)
+{
+    vh bits = *(const vh_any *)p;
+    return (vf)(__builtin_convertvector(bits, vu) << 16);
+}
+
+SIMD vf vload_float16(const uint16_t *p)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+#elif defined(__F16C__)
+    return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#else
+    /* Exponent and fraction as a float, scaled by 2^112: subnormals come out right; infinity and
+     * NaN (which would be 2^16 and more) get the largest exponent. */
+    vh half = *(const vh_any *)p;
+    vu bits = __builtin_convertvector(half, vu);
+    vf magnitude = (vf)((bits & 0x7fff) << 13) * 0x1p112f;
+    vi special = magnitude >= vset(65536.0f);
+    vu result = (vu)magnitude | ((vu)special & 0x7f800000) | ((bits & 0x8000) << 16);
+    return (vf)result;
+#endif
+}
+
+SIMD void vstore_bfloat16(uint16_t *p, vf x)
+{
+    vu bits = (vu)x;
+    vu rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    vu quiet = (bits >> 16) | 0x40; /* NaN stays NaN */
+    vi nan = x != x;
+    vu chosen = (quiet & (vu)nan) | (rounded & ~(vu)nan);
+    *(vh_any *)p = __builtin_convertvector(chosen, vh);
+}
+
+SIMD void vstore_float16(uint16_t *p, vf x)
+{
+#if defined(__AVX512F__)
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT));
+#else
+    for (int i = 0; i < LANES; i++)
+        p[i] = weft_float_to_float16(x[i]);
+#endif
+}
+
+/* Vector i .. i + LANES of a row of float32, float16 or bfloat16. */
+SIMD vf vload_as(weft_dtype dtype, const void *row, int64_t i)
+{
+    if (dtype == WEFT_BFLOAT16)
+        return vload_bfloat16((const uint16_t *)row + i);
+    if (dtype == WEFT_FLOAT16)
+        return vload_float16((const uint16_t *)row + i);
+    return vload((const float *)row + i);
+}
+
+/* One element of such a row. */
+SIMD float get_as(weft_dtype dtype, const void *row, int64_t i)
+{
+    if (dtype == WEFT_BFLOAT16)
+        return weft_bfloat16_to_float(((const uint16_t *)row)[i]);
+    if (dtype == WEFT_FLOAT16)
+        return weft_float16_to_float(((const uint16_t *)row)[i]);
+    return ((const float *)row)[i];
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* backends/cpu/kernels.c -- fills the kernel table: portable first, then what the machine can do. */
+#include "backends/cpu/kernels.h"
+
+#include <pthread.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static cpu_kernels table;
+
+static void fill(cpu_isa isa)
+{
+    CPU_FILL(weft__fill_convert_rows, &table, isa);
+    CPU_FILL(weft__fill_gemm, &table, isa);
+    CPU_FILL(weft__fill_gemv, &table, isa);
+}
+
+static void fill_best(void)
+{
+    fill(weft__cpu_isa());
+}
+
+const cpu_kernels *weft__cpu_kernels(void)
+{
+    pthread_once(&once, fill_best);
+    return &table;
+}
+
+cpu_isa weft__cpu_use_isa(cpu_isa isa)
+{
+    pthread_once(&once, fill_best);
+    if (isa > weft__cpu_isa())
+        isa = weft__cpu_isa();
+    fill(isa);
+    return isa;
+}

@@ -1,0 +1,67 @@
+/* backends/cpu/kernels.h -- the table of the vector kernels that isa/ fills.
+ *
+ * They work on float32 in plain rows and tiles; the drivers beside this file bring shapes, dtypes,
+ * strides and threads.
+ */
+#ifndef BACKENDS_CPU_KERNELS_H
+#define BACKENDS_CPU_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "backends/cpu/isa.h"
+#include "weft/dtype.h"
+
+/* C (m, n) = or += A (m, k) B (k, n). A lies in panels of gemm_rows rows that begin every a_panel
+ * floats; element (i, p) of a panel is at i * a_row + p * a_k, where one of the two is 1. B lies in
+ * panels of gemm_columns columns that begin every b_panel floats, rows b_k apart, whole vectors of
+ * columns readable. */
+typedef struct cpu_block {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_panel, a_row, a_k;
+    const float *b;
+    int64_t b_panel, b_k;
+    float *c;
+    int64_t c_row;
+    bool add;          /* to what C holds */
+    const float *bias; /* n floats to begin with, or NULL; not with add */
+} cpu_block;
+
+typedef struct cpu_kernels {
+    /* Rows of n elements of float32, float16 or bfloat16 from and to float32. */
+    void (*decode)(weft_dtype dtype, const void *from, float *to, int64_t n);
+    void (*encode)(weft_dtype dtype, const float *from, void *to, int64_t n);
+
+    int lanes, gemm_rows, gemm_columns;
+    void (*gemm_block)(const cpu_block *block);
+    /* Panels of gemm_columns columns of B (k, n), the last filled up with zeros. b_k and b_n are
+     * B's strides in elements. */
+    void (*pack_b)(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, int64_t k, int64_t n,
+                   float *out);
+    /* Panels of gemm_rows rows of A (m, k), contiguous along m and a_k elements apart along k: each
+     * k steps of gemm_rows floats, and then a gap of `lanes` floats. */
+    void (*pack_a)(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out);
+
+    /* y[i * y_row + f] = x_i . w_f (+ bias_f) for m <= CPU_GEMV_ROWS rows x_i and n rows of w, w_row
+     * elements apart. x comes from gemv_pack: k rounded up to whole vectors, of which those of the m
+     * rows take turns. */
+    void (*gemv)(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
+                 int64_t n, const float *bias, float *y, int64_t y_row);
+    void (*gemv_pack)(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out);
+} cpu_kernels;
+
+enum { CPU_GEMV_ROWS = 8 };
+
+/* The kernels of this machine. */
+const cpu_kernels *weft__cpu_kernels(void);
+
+/* For tests, while nothing runs: the kernels of another instruction set, at most the machine's.
+ * Returns the one that is now in use. */
+cpu_isa weft__cpu_use_isa(cpu_isa isa);
+
+CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
+
+#endif

@@ -1,0 +1,216 @@
+/* backends/cpu/vocabulary.h -- the codes of tapes as functions of one element, <code>_<type>, for the
+ * types f32, f64, i32, u32, i64, u64, b8 (bool) and c64. Generated kernels call them in loops that the
+ * compiler turns into vector code: float never calls the C library, except in mod. Truth is 1 or 0
+ * in the type itself. */
+#ifndef BACKENDS_CPU_VOCABULARY_H
+#define BACKENDS_CPU_VOCABULARY_H
+
+#include <math.h>
+
+#include "backends/cpu/vocabulary_float.h"
+#include "backends/cpu/vocabulary_trig.h"
+#include "backends/cpu/vocabulary_whole.h"
+#include "weft/dtype.h"
+
+/* ---- What all ordered types have in common -------------------------------------------------------- */
+
+#define DEFINE_COMPARISONS(t, T)                                                                   \
+    static inline T lt_##t(T x, T y) { return (T)(x < y); }                                        \
+    static inline T le_##t(T x, T y) { return (T)(x <= y); }                                       \
+    static inline T eq_##t(T x, T y) { return (T)(x == y); }                                       \
+    static inline T ne_##t(T x, T y) { return (T)(x != y); }                                       \
+    static inline T not_##t(T x) { return (T)(x == 0); }                                           \
+    static inline T and_##t(T x, T y) { return (T)((x != 0) & (y != 0)); }                         \
+    static inline T or_##t(T x, T y) { return (T)((x != 0) | (y != 0)); }                          \
+    static inline T select_##t(T c, T x, T y) { return c != 0 ? x : y; }                           \
+    static inline uint8_t truth_##t(T x) { return (uint8_t)(x != 0); }
+
+DEFINE_COMPARISONS(f32, float)
+DEFINE_COMPARISONS(f64, double)
+DEFINE_COMPARISONS(i32, int32_t)
+DEFINE_COMPARISONS(u32, uint32_t)
+DEFINE_COMPARISONS(i64, int64_t)
+DEFINE_COMPARISONS(u64, uint64_t)
+DEFINE_COMPARISONS(b8, uint8_t)
+#undef DEFINE_COMPARISONS
+
+/* ---- Reals ------------------------------------------------------------------------------------------ */
+
+#define DEFINE_REAL(t, T, magnitude, root, infinity)                                                  \
+    static inline T neg_##t(T x) { return -x; }                                                    \
+    static inline T add_##t(T x, T y) { return x + y; }                                            \
+    static inline T sub_##t(T x, T y) { return x - y; }                                            \
+    static inline T mul_##t(T x, T y) { return x * y; }                                            \
+    static inline T div_##t(T x, T y) { return x / y; }                                            \
+    static inline T abs_##t(T x) { return magnitude(x); }                                              \
+    static inline T sign_##t(T x) { return x != x ? x : (T)(x > 0) - (T)(x < 0); }                 \
+    static inline T min_##t(T x, T y) { return (x < y) | (x != x) ? x : y; }                       \
+    static inline T max_##t(T x, T y) { return (x > y) | (x != x) ? x : y; }                       \
+    static inline T sqrt_##t(T x) { return root(x); }                                             \
+    static inline T rsqrt_##t(T x) { return 1 / root(x); }                                        \
+    static inline T isnan_##t(T x) { return (T)(x != x); }                                         \
+    static inline T isinf_##t(T x) { return (T)(magnitude(x) == (infinity)); }                         \
+    static inline T isfinite_##t(T x) { return (T)(magnitude(x) < (infinity)); }
+
+DEFINE_REAL(f32, float, __builtin_fabsf, __builtin_sqrtf, __builtin_inff())
+DEFINE_REAL(f64, double, __builtin_fabs, __builtin_sqrt, __builtin_inf())
+#undef DEFINE_REAL
+
+/* Rounding: one instruction each where there is one. Baseline x86-64 has none; there the nearest
+ * whole number is what remains after a number without fraction bits was added, and the others follow
+ * from it. */
+#if defined(__SSE4_1__) || !defined(__x86_64__)
+#define DEFINE_ROUNDING(t, T, s, rounder)                                                          \
+    static inline T rint_##t(T x) { return __builtin_rint##s(x); }                                 \
+    static inline T floor_##t(T x) { return __builtin_floor##s(x); }                               \
+    static inline T ceil_##t(T x) { return __builtin_ceil##s(x); }                                 \
+    static inline T trunc_##t(T x) { return __builtin_trunc##s(x); }
+#else
+#define DEFINE_ROUNDING(t, T, s, rounder)                                                          \
+    static inline T rint_##t(T x)                                                                  \
+    {                                                                                              \
+        T a = __builtin_fabs##s(x);                                                                \
+        return a < (rounder) ? __builtin_copysign##s((a + (rounder)) - (rounder), x) : x;          \
+    }                                                                                              \
+    static inline T floor_##t(T x)                                                                 \
+    {                                                                                              \
+        T n = rint_##t(x);                                                                         \
+        return __builtin_copysign##s(n - (T)(n > x), x);                                           \
+    }                                                                                              \
+    static inline T ceil_##t(T x)                                                                  \
+    {                                                                                              \
+        T n = rint_##t(x);                                                                         \
+        return __builtin_copysign##s(n + (T)(n < x), x);                                           \
+    }                                                                                              \
+    static inline T trunc_##t(T x)                                                                 \
+    {                                                                                              \
+        return __builtin_copysign##s(floor_##t(__builtin_fabs##s(x)), x);                          \
+    }
+#endif
+
+DEFINE_ROUNDING(f32, float, f, 0x1p23f)
+DEFINE_ROUNDING(f64, double, , 0x1p52)
+#undef DEFINE_ROUNDING
+
+/* The remainder with the divisor's sign. */
+#define DEFINE_MOD(t, T, s)                                                                        \
+    static inline T mod_##t(T x, T y)                                                              \
+    {                                                                                              \
+        T r = fmod##s(x, y);                                                                       \
+        r = r != 0 && (r < 0) != (y < 0) ? r + y : r;                                              \
+        return r == 0 ? __builtin_copysign##s(0, y) : r;                                           \
+    }
+
+DEFINE_MOD(f32, float, f)
+DEFINE_MOD(f64, double, )
+#undef DEFINE_MOD
+
+/* ---- The rest of double: the C library's ---------------------------------------------------------- */
+
+#define DEFINE_DOUBLE(name)                                                                        \
+    static inline double name##_f64(double x) { return name(x); }
+
+DEFINE_DOUBLE(exp)
+DEFINE_DOUBLE(expm1)
+DEFINE_DOUBLE(log)
+DEFINE_DOUBLE(log1p)
+DEFINE_DOUBLE(log2)
+DEFINE_DOUBLE(sin)
+DEFINE_DOUBLE(cos)
+DEFINE_DOUBLE(tan)
+DEFINE_DOUBLE(asin)
+DEFINE_DOUBLE(acos)
+DEFINE_DOUBLE(atan)
+DEFINE_DOUBLE(sinh)
+DEFINE_DOUBLE(cosh)
+DEFINE_DOUBLE(tanh)
+DEFINE_DOUBLE(erf)
+#undef DEFINE_DOUBLE
+
+static inline double pow_f64(double x, double y)
+{
+    return pow(x, y);
+}
+
+static inline double atan2_f64(double y, double x)
+{
+    return atan2(y, x);
+}
+
+/* From the float's result, by Halley's method on erf, or on erfc where erf is too flat. */
+static inline double erfinv_f64(double x)
+{
+    double p = fabs(x), rest = 1 - p;
+    if (!(p < 1)) {
+        return p == 1 ? copysign(__builtin_inf(), x) : __builtin_nan("");
+    }
+    if (p < 1e-8) {
+        return x * 0.88622692545275801365; /* sqrt(pi) / 2 */
+    }
+    /* Beyond the last float below 1: the leading term of the tail. */
+    double y = p < 0.9999999 ? (double)erfinv_f32((float)p) : sqrt(-log(rest * sqrt(-log(rest))));
+    for (int i = 0; i < 3; i++) {
+        double error = p < 0.5 ? erf(y) - p : rest - erfc(y);
+        double step = error / (1.12837916709551257390 * exp(-y * y));
+        y -= step / (1 + y * step);
+    }
+    return copysign(y, x);
+}
+
+/* ---- Complex ------------------------------------------------------------------------------------------ */
+
+static inline weft_complex64 complex_of(float re, float im)
+{
+    return (weft_complex64){re, im};
+}
+
+static inline weft_complex64 neg_c64(weft_complex64 x)
+{
+    return complex_of(-x.re, -x.im);
+}
+
+static inline weft_complex64 add_c64(weft_complex64 x, weft_complex64 y)
+{
+    return complex_of(x.re + y.re, x.im + y.im);
+}
+
+static inline weft_complex64 sub_c64(weft_complex64 x, weft_complex64 y)
+{
+    return complex_of(x.re - y.re, x.im - y.im);
+}
+
+static inline weft_complex64 mul_c64(weft_complex64 x, weft_complex64 y)
+{
+    return complex_of(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
+}
+
+/* Through double, whose range holds the squares. */
+static inline weft_complex64 div_c64(weft_complex64 x, weft_complex64 y)
+{
+    double a = x.re, b = x.im, c = y.re, d = y.im;
+    double norm = c * c + d * d;
+    return complex_of((float)((a * c + b * d) / norm), (float)((b * c - a * d) / norm));
+}
+
+static inline uint8_t truth_c64(weft_complex64 x)
+{
+    return (uint8_t)((x.re != 0) | (x.im != 0));
+}
+
+static inline weft_complex64 eq_c64(weft_complex64 x, weft_complex64 y)
+{
+    return complex_of((float)((x.re == y.re) & (x.im == y.im)), 0);
+}
+
+static inline weft_complex64 ne_c64(weft_complex64 x, weft_complex64 y)
+{
+    return complex_of((float)((x.re != y.re) | (x.im != y.im)), 0);
+}
+
+static inline weft_complex64 select_c64(weft_complex64 c, weft_complex64 x, weft_complex64 y)
+{
+    int chosen = truth_c64(c);
+    return complex_of(chosen ? x.re : y.re, chosen ? x.im : y.im);
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* backends/cpu/vocabulary_bits.h -- floats and their bits. */
+#ifndef BACKENDS_CPU_VOCABULARY_BITS_H
+#define BACKENDS_CPU_VOCABULARY_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint32_t float_bits(float x)
+{
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    return word;
+}
+
+static inline float bits_float(uint32_t word)
+{
+    float x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+static inline uint64_t double_bits(double x)
+{
+    uint64_t word;
+    memcpy(&word, &x, sizeof word);
+    return word;
+}
+
+static inline double bits_double(uint64_t word)
+{
+    double x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+/* 2^k for -126 <= k <= 127; some float for any other k. */
+static inline float power_of_two(int32_t k)
+{
+    return bits_float((uint32_t)(k + 127) << 23);
+}
+
+#endif

@@ -1,0 +1,247 @@
+/* backends/cpu/vocabulary_float.h -- exponentials, logarithms and error functions of float:
+ * branch-free, so that loops over them become vector code, over the whole range with subnormals,
+ * infinities and NaN. Within 2 ulp, erfinv and pow included; tests/ops/test_elementwise.c holds them
+ * to the C library's double functions. Polynomials are minimax fits. */
+#ifndef BACKENDS_CPU_VOCABULARY_FLOAT_H
+#define BACKENDS_CPU_VOCABULARY_FLOAT_H
+
+#include "backends/cpu/vocabulary_bits.h"
+
+#define F32_INFINITY __builtin_inff()
+#define F32_NAN __builtin_nanf("")
+#define F32_LOG2_E 1.44269504f
+#define F32_LN2_HIGH 0x1.62e4p-1f /* short, so that a product with an exponent is exact */
+#define F32_LN2_LOW 0x1.7f7d1cp-20f
+#define F32_ROUNDER 0x1.8p23f /* adding it leaves the nearest whole number in the low bits */
+
+/* x = k ln 2 + r: returns (e^r - 1), and k. NaN gives NaN, and any k. */
+static inline float exp_reduced(float x, int32_t *k)
+{
+    float shifted = x * F32_LOG2_E + F32_ROUNDER;
+    float n = shifted - F32_ROUNDER;
+    float r = x - n * F32_LN2_HIGH;
+    r -= n * F32_LN2_LOW;
+    float q = 0.00139506161f * r + 0.00836895313f;
+    q = q * r + 0.0416662022f;
+    q = q * r + 0.166665182f;
+    q = q * r + 0.5f;
+    *k = (int32_t)(float_bits(shifted) - float_bits(F32_ROUNDER));
+    return r + r * r * q;
+}
+
+static inline float exp_f32(float x)
+{
+    x = 89.0f < x ? 89.0f : x;
+    x = -104.0f > x ? -104.0f : x;
+    int32_t k;
+    float p = exp_reduced(x, &k);
+    int32_t half = k >> 1; /* in two factors: 2^k may be out of range */
+    return (1 + p) * power_of_two(half) * power_of_two(k - half);
+}
+
+static inline float expm1_f32(float x)
+{
+    x = 89.0f < x ? 89.0f : x;
+    x = -20.0f > x ? -20.0f : x;
+    int32_t k;
+    float p = exp_reduced(x, &k);
+    int32_t last = k > 0;
+    float scale = power_of_two(k - last);
+    return (scale * p + (scale - power_of_two(-last))) * power_of_two(last);
+}
+
+/* e^x - 1 over e^x + 1, with x doubled. */
+static inline float tanh_f32(float x)
+{
+    float a = __builtin_fabsf(x);
+    a = 10.0f < a ? 10.0f : a;
+    float e = expm1_f32(2 * a);
+    return __builtin_copysignf(e / (e + 2), x);
+}
+
+/* The exponent of x > 0 and 1 + *f, its mantissa, between sqrt(1/2) and sqrt(2). */
+static inline int32_t split_exponent(float x, float *f)
+{
+    int tiny = x < 0x1p-126f;
+    uint32_t word = float_bits(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
+    *f = bits_float((word & 0x7fffffu) + 0x3f3504f3u) - 1;
+    return ((int32_t)word >> 23) - (tiny ? 23 : 0);
+}
+
+/* The cases of a logarithm that the formula misses; `x` as the argument of log. */
+static inline float log_special(float x, float result)
+{
+    result = x > 0 ? result : x == 0 ? -F32_INFINITY : F32_NAN;
+    return x < F32_INFINITY ? result : x;
+}
+
+/* e ln 2 + log(1 + f) */
+static inline float log_sum(float e, float f)
+{
+    float q = -0.0785950422f * f + 0.128815889f;
+    q = q * f - 0.131287739f;
+    q = q * f + 0.141812041f;
+    q = q * f - 0.166245535f;
+    q = q * f + 0.200022861f;
+    q = q * f - 0.250008106f;
+    q = q * f + 0.333333164f;
+    float tail = f * f * (f * q - 0.5f) + e * F32_LN2_LOW;
+    return e * F32_LN2_HIGH + (f + tail);
+}
+
+static inline float log_f32(float x)
+{
+    float f;
+    int32_t e = split_exponent(x, &f);
+    return log_special(x, log_sum((float)e, f));
+}
+
+static inline float log1p_f32(float x)
+{
+    float u = 1 + x;
+    int32_t e = (int32_t)(float_bits(u) - 0x3f3504f3u) >> 23;
+    int32_t half = e >> 1;
+    float a = power_of_two(-half), b = power_of_two(half - e); /* a b = 2^-e */
+    float f = x * a * b + (a * b - 1); /* (1 + x) 2^-e - 1, rounded once */
+    return log_special(u, log_sum((float)e, u < F32_INFINITY ? f : 0));
+}
+
+static inline float log2_f32(float x)
+{
+    float f;
+    int32_t e = split_exponent(x, &f);
+    float q = 0.0970349237f * f - 0.16906406f;
+    q = q * f + 0.17205672f;
+    q = q * f - 0.178908572f;
+    q = q * f + 0.205043495f;
+    q = q * f - 0.240467221f;
+    q = q * f + 0.288576186f;
+    q = q * f - 0.360674143f;
+    q = q * f + 0.480897903f;
+    q = q * f - 0.721347511f;
+    /* 1 / ln 2 in two parts: the large one is exact in the sum */
+    return log_special(x, (float)e + (f * 1.44269502f + f * (f * q + 1.9253187e-08f)));
+}
+
+static inline float erf_f32(float x)
+{
+    float a = __builtin_fabsf(x), z = a * a;
+    float p = 7.85387747e-05f * z - 0.000801019836f;
+    p = p * z + 0.00518832821f;
+    p = p * z - 0.0268538129f;
+    p = p * z + 0.112835854f;
+    p = p * z - 0.37612626f;
+    p = p * z + 1.12837911f;
+    float b = 4.05f < a ? 4.05f : a; /* where the result is 1 */
+    float q = 2.14961638e-05f * b - 0.000439106923f; /* -log(1 - erf b) */
+    q = q * b + 0.00419361377f;
+    q = q * b - 0.0251789745f;
+    q = q * b + 0.108372487f;
+    q = q * b + 0.633262575f;
+    q = q * b + 1.12955678f;
+    q = q * b - 0.000183444979f;
+    int32_t k;
+    float tail = exp_reduced(-q, &k);
+    float large = 1 - (1 + tail) * power_of_two(k);
+    return __builtin_copysignf(a < 1 ? a * p : large, x);
+}
+
+/* erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails. */
+static inline float erfinv_f32(float x)
+{
+    float a = __builtin_fabsf(x);
+    float w = -log_f32((1 - a) * (1 + a));
+    float t = w - 2.5f;
+    float p = -8.66366801e-09f * t + 2.34135911e-08f;
+    p = p * t + 4.64593569e-07f;
+    p = p * t - 3.46471438e-06f;
+    p = p * t - 4.95700124e-06f;
+    p = p * t + 0.000218351255f;
+    p = p * t - 0.00125275098f;
+    p = p * t - 0.00417739386f;
+    p = p * t + 0.246640295f;
+    p = p * t + 1.50140941f;
+    float s = __builtin_sqrtf(w) - 3;
+    float q = 0.000102401988f * s - 0.000297355233f;
+    q = q * s - 3.58659017e-05f;
+    q = q * s + 0.00146884378f;
+    q = q * s - 0.00360916276f;
+    q = q * s + 0.0056935437f;
+    q = q * s - 0.00763463881f;
+    q = q * s + 0.00944448356f;
+    q = q * s + 1.00167477f;
+    q = q * s + 2.83297682f;
+    float r = x * (w < 5 ? p : q);
+    return a == 1 ? __builtin_copysignf(F32_INFINITY, x) : r;
+}
+
+/* ---- Through double ---------------------------------------------------------------------------- */
+
+/* 2^t for any t, to a relative 2^-34; beyond float's range it is beyond it here too. */
+static inline double exp2_wide(double t)
+{
+    t = 1000.0 < t ? 1000.0 : t;
+    t = -1000.0 > t ? -1000.0 : t;
+    double shifted = t + 0x1.8p52;
+    double g = t - (shifted - 0x1.8p52);
+    double p = 1.5201928657274308e-05 * g + 0.00015469292228075806;
+    p = p * g + 0.0013333922541673227;
+    p = p * g + 0.0096180272504812307;
+    p = p * g + 0.05550410353466001;
+    p = p * g + 0.24022651198170034;
+    p = p * g + 0.69314718072843373;
+    p = p * g + 0.99999999996168842;
+    uint64_t k = double_bits(shifted) - double_bits(0x1.8p52);
+    return p * bits_double((k + 1023) << 52);
+}
+
+/* log2 of a >= 0 to a relative 2^-50; 0 and infinity give large finite numbers. */
+static inline double log2_wide(float a)
+{
+    float f;
+    int32_t e = split_exponent(a, &f);
+    double s = (double)f / ((double)f + 2), z = s * s;
+    double p = 0.24295127933748698 * z + 0.26144130522178388;
+    p = p * z + 0.32061648017953903;
+    p = p * z + 0.41219840072707231;
+    p = p * z + 0.57707801725486019;
+    p = p * z + 0.96179669392431455;
+    p = p * z + 2.8853900817779272;
+    double r = (double)e + s * p;
+    return a == 0 ? -1e300 : a < F32_INFINITY ? r : 1e300;
+}
+
+static inline float pow_f32(float x, float y)
+{
+    float a = __builtin_fabsf(x), b = __builtin_fabsf(y);
+    float r = (float)exp2_wide((double)y * log2_wide(a));
+    /* From 2^23 on every float is whole, from 2^24 on even. */
+    float nearest = (b + 0x1p23f) - 0x1p23f, half = b * 0.5f;
+    float nearest_half = (half + 0x1p23f) - 0x1p23f;
+    int whole = b >= 0x1p23f || nearest == b;
+    int odd = whole && b < 0x1p24f && (half < 0x1p23f && nearest_half != half);
+    int negative = (int)(float_bits(x) >> 31);
+    r = negative && odd ? -r : r;
+    r = x < 0 && !whole && a < F32_INFINITY ? F32_NAN : r;
+    r = x != x || y != y ? x + y : r;
+    return y == 0 || x == 1 || (x == -1 && b == F32_INFINITY) ? 1 : r;
+}
+
+static inline float sinh_f32(float x)
+{
+    float a = __builtin_fabsf(x), z = a * a;
+    double e = exp2_wide((double)a * 1.4426950408889634074);
+    float p = 2.81743974e-06f * z + 0.000198360663f;
+    p = p * z + 0.00833335053f;
+    p = p * z + 0.166666672f;
+    float r = a < 1 ? a + a * z * p : (float)(0.5 * (e - 1 / e));
+    return __builtin_copysignf(r, x);
+}
+
+static inline float cosh_f32(float x)
+{
+    double e = exp2_wide((double)__builtin_fabsf(x) * 1.4426950408889634074);
+    return (float)(0.5 * (e + 1 / e));
+}
+
+#endif

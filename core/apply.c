@@ -1,0 +1,370 @@
+/* core/apply.c -- making nodes: the one constructor, and promotion and broadcasting before it. */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/builtin.h"
+#include "core/device.h"
+#include "core/graph.h"
+#include "core/shape.h"
+#include "weft/op_params.h"
+
+static atomic_uint_fast64_t next_seq = 1;
+
+/* A node without specs, owned by nobody: refs 0. */
+static weft_array *node_alloc(int n_inputs, int n_outputs, size_t params_size)
+{
+    size_t size = sizeof(weft_array) + (size_t)n_outputs * sizeof(weft__output);
+    size_t inputs_at = size;
+    size += (size_t)n_inputs * sizeof(weft_array *);
+    size_t params_at = (size + 15) / 16 * 16;
+    weft_array *a = weft_calloc(1, params_at + params_size);
+    if (!a) {
+        return NULL;
+    }
+    a->n_inputs = n_inputs;
+    a->n_outputs = n_outputs;
+    a->inputs = (weft_array **)(void *)((char *)a + inputs_at);
+    a->params = (char *)a + params_at;
+    a->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
+    a->device = weft_default_device();
+    return a;
+}
+
+weft_array *weft__node_new(int n_inputs, int n_outputs, size_t params_size)
+{
+    weft_array *a = node_alloc(n_inputs, n_outputs, params_size);
+    if (a && !weft__scope_adopt(a)) {
+        weft_free(a);
+        return NULL;
+    }
+    return a;
+}
+
+weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset)
+{
+    weft_array *a = weft__node_new(0, 1, 0);
+    if (!a) {
+        weft__buffer_unref(buffer);
+        return weft__no_memory();
+    }
+    a->state = WEFT__EVALUATED;
+    a->leaf = true;
+    a->device = buffer->device;
+    a->outs[0].spec = *spec;
+    a->outs[0].view.buffer = buffer;
+    a->outs[0].view.offset = offset;
+    weft__strides_contiguous(&spec->shape, a->outs[0].view.strides);
+    return a;
+}
+
+/* ---- failures ------------------------------------------------------------------------------------ */
+
+/* Made before it is needed: there is no memory to make it when it is. */
+static _Alignas(16) char no_memory[sizeof(weft_array) + sizeof(weft__output)];
+static pthread_once_t no_memory_once = PTHREAD_ONCE_INIT;
+
+static void make_no_memory(void)
+{
+    weft_array *a = (weft_array *)(void *)no_memory;
+    atomic_store(&a->refs, 1);
+    atomic_store(&a->holds, 1);
+    a->state = WEFT__FAILED;
+    a->n_outputs = 1;
+    a->outs[0].spec.dtype = WEFT_FLOAT32;
+    a->error = (char *)"out of memory for a node";
+}
+
+weft_array *weft__no_memory(void)
+{
+    pthread_once(&no_memory_once, make_no_memory);
+    return (weft_array *)(void *)no_memory;
+}
+
+static weft_array *fail_with(char *message)
+{
+    weft_array *a = message ? weft__node_new(0, 1, 0) : NULL;
+    if (!a) {
+        weft_free(message);
+        return weft__no_memory();
+    }
+    a->state = WEFT__FAILED;
+    a->outs[0].spec.dtype = WEFT_FLOAT32;
+    a->error = message;
+    if (weft__trap_errors()) {
+        fprintf(stderr, "WEFT_TRAP: %s\n", message);
+        abort();
+    }
+    return a;
+}
+
+weft_array *weft__failed(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *path = weft__path_text();
+    return fail_with(weft_format("%s%s%s", path, path[0] ? ": " : "", text));
+}
+
+weft_array *weft_error_array(const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return weft__failed("%s", text);
+}
+
+/* ---- weft_apply ------------------------------------------------------------------------------------ */
+
+/* Elementwise ops without an infer of their own: equal shapes and dtypes in, the same out. */
+static bool infer_elementwise(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_op *op = node->op;
+    const weft_spec *first = weft_node_spec(weft_node_input(node, 0), 0);
+    for (int i = 1; i < node->n_inputs; i++) {
+        const weft_spec *other = weft_node_spec(weft_node_input(node, i), 0);
+        char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
+        if (!weft__shape_equal(&first->shape, &other->shape) || first->dtype != other->dtype) {
+            return weft_because(why, "inputs differ: %s %s and %s %s",
+                                weft_dtype_name(first->dtype), weft__shape_text(&first->shape, a),
+                                weft_dtype_name(other->dtype), weft__shape_text(&other->shape, b));
+        }
+    }
+    if (!weft_op_tape(op, first->dtype)) {
+        return weft_because(why, "unsupported for %s", weft_dtype_name(first->dtype));
+    }
+    out[0] = (weft_spec){.dtype = op->predicate ? WEFT_BOOL : first->dtype, .shape = first->shape};
+    return true;
+}
+
+/* The node's device: that of its inputs, scalars aside. NULL: they differ. */
+static weft_device *common_device(weft_array *const *inputs, int n)
+{
+    weft_device *device = NULL, *scalar_device = NULL;
+    for (int i = 0; i < n; i++) {
+        if (inputs[i]->outs[0].spec.shape.n == 0) {
+            scalar_device = scalar_device ? scalar_device : inputs[i]->device;
+        } else if (device && inputs[i]->device != device) {
+            return NULL;
+        } else {
+            device = inputs[i]->device;
+        }
+    }
+    return device ? device : scalar_device ? scalar_device : weft_default_device();
+}
+
+static weft_array *first_bad(weft_array *const *inputs, int n, const char *op)
+{
+    for (int i = 0; i < n; i++) {
+        if (!inputs[i]) {
+            return weft__failed("%s: input %d is NULL", op, i);
+        }
+        if (inputs[i]->state == WEFT__FAILED) {
+            return inputs[i];
+        }
+        if (inputs[i]->state == WEFT__SPENT) {
+            return weft__failed("%s: input %d was used up by an earlier evaluation: keep it "
+                                "(weft_keep, weft_set), or name it in weft_eval",
+                                op, i);
+        }
+    }
+    return NULL;
+}
+
+static int output_count(const weft_op *op)
+{
+    return op->n_outputs == 0 ? 1 : op->n_outputs < 0 ? WEFT_MAX_OUTPUTS : op->n_outputs;
+}
+
+static bool infer(weft_array *a, weft_why *why)
+{
+    weft_spec specs[WEFT_MAX_OUTPUTS] = {{0}};
+    bool (*rule)(const weft_array *, weft_spec *, weft_why *) =
+        a->op->infer ? a->op->infer : infer_elementwise;
+    if (!rule(a, specs, why)) {
+        return false;
+    }
+    if (a->op->n_outputs < 0) { /* infer leaves the outputs it does not make with ndim -1 */
+        while (a->n_outputs > 1 && specs[a->n_outputs - 1].shape.n < 0) {
+            a->n_outputs--;
+        }
+    }
+    for (int i = 0; i < a->n_outputs; i++) {
+        if (weft__shape_size(&specs[i].shape) < 0) {
+            return weft_because(why, "the result has more than 2^63 elements");
+        }
+        a->outs[i].spec = specs[i];
+    }
+    return true;
+}
+
+static void connect(weft_array *a, weft_array *const *inputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        a->inputs[i] = inputs[i];
+        weft__ref(inputs[i]);
+        atomic_fetch_add(&inputs[i]->uses, 1);
+    }
+}
+
+/* Scalars follow the device of the other inputs. */
+static bool move_scalars(weft_array **inputs, int n, weft_device *device)
+{
+    for (int i = 0; i < n; i++) {
+        if (inputs[i]->device != device) {
+            inputs[i] = weft_to(inputs[i], device);
+            if (inputs[i]->state == WEFT__FAILED) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, const void *params,
+                         weft_device *device)
+{
+    weft_array *a = weft__node_new(n, output_count(op), op->params_size);
+    if (!a) {
+        return weft__no_memory();
+    }
+    a->op = op;
+    a->device = device;
+    a->path = weft__path_remember();
+    if (params && op->params_size) {
+        memcpy(a->params, params, op->params_size);
+    }
+    connect(a, inputs, n);
+    weft_why why = {""};
+    if (infer(a, &why)) {
+        return a;
+    }
+    weft__detach(a); /* the refused node stays in the scope, harmless, until it closes */
+    a->state = WEFT__FAILED;
+    return weft__failed("%s: %s", op->name, why.text);
+}
+
+weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n, const void *params)
+{
+    weft_array *bad = first_bad(inputs, n, op->name);
+    if (bad) {
+        return bad;
+    }
+    if (op->arity >= 0 && n != op->arity) {
+        return weft__failed("%s: expected %d inputs, got %d", op->name, op->arity, n);
+    }
+    weft_device *device = common_device(inputs, n);
+    if (!device) {
+        return weft__failed("%s: the inputs are on different devices: move them with weft_to",
+                            op->name);
+    }
+    bool mixed = false;
+    for (int i = 0; i < n; i++) {
+        mixed = mixed || inputs[i]->device != device;
+    }
+    if (!mixed || op == &weft__op_transfer) {
+        return build(op, inputs, n, params, device);
+    }
+    weft_array *moved[WEFT_MAX_OPERANDS];
+    if (n > WEFT_MAX_OPERANDS) {
+        return weft__failed("%s: scalars of another device among more than %d inputs: move them "
+                            "with weft_to",
+                            op->name, WEFT_MAX_OPERANDS);
+    }
+    memcpy(moved, inputs, (size_t)n * sizeof *moved);
+    if (!move_scalars(moved, n, device)) {
+        return weft__failed("%s: out of memory", op->name);
+    }
+    return build(op, moved, n, params, device);
+}
+
+weft_array *weft_pick(weft_array *node, int output)
+{
+    if (!node || node->state == WEFT__FAILED) {
+        return node ? node : weft__failed("pick: input 0 is NULL");
+    }
+    if (output < 0 || output >= node->n_outputs) {
+        return weft__failed("pick: output %d of a node with %d", output, node->n_outputs);
+    }
+    if (node->n_outputs == 1) {
+        return node;
+    }
+    weft__pick_params params = {output};
+    return weft_apply(&weft__op_pick, &node, 1, &params);
+}
+
+static bool infer_pick(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    const weft__pick_params *p = node->params;
+    out[0] = node->inputs[0]->outs[p->output].spec;
+    return true;
+}
+
+static const weft_field pick_fields[] = {WEFT_FIELD(INT, weft__pick_params, output),
+                                         WEFT_FIELDS_END};
+
+/* The evaluator and the gradient walk know it: it has no kernel and no rule of its own. */
+const weft_op weft__op_pick = {
+    .name = "pick",
+    .family = WEFT_STRUCTURAL,
+    .arity = 1,
+    .params_size = sizeof(weft__pick_params),
+    .params_fields = pick_fields,
+    .infer = infer_pick,
+};
+
+/* ---- elementwise canonicalisation -------------------------------------------------------------- */
+
+static weft_array *broadcast(weft_array *x, const weft_dims *shape)
+{
+    if (weft__shape_equal(&x->outs[0].spec.shape, shape)) {
+        return x;
+    }
+    weft_shape_params params = {*shape};
+    return weft_apply(weft__builtins.broadcast, &x, 1, &params);
+}
+
+static weft_array *cast(weft_array *x, weft_dtype dtype)
+{
+    if (x->state == WEFT__FAILED || x->outs[0].spec.dtype == dtype) {
+        return x;
+    }
+    weft_cast_params params = {dtype};
+    return weft_apply(weft__builtins.cast, &x, 1, &params);
+}
+
+weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
+{
+    weft_array *bad = first_bad(inputs, n, op->name);
+    if (bad) {
+        return bad;
+    }
+    if (n > 4 || n < 1) {
+        return weft__failed("%s: expected 1 to 4 inputs, got %d", op->name, n);
+    }
+    weft_dims shape = inputs[0]->outs[0].spec.shape;
+    weft_dtype dtype = inputs[0]->outs[0].spec.dtype;
+    for (int i = 1; i < n; i++) {
+        const weft_spec *s = &inputs[i]->outs[0].spec;
+        char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
+        if (!weft__shape_broadcast(&shape, &s->shape, &shape)) {
+            return weft__failed("%s: shapes do not broadcast: %s and %s", op->name,
+                                weft__shape_text(&inputs[0]->outs[0].spec.shape, a),
+                                weft__shape_text(&s->shape, b));
+        }
+        dtype = weft_promote(dtype, s->dtype);
+    }
+    weft_array *same[4];
+    for (int i = 0; i < n; i++) {
+        same[i] = broadcast(cast(inputs[i], dtype), &shape);
+    }
+    return weft_apply(op, same, n, NULL);
+}

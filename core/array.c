@@ -1,0 +1,320 @@
+/* core/array.c -- arrays from data, what an array is, and reading elements. */
+#include "weft/array.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/builtin.h"
+#include "core/device.h"
+#include "core/graph.h"
+#include "core/shape.h"
+#include "weft/op_params.h"
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+/* Checks a shape given by a caller; -1 and an error array when it is no shape. */
+static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims *shape,
+                             weft_array **error)
+{
+    bool valid = shape->n >= 0 && shape->n <= WEFT_MAX_DIMS;
+    for (int i = 0; valid && i < shape->n; i++) {
+        valid = shape->at[i] >= 0;
+    }
+    int64_t bytes = valid ? weft__shape_size(shape) : -1;
+    if (bytes < 0 || __builtin_mul_overflow(bytes, (int64_t)weft_dtype_size(dtype), &bytes)) {
+        *error = weft__failed("%s: expected up to %d non-negative dims and less than 2^63 bytes",
+                              what, WEFT_MAX_DIMS);
+        return -1;
+    }
+    return bytes;
+}
+
+/* A leaf over fresh device memory, filled from the host. */
+static weft_array *upload(const void *data, int64_t bytes, const weft_spec *spec)
+{
+    weft_device *device = weft_default_device();
+    weft__buffer *buffer = weft__buffer_new(device, bytes, true, "data", spec);
+    if (!buffer) {
+        return weft__failed("from_data: %s", weft_error_message());
+    }
+    if (buffer->host) {
+        if (bytes) {
+            memcpy(buffer->host, data, (size_t)bytes);
+        }
+    } else if (bytes && device->backend->write(device->state, buffer->handle, 0, data, bytes)) {
+        weft__buffer_unref(buffer);
+        return weft__failed("from_data: %s", weft_error_message());
+    }
+    return weft__leaf_new(spec, buffer, 0);
+}
+
+weft_array *weft_from_data(const void *data, weft_dtype dtype, weft_dims shape)
+{
+    weft_array *error = NULL;
+    int64_t bytes = checked_bytes("from_data", dtype, &shape, &error);
+    weft_spec spec = {.dtype = dtype, .shape = shape};
+    return bytes < 0 ? error : upload(data, bytes, &spec);
+}
+
+weft_array *weft_from_memory(void *data, weft_dtype dtype, weft_dims shape,
+                             void (*release)(void *context), void *context)
+{
+    weft_array *result = NULL;
+    int64_t bytes = checked_bytes("from_memory", dtype, &shape, &result);
+    weft_device *device = weft_default_device();
+    weft_spec spec = {.dtype = dtype, .shape = shape};
+    bool aligned = (uintptr_t)data % weft_dtype_size(dtype) == 0 ||
+                   (dtype == WEFT_COMPLEX64 && (uintptr_t)data % sizeof(float) == 0);
+    if (bytes >= 0 && !aligned) {
+        result = weft__failed("from_memory: the address is not aligned for %s",
+                              weft_dtype_name(dtype));
+    } else if (bytes >= 0 && device->backend->host_memory) {
+        weft__buffer *b = weft__buffer_foreign(device, data, bytes, release, context);
+        if (b) {
+            return weft__leaf_new(&spec, b, 0);
+        }
+        result = weft__no_memory();
+    } else if (bytes >= 0) {
+        result = upload(data, bytes, &spec);
+    }
+    if (release) {
+        release(context);
+    }
+    return result;
+}
+
+weft_array *weft_scalar(double value, weft_dtype dtype)
+{
+    _Alignas(8) char element[8] = {0};
+    weft_tensor t = {.dtype = dtype, .data = element};
+    weft_tensor_set(&t, 0, value);
+    return weft_from_data(element, dtype, WEFT_SCALAR);
+}
+
+weft_array *weft_scalar_int(int64_t value, weft_dtype dtype)
+{
+    _Alignas(8) char element[8] = {0};
+    weft_tensor t = {.dtype = dtype, .data = element};
+    weft_tensor_set_int(&t, 0, value);
+    return weft_from_data(element, dtype, WEFT_SCALAR);
+}
+
+/* ---- what an array is ---------------------------------------------------------------------------- */
+
+bool weft_ok(const weft_array *a)
+{
+    return a && a->state != WEFT__FAILED;
+}
+
+const char *weft_error(const weft_array *a)
+{
+    return !a ? "the array is NULL" : a->state == WEFT__FAILED ? a->error : NULL;
+}
+
+weft_dtype weft_dtype_of(const weft_array *a)
+{
+    return a ? a->outs[0].spec.dtype : WEFT_FLOAT32;
+}
+
+int weft_ndim(const weft_array *a)
+{
+    return a ? a->outs[0].spec.shape.n : 0;
+}
+
+int64_t weft_dim(const weft_array *a, int axis)
+{
+    int front = a ? weft__axis_front(axis, a->outs[0].spec.shape.n) : -1;
+    return front < 0 ? 1 : a->outs[0].spec.shape.at[front];
+}
+
+weft_dims weft_shape(const weft_array *a)
+{
+    return a ? a->outs[0].spec.shape : (weft_dims){0};
+}
+
+int64_t weft_size(const weft_array *a)
+{
+    return a ? weft__shape_size(&a->outs[0].spec.shape) : 0;
+}
+
+int64_t weft_nbytes(const weft_array *a)
+{
+    return weft_size(a) * (int64_t)weft_dtype_size(weft_dtype_of(a));
+}
+
+weft_device *weft_device_of(const weft_array *a)
+{
+    return a && a->device ? a->device : weft_default_device();
+}
+
+bool weft_is_evaluated(const weft_array *a)
+{
+    return a && a->state == WEFT__EVALUATED;
+}
+
+const weft_op *weft_node_op(const weft_array *node)
+{
+    return node->op;
+}
+
+const void *weft_node_params(const weft_array *node)
+{
+    return node->params;
+}
+
+int weft_node_n_inputs(const weft_array *node)
+{
+    return node->n_inputs;
+}
+
+weft_array *weft_node_input(const weft_array *node, int i)
+{
+    return node->inputs[i];
+}
+
+int weft_node_n_outputs(const weft_array *node)
+{
+    return node->n_outputs;
+}
+
+const weft_spec *weft_node_spec(const weft_array *node, int output)
+{
+    return &node->outs[output].spec;
+}
+
+/* ---- moving between devices ------------------------------------------------------------------------ */
+
+static bool infer_transfer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    out[0] = node->inputs[0]->outs[0].spec;
+    return true;
+}
+
+static void transfer_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                         weft_array **grads)
+{
+    if (wanted[0]) {
+        grads[0] = weft_to(cts[0], node->inputs[0]->device);
+    }
+}
+
+/* The evaluator knows it: its input and output are on two devices. */
+const weft_op weft__op_transfer = {
+    .name = "to",
+    .family = WEFT_STRUCTURAL,
+    .arity = 1,
+    .infer = infer_transfer,
+    .vjp = transfer_vjp,
+};
+
+weft_array *weft_to(weft_array *a, weft_device *device)
+{
+    if (!weft_ok(a) || a->device == device) {
+        return a;
+    }
+    weft_array *moved = weft_apply(&weft__op_transfer, &a, 1, NULL);
+    if (weft_ok(moved)) {
+        moved->device = device;
+    }
+    return moved;
+}
+
+/* ---- reading --------------------------------------------------------------------------------------- */
+
+/* A row-major array of `dtype` on a device whose memory the host sees, ready to be copied. */
+static weft_array *readable(weft_array *a, weft_dtype dtype)
+{
+    if (a->outs[0].spec.dtype != dtype) {
+        weft_cast_params params = {dtype};
+        a = weft_apply(weft__builtins.cast, &a, 1, &params);
+    }
+    if (!weft_ok(a)) {
+        return a;
+    }
+    weft_array *row_major = weft_apply(weft__builtins.copy, &a, 1, NULL);
+    if (a->state != WEFT__EVALUATED) {
+        return row_major;
+    }
+    weft_tensor t = {.shape = a->outs[0].spec.shape};
+    memcpy(t.strides, a->outs[0].view.strides, sizeof t.strides);
+    return weft_tensor_is_contiguous(&t) ? a : row_major;
+}
+
+static weft_status copy_out(weft_array *a, void *out)
+{
+    const weft__view *v = &a->outs[0].view;
+    int64_t bytes = weft_nbytes(a);
+    if (v->buffer->failed) {
+        return weft_fail(WEFT_DEVICE, "read: the computation of this array failed");
+    }
+    if (bytes == 0) {
+        return WEFT_OK;
+    }
+    if (v->buffer->host) {
+        memcpy(out, (const char *)v->buffer->host + v->offset, (size_t)bytes);
+        return WEFT_OK;
+    }
+    return a->device->backend->read(a->device->state, v->buffer->handle, v->offset, out, bytes);
+}
+
+weft_status weft_read(weft_array *a, weft_dtype dtype, void *out, int64_t count)
+{
+    if (!weft_ok(a)) {
+        return weft_fail(WEFT_INVALID, "%s", weft_error(a));
+    }
+    if (count != weft_size(a)) {
+        return weft_fail(WEFT_INVALID, "read: expected %lld elements, got room for %lld",
+                         (long long)weft_size(a), (long long)count);
+    }
+    weft_scope_open();
+    weft_status status = weft_eval(a);
+    if (status == WEFT_OK) {
+        weft_array *r = readable(a, dtype);
+        status = weft_eval(r);
+        if (status == WEFT_OK) {
+            status = copy_out(r, out);
+        }
+    }
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status read_one(weft_array *a, weft_dtype dtype, void *out)
+{
+    if (weft_ok(a) && weft_size(a) != 1) {
+        char shape[WEFT_SHAPE_TEXT];
+        weft_dims dims = weft_shape(a);
+        return weft_fail(WEFT_INVALID, "item: expected one element, got shape %s",
+                         weft__shape_text(&dims, shape));
+    }
+    return weft_read(a, dtype, out, 1);
+}
+
+double weft_item(weft_array *a)
+{
+    double value;
+    return read_one(a, WEFT_FLOAT64, &value) == WEFT_OK ? value : (double)NAN;
+}
+
+int64_t weft_item_int(weft_array *a)
+{
+    int64_t value;
+    return read_one(a, WEFT_INT64, &value) == WEFT_OK ? value : INT64_MIN;
+}
+
+const void *weft_data(weft_array *a)
+{
+    if (weft_eval(a) != WEFT_OK) {
+        return NULL;
+    }
+    const weft__view *v = &a->outs[0].view;
+    weft_tensor t = {.shape = a->outs[0].spec.shape};
+    memcpy(t.strides, v->strides, sizeof t.strides);
+    if (!v->buffer->host || v->buffer->failed || !weft_tensor_is_contiguous(&t)) {
+        weft_fail(WEFT_UNSUPPORTED, "data: the array is not row-major in host memory: use "
+                                    "weft_read, or weft_contiguous first");
+        return NULL;
+    }
+    return (const char *)v->buffer->host + v->offset;
+}

@@ -1,0 +1,379 @@
+/* core/buffer.c -- buffers: a size-bucketed cache in front of the devices, limits and counters. */
+#include "core/buffer.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/device.h"
+#include "core/failpoint.h"
+#include "core/shape.h"
+
+enum { BUCKETS = 512, SMALLEST = 64, NAMED_IN_MESSAGE = 3 };
+
+static struct {
+    pthread_mutex_t lock;
+    weft__buffer *buckets[BUCKETS]; /* cached, newest first */
+    weft__buffer *oldest, *newest;  /* cached, by age */
+    weft__buffer *live;             /* owned and in use */
+    int64_t active, cached, peak, limit, cache_limit;
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = -1};
+
+/* Eight buckets to a power of two. */
+static int bucket_of(int64_t bytes, int64_t *rounded)
+{
+    if (bytes <= SMALLEST) {
+        *rounded = SMALLEST;
+        return 0;
+    }
+    int exponent = 63 - __builtin_clzll((unsigned long long)(bytes - 1));
+    int64_t step = (int64_t)1 << (exponent - 3);
+    if (step < SMALLEST) {
+        step = SMALLEST;
+    }
+    int64_t size = (bytes + step - 1) / step * step;
+    *rounded = size;
+    exponent = 63 - __builtin_clzll((unsigned long long)size);
+    int eighth = (int)((size >> (exponent - 3)) & 7);
+    return (exponent - 6) * 8 + eighth + 1;
+}
+
+int64_t weft__bucket_bytes(int64_t bytes)
+{
+    int64_t rounded;
+    bucket_of(bytes, &rounded);
+    return rounded;
+}
+
+/* ---- lists, under the lock ------------------------------------------------------------------ */
+
+static void push(weft__buffer **head, weft__buffer *b)
+{
+    b->previous = NULL;
+    b->next = *head;
+    if (*head) {
+        (*head)->previous = b;
+    }
+    *head = b;
+}
+
+static void remove_from(weft__buffer **head, weft__buffer *b)
+{
+    if (b->previous) {
+        b->previous->next = b->next;
+    } else {
+        *head = b->next;
+    }
+    if (b->next) {
+        b->next->previous = b->previous;
+    }
+    b->previous = b->next = NULL;
+}
+
+static void cache_remove(weft__buffer *b)
+{
+    int64_t rounded;
+    remove_from(&pool.buckets[bucket_of(b->bytes, &rounded)], b);
+    *(b->older ? &b->older->newer : &pool.oldest) = b->newer;
+    *(b->newer ? &b->newer->older : &pool.newest) = b->older;
+    b->older = b->newer = NULL;
+    pool.cached -= b->bytes;
+}
+
+static void cache_insert(weft__buffer *b)
+{
+    int64_t rounded;
+    push(&pool.buckets[bucket_of(b->bytes, &rounded)], b);
+    b->older = pool.newest;
+    b->newer = NULL;
+    *(pool.newest ? &pool.newest->newer : &pool.oldest) = b;
+    pool.newest = b;
+    pool.cached += b->bytes;
+}
+
+static void destroy(weft__buffer *b)
+{
+    b->device->backend->release(b->device->state, b->handle);
+    weft_free(b);
+}
+
+/* Takes idle cached buffers, oldest first, until at most `keep` bytes stay: a chain by `next`. */
+static weft__buffer *evict(int64_t keep)
+{
+    weft__buffer *out = NULL;
+    weft__buffer *b = pool.oldest;
+    while (b && pool.cached > keep) {
+        weft__buffer *newer = b->newer;
+        if (atomic_load(&b->busy) == 0) {
+            cache_remove(b);
+            b->next = out;
+            out = b;
+        }
+        b = newer;
+    }
+    return out;
+}
+
+static void destroy_chain(weft__buffer *b)
+{
+    while (b) {
+        weft__buffer *next = b->next;
+        destroy(b);
+        b = next;
+    }
+}
+
+static int64_t default_cache_limit(void)
+{
+    int64_t pages = sysconf(_SC_PHYS_PAGES);
+    int64_t page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? pages * page / 8 : (int64_t)1 << 30;
+}
+
+static int64_t cache_limit(void)
+{
+    if (pool.cache_limit < 0) {
+        pool.cache_limit = default_cache_limit();
+    }
+    return pool.cache_limit;
+}
+
+/* ---- allocation ------------------------------------------------------------------------------ */
+
+static weft__buffer *take_cached(weft_device *device, int64_t bytes, bool host_writes)
+{
+    int64_t rounded;
+    weft__buffer *b = pool.buckets[bucket_of(bytes, &rounded)];
+    while (b && (b->device != device || (host_writes && atomic_load(&b->busy) > 0))) {
+        b = b->next;
+    }
+    if (b) {
+        cache_remove(b);
+    }
+    return b;
+}
+
+/* "out of memory" with the three largest live arrays. Called with the lock held. */
+static void report_full(const weft_device *device, int64_t bytes, bool limit)
+{
+    char largest[512] = "";
+    size_t length = 0;
+    const weft__buffer *seen[NAMED_IN_MESSAGE] = {NULL};
+    for (int k = 0; k < NAMED_IN_MESSAGE; k++) {
+        const weft__buffer *best = NULL;
+        for (const weft__buffer *b = pool.live; b; b = b->next) {
+            bool named = b == seen[0] || b == seen[1];
+            if (!named && (!best || b->bytes > best->bytes)) {
+                best = b;
+            }
+        }
+        if (!best) {
+            break;
+        }
+        seen[k] = best;
+        char shape[WEFT_SHAPE_TEXT];
+        length += (size_t)snprintf(largest + length, sizeof largest - length, "%s%s %s %s: %lld",
+                                   k ? ", " : "", best->label, weft__shape_text(&best->shape, shape),
+                                   weft_dtype_name(best->dtype), (long long)best->bytes);
+        if (length >= sizeof largest) {
+            break;
+        }
+    }
+    const char *what = limit ? "memory limit reached" : "out of memory";
+    weft_fail(WEFT_MEMORY,
+              "%s: %s: expected %lld bytes more, got %lld active%s%lld%s; largest arrays: %s",
+              device->name, what, (long long)bytes, (long long)pool.active,
+              limit ? " of " : " (peak ", (long long)(limit ? pool.limit : pool.peak),
+              limit ? "" : ")", largest[0] ? largest : "none");
+}
+
+static void count_in(weft__buffer *b)
+{
+    push(&pool.live, b);
+    pool.active += b->bytes;
+    if (pool.active > pool.peak) {
+        pool.peak = pool.active;
+    }
+}
+
+static weft__buffer *allocate(weft_device *device, int64_t bytes)
+{
+    if (weft__allocation_fails()) {
+        return NULL;
+    }
+    weft__buffer *b = weft_calloc(1, sizeof *b);
+    if (!b) {
+        return NULL;
+    }
+    b->device = device;
+    b->bytes = bytes;
+    b->owned = true;
+    b->handle = device->backend->allocate(device->state, bytes, &b->host);
+    if (!b->handle) { /* what is kept for reuse may make room */
+        weft_memory_clear_cache();
+        b->handle = device->backend->allocate(device->state, bytes, &b->host);
+    }
+    if (!b->handle) {
+        weft_free(b);
+        return NULL;
+    }
+    return b;
+}
+
+weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_writes,
+                               const char *label, const weft_spec *spec)
+{
+    int64_t rounded = weft__bucket_bytes(bytes);
+    pthread_mutex_lock(&pool.lock);
+    bool over = pool.active > pool.limit - rounded;
+    if (over) {
+        report_full(device, rounded, true);
+    }
+    weft__buffer *b = over ? NULL : take_cached(device, rounded, host_writes);
+    pthread_mutex_unlock(&pool.lock);
+    if (over) {
+        return NULL;
+    }
+    if (!b) {
+        b = allocate(device, rounded);
+    }
+    pthread_mutex_lock(&pool.lock);
+    if (b) {
+        b->failed = false;
+        b->plan = 0;
+        b->label = label;
+        b->shape = spec->shape;
+        b->dtype = spec->dtype;
+        atomic_store(&b->refs, 1);
+        count_in(b);
+    } else {
+        report_full(device, rounded, false);
+    }
+    pthread_mutex_unlock(&pool.lock);
+    return b;
+}
+
+weft__buffer *weft__buffer_foreign(weft_device *device, void *data, int64_t bytes,
+                                   void (*release)(void *context), void *context)
+{
+    weft__buffer *b = weft_calloc(1, sizeof *b);
+    if (!b) {
+        weft_fail(WEFT_MEMORY, "out of memory");
+        return NULL;
+    }
+    b->device = device;
+    b->handle = b->host = data;
+    b->bytes = bytes;
+    b->release = release;
+    b->release_context = context;
+    atomic_store(&b->refs, 1);
+    return b;
+}
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+void weft__buffer_ref(weft__buffer *b)
+{
+    atomic_fetch_add(&b->refs, 1);
+}
+
+static void release_foreign(weft__buffer *b)
+{
+    if (b->release) {
+        b->release(b->release_context);
+    }
+    weft_free(b);
+}
+
+static void retire_owned(weft__buffer *b)
+{
+    pthread_mutex_lock(&pool.lock);
+    remove_from(&pool.live, b);
+    pool.active -= b->bytes;
+    cache_insert(b);
+    weft__buffer *chain = evict(cache_limit());
+    pthread_mutex_unlock(&pool.lock);
+    destroy_chain(chain);
+}
+
+void weft__buffer_unref(weft__buffer *b)
+{
+    if (atomic_fetch_sub(&b->refs, 1) != 1) {
+        return;
+    }
+    if (b->owned) {
+        retire_owned(b);
+    } else if (atomic_load(&b->busy) == 0) {
+        release_foreign(b);
+    }
+}
+
+void weft__buffer_busy(weft__buffer *b, int change)
+{
+    bool idle = atomic_fetch_add(&b->busy, change) + change == 0;
+    /* Lent memory that was dropped while a kernel still read it goes back now. */
+    if (idle && !b->owned && atomic_load(&b->refs) == 0) {
+        release_foreign(b);
+    }
+}
+
+/* ---- the public counters ----------------------------------------------------------------------- */
+
+static int64_t read_locked(const int64_t *value)
+{
+    pthread_mutex_lock(&pool.lock);
+    int64_t result = *value;
+    pthread_mutex_unlock(&pool.lock);
+    return result;
+}
+
+int64_t weft_memory_active(void)
+{
+    return read_locked(&pool.active);
+}
+
+int64_t weft_memory_peak(void)
+{
+    return read_locked(&pool.peak);
+}
+
+int64_t weft_memory_cached(void)
+{
+    return read_locked(&pool.cached);
+}
+
+void weft_memory_reset_peak(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    pool.peak = pool.active;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+int64_t weft_memory_set_limit(int64_t bytes)
+{
+    pthread_mutex_lock(&pool.lock);
+    int64_t before = pool.limit;
+    pool.limit = bytes < 0 ? 0 : bytes;
+    pthread_mutex_unlock(&pool.lock);
+    return before;
+}
+
+int64_t weft_memory_set_cache_limit(int64_t bytes)
+{
+    pthread_mutex_lock(&pool.lock);
+    int64_t before = cache_limit();
+    pool.cache_limit = bytes < 0 ? 0 : bytes;
+    weft__buffer *chain = evict(pool.cache_limit);
+    pthread_mutex_unlock(&pool.lock);
+    destroy_chain(chain);
+    return before;
+}
+
+void weft_memory_clear_cache(void)
+{
+    pthread_mutex_lock(&pool.lock);
+    weft__buffer *chain = evict(0);
+    pthread_mutex_unlock(&pool.lock);
+    destroy_chain(chain);
+}

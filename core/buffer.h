@@ -1,0 +1,55 @@
+/* core/buffer.h -- memory that arrays are views of: reference counts, the cache, the counters. */
+#ifndef CORE_BUFFER_H
+#define CORE_BUFFER_H
+
+#include <stdatomic.h>
+
+#include "weft/op.h"
+
+typedef struct weft__buffer weft__buffer;
+struct weft__buffer {
+    atomic_int refs; /* views in arrays and plans */
+    atomic_int busy; /* submitted kernels that still touch it */
+    weft_device *device;
+    void *handle; /* the backend's object */
+    void *host;   /* its host address, or NULL */
+    int64_t bytes;
+    bool owned;  /* Weft's own memory: may be written, reused, counted */
+    bool failed; /* the kernel that should have filled it did not */
+
+    /* Simulation while a plan is made (core/eval/plan.c), under the evaluation lock. */
+    uint64_t plan;
+    int plan_refs;
+
+    /* What it holds, for messages about memory. */
+    const char *label;
+    weft_dims shape;
+    weft_dtype dtype;
+
+    void (*release)(void *context); /* of memory that is not Weft's */
+    void *release_context;
+
+    weft__buffer *previous, *next;       /* list of live buffers, or of one bucket of the cache */
+    weft__buffer *older, *newer;         /* the cache by age */
+};
+
+/* A buffer of at least `bytes` with one reference, from the cache or the device. With
+ * `host_writes` the memory is idle, so the host may fill it at once. NULL with a message recorded
+ * when there is no memory or the limit is reached. */
+weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_writes,
+                               const char *label, const weft_spec *spec);
+
+/* A buffer over memory that is not Weft's. On failure the caller still owns it. */
+weft__buffer *weft__buffer_foreign(weft_device *device, void *data, int64_t bytes,
+                                   void (*release)(void *context), void *context);
+
+void weft__buffer_ref(weft__buffer *b);
+void weft__buffer_unref(weft__buffer *b); /* into the cache, or back to its owner */
+
+/* Marks kernels that use it as submitted and as done. */
+void weft__buffer_busy(weft__buffer *b, int change);
+
+/* Rounds a size up to its bucket: at most an eighth is lost. */
+int64_t weft__bucket_bytes(int64_t bytes);
+
+#endif

@@ -1,0 +1,184 @@
+/* core/device.c -- backends and their devices; rows by op; the default device. */
+#include "core/device.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_BACKENDS = 16 };
+
+static struct {
+    pthread_mutex_t lock;
+    const weft_backend *added[MAX_BACKENDS];
+    int n_added;
+    weft_device *devices; /* opened, newest first */
+} registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local weft_device *thread_device;
+
+static int backend_count(void)
+{
+    return weft__backend_count + registry.n_added;
+}
+
+static const weft_backend *backend_at(int i)
+{
+    return i < weft__backend_count ? weft__backends[i] : registry.added[i - weft__backend_count];
+}
+
+static const weft_backend *find_backend(const char *name, size_t length)
+{
+    for (int i = 0; i < backend_count(); i++) {
+        const weft_backend *b = backend_at(i);
+        if (strlen(b->name) == length && strncmp(b->name, name, length) == 0) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+weft_status weft_backend_register(const weft_backend *backend)
+{
+    if (!backend->name || !backend->open || !backend->allocate || !backend->release ||
+        !backend->write || !backend->read) {
+        return weft_fail(WEFT_INVALID, "backend_register: %s: expected a name, open, allocate, "
+                                       "release, write and read",
+                         backend->name ? backend->name : "(no name)");
+    }
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&registry.lock);
+    if (find_backend(backend->name, strlen(backend->name))) {
+        status = weft_fail(WEFT_INVALID, "backend_register: %s: the name is taken", backend->name);
+    } else if (registry.n_added == MAX_BACKENDS) {
+        status = weft_fail(WEFT_UNSUPPORTED, "backend_register: %s: more than %d backends",
+                           backend->name, MAX_BACKENDS);
+    } else {
+        registry.added[registry.n_added++] = backend;
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return status;
+}
+
+/* ---- rows by op ----------------------------------------------------------------------------- */
+
+static int by_op(const void *a, const void *b)
+{
+    const weft_kernel_row *x = *(const weft_kernel_row *const *)a;
+    const weft_kernel_row *y = *(const weft_kernel_row *const *)b;
+    int order = strcmp(x->op, y->op);
+    return order ? order : x < y ? -1 : x > y; /* the table's order within an op */
+}
+
+static bool sort_rows(weft_device *d)
+{
+    int n = d->backend->n_rows;
+    d->rows = weft_malloc((size_t)n * sizeof(void *));
+    if (!d->rows) {
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        d->rows[i] = &d->backend->rows[i];
+    }
+    qsort(d->rows, (size_t)n, sizeof(void *), by_op);
+    return true;
+}
+
+const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_op *op, int *n)
+{
+    int low = 0, high = device->backend->n_rows;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (strcmp(device->rows[middle]->op, op->name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    *n = 0;
+    while (low + *n < device->backend->n_rows &&
+           strcmp(device->rows[low + *n]->op, op->name) == 0) {
+        ++*n;
+    }
+    return device->rows + low;
+}
+
+/* ---- devices ------------------------------------------------------------------------------------ */
+
+static weft_device *open_device(const weft_backend *backend, int index)
+{
+    if (index < 0 || (backend->count && index >= backend->count())) {
+        weft_fail(WEFT_DEVICE, "device: %s:%d: expected an index below %d", backend->name, index,
+                  backend->count ? backend->count() : 0);
+        return NULL;
+    }
+    weft_device *d = weft_calloc(1, sizeof *d);
+    if (!d) {
+        weft_fail(WEFT_MEMORY, "device: out of memory");
+        return NULL;
+    }
+    d->backend = backend;
+    snprintf(d->name, sizeof d->name, index ? "%s:%d" : "%s", backend->name, index);
+    if (!sort_rows(d) || backend->open(index, &d->state) != WEFT_OK) {
+        weft_free(d->rows);
+        weft_free(d);
+        return NULL;
+    }
+    d->next = registry.devices;
+    registry.devices = d;
+    return d;
+}
+
+static weft_device *find_or_open(const weft_backend *backend, int index)
+{
+    char name[64];
+    snprintf(name, sizeof name, index ? "%s:%d" : "%s", backend->name, index);
+    for (weft_device *d = registry.devices; d; d = d->next) {
+        if (strcmp(d->name, name) == 0) {
+            return d;
+        }
+    }
+    return open_device(backend, index);
+}
+
+weft_device *weft_device_get(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    size_t length = colon ? (size_t)(colon - name) : strlen(name);
+    char *end = NULL;
+    long index = colon ? strtol(colon + 1, &end, 10) : 0;
+    bool numbered = !colon || (end != colon + 1 && *end == '\0' && index >= 0 && index < 1024);
+    pthread_mutex_lock(&registry.lock);
+    const weft_backend *backend = find_backend(name, length);
+    weft_device *d = NULL;
+    if (!backend || !numbered) {
+        char known[256] = "";
+        for (int i = 0; i < backend_count(); i++) {
+            size_t used = strlen(known);
+            snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", backend_at(i)->name);
+        }
+        weft_fail(WEFT_DEVICE, "device: '%s': expected one of %s, or NAME:INDEX", name, known);
+    } else {
+        d = find_or_open(backend, (int)index);
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return d;
+}
+
+const char *weft_device_name(const weft_device *device)
+{
+    return device->name;
+}
+
+weft_device *weft_default_device(void)
+{
+    if (!thread_device) {
+        thread_device = weft_device_get(weft__backends[0]->name);
+    }
+    return thread_device;
+}
+
+void weft_set_default_device(weft_device *device)
+{
+    thread_device = device;
+}

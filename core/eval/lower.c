@@ -1,0 +1,520 @@
+/* core/eval/lower.c -- one node of a plan: a view, a kernel row, an expansion, the generic
+ * elementwise kernel, or the reference kernel, in that order of preference. */
+#include <string.h>
+
+#include "core/eval/plan.h"
+#include "core/shape.h"
+#include "weft/op_params.h"
+
+static weft_tensor tensor_of(const weft_spec *spec, const weft__view *view)
+{
+    weft_tensor t = {.dtype = spec->dtype, .encoding = spec->encoding, .shape = spec->shape};
+    if (view) {
+        memcpy(t.strides, view->strides, sizeof t.strides);
+        t.buffer = view->buffer->handle;
+        t.offset = view->offset;
+        t.data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
+    } else {
+        weft__strides_contiguous(&spec->shape, t.strides);
+    }
+    return t;
+}
+
+static int64_t spec_bytes(const weft_spec *spec)
+{
+    int64_t size = weft__shape_size(&spec->shape);
+    if (spec->encoding) {
+        return size / spec->encoding->block * spec->encoding->block_bytes;
+    }
+    return size * (int64_t)weft_dtype_size(spec->dtype);
+}
+
+/* ---- choosing a row ------------------------------------------------------------------------------ */
+
+static bool letter_fits(char letter, weft_dtype dtype)
+{
+    static const char letters[WEFT_DTYPE_COUNT + 1] = "?\1\1uU\1\1ilhbfdc";
+    switch (letter) {
+    case '*':
+        return true;
+    case 'F':
+        return weft_dtype_is_float(dtype);
+    case 'I':
+        return weft_dtype_is_integer(dtype);
+    default:
+        return letters[dtype] == letter;
+    }
+}
+
+static bool signature_fits(const weft_kernel_row *row, const weft_call *call)
+{
+    const char *s = row->signature;
+    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
+        const weft_tensor *t =
+            i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
+        if (s && !letter_fits(*s, t->dtype)) {
+            return false;
+        }
+        s = s && s[1] ? s + 1 : s;
+    }
+    return !row->fits || row->fits(call);
+}
+
+static bool layout_fits(weft_layout layout, const weft_tensor *t)
+{
+    if (layout == WEFT_STRIDED || t->encoding) {
+        return true;
+    }
+    int last = t->shape.n - 1;
+    if (layout == WEFT_LAST_DIM) {
+        return last < 0 || t->shape.at[last] == 1 || t->strides[last] == 1;
+    }
+    return weft_tensor_is_contiguous(t);
+}
+
+static const weft_kernel_row *choose_row(weft_device *device, const weft_call *call)
+{
+    int n;
+    const weft_kernel_row *const *rows = weft__device_rows(device, call->op, &n);
+    const weft_kernel_row *with_copies = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!signature_fits(rows[i], call)) {
+            continue;
+        }
+        bool as_it_is = true;
+        for (int k = 0; k < call->n_inputs && as_it_is; k++) {
+            as_it_is = layout_fits(rows[i]->layout, &call->in[k]);
+        }
+        if (as_it_is) {
+            return rows[i];
+        }
+        with_copies = with_copies ? with_copies : rows[i];
+    }
+    return with_copies;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------ */
+
+typedef struct weft__lowering {
+    weft__plan *plan;
+    weft_array *node;
+    weft__step *step;
+    weft_tensor *in, *out;
+    weft__buffer **temporaries; /* copies made for this step, per input, or NULL */
+} lowering;
+
+static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, weft_tensor **in,
+                            weft_tensor **out)
+{
+    weft__step *step = weft__plan_alloc(plan, sizeof *step);
+    *in = weft__plan_alloc(plan, (size_t)n_inputs * sizeof **in);
+    *out = weft__plan_alloc(plan, (size_t)n_outputs * sizeof **out);
+    weft__buffer **buffers =
+        weft__plan_alloc(plan, (size_t)(n_inputs + n_outputs) * sizeof *buffers);
+    if (!step || !*in || !*out || !buffers) {
+        return NULL;
+    }
+    step->buffers = buffers;
+    step->call = (weft_call){.n_inputs = n_inputs, .n_outputs = n_outputs, .in = *in, .out = *out};
+    return step;
+}
+
+static void push_step(weft__plan *plan, weft__step *step)
+{
+    if (plan->last) {
+        plan->last->next = step;
+    } else {
+        plan->first = step;
+    }
+    plan->last = step;
+}
+
+/* Replaces input i of the step by a row-major copy. */
+static weft_status copy_input(lowering *l, int i)
+{
+    weft_device *device = l->step->device;
+    weft_tensor *from, *to;
+    weft__step *copy = step_new(l->plan, 1, 1, &from, &to);
+    if (!copy) {
+        return WEFT_MEMORY;
+    }
+    *from = l->in[i];
+    weft_spec spec = {.dtype = from->dtype, .shape = from->shape};
+    weft__buffer *b = weft__plan_buffer(l->plan, device, spec_bytes(&spec), "copy", &spec);
+    if (!b) {
+        return WEFT_MEMORY;
+    }
+    weft__view view = {.buffer = b};
+    weft__strides_contiguous(&spec.shape, view.strides);
+    *to = tensor_of(&spec, &view);
+    copy->buffers[0] = l->step->buffers[i];
+    copy->buffers[1] = b;
+    copy->device = device;
+    copy->call.device = device;
+    copy->call.op = l->node->op;
+    copy->kind = device->backend->copy ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
+    copy->kernel = device->backend->copy ? device->backend->copy : weft__reference_copy;
+    device->counts.copies++;
+    push_step(l->plan, copy);
+    l->in[i] = *to;
+    l->step->buffers[i] = b;
+    l->temporaries[i] = b;
+    return WEFT_OK;
+}
+
+/* Edges from the node to its input i. */
+static int edges_to(const weft_array *node, const weft_array *input)
+{
+    int n = 0;
+    for (int i = 0; i < node->n_inputs; i++) {
+        n += node->inputs[i] == input;
+    }
+    return n;
+}
+
+/* The input whose memory output `o` may take over, or -1. */
+static int donor(lowering *l, int o, uint32_t allowed)
+{
+    const weft_spec *spec = &l->node->outs[o].spec;
+    if (l->plan->retain && l->node->seq < l->plan->first_internal) {
+        return -1;
+    }
+    for (int i = 0; i < l->node->n_inputs && i < 32; i++) {
+        weft_array *x = l->node->inputs[i];
+        weft__buffer *b = l->step->buffers[i];
+        bool same = (allowed >> i & 1) && !l->temporaries[i] && x->n_outputs == 1 && b->owned &&
+                    l->in[i].dtype == spec->dtype && weft_tensor_is_contiguous(&l->in[i]) &&
+                    weft_tensor_size(&l->in[i]) == weft__shape_size(&spec->shape) &&
+                    2 * spec_bytes(spec) >= b->bytes && weft__plan_refs(l->plan, b) == 1;
+        int edges = same ? edges_to(l->node, x) : 0;
+        bool alone = edges == 1 || (edges > 1 && l->node->op->family == WEFT_ELEMENTWISE);
+        if (alone && weft__plan_would_spend(l->plan, x, edges)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Views of the node's outputs, taken over from inputs where that is allowed. */
+static weft_status place_outputs(lowering *l, const uint32_t *in_place)
+{
+    weft_array *node = l->node;
+    weft__view *views = weft__plan_alloc(l->plan, (size_t)node->n_outputs * sizeof *views);
+    if (!views) {
+        return WEFT_MEMORY;
+    }
+    for (int o = 0; o < node->n_outputs; o++) {
+        const weft_spec *spec = &node->outs[o].spec;
+        int from = in_place ? donor(l, o, in_place[o]) : -1;
+        if (from >= 0) {
+            views[o].buffer = l->step->buffers[from];
+            views[o].offset = l->in[from].offset;
+            weft__plan_ref(views[o].buffer);
+        } else {
+            views[o].buffer = weft__plan_buffer(l->plan, node->device, spec_bytes(spec),
+                                                node->op->name, spec);
+            if (!views[o].buffer) {
+                return WEFT_MEMORY;
+            }
+        }
+        weft__strides_contiguous(&spec->shape, views[o].strides);
+        l->out[o] = tensor_of(spec, &views[o]);
+        l->step->buffers[node->n_inputs + o] = views[o].buffer;
+    }
+    weft__entry *e = weft__plan_entry(l->plan, node);
+    if (!e) {
+        return WEFT_MEMORY;
+    }
+    e->views = views;
+    return WEFT_OK;
+}
+
+static weft_status drop_temporaries(lowering *l)
+{
+    for (int i = 0; i < l->node->n_inputs; i++) {
+        if (l->temporaries[i] && !weft__plan_unref(l->plan, l->temporaries[i])) {
+            return WEFT_MEMORY;
+        }
+    }
+    weft__buffer *w = l->step->workspace;
+    return !w || weft__plan_unref(l->plan, w) ? WEFT_OK : WEFT_MEMORY;
+}
+
+static bool all_empty(const weft_array *node)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        if (weft__shape_size(&node->outs[i].spec.shape) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
+{
+    int64_t bytes = row->workspace ? row->workspace(&l->step->call) : 0;
+    if (bytes <= 0) {
+        return WEFT_OK;
+    }
+    weft_spec spec = {.dtype = WEFT_UINT8, .shape = {.n = 1, .at = {bytes}}};
+    weft__buffer *b =
+        weft__plan_buffer(l->plan, l->step->device, bytes, "workspace", &spec);
+    if (!b) {
+        return WEFT_MEMORY;
+    }
+    l->step->workspace = b;
+    l->step->call.workspace = b->host ? b->host : b->handle;
+    return WEFT_OK;
+}
+
+/* Prepares the step with its inputs as they are. */
+static weft_status open_step(lowering *l)
+{
+    weft_array *node = l->node;
+    l->step = step_new(l->plan, node->n_inputs, node->n_outputs, &l->in, &l->out);
+    l->temporaries = weft__plan_alloc(l->plan, (size_t)node->n_inputs * sizeof *l->temporaries);
+    if (!l->step || !l->temporaries) {
+        return WEFT_MEMORY;
+    }
+    l->step->device = node->device;
+    l->step->path = node->path;
+    l->step->call.op = node->op;
+    l->step->call.params = node->params;
+    l->step->call.device = node->device;
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft__entry *e = weft__plan_entry(l->plan, node->inputs[i]);
+        if (!e) {
+            return WEFT_MEMORY;
+        }
+        l->in[i] = tensor_of(&node->inputs[i]->outs[0].spec, &e->views[0]);
+        l->step->buffers[i] = e->views[0].buffer;
+    }
+    for (int o = 0; o < node->n_outputs; o++) {
+        l->out[o] = tensor_of(&node->outs[o].spec, NULL);
+    }
+    if (node->op->params_size) { /* the node may be gone before the step runs */
+        void *params = weft__plan_alloc(l->plan, node->op->params_size);
+        if (!params) {
+            return WEFT_MEMORY;
+        }
+        memcpy(params, node->params, node->op->params_size);
+        l->step->call.params = params;
+    }
+    return WEFT_OK;
+}
+
+static weft_status close_step(lowering *l, const uint32_t *in_place)
+{
+    weft_status status = place_outputs(l, in_place);
+    if (status == WEFT_OK && !all_empty(l->node)) {
+        push_step(l->plan, l->step);
+    }
+    return status == WEFT_OK ? drop_temporaries(l) : status;
+}
+
+static weft_status lower_row(lowering *l, const weft_kernel_row *row)
+{
+    for (int i = 0; i < l->node->n_inputs; i++) {
+        if (!layout_fits(row->layout, &l->in[i])) {
+            weft_status status = copy_input(l, i);
+            if (status != WEFT_OK) {
+                return status;
+            }
+        }
+    }
+    l->step->kind = WEFT__STEP_KERNEL;
+    l->step->kernel = row->kernel;
+    l->node->device->counts.rows++;
+    weft_status status = take_workspace(l, row);
+    return status == WEFT_OK ? close_step(l, row->in_place) : status;
+}
+
+static weft_status lower_generic(lowering *l)
+{
+    const weft_op *op = l->node->op;
+    weft_device *device = l->node->device;
+    uint32_t in_place[WEFT_MAX_OUTPUTS] = {0};
+    if (op->family == WEFT_ELEMENTWISE && !op->reference) {
+        weft_dtype dtype = l->in[l->node->n_inputs - 1].dtype;
+        l->step->tape = weft_op_tape(op, dtype);
+        l->step->kind = WEFT__STEP_ELEMENTWISE;
+        device->counts.elementwise++;
+        /* Each element is read before it is written. */
+        in_place[0] = device->backend->elementwise ? UINT32_MAX : 0;
+        return close_step(l, in_place);
+    }
+    if (!op->reference) {
+        return weft_fail(WEFT_UNSUPPORTED, "%s: unsupported on %s: no kernel and no expansion",
+                         op->name, device->name);
+    }
+    l->step->kind = WEFT__STEP_REFERENCE;
+    l->step->kernel = op->reference;
+    device->counts.references++;
+    return close_step(l, in_place);
+}
+
+/* ---- views -------------------------------------------------------------------------------------------- */
+
+static weft_status set_views(weft__plan *plan, weft_array *node, const weft__view *view, int n)
+{
+    weft__view *views = weft__plan_alloc(plan, (size_t)n * sizeof *views);
+    weft__entry *e = weft__plan_entry(plan, node);
+    if (!views || !e) {
+        return WEFT_MEMORY;
+    }
+    memcpy(views, view, (size_t)n * sizeof *views);
+    for (int i = 0; i < n; i++) {
+        weft__plan_ref(views[i].buffer);
+    }
+    e->views = views;
+    return WEFT_OK;
+}
+
+/* Whether the node only looks at its input's memory; fills *view. */
+static bool as_view(weft__plan *plan, weft_array *node, weft__view *view)
+{
+    const weft__entry *e = weft__plan_entry(plan, node->inputs[0]);
+    if (!e) {
+        return false;
+    }
+    if (node->op == &weft__op_pick) {
+        *view = e->views[((const weft__pick_params *)node->params)->output];
+        return true;
+    }
+    if (!node->op->view) {
+        return false;
+    }
+    const weft_spec *spec = &node->inputs[0]->outs[0].spec;
+    weft_tensor in = tensor_of(spec, &e->views[0]);
+    weft_tensor out = in;
+    if (!node->op->view(node, &in, &out)) {
+        return false;
+    }
+    *view = e->views[0];
+    view->offset = out.offset;
+    memcpy(view->strides, out.strides, sizeof view->strides);
+    return true;
+}
+
+/* ---- expansions ----------------------------------------------------------------------------------------- */
+
+static weft_status check_expansion(const weft_array *node, weft_array *const *outs)
+{
+    for (int i = 0; i < node->n_outputs; i++) {
+        const weft_array *out = outs[i];
+        if (!weft_ok(out)) {
+            return weft_fail(WEFT_INVALID, "%s", weft_error(out));
+        }
+        const weft_spec *want = &node->outs[i].spec, *got = &out->outs[0].spec;
+        char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
+        if (want->dtype != got->dtype || !weft__shape_equal(&want->shape, &got->shape)) {
+            return weft_fail(WEFT_INVALID, "%s: expansion: expected output %d to be %s %s, got %s %s",
+                             node->op->name, i, weft_dtype_name(want->dtype),
+                             weft__shape_text(&want->shape, a), weft_dtype_name(got->dtype),
+                             weft__shape_text(&got->shape, b));
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status lower_expansion(weft__plan *plan, weft_array *node)
+{
+    weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL};
+    weft_device *before = weft_default_device();
+    weft_set_default_device(node->device);
+    node->op->expand(node, outs);
+    weft_set_default_device(before);
+    weft_status status = check_expansion(node, outs);
+    if (status == WEFT_OK) {
+        status = weft__plan_graph(plan, outs, node->n_outputs);
+    }
+    weft__view views[WEFT_MAX_OUTPUTS];
+    for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
+        weft__entry *e = weft__plan_entry(plan, outs[i]);
+        status = e ? WEFT_OK : WEFT_MEMORY;
+        views[i] = e ? e->views[0] : (weft__view){0};
+    }
+    if (status == WEFT_OK) {
+        status = set_views(plan, node, views, node->n_outputs);
+    }
+    for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
+        status = weft__plan_maybe_spend(plan, outs[i]);
+    }
+    node->device->counts.expansions++;
+    return status;
+}
+
+static weft_status lower_transfer(lowering *l)
+{
+    l->step->kind = WEFT__STEP_TRANSFER;
+    if (!weft_tensor_is_contiguous(&l->in[0])) {
+        l->step->device = l->node->inputs[0]->device;
+        weft_status status = copy_input(l, 0);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    l->step->device = l->node->inputs[0]->device;
+    return close_step(l, NULL);
+}
+
+static weft_status lower(weft__plan *plan, weft_array *node)
+{
+    weft__view view;
+    if (node->n_inputs > 0 && as_view(plan, node, &view)) {
+        node->device->counts.views++;
+        return set_views(plan, node, &view, 1);
+    }
+    lowering l = {.plan = plan, .node = node};
+    weft_status status = open_step(&l);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (node->op == &weft__op_transfer) {
+        return lower_transfer(&l);
+    }
+    const weft_kernel_row *row = choose_row(node->device, &l.step->call);
+    if (row) {
+        return lower_row(&l, row);
+    }
+    return node->op->expand ? lower_expansion(plan, node) : lower_generic(&l);
+}
+
+/* The node's edges are used: what nothing else needs is spent. */
+static weft_status consume(weft__plan *plan, weft_array *node)
+{
+    if (plan->retain && node->seq < plan->first_internal) {
+        return WEFT_OK;
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft__entry *e = weft__plan_entry(plan, node->inputs[i]);
+        if (!e) {
+            return WEFT_MEMORY;
+        }
+        e->consumed++;
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft_status status = weft__plan_maybe_spend(plan, node->inputs[i]);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__plan_node(weft__plan *plan, weft_array *a)
+{
+    weft__entry *e = weft__plan_entry(plan, a);
+    if (!e) {
+        return WEFT_MEMORY;
+    }
+    if (e->planned || a->state != WEFT__LAZY) {
+        return WEFT_OK;
+    }
+    weft_status status = lower(plan, a);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft__plan_entry(plan, a)->planned = true;
+    return consume(plan, a);
+}

@@ -1,0 +1,96 @@
+/* core/eval/plan.h -- a plan: the kernels of one evaluation, with all their memory.
+ *
+ * Making a plan changes nothing that others can see: it simulates reference counts, so that memory
+ * is reused exactly as it will be when the kernels run in order, and takes what is missing from the
+ * device. Only when everything is there is the plan committed (the nodes get their views, edges are
+ * dropped) and run. A plan that fails is forgotten.
+ */
+#ifndef CORE_EVAL_PLAN_H
+#define CORE_EVAL_PLAN_H
+
+#include "core/device.h"
+#include "core/graph.h"
+
+typedef enum weft__step_kind {
+    WEFT__STEP_KERNEL,
+    WEFT__STEP_ELEMENTWISE, /* the backend's generic function */
+    WEFT__STEP_REFERENCE,   /* on the host, whatever the device */
+    WEFT__STEP_TRANSFER     /* from in[0]'s device to out[0]'s */
+} weft__step_kind;
+
+typedef struct weft__step {
+    struct weft__step *next;
+    weft__step_kind kind;
+    weft_device *device;
+    weft_kernel *kernel;
+    const weft_tape *tape;
+    weft_call call;
+    weft__buffer **buffers; /* of the inputs, then of the outputs */
+    weft__buffer *workspace;
+    const char *path;
+} weft__step;
+
+/* What the plan knows about an array that it meets. */
+typedef struct weft__entry {
+    weft__view *views; /* per output; NULL until planned */
+    int consumed;      /* edges to it that planned nodes have used */
+    bool planned;      /* by this plan */
+    bool internal;     /* made by an expansion inside this plan */
+    bool spent;
+} weft__entry;
+
+typedef struct weft__plan {
+    uint64_t id;
+    uint64_t first_internal; /* seq from which nodes were made by this plan */
+    bool retain;             /* inside a gradient: the graph stays */
+    bool committed;
+    weft__map map;
+    weft__entry *entries; /* parallel to map.keys */
+    int64_t entry_capacity;
+    weft__step *first, *last;
+    struct weft__arena *arena;
+    weft__buffer **touched; /* every buffer met, each once, with a reference */
+    int64_t n_touched, touched_capacity;
+    weft__buffer **idle; /* owned buffers without virtual references: to be reused */
+    int64_t n_idle, idle_capacity;
+    weft_array *const *released; /* held by slots about to be replaced: may be spent */
+    int n_released;
+} weft__plan;
+
+/* Plans everything that `roots` need. On a failure the plan is to be discarded. */
+weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n);
+void weft__plan_commit(weft__plan *plan);
+weft_status weft__plan_run(weft__plan *plan);
+void weft__plan_free(weft__plan *plan);
+
+/* ---- shared by plan.c and lower.c -------------------------------------------------------------- */
+
+void *weft__plan_alloc(weft__plan *plan, size_t size); /* zeroed, freed with the plan */
+
+/* The entry of `a`, made on first sight. NULL: no memory. May move the entries. */
+weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a);
+
+/* Memory for an output, as a row-major view with one virtual reference. NULL: no memory. */
+weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t bytes,
+                                const char *label, const weft_spec *spec);
+void weft__plan_ref(weft__buffer *b);
+bool weft__plan_unref(weft__plan *plan, weft__buffer *b);
+
+/* How many references the simulation counts; brings the buffer into the plan. -1: no memory. */
+int weft__plan_refs(weft__plan *plan, weft__buffer *b);
+
+/* Whether `a` is spent once `edges` more of its uses are gone. */
+bool weft__plan_would_spend(weft__plan *plan, weft_array *a, int edges);
+/* Spends `a` if nothing needs its elements any more. */
+weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a);
+
+/* lower.c: turns one node into views or steps. */
+weft_status weft__plan_node(weft__plan *plan, weft_array *a);
+/* Plans what `roots` need and this plan has not planned yet. */
+weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n);
+
+/* reference.c: kernels that every backend can fall back to. */
+weft_status weft__reference_elementwise(const weft_call *call, const weft_tape *tape);
+weft_status weft__reference_copy(const weft_call *call);
+
+#endif

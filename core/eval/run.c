@@ -1,0 +1,229 @@
+/* core/eval/run.c -- running a plan's steps in order. */
+#include <math.h>
+#include <string.h>
+
+#include "core/eval/plan.h"
+#include "core/shape.h"
+
+/* Bytes from the lowest to behind the highest element of a strided tensor, and where the first
+ * element lies in that span. */
+static int64_t span_bytes(const weft_tensor *t, int64_t *first)
+{
+    int64_t low = 0, high = 0;
+    for (int i = 0; i < t->shape.n; i++) {
+        int64_t reach = (t->shape.at[i] - 1) * t->strides[i];
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    int64_t element = (int64_t)weft_dtype_size(t->dtype);
+    *first = -low * element;
+    return weft_tensor_size(t) ? (high - low + 1) * element : 0;
+}
+
+/* A host copy of a tensor whose memory the host does not see. */
+static weft_status fetch(weft_device *device, const weft_tensor *t, weft_tensor *host, void **block)
+{
+    int64_t first;
+    int64_t bytes = span_bytes(t, &first);
+    *host = *t;
+    *block = weft_malloc((size_t)bytes);
+    if (!*block) {
+        return weft_fail(WEFT_MEMORY, "eval: out of memory");
+    }
+    host->data = (char *)*block + first;
+    return bytes ? device->backend->read(device->state, t->buffer, t->offset - first, *block, bytes)
+                 : WEFT_OK;
+}
+
+static weft_status call_on_host(const weft__step *step, const weft_call *call)
+{
+    return step->kind == WEFT__STEP_ELEMENTWISE ? weft__reference_elementwise(call, step->tape)
+                                                : step->kernel(call);
+}
+
+/* Inputs to the host, the kernel there, outputs back. */
+static weft_status run_through_host(const weft__step *step)
+{
+    const weft_call *call = &step->call;
+    int n = call->n_inputs + call->n_outputs;
+    weft_tensor *tensors = weft_calloc((size_t)n, sizeof *tensors);
+    void **blocks = weft_calloc((size_t)n, sizeof *blocks);
+    weft_status status =
+        tensors && blocks ? WEFT_OK : weft_fail(WEFT_MEMORY, "eval: out of memory");
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
+        if (i < call->n_inputs) {
+            status = fetch(step->device, t, &tensors[i], &blocks[i]);
+        } else {
+            tensors[i] = *t;
+            blocks[i] = weft_malloc((size_t)(weft_tensor_size(t) * (int64_t)weft_dtype_size(t->dtype)));
+            tensors[i].data = blocks[i];
+            status = blocks[i] ? WEFT_OK : weft_fail(WEFT_MEMORY, "eval: out of memory");
+        }
+    }
+    if (status == WEFT_OK) {
+        weft_call host = *call;
+        host.in = tensors;
+        host.out = tensors + call->n_inputs;
+        status = call_on_host(step, &host);
+    }
+    for (int o = 0; o < call->n_outputs && status == WEFT_OK; o++) {
+        const weft_tensor *t = &call->out[o];
+        int64_t bytes = weft_tensor_size(t) * (int64_t)weft_dtype_size(t->dtype);
+        status = step->device->backend->write(step->device->state, t->buffer, t->offset,
+                                              blocks[call->n_inputs + o], bytes);
+    }
+    for (int i = 0; i < n && blocks; i++) {
+        weft_free(blocks[i]);
+    }
+    weft_free(blocks);
+    weft_free(tensors);
+    return status;
+}
+
+static weft_status run_transfer(const weft__step *step)
+{
+    const weft_tensor *from = &step->call.in[0], *to = &step->call.out[0];
+    weft_device *source = step->device, *target = step->call.device;
+    int64_t bytes = weft_tensor_size(from) * (int64_t)weft_dtype_size(from->dtype);
+    if (from->data) {
+        return target->backend->write(target->state, to->buffer, to->offset, from->data, bytes);
+    }
+    if (to->data) {
+        return source->backend->read(source->state, from->buffer, from->offset, to->data, bytes);
+    }
+    void *block = weft_malloc((size_t)bytes);
+    if (!block) {
+        return weft_fail(WEFT_MEMORY, "to: out of memory");
+    }
+    weft_status status =
+        source->backend->read(source->state, from->buffer, from->offset, block, bytes);
+    if (status == WEFT_OK) {
+        status = target->backend->write(target->state, to->buffer, to->offset, block, bytes);
+    }
+    weft_free(block);
+    return status;
+}
+
+static bool host_sees(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (!call->in[i].data) {
+            return false;
+        }
+    }
+    for (int i = 0; i < call->n_outputs; i++) {
+        if (!call->out[i].data) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_status run_step(const weft__step *step)
+{
+    switch (step->kind) {
+    case WEFT__STEP_KERNEL:
+        return step->kernel(&step->call);
+    case WEFT__STEP_TRANSFER:
+        return run_transfer(step);
+    case WEFT__STEP_ELEMENTWISE:
+        if (step->device->backend->elementwise) {
+            return step->device->backend->elementwise(&step->call, step->tape);
+        }
+        break;
+    case WEFT__STEP_REFERENCE:
+        break;
+    }
+    return host_sees(&step->call) ? call_on_host(step, &step->call) : run_through_host(step);
+}
+
+/* WEFT_CHECK_NAN: a NaN in an output of a step, the inputs of which had none, stops the run. */
+static weft_status check_nan(const weft__step *step)
+{
+    for (int o = 0; o < step->call.n_outputs; o++) {
+        weft_tensor t = step->call.out[o];
+        void *block = NULL;
+        if (!weft_dtype_is_float(t.dtype)) {
+            continue;
+        }
+        weft_status status = t.data ? WEFT_OK : fetch(step->call.device, &t, &t, &block);
+        int64_t n = weft_tensor_size(&t);
+        int64_t at = 0;
+        while (status == WEFT_OK && at < n && !isnan(weft_tensor_get(&t, at))) {
+            at++;
+        }
+        weft_free(block);
+        if (status == WEFT_OK && at < n) {
+            const char *path = step->path ? step->path : "";
+            return weft_fail(WEFT_INVALID, "%s%s%s: first NaN: output %d, element %lld", path,
+                             path[0] ? ": " : "", step->call.op->name, o, (long long)at);
+        }
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    return WEFT_OK;
+}
+
+static bool input_failed(const weft__step *step)
+{
+    for (int i = 0; i < step->call.n_inputs; i++) {
+        if (step->buffers[i]->failed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What this step and all later ones should have computed is marked. */
+static void mark_failed(const weft__step *step)
+{
+    for (; step; step = step->next) {
+        for (int o = 0; o < step->call.n_outputs; o++) {
+            step->buffers[step->call.n_inputs + o]->failed = true;
+        }
+    }
+}
+
+static weft_status wait_for_devices(const weft__plan *plan)
+{
+    weft_device *last = NULL;
+    for (const weft__step *s = plan->first; s; s = s->next) {
+        weft_device *d = s->call.device;
+        if (d != last && d->backend->wait) {
+            weft_status status = d->backend->wait(d->state);
+            if (status != WEFT_OK) {
+                mark_failed(plan->first);
+                return status;
+            }
+        }
+        last = d;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__plan_run(weft__plan *plan)
+{
+    bool check = weft__check_nan();
+    for (weft__step *step = plan->first; step; step = step->next) {
+        weft_status status = WEFT_OK;
+        if (input_failed(step)) {
+            status = weft_fail(WEFT_DEVICE, "%s: an input's computation failed before",
+                               step->call.op->name);
+        }
+        for (int o = 0; o < step->call.n_outputs; o++) {
+            step->buffers[step->call.n_inputs + o]->failed = false;
+        }
+        if (status == WEFT_OK) {
+            status = run_step(step);
+        }
+        if (status == WEFT_OK && check) {
+            status = check_nan(step);
+        }
+        if (status != WEFT_OK) {
+            mark_failed(step);
+            return status;
+        }
+    }
+    return wait_for_devices(plan);
+}

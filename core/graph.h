@@ -1,0 +1,123 @@
+/* core/graph.h -- the node behind weft_array, and what the core's files share about it. */
+#ifndef CORE_GRAPH_H
+#define CORE_GRAPH_H
+
+#include <stdatomic.h>
+
+#include "core/buffer.h"
+#include "weft/op.h"
+
+typedef struct weft__scope weft__scope;
+
+/* Where the elements of one output lie. */
+typedef struct weft__view {
+    weft__buffer *buffer;
+    int64_t offset;                 /* bytes from the buffer's start to element 0 */
+    int64_t strides[WEFT_MAX_DIMS]; /* in elements */
+} weft__view;
+
+typedef struct weft__output {
+    weft_spec spec;
+    weft__view view; /* view.buffer is NULL before evaluation and after spending */
+} weft__output;
+
+typedef enum weft__state {
+    WEFT__LAZY,
+    WEFT__EVALUATED, /* the outputs have views; op is NULL unless a gradient keeps the graph */
+    WEFT__SPENT,
+    WEFT__FAILED
+} weft__state;
+
+/* Three counts. refs: pointers that keep the node in memory. uses: nodes not yet scheduled that
+ * have it as input. holds: slots, keeps and pins, which keep its elements. An evaluated node with
+ * neither uses nor holds is spent as soon as its last user is scheduled. */
+struct weft_array {
+    atomic_int refs, uses, holds;
+    weft__state state;
+    bool leaf;          /* made from data: never spent */
+    bool pinned;        /* its scope holds it: named in weft_eval */
+    bool retained;      /* evaluated inside a gradient: keeps its inputs */
+    int n_inputs, n_outputs;
+    uint64_t seq;       /* order of creation: inputs always come first */
+    const weft_op *op;  /* NULL for leaves and after detaching */
+    void *params;
+    weft_array **inputs;
+    weft_device *device;
+    weft__scope *scope; /* the scope that owns one reference, or NULL */
+    const char *path;   /* module path at creation when checks are on, else NULL */
+    char *error;
+    weft__output outs[];
+};
+
+/* ---- apply.c ------------------------------------------------------------------------------- */
+
+/* A node of the innermost scope with room for everything; specs unset. NULL: no memory. */
+weft_array *weft__node_new(int n_inputs, int n_outputs, size_t params_size);
+/* An evaluated node over a buffer; takes over the caller's reference to the buffer. */
+weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
+/* The preallocated error array for "no memory". */
+weft_array *weft__no_memory(void);
+/* Makes an error array with the module path in front. */
+weft_array *weft__failed(const char *format, ...) WEFT_PRINTF(1, 2);
+
+extern const weft_op weft__op_pick;     /* weft_pick: INT output */
+extern const weft_op weft__op_transfer; /* weft_to */
+typedef struct weft__pick_params {
+    int64_t output;
+} weft__pick_params;
+
+/* ---- node.c: references -------------------------------------------------------------------- */
+
+void weft__ref(weft_array *a);
+void weft__unref(weft_array *a); /* frees iteratively what becomes unreachable */
+void weft__hold(weft_array *a);  /* refs and holds */
+void weft__unhold(weft_array *a);
+/* Drops the inputs of an evaluated node: edges no longer needed. */
+void weft__detach(weft_array *a);
+
+/* ---- scope.c ------------------------------------------------------------------------------- */
+
+/* Makes the innermost scope own `a` (taking one reference); false: no memory. */
+bool weft__scope_adopt(weft_array *a);
+/* Holds `a` until its scope closes. */
+void weft__scope_pin(weft_array *a);
+
+/* ---- path.c: the module path in front of messages -------------------------------------------- */
+
+void weft__path_push(const char *name); /* "" adds nothing; `name` must outlive the pop */
+void weft__path_pop(void);
+/* The joined path, or "" ; valid until the next call on the thread. */
+const char *weft__path_text(void);
+/* A copy that lives as long as the process, or NULL when checks are off. */
+const char *weft__path_remember(void);
+
+/* WEFT_CHECK_NAN=1 and WEFT_TRAP=1. */
+bool weft__check_nan(void);
+bool weft__trap_errors(void);
+
+/* ---- while a gradient's function runs --------------------------------------------------------- */
+
+/* Nesting depth of weft_vjp and friends on this thread: evaluation then keeps the graph. */
+extern _Thread_local int weft__differentiating;
+
+/* ---- pointer map (map.c): arrays to integers, insertion order kept ------------------------------ */
+
+typedef struct weft__map {
+    weft_array **keys;
+    int64_t count, capacity;
+    int32_t *table; /* open addressing over keys' indices + 1 */
+    int64_t table_size;
+} weft__map;
+
+/* The index of `key`, adding it when `added` is not NULL (set to whether it was new). -1: absent
+ * (or, when adding, no memory). */
+int64_t weft__map_index(weft__map *map, weft_array *key, bool *added);
+void weft__map_free(weft__map *map);
+
+/* Collects the nodes that are not evaluated and reachable from `roots` over inputs, without
+ * entering those for which `stop` (may be NULL) is true; sorted by seq. False: no memory. */
+typedef bool weft__stop(const void *context, weft_array *a);
+bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,
+                   weft__map *out);
+
+#endif

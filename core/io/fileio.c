@@ -1,0 +1,204 @@
+/* core/io/fileio.c -- reading files, and writing them whole or not at all. */
+#include "core/io/fileio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "weft/io.h"
+#include "weft/memory.h"
+
+enum { DEFAULT_LIMIT = 256 << 20, FOLDER_MODE = 0777, FILE_MODE = 0666 };
+
+struct weft__writer {
+    int fd;
+    char *path;
+    char *beside; /* the file being written */
+};
+
+static weft_status fail_errno(const char *path, const char *what)
+{
+    const int error = errno;
+    return weft_fail(error == ENOMEM ? WEFT_MEMORY : WEFT_IO, "%s: %s: %s", path, what,
+                     strerror(error));
+}
+
+static void writer_free(weft__writer *w)
+{
+    if (w->fd >= 0)
+        close(w->fd);
+    weft_free(w->path);
+    weft_free(w->beside);
+    weft_free(w);
+}
+
+weft_status weft__writer_open(const char *path, weft__writer **out)
+{
+    static atomic_uint counter; /* two writers of one process never share a file */
+    *out = NULL;
+    weft__writer *w = weft_calloc(1, sizeof *w);
+    if (w == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+    w->fd = -1;
+    w->path = weft_strdup(path);
+    w->beside = weft_format("%s.part-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
+    if (w->path == NULL || w->beside == NULL) {
+        writer_free(w);
+        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+    }
+    w->fd = open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (w->fd < 0) {
+        const weft_status status = fail_errno(path, "cannot be written");
+        writer_free(w);
+        return status;
+    }
+    *out = w;
+    return WEFT_OK;
+}
+
+weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        /* One call moves at most 2 GiB on Linux; a short count is normal. */
+        const ssize_t written = write(writer->fd, at, size);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return fail_errno(writer->path, "write");
+        at += written;
+        size -= (size_t)written;
+    }
+    return WEFT_OK;
+}
+
+/* The rename itself is durable once the folder is on disk. A file system that cannot sync folders
+ * still has the complete file, so this does not fail. */
+static void sync_folder_of(char *path)
+{
+    char *slash = strrchr(path, '/');
+    if (slash)
+        slash[slash == path ? 1 : 0] = '\0';
+    const int fd = open(slash ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+weft_status weft__writer_close(weft__writer *writer, weft_status status)
+{
+    if (writer == NULL)
+        return status;
+    if (status == WEFT_OK && fsync(writer->fd) != 0)
+        status = fail_errno(writer->path, "sync");
+    const int closed = close(writer->fd);
+    writer->fd = -1;
+    if (status == WEFT_OK && closed != 0)
+        status = fail_errno(writer->path, "close");
+    if (status == WEFT_OK && rename(writer->beside, writer->path) != 0)
+        status = fail_errno(writer->path, "rename");
+    if (status == WEFT_OK)
+        sync_folder_of(writer->path);
+    else
+        unlink(writer->beside);
+    writer_free(writer);
+    return status;
+}
+
+weft_status weft_file_write(const char *path, const void *data, size_t size)
+{
+    weft__writer *writer;
+    weft_status status = weft__writer_open(path, &writer);
+    if (status == WEFT_OK)
+        status = weft__writer_write(writer, data, size);
+    return weft__writer_close(writer, status);
+}
+
+/* Reads to the end: the size that stat gave may be 0 (a pipe) or out of date. */
+static weft_status read_all(int fd, const char *path, size_t limit, char **data, size_t *size)
+{
+    size_t capacity = 1 << 16, length = 0;
+    char *text = weft_malloc(capacity);
+    while (text) {
+        const ssize_t got = read(fd, text + length, capacity - 1 - length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            weft_free(text);
+            return fail_errno(path, "read");
+        }
+        length += (size_t)got;
+        if (length > limit) {
+            weft_free(text);
+            return weft_fail(WEFT_INVALID, "%s: more than %zu bytes", path, limit);
+        }
+        if (got == 0) {
+            text[length] = '\0';
+            *data = text;
+            *size = length;
+            return WEFT_OK;
+        }
+        if (length == capacity - 1) {
+            char *larger = weft_realloc(text, capacity * 2);
+            if (larger == NULL)
+                weft_free(text);
+            text = larger;
+            capacity *= 2;
+        }
+    }
+    return weft_fail(WEFT_MEMORY, "%s: no memory to read it", path);
+}
+
+weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *size)
+{
+    *data = NULL;
+    if (size)
+        *size = 0;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno(path, "open");
+    size_t length = 0;
+    const weft_status status = read_all(fd, path, limit ? limit : DEFAULT_LIMIT, data, &length);
+    close(fd);
+    if (size)
+        *size = length;
+    return status;
+}
+
+static weft_status make_one(const char *path)
+{
+    struct stat info;
+    if (mkdir(path, FOLDER_MODE) == 0)
+        return WEFT_OK;
+    if (errno == EEXIST && stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            return WEFT_OK;
+        errno = ENOTDIR;
+    }
+    return fail_errno(path, "make folder");
+}
+
+weft_status weft_folder_make(const char *path)
+{
+    char *part = weft_strdup(path);
+    if (part == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory to make the folder", path);
+    weft_status status = WEFT_OK;
+    for (char *at = part + 1; *part && *at && status == WEFT_OK; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        status = make_one(part);
+        *at = '/';
+    }
+    if (status == WEFT_OK)
+        status = make_one(part);
+    weft_free(part);
+    return status;
+}

@@ -1,0 +1,27 @@
+/* core/io/fileio.h -- files written whole or not at all.
+ *
+ *     weft__writer *w;
+ *     weft_status status = weft__writer_open(path, &w);
+ *     if (status == WEFT_OK)
+ *         status = weft__writer_write(w, data, size);
+ *     return weft__writer_close(w, status);
+ */
+#ifndef WEFT_CORE_IO_FILEIO_H
+#define WEFT_CORE_IO_FILEIO_H
+
+#include <stddef.h>
+
+#include "weft/status.h"
+
+typedef struct weft__writer weft__writer;
+
+/* Opens a file beside `path`. On failure *out is NULL. */
+weft_status weft__writer_open(const char *path, weft__writer **out);
+
+weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size);
+
+/* With WEFT_OK: syncs the file and renames it to its path. With anything else, or when that fails:
+ * removes it. Returns `status`, or the failure. NULL is accepted. */
+weft_status weft__writer_close(weft__writer *writer, weft_status status);
+
+#endif

@@ -1,0 +1,67 @@
+/* core/io/mapping.c -- files in memory, shared by the arrays that view them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/io/safetensors.h"
+
+static weft_status map_file(int fd, const char *path, weft__mapping *mapping)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return weft_fail(WEFT_IO, "%s: stat: %s", path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return weft_fail(WEFT_IO, "%s: not a regular file", path);
+    mapping->size = (size_t)info.st_size;
+    if (mapping->size == 0)
+        return WEFT_OK; /* nothing can be mapped; the header check says what is wrong */
+    void *address = mmap(NULL, mapping->size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (address == MAP_FAILED)
+        return weft_fail(WEFT_IO, "%s: map: %s", path, strerror(errno));
+    mapping->address = address;
+    return WEFT_OK;
+}
+
+weft_status weft__mapping_open(const char *path, weft__mapping **out)
+{
+    *out = NULL;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(errno));
+    weft__mapping *mapping = weft_calloc(1, sizeof *mapping);
+    char *copy = weft_strdup(path);
+    weft_status status;
+    if (mapping == NULL || copy == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory to open it", path);
+    else
+        status = map_file(fd, path, mapping);
+    close(fd);
+    if (status != WEFT_OK) {
+        weft_free(mapping);
+        weft_free(copy);
+        return status;
+    }
+    mapping->path = copy;
+    atomic_init(&mapping->refs, 1);
+    *out = mapping;
+    return WEFT_OK;
+}
+
+void weft__mapping_ref(weft__mapping *mapping)
+{
+    atomic_fetch_add_explicit(&mapping->refs, 1, memory_order_relaxed);
+}
+
+void weft__mapping_unref(void *context)
+{
+    weft__mapping *mapping = context;
+    if (atomic_fetch_sub_explicit(&mapping->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    if (mapping->address)
+        munmap(mapping->address, mapping->size);
+    weft_free(mapping->path);
+    weft_free(mapping);
+}

@@ -1,0 +1,213 @@
+/* core/io/safetensors_folder.c -- which files a checkpoint's folder means. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <json-c/json_object.h>
+#include <json-c/linkhash.h>
+
+#include "core/io/json.h"
+#include "core/io/safetensors.h"
+
+static const char index_name[] = "model.safetensors.index.json";
+static const char single_name[] = "model.safetensors";
+
+/* File names within a folder, sorted. */
+typedef struct names {
+    char **at;
+    int n, capacity;
+} names;
+
+static void names_free(names *list)
+{
+    for (int i = 0; i < list->n; i++)
+        weft_free(list->at[i]);
+    weft_free(list->at);
+    *list = (names){0};
+}
+
+static bool names_add(names *list, const char *name)
+{
+    for (int i = 0; i < list->n; i++) {
+        if (strcmp(list->at[i], name) == 0)
+            return true;
+    }
+    if (!weft__grow(&list->at, list->n, &list->capacity, sizeof *list->at))
+        return false;
+    list->at[list->n] = weft_strdup(name);
+    return list->at[list->n] && ++list->n;
+}
+
+static int compare_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static weft_status no_memory(const char *folder)
+{
+    return weft_fail(WEFT_MEMORY, "%s: no memory to open the checkpoint", folder);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* ---- with an index ----------------------------------------------------------------------------
+ */
+
+static weft_status index_shards(const weft__json *map, names *shards)
+{
+    weft_status status = weft__json_as_object(map);
+    if (status != WEFT_OK)
+        return status;
+    json_object_object_foreach(map->value, key, value)
+    {
+        (void)value;
+        const char *shard;
+        status = weft__json_get_string(map, key, &shard);
+        if (status != WEFT_OK)
+            return status;
+        if (*shard == '\0' || *shard == '.' || strchr(shard, '/'))
+            return weft__json_fail(map, WEFT_INVALID, "%s: '%s' is not a file name", key, shard);
+        if (!names_add(shards, shard))
+            return weft__json_fail(map, WEFT_MEMORY, "no memory");
+    }
+    return WEFT_OK;
+}
+
+static weft_status add_shard(weft_safetensors *file, const char *folder, const char *name,
+                             const char *index)
+{
+    char *path = weft_format("%s/%s", folder, name);
+    if (path == NULL)
+        return no_memory(folder);
+    weft_status status;
+    if (index && !exists(path))
+        status = weft_fail(WEFT_IO, "%s: the shard '%s', which %s names, is missing", folder, name,
+                           index);
+    else
+        status = weft__safetensors_add(file, path);
+    weft_free(path);
+    return status;
+}
+
+static weft_status check_index(const weft_safetensors *file, const weft__json *map)
+{
+    json_object_object_foreach(map->value, key, value)
+    {
+        const char *shard = json_object_get_string(value);
+        const int i = weft_safetensors_find(file, key);
+        const char *path = i < 0 ? NULL : file->tensors[i].entry.path;
+        if (path && strcmp(strrchr(path, '/') + 1, shard) == 0)
+            continue;
+        return weft__json_fail(map, WEFT_INVALID, "tensor '%s': expected in %s, found in %s", key,
+                               shard, path ? path : "no shard");
+    }
+    return WEFT_OK;
+}
+
+static weft_status add_indexed(weft_safetensors *file, const char *folder, const char *index)
+{
+    weft__json_doc doc;
+    weft__json map;
+    names shards = {0};
+    weft_status status = weft__json_read(index, &doc);
+    if (status != WEFT_OK)
+        return status;
+    const weft__json root = weft__json_root(&doc);
+    status = weft__json_get(&root, "weight_map", &map);
+    if (status == WEFT_OK)
+        status = index_shards(&map, &shards);
+    for (int i = 0; i < shards.n && status == WEFT_OK; i++)
+        status = add_shard(file, folder, shards.at[i], index_name);
+    if (status == WEFT_OK)
+        status = weft__safetensors_sort(file);
+    if (status == WEFT_OK)
+        status = check_index(file, &map);
+    names_free(&shards);
+    weft__json_free(&doc);
+    return status;
+}
+
+/* ---- without one -------------------------------------------------------------------------------
+ */
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* The folder's *.safetensors files that begin with `prefix`. */
+static weft_status list_folder(const char *folder, const char *prefix, names *list)
+{
+    DIR *dir = opendir(folder);
+    if (dir == NULL)
+        return weft_fail(WEFT_IO, "%s: open folder: %s", folder, strerror(errno));
+    weft_status status = WEFT_OK;
+    for (struct dirent *e = readdir(dir); e && status == WEFT_OK; e = readdir(dir)) {
+        if (*e->d_name == '.' || strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
+            !ends_with(e->d_name, ".safetensors"))
+            continue;
+        if (!names_add(list, e->d_name))
+            status = no_memory(folder);
+    }
+    closedir(dir);
+    if (list->n > 0)
+        qsort(list->at, (size_t)list->n, sizeof *list->at, compare_text);
+    return status;
+}
+
+/* model.safetensors alone; else model*.safetensors; else all. So an adapter or a second copy in
+ * another form beside the model is left alone. */
+static weft_status add_listed(weft_safetensors *file, const char *folder)
+{
+    names list = {0};
+    weft_status status = list_folder(folder, "model", &list);
+    for (int i = 0; i < list.n; i++) {
+        if (strcmp(list.at[i], single_name) == 0) {
+            names_free(&list);
+            return add_shard(file, folder, single_name, NULL);
+        }
+    }
+    if (status == WEFT_OK && list.n == 0)
+        status = list_folder(folder, "", &list);
+    if (status == WEFT_OK && list.n == 0)
+        status = weft_fail(WEFT_IO, "%s: there is no .safetensors file", folder);
+    for (int i = 0; i < list.n && status == WEFT_OK; i++)
+        status = add_shard(file, folder, list.at[i], NULL);
+    names_free(&list);
+    return status;
+}
+
+weft_status weft_safetensors_open_folder(const char *path, weft_safetensors **out)
+{
+    *out = NULL;
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(errno));
+    if (!S_ISDIR(info.st_mode))
+        return weft_safetensors_open(path, out);
+    weft_safetensors *file = weft_calloc(1, sizeof *file);
+    char *index = weft_format("%s/%s", path, index_name);
+    weft_status status;
+    if (file == NULL || index == NULL)
+        status = no_memory(path);
+    else if (exists(index))
+        status = add_indexed(file, path, index);
+    else
+        status = add_listed(file, path);
+    if (status == WEFT_OK)
+        status = weft__safetensors_sort(file);
+    weft_free(index);
+    if (status != WEFT_OK) {
+        weft_safetensors_close(file);
+        return status;
+    }
+    *out = file;
+    return WEFT_OK;
+}

@@ -1,0 +1,134 @@
+/* core/io/safetensors_save.c -- writing safetensors. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/fileio.h"
+#include "core/io/safetensors.h"
+#include "core/io/text.h"
+
+enum { ALIGNMENT = 64 };
+
+/* One tensor in the order of the file. */
+typedef struct item {
+    const char *name;
+    weft_array *array;
+    size_t bytes;
+} item;
+
+/* Wide elements first, so that every tensor is aligned for its dtype; then by name. */
+static int compare_items(const void *a, const void *b)
+{
+    const item *x = a, *y = b;
+    const size_t p = weft_dtype_size(weft_dtype_of(x->array));
+    const size_t q = weft_dtype_size(weft_dtype_of(y->array));
+    return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
+}
+
+static void append_metadata(weft__text *t, const weft_metadata *metadata, int n)
+{
+    weft__text_quote(t, "__metadata__");
+    weft__text_append(t, ":{\"format\":\"pt\"", 15);
+    for (int i = 0; i < n; i++) {
+        weft__text_append(t, ",", 1);
+        weft__text_quote(t, metadata[i].key);
+        weft__text_append(t, ":", 1);
+        weft__text_quote(t, metadata[i].value);
+    }
+    weft__text_append(t, "}", 1);
+}
+
+/* The 8 bytes of size and the JSON text, padded with spaces. */
+static void make_header(weft__text *t, const item *items, int n, const weft_metadata *metadata,
+                        int n_metadata)
+{
+    size_t offset = 0;
+    weft__text_append(t, "\0\0\0\0\0\0\0\0{", 9);
+    append_metadata(t, metadata, n_metadata);
+    for (int i = 0; i < n; i++) {
+        const weft_dims shape = weft_shape(items[i].array);
+        weft__text_append(t, ",", 1);
+        weft__text_quote(t, items[i].name);
+        weft__text_format(t, ":{\"dtype\":\"%s\",\"shape\":[",
+                          weft__safetensors_dtype_name(weft_dtype_of(items[i].array)));
+        for (int d = 0; d < shape.n; d++)
+            weft__text_format(t, d ? ",%lld" : "%lld", (long long)shape.at[d]);
+        weft__text_format(t, "],\"data_offsets\":[%zu,%zu]}", offset, offset + items[i].bytes);
+        offset += items[i].bytes;
+    }
+    weft__text_append(t, "}", 1);
+    while (!t->failed && t->n % ALIGNMENT != 0)
+        weft__text_append(t, " ", 1);
+    for (int i = 0; i < 8 && !t->failed; i++)
+        t->at[i] = (char)((uint64_t)(t->n - 8) >> (8 * i) & 0xff);
+}
+
+static weft_status write_item(weft__writer *writer, const item *it)
+{
+    weft_scope_open();
+    weft_status status = weft_eval(it->array);
+    const void *data = status == WEFT_OK ? weft_data(it->array) : NULL;
+    void *copy = NULL;
+    if (status == WEFT_OK && data == NULL && it->bytes > 0) {
+        copy = weft_malloc(it->bytes);
+        status = copy ? weft_read(it->array, weft_dtype_of(it->array), copy, weft_size(it->array))
+                      : weft_fail(WEFT_MEMORY, "no memory for a copy of '%s'", it->name);
+        data = copy;
+    }
+    if (status == WEFT_OK)
+        status = weft__writer_write(writer, data, it->bytes);
+    weft_free(copy);
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status write_items(const char *path, const weft__text *header, const item *items, int n)
+{
+    weft__writer *writer;
+    weft_status status = weft__writer_open(path, &writer);
+    if (status == WEFT_OK)
+        status = weft__writer_write(writer, header->at, header->n);
+    for (int i = 0; i < n && status == WEFT_OK; i++)
+        status = write_item(writer, &items[i]);
+    return weft__writer_close(writer, status);
+}
+
+static weft_status check_items(const char *path, const item *items, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *error = weft_error(items[i].array);
+        if (error)
+            return weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", path, items[i].name, error);
+        if (strcmp(items[i].name, "__metadata__") == 0)
+            return weft_fail(WEFT_INVALID, "%s: a tensor cannot be called __metadata__", path);
+        /* Equal names need not be neighbours when their dtypes differ. */
+        for (int j = i + 1; j < n; j++) {
+            if (strcmp(items[i].name, items[j].name) == 0)
+                return weft_fail(WEFT_INVALID, "%s: two tensors are called '%s'", path,
+                                 items[i].name);
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_safetensors_save(const char *path, const char *const *names,
+                                  weft_array *const *arrays, int n, const weft_metadata *metadata,
+                                  int n_metadata)
+{
+    item *items = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *items);
+    if (items == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+    for (int i = 0; i < n; i++)
+        items[i] = (item){names[i], arrays[i], (size_t)weft_nbytes(arrays[i])};
+    weft_status status = check_items(path, items, n);
+    weft__text header = {0};
+    if (status == WEFT_OK) {
+        if (n > 0)
+            qsort(items, (size_t)n, sizeof *items, compare_items);
+        make_header(&header, items, n, metadata, n_metadata);
+        status = header.failed ? weft_fail(WEFT_MEMORY, "%s: no memory to write it", path)
+                               : write_items(path, &header, items, n);
+    }
+    weft_free(header.at);
+    weft_free(items);
+    return status;
+}

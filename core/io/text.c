@@ -1,0 +1,63 @@
+/* core/io/text.c -- a text that grows. */
+#include "core/io/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "weft/memory.h"
+
+static bool reserve(weft__text *t, size_t n)
+{
+    if (t->failed)
+        return false;
+    if (t->n + n < t->capacity)
+        return true;
+    const size_t capacity = 2 * (t->n + n) + 256;
+    char *moved = weft_realloc(t->at, capacity);
+    if (moved == NULL) {
+        t->failed = true;
+        return false;
+    }
+    t->at = moved;
+    t->capacity = capacity;
+    return true;
+}
+
+void weft__text_append(weft__text *t, const char *bytes, size_t n)
+{
+    if (!reserve(t, n))
+        return;
+    memcpy(t->at + t->n, bytes, n);
+    t->n += n;
+    t->at[t->n] = '\0';
+}
+
+void weft__text_format(weft__text *t, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (n >= 0 && reserve(t, (size_t)n)) {
+        vsnprintf(t->at + t->n, (size_t)n + 1, format, again);
+        t->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void weft__text_quote(weft__text *t, const char *string)
+{
+    weft__text_append(t, "\"", 1);
+    for (const char *at = string; *at; at++) {
+        const unsigned char c = (unsigned char)*at;
+        if (c == '"' || c == '\\')
+            weft__text_format(t, "\\%c", c);
+        else if (c < 0x20)
+            weft__text_format(t, "\\u%04x", c);
+        else
+            weft__text_append(t, at, 1);
+    }
+    weft__text_append(t, "\"", 1);
+}

@@ -1,0 +1,23 @@
+/* core/io/text.h -- a text that grows. A failure to grow sticks: later appends do nothing, and one
+ * look at `failed` at the end is enough. Zero it first; free `at` with weft_free. */
+#ifndef WEFT_CORE_IO_TEXT_H
+#define WEFT_CORE_IO_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "weft/status.h"
+
+typedef struct weft__text {
+    char *at; /* NUL-terminated once something was appended */
+    size_t n;
+    size_t capacity;
+    bool failed;
+} weft__text;
+
+void weft__text_append(weft__text *t, const char *bytes, size_t n);
+void weft__text_format(weft__text *t, const char *format, ...) WEFT_PRINTF(2, 3);
+/* As a JSON string, quotes included. */
+void weft__text_quote(weft__text *t, const char *string);
+
+#endif

@@ -1,0 +1,125 @@
+/* core/map.c -- a map from arrays to indices, and collecting a graph in order of creation. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/graph.h"
+
+static uint64_t hash_pointer(const void *p)
+{
+    uint64_t x = (uint64_t)(uintptr_t)p >> 4;
+    x *= 0x9e3779b97f4a7c15u;
+    return x ^ x >> 29;
+}
+
+static bool grow(weft__map *map)
+{
+    int64_t capacity = map->capacity ? 2 * map->capacity : 64;
+    weft_array **keys = weft_realloc(map->keys, (size_t)capacity * sizeof(void *));
+    if (!keys) {
+        return false;
+    }
+    map->keys = keys;
+    map->capacity = capacity;
+    int32_t *table = weft_calloc((size_t)capacity * 2, sizeof *table);
+    if (!table) {
+        map->capacity = map->table_size / 2;
+        return false;
+    }
+    weft_free(map->table);
+    map->table = table;
+    map->table_size = 2 * capacity;
+    for (int64_t i = 0; i < map->count; i++) {
+        int64_t at = (int64_t)(hash_pointer(keys[i]) % (uint64_t)map->table_size);
+        while (table[at]) {
+            at = at + 1 == map->table_size ? 0 : at + 1;
+        }
+        table[at] = (int32_t)i + 1;
+    }
+    return true;
+}
+
+int64_t weft__map_index(weft__map *map, weft_array *key, bool *added)
+{
+    if (added) {
+        *added = false;
+        if (map->count == map->capacity && !grow(map)) {
+            return -1;
+        }
+    } else if (map->table_size == 0) {
+        return -1;
+    }
+    int64_t at = (int64_t)(hash_pointer(key) % (uint64_t)map->table_size);
+    while (map->table[at]) {
+        int32_t index = map->table[at] - 1;
+        if (map->keys[index] == key) {
+            return index;
+        }
+        at = at + 1 == map->table_size ? 0 : at + 1;
+    }
+    if (!added) {
+        return -1;
+    }
+    *added = true;
+    map->keys[map->count] = key;
+    map->table[at] = (int32_t)++map->count;
+    return map->count - 1;
+}
+
+void weft__map_free(weft__map *map)
+{
+    weft_free(map->keys);
+    weft_free(map->table);
+    *map = (weft__map){0};
+}
+
+static int by_seq(const void *a, const void *b)
+{
+    uint64_t x = (*(weft_array *const *)a)->seq;
+    uint64_t y = (*(weft_array *const *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+/* Adds `a` unless there is nothing to compute or `stop` says so. */
+static bool visit(weft__map *map, weft_array *a, weft__stop *stop, const void *context)
+{
+    if (!a->op || (stop && stop(context, a))) {
+        return true;
+    }
+    bool added;
+    return weft__map_index(map, a, &added) >= 0;
+}
+
+bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,
+                   weft__map *out)
+{
+    *out = (weft__map){0};
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        ok = visit(out, roots[i], stop, context);
+    }
+    /* The keys are the queue: what is added at the end is visited in turn. */
+    for (int64_t i = 0; i < out->count && ok; i++) {
+        weft_array *a = out->keys[i];
+        for (int k = 0; k < a->n_inputs && ok; k++) {
+            ok = visit(out, a->inputs[k], stop, context);
+        }
+    }
+    if (!ok) {
+        weft__map_free(out);
+        return false;
+    }
+    if (out->count == 0) {
+        return true;
+    }
+    qsort(out->keys, (size_t)out->count, sizeof(void *), by_seq);
+    /* Indices follow the sorted order. */
+    memset(out->table, 0, (size_t)out->table_size * sizeof *out->table);
+    for (int64_t i = 0; i < out->count; i++) {
+        int64_t at = (int64_t)(hash_pointer(out->keys[i]) % (uint64_t)out->table_size);
+        while (out->table[at]) {
+            at = at + 1 == out->table_size ? 0 : at + 1;
+        }
+        out->table[at] = (int32_t)i + 1;
+    }
+    return true;
+}

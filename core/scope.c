@@ -1,0 +1,199 @@
+/* core/scope.c -- scopes: each thread's stack of lists of temporaries. */
+#include <pthread.h>
+#include <string.h>
+
+#include "core/graph.h"
+
+struct weft__scope {
+    const char *name;
+    weft__scope *parent;
+    int depth; /* 0: the thread's root */
+    weft_array **items;
+    int64_t count, capacity;
+};
+
+static _Thread_local weft__scope *innermost;
+static _Thread_local int depth;
+
+/* The root scope of a thread is released when the thread ends. */
+static pthread_key_t thread_end;
+static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
+
+static void free_scope(weft__scope *s)
+{
+    for (int64_t i = s->count - 1; i >= 0; i--) {
+        weft_array *a = s->items[i];
+        if (!a || a->scope != s) {
+            continue; /* moved to another scope */
+        }
+        a->scope = NULL;
+        if (a->pinned) {
+            a->pinned = false;
+            weft__unhold(a);
+        }
+        weft__unref(a);
+    }
+    weft_free(s->items);
+    weft_free(s);
+}
+
+static void end_of_thread(void *unused)
+{
+    (void)unused;
+    while (innermost) {
+        weft__scope *s = innermost;
+        innermost = s->parent;
+        free_scope(s);
+    }
+}
+
+static void make_key(void)
+{
+    pthread_key_create(&thread_end, end_of_thread);
+}
+
+static weft__scope *push_scope(const char *name)
+{
+    weft__scope *s = weft_calloc(1, sizeof *s);
+    if (!s) {
+        return NULL;
+    }
+    s->name = name;
+    s->parent = innermost;
+    s->depth = depth;
+    innermost = s;
+    return s;
+}
+
+/* The innermost scope, with the thread's root made when it is the first. */
+static weft__scope *current(void)
+{
+    if (!innermost && push_scope("thread")) {
+        pthread_once(&thread_end_once, make_key);
+        pthread_setspecific(thread_end, innermost);
+    }
+    return innermost;
+}
+
+/* Room for `n` more items. */
+static bool reserve(weft__scope *s, int64_t n)
+{
+    if (s->count + n <= s->capacity) {
+        return true;
+    }
+    int64_t capacity = s->capacity ? 2 * s->capacity : 32;
+    while (capacity < s->count + n) {
+        capacity *= 2;
+    }
+    weft_array **items = weft_realloc(s->items, (size_t)capacity * sizeof *items);
+    if (!items) {
+        return false;
+    }
+    s->items = items;
+    s->capacity = capacity;
+    return true;
+}
+
+bool weft__scope_adopt(weft_array *a)
+{
+    weft__scope *s = current();
+    if (!s || !reserve(s, 1)) {
+        return false;
+    }
+    s->items[s->count++] = a;
+    a->scope = s;
+    weft__ref(a);
+    return true;
+}
+
+void weft__scope_pin(weft_array *a)
+{
+    if (a->scope && !a->pinned) {
+        a->pinned = true;
+        weft__hold(a);
+    }
+}
+
+void weft_scope_open_named(const char *name)
+{
+    current();
+    depth++;
+    /* Without memory for a scope its temporaries join the enclosing one, and the matching close,
+     * which finds no scope of its depth, releases nothing. */
+    push_scope(name);
+}
+
+int weft_scope_depth(void)
+{
+    return depth;
+}
+
+void weft_scope_close_n(weft_array **ys, int n)
+{
+    weft__scope *s = innermost;
+    if (!s || depth == 0) {
+        weft_log_message(WEFT_LOG_WARNING, "scope_close: no scope is open");
+        return;
+    }
+    if (s->depth != depth--) {
+        return;
+    }
+    innermost = s->parent;
+    for (int i = 0; i < n; i++) {
+        weft_array *y = ys[i];
+        if (!y || y->scope != s) {
+            continue;
+        }
+        if (!reserve(innermost, 1)) {
+            ys[i] = weft__no_memory();
+            continue;
+        }
+        innermost->items[innermost->count++] = y;
+        y->scope = innermost;
+    }
+    free_scope(s);
+}
+
+weft_array *weft_scope_close(weft_array *y)
+{
+    weft_scope_close_n(&y, 1);
+    return y;
+}
+
+weft_array *weft_keep(weft_array *a)
+{
+    if (a) {
+        weft__hold(a);
+    }
+    return a;
+}
+
+void weft_drop(weft_array *a)
+{
+    if (a) {
+        weft__unhold(a);
+    }
+}
+
+weft_status weft_set(weft_array **slot, weft_array *a)
+{
+    if (a && a->state == WEFT__FAILED) {
+        return weft_fail(a == weft__no_memory() ? WEFT_MEMORY : WEFT_INVALID, "%s", weft_error(a));
+    }
+    weft_array *old = *slot;
+    if (a == old) {
+        return WEFT_OK;
+    }
+    if (old && !old->scope && !weft__scope_adopt(old)) {
+        return weft_fail(WEFT_MEMORY, "set: out of memory");
+    }
+    if (a) {
+        weft__hold(a);
+    }
+    *slot = a;
+    if (old) {
+        old->leaf = false; /* from here on a temporary like any other */
+        weft__unhold(old);
+    }
+    return WEFT_OK;
+}

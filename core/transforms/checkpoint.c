@@ -1,0 +1,243 @@
+/* core/transforms/checkpoint.c -- computing a part of the graph again for its gradient.
+ *
+ * The function is called once. Its results pass through a node that also has everything the inside
+ * reads as input (arguments, captured arrays, random keys: the frontier). When a gradient reaches
+ * that node, the inside is cloned over barriers that wait for the cotangent, and the gradient goes
+ * through the clone; so the first computation's insides are free to go at once.
+ */
+#include <string.h>
+
+#include "core/transforms/transforms.h"
+
+typedef struct checkpoint_params {
+    int64_t n_outputs; /* the first inputs are the results, the others the frontier */
+} checkpoint_params;
+
+static const weft_field checkpoint_fields[] = {WEFT_FIELD(INT, checkpoint_params, n_outputs),
+                                               WEFT_FIELDS_END};
+
+static bool infer_checkpoint(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    const checkpoint_params *p = weft_node_params(node);
+    for (int i = 0; i < WEFT_MAX_OUTPUTS; i++) {
+        if (i < p->n_outputs) {
+            out[i] = *weft_node_spec(weft_node_input(node, i), 0);
+        } else {
+            out[i].shape.n = -1;
+        }
+    }
+    return true;
+}
+
+static void expand_checkpoint(weft_array *node, weft_array **outs)
+{
+    for (int i = 0; i < weft_node_n_outputs(node); i++) {
+        outs[i] = weft_node_input(node, i);
+    }
+}
+
+/* ---- the clone ---------------------------------------------------------------------------------- */
+
+typedef struct copying {
+    weft__map inside;    /* nodes to clone, in order */
+    weft__map frontier;
+    weft_array **clones;   /* per node of inside */
+    weft_array **barriers; /* per array of the frontier */
+} copying;
+
+static bool on_frontier(const void *context, weft_array *a)
+{
+    const copying *c = context;
+    return weft__map_index((weft__map *)&c->frontier, a, NULL) >= 0;
+}
+
+static weft_array *counterpart(copying *c, weft_array *a)
+{
+    int64_t k = weft__map_index(&c->frontier, a, NULL);
+    if (k >= 0) {
+        return c->barriers[k];
+    }
+    k = weft__map_index(&c->inside, a, NULL);
+    return k >= 0 ? c->clones[k] : a;
+}
+
+static weft_array *clone_node(copying *c, weft_array *a)
+{
+    weft_array **inputs = weft_malloc((size_t)a->n_inputs * sizeof *inputs);
+    if (!inputs) {
+        return weft__no_memory();
+    }
+    for (int i = 0; i < a->n_inputs; i++) {
+        inputs[i] = counterpart(c, a->inputs[i]);
+    }
+    weft_array *clone = weft_apply(a->op, inputs, a->n_inputs, a->params);
+    weft_free(inputs);
+    return clone;
+}
+
+/* Barriers over the frontier, waiting for `after`, and clones of all that is inside. */
+static bool make_clones(copying *c, weft_array *node, int n_outputs, weft_array *after)
+{
+    for (int i = n_outputs; i < node->n_inputs; i++) {
+        bool added;
+        if (weft__map_index(&c->frontier, node->inputs[i], &added) < 0) {
+            return false;
+        }
+    }
+    if (!weft__collect(node->inputs, n_outputs, on_frontier, c, &c->inside)) {
+        return false;
+    }
+    c->barriers = weft_calloc((size_t)c->frontier.count, sizeof *c->barriers);
+    c->clones = weft_calloc((size_t)c->inside.count, sizeof *c->clones);
+    if (!c->barriers || !c->clones) {
+        return false;
+    }
+    for (int64_t i = 0; i < c->frontier.count; i++) {
+        c->barriers[i] = weft__barrier(c->frontier.keys[i], after);
+    }
+    for (int64_t i = 0; i < c->inside.count; i++) {
+        c->clones[i] = clone_node(c, c->inside.keys[i]);
+    }
+    return true;
+}
+
+static weft_array *first_cotangent(weft_array *const *cts, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (cts[i]) {
+            return cts[i];
+        }
+    }
+    return NULL;
+}
+
+/* Gradients of the frontier through the clone, into grads[n_outputs..]. */
+static weft_status pull_through(copying *c, weft_array *node, weft_array *const *cts,
+                                const bool *wanted, weft_array **grads)
+{
+    int n_outputs = node->n_outputs, n_frontier = node->n_inputs - n_outputs;
+    weft_array *results[WEFT_MAX_OUTPUTS];
+    weft_array **targets = weft_calloc((size_t)n_frontier, sizeof *targets);
+    weft_array **found = weft_calloc((size_t)n_frontier, sizeof *found);
+    weft_status status =
+        targets && found ? WEFT_OK : weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
+    int n = 0;
+    for (int i = 0; i < n_frontier && status == WEFT_OK; i++) {
+        if (wanted[n_outputs + i]) {
+            targets[n++] = counterpart(c, node->inputs[n_outputs + i]);
+        }
+    }
+    for (int i = 0; i < n_outputs; i++) {
+        results[i] = counterpart(c, node->inputs[i]);
+    }
+    if (status == WEFT_OK) {
+        status = weft__pull_back(results, cts, n_outputs, targets, n, found);
+    }
+    n = 0;
+    for (int i = 0; i < n_frontier && status == WEFT_OK; i++) {
+        if (wanted[n_outputs + i]) {
+            grads[n_outputs + i] = found[n++];
+        }
+    }
+    weft_free(targets);
+    weft_free(found);
+    return status;
+}
+
+static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                           weft_array **grads)
+{
+    copying c = {0};
+    weft_status status = WEFT_OK;
+    if (!make_clones(&c, node, node->n_outputs, first_cotangent(cts, node->n_outputs))) {
+        status = weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
+    } else {
+        status = pull_through(&c, node, cts, wanted, grads);
+    }
+    for (int i = node->n_outputs; i < node->n_inputs && status != WEFT_OK; i++) {
+        grads[i] = wanted[i] ? weft__failed("%s", weft_error_message()) : NULL;
+    }
+    weft__map_free(&c.inside);
+    weft__map_free(&c.frontier);
+    weft_free(c.clones);
+    weft_free(c.barriers);
+}
+
+/* The results get no gradient through this node: that is the point of it. */
+static const weft_op op_checkpoint = {
+    .name = "checkpoint",
+    .family = WEFT_STRUCTURAL,
+    .arity = -1,
+    .n_outputs = -1,
+    .params_size = sizeof(checkpoint_params),
+    .params_fields = checkpoint_fields,
+    .infer = infer_checkpoint,
+    .expand = expand_checkpoint,
+    .vjp = checkpoint_vjp,
+};
+
+/* ---- recording ------------------------------------------------------------------------------------ */
+
+static bool before_the_call(const void *context, weft_array *a)
+{
+    return a->seq <= *(const uint64_t *)context;
+}
+
+/* Appends what the inside reads but does not compute. */
+static bool find_frontier(const weft__map *inside, weft__map *frontier)
+{
+    for (int64_t i = 0; i < inside->count; i++) {
+        weft_array *a = inside->keys[i];
+        for (int k = 0; k < a->n_inputs; k++) {
+            bool added;
+            if (weft__map_index((weft__map *)inside, a->inputs[k], NULL) < 0 &&
+                weft__map_index(frontier, a->inputs[k], &added) < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *frontier)
+{
+    int n = n_out + (int)frontier->count;
+    weft_array **inputs = weft_malloc((size_t)n * sizeof *inputs);
+    if (!inputs) {
+        return weft__no_memory();
+    }
+    memcpy(inputs, out, (size_t)n_out * sizeof *inputs);
+    memcpy(inputs + n_out, frontier->keys, (size_t)frontier->count * sizeof *inputs);
+    checkpoint_params params = {n_out};
+    weft_array *node = weft_apply(&op_checkpoint, inputs, n, &params);
+    weft_free(inputs);
+    return node;
+}
+
+void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                     weft_array **out, int n_out)
+{
+    weft_array *mark = weft__node_new(0, 1, 0);
+    uint64_t start = mark ? mark->seq : 0;
+    fn(context, in, n_in, out, n_out);
+    if (!weft_is_differentiating()) {
+        return;
+    }
+    weft_array *node = NULL;
+    weft__map inside = {0}, frontier = {0};
+    if (!mark || !weft__collect(out, n_out, before_the_call, &start, &inside) ||
+        !find_frontier(&inside, &frontier)) {
+        node = weft__no_memory();
+    } else if (n_out > WEFT_MAX_OUTPUTS) {
+        node = weft__failed("checkpoint: expected at most %d results, got %d", WEFT_MAX_OUTPUTS,
+                            n_out);
+    } else {
+        node = wrap(out, n_out, &frontier);
+    }
+    weft__map_free(&inside);
+    weft__map_free(&frontier);
+    for (int i = 0; i < n_out; i++) {
+        out[i] = weft_pick(node, i);
+    }
+}

@@ -1,0 +1,56 @@
+/* core/transforms/identity.c -- nodes that are their input: alias and barrier. */
+#include "core/transforms/transforms.h"
+
+static bool infer_same(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    out[0] = *weft_node_spec(weft_node_input(node, 0), 0);
+    return true;
+}
+
+static bool view_same(const weft_array *node, const weft_tensor *in, weft_tensor *out)
+{
+    (void)node;
+    (void)in;
+    (void)out; /* preset to the input */
+    return true;
+}
+
+static void pass_back(weft_array *node, weft_array *const *cts, const bool *wanted,
+                      weft_array **grads)
+{
+    (void)node;
+    if (wanted[0]) {
+        grads[0] = cts[0];
+    }
+}
+
+static const weft_op op_alias = {
+    .name = "alias",
+    .family = WEFT_STRUCTURAL,
+    .arity = 1,
+    .infer = infer_same,
+    .view = view_same,
+    .vjp = pass_back,
+};
+
+static const weft_op op_barrier = {
+    .name = "barrier",
+    .family = WEFT_STRUCTURAL,
+    .arity = 2,
+    .infer = infer_same,
+    .view = view_same,
+    .vjp = pass_back,
+    .zero_gradient = 1u << 1,
+};
+
+weft_array *weft__alias(weft_array *x)
+{
+    return weft_apply(&op_alias, &x, 1, NULL);
+}
+
+weft_array *weft__barrier(weft_array *x, weft_array *after)
+{
+    weft_array *inputs[] = {x, after};
+    return weft_apply(&op_barrier, inputs, 2, NULL);
+}

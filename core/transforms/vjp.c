@@ -1,0 +1,196 @@
+/* core/transforms/vjp.c -- vjp and value_and_grad, over arguments and over slots. */
+#include "core/shape.h"
+#include "core/transforms/transforms.h"
+#include "weft/ops.h"
+
+static weft_status out_of_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "vjp: out of memory");
+}
+
+/* Zeros where nothing flowed; integers and bool have no gradient. */
+static void fill_zeros(weft_array *const *in, int n, weft_array **grads)
+{
+    for (int i = 0; i < n; i++) {
+        if (!weft__is_differentiable(in[i])) {
+            grads[i] = NULL;
+        } else if (!grads[i]) {
+            grads[i] = weft_zeros_like(in[i]);
+        }
+    }
+}
+
+static weft_status check_cotangents(weft_array *const *cts, weft_array *const *outs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        weft_dims want = weft_shape(outs[i]), got = weft_shape(cts[i]);
+        if (cts[i] && weft_ok(outs[i]) && !weft__shape_equal(&want, &got)) {
+            char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
+            return weft_fail(WEFT_INVALID, "vjp: cotangent %d: expected shape %s, got %s", i,
+                             weft__shape_text(&want, a), weft__shape_text(&got, b));
+        }
+    }
+    return WEFT_OK;
+}
+
+static void call(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                 weft_array **out, int n_out)
+{
+    weft__differentiating++;
+    fn(context, in, n_in, out, n_out);
+    weft__differentiating--;
+}
+
+weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                     weft_array *const *cotangents, weft_array **outs, int n_out,
+                     weft_array **grads)
+{
+    weft_array **aliases = weft_calloc((size_t)n_in, sizeof *aliases);
+    weft_array **values = weft_calloc((size_t)n_out, sizeof *values);
+    if (!aliases || !values) {
+        weft_free(aliases);
+        weft_free(values);
+        return out_of_memory();
+    }
+    weft_scope_open();
+    for (int i = 0; i < n_in; i++) {
+        aliases[i] = weft__alias(in[i]);
+        grads[i] = NULL;
+    }
+    call(fn, context, aliases, n_in, values, n_out);
+    weft_status status = check_cotangents(cotangents, values, n_out);
+    if (status == WEFT_OK) {
+        status = weft__pull_back(values, cotangents, n_out, aliases, n_in, grads);
+    }
+    if (status == WEFT_OK) {
+        fill_zeros(in, n_in, grads);
+        for (int i = 0; outs && i < n_out; i++) {
+            outs[i] = values[i];
+        }
+    } else {
+        for (int i = 0; i < n_in; i++) {
+            grads[i] = NULL;
+        }
+    }
+    weft_scope_close_n(grads, n_in);
+    /* Outputs may be arrays of an outer scope: closing leaves those where they are. */
+    weft_free(aliases);
+    weft_free(values);
+    return status;
+}
+
+/* ---- value and gradient --------------------------------------------------------------------------- */
+
+static weft_array *fail_all(weft_array *error, int n, weft_array **grads)
+{
+    for (int i = 0; i < n; i++) {
+        grads[i] = error;
+    }
+    return error;
+}
+
+/* The value's gradient with respect to the aliases; an error array in the value on failure. */
+static weft_array *finish(weft_array *value, weft_array *const *aliases, int n,
+                          weft_array *const *originals, weft_array **grads)
+{
+    if (weft_ok(value) && (weft_size(value) != 1 || !weft_dtype_is_float(weft_dtype_of(value)))) {
+        weft_dims shape = weft_shape(value);
+        char text[WEFT_SHAPE_TEXT];
+        value = weft__failed("value_and_grad: expected a float scalar, got %s %s",
+                             weft_dtype_name(weft_dtype_of(value)), weft__shape_text(&shape, text));
+    }
+    if (!weft_ok(value)) {
+        return fail_all(value, n, grads);
+    }
+    weft_array *one = weft_ones_like(value);
+    for (int i = 0; i < n; i++) {
+        grads[i] = NULL;
+    }
+    if (weft__pull_back(&value, &one, 1, aliases, n, grads) != WEFT_OK) {
+        return fail_all(weft__failed("%s", weft_error_message()), n, grads);
+    }
+    fill_zeros(originals, n, grads);
+    return value;
+}
+
+/* Closes the scope, handing on the value and the gradients. */
+static weft_array *leave(weft_array *value, weft_array **grads, int n)
+{
+    weft_array **all = weft_malloc((size_t)(n + 1) * sizeof *all);
+    if (!all) {
+        weft_scope_close(NULL);
+        return fail_all(weft__no_memory(), n, grads);
+    }
+    all[0] = value;
+    for (int i = 0; i < n; i++) {
+        all[i + 1] = grads[i];
+    }
+    weft_scope_close_n(all, n + 1);
+    value = all[0];
+    for (int i = 0; i < n; i++) {
+        grads[i] = all[i + 1];
+    }
+    weft_free(all);
+    return value;
+}
+
+weft_array *weft_value_and_grad(weft_loss_function *fn, void *context, weft_array *const *in,
+                                int n_in, weft_array **grads)
+{
+    weft_array **aliases = weft_calloc((size_t)n_in, sizeof *aliases);
+    if (!aliases) {
+        return fail_all(weft__no_memory(), n_in, grads);
+    }
+    weft_scope_open();
+    for (int i = 0; i < n_in; i++) {
+        aliases[i] = weft__alias(in[i]);
+    }
+    weft__differentiating++;
+    weft_array *value = fn(context, aliases, n_in);
+    weft__differentiating--;
+    value = finish(value, aliases, n_in, in, grads);
+    weft_free(aliases);
+    return leave(value, grads, n_in);
+}
+
+/* While the function runs the slots hold aliases of their arrays. */
+static void lend(weft_array **const *slots, int n, weft_array **originals, weft_array **aliases)
+{
+    for (int i = 0; i < n; i++) {
+        originals[i] = *slots[i];
+        aliases[i] = weft__alias(originals[i]);
+        weft__hold(aliases[i]);
+        *slots[i] = aliases[i];
+    }
+}
+
+static void give_back(weft_array **const *slots, int n, weft_array *const *originals)
+{
+    for (int i = 0; i < n; i++) {
+        weft_array *now = *slots[i];
+        *slots[i] = originals[i];
+        weft__unhold(now);
+    }
+}
+
+weft_array *weft_value_and_grad_slots(weft_slot_loss_function *fn, void *context,
+                                      weft_array **const *slots, int n, weft_array **grads)
+{
+    weft_array **originals = weft_calloc((size_t)n, sizeof *originals);
+    weft_array **aliases = weft_calloc((size_t)n, sizeof *aliases);
+    if (!originals || !aliases) {
+        weft_free(originals);
+        weft_free(aliases);
+        return fail_all(weft__no_memory(), n, grads);
+    }
+    weft_scope_open();
+    lend(slots, n, originals, aliases);
+    weft__differentiating++;
+    weft_array *value = fn(context);
+    weft__differentiating--;
+    value = finish(value, aliases, n, originals, grads);
+    give_back(slots, n, originals);
+    weft_free(originals);
+    weft_free(aliases);
+    return leave(value, grads, n);
+}

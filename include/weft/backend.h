@@ -1,0 +1,90 @@
+/* weft/backend.h -- what a backend is: a table of buffer functions and kernel rows.
+ *
+ * Backends live outside the tower and include only include/weft/. A program may register its own.
+ */
+#ifndef WEFT_BACKEND_H
+#define WEFT_BACKEND_H
+
+#include "weft/op.h"
+#include "weft/tape.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Which layouts of its inputs a kernel takes. The evaluator copies what does not fit. Outputs are
+ * always row-major. */
+typedef enum weft_layout {
+    WEFT_CONTIGUOUS, /* row-major without gaps */
+    WEFT_LAST_DIM,   /* the last axis has stride 1 (or length 1); the others are free */
+    WEFT_STRIDED     /* any strides, zero and negative too */
+} weft_layout;
+
+/* One kernel for one op. Rows of an op are tried in order, best first; a row fits when its
+ * signature does and `fits` (NULL: always) says so. */
+typedef struct weft_kernel_row {
+    const char *op;
+    /* Dtypes of the operands, inputs first then outputs, as letters: f float32, d float64,
+     * h float16, b bfloat16, i int32, l int64, u uint32, U uint64, ? bool, c complex64; F any real
+     * float, I any integer, * anything. The last letter repeats for further operands. NULL: any. */
+    const char *signature;
+    weft_layout layout;
+    /* Per output, bit i: it may share memory with input i (same size and dtype, row-major). The
+     * kernel then sees the same address twice. */
+    uint32_t in_place[WEFT_MAX_OUTPUTS];
+    bool (*fits)(const weft_call *call);      /* sees tensors without data */
+    int64_t (*workspace)(const weft_call *call); /* bytes; NULL: none */
+    weft_kernel *kernel;
+} weft_kernel_row;
+
+typedef struct weft_backend {
+    const char *name;
+    int (*count)(void); /* devices present */
+    /* Opens device `index`; *state is handed to everything below. */
+    weft_status (*open)(int index, void **state);
+    void (*close)(void *state);
+
+    /* Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or
+     * NULL. NULL result: no memory. */
+    void *(*allocate)(void *state, int64_t bytes, void **host);
+    void (*release)(void *state, void *buffer);
+    /* Moves bytes between host memory and a buffer; ordered after what was submitted. */
+    weft_status (*write)(void *state, void *buffer, int64_t offset, const void *from, int64_t bytes);
+    weft_status (*read)(void *state, void *buffer, int64_t offset, void *to, int64_t bytes);
+    /* Whether host memory can be used in place; NULL: arrays over host memory are written. */
+    bool host_memory;
+
+    const weft_kernel_row *rows;
+    int n_rows;
+
+    /* Any elementwise op from its tape: inputs strided, `out` row-major. NULL: reference kernels.
+     * The tape's class is the class of the computation; dtypes are converted at load and store. */
+    weft_status (*elementwise)(const weft_call *call, const weft_tape *tape);
+    /* Copies and converts in[0] (strided) to out[0] (row-major); any pair of dtypes. */
+    weft_kernel *copy;
+
+    /* Runs queued work. Kernels of a device run in the order they were submitted. A backend that
+     * leaves these NULL runs each kernel before its call returns. */
+    weft_status (*flush)(void *state);
+    weft_status (*wait)(void *state);
+} weft_backend;
+
+/* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must
+ * outlive the process's use of it. */
+WEFT_API weft_status weft_backend_register(const weft_backend *backend);
+
+/* How often nodes of a device ran: by a row, by their expansion, by the generic elementwise
+ * kernel, or by the reference kernel on the CPU. */
+typedef struct weft_counts {
+    int64_t rows, expansions, elementwise, references, copies, views;
+} weft_counts;
+WEFT_API weft_counts weft_device_counts(const weft_device *device);
+WEFT_API void weft_device_reset_counts(weft_device *device);
+
+/* The tape of an elementwise op for the class of `dtype`; NULL when the op has no such formula. */
+WEFT_API const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,71 @@
+/* weft/dtype.h -- the element types and how they combine. */
+#ifndef WEFT_DTYPE_H
+#define WEFT_DTYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Values are stable: they are written into exported files. */
+typedef enum weft_dtype {
+    WEFT_BOOL = 0, /* one byte, 0 or 1 */
+    WEFT_UINT8,
+    WEFT_UINT16,
+    WEFT_UINT32,
+    WEFT_UINT64,
+    WEFT_INT8,
+    WEFT_INT16,
+    WEFT_INT32,
+    WEFT_INT64,
+    WEFT_FLOAT16,
+    WEFT_BFLOAT16,
+    WEFT_FLOAT32,
+    WEFT_FLOAT64,
+    WEFT_COMPLEX64, /* two float32: real, imaginary */
+    WEFT_DTYPE_COUNT
+} weft_dtype;
+
+typedef struct weft_complex64 {
+    float re, im;
+} weft_complex64;
+
+/* What the scalar expression of an elementwise op is computed in (op.h). */
+typedef enum weft_class {
+    WEFT_CLASS_REAL,    /* float for 16- and 32-bit floats, double for float64 */
+    WEFT_CLASS_INTEGER, /* 64-bit wrapping, signed or unsigned as the dtype is */
+    WEFT_CLASS_BOOL,
+    WEFT_CLASS_COMPLEX,
+    WEFT_CLASS_COUNT
+} weft_class;
+
+WEFT_API size_t weft_dtype_size(weft_dtype dtype);      /* bytes of one element */
+WEFT_API const char *weft_dtype_name(weft_dtype dtype); /* "float32" */
+WEFT_API weft_class weft_dtype_class(weft_dtype dtype);
+WEFT_API bool weft_dtype_is_float(weft_dtype dtype);    /* the four real floating types */
+WEFT_API bool weft_dtype_is_integer(weft_dtype dtype);  /* u8..i64; bool is not */
+WEFT_API bool weft_dtype_is_signed(weft_dtype dtype);   /* i8..i64 */
+
+/* Finds a dtype by name; false leaves *out as it was. */
+WEFT_API bool weft_dtype_parse(const char *name, weft_dtype *out);
+
+/* The dtype that two arrays take together: a fixed symmetric table, the one JAX and MLX use.
+ * u64 with a signed type is float32; float16 with bfloat16 is float32; an integer with a float is
+ * that float; anything with complex64 is complex64. */
+WEFT_API weft_dtype weft_promote(weft_dtype a, weft_dtype b);
+
+/* Storage conversions of the 16-bit floats, round to nearest even; NaN stays NaN. */
+WEFT_API float weft_float16_to_float(uint16_t bits);
+WEFT_API uint16_t weft_float_to_float16(float value);
+WEFT_API float weft_bfloat16_to_float(uint16_t bits);
+WEFT_API uint16_t weft_float_to_bfloat16(float value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,128 @@
+/* weft/generate.h -- sampling from logits, and generating text token by token.
+ *
+ *     static bool show(void *context, const weft_generated *token)
+ *     {
+ *         fwrite(token->text, 1, token->length, stdout);
+ *         return true;
+ *     }
+ *     ...
+ *     weft_generate_options options = {.sampler = {.temperature = 0.7}, .max_tokens = 100};
+ *     status = weft_generate(model, tokenizer, ids, n_ids, &options, show, NULL, NULL);
+ */
+#ifndef WEFT_GENERATE_H
+#define WEFT_GENERATE_H
+
+#include "weft/model.h"
+#include "weft/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Sampling -------------------------------------------------------------------------------- */
+
+/* How a token is drawn. The steps are taken in the order of the fields: penalty, temperature,
+ * top-p, top-k, min-p, then a draw. All zero: greedy. */
+typedef struct weft_sampler_options {
+    /* A token that occurred before has its logit divided by this if it is positive, else multiplied
+     * (Keskar et al. 2019). 0 or 1: off. */
+    double repetition_penalty;
+    /* Logits are divided by it. 0: the token with the largest logit, whatever is set below. */
+    double temperature;
+    /* The fewest tokens whose probability adds up to this (Holtzman et al. 2020). 0 or 1: off. */
+    double top_p;
+    int64_t top_k; /* the k most probable tokens; 0: off */
+    /* Tokens with at least this share of the largest probability. 0: off. */
+    double min_p;
+} weft_sampler_options;
+
+/* What a draw is made from: logits (B, V) after all steps, float32 (B, V), -inf for tokens that
+ * were cut off. Tokens that tie with the last one that stays also stay. `seen` (B, V), not 0 where
+ * a token occurred, is for the penalty; NULL: none occurred. WEFT_INVALID options make an error
+ * array. */
+WEFT_API weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
+                                         const weft_sampler_options *options);
+
+/* Draws a token for each row of logits (B, V): int32 (B). `key` as for weft_random_categorical; it
+ * has no meaning at temperature 0. NULL options: greedy. */
+WEFT_API weft_array *weft_sample(weft_array *logits, weft_array *seen, weft_array *key,
+                                 const weft_sampler_options *options);
+
+/* ---- Generation ------------------------------------------------------------------------------ */
+
+typedef struct weft_generate_options {
+    weft_sampler_options sampler;
+    uint64_t seed;
+    int64_t max_tokens;  /* 0: 256 */
+    bool ignore_eos;     /* go on after a token that ends the text */
+    const int32_t *stop; /* further tokens that end the text */
+    int n_stop;
+    int64_t prefill; /* prompt tokens computed at a time; 0: 512 */
+    bool logprobs;   /* also compute each token's log-probability */
+    bool no_cache;   /* compute the whole text again for every token: slow, for comparison */
+} weft_generate_options;
+
+typedef enum weft_stop_reason {
+    WEFT_STOP_NONE = 0, /* not stopped yet */
+    WEFT_STOP_EOS,      /* the model ended the text, or a stop token came */
+    WEFT_STOP_LENGTH,   /* max_tokens */
+    WEFT_STOP_CONTEXT,  /* the model has no more positions */
+    WEFT_STOP_CALLBACK  /* the callback asked to stop */
+} weft_stop_reason;
+
+/* "eos", "length", "context", "callback"; "none". */
+WEFT_API const char *weft_stop_reason_name(weft_stop_reason reason);
+
+/* What it took. Seconds are wall clock; the first token's include the prompt's. */
+typedef struct weft_generate_stats {
+    weft_stop_reason reason;
+    int64_t prompt_tokens;
+    int64_t tokens;             /* generated, without the one that ended the text */
+    double first_token_seconds; /* from the start to the first token */
+    double decode_seconds;      /* from the first token to the last */
+    double prompt_per_second;   /* prompt_tokens / first_token_seconds */
+    double decode_per_second;   /* tokens after the first / decode_seconds; 0: there were none */
+    int64_t peak_memory;        /* weft_memory_peak at the end */
+} weft_generate_stats;
+
+/* One sequence that is being generated. It borrows the model. */
+typedef struct weft_generator weft_generator;
+
+/* Checks the prompt (at least one id, all within the vocabulary, no longer than the model's
+ * positions) and the options, which are copied. Nothing is computed yet. */
+WEFT_API weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t n,
+                                        const weft_generate_options *options, weft_generator **out);
+
+/* The next token, or *id = -1 when the text has ended (weft_generator_stats says why). `logprob`
+ * (NULL allowed) is log softmax(logits)[id] before any step of the sampler; 0 without the option.
+ * While this token is with the caller the next one is computed already. */
+WEFT_API weft_status weft_generator_next(weft_generator *generator, int32_t *id, double *logprob);
+
+WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generator);
+
+WEFT_API void weft_generator_free(weft_generator *generator); /* NULL is accepted */
+
+/* A token as the callback gets it. The text is what this token completed (often empty, never half a
+ * character), NUL-terminated, valid until the callback returns. A last call with id -1 brings text
+ * that was held back, if there is any. */
+typedef struct weft_generated {
+    int32_t id;
+    const char *text;
+    size_t length;
+    double logprob;
+} weft_generated;
+
+/* False: stop. */
+typedef bool weft_generate_fn(void *context, const weft_generated *token);
+
+/* Generates from a prompt of n ids and calls `callback` for every token. `tokenizer` NULL: texts
+ * are empty. `stats` may be NULL; it is filled also after a failure. */
+WEFT_API weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer,
+                                   const int32_t *prompt, size_t n,
+                                   const weft_generate_options *options, weft_generate_fn *callback,
+                                   void *context, weft_generate_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

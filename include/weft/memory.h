@@ -1,0 +1,50 @@
+/* weft/memory.h -- memory: counters and limits of array buffers, and the library's allocator. */
+#ifndef WEFT_MEMORY_H
+#define WEFT_MEMORY_H
+
+#include <stdint.h>
+
+#include "weft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Array buffers of all devices, in bytes. Active: in use by arrays. Cached: kept for reuse. Peak:
+ * the largest active + workspace since the start or the last reset. Mapped files and memory the
+ * user lent are not counted. */
+WEFT_API int64_t weft_memory_active(void);
+WEFT_API int64_t weft_memory_peak(void);
+WEFT_API int64_t weft_memory_cached(void);
+WEFT_API void weft_memory_reset_peak(void);
+
+/* Sets a limit in bytes and returns the one before. Beyond the memory limit (active bytes; default
+ * none: INT64_MAX) an evaluation fails with WEFT_MEMORY before it changes anything and names the
+ * largest live arrays. The cache limit (default 1/8 of physical memory) bounds what is kept for
+ * reuse; 0 keeps nothing. */
+WEFT_API int64_t weft_memory_set_limit(int64_t bytes);
+WEFT_API int64_t weft_memory_set_cache_limit(int64_t bytes);
+
+/* Returns every cached buffer to the system. */
+WEFT_API void weft_memory_clear_cache(void);
+
+/* The allocator that everything in the library uses for its own structures. The functions behave
+ * like the C library's; weft_free accepts NULL. weft_realloc of a failed request leaves the old
+ * block. */
+WEFT_API void *weft_malloc(size_t size);
+WEFT_API void *weft_calloc(size_t count, size_t size);
+WEFT_API void *weft_realloc(void *block, size_t size);
+WEFT_API char *weft_strdup(const char *text);
+WEFT_API void weft_free(void *block);
+
+/* printf into a new string; NULL when there is no memory. Free with weft_free. */
+WEFT_API char *weft_format(const char *format, ...) WEFT_PRINTF(1, 2);
+
+/* For tests: after this call the allocation number `nth` (from 1) fails once, buffers included;
+ * 0 switches it off. Returns how many allocations were made since the last call. */
+WEFT_API uint64_t weft_memory_fail_at(uint64_t nth);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,223 @@
+/* weft/model.h -- language models: configuration, families, loading, forward, key/value caches.
+ *
+ *     weft_model *model;
+ *     weft_status status = weft_model_load("path/to/checkpoint", NULL, &model);
+ *     weft_cache **caches = weft_model_new_caches(model);
+ *     weft_array *logits = weft_model_forward(model, tokens, &(weft_model_call){.caches = caches});
+ *
+ * A family is a name, a constructor and a forward; weft_model_register adds a program's own.
+ */
+#ifndef WEFT_MODEL_H
+#define WEFT_MODEL_H
+
+#include "weft/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- config.json ------------------------------------------------------------------------------
+ */
+
+/* A parsed configuration. A key is looked up in "text_config" first and then at the top; null is as
+ * absent. */
+typedef struct weft_config weft_config;
+
+WEFT_API weft_status weft_config_load(const char *path, weft_config **out);
+/* From text; `where` stands in front of messages. */
+WEFT_API weft_status weft_config_parse(const char *text, const char *where, weft_config **out);
+WEFT_API void weft_config_free(weft_config *config); /* NULL is accepted */
+
+/* The text as it was read, and the name for messages. */
+WEFT_API const char *weft_config_text(const weft_config *config);
+WEFT_API const char *weft_config_where(const weft_config *config);
+
+WEFT_API bool weft_config_has(const weft_config *config, const char *key);
+/* A value, or `fallback` when it is absent or of another type. */
+WEFT_API int64_t weft_config_int(const weft_config *config, const char *key, int64_t fallback);
+WEFT_API double weft_config_double(const weft_config *config, const char *key, double fallback);
+WEFT_API bool weft_config_bool(const weft_config *config, const char *key, bool fallback);
+WEFT_API const char *weft_config_string(const weft_config *config, const char *key,
+                                        const char *fallback);
+
+/* A struct's fields by the keys of config.json, which are the fields' names. */
+typedef enum weft_config_type {
+    WEFT_CONFIG_INT,    /* int64_t */
+    WEFT_CONFIG_DOUBLE, /* double */
+    WEFT_CONFIG_BOOL,   /* bool */
+    WEFT_CONFIG_STRING  /* const char *, the config's; fallback is text */
+} weft_config_type;
+
+typedef struct weft_config_field {
+    const char *name;
+    weft_config_type type;
+    size_t offset;
+    bool required;
+    double fallback; /* when absent */
+    const char *text;
+} weft_config_field;
+
+#define WEFT_CONFIG_REQUIRED(kind, T, member)                                                      \
+    {                                                                                              \
+#member, WEFT_CONFIG_##kind, offsetof(T, member), true, 0, NULL                            \
+    }
+#define WEFT_CONFIG_OPTIONAL(kind, T, member, value)                                               \
+    {                                                                                              \
+#member, WEFT_CONFIG_##kind, offsetof(T, member), false, (value), NULL                     \
+    }
+#define WEFT_CONFIG_TEXT(T, member, value)                                                         \
+    {                                                                                              \
+#member, WEFT_CONFIG_STRING, offsetof(T, member), false, 0, (value)                        \
+    }
+
+/* Fills `out`. One message lists every required key that is absent and every value of a wrong
+ * type. */
+WEFT_API weft_status weft_config_read(const weft_config *config, const weft_config_field *fields,
+                                      int n, void *out);
+
+/* The rotary embedding that a configuration describes, in its older style (rope_theta,
+ * rope_scaling) or its newer (rope_parameters). The lists of factors belong to the config. `theta`
+ * is used where it says none. */
+WEFT_API weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double theta,
+                                      weft_rope_options *out);
+
+/* ---- Key/value caches ---------------------------------------------------------------------------
+ */
+
+/* What attention of one layer remembers of the tokens before. A program may make its own type; the
+ * table is the interface. */
+typedef struct weft_cache weft_cache;
+
+typedef struct weft_cache_type {
+    const char *name;
+    /* Appends k and v (B, L, Hk, D), and gives all that the new queries attend to: keys and values
+     * (B, S, Hk, D), the last L of them the new ones. On a failure both are error arrays and the
+     * cache is as it was. */
+    void (*update)(weft_cache *self, weft_array *k, weft_array *v, weft_array **keys,
+                   weft_array **values);
+    int64_t (*offset)(const weft_cache *self); /* position of the next token */
+    int64_t (*length)(const weft_cache *self); /* tokens that are held */
+    /* The addresses of the arrays that it holds into `slots` (room for 4); returns how many. */
+    int (*state)(weft_cache *self, weft_array ***slots);
+    weft_status (*trim)(weft_cache *self, int64_t n); /* forgets the last n tokens */
+    void (*reset)(weft_cache *self);                  /* forgets all */
+    void (*free)(weft_cache *self);
+} weft_cache_type;
+
+/* The first member of every cache. */
+struct weft_cache {
+    const weft_cache_type *type;
+};
+
+/* A cache that holds everything: k and v (B, capacity, Hk, D), capacity growing by 256 tokens. NULL
+ * without memory. */
+WEFT_API weft_cache *weft_cache_new(void);
+
+WEFT_API void weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v, weft_array **keys,
+                                weft_array **values);
+WEFT_API int64_t weft_cache_offset(const weft_cache *cache);
+WEFT_API int64_t weft_cache_length(const weft_cache *cache);
+WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots);
+WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n);
+WEFT_API void weft_cache_reset(weft_cache *cache);
+WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
+
+/* ---- Families
+ * ------------------------------------------------------------------------------------ */
+
+/* How a forward is called. All zero: the whole sequence, from position 0, nothing remembered. */
+typedef struct weft_model_call {
+    weft_cache **caches;   /* one a layer, or NULL */
+    weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
+    weft_array *mask;      /* besides causality, as weft_attention's; NULL: none */
+    bool checkpoint;       /* compute each layer's inside again for its gradient */
+} weft_model_call;
+
+/* What everybody may want to know of a model; filled by the family's `build`. */
+typedef struct weft_model_info {
+    int64_t n_layers;
+    int64_t vocab_size;
+    int64_t hidden_size;
+    int64_t max_positions; /* 0: unknown */
+    double softcap;        /* of the logits; 0: none */
+    bool tied;             /* the output head is the embedding */
+} weft_model_info;
+
+typedef struct weft_model_family {
+    const char *model_type;
+    /* The module tree, whose paths are the tensors' names ("model.layers.0...", "lm_head.weight").
+     * `has_head`: there is a separate output matrix. NULL, with the message, on failure. */
+    weft_module *(*build)(const weft_config *config, bool has_head, weft_model_info *info);
+    /* tokens (B, L) int32 -> hidden states (B, L, E), the final norm applied. */
+    weft_array *(*hidden)(weft_module *module, weft_array *tokens, const weft_model_call *call);
+    /* Hidden states (..., E) -> logits (..., V). */
+    weft_array *(*head)(weft_module *module, weft_array *hidden);
+    /* The output matrix (V, E), for losses that never hold the logits; NULL: there is none. */
+    weft_array *(*head_weight)(weft_module *module);
+    /* The cache of a layer; NULL: weft_cache_new. */
+    weft_cache *(*new_cache)(weft_module *module, int64_t layer);
+    /* A tensor's name -> its path, or false to drop it; NULL: the usual prefixes are stripped
+     * ("language_model.model.", ...) and other modalities' towers dropped. */
+    weft_nn_rename *rename;
+} weft_model_family;
+
+/* Adds a family; the literal must outlive the process's use of it. WEFT_INVALID when the model_type
+ * is taken. */
+WEFT_API weft_status weft_model_register(const weft_model_family *family);
+/* By model_type; NULL when unknown. */
+WEFT_API const weft_model_family *weft_model_family_find(const char *model_type);
+WEFT_API int weft_model_family_count(void);
+WEFT_API const weft_model_family *weft_model_family_at(int i);
+
+/* ---- Models -------------------------------------------------------------------------------------
+ */
+
+typedef struct weft_model weft_model;
+
+typedef struct weft_model_options {
+    weft_dtype dtype;    /* float32, float16 or bfloat16; 0: as in the checkpoint */
+    weft_device *device; /* NULL: the thread's default */
+} weft_model_options;
+
+/* Loads config.json and the weights from a folder. The message of a failure names the file and
+ * lists all tensors that are missing, unexpected or of another shape. NULL options: all zero. */
+WEFT_API weft_status weft_model_load(const char *folder, const weft_model_options *options,
+                                     weft_model **out);
+
+/* A model with random weights. The configuration is copied; model_type must be in it. */
+WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out);
+
+/* Writes config.json and model.safetensors to a folder, which is made if need be. Adapters must
+ * have been removed from the tree. */
+WEFT_API weft_status weft_model_save(weft_model *model, const char *folder);
+
+WEFT_API void weft_model_free(weft_model *model); /* NULL is accepted */
+
+WEFT_API weft_module *weft_model_module(weft_model *model); /* the model's tree */
+WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model);
+WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model);
+WEFT_API const weft_config *weft_model_config(const weft_model *model);
+
+/* The ids that end a text: those of config.json and generation_config.json. The model's. */
+WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n);
+
+/* tokens (B, L) int32 -> hidden (B, L, E) -> logits (B, L, V). NULL call: all zero. */
+WEFT_API weft_array *weft_model_hidden(weft_model *model, weft_array *tokens,
+                                       const weft_model_call *call);
+WEFT_API weft_array *weft_model_head(weft_model *model, weft_array *hidden);
+WEFT_API weft_array *weft_model_forward(weft_model *model, weft_array *tokens,
+                                        const weft_model_call *call);
+
+/* The output matrix (V, E) as the slots hold it now, for weft_linear_cross_entropy with
+ * weft_model_info's softcap; NULL when the family has none. A borrowed array: the slot's. */
+WEFT_API weft_array *weft_model_head_weight(weft_model *model);
+
+/* Caches for one sequence or batch, one a layer (weft_model_info's n_layers of them). NULL without
+ * memory. */
+WEFT_API weft_cache **weft_model_new_caches(weft_model *model);
+WEFT_API void weft_model_free_caches(weft_model *model, weft_cache **caches); /* NULL: accepted */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

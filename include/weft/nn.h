@@ -1,0 +1,330 @@
+/* weft/nn.h -- modules: trees of named arrays with a forward function.
+ *
+ * A module is a struct whose first member is `weft_module module`. Setting a field and registering
+ * it is one macro, and the field's name is the checkpoint's name:
+ *
+ *     typedef struct mlp {
+ *         weft_module module;
+ *         weft_module *up_proj, *down_proj;
+ *     } mlp;
+ *
+ *     static weft_array *mlp_forward(weft_module *self, weft_array *x)
+ *     {
+ *         mlp *m = (mlp *)self;
+ *         return weft_nn_call(m->down_proj, weft_silu(weft_nn_call(m->up_proj, x)));
+ *     }
+ *     static const weft_module_type mlp_type = {.name = "mlp", .forward = mlp_forward};
+ *
+ *     weft_module *mlp_new(int64_t E, int64_t F)
+ *     {
+ *         mlp *m = weft_nn_new(mlp, &mlp_type);
+ *         if (m == NULL)
+ *             return NULL;
+ *         weft_nn_child(m, up_proj, weft_nn_linear_new(E, F, false));
+ *         weft_nn_child(m, down_proj, weft_nn_linear_new(F, E, false));
+ *         return weft_nn_finish(m);
+ *     }
+ *
+ * Constructors need no checks between their first and last line: a part that failed marks the
+ * module, and weft_nn_finish then frees it and returns NULL, with the reason in weft_error_message.
+ *
+ * A module owns its arrays and children. Its arrays may be lazy: a parameter that a checkpoint
+ * replaces is never computed. A module is used by one thread at a time.
+ */
+#ifndef WEFT_NN_H
+#define WEFT_NN_H
+
+#include "weft/io.h"
+#include "weft/ops.h"
+#include "weft/random.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { WEFT_NN_PATH = 512 }; /* bytes of the longest path, its 0 included */
+
+typedef struct weft_module weft_module;
+
+typedef struct weft_module_type {
+    const char *name;
+    /* y = f(x), for modules that weft_nn_call can call; NULL for those with more arguments, which
+     * have a typed function of their own. */
+    weft_array *(*forward)(weft_module *self, weft_array *x);
+    /* Frees what the slots do not own; NULL: nothing. */
+    void (*destroy)(weft_module *self);
+    /* Puts "in=64 out=32" into out, for weft_nn_describe; NULL: nothing to say. */
+    void (*describe)(const weft_module *self, char *out, size_t size);
+} weft_module_type;
+
+typedef enum weft_slot_kind {
+    WEFT_SLOT_PARAMETER, /* in checkpoints, visited */
+    WEFT_SLOT_BUFFER,    /* owned, but neither in checkpoints nor visited */
+    WEFT_SLOT_TIED       /* another module's parameter (weft_nn_tie): not visited */
+} weft_slot_kind;
+
+typedef struct weft_slot {
+    const char *name;     /* outlives the module: a literal */
+    weft_array **address; /* the field */
+    weft_slot_kind kind;
+    bool frozen;        /* not trained */
+    weft_array **owner; /* WEFT_SLOT_TIED: the slot that it is */
+} weft_slot;
+
+typedef struct weft_child {
+    const char *name; /* "": transparent, adds nothing to paths */
+    weft_module **address;
+} weft_child;
+
+struct weft_module {
+    const weft_module_type *type;
+    const char *name;    /* in the parent; "" for a root */
+    weft_module *parent; /* NULL for a root */
+    weft_slot *slots;
+    weft_child *children;
+    int n_slots, n_children;
+    bool training; /* false at first */
+    bool failed;   /* a part of the constructor failed */
+};
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+/* A new zeroed struct of type T; NULL when there is no memory. */
+#define weft_nn_new(T, module_type) ((T *)weft_nn_allocate(sizeof(T), (module_type)))
+/* Sets m->field and registers it. The module keeps `value`. A parameter that is NULL is absent: not
+ * registered. A child (taken, also on failure) that is NULL has failed. */
+#define weft_nn_param(m, field, value)                                                             \
+    weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_PARAMETER)
+#define weft_nn_buffer(m, field, value)                                                            \
+    weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_BUFFER)
+#define weft_nn_child(m, field, value) weft_nn_add_child(&(m)->module, #field, &(m)->field, (value))
+/* The end of a constructor: the module, or NULL (and everything freed) when a part failed. */
+#define weft_nn_finish(m) weft_nn_finish_module(&(m)->module)
+
+WEFT_API void *weft_nn_allocate(size_t size, const weft_module_type *type);
+WEFT_API void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field,
+                               weft_array *value, weft_slot_kind kind);
+WEFT_API void weft_nn_add_child(weft_module *m, const char *name, weft_module **field,
+                                weft_module *child);
+WEFT_API weft_module *weft_nn_finish_module(weft_module *m);
+
+/* Frees the tree; NULL is accepted. */
+WEFT_API void weft_nn_free(weft_module *m);
+
+/* Makes m's parameter `name` the same as the owner's: visitors see the owner only, and while m is
+ * called (weft_nn_call, weft_nn_enter) its field holds the owner's array; outside it is NULL. The
+ * owner must outlive m. */
+WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
+                                 const char *owner_name);
+
+/* ---- Calling --------------------------------------------------------------------------------- */
+
+/* The module's forward at x, in a scope of its own and with its path in front of error messages. */
+WEFT_API weft_array *weft_nn_call(weft_module *m, weft_array *x);
+
+/* The same for typed functions of composites: weft_nn_enter(m) first, return weft_nn_leave(m, y)
+ * last. */
+#define weft_nn_enter(m) weft_nn_enter_module(&(m)->module, __func__)
+#define weft_nn_leave(m, y) weft_nn_leave_module(&(m)->module, (y))
+WEFT_API void weft_nn_enter_module(weft_module *m, const char *function);
+WEFT_API weft_array *weft_nn_leave_module(weft_module *m, weft_array *y);
+
+/* ---- Walking --------------------------------------------------------------------------------- */
+
+/* What a visitor sees: the parameter's full path, its slot and its module. */
+typedef struct weft_nn_item {
+    const char *path; /* "model.layers.3.self_attn.q_proj.weight", until the visitor returns */
+    weft_slot *slot;
+    weft_module *module;
+} weft_nn_item;
+
+/* Calls `visit` for every parameter, in the order of registration, once each (a tied one as its
+ * owner). A result other than WEFT_OK stops the walk and is returned. */
+typedef weft_status weft_nn_visitor(void *context, const weft_nn_item *item);
+WEFT_API weft_status weft_nn_visit(weft_module *m, weft_nn_visitor *visit, void *context);
+
+/* The same for modules, parents first, m itself with the path "". `field` is where the parent (NULL
+ * for m) keeps it; a visitor may replace *field by a module that has the old one as its child. */
+typedef weft_status weft_nn_module_visitor(void *context, const char *path, weft_module **field);
+WEFT_API weft_status weft_nn_visit_modules(weft_module *m, weft_nn_module_visitor *visit,
+                                           void *context);
+
+/* The slot of a path such as "q_proj.weight" (of a tied parameter: its owner's), and the module of
+ * one such as "layers.3"; NULL when absent. */
+WEFT_API weft_array **weft_nn_find(weft_module *m, const char *path);
+WEFT_API weft_module *weft_nn_find_module(weft_module *m, const char *path);
+
+/* Parameters sorted by path (as strcmp does). Free with weft_nn_slots_free. */
+typedef struct weft_nn_slots {
+    int n;
+    weft_array ***slots; /* for weft_value_and_grad_slots, weft_update */
+    char **paths;
+} weft_nn_slots;
+WEFT_API weft_status weft_nn_parameters(weft_module *m, weft_nn_slots *out);
+WEFT_API weft_status weft_nn_trainable(weft_module *m, weft_nn_slots *out); /* not frozen */
+WEFT_API void weft_nn_slots_free(weft_nn_slots *slots);
+
+/* Freezes or unfreezes every parameter of the tree. New parameters are not frozen. */
+WEFT_API void weft_nn_freeze(weft_module *m);
+WEFT_API void weft_nn_unfreeze(weft_module *m);
+
+/* Training mode (dropout is active) for the tree. */
+WEFT_API void weft_nn_train(weft_module *m, bool training);
+
+/* Elements of all parameters, or of those that are not frozen. */
+WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only);
+
+/* The tree in words, one module a line, in a new string (weft_free); NULL without memory. */
+WEFT_API char *weft_nn_describe(weft_module *m);
+
+/* Converts every parameter of a float dtype to `dtype`, and evaluates it. */
+WEFT_API weft_status weft_nn_cast(weft_module *m, weft_dtype dtype);
+
+/* ---- Loading and saving ------------------------------------------------------------------------
+ */
+
+/* Puts in `out` what a name is on the other side: a tensor's path when loading, a parameter's
+ * tensor when saving. False: leave it out. */
+typedef bool weft_nn_rename(void *context, const char *name, char *out, size_t size);
+
+typedef struct weft_nn_load_options {
+    bool allow_missing;    /* parameters that are not in the file keep their arrays */
+    bool allow_unexpected; /* tensors that are no parameters are ignored */
+    bool trainable_only;   /* frozen parameters are as if they were not there */
+    weft_dtype dtype;      /* float parameters are converted to it; 0: they keep the file's */
+    weft_device *device;   /* NULL: where the file's arrays are */
+    weft_nn_rename *rename;
+    void *context; /* of rename */
+} weft_nn_load_options;
+
+/* Sets the parameters from the file's tensors. One message reports all that is missing, unexpected
+ * or of another shape, and then nothing has changed. NULL options: all zero. */
+WEFT_API weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
+                                  const weft_nn_load_options *options);
+
+typedef struct weft_nn_save_options {
+    bool trainable_only;
+    weft_nn_rename *rename;
+    void *context;
+    const weft_metadata *metadata;
+    int n_metadata;
+} weft_nn_save_options;
+
+/* Saves the parameters with weft_safetensors_save. NULL options: all zero. */
+WEFT_API weft_status weft_nn_save(weft_module *m, const char *path,
+                                  const weft_nn_save_options *options);
+
+/* ---- Layers ---------------------------------------------------------------------------------- */
+
+/* Children named "0", "1", ...; at most `capacity` of them. */
+typedef struct weft_nn_list {
+    weft_module module;
+    int n, capacity;
+    weft_module **items;
+    char (*names)[12];
+} weft_nn_list;
+WEFT_API weft_module *weft_nn_list_new(int capacity);
+/* Takes `item`, also on failure; a NULL item marks the list as failed. */
+WEFT_API void weft_nn_list_append(weft_module *list, weft_module *item);
+WEFT_API int weft_nn_list_count(const weft_module *list);
+WEFT_API weft_module *weft_nn_list_at(const weft_module *list, int i);
+
+/* x (..., in) -> (..., out): x weight^T + bias. weight (out, in) and bias (out) are uniform in
+ * +-1/sqrt(in) at first. */
+typedef struct weft_nn_linear {
+    weft_module module;
+    weft_array *weight;
+    weft_array *bias; /* NULL: none */
+} weft_nn_linear;
+WEFT_API weft_module *weft_nn_linear_new(int64_t in, int64_t out, bool bias);
+
+/* Token ids (...) -> rows of weight (V, E): (..., E). Normal with standard deviation 1/sqrt(E). */
+typedef struct weft_nn_embedding {
+    weft_module module;
+    weft_array *weight;
+} weft_nn_embedding;
+WEFT_API weft_module *weft_nn_embedding_new(int64_t V, int64_t E);
+/* x (..., E) -> (..., V): x weight^T, for an embedding that is also the output head. */
+WEFT_API weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x);
+
+/* weft_rms_norm with weight (E) of ones. */
+typedef struct weft_nn_rms_norm {
+    weft_module module;
+    weft_array *weight;
+    double eps, offset;
+} weft_nn_rms_norm;
+WEFT_API weft_module *weft_nn_rms_norm_new(int64_t E, double eps);
+
+/* weft_layer_norm with weight (E) of ones and bias (E) of zeros. */
+typedef struct weft_nn_layer_norm {
+    weft_module module;
+    weft_array *weight, *bias;
+    double eps;
+} weft_nn_layer_norm;
+WEFT_API weft_module *weft_nn_layer_norm_new(int64_t E, double eps, bool bias);
+
+/* In training mode: zero with probability p, else x / (1 - p), with a key of the default generator.
+ * Otherwise x. p in [0, 1). */
+typedef struct weft_nn_dropout {
+    weft_module module;
+    double p;
+} weft_nn_dropout;
+WEFT_API weft_module *weft_nn_dropout_new(double p);
+
+/* ---- LoRA ------------------------------------------------------------------------------------ */
+
+/* y = base(x) + scale (dropout(x) lora_A^T) lora_B^T (Hu et al. 2021). The base linear is a
+ * transparent child, so its parameters keep their paths; new are <path>.lora_A (R, in) and
+ * <path>.lora_B (out, R). */
+typedef struct weft_nn_lora_linear {
+    weft_module module;
+    weft_module *base; /* weft_nn_linear */
+    weft_module *lora_dropout;
+    weft_array *lora_A; /* uniform in +-1/sqrt(in) at first */
+    weft_array *lora_B; /* zeros at first */
+    double scale;
+    bool merged; /* the base's weight contains the adapter, which is not added again */
+} weft_nn_lora_linear;
+extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
+
+/* Takes `base`, also on failure. */
+WEFT_API weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double scale,
+                                              double dropout, weft_dtype dtype);
+
+typedef struct weft_nn_lora_options {
+    int64_t rank; /* 0: 8 */
+    double alpha; /* 0: 16 */
+    bool rslora;  /* scale alpha / sqrt(rank) instead of alpha / rank */
+    double dropout;
+    weft_dtype dtype; /* of the adapter: float32 (also for 0) or bfloat16 */
+    /* Linears whose path is one of these or ends in "." and one of these. NULL: q_proj and v_proj.
+     * The one target "all-linear": every linear that is not excluded. */
+    const char *const *targets;
+    int n_targets;
+    const char *const *exclude; /* NULL: "lm_head" is not adapted by "all-linear" */
+    int n_exclude;
+    /* Only paths whose first number is one of these. NULL: all. */
+    const int *layers;
+    int n_layers;
+} weft_nn_lora_options;
+
+/* Freezes the tree and puts an adapter around each target. WEFT_INVALID when a target (named in the
+ * message) fits no linear, or adapters are there already; then nothing has changed. NULL options:
+ * all zero. */
+WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options);
+
+/* Number of adapters in the tree. */
+WEFT_API int weft_nn_lora_count(weft_module *m);
+
+/* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or takes it
+ * off again. The adapters stay where they are. */
+WEFT_API weft_status weft_nn_lora_merge(weft_module *m);
+WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
+
+/* Takes the adapters out of the tree; merged weights stay merged. */
+WEFT_API void weft_nn_lora_remove(weft_module *m);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,228 @@
+/* weft/op.h -- what an operation is: one struct literal.
+ *
+ * Weft's own ops (ops/) and users' ops are made the same way. An op states what it is; gradients,
+ * kernels for plain elementwise formulas, tests, printing and hashing follow from the literal.
+ */
+#ifndef WEFT_OP_H
+#define WEFT_OP_H
+
+#include "weft/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    WEFT_MAX_OPERANDS = 8, /* inputs of an op whose arity is fixed */
+    WEFT_MAX_OUTPUTS = 4,  /* outputs of an op whose number of outputs is fixed */
+    WEFT_MAX_CASES = 12
+};
+
+typedef struct weft_op weft_op;
+
+/* ---- Encodings: how elements are stored --------------------------------------------------- */
+
+/* Shape and dtype are logical; the encoding says how the elements lie in memory. NULL everywhere
+ * means dense. Encoded arrays have no strides. */
+typedef struct weft_encoding {
+    const char *name;
+    int64_t block;       /* elements of a block along the last axis */
+    int64_t block_bytes; /* bytes of a block */
+    /* Decodes `count` elements (a multiple of block) of one row from `blocks` to float32. */
+    void (*decode)(const void *blocks, int64_t count, float *out);
+} weft_encoding;
+
+/* What an output looks like before it is computed. */
+typedef struct weft_spec {
+    weft_dtype dtype;
+    weft_dims shape;
+    const weft_encoding *encoding;
+} weft_spec;
+
+/* ---- Parameters ---------------------------------------------------------------------------- */
+
+/* A field of an op's parameter struct. Equality, hashing, printing and export walk the table. Axes
+ * count from the end (-1 is the last). */
+typedef enum weft_field_type {
+    WEFT_FIELD_END = 0, /* closes the table */
+    WEFT_FIELD_INT,     /* int64_t */
+    WEFT_FIELD_BOOL,    /* bool */
+    WEFT_FIELD_DOUBLE,  /* double */
+    WEFT_FIELD_DTYPE,   /* weft_dtype */
+    WEFT_FIELD_DIMS,    /* weft_dims */
+    WEFT_FIELD_POINTER  /* void *, compared by address; such a node cannot be exported */
+} weft_field_type;
+
+typedef struct weft_field {
+    const char *name;
+    weft_field_type type;
+    size_t offset;
+} weft_field;
+
+#define WEFT_FIELD(type, params, member) {#member, WEFT_FIELD_##type, offsetof(params, member)}
+#define WEFT_FIELDS_END {NULL, WEFT_FIELD_END, 0}
+
+/* ---- Reading a node, for infer, vjp and expand ---------------------------------------------- */
+
+WEFT_API const weft_op *weft_node_op(const weft_array *node); /* NULL once it needs no computing */
+WEFT_API const void *weft_node_params(const weft_array *node);
+WEFT_API int weft_node_n_inputs(const weft_array *node);
+WEFT_API weft_array *weft_node_input(const weft_array *node, int i);
+WEFT_API int weft_node_n_outputs(const weft_array *node);
+WEFT_API const weft_spec *weft_node_spec(const weft_array *node, int output);
+
+/* ---- Tensors: an evaluated operand as a kernel sees it -------------------------------------- */
+
+typedef struct weft_tensor {
+    weft_dtype dtype;
+    const weft_encoding *encoding;
+    weft_dims shape;
+    int64_t strides[WEFT_MAX_DIMS]; /* in elements; 0 along a broadcast axis; may be negative */
+    void *data;                     /* host address of element 0 (host backends), else NULL */
+    void *buffer;                   /* the backend's own buffer object */
+    int64_t offset;                 /* byte offset of element 0 in the buffer */
+} weft_tensor;
+
+WEFT_API int64_t weft_tensor_size(const weft_tensor *t);
+WEFT_API bool weft_tensor_is_contiguous(const weft_tensor *t); /* row-major without gaps */
+
+/* One element by row-major index, converted; for reference kernels. Any real dtype through double
+ * (integers of 64 bits through weft_tensor_get_int when they must be exact). */
+WEFT_API double weft_tensor_get(const weft_tensor *t, int64_t index);
+WEFT_API int64_t weft_tensor_get_int(const weft_tensor *t, int64_t index);
+WEFT_API void weft_tensor_set(const weft_tensor *t, int64_t index, double value);
+WEFT_API void weft_tensor_set_int(const weft_tensor *t, int64_t index, int64_t value);
+/* Element offset (not bytes) of the row-major index, by the strides. */
+WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index);
+
+/* What a kernel is called with. in[] and out[] are complete; workspace has the size that the row
+ * asked for (64-byte aligned, contents undefined). */
+typedef struct weft_call {
+    const weft_op *op;
+    const void *params;
+    int n_inputs, n_outputs;
+    const weft_tensor *in;
+    const weft_tensor *out;
+    void *workspace;
+    weft_device *device;
+} weft_call;
+
+/* Computes the outputs. A failure (an index out of range, say) is reported with weft_fail. */
+typedef weft_status weft_kernel(const weft_call *call);
+
+/* ---- The op -------------------------------------------------------------------------------- */
+
+typedef enum weft_family {
+    WEFT_ELEMENTWISE, /* one scalar formula; inputs of equal shape */
+    WEFT_CORE_RANK,   /* works on trailing axes; leading axes are a batch */
+    WEFT_STRUCTURAL,  /* moves elements, computes nothing */
+    WEFT_COMPOSITE    /* defined by expand; may have a fast kernel and its own vjp */
+} weft_family;
+
+/* Why an infer function refuses. `return weft_because(why, "...")` returns false. */
+typedef struct weft_why {
+    char text[512];
+} weft_why;
+WEFT_API bool weft_because(weft_why *why, const char *format, ...) WEFT_PRINTF(2, 3);
+
+/* The formula of an elementwise op per compute class, over the operands a, b, c, d and the closed
+ * vocabulary of tape.h. NULL: the op has no meaning in that class (an infer error). */
+typedef struct weft_formula {
+    const char *real;
+    const char *integer;
+    const char *boolean;
+    const char *complex_;
+} weft_formula;
+
+/* A test case of an op: shapes and dtypes of its inputs and its parameters. Inputs are drawn from
+ * [lo, hi]; an input with `index_below` > 0 is int32 in [0, index_below). A shape with n = -1 ends
+ * the inputs. */
+typedef struct weft_case_input {
+    weft_dims shape;
+    double lo, hi;        /* both 0: the op's domain */
+    int64_t index_below;  /* > 0: int32 indices */
+    bool boolean;         /* a mask */
+    bool fixed_float32;   /* float32 whatever the dtype under test */
+    bool key;             /* a random key: uint32 words */
+} weft_case_input;
+
+typedef struct weft_case {
+    const char *name;
+    int n_inputs;
+    weft_case_input in[WEFT_MAX_OPERANDS];
+    const void *params; /* NULL: all zero */
+} weft_case;
+
+struct weft_op {
+    const char *name;
+    weft_family family;
+    int arity;     /* number of inputs; -1: any */
+    int n_outputs; /* 0 means 1; -1: as many as infer says (params) */
+    size_t params_size;
+    const weft_field *params_fields;
+
+    /* Checks the inputs and parameters, and fills the outputs' specs. The node has its inputs and
+     * parameters, not yet its specs. NULL for elementwise ops: equal shapes and dtypes in, the
+     * same out (bool out when `predicate`). */
+    bool (*infer)(const weft_array *node, weft_spec *out, weft_why *why);
+
+    /* Elementwise ops. */
+    weft_formula formula;
+    bool predicate;                                    /* the output is bool */
+    weft_array *(*partial)(weft_array *node, int i);   /* d out / d in_i; NULL result: 1 */
+
+    /* Gradient of every wanted input: grads[i] is NULL on entry and may stay NULL for zero. cts
+     * has the outputs' cotangents, NULL where there is none. Elementwise ops may leave it to
+     * `partial`, composite ones to `expand`. */
+    void (*vjp)(weft_array *node, weft_array *const *cts, const bool *wanted, weft_array **grads);
+    uint32_t zero_gradient; /* bit i: input i never gets a gradient, by definition */
+
+    /* The same mathematics in smaller ops: outs[] of the node's specs. */
+    void (*expand)(weft_array *node, weft_array **outs);
+
+    /* A structural op that only looks at its input's memory: fills shape, strides and offset of
+     * *out (preset to *in) and returns true, or returns false: elements must be moved. */
+    bool (*view)(const weft_array *node, const weft_tensor *in, weft_tensor *out);
+
+    /* The definition of the values, for any dtypes, strides and sizes that infer accepts. NULL for
+     * elementwise ops (the formula defines them) and for composite ones (expand does). */
+    weft_kernel *reference;
+
+    double domain[2]; /* where tests sample; both 0: [-2, 2] */
+    const weft_case *cases;
+    int n_cases;
+    uint32_t no_test_dtypes; /* bit per dtype that infer refuses or that has no meaning */
+    double tolerance;        /* relative; 0: the default of the dtype */
+};
+
+/* ---- Building nodes -------------------------------------------------------------------------- */
+
+/* The only constructor of nodes: a temporary. If an input has failed, that input is returned; if
+ * infer refuses, an error array. `params` (params_size bytes) is copied; NULL means all zero. With
+ * several outputs the result is the node; weft_pick takes one. */
+WEFT_API weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n,
+                                const void *params);
+WEFT_API weft_array *weft_pick(weft_array *node, int output);
+
+/* Elementwise convenience: promotes dtypes, broadcasts shapes, then applies. */
+WEFT_API weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n);
+
+/* Adds an op made outside to the table, so that tests, printing and backends' rows know it. The
+ * literal must outlive the process's use of it. */
+WEFT_API weft_status weft_op_register(const weft_op *op);
+
+/* The table: Weft's ops and then the registered ones. weft_op_find returns NULL when absent. */
+WEFT_API int weft_op_count(void);
+WEFT_API const weft_op *weft_op_at(int i);
+WEFT_API const weft_op *weft_op_find(const char *name);
+
+/* Parameters by their field table. */
+WEFT_API bool weft_params_equal(const weft_op *op, const void *a, const void *b);
+WEFT_API uint64_t weft_params_hash(const weft_op *op, const void *params);
+/* "axis=-1 keepdims=true" into `out` (always terminated). */
+WEFT_API void weft_params_print(const weft_op *op, const void *params, char *out, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,143 @@
+/* weft/op_params.h -- parameter structs of Weft's own ops, for kernels that read them.
+ *
+ * Axes count from the end (-1 is the last), so that leading batch axes never renumber them.
+ */
+#ifndef WEFT_OP_PARAMS_H
+#define WEFT_OP_PARAMS_H
+
+#include "weft/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* cast */
+typedef struct weft_cast_params {
+    weft_dtype dtype;
+} weft_cast_params;
+
+/* full, arange: no inputs */
+typedef struct weft_full_params {
+    weft_dims shape;
+    weft_dtype dtype;
+    double value;     /* arange: the start */
+    double step;      /* arange */
+    int64_t integer;  /* the value of an integer dtype, exactly */
+} weft_full_params;
+
+/* sum prod max min all any logsumexp */
+typedef struct weft_reduce_params {
+    weft_dims axes; /* sorted, distinct, negative */
+    bool keepdims;
+} weft_reduce_params;
+
+/* argmax argmin softmax log_softmax sort argsort take take_along_axis concatenate */
+typedef struct weft_axis_params {
+    int64_t axis;
+    bool keepdims;
+} weft_axis_params;
+
+/* cumsum */
+typedef struct weft_scan_params {
+    int64_t axis;
+    bool reverse, inclusive;
+} weft_scan_params;
+
+/* reshape broadcast_to */
+typedef struct weft_shape_params {
+    weft_dims shape;
+} weft_shape_params;
+
+/* transpose: output axis i is input axis axes[i] (non-negative) */
+typedef struct weft_transpose_params {
+    weft_dims axes;
+} weft_transpose_params;
+
+/* slice: normalised; dynamic_slice and slice_update use axes and sizes */
+typedef struct weft_slice_params {
+    weft_dims axes, starts, sizes, steps;
+} weft_slice_params;
+
+/* slice_grad: the slice of an array of `shape` */
+typedef struct weft_slice_grad_params {
+    weft_slice_params slice;
+    weft_dims shape;
+} weft_slice_grad_params;
+
+/* pad */
+typedef struct weft_pad_params {
+    int64_t axis, before, after;
+    double value;
+} weft_pad_params;
+
+/* The ops below are those of ops/nn. Where they say "compute dtype": float64 when the first input is
+ * float64, else float32; that is what they compute in. Other float inputs may have any float dtype
+ * and are converted on load. */
+
+/* matmul (no parameters): a (..., M, K), b (..., K, N), one dtype, equal ranks of at least 2, batch
+ * dims equal or 1 -> (..., M, N) in that dtype. bool: or of ands. */
+
+/* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F) in x's dtype: x w^T + bias. When
+ * transposed (the form of dx): x (..., F), weight (F, E) -> (..., E): x w, never with a bias. */
+typedef struct weft_linear_params {
+    bool transposed;
+} weft_linear_params;
+
+/* rms_norm: inputs x (..., E) [, weight (E)] -> x's shape and dtype; without a weight the gain is 1
+ * and offset has no meaning. layer_norm: x [, weight] [, bias].
+ * rms_norm_vjp: inputs x [, weight], ct -> dx (x's dtype) [, dw (E)]; dw unless frozen.
+ * layer_norm_vjp: inputs x [, weight], ct -> dx [, dw] [, db]; dw if has_weight and db if has_bias,
+ * neither when frozen. dw and db are in the compute dtype. */
+typedef struct weft_norm_params {
+    double eps, offset;
+    bool has_weight, has_bias;
+    bool frozen; /* of the gradient ops: only dx */
+} weft_norm_params;
+
+/* rope: inputs x (B, L, H, D), positions (L) or (B, L) of any integer dtype, frequencies (d/2)
+ * float32 with d <= D -> x's shape and dtype. The angle is float32(position) * frequency, in
+ * float32. */
+typedef struct weft_rope_params {
+    bool interleaved, inverse; /* inverse: by the negative angle */
+    double amplitude;
+} weft_rope_params;
+
+/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask]; outputs o
+ * (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale, softcap and mask)
+ * (B, L, H) in the compute dtype, -inf for a query that sees nothing (its o is 0). The mask has rank
+ * 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). scale is
+ * never 0 here.
+ * attention_vjp: inputs q, k, v, o, lse, do [, mask]; outputs dq, dk, dv in the dtypes of q, k, v. */
+typedef struct weft_attention_params {
+    double scale, softcap;
+    int64_t window;
+    bool causal, has_mask;
+} weft_attention_params;
+
+/* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in the
+ * compute dtype. cross_entropy_vjp: logits, targets, ct (...) -> the gradient, as the logits. A
+ * negative target gives 0 in both; one of V or more fails the evaluation.
+ * linear_cross_entropy: inputs x (N, E), weight (V, E), targets (N); outputs the losses (N) in the
+ * compute dtype and, with_gradient, the gradient of each row's loss with respect to its row of x
+ * (N, E) in x's dtype. Logits are in the compute dtype; softcap 0: none. */
+typedef struct weft_linear_cross_entropy_params {
+    double softcap;
+    bool with_gradient;
+} weft_linear_cross_entropy_params;
+
+/* adamw: inputs parameter, gradient (any float dtypes), m, v, hyper (5); outputs the new parameter
+ * (its own dtype), m, v. Computed in the dtype of m and v, which is float32 or float64. */
+typedef struct weft_adamw_params {
+    double beta1, beta2, eps, decay;
+} weft_adamw_params;
+
+/* random_bits */
+typedef struct weft_bits_params {
+    weft_dims shape;
+    int64_t width;
+} weft_bits_params;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,82 @@
+/* weft/tape.h -- elementwise formulas as typed tapes.
+ *
+ * The formula of an elementwise op is parsed once into a tape: instructions over values that are
+ * numbered in order, operands first. The CPU's generated kernels, its chain interpreter, shader
+ * writers and users' own ops all read tapes.
+ *
+ * Grammar: C expressions over a, b, c, d; numbers; + - * / % unary-minus; < <= > >= == !=; && || !;
+ * & | ^ ~ << >>; ?: (both sides are computed); parentheses; and these functions:
+ *   real:    abs sign floor ceil rint trunc sqrt rsqrt exp expm1 log log1p log2 sin cos tan tanh
+ *            erf erfinv pow atan2 min max isnan isinf isfinite asin acos atan sinh cosh
+ *   integer: abs sign min max pow
+ *   names:   pi, inf, nan, bits (the width of the dtype in integer formulas)
+ * Bool formulas have comparisons, logic and ?:, complex ones + - * / == != ?: and unary-minus.
+ * Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or more is
+ * 0; pow with a negative exponent is 1 / pow, truncated. min and max return NaN if either is NaN.
+ * `%` of reals is the remainder with the divisor's sign, of integers too (Python's), and integer `/`
+ * rounds towards minus infinity.
+ */
+#ifndef WEFT_TAPE_H
+#define WEFT_TAPE_H
+
+#include "weft/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum weft_tape_code {
+    WEFT_TAPE_CONST = 0,
+    WEFT_TAPE_BITS, /* the width of the dtype */
+    /* unary */
+    WEFT_TAPE_NEG, WEFT_TAPE_NOT, WEFT_TAPE_BITNOT, WEFT_TAPE_ABS, WEFT_TAPE_SIGN,
+    WEFT_TAPE_FLOOR, WEFT_TAPE_CEIL, WEFT_TAPE_RINT, WEFT_TAPE_TRUNC, WEFT_TAPE_SQRT,
+    WEFT_TAPE_RSQRT, WEFT_TAPE_EXP, WEFT_TAPE_EXPM1, WEFT_TAPE_LOG, WEFT_TAPE_LOG1P,
+    WEFT_TAPE_LOG2, WEFT_TAPE_SIN, WEFT_TAPE_COS, WEFT_TAPE_TAN, WEFT_TAPE_ASIN, WEFT_TAPE_ACOS,
+    WEFT_TAPE_ATAN, WEFT_TAPE_SINH, WEFT_TAPE_COSH, WEFT_TAPE_TANH, WEFT_TAPE_ERF,
+    WEFT_TAPE_ERFINV, WEFT_TAPE_ISNAN, WEFT_TAPE_ISINF, WEFT_TAPE_ISFINITE,
+    /* binary */
+    WEFT_TAPE_ADD, WEFT_TAPE_SUB, WEFT_TAPE_MUL, WEFT_TAPE_DIV, WEFT_TAPE_MOD, WEFT_TAPE_MIN,
+    WEFT_TAPE_MAX, WEFT_TAPE_POW, WEFT_TAPE_ATAN2, WEFT_TAPE_LT, WEFT_TAPE_LE, WEFT_TAPE_EQ,
+    WEFT_TAPE_NE, WEFT_TAPE_AND, WEFT_TAPE_OR, WEFT_TAPE_BITAND, WEFT_TAPE_BITOR,
+    WEFT_TAPE_BITXOR, WEFT_TAPE_SHL, WEFT_TAPE_SHR,
+    /* ternary: x ? y : z */
+    WEFT_TAPE_SELECT,
+    WEFT_TAPE_CODE_COUNT
+} weft_tape_code;
+
+enum { WEFT_TAPE_MAX_STEPS = 48 };
+
+/* Value i < n_operands is operand i; value n_operands + k is the result of instruction k. Truth is
+ * 1 or 0 in the class's own type. */
+typedef struct weft_tape_step {
+    unsigned char code;     /* weft_tape_code */
+    unsigned char value[3]; /* values read */
+    double constant;        /* of WEFT_TAPE_CONST */
+} weft_tape_step;
+
+typedef struct weft_tape {
+    weft_class klass;
+    int n_operands;
+    int n_steps; /* the last step is the result; 0 steps: the result is operand 0 */
+    weft_tape_step steps[WEFT_TAPE_MAX_STEPS];
+} weft_tape;
+
+/* Parses a formula; false puts a message with the position into `why` (size bytes). */
+WEFT_API bool weft_tape_parse(const char *formula, weft_class klass, int n_operands, weft_tape *out,
+                              char *why, size_t size);
+
+/* The tape evaluated for one element with libm in double: the definition of the values. Integer
+ * tapes use weft_tape_eval_int with the dtype's width and sign. */
+WEFT_API double weft_tape_eval(const weft_tape *tape, const double *operands);
+WEFT_API int64_t weft_tape_eval_int(const weft_tape *tape, const int64_t *operands,
+                                    weft_dtype dtype);
+
+/* Number of operands that a code reads: 0 for a constant. */
+WEFT_API int weft_tape_arity(weft_tape_code code);
+WEFT_API const char *weft_tape_code_name(weft_tape_code code);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

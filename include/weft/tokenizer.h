@@ -1,0 +1,101 @@
+/* weft/tokenizer.h -- text to token ids and back, as a checkpoint's tokenizer.json says.
+ *
+ * Byte-pair encoding, byte-level (GPT-2, Qwen, Llama 3) or with byte fallback (Gemma, Mistral). A
+ * tokenizer.json that needs something else is WEFT_UNSUPPORTED, with a message that names file,
+ * field and type. A tokenizer does not change once loaded: threads may share it.
+ *
+ * Text is UTF-8 with an explicit length, so a NUL is a character like any other. Ids are int32, as
+ * models take them.
+ */
+#ifndef WEFT_TOKENIZER_H
+#define WEFT_TOKENIZER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_tokenizer weft_tokenizer;
+
+/* Loads a tokenizer.json, or the one in a checkpoint's folder; a tokenizer_config.json beside it
+ * tells bos, eos and pad. *out is owned by the caller. WEFT_IO when the file cannot be read,
+ * WEFT_INVALID when it is malformed, WEFT_UNSUPPORTED as above; *out is then NULL. */
+WEFT_API weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out);
+
+/* The same from memory. `json` is the text of a tokenizer.json, `config` that of a
+ * tokenizer_config.json or NULL; messages call the former `name`. */
+WEFT_API weft_status weft_tokenizer_parse(const char *json, size_t length, const char *config,
+                                          size_t config_length, const char *name,
+                                          weft_tokenizer **out);
+
+/* NULL is accepted. */
+WEFT_API void weft_tokenizer_free(weft_tokenizer *tokenizer);
+
+enum {
+    /* encode: add what the post-processor adds around a text (<bos>, for one) */
+    WEFT_TOKENIZER_ADD_SPECIAL = 1,
+    /* decode: leave out the tokens that tokenizer.json marks special */
+    WEFT_TOKENIZER_SKIP_SPECIAL = 2
+};
+
+/* Encodes `length` bytes of text. Added tokens that occur in the text are recognised. *ids is the
+ * caller's, freed with weft_free; it is not NULL on success, even when *count is 0. Text that is
+ * not UTF-8 is WEFT_INVALID (the message says at which byte). On failure *ids is NULL. */
+WEFT_API weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text,
+                                           size_t length, unsigned flags, int32_t **ids,
+                                           size_t *count);
+
+/* Decodes ids. *text is the caller's, freed with weft_free, and is followed by a NUL that *length
+ * (which may be NULL) does not count. Bytes that form no character become U+FFFD. An id without a
+ * token gives no text (models round their vocabulary up); a negative one is WEFT_INVALID. */
+WEFT_API weft_status weft_tokenizer_decode(const weft_tokenizer *tokenizer, const int32_t *ids,
+                                           size_t count, unsigned flags, char **text,
+                                           size_t *length);
+
+/* One more than the largest id. */
+WEFT_API int32_t weft_tokenizer_vocab_size(const weft_tokenizer *tokenizer);
+
+/* The id of a token as the vocabulary spells it (byte-level: a space is U+0120); -1 when there is
+ * none. */
+WEFT_API int32_t weft_tokenizer_token_to_id(const weft_tokenizer *tokenizer, const char *token);
+
+/* The vocabulary's spelling of an id, owned by the tokenizer; NULL when it has no token. */
+WEFT_API const char *weft_tokenizer_id_to_token(const weft_tokenizer *tokenizer, int32_t id);
+
+/* Whether tokenizer.json marks the token special. */
+WEFT_API int weft_tokenizer_is_special(const weft_tokenizer *tokenizer, int32_t id);
+
+/* The ids of tokenizer_config.json's bos_token, eos_token and pad_token; -1 when it names none. */
+WEFT_API int32_t weft_tokenizer_bos(const weft_tokenizer *tokenizer);
+WEFT_API int32_t weft_tokenizer_eos(const weft_tokenizer *tokenizer);
+WEFT_API int32_t weft_tokenizer_pad(const weft_tokenizer *tokenizer);
+
+/* Decodes a stream one id at a time. The texts it gives, joined, are what weft_tokenizer_decode
+ * gives for all the ids at once, and none of them ends within a UTF-8 character. It borrows the
+ * tokenizer; `flags` as for decode. */
+typedef struct weft_detokenizer weft_detokenizer;
+
+WEFT_API weft_status weft_detokenizer_new(const weft_tokenizer *tokenizer, unsigned flags,
+                                          weft_detokenizer **out);
+
+/* NULL is accepted. */
+WEFT_API void weft_detokenizer_free(weft_detokenizer *detokenizer);
+
+/* Adds an id. *text is the text completed by it, NUL-terminated, often empty; it is the
+ * detokenizer's and valid until the next call. `length` may be NULL. */
+WEFT_API weft_status weft_detokenizer_push(weft_detokenizer *detokenizer, int32_t id,
+                                           const char **text, size_t *length);
+
+/* Ends the stream: *text is what was held back (U+FFFD for half a character). The detokenizer is
+ * then as new. */
+WEFT_API weft_status weft_detokenizer_finish(weft_detokenizer *detokenizer, const char **text,
+                                             size_t *length);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,352 @@
+/* weft/train.h -- fine-tuning: data, loss, AdamW, schedules, the training loop, PEFT adapters.
+ *
+ *     weft_model_load("storyteller", NULL, &model);
+ *     weft_tokenizer_load("storyteller", &tokenizer);
+ *     weft_nn_lora_inject(weft_model_module(model), &(weft_nn_lora_options){.rank = 16});
+ *     weft_dataset_load("shakespeare.txt", tokenizer, &(weft_dataset_options){.length = 256}, 0.1,
+ *                       &data, &validation);
+ *     weft_batches_new(data, 8, 0, &batches);
+ *     weft_trainer_new(model, &(weft_trainer_options){.adamw.lr = 2e-4, .folder = "run"},
+ * &trainer); weft_trainer_run(trainer, batches, validation, &result);
+ *
+ * Everything `weft train` does is one of these calls. In the option structs zero means the default.
+ * Each object is freed by its _free, which accepts NULL, and is used by one thread at a time.
+ */
+#ifndef WEFT_TRAIN_H
+#define WEFT_TRAIN_H
+
+#include "weft/model.h"
+#include "weft/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Learning rate ------------------------------------------------------------------------- */
+
+typedef enum weft_schedule_kind {
+    WEFT_SCHEDULE_CONSTANT = 0,
+    WEFT_SCHEDULE_LINEAR,
+    WEFT_SCHEDULE_COSINE
+} weft_schedule_kind;
+
+typedef struct weft_schedule {
+    weft_schedule_kind kind;
+    int64_t steps;  /* S: updates of the whole run */
+    int64_t warmup; /* W: updates until the full rate; 0: none */
+} weft_schedule;
+
+/* What the learning rate is multiplied by at update s (from 0): min(1, (s + 1) / W) times 1,
+ * 1 - s / S or (1 + cos(pi s / S)) / 2. Beyond S, where the latter two would rise or turn negative,
+ * they are 0. */
+WEFT_API double weft_schedule_factor(const weft_schedule *schedule, int64_t s);
+
+/* "constant", "linear", "cosine"; parsing leaves *out as it was when it returns false. */
+WEFT_API const char *weft_schedule_name(weft_schedule_kind kind);
+WEFT_API bool weft_schedule_parse(const char *name, weft_schedule_kind *out);
+
+/* ---- AdamW --------------------------------------------------------------------------------- */
+
+typedef struct weft_adamw_options {
+    double lr;           /* 0: 1e-5 */
+    double beta1, beta2; /* 0: 0.9, 0.999 */
+    double eps;          /* 0: 1e-8 */
+    double weight_decay; /* 0: 0.01; below 0: none */
+} weft_adamw_options;
+
+/* AdamW with bias correction (Loshchilov & Hutter 2019) over a list of slots. Moments are float32;
+ * a parameter of a 16-bit dtype has a float32 master copy, of which it is the rounding. */
+typedef struct weft_optimizer weft_optimizer;
+
+/* Borrows the slots: their addresses stay valid while the optimizer lives, and nobody else sets
+ * them. WEFT_INVALID when a slot is empty or not of a float dtype. NULL options: all zero. */
+WEFT_API weft_status weft_optimizer_new(weft_array **const *slots, int n,
+                                        const weft_adamw_options *options, weft_optimizer **out);
+WEFT_API void weft_optimizer_free(weft_optimizer *optimizer);
+
+typedef struct weft_optimizer_call {
+    double lr_factor;  /* what a schedule says, as it is: 0 is 0 */
+    double clip;       /* > 0: gradients are scaled so that their norm is at most this */
+    weft_array *loss;  /* float 0-d: evaluated together with the update; NULL: none */
+    double loss_value; /* out: its value; 0 without a loss */
+    double grad_norm;  /* out: global norm of the gradients, before clipping */
+    bool applied;      /* out: both were finite. If not, nothing has changed. */
+} weft_optimizer_call;
+
+/* One update from gradients (one a slot, in its shape, any float dtype), which are evaluated
+ * together with it: no number is read in between. When the loss or the norm is not finite, or the
+ * call fails, slots and moments stay what they were. */
+WEFT_API weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *gradients,
+                                           weft_optimizer_call *call);
+
+/* Updates that were applied. */
+WEFT_API int64_t weft_optimizer_steps(const weft_optimizer *optimizer);
+
+/* What the optimizer remembers, in the order m, v and (NULL where there is none) master of each
+ * slot: 3 n slots, the optimizer's. */
+WEFT_API weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n);
+
+/* sqrt of the sum of squares over all elements of n arrays, float32 0-d. */
+WEFT_API weft_array *weft_global_norm(weft_array *const *arrays, int n);
+
+/* ---- Data ---------------------------------------------------------------------------------- */
+
+/* Samples of token ids, each with a prompt of which nothing is learnt. */
+typedef struct weft_dataset weft_dataset;
+
+typedef enum weft_data_format {
+    WEFT_DATA_AUTO = 0, /* JSON lines when the name ends in .jsonl, .ndjson or .json, else text */
+    WEFT_DATA_JSONL,    /* an object a line: {"text": ...} or {"prompt": ..., "completion": ...} */
+    WEFT_DATA_TEXT      /* one text, cut into windows */
+} weft_data_format;
+
+typedef struct weft_dataset_options {
+    weft_data_format format;
+    int64_t length;    /* most tokens of a sample, and the tokens of a text's window; 0: 512 */
+    int64_t stride;    /* from a text's window to the next; 0: length */
+    int32_t eos;       /* ends every JSONL sample; 0: the tokenizer's; below 0: none */
+    bool learn_prompt; /* prompts are learnt too */
+    uint64_t seed;     /* of the choice of JSONL samples for validation */
+} weft_dataset_options;
+
+typedef struct weft_sample {
+    const int32_t *ids; /* the dataset's */
+    int64_t length;     /* at least 2 */
+    int64_t prompt;     /* ids at index < prompt are not targets, nor is the first */
+} weft_sample;
+
+typedef struct weft_dataset_info {
+    int64_t samples, tokens;
+    int64_t targets;   /* tokens that are learnt */
+    int64_t longest;   /* tokens of the longest sample */
+    int64_t truncated; /* samples that were longer than allowed: they keep their end */
+    int64_t empty;     /* samples with nothing to learn, which were left out */
+} weft_dataset_info;
+
+/* Reads a file of samples. With split in (0, 1) that share goes to *validation: of a text, the last
+ * characters; of JSON lines, samples chosen by the seed, at least one. With split 0, *validation
+ * (may be NULL) is NULL. A prompt and its completion are tokenised apart, as they are when
+ * generating; the tokens that the tokenizer puts in front of a text stand in front of every JSONL
+ * sample and of the first window. Says in the log how many samples were cut or left out.
+ * WEFT_INVALID ("file:line: what") for a bad line, and when there is no sample. NULL options: all
+ * zero. */
+WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
+                                       const weft_dataset_options *options, double split,
+                                       weft_dataset **out, weft_dataset **validation);
+
+/* A dataset to be filled by the program, and one more sample of `n` ids (copied): as in a file it
+ * keeps its last `length` ids and is left out if it has no target. length 0: 512. */
+WEFT_API weft_status weft_dataset_new(int64_t length, weft_dataset **out);
+WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t n,
+                                      int64_t prompt);
+/* Windows of `length` ids, `stride` apart (0: length), of `n` ids; the rest at the end is a shorter
+ * window if it has a target. */
+WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, int64_t n,
+                                              int64_t stride);
+WEFT_API void weft_dataset_free(weft_dataset *dataset);
+
+WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset);
+WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i);
+
+/* ---- Batches ------------------------------------------------------------------------------- */
+
+/* Rows of tokens and what follows each of them. */
+typedef struct weft_batch {
+    weft_array *tokens;  /* (B, L) int32, 0 where a row is padded; held by the batch */
+    weft_array *targets; /* (B, L) int32: the next token, -1 where it is not learnt */
+    int64_t n_tokens;    /* tokens read: no padding, and no last token of a row */
+    int64_t n_targets;   /* targets that are not -1 */
+} weft_batch;
+
+/* A batch of `n` samples: L is one less than the longest has tokens. Free with weft_batch_free. */
+WEFT_API weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out);
+WEFT_API void weft_batch_free(weft_batch *batch); /* leaves it zeroed */
+
+/* An endless sequence of batches, by index: epoch after epoch. */
+typedef struct weft_batches weft_batches;
+
+/* Batches of a dataset (borrowed), batch_size samples each and the rest in a smaller one, so that
+ * an epoch has every sample once. Samples of like length share a batch; which ones, and the order
+ * of the batches, are drawn anew for each epoch from the seed. batch_size 0: 4. */
+WEFT_API weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size,
+                                      uint64_t seed, weft_batches **out);
+
+/* The batches of a safetensors file, in their order, the same in every epoch: int32 `batches`
+ * (steps, B, L) and int32 `prompt_lengths` (steps, B). Ids at index < prompt length are not
+ * targets. */
+WEFT_API weft_status weft_batches_open(const char *path, weft_batches **out);
+
+WEFT_API void weft_batches_free(weft_batches *batches);
+WEFT_API int64_t weft_batches_count(const weft_batches *batches); /* of one epoch */
+WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out);
+
+/* ---- Loss ---------------------------------------------------------------------------------- */
+
+/* The sum over all targets that are not negative of -log p(target | the row's tokens so far), times
+ * `scale`: tokens (B, L), targets (B, L) int32 -> float32 0-d. With scale 1 / (number of targets)
+ * it is their mean. Logits are never held for all rows, nor computed where there is no target. With
+ * `checkpoint` each layer's inside is computed again for its gradient. */
+WEFT_API weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens,
+                                          weft_array *targets, double scale, bool checkpoint);
+
+typedef struct weft_evaluation {
+    double loss;       /* mean negative log-likelihood of a target, in nats */
+    double perplexity; /* e^loss */
+    int64_t targets;
+    double seconds;
+} weft_evaluation;
+
+/* Called after every batch with the targets so far and in all; false stops. */
+typedef bool weft_evaluate_callback(void *context, int64_t targets, int64_t total);
+
+typedef struct weft_evaluate_options {
+    int64_t batch_size;  /* 0: 8 */
+    int64_t max_samples; /* the first ones only; 0: all */
+    weft_evaluate_callback *callback;
+    void *context;
+} weft_evaluate_options;
+
+/* The model's loss over a dataset, dropout off, every target counted once. WEFT_INVALID when there
+ * is none. NULL options: all zero. */
+WEFT_API weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
+                                   const weft_evaluate_options *options, weft_evaluation *out);
+
+/* ---- Adapters ------------------------------------------------------------------------------ */
+
+/* The target list of weft_nn_lora_options that means every linear but the head; the command's
+ * default. Without a list the library adapts q_proj and v_proj. */
+#define WEFT_LORA_ALL_LINEAR "all-linear"
+
+/* Writes the model's adapters as PEFT does: folder/adapter_config.json and
+ * folder/adapter_model.safetensors. The scale is written as lora_alpha = scale * r (an rsLoRA
+ * adapter too: the same numbers, in the form that every reader knows), the targets as suffixes and,
+ * when not all layers are adapted, layers_to_transform; as whole paths when that would fit other
+ * linears too. `base_name` becomes base_model_name_or_path; NULL: "". WEFT_INVALID when there is no
+ * adapter or ranks or scales differ. */
+WEFT_API weft_status weft_adapter_save(weft_model *model, const char *folder,
+                                       const char *base_name);
+
+typedef struct weft_adapter_options {
+    weft_dtype dtype; /* of the adapter's arrays: float32 (also for 0) or bfloat16 */
+} weft_adapter_options;
+
+/* Puts the PEFT LoRA adapter of a folder around the model's linears (weft_nn_lora_inject, with the
+ * rank, alpha, dropout and targets of its config) and loads it, whatever base model its config
+ * names. The model must have no adapter yet. WEFT_UNSUPPORTED, naming the field, for what is not
+ * plain LoRA (DoRA, biases, modules_to_save, patterns, initialisations that changed the base, ...).
+ * One message lists all tensors that are missing, unexpected or of another shape; the tree is then
+ * without adapters. NULL options: all zero. weft_nn_lora_merge and weft_nn_lora_remove make a plain
+ * model of the two. */
+WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
+                                       const weft_adapter_options *options);
+
+/* ---- The loss curve ------------------------------------------------------------------------ */
+
+typedef struct weft_curve {
+    const char *name;
+    const double *x, *y; /* points with a y that is not finite are left out */
+    int n;
+    bool dots; /* mark every point */
+} weft_curve;
+
+/* Draws up to four curves over common axes as an SVG file that needs nothing else. */
+WEFT_API weft_status weft_curves_save(const char *path, const char *title, const char *x_name,
+                                      const weft_curve *curves, int n);
+
+/* ---- The trainer --------------------------------------------------------------------------- */
+
+/* What `weft train` uses for LoRA where it is told nothing. */
+#define WEFT_LORA_LEARNING_RATE 2e-4
+#define WEFT_LORA_WARMUP 0.03
+
+/* An update, as it is reported. Step 0 is the state before the first one: it is reported when there
+ * is validation data, and has no loss. */
+typedef struct weft_train_report {
+    int64_t step, steps; /* from 1; updates of the whole run */
+    double epoch;        /* share of the data seen: 1.5 is half of the second time */
+    double loss;         /* mean over the update's targets, before it; NaN at step 0 */
+    double grad_norm;    /* before the update and before clipping */
+    double lr;           /* of this update */
+    bool applied;        /* loss and norm were finite; otherwise nothing changed */
+    int64_t tokens;      /* n_tokens of the update's batches */
+    int64_t total_tokens;
+    double tokens_per_second; /* of the latest updates, validation left out */
+    double validation_loss;   /* NaN when it was not measured at this step */
+    double seconds, remaining;
+    int64_t peak_memory; /* weft_memory_peak since weft_trainer_run began */
+} weft_train_report;
+
+/* Called after every update. False stops the run: the adapter is saved and the run returns
+ * WEFT_CANCELLED. */
+typedef bool weft_train_callback(void *context, const weft_train_report *report);
+
+typedef struct weft_trainer_options {
+    int64_t steps;      /* updates; 0: what `epochs` take */
+    double epochs;      /* 0: 1 */
+    int64_t accumulate; /* batches an update, each target with the same weight; 0: 1 */
+    weft_adamw_options adamw;
+    weft_schedule_kind schedule;
+    int64_t warmup;      /* updates */
+    double warmup_share; /* of the updates, when warmup is 0; 0: no warmup */
+    double clip;         /* largest norm of the gradients; 0: off */
+    bool checkpoint;     /* trade time for memory: weft_next_token_loss */
+    uint64_t seed;       /* of dropout */
+
+    int64_t validate_every;     /* updates; 0: before the first and after the last only */
+    int64_t validation_samples; /* the first ones only; 0: all */
+    int64_t validation_batch;   /* samples a batch; 0: 8 */
+    int64_t save_every;         /* updates; 0: at the end only */
+    int64_t max_skipped;        /* stop after so many updates in a row that were not finite; 0: 5 */
+
+    const char *folder;    /* NULL: nothing is written */
+    const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
+    const char *data_name; /* of the data, for run.json; NULL: "" */
+    weft_train_callback *callback;
+    void *context;
+} weft_trainer_options;
+
+/* Trains the parameters of a model that are not frozen. Where adapters were injected these are the
+ * adapters; otherwise whole parameters. */
+typedef struct weft_trainer weft_trainer;
+
+/* Borrows the model, whose tree keeps its form while the trainer lives; copies the options, but not
+ * the strings. WEFT_INVALID when everything is frozen or an option makes no sense. NULL options:
+ * all zero. */
+WEFT_API weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
+                                      weft_trainer **out);
+WEFT_API void weft_trainer_free(weft_trainer *trainer);
+
+/* One update from n batches, for programs with a loop of their own: fills loss, grad_norm, applied
+ * and tokens of *report (NULL: not wanted). `lr_factor` multiplies the learning rate. */
+WEFT_API weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
+                                       double lr_factor, weft_train_report *report);
+
+typedef struct weft_train_result {
+    int64_t steps;   /* updates made, applied or not */
+    int64_t skipped; /* those that were not finite */
+    double loss;     /* of the last update that was applied */
+    double first_validation, last_validation, best_validation; /* NaN without validation data */
+    int64_t best_step;
+    int64_t tokens;
+    double seconds;
+    int64_t peak_memory;
+} weft_train_result;
+
+/* The whole run: every update with its schedule, validation on `validation` (NULL: none), and in
+ * the folder, which is made if need be:
+ *   run.json       the options, sizes of model and data, and at the end the result
+ *   metrics.jsonl  one object an update: step, loss, grad_norm, lr, tokens, ...; loss and grad_norm
+ *                  to the last digit, null when not finite; validation_loss where it was measured
+ *   loss.svg       the loss curve
+ *   last/, best/   the adapter at the end, and that of the lowest validation loss (without adapters
+ *                  in the tree: the model)
+ * Files other than metrics.jsonl appear whole or not at all; metrics.jsonl ends with a whole line.
+ * WEFT_CANCELLED when the callback said so, WEFT_INVALID after max_skipped; both save `last` first.
+ * Dropout is on during updates and off at the end. `result` may be NULL. */
+WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
+                                      const weft_dataset *validation, weft_train_result *result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,65 @@
+/* weft/transforms.h -- derivatives of functions of arrays, and checking them.
+ *
+ * A function is C code that builds a graph; transforms call it once and work on the graph.
+ */
+#ifndef WEFT_TRANSFORMS_H
+#define WEFT_TRANSFORMS_H
+
+#include "weft/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fills out[0..n_out) from in[0..n_in). */
+typedef void weft_function(void *context, weft_array *const *in, int n_in, weft_array **out,
+                           int n_out);
+/* A scalar of arguments, or of whatever the slots hold when it is called. */
+typedef weft_array *weft_loss_function(void *context, weft_array *const *in, int n_in);
+typedef weft_array *weft_slot_loss_function(void *context);
+
+/* Outputs of `fn` at `in`, and for each input the cotangents pulled back: grads[i] has the shape and
+ * dtype of in[i]; zeros where nothing flows, NULL for integer and bool inputs. outs may be NULL. */
+WEFT_API weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                              weft_array *const *cotangents, weft_array **outs, int n_out,
+                              weft_array **grads);
+
+/* Value of a scalar function and its gradients with respect to its arguments. An error array is
+ * returned (and put in every gradient) when the value is not a float scalar. */
+WEFT_API weft_array *weft_value_and_grad(weft_loss_function *fn, void *context,
+                                         weft_array *const *in, int n_in, weft_array **grads);
+
+/* The same with respect to the arrays that the slots hold: modules' parameters. The slots hold
+ * their own arrays again when the call returns. */
+WEFT_API weft_array *weft_value_and_grad_slots(weft_slot_loss_function *fn, void *context,
+                                               weft_array **const *slots, int n,
+                                               weft_array **grads);
+
+/* Calls fn, and when a gradient is taken through the result, computes its inside again instead of
+ * keeping it. Values and gradients are the same. */
+WEFT_API void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                              weft_array **out, int n_out);
+
+/* Whether the calling thread is inside the function of a gradient: ops may choose a form that
+ * saves what its gradient needs. */
+WEFT_API bool weft_is_differentiating(void);
+
+typedef struct weft_gradcheck_options {
+    double step;      /* relative step of the central difference; 0: 1e-6 */
+    double tolerance; /* on |analytic - numeric| / max(1, |numeric|); 0: 1e-6 */
+    uint64_t seed;    /* of the random cotangent */
+    int max_elements; /* per input, sampled evenly; 0: all */
+} weft_gradcheck_options;
+
+/* Compares the gradient of fn at float64 `inputs` with central differences in float64 along every
+ * element (all float inputs must be float64). WEFT_OK, or WEFT_INVALID with a message that names the
+ * worst input, element, analytic and numeric value, and the op that made the output. NULL options:
+ * all zero. Usable from any test framework. */
+WEFT_API weft_status weft_gradcheck(weft_function *fn, void *context, weft_array *const *inputs,
+                                    int n_inputs, int n_outputs,
+                                    const weft_gradcheck_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

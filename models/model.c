@@ -1,0 +1,351 @@
+/* models/model.c -- a model: loading, making, saving, and its forward. */
+#include <string.h>
+#include <unistd.h>
+
+#include "core/io/text.h"
+#include "models/config.h"
+#include "models/registry.h"
+#include "models/weights.h"
+
+struct weft_model {
+    const weft_model_family *family;
+    weft_config *config;
+    weft_module *module;
+    weft_model_info info;
+    int32_t *eos;
+    int n_eos;
+};
+
+/* ---- making
+ * --------------------------------------------------------------------------------------- */
+
+static weft_status unknown_family(const char *where, const char *model_type)
+{
+    weft__text known = {0};
+    for (int i = 0; i < weft_model_family_count(); i++)
+        weft__text_format(&known, "%s%s", i ? ", " : "", weft_model_family_at(i)->model_type);
+    const weft_status status =
+        known.failed ? weft_fail(WEFT_MEMORY, "%s: no memory", where)
+                     : weft_fail(WEFT_UNSUPPORTED, "%s: model_type '%s' is unknown (known: %s)",
+                                 where, model_type, known.at);
+    weft_free(known.at);
+    return status;
+}
+
+/* `file` may be NULL: then config.json must name the family. */
+static weft_status choose_family(weft_model *m, const weft_safetensors *file)
+{
+    const char *where = weft_config_where(m->config);
+    if (weft_config_has(m->config, "quantization") ||
+        weft_config_has(m->config, "quantization_config"))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: quantized checkpoints are unsupported", where);
+    const char *model_type = weft_config_string(m->config, "model_type", NULL);
+    if (model_type == NULL && weft_config_has(m->config, "model_type"))
+        return weft_fail(WEFT_INVALID, "%s: model_type: expected a string", where);
+    if (model_type == NULL && file == NULL)
+        return weft_fail(WEFT_INVALID, "%s: model_type is missing", where);
+    if (model_type == NULL)
+        model_type = weft__weights_model_type(file);
+    m->family = weft_model_family_find(model_type);
+    return m->family ? WEFT_OK : unknown_family(where, model_type);
+}
+
+static weft_status build(weft_model *m, bool has_head)
+{
+    weft_scope_open();
+    m->module = m->family->build(m->config, has_head, &m->info);
+    weft_scope_close(NULL);
+    return m->module ? WEFT_OK : WEFT_INVALID; /* the constructor left its message */
+}
+
+/* ---- the ids that end a text
+ * ---------------------------------------------------------------------- */
+
+static weft_status add_eos(weft_model *m, const weft__json *at)
+{
+    int64_t id;
+    const weft_status status = weft__json_as_int(at, &id);
+    if (status != WEFT_OK)
+        return status;
+    if (id < 0 || id > INT32_MAX)
+        return weft__json_fail(at, WEFT_INVALID, "expected a token id, got %lld", (long long)id);
+    for (int i = 0; i < m->n_eos; i++) {
+        if (m->eos[i] == id)
+            return WEFT_OK;
+    }
+    int32_t *moved = weft_realloc(m->eos, (size_t)(m->n_eos + 1) * sizeof *moved);
+    if (moved == NULL)
+        return weft__json_fail(at, WEFT_MEMORY, "no memory");
+    m->eos = moved;
+    m->eos[m->n_eos++] = (int32_t)id;
+    return WEFT_OK;
+}
+
+/* An id or a list of ids; nothing is fine. */
+static weft_status add_all_eos(weft_model *m, const weft__json *at)
+{
+    if (at->value == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(at->value, json_type_array))
+        return add_eos(m, at);
+    size_t n;
+    weft__json element;
+    weft_status status = weft__json_length(at, &n);
+    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+        status = weft__json_at(at, i, &element);
+        if (status == WEFT_OK)
+            status = add_eos(m, &element);
+    }
+    return status;
+}
+
+static weft_status read_eos(weft_model *m, const char *folder)
+{
+    const weft__json inner = weft__config_at(m->config, "eos_token_id");
+    const weft__json top = weft__config_at_top(m->config, "eos_token_id");
+    weft_status status = add_all_eos(m, &inner);
+    if (status == WEFT_OK)
+        status = add_all_eos(m, &top);
+    if (status != WEFT_OK || folder == NULL)
+        return status;
+    char *path = weft_format("%s/generation_config.json", folder);
+    if (path == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    if (access(path, F_OK) == 0) {
+        weft_config *config;
+        status = weft_config_load(path, &config);
+        if (status == WEFT_OK) {
+            const weft__json at = weft__config_at(config, "eos_token_id");
+            status = add_all_eos(m, &at);
+            weft_config_free(config);
+        }
+    }
+    weft_free(path);
+    return status;
+}
+
+/* ---- loading
+ * -------------------------------------------------------------------------------------- */
+
+static weft_status check_options(const weft_model_options *o)
+{
+    if (o->dtype == 0 || o->dtype == WEFT_FLOAT32 || o->dtype == WEFT_FLOAT16 ||
+        o->dtype == WEFT_BFLOAT16)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID, "model: expected float32, float16 or bfloat16, got %s",
+                     weft_dtype_name(o->dtype));
+}
+
+static weft_status load_config(const char *folder, weft_config **out)
+{
+    char *path = weft_format("%s/config.json", folder);
+    if (path == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    const weft_status status = weft_config_load(path, out);
+    weft_free(path);
+    return status;
+}
+
+/* A separate head is used when it is there, unless the configuration says that it is tied. */
+static weft_status load_weights(weft_model *m, const weft_safetensors *file,
+                                const weft_model_options *o)
+{
+    const bool tied = weft_config_bool(m->config, "tie_word_embeddings", false);
+    const bool has_head = !tied && weft__weights_have(file, m->family, "lm_head.weight");
+    const weft_status status = build(m, has_head);
+    if (status != WEFT_OK)
+        return status;
+    weft__renaming renaming = {m->family, m->info.tied};
+    const weft_nn_load_options load = {
+        .dtype = o->dtype,
+        .device = o->device ? o->device : weft_default_device(),
+        .rename = weft__weights_rename,
+        .context = &renaming,
+    };
+    return weft_nn_load(m->module, file, &load);
+}
+
+static weft_status load(weft_model *m, const char *folder, const weft_model_options *o)
+{
+    weft_safetensors *file = NULL;
+    weft_status status = check_options(o);
+    if (status == WEFT_OK)
+        status = load_config(folder, &m->config);
+    if (status == WEFT_OK)
+        status = weft_safetensors_open_folder(folder, &file);
+    if (status == WEFT_OK)
+        status = choose_family(m, file);
+    if (status == WEFT_OK)
+        status = load_weights(m, file, o);
+    if (status == WEFT_OK)
+        status = read_eos(m, folder);
+    weft_safetensors_close(file);
+    return status;
+}
+
+weft_status weft_model_load(const char *folder, const weft_model_options *options, weft_model **out)
+{
+    static const weft_model_options defaults = {0};
+    *out = NULL;
+    weft_model *m = weft_calloc(1, sizeof *m);
+    if (m == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory for the model", folder);
+    const weft_status status = load(m, folder, options ? options : &defaults);
+    if (status != WEFT_OK) {
+        weft_model_free(m);
+        return status;
+    }
+    *out = m;
+    return WEFT_OK;
+}
+
+static weft_status make(weft_model *m, const weft_config *config)
+{
+    weft_status status =
+        weft_config_parse(weft_config_text(config), weft_config_where(config), &m->config);
+    if (status == WEFT_OK)
+        status = choose_family(m, NULL);
+    if (status == WEFT_OK)
+        status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", false));
+    return status == WEFT_OK ? read_eos(m, NULL) : status;
+}
+
+weft_status weft_model_new(const weft_config *config, weft_model **out)
+{
+    *out = NULL;
+    weft_model *m = weft_calloc(1, sizeof *m);
+    if (m == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory for the model", weft_config_where(config));
+    const weft_status status = make(m, config);
+    if (status != WEFT_OK) {
+        weft_model_free(m);
+        return status;
+    }
+    *out = m;
+    return WEFT_OK;
+}
+
+void weft_model_free(weft_model *model)
+{
+    if (model == NULL)
+        return;
+    weft_nn_free(model->module);
+    weft_config_free(model->config);
+    weft_free(model->eos);
+    weft_free(model);
+}
+
+/* ---- saving
+ * --------------------------------------------------------------------------------------- */
+
+static weft_status save_files(weft_model *model, const char *weights, const char *config)
+{
+    const char *text = weft_config_text(model->config);
+    const weft_status status = weft_nn_save(model->module, weights, NULL);
+    return status == WEFT_OK ? weft_file_write(config, text, strlen(text)) : status;
+}
+
+weft_status weft_model_save(weft_model *model, const char *folder)
+{
+    if (weft_nn_lora_count(model->module) > 0)
+        return weft_fail(WEFT_INVALID, "%s: save: the model has adapters; merge and remove them",
+                         folder);
+    weft_status status = weft_folder_make(folder);
+    char *weights = weft_format("%s/model.safetensors", folder);
+    char *config = weft_format("%s/config.json", folder);
+    if (status == WEFT_OK && (weights == NULL || config == NULL))
+        status = weft_fail(WEFT_MEMORY, "%s: no memory to save the model", folder);
+    if (status == WEFT_OK)
+        status = save_files(model, weights, config);
+    weft_free(weights);
+    weft_free(config);
+    return status;
+}
+
+/* ---- asking
+ * --------------------------------------------------------------------------------------- */
+
+weft_module *weft_model_module(weft_model *model)
+{
+    return model->module;
+}
+
+const weft_model_info *weft_model_info_of(const weft_model *model)
+{
+    return &model->info;
+}
+
+const weft_model_family *weft_model_family_of(const weft_model *model)
+{
+    return model->family;
+}
+
+const weft_config *weft_model_config(const weft_model *model)
+{
+    return model->config;
+}
+
+const int32_t *weft_model_eos(const weft_model *model, int *n)
+{
+    *n = model->n_eos;
+    return model->eos;
+}
+
+/* ---- forward
+ * -------------------------------------------------------------------------------------- */
+
+weft_array *weft_model_hidden(weft_model *model, weft_array *tokens, const weft_model_call *call)
+{
+    static const weft_model_call defaults = {0};
+    if (!weft_ok(tokens))
+        return tokens;
+    if (weft_ndim(tokens) != 2 || !weft_dtype_is_integer(weft_dtype_of(tokens)))
+        return weft_error_array("%s: tokens: expected integers (B, L), got %s of %d dims",
+                                model->family->model_type, weft_dtype_name(weft_dtype_of(tokens)),
+                                weft_ndim(tokens));
+    return model->family->hidden(model->module, tokens, call ? call : &defaults);
+}
+
+weft_array *weft_model_head(weft_model *model, weft_array *hidden)
+{
+    return model->family->head(model->module, hidden);
+}
+
+weft_array *weft_model_forward(weft_model *model, weft_array *tokens, const weft_model_call *call)
+{
+    return weft_model_head(model, weft_model_hidden(model, tokens, call));
+}
+
+weft_array *weft_model_head_weight(weft_model *model)
+{
+    return model->family->head_weight ? model->family->head_weight(model->module) : NULL;
+}
+
+/* ---- caches
+ * --------------------------------------------------------------------------------------- */
+
+weft_cache **weft_model_new_caches(weft_model *model)
+{
+    const int64_t n = model->info.n_layers;
+    weft_cache **caches = weft_calloc((size_t)(n > 0 ? n : 1), sizeof(weft_cache *));
+    if (caches == NULL) {
+        weft_fail(WEFT_MEMORY, "no memory for %lld caches", (long long)n);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        caches[i] = model->family->new_cache ? model->family->new_cache(model->module, i)
+                                             : weft_cache_new();
+        if (caches[i] == NULL) {
+            weft_model_free_caches(model, caches);
+            return NULL;
+        }
+    }
+    return caches;
+}
+
+void weft_model_free_caches(weft_model *model, weft_cache **caches)
+{
+    for (int64_t i = 0; caches && i < model->info.n_layers; i++)
+        weft_cache_free(caches[i]);
+    weft_free(caches);
+}

@@ -1,0 +1,54 @@
+/* models/text/bpe.h -- byte-pair encoding of one word. */
+#ifndef WEFT_MODELS_TEXT_BPE_H
+#define WEFT_MODELS_TEXT_BPE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "models/text/buffer.h"
+#include "models/text/vocab.h"
+
+/* What tokenizer.json's "model" says. */
+typedef struct bpe_model {
+    text_vocab vocab; /* the added tokens too */
+    text_merges merges;
+    bool byte_level;    /* words are bytes, each spelt as a character of its own */
+    bool byte_fallback; /* a character without a token becomes its bytes' <0xXX> tokens */
+    bool fuse_unknown;
+    bool ignore_merges; /* a word that is a token is that token */
+    int32_t unknown;    /* -1: characters without a token are dropped */
+    int32_t byte_ids[256];
+} bpe_model;
+
+typedef struct bpe_symbol {
+    int32_t id; /* -1: absorbed by its left neighbour */
+    int32_t previous, next;
+} bpe_symbol;
+
+typedef struct bpe_candidate {
+    uint64_t key; /* rank, then position: the order of merging */
+    int32_t left, right, id;
+} bpe_candidate;
+
+/* Scratch memory, reused from word to word. Zeroed is empty. */
+typedef struct bpe_scratch {
+    bpe_symbol *symbols;
+    size_t symbol_count, symbol_capacity;
+    bpe_candidate *heap;
+    size_t heap_count, heap_capacity;
+    text_buffer spelling;
+} bpe_scratch;
+
+void weft__bpe_release(bpe_scratch *scratch);
+
+/* Appends the ids of a word of valid UTF-8 to `out`: O(n log n) in its length. */
+weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                             size_t length, id_buffer *out);
+
+/* Byte-level spelling: printable bytes are themselves, the others U+0100 and up. */
+uint32_t weft__byte_to_char(unsigned char byte);
+
+/* The byte that a character spells, or -1. */
+int weft__char_to_byte(uint32_t code);
+
+#endif

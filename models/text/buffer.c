@@ -1,0 +1,65 @@
+/* models/text/buffer.c -- growable bytes and ids. */
+#include "models/text/buffer.h"
+
+#include <string.h>
+
+#include "weft/memory.h"
+
+weft_status weft__grow(void **data, size_t *capacity, size_t length, size_t more, size_t size)
+{
+    if (more <= *capacity - length)
+        return WEFT_OK;
+    size_t wanted = *capacity < 32 ? 32 : *capacity;
+    while (wanted - length < more && wanted <= SIZE_MAX / 2 / size)
+        wanted *= 2;
+    void *larger = wanted - length < more ? NULL : weft_realloc(*data, wanted * size);
+    if (!larger)
+        return weft_fail(WEFT_MEMORY, "tokenizer: no memory for %zu bytes", wanted * size);
+    *data = larger;
+    *capacity = wanted;
+    return WEFT_OK;
+}
+
+weft_status weft__text_reserve(text_buffer *buffer, size_t more)
+{
+    void *data = buffer->data;
+    const weft_status status = weft__grow(&data, &buffer->capacity, buffer->length, more, 1);
+    buffer->data = data;
+    return status;
+}
+
+weft_status weft__text_append(text_buffer *buffer, const char *text, size_t length)
+{
+    const weft_status status = weft__text_reserve(buffer, length);
+    if (status || length == 0)
+        return status;
+    memcpy(buffer->data + buffer->length, text, length);
+    buffer->length += length;
+    return WEFT_OK;
+}
+
+void weft__text_release(text_buffer *buffer)
+{
+    weft_free(buffer->data);
+    *buffer = (text_buffer){0};
+}
+
+weft_status weft__id_append(id_buffer *buffer, int32_t id)
+{
+    if (buffer->length == buffer->capacity) {
+        void *data = buffer->data;
+        const weft_status status =
+            weft__grow(&data, &buffer->capacity, buffer->length, 1, sizeof *buffer->data);
+        buffer->data = data;
+        if (status)
+            return status;
+    }
+    buffer->data[buffer->length++] = id;
+    return WEFT_OK;
+}
+
+void weft__id_release(id_buffer *buffer)
+{
+    weft_free(buffer->data);
+    *buffer = (id_buffer){0};
+}

@@ -1,0 +1,31 @@
+/* models/text/buffer.h -- growable bytes and ids. Zeroed is empty. */
+#ifndef WEFT_MODELS_TEXT_BUFFER_H
+#define WEFT_MODELS_TEXT_BUFFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+typedef struct text_buffer {
+    char *data;
+    size_t length, capacity;
+} text_buffer;
+
+typedef struct id_buffer {
+    int32_t *data;
+    size_t length, capacity;
+} id_buffer;
+
+/* Makes room for `more` elements of `size` bytes behind `length` in *data. WEFT_MEMORY leaves
+ * everything as it was. */
+weft_status weft__grow(void **data, size_t *capacity, size_t length, size_t more, size_t size);
+
+weft_status weft__text_append(text_buffer *buffer, const char *text, size_t length);
+weft_status weft__text_reserve(text_buffer *buffer, size_t more);
+void weft__text_release(text_buffer *buffer);
+
+weft_status weft__id_append(id_buffer *buffer, int32_t id);
+void weft__id_release(id_buffer *buffer);
+
+#endif

@@ -1,0 +1,43 @@
+/* models/text/normalize.h -- tokenizer.json's "normalizer": a list of steps over a text. */
+#ifndef WEFT_MODELS_TEXT_NORMALIZE_H
+#define WEFT_MODELS_TEXT_NORMALIZE_H
+
+#include "core/io/json.h"
+#include "models/text/buffer.h"
+#include "models/text/regex.h"
+
+enum { NORMALIZER_MAX_STEPS = 16 };
+
+typedef enum normalizer_kind {
+    NORMALIZE_UNICODE,
+    NORMALIZE_PREPEND,
+    NORMALIZE_REPLACE
+} normalizer_kind;
+
+typedef struct normalizer_step {
+    normalizer_kind kind;
+    int options;         /* UNICODE: utf8proc's */
+    text_regex *pattern; /* REPLACE */
+    char *content;       /* PREPEND, REPLACE */
+    size_t content_length;
+} normalizer_step;
+
+/* Zeroed changes nothing. */
+typedef struct text_normalizer {
+    normalizer_step steps[NORMALIZER_MAX_STEPS];
+    int count;
+} text_normalizer;
+
+/* Reads the "normalizer" of a tokenizer.json; absent and null are no normalizer. */
+weft_status weft__normalizer_load(const weft__json *root, text_normalizer *out);
+void weft__normalizer_release(text_normalizer *normalizer);
+
+/* Normalizes valid UTF-8. *result points to `text` itself when nothing changed it, else into one of
+ * the two buffers, which are scratch. */
+weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
+                            text_buffer scratch[2], const char **result, size_t *result_length);
+
+/* Unicode normalization of valid UTF-8 with utf8proc's options, appended to `out`. */
+weft_status weft__normalize_unicode(const char *text, size_t length, int options, text_buffer *out);
+
+#endif

@@ -1,0 +1,274 @@
+/* models/text/tokenizer.c -- weft_tokenizer: loading its parts, encoding a text through them. */
+#include "models/text/tokenizer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/io/utf8.h"
+#include "weft/memory.h"
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static weft_status load_parts(const weft__json *root, weft_tokenizer *t)
+{
+    weft_status status = weft__json_as_object(root);
+    if (!status)
+        status = weft__normalizer_load(root, &t->normalizer);
+    if (!status)
+        status = weft__splitter_load(root, &t->splitter);
+    if (!status)
+        status = weft__model_load(root, t->splitter.byte_level, &t->model);
+    if (!status)
+        status = weft__added_load(root, t);
+    if (!status)
+        status = weft__postprocessor_load(root, t);
+    if (!status)
+        status = weft__decoder_load(root, &t->decoder);
+    return status;
+}
+
+static weft_status build(const weft__json *root, const weft__json *config, const char *name,
+                         weft_tokenizer **out)
+{
+    weft_tokenizer *t = weft_calloc(1, sizeof *t);
+    if (!t)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+    t->bos = t->eos = t->pad = -1;
+    t->name = weft_strdup(name);
+    weft_status status =
+        t->name ? load_parts(root, t) : weft_fail(WEFT_MEMORY, "%s: no memory", name);
+    if (!status && config)
+        status = weft__special_load(config, t);
+    if (status)
+        weft_tokenizer_free(t);
+    else
+        *out = t;
+    return status;
+}
+
+weft_status weft_tokenizer_parse(const char *json, size_t length, const char *config,
+                                 size_t config_length, const char *name, weft_tokenizer **out)
+{
+    *out = NULL;
+    weft__json_doc doc = {0}, config_doc = {0};
+    weft_status status = weft__json_parse(json, length, name, &doc);
+    if (!status && config)
+        status = weft__json_parse(config, config_length, "tokenizer_config.json", &config_doc);
+    if (!status) {
+        const weft__json root = weft__json_root(&doc), config_root = weft__json_root(&config_doc);
+        status = build(&root, config ? &config_root : NULL, name, out);
+    }
+    weft__json_free(&config_doc);
+    weft__json_free(&doc);
+    return status;
+}
+
+/* The two files' names: `path` may be a folder, or the tokenizer.json itself. */
+static weft_status name_files(const char *path, char **tokenizer, char **config)
+{
+    struct stat info;
+    const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+    const char *slash = strrchr(path, '/');
+    const int parent = slash ? (int)(slash - path) + 1 : 0;
+    *tokenizer = folder ? weft_format("%s/tokenizer.json", path) : weft_strdup(path);
+    *config = folder ? weft_format("%s/tokenizer_config.json", path)
+                     : weft_format("%.*stokenizer_config.json", parent, path);
+    return *tokenizer && *config ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+}
+
+weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out)
+{
+    *out = NULL;
+    char *name = NULL, *config_name = NULL;
+    weft__json_doc doc = {0}, config = {0};
+    weft_status status = name_files(path, &name, &config_name);
+    if (!status)
+        status = weft__json_read(name, &doc);
+    const bool has_config = !status && access(config_name, F_OK) == 0;
+    if (has_config)
+        status = weft__json_read(config_name, &config);
+    if (!status) {
+        const weft__json root = weft__json_root(&doc), config_root = weft__json_root(&config);
+        status = build(&root, has_config ? &config_root : NULL, name, out);
+    }
+    weft__json_free(&config);
+    weft__json_free(&doc);
+    weft_free(name);
+    weft_free(config_name);
+    return status;
+}
+
+void weft_tokenizer_free(weft_tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    weft__model_release(&tokenizer->model);
+    weft__added_release(&tokenizer->raw);
+    weft__added_release(&tokenizer->normalized);
+    weft__normalizer_release(&tokenizer->normalizer);
+    weft__splitter_release(&tokenizer->splitter);
+    weft__decoder_release(&tokenizer->decoder);
+    weft__id_release(&tokenizer->prefix);
+    weft__id_release(&tokenizer->suffix);
+    weft_free(tokenizer->name);
+    weft_free(tokenizer);
+}
+
+/* ---- encoding -------------------------------------------------------------------------------- */
+
+/* One call's output and scratch memory. */
+typedef struct encoding {
+    const weft_tokenizer *tokenizer;
+    id_buffer ids;
+    bpe_scratch bpe;
+    text_buffer normalized[2];
+    text_buffer pieces[SPLITTER_MAX_STEPS];
+} encoding;
+
+/* A stretch of text between added tokens; `first`: it starts where the text does. */
+typedef weft_status stretch_function(encoding *e, const char *text, size_t length, bool first);
+
+static weft_status encode_word(void *context, const char *word, size_t length)
+{
+    encoding *e = context;
+    return weft__bpe_encode(&e->tokenizer->model, &e->bpe, word, length, &e->ids);
+}
+
+static weft_status encode_words(encoding *e, const char *text, size_t length, bool first)
+{
+    return weft__split(&e->tokenizer->splitter, text, length, first, e->pieces, encode_word, e);
+}
+
+/* Appends the ids of the added tokens in a text, and passes on what lies between them. */
+static weft_status encode_around(encoding *e, const added_set *set, const char *text, size_t length,
+                                 bool first, stretch_function *between)
+{
+    size_t done = 0, position = 0;
+    added_match match;
+    weft_status status = WEFT_OK;
+    while (!status && weft__added_next(set, text, length, done, &position, &match)) {
+        if (match.start > done)
+            status = between(e, text + done, match.start - done, first && done == 0);
+        if (!status)
+            status = weft__id_append(&e->ids, match.id);
+        done = match.end;
+    }
+    if (!status && done < length)
+        status = between(e, text + done, length - done, first && done == 0);
+    return status;
+}
+
+static weft_status encode_stretch(encoding *e, const char *text, size_t length, bool first)
+{
+    const weft_tokenizer *t = e->tokenizer;
+    const weft_status status =
+        weft__normalize(&t->normalizer, text, length, e->normalized, &text, &length);
+    if (status)
+        return status;
+    return encode_around(e, &t->normalized, text, length, first, encode_words);
+}
+
+static weft_status append_all(id_buffer *out, const id_buffer *ids)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < ids->length && !status; i++)
+        status = weft__id_append(out, ids->data[i]);
+    return status;
+}
+
+static weft_status encode_all(encoding *e, const char *text, size_t length, bool special)
+{
+    const weft_tokenizer *t = e->tokenizer;
+    weft_status status = special ? append_all(&e->ids, &t->prefix) : WEFT_OK;
+    if (!status)
+        status = encode_around(e, &t->raw, text, length, true, encode_stretch);
+    if (!status && special)
+        status = append_all(&e->ids, &t->suffix);
+    return status;
+}
+
+weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *text, size_t length,
+                                  unsigned flags, int32_t **ids, size_t *count)
+{
+    *ids = NULL;
+    *count = 0;
+    const size_t valid = weft__utf8_valid(text, length);
+    if (valid < length)
+        return weft_fail(WEFT_INVALID, "tokenizer: text: invalid UTF-8 at byte %zu", valid);
+    encoding e = {.tokenizer = tokenizer};
+    /* A first block even for an empty text: the result is never NULL. */
+    void *data = NULL;
+    weft_status status = weft__grow(&data, &e.ids.capacity, 0, length / 4 + 8, sizeof *e.ids.data);
+    e.ids.data = data;
+    if (!status)
+        status = encode_all(&e, text, length, flags & WEFT_TOKENIZER_ADD_SPECIAL);
+    weft__bpe_release(&e.bpe);
+    weft__text_release(&e.normalized[0]);
+    weft__text_release(&e.normalized[1]);
+    for (int i = 0; i < SPLITTER_MAX_STEPS; i++)
+        weft__text_release(&e.pieces[i]);
+    if (status) {
+        weft__id_release(&e.ids);
+        return status;
+    }
+    *ids = e.ids.data;
+    *count = e.ids.length;
+    return WEFT_OK;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+const char *weft__token_text(const weft_tokenizer *tokenizer, int32_t id, size_t *length)
+{
+    const vocab_token *token = weft__vocab_token(&tokenizer->model.vocab, id);
+    if (!token)
+        return NULL;
+    const added_set *set = &tokenizer->normalized;
+    for (size_t i = 0; i < set->count && token->flags & TOKEN_RENAMED; i++) {
+        if (set->tokens[i].id == id) {
+            *length = set->tokens[i].length;
+            return set->tokens[i].text;
+        }
+    }
+    *length = token->length;
+    return weft__vocab_text(&tokenizer->model.vocab, token);
+}
+
+int32_t weft_tokenizer_vocab_size(const weft_tokenizer *tokenizer)
+{
+    return tokenizer->model.vocab.size;
+}
+
+int32_t weft_tokenizer_token_to_id(const weft_tokenizer *tokenizer, const char *token)
+{
+    return weft__vocab_find(&tokenizer->model.vocab, token, strlen(token));
+}
+
+const char *weft_tokenizer_id_to_token(const weft_tokenizer *tokenizer, int32_t id)
+{
+    size_t length;
+    return weft__token_text(tokenizer, id, &length);
+}
+
+int weft_tokenizer_is_special(const weft_tokenizer *tokenizer, int32_t id)
+{
+    const vocab_token *token = weft__vocab_token(&tokenizer->model.vocab, id);
+    return token && token->flags & TOKEN_SPECIAL;
+}
+
+int32_t weft_tokenizer_bos(const weft_tokenizer *tokenizer)
+{
+    return tokenizer->bos;
+}
+
+int32_t weft_tokenizer_eos(const weft_tokenizer *tokenizer)
+{
+    return tokenizer->eos;
+}
+
+int32_t weft_tokenizer_pad(const weft_tokenizer *tokenizer)
+{
+    return tokenizer->pad;
+}

@@ -1,0 +1,286 @@
+/* nn/checkpoint.c -- loading and saving the parameters of a tree. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/text.h"
+#include "core/shape.h"
+#include "nn/module.h"
+
+enum { LIST_LENGTH = 900 }; /* characters of each list in a message */
+
+/* ---- loading: matching parameters and tensors
+ * ---------------------------------------------------- */
+
+/* A tensor of the file under its path in the tree. */
+typedef struct tensor {
+    char *path;
+    int index;
+    bool used;
+} tensor;
+
+/* A parameter and the tensor it gets. */
+typedef struct match {
+    weft_array **slot;
+    int index;
+} match;
+
+/* One of the lists of a report: "2 missing: a, b". */
+typedef struct problems {
+    weft__text names;
+    int n, left_out;
+} problems;
+
+typedef struct loader {
+    const weft_safetensors *file;
+    const weft_nn_load_options *options;
+    tensor *tensors; /* sorted by path */
+    int n_tensors;
+    match *matches;
+    int n_matches, capacity;
+    problems missing, unexpected, mismatched;
+} loader;
+
+static weft_status no_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "no memory to load parameters");
+}
+
+static void loader_free(loader *l)
+{
+    for (int i = 0; i < l->n_tensors; i++)
+        weft_free(l->tensors[i].path);
+    weft_free(l->tensors);
+    weft_free(l->matches);
+    weft_free(l->missing.names.at);
+    weft_free(l->unexpected.names.at);
+    weft_free(l->mismatched.names.at);
+}
+
+static void add_problem(problems *p, const char *text)
+{
+    p->n++;
+    if (p->names.n > LIST_LENGTH)
+        p->left_out++;
+    else
+        weft__text_format(&p->names, "%s%s", p->names.n ? ", " : "", text);
+}
+
+static int compare_tensors(const void *a, const void *b)
+{
+    return strcmp(((const tensor *)a)->path, ((const tensor *)b)->path);
+}
+
+static weft_status list_tensors(loader *l)
+{
+    const int n = weft_safetensors_count(l->file);
+    l->tensors = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *l->tensors);
+    if (l->tensors == NULL)
+        return no_memory();
+    for (int i = 0; i < n; i++) {
+        char path[WEFT_NN_PATH];
+        const char *name = weft_safetensors_name(l->file, i);
+        if (l->options->rename && !l->options->rename(l->options->context, name, path, sizeof path))
+            continue;
+        tensor *t = &l->tensors[l->n_tensors];
+        *t = (tensor){weft_strdup(l->options->rename ? path : name), i, false};
+        if (t->path == NULL)
+            return no_memory();
+        l->n_tensors++;
+    }
+    if (l->n_tensors > 0)
+        qsort(l->tensors, (size_t)l->n_tensors, sizeof *l->tensors, compare_tensors);
+    for (int i = 1; i < l->n_tensors; i++) {
+        const tensor *a = &l->tensors[i - 1], *b = &l->tensors[i];
+        if (strcmp(a->path, b->path) == 0)
+            return weft_fail(WEFT_INVALID, "tensors '%s' and '%s' are both %s",
+                             weft_safetensors_name(l->file, a->index),
+                             weft_safetensors_name(l->file, b->index), a->path);
+    }
+    return WEFT_OK;
+}
+
+static bool fits(const weft_safetensors_entry *entry, weft_array *parameter)
+{
+    const weft_dims shape = weft_shape(parameter);
+    return weft__shape_equal(&shape, &entry->shape) &&
+           weft_dtype_is_float(entry->dtype) == weft_dtype_is_float(weft_dtype_of(parameter));
+}
+
+static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safetensors_entry *entry)
+{
+    char text[WEFT_NN_PATH + 2 * WEFT_SHAPE_TEXT], expected[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
+    weft_array *parameter = *item->slot->address;
+    const weft_dims shape = weft_shape(parameter);
+    snprintf(text, sizeof text, "%s: expected %s %s, found %s %s", item->path,
+             weft__shape_text(&shape, expected), weft_dtype_name(weft_dtype_of(parameter)),
+             weft__shape_text(&entry->shape, got), weft_dtype_name(entry->dtype));
+    add_problem(&l->mismatched, text);
+}
+
+static weft_status match_parameter(void *context, const weft_nn_item *item)
+{
+    loader *l = context;
+    if (l->options->trainable_only && item->slot->frozen)
+        return WEFT_OK;
+    tensor key = {.path = (char *)item->path};
+    tensor *found = l->n_tensors ? bsearch(&key, l->tensors, (size_t)l->n_tensors,
+                                           sizeof *l->tensors, compare_tensors)
+                                 : NULL;
+    if (found == NULL) {
+        if (!l->options->allow_missing)
+            add_problem(&l->missing, item->path);
+        return WEFT_OK;
+    }
+    found->used = true;
+    const weft_safetensors_entry *entry = weft_safetensors_at(l->file, found->index);
+    if (!fits(entry, *item->slot->address)) {
+        add_mismatch(l, item, entry);
+        return WEFT_OK;
+    }
+    if (l->n_matches == l->capacity) {
+        const int capacity = 2 * l->capacity + 32;
+        match *moved = weft_realloc(l->matches, (size_t)capacity * sizeof *moved);
+        if (moved == NULL)
+            return no_memory();
+        l->matches = moved;
+        l->capacity = capacity;
+    }
+    l->matches[l->n_matches++] = (match){item->slot->address, found->index};
+    return WEFT_OK;
+}
+
+static void add_list(weft__text *t, const problems *p, const char *what)
+{
+    if (p->n == 0)
+        return;
+    weft__text_format(t, "%s%d %s: %s", t->n ? "; " : "", p->n, what,
+                      p->names.at ? p->names.at : "");
+    if (p->left_out)
+        weft__text_format(t, " and %d more", p->left_out);
+}
+
+static weft_status report(const loader *l)
+{
+    if (l->missing.n + l->unexpected.n + l->mismatched.n == 0)
+        return WEFT_OK;
+    weft__text t = {0};
+    add_list(&t, &l->missing, "missing");
+    add_list(&t, &l->unexpected, "unexpected");
+    add_list(&t, &l->mismatched, "of another shape or dtype");
+    const weft_safetensors_entry *first = weft_safetensors_at(l->file, 0);
+    const weft_status status =
+        t.failed ? no_memory()
+                 : weft_fail(WEFT_INVALID, "%s: the tensors are not the module's: %s",
+                             first ? first->path : "safetensors", t.at);
+    weft_free(t.at);
+    return status;
+}
+
+/* ---- loading: setting -------------------------------------------------------------------------
+ */
+
+static weft_array *converted(const loader *l, const match *m)
+{
+    weft_array *value = weft_safetensors_get_at(l->file, m->index);
+    if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
+        value = weft_astype(value, l->options->dtype);
+    return l->options->device ? weft_to(value, l->options->device) : value;
+}
+
+/* All at once: on a failure no parameter has changed. */
+static weft_status set_matches(const loader *l)
+{
+    const size_t n = l->n_matches > 0 ? (size_t)l->n_matches : 1;
+    weft_array ***slots = weft_calloc(n, sizeof *slots);
+    weft_array **values = weft_calloc(n, sizeof *values);
+    weft_status status = WEFT_OK;
+    if (slots == NULL || values == NULL) {
+        status = no_memory();
+    } else {
+        weft_scope_open();
+        for (int i = 0; i < l->n_matches; i++) {
+            slots[i] = l->matches[i].slot;
+            values[i] = converted(l, &l->matches[i]);
+        }
+        status = weft_update(slots, values, l->n_matches);
+        weft_scope_close(NULL);
+    }
+    weft_free(slots);
+    weft_free(values);
+    return status;
+}
+
+weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
+                         const weft_nn_load_options *options)
+{
+    static const weft_nn_load_options defaults = {0};
+    loader l = {.file = file, .options = options ? options : &defaults};
+    weft_status status = list_tensors(&l);
+    if (status == WEFT_OK)
+        status = weft_nn_visit(m, match_parameter, &l);
+    for (int i = 0; i < l.n_tensors && !l.options->allow_unexpected; i++) {
+        if (!l.tensors[i].used)
+            add_problem(&l.unexpected, weft_safetensors_name(file, l.tensors[i].index));
+    }
+    if (status == WEFT_OK)
+        status = report(&l);
+    if (status == WEFT_OK)
+        status = set_matches(&l);
+    loader_free(&l);
+    return status;
+}
+
+/* ---- saving -----------------------------------------------------------------------------------
+ */
+
+typedef struct saver {
+    const weft_nn_save_options *options;
+    char **names;
+    weft_array **arrays;
+    int n;
+} saver;
+
+/* Replaces the paths by the names in the file, leaving out what the renaming drops. */
+static weft_status name_tensors(saver *s, const weft_nn_slots *slots)
+{
+    for (int i = 0; i < slots->n; i++) {
+        char name[WEFT_NN_PATH];
+        snprintf(name, sizeof name, "%s", slots->paths[i]);
+        if (s->options->rename &&
+            !s->options->rename(s->options->context, slots->paths[i], name, sizeof name))
+            continue;
+        s->names[s->n] = weft_strdup(name);
+        if (s->names[s->n] == NULL)
+            return weft_fail(WEFT_MEMORY, "no memory to save parameters");
+        s->arrays[s->n++] = *slots->slots[i];
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_nn_save(weft_module *m, const char *path, const weft_nn_save_options *options)
+{
+    static const weft_nn_save_options defaults = {0};
+    saver s = {.options = options ? options : &defaults};
+    weft_nn_slots slots;
+    weft_status status =
+        s.options->trainable_only ? weft_nn_trainable(m, &slots) : weft_nn_parameters(m, &slots);
+    if (status != WEFT_OK)
+        return status;
+    const size_t n = slots.n > 0 ? (size_t)slots.n : 1;
+    s.names = weft_calloc(n, sizeof *s.names);
+    s.arrays = weft_calloc(n, sizeof *s.arrays);
+    if (s.names == NULL || s.arrays == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory to save parameters", path);
+    else
+        status = name_tensors(&s, &slots);
+    if (status == WEFT_OK)
+        status = weft_safetensors_save(path, (const char *const *)s.names, s.arrays, s.n,
+                                       s.options->metadata, s.options->n_metadata);
+    for (int i = 0; i < s.n; i++)
+        weft_free(s.names[i]);
+    weft_free(s.names);
+    weft_free(s.arrays);
+    weft_nn_slots_free(&slots);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* nn/embedding.c -- rows of a table, and the table as output head. */
+#include <math.h>
+
+#include "nn/module.h"
+
+static weft_array *forward(weft_module *self, weft_array *ids)
+{
+    return weft_embedding(((weft_nn_embedding *)self)->weight, ids);
+}
+
+static const weft_module_type type = {.name = "embedding", .forward = forward};
+
+weft_module *weft_nn_embedding_new(int64_t V, int64_t E)
+{
+    weft_nn_embedding *m = weft_nn_new(weft_nn_embedding, &type);
+    if (m == NULL)
+        return NULL;
+    const double deviation = E > 0 ? 1.0 / sqrt((double)E) : 0;
+    weft_nn_param(m, weight, weft_random_normal(NULL, WEFT_DIMS(V, E), 0, deviation, WEFT_FLOAT32));
+    return weft_nn_finish(m);
+}
+
+weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x)
+{
+    weft_nn_embedding *m = (weft_nn_embedding *)embedding;
+    weft_nn_enter(m);
+    return weft_nn_leave(m, weft_linear(x, m->weight, NULL));
+}

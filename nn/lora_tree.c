@@ -1,0 +1,263 @@
+/* nn/lora_tree.c -- adapters in a tree: putting them in, merging them, taking them out. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "nn/lora.h"
+
+static const char *const default_targets[] = {"q_proj", "v_proj"};
+static const char *const default_exclude[] = {"lm_head"};
+
+/* ---- choosing -----------------------------------------------------------------------------------
+ */
+
+static bool is_suffix(const char *path, const char *target)
+{
+    const size_t n = strlen(path), m = strlen(target);
+    if (n < m || strcmp(path + n - m, target) != 0)
+        return false;
+    return n == m || path[n - m - 1] == '.';
+}
+
+/* The first part of the path that is a number; -1: none. */
+static int layer_of(const char *path)
+{
+    for (const char *at = path; at; at = strchr(at, '.')) {
+        at += *at == '.';
+        char *end;
+        const long number = strtol(at, &end, 10);
+        if (end > at && (*end == '.' || *end == '\0') && *at >= '0' && *at <= '9')
+            return (int)number;
+    }
+    return -1;
+}
+
+/* The options with defaults filled in, and what was found with them. */
+typedef struct injection {
+    weft_nn_lora_options o;
+    bool all_linear;
+    bool *fits; /* a target of the options fitted a linear */
+    weft_module ***fields;
+    weft_nn_lora_linear **adapters;
+    int n, capacity;
+} injection;
+
+static bool is_chosen_layer(const weft_nn_lora_options *o, const char *path)
+{
+    if (o->layers == NULL)
+        return true;
+    const int layer = layer_of(path);
+    for (int i = 0; i < o->n_layers; i++) {
+        if (o->layers[i] == layer)
+            return true;
+    }
+    return false;
+}
+
+static bool is_target(injection *in, const char *path)
+{
+    const weft_nn_lora_options *o = &in->o;
+    if (!is_chosen_layer(o, path))
+        return false;
+    if (in->all_linear) {
+        for (int i = 0; i < o->n_exclude; i++) {
+            if (is_suffix(path, o->exclude[i]))
+                return false;
+        }
+        in->fits[0] = true;
+        return true;
+    }
+    bool chosen = false;
+    for (int i = 0; i < o->n_targets; i++) {
+        if (is_suffix(path, o->targets[i]))
+            chosen = in->fits[i] = true;
+    }
+    return chosen;
+}
+
+static weft_status choose(void *context, const char *path, weft_module **field)
+{
+    injection *in = context;
+    if ((*field)->type == &weft_nn_lora_linear_type)
+        return weft_fail(WEFT_INVALID, "lora: %s has an adapter already", path);
+    if ((*field)->type != &weft_nn_linear_type || (*field)->parent == NULL || !is_target(in, path))
+        return WEFT_OK;
+    if (in->n == in->capacity) {
+        const int capacity = 2 * in->capacity + 32;
+        weft_module ***moved = weft_realloc(in->fields, (size_t)capacity * sizeof *moved);
+        if (moved == NULL)
+            return weft_fail(WEFT_MEMORY, "lora: no memory for the list of targets");
+        in->fields = moved;
+        in->capacity = capacity;
+    }
+    in->fields[in->n++] = field;
+    return WEFT_OK;
+}
+
+static weft_status check_fits(const injection *in)
+{
+    for (int i = 0; i < in->o.n_targets; i++) {
+        if (!in->fits[i])
+            return weft_fail(WEFT_INVALID, "lora: the target '%s' fits no linear module",
+                             in->o.targets[i]);
+    }
+    return WEFT_OK;
+}
+
+/* ---- putting in -------------------------------------------------------------------------------
+ */
+
+static void fill_defaults(injection *in, const weft_nn_lora_options *options)
+{
+    weft_nn_lora_options *o = &in->o;
+    if (options)
+        *o = *options;
+    if (o->rank == 0)
+        o->rank = 8;
+    if (o->alpha == 0)
+        o->alpha = 16;
+    if (o->targets == NULL) {
+        o->targets = default_targets;
+        o->n_targets = 2;
+    }
+    if (o->exclude == NULL) {
+        o->exclude = default_exclude;
+        o->n_exclude = 1;
+    }
+    in->all_linear = o->n_targets == 1 && strcmp(o->targets[0], "all-linear") == 0;
+}
+
+static weft_status make_adapters(injection *in)
+{
+    const weft_nn_lora_options *o = &in->o;
+    const double scale = o->alpha / (o->rslora ? sqrt((double)o->rank) : (double)o->rank);
+    in->adapters = weft_calloc(in->n > 0 ? (size_t)in->n : 1, sizeof *in->adapters);
+    if (in->adapters == NULL)
+        return weft_fail(WEFT_MEMORY, "lora: no memory for %d adapters", in->n);
+    for (int i = 0; i < in->n; i++) {
+        const weft_status status =
+            weft__lora_new(*in->fields[i], o->rank, scale, o->dropout, o->dtype, &in->adapters[i]);
+        if (status == WEFT_OK)
+            continue;
+        while (i-- > 0)
+            weft_nn_free(&in->adapters[i]->module);
+        return status;
+    }
+    return WEFT_OK;
+}
+
+/* Nothing here can fail, so the tree is never half adapted. */
+static void attach_adapters(const injection *in)
+{
+    for (int i = 0; i < in->n; i++) {
+        weft_module *base = *in->fields[i];
+        weft_module *parent = base->parent;
+        const char *name = base->name;
+        weft__lora_attach(in->adapters[i], base);
+        weft__nn_put_child(parent, name, in->fields[i], &in->adapters[i]->module);
+    }
+}
+
+weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options)
+{
+    injection in = {0};
+    fill_defaults(&in, options);
+    if (in.o.n_targets < 1 || in.o.rank < 1)
+        return weft_fail(WEFT_INVALID,
+                         "lora: expected targets and a rank of at least 1, got %d "
+                         "targets and rank %lld",
+                         in.o.n_targets, (long long)in.o.rank);
+    in.fits = weft_calloc((size_t)in.o.n_targets, sizeof *in.fits);
+    weft_status status =
+        in.fits ? weft_nn_visit_modules(m, choose, &in) : weft_fail(WEFT_MEMORY, "lora: no memory");
+    if (status == WEFT_OK)
+        status = check_fits(&in);
+    if (status == WEFT_OK)
+        status = make_adapters(&in);
+    if (status == WEFT_OK) {
+        weft_nn_freeze(m);
+        attach_adapters(&in);
+    }
+    weft_free(in.fits);
+    weft_free(in.fields);
+    weft_free(in.adapters);
+    return status;
+}
+
+/* ---- merging ----------------------------------------------------------------------------------
+ */
+
+static weft_status count(void *context, const char *path, weft_module **field)
+{
+    (void)path;
+    *(int *)context += (*field)->type == &weft_nn_lora_linear_type;
+    return WEFT_OK;
+}
+
+int weft_nn_lora_count(weft_module *m)
+{
+    int n = 0;
+    weft_nn_visit_modules(m, count, &n);
+    return n;
+}
+
+/* W + sign scale B A, computed in float32. */
+static weft_status add_adapter(weft_nn_lora_linear *m, double sign)
+{
+    weft_array **slot = &((weft_nn_linear *)m->base)->weight;
+    weft_scope_open();
+    weft_array *A = weft_astype(m->lora_A, WEFT_FLOAT32);                /* (R, in) */
+    weft_array *B = weft_astype(m->lora_B, WEFT_FLOAT32);                /* (out, R) */
+    weft_array *delta = weft_scale(weft_matmul(B, A), sign * m->scale);  /* (out, in) */
+    weft_array *sum = weft_add(weft_astype(*slot, WEFT_FLOAT32), delta); /* (out, in) */
+    weft_array *value = weft_astype(sum, weft_dtype_of(*slot));
+    const weft_status status = weft_update(&slot, &value, 1);
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status merge(void *context, const char *path, weft_module **field)
+{
+    (void)path;
+    const bool wanted = *(const bool *)context;
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
+    if ((*field)->type != &weft_nn_lora_linear_type || m->merged == wanted)
+        return WEFT_OK;
+    const weft_status status = add_adapter(m, wanted ? 1 : -1);
+    if (status == WEFT_OK)
+        m->merged = wanted;
+    return status;
+}
+
+weft_status weft_nn_lora_merge(weft_module *m)
+{
+    bool wanted = true;
+    return weft_nn_visit_modules(m, merge, &wanted);
+}
+
+weft_status weft_nn_lora_unmerge(weft_module *m)
+{
+    bool wanted = false;
+    return weft_nn_visit_modules(m, merge, &wanted);
+}
+
+/* ---- taking out -------------------------------------------------------------------------------
+ */
+
+static weft_status take_out(void *context, const char *path, weft_module **field)
+{
+    (void)context;
+    (void)path;
+    if ((*field)->type != &weft_nn_lora_linear_type || (*field)->parent == NULL)
+        return WEFT_OK;
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
+    *field = m->base;
+    m->base = NULL;
+    weft_nn_free(&m->module);
+    return WEFT_OK;
+}
+
+void weft_nn_lora_remove(weft_module *m)
+{
+    weft_nn_visit_modules(m, take_out, NULL);
+}

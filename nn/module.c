@@ -1,0 +1,195 @@
+/* nn/module.c -- building modules, calling them, freeing them. */
+#include "nn/module.h"
+
+#include <string.h>
+
+#include "core/graph.h"
+
+static weft_status no_memory(const weft_module *m)
+{
+    return weft_fail(WEFT_MEMORY, "%s: no memory for the module", m->type->name);
+}
+
+/* ---- building ---------------------------------------------------------------------------------
+ */
+
+void *weft_nn_allocate(size_t size, const weft_module_type *type)
+{
+    weft_module *m = weft_calloc(1, size);
+    if (m == NULL) {
+        weft_fail(WEFT_MEMORY, "%s: no memory for the module", type->name);
+        return NULL;
+    }
+    m->type = type;
+    m->name = "";
+    return m;
+}
+
+void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft_array *value,
+                      weft_slot_kind kind)
+{
+    if (value == NULL)
+        return;
+    if (!weft_ok(value)) {
+        weft_fail(WEFT_INVALID, "%s: %s: %s", m->type->name, name, weft_error(value));
+        m->failed = true;
+        return;
+    }
+    weft_slot *slots = weft_realloc(m->slots, (size_t)(m->n_slots + 1) * sizeof *slots);
+    if (slots == NULL) {
+        no_memory(m);
+        m->failed = true;
+        return;
+    }
+    m->slots = slots;
+    slots[m->n_slots++] = (weft_slot){.name = name, .address = field, .kind = kind};
+    *field = weft_keep(value);
+}
+
+bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field)
+{
+    weft_child *children =
+        weft_realloc(m->children, (size_t)(m->n_children + 1) * sizeof *children);
+    if (children == NULL) {
+        no_memory(m);
+        m->failed = true;
+        return false;
+    }
+    m->children = children;
+    children[m->n_children++] = (weft_child){name, field};
+    *field = NULL;
+    return true;
+}
+
+void weft__nn_put_child(weft_module *m, const char *name, weft_module **field, weft_module *child)
+{
+    *field = child;
+    child->parent = m;
+    child->name = name;
+}
+
+void weft_nn_add_child(weft_module *m, const char *name, weft_module **field, weft_module *child)
+{
+    if (child == NULL)
+        m->failed = true;
+    else if (weft__nn_reserve_child(m, name, field))
+        weft__nn_put_child(m, name, field, child);
+    else
+        weft_nn_free(child);
+}
+
+weft_module *weft_nn_finish_module(weft_module *m)
+{
+    if (!m->failed)
+        return m;
+    weft_nn_free(m);
+    return NULL;
+}
+
+void weft_nn_free(weft_module *m)
+{
+    if (m == NULL)
+        return;
+    for (int i = m->n_children - 1; i >= 0; i--)
+        weft_nn_free(*m->children[i].address);
+    for (int i = 0; i < m->n_slots; i++) {
+        if (m->slots[i].kind != WEFT_SLOT_TIED)
+            weft_drop(*m->slots[i].address);
+    }
+    if (m->type->destroy)
+        m->type->destroy(m);
+    weft_free(m->slots);
+    weft_free(m->children);
+    weft_free(m);
+}
+
+weft_slot *weft__nn_slot(weft_module *m, const char *name)
+{
+    for (int i = 0; i < m->n_slots; i++) {
+        if (m->slots[i].kind != WEFT_SLOT_BUFFER && strcmp(m->slots[i].name, name) == 0)
+            return &m->slots[i];
+    }
+    return NULL;
+}
+
+weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
+                        const char *owner_name)
+{
+    weft_slot *slot = weft__nn_slot(m, name);
+    weft_slot *owners = weft__nn_slot(owner, owner_name);
+    if (slot == NULL || owners == NULL)
+        return weft_fail(WEFT_INVALID, "tie: %s has no parameter '%s'",
+                         slot ? owner->type->name : m->type->name, slot ? owner_name : name);
+    weft_array **target = owners->kind == WEFT_SLOT_TIED ? owners->owner : owners->address;
+    if (slot->kind == WEFT_SLOT_TIED || target == slot->address)
+        return weft_fail(WEFT_INVALID, "tie: %s.%s is tied already", m->type->name, name);
+    weft_drop(*slot->address);
+    *slot->address = NULL;
+    slot->kind = WEFT_SLOT_TIED;
+    slot->owner = target;
+    return WEFT_OK;
+}
+
+/* ---- calling ----------------------------------------------------------------------------------
+ */
+
+static bool is_list(const weft_module *m)
+{
+    return m && m->type == &weft__nn_list_type;
+}
+
+/* A list is never called itself, so its children bring its name along. */
+static int push_path(const weft_module *m)
+{
+    const int above = is_list(m->parent) ? push_path(m->parent) : 0;
+    weft__path_push(m->name);
+    return above + 1;
+}
+
+static void pop_path(const weft_module *m)
+{
+    for (; m; m = is_list(m->parent) ? m->parent : NULL)
+        weft__path_pop();
+}
+
+/* A tied field borrows the owner's array only while the module is called: the owner's slot may hold
+ * something else each time (a tracer, a new value), and a second owner would keep the old one. */
+static void fill_tied(weft_module *m)
+{
+    for (int i = 0; i < m->n_slots; i++) {
+        if (m->slots[i].kind == WEFT_SLOT_TIED)
+            *m->slots[i].address = *m->slots[i].owner;
+    }
+}
+
+static void clear_tied(weft_module *m)
+{
+    for (int i = 0; i < m->n_slots; i++) {
+        if (m->slots[i].kind == WEFT_SLOT_TIED)
+            *m->slots[i].address = NULL;
+    }
+}
+
+void weft_nn_enter_module(weft_module *m, const char *function)
+{
+    weft_scope_open_named(function);
+    push_path(m);
+    fill_tied(m);
+}
+
+weft_array *weft_nn_leave_module(weft_module *m, weft_array *y)
+{
+    clear_tied(m);
+    pop_path(m);
+    return weft_scope_close(y);
+}
+
+weft_array *weft_nn_call(weft_module *m, weft_array *x)
+{
+    if (m == NULL)
+        return weft_error_array("weft_nn_call: no module");
+    if (m->type->forward == NULL)
+        return weft_error_array("%s: has no forward of one array", m->type->name);
+    weft_nn_enter_module(m, m->type->name);
+    return weft_nn_leave_module(m, m->type->forward(m, x));
+}

@@ -1,0 +1,17 @@
+/* nn/module.h -- what the files of nn/ share. */
+#ifndef WEFT_NN_MODULE_H
+#define WEFT_NN_MODULE_H
+
+#include "weft/nn.h"
+
+extern const weft_module_type weft__nn_list_type;
+
+/* The parameter of that name (tied ones too); NULL when absent. */
+weft_slot *weft__nn_slot(weft_module *m, const char *name);
+
+/* Registers a field that stays empty until weft__nn_put_child, which cannot fail; so a tree can be
+ * changed in one step that cannot stop halfway. False, and m->failed: no memory. */
+bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field);
+void weft__nn_put_child(weft_module *m, const char *name, weft_module **field, weft_module *child);
+
+#endif

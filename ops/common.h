@@ -1,0 +1,49 @@
+/* ops/common.h -- what op files share. */
+#ifndef OPS_COMMON_H
+#define OPS_COMMON_H
+
+#include "core/shape.h"
+#include "weft/op.h"
+#include "weft/op_params.h"
+#include "weft/ops.h"
+#include "weft/tape.h"
+
+/* Shape and dtype of a node's input i. */
+static inline weft_dims input_shape(const weft_array *node, int i)
+{
+    return weft_shape(weft_node_input(node, i));
+}
+
+static inline weft_dtype input_dtype(const weft_array *node, int i)
+{
+    return weft_dtype_of(weft_node_input(node, i));
+}
+
+static inline weft_array *apply1(const weft_op *op, weft_array *x, const void *params)
+{
+    return weft_apply(op, &x, 1, params);
+}
+
+static inline weft_array *apply2(const weft_op *op, weft_array *a, weft_array *b,
+                                 const void *params)
+{
+    weft_array *inputs[] = {a, b};
+    return weft_apply(op, inputs, 2, params);
+}
+
+static inline weft_array *apply3(const weft_op *op, weft_array *a, weft_array *b, weft_array *c,
+                                 const void *params)
+{
+    weft_array *inputs[] = {a, b, c};
+    return weft_apply(op, inputs, 3, params);
+}
+
+/* Real functions take integers and bool as float32. */
+static inline weft_array *as_inexact(weft_array *x)
+{
+    weft_class klass = weft_dtype_class(weft_dtype_of(x));
+    bool whole = klass == WEFT_CLASS_INTEGER || klass == WEFT_CLASS_BOOL;
+    return whole ? weft_astype(x, WEFT_FLOAT32) : x;
+}
+
+#endif

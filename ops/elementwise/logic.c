@@ -1,0 +1,47 @@
+/* ops/elementwise/logic.c -- logic on truth: any number but 0 is true, NaN too. */
+#include "ops/elementwise/elementwise.h"
+
+const weft_op weft_op_logical_not = {
+    .name = "logical_not",
+    .family = WEFT_ELEMENTWISE,
+    .arity = 1,
+    .formula = {.real = "!a", .integer = "!a", .boolean = "!a"},
+    .predicate = true,
+    .zero_gradient = 1,
+    .no_test_dtypes = NO_TEST_COMPLEX,
+};
+
+weft_array *weft_logical_not(weft_array *x)
+{
+    return elementwise1(&weft_op_logical_not, x);
+}
+
+const weft_op weft_op_logical_and = {
+    .name = "logical_and",
+    .family = WEFT_ELEMENTWISE,
+    .arity = 2,
+    .formula = {.real = "a && b", .integer = "a && b", .boolean = "a && b"},
+    .predicate = true,
+    .zero_gradient = 3,
+    .no_test_dtypes = NO_TEST_COMPLEX,
+};
+
+weft_array *weft_logical_and(weft_array *a, weft_array *b)
+{
+    return elementwise2(&weft_op_logical_and, a, b);
+}
+
+const weft_op weft_op_logical_or = {
+    .name = "logical_or",
+    .family = WEFT_ELEMENTWISE,
+    .arity = 2,
+    .formula = {.real = "a || b", .integer = "a || b", .boolean = "a || b"},
+    .predicate = true,
+    .zero_gradient = 3,
+    .no_test_dtypes = NO_TEST_COMPLEX,
+};
+
+weft_array *weft_logical_or(weft_array *a, weft_array *b)
+{
+    return elementwise2(&weft_op_logical_or, a, b);
+}

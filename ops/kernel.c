@@ -1,0 +1,68 @@
+/* ops/kernel.c -- axes and indices, as infer functions and reference kernels check them. */
+#include "ops/kernel.h"
+
+const weft_field weft__axis_fields[] = {
+    WEFT_FIELD(INT, weft_axis_params, axis),
+    WEFT_FIELD(BOOL, weft_axis_params, keepdims),
+    WEFT_FIELDS_END,
+};
+
+int weft__check_axis(int64_t axis, int ndim, weft_why *why)
+{
+    int front = weft__axis_front(axis, ndim);
+    if (front < 0) {
+        weft_because(why, "axis %lld is out of range for rank %d", (long long)axis, ndim);
+    }
+    return front;
+}
+
+bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
+                         weft_array **failed)
+{
+    if (!weft_ok(x)) {
+        *failed = x;
+        return false;
+    }
+    weft_why why;
+    int front = weft__check_axis(axis, weft_ndim(x), &why);
+    if (front < 0) {
+        *failed = weft_error_array("%s: %s", op, why.text);
+        return false;
+    }
+    *out = front - weft_ndim(x);
+    return true;
+}
+
+bool weft__axes_in_order(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why)
+{
+    weft_dims sorted;
+    if (axes->n < 0 || axes->n > ndim) {
+        return weft_because(why, "%d axes for rank %d", axes->n, ndim);
+    }
+    if (!weft__axes_from_end(axes, ndim, &sorted, why)) {
+        return false;
+    }
+    *out = *axes;
+    for (int i = 0; i < axes->n; i++) {
+        out->at[i] = weft__axis_front(axes->at[i], ndim) - ndim;
+    }
+    return true;
+}
+
+weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, int64_t i,
+                           int64_t length, int64_t *out)
+{
+    int64_t index = weft_tensor_get_int(indices, i);
+    int64_t wrapped = index < 0 && indices->dtype != WEFT_UINT64 ? index + length : index;
+    if (wrapped < 0 || wrapped >= length) {
+        return weft_fail(WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
+                         call->op->name, (long long)index, (long long)length);
+    }
+    *out = wrapped;
+    return WEFT_OK;
+}
+
+weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype)
+{
+    return weft_to(weft_zeros(shape, dtype), weft_device_of(like));
+}

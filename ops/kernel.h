@@ -1,0 +1,92 @@
+/* ops/kernel.h -- helpers of infer functions, test cases and reference kernels. */
+#ifndef OPS_KERNEL_H
+#define OPS_KERNEL_H
+
+#include <string.h>
+
+#include "ops/common.h"
+
+/* A weft_dims as an initialiser of a constant, which the compound literal of WEFT_DIMS cannot be. */
+#define DIMS(...)                                                                                  \
+    {                                                                                              \
+        .n = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .at = { __VA_ARGS__ }      \
+    }
+
+/* For weft_op.no_test_dtypes. */
+#define DTYPE_BIT(dtype) (1u << (dtype))
+
+/* The table of weft_axis_params. */
+extern const weft_field weft__axis_fields[];
+
+/* Infer of an op with one axis: the front index of `axis` in a shape of rank ndim, or -1 and the
+ * reason. */
+int weft__check_axis(int64_t axis, int ndim, weft_why *why);
+
+/* `axis` counted from the end. False: *failed is x, if that has failed, or an error array. */
+bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
+                         weft_array **failed);
+
+/* Axes counted from the end in the order given; they must be distinct. */
+bool weft__axes_in_order(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
+
+/* Element i of an integer tensor as an index into an axis of `length`; negative ones count from the
+ * end. Out of range: the failure names op, index and length. */
+weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, int64_t i,
+                           int64_t length, int64_t *out);
+
+/* Zeros where `like` lives. */
+weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype);
+
+static inline bool set_spec(weft_spec *out, weft_dtype dtype, const weft_dims *shape)
+{
+    *out = (weft_spec){.dtype = dtype, .shape = *shape};
+    return true;
+}
+
+/* The multi-index of a row-major index, and back. */
+static inline void index_split(const weft_dims *shape, int64_t index, int64_t *at)
+{
+    for (int i = shape->n - 1; i >= 0; i--) {
+        at[i] = index % shape->at[i];
+        index /= shape->at[i];
+    }
+}
+
+static inline int64_t index_join(const weft_dims *shape, const int64_t *at)
+{
+    int64_t index = 0;
+    for (int i = 0; i < shape->n; i++) {
+        index = index * shape->at[i] + at[i];
+    }
+    return index;
+}
+
+/* Moves one element between tensors of one dtype, bit for bit. */
+static inline void move_element(const weft_tensor *from, int64_t i, const weft_tensor *to,
+                                int64_t o)
+{
+    int64_t size = (int64_t)weft_dtype_size(from->dtype);
+    memcpy((char *)to->data + weft_tensor_offset(to, o) * size,
+           (const char *)from->data + weft_tensor_offset(from, i) * size, (size_t)size);
+}
+
+/* A shape around one axis: element (o, i, j) has row-major index (o * length + i) * inner + j. */
+typedef struct axis_extents {
+    int64_t outer, length, inner;
+} axis_extents;
+
+static inline axis_extents extents_of(const weft_dims *shape, int64_t axis)
+{
+    int front = (int)(axis < 0 ? axis + shape->n : axis);
+    axis_extents e = {1, shape->at[front], 1};
+    for (int i = 0; i < shape->n; i++) {
+        if (i < front) {
+            e.outer *= shape->at[i];
+        } else if (i > front) {
+            e.inner *= shape->at[i];
+        }
+    }
+    return e;
+}
+
+#endif

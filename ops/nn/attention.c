@@ -1,0 +1,288 @@
+/* ops/nn/attention.c -- scaled dot-product attention with grouped heads. */
+#include "ops/nn/nn.h"
+
+#include <math.h>
+
+/* ---- Scores, for both expansions -------------------------------------------------------------- */
+
+weft_array *weft__attention_group(weft_array *x, int64_t Hk)
+{
+    weft_dims shape = weft_shape(x);
+    int64_t G = shape.at[2] / Hk;
+    x = weft_reshape(x, WEFT_DIMS(shape.at[0], shape.at[1], Hk, G, shape.at[3]));
+    return weft_transpose(x, WEFT_DIMS(0, 2, 3, 1, 4));
+}
+
+weft_array *weft__attention_ungroup(weft_array *x)
+{
+    weft_dims shape = weft_shape(x);
+    x = weft_transpose(x, WEFT_DIMS(0, 3, 1, 2, 4));
+    return weft_reshape(
+        x, WEFT_DIMS(shape.at[0], shape.at[3], shape.at[1] * shape.at[2], shape.at[4]));
+}
+
+/* Whether a query sees a key by its position, (L, S). */
+static weft_array *causal_mask(weft_array *like, int64_t L, int64_t S, int64_t window)
+{
+    weft_array *i = weft_arange((double)(S - L), (double)S, 1, WEFT_INT64);
+    weft_array *j = weft_arange(0, (double)S, 1, WEFT_INT64);
+    i = weft_expand_dims(beside(like, i), 1);
+    j = beside(like, j);
+    weft_array *visible = weft_less_equal(j, i);
+    if (window > 0) {
+        weft_array *width = weft_scalar_int(window, WEFT_INT64);
+        visible = weft_logical_and(visible, weft_less(weft_subtract(i, j), width));
+    }
+    return visible;
+}
+
+/* The mask (b, h, l, s) in the layout of the scores, (b, Hk or 1, G or 1, l, s). */
+static weft_array *group_mask(weft_array *mask, int64_t Hk)
+{
+    weft_dims shape = weft_shape(mask);
+    int64_t heads = shape.at[1] == 1 ? 1 : Hk;
+    return weft_reshape(mask, WEFT_DIMS(shape.at[0], heads, shape.at[1] / heads, shape.at[2],
+                                        shape.at[3]));
+}
+
+static weft_array *hide(weft_array *scores, weft_array *visible)
+{
+    return weft_where(visible, scores, weft_scalar(-INFINITY, weft_dtype_of(scores)));
+}
+
+attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *v,
+                                      weft_array *mask, const weft_attention_params *params)
+{
+    weft_dtype dtype = compute_dtype(q);
+    int64_t Hk = weft_dim(k, 2);
+    attention_parts parts;
+    parts.q = weft__attention_group(weft_astype(q, dtype), Hk);
+    parts.k = weft__attention_group(weft_astype(k, dtype), Hk);
+    parts.v = weft__attention_group(weft_astype(v, dtype), Hk);
+    weft_array *scores = weft_matmul(parts.q, weft_swapaxes(parts.k, -1, -2));
+    scores = weft_scale(scores, params->scale);
+    parts.capped = params->softcap > 0 ? weft_softcap(scores, params->softcap) : scores;
+    scores = parts.capped;
+    if (params->has_mask && weft_dtype_of(mask) == WEFT_BOOL) {
+        scores = hide(scores, group_mask(mask, Hk));
+    } else if (params->has_mask) {
+        scores = weft_add(scores, weft_astype(group_mask(mask, Hk), dtype));
+    }
+    if (params->causal) {
+        int64_t L = weft_dim(q, 1), S = weft_dim(k, 1);
+        scores = hide(scores, causal_mask(q, L, S, params->window));
+    }
+    parts.scores = scores;
+    return parts;
+}
+
+/* ---- Expansion ------------------------------------------------------------------------------- */
+
+/* Softmax by hand: a row of which nothing is seen has sum 0, and must give neither NaN nor a NaN
+ * gradient. */
+static void expand(weft_array *node, weft_array **outs)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    weft_array *q = weft_node_input(node, 0), *k = weft_node_input(node, 1);
+    weft_array *mask = params->has_mask ? weft_node_input(node, 3) : NULL;
+    weft_dims lse_shape = weft_node_spec(node, 1)->shape;
+    weft_dtype dtype = compute_dtype(q);
+    if (weft_dim(k, 1) == 0) {
+        const weft_spec *o = weft_node_spec(node, 0);
+        outs[0] = beside(q, weft_zeros(o->shape, o->dtype));
+        outs[1] = beside(q, weft_full(lse_shape, -INFINITY, dtype));
+        return;
+    }
+    attention_parts parts = weft__attention_parts(q, k, weft_node_input(node, 2), mask, params);
+    weft_array *zero = weft_scalar(0, dtype), *one = weft_scalar(1, dtype);
+    weft_array *top = weft_stop_gradient(weft_max(parts.scores, WEFT_DIMS(-1), true));
+    top = weft_where(weft_isinf(top), zero, top);
+    weft_array *weights = weft_exp(weft_subtract(parts.scores, top));
+    weft_array *sum = weft_sum(weights, WEFT_DIMS(-1), true);
+    weft_array *seen = weft_greater(sum, zero);
+    weft_array *divisor = weft_where(seen, sum, one);
+    weft_array *o = weft_divide(weft_matmul(weights, parts.v), divisor);
+    outs[0] = weft_astype(weft__attention_ungroup(o), weft_dtype_of(q));
+    weft_array *lse = hide(weft_add(weft_log(divisor), top), seen);
+    outs[1] = weft_reshape(weft__attention_ungroup(lse), lse_shape);
+}
+
+/* ---- Derivative ------------------------------------------------------------------------------ */
+
+static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                          weft_array **grads)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    weft_array *mask = params->has_mask ? weft_node_input(node, 3) : NULL;
+    weft_array *in[] = {weft_node_input(node, 0), weft_node_input(node, 1),
+                        weft_node_input(node, 2), weft_pick(node, 0),
+                        weft_pick(node, 1),       cts[0],
+                        mask};
+    weft_array *out[3];
+    if (cts[0] == NULL) {
+        const weft_spec *o = weft_node_spec(node, 0);
+        in[5] = beside(in[0], weft_zeros(o->shape, o->dtype));
+    }
+    if (cts[1] == NULL) {
+        weft_array *all = weft_apply(&weft_op_attention_vjp, in, mask ? 7 : 6, params);
+        for (int i = 0; i < 3; i++) {
+            out[i] = wanted[i] ? weft_pick(all, i) : NULL;
+        }
+    } else { /* only a second derivative, or a user of the raw op, has this */
+        weft__attention_gradients(in, mask, cts[1], params, out);
+    }
+    for (int i = 0; i < 3; i++) {
+        grads[i] = wanted[i] ? out[i] : NULL;
+    }
+}
+
+/* ---- The op ---------------------------------------------------------------------------------- */
+
+bool weft__attention_infer(const weft_array *node, int mask, weft_why *why)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    if (!weft__expect_inputs(node, mask + params->has_mask, why) ||
+        !weft__expect_float(node, 0, "q", why) || !weft__expect_float(node, 1, "k", why) ||
+        !weft__expect_float(node, 2, "v", why) ||
+        !weft__expect_rank(node, 0, "q", "(B, L, H, D)", 4, why) ||
+        !weft__expect_rank(node, 1, "k", "(B, S, Hk, D)", 4, why) ||
+        !weft__expect_rank(node, 2, "v", "(B, S, Hk, Dv)", 4, why)) {
+        return false;
+    }
+    weft_dims q = input_shape(node, 0), k = input_shape(node, 1), v = input_shape(node, 2);
+    int64_t B = q.at[0], H = q.at[2], S = k.at[1], Hk = k.at[2];
+    if (!weft__expect_shape(node, 1, "k", WEFT_DIMS(B, S, Hk, q.at[3]), why) ||
+        !weft__expect_shape(node, 2, "v", WEFT_DIMS(B, S, Hk, v.at[3]), why)) {
+        return false;
+    }
+    if (Hk == 0 || H % Hk != 0) {
+        return weft_because(why, "%lld query heads do not divide over %lld key heads",
+                            (long long)H, (long long)Hk);
+    }
+    if (params->window < 0 || (params->window > 0 && !params->causal)) {
+        return weft_because(why, "a window of %lld needs causal attention",
+                            (long long)params->window);
+    }
+    return true;
+}
+
+static bool infer_mask(const weft_array *node, weft_why *why)
+{
+    weft_dims q = input_shape(node, 0), k = input_shape(node, 1), mask = input_shape(node, 3);
+    weft_dims scores = WEFT_DIMS(q.at[0], q.at[2], q.at[1], k.at[1]);
+    weft_dtype dtype = input_dtype(node, 3);
+    if (dtype != WEFT_BOOL && !weft_dtype_is_float(dtype)) {
+        return weft_because(why, "the mask is %s, expected bool or a float",
+                            weft_dtype_name(dtype));
+    }
+    bool fits = mask.n == 4;
+    for (int i = 0; i < 4 && fits; i++) {
+        fits = mask.at[i] == 1 || mask.at[i] == scores.at[i];
+    }
+    char mask_text[WEFT_SHAPE_TEXT], scores_text[WEFT_SHAPE_TEXT];
+    return fits || weft_because(why, "the mask %s does not broadcast to (B, H, L, S) = %s",
+                                weft__shape_text(&mask, mask_text),
+                                weft__shape_text(&scores, scores_text));
+}
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    if (!weft__attention_infer(node, 3, why) || (params->has_mask && !infer_mask(node, why))) {
+        return false;
+    }
+    weft_array *q = weft_node_input(node, 0);
+    weft_dims shape = weft_shape(q);
+    shape.at[3] = weft_dim(weft_node_input(node, 2), 3);
+    out[0] = dense(weft_dtype_of(q), shape);
+    shape.n = 3;
+    out[1] = dense(compute_dtype(q), shape);
+    return true;
+}
+
+const weft_field weft__attention_fields[] = {
+    WEFT_FIELD(DOUBLE, weft_attention_params, scale),
+    WEFT_FIELD(DOUBLE, weft_attention_params, softcap),
+    WEFT_FIELD(INT, weft_attention_params, window),
+    WEFT_FIELD(BOOL, weft_attention_params, causal),
+    WEFT_FIELD(BOOL, weft_attention_params, has_mask),
+    WEFT_FIELDS_END,
+};
+
+static const weft_attention_params full = {.scale = 0.5};
+static const weft_attention_params causal = {.scale = 0.7, .causal = true};
+static const weft_attention_params windowed = {.scale = 0.7, .causal = true, .window = 2};
+static const weft_attention_params capped = {.scale = 0.6, .softcap = 1.5, .causal = true};
+static const weft_attention_params masked = {.scale = 0.6, .has_mask = true};
+static const weft_attention_params both = {.scale = 0.6, .softcap = 2, .causal = true,
+                                           .has_mask = true};
+
+#define QKV(B, L, S, H, Hk, D, Dv)                                                                 \
+    {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}}, {.shape = {4, {B, S, Hk, Dv}}}
+static const weft_case cases[] = {
+    {"full", 3, {QKV(2, 3, 4, 2, 2, 4, 4)}, &full},
+    {"grouped heads", 3, {QKV(1, 3, 3, 4, 2, 4, 3)}, &causal},
+    {"cache", 3, {QKV(1, 2, 5, 2, 1, 4, 4)}, &causal},
+    {"more queries than keys", 3, {QKV(1, 4, 2, 2, 2, 3, 3)}, &causal},
+    {"window", 3, {QKV(1, 3, 5, 2, 2, 4, 4)}, &windowed},
+    {"softcap", 3, {QKV(1, 3, 3, 2, 1, 4, 4)}, &capped},
+    {"bool mask",
+     4,
+     {QKV(2, 3, 4, 4, 2, 3, 3), {.shape = {4, {2, 1, 3, 4}}, .boolean = true}},
+     &masked},
+    {"mask per head",
+     4,
+     {QKV(1, 3, 3, 4, 2, 3, 3), {.shape = {4, {1, 4, 1, 3}}, .boolean = true}},
+     &both},
+    {"float mask", 4, {QKV(1, 2, 3, 2, 2, 3, 3), {.shape = {4, {1, 2, 2, 3}}}}, &masked},
+    {"no batch", 3, {QKV(0, 2, 3, 2, 2, 4, 4)}, &full},
+    {"no keys", 3, {QKV(1, 2, 0, 2, 2, 4, 4)}, &full},
+};
+#undef QKV
+
+const weft_op weft_op_attention = {
+    .name = "attention",
+    .family = WEFT_COMPOSITE,
+    .arity = -1,
+    .n_outputs = 2,
+    .params_size = sizeof(weft_attention_params),
+    .params_fields = weft__attention_fields,
+    .infer = infer,
+    .vjp = attention_vjp,
+    .zero_gradient = 1u << 3,
+    .expand = expand,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = ONLY_FLOATS,
+};
+
+/* ---- Public ---------------------------------------------------------------------------------- */
+
+/* Ones in front, up to (B, H, L, S). */
+static weft_array *mask_of_rank_4(weft_array *mask)
+{
+    while (weft_ok(mask) && weft_ndim(mask) < 4) {
+        mask = weft_expand_dims(mask, 0);
+    }
+    return mask;
+}
+
+weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
+                           const weft_attention_options *options)
+{
+    weft_attention_options given = options ? *options : (weft_attention_options){0};
+    double D = (double)weft_dim(q, -1);
+    weft_attention_params params = {
+        .scale = given.scale != 0 ? given.scale : 1 / sqrt(D > 0 ? D : 1),
+        .softcap = given.softcap,
+        .window = given.window,
+        .causal = given.causal,
+        .has_mask = given.mask != NULL,
+    };
+    weft_array *inputs[4] = {as_inexact(q), k, v};
+    if (params.has_mask) {
+        inputs[3] = mask_of_rank_4(given.mask);
+    }
+    weft_array *node = weft_apply(&weft_op_attention, inputs, params.has_mask ? 4 : 3, &params);
+    return weft_pick(node, 0);
+}

@@ -1,0 +1,153 @@
+/* ops/nn/linear.c -- y = x w^T + bias, and its transposed form y = x w. */
+#include "ops/nn/nn.h"
+
+/* ---- Reference ------------------------------------------------------------------------------- */
+
+static weft_status reference(const weft_call *call)
+{
+    const weft_linear_params *params = call->params;
+    const weft_tensor *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
+    int64_t F = w->shape.at[0], E = w->shape.at[1];
+    int64_t columns = params->transposed ? E : F, terms = params->transposed ? F : E;
+    int64_t w_column = params->transposed ? 1 : E, w_term = params->transposed ? E : 1;
+    int64_t size = weft_tensor_size(y);
+    for (int64_t i = 0; i < size; i++) {
+        int64_t row = i / columns, column = i % columns;
+        double sum = 0;
+        for (int64_t k = 0; k < terms; k++) {
+            sum += weft_tensor_get(x, row * terms + k) *
+                   weft_tensor_get(w, column * w_column + k * w_term);
+        }
+        sum += call->n_inputs > 2 ? weft_tensor_get(&call->in[2], column) : 0;
+        weft_tensor_set(y, i, sum);
+    }
+    return WEFT_OK;
+}
+
+/* ---- Derivative ------------------------------------------------------------------------------ */
+
+weft_array *weft__rows(weft_array *x)
+{
+    weft_dims shape = weft_shape(x);
+    int64_t rows = 1;
+    for (int axis = 0; axis < shape.n - 1; axis++) {
+        rows *= shape.at[axis];
+    }
+    return weft_reshape(x, WEFT_DIMS(rows, weft_dim(x, -1)));
+}
+
+/* a^T b over all rows, at least as wide as the weight that it is the gradient of. */
+static weft_array *weight_gradient(weft_array *a, weft_array *b, weft_dtype dtype)
+{
+    weft_dtype wide = weft_promote(weft_dtype_of(a), dtype);
+    a = weft_astype(weft__rows(a), wide);
+    b = weft_astype(weft__rows(b), wide);
+    return weft_astype(weft_matmul(weft_swapaxes(a, 0, 1), b), dtype);
+}
+
+static weft_array *bias_gradient(weft_array *ct, weft_dtype dtype)
+{
+    weft_array *rows = weft_astype(weft__rows(ct), weft_promote(weft_dtype_of(ct), dtype));
+    return weft_astype(weft_sum(rows, WEFT_DIMS(-2), false), dtype);
+}
+
+static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                       weft_array **grads)
+{
+    const weft_linear_params *params = weft_node_params(node);
+    weft_array *x = weft_node_input(node, 0), *w = weft_node_input(node, 1), *ct = cts[0];
+    if (wanted[0]) {
+        grads[0] = weft__linear(ct, w, NULL, !params->transposed);
+    }
+    if (wanted[1]) {
+        grads[1] = params->transposed ? weight_gradient(x, ct, weft_dtype_of(w))
+                                      : weight_gradient(ct, x, weft_dtype_of(w));
+    }
+    if (weft_node_n_inputs(node) > 2 && wanted[2]) {
+        grads[2] = bias_gradient(ct, input_dtype(node, 2));
+    }
+}
+
+/* ---- The op ---------------------------------------------------------------------------------- */
+
+static bool infer_bias(const weft_array *node, int64_t F, weft_why *why)
+{
+    const weft_linear_params *params = weft_node_params(node);
+    if (weft_node_n_inputs(node) == 2) {
+        return true;
+    }
+    if (params->transposed) {
+        return weft_because(why, "the transposed form has no bias");
+    }
+    return weft__expect_inputs(node, 3, why) && weft__expect_float(node, 2, "the bias", why) &&
+           weft__expect_shape(node, 2, "the bias", WEFT_DIMS(F), why);
+}
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_linear_params *params = weft_node_params(node);
+    if (weft_node_n_inputs(node) < 2) {
+        return weft__expect_inputs(node, 2, why);
+    }
+    if (!weft__expect_float(node, 0, "x", why) || !weft__expect_float(node, 1, "the weight", why) ||
+        !weft__expect_rank(node, 1, "the weight", "(F, E)", 2, why)) {
+        return false;
+    }
+    weft_dims x = input_shape(node, 0), w = input_shape(node, 1);
+    int inner = params->transposed ? 0 : 1;
+    if (x.n < 1 || x.at[x.n - 1] != w.at[inner]) {
+        char x_text[WEFT_SHAPE_TEXT], w_text[WEFT_SHAPE_TEXT];
+        return weft_because(why, "inner dimensions differ: %s x %s", weft__shape_text(&x, x_text),
+                            weft__shape_text(&w, w_text));
+    }
+    if (!infer_bias(node, w.at[0], why)) {
+        return false;
+    }
+    x.at[x.n - 1] = w.at[1 - inner];
+    *out = dense(input_dtype(node, 0), x);
+    return true;
+}
+
+static const weft_field fields[] = {
+    WEFT_FIELD(BOOL, weft_linear_params, transposed),
+    WEFT_FIELDS_END,
+};
+
+static const weft_linear_params transposed = {.transposed = true};
+
+static const weft_case cases[] = {
+    {"matrix", 2, {{.shape = {2, {3, 4}}}, {.shape = {2, {5, 4}}}}, NULL},
+    {"bias", 3, {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {5, 4}}}, {.shape = {1, {5}}}}, NULL},
+    {"vector", 2, {{.shape = {1, {4}}}, {.shape = {2, {3, 4}}}}, NULL},
+    {"transposed", 2, {{.shape = {3, {2, 3, 5}}}, {.shape = {2, {5, 4}}}}, &transposed},
+    {"no rows", 3, {{.shape = {2, {0, 4}}}, {.shape = {2, {5, 4}}}, {.shape = {1, {5}}}}, NULL},
+    {"no terms", 2, {{.shape = {2, {3, 0}}}, {.shape = {2, {5, 0}}}}, NULL},
+};
+
+const weft_op weft_op_linear = {
+    .name = "linear",
+    .family = WEFT_CORE_RANK,
+    .arity = -1,
+    .params_size = sizeof(weft_linear_params),
+    .params_fields = fields,
+    .infer = infer,
+    .vjp = linear_vjp,
+    .reference = reference,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = ONLY_FLOATS,
+};
+
+/* ---- Public ---------------------------------------------------------------------------------- */
+
+weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed_form)
+{
+    weft_linear_params params = {.transposed = transposed_form};
+    weft_array *inputs[] = {x, weight, bias};
+    return weft_apply(&weft_op_linear, inputs, bias == NULL ? 2 : 3, &params);
+}
+
+weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias)
+{
+    return weft__linear(as_inexact(x), weight, bias, false);
+}

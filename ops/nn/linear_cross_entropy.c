@@ -1,0 +1,256 @@
+/* ops/nn/linear_cross_entropy.c -- cross entropy from hidden states and an output weight, without
+ * ever holding all logits. The gradient of each row's loss with respect to its hidden state comes
+ * with the losses, because both need the same logits. */
+#include "ops/nn/nn.h"
+#include "weft/transforms.h"
+
+/* Rows whose logits are held at a time, in the expansions: at least 64, so that the products stay
+ * products of matrices. */
+enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 64 };
+
+static int64_t chunk_rows(int64_t V)
+{
+    int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
+    return rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
+}
+
+/* Some rows, in the compute dtype. */
+typedef struct chunk {
+    weft_array *x, *weight, *targets; /* (n, E), (V, E), (n) */
+    weft_array *logits;               /* (n, V) after the softcap */
+    weft_array *slope;                /* of the softcap at each logit; NULL: none */
+    double softcap;
+} chunk;
+
+static chunk chunk_of(weft_array *node, int64_t from, int64_t to)
+{
+    const weft_linear_cross_entropy_params *params = weft_node_params(node);
+    chunk c = {.weight = weft_node_input(node, 1), .softcap = params->softcap};
+    c.x = weft_slice_axis(computed_input(node, 0), 0, from, to);
+    c.targets = weft_slice_axis(weft_node_input(node, 2), 0, from, to);
+    c.logits = weft_linear(c.x, c.weight, NULL);
+    if (params->softcap > 0) {
+        c.logits = weft_softcap(c.logits, params->softcap);
+        weft_array *square = weft_square(weft_scale(c.logits, 1 / params->softcap));
+        c.slope = weft_subtract(weft_scalar(1, weft_dtype_of(square)), square);
+    }
+    return c;
+}
+
+static weft_array *sloped(const chunk *c, weft_array *x)
+{
+    return c->slope ? weft_multiply(x, c->slope) : x;
+}
+
+/* d loss / d (x w^T), (n, V). */
+static weft_array *residuals(const chunk *c)
+{
+    return sloped(c, weft__row_residuals(c->logits, c->targets));
+}
+
+/* ---- Expansion ------------------------------------------------------------------------------- */
+
+/* a joined below b, or b when there is no a yet. */
+static weft_array *below(weft_array *a, weft_array *b)
+{
+    weft_array *both[] = {a, b};
+    return a ? weft_concatenate(both, 2, 0) : b;
+}
+
+static void expand(weft_array *node, weft_array **outs)
+{
+    const weft_linear_cross_entropy_params *params = weft_node_params(node);
+    int64_t N = weft_node_spec(node, 0)->shape.at[0];
+    int64_t step = chunk_rows(weft_dim(weft_node_input(node, 1), 0));
+    weft_array *losses = NULL, *gradients = NULL;
+    for (int64_t from = 0; from < N || !losses; from += step) {
+        chunk c = chunk_of(node, from, from + step < N ? from + step : N);
+        losses = below(losses, weft__row_losses(c.logits, c.targets));
+        if (params->with_gradient) {
+            gradients = below(gradients, weft__linear(residuals(&c), c.weight, NULL, true));
+        }
+    }
+    outs[0] = losses;
+    if (params->with_gradient) {
+        outs[1] = weft_astype(gradients, input_dtype(node, 0));
+    }
+}
+
+/* ---- Derivative ------------------------------------------------------------------------------ */
+
+static void add_to(weft_array **sum, weft_array *term)
+{
+    *sum = *sum ? weft_add(*sum, term) : term;
+}
+
+/* Gradients of x (rows joined) and of the weight (summed), as they are put together. */
+typedef struct gradient_sums {
+    bool x_wanted, weight_wanted;
+    weft_array *x, *weight;
+} gradient_sums;
+
+static weft_array *transposed_product(weft_array *a, weft_array *b)
+{
+    return weft_matmul(weft_swapaxes(a, 0, 1), b);
+}
+
+/* Through the losses, whose cotangent is ct (n). */
+static void add_first(const chunk *c, weft_array *ct, gradient_sums *sums)
+{
+    weft_array *d = weft_multiply(residuals(c), weft_expand_dims(ct, -1));
+    if (sums->x_wanted) {
+        sums->x = below(sums->x, weft__linear(d, c->weight, NULL, true));
+    }
+    if (sums->weight_wanted) {
+        add_to(&sums->weight, transposed_product(d, c->x));
+    }
+}
+
+/* Through the rows' gradients g = f w, f = r s with r = softmax - target and s the slope of the
+ * softcap c, whose cotangent is u (n, E). With a = u w^T, g u = sum(f a), and its slope along the
+ * logits is t = r s' a + s p (s a - sum(p s a)), where p is r's softmax and s' = -2 c s / cap^2. So
+ * dx = t w and dw = t^T x + f^T u. */
+static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
+{
+    weft_array *r = weft__row_residuals(c->logits, c->targets);
+    weft_array *a = weft_linear(u, c->weight, NULL);
+    weft_array *zero = weft_scalar_int(0, weft_dtype_of(c->targets));
+    weft_array *counted = weft_expand_dims(weft_greater_equal(c->targets, zero), -1);
+    weft_array *p = weft_softmax(c->logits, -1);
+    p = weft_where(counted, p, weft_scalar(0, weft_dtype_of(p)));
+    weft_array *sa = sloped(c, a);
+    weft_array *mean = weft_sum(weft_multiply(p, sa), WEFT_DIMS(-1), true);
+    weft_array *t = sloped(c, weft_multiply(p, weft_subtract(sa, mean)));
+    if (c->slope) {
+        weft_array *bend =
+            weft_scale(weft_multiply(c->logits, c->slope), -2 / (c->softcap * c->softcap));
+        t = weft_add(t, weft_multiply(weft_multiply(r, bend), a));
+    }
+    if (sums->x_wanted) {
+        sums->x = below(sums->x, weft__linear(t, c->weight, NULL, true));
+    }
+    if (sums->weight_wanted) {
+        add_to(&sums->weight, weft_add(transposed_product(t, c->x),
+                                       transposed_product(sloped(c, r), u)));
+    }
+}
+
+/* What comes through one output, its cotangent given, added to the gradients. */
+static void through(weft_array *node, weft_array *ct, bool second, gradient_sums *total)
+{
+    int64_t N = weft_dim(ct, 0), step = chunk_rows(weft_dim(weft_node_input(node, 1), 0));
+    gradient_sums sums = {.x_wanted = total->x_wanted, .weight_wanted = total->weight_wanted};
+    ct = weft_astype(ct, compute_dtype(weft_node_input(node, 0)));
+    for (int64_t from = 0; from == 0 || from < N; from += step) {
+        int64_t to = from + step < N ? from + step : N;
+        chunk c = chunk_of(node, from, to);
+        weft_array *rows = weft_slice_axis(ct, 0, from, to);
+        (second ? add_second : add_first)(&c, rows, &sums);
+    }
+    if (sums.x_wanted) {
+        add_to(&total->x, sums.x);
+    }
+    if (sums.weight_wanted) {
+        add_to(&total->weight, sums.weight);
+    }
+}
+
+static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                                     weft_array **grads)
+{
+    const weft_linear_cross_entropy_params *params = weft_node_params(node);
+    gradient_sums total = {.x_wanted = wanted[0], .weight_wanted = wanted[1]};
+    if (cts[0] && params->with_gradient) { /* x's is there already */
+        gradient_sums weight_only = {.weight_wanted = wanted[1]};
+        if (wanted[0]) {
+            total.x = weft_multiply(weft_expand_dims(cts[0], -1), weft_pick(node, 1));
+        }
+        if (wanted[1]) {
+            through(node, cts[0], false, &weight_only);
+            total.weight = weight_only.weight;
+        }
+    } else if (cts[0]) {
+        through(node, cts[0], false, &total);
+    }
+    if (params->with_gradient && cts[1]) {
+        through(node, cts[1], true, &total);
+    }
+    grads[0] = total.x;
+    grads[1] = total.weight;
+}
+
+/* ---- The op ---------------------------------------------------------------------------------- */
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_linear_cross_entropy_params *params = weft_node_params(node);
+    if (!weft__expect_float(node, 0, "x", why) || !weft__expect_float(node, 1, "the weight", why) ||
+        !weft__expect_rank(node, 0, "x", "(N, E)", 2, why) ||
+        !weft__expect_rank(node, 1, "the weight", "(V, E)", 2, why)) {
+        return false;
+    }
+    weft_dims x = input_shape(node, 0), weight = input_shape(node, 1);
+    if (x.at[1] != weight.at[1]) {
+        char x_text[WEFT_SHAPE_TEXT], weight_text[WEFT_SHAPE_TEXT];
+        return weft_because(why, "inner dimensions differ: %s x %s", weft__shape_text(&x, x_text),
+                            weft__shape_text(&weight, weight_text));
+    }
+    if (!weft__expect_integer(node, 2, "the target array", why) ||
+        !weft__expect_shape(node, 2, "the target array", WEFT_DIMS(x.at[0]), why)) {
+        return false;
+    }
+    out[0] = dense(compute_dtype(weft_node_input(node, 0)), WEFT_DIMS(x.at[0]));
+    out[1] = dense(input_dtype(node, 0), x);
+    no_outputs_from(out, params->with_gradient ? 2 : 1);
+    return true;
+}
+
+static const weft_field fields[] = {
+    WEFT_FIELD(DOUBLE, weft_linear_cross_entropy_params, softcap),
+    WEFT_FIELD(BOOL, weft_linear_cross_entropy_params, with_gradient),
+    WEFT_FIELDS_END,
+};
+
+static const weft_linear_cross_entropy_params with_gradient = {.with_gradient = true};
+static const weft_linear_cross_entropy_params capped = {.softcap = 2, .with_gradient = true};
+static const weft_linear_cross_entropy_params losses_only = {.softcap = 3};
+
+#define INPUTS(N, E, V)                                                                            \
+    {.shape = {2, {N, E}}}, {.shape = {2, {V, E}}},                                                \
+    {                                                                                              \
+        .shape = {1, {N}}, .index_below = V                                                        \
+    }
+static const weft_case cases[] = {
+    {"losses", 3, {INPUTS(3, 4, 5)}, NULL},
+    {"losses, softcap", 3, {INPUTS(3, 4, 5)}, &losses_only},
+    {"gradient", 3, {INPUTS(3, 4, 5)}, &with_gradient},
+    {"gradient, softcap", 3, {INPUTS(4, 3, 6)}, &capped},
+    {"no rows", 3, {INPUTS(0, 4, 5)}, &with_gradient},
+};
+#undef INPUTS
+
+const weft_op weft_op_linear_cross_entropy = {
+    .name = "linear_cross_entropy",
+    .family = WEFT_COMPOSITE,
+    .arity = 3,
+    .n_outputs = -1,
+    .params_size = sizeof(weft_linear_cross_entropy_params),
+    .params_fields = fields,
+    .infer = infer,
+    .vjp = linear_cross_entropy_vjp,
+    .expand = expand,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = ONLY_FLOATS,
+};
+
+/* ---- Public ---------------------------------------------------------------------------------- */
+
+weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight, weft_array *targets,
+                                      double softcap)
+{
+    weft_linear_cross_entropy_params params = {.softcap = softcap,
+                                               .with_gradient = weft_is_differentiating()};
+    return weft_pick(apply3(&weft_op_linear_cross_entropy, as_inexact(x), weight, targets, &params),
+                     0);
+}

@@ -1,0 +1,72 @@
+/* ops/structure/index.c -- adding values at indices, for the reference kernels of both scatters. */
+#include "ops/structure/index.h"
+
+bool weft__scatter_dtypes(const weft_array *node, weft_why *why)
+{
+    weft_dtype x = input_dtype(node, 0), values = input_dtype(node, 2);
+    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
+        return weft_because(why, "indices: expected integers, got %s",
+                            weft_dtype_name(input_dtype(node, 1)));
+    }
+    if (x != values) {
+        return weft_because(why, "values of %s for %s", weft_dtype_name(values),
+                            weft_dtype_name(x));
+    }
+    if (!weft_dtype_is_float(x) && !weft_dtype_is_integer(x)) {
+        return weft_because(why, "unsupported for %s", weft_dtype_name(x));
+    }
+    return true;
+}
+
+static weft_status add_reals(const weft_call *call, weft__place *place, double *sums)
+{
+    const weft_tensor *x = &call->in[0], *values = &call->in[2];
+    int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
+    for (int64_t i = 0; i < size; i++) {
+        sums[i] = weft_tensor_get(x, i);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        weft_status status = place(call, i, &to);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        sums[to] += weft_tensor_get(values, i);
+    }
+    for (int64_t i = 0; i < size; i++) {
+        weft_tensor_set(&call->out[0], i, sums[i]);
+    }
+    return WEFT_OK;
+}
+
+static weft_status add_integers(const weft_call *call, weft__place *place, uint64_t *sums)
+{
+    const weft_tensor *x = &call->in[0], *values = &call->in[2];
+    int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
+    for (int64_t i = 0; i < size; i++) {
+        sums[i] = (uint64_t)weft_tensor_get_int(x, i);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        weft_status status = place(call, i, &to);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        sums[to] += (uint64_t)weft_tensor_get_int(values, i);
+    }
+    for (int64_t i = 0; i < size; i++) {
+        weft_tensor_set_int(&call->out[0], i, (int64_t)sums[i]);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__scatter_add(const weft_call *call, weft__place *place)
+{
+    size_t size = (size_t)weft_tensor_size(&call->in[0]);
+    void *sums = weft_calloc(size ? size : 1, sizeof(double));
+    if (!sums) {
+        return weft_fail(WEFT_MEMORY, "%s: no memory for %zu sums", call->op->name, size);
+    }
+    weft_status status = weft_dtype_is_float(call->in[0].dtype) ? add_reals(call, place, sums)
+                                                                : add_integers(call, place, sums);
+    weft_free(sums);
+    return status;
+}

@@ -1,0 +1,205 @@
+/* ops/structure/take.c -- slices of x at indices along an axis, and its gradient scatter_add, which
+ * adds slices there. Embedding is take on the rows of a table. */
+#include "ops/structure/index.h"
+
+extern const weft_op weft_op_scatter_add;
+
+/* The shape of x with the axis replaced by the indices' shape. */
+static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices, weft_dims *out,
+                        weft_why *why)
+{
+    if (x->n - 1 + indices->n > WEFT_MAX_DIMS) {
+        return weft_because(why, "the result has rank %d, more than %d", x->n - 1 + indices->n,
+                            WEFT_MAX_DIMS);
+    }
+    *out = (weft_dims){0};
+    for (int i = 0; i < front; i++) {
+        out->at[out->n++] = x->at[i];
+    }
+    for (int i = 0; i < indices->n; i++) {
+        out->at[out->n++] = indices->at[i];
+    }
+    for (int i = front + 1; i < x->n; i++) {
+        out->at[out->n++] = x->at[i];
+    }
+    return true;
+}
+
+/* Index into x of element i of what was taken. */
+static weft_status taken_from(const weft_call *call, int64_t i, int64_t *out)
+{
+    const weft_axis_params *p = call->params;
+    axis_extents e = extents_of(&call->in[0].shape, p->axis);
+    int64_t count = weft_tensor_size(&call->in[1]), at;
+    int64_t inner = i % e.inner, which = i / e.inner % count, outer = i / e.inner / count;
+    weft_status status = weft__index_at(call, &call->in[1], which, e.length, &at);
+    if (status == WEFT_OK) {
+        *out = (outer * e.length + at) * e.inner + inner;
+    }
+    return status;
+}
+
+/* ---- take: x, indices ---------------------------------------------------------------------------- */
+
+static weft_status take_reference(const weft_call *call)
+{
+    int64_t size = weft_tensor_size(&call->out[0]), from;
+    for (int64_t i = 0; i < size; i++) {
+        weft_status status = taken_from(call, i, &from);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        move_element(&call->in[0], from, &call->out[0], i);
+    }
+    return WEFT_OK;
+}
+
+static void take_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                     weft_array **grads)
+{
+    if (wanted[0]) {
+        weft_array *x = weft_node_input(node, 0);
+        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
+        grads[0] = apply3(&weft_op_scatter_add, zeros, weft_node_input(node, 1), cts[0],
+                          weft_node_params(node));
+    }
+}
+
+static bool take_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    weft_dims x = input_shape(node, 0), indices = input_shape(node, 1), shape;
+    int front = weft__check_axis(p->axis, x.n, why);
+    if (front < 0) {
+        return false;
+    }
+    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
+        return weft_because(why, "indices: expected integers, got %s",
+                            weft_dtype_name(input_dtype(node, 1)));
+    }
+    return taken_shape(&x, front, &indices, &shape, why) &&
+           set_spec(out, input_dtype(node, 0), &shape);
+}
+
+static const weft_case take_cases[] = {
+    {.name = "rows",
+     .n_inputs = 2,
+     .in = {{.shape = DIMS(5, 4)}, {.shape = DIMS(7), .index_below = 5}},
+     .params = &(const weft_axis_params){-2, false}},
+    {.name = "middle",
+     .n_inputs = 2,
+     .in = {{.shape = DIMS(2, 3, 2)}, {.shape = DIMS(2, 2), .index_below = 3}},
+     .params = &(const weft_axis_params){-2, false}},
+    {.name = "last",
+     .n_inputs = 2,
+     .in = {{.shape = DIMS(2, 6)}, {.index_below = 6}},
+     .params = &(const weft_axis_params){-1, false}},
+    {.name = "nothing",
+     .n_inputs = 2,
+     .in = {{.shape = DIMS(3, 2)}, {.shape = DIMS(0), .index_below = 3}},
+     .params = &(const weft_axis_params){-2, false}},
+};
+
+const weft_op weft_op_take = {
+    .name = "take",
+    .family = WEFT_STRUCTURAL,
+    .arity = 2,
+    .params_size = sizeof(weft_axis_params),
+    .params_fields = weft__axis_fields,
+    .infer = take_infer,
+    .vjp = take_vjp,
+    .zero_gradient = 1u << 1,
+    .reference = take_reference,
+    .cases = take_cases,
+    .n_cases = sizeof take_cases / sizeof *take_cases,
+};
+
+weft_array *weft_take(weft_array *x, weft_array *indices, int axis)
+{
+    weft_axis_params params = {0};
+    weft_array *failed;
+    if (!weft__axis_from_end("take", x, axis, &params.axis, &failed)) {
+        return failed;
+    }
+    return apply2(&weft_op_take, x, indices, &params);
+}
+
+weft_array *weft_embedding(weft_array *table, weft_array *ids)
+{
+    weft_dims shape = weft_shape(table);
+    char text[WEFT_SHAPE_TEXT];
+    if (weft_ok(table) && shape.n != 2) {
+        return weft_error_array("embedding: expected a table (V, E), got %s",
+                                weft__shape_text(&shape, text));
+    }
+    return weft_take(table, ids, 0);
+}
+
+/* ---- scatter_add: x, indices, values -> x + values at the indices -------------------------------- */
+
+static weft_status scatter_add_reference(const weft_call *call)
+{
+    return weft__scatter_add(call, taken_from);
+}
+
+static void scatter_add_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                            weft_array **grads)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    if (wanted[0]) {
+        grads[0] = cts[0];
+    }
+    if (wanted[2]) {
+        grads[2] = weft_take(cts[0], weft_node_input(node, 1), (int)p->axis);
+    }
+}
+
+static bool scatter_add_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    weft_dims x = input_shape(node, 0), indices = input_shape(node, 1), shape;
+    weft_dims values = input_shape(node, 2);
+    char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
+    int front = weft__check_axis(p->axis, x.n, why);
+    if (front < 0 || !weft__scatter_dtypes(node, why) ||
+        !taken_shape(&x, front, &indices, &shape, why)) {
+        return false;
+    }
+    if (!weft__shape_equal(&values, &shape)) {
+        return weft_because(why, "values: expected %s, got %s", weft__shape_text(&shape, a),
+                            weft__shape_text(&values, b));
+    }
+    return set_spec(out, input_dtype(node, 0), &x);
+}
+
+static const weft_case scatter_add_cases[] = {
+    {.name = "rows",
+     .n_inputs = 3,
+     .in = {{.shape = DIMS(5, 4)}, {.shape = DIMS(7), .index_below = 5}, {.shape = DIMS(7, 4)}},
+     .params = &(const weft_axis_params){-2, false}},
+    {.name = "middle",
+     .n_inputs = 3,
+     .in = {{.shape = DIMS(2, 3, 2)},
+            {.shape = DIMS(2, 2), .index_below = 3},
+            {.shape = DIMS(2, 2, 2, 2)}},
+     .params = &(const weft_axis_params){-2, false}},
+    {.name = "nothing",
+     .n_inputs = 3,
+     .in = {{.shape = DIMS(3, 2)}, {.shape = DIMS(0), .index_below = 3}, {.shape = DIMS(0, 2)}},
+     .params = &(const weft_axis_params){-2, false}},
+};
+
+const weft_op weft_op_scatter_add = {
+    .name = "scatter_add",
+    .family = WEFT_STRUCTURAL,
+    .arity = 3,
+    .params_size = sizeof(weft_axis_params),
+    .params_fields = weft__axis_fields,
+    .infer = scatter_add_infer,
+    .vjp = scatter_add_vjp,
+    .zero_gradient = 1u << 1,
+    .reference = scatter_add_reference,
+    .cases = scatter_add_cases,
+    .n_cases = sizeof scatter_add_cases / sizeof *scatter_add_cases,
+    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
+};

@@ -1,0 +1,22 @@
+/* ops/table.c -- the list of Weft's ops, and the ones that the core needs by role. */
+#include "core/builtin.h"
+
+#define OP(name) extern const weft_op weft_op_##name;
+#include "ops/table.h"
+#undef OP
+
+const weft_op *const weft__op_table[] = {
+#define OP(name) &weft_op_##name,
+#include "ops/table.h"
+#undef OP
+};
+
+const int weft__op_table_size = sizeof weft__op_table / sizeof *weft__op_table;
+
+const weft_builtins weft__builtins = {
+    .cast = &weft_op_cast,
+    .copy = &weft_op_copy,
+    .broadcast = &weft_op_broadcast_to,
+    .full = &weft_op_full,
+    .add = &weft_op_add,
+};

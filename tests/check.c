@@ -1,0 +1,183 @@
+/* tests/check.c -- a suite's main on top of CUnit, and the checks of check.h. */
+#include "tests/check.h"
+
+#include <CUnit/CUnit.h>
+#include <CUnit/TestRun.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check_paths.h"
+
+enum { MESSAGE_SIZE = 2048, SHOWN_FAILURES = 20 };
+
+static struct {
+    unsigned checks;   /* made by the running case */
+    unsigned failures; /* of these */
+    bool skipped;
+    int passed, failed, skips;
+    char skip_reason[MESSAGE_SIZE];
+} state;
+
+static bool report(bool held, const char *file, int line, const char *message)
+{
+    state.checks++;
+    if (!held) {
+        if (state.failures++ < SHOWN_FAILURES) {
+            fprintf(stderr, "%s:%d: %s\n", file, line, message);
+        }
+        CU_assertImplementation(CU_FALSE, (unsigned)line, message, file, "", CU_FALSE);
+    }
+    return held;
+}
+
+bool check_that(bool held, const char *file, int line, const char *format, ...)
+{
+    char message[MESSAGE_SIZE] = "";
+    if (!held) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(message, sizeof message, format, args);
+        va_end(args);
+    }
+    return report(held, file, line, message);
+}
+
+bool check_int(long long actual, long long expected, const char *text, const char *file, int line)
+{
+    return check_that(actual == expected, file, line, "%s: %lld, expected %lld", text, actual,
+                      expected);
+}
+
+bool check_close(double actual, double expected, double tolerance, const char *text,
+                 const char *file, int line)
+{
+    bool held = actual == expected || fabs(actual - expected) <= tolerance;
+    return check_that(held, file, line, "%s: %.17g, expected %.17g within %g (off by %g)", text,
+                      actual, expected, tolerance, fabs(actual - expected));
+}
+
+bool check_relative(double actual, double expected, double tolerance, const char *text,
+                    const char *file, int line)
+{
+    return check_close(actual, expected, tolerance * fabs(expected), text, file, line);
+}
+
+bool check_str(const char *actual, const char *expected, const char *text, const char *file,
+               int line)
+{
+    bool held = actual && expected ? strcmp(actual, expected) == 0 : actual == expected;
+    return check_that(held, file, line, "%s: \"%s\", expected \"%s\"", text,
+                      actual ? actual : "(NULL)", expected ? expected : "(NULL)");
+}
+
+bool check_contains(const char *actual, const char *part, const char *text, const char *file,
+                    int line)
+{
+    return check_that(actual && strstr(actual, part), file, line,
+                      "%s: \"%s\", expected it to contain \"%s\"", text, actual ? actual : "(NULL)",
+                      part);
+}
+
+bool check_bytes(const void *actual, const void *expected, size_t size, const char *text,
+                 const char *file, int line)
+{
+    const unsigned char *a = actual, *e = expected;
+    size_t i = 0;
+    while (i < size && a[i] == e[i]) {
+        i++;
+    }
+    if (i == size) {
+        return report(true, file, line, "");
+    }
+    return check_that(false, file, line, "%s: byte %zu of %zu is 0x%02x, expected 0x%02x", text, i,
+                      size, a[i], e[i]);
+}
+
+bool check_status(weft_status actual, weft_status expected, const char *text, const char *file,
+                  int line)
+{
+    return check_that(actual == expected, file, line, "%s: %s, expected %s%s%s", text,
+                      weft_status_name(actual), weft_status_name(expected),
+                      actual == WEFT_OK ? "" : ": ", actual == WEFT_OK ? "" : weft_error_message());
+}
+
+void check_skip(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(state.skip_reason, sizeof state.skip_reason, format, args);
+    va_end(args);
+    state.skipped = true;
+}
+
+static void case_starts(const CU_pTest test, const CU_pSuite suite)
+{
+    (void)test;
+    (void)suite;
+    state.checks = 0;
+    state.failures = 0;
+    state.skipped = false;
+}
+
+static void case_ends(const CU_pTest test, const CU_pSuite suite, const CU_pFailureRecord failure)
+{
+    const char *problem = NULL;
+    if (failure || state.failures) {
+        problem = "failed";
+    } else if (!state.skipped && state.checks == 0) {
+        problem = "failed: it made no check";
+    }
+    if (problem) {
+        state.failed++;
+        fprintf(stderr, "%s: %s: %s", suite->pName, test->pName, problem);
+        if (state.failures > SHOWN_FAILURES) {
+            fprintf(stderr, " (%u checks, the first %d shown)", state.failures, SHOWN_FAILURES);
+        }
+        fputc('\n', stderr);
+    } else if (state.skipped) {
+        state.skips++;
+        printf("%s: %s: skipped: %s\n", suite->pName, test->pName, state.skip_reason);
+    } else {
+        state.passed++;
+    }
+}
+
+static bool add_cases(const char *suite_name, const char *filter, const check_case *cases,
+                      size_t count)
+{
+    CU_pSuite suite = CU_add_suite(suite_name, NULL, NULL);
+    if (!suite) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (filter && !strstr(cases[i].name, filter)) {
+            continue;
+        }
+        if (!CU_add_test(suite, cases[i].name, cases[i].run)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int check_main(int argc, char **argv, const char *suite, const check_case *cases, size_t count)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS ||
+        !add_cases(suite, argc > 1 ? argv[1] : NULL, cases, count)) {
+        fprintf(stderr, "%s: CUnit: %s\n", suite, CU_get_error_msg());
+        return EXIT_FAILURE;
+    }
+    CU_set_test_start_handler(case_starts);
+    CU_set_test_complete_handler(case_ends);
+    CU_run_all_tests();
+    CU_cleanup_registry();
+    check_paths_release();
+    fflush(stderr);
+    printf("%s: %d passed, %d failed, %d skipped\n", suite, state.passed, state.failed,
+           state.skips);
+    fflush(stdout); /* the leak check may end the process without it */
+    return state.failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

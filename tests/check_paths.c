@@ -1,0 +1,91 @@
+/* tests/check_paths.c -- where fixtures and temporary files of the tests are. */
+#include "tests/check_paths.h"
+
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+typedef struct path {
+    struct path *next;
+    char text[];
+} path;
+
+static path *paths;
+static char *temporary;
+
+/* "a/b" as a path that lives until the suite ends. */
+static const char *join(const char *folder, const char *name)
+{
+    size_t size = strlen(folder) + strlen(name) + 2;
+    path *p = malloc(sizeof *p + size);
+    if (!p) {
+        perror("tests: path");
+        exit(EXIT_FAILURE);
+    }
+    snprintf(p->text, size, "%s/%s", folder, name);
+    p->next = paths;
+    paths = p;
+    return p->text;
+}
+
+const char *check_source(const char *name)
+{
+    return join(CHECK_SOURCE_ROOT, name);
+}
+
+const char *check_fixture(const char *name)
+{
+    return join(CHECK_SOURCE_ROOT "/tests/golden", name);
+}
+
+const char *check_shared(const char *name)
+{
+    const char *folder = getenv("WEFT_SHARED");
+    const char *found = join(folder ? folder : CHECK_SOURCE_ROOT "/../shared", name);
+    return access(found, R_OK) == 0 ? found : NULL;
+}
+
+const char *check_built(const char *name)
+{
+    return join(CHECK_BUILD_ROOT, name);
+}
+
+const char *check_temporary(const char *name)
+{
+    if (!temporary) {
+        const char *folder = getenv("TMPDIR");
+        const char *pattern = join(folder ? folder : "/tmp", "weft-test-XXXXXX");
+        temporary = strdup(pattern);
+        if (!temporary || !mkdtemp(temporary)) {
+            perror(pattern);
+            exit(EXIT_FAILURE);
+        }
+    }
+    return join(temporary, name);
+}
+
+static int remove_entry(const char *name, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info;
+    (void)type;
+    (void)where;
+    return remove(name);
+}
+
+void check_paths_release(void)
+{
+    if (temporary) {
+        nftw(temporary, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        free(temporary);
+        temporary = NULL;
+    }
+    while (paths) {
+        path *next = paths->next;
+        free(paths);
+        paths = next;
+    }
+}

@@ -1,0 +1,43 @@
+/* tests/cpu/tensors.h -- tensors by hand and kernel rows called without the evaluator. */
+#ifndef TESTS_CPU_TENSORS_H
+#define TESTS_CPU_TENSORS_H
+
+#include "weft/backend.h"
+
+/* How the elements of a test tensor lie: row-major; the last two axes exchanged in memory; gaps
+ * between the rows (the last axis keeps stride 1); or gaps between all elements. */
+typedef enum lie { LIE_DENSE, LIE_TRANSPOSED, LIE_ROWS, LIE_GAPS, LIE_COUNT } lie;
+
+typedef struct owned_tensor {
+    weft_tensor t;
+    void *memory;
+    int64_t bytes;
+} owned_tensor;
+
+/* Random elements in [lo, hi], the same for the same seed in any layout. */
+owned_tensor tensor_random(weft_dtype dtype, weft_dims shape, lie layout, double lo, double hi,
+                           uint32_t seed);
+/* int32 indices in [0, below). */
+owned_tensor tensor_indices(weft_dims shape, int64_t below, uint32_t seed);
+owned_tensor tensor_empty(weft_dtype dtype, weft_dims shape);
+void tensor_free(owned_tensor *x);
+
+/* Runs the first row of the CPU's table that takes the tensors, in a workspace that is checked for
+ * writes beyond its end. Fails the test when there is no such row. */
+void run_row(const char *op, const void *params, const weft_tensor *in, int n_in,
+             const weft_tensor *out, int n_out);
+/* Whether there is one. */
+bool has_row(const char *op, const void *params, const weft_tensor *in, int n_in,
+             const weft_tensor *out, int n_out);
+
+/* Fails the test unless |actual - expected| <= tolerance (scale + |expected|) everywhere. */
+void check_tensor(const weft_tensor *actual, const double *expected, double tolerance, double scale,
+                  const char *what);
+
+/* Relative rounding of a dtype. */
+double epsilon_of(weft_dtype dtype);
+
+/* Seconds of a clock. */
+double seconds(void);
+
+#endif

@@ -1,0 +1,120 @@
+"""Compares `weft tokenize` with the tokenizers library, on random texts or on every code point.
+
+    python tests/golden/tokenizer_compare.py build/cli/weft FOLDER [texts, default 4000] [seed]
+    python tests/golden/tokenizer_compare.py build/cli/weft --code-points
+
+FOLDER holds a tokenizer.json. --code-points runs each character through patterns of one category
+and through NFC among combining marks, and prints the ranges that differ: models/text/unicode.c is
+made from them.
+"""
+import json
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tokenizers import Tokenizer
+
+WORDS = "the of and to in that it was said Once upon a time there lived: I'll don't, \n\n\t  ".split(" ")
+ODD = ["'s", "'T", "'re", "'LL", "'\u017f", "\u0130", "\u1e9e", "\xdf", "\ufb01"]
+SPACES = " \t\n\r\u00a0\u3000\u2028\u0085\u180e\x0b\x0c\x1c\u200b"
+
+
+def weft(command, folder, items, *options):
+    text = "".join(json.dumps(item) + "\n" for item in items)
+    done = subprocess.run([command, "tokenize", str(folder), "--jsonl", *options], input=text,
+                          capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    return [json.loads(line) for line in done.stdout.rstrip("\n").split("\n")]
+
+
+def random_texts(rng, count, added):
+    span = lambda low, high: lambda: chr(rng.randrange(low, high))
+    pools = [
+        span(32, 127), span(0x80, 0x600), span(0x300, 0x370), span(0x4E00, 0x9FFF),
+        span(0x1100, 0x1200), span(0xAC00, 0xD7A4), span(0x1F300, 0x1FAFF), span(0x900, 0xE00),
+        span(0xE000, 0x10000), span(0x10000, 0x110000),
+        lambda: rng.choice(SPACES), lambda: rng.choice(WORDS) + rng.choice(["", " "]),
+        lambda: rng.choice(ODD), lambda: str(rng.randrange(10 ** rng.randrange(1, 9))),
+        lambda: rng.choice(added or [" "]),
+    ]
+    for _ in range(count):
+        some = rng.sample(pools, rng.randrange(1, 5))
+        yield "".join(rng.choice(some)() for _ in range(rng.choice([1, 2, 3, 5, 10, 30])))
+
+
+def compare(command, folder, count, seed):
+    path = Path(folder) / "tokenizer.json"
+    tokenizer = Tokenizer.from_file(str(path))
+    rng = random.Random(seed)
+    added = [t["content"] for t in json.loads(path.read_text())["added_tokens"]]
+    texts = list(random_texts(rng, count, added[:10] + added[-30:]))
+    bad = []
+    for special in (False, True):
+        ours = weft(command, folder, texts, *(["--special"] if special else []))
+        ids = [tokenizer.encode(t, add_special_tokens=special).ids for t in texts]
+        bad += [(ascii(t), a, b) for t, a, b in zip(texts, ours, ids, strict=True) if a != b]
+    ids += [[rng.randrange(tokenizer.get_vocab_size()) for _ in range(rng.randrange(20))]
+            for _ in range(count)]
+    ours = weft(command, folder, ids, "--decode")
+    texts = [tokenizer.decode(i, skip_special_tokens=False) for i in ids]
+    bad += [(i, ascii(a), ascii(b)) for i, a, b in zip(ids, ours, texts, strict=True) if a != b]
+    for case in bad[:10]:
+        print(*case, sep="\n  ")
+    print(f"{folder}: {2 * count} texts, {len(ids)} decoded, {len(bad)} differ")
+    return len(bad)
+
+
+def bytes_only(normalizer, pattern):
+    """A tokenizer.json of single bytes: what it drops or reorders shows in the ids."""
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in own]
+    spelling = {b: chr(b) for b in own} | {b: chr(256 + n) for n, b in enumerate(others)}
+    steps = [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": False,
+              "trim_offsets": False}]
+    if pattern:
+        steps.insert(0, {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed",
+                         "invert": False})
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+            "normalizer": normalizer, "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+            "post_processor": None, "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "vocab": {spelling[b]: b for b in range(256)}, "merges": []}}
+
+
+def code_points(command):
+    codes = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
+    nfc = {"type": "NFC"}
+    surveys = [
+        ("\\p{L}", None, "\\p{L}", "%s"), ("\\p{N}", None, "\\p{N}", "%s"),
+        ("\\s", None, "\\s", "%s"), ("\\S", None, "\\S", "%s"),
+        ("contractions", None, "(?i:'s|'t|'re|'ve|'m|'ll|'d)", "'%s"),
+        ("NFC", nfc, None, "%s"), ("NFC, marks behind", nfc, None, "%s\u0301\u0323"),
+        ("NFC, marks around", nfc, None, "e\u0301%s\u0327"),
+    ]
+    total = 0
+    for name, normalizer, pattern, form in surveys:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "tokenizer.json"
+            path.write_text(json.dumps(bytes_only(normalizer, pattern)))
+            tokenizer = Tokenizer.from_file(str(path))
+            texts = [form % chr(c) for c in codes]
+            ours = weft(command, folder, texts)
+        ranges = []
+        for code, text, ids in zip(codes, texts, ours, strict=True):
+            if ids == tokenizer.encode(text, add_special_tokens=False).ids:
+                continue
+            total += 1
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+        print(name + ":", *(f"{a:X}-{b:X}" for a, b in ranges))
+    return total
+
+
+if sys.argv[2] == "--code-points":
+    sys.exit(code_points(sys.argv[1]) > 0)
+numbers = [int(n) for n in sys.argv[3:]] + [4000, 1][len(sys.argv[3:]):]
+sys.exit(compare(sys.argv[1], sys.argv[2], *numbers) > 0)

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# tests/headers.sh -- the public headers: each compiles alone as C11 and as C++17 without a warning,
+# and weft/weft.h includes them all.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror"
+bad=0
+
+compile() {
+    local language=$1 standard=$2 header=$3 compiler=$4
+    # shellcheck disable=SC2086
+    if ! printf '#include "weft/%s"\nextern int not_empty;\n' "$header" |
+        "$compiler" -x "$language" "-std=$standard" $warnings -Iinclude -fsyntax-only -; then
+        echo "include/weft/$header: does not compile alone as $standard"
+        bad=1
+    fi
+}
+
+for path in include/weft/*.h; do
+    header=${path##*/}
+    compile c c11 "$header" "${CC:-cc}"
+    compile c++ c++17 "$header" "${CXX:-c++}"
+    if [ "$header" != weft.h ] && ! grep -q "^#include \"weft/$header\"" include/weft/weft.h; then
+        echo "include/weft/weft.h: does not include weft/$header"
+        bad=1
+    fi
+done
+exit $bad

@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# tests/one.sh LABEL NAME COMMAND... -- runs one test program and appends its "passed failed
+# skipped" to the file $WEFT_COUNTS. One line on success, everything it printed on failure.
+#
+# A program that ends with the line "NAME: N passed, N failed, N skipped" is counted by it; any
+# other counts as one: exit status 0 passed, 77 skipped, else failed. A program that reports no
+# failure and yet dies (a crash, a leak, the time limit) adds one failure.
+set -euo pipefail
+
+label=$1
+name=$2
+shift 2
+limit=${WEFT_TEST_SECONDS:-900}
+
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+start=$(date +%s%N)
+status=0
+timeout --kill-after=10 "$limit" "$@" >"$output" 2>&1 </dev/null || status=$?
+seconds=$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f", ns / 1e9 }')
+
+counts=$(sed -nE 's/^[^ ]+: ([0-9]+) passed, ([0-9]+) failed, ([0-9]+) skipped$/\1 \2 \3/p' \
+    "$output" | tail -n 1)
+if [ -n "$counts" ]; then
+    read -r passed failed skipped <<<"$counts"
+    if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
+        failed=1
+    fi
+else
+    passed=0 failed=0 skipped=0
+    case $status in
+    0) passed=1 ;;
+    77) skipped=1 ;;
+    *) failed=1 ;;
+    esac
+fi
+
+{
+    if [ "$failed" -gt 0 ]; then
+        printf -- '---- %s %s: FAILED' "$label" "$name"
+        case $status in
+        124 | 137) printf ' (no end after %s seconds, or killed)' "$limit" ;;
+        *) printf ' (exit status %s)' "$status" ;;
+        esac
+        printf ': %s\n' "$*"
+        cat "$output"
+        printf -- '----\n'
+    fi
+    note=
+    if [ "$skipped" -gt 0 ]; then
+        note=$(sed -nE 's/^.*: skipped: (.*)$/\1/p' "$output" | sort -u | head -n 3 |
+            awk 'NR > 1 { printf "; " } { printf "%s", $0 }')
+        note=", $skipped skipped${note:+ ($note)}"
+    fi
+    printf '%-6s %-28s %4d passed%s%s  %ss\n' "$label" "$name" "$passed" \
+        "$([ "$failed" -eq 0 ] || printf ', %d FAILED' "$failed")" "$note" "$seconds"
+} >"$output.lines"
+# One write, so that tests that run side by side do not mix their lines.
+cat "$output.lines"
+rm -f "$output.lines"
+
+printf '%d %d %d\n' "$passed" "$failed" "$skipped" >>"$WEFT_COUNTS"

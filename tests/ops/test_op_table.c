@@ -1,0 +1,280 @@
+/* tests/ops/test_op_table.c -- every op of the table: values, layouts, gradients, expansions, on the CPU
+ * and on a backend that has nothing of its own.
+ *
+ * The definition of an op's values is its reference kernel, its formula or its expansion, in
+ * float64. The hidden backend has no kernels, so there every op runs by that definition; the CPU runs
+ * its own. Holding the two together tests the CPU's kernels and fused against expansion at once. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/support/cases.h"
+#include "tests/support/hidden.h"
+#include "weft/ops.h"
+#include "weft/transforms.h"
+
+static int checked;
+
+static void describe(char *out, size_t size, const weft_op *op, const weft_case *c,
+                     weft_dtype dtype, const char *what)
+{
+    snprintf(out, size, "%s (%s, %s, %s)", op->name, c->name ? c->name : "case",
+             weft_dtype_name(dtype), what);
+}
+
+/* The elements as doubles; complex64 as pairs. NULL: a failure was reported. */
+static double *elements(weft_array *a, const char *label)
+{
+    int64_t n = weft_size(a);
+    double *out = calloc((size_t)(2 * n + 1), sizeof *out);
+    weft_status status;
+    if (weft_dtype_of(a) == WEFT_COMPLEX64) {
+        weft_complex64 *pairs = calloc((size_t)n + 1, sizeof *pairs);
+        status = weft_read(a, WEFT_COMPLEX64, pairs, n);
+        for (int64_t i = 0; i < n; i++) {
+            out[2 * i] = (double)pairs[i].re;
+            out[2 * i + 1] = (double)pairs[i].im;
+        }
+        free(pairs);
+    } else {
+        status = weft_read(a, WEFT_FLOAT64, out, n);
+    }
+    if (status != WEFT_OK) {
+        CHECK_FAIL("%s: %s", label, weft_error_message());
+        free(out);
+        return NULL;
+    }
+    return out;
+}
+
+static void compare(weft_array *actual, weft_array *expected, double tolerance, const char *label)
+{
+    checked++;
+    if (weft_size(actual) != weft_size(expected)) {
+        CHECK_FAIL("%s: sizes differ", label);
+        return;
+    }
+    double *a = elements(actual, label), *e = elements(expected, label);
+    int64_t n = weft_size(actual) * (weft_dtype_of(actual) == WEFT_COMPLEX64 ? 2 : 1);
+    for (int64_t i = 0; a && e && i < n; i++) {
+        bool same = a[i] == e[i] || (isnan(a[i]) && isnan(e[i]));
+        if (!same && !(fabs(a[i] - e[i]) <= tolerance * fmax(1, fabs(e[i])))) {
+            CHECK_FAIL("%s: element %lld: expected %.9g, got %.9g", label, (long long)i, e[i],
+                       a[i]);
+            break;
+        }
+    }
+    free(a);
+    free(e);
+}
+
+/* Floats are defined by their computation in float64; integers and bool by themselves. */
+static weft_dtype definition_dtype(weft_dtype dtype)
+{
+    return weft_dtype_is_float(dtype) ? WEFT_FLOAT64 : dtype;
+}
+
+static void compare_outputs(const weft_op *op, weft_array *const *out, weft_array *const *want,
+                            int n, const char *label)
+{
+    for (int i = 0; i < n; i++) {
+        weft_dtype d = weft_dtype_of(out[i]);
+        bool exact = !weft_dtype_is_float(d) && d != WEFT_COMPLEX64;
+        compare(out[i], want[i], exact ? 0 : case_tolerance(op, d), label);
+    }
+}
+
+static void values(const weft_op *op, const weft_case *c, weft_dtype dtype, case_layout layout)
+{
+    static const char *const layouts[] = {"plain", "transposed", "flipped"};
+    weft_array *in[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
+    weft_array *wide[WEFT_MAX_OPERANDS], *want[WEFT_MAX_OUTPUTS];
+    char label[256];
+    weft_device *cpu = weft_default_device();
+    describe(label, sizeof label, op, c, dtype, layouts[layout]);
+    weft_scope_open();
+    if (!case_inputs(op, c, dtype, dtype, layout, in)) {
+        CHECK_FAIL("%s: inputs: %s", label, weft_error_message());
+    } else {
+        int n = case_apply(op, c, in, out);
+        weft_set_default_device(hidden_device());
+        bool made = case_inputs(op, c, dtype, definition_dtype(dtype), CASE_PLAIN, wide);
+        int m = made ? case_apply(op, c, wide, want) : -1;
+        weft_set_default_device(cpu);
+        if (m != n || n < 0) {
+            CHECK_FAIL("%s: %d outputs, by definition %d", label, n, m);
+        } else {
+            compare_outputs(op, out, want, n, label);
+        }
+    }
+    weft_scope_close(NULL);
+}
+
+static void every_op_has_cases_and_values(void)
+{
+    for (int i = 0; i < weft_op_count(); i++) {
+        const weft_op *op = weft_op_at(i);
+        if (case_count(op) == 0) {
+            CHECK_FAIL("%s: the op has no test cases", op->name);
+        }
+        for (int k = 0; k < case_count(op); k++) {
+            weft_case c = case_at(op, k);
+            for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
+                if (case_takes(op, (weft_dtype)d)) {
+                    values(op, &c, (weft_dtype)d, CASE_PLAIN);
+                    values(op, &c, (weft_dtype)d, CASE_TRANSPOSED);
+                    values(op, &c, (weft_dtype)d, CASE_FLIPPED);
+                }
+            }
+        }
+    }
+    CHECK(checked > 1000);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------------ */
+
+typedef struct subject {
+    const weft_op *op;
+    const weft_case *c;
+    weft_array *const *fixed; /* the case's inputs; the arguments replace some of them */
+    int argument[WEFT_MAX_OPERANDS];
+    int n_arguments;
+} subject;
+
+static void call_op(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    const subject *s = context;
+    weft_array *inputs[WEFT_MAX_OPERANDS], *all[WEFT_MAX_OUTPUTS];
+    memcpy(inputs, s->fixed, (size_t)s->c->n_inputs * sizeof *inputs);
+    for (int i = 0; i < n_in; i++) {
+        inputs[s->argument[i]] = in[i];
+    }
+    int n = case_apply(s->op, s->c, inputs, all);
+    for (int i = 0; i < n_out; i++) {
+        out[i] = i < n ? all[i] : weft_error_array("%s refused", s->op->name);
+    }
+}
+
+static bool has_gradient(const weft_op *op)
+{
+    return op->vjp || op->partial || op->expand;
+}
+
+/* The inputs of `dtype` that get a gradient. */
+static void find_arguments(subject *s, weft_dtype dtype, weft_array **arguments)
+{
+    for (int i = 0; i < s->c->n_inputs; i++) {
+        bool zero = s->op->zero_gradient >> i & 1;
+        if (!zero && !s->c->in[i].fixed_float32 && weft_dtype_of(s->fixed[i]) == dtype) {
+            s->argument[s->n_arguments] = i;
+            arguments[s->n_arguments++] = s->fixed[i];
+        }
+    }
+}
+
+static void gradient(const weft_op *op, const weft_case *c, const char *device)
+{
+    weft_array *in[WEFT_MAX_OPERANDS], *arguments[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
+    char label[256];
+    describe(label, sizeof label, op, c, WEFT_FLOAT64, device);
+    weft_scope_open();
+    if (case_inputs(op, c, WEFT_FLOAT64, WEFT_FLOAT64, CASE_PLAIN, in)) {
+        subject s = {.op = op, .c = c, .fixed = in};
+        find_arguments(&s, WEFT_FLOAT64, arguments);
+        int n = case_apply(op, c, in, out);
+        weft_gradcheck_options options = {.tolerance = 2e-6, .seed = 7, .max_elements = 12};
+        if (n > 0 && s.n_arguments > 0) {
+            checked++;
+            if (weft_gradcheck(call_op, &s, arguments, s.n_arguments, n, &options) != WEFT_OK) {
+                CHECK_FAIL("%s: %s", label, weft_error_message());
+            }
+        }
+    }
+    weft_scope_close(NULL);
+}
+
+static void gradients_agree_with_finite_differences(void)
+{
+    weft_device *cpu = weft_default_device();
+    checked = 0;
+    for (int i = 0; i < weft_op_count(); i++) {
+        const weft_op *op = weft_op_at(i);
+        for (int k = 0; k < case_count(op); k++) {
+            weft_case c = case_at(op, k);
+            if (!has_gradient(op) || !case_takes(op, WEFT_FLOAT64)) {
+                continue;
+            }
+            gradient(op, &c, "cpu");
+            weft_set_default_device(hidden_device());
+            gradient(op, &c, "hidden");
+            weft_set_default_device(cpu);
+        }
+    }
+    CHECK(checked > 100);
+}
+
+/* ---- gradients in float32, which have kernels of their own ------------------------------------------- */
+
+/* The gradients of the sum of all outputs in `dtype`, for inputs whose elements are float32's. */
+static int sum_gradients(const weft_op *op, const weft_case *c, weft_dtype dtype,
+                         weft_array **grads)
+{
+    weft_array *in[WEFT_MAX_OPERANDS], *arguments[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
+    weft_array *ones[WEFT_MAX_OUTPUTS];
+    if (!case_inputs(op, c, WEFT_FLOAT32, dtype, CASE_PLAIN, in)) {
+        return -1;
+    }
+    subject s = {.op = op, .c = c, .fixed = in};
+    find_arguments(&s, dtype, arguments);
+    int n = case_apply(op, c, in, out);
+    if (n < 0 || s.n_arguments == 0) {
+        return n < 0 ? -1 : 0;
+    }
+    for (int i = 0; i < n; i++) {
+        ones[i] = weft_ones_like(out[i]);
+    }
+    weft_status status =
+        weft_vjp(call_op, &s, arguments, s.n_arguments, ones, NULL, n, grads);
+    return status == WEFT_OK ? s.n_arguments : -1;
+}
+
+static void float32_gradient(const weft_op *op, const weft_case *c)
+{
+    weft_array *grads[WEFT_MAX_OPERANDS] = {NULL}, *want[WEFT_MAX_OPERANDS] = {NULL};
+    char label[256];
+    describe(label, sizeof label, op, c, WEFT_FLOAT32, "gradient");
+    weft_device *cpu = weft_default_device();
+    weft_scope_open();
+    int n = sum_gradients(op, c, WEFT_FLOAT32, grads);
+    weft_set_default_device(hidden_device());
+    int m = sum_gradients(op, c, WEFT_FLOAT64, want);
+    weft_set_default_device(cpu);
+    if (n < 0 || n != m) {
+        CHECK_FAIL("%s: %s", label, weft_error_message());
+    }
+    for (int i = 0; i < n && n == m; i++) {
+        compare(grads[i], want[i], 4 * case_tolerance(op, WEFT_FLOAT32), label);
+    }
+    weft_scope_close(NULL);
+}
+
+static void float32_gradients_agree_with_float64(void)
+{
+    checked = 0;
+    for (int i = 0; i < weft_op_count(); i++) {
+        const weft_op *op = weft_op_at(i);
+        for (int k = 0; k < case_count(op); k++) {
+            weft_case c = case_at(op, k);
+            if (has_gradient(op) && case_takes(op, WEFT_FLOAT32) && case_takes(op, WEFT_FLOAT64)) {
+                float32_gradient(op, &c);
+            }
+        }
+    }
+    CHECK(checked > 100);
+}
+
+CHECK_MAIN("op_table", CHECK_CASE(every_op_has_cases_and_values),
+           CHECK_CASE(gradients_agree_with_finite_differences),
+           CHECK_CASE(float32_gradients_agree_with_float64))

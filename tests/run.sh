@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# tests/run.sh [--quick] -- everything that `make test` runs, in build/, build-asan/ and build-tsan/
+# (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). The last line is the sum of all:
+#     N passed, N failed, N skipped
+# --quick leaves the sanitizers out. WEFT_WERROR=1 makes warnings errors.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=${WEFT_BUILD:-build}
+quick=0
+[ "${1:-}" != --quick ] || quick=1
+
+WEFT_COUNTS=$(mktemp)
+export WEFT_COUNTS
+trap 'rm -f "$WEFT_COUNTS"' EXIT
+
+# What the sanitizers may overlook lies in tests/suppressions/, with reasons.
+suppressions=tests/suppressions
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=1
+export LSAN_OPTIONS=suppressions=$suppressions/lsan.txt:print_suppressions=0
+export UBSAN_OPTIONS=print_stacktrace=1:suppressions=$suppressions/ubsan.txt
+export TSAN_OPTIONS=suppressions=$suppressions/tsan.txt:exitcode=66:second_deadlock_stack=1
+
+count_failure() {
+    echo "0 1 0" >>"$WEFT_COUNTS"
+}
+
+# run LABEL FOLDER GROUP [PREFIX...]: the tests of a build folder that are in GROUP ("all" is every
+# test, "quick" every test but the fuzz targets), as many at a time as there are processors. PREFIX
+# stands before each command.
+run() {
+    local label=$1 folder=$2 group=$3 name groups program arguments
+    shift 3
+    while read -r name groups program arguments; do
+        case $group,$groups in
+        all,* | *",$group" | *",$group,"*) ;;
+        quick,fuzz) continue ;;
+        quick,*) ;;
+        *) continue ;;
+        esac
+        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+            wait -n || true
+        done
+        # shellcheck disable=SC2086
+        tests/one.sh "$label" "$name" "$@" "$folder/$program" $arguments &
+    done <"$folder/tests/tests.txt"
+    wait
+}
+
+# build LABEL FOLDER TARGETS [MESON OPTION...]: a build that fails counts as one failed test.
+build() {
+    local label=$1 folder=$2 targets=$3
+    shift 3
+    if ! tools/build.sh "$folder" "$targets" "$@"; then
+        echo "---- $label: the build failed"
+        count_failure
+        return 1
+    fi
+}
+
+if build plain "$build" "all tests"; then
+    run plain "$build" quick
+    tests/one.sh plain exports tests/exports.sh "$build"
+    tests/one.sh plain install tests/install.sh "$build"
+fi
+for check in layering tree headers; do
+    tests/one.sh source $check tests/$check.sh
+done
+
+if [ "$quick" -eq 0 ]; then
+    if build asan "$build-asan" tests -Db_sanitize=address,undefined; then
+        run asan "$build-asan" all
+    fi
+    if build tsan "$build-tsan" thread-tests -Db_sanitize=thread; then
+        # ThreadSanitizer's fixed shadow addresses can collide with a randomised layout.
+        prefix=
+        setarch -R true 2>/dev/null && prefix="setarch -R"
+        # shellcheck disable=SC2086 # the prefix is words
+        run tsan "$build-tsan" thread $prefix
+    fi
+fi
+
+awk '{ p += $1; f += $2; s += $3 }
+    END {
+        printf "%d passed, %d failed, %d skipped\n", p, f, s
+        exit f > 0 || p == 0
+    }' "$WEFT_COUNTS"

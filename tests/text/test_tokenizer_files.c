@@ -1,0 +1,223 @@
+/* tests/text/test_tokenizer_files.c -- tokenizer.json files that are malformed or ask for what is
+ * unsupported: each a status and a message that names the place. */
+#include "weft/tokenizer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/memory.h"
+
+#define MODEL(rest) "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}," rest "}"
+#define WHOLE MODEL("\"merges\":[\"a b\"]}")
+#define WITH(field) MODEL("\"merges\":[\"a b\"]}," field)
+#define ADDED(fields) WITH("\"added_tokens\":[{" fields "}]")
+
+static const struct {
+    const char *json;
+    weft_status status;
+    const char *message;
+} bad[] = {
+    {"", WEFT_INVALID, "t.json: line 1, column 1"},
+    {"{", WEFT_INVALID, "ends before the value does"},
+    {"{\"model\":\n{\"type\":\"BPE\",,}}", WEFT_INVALID, "t.json: line 2, column 15"},
+    {"[]", WEFT_INVALID, "t.json: expected object, got array"},
+    {"null", WEFT_INVALID, "t.json: expected object, got null"},
+    {"{}", WEFT_INVALID, "t.json: model: is missing"},
+    {"{\"model\":3}", WEFT_INVALID, "t.json: model: expected object, got integer"},
+    {"{\"model\":{}}", WEFT_INVALID, "model.vocab: is missing"},
+    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", WEFT_UNSUPPORTED,
+     "t.json: model: model type \"Unigram\""},
+    {"{\"model\":{\"type\":\"WordPiece\"}}", WEFT_UNSUPPORTED, "\"WordPiece\""},
+    {"{\"model\":{\"vocab\":[]}}", WEFT_INVALID, "model.vocab: expected object, got array"},
+    {"{\"model\":{\"vocab\":{\"a\":\"0\"}}}", WEFT_INVALID,
+     "model.vocab[\"a\"]: expected integer, got string"},
+    {"{\"model\":{\"vocab\":{\"a\":-1}}}", WEFT_INVALID, "model.vocab[\"a\"]: id -1 is not within"},
+    {"{\"model\":{\"vocab\":{\"a\":4000000000}}}", WEFT_INVALID, "4000000000 is not within"},
+    {"{\"model\":{\"vocab\":{\"a\":1,\"b\":1},\"merges\":[]}}", WEFT_INVALID,
+     "model.vocab[\"b\"]: id 1 is already that of \"a\""},
+    {MODEL("\"x\":0}"), WEFT_INVALID, "model.merges: is missing"},
+    {MODEL("\"merges\":{}}"), WEFT_INVALID, "model.merges: expected array, got object"},
+    {MODEL("\"merges\":[\"a b\",\"ab\"]}"), WEFT_INVALID, "model.merges[1]: expected \"a b\""},
+    {MODEL("\"merges\":[\"a b c\"]}"), WEFT_INVALID, "model.merges[0]: expected"},
+    {MODEL("\"merges\":[[\"a\"]]}"), WEFT_INVALID, "model.merges[0]: expected"},
+    {MODEL("\"merges\":[[\"a\",1]]}"), WEFT_INVALID, "model.merges[0]: expected"},
+    {MODEL("\"merges\":[\"a c\"]}"), WEFT_INVALID,
+     "model.merges[0]: \"c\" is not in the vocabulary"},
+    {MODEL("\"merges\":[\"b a\"]}"), WEFT_INVALID,
+     "model.merges[0]: \"ba\" is not in the vocabulary"},
+    {MODEL("\"merges\":[],\"unk_token\":\"?\"}"), WEFT_INVALID, "unk_token \"?\""},
+    {MODEL("\"merges\":[],\"dropout\":0.5}"), WEFT_UNSUPPORTED, "dropout"},
+    {MODEL("\"merges\":[],\"end_of_word_suffix\":\"</w>\"}"), WEFT_UNSUPPORTED,
+     "end_of_word_suffix"},
+    {MODEL("\"merges\":[],\"ignore_merges\":1}"), WEFT_INVALID,
+     "model.ignore_merges: expected boolean, got integer"},
+    {ADDED("\"id\":3"), WEFT_INVALID, "added_tokens[0].content: is missing"},
+    {ADDED("\"content\":\"x\""), WEFT_INVALID, "added_tokens[0].id: is missing"},
+    {ADDED("\"content\":\"x\",\"id\":1"), WEFT_INVALID,
+     "added_tokens[0]: id 1 is already that of \"b\""},
+    {ADDED("\"content\":\"a\",\"id\":1"), WEFT_INVALID,
+     "added_tokens[0]: \"a\" has id 1 here and 0 before"},
+    {ADDED("\"content\":\"x\",\"id\":3,\"lstrip\":\"no\""), WEFT_INVALID,
+     "added_tokens[0].lstrip: expected boolean, got string"},
+    {WITH("\"normalizer\":{\"type\":\"BertNormalizer\"}"), WEFT_UNSUPPORTED,
+     "t.json: normalizer: normalizer type \"BertNormalizer\" is unsupported"},
+    {WITH("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{}]}"),
+     WEFT_INVALID, "normalizer.normalizers[1].type: is missing"},
+    {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}"),
+     WEFT_UNSUPPORTED, "normalizer.pattern.Regex: pattern not understood"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Punctuation\"}"), WEFT_UNSUPPORTED,
+     "pre_tokenizer: pre-tokenizer type \"Punctuation\""},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{},\"behavior\":\"Isolated\"}"),
+     WEFT_INVALID, "pre_tokenizer.pattern.Regex: is missing"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},"
+          "\"behavior\":\"Halved\"}"),
+     WEFT_UNSUPPORTED, "behavior \"Halved\""},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a[b]]\"},"
+          "\"behavior\":\"Isolated\"}"),
+     WEFT_UNSUPPORTED, "a character class within another"},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},"
+          "{\"type\":\"Digits\"}]}"),
+     WEFT_UNSUPPORTED, "pretokenizers[1]: a pre-tokenizer (\"Digits\") behind ByteLevel"},
+    {WITH("\"post_processor\":{\"type\":\"BertProcessing\"}"), WEFT_UNSUPPORTED,
+     "post_processor: post-processor type \"BertProcessing\""},
+    {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}"), WEFT_UNSUPPORTED,
+     "the text once in the template, got 0 times"},
+    {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
+          "{\"id\":\"s\"}}],\"special_tokens\":{\"s\":{\"ids\":[9]}}}"),
+     WEFT_INVALID, "special_tokens.s.ids[0]: id 9 is outside the vocabulary of 3"},
+    {WITH("\"decoder\":{\"type\":\"WordPiece\"}"), WEFT_UNSUPPORTED,
+     "decoder: decoder type \"WordPiece\""},
+    {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+          "{\"type\":\"ByteFallback\"}]}"),
+     WEFT_UNSUPPORTED, "\"ByteFallback\" behind \"Fuse\""},
+};
+
+static void what_is_wrong_is_named(void)
+{
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        weft_tokenizer *t = (weft_tokenizer *)&t;
+        if (!CHECK_STATUS(
+                weft_tokenizer_parse(bad[i].json, strlen(bad[i].json), NULL, 0, "t.json", &t),
+                bad[i].status))
+            weft_tokenizer_free(t);
+        else
+            CHECK(t == NULL);
+        CHECK_CONTAINS(weft_error_message(), bad[i].message);
+    }
+}
+
+static void what_is_whole_loads(void)
+{
+    weft_tokenizer *t = NULL;
+    CHECK_OK(weft_tokenizer_parse(WHOLE, strlen(WHOLE), NULL, 0, "t.json", &t));
+    weft_tokenizer_free(t);
+}
+
+/* Every start of a good file but the whole of it is refused. */
+static void truncated_anywhere(void)
+{
+    const size_t length = strlen(WHOLE);
+    for (size_t i = 0; i < length; i++) {
+        char *start = malloc(i + 1); /* its own block: reading behind it would be seen */
+        weft_tokenizer *t = NULL;
+        if (!start)
+            return;
+        memcpy(start, WHOLE, i);
+        if (!CHECK_STATUS(weft_tokenizer_parse(start, i, NULL, 0, "t.json", &t), WEFT_INVALID))
+            weft_tokenizer_free(t);
+        free(start);
+    }
+}
+
+static void files_that_are_not_there(void)
+{
+    weft_tokenizer *t = NULL;
+    CHECK_STATUS(weft_tokenizer_load(check_temporary("none"), &t), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "none: open: No such file");
+    CHECK_STATUS(weft_tokenizer_load(check_source("docs"), &t), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "docs/tokenizer.json: open:");
+    CHECK(t == NULL);
+}
+
+static void the_config_names_special_tokens(void)
+{
+    static const struct {
+        const char *config;
+        weft_status status;
+        int bos, eos;
+    } cases[] = {
+        {"{\"bos_token\":\"a\",\"eos_token\":{\"content\":\"ab\"}}", WEFT_OK, 0, 2},
+        {"{\"bos_token\":null,\"eos_token\":\"no\",\"n\":1000000000000000019884624838656}", WEFT_OK,
+         -1, -1},
+        {"{\"bos_token\":3}", WEFT_INVALID, 0, 0},
+        {"{\"eos_token\":{}}", WEFT_INVALID, 0, 0},
+        {"[]", WEFT_INVALID, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_tokenizer *t = NULL;
+        CHECK_STATUS(weft_tokenizer_parse(WHOLE, strlen(WHOLE), cases[i].config,
+                                          strlen(cases[i].config), "t.json", &t),
+                     cases[i].status);
+        if (!t)
+            continue;
+        CHECK_EQ_INT(weft_tokenizer_bos(t), cases[i].bos);
+        CHECK_EQ_INT(weft_tokenizer_eos(t), cases[i].eos);
+        CHECK_EQ_INT(weft_tokenizer_pad(t), -1);
+        weft_tokenizer_free(t);
+    }
+}
+
+#define RICH                                                                                       \
+    MODEL("\"merges\":[[\"a\",\"b\"]],\"byte_fallback\":true},"                                    \
+          "\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"normalized\":true},"                  \
+          "{\"id\":4,\"content\":\"<e>\",\"special\":true}],"                                      \
+          "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"             \
+          "{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"_\"}]},"             \
+          "\"pre_tokenizer\":{\"type\":\"Metaspace\"},"                                            \
+          "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"     \
+          "{\"id\":\"s\"}},{\"Sequence\":{}}],\"special_tokens\":{\"s\":{\"ids\":[3]}}},"          \
+          "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\","                \
+          "\"pattern\":{\"String\":\"_\"},\"content\":\" \"},{\"type\":\"Fuse\"}]}")
+
+/* Loads, encodes and decodes; the first failure's status. */
+static weft_status use(void)
+{
+    static const char config[] = "{\"bos_token\":\"<s>\"}", input[] = "ab e\xCC\x81 <s>ab<e>";
+    weft_tokenizer *t = NULL;
+    int32_t *ids = NULL;
+    size_t count = 0;
+    char *text = NULL;
+    weft_status status =
+        weft_tokenizer_parse(RICH, strlen(RICH), config, strlen(config), "t.json", &t);
+    if (!status)
+        status = weft_tokenizer_encode(t, input, strlen(input), 1, &ids, &count);
+    if (!status)
+        status = weft_tokenizer_decode(t, ids, count, 0, &text, NULL);
+    weft_free(text);
+    weft_free(ids);
+    weft_tokenizer_free(t);
+    return status;
+}
+
+static void every_allocation_fails_once(void)
+{
+    if (!CHECK_OK(use()))
+        return;
+    weft_memory_fail_at(0);
+    CHECK_OK(use());
+    const uint64_t count = weft_memory_fail_at(0);
+    CHECK(count > 20);
+    for (uint64_t i = 1; i <= count; i++) {
+        weft_memory_fail_at(i);
+        const weft_status status = use();
+        weft_memory_fail_at(0);
+        /* Where memory is only for speed (the compiled pattern) its lack is no failure. */
+        CHECK(status == WEFT_OK || status == WEFT_MEMORY);
+    }
+}
+
+CHECK_MAIN("tokenizer_files", CHECK_CASE(what_is_wrong_is_named), CHECK_CASE(what_is_whole_loads),
+           CHECK_CASE(truncated_anywhere), CHECK_CASE(files_that_are_not_there),
+           CHECK_CASE(the_config_names_special_tokens), CHECK_CASE(every_allocation_fails_once))

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# tools/dependencies.sh [build|test|lint] -- makes sure that the system packages are there that
+# building needs (and testing, and linting). On Debian and its relatives it says which are missing
+# and installs them; elsewhere it lists them and stops. Quick when nothing is missing.
+set -euo pipefail
+
+# A package, and how another system shows that it has it: a command, or a pkg-config module.
+build_packages="
+gcc             command:gcc
+libc6-dev       command:gcc
+binutils        command:objcopy
+meson           command:meson
+ninja-build     command:ninja
+pkg-config      command:pkg-config
+libopenblas-dev module:openblas
+liblapacke-dev  module:lapacke
+libjson-c-dev   module:json-c
+libpcre2-dev    module:libpcre2-8
+libutf8proc-dev module:libutf8proc
+libcunit1-dev   module:cunit
+"
+test_packages="
+g++             command:g++
+"
+lint_packages="
+clang-format    command:clang-format
+clang-tidy      command:clang-tidy
+codespell       command:codespell
+"
+
+wanted=$build_packages
+case ${1:-build} in
+build) ;;
+test) wanted+=$test_packages ;;
+lint) wanted+=$test_packages$lint_packages ;;
+*)
+    echo "usage: tools/dependencies.sh [build|test|lint]" >&2
+    exit 2
+    ;;
+esac
+
+missing=()
+if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
+    debian=1
+    names=$(awk 'NF { print $1 }' <<<"$wanted")
+    # shellcheck disable=SC2016,SC2086
+    installed=$(dpkg-query -W -f='${Package} ${db:Status-Status}\n' $names 2>/dev/null |
+        awk '$2 == "installed" { print $1 }' || true)
+    mapfile -t missing < <(grep -vxF -f <(printf '%s\n' "$installed") <<<"$names" || true)
+else
+    debian=0
+    while read -r name evidence; do
+        case $evidence in
+        command:*) command -v "${evidence#*:}" >/dev/null || missing+=("$name") ;;
+        module:*) pkg-config --exists "${evidence#*:}" 2>/dev/null || missing+=("$name") ;;
+        esac
+    done < <(awk 'NF' <<<"$wanted")
+fi
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if [ $debian -eq 0 ]; then
+    echo "Weft needs these packages; please install what this system calls them:"
+    printf '    %s\n' "${missing[@]}"
+    exit 1
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "Weft needs these packages; please install them as root, there is no sudo here:"
+        echo "    apt-get install ${missing[*]}"
+        exit 1
+    fi
+    as_root=(sudo)
+fi
+
+echo "Installing system packages (this can take some minutes): ${missing[*]}"
+apt() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@" \
+        </dev/null
+}
+install() {
+    apt install --yes --no-install-recommends "${missing[@]}"
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# A fresh machine has no package lists yet, or old ones: fetch them when a first try fails.
+if install >"$log" 2>&1; then
+    exit 0
+fi
+if ! apt update >"$log" 2>&1 || ! install >"$log" 2>&1; then
+    cat "$log"
+    echo "Could not install: ${missing[*]}"
+    exit 1
+fi

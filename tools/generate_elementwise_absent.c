@@ -1,0 +1,30 @@
+/* tools/generate_elementwise_absent.c -- what the generator does without.
+ *
+ * The generator reads the formulas of op literals; the literals also point to functions that build
+ * graphs, which it never calls. These stand in for the parts of the core that those functions use, so
+ * that the generator links without the core, whose kernels it is about to write. */
+#include <stdlib.h>
+
+#define ABSENT(name)                                                                               \
+    void name(void);                                                                               \
+    void name(void)                                                                                \
+    {                                                                                              \
+        abort();                                                                                   \
+    }
+
+ABSENT(weft__shape_broadcast)
+ABSENT(weft__shape_equal)
+ABSENT(weft__shape_text)
+ABSENT(weft_apply)
+ABSENT(weft_apply_elementwise)
+ABSENT(weft_astype)
+ABSENT(weft_because)
+ABSENT(weft_broadcast_to)
+ABSENT(weft_dtype_of)
+ABSENT(weft_error_array)
+ABSENT(weft_node_input)
+ABSENT(weft_scalar)
+ABSENT(weft_scalar_int)
+ABSENT(weft_scope_close)
+ABSENT(weft_scope_open_named)
+ABSENT(weft_shape)

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# tools/readme.sh [FOLDER...] -- brings the file lists of the folders' READMEs up to date: a file
+# without a line gets one from its own first comment ("core/dtype.c -- element types"), a line whose
+# file is gone goes. Lines that are there stay as they are written. Without arguments: all folders.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# The text after "--" in the first comment of a file, up to its first full stop.
+summary() {
+    awk '
+        /^#!/ { next }
+        { sub(/^(\/\*|#| \*)[ ]?/, ""); text = text " " $0 }
+        /\*\/|\.$|^$/ || NR > 6 { exit }
+        END {
+            if (!sub(/^.* -- /, "", text)) text = ""
+            sub(/[ ]*\*\/.*$/, "", text)
+            sub(/\.( .*)?$/, "", text)
+            print text
+        }' "$1"
+}
+
+update() {
+    local folder=$1 readme=$1/README.md file name
+    if [ ! -e "$readme" ]; then
+        printf '# %s\n\n' "$folder" >"$readme"
+    fi
+    while read -r name; do
+        [ -e "$folder/$name" ] || sed -i "/^- \`$name\`/d" "$readme"
+    done < <(grep -oE '^- `[A-Za-z0-9_.-]+\.(c|h|sh)`' "$readme" | tr -d '`' | cut -c 3-)
+    for file in "$folder"/*.[ch] "$folder"/*.sh; do
+        name=${file##*/}
+        if [ -e "$file" ] && ! grep -q "^- \`$name\`" "$readme"; then
+            printf -- '- `%s`: %s\n' "$name" "$(summary "$file")" >>"$readme"
+            echo "$readme: $name"
+        fi
+    done
+}
+
+if [ $# -eq 0 ]; then
+    mapfile -t folders < <(find include core ops nn models train cli backends tests tools examples \
+        -type f \( -name '*.[ch]' -o -name '*.sh' \) -printf '%h\n' | sort -u)
+    set -- "${folders[@]}"
+fi
+for folder; do
+    update "${folder%/}"
+done

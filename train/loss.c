@@ -1,0 +1,117 @@
+/* train/loss.c -- next-token loss, and evaluation over a dataset. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "train/clock.h"
+#include "weft/train.h"
+
+weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_array *targets,
+                                 double scale, bool checkpoint)
+{
+    weft_scope_open();
+    const weft_model_call call = {.checkpoint = checkpoint};
+    weft_array *hidden = weft_model_hidden(model, tokens, &call); /* (B, L, E) */
+    weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
+    weft_array *losses;
+    if (weight) {
+        weft_array *x = weft_flatten(hidden, 0, 1);                         /* (B L, E) */
+        weft_array *next = weft_flatten(targets, 0, 1);                     /* (B L) */
+        const double softcap = weft_model_info_of(model)->softcap;
+        losses = weft_linear_cross_entropy(x, weight, next, softcap);       /* (B L) */
+    } else {
+        losses = weft_cross_entropy(weft_model_head(model, hidden), targets); /* (B, L) */
+    }
+    weft_array *sum = weft_sum(weft_astype(losses, WEFT_FLOAT32), WEFT_ALL_AXES, false);
+    return weft_scope_close(weft_scale(sum, scale));
+}
+
+/* ---- evaluation ------------------------------------------------------------------------------- */
+
+enum { DEFAULT_BATCH = 8 };
+
+/* Longest first: batches are hardly padded, and memory runs short at once or not at all. */
+static int compare_lengths(const void *a, const void *b)
+{
+    const weft_sample *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length < y->length ? 1 : -1;
+    return x->ids < y->ids ? -1 : x->ids > y->ids;
+}
+
+static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n,
+                              weft_evaluation *out)
+{
+    weft_batch batch;
+    const weft_status status = weft_batch_of_samples(samples, n, &batch);
+    if (status != WEFT_OK)
+        return status;
+    weft_scope_open();
+    weft_array *sum = weft_next_token_loss(model, batch.tokens, batch.targets, 1, false);
+    const weft_status evaluated = weft_eval(sum);
+    if (evaluated == WEFT_OK) {
+        out->loss += weft_item(sum);
+        out->targets += batch.n_targets;
+    }
+    weft_scope_close(NULL);
+    weft_batch_free(&batch);
+    return evaluated;
+}
+
+static weft_status evaluate(weft_model *model, const weft_sample *samples, int64_t n,
+                            const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
+{
+    const int64_t B = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH;
+    for (int64_t i = 0; i < n; i += B) {
+        const int rows = (int)(n - i < B ? n - i : B);
+        const weft_status status = batch_loss(model, samples + i, rows, out);
+        if (status != WEFT_OK)
+            return status;
+        if (o->callback && !o->callback(o->context, out->targets, total))
+            return weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
+                             (long long)out->targets, (long long)total);
+    }
+    return WEFT_OK;
+}
+
+/* The samples that count, longest first; *total is their number of targets. */
+static weft_sample *chosen_samples(const weft_dataset *dataset, int64_t n, int64_t *total)
+{
+    weft_sample *samples = weft_calloc((size_t)n, sizeof *samples);
+    if (samples == NULL) {
+        weft_fail(WEFT_MEMORY, "evaluation: no memory for a list of %lld samples", (long long)n);
+        return NULL;
+    }
+    *total = 0;
+    for (int64_t i = 0; i < n; i++) {
+        samples[i] = weft_dataset_at(dataset, i);
+        *total += samples[i].length - (samples[i].prompt > 1 ? samples[i].prompt : 1);
+    }
+    qsort(samples, (size_t)n, sizeof *samples, compare_lengths);
+    return samples;
+}
+
+weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
+                          const weft_evaluate_options *options, weft_evaluation *out)
+{
+    const weft_evaluate_options o = options ? *options : (weft_evaluate_options){0};
+    const double began = weft__seconds();
+    int64_t n = weft_dataset_info_of(dataset).samples, total;
+    *out = (weft_evaluation){0};
+    if (o.max_samples > 0 && o.max_samples < n)
+        n = o.max_samples;
+    if (n == 0)
+        return weft_fail(WEFT_INVALID, "evaluation: the dataset has no samples");
+    weft_sample *samples = chosen_samples(dataset, n, &total);
+    if (samples == NULL)
+        return WEFT_MEMORY;
+    weft_module *module = weft_model_module(model);
+    const bool training = module->training;
+    weft_nn_train(module, false);
+    const weft_status status = evaluate(model, samples, n, &o, total, out);
+    weft_nn_train(module, training);
+    weft_free(samples);
+    out->loss /= out->targets > 0 ? (double)out->targets : 1;
+    out->perplexity = exp(out->loss);
+    out->seconds = weft__seconds() - began;
+    return status;
+}
