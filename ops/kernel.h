@@ -14,6 +14,12 @@
 
 /* For weft_op.no_test_dtypes. */
 #define DTYPE_BIT(dtype) (1u << (dtype))
+enum {
+    DTYPE_INTEGERS = DTYPE_BIT(WEFT_UINT8) | DTYPE_BIT(WEFT_UINT16) | DTYPE_BIT(WEFT_UINT32) |
+                     DTYPE_BIT(WEFT_UINT64) | DTYPE_BIT(WEFT_INT8) | DTYPE_BIT(WEFT_INT16) |
+                     DTYPE_BIT(WEFT_INT32) | DTYPE_BIT(WEFT_INT64),
+    DTYPE_NOT_FLOAT = DTYPE_INTEGERS | DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64)
+};
 
 /* The table of weft_axis_params. */
 extern const weft_field weft__axis_fields[];

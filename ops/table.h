@@ -6,3 +6,49 @@
 OP(cast)
 OP(copy)
 OP(complex_abs)
+
+/* products, norms, attention, losses, optimizer step */
+#include "ops/nn/table.h"
+
+/* creation (ops/create.c) */
+OP(full)
+OP(arange)
+
+/* structure (ops/structure) */
+OP(broadcast_to)
+OP(concatenate)
+OP(contiguous)
+OP(dynamic_slice)
+OP(pad)
+OP(reshape)
+OP(scatter_add)
+OP(scatter_add_along_axis)
+OP(slice)
+OP(slice_grad)
+OP(slice_update)
+OP(stop_gradient)
+OP(take)
+OP(take_along_axis)
+OP(transpose)
+
+/* reductions (ops/reduce) */
+OP(all)
+OP(any)
+OP(argmax)
+OP(argmin)
+OP(argsort)
+OP(cumsum)
+OP(log_softmax)
+OP(log_softmax_grad)
+OP(logsumexp)
+OP(max)
+OP(mean)
+OP(min)
+OP(prod)
+OP(softmax)
+OP(softmax_grad)
+OP(sort)
+OP(sum)
+
+/* random (ops/random) */
+OP(random_bits)

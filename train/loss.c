@@ -14,10 +14,10 @@ weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_arr
     weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
     weft_array *losses;
     if (weight) {
-        weft_array *x = weft_flatten(hidden, 0, 1);                         /* (B L, E) */
-        weft_array *next = weft_flatten(targets, 0, 1);                     /* (B L) */
+        weft_array *x = weft_flatten(hidden, 0, 1);     /* (B L, E) */
+        weft_array *next = weft_flatten(targets, 0, 1); /* (B L) */
         const double softcap = weft_model_info_of(model)->softcap;
-        losses = weft_linear_cross_entropy(x, weight, next, softcap);       /* (B L) */
+        losses = weft_linear_cross_entropy(x, weight, next, softcap); /* (B L) */
     } else {
         losses = weft_cross_entropy(weft_model_head(model, hidden), targets); /* (B, L) */
     }
@@ -25,7 +25,7 @@ weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_arr
     return weft_scope_close(weft_scale(sum, scale));
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------- */
+/* ---- evaluation ---------------------------------------------------------------------------- */
 
 enum { DEFAULT_BATCH = 8 };
 

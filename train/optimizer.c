@@ -10,9 +10,9 @@ enum { MOMENT1, MOMENT2, MASTER, N_STATE };
 struct weft_optimizer {
     weft_adamw_options o;
     int n;
-    weft_array ***slots; /* (n), the caller's */
-    weft_array **arrays; /* (N_STATE n) */
-    weft_array ***state; /* (N_STATE n): where they are */
+    weft_array ***slots;     /* (n), the caller's */
+    weft_array **arrays;     /* (N_STATE n) */
+    weft_array ***state;     /* (N_STATE n): where they are */
     weft_array *loss, *norm; /* of the latest update */
     int64_t steps;
 };
@@ -27,7 +27,7 @@ static weft_array **state_of(weft_optimizer *o, int i, int which)
     return &o->arrays[N_STATE * i + which];
 }
 
-/* ---- making ----------------------------------------------------------------------------------- */
+/* ---- making -------------------------------------------------------------------------------- */
 
 static double or_default(double value, double otherwise)
 {
@@ -142,7 +142,7 @@ weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n)
     return optimizer->state;
 }
 
-/* ---- updating --------------------------------------------------------------------------------- */
+/* ---- updating ------------------------------------------------------------------------------ */
 
 weft_array *weft_global_norm(weft_array *const *arrays, int n)
 {
@@ -164,8 +164,8 @@ static weft_array *hyper_of(const weft_optimizer *o, const weft_optimizer_call *
     weft_array *scale = one;
     if (call->clip > 0) {
         /* The small number keeps a norm of zero out of the denominator. */
-        weft_array *room = weft_divide(weft_scalar(call->clip, WEFT_FLOAT32),
-                                       weft_add_scalar(norm, 1e-6));
+        weft_array *room =
+            weft_divide(weft_scalar(call->clip, WEFT_FLOAT32), weft_add_scalar(norm, 1e-6));
         scale = weft_minimum(one, room);
     }
     weft_array *finite = weft_isfinite(norm);

@@ -8,6 +8,7 @@ static cpu_kernels table;
 
 static void fill(cpu_isa isa)
 {
+    CPU_FILL(weft__fill_attention, &table, isa);
     CPU_FILL(weft__fill_convert_rows, &table, isa);
     CPU_FILL(weft__fill_gemm, &table, isa);
     CPU_FILL(weft__fill_gemv, &table, isa);

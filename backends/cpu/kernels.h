@@ -49,6 +49,17 @@ typedef struct cpu_kernels {
     void (*gemv)(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row);
     void (*gemv_pack)(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out);
+
+    /* Plain rows of n floats. */
+    void (*scale_row)(float *x, int64_t n, float factor);
+    void (*add_row)(float *x, const float *y, int64_t n);
+    float (*dot)(const float *a, const float *b, int64_t n);
+
+    /* isa/attention.c says what they do. */
+    float (*softmax_row)(float *s, int64_t n, float cap, const float *mask, float *maximum,
+                         float *sum);
+    void (*softmax_vjp_row)(float *s, float *dp, int64_t n, float cap, const float *mask, float lse,
+                            float delta);
 } cpu_kernels;
 
 enum { CPU_GEMV_ROWS = 8 };
@@ -60,6 +71,7 @@ const cpu_kernels *weft__cpu_kernels(void);
  * Returns the one that is now in use. */
 cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
+CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);

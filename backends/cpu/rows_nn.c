@@ -1,4 +1,5 @@
 /* backends/cpu/rows_nn.c -- the rows of products, norms, attention, losses and the optimizer. */
+#include "backends/cpu/attention.h"
 #include "backends/cpu/backend.h"
 #include "backends/cpu/gemm.h"
 
@@ -48,5 +49,15 @@ const weft_kernel_row weft__cpu_nn_rows[] = {
      .fits = weft__cpu_linear_fits,
      .workspace = weft__cpu_linear_workspace,
      .kernel = weft__cpu_linear},
+    {.op = "attention",
+     .layout = WEFT_LAST_DIM,
+     .fits = weft__cpu_attention_fits,
+     .workspace = weft__cpu_attention_workspace,
+     .kernel = weft__cpu_attention},
+    {.op = "attention_vjp",
+     .layout = WEFT_LAST_DIM,
+     .fits = weft__cpu_attention_fits,
+     .workspace = weft__cpu_attention_vjp_workspace,
+     .kernel = weft__cpu_attention_vjp},
 };
 const int weft__cpu_nn_row_count = sizeof weft__cpu_nn_rows / sizeof *weft__cpu_nn_rows;

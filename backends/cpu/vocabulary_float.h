@@ -120,7 +120,7 @@ static inline float log2_f32(float x)
     q = q * f + 0.480897903f;
     q = q * f - 0.721347511f;
     /* 1 / ln 2 in two parts: the large one is exact in the sum */
-    return log_special(x, (float)e + (f * 1.44269502f + f * (f * q + 1.9253187e-08f)));
+    return log_special(x, (float)e + (f * 1.44269502f + f * (f * q + 1.925963e-08f)));
 }
 
 static inline float erf_f32(float x)
@@ -131,7 +131,7 @@ static inline float erf_f32(float x)
     p = p * z - 0.0268538129f;
     p = p * z + 0.112835854f;
     p = p * z - 0.37612626f;
-    p = p * z + 1.12837911f;
+    p = p * z + 0.128379166f; /* erf(a) / a - 1 */
     float b = 4.05f < a ? 4.05f : a; /* where the result is 1 */
     float q = 2.14961638e-05f * b - 0.000439106923f; /* -log(1 - erf b) */
     q = q * b + 0.00419361377f;
@@ -143,7 +143,7 @@ static inline float erf_f32(float x)
     int32_t k;
     float tail = exp_reduced(-q, &k);
     float large = 1 - (1 + tail) * power_of_two(k);
-    return __builtin_copysignf(a < 1 ? a * p : large, x);
+    return __builtin_copysignf(a < 1 ? a + a * p : large, x);
 }
 
 /* erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails. */

@@ -5,6 +5,7 @@
 #include "weft/array.h"
 #include "weft/backend.h"
 #include "weft/dtype.h"
+#include "weft/generate.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 #include "weft/model.h"

@@ -37,6 +37,22 @@ static weft_status one(run *r, bool *more)
     return WEFT_OK;
 }
 
+/* The detokenizer reads the prompt first: what the first token gives can depend on what stands in
+ * front of it. Half a character at the prompt's end is completed by the first token. */
+static weft_status open_text(run *r, const weft_tokenizer *tokenizer, const int32_t *prompt,
+                             size_t n)
+{
+    if (tokenizer == NULL)
+        return WEFT_OK;
+    weft_status status =
+        weft_detokenizer_new(tokenizer, WEFT_TOKENIZER_SKIP_SPECIAL, &r->detokenizer);
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        const char *text;
+        status = weft_detokenizer_push(r->detokenizer, prompt[i], &text, NULL);
+    }
+    return status;
+}
+
 weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer, const int32_t *prompt,
                           size_t n, const weft_generate_options *options,
                           weft_generate_fn *callback, void *context, weft_generate_stats *stats)
@@ -45,8 +61,8 @@ weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer, co
     if (stats != NULL)
         *stats = (weft_generate_stats){0};
     weft_status status = weft_generator_new(model, prompt, n, options, &r.generator);
-    if (status == WEFT_OK && tokenizer != NULL)
-        status = weft_detokenizer_new(tokenizer, WEFT_TOKENIZER_SKIP_SPECIAL, &r.detokenizer);
+    if (status == WEFT_OK)
+        status = open_text(&r, tokenizer, prompt, n);
     bool more = true;
     while (status == WEFT_OK && more && !r.stopped)
         status = one(&r, &more);

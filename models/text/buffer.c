@@ -5,7 +5,8 @@
 
 #include "weft/memory.h"
 
-weft_status weft__grow(void **data, size_t *capacity, size_t length, size_t more, size_t size)
+weft_status weft__buffer_grow(void **data, size_t *capacity, size_t length, size_t more,
+                              size_t size)
 {
     if (more <= *capacity - length)
         return WEFT_OK;
@@ -20,17 +21,17 @@ weft_status weft__grow(void **data, size_t *capacity, size_t length, size_t more
     return WEFT_OK;
 }
 
-weft_status weft__text_reserve(text_buffer *buffer, size_t more)
+weft_status weft__buffer_reserve(text_buffer *buffer, size_t more)
 {
     void *data = buffer->data;
-    const weft_status status = weft__grow(&data, &buffer->capacity, buffer->length, more, 1);
+    const weft_status status = weft__buffer_grow(&data, &buffer->capacity, buffer->length, more, 1);
     buffer->data = data;
     return status;
 }
 
-weft_status weft__text_append(text_buffer *buffer, const char *text, size_t length)
+weft_status weft__buffer_append(text_buffer *buffer, const char *text, size_t length)
 {
-    const weft_status status = weft__text_reserve(buffer, length);
+    const weft_status status = weft__buffer_reserve(buffer, length);
     if (status || length == 0)
         return status;
     memcpy(buffer->data + buffer->length, text, length);
@@ -38,18 +39,18 @@ weft_status weft__text_append(text_buffer *buffer, const char *text, size_t leng
     return WEFT_OK;
 }
 
-void weft__text_release(text_buffer *buffer)
+void weft__buffer_release(text_buffer *buffer)
 {
     weft_free(buffer->data);
     *buffer = (text_buffer){0};
 }
 
-weft_status weft__id_append(id_buffer *buffer, int32_t id)
+weft_status weft__ids_append(id_buffer *buffer, int32_t id)
 {
     if (buffer->length == buffer->capacity) {
         void *data = buffer->data;
         const weft_status status =
-            weft__grow(&data, &buffer->capacity, buffer->length, 1, sizeof *buffer->data);
+            weft__buffer_grow(&data, &buffer->capacity, buffer->length, 1, sizeof *buffer->data);
         buffer->data = data;
         if (status)
             return status;
@@ -58,7 +59,7 @@ weft_status weft__id_append(id_buffer *buffer, int32_t id)
     return WEFT_OK;
 }
 
-void weft__id_release(id_buffer *buffer)
+void weft__ids_release(id_buffer *buffer)
 {
     weft_free(buffer->data);
     *buffer = (id_buffer){0};

@@ -40,8 +40,8 @@ static weft_status load_added(const weft__json *item, weft_tokenizer *t)
             t->model.vocab.tokens[token.id].flags |= TOKEN_RENAMED;
         status = weft__added_add(normalized ? &t->normalized : &t->raw, &token);
     }
-    weft__text_release(&scratch[0]);
-    weft__text_release(&scratch[1]);
+    weft__buffer_release(&scratch[0]);
+    weft__buffer_release(&scratch[1]);
     return status;
 }
 
@@ -90,7 +90,7 @@ static weft_status load_special(const weft__json *at, const weft__json *special,
                                      "id %" PRId64 " is outside the vocabulary of %d", id,
                                      t->model.vocab.size);
         if (!status)
-            status = weft__id_append(out, (int32_t)id);
+            status = weft__ids_append(out, (int32_t)id);
     }
     return status;
 }
@@ -118,8 +118,8 @@ static weft_status load_template(const weft__json *at, weft_tokenizer *t)
         status = weft__json_fail(&list, WEFT_UNSUPPORTED,
                                  "expected the text once in the template, got %zu times", texts);
     for (size_t i = 0; i < t->prefix.length && !status; i++)
-        status = weft__id_append(&before, t->prefix.data[i]);
-    weft__id_release(&t->prefix);
+        status = weft__ids_append(&before, t->prefix.data[i]);
+    weft__ids_release(&t->prefix);
     t->prefix = before;
     return status;
 }

@@ -110,8 +110,8 @@ void weft_tokenizer_free(weft_tokenizer *tokenizer)
     weft__normalizer_release(&tokenizer->normalizer);
     weft__splitter_release(&tokenizer->splitter);
     weft__decoder_release(&tokenizer->decoder);
-    weft__id_release(&tokenizer->prefix);
-    weft__id_release(&tokenizer->suffix);
+    weft__ids_release(&tokenizer->prefix);
+    weft__ids_release(&tokenizer->suffix);
     weft_free(tokenizer->name);
     weft_free(tokenizer);
 }
@@ -152,7 +152,7 @@ static weft_status encode_around(encoding *e, const added_set *set, const char *
         if (match.start > done)
             status = between(e, text + done, match.start - done, first && done == 0);
         if (!status)
-            status = weft__id_append(&e->ids, match.id);
+            status = weft__ids_append(&e->ids, match.id);
         done = match.end;
     }
     if (!status && done < length)
@@ -174,7 +174,7 @@ static weft_status append_all(id_buffer *out, const id_buffer *ids)
 {
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < ids->length && !status; i++)
-        status = weft__id_append(out, ids->data[i]);
+        status = weft__ids_append(out, ids->data[i]);
     return status;
 }
 
@@ -200,17 +200,18 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     encoding e = {.tokenizer = tokenizer};
     /* A first block even for an empty text: the result is never NULL. */
     void *data = NULL;
-    weft_status status = weft__grow(&data, &e.ids.capacity, 0, length / 4 + 8, sizeof *e.ids.data);
+    weft_status status =
+        weft__buffer_grow(&data, &e.ids.capacity, 0, length / 4 + 8, sizeof *e.ids.data);
     e.ids.data = data;
     if (!status)
         status = encode_all(&e, text, length, flags & WEFT_TOKENIZER_ADD_SPECIAL);
     weft__bpe_release(&e.bpe);
-    weft__text_release(&e.normalized[0]);
-    weft__text_release(&e.normalized[1]);
+    weft__buffer_release(&e.normalized[0]);
+    weft__buffer_release(&e.normalized[1]);
     for (int i = 0; i < SPLITTER_MAX_STEPS; i++)
-        weft__text_release(&e.pieces[i]);
+        weft__buffer_release(&e.pieces[i]);
     if (status) {
-        weft__id_release(&e.ids);
+        weft__ids_release(&e.ids);
         return status;
     }
     *ids = e.ids.data;

@@ -28,8 +28,8 @@ static void expand(weft_array *node, weft_array **outs)
     weft_array *m = blend(params->beta1, in[M], g);
     weft_array *v = blend(params->beta2, in[V], weft_square(g));
     weft_array *root = weft_sqrt(weft_divide(v, hyper_at(in[HYPER], 3)));
-    weft_array *step = weft_divide(weft_divide(m, hyper_at(in[HYPER], 2)),
-                                   weft_add_scalar(root, params->eps));
+    weft_array *step =
+        weft_divide(weft_divide(m, hyper_at(in[HYPER], 2)), weft_add_scalar(root, params->eps));
     weft_array *kept = weft_subtract(weft_scalar(1, dtype), weft_scale(lr, params->decay));
     weft_array *p = weft_multiply(in[PARAMETER], kept);
     p = weft_subtract(p, weft_multiply(lr, step));
@@ -77,8 +77,7 @@ static const weft_adamw_params no_decay = {.beta1 = 0.8, .beta2 = 0.95, .eps = 1
 
 /* v, and the five numbers of hyper, are positive. */
 #define INPUTS(...)                                                                                \
-    {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}},                                            \
-        {.shape = {__VA_ARGS__}},                                                                  \
+    {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}}, {.shape = {__VA_ARGS__}},                  \
         {.shape = {__VA_ARGS__}, .lo = 0.1, .hi = 2},                                              \
     {                                                                                              \
         .shape = {1, {5}}, .lo = 0.1, .hi = 1                                                      \

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-/* ---- Scores, for both expansions -------------------------------------------------------------- */
+/* ---- Scores, for both expansions --------------------------------------------------------------
+ */
 
 weft_array *weft__attention_group(weft_array *x, int64_t Hk)
 {
@@ -41,8 +42,8 @@ static weft_array *group_mask(weft_array *mask, int64_t Hk)
 {
     weft_dims shape = weft_shape(mask);
     int64_t heads = shape.at[1] == 1 ? 1 : Hk;
-    return weft_reshape(mask, WEFT_DIMS(shape.at[0], heads, shape.at[1] / heads, shape.at[2],
-                                        shape.at[3]));
+    return weft_reshape(
+        mask, WEFT_DIMS(shape.at[0], heads, shape.at[1] / heads, shape.at[2], shape.at[3]));
 }
 
 static weft_array *hide(weft_array *scores, weft_array *visible)
@@ -50,8 +51,8 @@ static weft_array *hide(weft_array *scores, weft_array *visible)
     return weft_where(visible, scores, weft_scalar(-INFINITY, weft_dtype_of(scores)));
 }
 
-attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *v,
-                                      weft_array *mask, const weft_attention_params *params)
+attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *v, weft_array *mask,
+                                      const weft_attention_params *params)
 {
     weft_dtype dtype = compute_dtype(q);
     int64_t Hk = weft_dim(k, 2);
@@ -114,9 +115,12 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
 {
     const weft_attention_params *params = weft_node_params(node);
     weft_array *mask = params->has_mask ? weft_node_input(node, 3) : NULL;
-    weft_array *in[] = {weft_node_input(node, 0), weft_node_input(node, 1),
-                        weft_node_input(node, 2), weft_pick(node, 0),
-                        weft_pick(node, 1),       cts[0],
+    weft_array *in[] = {weft_node_input(node, 0),
+                        weft_node_input(node, 1),
+                        weft_node_input(node, 2),
+                        weft_pick(node, 0),
+                        weft_pick(node, 1),
+                        cts[0],
                         mask};
     weft_array *out[3];
     if (cts[0] == NULL) {
@@ -156,8 +160,8 @@ bool weft__attention_infer(const weft_array *node, int mask, weft_why *why)
         return false;
     }
     if (Hk == 0 || H % Hk != 0) {
-        return weft_because(why, "%lld query heads do not divide over %lld key heads",
-                            (long long)H, (long long)Hk);
+        return weft_because(why, "%lld query heads do not divide over %lld key heads", (long long)H,
+                            (long long)Hk);
     }
     if (params->window < 0 || (params->window > 0 && !params->causal)) {
         return weft_because(why, "a window of %lld needs causal attention",
@@ -180,9 +184,9 @@ static bool infer_mask(const weft_array *node, weft_why *why)
         fits = mask.at[i] == 1 || mask.at[i] == scores.at[i];
     }
     char mask_text[WEFT_SHAPE_TEXT], scores_text[WEFT_SHAPE_TEXT];
-    return fits || weft_because(why, "the mask %s does not broadcast to (B, H, L, S) = %s",
-                                weft__shape_text(&mask, mask_text),
-                                weft__shape_text(&scores, scores_text));
+    return fits ||
+           weft_because(why, "the mask %s does not broadcast to (B, H, L, S) = %s",
+                        weft__shape_text(&mask, mask_text), weft__shape_text(&scores, scores_text));
 }
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -214,29 +218,32 @@ static const weft_attention_params causal = {.scale = 0.7, .causal = true};
 static const weft_attention_params windowed = {.scale = 0.7, .causal = true, .window = 2};
 static const weft_attention_params capped = {.scale = 0.6, .softcap = 1.5, .causal = true};
 static const weft_attention_params masked = {.scale = 0.6, .has_mask = true};
-static const weft_attention_params both = {.scale = 0.6, .softcap = 2, .causal = true,
-                                           .has_mask = true};
+static const weft_attention_params both = {
+    .scale = 0.6, .softcap = 2, .causal = true, .has_mask = true};
 
+/* Queries that see nothing are not here: their log-sum-exp has no derivative to compare with. So
+ * the bool masks are long enough that none hides a whole row by chance. */
 #define QKV(B, L, S, H, Hk, D, Dv)                                                                 \
-    {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}}, {.shape = {4, {B, S, Hk, Dv}}}
+    {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}},                                   \
+    {                                                                                              \
+        .shape = { 4, {B, S, Hk, Dv} }                                                             \
+    }
 static const weft_case cases[] = {
     {"full", 3, {QKV(2, 3, 4, 2, 2, 4, 4)}, &full},
     {"grouped heads", 3, {QKV(1, 3, 3, 4, 2, 4, 3)}, &causal},
     {"cache", 3, {QKV(1, 2, 5, 2, 1, 4, 4)}, &causal},
-    {"more queries than keys", 3, {QKV(1, 4, 2, 2, 2, 3, 3)}, &causal},
     {"window", 3, {QKV(1, 3, 5, 2, 2, 4, 4)}, &windowed},
     {"softcap", 3, {QKV(1, 3, 3, 2, 1, 4, 4)}, &capped},
     {"bool mask",
      4,
-     {QKV(2, 3, 4, 4, 2, 3, 3), {.shape = {4, {2, 1, 3, 4}}, .boolean = true}},
+     {QKV(2, 2, 16, 2, 1, 3, 3), {.shape = {4, {2, 1, 2, 16}}, .boolean = true}},
      &masked},
     {"mask per head",
      4,
-     {QKV(1, 3, 3, 4, 2, 3, 3), {.shape = {4, {1, 4, 1, 3}}, .boolean = true}},
-     &both},
-    {"float mask", 4, {QKV(1, 2, 3, 2, 2, 3, 3), {.shape = {4, {1, 2, 2, 3}}}}, &masked},
+     {QKV(1, 2, 16, 4, 2, 2, 2), {.shape = {4, {1, 4, 1, 16}}, .boolean = true}},
+     &masked},
+    {"float mask", 4, {QKV(1, 2, 3, 2, 2, 3, 3), {.shape = {4, {1, 2, 2, 3}}}}, &both},
     {"no batch", 3, {QKV(0, 2, 3, 2, 2, 4, 4)}, &full},
-    {"no keys", 3, {QKV(1, 2, 0, 2, 2, 4, 4)}, &full},
 };
 #undef QKV
 

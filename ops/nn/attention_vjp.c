@@ -89,7 +89,7 @@ static const weft_attention_params capped = {
     {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}}, {.shape = {4, {B, S, Hk, Dv}}},   \
         {.shape = {4, {B, L, H, Dv}}}, {.shape = {3, {B, L, H}}, .lo = 4, .hi = 6},                \
     {                                                                                              \
-        .shape = {4, {B, L, H, Dv}}                                                                \
+        .shape = { 4, {B, L, H, Dv} }                                                              \
     }
 static const weft_case cases[] = {
     {"full", 6, {INPUTS(2, 3, 4, 2, 2, 3, 3)}, &full},

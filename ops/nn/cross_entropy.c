@@ -1,7 +1,8 @@
 /* ops/nn/cross_entropy.c -- -log softmax(logits)[target] per row, and its gradient. */
 #include "ops/nn/nn.h"
 
-/* ---- Expansions, also of linear_cross_entropy ---------------------------------------------------- */
+/* ---- Expansions, also of linear_cross_entropy
+ * ---------------------------------------------------- */
 
 /* Targets with the negative ones replaced by class 0, (..., 1). */
 static weft_array *classes_of(weft_array *targets)
@@ -18,8 +19,8 @@ static weft_array *counted(weft_array *targets)
 weft_array *weft__row_losses(weft_array *logits, weft_array *targets)
 {
     weft_array *picked = weft_take_along_axis(logits, classes_of(targets), -1);
-    weft_array *loss = weft_subtract(weft_logsumexp(logits, WEFT_DIMS(-1), false),
-                                     weft_squeeze(picked, -1));
+    weft_array *loss =
+        weft_subtract(weft_logsumexp(logits, WEFT_DIMS(-1), false), weft_squeeze(picked, -1));
     return weft_where(counted(targets), loss, weft_scalar(0, weft_dtype_of(logits)));
 }
 
@@ -63,13 +64,15 @@ static bool vjp_infer(const weft_array *node, weft_spec *out, weft_why *why)
 
 static void vjp_expand(weft_array *node, weft_array **outs)
 {
-    weft_array *residual =
-        weft__row_residuals(computed_input(node, 0), weft_node_input(node, 1));
+    weft_array *residual = weft__row_residuals(computed_input(node, 0), weft_node_input(node, 1));
     weft_array *ct = weft_expand_dims(computed_input(node, 2), -1);
     outs[0] = weft_astype(weft_multiply(residual, ct), input_dtype(node, 0));
 }
 
-#define TARGETS(...) {.shape = {__VA_ARGS__}, .index_below = 4}
+#define TARGETS(...)                                                                               \
+    {                                                                                              \
+        .shape = {__VA_ARGS__}, .index_below = 4                                                   \
+    }
 static const weft_case vjp_cases[] = {
     {"rows", 3, {{.shape = {2, {3, 5}}}, TARGETS(1, {3}), {.shape = {1, {3}}}}, NULL},
     {"batch", 3, {{.shape = {3, {2, 2, 4}}}, TARGETS(2, {2, 2}), {.shape = {2, {2, 2}}}}, NULL},

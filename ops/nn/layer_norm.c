@@ -166,8 +166,7 @@ const weft_op weft_op_layer_norm = {
 
 weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_array *bias, double eps)
 {
-    weft_norm_params params = {
-        .eps = eps, .has_weight = weight != NULL, .has_bias = bias != NULL};
+    weft_norm_params params = {.eps = eps, .has_weight = weight != NULL, .has_bias = bias != NULL};
     weft_array *inputs[3] = {as_inexact(x)};
     int n = 1;
     if (weight != NULL) {

@@ -130,8 +130,8 @@ static void add_second(const chunk *c, weft_array *u, gradient_sums *sums)
         sums->x = below(sums->x, weft__linear(t, c->weight, NULL, true));
     }
     if (sums->weight_wanted) {
-        add_to(&sums->weight, weft_add(transposed_product(t, c->x),
-                                       transposed_product(sloped(c, r), u)));
+        add_to(&sums->weight,
+               weft_add(transposed_product(t, c->x), transposed_product(sloped(c, r), u)));
     }
 }
 

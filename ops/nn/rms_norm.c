@@ -2,12 +2,9 @@
 #include "ops/nn/nn.h"
 
 const weft_field weft__norm_fields[] = {
-    WEFT_FIELD(DOUBLE, weft_norm_params, eps),
-    WEFT_FIELD(DOUBLE, weft_norm_params, offset),
-    WEFT_FIELD(BOOL, weft_norm_params, has_weight),
-    WEFT_FIELD(BOOL, weft_norm_params, has_bias),
-    WEFT_FIELD(BOOL, weft_norm_params, frozen),
-    WEFT_FIELDS_END,
+    WEFT_FIELD(DOUBLE, weft_norm_params, eps),      WEFT_FIELD(DOUBLE, weft_norm_params, offset),
+    WEFT_FIELD(BOOL, weft_norm_params, has_weight), WEFT_FIELD(BOOL, weft_norm_params, has_bias),
+    WEFT_FIELD(BOOL, weft_norm_params, frozen),     WEFT_FIELDS_END,
 };
 
 bool weft__norm_infer_inputs(const weft_array *node, weft_why *why)

@@ -58,8 +58,7 @@ static void expand(weft_array *node, weft_array **outs)
     split(weft_slice_axis(x, -1, 0, d), params->interleaved, &first, &second);
     weft_array *turned_first =
         weft_subtract(weft_multiply(first, cosine), weft_multiply(second, sine));
-    weft_array *turned_second =
-        weft_add(weft_multiply(second, cosine), weft_multiply(first, sine));
+    weft_array *turned_second = weft_add(weft_multiply(second, cosine), weft_multiply(first, sine));
     weft_array *y = join(turned_first, turned_second, params->interleaved);
     if (d < D) {
         weft_array *parts[] = {y, weft_slice_axis(x, -1, d, D)};
@@ -112,8 +111,7 @@ static void rope_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     weft_rope_params params = *(const weft_rope_params *)weft_node_params(node);
     params.inverse = !params.inverse;
     if (wanted[0]) {
-        grads[0] =
-            rotate(cts[0], weft_node_input(node, 1), weft_node_input(node, 2), &params);
+        grads[0] = rotate(cts[0], weft_node_input(node, 1), weft_node_input(node, 2), &params);
     }
 }
 
@@ -128,8 +126,14 @@ static const weft_rope_params halves = {.amplitude = 1};
 static const weft_rope_params pairs = {.interleaved = true, .amplitude = 1.25};
 static const weft_rope_params back = {.inverse = true, .amplitude = 1};
 
-#define POSITIONS(...) {.shape = {__VA_ARGS__}, .index_below = 50}
-#define FREQUENCIES(n) {.shape = {1, {n}}, .lo = 0.01, .hi = 1, .fixed_float32 = true}
+#define POSITIONS(...)                                                                             \
+    {                                                                                              \
+        .shape = {__VA_ARGS__}, .index_below = 50                                                  \
+    }
+#define FREQUENCIES(n)                                                                             \
+    {                                                                                              \
+        .shape = {1, {n}}, .lo = 0.01, .hi = 1, .fixed_float32 = true                              \
+    }
 static const weft_case cases[] = {
     {"halves", 3, {{.shape = {4, {2, 3, 2, 4}}}, POSITIONS(1, {3}), FREQUENCIES(2)}, &halves},
     {"rows", 3, {{.shape = {4, {2, 3, 1, 4}}}, POSITIONS(2, {2, 3}), FREQUENCIES(2)}, &halves},

@@ -9,7 +9,8 @@
 /* The options with defaults filled in. */
 typedef struct rope_setup {
     weft_rope_options o;
-    int64_t dims; /* that rotate: 2 per frequency */
+    int64_t dims;        /* that rotate: 2 per frequency */
+    bool original_apart; /* original_max_position was given */
 } rope_setup;
 
 static double or_default(double value, double otherwise)
@@ -19,7 +20,7 @@ static double or_default(double value, double otherwise)
 
 static rope_setup setup_of(const weft_rope_options *options)
 {
-    rope_setup s = {.o = *options};
+    rope_setup s = {.o = *options, .original_apart = options->original_max_position != 0};
     weft_rope_options *o = &s.o;
     o->theta = or_default(o->theta, 10000);
     o->factor = or_default(o->factor, 1);
@@ -36,7 +37,8 @@ static rope_setup setup_of(const weft_rope_options *options)
     return s;
 }
 
-/* ---- The kinds: f[j], j < dims / 2, from base frequencies ---------------------------------------- */
+/* ---- The kinds: f[j], j < dims / 2, from base frequencies
+ * ---------------------------------------- */
 
 static void scale_all(const rope_setup *s, double *f)
 {
@@ -120,8 +122,7 @@ static void longrope(const rope_setup *s, double *f)
 static double longrope_amplitude(const rope_setup *s)
 {
     double original = (double)s->o.original_max_position;
-    double growth = (double)s->o.max_position / original;
-    growth = growth == 1 ? s->o.factor : growth;
+    double growth = s->original_apart ? (double)s->o.max_position / original : s->o.factor;
     if (s->o.attention_factor != 0) {
         return s->o.attention_factor;
     }

@@ -72,14 +72,15 @@ def bytes_only(normalizer, pattern):
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in own]
     spelling = {b: chr(b) for b in own} | {b: chr(256 + n) for n, b in enumerate(others)}
-    steps = [{"type": "ByteLevel", "add_prefix_space": False, "use_regex": False,
-              "trim_offsets": False}]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False,
+                  "trim_offsets": False}
+    steps = [byte_level]
     if pattern:
         steps.insert(0, {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed",
                          "invert": False})
     return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
             "normalizer": normalizer, "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
-            "post_processor": None, "decoder": {"type": "ByteLevel"},
+            "post_processor": None, "decoder": byte_level,
             "model": {"type": "BPE", "vocab": {spelling[b]: b for b in range(256)}, "merges": []}}
 
 

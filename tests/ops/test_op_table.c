@@ -174,6 +174,17 @@ static void find_arguments(subject *s, weft_dtype dtype, weft_array **arguments)
     }
 }
 
+/* Differences of 1e-6 are lost in an output of less precision. */
+static bool in_float64(weft_array *const *out, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (weft_dtype_is_float(weft_dtype_of(out[i])) && weft_dtype_of(out[i]) != WEFT_FLOAT64) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void gradient(const weft_op *op, const weft_case *c, const char *device)
 {
     weft_array *in[WEFT_MAX_OPERANDS], *arguments[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
@@ -185,7 +196,7 @@ static void gradient(const weft_op *op, const weft_case *c, const char *device)
         find_arguments(&s, WEFT_FLOAT64, arguments);
         int n = case_apply(op, c, in, out);
         weft_gradcheck_options options = {.tolerance = 2e-6, .seed = 7, .max_elements = 12};
-        if (n > 0 && s.n_arguments > 0) {
+        if (n > 0 && s.n_arguments > 0 && in_float64(out, n)) {
             checked++;
             if (weft_gradcheck(call_op, &s, arguments, s.n_arguments, n, &options) != WEFT_OK) {
                 CHECK_FAIL("%s: %s", label, weft_error_message());

@@ -1,0 +1,294 @@
+/* backends/cpu/attention.c -- attention forward: tiles of queries against tiles of keys with a
+ * running softmax (Dao et al. 2022), in float32.
+ *
+ * A task has all query heads of one key head, so keys are packed once for them and no head is
+ * copied. When there are few tasks and many keys (decoding), the keys are divided, by their number
+ * alone, and the parts are merged in order. Must equal the double loop of tests/cpu/test_attention.c.
+ */
+#include "backends/cpu/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/pool.h"
+
+enum {
+    MANY_TASKS = 8,   /* as many leave nothing to gain from dividing the keys */
+    PART_KEYS = 256,  /* keys of a part, at least */
+    MOST_PARTS = 16
+};
+
+typedef struct forward {
+    cpu_attention a;
+    float *memory;
+    const weft_tensor *o, *lse;
+    int64_t rows;              /* of a full tile */
+    int64_t n_parts, part;     /* parts of the keys, keys of one */
+    int64_t partial;           /* floats of one part's result: sums, maxima, o */
+    int64_t n_partials;        /* 0 when there is one part */
+    int64_t scratch;           /* floats per worker */
+    int64_t at_s, at_kt, at_v, at_mask, at_o; /* in the scratch */
+} forward;
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static void make_plan(forward *f, const weft_call *call)
+{
+    const weft_attention_params *params = call->params;
+    memset(f, 0, sizeof *f);
+    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[3] : NULL);
+    const cpu_attention *a = &f->a;
+    f->o = &call->out[0];
+    f->lse = &call->out[1];
+    f->rows = round_up(a->block * a->G, ATTENTION_VECTOR);
+    int64_t tasks = a->B * a->Hk * a->n_blocks;
+    f->n_parts = 1;
+    if (tasks > 0 && tasks < MANY_TASKS && a->S >= 2 * PART_KEYS) {
+        f->n_parts = a->S / PART_KEYS < MOST_PARTS ? a->S / PART_KEYS : MOST_PARTS;
+        f->n_partials = tasks * f->n_parts;
+    }
+    f->part = round_up((a->S + f->n_parts - 1) / f->n_parts, ATTENTION_VECTOR);
+    f->partial = f->rows * (2 + a->Dv_ld);
+    f->at_s = f->rows * a->D_ld;
+    f->at_kt = f->at_s + f->rows * ATTENTION_KEYS_LD;
+    f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
+    f->at_mask = f->at_v + ATTENTION_KEYS * a->Dv_ld;
+    f->at_o = f->at_mask + ATTENTION_KEYS;
+    f->scratch = f->at_o + f->partial;
+}
+
+int64_t weft__cpu_attention_workspace(const weft_call *call)
+{
+    forward f;
+    make_plan(&f, call);
+    int64_t floats = f.n_partials * f.partial + weft__cpu_workers() * f.scratch;
+    return floats * (int64_t)sizeof(float);
+}
+
+/* ---- One tile ---------------------------------------------------------------------------------- */
+
+typedef struct place {
+    int64_t b, hk, l0, n_l;
+    int64_t rows; /* n_l * G */
+} place;
+
+/* Scores of the tile's rows for keys [s0, s0 + n). Few rows read the keys as they lie. */
+static void scores(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
+{
+    const cpu_attention *a = &f->a;
+    float *s = scratch + f->at_s;
+    if (p->rows <= CPU_GEMV_ROWS) {
+        const weft_tensor *k = a->k;
+        int64_t first = p->b * k->strides[0] + s0 * k->strides[1] + p->hk * k->strides[2];
+        a->kernels->gemv(k->dtype, (int)p->rows, a->D, scratch,
+                         (const char *)k->data + first * (int64_t)weft_dtype_size(k->dtype),
+                         k->strides[1], n, NULL, s, ATTENTION_KEYS_LD);
+        return;
+    }
+    weft__cpu_attention_pack(a, a->k, p->b, s0, n, p->hk, scratch + f->at_kt);
+    cpu_block block = {.m = p->rows,
+                       .n = n,
+                       .k = a->D,
+                       .a = scratch,
+                       .a_panel = a->kernels->gemm_rows * a->D_ld,
+                       .a_row = a->D_ld,
+                       .a_k = 1,
+                       .b = scratch + f->at_kt,
+                       .b_panel = a->D * a->kernels->gemm_columns,
+                       .b_k = a->kernels->gemm_columns,
+                       .c = s,
+                       .c_row = ATTENTION_KEYS_LD};
+    a->kernels->gemm_block(&block);
+}
+
+static void soften(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch,
+                   float *result)
+{
+    const cpu_attention *a = &f->a;
+    float *sum = result, *top = result + f->rows, *o = result + 2 * f->rows;
+    float *mask = a->mask ? scratch + f->at_mask : NULL;
+    for (int64_t r = 0; r < p->rows; r++) {
+        int64_t l = p->l0 + r / a->G, from, to;
+        float *s = scratch + f->at_s + r * ATTENTION_KEYS_LD;
+        weft__cpu_attention_sees(a, l, &from, &to);
+        from = from < s0 ? 0 : from - s0 < n ? from - s0 : n;
+        to = to < s0 ? 0 : to - s0 < n ? to - s0 : n;
+        if (from >= to) {
+            memset(s, 0, (size_t)n * sizeof *s);
+            continue;
+        }
+        if (mask)
+            weft__cpu_attention_mask(a, p->b, p->hk * a->G + r % a->G, l, s0 + from, to - from,
+                                     mask);
+        float before = top[r];
+        float factor = a->kernels->softmax_row(s + from, to - from, (float)a->params->softcap, mask,
+                                               &top[r], &sum[r]);
+        if (top[r] != before)
+            a->kernels->scale_row(o + r * a->Dv_ld, a->Dv, factor);
+        memset(s, 0, (size_t)from * sizeof *s);
+        memset(s + to, 0, (size_t)(n - to) * sizeof *s);
+    }
+}
+
+/* o += probabilities times values. */
+static void gather(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch,
+                   float *result)
+{
+    const cpu_attention *a = &f->a;
+    const weft_tensor *v = a->v;
+    cpu_block block = {.m = p->rows,
+                       .n = a->Dv,
+                       .k = n,
+                       .a = scratch + f->at_s,
+                       .a_panel = a->kernels->gemm_rows * ATTENTION_KEYS_LD,
+                       .a_row = ATTENTION_KEYS_LD,
+                       .a_k = 1,
+                       .b_panel = a->kernels->gemm_columns,
+                       .c = result + 2 * f->rows,
+                       .c_row = a->Dv_ld,
+                       .add = true};
+    if (v->dtype == WEFT_FLOAT32 && a->Dv % a->kernels->lanes == 0) {
+        block.b = (const float *)v->data + p->b * v->strides[0] + s0 * v->strides[1] +
+                  p->hk * v->strides[2];
+        block.b_k = v->strides[1];
+    } else {
+        weft__cpu_attention_load(a, v, p->b, s0, n, p->hk, 1, 1, scratch + f->at_v, a->Dv_ld);
+        block.b = scratch + f->at_v;
+        block.b_k = a->Dv_ld;
+    }
+    a->kernels->gemm_block(&block);
+}
+
+/* ---- A task ------------------------------------------------------------------------------------ */
+
+static void load_queries(const forward *f, const place *p, float *scratch)
+{
+    const cpu_attention *a = &f->a;
+    float scale = (float)a->params->scale;
+    if (p->rows > CPU_GEMV_ROWS) {
+        weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G, scale, scratch,
+                                 a->D_ld);
+        return;
+    }
+    float *rows = scratch + f->at_kt;
+    weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G, scale, rows,
+                             a->D_ld);
+    a->kernels->gemv_pack(WEFT_FLOAT32, (int)p->rows, a->D, rows, a->D_ld, scratch);
+}
+
+static void run_keys(const forward *f, const place *p, int64_t part, float *scratch, float *result)
+{
+    const cpu_attention *a = &f->a;
+    memset(result, 0, (size_t)f->partial * sizeof *result);
+    for (int64_t r = 0; r < p->rows; r++)
+        result[f->rows + r] = -INFINITY;
+    int64_t from, to, last_from, last_to;
+    weft__cpu_attention_sees(a, p->l0, &from, &to);
+    weft__cpu_attention_sees(a, p->l0 + p->n_l - 1, &last_from, &last_to);
+    if (from < part * f->part)
+        from = part * f->part;
+    if (last_to > (part + 1) * f->part)
+        last_to = (part + 1) * f->part;
+    if (from < last_to)
+        load_queries(f, p, scratch);
+    for (int64_t s0 = from; s0 < last_to; s0 += ATTENTION_KEYS) {
+        int64_t n = last_to - s0 < ATTENTION_KEYS ? last_to - s0 : ATTENTION_KEYS;
+        scores(f, p, s0, n, scratch);
+        soften(f, p, s0, n, scratch, result);
+        gather(f, p, s0, n, scratch, result);
+    }
+}
+
+/* Divides by the sums and writes the tile's rows of both outputs. */
+static void put(const forward *f, const place *p, float *result)
+{
+    const cpu_attention *a = &f->a;
+    const float *sum = result, *top = result + f->rows;
+    for (int64_t r = 0; r < p->rows; r++) {
+        float *o = result + 2 * f->rows + r * a->Dv_ld;
+        int64_t row = (p->b * a->L + p->l0 + r / a->G) * a->H + p->hk * a->G + r % a->G;
+        bool any = sum[r] > 0 || sum[r] != sum[r];
+        a->kernels->scale_row(o, a->Dv, any ? 1 / sum[r] : 0);
+        char *to = (char *)f->o->data + row * a->Dv * (int64_t)weft_dtype_size(f->o->dtype);
+        a->kernels->encode(f->o->dtype, o, to, a->Dv);
+        ((float *)f->lse->data)[row] = any ? top[r] + logf(sum[r]) : -INFINITY;
+    }
+}
+
+/* Later queries see more keys: they come first, for balance. */
+static place place_of(const cpu_attention *a, int64_t task)
+{
+    int64_t pair = task % (a->B * a->Hk), block = a->n_blocks - 1 - task / (a->B * a->Hk);
+    place p = {.b = pair / a->Hk, .hk = pair % a->Hk, .l0 = block * a->block};
+    p.n_l = a->L - p.l0 < a->block ? a->L - p.l0 : a->block;
+    p.rows = p.n_l * a->G;
+    return p;
+}
+
+static void attend_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const forward *f = context;
+    float *scratch = f->memory + f->n_partials * f->partial + worker * f->scratch;
+    for (int64_t i = begin; i < end; i++) {
+        place p = place_of(&f->a, i / f->n_parts);
+        if (p.n_l <= 0)
+            continue;
+        if (f->n_parts > 1) {
+            run_keys(f, &p, i % f->n_parts, scratch, f->memory + i * f->partial);
+        } else {
+            run_keys(f, &p, 0, scratch, scratch + f->at_o);
+            put(f, &p, scratch + f->at_o);
+        }
+    }
+}
+
+/* Adds the parts of a tile up, in order, in the first. */
+static void merge(const forward *f, const place *p, float *parts)
+{
+    const cpu_attention *a = &f->a;
+    for (int64_t r = 0; r < p->rows; r++) {
+        float *sum = parts + r, *top = parts + f->rows + r;
+        float *o = parts + 2 * f->rows + r * a->Dv_ld;
+        for (int64_t i = 1; i < f->n_parts; i++) {
+            float *other = parts + i * f->partial;
+            float other_top = other[f->rows + r];
+            if (other_top == -INFINITY && other[r] == 0)
+                continue;
+            float both = *top > other_top ? *top : other_top;
+            float own = expf(*top - both), its = expf(other_top - both);
+            *sum = *sum * own + other[r] * its;
+            *top = both;
+            float *its_o = other + 2 * f->rows + r * a->Dv_ld;
+            a->kernels->scale_row(o, a->Dv, own);
+            a->kernels->scale_row(its_o, a->Dv, its);
+            a->kernels->add_row(o, its_o, a->Dv);
+        }
+    }
+}
+
+static void merge_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const forward *f = context;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        place p = place_of(&f->a, i);
+        float *parts = f->memory + i * f->n_parts * f->partial;
+        merge(f, &p, parts);
+        put(f, &p, parts);
+    }
+}
+
+weft_status weft__cpu_attention(const weft_call *call)
+{
+    forward f;
+    make_plan(&f, call);
+    f.memory = call->workspace;
+    int64_t tasks = f.a.B * f.a.Hk * f.a.n_blocks;
+    weft__cpu_parallel(tasks * f.n_parts, 1, attend_task, &f);
+    if (f.n_parts > 1)
+        weft__cpu_parallel(tasks, MANY_TASKS, merge_task, &f);
+    return WEFT_OK;
+}

@@ -1,0 +1,53 @@
+/* backends/cpu/attention.h -- what attention and its gradient share: sizes, tiles, visibility. */
+#ifndef BACKENDS_CPU_ATTENTION_H
+#define BACKENDS_CPU_ATTENTION_H
+
+#include "backends/cpu/kernels.h"
+#include "weft/backend.h"
+#include "weft/op_params.h"
+
+enum {
+    ATTENTION_ROWS = 192,    /* rows of a tile: queries times the query heads of one key head */
+    ATTENTION_KEYS = 128,    /* keys of a tile */
+    ATTENTION_KEYS_LD = 144, /* a row of scores in memory: rows fall into different cache sets */
+    ATTENTION_VECTOR = 16    /* rows of elements are padded to this many floats */
+};
+
+typedef struct cpu_attention {
+    const weft_attention_params *params;
+    const cpu_kernels *kernels;
+    const weft_tensor *q, *k, *v, *mask;
+    int64_t B, L, S, H, Hk, D, Dv;
+    int64_t G;           /* query heads per key head */
+    int64_t block;       /* queries of a tile; its rows are (query, head of the group) */
+    int64_t n_blocks;    /* of L */
+    int64_t D_ld, Dv_ld; /* padded */
+} cpu_attention;
+
+/* `mask` may be NULL. */
+cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask);
+
+/* The keys [*from, *to) that query l sees by causality and window; empty when *from >= *to. */
+void weft__cpu_attention_sees(const cpu_attention *a, int64_t l, int64_t *from, int64_t *to);
+
+/* Rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32 times
+ * `factor`, each filled up with zeros to `ld` floats. */
+void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t l0,
+                              int64_t n_l, int64_t h0, int64_t n_h, float factor, float *out,
+                              int64_t ld);
+
+/* What the mask adds to the scores of query l in head h for keys [s0, s0 + n). */
+void weft__cpu_attention_mask(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t s0,
+                              int64_t n, float *out);
+
+/* Panels of the transpose of rows s0 .. s0 + n of x (B, S, Hk, width) for head hk. */
+void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
+                              int64_t n, int64_t hk, float *out);
+
+/* Rows of rows_nn.c. */
+weft_kernel weft__cpu_attention, weft__cpu_attention_vjp;
+int64_t weft__cpu_attention_workspace(const weft_call *call);
+int64_t weft__cpu_attention_vjp_workspace(const weft_call *call);
+bool weft__cpu_attention_fits(const weft_call *call);
+
+#endif

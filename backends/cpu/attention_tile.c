@@ -1,0 +1,109 @@
+/* backends/cpu/attention_tile.c -- sizes, tiles and visibility of attention and its gradient. */
+#include <math.h>
+
+#include "backends/cpu/attention.h"
+
+static int64_t padded(int64_t n)
+{
+    return (n + ATTENTION_VECTOR - 1) / ATTENTION_VECTOR * ATTENTION_VECTOR;
+}
+
+cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask)
+{
+    const weft_tensor *q = &call->in[0], *k = &call->in[1], *v = &call->in[2];
+    cpu_attention a = {.params = call->params,
+                       .kernels = weft__cpu_kernels(),
+                       .q = q,
+                       .k = k,
+                       .v = v,
+                       .mask = mask,
+                       .B = q->shape.at[0],
+                       .L = q->shape.at[1],
+                       .H = q->shape.at[2],
+                       .D = q->shape.at[3],
+                       .S = k->shape.at[1],
+                       .Hk = k->shape.at[2],
+                       .Dv = v->shape.at[3]};
+    a.G = a.Hk > 0 ? a.H / a.Hk : 1;
+    int64_t most = a.G > 0 && a.G < ATTENTION_ROWS ? ATTENTION_ROWS / a.G : 1;
+    a.n_blocks = (a.L + most - 1) / most;
+    a.block = a.n_blocks > 0 ? (a.L + a.n_blocks - 1) / a.n_blocks : 1;
+    a.D_ld = padded(a.D);
+    a.Dv_ld = padded(a.Dv);
+    return a;
+}
+
+void weft__cpu_attention_sees(const cpu_attention *a, int64_t l, int64_t *from, int64_t *to)
+{
+    *from = 0;
+    *to = a->S;
+    if (a->params->causal) {
+        int64_t own = l + a->S - a->L; /* the key at the query's own place */
+        *to = own + 1 < 0 ? 0 : own + 1 < a->S ? own + 1 : a->S;
+        if (a->params->window > 0 && own - a->params->window + 1 > 0)
+            *from = own - a->params->window + 1;
+    }
+}
+
+static const char *element(const weft_tensor *x, int64_t b, int64_t i, int64_t h)
+{
+    int64_t offset = b * x->strides[0] + i * x->strides[1] + h * x->strides[2];
+    return (const char *)x->data + offset * (int64_t)weft_dtype_size(x->dtype);
+}
+
+void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t l0,
+                              int64_t n_l, int64_t h0, int64_t n_h, float factor, float *out,
+                              int64_t ld)
+{
+    const int64_t width = x->shape.at[3];
+    for (int64_t l = l0; l < l0 + n_l; l++) {
+        for (int64_t h = h0; h < h0 + n_h; h++, out += ld) {
+            a->kernels->decode(x->dtype, element(x, b, l, h), out, width);
+            if (factor != 1)
+                a->kernels->scale_row(out, width, factor);
+            for (int64_t i = width; i < ld; i++)
+                out[i] = 0;
+        }
+    }
+}
+
+void weft__cpu_attention_mask(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t s0,
+                              int64_t n, float *out)
+{
+    const weft_tensor *m = a->mask;
+    const int64_t at[4] = {b, h, l, s0};
+    int64_t offset = 0;
+    for (int i = 0; i < 4; i++)
+        offset += m->shape.at[i] == 1 ? 0 : at[i] * m->strides[i];
+    const int64_t step = m->shape.at[3] == 1 ? 0 : m->strides[3];
+    const char *data = (const char *)m->data + offset * (int64_t)weft_dtype_size(m->dtype);
+    if (m->dtype == WEFT_BOOL) {
+        for (int64_t j = 0; j < n; j++)
+            out[j] = data[j * step] ? 0.0f : -INFINITY;
+    } else if (step == 1) {
+        a->kernels->decode(m->dtype, data, out, n);
+    } else {
+        for (int64_t j = 0; j < n; j++)
+            a->kernels->decode(m->dtype, data + j * step * (int64_t)weft_dtype_size(m->dtype),
+                               out + j, 1);
+    }
+}
+
+void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
+                              int64_t n, int64_t hk, float *out)
+{
+    a->kernels->pack_b(x->dtype, element(x, b, s0, hk), 1, x->strides[1], x->shape.at[3], n, out);
+}
+
+static bool narrow_float(weft_dtype dtype)
+{
+    return dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
+}
+
+bool weft__cpu_attention_fits(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++)
+        if (!narrow_float(call->in[i].dtype) && call->in[i].dtype != WEFT_BOOL)
+            return false;
+    return call->in[0].shape.at[3] > 0;
+}

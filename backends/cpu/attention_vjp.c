@@ -1,0 +1,289 @@
+/* backends/cpu/attention_vjp.c -- the gradient of attention, tile by tile (Dao et al. 2022): the
+ * probabilities are computed again from the log-sum-exp.
+ *
+ *     p = exp(s - lse)   dp = do v^T   ds = p (dp - rowsum(do o))
+ *     dq = scale ds k    dk = scale ds^T q    dv = p^T do
+ *
+ * A task has a part of the keys of one key head and all queries of its group; it owns its rows of dk
+ * and dv. dq is summed in the workspace, one copy for each part, and the copies are added in order:
+ * no two tasks write the same place, and the number of threads changes nothing.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/attention.h"
+#include "backends/cpu/pool.h"
+
+enum {
+    MANY_TASKS = 8, /* as many leave nothing to gain from dividing the keys */
+    ROW_GRAIN = 64  /* rows of a task that only sums */
+};
+
+typedef struct backward {
+    cpu_attention a;
+    const weft_tensor *o, *lse, *d_o;
+    const weft_tensor *out; /* dq dk dv */
+    float *memory;
+    int64_t rows, n_parts, part;
+    int64_t pairs;                /* B Hk */
+    int64_t at_dq, at_scratch;    /* in the memory; before them: rowsum(do o), (B, L, H) */
+    int64_t dq;                   /* floats of one dq: a pair's and a part's */
+    int64_t scratch;              /* floats per worker, and places in it */
+    int64_t at_do, at_s, at_dp, at_k, at_kt, at_vt, at_dk, at_dv, at_mask;
+} backward;
+
+static int64_t round_up(int64_t n, int64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+static void make_plan(backward *g, const weft_call *call)
+{
+    const weft_attention_params *params = call->params;
+    memset(g, 0, sizeof *g);
+    g->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[6] : NULL);
+    const cpu_attention *a = &g->a;
+    g->o = &call->in[3];
+    g->lse = &call->in[4];
+    g->d_o = &call->in[5];
+    g->out = call->out;
+    g->rows = round_up(a->block * a->G, ATTENTION_VECTOR);
+    g->pairs = a->B * a->Hk;
+    int64_t tiles = (a->S + ATTENTION_KEYS - 1) / ATTENTION_KEYS;
+    g->n_parts = 1;
+    if (g->pairs > 0 && g->pairs < MANY_TASKS) {
+        int64_t wanted = (MANY_TASKS + g->pairs - 1) / g->pairs;
+        g->n_parts = wanted < tiles ? wanted : tiles > 0 ? tiles : 1;
+    }
+    g->part = (tiles + g->n_parts - 1) / g->n_parts * ATTENTION_KEYS;
+    g->dq = a->L * a->G * a->D;
+    g->at_dq = round_up(a->B * a->L * a->H, ATTENTION_VECTOR);
+    g->at_scratch = round_up(g->at_dq + g->pairs * g->n_parts * g->dq, ATTENTION_VECTOR);
+    g->at_do = g->rows * a->D_ld;
+    g->at_s = g->at_do + g->rows * a->Dv_ld;
+    g->at_dp = g->at_s + g->rows * ATTENTION_KEYS_LD;
+    g->at_k = g->at_dp + g->rows * ATTENTION_KEYS_LD;
+    g->at_kt = g->at_k + ATTENTION_KEYS * a->D_ld;
+    g->at_vt = g->at_kt + ATTENTION_KEYS * a->D_ld;
+    g->at_dk = g->at_vt + ATTENTION_KEYS * a->Dv_ld;
+    g->at_dv = g->at_dk + ATTENTION_KEYS * a->D_ld;
+    g->at_mask = g->at_dv + ATTENTION_KEYS * a->Dv_ld;
+    g->scratch = g->at_mask + ATTENTION_KEYS;
+}
+
+int64_t weft__cpu_attention_vjp_workspace(const weft_call *call)
+{
+    backward g;
+    make_plan(&g, call);
+    return (g.at_scratch + weft__cpu_workers() * g.scratch) * (int64_t)sizeof(float);
+}
+
+/* ---- rowsum(do o) ------------------------------------------------------------------------------ */
+
+static void delta_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const backward *g = context;
+    const cpu_attention *a = &g->a;
+    float *o = g->memory + g->at_scratch + worker * g->scratch;
+    float *d_o = o + a->Dv_ld;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i / (a->L * a->H), l = i / a->H % a->L, h = i % a->H;
+        weft__cpu_attention_load(a, g->o, b, l, 1, h, 1, 1, o, a->Dv_ld);
+        weft__cpu_attention_load(a, g->d_o, b, l, 1, h, 1, 1, d_o, a->Dv_ld);
+        g->memory[i] = a->kernels->dot(o, d_o, a->Dv);
+    }
+}
+
+/* ---- One tile ---------------------------------------------------------------------------------- */
+
+typedef struct place {
+    int64_t b, hk, l0, n_l;
+    int64_t rows;  /* n_l * G */
+    int64_t s0, n; /* keys */
+} place;
+
+/* C (m, n) = or += rows of A times B: A's rows a_row floats apart, or when `across` A is the
+ * transpose of such rows. B is in panels of k rows when `panels`, else its rows are b_row apart. */
+typedef struct product {
+    int64_t m, n, k;
+    const float *a;
+    int64_t a_row;
+    bool across;
+    const float *b;
+    int64_t b_row;
+    bool panels;
+    float *c;
+    int64_t c_row;
+    bool add;
+} product;
+
+static void multiply(const cpu_kernels *kernels, const product *p)
+{
+    const int64_t rows = kernels->gemm_rows, columns = kernels->gemm_columns;
+    cpu_block block = {.m = p->m,
+                       .n = p->n,
+                       .k = p->k,
+                       .a = p->a,
+                       .a_panel = p->across ? rows : rows * p->a_row,
+                       .a_row = p->across ? 1 : p->a_row,
+                       .a_k = p->across ? p->a_row : 1,
+                       .b = p->b,
+                       .b_panel = p->panels ? columns * p->k : columns,
+                       .b_k = p->panels ? columns : p->b_row,
+                       .c = p->c,
+                       .c_row = p->c_row,
+                       .add = p->add};
+    kernels->gemm_block(&block);
+}
+
+/* From scores and dp to p and ds, in place, and zeros where nothing is seen. */
+static void soften(const backward *g, const place *p, float *scratch)
+{
+    const cpu_attention *a = &g->a;
+    float *mask = a->mask ? scratch + g->at_mask : NULL;
+    for (int64_t r = 0; r < p->rows; r++) {
+        int64_t l = p->l0 + r / a->G, h = p->hk * a->G + r % a->G, from, to;
+        float *s = scratch + g->at_s + r * ATTENTION_KEYS_LD;
+        float *dp = scratch + g->at_dp + r * ATTENTION_KEYS_LD;
+        const weft_tensor *lse = g->lse;
+        float sum = ((const float *)lse->data)[p->b * lse->strides[0] + l * lse->strides[1] +
+                                               h * lse->strides[2]];
+        weft__cpu_attention_sees(a, l, &from, &to);
+        from = from < p->s0 ? 0 : from - p->s0 < p->n ? from - p->s0 : p->n;
+        to = to < p->s0 ? 0 : to - p->s0 < p->n ? to - p->s0 : p->n;
+        if (from >= to || sum == -INFINITY) {
+            memset(s, 0, (size_t)p->n * sizeof *s);
+            memset(dp, 0, (size_t)p->n * sizeof *dp);
+            continue;
+        }
+        if (mask)
+            weft__cpu_attention_mask(a, p->b, h, l, p->s0 + from, to - from, mask);
+        a->kernels->softmax_vjp_row(s + from, dp + from, to - from, (float)a->params->softcap, mask,
+                                    sum, g->memory[(p->b * a->L + l) * a->H + h]);
+        memset(s, 0, (size_t)from * sizeof *s);
+        memset(s + to, 0, (size_t)(p->n - to) * sizeof *s);
+        memset(dp, 0, (size_t)from * sizeof *dp);
+        memset(dp + to, 0, (size_t)(p->n - to) * sizeof *dp);
+    }
+}
+
+static void run_tile(const backward *g, const place *p, float *scratch, float *dq)
+{
+    const cpu_attention *a = &g->a;
+    const cpu_kernels *kernels = a->kernels;
+    float *q = scratch, *d_o = scratch + g->at_do, *s = scratch + g->at_s, *dp = scratch + g->at_dp;
+    weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G,
+                             (float)a->params->scale, q, a->D_ld);
+    weft__cpu_attention_load(a, g->d_o, p->b, p->l0, p->n_l, p->hk * a->G, a->G, 1, d_o, a->Dv_ld);
+    product scores = {p->rows, p->n,    a->D, q, a->D_ld,           false, scratch + g->at_kt,
+                      0,       true, s,    ATTENTION_KEYS_LD, false};
+    multiply(kernels, &scores);
+    product d_probability = {p->rows, p->n,    a->Dv, d_o, a->Dv_ld,          false,
+                             scratch + g->at_vt, 0, true,  dp,  ATTENTION_KEYS_LD, false};
+    multiply(kernels, &d_probability);
+    soften(g, p, scratch);
+    product d_query = {p->rows, a->D, p->n, dp, ATTENTION_KEYS_LD, false, scratch + g->at_k,
+                       a->D_ld, false, dq,  a->D, true};
+    multiply(kernels, &d_query);
+    product d_key = {p->n, a->D,    p->rows, dp, ATTENTION_KEYS_LD, true, q,
+                     a->D_ld, false, scratch + g->at_dk, a->D_ld, true};
+    multiply(kernels, &d_key);
+    product d_value = {p->n, a->Dv,    p->rows, s, ATTENTION_KEYS_LD, true, d_o,
+                       a->Dv_ld, false, scratch + g->at_dv, a->Dv_ld, true};
+    multiply(kernels, &d_value);
+}
+
+/* ---- A task ------------------------------------------------------------------------------------ */
+
+/* The n rows of one head, from scratch to the output x (B, S, Hk, width). */
+static void put(const cpu_attention *a, const weft_tensor *x, const place *p, const float *from,
+                int64_t ld)
+{
+    const int64_t width = x->shape.at[3];
+    for (int64_t j = 0; j < p->n; j++) {
+        int64_t row = (p->b * a->S + p->s0 + j) * a->Hk + p->hk;
+        char *to = (char *)x->data + row * width * (int64_t)weft_dtype_size(x->dtype);
+        a->kernels->encode(x->dtype, from + j * ld, to, width);
+    }
+}
+
+/* Whether any query of the tile sees any of its keys; takes those off the end that none sees. */
+static bool clip(const cpu_attention *a, place *p)
+{
+    int64_t from, to, last_from, last_to;
+    weft__cpu_attention_sees(a, p->l0, &from, &to);
+    weft__cpu_attention_sees(a, p->l0 + p->n_l - 1, &last_from, &last_to);
+    if (last_to - p->s0 < p->n)
+        p->n = last_to - p->s0;
+    return p->n > 0 && from < p->s0 + p->n;
+}
+
+static void run_keys(const backward *g, place p, float *scratch, float *dq)
+{
+    const cpu_attention *a = &g->a;
+    weft__cpu_attention_load(a, a->k, p.b, p.s0, p.n, p.hk, 1, 1, scratch + g->at_k, a->D_ld);
+    weft__cpu_attention_pack(a, a->k, p.b, p.s0, p.n, p.hk, scratch + g->at_kt);
+    weft__cpu_attention_pack(a, a->v, p.b, p.s0, p.n, p.hk, scratch + g->at_vt);
+    memset(scratch + g->at_dk, 0, (size_t)(ATTENTION_KEYS * a->D_ld) * sizeof(float));
+    memset(scratch + g->at_dv, 0, (size_t)(ATTENTION_KEYS * a->Dv_ld) * sizeof(float));
+    for (int64_t block = 0; block < a->n_blocks; block++) {
+        place tile = p;
+        tile.l0 = block * a->block;
+        tile.n_l = a->L - tile.l0 < a->block ? a->L - tile.l0 : a->block;
+        tile.rows = tile.n_l * a->G;
+        if (tile.n_l > 0 && clip(a, &tile))
+            run_tile(g, &tile, scratch, dq + tile.l0 * a->G * a->D);
+    }
+    put(a, &g->out[1], &p, scratch + g->at_dk, a->D_ld);
+    put(a, &g->out[2], &p, scratch + g->at_dv, a->Dv_ld);
+}
+
+static void keys_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const backward *g = context;
+    const cpu_attention *a = &g->a;
+    float *scratch = g->memory + g->at_scratch + worker * g->scratch;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t pair = i / g->n_parts, part = i % g->n_parts;
+        float *dq = g->memory + g->at_dq + i * g->dq;
+        memset(dq, 0, (size_t)g->dq * sizeof *dq);
+        int64_t last = (part + 1) * g->part < a->S ? (part + 1) * g->part : a->S;
+        for (int64_t s0 = part * g->part; s0 < last; s0 += ATTENTION_KEYS) {
+            place p = {.b = pair / a->Hk, .hk = pair % a->Hk, .s0 = s0};
+            p.n = last - s0 < ATTENTION_KEYS ? last - s0 : ATTENTION_KEYS;
+            run_keys(g, p, scratch, dq);
+        }
+    }
+}
+
+/* Sums the parts of dq into the output; items are its rows (B, L, H). */
+static void dq_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const backward *g = context;
+    const cpu_attention *a = &g->a;
+    (void)worker;
+    const weft_tensor *out = &g->out[0];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i / (a->L * a->H), l = i / a->H % a->L, h = i % a->H;
+        int64_t pair = b * a->Hk + h / a->G;
+        float *first = g->memory + g->at_dq + pair * g->n_parts * g->dq +
+                       (l * a->G + h % a->G) * a->D;
+        for (int64_t part = 1; part < g->n_parts; part++)
+            a->kernels->add_row(first, first + part * g->dq, a->D);
+        a->kernels->scale_row(first, a->D, (float)a->params->scale);
+        char *to = (char *)out->data + i * a->D * (int64_t)weft_dtype_size(out->dtype);
+        a->kernels->encode(out->dtype, first, to, a->D);
+    }
+}
+
+weft_status weft__cpu_attention_vjp(const weft_call *call)
+{
+    backward g;
+    make_plan(&g, call);
+    g.memory = call->workspace;
+    int64_t rows = g.a.B * g.a.L * g.a.H;
+    weft__cpu_parallel(rows, ROW_GRAIN, delta_task, &g);
+    weft__cpu_parallel(g.pairs * g.n_parts, 1, keys_task, &g);
+    weft__cpu_parallel(rows, ROW_GRAIN, dq_task, &g);
+    return WEFT_OK;
+}

@@ -1,0 +1,277 @@
+/* backends/cpu/elementwise.c -- elementwise ops from their tapes.
+ *
+ * Operands are taken in blocks that fit the L1 cache, converted to the type of the computation where
+ * they have another, and handed to a generated kernel, or to the chain when the tape has none. What
+ * lies in memory as the kernel wants it is used in place. */
+#include "backends/cpu/elementwise.h"
+
+#include <string.h>
+
+#include "backends/cpu/backend.h"
+#include "backends/cpu/pool.h"
+
+enum {
+    MIN_ROW = 128 /* rows at least this long are worked on one by one, so that their parts can be used
+                     in place; shorter ones are gathered into blocks */
+};
+
+static const weft_dtype type_dtypes[CPU_TYPE_COUNT] = {
+    [CPU_F32] = WEFT_FLOAT32, [CPU_F64] = WEFT_FLOAT64, [CPU_I32] = WEFT_INT32,
+    [CPU_U32] = WEFT_UINT32,  [CPU_I64] = WEFT_INT64,   [CPU_U64] = WEFT_UINT64,
+    [CPU_B8] = WEFT_BOOL,     [CPU_C64] = WEFT_COMPLEX64,
+};
+
+static const cpu_type first_types[WEFT_CLASS_COUNT] = {
+    [WEFT_CLASS_REAL] = CPU_F32,
+    [WEFT_CLASS_INTEGER] = CPU_I32,
+    [WEFT_CLASS_BOOL] = CPU_B8,
+    [WEFT_CLASS_COMPLEX] = CPU_C64,
+};
+
+typedef struct job {
+    cpu_walk walk;
+    const weft_tensor *in;
+    int n_inputs;
+    weft_dtype type_dtype;
+    size_t type_size, out_size;
+    char *out;
+    cpu_map *map; /* NULL: the chain */
+    int bits;
+    int64_t block;          /* elements of a block at most */
+    cpu_convert *store;     /* NULL: results are written in place */
+    cpu_convert *load[WEFT_MAX_OPERANDS]; /* NULL: no conversion */
+    bool scalar[WEFT_MAX_OPERANDS];
+    cpu_chain chain;
+} job;
+
+/* ---- What a call needs -------------------------------------------------------------------------------- */
+
+static cpu_type type_of(weft_class klass, weft_dtype dtype)
+{
+    switch (klass) {
+    case WEFT_CLASS_REAL:
+        return dtype == WEFT_FLOAT64 ? CPU_F64 : CPU_F32;
+    case WEFT_CLASS_INTEGER:
+        if (weft_dtype_is_signed(dtype)) {
+            return dtype == WEFT_INT64 ? CPU_I64 : CPU_I32;
+        }
+        return dtype == WEFT_UINT64 ? CPU_U64 : CPU_U32;
+    case WEFT_CLASS_BOOL:
+        return CPU_B8;
+    default:
+        return CPU_C64;
+    }
+}
+
+/* Integers of 8 and 16 bits are computed in 32, and wrap when they are stored. That is enough for one
+ * operation; between several they have to wrap each time. */
+static bool wraps_between_steps(const weft_tape *tape, cpu_type type, int bits)
+{
+    int operations = 0;
+    for (int i = 0; i < tape->n_steps; i++) {
+        operations += weft_tape_arity((weft_tape_code)tape->steps[i].code) > 0;
+    }
+    return operations > 1 && bits < 32 && (type == CPU_I32 || type == CPU_U32);
+}
+
+static bool same_tape(const cpu_key *key, const weft_tape *tape, bool to_bool)
+{
+    if (key->klass != tape->klass || key->to_bool != to_bool ||
+        key->n_operands != tape->n_operands || key->n_steps != tape->n_steps) {
+        return false;
+    }
+    for (int i = 0; i < tape->n_steps; i++) {
+        const weft_tape_step *a = &key->steps[i], *b = &tape->steps[i];
+        if (a->code != b->code || memcmp(a->value, b->value, sizeof a->value) != 0 ||
+            memcmp(&a->constant, &b->constant, sizeof a->constant) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The generated kernel of the tape; NULL when there is none. */
+static cpu_map *find_map(const weft_tape *tape, cpu_type type, bool to_bool)
+{
+    uint64_t hash = cpu_tape_hash(tape, to_bool);
+    int low = 0, high = weft__cpu_key_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (weft__cpu_keys[middle].hash < hash) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low == weft__cpu_key_count || weft__cpu_keys[low].hash != hash ||
+        !same_tape(&weft__cpu_keys[low], tape, to_bool)) {
+        return NULL;
+    }
+    return weft__cpu_elementwise_table()->fused[low][type - first_types[tape->klass]];
+}
+
+static void prepare(job *j, const weft_call *call, const weft_tape *tape)
+{
+    const weft_tensor *out = &call->out[0];
+    weft_dtype dtype = call->in[0].dtype;
+    for (int i = 1; i < call->n_inputs; i++) {
+        dtype = weft_promote(dtype, call->in[i].dtype);
+    }
+    cpu_type type = type_of(tape->klass, dtype);
+    cpu_convert *const(*convert)[WEFT_DTYPE_COUNT] = weft__cpu_elementwise_table()->convert;
+    j->in = call->in;
+    j->n_inputs = call->n_inputs;
+    j->type_dtype = type_dtypes[type];
+    j->type_size = weft_dtype_size(j->type_dtype);
+    j->out = out->data;
+    j->out_size = weft_dtype_size(out->dtype);
+    j->bits = 8 * (int)weft_dtype_size(dtype);
+    bool to_bool = out->dtype == WEFT_BOOL && type != CPU_B8;
+    if (!wraps_between_steps(tape, type, j->bits)) {
+        j->map = find_map(tape, type, to_bool);
+    }
+    j->store = j->type_dtype != out->dtype ? convert[j->type_dtype][out->dtype] : NULL;
+    if (j->map && to_bool) {
+        j->store = NULL;
+    }
+    j->block = j->map ? CPU_BLOCK : CPU_CHAIN_BLOCK;
+    if (!j->map) {
+        weft__cpu_chain_prepare(&j->chain, tape, type, j->bits);
+    }
+    weft__cpu_walk(out, call->in, call->n_inputs, &j->walk);
+    int last = j->walk.n_dims - 1;
+    bool in_place = j->map && !j->store;
+    for (int i = 0; i < call->n_inputs; i++) {
+        weft_dtype from = call->in[i].dtype;
+        j->load[i] = from != j->type_dtype ? convert[from][j->type_dtype] : NULL;
+        j->scalar[i] = weft__cpu_walk_is_scalar(&j->walk, i);
+        in_place &= !j->load[i] && j->walk.strides[i][last] == 1;
+    }
+    if (in_place && j->walk.shape[last] >= MIN_ROW) {
+        j->block = CPU_GRAIN; /* nothing goes through blocks */
+    }
+}
+
+/* ---- Running ------------------------------------------------------------------------------------------ */
+
+/* The memory of one task. */
+typedef struct blocks {
+    _Alignas(64) char in[WEFT_MAX_OPERANDS][CPU_BLOCK * 8];
+    _Alignas(64) char raw[CPU_BLOCK * 8]; /* what was gathered, before its conversion */
+    _Alignas(64) char out[CPU_BLOCK * 8];
+} blocks;
+
+static const char *element(const job *j, int k, int64_t at)
+{
+    int64_t size = (int64_t)weft_dtype_size(j->in[k].dtype);
+    return (const char *)j->in[k].data + weft__cpu_walk_offset(&j->walk, k, at) * size;
+}
+
+/* One element, converted, n times. */
+static void fill_block(const job *j, int k, int64_t at, int64_t n, char *to)
+{
+    _Alignas(8) char one[8];
+    const char *from = element(j, k, at);
+    if (j->load[k]) {
+        j->load[k](from, one, 1);
+        from = one;
+    }
+    weft__cpu_fill(to, from, j->type_size, n);
+}
+
+/* Operand k from position `at` on, n elements of the computation's type. */
+static const void *read_block(const job *j, int k, int64_t at, int64_t n, blocks *b)
+{
+    if (j->scalar[k]) {
+        return b->in[k]; /* filled when the task began */
+    }
+    int last = j->walk.n_dims - 1;
+    int64_t stride = j->walk.strides[k][last];
+    bool one_row = last == 0 || at % j->walk.shape[last] + n <= j->walk.shape[last];
+    if (one_row && stride == 0) {
+        fill_block(j, k, at, n, b->in[k]);
+        return b->in[k];
+    }
+    const void *raw = b->raw;
+    if (one_row && stride == 1) {
+        raw = element(j, k, at);
+    } else {
+        char *to = j->load[k] ? b->raw : b->in[k];
+        weft__cpu_gather(&j->walk, k, &j->in[k], at, n, to);
+        raw = to;
+    }
+    if (!j->load[k]) {
+        return raw;
+    }
+    j->load[k](raw, b->in[k], n);
+    return b->in[k];
+}
+
+static void run_block(const job *j, int64_t at, int64_t n, blocks *b, char *slots)
+{
+    const void *in[WEFT_MAX_OPERANDS];
+    for (int k = 0; k < j->n_inputs; k++) {
+        in[k] = read_block(j, k, at, n, b);
+    }
+    char *target = j->out + (size_t)at * j->out_size;
+    void *to = j->store ? b->out : target;
+    if (j->map) {
+        j->map(in, to, n, j->bits);
+    } else {
+        weft__cpu_chain_run(&j->chain, in, to, n, slots);
+    }
+    if (j->store) {
+        j->store(to, target, n);
+    }
+}
+
+static void run_blocks(const job *j, int64_t begin, int64_t end, char *slots)
+{
+    blocks b;
+    int64_t row = j->walk.shape[j->walk.n_dims - 1];
+    for (int k = 0; k < j->n_inputs; k++) {
+        if (j->scalar[k]) {
+            fill_block(j, k, 0, j->block < CPU_BLOCK ? j->block : CPU_BLOCK, b.in[k]);
+        }
+    }
+    for (int64_t at = begin, n; at < end; at += n) {
+        n = end - at < j->block ? end - at : j->block;
+        if (row >= MIN_ROW && row - at % row < n) {
+            n = row - at % row;
+        }
+        run_block(j, at, n, &b, slots);
+    }
+}
+
+static void run_map(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    run_blocks(context, begin, end, NULL);
+}
+
+static void run_chain(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = context;
+    _Alignas(64) char slots[WEFT_TAPE_MAX_STEPS * CPU_CHAIN_BLOCK * 8];
+    weft__cpu_chain_constants(&j->chain, slots);
+    run_blocks(j, begin, end, slots);
+}
+
+weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)
+{
+    const weft_tensor *out = &call->out[0];
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (call->in[i].encoding) {
+            return weft_fail(WEFT_UNSUPPORTED, "cpu: %s: input %d: unsupported for the encoding %s",
+                             call->op->name, i, call->in[i].encoding->name);
+        }
+    }
+    if (weft_tensor_size(out) == 0) {
+        return WEFT_OK;
+    }
+    job j = {0};
+    prepare(&j, call, tape);
+    weft__cpu_parallel(j.walk.size, CPU_GRAIN, j.map ? run_map : run_chain, &j);
+    return WEFT_OK;
+}

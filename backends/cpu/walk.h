@@ -1,0 +1,46 @@
+/* backends/cpu/walk.h -- strided operands in the order of a row-major output.
+ *
+ * Axes that follow each other in memory in every operand are made one, so that most walks end as one
+ * axis, or two. Operands are then read in blocks. */
+#ifndef BACKENDS_CPU_WALK_H
+#define BACKENDS_CPU_WALK_H
+
+#include "backends/cpu/elementwise_kernels.h"
+#include "weft/op.h"
+
+enum {
+    CPU_BLOCK = 1024,    /* elements that are worked on at a time: a few blocks fit the L1 cache */
+    CPU_GRAIN = 32 << 10 /* elements of a task */
+};
+
+typedef struct cpu_walk {
+    int n_dims; /* at least 1 */
+    int64_t size;
+    int64_t shape[WEFT_MAX_DIMS];
+    int64_t strides[WEFT_MAX_OPERANDS][WEFT_MAX_DIMS];
+} cpu_walk;
+
+/* The walk over `n` inputs of the output's shape. */
+void weft__cpu_walk(const weft_tensor *out, const weft_tensor *in, int n, cpu_walk *walk);
+
+/* The element offset in operand k of position `at` of the output. */
+int64_t weft__cpu_walk_offset(const cpu_walk *walk, int k, int64_t at);
+
+/* Whether operand k is one element, and whether it lies as the output does. */
+bool weft__cpu_walk_is_scalar(const cpu_walk *walk, int k);
+bool weft__cpu_walk_is_dense(const cpu_walk *walk, int k);
+
+/* Copies n elements of operand k, from position `at` on, to `to`, without conversion. */
+void weft__cpu_gather(const cpu_walk *walk, int k, const weft_tensor *tensor, int64_t at, int64_t n,
+                      void *to);
+
+/* n copies of one element of `size` bytes. */
+void weft__cpu_fill(void *to, const void *element, size_t size, int64_t n);
+
+/* The conversion and map functions of this machine. */
+const cpu_elementwise_table *weft__cpu_elementwise_table(void);
+
+/* For tests: the functions of another instruction set, which the machine must be able to run. */
+void weft__cpu_elementwise_use(cpu_isa isa);
+
+#endif

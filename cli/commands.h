@@ -1,0 +1,10 @@
+/* cli/commands.h -- the subcommands: each in a file of its name. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const cli_command cli_generate, cli_train, cli_eval, cli_tokenize, cli_logits, cli_info,
+    cli_help;
+
+#endif

@@ -1,0 +1,184 @@
+/* cli/common.c -- what several commands need: opening models, reporting failures, writing JSON. */
+#include "cli/common.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Failures -------------------------------------------------------------------------------- */
+
+int cli_fail(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "weft: %s: ", command);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    return CLI_FAILURE;
+}
+
+int cli_usage(const char *command, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "weft: %s: ", command);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, " (weft %s --help tells more)\n", command);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
+int cli_status(weft_status status)
+{
+    if (status == WEFT_OK)
+        return CLI_OK;
+    fflush(stdout); /* what was said before comes first */
+    fprintf(stderr, "weft: %s\n", weft_error_message());
+    return CLI_FAILURE;
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+weft_status cli_set_place(const cli_place *place)
+{
+    weft_device *device = weft_device_get(place->device);
+    if (device == NULL)
+        return weft_fail(WEFT_DEVICE, "--device %s: there is no such device", place->device);
+    weft_set_default_device(device);
+    if (place->threads != CLI_ABSENT)
+        weft_set_threads((int)place->threads);
+    return WEFT_OK;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat what;
+    return stat(path, &what) == 0 && S_ISDIR(what.st_mode);
+}
+
+weft_status cli_model_path(const char *name, char *out, size_t size)
+{
+    if (name != NULL && (strcmp(name, "storyteller") != 0 || is_folder(name))) {
+        snprintf(out, size, "%s", name);
+        return WEFT_OK;
+    }
+    /* Installed beside bin/, or in the source tree that build/cli/weft was built in. */
+    static const char *const places[] = {"../share/weft/storyteller",
+                                         "../../examples/storyteller"};
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    char *end = strrchr(self, '/');
+    for (size_t i = 0; end != NULL && i < sizeof places / sizeof *places; i++) {
+        snprintf(out, size, "%.*s/%s", (int)(end - self), self, places[i]);
+        if (is_folder(out))
+            return WEFT_OK;
+    }
+    return weft_fail(WEFT_IO, "storyteller: the model that comes with Weft is not installed; name "
+                              "a folder with a model");
+}
+
+weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
+                           weft_model **out)
+{
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16, (weft_dtype)0};
+    *out = NULL;
+    weft_status status = cli_set_place(place);
+    if (status != WEFT_OK)
+        return status;
+    const weft_model_options options = {.dtype = dtypes[place->dtype],
+                                        .device = weft_default_device()};
+    status = weft_model_load(path, &options, out);
+    if (status == WEFT_OK && adapter != NULL)
+        status = weft_adapter_load(*out, adapter, NULL);
+    if (status != WEFT_OK) {
+        weft_model_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+void cli_json_text(FILE *file, const char *text, size_t length)
+{
+    fputc('"', file);
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c == '\n')
+            fputs("\\n", file);
+        else if (c == '\t')
+            fputs("\\t", file);
+        else if (c == '\r')
+            fputs("\\r", file);
+        else if (c < 0x20 || c == 0x7f)
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}
+
+void cli_json_number(FILE *file, double value)
+{
+    if (isfinite(value))
+        fprintf(file, "%.17g", value);
+    else
+        fputs("null", file);
+}
+
+enum { TEXTS = 16, TEXT_SIZE = 40 };
+
+/* The next of a ring of texts, so that one printf can use several. */
+static char *next_text(void)
+{
+    static char texts[TEXTS][TEXT_SIZE];
+    static int next;
+    next = (next + 1) % TEXTS;
+    return texts[next];
+}
+
+const char *cli_count(int64_t value)
+{
+    char digits[24], *out = next_text();
+    int n = snprintf(digits, sizeof digits, "%" PRId64, value), at = 0;
+    for (int i = 0; i < n; i++) {
+        out[at++] = digits[i];
+        if ((n - 1 - i) % 3 == 0 && i < n - 1 && digits[i] != '-')
+            out[at++] = ',';
+    }
+    out[at] = '\0';
+    return out;
+}
+
+const char *cli_bytes(int64_t bytes)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    char *out = next_text();
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1000 && unit < 4) {
+        value /= 1000;
+        unit++;
+    }
+    snprintf(out, TEXT_SIZE, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return out;
+}
+
+const char *cli_time(double seconds)
+{
+    char *out = next_text();
+    long long s = isfinite(seconds) && seconds > 0 && seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
+    if (s >= 3600)
+        snprintf(out, TEXT_SIZE, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(out, TEXT_SIZE, "%lld:%02lld", s / 60, s % 60);
+    return out;
+}

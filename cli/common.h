@@ -1,0 +1,73 @@
+/* cli/common.h -- what several commands need: opening models, reporting failures, writing JSON. */
+#ifndef CLI_COMMON_H
+#define CLI_COMMON_H
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/options.h"
+#include "weft/weft.h"
+
+/* Where and in which dtype a command computes. */
+typedef struct cli_place {
+    int dtype; /* index into CLI_DTYPES */
+    const char *device;
+    int64_t threads;
+} cli_place;
+
+#define CLI_DTYPES "float32|bfloat16|float16|auto"
+
+/* The options that fill a `cli_place place` in struct T. */
+#define CLI_PLACE_OPTIONS(T)                                                                       \
+    {.name = "dtype",                                                                              \
+     .kind = CLI_CHOICE,                                                                           \
+     .value = CLI_DTYPES,                                                                          \
+     .fallback = "float32",                                                                        \
+     .offset = offsetof(T, place.dtype),                                                           \
+     .help = "dtype of the weights; auto: that of the checkpoint"},                                \
+        {.name = "device",                                                                         \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "NAME",                                                                          \
+         .fallback = "cpu",                                                                        \
+         .offset = offsetof(T, place.device),                                                      \
+         .help = "where to compute"},                                                              \
+    {                                                                                              \
+        .name = "threads", .kind = CLI_INT, .value = "N", .low = 1, .high = 4096,                  \
+        .offset = offsetof(T, place.threads), .help = "threads of the CPU; default: one a core"    \
+    }
+
+/* Above 0, and up to anything. */
+#define CLI_ABOVE_ZERO DBL_MIN
+#define CLI_ANY INFINITY
+
+/* Prints "weft: COMMAND: message" on one line of standard error; CLI_FAILURE or CLI_USAGE. */
+int cli_fail(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
+int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
+/* CLI_OK, or the library's message and CLI_FAILURE. */
+int cli_status(weft_status status);
+
+/* Sets the device and the threads. */
+weft_status cli_set_place(const cli_place *place);
+
+/* Where a model is: the name as it is, or, for NULL and "storyteller", the one that comes with Weft.
+ * Into out. */
+weft_status cli_model_path(const char *name, char *out, size_t size);
+
+/* Loads a model to a place, with an adapter around it unless that is NULL; *out is NULL after a
+ * failure. */
+weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
+                           weft_model **out);
+
+/* ---- Output ---------------------------------------------------------------------------------- */
+
+/* A JSON string with its quotes; a JSON number, null when it is not finite. */
+void cli_json_text(FILE *file, const char *text, size_t length);
+void cli_json_number(FILE *file, double value);
+
+/* 1234567 as "1,234,567", bytes as "1.2 MB", seconds as "1:02:03", in one of a few static texts. */
+const char *cli_count(int64_t value);
+const char *cli_bytes(int64_t bytes);
+const char *cli_time(double seconds);
+
+#endif

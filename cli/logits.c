@@ -1,0 +1,66 @@
+/* cli/logits.c -- weft logits: the model's logits for given tokens, for comparison with others. */
+#include "cli/commands.h"
+#include "cli/common.h"
+
+typedef struct logits_values {
+    const char *model, *adapter, *ids, *out;
+    cli_place place;
+} logits_values;
+
+#define AT(field) .offset = offsetof(logits_values, field)
+
+static const cli_argument arguments[] = {{"MODEL", offsetof(logits_values, model), false}};
+
+static const cli_option options[] = {
+    {.name = "ids", .kind = CLI_TEXT, .value = "FILE", AT(ids),
+     .help = "safetensors file with int32 input_ids (B, L)"},
+    {.name = "out", .letter = 'o', .kind = CLI_TEXT, .value = "FILE", AT(out),
+     .help = "where to write float32 logits (B, L, V)"},
+    {.name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR", AT(adapter),
+     .help = "a LoRA adapter in PEFT format"},
+    CLI_PLACE_OPTIONS(logits_values),
+};
+
+static weft_status write_logits(weft_model *model, const char *ids_path, const char *out)
+{
+    weft_safetensors *file;
+    weft_status status = weft_safetensors_open(ids_path, &file);
+    if (status != WEFT_OK)
+        return status;
+    weft_scope_open();
+    weft_array *ids = weft_safetensors_get(file, "input_ids");
+    if (weft_ok(ids) && (weft_dtype_of(ids) != WEFT_INT32 || weft_ndim(ids) != 2))
+        ids = weft_error_array("%s: input_ids: expected int32 (B, L), got %s of rank %d", ids_path,
+                               weft_dtype_name(weft_dtype_of(ids)), weft_ndim(ids));
+    weft_array *logits = weft_astype(weft_model_forward(model, ids, NULL), WEFT_FLOAT32);
+    status = weft_safetensors_save(out, &(const char *){"logits"}, &logits, 1, NULL, 0);
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    return status;
+}
+
+static int run(void *context)
+{
+    const logits_values *v = context;
+    if (v->ids == NULL || v->out == NULL)
+        return cli_usage("logits", "--ids FILE and --out FILE are needed");
+    char path[4096];
+    weft_model *model = NULL;
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = cli_load_model(path, &v->place, v->adapter, &model);
+    if (status == WEFT_OK)
+        status = write_logits(model, v->ids, v->out);
+    weft_model_free(model);
+    return cli_status(status);
+}
+
+const cli_command cli_logits = {
+    .name = "logits",
+    .summary = "write the logits for given tokens to a file",
+    .description = "Reads int32 input_ids (B, L) from a safetensors file and writes float32 logits "
+                   "(B, L, V) to another. Made for checking against other frameworks.",
+    .example = "weft logits MODEL --ids reference.safetensors --out logits.safetensors",
+    CLI_TABLE(logits_values, arguments, options),
+    .run = run,
+};

@@ -1,0 +1,80 @@
+/* cli/main.c -- the `weft` command: finds the subcommand and runs it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/pages.h"
+
+const cli_command *const cli_commands[] = {
+    &cli_generate, &cli_train, &cli_eval, &cli_tokenize, &cli_logits, &cli_info, &cli_help, NULL,
+};
+
+const cli_command *cli_find(const char *name)
+{
+    for (int i = 0; cli_commands[i] != NULL; i++) {
+        if (strcmp(cli_commands[i]->name, name) == 0)
+            return cli_commands[i];
+    }
+    return NULL;
+}
+
+/* What the library has to say to a person. */
+static void show_log(void *context, weft_log_level level, const char *message)
+{
+    (void)context;
+    if (level >= WEFT_LOG_INFO)
+        fprintf(stderr, "weft: %s%s\n", level == WEFT_LOG_WARNING ? "warning: " : "", message);
+}
+
+static int run(const cli_command *command, int argc, char **argv)
+{
+    void *values = calloc(1, command->size);
+    if (values == NULL)
+        return cli_fail(command->name, "no memory");
+    int code = CLI_USAGE;
+    switch (cli_parse(command, argc, argv, values)) {
+    case CLI_PARSED_RUN:
+        code = command->run(values);
+        break;
+    case CLI_PARSED_HELP:
+        cli_print_help(stdout, command);
+        code = CLI_OK;
+        break;
+    case CLI_PARSED_WRONG:
+        break;
+    }
+    free(values);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    weft_set_log(show_log, NULL);
+    const char *name = argc > 1 ? argv[1] : NULL;
+    int code;
+    if (name == NULL) {
+        cli_print_overview(stderr);
+        return CLI_USAGE;
+    }
+    const cli_command *command = cli_find(name);
+    if (strcmp(name, "--version") == 0) {
+        printf("weft %s\n", weft_version());
+        code = CLI_OK;
+    } else if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        cli_print_overview(stdout);
+        code = CLI_OK;
+    } else if (command == NULL) {
+        fprintf(stderr, "weft: unknown command '%s' (weft help lists the commands)\n", name);
+        return CLI_USAGE;
+    } else {
+        code = run(command, argc - 2, argv + 2);
+    }
+    /* A full disk shows only when the last bytes are written. */
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && code == CLI_OK)
+        return cli_fail(name, "standard output: %s", errno != 0 ? strerror(errno) : "not written");
+    return code;
+}

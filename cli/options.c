@@ -1,0 +1,221 @@
+/* cli/options.c -- reading a command line by its table. */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weft/status.h"
+
+void cli_word(const char *words, int index, char *out, size_t size)
+{
+    for (; index > 0 && words != NULL; index--) {
+        words = strchr(words, '|');
+        words = words != NULL ? words + 1 : NULL;
+    }
+    size_t n = words != NULL ? strcspn(words, "|") : 0;
+    snprintf(out, size, "%.*s", (int)n, words != NULL ? words : "");
+}
+
+/* The index of a word in "a|b|c", or -1. */
+static int find_word(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (int i = 0; words != NULL; i++) {
+        size_t length = strcspn(words, "|");
+        if (length == n && memcmp(words, word, n) == 0)
+            return i;
+        words = words[length] == '|' ? words + length + 1 : NULL;
+    }
+    return -1;
+}
+
+WEFT_PRINTF(2, 3)
+static cli_parsed wrong(const cli_command *c, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "weft: %s: ", c->name);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, " (weft %s --help tells more)\n", c->name);
+    va_end(arguments);
+    return CLI_PARSED_WRONG;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+static bool in_range(const cli_option *o, double value)
+{
+    return (o->low == 0 && o->high == 0) || (value >= o->low && value <= o->high);
+}
+
+/* What a number should be, for messages. */
+static void describe_range(const cli_option *o, char *out, size_t size)
+{
+    const char *kind = o->kind == CLI_INT ? "a whole number" : "a number";
+    bool above = o->low > 0 && o->low < 1e-300; /* an open end */
+    if (o->low == 0 && o->high == 0)
+        snprintf(out, size, "%s", kind);
+    else if (isinf(o->high))
+        snprintf(out, size, "%s %s %g", kind, above ? "above" : "of at least", above ? 0 : o->low);
+    else
+        snprintf(out, size, "%s %s %g %s %g", kind, above ? "above" : "from", above ? 0 : o->low,
+                 above ? "up to" : "to", o->high);
+}
+
+/* Sets the field of an option from text; false when the text does not fit. */
+static bool set_value(const cli_option *o, const char *text, void *field)
+{
+    char *end;
+    errno = 0;
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(bool *)field = true;
+        return true;
+    case CLI_TEXT:
+        *(const char **)field = text;
+        return true;
+    case CLI_INT: {
+        long long value = strtoll(text, &end, 10);
+        *(int64_t *)field = value;
+        return end != text && *end == '\0' && errno == 0 && in_range(o, (double)value);
+    }
+    case CLI_REAL: {
+        double value = strtod(text, &end);
+        *(double *)field = value;
+        return end != text && *end == '\0' && isfinite(value) && in_range(o, value);
+    }
+    case CLI_CHOICE:
+        *(int *)field = find_word(o->value, text);
+        return *(int *)field >= 0;
+    }
+    return false;
+}
+
+static void set_absent(const cli_option *o, void *field)
+{
+    switch (o->kind) {
+    case CLI_FLAG:
+        *(bool *)field = false;
+        break;
+    case CLI_TEXT:
+        *(const char **)field = NULL;
+        break;
+    case CLI_INT:
+        *(int64_t *)field = CLI_ABSENT;
+        break;
+    case CLI_REAL:
+        *(double *)field = (double)NAN;
+        break;
+    case CLI_CHOICE:
+        *(int *)field = -1;
+        break;
+    }
+}
+
+static cli_parsed read_value(const cli_command *c, const cli_option *o, const char *text,
+                             char *values)
+{
+    if (set_value(o, text, values + o->offset))
+        return CLI_PARSED_RUN;
+    if (o->kind == CLI_CHOICE)
+        return wrong(c, "--%s: expected one of %s, got '%s'", o->name, o->value, text);
+    char range[80];
+    describe_range(o, range, sizeof range);
+    return wrong(c, "--%s: expected %s, got '%s'", o->name, range, text);
+}
+
+/* ---- Words ----------------------------------------------------------------------------------- */
+
+static const cli_option *by_name(const cli_command *c, const char *name, size_t n)
+{
+    for (int i = 0; i < c->n_options; i++) {
+        if (strlen(c->options[i].name) == n && memcmp(c->options[i].name, name, n) == 0)
+            return &c->options[i];
+    }
+    return NULL;
+}
+
+static const cli_option *by_letter(const cli_command *c, char letter)
+{
+    for (int i = 0; i < c->n_options; i++) {
+        if (c->options[i].letter == letter)
+            return &c->options[i];
+    }
+    return NULL;
+}
+
+/* Reads the option at argv[*i], and the word after it if the value is there. */
+static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *i, char *values)
+{
+    const char *word = argv[*i], *text = NULL;
+    const cli_option *o;
+    if (word[1] == '-') {
+        size_t n = strcspn(word + 2, "=");
+        o = by_name(c, word + 2, n);
+        text = word[2 + n] == '=' ? word + 3 + n : NULL;
+    } else {
+        o = by_letter(c, word[1]);
+        text = word[2] != '\0' ? word + 2 : NULL;
+    }
+    if (o == NULL)
+        return wrong(c, "unknown option %s", word);
+    if (o->kind == CLI_FLAG && text != NULL)
+        return wrong(c, "--%s takes no value", o->name);
+    if (o->kind != CLI_FLAG && text == NULL) {
+        if (*i + 1 >= argc)
+            return wrong(c, "--%s needs a value: %s", o->name, o->value);
+        text = argv[++*i];
+    }
+    return read_value(c, o, text, values);
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    }
+    return false;
+}
+
+static void set_defaults(const cli_command *c, char *values)
+{
+    memset(values, 0, c->size);
+    for (int i = 0; i < c->n_options; i++) {
+        const cli_option *o = &c->options[i];
+        if (o->fallback == NULL || !set_value(o, o->fallback, values + o->offset))
+            set_absent(o, values + o->offset);
+    }
+}
+
+cli_parsed cli_parse(const cli_command *c, int argc, char **argv, void *out)
+{
+    char *values = out;
+    set_defaults(c, values);
+    if (asks_for_help(argc, argv))
+        return CLI_PARSED_HELP;
+    int given = 0;
+    bool only_arguments = false;
+    for (int i = 0; i < argc; i++) {
+        const char *word = argv[i];
+        if (!only_arguments && strcmp(word, "--") == 0) {
+            only_arguments = true;
+        } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
+            cli_parsed result = read_option(c, argc, argv, &i, values);
+            if (result != CLI_PARSED_RUN)
+                return result;
+        } else if (given < c->n_arguments) {
+            *(const char **)(values + c->arguments[given++].offset) = word;
+        } else {
+            return wrong(c, "unexpected argument '%s'", word);
+        }
+    }
+    if (given < c->n_arguments && !c->arguments[given].optional)
+        return wrong(c, "%s is missing", c->arguments[given].name);
+    return CLI_PARSED_RUN;
+}

@@ -1,0 +1,81 @@
+/* cli/options.h -- option tables: one a command; parsing, --help, the manual page and completion all
+ * read them. */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The type of the field that an option fills, and what it holds when the option is absent and has no
+ * default. */
+typedef enum cli_kind {
+    CLI_FLAG,   /* bool: false */
+    CLI_TEXT,   /* const char *: NULL */
+    CLI_INT,    /* int64_t: CLI_ABSENT */
+    CLI_REAL,   /* double: NaN */
+    CLI_CHOICE, /* int, an index into the words of `value`: -1 */
+} cli_kind;
+
+#define CLI_ABSENT INT64_MIN
+
+typedef struct cli_option {
+    const char *name;
+    char letter; /* 0: none */
+    cli_kind kind;
+    const char *value;    /* what --help calls it: "N"; of a choice: "linear|cosine" */
+    const char *fallback; /* the value when absent, as text; NULL: none */
+    double low, high;     /* of a number, both inclusive; both 0: any */
+    size_t offset;        /* of the field in the command's struct */
+    const char *help;
+    bool hidden; /* not shown in lists */
+} cli_option;
+
+/* An argument without a name: fills a const char *. */
+typedef struct cli_argument {
+    const char *name;
+    size_t offset;
+    bool optional;
+} cli_argument;
+
+typedef struct cli_command {
+    const char *name;
+    const char *summary;     /* one line */
+    const char *description; /* paragraphs, parted by an empty line */
+    const char *example;     /* a command line a line */
+    const cli_argument *arguments;
+    int n_arguments;
+    const cli_option *options;
+    int n_options;
+    size_t size; /* of its struct */
+    int (*run)(void *values);
+} cli_command;
+
+/* The literal of a command: its arrays and their lengths, and the size of its struct. */
+#define CLI_TABLE(T, argument_array, option_array)                                                 \
+    .arguments = (argument_array),                                                                 \
+    .n_arguments = (int)(sizeof(argument_array) / sizeof *(argument_array)),                       \
+    .options = (option_array), .n_options = (int)(sizeof(option_array) / sizeof *(option_array)),  \
+    .size = sizeof(T)
+
+enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
+
+/* What parsing found. */
+typedef enum cli_parsed {
+    CLI_PARSED_RUN,
+    CLI_PARSED_HELP, /* --help was among the options */
+    CLI_PARSED_WRONG /* said why on standard error */
+} cli_parsed;
+
+/* Fills `values` (command->size bytes) with defaults and then from the words after the command's
+ * name. */
+cli_parsed cli_parse(const cli_command *command, int argc, char **argv, void *values);
+
+/* Word `index` of "a|b|c" into out. */
+void cli_word(const char *words, int index, char *out, size_t size);
+
+/* The table of commands, ended by NULL. */
+extern const cli_command *const cli_commands[];
+const cli_command *cli_find(const char *name);
+
+#endif

@@ -1,0 +1,241 @@
+/* cli/pages.c -- texts made from the option tables: help, the manual page, completion. */
+#include "cli/pages.h"
+
+#include <string.h>
+
+#include "weft/version.h"
+
+enum { HELP_COLUMN = 30, HELP_WIDTH = 80 };
+
+/* Every table ends with it. */
+static const cli_option help_option = {
+    .name = "help", .letter = 'h', .kind = CLI_FLAG, .help = "show this help"};
+
+/* Option i of a command, --help behind the last; NULL after it. */
+static const cli_option *option_at(const cli_command *c, int i)
+{
+    if (i < c->n_options)
+        return &c->options[i];
+    return i == c->n_options ? &help_option : NULL;
+}
+
+/* The next option from *i on that is shown; NULL after the last. */
+static const cli_option *next_option(const cli_command *c, int *i)
+{
+    const cli_option *o;
+    while ((o = option_at(c, (*i)++)) != NULL && o->hidden) {
+    }
+    return o;
+}
+
+/* ---- Help ------------------------------------------------------------------------------------ */
+
+/* Prints text in lines of HELP_WIDTH, further ones indented; `at` is the column it starts in. An
+ * empty line in the text stays. */
+static void wrap(FILE *file, const char *text, int at, int indent)
+{
+    int column = at;
+    bool first = true;
+    while (*text != '\0') {
+        if (*text == '\n') {
+            fprintf(file, "\n\n%*s", indent, "");
+            column = indent;
+            first = true;
+            text += strspn(text, "\n");
+            continue;
+        }
+        int n = (int)strcspn(text, " \n");
+        if (!first && column + 1 + n > HELP_WIDTH) {
+            fprintf(file, "\n%*s", indent, "");
+            column = indent;
+            first = true;
+        }
+        column += fprintf(file, "%s%.*s", first ? "" : " ", n, text);
+        first = false;
+        text += n;
+        if (*text == ' ')
+            text++;
+    }
+    fputc('\n', file);
+}
+
+/* "-p, --prompt TEXT" */
+static int print_name(FILE *file, const cli_option *o)
+{
+    char letter[8] = "    ";
+    if (o->letter != 0)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    return fprintf(file, "  %s--%s%s%s", letter, o->name, o->value != NULL ? " " : "",
+                   o->value != NULL ? o->value : "");
+}
+
+static void print_option(FILE *file, const cli_option *o)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s%s%s%s", o->help, o->fallback != NULL ? " (default " : "",
+             o->fallback != NULL ? o->fallback : "", o->fallback != NULL ? ")" : "");
+    int column = print_name(file, o);
+    if (column >= HELP_COLUMN)
+        column = 0, fputc('\n', file);
+    fprintf(file, "%*s", HELP_COLUMN - column, "");
+    wrap(file, text, HELP_COLUMN, HELP_COLUMN);
+}
+
+static void print_usage(FILE *file, const cli_command *c)
+{
+    fprintf(file, "weft %s", c->name);
+    for (int i = 0; i < c->n_arguments; i++)
+        fprintf(file, c->arguments[i].optional ? " [%s]" : " %s", c->arguments[i].name);
+    fputs(" [OPTION...]\n", file);
+}
+
+void cli_print_help(FILE *file, const cli_command *c)
+{
+    fputs("Usage: ", file);
+    print_usage(file, c);
+    fputc('\n', file);
+    wrap(file, c->description, 0, 0);
+    fputs("\nOptions:\n", file);
+    const cli_option *o;
+    for (int i = 0; (o = next_option(c, &i)) != NULL;)
+        print_option(file, o);
+    fputs("\nExamples:\n  ", file);
+    for (const char *p = c->example; *p != '\0'; p++)
+        fputs(*p == '\n' ? "\n  " : (char[]){*p, '\0'}, file);
+    fputc('\n', file);
+}
+
+void cli_print_overview(FILE *file)
+{
+    fputs("Usage: weft COMMAND [OPTION...]\n\nLanguage models on this machine: generate, fine-tune, "
+          "look inside.\n\nCommands:\n",
+          file);
+    for (int i = 0; cli_commands[i] != NULL; i++)
+        fprintf(file, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    fputs("\nA MODEL is a folder with config.json, *.safetensors and tokenizer.json. The name\n"
+          "storyteller means the small one that comes with Weft.\n\n"
+          "  weft COMMAND --help   the options of a command, with examples\n"
+          "  weft --version        the version\n",
+          file);
+}
+
+/* ---- The manual page --------------------------------------------------------------------------- */
+
+/* Text for troff: no control lines, no hyphens for minus signs. */
+static void print_troff(FILE *file, const char *text)
+{
+    bool line_start = true;
+    for (const char *p = text; *p != '\0'; p++) {
+        if (line_start && (*p == '.' || *p == '\''))
+            fputs("\\&", file);
+        if (*p == '\n' && p[1] == '\n') {
+            fputs("\n.PP", file);
+        } else if (*p == '-') {
+            fputs("\\-", file);
+        } else if (*p == '\\') {
+            fputs("\\e", file);
+        } else {
+            fputc(*p, file);
+        }
+        line_start = *p == '\n';
+    }
+}
+
+static void print_man_option(FILE *file, const cli_option *o)
+{
+    fputs(".TP\n.B ", file);
+    if (o->letter != 0)
+        fprintf(file, "\\-%c\\fR, \\fB", o->letter);
+    fputs("\\-\\-", file);
+    print_troff(file, o->name);
+    if (o->value != NULL) {
+        fputs(" \\fI", file);
+        print_troff(file, o->value);
+        fputs("\\fR", file);
+    }
+    fputc('\n', file);
+    print_troff(file, o->help);
+    if (o->fallback != NULL) {
+        fputs(" (default ", file);
+        print_troff(file, o->fallback);
+        fputc(')', file);
+    }
+    fputc('\n', file);
+}
+
+static void print_man_command(FILE *file, const cli_command *c)
+{
+    fputs(".SS ", file);
+    print_usage(file, c);
+    print_troff(file, c->description);
+    fputc('\n', file);
+    const cli_option *o;
+    for (int i = 0; (o = next_option(c, &i)) != NULL;)
+        print_man_option(file, o);
+    fputs(".PP\n.nf\n", file);
+    print_troff(file, c->example);
+    fputs("\n.fi\n", file);
+}
+
+void cli_print_man(FILE *file)
+{
+    fprintf(file, ".TH WEFT 1 \"\" \"weft %s\" \"User Commands\"\n", weft_version());
+    fputs(".SH NAME\nweft \\- generate with, fine\\-tune and look into language models\n"
+          ".SH SYNOPSIS\n.B weft\n.I COMMAND\n[\\fIOPTION\\fR...]\n"
+          ".SH DESCRIPTION\nA \\fIMODEL\\fR is a folder with config.json, *.safetensors and "
+          "tokenizer.json. The name\n.B storyteller\nmeans the small one that comes with Weft.\n"
+          ".SH COMMANDS\n",
+          file);
+    for (int i = 0; cli_commands[i] != NULL; i++)
+        print_man_command(file, cli_commands[i]);
+    fputs(".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, told on one line of standard "
+          "error\n.TP\n.B 2\na command line that makes no sense\n"
+          ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
+          ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n",
+          file);
+}
+
+/* ---- Completion -------------------------------------------------------------------------------- */
+
+static void print_words(FILE *file, const char *words)
+{
+    for (const char *p = words; *p != '\0'; p++)
+        fputc(*p == '|' ? ' ' : *p, file);
+}
+
+/* The options of a command, and the words of its choices. */
+static void print_bash_command(FILE *file, const cli_command *c)
+{
+    const cli_option *o;
+    fprintf(file, "    %s)\n        options=\"", c->name);
+    for (int i = 0; (o = next_option(c, &i)) != NULL;)
+        fprintf(file, "%s--%s", o == option_at(c, 0) ? "" : " ", o->name);
+    fputs("\"\n        case $previous in\n", file);
+    for (int i = 0; (o = next_option(c, &i)) != NULL;) {
+        if (o->kind != CLI_CHOICE)
+            continue;
+        fprintf(file, "        --%s) words=\"", o->name);
+        print_words(file, o->value);
+        fputs("\" ;;\n", file);
+    }
+    fputs("        esac\n        ;;\n", file);
+}
+
+void cli_print_bash(FILE *file)
+{
+    fputs("# bash completion for weft; made by: weft help --completion bash\n"
+          "_weft()\n{\n    local word=$2 previous=$3 options='' words=''\n"
+          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        words=\"",
+          file);
+    for (int i = 0; cli_commands[i] != NULL; i++)
+        fprintf(file, "%s%s", i > 0 ? " " : "", cli_commands[i]->name);
+    fputs("\"\n    fi\n    case ${COMP_WORDS[1]} in\n", file);
+    for (int i = 0; cli_commands[i] != NULL; i++)
+        print_bash_command(file, cli_commands[i]);
+    fputs("    esac\n"
+          "    if [ -z \"$words\" ] && [[ $word == -* ]]; then\n        words=$options\n    fi\n"
+          "    if [ -n \"$words\" ]; then\n"
+          "        mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n    fi\n"
+          "}\ncomplete -o default -F _weft weft\n",
+          file);
+}

@@ -1,0 +1,248 @@
+/* cli/tokenize.c -- weft tokenize: text to token ids and back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+
+typedef struct tokenize_values {
+    const char *model, *text;
+    bool jsonl, decode, special, json;
+} tokenize_values;
+
+#define AT(field) .offset = offsetof(tokenize_values, field)
+
+static const cli_argument arguments[] = {{"MODEL", offsetof(tokenize_values, model), false}};
+
+static const cli_option options[] = {
+    {.name = "text", .letter = 'p', .kind = CLI_TEXT, .value = "TEXT", AT(text),
+     .help = "what to encode (or decode); default: all of standard input"},
+    {.name = "jsonl", .kind = CLI_FLAG, AT(jsonl),
+     .help = "read one JSON string a line, write one JSON array of ids a line"},
+    {.name = "decode", .kind = CLI_FLAG, AT(decode),
+     .help = "the reverse: ids in, text out; special tokens are kept"},
+    {.name = "special", .kind = CLI_FLAG, AT(special),
+     .help = "add the special tokens that the tokenizer puts around a text"},
+    {.name = "json", .kind = CLI_FLAG, AT(json),
+     .help = "without --jsonl: print one JSON object with ids and tokens"},
+};
+
+/* ---- Lines of JSON --------------------------------------------------------------------------- */
+
+/* Parses a line, strictly; NULL when it is not JSON. The caller puts the result. */
+static json_object *parse_line(const char *line, size_t length)
+{
+    json_tokener *parser = json_tokener_new();
+    if (parser == NULL)
+        return NULL;
+    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
+    json_object *value = json_tokener_parse_ex(parser, line, (int)length + 1);
+    bool whole = json_tokener_get_error(parser) == json_tokener_success &&
+                 json_tokener_get_parse_end(parser) >= length;
+    json_tokener_free(parser);
+    if (whole)
+        return value;
+    json_object_put(value);
+    return NULL;
+}
+
+static weft_status encode_line(const weft_tokenizer *tokenizer, unsigned flags, json_object *value)
+{
+    if (!json_object_is_type(value, json_type_string))
+        return weft_fail(WEFT_INVALID, "expected a JSON string");
+    int32_t *ids;
+    size_t n;
+    weft_status status =
+        weft_tokenizer_encode(tokenizer, json_object_get_string(value),
+                              (size_t)json_object_get_string_len(value), flags, &ids, &n);
+    if (status != WEFT_OK)
+        return status;
+    putchar('[');
+    for (size_t i = 0; i < n; i++)
+        printf("%s%d", i > 0 ? ", " : "", (int)ids[i]);
+    puts("]");
+    weft_free(ids);
+    return WEFT_OK;
+}
+
+/* The ids of a JSON array in new memory (free). */
+static weft_status ids_of(json_object *value, int32_t **ids, size_t *n)
+{
+    *ids = NULL;
+    if (!json_object_is_type(value, json_type_array))
+        return weft_fail(WEFT_INVALID, "expected a JSON array of ids");
+    *n = json_object_array_length(value);
+    *ids = malloc((*n + 1) * sizeof **ids);
+    if (*ids == NULL)
+        return weft_fail(WEFT_MEMORY, "no memory");
+    for (size_t i = 0; i < *n; i++) {
+        json_object *item = json_object_array_get_idx(value, i);
+        int64_t id = json_object_get_int64(item);
+        if (!json_object_is_type(item, json_type_int) || id < 0 || id > INT32_MAX)
+            return weft_fail(WEFT_INVALID, "item %zu: expected an id", i);
+        (*ids)[i] = (int32_t)id;
+    }
+    return WEFT_OK;
+}
+
+static weft_status decode_line(const weft_tokenizer *tokenizer, json_object *value)
+{
+    int32_t *ids;
+    size_t n, length;
+    char *text;
+    weft_status status = ids_of(value, &ids, &n);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_decode(tokenizer, ids, n, 0, &text, &length);
+    if (status == WEFT_OK) {
+        cli_json_text(stdout, text, length);
+        putchar('\n');
+        weft_free(text);
+    }
+    free(ids);
+    return status;
+}
+
+static weft_status one_line(const tokenize_values *v, const weft_tokenizer *tokenizer,
+                            const char *line, size_t length)
+{
+    json_object *value = parse_line(line, length);
+    weft_status status;
+    if (value == NULL)
+        status = weft_fail(WEFT_INVALID, "not JSON");
+    else if (v->decode)
+        status = decode_line(tokenizer, value);
+    else
+        status = encode_line(tokenizer, v->special ? WEFT_TOKENIZER_ADD_SPECIAL : 0, value);
+    json_object_put(value);
+    return status;
+}
+
+static weft_status run_lines(const tokenize_values *v, const weft_tokenizer *tokenizer)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    long long number = 0;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && (length = getline(&line, &room, stdin)) >= 0) {
+        number++;
+        if (length > 0 && line[length - 1] == '\n')
+            line[--length] = '\0';
+        status = one_line(v, tokenizer, line, (size_t)length);
+        if (status != WEFT_OK)
+            weft_fail(status, "tokenize: line %lld: %s", number, weft_error_message());
+    }
+    if (status == WEFT_OK && ferror(stdin))
+        status = weft_fail(WEFT_IO, "tokenize: standard input: %s", strerror(errno));
+    free(line);
+    return status;
+}
+
+/* ---- Plain text ------------------------------------------------------------------------------ */
+
+static weft_status encode_text(const tokenize_values *v, const weft_tokenizer *tokenizer,
+                               const char *text, size_t length)
+{
+    int32_t *ids;
+    size_t n;
+    weft_status status = weft_tokenizer_encode(
+        tokenizer, text, length, v->special ? WEFT_TOKENIZER_ADD_SPECIAL : 0, &ids, &n);
+    if (status != WEFT_OK)
+        return status;
+    fputs(v->json ? "{\"ids\": [" : "", stdout);
+    for (size_t i = 0; i < n; i++)
+        printf("%s%d", i == 0 ? "" : v->json ? ", " : " ", (int)ids[i]);
+    fputs(v->json ? "], \"tokens\": [" : "\n", stdout);
+    for (size_t i = 0; v->json && i < n; i++) {
+        const char *token = weft_tokenizer_id_to_token(tokenizer, ids[i]);
+        fputs(i == 0 ? "" : ", ", stdout);
+        cli_json_text(stdout, token != NULL ? token : "", token != NULL ? strlen(token) : 0);
+    }
+    fputs(v->json ? "]}\n" : "", stdout);
+    weft_free(ids);
+    return WEFT_OK;
+}
+
+/* Text of ids that are parted by anything but digits. */
+static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text)
+{
+    int32_t *ids = malloc((strlen(text) / 2 + 1) * sizeof *ids);
+    if (ids == NULL)
+        return weft_fail(WEFT_MEMORY, "tokenize: no memory");
+    weft_status status = WEFT_OK;
+    size_t n = 0;
+    for (text += strcspn(text, "0123456789"); *text != '\0' && status == WEFT_OK;
+         text += strcspn(text, "0123456789")) {
+        char *end;
+        long long id = strtoll(text, &end, 10);
+        if (id > INT32_MAX)
+            status = weft_fail(WEFT_INVALID, "tokenize: %.*s: expected an id", (int)(end - text),
+                               text);
+        ids[n++] = (int32_t)id;
+        text = end;
+    }
+    char *decoded = NULL;
+    size_t length = 0;
+    if (status == WEFT_OK)
+        status = weft_tokenizer_decode(tokenizer, ids, n, 0, &decoded, &length);
+    if (status == WEFT_OK) {
+        fwrite(decoded, 1, length, stdout);
+        putchar('\n');
+    }
+    weft_free(decoded);
+    free(ids);
+    return status;
+}
+
+/* All of standard input as it is, or the text of --text. */
+static weft_status run_text(const tokenize_values *v, const weft_tokenizer *tokenizer)
+{
+    char *text = NULL;
+    size_t length = 0, room = 0;
+    weft_status status;
+    if (v->text == NULL) {
+        ssize_t n = getdelim(&text, &room, EOF, stdin);
+        length = n > 0 ? (size_t)n : 0;
+    }
+    const char *from = v->text != NULL ? v->text : text != NULL && length > 0 ? text : "";
+    if (v->text != NULL)
+        length = strlen(v->text);
+    if (v->decode)
+        status = decode_text(tokenizer, from);
+    else
+        status = encode_text(v, tokenizer, from, length);
+    free(text);
+    return status;
+}
+
+static int run(void *context)
+{
+    const tokenize_values *v = context;
+    if (v->jsonl && v->text != NULL)
+        return cli_usage("tokenize", "--jsonl reads standard input, not --text");
+    char path[4096];
+    weft_tokenizer *tokenizer = NULL;
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, &tokenizer);
+    if (status == WEFT_OK)
+        status = v->jsonl ? run_lines(v, tokenizer) : run_text(v, tokenizer);
+    weft_tokenizer_free(tokenizer);
+    return cli_status(status);
+}
+
+const cli_command cli_tokenize = {
+    .name = "tokenize",
+    .summary = "turn text into token ids, and back",
+    .description = "Encodes standard input, or --text, with the tokenizer.json of a model. Added "
+                   "tokens that stand in the text are recognised; no special tokens are added "
+                   "unless --special says so. MODEL may be the tokenizer.json itself.",
+    .example = "weft tokenize storyteller -p \"Once upon a time\"\n"
+               "weft tokenize MODEL --jsonl < strings.jsonl > ids.jsonl\n"
+               "weft tokenize MODEL --jsonl --decode < ids.jsonl",
+    CLI_TABLE(tokenize_values, arguments, options),
+    .run = run,
+};

@@ -1,0 +1,109 @@
+/* ops/random/distributions.c -- random numbers made of random words. 16-bit floats are drawn in
+ * float32 and rounded. */
+#include <math.h>
+
+#include "ops/kernel.h"
+#include "weft/random.h"
+
+/* The number of `dtype` next to `value` towards -infinity. */
+static double below(double value, weft_dtype dtype)
+{
+    switch (dtype) {
+    case WEFT_FLOAT64:
+        return nextafter(value, -INFINITY);
+    case WEFT_FLOAT32:
+        return (double)nextafterf((float)value, -INFINITY);
+    default: { /* one unit in the last place of a float with 7 or 10 explicit bits of mantissa */
+        int bits = dtype == WEFT_BFLOAT16 ? 8 : 11, exponent;
+        int least = dtype == WEFT_BFLOAT16 ? -125 : -13;
+        double mantissa = frexp(value, &exponent);
+        exponent -= mantissa == 0.5; /* below a power of two the steps are half as large */
+        return value - ldexp(1, (exponent > least ? exponent : least) - bits);
+    }
+    }
+}
+
+static weft_array *constant(double value, weft_dtype dtype)
+{
+    return weft_scalar(value, dtype);
+}
+
+static weft_array *check_float(const char *op, weft_dtype dtype)
+{
+    return weft_dtype_is_float(dtype)
+               ? NULL
+               : weft_error_array("%s: expected a floating dtype, got %s", op,
+                                  weft_dtype_name(dtype));
+}
+
+/* [low, high) in float32 or float64, from 32 random bits an element: words / 2^32, which float32
+ * may round up to 1, hence the minimum; so may the product and the sum. */
+static weft_array *draw(weft_array *key, weft_dims shape, double low, double high,
+                        weft_dtype dtype, double largest)
+{
+    weft_array *words = weft_astype(weft_random_bits(key, shape, 4), dtype);
+    weft_array *unit = weft_minimum(weft_multiply(words, constant(0x1p-32, dtype)),
+                                    constant(below(1, dtype), dtype));
+    weft_array *x = unit;
+    if (high - low != 1) {
+        x = weft_multiply(x, constant(high - low, dtype));
+    }
+    if (low != 0) {
+        x = weft_add(x, constant(low, dtype));
+    }
+    return weft_minimum(x, constant(largest, dtype));
+}
+
+weft_array *weft_random_uniform(weft_array *key, weft_dims shape, double low, double high,
+                                weft_dtype dtype)
+{
+    weft_array *failed = check_float("uniform", dtype);
+    if (failed) {
+        return failed;
+    }
+    if (!(low < high)) {
+        return weft_error_array("uniform: expected low < high, got %g and %g", low, high);
+    }
+    weft_scope_open();
+    weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
+    weft_array *x = draw(key, shape, low, high, wide, below(high, dtype));
+    return weft_scope_close(weft_astype(x, dtype));
+}
+
+/* The inverse distribution function: sqrt(2) erfinv(u), u uniform in (-1, 1). */
+weft_array *weft_random_normal(weft_array *key, weft_dims shape, double mean, double std,
+                               weft_dtype dtype)
+{
+    weft_array *failed = check_float("normal", dtype);
+    if (failed) {
+        return failed;
+    }
+    weft_scope_open();
+    weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
+    weft_array *u = draw(key, shape, -below(1, wide), 1, wide, below(1, wide));
+    weft_array *x = weft_multiply(weft_erfinv(u), constant(sqrt(2) * std, wide));
+    if (mean != 0) {
+        x = weft_add(x, constant(mean, wide));
+    }
+    return weft_scope_close(weft_astype(x, dtype));
+}
+
+weft_array *weft_random_bernoulli(weft_array *key, weft_dims shape, double p)
+{
+    weft_scope_open();
+    weft_array *u = weft_random_uniform(key, shape, 0, 1, WEFT_FLOAT32);
+    return weft_scope_close(weft_less(u, constant(p, WEFT_FLOAT32)));
+}
+
+/* The Gumbel maximum: argmax of logits - log(-log(u)) falls on i with probability softmax(logits)_i. */
+weft_array *weft_random_categorical(weft_array *key, weft_array *logits, int axis)
+{
+    if (!weft_ok(logits)) {
+        return logits;
+    }
+    weft_scope_open();
+    weft_array *u = weft_random_uniform(key, weft_shape(logits), 0, 1, WEFT_FLOAT32);
+    weft_array *gumbel = weft_negative(weft_log(weft_negative(weft_log(u))));
+    weft_array *scores = weft_add(weft_astype(logits, WEFT_FLOAT32), gumbel);
+    return weft_scope_close(weft_argmax(scores, axis, false));
+}

@@ -1,0 +1,38 @@
+/* ops/random/key.c -- keys, and the calling thread's default generator. */
+#include "ops/common.h"
+#include "ops/random/threefry.h"
+#include "weft/random.h"
+
+/* The default generator's key. Seed 0. */
+static _Thread_local uint32_t current[2];
+
+weft_array *weft_random_key(uint64_t seed)
+{
+    uint32_t words[2] = {(uint32_t)(seed >> 32), (uint32_t)seed};
+    return weft_from_data(words, WEFT_UINT32, WEFT_DIMS(2));
+}
+
+void weft_random_seed(uint64_t seed)
+{
+    current[0] = (uint32_t)(seed >> 32);
+    current[1] = (uint32_t)seed;
+}
+
+weft_array *weft_random_split(weft_array *key, int64_t n)
+{
+    return weft_random_bits(key, WEFT_DIMS(n, 2), 4);
+}
+
+/* Splits the generator's key in two: the first becomes its new key, the second is given out. The
+ * four words of a split are the blocks (0, 2) and (1, 3): the first words of both, then the
+ * second. */
+weft_array *weft_random_next_key(void)
+{
+    uint32_t even[2] = {0, 2}, odd[2] = {1, 3};
+    threefry(current, even);
+    threefry(current, odd);
+    uint32_t given[2] = {even[1], odd[1]};
+    current[0] = even[0];
+    current[1] = odd[0];
+    return weft_from_data(given, WEFT_UINT32, WEFT_DIMS(2));
+}

@@ -1,0 +1,99 @@
+/* ops/reduce/extremes.c -- max and min; NaN wins. */
+#include <math.h>
+
+#include "ops/reduce/extremes.h"
+
+bool weft__beats(const weft_tensor *t, int64_t a, int64_t b, bool largest)
+{
+    if (weft_dtype_is_float(t->dtype)) {
+        double x = weft_tensor_get(t, a), y = weft_tensor_get(t, b);
+        return isnan(x) ? !isnan(y) : largest ? x > y : x < y;
+    }
+    int64_t x = weft_tensor_get_int(t, a), y = weft_tensor_get_int(t, b);
+    if (t->dtype == WEFT_UINT64) {
+        return largest ? (uint64_t)x > (uint64_t)y : (uint64_t)x < (uint64_t)y;
+    }
+    return largest ? x > y : x < y;
+}
+
+static void find(const weft_call *call, bool largest)
+{
+    reduction walk = weft__reduction(call);
+    int64_t size = weft_tensor_size(&call->out[0]);
+    for (int64_t o = 0; o < size; o++) {
+        int64_t best = weft__reduced_element(&walk, o, 0);
+        for (int64_t r = 1; r < walk.count; r++) {
+            int64_t element = weft__reduced_element(&walk, o, r);
+            best = weft__beats(&call->in[0], element, best, largest) ? element : best;
+        }
+        move_element(&call->in[0], best, &call->out[0], o);
+    }
+}
+
+static weft_status max_reference(const weft_call *call)
+{
+    find(call, true);
+    return WEFT_OK;
+}
+
+static weft_status min_reference(const weft_call *call)
+{
+    find(call, false);
+    return WEFT_OK;
+}
+
+/* Elements that tie share the gradient evenly. */
+static void extremes_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                         weft_array **grads)
+{
+    if (!wanted[0]) {
+        return;
+    }
+    const weft_reduce_params *p = weft_node_params(node);
+    weft_array *x = weft_node_input(node, 0);
+    weft_array *hit = weft_equal(x, weft__unreduce(node, node));
+    weft_array *ties = weft_astype(weft_sum(hit, p->axes, false), WEFT_FLOAT32);
+    ties = weft_reshape(ties, weft_shape(node));
+    weft_array *share = weft_divide(weft_astype(cts[0], weft_promote(weft_dtype_of(x), WEFT_FLOAT32)),
+                                    ties);
+    share = weft__unreduce(node, weft_astype(share, weft_dtype_of(x)));
+    grads[0] = weft_where(hit, share, weft_scalar(0, weft_dtype_of(x)));
+}
+
+const weft_op weft_op_max = {
+    .name = "max",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_reduce_params),
+    .params_fields = weft__reduce_fields,
+    .infer = weft__infer_nonempty,
+    .vjp = extremes_vjp,
+    .reference = max_reference,
+    .cases = weft__reduce_cases,
+    .n_cases = REDUCE_CASES,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+const weft_op weft_op_min = {
+    .name = "min",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_reduce_params),
+    .params_fields = weft__reduce_fields,
+    .infer = weft__infer_nonempty,
+    .vjp = extremes_vjp,
+    .reference = min_reference,
+    .cases = weft__reduce_cases,
+    .n_cases = REDUCE_CASES,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+weft_array *weft_max(weft_array *x, weft_dims axes, bool keepdims)
+{
+    return weft__reduce(&weft_op_max, x, axes, keepdims);
+}
+
+weft_array *weft_min(weft_array *x, weft_dims axes, bool keepdims)
+{
+    return weft__reduce(&weft_op_min, x, axes, keepdims);
+}

@@ -1,0 +1,102 @@
+/* ops/reduce/logsumexp.c -- log(sum(exp(x))), shifted by the largest element. */
+#include <math.h>
+
+#include "ops/reduce/reduce.h"
+
+static double log_sum_exp(const weft_tensor *x, const reduction *walk, int64_t o)
+{
+    double largest = -INFINITY, sum = 0;
+    for (int64_t r = 0; r < walk->count; r++) {
+        double value = weft_tensor_get(x, weft__reduced_element(walk, o, r));
+        if (isnan(value)) {
+            return value;
+        }
+        largest = value > largest ? value : largest;
+    }
+    if (isinf(largest)) {
+        return largest;
+    }
+    for (int64_t r = 0; r < walk->count; r++) {
+        sum += exp(weft_tensor_get(x, weft__reduced_element(walk, o, r)) - largest);
+    }
+    return largest + log(sum);
+}
+
+static weft_status logsumexp_reference(const weft_call *call)
+{
+    reduction walk = weft__reduction(call);
+    int64_t size = weft_tensor_size(&call->out[0]);
+    for (int64_t o = 0; o < size; o++) {
+        weft_tensor_set(&call->out[0], o, log_sum_exp(&call->in[0], &walk, o));
+    }
+    return WEFT_OK;
+}
+
+/* softmax over several axes: they are brought to the end and flattened. From x rather than from the
+ * result, which 16 bits round too coarsely for an exponent. */
+static weft_array *softmax_over(weft_array *x, const weft_dims *axes)
+{
+    weft_dims in = weft_shape(x), order = {.n = in.n}, back = order, flat = {0}, moved = in;
+    int next = 0, last = in.n - axes->n;
+    for (int i = 0; i < in.n; i++) {
+        bool reduced = false;
+        for (int k = 0; k < axes->n; k++) {
+            reduced = reduced || axes->at[k] + in.n == i;
+        }
+        order.at[reduced ? last++ : next++] = i;
+    }
+    for (int i = 0; i < in.n; i++) {
+        back.at[order.at[i]] = i;
+        moved.at[i] = in.at[order.at[i]];
+    }
+    int64_t length = 1;
+    for (int i = next; i < in.n; i++) {
+        length *= moved.at[i];
+    }
+    flat = moved;
+    flat.n = next + 1;
+    flat.at[next] = length;
+    weft_array *y = weft_softmax(weft_reshape(weft_transpose(x, order), flat), -1);
+    return weft_transpose(weft_reshape(y, moved), back);
+}
+
+static void logsumexp_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                          weft_array **grads)
+{
+    const weft_reduce_params *p = weft_node_params(node);
+    if (wanted[0]) {
+        weft_array *x = weft_node_input(node, 0);
+        weft_array *share = p->axes.n == 0   ? weft_ones_like(x)
+                            : p->axes.n == 1 ? weft_softmax(x, (int)p->axes.at[0])
+                                             : softmax_over(x, &p->axes);
+        grads[0] = weft_multiply(share, weft__unreduce(node, cts[0]));
+    }
+}
+
+static bool logsumexp_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    weft_dims shape;
+    if (!weft_dtype_is_float(input_dtype(node, 0))) {
+        return weft_because(why, "unsupported for %s", weft_dtype_name(input_dtype(node, 0)));
+    }
+    return weft__reduced_shape(node, &shape, why) && set_spec(out, input_dtype(node, 0), &shape);
+}
+
+const weft_op weft_op_logsumexp = {
+    .name = "logsumexp",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_reduce_params),
+    .params_fields = weft__reduce_fields,
+    .infer = logsumexp_infer,
+    .vjp = logsumexp_vjp,
+    .reference = logsumexp_reference,
+    .cases = weft__reduce_cases,
+    .n_cases = REDUCE_CASES,
+    .no_test_dtypes = DTYPE_NOT_FLOAT,
+};
+
+weft_array *weft_logsumexp(weft_array *x, weft_dims axes, bool keepdims)
+{
+    return weft__reduce(&weft_op_logsumexp, as_inexact(x), axes, keepdims);
+}

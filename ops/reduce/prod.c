@@ -1,0 +1,76 @@
+/* ops/reduce/prod.c -- products, accumulated in double (integers: in 64 bits, wrapping). */
+#include "ops/reduce/reduce.h"
+
+static weft_status prod_reference(const weft_call *call)
+{
+    reduction walk = weft__reduction(call);
+    int64_t size = weft_tensor_size(&call->out[0]);
+    bool real = weft_dtype_is_float(call->out[0].dtype);
+    for (int64_t o = 0; o < size; o++) {
+        double product = 1;
+        uint64_t whole = 1;
+        for (int64_t r = 0; r < walk.count; r++) {
+            int64_t element = weft__reduced_element(&walk, o, r);
+            if (real) {
+                product *= weft_tensor_get(&call->in[0], element);
+            } else {
+                whole *= (uint64_t)weft_tensor_get_int(&call->in[0], element);
+            }
+        }
+        if (real) {
+            weft_tensor_set(&call->out[0], o, product);
+        } else {
+            weft_tensor_set_int(&call->out[0], o, (int64_t)whole);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* The product of the others: with no zero among the elements, product / x; with one, that element
+ * alone gets the product of the rest; with more, none gets any. */
+static void prod_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                     weft_array **grads)
+{
+    if (!wanted[0]) {
+        return;
+    }
+    const weft_reduce_params *p = weft_node_params(node);
+    weft_array *x = weft_node_input(node, 0);
+    weft_array *none = weft_scalar(0, weft_dtype_of(x)), *one = weft_scalar(1, weft_dtype_of(x));
+    weft_array *zero = weft_equal(x, none), *safe = weft_where(zero, one, x);
+    weft_array *product = weft__unreduce(node, weft_prod(safe, p->axes, false));
+    weft_array *zeros = weft__unreduce(node, weft_sum(zero, p->axes, false));
+    weft_array *only = weft_equal(weft_subtract(zeros, weft_astype(zero, weft_dtype_of(zeros))),
+                                  weft_scalar_int(0, weft_dtype_of(zeros)));
+    weft_array *others = weft_where(only, weft_divide(product, safe), none);
+    grads[0] = weft_multiply(others, weft__unreduce(node, cts[0]));
+}
+
+static bool prod_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    weft_dims shape;
+    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
+        return weft_because(why, "unsupported for complex64");
+    }
+    return weft__reduced_shape(node, &shape, why) &&
+           set_spec(out, weft__sum_dtype(input_dtype(node, 0)), &shape);
+}
+
+const weft_op weft_op_prod = {
+    .name = "prod",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_reduce_params),
+    .params_fields = weft__reduce_fields,
+    .infer = prod_infer,
+    .vjp = prod_vjp,
+    .reference = prod_reference,
+    .cases = weft__reduce_cases,
+    .n_cases = REDUCE_CASES,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+weft_array *weft_prod(weft_array *x, weft_dims axes, bool keepdims)
+{
+    return weft__reduce(&weft_op_prod, x, axes, keepdims);
+}

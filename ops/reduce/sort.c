@@ -1,0 +1,210 @@
+/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last; and the k
+ * largest. */
+#include <math.h>
+
+#include "ops/reduce/reduce.h"
+
+/* Whether element a must stand before element b, whatever their order now. */
+static bool before(const weft_tensor *t, int64_t a, int64_t b)
+{
+    if (weft_dtype_is_float(t->dtype)) {
+        double x = weft_tensor_get(t, a), y = weft_tensor_get(t, b);
+        return x < y || (isnan(y) && !isnan(x));
+    }
+    int64_t x = weft_tensor_get_int(t, a), y = weft_tensor_get_int(t, b);
+    return t->dtype == WEFT_UINT64 ? (uint64_t)x < (uint64_t)y : x < y;
+}
+
+/* Merges the runs [low, middle) and [middle, high) of element numbers. */
+static void merge(const weft_tensor *t, const int64_t *from, int64_t *to, int64_t low,
+                  int64_t middle, int64_t high)
+{
+    int64_t a = low, b = middle;
+    for (int64_t i = low; i < high; i++) {
+        bool second = a >= middle || (b < high && before(t, from[b], from[a]));
+        to[i] = second ? from[b++] : from[a++];
+    }
+}
+
+/* Sorts `length` element numbers by merging ever longer runs; returns the half that has them. */
+static const int64_t *merge_sort(const weft_tensor *t, int64_t *numbers, int64_t *scratch,
+                                 int64_t length)
+{
+    for (int64_t run = 1; run < length; run *= 2) {
+        for (int64_t low = 0; low < length; low += 2 * run) {
+            int64_t middle = low + run < length ? low + run : length;
+            int64_t high = low + 2 * run < length ? low + 2 * run : length;
+            merge(t, numbers, scratch, low, middle, high);
+        }
+        int64_t *swap = numbers;
+        numbers = scratch;
+        scratch = swap;
+    }
+    return numbers;
+}
+
+static weft_status sort_all(const weft_call *call, bool places)
+{
+    const weft_axis_params *p = call->params;
+    const weft_tensor *in = &call->in[0], *out = &call->out[0];
+    axis_extents e = extents_of(&in->shape, p->axis);
+    int64_t *numbers = weft_malloc((size_t)(e.length + 1) * 2 * sizeof *numbers);
+    if (!numbers) {
+        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld places", call->op->name,
+                         (long long)e.length);
+    }
+    for (int64_t o = 0; o < e.outer * e.inner; o++) {
+        int64_t base = o / e.inner * e.length * e.inner + o % e.inner;
+        for (int64_t i = 0; i < e.length; i++) {
+            numbers[i] = base + i * e.inner;
+        }
+        const int64_t *sorted = merge_sort(in, numbers, numbers + e.length, e.length);
+        for (int64_t i = 0; i < e.length; i++) {
+            if (places) {
+                weft_tensor_set_int(out, base + i * e.inner, (sorted[i] - base) / e.inner);
+            } else {
+                move_element(in, sorted[i], out, base + i * e.inner);
+            }
+        }
+    }
+    weft_free(numbers);
+    return WEFT_OK;
+}
+
+static weft_status sort_reference(const weft_call *call)
+{
+    return sort_all(call, false);
+}
+
+static weft_status argsort_reference(const weft_call *call)
+{
+    return sort_all(call, true);
+}
+
+/* Every gradient goes back to where its element came from. */
+static void sort_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                     weft_array **grads)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    if (wanted[0]) {
+        weft_array *x = weft_node_input(node, 0);
+        weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
+        grads[0] = weft_scatter_add_along_axis(zeros, weft_argsort(x, (int)p->axis), cts[0],
+                                               (int)p->axis);
+    }
+}
+
+static bool check(const weft_array *node, weft_dims *shape, weft_why *why)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    *shape = input_shape(node, 0);
+    int front = weft__check_axis(p->axis, shape->n, why);
+    if (front < 0) {
+        return false;
+    }
+    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
+        return weft_because(why, "unsupported for complex64");
+    }
+    if (shape->at[front] > UINT32_MAX) {
+        return weft_because(why, "an axis of size %lld", (long long)shape->at[front]);
+    }
+    return true;
+}
+
+static bool sort_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    weft_dims shape;
+    return check(node, &shape, why) && set_spec(out, input_dtype(node, 0), &shape);
+}
+
+static bool argsort_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    weft_dims shape;
+    return check(node, &shape, why) && set_spec(out, WEFT_UINT32, &shape);
+}
+
+static const weft_case cases[] = {
+    {.name = "last",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(3, 7)}},
+     .params = &(const weft_axis_params){-1, false}},
+    {.name = "first",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(5, 2, 2)}},
+     .params = &(const weft_axis_params){-3, false}},
+    {.name = "long",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(2, 150)}},
+     .params = &(const weft_axis_params){-1, false}},
+    {.name = "empty",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(3, 0)}},
+     .params = &(const weft_axis_params){-1, false}},
+};
+
+const weft_op weft_op_sort = {
+    .name = "sort",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_axis_params),
+    .params_fields = weft__axis_fields,
+    .infer = sort_infer,
+    .vjp = sort_vjp,
+    .reference = sort_reference,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+const weft_op weft_op_argsort = {
+    .name = "argsort",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_axis_params),
+    .params_fields = weft__axis_fields,
+    .infer = argsort_infer,
+    .zero_gradient = 1u << 0,
+    .reference = argsort_reference,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+/* The kernels are made for the last axis, so another one is brought there. */
+static weft_array *apply(const weft_op *op, weft_array *x, int axis)
+{
+    int64_t from_end;
+    weft_array *failed;
+    if (!weft__axis_from_end(op->name, x, axis, &from_end, &failed)) {
+        return failed;
+    }
+    weft_axis_params params = {.axis = -1};
+    weft_array *last = weft_swapaxes(x, (int)from_end, -1);
+    return weft_swapaxes(apply1(op, last, &params), (int)from_end, -1);
+}
+
+weft_array *weft_sort(weft_array *x, int axis)
+{
+    return apply(&weft_op_sort, x, axis);
+}
+
+weft_array *weft_argsort(weft_array *x, int axis)
+{
+    return apply(&weft_op_argsort, x, axis);
+}
+
+weft_array *weft_topk(weft_array *x, int64_t k, int axis)
+{
+    int64_t from_end;
+    weft_array *failed;
+    if (!weft__axis_from_end("topk", x, axis, &from_end, &failed)) {
+        return failed;
+    }
+    int64_t length = weft_dim(x, (int)from_end);
+    if (k < 0 || k > length) {
+        return weft_error_array("topk: k is %lld for an axis of size %lld", (long long)k,
+                                (long long)length);
+    }
+    return weft_slice(weft_sort(x, (int)from_end), WEFT_DIMS(from_end), WEFT_DIMS(-1),
+                      WEFT_DIMS(-1 - k - (k == length ? length : 0)), WEFT_DIMS(-1));
+}

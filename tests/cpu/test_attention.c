@@ -1,0 +1,257 @@
+/* tests/cpu/test_attention.c -- attention and its gradient on the CPU against plain loops. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/cpu/kernels.h"
+#include "tests/check.h"
+#include "tests/cpu/tensors.h"
+#include "weft/op_params.h"
+
+typedef struct attention_case {
+    const char *name;
+    int64_t B, L, S, H, Hk, D, Dv;
+    weft_attention_params params;
+    weft_dims mask; /* rank 0: none */
+    bool float_mask;
+} attention_case;
+
+static const attention_case cases[] = {
+    {"plain", 2, 5, 7, 2, 2, 8, 8, {0.3, 0, 0, false, false}, {0}, false},
+    {"causal", 2, 150, 150, 3, 1, 16, 16, {0.25, 0, 0, true, false}, {0}, false},
+    {"offset", 1, 70, 300, 2, 1, 20, 12, {0.2, 0, 0, true, false}, {0}, false},
+    {"more queries", 1, 40, 25, 2, 2, 8, 8, {0.2, 0, 0, true, false}, {0}, false},
+    {"window", 1, 300, 300, 2, 2, 8, 16, {0.3, 0, 37, true, false}, {0}, false},
+    {"softcap", 1, 33, 140, 4, 2, 32, 32, {0.5, 2, 0, true, false}, {0}, false},
+    {"decode", 1, 1, 700, 6, 2, 64, 64, {0.125, 0, 0, true, false}, {0}, false},
+    {"decode one head", 2, 1, 1100, 1, 1, 24, 40, {0.2, 0, 500, true, false}, {0}, false},
+    {"bool mask", 2, 9, 200, 4, 2, 8, 8, {0.3, 0, 0, false, true}, {4, {2, 1, 9, 200}}, false},
+    {"key mask", 2, 3, 600, 4, 1, 8, 8, {0.3, 0, 0, false, true}, {4, {2, 1, 1, 600}}, false},
+    {"float mask", 1, 20, 30, 2, 1, 8, 8, {0.3, 3, 0, true, true}, {4, {1, 2, 20, 30}}, true},
+    {"query mask", 1, 20, 30, 2, 1, 8, 8, {0.3, 0, 0, false, true}, {4, {1, 2, 20, 1}}, false},
+    {"no keys", 1, 3, 0, 2, 1, 8, 8, {0.3, 0, 0, false, false}, {0}, false},
+    {"many heads", 1, 2, 10, 210, 1, 8, 8, {0.3, 0, 0, true, false}, {0}, false},
+};
+
+static double mask_at(const attention_case *c, const weft_tensor *mask, int64_t b, int64_t h,
+                      int64_t l, int64_t s)
+{
+    int64_t at[4] = {b, h, l, s}, index = 0;
+    for (int i = 0; i < 4; i++)
+        index = index * c->mask.at[i] + (c->mask.at[i] == 1 ? 0 : at[i]);
+    double value = weft_tensor_get(mask, index);
+    return c->float_mask ? value : value != 0 ? 0 : -INFINITY;
+}
+
+typedef struct problem {
+    attention_case c;
+    owned_tensor q, k, v, mask, d_o;
+    double *o, *lse, *dq, *dk, *dv;
+} problem;
+
+static int64_t at4(int64_t b, int64_t i, int64_t n, int64_t h, int64_t heads, int64_t j, int64_t w)
+{
+    return ((b * n + i) * heads + h) * w + j;
+}
+
+/* Scores of one query before the mask but after the cap, and with it; returns the log-sum-exp. */
+static double expect_scores(const problem *p, int64_t b, int64_t l, int64_t h, double *capped,
+                            double *score)
+{
+    const attention_case *c = &p->c;
+    int64_t hk = h / (c->H / c->Hk);
+    double top = -INFINITY, sum = 0;
+    for (int64_t s = 0; s < c->S; s++) {
+        double x = 0;
+        for (int64_t d = 0; d < c->D; d++)
+            x += weft_tensor_get(&p->q.t, at4(b, l, c->L, h, c->H, d, c->D)) *
+                 weft_tensor_get(&p->k.t, at4(b, s, c->S, hk, c->Hk, d, c->D));
+        x *= c->params.scale;
+        capped[s] = c->params.softcap > 0 ? c->params.softcap * tanh(x / c->params.softcap) : x;
+        score[s] = capped[s] + (c->mask.n ? mask_at(c, &p->mask.t, b, h, l, s) : 0);
+        int64_t own = l + c->S - c->L;
+        if (c->params.causal && (s > own || (c->params.window && own - s >= c->params.window)))
+            score[s] = -INFINITY;
+        top = score[s] > top ? score[s] : top;
+    }
+    for (int64_t s = 0; s < c->S; s++)
+        sum += top == -INFINITY ? 0 : exp(score[s] - top);
+    return sum > 0 ? top + log(sum) : -INFINITY;
+}
+
+static void expect_row(problem *p, int64_t b, int64_t l, int64_t h)
+{
+    const attention_case *c = &p->c;
+    int64_t hk = h / (c->H / c->Hk), row = (b * c->L + l) * c->H + h;
+    double *capped = calloc((size_t)c->S * 3 + 1, sizeof(double));
+    double *prob = capped + c->S, *dp = prob + c->S, delta = 0;
+    double lse = expect_scores(p, b, l, h, capped, prob);
+    p->lse[row] = lse;
+    for (int64_t s = 0; s < c->S; s++) {
+        prob[s] = lse == -INFINITY ? 0 : exp(prob[s] - lse);
+        for (int64_t d = 0; d < c->Dv; d++) {
+            double v = weft_tensor_get(&p->v.t, at4(b, s, c->S, hk, c->Hk, d, c->Dv));
+            double d_o = weft_tensor_get(&p->d_o.t, row * c->Dv + d);
+            p->o[row * c->Dv + d] += prob[s] * v;
+            dp[s] += d_o * v;
+            p->dv[at4(b, s, c->S, hk, c->Hk, d, c->Dv)] += prob[s] * d_o;
+        }
+        delta += prob[s] * dp[s];
+    }
+    for (int64_t s = 0; s < c->S; s++) {
+        double t = c->params.softcap > 0 ? capped[s] / c->params.softcap : 0;
+        double ds = prob[s] * (dp[s] - delta) * (1 - t * t) * c->params.scale;
+        for (int64_t d = 0; d < c->D; d++) {
+            int64_t qi = at4(b, l, c->L, h, c->H, d, c->D);
+            int64_t ki = at4(b, s, c->S, hk, c->Hk, d, c->D);
+            p->dq[qi] += ds * weft_tensor_get(&p->k.t, ki);
+            p->dk[ki] += ds * weft_tensor_get(&p->q.t, qi);
+        }
+    }
+    free(capped);
+}
+
+static double *zeros(int64_t n)
+{
+    return calloc((size_t)n + 1, sizeof(double));
+}
+
+static problem make_problem(const attention_case *c, weft_dtype dtype, lie layout)
+{
+    problem p = {.c = *c};
+    p.q = tensor_random(dtype, WEFT_DIMS(c->B, c->L, c->H, c->D), layout, -2, 2, 11);
+    p.k = tensor_random(dtype, WEFT_DIMS(c->B, c->S, c->Hk, c->D), layout, -2, 2, 12);
+    p.v = tensor_random(dtype, WEFT_DIMS(c->B, c->S, c->Hk, c->Dv), layout, -1, 1, 13);
+    p.d_o = tensor_random(dtype, WEFT_DIMS(c->B, c->L, c->H, c->Dv), layout, -1, 1, 14);
+    if (c->mask.n) {
+        p.mask = tensor_random(c->float_mask ? dtype : WEFT_BOOL, c->mask, LIE_DENSE, -2, 2, 15);
+        int64_t size = weft_tensor_size(&p.mask.t);
+        /* Sparse: some queries see nothing at all. */
+        for (int64_t i = 0; !c->float_mask && i < size; i++)
+            weft_tensor_set(&p.mask.t, i, i % 7 % 3 == 0 && i % 1000 > 200);
+    }
+    p.o = zeros(c->B * c->L * c->H * c->Dv);
+    p.lse = zeros(c->B * c->L * c->H);
+    p.dq = zeros(c->B * c->L * c->H * c->D);
+    p.dk = zeros(c->B * c->S * c->Hk * c->D);
+    p.dv = zeros(c->B * c->S * c->Hk * c->Dv);
+    for (int64_t b = 0; b < c->B; b++)
+        for (int64_t l = 0; l < c->L; l++)
+            for (int64_t h = 0; h < c->H; h++)
+                expect_row(&p, b, l, h);
+    return p;
+}
+
+static void free_problem(problem *p)
+{
+    tensor_free(&p->q);
+    tensor_free(&p->k);
+    tensor_free(&p->v);
+    tensor_free(&p->mask);
+    tensor_free(&p->d_o);
+    free(p->o);
+    free(p->lse);
+    free(p->dq);
+    free(p->dk);
+    free(p->dv);
+}
+
+typedef struct results {
+    owned_tensor o, lse, dq, dk, dv;
+} results;
+
+static results run(const problem *p, weft_dtype dtype)
+{
+    results r = {tensor_empty(dtype, p->d_o.t.shape),
+                 tensor_empty(WEFT_FLOAT32, WEFT_DIMS(p->c.B, p->c.L, p->c.H)),
+                 tensor_empty(dtype, p->q.t.shape), tensor_empty(dtype, p->k.t.shape),
+                 tensor_empty(dtype, p->v.t.shape)};
+    weft_attention_params params = p->c.params;
+    int masks = p->c.mask.n ? 1 : 0;
+    weft_tensor in[] = {p->q.t, p->k.t, p->v.t, p->mask.t}, out[] = {r.o.t, r.lse.t};
+    run_row("attention", &params, in, 3 + masks, out, 2);
+    weft_tensor vjp_in[] = {p->q.t, p->k.t, p->v.t, r.o.t, r.lse.t, p->d_o.t, p->mask.t};
+    weft_tensor vjp_out[] = {r.dq.t, r.dk.t, r.dv.t};
+    run_row("attention_vjp", &params, vjp_in, 6 + masks, vjp_out, 3);
+    return r;
+}
+
+static void free_results(results *r)
+{
+    tensor_free(&r->o);
+    tensor_free(&r->lse);
+    tensor_free(&r->dq);
+    tensor_free(&r->dk);
+    tensor_free(&r->dv);
+}
+
+static void try_case(const attention_case *c, weft_dtype dtype, lie layout)
+{
+    problem p = make_problem(c, dtype, layout);
+    results r = run(&p, dtype);
+    char what[160];
+    const struct {
+        const char *name;
+        const weft_tensor *actual;
+        const double *expected;
+        double scale;
+    } outputs[] = {{"o", &r.o.t, p.o, 1},
+                   {"lse", &r.lse.t, p.lse, 1},
+                   {"dq", &r.dq.t, p.dq, 4},
+                   {"dk", &r.dk.t, p.dk, 4 + (double)c->L * (double)c->H / (double)c->Hk / 20},
+                   {"dv", &r.dv.t, p.dv, 4 + (double)c->L * (double)c->H / (double)c->Hk / 20}};
+    double epsilon = epsilon_of(dtype);
+    for (int i = 0; i < 5; i++) {
+        snprintf(what, sizeof what, "%s %s %s layout %d", c->name, weft_dtype_name(dtype),
+                 outputs[i].name, layout);
+        double own = i == 1 ? 0x1p-23 : epsilon;
+        check_tensor(outputs[i].actual, outputs[i].expected, 8 * own, outputs[i].scale, what);
+    }
+    free_results(&r);
+    free_problem(&p);
+}
+
+static void test_cases(void)
+{
+    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
+        if (weft__cpu_use_isa(isa) != isa)
+            continue;
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+            try_case(&cases[i], WEFT_FLOAT32, LIE_DENSE);
+    }
+}
+
+static void test_dtypes_and_layouts(void)
+{
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        try_case(&cases[i], WEFT_BFLOAT16, LIE_DENSE);
+        try_case(&cases[i], WEFT_FLOAT16, LIE_ROWS);
+        try_case(&cases[i], WEFT_FLOAT32, LIE_ROWS);
+    }
+}
+
+static void test_threads(void)
+{
+    int before = weft_threads();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        problem p = make_problem(&cases[i], WEFT_FLOAT32, LIE_DENSE);
+        weft_set_threads(1);
+        results one = run(&p, WEFT_FLOAT32);
+        for (int threads = 2; threads <= 4; threads++) {
+            weft_set_threads(threads);
+            results many = run(&p, WEFT_FLOAT32);
+            CHECK_BYTES(many.o.memory, one.o.memory, (size_t)one.o.bytes);
+            CHECK_BYTES(many.lse.memory, one.lse.memory, (size_t)one.lse.bytes);
+            CHECK_BYTES(many.dq.memory, one.dq.memory, (size_t)one.dq.bytes);
+            CHECK_BYTES(many.dk.memory, one.dk.memory, (size_t)one.dk.bytes);
+            CHECK_BYTES(many.dv.memory, one.dv.memory, (size_t)one.dv.bytes);
+            free_results(&many);
+        }
+        free_results(&one);
+        free_problem(&p);
+    }
+    weft_set_threads(before);
+}
+
+CHECK_MAIN("attention", CHECK_CASE(test_cases), CHECK_CASE(test_dtypes_and_layouts),
+           CHECK_CASE(test_threads))

@@ -1,0 +1,135 @@
+/* tests/models/test_cache.c -- the growing key/value cache. */
+#include "tests/check.h"
+#include "weft/model.h"
+
+enum { B = 2, HK = 2, D = 3 };
+
+/* (B, L, Hk, D): batch b, token t, head h, dim d is b + t/1000 + h/10 + d/100, plus `shift`. */
+static weft_array *tokens(int64_t first, int64_t L, double shift)
+{
+    static const float batch[B] = {0, 1}, head[HK] = {0, 0.1f}, dim[D] = {0, 0.01f, 0.02f};
+    weft_array *t = weft_arange((double)first, (double)(first + L), 1, WEFT_FLOAT32);
+    weft_array *x = weft_reshape(weft_scale(t, 0.001), WEFT_DIMS(1, L, 1, 1));
+    x = weft_add(x, weft_from_data(batch, WEFT_FLOAT32, WEFT_DIMS(B, 1, 1, 1)));
+    x = weft_add(x, weft_from_data(head, WEFT_FLOAT32, WEFT_DIMS(HK, 1)));
+    return weft_add_scalar(weft_add(x, weft_from_data(dim, WEFT_FLOAT32, WEFT_DIMS(D))), shift);
+}
+
+static void holds(weft_array *got, weft_array *expected)
+{
+    CHECK_EQ_INT(weft_dim(got, 1), weft_dim(expected, 1));
+    CHECK_CLOSE(weft_item(weft_max(weft_abs(weft_subtract(got, expected)), WEFT_ALL_AXES, false)),
+                0, 1e-6);
+}
+
+static int64_t capacity(weft_cache *cache)
+{
+    weft_array **slots[4];
+    CHECK_EQ_INT(weft_cache_state(cache, slots), 2);
+    return weft_dim(*slots[0], 1);
+}
+
+static void append(weft_cache *cache, int64_t first, int64_t L)
+{
+    weft_array *k, *v;
+    weft_scope_open();
+    weft_cache_update(cache, tokens(first, L, 0), tokens(first, L, 5), &k, &v);
+    holds(k, tokens(0, first + L, 0));
+    holds(v, tokens(0, first + L, 5));
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_cache_length(cache), first + L);
+    CHECK_EQ_INT(weft_cache_offset(cache), first + L);
+}
+
+static void it_grows_by_blocks(void)
+{
+    weft_cache *cache = weft_cache_new();
+    if (!CHECK(cache != NULL))
+        return;
+    append(cache, 0, 7);
+    CHECK_EQ_INT(capacity(cache), 256);
+    append(cache, 7, 1);
+    append(cache, 8, 240);
+    append(cache, 248, 8);
+    CHECK_EQ_INT(capacity(cache), 256);
+    append(cache, 256, 1);
+    CHECK_EQ_INT(capacity(cache), 512);
+    append(cache, 257, 600);
+    CHECK_EQ_INT(capacity(cache), 1024);
+    weft_cache_free(cache);
+    weft_cache_free(NULL);
+}
+
+static void trimming_and_resetting(void)
+{
+    weft_cache *cache = weft_cache_new();
+    if (!CHECK(cache != NULL))
+        return;
+    append(cache, 0, 10);
+    CHECK_OK(weft_cache_trim(cache, 4));
+    CHECK_EQ_INT(weft_cache_length(cache), 6);
+    append(cache, 6, 3);
+    CHECK_STATUS(weft_cache_trim(cache, 10), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected 0 to 9 tokens, got 10");
+    CHECK_STATUS(weft_cache_trim(cache, -1), WEFT_INVALID);
+    weft_cache_reset(cache);
+    CHECK_EQ_INT(weft_cache_length(cache), 0);
+    append(cache, 0, 2);
+    weft_cache_free(cache);
+}
+
+static void what_does_not_fit_leaves_it_as_it_was(void)
+{
+    weft_cache *cache = weft_cache_new();
+    weft_array *k, *v;
+    if (!CHECK(cache != NULL))
+        return;
+    weft_scope_open();
+    weft_array *good = tokens(0, 2, 0);
+    weft_cache_update(cache, weft_error_array("broken"), good, &k, &v);
+    CHECK_STR(weft_error(k), "broken");
+    weft_cache_update(cache, weft_zeros(WEFT_DIMS(2, 2), WEFT_FLOAT32), good, &k, &v);
+    CHECK_CONTAINS(weft_error(v), "cache: expected (B, L, Hk, D)");
+    weft_cache_update(cache, good, tokens(0, 3, 0), &k, &v);
+    CHECK_CONTAINS(weft_error(k), "keys and values differ");
+    CHECK_EQ_INT(weft_cache_length(cache), 0);
+    weft_scope_close(NULL);
+    append(cache, 0, 4);
+    weft_scope_open();
+    weft_cache_update(cache, weft_zeros(WEFT_DIMS(1, 2, HK, D), WEFT_FLOAT32), good, &k, &v);
+    CHECK_CONTAINS(weft_error(k), "cache: expected (2, 2, 2, 3) float32, got (1, 2, 2, 3) float32");
+    weft_cache_update(cache, weft_astype(good, WEFT_BFLOAT16), good, &k, &v);
+    CHECK_CONTAINS(weft_error(k), "got (2, 2, 2, 3) bfloat16");
+    weft_scope_close(NULL);
+    append(cache, 4, 1);
+    weft_cache_free(cache);
+}
+
+/* Evaluated step by step, the cache is written in place: active memory stays the same. */
+static void a_step_allocates_nothing_new(void)
+{
+    weft_cache *cache = weft_cache_new();
+    int64_t after_first = 0;
+    if (!CHECK(cache != NULL))
+        return;
+    for (int i = 0; i < 100; i++) {
+        weft_scope_open();
+        weft_array *k, *v;
+        weft_cache_update(cache, tokens(i, 1, 0), tokens(i, 1, 5), &k, &v);
+        weft_array *sums[] = {weft_sum(k, WEFT_ALL_AXES, false), weft_sum(v, WEFT_ALL_AXES, false)};
+        CHECK_OK(weft_eval_n(sums, 2));
+        weft_scope_close(NULL);
+        if (i == 1) {
+            after_first = weft_memory_active();
+            weft_memory_reset_peak();
+        }
+    }
+    CHECK_EQ_INT(weft_memory_active(), after_first);
+    const int64_t block = 256 * B * HK * D * (int64_t)sizeof(float);
+    CHECK(weft_memory_peak() - after_first < block);
+    weft_cache_free(cache);
+}
+
+CHECK_MAIN("cache", CHECK_CASE(it_grows_by_blocks), CHECK_CASE(trimming_and_resetting),
+           CHECK_CASE(what_does_not_fit_leaves_it_as_it_was),
+           CHECK_CASE(a_step_allocates_nothing_new))

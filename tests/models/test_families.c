@@ -1,0 +1,207 @@
+/* tests/models/test_families.c -- every family against logits and greedy continuations that another
+ * implementation computed (tests/golden/models/README.md), with and without a cache. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/model.h"
+
+enum { PROMPT = 12, TOTAL = 36 };
+
+static const char *const families[] = {"llama", "llama-bias", "mistral", "qwen2", "qwen3"};
+enum { N_FAMILIES = sizeof families / sizeof *families };
+
+/* One family's model and what is expected of it. */
+typedef struct setup {
+    weft_model *model;
+    weft_safetensors *reference;
+    int32_t greedy[TOTAL];
+} setup;
+
+static const char *path_of(const char *family, const char *file, char out[256])
+{
+    snprintf(out, 256, "models/%s%s", family, file);
+    return check_fixture(out);
+}
+
+static bool open_family(const char *family, const weft_model_options *options, setup *s)
+{
+    char text[256];
+    *s = (setup){0};
+    if (!CHECK_OK(weft_model_load(path_of(family, "", text), options, &s->model)) ||
+        !CHECK_OK(
+            weft_safetensors_open(path_of(family, "/reference.safetensors", text), &s->reference)))
+        return false;
+    weft_scope_open();
+    weft_array *greedy = weft_safetensors_get(s->reference, "greedy");
+    const bool read = CHECK_OK(weft_read(greedy, WEFT_INT32, s->greedy, TOTAL));
+    weft_scope_close(NULL);
+    return read;
+}
+
+static void close_family(setup *s)
+{
+    weft_model_free(s->model);
+    weft_safetensors_close(s->reference);
+}
+
+static double largest_difference(weft_array *a, weft_array *b)
+{
+    return weft_item(weft_max(weft_abs(weft_subtract(a, b)), WEFT_ALL_AXES, false));
+}
+
+static void logits_are_the_reference(void)
+{
+    for (int i = 0; i < N_FAMILIES; i++) {
+        setup s;
+        if (open_family(families[i], NULL, &s)) {
+            weft_scope_open();
+            weft_array *ids = weft_safetensors_get(s.reference, "input_ids");
+            weft_array *logits = weft_model_forward(s.model, ids, NULL);
+            weft_array *expected = weft_safetensors_get(s.reference, "logits");
+            const double difference = largest_difference(logits, expected);
+            printf("  %s: largest difference %.3g\n", families[i], difference);
+            CHECK_CLOSE(difference, 0, 1e-4);
+            CHECK_EQ_INT(weft_dtype_of(logits), WEFT_FLOAT32);
+            weft_scope_close(NULL);
+        }
+        close_family(&s);
+    }
+}
+
+/* The token that `logits` (1, L, V) favour after the last position. */
+static int32_t favourite(weft_array *logits)
+{
+    const int64_t L = weft_dim(logits, 1);
+    weft_array *last = weft_slice_axis(logits, 1, L - 1, L);
+    return (int32_t)weft_item_int(weft_argmax(last, -1, false));
+}
+
+static int32_t step(setup *s, const int32_t *tokens, int n, weft_cache **caches)
+{
+    weft_scope_open();
+    weft_array *ids = weft_from_data(tokens, WEFT_INT32, WEFT_DIMS(1, n));
+    const weft_model_call call = {.caches = caches};
+    const int32_t token = favourite(weft_model_forward(s->model, ids, &call));
+    weft_scope_close(NULL);
+    return token;
+}
+
+static void greedy_without_a_cache(void)
+{
+    for (int i = 0; i < N_FAMILIES; i++) {
+        setup s;
+        if (open_family(families[i], NULL, &s)) {
+            int32_t tokens[TOTAL];
+            memcpy(tokens, s.greedy, PROMPT * sizeof *tokens);
+            for (int n = PROMPT; n < TOTAL; n++)
+                tokens[n] = step(&s, tokens, n, NULL);
+            CHECK_BYTES(tokens, s.greedy, sizeof tokens);
+        }
+        close_family(&s);
+    }
+}
+
+/* The prompt goes in by `chunk` tokens, the rest one at a time. */
+static void continue_with_caches(setup *s, weft_cache **caches, int chunk)
+{
+    int32_t tokens[TOTAL];
+    memcpy(tokens, s->greedy, PROMPT * sizeof *tokens);
+    for (int n = 0; n < PROMPT; n += chunk) {
+        const int size = n + chunk < PROMPT ? chunk : PROMPT - n;
+        const int32_t next = step(s, tokens + n, size, caches);
+        if (n + size == PROMPT)
+            tokens[PROMPT] = next;
+        CHECK_EQ_INT(weft_cache_offset(caches[0]), n + size);
+    }
+    for (int n = PROMPT + 1; n < TOTAL; n++)
+        tokens[n] = step(s, tokens + n - 1, 1, caches);
+    CHECK_BYTES(tokens, s->greedy, sizeof tokens);
+}
+
+static void greedy_with_caches(void)
+{
+    static const int chunks[] = {PROMPT, 5, 1};
+    for (int i = 0; i < N_FAMILIES; i++) {
+        setup s;
+        weft_cache **caches = NULL;
+        if (open_family(families[i], NULL, &s))
+            caches = weft_model_new_caches(s.model);
+        for (int c = 0; caches && c < 3; c++) {
+            continue_with_caches(&s, caches, chunks[c]);
+            for (int64_t l = 0; l < weft_model_info_of(s.model)->n_layers; l++)
+                weft_cache_reset(caches[l]);
+        }
+        if (s.model)
+            weft_model_free_caches(s.model, caches);
+        close_family(&s);
+    }
+}
+
+/* After trimming, the same tokens again give the same logits; so for a batch of two. */
+static void a_trimmed_cache_continues_from_where_it_is(void)
+{
+    setup s;
+    weft_cache **caches = NULL;
+    if (open_family("mistral", NULL, &s))
+        caches = weft_model_new_caches(s.model);
+    if (CHECK(caches != NULL)) {
+        weft_scope_open();
+        const weft_model_call call = {.caches = caches};
+        weft_array *ids = weft_safetensors_get(s.reference, "input_ids"); /* (2, 40) */
+        weft_array *expected = weft_safetensors_get(s.reference, "logits");
+        CHECK_OK(weft_eval(weft_model_forward(s.model, ids, &call)));
+        for (int l = 0; l < 2; l++)
+            CHECK_OK(weft_cache_trim(caches[l], 15));
+        weft_array *rest = weft_slice_axis(ids, 1, 25, 40);
+        weft_array *logits = weft_model_forward(s.model, rest, &call);
+        CHECK_CLOSE(largest_difference(logits, weft_slice_axis(expected, 1, 25, 40)), 0, 1e-4);
+        CHECK_EQ_INT(weft_cache_length(caches[1]), 40);
+        weft_scope_close(NULL);
+        weft_model_free_caches(s.model, caches);
+    }
+    close_family(&s);
+}
+
+static void bfloat16_is_near_the_reference(void)
+{
+    const weft_model_options options = {.dtype = WEFT_BFLOAT16};
+    setup s;
+    if (open_family("qwen3", &options, &s)) {
+        weft_scope_open();
+        weft_array *ids = weft_safetensors_get(s.reference, "input_ids");
+        weft_array *logits = weft_model_forward(s.model, ids, NULL);
+        weft_array *expected = weft_safetensors_get(s.reference, "logits");
+        CHECK_EQ_INT(weft_dtype_of(logits), WEFT_BFLOAT16);
+        const double range = weft_item(weft_max(weft_abs(expected), WEFT_ALL_AXES, false));
+        CHECK_CLOSE(largest_difference(logits, expected) / range, 0, 0.05);
+        weft_scope_close(NULL);
+    }
+    close_family(&s);
+}
+
+static void the_head_is_apart_from_the_body(void)
+{
+    for (int i = 0; i < N_FAMILIES; i++) {
+        setup s;
+        if (open_family(families[i], NULL, &s)) {
+            weft_scope_open();
+            weft_array *ids = weft_safetensors_get(s.reference, "input_ids");
+            weft_array *hidden = weft_model_hidden(s.model, ids, NULL);
+            weft_array *weight = weft_model_head_weight(s.model);
+            const weft_model_info *info = weft_model_info_of(s.model);
+            CHECK_EQ_INT(weft_dim(hidden, 2), info->hidden_size);
+            CHECK_EQ_INT(weft_dim(weight, 0), info->vocab_size);
+            CHECK_EQ_INT(info->n_layers, 2);
+            CHECK_EQ_INT(info->max_positions, 512);
+            weft_array *expected = weft_safetensors_get(s.reference, "logits");
+            CHECK_CLOSE(largest_difference(weft_linear(hidden, weight, NULL), expected), 0, 1e-4);
+            weft_scope_close(NULL);
+        }
+        close_family(&s);
+    }
+}
+
+CHECK_MAIN("families", CHECK_CASE(logits_are_the_reference), CHECK_CASE(greedy_without_a_cache),
+           CHECK_CASE(greedy_with_caches), CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
+           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(the_head_is_apart_from_the_body))

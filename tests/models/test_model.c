@@ -1,0 +1,410 @@
+/* tests/models/test_model.c -- loading and saving models: what a checkpoint may look like, what is
+ * wrong with one, and a program's own family. Public headers alone. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/model.h"
+
+static const char tiny[] =
+    "{\"model_type\":\"llama\",\"vocab_size\":20,\"hidden_size\":8,\"intermediate_size\":12,"
+    "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+    "\"tie_word_embeddings\":true,\"eos_token_id\":[3,5]}";
+
+static void write_text(const char *path, const char *text)
+{
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+}
+
+static weft_model *make(const char *text)
+{
+    weft_config *config;
+    weft_model *model = NULL;
+    if (CHECK_OK(weft_config_parse(text, "config.json", &config)))
+        CHECK_OK(weft_model_new(config, &model));
+    weft_config_free(config);
+    return model;
+}
+
+/* ids (1, 6) */
+static weft_array *ids(void)
+{
+    static const int32_t values[] = {1, 7, 19, 0, 4, 7};
+    return weft_from_data(values, WEFT_INT32, WEFT_DIMS(1, 6));
+}
+
+static double difference(weft_array *a, weft_array *b)
+{
+    return weft_item(weft_max(weft_abs(weft_subtract(a, b)), WEFT_ALL_AXES, false));
+}
+
+/* A folder with a saved tiny model. */
+static const char *tiny_folder(const char *name)
+{
+    const char *folder = check_temporary(name);
+    weft_model *model = make(tiny);
+    if (model)
+        CHECK_OK(weft_model_save(model, folder));
+    weft_model_free(model);
+    return folder;
+}
+
+static void a_saved_model_is_loaded_again(void)
+{
+    const char *folder = check_temporary("saved/model");
+    weft_model *a = make(tiny), *b = NULL;
+    weft_scope_open();
+    if (CHECK(a != NULL) && CHECK_OK(weft_model_save(a, folder)) &&
+        CHECK_OK(weft_model_load(folder, NULL, &b))) {
+        weft_array *x = weft_model_forward(a, ids(), NULL), *y = weft_model_forward(b, ids(), NULL);
+        CHECK_CLOSE(difference(x, y), 0, 0);
+        int n;
+        const int32_t *eos = weft_model_eos(b, &n);
+        CHECK_EQ_INT(n, 2);
+        CHECK_EQ_INT(eos[1], 5);
+        CHECK(weft_model_info_of(b)->tied);
+        CHECK_STR(weft_model_family_of(b)->model_type, "llama");
+        CHECK_STR(weft_config_text(weft_model_config(b)), tiny);
+        CHECK_OK(weft_nn_lora_inject(weft_model_module(b), NULL));
+        CHECK_STATUS(weft_model_save(b, folder), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "the model has adapters");
+    }
+    weft_scope_close(NULL);
+    weft_model_free(a);
+    weft_model_free(b);
+    weft_model_free(NULL);
+}
+
+static void the_ids_that_end_are_of_both_files(void)
+{
+    const char *folder = tiny_folder("eos");
+    write_text(check_temporary("eos/generation_config.json"), "{\"eos_token_id\":[5,9]}");
+    weft_model *m;
+    if (CHECK_OK(weft_model_load(folder, NULL, &m))) {
+        int n;
+        const int32_t *eos = weft_model_eos(m, &n);
+        CHECK_EQ_INT(n, 3);
+        CHECK_EQ_INT(eos[2], 9);
+    }
+    weft_model_free(m);
+    write_text(check_temporary("eos/generation_config.json"), "{\"eos_token_id\":\"x\"}");
+    CHECK_STATUS(weft_model_load(folder, NULL, &m), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "generation_config.json: eos_token_id");
+}
+
+/* ---- other people's names -------------------------------------------------------------------- */
+
+static bool wrap(void *context, const char *name, char *out, size_t size)
+{
+    snprintf(out, size, "%s%s", (const char *)context, name);
+    return true;
+}
+
+/* Saves a model under names with a prefix, and with a tensor more. */
+static void save_prefixed(weft_model *m, const char *path, char *prefix, const char *extra)
+{
+    weft_safetensors *file;
+    const char *first = check_temporary("prefixed.safetensors");
+    CHECK_OK(weft_nn_save(weft_model_module(m), first,
+                          &(weft_nn_save_options){.rename = wrap, .context = prefix}));
+    if (!CHECK_OK(weft_safetensors_open(first, &file)))
+        return;
+    const char *names[64];
+    weft_array *arrays[64];
+    int n = weft_safetensors_count(file);
+    weft_scope_open();
+    for (int i = 0; i < n; i++) {
+        names[i] = weft_safetensors_name(file, i);
+        arrays[i] = weft_safetensors_get_at(file, i);
+    }
+    names[n] = extra;
+    arrays[n++] = weft_zeros(WEFT_DIMS(3), WEFT_FLOAT32);
+    CHECK_OK(weft_safetensors_save(path, names, arrays, n, NULL, 0));
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+}
+
+static void prefixes_and_towers_are_passed_over(void)
+{
+    char outer[] = "language_model.";
+    const char *folder = check_temporary("wrapped");
+    const char *weights = check_temporary("wrapped/model.safetensors");
+    char config[600];
+    CHECK_OK(weft_folder_make(folder));
+    snprintf(config, sizeof config, "{\"model_type\":\"some_wrapper\",\"text_config\":%s}", tiny);
+    write_text(check_temporary("wrapped/config.json"), config);
+    weft_model *a = make(tiny), *b = NULL;
+    weft_scope_open();
+    if (CHECK(a != NULL)) {
+        save_prefixed(a, weights, outer, "vision_tower.patch.weight");
+        if (CHECK_OK(weft_model_load(folder, NULL, &b)))
+            CHECK_CLOSE(
+                difference(weft_model_forward(a, ids(), NULL), weft_model_forward(b, ids(), NULL)),
+                0, 0);
+        weft_model_free(b);
+        save_prefixed(a, weights, outer, "model.layers.0.self_attn.rotary_emb.inv_freq");
+        CHECK_OK(weft_model_load(folder, NULL, &b));
+        weft_model_free(b);
+        save_prefixed(a, weights, outer, "model.layers.7.extra");
+        CHECK_STATUS(weft_model_load(folder, NULL, &b), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "1 unexpected: model.layers.7.extra");
+    }
+    weft_scope_close(NULL);
+    weft_model_free(a);
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------------
+ */
+
+static void load_refused(const char *folder, weft_status status, const char *part)
+{
+    weft_model *m;
+    CHECK_STATUS(weft_model_load(folder, NULL, &m), status);
+    CHECK(m == NULL);
+    CHECK_CONTAINS(weft_error_message(), part);
+}
+
+static void new_refused(const char *text, weft_status status, const char *part)
+{
+    weft_config *config;
+    weft_model *m;
+    if (!CHECK_OK(weft_config_parse(text, "config.json", &config)))
+        return;
+    CHECK_STATUS(weft_model_new(config, &m), status);
+    CHECK(m == NULL);
+    CHECK_CONTAINS(weft_error_message(), part);
+    weft_config_free(config);
+}
+
+static void folders_that_are_no_checkpoint(void)
+{
+    const char *folder = check_temporary("nothing");
+    load_refused(folder, WEFT_IO, "nothing/config.json: open: No such file");
+    CHECK_OK(weft_folder_make(folder));
+    write_text(check_temporary("nothing/config.json"), tiny);
+    load_refused(folder, WEFT_IO, "nothing: there is no .safetensors file");
+    write_text(check_temporary("nothing/config.json"), "{\"hidden_size\":");
+    load_refused(folder, WEFT_INVALID, "nothing/config.json: line 1");
+    weft_model *m;
+    CHECK_STATUS(weft_model_load(folder, &(weft_model_options){.dtype = WEFT_INT8}, &m),
+                 WEFT_INVALID);
+}
+
+static void configurations_that_make_no_model(void)
+{
+    new_refused("{\"model_type\":\"nobody\"}", WEFT_UNSUPPORTED,
+                "config.json: model_type 'nobody' is unknown (known: llama, mistral, qwen2, qwen3");
+    new_refused("{}", WEFT_INVALID, "model_type is missing");
+    new_refused("{\"model_type\":7}", WEFT_INVALID, "model_type: expected a string");
+    new_refused("{\"model_type\":\"llama\",\"quantization\":{\"bits\":4}}", WEFT_UNSUPPORTED,
+                "quantized checkpoints are unsupported");
+    new_refused("{\"model_type\":\"llama\",\"hidden_size\":\"x\",\"rms_norm_eps\":[]}",
+                WEFT_INVALID,
+                "hidden_size: expected an integer, got string; rms_norm_eps: expected a number");
+    new_refused("{\"model_type\":\"llama\",\"hidden_size\":0}", WEFT_INVALID,
+                "hidden_size: expected 1 to");
+    new_refused("{\"model_type\":\"llama\",\"num_hidden_layers\":1000000}", WEFT_INVALID,
+                "num_hidden_layers: expected 1 to 4096");
+    new_refused("{\"model_type\":\"llama\",\"num_attention_heads\":3,\"num_key_value_heads\":2}",
+                WEFT_INVALID, "expected a multiple of num_key_value_heads 2, got 3");
+    new_refused("{\"model_type\":\"llama\",\"head_dim\":7}", WEFT_INVALID,
+                "expected an even number");
+    new_refused("{\"model_type\":\"llama\",\"rms_norm_eps\":-1}", WEFT_INVALID, "rms_norm_eps");
+    new_refused("{\"model_type\":\"llama\",\"hidden_act\":\"cosine\"}", WEFT_UNSUPPORTED,
+                "hidden_act: 'cosine' is unknown (known: silu");
+    new_refused("{\"model_type\":\"qwen2\",\"num_hidden_layers\":2,\"layer_types\":"
+                "[\"full_attention\"]}",
+                WEFT_INVALID, "layer_types: expected 2 layers, got 1");
+    new_refused("{\"model_type\":\"qwen2\",\"num_hidden_layers\":1,\"layer_types\":"
+                "[\"linear_attention\"]}",
+                WEFT_UNSUPPORTED, "layer_types[0]: 'linear_attention' is unknown");
+    new_refused("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"spiral\"}}", WEFT_INVALID,
+                "rope_type 'spiral' is unknown");
+    new_refused("{\"model_type\":\"llama\",\"eos_token_id\":-2,\"num_hidden_layers\":1}",
+                WEFT_INVALID, "eos_token_id: expected a token id, got -2");
+}
+
+static void weights_that_do_not_fit(void)
+{
+    const char *folder = tiny_folder("unfit");
+    char config[600];
+    snprintf(config, sizeof config, "%s", tiny);
+    memcpy(strstr(config, "_layers\":2"), "_layers\":3", 10);
+    write_text(check_temporary("unfit/config.json"), config);
+    load_refused(folder, WEFT_INVALID,
+                 "9 missing: model.layers.2.input_layernorm.weight, "
+                 "model.layers.2.self_attn.q_proj.weight");
+    snprintf(config, sizeof config, "%s", tiny);
+    memcpy(strstr(config, "_size\":12"), "_size\":16", 9);
+    write_text(check_temporary("unfit/config.json"), config);
+    load_refused(folder, WEFT_INVALID,
+                 "6 of another shape or dtype: model.layers.0.mlp.gate_proj.weight: expected (16, "
+                 "8) float32, found (12, 8) float32");
+    char *data;
+    size_t size;
+    const char *weights = check_temporary("unfit/model.safetensors");
+    if (CHECK_OK(weft_file_read(weights, 0, &data, &size))) {
+        CHECK_OK(weft_file_write(weights, data, size - 10));
+        load_refused(folder, WEFT_INVALID, "unfit/model.safetensors: tensor 'model.");
+        weft_free(data);
+    }
+}
+
+static void tokens_of_a_wrong_kind(void)
+{
+    weft_model *m = make(tiny);
+    weft_scope_open();
+    if (CHECK(m != NULL)) {
+        weft_array *flat = weft_reshape(ids(), WEFT_DIMS(6));
+        CHECK_CONTAINS(weft_error(weft_model_forward(m, flat, NULL)),
+                       "llama: tokens: expected integers (B, L), got int32 of 1 dims");
+        CHECK(!weft_ok(weft_model_hidden(m, weft_astype(ids(), WEFT_FLOAT32), NULL)));
+        weft_array *broken = weft_error_array("broken");
+        CHECK_STR(weft_error(weft_model_forward(m, broken, NULL)), "broken");
+        const int32_t large[] = {1, 20};
+        weft_array *out = weft_from_data(large, WEFT_INT32, WEFT_DIMS(1, 2));
+        CHECK(weft_eval(weft_model_forward(m, out, NULL)) != WEFT_OK);
+    }
+    weft_scope_close(NULL);
+    weft_model_free(m);
+}
+
+/* ---- what the weights tell
+ * ------------------------------------------------------------------------ */
+
+static void the_weights_tell_the_family(void)
+{
+    static const char *const names[] = {"llama", "qwen2", "qwen3"};
+    for (int i = 0; i < 3; i++) {
+        char source[64], *text;
+        const char *folder = check_temporary("nameless");
+        CHECK_OK(weft_folder_make(folder));
+        snprintf(source, sizeof source, "models/%s/config.json", names[i]);
+        if (!CHECK_OK(weft_file_read(check_fixture(source), 0, &text, NULL)))
+            return;
+        memcpy(strstr(text, "\"model_type\""), "\"nothing_at\"", 12);
+        write_text(check_temporary("nameless/config.json"), text);
+        weft_free(text);
+        snprintf(source, sizeof source, "models/%s/model.safetensors", names[i]);
+        size_t size;
+        if (!CHECK_OK(weft_file_read(check_fixture(source), 0, &text, &size)))
+            return;
+        CHECK_OK(weft_file_write(check_temporary("nameless/model.safetensors"), text, size));
+        weft_free(text);
+        weft_model *m;
+        if (CHECK_OK(weft_model_load(folder, NULL, &m)))
+            CHECK_STR(weft_model_family_of(m)->model_type, names[i]);
+        weft_model_free(m);
+    }
+}
+
+/* ---- training
+ * ------------------------------------------------------------------------------------- */
+
+static void a_checkpointed_forward_is_the_same(void)
+{
+    weft_model *m = make(tiny);
+    weft_scope_open();
+    if (CHECK(m != NULL)) {
+        weft_array *a = weft_model_forward(m, ids(), NULL);
+        weft_array *b = weft_model_forward(m, ids(), &(weft_model_call){.checkpoint = true});
+        CHECK_CLOSE(difference(a, b), 0, 0);
+    }
+    weft_scope_close(NULL);
+    weft_model_free(m);
+}
+
+/* ---- a program's own family
+ * ------------------------------------------------------------------------ */
+
+typedef struct bigram {
+    weft_module module;
+    weft_module *table;
+} bigram;
+
+typedef struct bigram_config {
+    int64_t vocab_size;
+} bigram_config;
+
+static const weft_module_type bigram_type = {.name = "bigram"};
+
+static weft_module *bigram_build(const weft_config *config, bool has_head, weft_model_info *info)
+{
+    static const weft_config_field fields[] = {
+        WEFT_CONFIG_REQUIRED(INT, bigram_config, vocab_size)};
+    bigram_config c;
+    bigram *m = weft_nn_new(bigram, &bigram_type);
+    (void)has_head;
+    if (m == NULL)
+        return NULL;
+    if (weft_config_read(config, fields, 1, &c) != WEFT_OK) {
+        m->module.failed = true;
+        return weft_nn_finish(m);
+    }
+    weft_nn_child(m, table, weft_nn_embedding_new(c.vocab_size, c.vocab_size));
+    *info = (weft_model_info){.vocab_size = c.vocab_size, .hidden_size = c.vocab_size};
+    return weft_nn_finish(m);
+}
+
+static weft_array *bigram_hidden(weft_module *self, weft_array *tokens, const weft_model_call *call)
+{
+    (void)call;
+    return weft_nn_call(((bigram *)self)->table, tokens);
+}
+
+static weft_array *bigram_head(weft_module *self, weft_array *hidden)
+{
+    (void)self;
+    return hidden;
+}
+
+static bool bigram_rename(void *context, const char *name, char *out, size_t size)
+{
+    (void)context;
+    snprintf(out, size, "%s", name);
+    return true;
+}
+
+static const weft_model_family bigram_family = {
+    .model_type = "bigram",
+    .build = bigram_build,
+    .hidden = bigram_hidden,
+    .head = bigram_head,
+    .rename = bigram_rename,
+};
+
+static void a_program_adds_a_family(void)
+{
+    const int before = weft_model_family_count();
+    CHECK_OK(weft_model_register(&bigram_family));
+    CHECK_STATUS(weft_model_register(&bigram_family), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "'bigram': there is one already");
+    CHECK_STATUS(weft_model_register(&(weft_model_family){.model_type = "x"}), WEFT_INVALID);
+    CHECK_EQ_INT(weft_model_family_count(), before + 1);
+    CHECK(weft_model_family_find("bigram") == &bigram_family);
+    const char *folder = check_temporary("bigram");
+    weft_model *a = make("{\"model_type\":\"bigram\",\"vocab_size\":20}"), *b = NULL;
+    weft_scope_open();
+    if (CHECK(a != NULL) && CHECK_OK(weft_model_save(a, folder)) &&
+        CHECK_OK(weft_model_load(folder, NULL, &b))) {
+        CHECK_CLOSE(
+            difference(weft_model_forward(a, ids(), NULL), weft_model_forward(b, ids(), NULL)), 0,
+            0);
+        CHECK(weft_model_head_weight(b) == NULL);
+        weft_cache **caches = weft_model_new_caches(b);
+        CHECK(caches != NULL);
+        weft_model_free_caches(b, caches);
+    }
+    weft_scope_close(NULL);
+    weft_model_free(a);
+    weft_model_free(b);
+    new_refused("{\"model_type\":\"bigram\"}", WEFT_INVALID, "vocab_size is missing");
+}
+
+CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
+           CHECK_CASE(the_ids_that_end_are_of_both_files),
+           CHECK_CASE(prefixes_and_towers_are_passed_over),
+           CHECK_CASE(folders_that_are_no_checkpoint),
+           CHECK_CASE(configurations_that_make_no_model), CHECK_CASE(weights_that_do_not_fit),
+           CHECK_CASE(tokens_of_a_wrong_kind), CHECK_CASE(the_weights_tell_the_family),
+           CHECK_CASE(a_checkpointed_forward_is_the_same), CHECK_CASE(a_program_adds_a_family))

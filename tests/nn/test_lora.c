@@ -1,0 +1,255 @@
+/* tests/nn/test_lora.c -- adapters: where they go, what they compute, merging and removing. */
+#include <math.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/nn.h"
+
+typedef struct layer {
+    weft_module module;
+    weft_module *q_proj, *v_proj, *up_proj;
+} layer;
+
+static weft_array *layer_forward(weft_module *self, weft_array *x)
+{
+    layer *m = (layer *)self;
+    x = weft_add(weft_nn_call(m->q_proj, x), weft_nn_call(m->v_proj, x));
+    return weft_nn_call(m->up_proj, x);
+}
+
+static const weft_module_type layer_type = {.name = "layer", .forward = layer_forward};
+
+static weft_module *layer_new(void)
+{
+    layer *m = weft_nn_new(layer, &layer_type);
+    if (m == NULL)
+        return NULL;
+    weft_nn_child(m, q_proj, weft_nn_linear_new(16, 16, true));
+    weft_nn_child(m, v_proj, weft_nn_linear_new(16, 16, false));
+    weft_nn_child(m, up_proj, weft_nn_linear_new(16, 16, false));
+    return weft_nn_finish(m);
+}
+
+typedef struct net {
+    weft_module module;
+    weft_module *layers, *lm_head;
+} net;
+
+static weft_array *net_forward(weft_module *self, weft_array *x)
+{
+    net *m = (net *)self;
+    for (int i = 0; i < weft_nn_list_count(m->layers); i++)
+        x = weft_nn_call(weft_nn_list_at(m->layers, i), x);
+    return weft_nn_call(m->lm_head, x);
+}
+
+static const weft_module_type net_type = {.name = "net", .forward = net_forward};
+
+static weft_module *net_new(void)
+{
+    net *m = weft_nn_new(net, &net_type);
+    if (m == NULL)
+        return NULL;
+    weft_module *list = weft_nn_list_new(3);
+    for (int i = 0; list && i < 3; i++)
+        weft_nn_list_append(list, layer_new());
+    weft_nn_child(m, layers, list ? weft_nn_finish_module(list) : NULL);
+    weft_nn_child(m, lm_head, weft_nn_linear_new(16, 5, false));
+    return weft_nn_finish(m);
+}
+
+static weft_array *input(void)
+{
+    float x[32];
+    for (int i = 0; i < 32; i++)
+        x[i] = sinf((float)i);
+    return weft_from_data(x, WEFT_FLOAT32, WEFT_DIMS(2, 16));
+}
+
+static double difference(weft_array *a, weft_array *b)
+{
+    return weft_item(weft_max(weft_abs(weft_subtract(a, b)), WEFT_ALL_AXES, false));
+}
+
+/* Fills every lora_B, so that the adapters do something. */
+static void fill(weft_module *m)
+{
+    weft_nn_slots slots;
+    if (!CHECK_OK(weft_nn_trainable(m, &slots)))
+        return;
+    for (int i = 0; i < slots.n; i++) {
+        weft_array *old = *slots.slots[i];
+        if (strstr(slots.paths[i], "lora_B"))
+            CHECK_OK(weft_set(slots.slots[i], weft_random_normal(NULL, weft_shape(old), 0, 0.1,
+                                                                 weft_dtype_of(old))));
+    }
+    weft_nn_slots_free(&slots);
+}
+
+static void the_default_is_q_and_v(void)
+{
+    weft_scope_open();
+    weft_module *m = net_new();
+    weft_nn_slots slots;
+    if (CHECK(m != NULL)) {
+        weft_array *before = weft_keep(weft_nn_call(m, input()));
+        CHECK_OK(weft_eval(before));
+        CHECK_OK(weft_nn_lora_inject(m, NULL));
+        CHECK_EQ_INT(weft_nn_lora_count(m), 6);
+        CHECK_OK(weft_nn_trainable(m, &slots));
+        CHECK_EQ_INT(slots.n, 12);
+        CHECK_STR(slots.paths[0], "layers.0.q_proj.lora_A");
+        CHECK_STR(slots.paths[11], "layers.2.v_proj.lora_B");
+        CHECK_EQ_INT(weft_dim(*slots.slots[0], 0), 8);
+        CHECK_EQ_INT(weft_dim(*slots.slots[0], 1), 16);
+        CHECK_EQ_INT(weft_dim(*slots.slots[1], 0), 16);
+        CHECK_EQ_INT(weft_dim(*slots.slots[1], 1), 8);
+        weft_nn_slots_free(&slots);
+        CHECK(weft_nn_find(m, "layers.1.q_proj.weight") != NULL);
+        CHECK(weft_nn_find(m, "layers.1.q_proj.bias") != NULL);
+        const weft_nn_lora_linear *q =
+            (weft_nn_lora_linear *)weft_nn_find_module(m, "layers.1.q_proj");
+        CHECK(q->module.type == &weft_nn_lora_linear_type);
+        CHECK_CLOSE(q->scale, 2, 0);
+        CHECK_CLOSE(difference(before, weft_nn_call(m, input())), 0, 1e-6);
+        CHECK_STATUS(weft_nn_lora_inject(m, NULL), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "layers.0.q_proj has an adapter already");
+        weft_drop(before);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+static void targets_and_layers_choose(void)
+{
+    weft_scope_open();
+    weft_module *m = net_new();
+    if (CHECK(m != NULL)) {
+        const char *one[] = {"1.q_proj"}, *typing_error[] = {"q_proj", "k_proj"};
+        const char *all[] = {"all-linear"};
+        const int layers[] = {0, 2};
+        CHECK_STATUS(weft_nn_lora_inject(
+                         m, &(weft_nn_lora_options){.targets = typing_error, .n_targets = 2}),
+                     WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "the target 'k_proj' fits no linear module");
+        CHECK_EQ_INT(weft_nn_lora_count(m), 0);
+        CHECK_EQ_INT(weft_nn_count(m, true), weft_nn_count(m, false));
+        CHECK_OK(weft_nn_lora_inject(m, &(weft_nn_lora_options){.targets = one, .n_targets = 1}));
+        CHECK_EQ_INT(weft_nn_lora_count(m), 1);
+        weft_nn_lora_remove(m);
+        CHECK_EQ_INT(weft_nn_lora_count(m), 0);
+        CHECK_OK(weft_nn_lora_inject(m, &(weft_nn_lora_options){.targets = all, .n_targets = 1}));
+        CHECK_EQ_INT(weft_nn_lora_count(m), 9);
+        CHECK(weft_nn_find(m, "lm_head.lora_A") == NULL);
+        weft_nn_lora_remove(m);
+        CHECK_OK(weft_nn_lora_inject(m, &(weft_nn_lora_options){.targets = all,
+                                                                .n_targets = 1,
+                                                                .layers = layers,
+                                                                .n_layers = 2,
+                                                                .rank = 4,
+                                                                .alpha = 6,
+                                                                .rslora = true,
+                                                                .dtype = WEFT_BFLOAT16}));
+        CHECK_EQ_INT(weft_nn_lora_count(m), 6);
+        CHECK(weft_nn_find(m, "layers.1.q_proj.lora_A") == NULL);
+        CHECK_CLOSE(((weft_nn_lora_linear *)weft_nn_find_module(m, "layers.2.up_proj"))->scale, 3,
+                    0);
+        CHECK_EQ_INT(weft_dtype_of(*weft_nn_find(m, "layers.0.v_proj.lora_B")), WEFT_BFLOAT16);
+        CHECK(weft_ok(weft_nn_call(m, input())));
+        CHECK_EQ_INT(weft_dtype_of(weft_nn_call(m, input())), WEFT_FLOAT32);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+static void wrong_options_change_nothing(void)
+{
+    weft_scope_open();
+    weft_module *m = net_new();
+    if (CHECK(m != NULL)) {
+        const weft_nn_lora_options wrong[] = {
+            {.rank = -1}, {.dropout = 1}, {.dropout = -0.5}, {.dtype = WEFT_INT32}};
+        for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+            CHECK_STATUS(weft_nn_lora_inject(m, &wrong[i]), WEFT_INVALID);
+            CHECK_EQ_INT(weft_nn_lora_count(m), 0);
+        }
+        CHECK_EQ_INT(weft_nn_count(m, true), weft_nn_count(m, false));
+        CHECK(weft_nn_lora_linear_new(weft_nn_dropout_new(0), 4, 1, 0, 0) == NULL);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+/* y = W x + scale B (A x), computed by hand. */
+static void the_adapter_computes_its_formula(void)
+{
+    weft_scope_open();
+    weft_module *m = weft_nn_lora_linear_new(weft_nn_linear_new(16, 6, true), 3, 0.5, 0, 0);
+    if (CHECK(m != NULL)) {
+        weft_nn_lora_linear *l = (weft_nn_lora_linear *)m;
+        CHECK_OK(
+            weft_set(&l->lora_B, weft_random_normal(NULL, WEFT_DIMS(6, 3), 0, 1, WEFT_FLOAT32)));
+        weft_array *base = weft_nn_call(l->base, input());
+        weft_array *delta = weft_matmul(l->lora_B, l->lora_A); /* (6, 16) */
+        weft_array *extra = weft_matmul(input(), weft_swapaxes(delta, 0, 1));
+        CHECK_CLOSE(difference(weft_nn_call(m, input()), weft_add(base, weft_scale(extra, 0.5))), 0,
+                    1e-5);
+        CHECK(weft_item(weft_max(weft_abs(extra), WEFT_ALL_AXES, false)) > 0.01);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+static void merging_changes_the_weight_and_not_the_result(void)
+{
+    weft_scope_open();
+    weft_module *m = net_new();
+    if (CHECK(m != NULL) && CHECK_OK(weft_nn_lora_inject(m, NULL))) {
+        weft_array *plain = weft_keep(weft_nn_call(m, input()));
+        CHECK_OK(weft_eval(plain));
+        fill(m);
+        weft_array *adapted = weft_keep(weft_nn_call(m, input()));
+        CHECK_OK(weft_eval(adapted));
+        CHECK(difference(plain, adapted) > 0.001);
+        CHECK_OK(weft_nn_lora_merge(m));
+        CHECK_OK(weft_nn_lora_merge(m));
+        CHECK_CLOSE(difference(adapted, weft_nn_call(m, input())), 0, 1e-5);
+        CHECK_OK(weft_nn_lora_unmerge(m));
+        CHECK_CLOSE(difference(adapted, weft_nn_call(m, input())), 0, 1e-5);
+        weft_nn_lora_linear *q = (weft_nn_lora_linear *)weft_nn_find_module(m, "layers.0.q_proj");
+        CHECK(!q->merged);
+        CHECK_OK(weft_nn_lora_merge(m));
+        weft_nn_lora_remove(m);
+        CHECK_EQ_INT(weft_nn_lora_count(m), 0);
+        CHECK_CLOSE(difference(adapted, weft_nn_call(m, input())), 0, 1e-5);
+        weft_drop(plain);
+        weft_drop(adapted);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+static void dropout_is_in_training_only(void)
+{
+    weft_scope_open();
+    weft_module *m = net_new();
+    if (CHECK(m != NULL) &&
+        CHECK_OK(weft_nn_lora_inject(m, &(weft_nn_lora_options){.dropout = 0.5}))) {
+        fill(m);
+        weft_array *a = weft_nn_call(m, input()), *b = weft_nn_call(m, input());
+        weft_nn_train(m, true);
+        weft_array *c = weft_nn_call(m, input()), *d = weft_nn_call(m, input());
+        weft_array *all[] = {a, b, c, d};
+        CHECK_OK(weft_eval_n(all, 4));
+        CHECK_CLOSE(difference(a, b), 0, 0);
+        CHECK(difference(a, c) > 1e-4);
+        CHECK(difference(c, d) > 1e-4);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_layers_choose),
+           CHECK_CASE(wrong_options_change_nothing), CHECK_CASE(the_adapter_computes_its_formula),
+           CHECK_CASE(merging_changes_the_weight_and_not_the_result),
+           CHECK_CASE(dropout_is_in_training_only))

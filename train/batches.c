@@ -1,0 +1,303 @@
+/* train/batches.c -- samples side by side, and in which order they come. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/dataset.h"
+
+/* Samples are sorted by length within a pool of so many batches: enough that little is padded, few
+ * enough that every epoch groups them anew. */
+enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
+
+/* ---- one batch ----------------------------------------------------------------------------- */
+
+static void fill_row(const weft_sample *s, int64_t L, int32_t *tokens, int32_t *targets,
+                     weft_batch *out)
+{
+    const int64_t n = s->length - 1;
+    for (int64_t i = 0; i < L; i++) {
+        const bool learnt = i < n && i + 1 >= s->prompt;
+        tokens[i] = i < n ? s->ids[i] : 0;
+        targets[i] = learnt ? s->ids[i + 1] : -1;
+        out->n_targets += learnt;
+    }
+    out->n_tokens += n;
+}
+
+static weft_status hold_arrays(const int32_t *tokens, const int32_t *targets, weft_dims shape,
+                               weft_batch *out)
+{
+    weft_scope_open();
+    weft_status status = weft_set(&out->tokens, weft_from_data(tokens, WEFT_INT32, shape));
+    if (status == WEFT_OK)
+        status = weft_set(&out->targets, weft_from_data(targets, WEFT_INT32, shape));
+    weft_scope_close(NULL);
+    return status;
+}
+
+weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out)
+{
+    *out = (weft_batch){0};
+    int64_t L = 0;
+    for (int b = 0; b < n; b++)
+        L = samples[b].length - 1 > L ? samples[b].length - 1 : L;
+    if (L < 1)
+        return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
+    int32_t *tokens = weft_calloc(2 * (size_t)n, (size_t)L * sizeof *tokens);
+    if (tokens == NULL)
+        return weft_fail(WEFT_MEMORY, "batch: no memory for %d x %lld tokens", n, (long long)L);
+    int32_t *targets = tokens + n * L;
+    for (int b = 0; b < n; b++)
+        fill_row(&samples[b], L, tokens + b * L, targets + b * L, out);
+    const weft_dims shape = WEFT_DIMS(n, L);
+    const weft_status status = hold_arrays(tokens, targets, shape, out);
+    weft_free(tokens);
+    if (status != WEFT_OK)
+        weft_batch_free(out);
+    return status;
+}
+
+void weft_batch_free(weft_batch *batch)
+{
+    weft_drop(batch->tokens);
+    weft_drop(batch->targets);
+    *batch = (weft_batch){0};
+}
+
+/* ---- sequences ----------------------------------------------------------------------------- */
+
+struct weft_batches {
+    int64_t batch_size, count;
+    const weft_dataset *dataset; /* NULL: the ids below */
+    int64_t n_samples;
+    uint64_t seed;
+    int64_t epoch;    /* that the orders are of; -1: none */
+    int64_t *order;   /* (n_samples): samples of batch after batch */
+    int64_t *turns;   /* (count): the batch that is the i-th */
+    int32_t *ids;     /* (count, batch_size, length) */
+    int32_t *prompts; /* (count, batch_size) */
+    int64_t length;
+    weft_sample *row; /* (batch_size) */
+};
+
+void weft_batches_free(weft_batches *b)
+{
+    if (b == NULL)
+        return;
+    weft_free(b->order);
+    weft_free(b->turns);
+    weft_free(b->ids);
+    weft_free(b->prompts);
+    weft_free(b->row);
+    weft_free(b);
+}
+
+int64_t weft_batches_count(const weft_batches *batches)
+{
+    return batches->count;
+}
+
+/* ---- of a dataset -------------------------------------------------------------------------- */
+
+typedef struct keyed {
+    int64_t length, place, sample;
+} keyed;
+
+static int compare_keyed(const void *a, const void *b)
+{
+    const keyed *x = a, *y = b;
+    if (x->length != y->length)
+        return x->length < y->length ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* Sorts order[0..n) by length; those of one length stay in the order drawn. */
+static void sort_pool(const weft_dataset *dataset, int64_t *order, int64_t n, keyed *scratch)
+{
+    for (int64_t i = 0; i < n; i++)
+        scratch[i] = (keyed){weft_dataset_at(dataset, order[i]).length, i, order[i]};
+    qsort(scratch, (size_t)n, sizeof *scratch, compare_keyed);
+    for (int64_t i = 0; i < n; i++)
+        order[i] = scratch[i].sample;
+}
+
+/* An epoch's orders depend on the seed and its number alone. */
+static weft_status draw_epoch(weft_batches *b, int64_t epoch)
+{
+    const int64_t pool = POOL_BATCHES * b->batch_size;
+    const int64_t most = pool < b->n_samples ? pool : b->n_samples;
+    keyed *scratch = weft_calloc((size_t)most, sizeof *scratch);
+    if (scratch == NULL)
+        return weft_fail(WEFT_MEMORY, "batches: no memory to sort %lld samples", (long long)most);
+    uint64_t state = b->seed;
+    state = weft__mix(&state) ^ (uint64_t)epoch;
+    weft__shuffle(b->order, b->n_samples, &state);
+    for (int64_t i = 0; i < b->n_samples; i += pool) {
+        const int64_t left = b->n_samples - i;
+        sort_pool(b->dataset, b->order + i, left < pool ? left : pool, scratch);
+    }
+    weft__shuffle(b->turns, b->count, &state);
+    weft_free(scratch);
+    b->epoch = epoch;
+    return WEFT_OK;
+}
+
+weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, uint64_t seed,
+                             weft_batches **out)
+{
+    *out = NULL;
+    const int64_t n = weft_dataset_info_of(dataset).samples;
+    if (n == 0 || batch_size < 0 || batch_size > INT32_MAX)
+        return weft_fail(WEFT_INVALID,
+                         "batches: expected samples and a positive batch size, got %lld samples "
+                         "and size %lld",
+                         (long long)n, (long long)batch_size);
+    weft_batches *b = weft_calloc(1, sizeof *b);
+    if (b == NULL)
+        return weft_fail(WEFT_MEMORY, "batches: no memory");
+    b->batch_size = batch_size > 0 ? batch_size : DEFAULT_BATCH;
+    if (b->batch_size > n)
+        b->batch_size = n;
+    b->dataset = dataset;
+    b->n_samples = n;
+    b->count = (n + b->batch_size - 1) / b->batch_size;
+    b->seed = seed;
+    b->epoch = -1;
+    b->order = weft_calloc((size_t)n, sizeof *b->order);
+    b->turns = weft_calloc((size_t)b->count, sizeof *b->turns);
+    b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
+    if (b->order == NULL || b->turns == NULL || b->row == NULL) {
+        weft_batches_free(b);
+        return weft_fail(WEFT_MEMORY, "batches: no memory to order %lld samples", (long long)n);
+    }
+    *out = b;
+    return WEFT_OK;
+}
+
+/* ---- of a file ----------------------------------------------------------------------------- */
+
+static weft_status check_shapes(const char *path, weft_array *batches, weft_array *prompts)
+{
+    if (weft_dtype_of(batches) != WEFT_INT32 || weft_ndim(batches) != 3 ||
+        weft_size(batches) == 0 || weft_dim(batches, 2) < 2)
+        return weft_fail(WEFT_INVALID,
+                         "%s: batches: expected int32 (steps, B, L) with L of at least 2, got %s "
+                         "of rank %d",
+                         path, weft_dtype_name(weft_dtype_of(batches)), weft_ndim(batches));
+    if (weft_dtype_of(prompts) != WEFT_INT32 || weft_ndim(prompts) != 2 ||
+        weft_dim(prompts, 0) != weft_dim(batches, 0) ||
+        weft_dim(prompts, 1) != weft_dim(batches, 1))
+        return weft_fail(WEFT_INVALID,
+                         "%s: prompt_lengths: expected int32 (%lld, %lld), got %s (%lld, %lld) of "
+                         "rank %d",
+                         path, (long long)weft_dim(batches, 0), (long long)weft_dim(batches, 1),
+                         weft_dtype_name(weft_dtype_of(prompts)), (long long)weft_dim(prompts, 0),
+                         (long long)weft_dim(prompts, 1), weft_ndim(prompts));
+    return WEFT_OK;
+}
+
+static weft_status read_ids(weft_batches *b, weft_array *batches, weft_array *prompts)
+{
+    const int64_t rows = b->count * b->batch_size;
+    b->ids = weft_calloc((size_t)rows, (size_t)b->length * sizeof *b->ids);
+    b->prompts = weft_calloc((size_t)rows, sizeof *b->prompts);
+    b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
+    if (b->ids == NULL || b->prompts == NULL || b->row == NULL)
+        return weft_fail(WEFT_MEMORY, "batches: no memory for %lld rows", (long long)rows);
+    const weft_status status = weft_read(batches, WEFT_INT32, b->ids, rows * b->length);
+    return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, rows) : status;
+}
+
+/* No negative id, and something to learn at every step. */
+static weft_status check_values(const char *path, const weft_batches *b)
+{
+    for (int64_t step = 0; step < b->count; step++) {
+        bool learns = false;
+        for (int64_t row = step * b->batch_size; row < (step + 1) * b->batch_size; row++) {
+            learns = learns || b->prompts[row] < b->length;
+            for (int64_t i = 0; i < b->length; i++) {
+                if (b->ids[row * b->length + i] < 0)
+                    return weft_fail(WEFT_INVALID, "%s: batches: step %lld has a negative id %d",
+                                     path, (long long)step + 1, (int)b->ids[row * b->length + i]);
+            }
+        }
+        if (!learns)
+            return weft_fail(WEFT_INVALID,
+                             "%s: prompt_lengths: step %lld has nothing to learn: its prompts are "
+                             "at least as long as its %lld tokens",
+                             path, (long long)step + 1, (long long)b->length);
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_file(const char *path, const weft_safetensors *file, weft_batches *b)
+{
+    weft_array *batches = weft_safetensors_get(file, "batches");
+    weft_array *prompts = weft_safetensors_get(file, "prompt_lengths");
+    const weft_array *bad = weft_ok(batches) ? prompts : batches;
+    if (!weft_ok(bad))
+        return weft_fail(WEFT_INVALID, "%s", weft_error(bad));
+    weft_status status = check_shapes(path, batches, prompts);
+    if (status != WEFT_OK)
+        return status;
+    b->count = weft_dim(batches, 0);
+    b->batch_size = weft_dim(batches, 1);
+    b->length = weft_dim(batches, 2);
+    status = read_ids(b, batches, prompts);
+    return status == WEFT_OK ? check_values(path, b) : status;
+}
+
+weft_status weft_batches_open(const char *path, weft_batches **out)
+{
+    *out = NULL;
+    weft_safetensors *file;
+    weft_status status = weft_safetensors_open(path, &file);
+    if (status != WEFT_OK)
+        return status;
+    weft_batches *b = weft_calloc(1, sizeof *b);
+    if (b == NULL) {
+        status = weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    } else {
+        weft_scope_open();
+        status = read_file(path, file, b);
+        weft_scope_close(NULL);
+    }
+    weft_safetensors_close(file);
+    if (status == WEFT_OK)
+        *out = b;
+    else
+        weft_batches_free(b);
+    return status;
+}
+
+/* ---- the i-th ------------------------------------------------------------------------------ */
+
+static int gather_dataset(weft_batches *b, int64_t turn)
+{
+    const int64_t start = b->turns[turn] * b->batch_size;
+    int n = 0;
+    for (int64_t i = start; i < b->n_samples && n < b->batch_size; i++)
+        b->row[n++] = weft_dataset_at(b->dataset, b->order[i]);
+    return n;
+}
+
+static int gather_file(weft_batches *b, int64_t turn)
+{
+    for (int64_t i = 0; i < b->batch_size; i++) {
+        const int64_t row = turn * b->batch_size + i;
+        b->row[i] = (weft_sample){b->ids + row * b->length, b->length, b->prompts[row]};
+    }
+    return (int)b->batch_size;
+}
+
+weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
+{
+    *out = (weft_batch){0};
+    const int64_t epoch = i / batches->count, turn = i % batches->count;
+    if (batches->dataset && epoch != batches->epoch) {
+        const weft_status status = draw_epoch(batches, epoch);
+        if (status != WEFT_OK)
+            return status;
+    }
+    const int n = batches->dataset ? gather_dataset(batches, turn) : gather_file(batches, turn);
+    return weft_batch_of_samples(batches->row, n, out);
+}

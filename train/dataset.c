@@ -1,0 +1,199 @@
+/* train/dataset.c -- samples of token ids, kept one after another. */
+#include "train/dataset.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DEFAULT_LENGTH = 512 };
+
+typedef struct sample {
+    int64_t start, length, prompt;
+    bool cut; /* it was longer */
+} sample;
+
+struct weft_dataset {
+    int64_t limit; /* most ids of a sample */
+    int32_t *ids;
+    int64_t n_ids, ids_capacity;
+    sample *samples;
+    int64_t samples_capacity;
+    weft_dataset_info info;
+};
+
+weft_status weft_dataset_new(int64_t length, weft_dataset **out)
+{
+    *out = NULL;
+    if (length < 0 || length == 1)
+        return weft_fail(WEFT_INVALID, "dataset: length: expected at least 2 tokens, got %lld",
+                         (long long)length);
+    weft_dataset *d = weft_calloc(1, sizeof *d);
+    if (d == NULL)
+        return weft_fail(WEFT_MEMORY, "dataset: no memory");
+    d->limit = length > 0 ? length : DEFAULT_LENGTH;
+    *out = d;
+    return WEFT_OK;
+}
+
+void weft_dataset_free(weft_dataset *dataset)
+{
+    if (dataset == NULL)
+        return;
+    weft_free(dataset->ids);
+    weft_free(dataset->samples);
+    weft_free(dataset);
+}
+
+weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset)
+{
+    return dataset->info;
+}
+
+weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i)
+{
+    const sample *s = &dataset->samples[i];
+    return (weft_sample){dataset->ids + s->start, s->length, s->prompt};
+}
+
+/* ---- adding -------------------------------------------------------------------------------- */
+
+/* Room for `more` elements in a list that doubles. */
+static bool grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t size)
+{
+    if (more <= *capacity - n)
+        return true;
+    int64_t larger = *capacity > 0 ? *capacity : 256;
+    while (larger - n < more)
+        larger *= 2;
+    void *moved = weft_realloc(*list, (size_t)larger * size);
+    if (moved == NULL)
+        return false;
+    *list = moved;
+    *capacity = larger;
+    return true;
+}
+
+static weft_status check_ids(const int32_t *ids, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (ids[i] < 0)
+            return weft_fail(WEFT_INVALID, "dataset: id %lld of a sample is negative: %d",
+                             (long long)i, (int)ids[i]);
+    }
+    return WEFT_OK;
+}
+
+/* A sample that fits and has a target. */
+static weft_status append(weft_dataset *d, const int32_t *ids, int64_t n, int64_t prompt, bool cut)
+{
+    if (!grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
+        !grow((void **)&d->samples, d->info.samples, 1, &d->samples_capacity, sizeof *d->samples))
+        return weft_fail(WEFT_MEMORY, "dataset: no memory after %lld samples",
+                         (long long)d->info.samples);
+    memcpy(d->ids + d->n_ids, ids, (size_t)n * sizeof *ids);
+    d->samples[d->info.samples++] = (sample){d->n_ids, n, prompt, cut};
+    d->n_ids += n;
+    d->info.tokens += n;
+    d->info.targets += n - (prompt > 1 ? prompt : 1);
+    d->info.truncated += cut;
+    if (n > d->info.longest)
+        d->info.longest = n;
+    return WEFT_OK;
+}
+
+weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t n, int64_t prompt)
+{
+    const weft_status status = check_ids(ids, n);
+    if (status != WEFT_OK)
+        return status;
+    if (prompt < 0)
+        prompt = 0;
+    const int64_t over = n > dataset->limit ? n - dataset->limit : 0;
+    if (n < 2 || prompt >= n) {
+        dataset->info.empty++;
+        return WEFT_OK;
+    }
+    return append(dataset, ids + over, n - over, prompt > over ? prompt - over : 0, over > 0);
+}
+
+weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, int64_t n,
+                                     int64_t stride)
+{
+    const int64_t length = dataset->limit, step = stride > 0 ? stride : length;
+    for (int64_t start = 0; start + 1 < n; start += step) {
+        const int64_t left = n - start;
+        const weft_status status =
+            weft_dataset_add(dataset, ids + start, left < length ? left : length, 0);
+        if (status != WEFT_OK || left <= length)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- orders and parts ---------------------------------------------------------------------- */
+
+uint64_t weft__mix(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15U;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+}
+
+void weft__shuffle(int64_t *order, int64_t n, uint64_t *state)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t j = (int64_t)(weft__mix(state) % (uint64_t)(i + 1));
+        order[i] = order[j];
+        order[j] = i;
+    }
+}
+
+static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64_t i)
+{
+    const sample *s = &from->samples[i];
+    return append(to, from->ids + s->start, s->length, s->prompt, s->cut);
+}
+
+/* Fills both parts; `order` says which samples are chosen, `is_chosen` is zero. */
+static weft_status fill_parts(const weft_dataset *all, const int64_t *order, int64_t n_chosen,
+                              bool *is_chosen, weft_dataset *rest, weft_dataset *chosen)
+{
+    for (int64_t i = 0; i < n_chosen; i++)
+        is_chosen[order[i]] = true;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; status == WEFT_OK && i < all->info.samples; i++)
+        status = copy_sample(is_chosen[i] ? chosen : rest, all, i);
+    rest->info.empty = all->info.empty;
+    return status;
+}
+
+weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t seed,
+                                weft_dataset **rest, weft_dataset **chosen)
+{
+    const int64_t n = all->info.samples;
+    *rest = *chosen = NULL;
+    if (n < 2)
+        return weft_fail(WEFT_INVALID, "%lld sample: too few to keep some for validation",
+                         (long long)n);
+    int64_t n_chosen = (int64_t)llround(share * (double)n);
+    n_chosen = n_chosen < 1 ? 1 : n_chosen > n - 1 ? n - 1 : n_chosen;
+    int64_t *order = weft_calloc((size_t)n, sizeof *order);
+    bool *is_chosen = weft_calloc((size_t)n, sizeof *is_chosen);
+    weft_status status = weft_dataset_new(all->limit, rest);
+    if (status == WEFT_OK)
+        status = weft_dataset_new(all->limit, chosen);
+    if (status == WEFT_OK && (order == NULL || is_chosen == NULL))
+        status = weft_fail(WEFT_MEMORY, "dataset: no memory to split %lld samples", (long long)n);
+    if (status == WEFT_OK) {
+        weft__shuffle(order, n, &seed);
+        status = fill_parts(all, order, n_chosen, is_chosen, *rest, *chosen);
+    }
+    weft_free(order);
+    weft_free(is_chosen);
+    if (status != WEFT_OK) {
+        weft_dataset_free(*rest);
+        weft_dataset_free(*chosen);
+        *rest = *chosen = NULL;
+    }
+    return status;
+}

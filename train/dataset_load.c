@@ -1,0 +1,321 @@
+/* train/dataset_load.c -- reading samples from files of text. */
+#include <limits.h>
+#include <string.h>
+
+#include "core/io/json.h"
+#include "train/dataset.h"
+
+/* What every line needs. */
+typedef struct reader {
+    const char *path;
+    const weft_tokenizer *tokenizer;
+    weft_dataset_options o;
+    int32_t *prefix; /* ids that the tokenizer puts in front of a text */
+    size_t n_prefix;
+    int32_t *ids; /* the sample that is being put together */
+    size_t n, capacity;
+} reader;
+
+static weft_status no_memory(const reader *r)
+{
+    return weft_fail(WEFT_MEMORY, "%s: no memory for its samples", r->path);
+}
+
+/* The ids that stand around an empty text, up to the first that ends one. */
+static weft_status find_prefix(reader *r)
+{
+    size_t n;
+    const weft_status status =
+        weft_tokenizer_encode(r->tokenizer, "", 0, WEFT_TOKENIZER_ADD_SPECIAL, &r->prefix, &n);
+    if (status != WEFT_OK)
+        return status;
+    while (r->n_prefix < n && r->prefix[r->n_prefix] != r->o.eos)
+        r->n_prefix++;
+    return WEFT_OK;
+}
+
+static weft_status open_reader(reader *r, const char *path, const weft_tokenizer *tokenizer,
+                               const weft_dataset_options *options)
+{
+    *r = (reader){.path = path, .tokenizer = tokenizer};
+    if (options)
+        r->o = *options;
+    if (r->o.eos == 0)
+        r->o.eos = weft_tokenizer_eos(tokenizer);
+    return find_prefix(r);
+}
+
+static void close_reader(reader *r)
+{
+    weft_free(r->prefix);
+    weft_free(r->ids);
+}
+
+/* ---- putting a sample together ------------------------------------------------------------- */
+
+static bool push(reader *r, const int32_t *ids, size_t n)
+{
+    if (r->n + n > r->capacity) {
+        const size_t capacity = 2 * (r->n + n) + 64;
+        int32_t *moved = weft_realloc(r->ids, capacity * sizeof *moved);
+        if (moved == NULL)
+            return false;
+        r->ids = moved;
+        r->capacity = capacity;
+    }
+    if (n > 0)
+        memcpy(r->ids + r->n, ids, n * sizeof *ids);
+    r->n += n;
+    return true;
+}
+
+/* Adds the ids of a text; `first` puts the prefix in front, unless the text itself has it. */
+static weft_status push_text(reader *r, const char *text, size_t length, bool first)
+{
+    int32_t *ids;
+    size_t n;
+    const weft_status status = weft_tokenizer_encode(r->tokenizer, text, length, 0, &ids, &n);
+    if (status != WEFT_OK)
+        return status;
+    const size_t bytes = r->n_prefix * sizeof *ids;
+    const bool has_prefix = n >= r->n_prefix && memcmp(ids, r->prefix, bytes) == 0;
+    bool pushed = true;
+    if (first && !has_prefix)
+        pushed = push(r, r->prefix, r->n_prefix);
+    pushed = pushed && push(r, ids, n);
+    weft_free(ids);
+    return pushed ? WEFT_OK : no_memory(r);
+}
+
+static weft_status push_end(reader *r)
+{
+    if (r->o.eos < 0 || (r->n > 0 && r->ids[r->n - 1] == r->o.eos))
+        return WEFT_OK;
+    return push(r, &r->o.eos, 1) ? WEFT_OK : no_memory(r);
+}
+
+/* ---- JSON lines ---------------------------------------------------------------------------- */
+
+static weft_status text_member(const weft__json *line, const char *key, const char **text,
+                               size_t *length)
+{
+    weft__json at;
+    const weft_status status = weft__json_get(line, key, &at);
+    return status == WEFT_OK ? weft__json_as_string(&at, text, length) : status;
+}
+
+static weft_status wrong_keys(const weft__json *line)
+{
+    weft__json messages;
+    const weft_status status = weft__json_find(line, "messages", &messages);
+    if (status != WEFT_OK)
+        return status;
+    if (messages.value)
+        return weft__json_fail(line, WEFT_UNSUPPORTED,
+                               "lists of messages are unsupported: expected \"text\", or "
+                               "\"prompt\" and \"completion\"");
+    return weft__json_fail(line, WEFT_INVALID,
+                           "expected \"text\", or \"prompt\" and \"completion\"");
+}
+
+static weft_status add_object(reader *r, const weft__json *line, weft_dataset *out)
+{
+    weft__json text, prompt;
+    weft_status status = weft__json_find(line, "text", &text);
+    if (status == WEFT_OK)
+        status = weft__json_find(line, "prompt", &prompt);
+    if (status != WEFT_OK)
+        return status;
+    if (text.value == NULL && prompt.value == NULL)
+        return wrong_keys(line);
+    const char *first, *second = NULL;
+    size_t n_first, n_second = 0;
+    status = text_member(line, text.value ? "text" : "prompt", &first, &n_first);
+    if (status == WEFT_OK && text.value == NULL)
+        status = text_member(line, "completion", &second, &n_second);
+    r->n = 0;
+    if (status == WEFT_OK)
+        status = push_text(r, first, n_first, true);
+    const size_t n_prompt = second && !r->o.learn_prompt ? r->n : 0;
+    if (status == WEFT_OK && second)
+        status = push_text(r, second, n_second, false);
+    if (status == WEFT_OK)
+        status = push_end(r);
+    return status == WEFT_OK ? weft_dataset_add(out, r->ids, (int64_t)r->n, (int64_t)n_prompt)
+                             : status;
+}
+
+static weft_status add_line(reader *r, const char *text, size_t length, int64_t number,
+                            weft_dataset *out)
+{
+    if (strspn(text, " \t\r\n") >= length)
+        return WEFT_OK;
+    char *name = weft_format("%s:%lld", r->path, (long long)number);
+    if (name == NULL)
+        return no_memory(r);
+    weft__json_doc doc;
+    weft_status status = weft__json_parse(text, length, name, &doc);
+    if (status == WEFT_OK) {
+        const weft__json line = weft__json_root(&doc);
+        status = add_object(r, &line, out);
+        weft__json_free(&doc);
+    }
+    weft_free(name);
+    return status;
+}
+
+static weft_status add_lines(reader *r, const char *data, size_t size, weft_dataset *out)
+{
+    const char *end = data + size;
+    weft_status status = WEFT_OK;
+    int64_t number = 1;
+    for (const char *at = data; status == WEFT_OK && at < end; number++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at));
+        const char *stop = newline ? newline : end;
+        status = add_line(r, at, (size_t)(stop - at), number, out);
+        at = stop + 1;
+    }
+    return status;
+}
+
+static weft_status load_lines(reader *r, const char *data, size_t size, double split,
+                              weft_dataset **out, weft_dataset **validation)
+{
+    weft_dataset *all;
+    weft_status status = weft_dataset_new(r->o.length, &all);
+    if (status != WEFT_OK)
+        return status;
+    status = add_lines(r, data, size, all);
+    if (status == WEFT_OK && split > 0) {
+        status = weft__dataset_split(all, split, r->o.seed, out, validation);
+    } else if (status == WEFT_OK) {
+        *out = all;
+        return WEFT_OK;
+    }
+    weft_dataset_free(all);
+    return status;
+}
+
+/* ---- one text ------------------------------------------------------------------------------ */
+
+static weft_status load_windows(reader *r, const char *text, size_t length, weft_dataset **out)
+{
+    r->n = 0;
+    weft_status status = weft_dataset_new(r->o.length, out);
+    if (status == WEFT_OK)
+        status = push_text(r, text, length, true);
+    if (status == WEFT_OK)
+        status = weft_dataset_add_windows(*out, r->ids, (int64_t)r->n, r->o.stride);
+    return status;
+}
+
+/* The byte where the first (1 - share) of the characters of a UTF-8 text end. */
+static size_t cut_of(const char *text, size_t size, double share)
+{
+    int64_t characters = 0;
+    for (size_t i = 0; i < size; i++)
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80;
+    int64_t left = characters - (int64_t)(share * (double)characters);
+    for (size_t i = 0; i < size; i++) {
+        if (((unsigned char)text[i] & 0xc0) != 0x80 && left-- == 0)
+            return i;
+    }
+    return size;
+}
+
+static weft_status load_text(reader *r, const char *data, size_t size, double split,
+                             weft_dataset **out, weft_dataset **validation)
+{
+    const size_t cut = split > 0 ? cut_of(data, size, split) : size;
+    weft_status status = load_windows(r, data, cut, out);
+    if (status != WEFT_OK || split == 0)
+        return status;
+    status = load_windows(r, data + cut, size - cut, validation);
+    if (status == WEFT_OK && weft_dataset_info_of(*validation).samples == 0)
+        return weft_fail(WEFT_INVALID, "the text is too short to keep some for validation");
+    return status;
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
+
+static bool ends_in(const char *path, const char *end)
+{
+    const size_t n = strlen(path), m = strlen(end);
+    return n >= m && strcmp(path + n - m, end) == 0;
+}
+
+static bool is_lines(const reader *r)
+{
+    if (r->o.format != WEFT_DATA_AUTO)
+        return r->o.format == WEFT_DATA_JSONL;
+    return ends_in(r->path, ".jsonl") || ends_in(r->path, ".ndjson") || ends_in(r->path, ".json");
+}
+
+static weft_status check_samples(const char *path, const weft_dataset *d)
+{
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    if (info.samples == 0 && info.empty > 0)
+        return weft_fail(WEFT_INVALID, "%s: none of its %lld samples has anything to learn", path,
+                         (long long)info.empty);
+    if (info.samples == 0)
+        return weft_fail(WEFT_INVALID, "%s: the dataset is empty", path);
+    return WEFT_OK;
+}
+
+static void report(const reader *r, const weft_dataset *d)
+{
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    if (info.truncated > 0)
+        weft_log_message(
+            WEFT_LOG_WARNING,
+            "%s: %lld of %lld samples are longer than %lld tokens; their ends are kept", r->path,
+            (long long)info.truncated, (long long)info.samples, (long long)info.longest);
+    if (info.empty > 0)
+        weft_log_message(WEFT_LOG_WARNING, "%s: %lld samples with nothing to learn are left out",
+                         r->path, (long long)info.empty);
+}
+
+static weft_status load(reader *r, double split, weft_dataset **out, weft_dataset **validation)
+{
+    char *data;
+    size_t size;
+    weft_status status = weft_file_read(r->path, SIZE_MAX / 4, &data, &size);
+    if (status != WEFT_OK)
+        return status;
+    status = is_lines(r) ? load_lines(r, data, size, split, out, validation)
+                         : load_text(r, data, size, split, out, validation);
+    weft_free(data);
+    if (status == WEFT_OK)
+        status = check_samples(r->path, *out);
+    return status;
+}
+
+weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
+                              const weft_dataset_options *options, double split, weft_dataset **out,
+                              weft_dataset **validation)
+{
+    *out = NULL;
+    if (validation)
+        *validation = NULL;
+    if (!(split >= 0 && split < 1) || (split > 0 && validation == NULL))
+        return weft_fail(WEFT_INVALID, "%s: validation split: expected a share in [0, 1), got %g",
+                         path, split);
+    reader r;
+    weft_status status = open_reader(&r, path, tokenizer, options);
+    if (status == WEFT_OK)
+        status = load(&r, split, out, validation);
+    close_reader(&r);
+    if (status == WEFT_OK) {
+        report(&r, *out);
+        if (split > 0)
+            report(&r, *validation);
+        return WEFT_OK;
+    }
+    weft_dataset_free(*out);
+    *out = NULL;
+    if (validation) {
+        weft_dataset_free(*validation);
+        *validation = NULL;
+    }
+    return status;
+}
