@@ -48,7 +48,7 @@ weft_status cli_set_place(const cli_place *place)
 {
     weft_device *device = weft_device_get(place->device);
     if (device == NULL)
-        return weft_fail(WEFT_DEVICE, "--device %s: there is no such device", place->device);
+        return WEFT_DEVICE;
     weft_set_default_device(device);
     if (place->threads != CLI_ABSENT)
         weft_set_threads((int)place->threads);
@@ -68,8 +68,7 @@ weft_status cli_model_path(const char *name, char *out, size_t size)
         return WEFT_OK;
     }
     /* Installed beside bin/, or in the source tree that build/cli/weft was built in. */
-    static const char *const places[] = {"../share/weft/storyteller",
-                                         "../../examples/storyteller"};
+    static const char *const places[] = {"../share/weft/storyteller", "../../examples/storyteller"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
@@ -101,6 +100,27 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
         *out = NULL;
     }
     return status;
+}
+
+/* ---- Input --------------------------------------------------------------------------------- */
+
+char *cli_read_all(FILE *stream, size_t *length)
+{
+    size_t room = 4096, n = 0;
+    char *text = malloc(room);
+    while (text != NULL) {
+        n += fread(text + n, 1, room - 1 - n, stream);
+        if (n < room - 1)
+            break;
+        char *more = realloc(text, room *= 2);
+        if (more == NULL)
+            free(text);
+        text = more;
+    }
+    if (text != NULL)
+        text[n] = '\0';
+    *length = n;
+    return text;
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */
@@ -175,7 +195,8 @@ const char *cli_bytes(int64_t bytes)
 const char *cli_time(double seconds)
 {
     char *out = next_text();
-    long long s = isfinite(seconds) && seconds > 0 && seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
+    long long s =
+        isfinite(seconds) && seconds > 0 && seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
     if (s >= 3600)
         snprintf(out, TEXT_SIZE, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
     else

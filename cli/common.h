@@ -17,6 +17,7 @@ typedef struct cli_place {
 } cli_place;
 
 #define CLI_DTYPES "float32|bfloat16|float16|auto"
+enum { CLI_DTYPE_AUTO = 3 };
 
 /* The options that fill a `cli_place place` in struct T. */
 #define CLI_PLACE_OPTIONS(T)                                                                       \
@@ -50,14 +51,17 @@ int cli_status(weft_status status);
 /* Sets the device and the threads. */
 weft_status cli_set_place(const cli_place *place);
 
-/* Where a model is: the name as it is, or, for NULL and "storyteller", the one that comes with Weft.
- * Into out. */
+/* Where a model is: the name as it is, or, for NULL and "storyteller", the one that comes with
+ * Weft. Into out. */
 weft_status cli_model_path(const char *name, char *out, size_t size);
 
 /* Loads a model to a place, with an adapter around it unless that is NULL; *out is NULL after a
  * failure. */
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
                            weft_model **out);
+
+/* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */
+char *cli_read_all(FILE *stream, size_t *length);
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 

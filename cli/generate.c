@@ -18,66 +18,116 @@ typedef struct generate_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(generate_values, model), true}};
 
 static const cli_option options[] = {
-    {.name = "prompt", .letter = 'p', .kind = CLI_TEXT, .value = "TEXT", AT(prompt),
+    {.name = "prompt",
+     .letter = 'p',
+     .kind = CLI_TEXT,
+     .value = "TEXT",
+     AT(prompt),
      .help = "the text to continue; - reads standard input"},
-    {.name = "file", .letter = 'f', .kind = CLI_TEXT, .value = "FILE", AT(file),
+    {.name = "file",
+     .letter = 'f',
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(file),
      .help = "read the text to continue from a file"},
-    {.name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR", AT(adapter),
+    {.name = "adapter",
+     .letter = 'a',
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(adapter),
      .help = "a LoRA adapter in PEFT format"},
-    {.name = "max-tokens", .letter = 'n', .kind = CLI_INT, .value = "N", .fallback = "256",
-     .low = 1, .high = CLI_ANY, AT(max_tokens), .help = "the most tokens to generate"},
-    {.name = "temperature", .letter = 't', .kind = CLI_REAL, .value = "T", .fallback = "0.7",
-     .low = 0, .high = CLI_ANY, AT(temperature),
+    {.name = "max-tokens",
+     .letter = 'n',
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "256",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(max_tokens),
+     .help = "the most tokens to generate"},
+    {.name = "temperature",
+     .letter = 't',
+     .kind = CLI_REAL,
+     .value = "T",
+     .fallback = "0.7",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(temperature),
      .help = "how boldly to choose; 0: always the most probable token"},
-    {.name = "top-p", .kind = CLI_REAL, .value = "P", .fallback = "1", .low = CLI_ABOVE_ZERO,
-     .high = 1, AT(top_p),
+    {.name = "top-p",
+     .kind = CLI_REAL,
+     .value = "P",
+     .fallback = "1",
+     .low = CLI_ABOVE_ZERO,
+     .high = 1,
+     AT(top_p),
      .help = "choose among the fewest tokens whose probability adds up to P"},
-    {.name = "top-k", .kind = CLI_INT, .value = "K", .fallback = "0", .low = 0, .high = CLI_ANY,
-     AT(top_k), .help = "choose among the K most probable tokens; 0: all"},
-    {.name = "min-p", .kind = CLI_REAL, .value = "P", .fallback = "0", .low = 0, .high = 1,
-     AT(min_p), .help = "choose among tokens with at least P times the largest probability"},
-    {.name = "repetition-penalty", .kind = CLI_REAL, .value = "X", .fallback = "1",
-     .low = CLI_ABOVE_ZERO, .high = CLI_ANY, AT(repetition_penalty),
+    {.name = "top-k",
+     .kind = CLI_INT,
+     .value = "K",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(top_k),
+     .help = "choose among the K most probable tokens; 0: all"},
+    {.name = "min-p",
+     .kind = CLI_REAL,
+     .value = "P",
+     .fallback = "0",
+     .low = 0,
+     .high = 1,
+     AT(min_p),
+     .help = "choose among tokens with at least P times the largest probability"},
+    {.name = "repetition-penalty",
+     .kind = CLI_REAL,
+     .value = "X",
+     .fallback = "1",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(repetition_penalty),
      .help = "above 1: tokens that occurred are less likely"},
-    {.name = "seed", .letter = 's', .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,
-     .high = CLI_ANY, AT(seed), .help = "the same seed chooses the same tokens"},
-    {.name = "ignore-eos", .kind = CLI_FLAG, AT(ignore_eos),
+    {.name = "seed",
+     .letter = 's',
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(seed),
+     .help = "the same seed chooses the same tokens"},
+    {.name = "ignore-eos",
+     .kind = CLI_FLAG,
+     AT(ignore_eos),
      .help = "go on where the model ends its text"},
-    {.name = "no-special", .kind = CLI_FLAG, AT(no_special),
+    {.name = "no-special",
+     .kind = CLI_FLAG,
+     AT(no_special),
      .help = "do not put the tokenizer's special tokens around the prompt"},
-    {.name = "prefill", .kind = CLI_INT, .value = "N", .fallback = "512", .low = 1,
-     .high = CLI_ANY, AT(prefill), .help = "prompt tokens to compute at a time"},
-    {.name = "no-cache", .kind = CLI_FLAG, AT(no_cache),
+    {.name = "prefill",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "512",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(prefill),
+     .help = "prompt tokens to compute at a time"},
+    {.name = "no-cache",
+     .kind = CLI_FLAG,
+     AT(no_cache),
      .help = "compute the whole text again for every token (slow; for comparison)"},
     {.name = "echo", .kind = CLI_FLAG, AT(echo), .help = "print the prompt in front"},
-    {.name = "stats", .kind = CLI_FLAG, AT(stats),
+    {.name = "stats",
+     .kind = CLI_FLAG,
+     AT(stats),
      .help = "print speed and memory on standard error at the end"},
-    {.name = "json", .kind = CLI_FLAG, AT(json),
+    {.name = "json",
+     .kind = CLI_FLAG,
+     AT(json),
      .help = "print one JSON object at the end: prompt, text, ids, logprobs, reason, speed"},
     CLI_PLACE_OPTIONS(generate_values),
 };
 
 /* ---- The prompt ------------------------------------------------------------------------------ */
-
-/* Everything that a stream holds, NUL-terminated; NULL without memory. */
-static char *read_all(FILE *stream, size_t *length)
-{
-    size_t room = 4096, n = 0;
-    char *text = malloc(room);
-    while (text != NULL) {
-        n += fread(text + n, 1, room - 1 - n, stream);
-        if (n < room - 1)
-            break;
-        char *more = realloc(text, room *= 2);
-        if (more == NULL)
-            free(text);
-        text = more;
-    }
-    if (text != NULL)
-        text[n] = '\0';
-    *length = n;
-    return text;
-}
 
 /* The prompt in new memory (weft_free). */
 static weft_status read_prompt(const generate_values *v, char **text, size_t *length)
@@ -88,7 +138,7 @@ static weft_status read_prompt(const generate_values *v, char **text, size_t *le
     const char *prompt = v->prompt;
     *length = strlen(prompt);
     if (strcmp(prompt, "-") == 0)
-        prompt = from_stdin = read_all(stdin, length);
+        prompt = from_stdin = cli_read_all(stdin, length);
     *text = prompt != NULL ? weft_malloc(*length + 1) : NULL;
     if (*text != NULL)
         memcpy(*text, prompt, *length + 1);
@@ -131,8 +181,8 @@ static void print_json(const collected *c, const char *prompt, size_t length,
     cli_json_text(stdout, prompt, length);
     fputs(", \"text\": ", stdout);
     cli_json_text(stdout, c->text_data, c->text_size);
-    printf(", \"ids\": [%s], \"logprobs\": [%s], \"reason\": \"%s\"", c->ids_data,
-           c->logprobs_data, weft_stop_reason_name(s->reason));
+    printf(", \"ids\": [%s], \"logprobs\": [%s], \"reason\": \"%s\"", c->ids_data, c->logprobs_data,
+           weft_stop_reason_name(s->reason));
     printf(", \"prompt_tokens\": %lld, \"tokens\": %lld", (long long)s->prompt_tokens,
            (long long)s->tokens);
     printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "

@@ -12,11 +12,22 @@ typedef struct logits_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(logits_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "ids", .kind = CLI_TEXT, .value = "FILE", AT(ids),
+    {.name = "ids",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(ids),
      .help = "safetensors file with int32 input_ids (B, L)"},
-    {.name = "out", .letter = 'o', .kind = CLI_TEXT, .value = "FILE", AT(out),
+    {.name = "out",
+     .letter = 'o',
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(out),
      .help = "where to write float32 logits (B, L, V)"},
-    {.name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR", AT(adapter),
+    {.name = "adapter",
+     .letter = 'a',
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(adapter),
      .help = "a LoRA adapter in PEFT format"},
     CLI_PLACE_OPTIONS(logits_values),
 };

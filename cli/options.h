@@ -1,5 +1,5 @@
-/* cli/options.h -- option tables: one a command; parsing, --help, the manual page and completion all
- * read them. */
+/* cli/options.h -- option tables: one a command; parsing, --help, the manual page and completion
+ * all read them. */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The type of the field that an option fills, and what it holds when the option is absent and has no
- * default. */
+/* The type of the field that an option fills, and what it holds when the option is absent and has
+ * no default. */
 typedef enum cli_kind {
     CLI_FLAG,   /* bool: false */
     CLI_TEXT,   /* const char *: NULL */

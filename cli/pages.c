@@ -107,9 +107,10 @@ void cli_print_help(FILE *file, const cli_command *c)
 
 void cli_print_overview(FILE *file)
 {
-    fputs("Usage: weft COMMAND [OPTION...]\n\nLanguage models on this machine: generate, fine-tune, "
-          "look inside.\n\nCommands:\n",
-          file);
+    fputs(
+        "Usage: weft COMMAND [OPTION...]\n\nLanguage models on this machine: generate, fine-tune, "
+        "look inside.\n\nCommands:\n",
+        file);
     for (int i = 0; cli_commands[i] != NULL; i++)
         fprintf(file, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
     fputs("\nA MODEL is a folder with config.json, *.safetensors and tokenizer.json. The name\n"
@@ -119,7 +120,8 @@ void cli_print_overview(FILE *file)
           file);
 }
 
-/* ---- The manual page --------------------------------------------------------------------------- */
+/* ---- The manual page ---------------------------------------------------------------------------
+ */
 
 /* Text for troff: no control lines, no hyphens for minus signs. */
 static void print_troff(FILE *file, const char *text)
@@ -195,7 +197,8 @@ void cli_print_man(FILE *file)
           file);
 }
 
-/* ---- Completion -------------------------------------------------------------------------------- */
+/* ---- Completion --------------------------------------------------------------------------------
+ */
 
 static void print_words(FILE *file, const char *words)
 {

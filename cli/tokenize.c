@@ -18,15 +18,27 @@ typedef struct tokenize_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(tokenize_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "text", .letter = 'p', .kind = CLI_TEXT, .value = "TEXT", AT(text),
+    {.name = "text",
+     .letter = 'p',
+     .kind = CLI_TEXT,
+     .value = "TEXT",
+     AT(text),
      .help = "what to encode (or decode); default: all of standard input"},
-    {.name = "jsonl", .kind = CLI_FLAG, AT(jsonl),
+    {.name = "jsonl",
+     .kind = CLI_FLAG,
+     AT(jsonl),
      .help = "read one JSON string a line, write one JSON array of ids a line"},
-    {.name = "decode", .kind = CLI_FLAG, AT(decode),
+    {.name = "decode",
+     .kind = CLI_FLAG,
+     AT(decode),
      .help = "the reverse: ids in, text out; special tokens are kept"},
-    {.name = "special", .kind = CLI_FLAG, AT(special),
+    {.name = "special",
+     .kind = CLI_FLAG,
+     AT(special),
      .help = "add the special tokens that the tokenizer puts around a text"},
-    {.name = "json", .kind = CLI_FLAG, AT(json),
+    {.name = "json",
+     .kind = CLI_FLAG,
+     AT(json),
      .help = "without --jsonl: print one JSON object with ids and tokens"},
 };
 
@@ -91,7 +103,7 @@ static weft_status ids_of(json_object *value, int32_t **ids, size_t *n)
 static weft_status decode_line(const weft_tokenizer *tokenizer, json_object *value)
 {
     int32_t *ids;
-    size_t n, length;
+    size_t n = 0, length = 0;
     char *text;
     weft_status status = ids_of(value, &ids, &n);
     if (status == WEFT_OK)
@@ -179,8 +191,8 @@ static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text
         char *end;
         long long id = strtoll(text, &end, 10);
         if (id > INT32_MAX)
-            status = weft_fail(WEFT_INVALID, "tokenize: %.*s: expected an id", (int)(end - text),
-                               text);
+            status =
+                weft_fail(WEFT_INVALID, "tokenize: %.*s: expected an id", (int)(end - text), text);
         ids[n++] = (int32_t)id;
         text = end;
     }
@@ -200,17 +212,13 @@ static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text
 /* All of standard input as it is, or the text of --text. */
 static weft_status run_text(const tokenize_values *v, const weft_tokenizer *tokenizer)
 {
-    char *text = NULL;
-    size_t length = 0, room = 0;
+    size_t length = v->text != NULL ? strlen(v->text) : 0;
+    char *text = v->text != NULL ? NULL : cli_read_all(stdin, &length);
+    const char *from = v->text != NULL ? v->text : text;
     weft_status status;
-    if (v->text == NULL) {
-        ssize_t n = getdelim(&text, &room, EOF, stdin);
-        length = n > 0 ? (size_t)n : 0;
-    }
-    const char *from = v->text != NULL ? v->text : text != NULL && length > 0 ? text : "";
-    if (v->text != NULL)
-        length = strlen(v->text);
-    if (v->decode)
+    if (from == NULL)
+        status = weft_fail(WEFT_MEMORY, "tokenize: no memory");
+    else if (v->decode)
         status = decode_text(tokenizer, from);
     else
         status = encode_text(v, tokenizer, from, length);

@@ -170,6 +170,12 @@ const char *weft_device_name(const weft_device *device)
     return device->name;
 }
 
+const char *weft_device_description(const weft_device *device)
+{
+    const weft_backend *b = device->backend;
+    return b->describe ? b->describe(device->state) : "";
+}
+
 weft_device *weft_default_device(void)
 {
     if (!thread_device) {

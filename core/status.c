@@ -8,6 +8,7 @@
 enum { MESSAGE_SIZE = 4096 };
 
 static _Thread_local char last_message[MESSAGE_SIZE];
+static _Thread_local weft_status last_status;
 
 const char *weft_status_name(weft_status status)
 {
@@ -35,6 +36,11 @@ const char *weft_error_message(void)
     return last_message;
 }
 
+weft_status weft_error_status(void)
+{
+    return last_status;
+}
+
 weft_status weft_fail(weft_status status, const char *format, ...)
 {
     /* Formatted aside first: an argument may be the last message itself. */
@@ -44,6 +50,7 @@ weft_status weft_fail(weft_status status, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     snprintf(last_message, sizeof last_message, "%s", text);
+    last_status = status;
     return status;
 }
 

@@ -55,7 +55,7 @@ static weft_status build(weft_model *m, bool has_head)
     weft_scope_open();
     m->module = m->family->build(m->config, has_head, &m->info);
     weft_scope_close(NULL);
-    return m->module ? WEFT_OK : WEFT_INVALID; /* the constructor left its message */
+    return m->module ? WEFT_OK : weft_error_status();
 }
 
 /* ---- the ids that end a text

@@ -161,9 +161,10 @@ static weft_status collect(void *context, const weft_nn_item *item)
         c->pairs = moved;
         c->capacity = capacity;
     }
-    c->pairs[c->n] = (pair){weft_strdup(item->path), item->slot->address};
-    if (c->pairs[c->n++].path == NULL)
+    char *copy = weft_strdup(item->path);
+    if (copy == NULL)
         return weft_fail(WEFT_MEMORY, "%s: no memory for the list of parameters", item->path);
+    c->pairs[c->n++] = (pair){copy, item->slot->address};
     return WEFT_OK;
 }
 

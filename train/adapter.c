@@ -21,13 +21,15 @@ bool weft__adapter_is_part(const char *path)
 
 int64_t weft__adapter_layer(const char *path)
 {
-    for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
+    int64_t layer = -1;
+    const char *dot = strchr(path, '.');
+    while (dot && (dot = strchr(dot + 1, '.'))) {
         char *end;
         const long long number = strtoll(dot + 1, &end, 10);
         if (dot[1] >= '0' && dot[1] <= '9' && *end == '.')
-            return number;
+            layer = number;
     }
-    return -1;
+    return layer;
 }
 
 /* ---- lists --------------------------------------------------------------------------------- */

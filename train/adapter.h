@@ -16,7 +16,8 @@ bool weft__adapter_is_part(const char *path);
 /* Whether `path` is `target` or ends in "." and `target`. */
 bool weft__adapter_is_suffix(const char *path, const char *target);
 
-/* The number after the first "NAME." of a path, which PEFT calls its layer; -1: none. */
+/* What PEFT calls a path's layer: the last part that is a number, has two parts before it and one
+ * after; -1: none. */
 int64_t weft__adapter_layer(const char *path);
 
 /* A list of owned strings. Zero it first. */

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "backends/cpu/attention.h"
+#include "backends/cpu/rows.h"
 
 static int64_t padded(int64_t n)
 {
@@ -95,15 +96,10 @@ void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int6
     a->kernels->pack_b(x->dtype, element(x, b, s0, hk), 1, x->strides[1], x->shape.at[3], n, out);
 }
 
-static bool narrow_float(weft_dtype dtype)
-{
-    return dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
-}
-
 bool weft__cpu_attention_fits(const weft_call *call)
 {
     for (int i = 0; i < call->n_inputs; i++)
-        if (!narrow_float(call->in[i].dtype) && call->in[i].dtype != WEFT_BOOL)
+        if (!weft__cpu_narrow(call->in[i].dtype) && call->in[i].dtype != WEFT_BOOL)
             return false;
     return call->in[0].shape.at[3] > 0;
 }

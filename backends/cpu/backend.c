@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backends/cpu/isa.h"
+
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20, MAX_ROWS = 256 };
 
 static int count_devices(void);
@@ -22,6 +24,17 @@ static weft_status open_device(int index, void **state)
 static void close_device(void *state)
 {
     (void)state;
+}
+
+static const char *describe(void *state)
+{
+    (void)state;
+    static const char *const texts[CPU_ISA_COUNT] = {
+        [CPU_PORTABLE] = "portable kernels",
+        [CPU_AVX2] = "kernels for AVX2",
+        [CPU_AVX512] = "kernels for AVX-512",
+    };
+    return texts[weft__cpu_isa()];
 }
 
 /* Large buffers begin on a huge page, so that the kernel can back them with such pages: a fifth
@@ -72,6 +85,7 @@ weft_backend weft__cpu_backend = {
     .count = count_devices,
     .open = open_device,
     .close = close_device,
+    .describe = describe,
     .allocate = allocate,
     .release = release,
     .write = write_buffer,

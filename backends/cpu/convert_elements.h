@@ -49,8 +49,7 @@ static inline float round_to_odd(double x)
 {
     float nearest = (float)x;
     uint32_t word = float_bits(nearest);
-    double error = x - (double)nearest;
-    int lost = (error != 0) & (x == x);
+    int lost = ((double)nearest != x) & (x == x);
     word -= (uint32_t)(lost & (__builtin_fabs((double)nearest) > __builtin_fabs(x)));
     return bits_float(word | (uint32_t)lost);
 }

@@ -176,7 +176,7 @@ static void fill_block(const job *j, int k, int64_t at, int64_t n, char *to)
         j->load[k](from, one, 1);
         from = one;
     }
-    weft__cpu_fill(to, from, j->type_size, n);
+    weft__cpu_walk_splat(to, from, j->type_size, n);
 }
 
 /* Operand k from position `at` on, n elements of the computation's type. */

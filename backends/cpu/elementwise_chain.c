@@ -55,7 +55,7 @@ static void fill_constant(const cpu_chain *chain, double value, void *to)
     uint8_t b8 = value != 0;
     weft_complex64 c64 = {f32, 0};
     const void *const elements[CPU_TYPE_COUNT] = {&f32, &value, &i32, &i32, &i64, &i64, &b8, &c64};
-    weft__cpu_fill(to, elements[chain->type], chain->size, CPU_CHAIN_BLOCK);
+    weft__cpu_walk_splat(to, elements[chain->type], chain->size, CPU_CHAIN_BLOCK);
 }
 
 void weft__cpu_chain_constants(const cpu_chain *chain, char *slots)

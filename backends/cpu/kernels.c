@@ -12,6 +12,11 @@ static void fill(cpu_isa isa)
     CPU_FILL(weft__fill_convert_rows, &table, isa);
     CPU_FILL(weft__fill_gemm, &table, isa);
     CPU_FILL(weft__fill_gemv, &table, isa);
+    CPU_FILL(weft__fill_loss, &table, isa);
+    CPU_FILL(weft__fill_norm, &table, isa);
+    CPU_FILL(weft__fill_random, &table, isa);
+    CPU_FILL(weft__fill_reduce, &table, isa);
+    CPU_FILL(weft__fill_rope, &table, isa);
 }
 
 static void fill_best(void)

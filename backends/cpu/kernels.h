@@ -28,6 +28,15 @@ typedef struct cpu_block {
     const float *bias; /* n floats to begin with, or NULL; not with add */
 } cpu_block;
 
+/* One AdamW step, with what is the same for all elements worked out. */
+typedef struct cpu_adamw {
+    float grad_scale, beta1, rest1, beta2, rest2; /* rest = 1 - beta */
+    float keep;                                   /* 1 - lr decay */
+    float rate;                                   /* lr / correction1 */
+    float root;                                   /* 1 / correction2 */
+    float eps;
+} cpu_adamw;
+
 typedef struct cpu_kernels {
     /* Rows of n elements of float32, float16 or bfloat16 from and to float32. */
     void (*decode)(weft_dtype dtype, const void *from, float *to, int64_t n);
@@ -60,6 +69,43 @@ typedef struct cpu_kernels {
                          float *sum);
     void (*softmax_vjp_row)(float *s, float *dp, int64_t n, float cap, const float *mask, float lse,
                             float delta);
+
+    /* isa/norm.c */
+    void (*rms_row)(const float *x, const float *gain, float *y, int64_t n, float eps);
+    void (*rms_vjp_row)(const float *x, const float *gain, const float *ct, float *dx, float *dw,
+                        int64_t n, float eps);
+    void (*layer_row)(const float *x, const float *gain, const float *bias, float *y, int64_t n,
+                      float eps);
+    void (*layer_vjp_row)(const float *x, const float *gain, const float *ct, float *dx, float *dw,
+                          float *db, int64_t n, float eps);
+
+    /* isa/rope.c */
+    void (*rope_angles)(const float *frequency, float position, float amplitude, bool inverse,
+                        float *cosine, float *sine, int64_t n);
+    void (*rope_row)(const float *x, const float *cosine, const float *sine, bool interleaved,
+                     float *y, int64_t n);
+
+    /* isa/loss.c */
+    float (*logsumexp_row)(const float *x, int64_t n);
+    void (*probability_row)(const float *x, float *out, int64_t n, float lse, float factor);
+    float (*softmax_slope_row)(float *s, int64_t n, float cap, float *maximum, float *sum);
+    void (*adamw_row)(const cpu_adamw *a, float *p, const float *g, float *m, float *v, int64_t n);
+
+    /* isa/reduce.c. Sums are taken in double; in extremes NaN wins, and those of no elements are
+     * infinite. exp_row: out[i] = exp(x[i] - shift), and their sum. */
+    double (*sum_row)(const float *x, int64_t n);
+    double (*dot_row)(const float *x, const float *y, int64_t n);
+    float (*max_row)(const float *x, int64_t n);
+    float (*min_row)(const float *x, int64_t n);
+    void (*sum_columns)(double *sums, const float *x, int64_t n);
+    void (*max_columns)(double *best, const float *x, int64_t n);
+    void (*min_columns)(double *best, const float *x, int64_t n);
+    double (*exp_row)(const float *x, int64_t n, float shift, float *out);
+    void (*softmax_grad_row)(const float *y, const float *dy, int64_t n, float dot, float *dx);
+    void (*log_softmax_grad_row)(const float *y, const float *dy, int64_t n, float sum, float *dx);
+
+    /* isa/random.c: n blocks (a[i], b[i]) under a key. */
+    void (*threefry)(const uint32_t *key, uint32_t *a, uint32_t *b, int64_t n);
 } cpu_kernels;
 
 enum { CPU_GEMV_ROWS = 8 };
@@ -75,5 +121,10 @@ CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_norm, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_random, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_reduce, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_rope, cpu_kernels);
 
 #endif

@@ -4,6 +4,7 @@
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/rows.h"
 #include "weft/op_params.h"
 
 enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights */
@@ -95,37 +96,13 @@ weft_status weft__cpu_matmul_double(const weft_call *call)
 
 /* ---- linear ------------------------------------------------------------------------------------ */
 
-/* The stride between rows of x (..., E) seen as a matrix; false when there is none. */
-static bool row_stride(const weft_tensor *x, int64_t *rows, int64_t *stride)
-{
-    *rows = 1;
-    *stride = 0;
-    for (int i = x->shape.n - 2; i >= 0; i--) {
-        if (x->shape.at[i] == 1)
-            continue;
-        if (*rows == 1)
-            *stride = x->strides[i];
-        else if (x->strides[i] != *rows * *stride)
-            return false;
-        *rows *= x->shape.at[i];
-    }
-    if (*rows == 1)
-        *stride = x->shape.at[x->shape.n - 1];
-    return true;
-}
-
-static bool narrow_float(weft_dtype dtype)
-{
-    return dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
-}
-
 bool weft__cpu_linear_fits(const weft_call *call)
 {
     int64_t rows, stride;
     for (int i = 0; i < call->n_inputs; i++)
-        if (!narrow_float(call->in[i].dtype))
+        if (!weft__cpu_narrow(call->in[i].dtype))
             return false;
-    return row_stride(&call->in[0], &rows, &stride);
+    return weft__cpu_row_stride(&call->in[0], &rows, &stride);
 }
 
 static cpu_gemm gemm_of_linear(const weft_call *call)
@@ -133,7 +110,7 @@ static cpu_gemm gemm_of_linear(const weft_call *call)
     const weft_linear_params *params = call->params;
     const weft_tensor *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
     int64_t rows, stride;
-    row_stride(x, &rows, &stride);
+    weft__cpu_row_stride(x, &rows, &stride);
     int last = x->shape.n - 1;
     cpu_gemm g = {.m = rows,
                   .n = y->shape.at[last],
@@ -238,7 +215,7 @@ weft_status weft__cpu_linear(const weft_call *call)
 bool weft__cpu_linear_double_fits(const weft_call *call)
 {
     int64_t rows, stride;
-    if (!row_stride(&call->in[0], &rows, &stride))
+    if (!weft__cpu_row_stride(&call->in[0], &rows, &stride))
         return false;
     cpu_gemm g = gemm_of_linear(call);
     return blas_takes(&g);

@@ -146,7 +146,7 @@ void weft__cpu_gather(const cpu_walk *walk, int k, const weft_tensor *tensor, in
     }
 }
 
-void weft__cpu_fill(void *to, const void *element, size_t size, int64_t n)
+void weft__cpu_walk_splat(void *to, const void *element, size_t size, int64_t n)
 {
     copy_run(element, 0, size, to, n);
 }

@@ -35,7 +35,7 @@ void weft__cpu_gather(const cpu_walk *walk, int k, const weft_tensor *tensor, in
                       void *to);
 
 /* n copies of one element of `size` bytes. */
-void weft__cpu_fill(void *to, const void *element, size_t size, int64_t n);
+void weft__cpu_walk_splat(void *to, const void *element, size_t size, int64_t n);
 
 /* The conversion and map functions of this machine. */
 const cpu_elementwise_table *weft__cpu_elementwise_table(void);

@@ -46,34 +46,33 @@ weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, in
                      weft_array **grads)
 {
     weft_array **aliases = weft_calloc((size_t)n_in, sizeof *aliases);
-    weft_array **values = weft_calloc((size_t)n_out, sizeof *values);
+    weft_array **values = weft_calloc((size_t)(n_out + n_in), sizeof *values);
     if (!aliases || !values) {
         weft_free(aliases);
         weft_free(values);
         return out_of_memory();
     }
+    weft_array **found = values + n_out;
     weft_scope_open();
     for (int i = 0; i < n_in; i++) {
         aliases[i] = weft__alias(in[i]);
-        grads[i] = NULL;
     }
     call(fn, context, aliases, n_in, values, n_out);
     weft_status status = check_cotangents(cotangents, values, n_out);
     if (status == WEFT_OK) {
-        status = weft__pull_back(values, cotangents, n_out, aliases, n_in, grads);
+        status = weft__pull_back(values, cotangents, n_out, aliases, n_in, found);
     }
     if (status == WEFT_OK) {
-        fill_zeros(in, n_in, grads);
-        for (int i = 0; outs && i < n_out; i++) {
-            outs[i] = values[i];
-        }
-    } else {
-        for (int i = 0; i < n_in; i++) {
-            grads[i] = NULL;
-        }
+        fill_zeros(in, n_in, found);
     }
-    weft_scope_close_n(grads, n_in);
     /* Outputs may be arrays of an outer scope: closing leaves those where they are. */
+    weft_scope_close_n(values, status == WEFT_OK ? n_out + n_in : 0);
+    for (int i = 0; i < n_in; i++) {
+        grads[i] = status == WEFT_OK ? found[i] : NULL;
+    }
+    for (int i = 0; outs && i < n_out && status == WEFT_OK; i++) {
+        outs[i] = values[i];
+    }
     weft_free(aliases);
     weft_free(values);
     return status;

@@ -144,6 +144,8 @@ WEFT_API const void *weft_data(weft_array *a);
  * owns devices. */
 WEFT_API weft_device *weft_device_get(const char *name);
 WEFT_API const char *weft_device_name(const weft_device *device);
+/* The hardware in words, as in "kernels for avx2"; may be "". */
+WEFT_API const char *weft_device_description(const weft_device *device);
 
 /* The device of new arrays on the calling thread ("cpu" at first), and setting it. */
 WEFT_API weft_device *weft_default_device(void);

@@ -43,6 +43,8 @@ typedef struct weft_backend {
     /* Opens device `index`; *state is handed to everything below. */
     weft_status (*open)(int index, void **state);
     void (*close)(void *state);
+    /* The hardware and what is used of it, in words that outlive the device; NULL: nothing to say. */
+    const char *(*describe)(void *state);
 
     /* Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or
      * NULL. NULL result: no memory. */

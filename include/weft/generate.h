@@ -45,8 +45,8 @@ WEFT_API weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
 
 /* Draws a token for each row of logits (B, V): int32 (B). `key` as for weft_random_categorical; it
  * has no meaning at temperature 0. NULL options: greedy. */
-WEFT_API weft_array *weft_sample(weft_array *logits, weft_array *seen, weft_array *key,
-                                 const weft_sampler_options *options);
+WEFT_API weft_array *weft_sampler_draw(weft_array *logits, weft_array *seen, weft_array *key,
+                                       const weft_sampler_options *options);
 
 /* ---- Generation ------------------------------------------------------------------------------ */
 

@@ -237,17 +237,19 @@ typedef struct weft_attention_options {
 WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                                     const weft_attention_options *options);
 
-/* -log softmax(logits)[target] per row: logits (..., V), targets (...) integers -> (...) float32.
- * A negative target gives 0 and no gradient. */
+/* -log softmax(logits)[target] per row: logits (..., V), targets (...) integers -> (...) float32
+ * (float64 for float64 logits). A negative target gives 0 and no gradient. */
 WEFT_API weft_array *weft_cross_entropy(weft_array *logits, weft_array *targets);
-/* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32,
- * without ever holding the logits; rows with a negative target cost nothing. softcap 0: none. */
+/* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32
+ * (float64 for float64 x), without ever holding the logits; rows with a negative target cost
+ * nothing. softcap 0: none. */
 WEFT_API weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight,
                                                weft_array *targets, double softcap);
 /* Mean of the per-row losses over rows where mask is not 0 (0 if there is none). */
 WEFT_API weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets,
                                                weft_array *mask);
-WEFT_API weft_array *weft_mse(weft_array *prediction, weft_array *target); /* mean, 0-d */
+/* Mean of the squared differences of arrays of one shape, 0-d, in at least float32. */
+WEFT_API weft_array *weft_mse(weft_array *prediction, weft_array *target);
 
 /* One AdamW step for one parameter (Loshchilov & Hutter 2019), float32 moments:
  *   g <- g * grad_scale; m <- beta1 m + (1 - beta1) g; v <- beta2 v + (1 - beta2) g^2

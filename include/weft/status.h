@@ -38,6 +38,9 @@ WEFT_API const char *weft_status_name(weft_status status);
  * Valid until the thread's next failure. */
 WEFT_API const char *weft_error_message(void);
 
+/* Its status, for calls that answer with NULL. WEFT_OK before the thread's first failure. */
+WEFT_API weft_status weft_error_status(void);
+
 /* Records a message for the calling thread and returns `status`, so that a failure is one line:
  *     return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(errno));
  * The message says where, what, expected, got; for code that extends Weft as well as for Weft. */

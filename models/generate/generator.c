@@ -243,8 +243,8 @@ static weft_status draw(weft_generator *g, weft_array *logits)
         key = weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0);
         status = weft_set(&g->key, weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0));
     }
-    weft_array *token = weft_sample(logits, g->seen, key, &g->options.sampler); /* (1) */
-    weft_array *column = weft_expand_dims(token, -1);                           /* (1, 1) */
+    weft_array *token = weft_sampler_draw(logits, g->seen, key, &g->options.sampler); /* (1) */
+    weft_array *column = weft_expand_dims(token, -1);                                 /* (1, 1) */
     if (status == WEFT_OK)
         status = weft_set(&g->token, token);
     if (status == WEFT_OK && g->options.logprobs) {

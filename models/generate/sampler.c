@@ -74,8 +74,8 @@ weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
     return weft_scope_close(x);
 }
 
-weft_array *weft_sample(weft_array *logits, weft_array *seen, weft_array *key,
-                        const weft_sampler_options *options)
+weft_array *weft_sampler_draw(weft_array *logits, weft_array *seen, weft_array *key,
+                              const weft_sampler_options *options)
 {
     weft_scope_open();
     weft_array *x = weft_sampler_logits(logits, seen, options);

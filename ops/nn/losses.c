@@ -4,6 +4,9 @@
 weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets, weft_array *mask)
 {
     weft_array *rows = weft_astype(mask, WEFT_BOOL);
+    if (weft_dtype_of(targets) == WEFT_UINT64) { /* which has no common integer with a sign */
+        targets = weft_astype(targets, WEFT_INT64);
+    }
     /* A hidden row gets a negative target: it then costs nothing, whatever its target was. */
     weft_array *visible = weft_where(rows, targets, weft_scalar_int(-1, WEFT_INT32));
     weft_array *losses = weft_cross_entropy(logits, visible);

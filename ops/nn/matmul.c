@@ -214,7 +214,7 @@ static weft_array *product(weft_array *a, weft_array *b)
 weft_array *weft_matmul(weft_array *a, weft_array *b)
 {
     if (!weft_ok(a) || !weft_ok(b)) {
-        return weft_ok(a) ? b : a;
+        return apply2(&weft_op_matmul, a, b, NULL);
     }
     int a_rank = weft_ndim(a), b_rank = weft_ndim(b);
     if (a_rank == 0 || b_rank == 0) {

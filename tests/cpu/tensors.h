@@ -26,6 +26,9 @@ void tensor_free(owned_tensor *x);
  * writes beyond its end. Fails the test when there is no such row. */
 void run_row(const char *op, const void *params, const weft_tensor *in, int n_in,
              const weft_tensor *out, int n_out);
+/* The same, but hands back the kernel's status. */
+weft_status status_of_row(const char *op, const void *params, const weft_tensor *in, int n_in,
+                          const weft_tensor *out, int n_out);
 /* Whether there is one. */
 bool has_row(const char *op, const void *params, const weft_tensor *in, int n_in,
              const weft_tensor *out, int n_out);

@@ -16,7 +16,7 @@ typedef struct attention_case {
     bool float_mask;
 } attention_case;
 
-static const attention_case cases[] = {
+static const attention_case problems[] = {
     {"plain", 2, 5, 7, 2, 2, 8, 8, {0.3, 0, 0, false, false}, {0}, false},
     {"causal", 2, 150, 150, 3, 1, 16, 16, {0.25, 0, 0, true, false}, {0}, false},
     {"offset", 1, 70, 300, 2, 1, 20, 12, {0.2, 0, 0, true, false}, {0}, false},
@@ -216,25 +216,25 @@ static void test_cases(void)
     for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
         if (weft__cpu_use_isa(isa) != isa)
             continue;
-        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            try_case(&cases[i], WEFT_FLOAT32, LIE_DENSE);
+        for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
+            try_case(&problems[i], WEFT_FLOAT32, LIE_DENSE);
     }
 }
 
 static void test_dtypes_and_layouts(void)
 {
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        try_case(&cases[i], WEFT_BFLOAT16, LIE_DENSE);
-        try_case(&cases[i], WEFT_FLOAT16, LIE_ROWS);
-        try_case(&cases[i], WEFT_FLOAT32, LIE_ROWS);
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        try_case(&problems[i], WEFT_BFLOAT16, LIE_DENSE);
+        try_case(&problems[i], WEFT_FLOAT16, LIE_ROWS);
+        try_case(&problems[i], WEFT_FLOAT32, LIE_ROWS);
     }
 }
 
 static void test_threads(void)
 {
     int before = weft_threads();
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        problem p = make_problem(&cases[i], WEFT_FLOAT32, LIE_DENSE);
+    for (size_t i = 0; i < sizeof problems / sizeof *problems; i++) {
+        problem p = make_problem(&problems[i], WEFT_FLOAT32, LIE_DENSE);
         weft_set_threads(1);
         results one = run(&p, WEFT_FLOAT32);
         for (int threads = 2; threads <= 4; threads++) {

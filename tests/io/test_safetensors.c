@@ -114,7 +114,7 @@ static void wrong_ranges(void)
     refused("{" TENSOR("a", "F32", "[4]", 16, 0) "}", 16, WEFT_INVALID, "tensor 'a': data_offsets");
     refused("{" TENSOR("a", "F32", "[4]", -4, 12) "}", 16, WEFT_INVALID, "[-4, 12] is no range");
     refused("{" TENSOR("a", "F32", "[5]", 0, 16) "}", 16, WEFT_INVALID,
-            "tensor 'a': expected 20 bytes for F32 (5), found 16 bytes");
+            "tensor 'a': expected 20 bytes for F32 (5,), found 16 bytes");
     refused("{" TENSOR("a", "F32", "[4294967296,4294967296,4]", 0, 16) "}", 16, WEFT_INVALID,
             "tensor 'a': expected");
     refused("{" TENSOR("a", "F32", "[9223372036854775807]", 0, 16) "}", 16, WEFT_INVALID,

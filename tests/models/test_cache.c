@@ -96,6 +96,7 @@ static void what_does_not_fit_leaves_it_as_it_was(void)
     weft_scope_close(NULL);
     append(cache, 0, 4);
     weft_scope_open();
+    good = tokens(0, 2, 0);
     weft_cache_update(cache, weft_zeros(WEFT_DIMS(1, 2, HK, D), WEFT_FLOAT32), good, &k, &v);
     CHECK_CONTAINS(weft_error(k), "cache: expected (2, 2, 2, 3) float32, got (1, 2, 2, 3) float32");
     weft_cache_update(cache, weft_astype(good, WEFT_BFLOAT16), good, &k, &v);

@@ -218,8 +218,8 @@ static void configurations_that_make_no_model(void)
     new_refused("{\"model_type\":\"qwen2\",\"num_hidden_layers\":1,\"layer_types\":"
                 "[\"linear_attention\"]}",
                 WEFT_UNSUPPORTED, "layer_types[0]: 'linear_attention' is unknown");
-    new_refused("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"spiral\"}}", WEFT_INVALID,
-                "rope_type 'spiral' is unknown");
+    new_refused("{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"spiral\"}}",
+                WEFT_UNSUPPORTED, "rope_type 'spiral' is unknown");
     new_refused("{\"model_type\":\"llama\",\"eos_token_id\":-2,\"num_hidden_layers\":1}",
                 WEFT_INVALID, "eos_token_id: expected a token id, got -2");
 }

@@ -192,6 +192,7 @@ static void the_adapter_computes_its_formula(void)
         weft_array *base = weft_nn_call(l->base, input());
         weft_array *delta = weft_matmul(l->lora_B, l->lora_A); /* (6, 16) */
         weft_array *extra = weft_matmul(input(), weft_swapaxes(delta, 0, 1));
+        CHECK_OK(weft_eval(extra));
         CHECK_CLOSE(difference(weft_nn_call(m, input()), weft_add(base, weft_scale(extra, 0.5))), 0,
                     1e-5);
         CHECK(weft_item(weft_max(weft_abs(extra), WEFT_ALL_AXES, false)) > 0.01);

@@ -319,8 +319,8 @@ static void loading_reports_all_that_is_wrong_at_once(void)
         CHECK_CONTAINS(message, "wrong.safetensors: the tensors are not the module's");
         CHECK_CONTAINS(message, "5 missing: layers.0.up_proj.bias, layers.0.down_proj.weight");
         CHECK_CONTAINS(message, "2 unexpected: extra.one, extra.two");
-        CHECK_CONTAINS(message, "2 of another shape or dtype: gain: expected (4) float32, found "
-                                "(5) float32, embed.weight: expected (10, 4) float32, found (10, "
+        CHECK_CONTAINS(message, "2 of another shape or dtype: gain: expected (4,) float32, found "
+                                "(5,) float32, embed.weight: expected (10, 4) float32, found (10, "
                                 "4) int32");
         CHECK(*weft_nn_find(m, "layers.0.up_proj.weight") == before);
         const weft_nn_load_options lenient = {.allow_missing = true, .allow_unexpected = true};
@@ -343,10 +343,10 @@ static void casting_and_describing(void)
         CHECK_EQ_INT(weft_dtype_of(*weft_nn_find(m, "layers.1.up_proj.bias")), WEFT_BFLOAT16);
         CHECK_STATUS(weft_nn_cast(m, WEFT_INT8), WEFT_INVALID);
         char *text = weft_nn_describe(m);
-        CHECK_CONTAINS(text, "net, gain (4) bfloat16\n");
+        CHECK_CONTAINS(text, "net, gain (4,) bfloat16\n");
         CHECK_CONTAINS(text,
                        "\n  layers: list of 2\n    0: mlp\n      up_proj: linear, weight (8, 4) "
-                       "bfloat16, bias (8) bfloat16\n");
+                       "bfloat16, bias (8,) bfloat16\n");
         CHECK_CONTAINS(text, "\n  embed: embedding, weight (10, 4) bfloat16 frozen\n");
         CHECK_CONTAINS(text, "\n  head: linear, weight tied\n");
         weft_free(text);

@@ -163,8 +163,10 @@ static void chunks_join(void)
     weft_array *in[] = {arrays_sine(WEFT_DIMS(N, 2), 0, WEFT_FLOAT32),
                         arrays_sine(WEFT_DIMS(V, 2), 3, WEFT_FLOAT32)};
     weft_array *got[2], *want[2];
+    CHECK_OK(weft_eval_n(in, 2));
     weft_array *loss = weft_value_and_grad(sum_of_linear_losses, rows, in, 2, got);
     weft_array *expected = weft_value_and_grad(sum_of_losses, rows, in, 2, want);
+    CHECK_OK(weft_eval_n((weft_array *[]){expected, want[0], want[1]}, 3));
     CHECK_RELATIVE(weft_item(loss), weft_item(expected), 1e-5);
     CHECK(distance(got[0], want[0]) < 1e-5);
     CHECK(distance(got[1], want[1]) < 1e-5);
@@ -219,6 +221,7 @@ static void adamw_that_does_not_apply_changes_nothing(void)
     weft_array *p = arrays_sine(shape, 0, WEFT_BFLOAT16), *m = arrays_sine(shape, 1, WEFT_FLOAT32);
     weft_array *v = weft_square(m), *out[3];
     weft_array *g = weft_full(shape, NAN, WEFT_FLOAT32);
+    CHECK_OK(weft_eval_n((weft_array *[]){p, m, v}, 3));
     weft_adamw(p, g, m, v, hyper_of(0.1, 1, 1, 0), 0.8, 0.95, 1e-8, 0.1, out);
     CHECK_EQ_INT(weft_dtype_of(out[0]), WEFT_BFLOAT16);
     CHECK_CLOSE(distance(out[0], p), 0, 0);
@@ -350,9 +353,9 @@ static void refusals_say_what_and_what_was_expected(void)
               "matmul: inner dimensions differ: (1, 8, 2560) x (1, 4096, 2048)");
     CHECK_CONTAINS(weft_error(weft_matmul(x, weft_zeros(WEFT_SCALAR, WEFT_FLOAT32))), "0-d");
     CHECK_STR(weft_error(weft_rms_norm(x, v, 1e-6, 0)),
-              "rms_norm: the weight has shape (3), expected (2560)");
+              "rms_norm: the weight has shape (3,), expected (2560,)");
     CHECK_STR(weft_error(weft_layer_norm(x, NULL, v, 1e-6)),
-              "layer_norm: the bias has shape (3), expected (2560)");
+              "layer_norm: the bias has shape (3,), expected (2560,)");
     CHECK_STR(weft_error(weft_attention(q, k, k, NULL)),
               "attention: 4 query heads do not divide over 3 key heads");
     CHECK_CONTAINS(weft_error(weft_attention(q, q, q, &(weft_attention_options){.window = 3})),
@@ -362,12 +365,12 @@ static void refusals_say_what_and_what_was_expected(void)
     CHECK_CONTAINS(weft_error(weft_rope(q, ids, weft_zeros(WEFT_DIMS(5), WEFT_FLOAT32), false, 1)),
                    "5 frequencies turn more than a head of 8");
     CHECK_CONTAINS(weft_error(weft_cross_entropy(w, v)), "expected an integer");
-    CHECK_CONTAINS(weft_error(weft_mse(v, w)), "mse: shapes differ: (3) and (4096, 2048)");
+    CHECK_CONTAINS(weft_error(weft_mse(v, w)), "mse: shapes differ: (3,) and (4096, 2048)");
     CHECK_CONTAINS(weft_error(weft_rope_frequencies(&(weft_rope_options){.head_dim = 5}, NULL)),
                    "even");
     weft_array *out[3];
     weft_adamw(v, v, v, weft_zeros(WEFT_DIMS(4), WEFT_FLOAT32), w, 0.9, 0.99, 1e-8, 0, out);
-    CHECK_STR(weft_error(out[2]), "adamw: v has shape (4), expected (3)");
+    CHECK_STR(weft_error(out[2]), "adamw: v has shape (4,), expected (3,)");
     weft_scope_close(NULL);
 }
 

@@ -1,0 +1,53 @@
+/* backends/cpu/rows.h -- tensors (..., E) as rows of float32. */
+#ifndef BACKENDS_CPU_ROWS_H
+#define BACKENDS_CPU_ROWS_H
+
+#include "backends/cpu/kernels.h"
+#include "weft/backend.h"
+
+/* float32, float16 and bfloat16: what is computed in float32. */
+bool weft__cpu_narrow(weft_dtype dtype);
+/* Whether every input that is a float is one of these. */
+bool weft__cpu_narrow_inputs(const weft_call *call);
+
+/* The number of rows, and the stride between them when one number says it; else false. */
+bool weft__cpu_row_stride(const weft_tensor *x, int64_t *rows, int64_t *stride);
+
+/* A tensor whose last axis has stride 1. */
+typedef struct cpu_rows {
+    const weft_tensor *t;
+    const cpu_kernels *kernels;
+    int64_t n, width, stride;
+    bool plain; /* float32: rows are read and written where they lie */
+    bool even;  /* `stride` apart */
+} cpu_rows;
+
+cpu_rows weft__cpu_rows_of(const weft_tensor *t);
+
+/* The address of row i. */
+void *weft__cpu_row(const cpu_rows *rows, int64_t i);
+/* Row i as float32: in place, or decoded into `scratch` (width floats). */
+const float *weft__cpu_row_read(const cpu_rows *rows, int64_t i, float *scratch);
+/* Where to compute row i of an output: in place, or `scratch`; weft__cpu_row_done then stores it. */
+float *weft__cpu_row_target(const cpu_rows *rows, int64_t i, float *scratch);
+void weft__cpu_row_done(const cpu_rows *rows, int64_t i, const float *scratch);
+
+/* Room for a row of `width` floats, in floats, so that rows in a workspace stay aligned. */
+int64_t weft__cpu_row_room(int64_t width);
+
+/* Every target is below V, or the evaluation fails. */
+weft_status weft__cpu_check_targets(const weft_tensor *targets, int64_t V, const char *op);
+
+/* Rows of rows_nn.c. */
+weft_kernel weft__cpu_rms_norm, weft__cpu_rms_norm_vjp, weft__cpu_layer_norm,
+    weft__cpu_layer_norm_vjp, weft__cpu_rope, weft__cpu_cross_entropy, weft__cpu_cross_entropy_vjp,
+    weft__cpu_linear_cross_entropy, weft__cpu_adamw;
+int64_t weft__cpu_norm_workspace(const weft_call *call);
+int64_t weft__cpu_norm_vjp_workspace(const weft_call *call);
+int64_t weft__cpu_rope_workspace(const weft_call *call);
+int64_t weft__cpu_cross_entropy_workspace(const weft_call *call);
+int64_t weft__cpu_linear_cross_entropy_workspace(const weft_call *call);
+bool weft__cpu_linear_cross_entropy_fits(const weft_call *call);
+bool weft__cpu_adamw_fits(const weft_call *call);
+
+#endif

@@ -1,0 +1,98 @@
+/* backends/cpu/rows_structure.c -- the rows of structural ops, indexing, reductions, sorting and
+ * random words. What has no row here runs by its reference kernel. */
+#include "backends/cpu/backend.h"
+#include "backends/cpu/structure.h"
+
+static weft_status contiguous(const weft_call *call)
+{
+    return weft__cpu_copy(call);
+}
+
+static bool is_float32(const weft_call *call)
+{
+    return call->in[0].dtype == WEFT_FLOAT32;
+}
+
+const weft_kernel_row weft__cpu_structure_rows[] = {
+    {.op = "full", .kernel = weft__cpu_full},
+    {.op = "contiguous", .layout = WEFT_STRIDED, .kernel = contiguous},
+    {.op = "reshape", .layout = WEFT_STRIDED, .kernel = weft__cpu_reshape},
+    {.op = "slice_grad", .layout = WEFT_STRIDED, .kernel = weft__cpu_slice_grad},
+    {.op = "dynamic_slice", .layout = WEFT_STRIDED, .kernel = weft__cpu_dynamic_slice},
+    {.op = "slice_update",
+     .layout = WEFT_STRIDED,
+     .in_place = {1u << 0},
+     .kernel = weft__cpu_slice_update},
+    {.op = "concatenate", .layout = WEFT_STRIDED, .kernel = weft__cpu_concatenate},
+    {.op = "pad", .layout = WEFT_STRIDED, .kernel = weft__cpu_pad},
+
+    {.op = "take", .kernel = weft__cpu_take},
+    {.op = "take_along_axis", .kernel = weft__cpu_take_along_axis},
+    {.op = "scatter_add",
+     .in_place = {1u << 0},
+     .fits = weft__cpu_is_narrow,
+     .workspace = weft__cpu_scatter_add_workspace,
+     .kernel = weft__cpu_scatter_add},
+    {.op = "scatter_add_along_axis",
+     .in_place = {1u << 0},
+     .fits = is_float32,
+     .kernel = weft__cpu_scatter_add_along_axis},
+
+    {.op = "sum",
+     .layout = WEFT_STRIDED,
+     .fits = weft__cpu_is_narrow,
+     .workspace = weft__cpu_reduce_workspace,
+     .kernel = weft__cpu_sum},
+    {.op = "mean",
+     .layout = WEFT_STRIDED,
+     .fits = weft__cpu_is_narrow,
+     .workspace = weft__cpu_reduce_workspace,
+     .kernel = weft__cpu_mean},
+    {.op = "max",
+     .layout = WEFT_STRIDED,
+     .fits = weft__cpu_is_narrow,
+     .workspace = weft__cpu_reduce_workspace,
+     .kernel = weft__cpu_max},
+    {.op = "min",
+     .layout = WEFT_STRIDED,
+     .fits = weft__cpu_is_narrow,
+     .workspace = weft__cpu_reduce_workspace,
+     .kernel = weft__cpu_min},
+
+    {.op = "softmax",
+     .in_place = {1u << 0},
+     .fits = weft__cpu_softmax_fits,
+     .kernel = weft__cpu_softmax},
+    {.op = "log_softmax",
+     .in_place = {1u << 0},
+     .fits = weft__cpu_softmax_fits,
+     .kernel = weft__cpu_log_softmax},
+    {.op = "softmax_grad",
+     .in_place = {1u << 0 | 1u << 1},
+     .fits = weft__cpu_softmax_fits,
+     .kernel = weft__cpu_softmax_grad},
+    {.op = "log_softmax_grad",
+     .in_place = {1u << 0 | 1u << 1},
+     .fits = weft__cpu_softmax_fits,
+     .kernel = weft__cpu_log_softmax_grad},
+    {.op = "logsumexp", .fits = weft__cpu_logsumexp_fits, .kernel = weft__cpu_logsumexp},
+    {.op = "argmax", .fits = weft__cpu_softmax_fits, .kernel = weft__cpu_argmax},
+    {.op = "argmin", .fits = weft__cpu_softmax_fits, .kernel = weft__cpu_argmin},
+
+    {.op = "cumsum",
+     .in_place = {1u << 0},
+     .fits = weft__cpu_is_narrow,
+     .kernel = weft__cpu_cumsum},
+    {.op = "sort",
+     .fits = weft__cpu_sort_fits,
+     .workspace = weft__cpu_sort_workspace,
+     .kernel = weft__cpu_sort},
+    {.op = "argsort",
+     .fits = weft__cpu_sort_fits,
+     .workspace = weft__cpu_sort_workspace,
+     .kernel = weft__cpu_argsort},
+
+    {.op = "random_bits", .kernel = weft__cpu_random_bits},
+};
+const int weft__cpu_structure_row_count =
+    sizeof weft__cpu_structure_rows / sizeof *weft__cpu_structure_rows;

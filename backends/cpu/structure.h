@@ -1,0 +1,47 @@
+/* backends/cpu/structure.h -- the kernels behind rows_structure.c. */
+#ifndef BACKENDS_CPU_STRUCTURE_H
+#define BACKENDS_CPU_STRUCTURE_H
+
+#include "weft/backend.h"
+
+/* structure.c: any dtype */
+weft_kernel weft__cpu_full, weft__cpu_reshape, weft__cpu_slice_grad, weft__cpu_dynamic_slice,
+    weft__cpu_slice_update, weft__cpu_concatenate, weft__cpu_pad;
+
+/* gather.c: any dtype for the takes; float32 and 16-bit floats for the scatters */
+weft_kernel weft__cpu_take, weft__cpu_take_along_axis, weft__cpu_scatter_add,
+    weft__cpu_scatter_add_along_axis;
+int64_t weft__cpu_scatter_add_workspace(const weft_call *call);
+
+/* reduce.c: float32 and 16-bit floats, any axes */
+weft_kernel weft__cpu_sum, weft__cpu_mean, weft__cpu_max, weft__cpu_min;
+int64_t weft__cpu_reduce_workspace(const weft_call *call);
+
+/* softmax.c: float32 and 16-bit floats, last axis */
+weft_kernel weft__cpu_softmax, weft__cpu_log_softmax, weft__cpu_softmax_grad,
+    weft__cpu_log_softmax_grad, weft__cpu_logsumexp, weft__cpu_argmax, weft__cpu_argmin;
+bool weft__cpu_softmax_fits(const weft_call *call);
+bool weft__cpu_logsumexp_fits(const weft_call *call);
+
+/* scan.c: float32 and 16-bit floats, any axis */
+weft_kernel weft__cpu_cumsum;
+
+/* sort.c: dtypes of up to 32 bits, last axis */
+weft_kernel weft__cpu_sort, weft__cpu_argsort;
+bool weft__cpu_sort_fits(const weft_call *call);
+int64_t weft__cpu_sort_workspace(const weft_call *call);
+
+/* random.c */
+weft_kernel weft__cpu_random_bits;
+
+/* Whether the first input is float32, float16 or bfloat16. */
+bool weft__cpu_is_narrow(const weft_call *call);
+
+/* n elements from element `first` of a dense row, as float32: the row itself, or a decoded copy in
+ * `room`. */
+const float *weft__cpu_floats(weft_dtype dtype, const void *row, int64_t first, int64_t n,
+                              float *room);
+/* The same for storing. */
+void weft__cpu_store(weft_dtype dtype, const float *from, void *row, int64_t first, int64_t n);
+
+#endif

@@ -1,0 +1,190 @@
+/* cli/info.c -- weft info: what a model is made of, or what this Weft runs on. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+
+typedef struct info_values {
+    const char *model, *adapter;
+    cli_place place;
+    bool tree, tensors, json;
+} info_values;
+
+#define AT(field) .offset = offsetof(info_values, field)
+
+static const cli_argument arguments[] = {{"MODEL", offsetof(info_values, model), true}};
+
+static const cli_option options[] = {
+    {.name = "adapter",
+     .letter = 'a',
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(adapter),
+     .help = "with this LoRA adapter around the model"},
+    {.name = "tree", .kind = CLI_FLAG, AT(tree), .help = "print the tree of modules"},
+    {.name = "tensors",
+     .kind = CLI_FLAG,
+     AT(tensors),
+     .help = "print every tensor with dtype and shape"},
+    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
+    {.name = "device",
+     .kind = CLI_TEXT,
+     .value = "NAME",
+     .fallback = "cpu",
+     AT(place.device),
+     .help = "where to put the model"},
+    {.name = "threads",
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 1,
+     .high = 4096,
+     AT(place.threads),
+     .help = "threads of the CPU; default: one a core"},
+};
+
+/* ---- Without a model ------------------------------------------------------------------------- */
+
+static int print_machine(const info_values *v)
+{
+    weft_status status = cli_set_place(&v->place);
+    if (status != WEFT_OK)
+        return cli_status(status);
+    const weft_device *device = weft_default_device();
+    if (v->json) {
+        printf("{\"version\": \"%s\", \"device\": \"%s\", \"hardware\": ", weft_version(),
+               weft_device_name(device));
+        const char *hardware = weft_device_description(device);
+        cli_json_text(stdout, hardware, strlen(hardware));
+        printf(", \"threads\": %d, \"ops\": %d, \"families\": [", weft_threads(), weft_op_count());
+        for (int i = 0; i < weft_model_family_count(); i++)
+            printf("%s\"%s\"", i > 0 ? ", " : "", weft_model_family_at(i)->model_type);
+        puts("]}");
+        return CLI_OK;
+    }
+    printf("weft      %s\n", weft_version());
+    printf("device    %s: %s\n", weft_device_name(device), weft_device_description(device));
+    printf("threads   %d\n", weft_threads());
+    printf("ops       %d\n", weft_op_count());
+    printf("families ");
+    for (int i = 0; i < weft_model_family_count(); i++)
+        printf(" %s", weft_model_family_at(i)->model_type);
+    putchar('\n');
+    return CLI_OK;
+}
+
+/* ---- A model --------------------------------------------------------------------------------- */
+
+typedef struct census {
+    int tensors;
+    int64_t elements[WEFT_DTYPE_COUNT], bytes;
+    bool print; /* also print each tensor */
+} census;
+
+static weft_status count_one(void *context, const weft_nn_item *item)
+{
+    census *c = context;
+    const weft_array *a = *item->slot->address;
+    weft_dtype dtype = weft_dtype_of(a);
+    c->tensors++;
+    c->elements[dtype] += weft_size(a);
+    c->bytes += weft_nbytes(a);
+    if (c->print) {
+        printf("  %-9s (", weft_dtype_name(dtype));
+        for (int i = 0; i < weft_ndim(a); i++)
+            printf("%s%lld", i > 0 ? ", " : "", (long long)weft_dim(a, i));
+        printf(")  %s\n", item->path);
+    }
+    return WEFT_OK;
+}
+
+static void print_json(weft_model *model, const census *c, int64_t trainable)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    printf("{\"family\": \"%s\", \"layers\": %lld, \"hidden_size\": %lld, \"vocab_size\": %lld, "
+           "\"max_positions\": %lld, \"tied\": %s, \"tensors\": %d, \"bytes\": %lld, "
+           "\"parameters\": {",
+           weft_model_family_of(model)->model_type, (long long)info->n_layers,
+           (long long)info->hidden_size, (long long)info->vocab_size,
+           (long long)info->max_positions, info->tied ? "true" : "false", c->tensors,
+           (long long)c->bytes);
+    const char *comma = "";
+    for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
+        if (c->elements[d] == 0)
+            continue;
+        printf("%s\"%s\": %lld", comma, weft_dtype_name((weft_dtype)d), (long long)c->elements[d]);
+        comma = ", ";
+    }
+    printf("}, \"adapter_parameters\": %lld}\n", (long long)trainable);
+}
+
+static void print_text(weft_model *model, const char *path, const census *c, int64_t trainable)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    printf("model       %s\n", path);
+    printf("family      %s\n", weft_model_family_of(model)->model_type);
+    printf("layers      %s, hidden size %s, %s positions\n", cli_count(info->n_layers),
+           cli_count(info->hidden_size), cli_count(info->max_positions));
+    printf("vocabulary  %s, output head %s\n", cli_count(info->vocab_size),
+           info->tied ? "tied to the embedding" : "of its own");
+    printf("parameters ");
+    for (int d = 0; d < WEFT_DTYPE_COUNT; d++) {
+        if (c->elements[d] > 0)
+            printf(" %s %s", cli_count(c->elements[d]), weft_dtype_name((weft_dtype)d));
+    }
+    printf(" in %d tensors\n", c->tensors);
+    printf("memory      %s as stored; in float32 %s\n", cli_bytes(c->bytes),
+           cli_bytes(4 * weft_nn_count(weft_model_module(model), false)));
+    if (trainable > 0)
+        printf("adapter     %s parameters in %d linears\n", cli_count(trainable),
+               weft_nn_lora_count(weft_model_module(model)));
+}
+
+static weft_status print_model(const info_values *v, const char *path, weft_model *model)
+{
+    weft_module *module = weft_model_module(model);
+    census c = {.print = v->tensors && !v->json};
+    int64_t trainable = v->adapter != NULL ? weft_nn_count(module, true) : 0;
+    weft_status status = weft_nn_visit(module, count_one, &c);
+    if (status != WEFT_OK)
+        return status;
+    if (v->json)
+        print_json(model, &c, trainable);
+    else
+        print_text(model, path, &c, trainable);
+    if (v->tree && !v->json) {
+        char *tree = weft_nn_describe(module);
+        if (tree == NULL)
+            return weft_fail(WEFT_MEMORY, "info: no memory");
+        printf("\n%s\n", tree);
+        weft_free(tree);
+    }
+    return WEFT_OK;
+}
+
+static int run(void *context)
+{
+    info_values *v = context;
+    if (v->model == NULL)
+        return print_machine(v);
+    v->place.dtype = CLI_DTYPE_AUTO;
+    char path[4096];
+    weft_model *model = NULL;
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = cli_load_model(path, &v->place, v->adapter, &model);
+    if (status == WEFT_OK)
+        status = print_model(v, path, model);
+    weft_model_free(model);
+    return cli_status(status);
+}
+
+const cli_command cli_info = {
+    .name = "info",
+    .summary = "look into a model, or at this machine",
+    .description = "Tells what a model is made of; without MODEL, what this Weft runs on.",
+    .example = "weft info\n"
+               "weft info storyteller --tree",
+    CLI_TABLE(info_values, arguments, options),
+    .run = run,
+};

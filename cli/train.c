@@ -1,0 +1,396 @@
+/* cli/train.c -- weft train: fine-tunes a model with LoRA. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/progress.h"
+#include "cli/train.h"
+
+#define AT(field) .offset = offsetof(train_values, field)
+
+static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), false}};
+
+static const cli_option options[] = {
+    {.name = "data",
+     .letter = 'd',
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(data),
+     .help = "plain text, or JSON lines with \"text\" or \"prompt\" and \"completion\""},
+    {.name = "batches",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(batches),
+     .help = "instead of --data: exactly these batches, one update each; a safetensors file with "
+             "int32 batches (steps, B, L) and prompt_lengths (steps, B)"},
+    {.name = "out",
+     .letter = 'o',
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     .fallback = "weft-run",
+     AT(out),
+     .help = "folder for adapters, metrics and loss curve"},
+    {.name = "val-split",
+     .kind = CLI_REAL,
+     .value = "SHARE",
+     .low = 0,
+     .high = 0.999,
+     .fallback = "0",
+     AT(val_split),
+     .help = "share of the data to validate on, not to train on"},
+    {.name = "val-data",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(val_data),
+     .help = "a file to validate on"},
+    {.name = "val-every",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(val_every),
+     .help = "validate every N updates; 0: before the first and after the last"},
+    {.name = "save-every",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(save_every),
+     .help = "save every N updates; 0: at the end"},
+
+    {.name = "epochs",
+     .letter = 'e',
+     .kind = CLI_REAL,
+     .value = "E",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(epochs),
+     .help = "times through the data; default: 1, or as many as make 100 updates"},
+    {.name = "steps",
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(steps),
+     .help = "updates, instead of --epochs"},
+    {.name = "batch-size",
+     .letter = 'b',
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "4",
+     .low = 1,
+     .high = 1 << 20,
+     AT(batch_size),
+     .help = "samples in a batch"},
+    {.name = "accumulate",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "1",
+     .low = 1,
+     .high = 1 << 20,
+     AT(accumulate),
+     .help = "batches in an update"},
+    {.name = "length",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "512",
+     .low = 2,
+     .high = 1 << 24,
+     AT(length),
+     .help = "most tokens of a sample; a text is cut into windows"},
+    {.name = "learn-prompt",
+     .kind = CLI_FLAG,
+     AT(learn_prompt),
+     .help = "learn the prompts too, not only the completions"},
+
+    {.name = "lr",
+     .kind = CLI_REAL,
+     .value = "X",
+     .fallback = "2e-4",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(lr),
+     .help = "learning rate of AdamW"},
+    {.name = "weight-decay",
+     .kind = CLI_REAL,
+     .value = "X",
+     .fallback = "0.01",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(weight_decay),
+     .help = "weight decay of AdamW"},
+    {.name = "schedule",
+     .kind = CLI_CHOICE,
+     .value = "constant|linear|cosine",
+     AT(schedule),
+     .help = "how the learning rate falls; default: cosine, or constant with --batches"},
+    {.name = "warmup",
+     .kind = CLI_INT,
+     .value = "W",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(warmup),
+     .help = "updates until the full learning rate; default: 3% of them, or 0 with --batches"},
+    {.name = "clip",
+     .kind = CLI_REAL,
+     .value = "X",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(clip),
+     .help = "largest norm of the gradient, 0: off; default: 1, or 0 with --batches"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(seed),
+     .help = "of the adapter's start, the data's order and dropout"},
+    {.name = "checkpoint",
+     .kind = CLI_FLAG,
+     AT(checkpoint),
+     .help = "gradient checkpointing: less memory, more time"},
+
+    {.name = "rank",
+     .letter = 'r',
+     .kind = CLI_INT,
+     .value = "R",
+     .fallback = "8",
+     .low = 1,
+     .high = 65536,
+     AT(rank),
+     .help = "rank of the adapter"},
+    {.name = "alpha",
+     .kind = CLI_REAL,
+     .value = "X",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(alpha),
+     .help = "the adapter counts alpha / rank; default: twice the rank"},
+    {.name = "rslora", .kind = CLI_FLAG, AT(rslora), .help = "it counts alpha / sqrt(rank)"},
+    {.name = "dropout",
+     .kind = CLI_REAL,
+     .value = "P",
+     .fallback = "0",
+     .low = 0,
+     .high = 0.999,
+     AT(dropout),
+     .help = "dropout in front of the adapter"},
+    {.name = "targets",
+     .kind = CLI_TEXT,
+     .value = "NAMES",
+     .fallback = WEFT_LORA_ALL_LINEAR,
+     AT(targets),
+     .help = "linears to adapt, as in q_proj,v_proj"},
+    {.name = "adapter-dtype",
+     .kind = CLI_CHOICE,
+     .value = "float32|bfloat16",
+     .fallback = "float32",
+     AT(adapter_dtype),
+     .help = "dtype of the adapter"},
+    {.name = "init-adapter",
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(init_adapter),
+     .help = "start from this PEFT adapter, with its rank, alpha and targets"},
+    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print the result as one JSON object"},
+    CLI_PLACE_OPTIONS(train_values),
+};
+
+/* ---- Interruption ---------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+/* Ctrl-C ends the run after the update that is under way; a second one ends the process. */
+static void catch_interrupt(void)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+/* ---- What is trained ------------------------------------------------------------------------- */
+
+/* The words of "a,b,c" in `names` (most of them); their text is `room`. */
+static int split(const char *list, char *room, size_t size, const char **names, int most)
+{
+    int n = 0;
+    snprintf(room, size, "%s", list);
+    for (char *word = strtok(room, ", "); word != NULL && n < most; word = strtok(NULL, ", "))
+        names[n++] = word;
+    return n;
+}
+
+static weft_status add_adapter(const train_values *v, weft_model *model)
+{
+    enum { MOST = 64 };
+    weft_dtype dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32;
+    if (v->init_adapter != NULL)
+        return weft_adapter_load(model, v->init_adapter, &(weft_adapter_options){.dtype = dtype});
+    char room[2048];
+    const char *names[MOST];
+    int n = split(v->targets, room, sizeof room, names, MOST);
+    const weft_nn_lora_options o = {
+        .rank = v->rank,
+        .alpha = isnan(v->alpha) ? 2 * (double)v->rank : v->alpha,
+        .rslora = v->rslora,
+        .dropout = v->dropout,
+        .dtype = dtype,
+        .targets = names,
+        .n_targets = n,
+    };
+    weft_random_seed((uint64_t)v->seed);
+    return weft_nn_lora_inject(weft_model_module(model), &o);
+}
+
+static weft_status open_data(const train_values *v, const char *path, train_run *r)
+{
+    if (v->batches != NULL && v->val_data == NULL)
+        return weft_batches_open(v->batches, &r->batches);
+    const weft_dataset_options o = {
+        .length = v->length, .learn_prompt = v->learn_prompt, .seed = (uint64_t)v->seed};
+    weft_status status = weft_tokenizer_load(path, &r->tokenizer);
+    if (status == WEFT_OK && v->val_data != NULL)
+        status = weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
+    if (status != WEFT_OK)
+        return status;
+    if (v->batches != NULL)
+        return weft_batches_open(v->batches, &r->batches);
+    weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
+    status = weft_dataset_load(v->data, r->tokenizer, &o, v->val_split, &r->data, split_off);
+    if (status == WEFT_OK)
+        status = weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+    return status;
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+/* Updates of the run. A small file is gone through more than once: 100 updates teach something. */
+static int64_t updates(const train_values *v, const train_run *r)
+{
+    enum { LEAST = 100 };
+    int64_t batches = weft_batches_count(r->batches);
+    int64_t epoch = (batches + v->accumulate - 1) / v->accumulate;
+    if (v->steps != CLI_ABSENT)
+        return v->steps;
+    if (!isnan(v->epochs))
+        return (int64_t)ceil(v->epochs * (double)batches / (double)v->accumulate - 1e-9);
+    if (v->batches != NULL || epoch >= LEAST)
+        return epoch;
+    return epoch * ((LEAST + epoch - 1) / epoch);
+}
+
+static weft_trainer_options trainer_options(const train_values *v, train_run *r)
+{
+    bool data = v->data != NULL;
+    double clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
+    weft_trainer_options o = {
+        .steps = updates(v, r),
+        .accumulate = v->accumulate,
+        .adamw = {.lr = v->lr, .weight_decay = v->weight_decay > 0 ? v->weight_decay : -1},
+        .schedule = data ? WEFT_SCHEDULE_COSINE : WEFT_SCHEDULE_CONSTANT,
+        .warmup = v->warmup != CLI_ABSENT ? v->warmup : 0,
+        .warmup_share = v->warmup == CLI_ABSENT && data ? WEFT_LORA_WARMUP : 0,
+        .clip = clip,
+        .checkpoint = v->checkpoint,
+        .seed = (uint64_t)v->seed,
+        .validate_every = v->val_every,
+        .save_every = v->save_every,
+        .folder = v->out,
+        .base_name = r->path,
+        .data_name = data ? v->data : v->batches,
+        .callback = train_show,
+        .context = r,
+    };
+    if (v->schedule >= 0)
+        o.schedule = (weft_schedule_kind)v->schedule;
+    return o;
+}
+
+bool train_interrupted(void)
+{
+    return interrupted != 0;
+}
+
+static weft_status train(const train_values *v, train_run *r)
+{
+    weft_trainer_options o = trainer_options(v, r);
+    weft_status status = weft_trainer_new(r->model, &o, &r->trainer);
+    if (status != WEFT_OK)
+        return status;
+    train_print_plan(v, r, &o);
+    catch_interrupt();
+    cli_progress_start(&r->progress);
+    status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
+    cli_progress_end(&r->progress);
+    if (status == WEFT_OK)
+        train_print_result(v, r);
+    else if (status == WEFT_CANCELLED)
+        weft_fail(status, "train: stopped; the adapter so far is %s/last", v->out);
+    return status;
+}
+
+static const char *complaint(const train_values *v)
+{
+    if ((v->data == NULL) == (v->batches == NULL))
+        return "needs --data FILE or --batches FILE";
+    if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))
+        return "--val-split is for --data without --val-data";
+    if (v->batches != NULL && v->accumulate != 1)
+        return "--batches makes one update of each batch: no --accumulate";
+    if (v->steps != CLI_ABSENT && !isnan(v->epochs))
+        return "--steps and --epochs exclude each other";
+    return NULL;
+}
+
+static int run(void *context)
+{
+    const train_values *v = context;
+    const char *why = complaint(v);
+    if (why != NULL)
+        return cli_usage("train", "%s", why);
+    train_run r = {0};
+    weft_status status = cli_model_path(v->model, r.path, sizeof r.path);
+    if (status == WEFT_OK)
+        status = open_data(v, r.path, &r);
+    if (status == WEFT_OK)
+        status = cli_load_model(r.path, &v->place, NULL, &r.model);
+    if (status == WEFT_OK)
+        status = add_adapter(v, r.model);
+    if (status == WEFT_OK)
+        status = train(v, &r);
+    int code = cli_status(status);
+    weft_trainer_free(r.trainer);
+    weft_batches_free(r.batches);
+    weft_dataset_free(r.data);
+    weft_dataset_free(r.validation);
+    weft_tokenizer_free(r.tokenizer);
+    weft_model_free(r.model);
+    return code;
+}
+
+const cli_command cli_train = {
+    .name = "train",
+    .summary = "fine-tune a model with LoRA",
+    .description =
+        "Trains a LoRA adapter and saves it in PEFT format as DIR/last and, where there is "
+        "validation, DIR/best; DIR/metrics.jsonl has a line for every update, DIR/loss.svg the "
+        "loss curve.\n\nWith --data alone: all linears, rank 8, AdamW with learning rate 2e-4, "
+        "3% warmup and cosine. Ctrl-C saves the adapter and stops.",
+    .example = "weft train storyteller --data book.txt --val-split 0.1\n"
+               "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
+               "weft train MODEL --batches batches.safetensors --init-adapter start --out run",
+    CLI_TABLE(train_values, arguments, options),
+    .run = run,
+};

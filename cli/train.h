@@ -1,0 +1,41 @@
+/* cli/train.h -- between train.c, which runs, and train_report.c, which tells. */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "cli/common.h"
+#include "cli/progress.h"
+
+typedef struct train_values {
+    const char *model, *data, *batches, *out, *val_data, *targets, *init_adapter;
+    cli_place place;
+    double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
+    int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed, rank;
+    int schedule, adapter_dtype;
+    bool learn_prompt, checkpoint, rslora, json;
+} train_values;
+
+/* What a run has open. */
+typedef struct train_run {
+    char path[4096]; /* of the model */
+    weft_model *model;
+    weft_tokenizer *tokenizer;       /* NULL with --batches */
+    weft_dataset *data, *validation; /* NULL: none */
+    weft_batches *batches;
+    weft_trainer *trainer;
+    weft_train_result result;
+    double latest_validation; /* the latest, for the bar */
+    cli_progress progress;
+} train_run;
+
+bool train_interrupted(void);
+
+/* What is about to be done, on standard error. */
+void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o);
+
+/* The callback of the trainer. */
+weft_train_callback train_show;
+
+/* What came out, on standard output. */
+void train_print_result(const train_values *v, const train_run *r);
+
+#endif

@@ -1,0 +1,112 @@
+/* cli/train_report.c -- what weft train tells: the plan, the progress, the result. */
+#include "cli/train.h"
+
+#include <string.h>
+
+static void print_data(const train_values *v, const train_run *r)
+{
+    if (r->data == NULL) {
+        fprintf(stderr, "data    %s: %s batches\n", v->batches,
+                cli_count(weft_batches_count(r->batches)));
+    } else {
+        weft_dataset_info info = weft_dataset_info_of(r->data);
+        fprintf(stderr, "data    %s: %s samples, %s tokens, %s to learn\n", v->data,
+                cli_count(info.samples), cli_count(info.tokens), cli_count(info.targets));
+    }
+    if (r->validation != NULL) {
+        weft_dataset_info info = weft_dataset_info_of(r->validation);
+        fprintf(stderr, "check   %s samples, %s tokens to predict\n", cli_count(info.samples),
+                cli_count(info.targets));
+    }
+}
+
+void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o)
+{
+    weft_module *module = weft_model_module(r->model);
+    int64_t all = weft_nn_count(module, false), trained = weft_nn_count(module, true);
+    fprintf(stderr, "model   %s: %s, %s parameters\n", r->path,
+            weft_model_family_of(r->model)->model_type, cli_count(all - trained));
+    fprintf(stderr, "train   LoRA on %d linears, %s parameters", weft_nn_lora_count(module),
+            cli_count(trained));
+    if (v->init_adapter != NULL)
+        fprintf(stderr, ", from %s\n", v->init_adapter);
+    else
+        fprintf(stderr, ": rank %lld, alpha %g%s\n", (long long)v->rank,
+                isnan(v->alpha) ? 2 * (double)v->rank : v->alpha, v->rslora ? ", rsLoRA" : "");
+    print_data(v, r);
+    char warmup[32] = "no warmup";
+    if (o->warmup > 0)
+        snprintf(warmup, sizeof warmup, "%lld warmup", (long long)o->warmup);
+    else if (o->warmup_share > 0)
+        snprintf(warmup, sizeof warmup, "%g%% warmup", 100 * o->warmup_share);
+    fprintf(stderr, "run     %s updates; AdamW, learning rate %g, %s, %s, weight decay %g, ",
+            cli_count(o->steps), o->adamw.lr, weft_schedule_name(o->schedule), warmup,
+            v->weight_decay);
+    fprintf(stderr, o->clip > 0 ? "clip %g\n" : "no clipping\n", o->clip);
+}
+
+/* Which updates have a line of their own where there is no terminal: about twenty. */
+static bool has_line(const weft_train_report *p)
+{
+    int64_t every = p->steps > 20 ? p->steps / 20 : 1;
+    return p->step == 1 || p->step == p->steps || p->step % every == 0;
+}
+
+bool train_show(void *context, const weft_train_report *p)
+{
+    train_run *r = context;
+    bool measured = !isnan(p->validation_loss);
+    char validation[40] = "";
+    if (measured)
+        r->latest_validation = p->validation_loss;
+    if (r->latest_validation > 0)
+        snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
+    if (p->step == 0) {
+        cli_progress_show(&r->progress, 0, true, "step 0/%lld%s", (long long)p->steps, validation);
+        return !train_interrupted();
+    }
+    bool line = r->progress.terminal ? measured || p->step == p->steps : measured || has_line(p);
+    cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
+                      "step %lld/%lld  loss %.4f%s  %s tok/s  %s left%s", (long long)p->step,
+                      (long long)p->steps, p->loss, validation,
+                      cli_count((int64_t)p->tokens_per_second), cli_time(p->remaining),
+                      p->applied ? "" : "  skipped: not finite");
+    return !train_interrupted();
+}
+
+static void print_json(const train_values *v, const weft_train_result *s)
+{
+    printf("{\"steps\": %lld, \"skipped\": %lld, \"loss\": ", (long long)s->steps,
+           (long long)s->skipped);
+    cli_json_number(stdout, s->loss);
+    fputs(", \"first_validation\": ", stdout);
+    cli_json_number(stdout, s->first_validation);
+    fputs(", \"last_validation\": ", stdout);
+    cli_json_number(stdout, s->last_validation);
+    fputs(", \"best_validation\": ", stdout);
+    cli_json_number(stdout, s->best_validation);
+    printf(", \"best_step\": %lld, \"tokens\": %lld, \"seconds\": %.6g, \"peak_memory\": %lld, "
+           "\"out\": ",
+           (long long)s->best_step, (long long)s->tokens, s->seconds, (long long)s->peak_memory);
+    cli_json_text(stdout, v->out, strlen(v->out));
+    puts("}");
+}
+
+void train_print_result(const train_values *v, const train_run *r)
+{
+    const weft_train_result *s = &r->result;
+    if (v->json) {
+        print_json(v, s);
+        return;
+    }
+    printf("%s updates, %s tokens in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),
+           cli_count(s->tokens), cli_time(s->seconds),
+           cli_count(s->seconds > 0 ? (int64_t)((double)s->tokens / s->seconds) : 0),
+           cli_bytes(s->peak_memory));
+    if (!isnan(s->last_validation))
+        printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
+               s->first_validation, s->last_validation, s->best_validation,
+               (long long)s->best_step);
+    printf("adapter %s/last%s, metrics %s/metrics.jsonl, loss curve %s/loss.svg\n", v->out,
+           r->validation != NULL ? " (best: best)" : "", v->out, v->out);
+}

@@ -1,0 +1,314 @@
+/* tests/generate/test_generate.c -- models/generate/: the storyteller's tokens with and without a
+ * cache, stopping, texts, memory. */
+#include "weft/generate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/json.h"
+#include "tests/check.h"
+
+enum { MOST = 128 };
+
+static weft_model *model;
+static weft_tokenizer *tokenizer;
+
+/* Loaded once for all cases; freed at exit. */
+static bool ready(void)
+{
+    if (model == NULL) {
+        const char *folder = check_source("examples/storyteller");
+        const weft_model_options options = {.dtype = WEFT_FLOAT32};
+        CHECK_OK(weft_model_load(folder, &options, &model));
+        CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
+    }
+    return model != NULL && tokenizer != NULL;
+}
+
+static void unload(void)
+{
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+}
+
+typedef struct tokens {
+    int32_t ids[MOST];
+    double logprobs[MOST];
+    int n;
+    int most; /* the callback stops after so many; 0: never */
+    char text[4096];
+} tokens;
+
+static bool collect(void *context, const weft_generated *token)
+{
+    tokens *t = context;
+    strncat(t->text, token->text, sizeof t->text - strlen(t->text) - 1);
+    if (token->id >= 0 && t->n < MOST) {
+        t->logprobs[t->n] = token->logprob;
+        t->ids[t->n++] = token->id;
+    }
+    return t->most == 0 || t->n < t->most;
+}
+
+static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
+enum { ONCE = (int)(sizeof once / sizeof *once) };
+
+static weft_generate_stats generate(const weft_generate_options *o, tokens *t)
+{
+    weft_generate_stats stats = {0};
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, collect, t, &stats));
+    return stats;
+}
+
+/* ---- Tokens ---------------------------------------------------------------------------------- */
+
+/* An array of ids in the reference. */
+static int read_ids(const weft__json *object, const char *key, int32_t *ids)
+{
+    weft__json list;
+    if (!CHECK_OK(weft__json_get(object, key, &list)))
+        return 0;
+    int n = (int)json_object_array_length(list.value);
+    for (int i = 0; i < n && i < MOST; i++)
+        ids[i] = (int32_t)json_object_get_int(json_object_array_get_idx(list.value, (size_t)i));
+    return n;
+}
+
+/* Greedy ids of another framework, from this machine's own caches and from the whole text again. */
+static void greedy_tokens_are_the_reference(void)
+{
+    const char *path = check_shared("fixtures/storyteller/reference.json");
+    if (path == NULL) {
+        check_skip("no ../shared");
+        return;
+    }
+    weft__json_doc doc;
+    weft__json list;
+    if (!ready() || !CHECK_OK(weft__json_read(path, &doc)))
+        return;
+    weft__json root = weft__json_root(&doc);
+    CHECK_OK(weft__json_get(&root, "greedy", &list));
+    int count = (int)json_object_array_length(list.value);
+    CHECK(count > 0);
+    for (int i = 0; i < count; i++) {
+        weft__json one = list;
+        one.value = json_object_array_get_idx(list.value, (size_t)i);
+        int32_t prompt[MOST], wanted[MOST];
+        int n = read_ids(&one, "prompt_ids", prompt), all = read_ids(&one, "greedy_ids", wanted);
+        for (int no_cache = 0; no_cache < 2; no_cache++) {
+            tokens t = {0};
+            const weft_generate_options o = {
+                .max_tokens = all - n, .ignore_eos = true, .no_cache = no_cache != 0};
+            CHECK_OK(weft_generate(model, tokenizer, prompt, (size_t)n, &o, collect, &t, NULL));
+            CHECK_EQ_INT(t.n, all - n);
+            CHECK_BYTES(t.ids, wanted + n, (size_t)(all - n) * sizeof *wanted);
+        }
+    }
+    weft__json_free(&doc);
+}
+
+/* A prompt of several chunks gives what it gives in one piece. */
+static void chunks_change_nothing(void)
+{
+    if (!ready())
+        return;
+    tokens whole = {0}, pieces = {0}, ones = {0};
+    generate(&(weft_generate_options){.max_tokens = 24, .logprobs = true}, &whole);
+    generate(&(weft_generate_options){.max_tokens = 24, .logprobs = true, .prefill = 3}, &pieces);
+    generate(&(weft_generate_options){.max_tokens = 24, .logprobs = true, .prefill = 1}, &ones);
+    CHECK_EQ_INT(pieces.n, 24);
+    CHECK_BYTES(pieces.ids, whole.ids, 24 * sizeof *whole.ids);
+    CHECK_BYTES(ones.ids, whole.ids, 24 * sizeof *whole.ids);
+    for (int i = 0; i < 24; i++)
+        CHECK_CLOSE(pieces.logprobs[i], whole.logprobs[i], 1e-4);
+}
+
+static void logprobs_are_those_of_the_model(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    generate(&(weft_generate_options){.max_tokens = 1,
+                                      .logprobs = true,
+                                      .sampler = {.temperature = 3, .top_k = 2}},
+             &t);
+    weft_scope_open();
+    weft_array *ids = weft_from_data(once, WEFT_INT32, WEFT_DIMS(1, ONCE));
+    weft_array *logits = weft_model_forward(model, ids, NULL);
+    weft_array *all = weft_log_softmax(weft_slice_axis(logits, 1, -1, INT64_MAX), -1);
+    double wanted = weft_item(weft_slice_axis(all, 2, t.ids[0], t.ids[0] + 1));
+    weft_scope_close(NULL);
+    CHECK_CLOSE(t.logprobs[0], wanted, 1e-4);
+    CHECK(t.logprobs[0] < 0);
+}
+
+static void the_seed_decides(void)
+{
+    if (!ready())
+        return;
+    weft_generate_options o = {.max_tokens = 32, .sampler = {.temperature = 1}, .seed = 4};
+    tokens first = {0}, second = {0}, other = {0};
+    generate(&o, &first);
+    generate(&o, &second);
+    o.seed = 5;
+    generate(&o, &other);
+    CHECK_BYTES(second.ids, first.ids, sizeof first.ids);
+    CHECK(memcmp(other.ids, first.ids, sizeof first.ids) != 0);
+    o.no_cache = true;
+    o.seed = 4;
+    memset(&second, 0, sizeof second);
+    generate(&o, &second);
+    CHECK_BYTES(second.ids, first.ids, sizeof first.ids);
+}
+
+/* With a huge penalty no token of the prompt or the text comes twice. */
+static void the_penalty_sees_prompt_and_text(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    generate(&(weft_generate_options){.max_tokens = 48,
+                                      .ignore_eos = true,
+                                      .sampler = {.repetition_penalty = 1e6}},
+             &t);
+    int twice = 0;
+    for (int i = 0; i < t.n; i++) {
+        for (int j = 0; j < i; j++)
+            twice += t.ids[i] == t.ids[j];
+        for (int j = 0; j < ONCE; j++)
+            twice += t.ids[i] == once[j];
+    }
+    CHECK_EQ_INT(t.n, 48);
+    CHECK_EQ_INT(twice, 0);
+}
+
+/* ---- Stopping -------------------------------------------------------------------------------- */
+
+static void stops_where_it_is_told(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    weft_generate_stats s = generate(&(weft_generate_options){.max_tokens = 10}, &t);
+    CHECK_EQ_INT(s.reason, WEFT_STOP_LENGTH);
+    CHECK_EQ_INT(s.tokens, 10);
+    CHECK_EQ_INT(s.prompt_tokens, ONCE);
+    CHECK(s.first_token_seconds > 0 && s.decode_per_second > 0 && s.prompt_per_second > 0);
+
+    int32_t fourth = t.ids[3];
+    memset(&t, 0, sizeof t);
+    s = generate(&(weft_generate_options){.max_tokens = 10, .stop = &fourth, .n_stop = 1}, &t);
+    CHECK_EQ_INT(s.reason, WEFT_STOP_EOS);
+    CHECK_EQ_INT(s.tokens, 3);
+    CHECK_EQ_INT(t.n, 3);
+
+    memset(&t, 0, sizeof t);
+    t.most = 2;
+    s = generate(&(weft_generate_options){.max_tokens = 10}, &t);
+    CHECK_EQ_INT(s.reason, WEFT_STOP_CALLBACK);
+    CHECK_EQ_INT(t.n, 2);
+    CHECK_STR(weft_stop_reason_name(WEFT_STOP_CALLBACK), "callback");
+}
+
+/* 1,024 positions: a prompt of 1,020 leaves room for five tokens, the last of which needs none. */
+static void stops_at_the_last_position(void)
+{
+    if (!ready())
+        return;
+    static int32_t prompt[1025];
+    for (int i = 0; i < 1025; i++)
+        prompt[i] = once[i % ONCE];
+    tokens t = {0};
+    weft_generate_stats s;
+    const weft_generate_options o = {.max_tokens = 50, .ignore_eos = true};
+    CHECK_OK(weft_generate(model, NULL, prompt, 1020, &o, collect, &t, &s));
+    CHECK_EQ_INT(s.reason, WEFT_STOP_CONTEXT);
+    CHECK_EQ_INT(s.tokens, 5);
+    CHECK_STR(t.text, "");
+    CHECK_STATUS(weft_generate(model, NULL, prompt, 1025, &o, collect, &t, &s), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "1025");
+}
+
+static void bad_prompts_and_options_are_refused(void)
+{
+    if (!ready())
+        return;
+    weft_generator *g;
+    const int32_t outside[] = {5, 4096}, negative[] = {-1};
+    CHECK_STATUS(weft_generator_new(model, once, 0, NULL, &g), WEFT_INVALID);
+    CHECK_STATUS(weft_generator_new(model, outside, 2, NULL, &g), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "prompt id 1");
+    CHECK_STATUS(weft_generator_new(model, negative, 1, NULL, &g), WEFT_INVALID);
+    const weft_generate_options bad = {.sampler = {.top_p = 2}};
+    CHECK_STATUS(weft_generator_new(model, once, ONCE, &bad, &g), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "top_p");
+    const weft_generate_options negative_count = {.max_tokens = -1};
+    CHECK_STATUS(weft_generator_new(model, once, ONCE, &negative_count, &g), WEFT_INVALID);
+    CHECK(g == NULL);
+    weft_generator_free(NULL);
+}
+
+/* ---- Text and memory ------------------------------------------------------------------------- */
+
+static void texts_join_to_the_decoding(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    generate(&(weft_generate_options){.max_tokens = 100,
+                                      .ignore_eos = true,
+                                      .sampler = {.temperature = 1.5}},
+             &t);
+    char *decoded;
+    CHECK_EQ_INT(t.n, 100);
+    CHECK_OK(weft_tokenizer_decode(tokenizer, t.ids, (size_t)t.n, WEFT_TOKENIZER_SKIP_SPECIAL,
+                                   &decoded, NULL));
+    CHECK_STR(t.text, decoded);
+    weft_free(decoded);
+}
+
+/* Between growths of the caches (every 256 tokens) no step leaves anything behind. */
+static void memory_stays_flat(void)
+{
+    if (!ready())
+        return;
+    weft_generator *g;
+    const weft_generate_options o = {
+        .max_tokens = 240, .ignore_eos = true, .sampler = {.temperature = 0.7, .top_k = 40}};
+    if (!CHECK_OK(weft_generator_new(model, once, ONCE, &o, &g)))
+        return;
+    int64_t early = 0, late = 0;
+    int32_t id;
+    for (int i = 0; i < 240; i++) {
+        if (!CHECK_OK(weft_generator_next(g, &id, NULL)))
+            break;
+        if (i == 20) {
+            weft_memory_reset_peak();
+            early = weft_memory_active();
+        }
+        late = weft_memory_active();
+    }
+    CHECK(early > 0);
+    CHECK_EQ_INT(late, early);
+    weft_generator_free(g);
+}
+
+int main(int argc, char **argv)
+{
+    static const check_case cases[] = {
+        CHECK_CASE(greedy_tokens_are_the_reference),
+        CHECK_CASE(chunks_change_nothing),
+        CHECK_CASE(logprobs_are_those_of_the_model),
+        CHECK_CASE(the_seed_decides),
+        CHECK_CASE(the_penalty_sees_prompt_and_text),
+        CHECK_CASE(stops_where_it_is_told),
+        CHECK_CASE(stops_at_the_last_position),
+        CHECK_CASE(bad_prompts_and_options_are_refused),
+        CHECK_CASE(texts_join_to_the_decoding),
+        CHECK_CASE(memory_stays_flat),
+    };
+    int status = check_main(argc, argv, "generate", cases, sizeof cases / sizeof *cases);
+    unload();
+    return status;
+}

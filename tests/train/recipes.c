@@ -1,0 +1,54 @@
+/* tests/train/recipes.c -- the LoRA runs of tests/golden/lora. */
+#include "tests/train/recipes.h"
+
+#include <stdio.h>
+
+#include "tests/check.h"
+
+const recipe recipes[] = {
+    {"lora-qwen3", "qwen3", 20, 0.01, 0.01},
+    {"lora-llama", "llama", 20, 0.01, -1},
+    {"lora-qwen3-rs", "qwen3", 12, 0.005, 0.01},
+};
+const int n_recipes = sizeof recipes / sizeof *recipes;
+
+const char *recipe_path(const recipe *r, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "lora/%s/%s", r->folder, name);
+    return check_fixture(path);
+}
+
+weft_model *recipe_model(const recipe *r, const char *name)
+{
+    char path[256];
+    weft_model *model = NULL;
+    snprintf(path, sizeof path, "models/%s", r->model);
+    if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)))
+        return NULL;
+    if (name == NULL || CHECK_OK(weft_adapter_load(model, recipe_path(r, name), NULL)))
+        return model;
+    weft_model_free(model);
+    return NULL;
+}
+
+weft_trainer_options recipe_options(const recipe *r)
+{
+    return (weft_trainer_options){
+        .steps = r->steps,
+        .adamw = {.lr = r->lr, .weight_decay = r->weight_decay},
+    };
+}
+
+bool recipe_numbers(const recipe *r, const char *name, double *out)
+{
+    weft_safetensors *file;
+    if (!CHECK_OK(weft_safetensors_open(recipe_path(r, "trajectory.safetensors"), &file)))
+        return false;
+    weft_scope_open();
+    weft_array *a = weft_safetensors_get(file, name);
+    const bool done = CHECK_OK(weft_read(a, WEFT_FLOAT64, out, weft_size(a)));
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    return done;
+}

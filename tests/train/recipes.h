@@ -1,0 +1,30 @@
+/* tests/train/recipes.h -- the LoRA runs of tests/golden/lora: model, adapter, batches, recipe. */
+#ifndef TESTS_TRAIN_RECIPES_H
+#define TESTS_TRAIN_RECIPES_H
+
+#include "weft/train.h"
+
+typedef struct recipe {
+    const char *folder; /* of tests/golden/lora */
+    const char *model;  /* of tests/golden/models */
+    int steps;
+    double lr, weight_decay; /* as weft_adamw_options has it: below 0 is none */
+} recipe;
+
+extern const recipe recipes[];
+extern const int n_recipes;
+
+/* A file or folder of the recipe's. Valid until the suite ends. */
+const char *recipe_path(const recipe *r, const char *name);
+
+/* The recipe's model, with the adapter `name` ("initial", "final") around it; NULL: no adapter. NULL
+ * (and a failed check) on failure. */
+weft_model *recipe_model(const recipe *r, const char *name);
+
+/* Options that do what the recipe says. */
+weft_trainer_options recipe_options(const recipe *r);
+
+/* A float64 array of the trajectory into `out`. */
+bool recipe_numbers(const recipe *r, const char *name, double *out);
+
+#endif

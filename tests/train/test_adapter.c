@@ -1,0 +1,293 @@
+/* tests/train/test_adapter.c -- PEFT adapters: what is written, what is read, what is refused. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/train/recipes.h"
+
+static char folder[512];
+
+/* A scratch folder of that name, for the functions below. */
+static void use_folder(const char *name)
+{
+    snprintf(folder, sizeof folder, "%s", check_temporary(name));
+    CHECK_OK(weft_folder_make(folder));
+}
+
+static const char *in_folder(const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static char *read_text(const char *path)
+{
+    char *text = NULL;
+    CHECK_OK(weft_file_read(path, 0, &text, NULL));
+    return text;
+}
+
+/* Saves the qwen3 fixture with those adapters; the configuration's text (weft_free), or NULL. */
+static char *saved_config(const weft_nn_lora_options *options)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    char *text = NULL;
+    use_folder("saved");
+    if (model && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), options)) &&
+        CHECK_OK(weft_adapter_save(model, folder, "some/model")))
+        text = read_text(in_folder("adapter_config.json"));
+    weft_model_free(model);
+    return text;
+}
+
+static void expect_config(const weft_nn_lora_options *options, const char *const *parts, int n)
+{
+    char *text = saved_config(options);
+    for (int i = 0; text && i < n; i++)
+        CHECK_CONTAINS(text, parts[i]);
+    weft_free(text);
+}
+
+static void configs_say_what_peft_needs(void)
+{
+    const char *const plain[] = {"\"peft_type\": \"LORA\"",
+                                 "\"task_type\": \"CAUSAL_LM\"",
+                                 "\"base_model_name_or_path\": \"some/model\"",
+                                 "\"r\": 8,",
+                                 "\"lora_alpha\": 16,",
+                                 "\"lora_dropout\": 0,",
+                                 "\"q_proj\",\n    \"v_proj\"\n  ]",
+                                 "\"layers_to_transform\": null",
+                                 "\"use_rslora\": false"};
+    expect_config(NULL, plain, 9);
+    const char *const scaled[] = {"\"r\": 4,", "\"lora_alpha\": 16,", "\"lora_dropout\": 0.25,"};
+    expect_config(&(weft_nn_lora_options){.rank = 4, .alpha = 8, .rslora = true, .dropout = 0.25},
+                  scaled, 3);
+    const char *const all[] = {"\"down_proj\",\n    \"gate_proj\",\n    \"k_proj\",\n    \"o_proj\""};
+    expect_config(
+        &(weft_nn_lora_options){.targets = (const char *const[]){WEFT_LORA_ALL_LINEAR},
+                                .n_targets = 1},
+        all, 1);
+}
+
+static void partly_adapted_models_are_named_exactly(void)
+{
+    const char *const layer[] = {"\"layers_to_transform\": [1],", "\"q_proj\",\n    \"v_proj\""};
+    expect_config(&(weft_nn_lora_options){.layers = (const int[]){1}, .n_layers = 1}, layer, 2);
+    /* q in one layer and v in the other: no suffix and no layers mean that. */
+    const char *const targets[] = {"layers.0.self_attn.q_proj", "layers.1.self_attn.v_proj"};
+    const char *const paths[] = {"\"layers_to_transform\": null",
+                                 "\"model.layers.0.self_attn.q_proj\",\n"
+                                 "    \"model.layers.1.self_attn.v_proj\"\n"};
+    expect_config(&(weft_nn_lora_options){.targets = targets, .n_targets = 2}, paths, 2);
+}
+
+static void saving_needs_one_kind_of_adapter(void)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model == NULL)
+        return;
+    use_folder("refused");
+    weft_module *tree = weft_model_module(model);
+    CHECK_STATUS(weft_adapter_save(model, folder, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "none");
+    CHECK_OK(weft_nn_lora_inject(tree, NULL));
+    weft_module *one = weft_nn_find_module(tree, "model.layers.1.self_attn.v_proj");
+    if (CHECK(one && one->type == &weft_nn_lora_linear_type))
+        ((weft_nn_lora_linear *)one)->scale = 7;
+    CHECK_STATUS(weft_adapter_save(model, folder, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "model.layers.1.self_attn.v_proj");
+    weft_model_free(model);
+}
+
+/* ---- loading ---------------------------------------------------------------------------------- */
+
+/* Copies PEFT's adapter with `from` in its configuration replaced by `to` (NULL: as it is). */
+static bool copy_adapter(const char *from, const char *to)
+{
+    size_t size;
+    char *config = read_text(recipe_path(&recipes[0], "initial/adapter_config.json")), *tensors;
+    use_folder("copied");
+    if (config == NULL ||
+        !CHECK_OK(weft_file_read(recipe_path(&recipes[0], "initial/adapter_model.safetensors"), 0,
+                                 &tensors, &size)))
+        return false;
+    char *at = from ? strstr(config, from) : config;
+    if (!CHECK(at != NULL))
+        return false;
+    char *text = weft_format("%.*s%s%s", (int)(at - config), config, to ? to : "",
+                             at + (from ? strlen(from) : 0));
+    CHECK_OK(weft_file_write(in_folder("adapter_config.json"), text, strlen(text)));
+    CHECK_OK(weft_file_write(in_folder("adapter_model.safetensors"), tensors, size));
+    weft_free(config);
+    weft_free(tensors);
+    weft_free(text);
+    return true;
+}
+
+static void expect_refusal(const char *from, const char *to, weft_status status, const char *part)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model && copy_adapter(from, to)) {
+        CHECK_STATUS(weft_adapter_load(model, folder, NULL), status);
+        CHECK_CONTAINS(weft_error_message(), part);
+        CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+    }
+    weft_model_free(model);
+}
+
+static void expect_loaded(const char *from, const char *to, int count)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model && copy_adapter(from, to) && CHECK_OK(weft_adapter_load(model, folder, NULL)))
+        CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), count);
+    weft_model_free(model);
+}
+
+static void other_kinds_are_unsupported_by_name(void)
+{
+    const struct {
+        const char *from, *to, *field;
+    } cases[] = {
+        {"\"use_dora\": false", "\"use_dora\": true", "use_dora"},
+        {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias"},
+        {"\"lora_bias\": false", "\"lora_bias\": true", "lora_bias"},
+        {"\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]", "modules_to_save"},
+        {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern"},
+        {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern"},
+        {"\"fan_in_fan_out\": false", "\"fan_in_fan_out\": true", "fan_in_fan_out"},
+        {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", "layer_replication"},
+        {"\"trainable_token_indices\": null", "\"trainable_token_indices\": [1]",
+         "trainable_token_indices"},
+        {"\"target_parameters\": null", "\"target_parameters\": [\"w\"]", "target_parameters"},
+        {"\"use_qalora\": false", "\"use_qalora\": true", "use_qalora"},
+        {"\"use_dora\": false", "\"use_something_new\": 3", "use_something_new"},
+        {"\"init_lora_weights\": true", "\"init_lora_weights\": \"pissa\"", "init_lora_weights"},
+        {"\"peft_type\": \"LORA\"", "\"peft_type\": \"IA3\"", "IA3"},
+        {"\"peft_type\": \"LORA\",", "", "peft_type"},
+        {"\"exclude_modules\": null", "\"exclude_modules\": \".*v_proj\"", "exclude_modules"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        expect_refusal(cases[i].from, cases[i].to, WEFT_UNSUPPORTED, cases[i].field);
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model) {
+        CHECK_STATUS(weft_adapter_load(model, check_fixture("lora/lora-qwen3-dora/initial"), NULL),
+                     WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "use_dora");
+    }
+    weft_model_free(model);
+}
+
+static void bad_configs_are_refused(void)
+{
+    expect_refusal("\"r\": 4", "\"r\": 0", WEFT_INVALID, "r: expected 1");
+    expect_refusal("\"r\": 4", "\"r\": \"four\"", WEFT_INVALID, "expected integer");
+    expect_refusal("\"lora_alpha\": 8", "\"lora_alpha\": 0", WEFT_INVALID, "lora_alpha");
+    expect_refusal("\"lora_dropout\": 0.0", "\"lora_dropout\": 1.0", WEFT_INVALID, "lora_dropout");
+    expect_refusal("\"target_modules\": [", "\"target_modules\": [3,", WEFT_INVALID,
+                   "target_modules[0]");
+    expect_refusal("\"r\": 4,", "\"r\": 4", WEFT_INVALID, "adapter_config.json");
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model) {
+        CHECK_STATUS(weft_adapter_load(model, check_temporary("nowhere"), NULL), WEFT_IO);
+        CHECK_CONTAINS(weft_error_message(), "adapter_config.json");
+    }
+    weft_model_free(model);
+}
+
+static void wrong_tensors_are_listed_at_once(void)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model == NULL || !copy_adapter(NULL, NULL))
+        return;
+    const char *names[] = {
+        "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
+        "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
+        "base_model.model.model.layers.9.self_attn.q_proj.lora_B.weight",
+    };
+    weft_scope_open();
+    weft_array *arrays[] = {weft_zeros(WEFT_DIMS(4, 64), WEFT_FLOAT32),
+                            weft_zeros(WEFT_DIMS(64, 5), WEFT_FLOAT32),
+                            weft_zeros(WEFT_DIMS(64, 4), WEFT_FLOAT32)};
+    CHECK_OK(weft_safetensors_save(in_folder("adapter_model.safetensors"), names, arrays, 3, NULL,
+                                   0));
+    weft_scope_close(NULL);
+    CHECK_STATUS(weft_adapter_load(model, folder, NULL), WEFT_INVALID);
+    const char *message = weft_error_message();
+    CHECK_CONTAINS(message, "model.layers.0.self_attn.q_proj.lora_B");
+    CHECK_CONTAINS(message, "layers.9.self_attn.q_proj.lora_B.weight");
+    CHECK_CONTAINS(message, "26 missing");
+    CHECK_CONTAINS(message, "model.layers.0.mlp.down_proj.lora_A");
+    CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+    weft_model_free(model);
+}
+
+static void targets_may_be_given_in_other_ways(void)
+{
+    expect_loaded("../../qwen3", "/nowhere/at/all", 14);
+    /* A regular expression: the tensors say which. */
+    expect_loaded("\"target_modules\": [\n    \"up_proj\",\n    \"q_proj\",\n    \"o_proj\",\n    "
+                  "\"v_proj\",\n    \"k_proj\",\n    \"gate_proj\",\n    \"down_proj\"\n  ]",
+                  "\"target_modules\": \".*_proj\"", 14);
+    expect_loaded("\"target_modules\": [\n    \"up_proj\",\n    \"q_proj\",\n    \"o_proj\",\n    "
+                  "\"v_proj\",\n    \"k_proj\",\n    \"gate_proj\",\n    \"down_proj\"\n  ]",
+                  "\"target_modules\": \"all-linear\"", 14);
+    expect_refusal("\"exclude_modules\": null", "\"exclude_modules\": [\"v_proj\"]", WEFT_INVALID,
+                   "unexpected");
+    expect_refusal("\"layers_to_transform\": null", "\"layers_to_transform\": 1", WEFT_INVALID,
+                   "unexpected");
+    expect_loaded("\"layers_to_transform\": null", "\"layers_to_transform\": [0, 1]", 14);
+}
+
+static void an_adapted_model_takes_no_second_adapter(void)
+{
+    weft_model *model = recipe_model(&recipes[0], "initial");
+    if (model)
+        CHECK_STATUS(weft_adapter_load(model, recipe_path(&recipes[0], "initial"), NULL),
+                     WEFT_INVALID);
+    weft_model_free(model);
+}
+
+static void rslora_is_honoured(void)
+{
+    weft_model *model = recipe_model(&recipes[2], "initial");
+    if (model) {
+        weft_module *m =
+            weft_nn_find_module(weft_model_module(model), "model.layers.0.self_attn.q_proj");
+        if (CHECK(m && m->type == &weft_nn_lora_linear_type))
+            CHECK_CLOSE(((weft_nn_lora_linear *)m)->scale, 8 / sqrt(4), 1e-12);
+    }
+    weft_model_free(model);
+}
+
+static void bfloat16_adapters_go_both_ways(void)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    const weft_adapter_options o = {.dtype = WEFT_BFLOAT16};
+    use_folder("bfloat16");
+    if (model && CHECK_OK(weft_adapter_load(model, recipe_path(&recipes[0], "final"), &o))) {
+        weft_array **slot =
+            weft_nn_find(weft_model_module(model), "model.layers.0.self_attn.q_proj.lora_A");
+        if (CHECK(slot != NULL))
+            CHECK_EQ_INT(weft_dtype_of(*slot), WEFT_BFLOAT16);
+        CHECK_OK(weft_adapter_save(model, folder, NULL));
+        weft_safetensors *file;
+        if (CHECK_OK(weft_safetensors_open(in_folder("adapter_model.safetensors"), &file))) {
+            CHECK_EQ_INT(weft_safetensors_count(file), 28);
+            CHECK_EQ_INT(weft_safetensors_at(file, 0)->dtype, WEFT_BFLOAT16);
+        }
+        weft_safetensors_close(file);
+    }
+    weft_model_free(model);
+}
+
+CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
+           CHECK_CASE(partly_adapted_models_are_named_exactly),
+           CHECK_CASE(saving_needs_one_kind_of_adapter),
+           CHECK_CASE(other_kinds_are_unsupported_by_name), CHECK_CASE(bad_configs_are_refused),
+           CHECK_CASE(wrong_tensors_are_listed_at_once),
+           CHECK_CASE(targets_may_be_given_in_other_ways),
+           CHECK_CASE(an_adapted_model_takes_no_second_adapter), CHECK_CASE(rslora_is_honoured),
+           CHECK_CASE(bfloat16_adapters_go_both_ways))

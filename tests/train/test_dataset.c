@@ -1,0 +1,281 @@
+/* tests/train/test_dataset.c -- samples from files, and what is refused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/train.h"
+
+enum { END = 4093 }; /* <|endoftext|> of the storyteller */
+
+static weft_tokenizer *tokenizer;
+static char last_log[512];
+
+static void keep_log(void *context, weft_log_level level, const char *message)
+{
+    (void)context;
+    (void)level;
+    strncpy(last_log, message, sizeof last_log - 1);
+}
+
+static bool have_tokenizer(void)
+{
+    if (tokenizer == NULL)
+        CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer));
+    return CHECK(tokenizer != NULL);
+}
+
+static const char *file_of(const char *name, const char *text)
+{
+    const char *path = check_temporary(name);
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+    return path;
+}
+
+/* Loads a file of that text with the tokenizer. */
+static weft_dataset *load(const char *name, const char *text, const weft_dataset_options *options)
+{
+    weft_dataset *d = NULL;
+    if (have_tokenizer())
+        CHECK_OK(weft_dataset_load(file_of(name, text), tokenizer, options, 0, &d, NULL));
+    return d;
+}
+
+static void expect_refusal(const char *name, const char *text, weft_status status,
+                           const char *message)
+{
+    weft_dataset *d;
+    if (!have_tokenizer())
+        return;
+    CHECK_STATUS(weft_dataset_load(file_of(name, text), tokenizer, NULL, 0, &d, NULL), status);
+    CHECK_CONTAINS(weft_error_message(), message);
+    CHECK(d == NULL);
+}
+
+/* The ids of a text into `out`; returns how many. */
+static int64_t ids_of(const char *text, int32_t *out)
+{
+    int32_t *ids;
+    size_t n = 0;
+    if (CHECK_OK(weft_tokenizer_encode(tokenizer, text, strlen(text), 0, &ids, &n)))
+        memcpy(out, ids, n * sizeof *ids);
+    weft_free(ids);
+    return (int64_t)n;
+}
+
+static void text_lines_end_in_eos(void)
+{
+    weft_dataset *d = load("text.jsonl", "{\"text\": \"Once upon a time\"}\n\n{\"text\": \"Caf\\u00e9\"}\n",
+                           NULL);
+    if (d == NULL)
+        return;
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2);
+    int32_t ids[64];
+    int64_t n = ids_of("Once upon a time", ids);
+    const weft_sample first = weft_dataset_at(d, 0), second = weft_dataset_at(d, 1);
+    CHECK_EQ_INT(first.length, n + 1);
+    CHECK_BYTES(first.ids, ids, (size_t)n * sizeof *ids);
+    CHECK_EQ_INT(first.ids[n], END);
+    CHECK_EQ_INT(first.prompt, 0);
+    n = ids_of("Caf\xc3\xa9", ids);
+    CHECK_EQ_INT(second.length, n + 1);
+    CHECK_BYTES(second.ids, ids, (size_t)n * sizeof *ids);
+    weft_dataset_free(d);
+}
+
+static void prompts_are_not_learnt(void)
+{
+    const char *text = "{\"prompt\": \"Who lives here?\", \"completion\": \" A rabbit.\"}";
+    int32_t ids[64];
+    weft_dataset *d = load("pairs.jsonl", text, NULL);
+    if (d == NULL)
+        return;
+    const int64_t prompt = ids_of("Who lives here?", ids);
+    const int64_t n = prompt + ids_of(" A rabbit.", ids + prompt);
+    const weft_sample s = weft_dataset_at(d, 0);
+    CHECK_EQ_INT(s.prompt, prompt);
+    CHECK_EQ_INT(s.length, n + 1);
+    CHECK_BYTES(s.ids, ids, (size_t)n * sizeof *ids);
+    CHECK_EQ_INT(weft_dataset_info_of(d).targets, n + 1 - prompt);
+    weft_dataset_free(d);
+    d = load("pairs.jsonl", text, &(weft_dataset_options){.learn_prompt = true, .eos = -1});
+    if (d) {
+        CHECK_EQ_INT(weft_dataset_at(d, 0).prompt, 0);
+        CHECK_EQ_INT(weft_dataset_at(d, 0).length, n);
+    }
+    weft_dataset_free(d);
+}
+
+static void an_eos_in_the_text_is_not_doubled(void)
+{
+    weft_dataset *d = load("eos.jsonl", "{\"text\": \"The end<|endoftext|>\"}", NULL);
+    if (d) {
+        const weft_sample s = weft_dataset_at(d, 0);
+        CHECK_EQ_INT(s.ids[s.length - 1], END);
+        CHECK(s.ids[s.length - 2] != END);
+    }
+    weft_dataset_free(d);
+}
+
+static void long_samples_keep_their_end(void)
+{
+    weft_set_log(keep_log, NULL);
+    weft_dataset *d = load("long.jsonl",
+                           "{\"prompt\": \"one two three four five six seven eight\", "
+                           "\"completion\": \" the answer\"}\n{\"text\": \"so\"}\n",
+                           &(weft_dataset_options){.length = 5});
+    weft_set_log(NULL, NULL);
+    if (d == NULL)
+        return;
+    int32_t ids[16];
+    const int64_t answer = ids_of(" the answer", ids);
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    CHECK_EQ_INT(info.samples, 2);
+    CHECK_EQ_INT(info.truncated, 1);
+    CHECK_EQ_INT(info.longest, 5);
+    CHECK_CONTAINS(last_log, "1 of 2 samples are longer than 5 tokens");
+    const weft_sample s = weft_dataset_at(d, 0);
+    CHECK_EQ_INT(s.length, 5);
+    CHECK_EQ_INT(s.prompt, 4 - answer);
+    CHECK_BYTES(s.ids + s.prompt, ids, (size_t)answer * sizeof *ids);
+    CHECK_EQ_INT(s.ids[4], END);
+    weft_dataset_free(d);
+}
+
+static void texts_become_windows(void)
+{
+    weft_dataset *d = load("tale.txt",
+                           "Once upon a time there was a king who had three sons and a horse. "
+                           "The king lived in a castle by the sea.",
+                           &(weft_dataset_options){.length = 7});
+    if (d == NULL)
+        return;
+    int32_t ids[128];
+    const int64_t n = ids_of("Once upon a time there was a king who had three sons and a horse. "
+                             "The king lived in a castle by the sea.",
+                             ids);
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    CHECK_EQ_INT(info.samples, n / 7 + (n % 7 > 1));
+    for (int64_t i = 0; i < info.samples; i++) {
+        const weft_sample s = weft_dataset_at(d, i);
+        CHECK_EQ_INT(s.length, i < n / 7 ? 7 : n % 7);
+        CHECK_BYTES(s.ids, ids + 7 * i, (size_t)s.length * sizeof *ids);
+    }
+    weft_dataset_free(d);
+}
+
+static void windows_may_overlap(void)
+{
+    const int32_t ids[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    weft_dataset *d;
+    if (!CHECK_OK(weft_dataset_new(4, &d)))
+        return;
+    CHECK_OK(weft_dataset_add_windows(d, ids, 10, 3));
+    /* 0-3, 3-6, 6-9: every id but the first is a target exactly once. */
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 3);
+    CHECK_EQ_INT(weft_dataset_info_of(d).targets, 9);
+    CHECK_EQ_INT(weft_dataset_at(d, 2).ids[0], 6);
+    weft_dataset_free(d);
+}
+
+static void a_text_is_split_by_characters(void)
+{
+    char text[1200] = "";
+    for (int i = 0; i < 100; i++)
+        strcat(text, i < 90 ? "\xc3\xa9t\xc3\xa9 " : "sea ");
+    weft_dataset *train, *validation;
+    if (!have_tokenizer() ||
+        !CHECK_OK(weft_dataset_load(file_of("split.txt", text), tokenizer,
+                                    &(weft_dataset_options){.length = 16}, 0.1, &train,
+                                    &validation)))
+        return;
+    char *decoded;
+    const weft_sample s = weft_dataset_at(validation, 0);
+    if (CHECK_OK(weft_tokenizer_decode(tokenizer, s.ids, (size_t)s.length, 0, &decoded, NULL)))
+        CHECK(strncmp(decoded, "sea sea", 7) == 0);
+    weft_free(decoded);
+    const weft_sample last = weft_dataset_at(train, weft_dataset_info_of(train).samples - 1);
+    if (CHECK_OK(
+            weft_tokenizer_decode(tokenizer, last.ids, (size_t)last.length, 0, &decoded, NULL)))
+        CHECK(strstr(decoded, "sea") == NULL);
+    weft_free(decoded);
+    weft_dataset_free(train);
+    weft_dataset_free(validation);
+}
+
+static void lines_are_split_by_the_seed(void)
+{
+    char text[2000] = "";
+    for (int i = 0; i < 40; i++)
+        sprintf(text + strlen(text), "{\"text\": \"line number %d\"}\n", i);
+    const char *path = file_of("lines.jsonl", text);
+    int64_t firsts[3] = {0};
+    for (int k = 0; k < 3 && have_tokenizer(); k++) {
+        weft_dataset *train, *validation;
+        const weft_dataset_options o = {.seed = k == 2 ? 1 : 0};
+        if (!CHECK_OK(weft_dataset_load(path, tokenizer, &o, 0.25, &train, &validation)))
+            return;
+        CHECK_EQ_INT(weft_dataset_info_of(train).samples, 30);
+        CHECK_EQ_INT(weft_dataset_info_of(validation).samples, 10);
+        for (int i = 0; i < 10; i++) {
+            const weft_sample s = weft_dataset_at(validation, i);
+            for (int64_t j = 0; j < s.length; j++)
+                firsts[k] = firsts[k] * 31 + s.ids[j];
+        }
+        weft_dataset_free(train);
+        weft_dataset_free(validation);
+    }
+    CHECK(firsts[0] == firsts[1]);
+    CHECK(firsts[0] != firsts[2]);
+}
+
+static void bad_lines_are_named(void)
+{
+    expect_refusal("a.jsonl", "{\"text\": \"fine\"}\n{\"text\": \n", WEFT_INVALID, "a.jsonl:2");
+    expect_refusal("b.jsonl", "{\"text\": \"fine\"}\n\n[1]\n", WEFT_INVALID, "b.jsonl:3");
+    expect_refusal("c.jsonl", "{\"text\": 5}\n", WEFT_INVALID, "c.jsonl:1");
+    expect_refusal("d.jsonl", "{\"prompt\": \"Hm?\"}\n", WEFT_INVALID, "completion");
+    expect_refusal("e.jsonl", "{\"question\": \"Hm?\"}\n", WEFT_INVALID, "\"prompt\"");
+    expect_refusal("f.jsonl", "{\"messages\": []}\n", WEFT_UNSUPPORTED, "f.jsonl:1");
+    expect_refusal("g.jsonl", "{\"text\": \"\xff\"}\n", WEFT_INVALID, "g.jsonl:1");
+    expect_refusal("h.txt", "\xc3(", WEFT_INVALID, "UTF-8");
+}
+
+static void empty_datasets_are_refused(void)
+{
+    expect_refusal("none.jsonl", "", WEFT_INVALID, "empty");
+    expect_refusal("none.txt", "", WEFT_INVALID, "empty");
+    expect_refusal("blank.jsonl", "{\"text\": \"\"}\n", WEFT_INVALID, "nothing to learn");
+    weft_dataset *train, *validation;
+    if (!have_tokenizer())
+        return;
+    const char *one = file_of("one.jsonl", "{\"text\": \"only one\"}\n");
+    CHECK_STATUS(weft_dataset_load(one, tokenizer, NULL, 0.1, &train, &validation), WEFT_INVALID);
+    CHECK(train == NULL && validation == NULL);
+    CHECK_STATUS(weft_dataset_load(check_temporary("absent.txt"), tokenizer, NULL, 0, &train, NULL),
+                 WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "absent.txt");
+    CHECK_STATUS(weft_dataset_load(one, tokenizer, NULL, 1.5, &train, &validation), WEFT_INVALID);
+    CHECK_STATUS(weft_dataset_load(one, tokenizer, &(weft_dataset_options){.length = 1}, 0, &train,
+                                   NULL),
+                 WEFT_INVALID);
+    weft_tokenizer_free(tokenizer);
+    tokenizer = NULL;
+}
+
+static void negative_ids_are_refused(void)
+{
+    weft_dataset *d;
+    const int32_t ids[] = {3, -1, 5};
+    if (!CHECK_OK(weft_dataset_new(0, &d)))
+        return;
+    CHECK_STATUS(weft_dataset_add(d, ids, 3, 0), WEFT_INVALID);
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 0);
+    weft_dataset_free(d);
+}
+
+CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(prompts_are_not_learnt),
+           CHECK_CASE(an_eos_in_the_text_is_not_doubled), CHECK_CASE(long_samples_keep_their_end),
+           CHECK_CASE(texts_become_windows), CHECK_CASE(windows_may_overlap),
+           CHECK_CASE(a_text_is_split_by_characters), CHECK_CASE(lines_are_split_by_the_seed),
+           CHECK_CASE(bad_lines_are_named), CHECK_CASE(negative_ids_are_refused),
+           CHECK_CASE(empty_datasets_are_refused))

@@ -1,0 +1,153 @@
+/* tests/train/test_trajectory.c -- whole LoRA runs beside PEFT's: every loss and gradient norm, the
+ * final logits, the final adapter; with and without checkpointing. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/train/recipes.h"
+
+enum { MOST_STEPS = 32 };
+
+typedef struct trajectory {
+    double losses[MOST_STEPS], norms[MOST_STEPS];
+    int n;
+} trajectory;
+
+static bool remember(void *context, const weft_train_report *report)
+{
+    trajectory *t = context;
+    t->losses[t->n] = report->loss;
+    t->norms[t->n++] = report->grad_norm;
+    return true;
+}
+
+/* Runs the recipe; the trained model, or NULL. */
+static weft_model *run(const recipe *r, bool checkpoint, const char *folder, trajectory *out)
+{
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_model *model = recipe_model(r, "initial");
+    *out = (trajectory){0};
+    if (model == NULL ||
+        !CHECK_OK(weft_batches_open(recipe_path(r, "trajectory.safetensors"), &batches)))
+        return model;
+    weft_trainer_options o = recipe_options(r);
+    o.checkpoint = checkpoint;
+    o.folder = folder;
+    o.base_name = r->model;
+    o.callback = remember;
+    o.context = out;
+    if (CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+        CHECK_OK(weft_trainer_run(trainer, batches, NULL, NULL));
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    CHECK_EQ_INT(out->n, r->steps);
+    return model;
+}
+
+/* The largest difference to the reference's logits of batch 0 after training. */
+static double logits_difference(const recipe *r, weft_model *model)
+{
+    weft_safetensors *file;
+    if (!CHECK_OK(weft_safetensors_open(recipe_path(r, "trajectory.safetensors"), &file)))
+        return INFINITY;
+    weft_scope_open();
+    weft_array *batches = weft_safetensors_get(file, "batches");
+    weft_array *tokens = weft_squeeze(weft_slice_axis(batches, 0, 0, 1), 0); /* (B, L) */
+    weft_array *logits = weft_model_forward(model, tokens, NULL);            /* (B, L, V) */
+    weft_array *expected = weft_safetensors_get(file, "final_logits");
+    const double difference = weft_item(
+        weft_max(weft_abs(weft_subtract(logits, expected)), WEFT_ALL_AXES, false));
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    return difference;
+}
+
+static double worst_relative(const double *a, const double *b, int n)
+{
+    double worst = 0;
+    for (int i = 0; i < n; i++)
+        worst = fmax(worst, fabs(a[i] - b[i]) / fabs(b[i]));
+    return worst;
+}
+
+static void every_step_is_the_reference(void)
+{
+    for (int i = 0; i < n_recipes; i++) {
+        const recipe *r = &recipes[i];
+        trajectory t;
+        double losses[MOST_STEPS], norms[MOST_STEPS];
+        weft_model *model = run(r, false, NULL, &t);
+        if (model && recipe_numbers(r, "losses", losses) && recipe_numbers(r, "grad_norms", norms)) {
+            const double logits = logits_difference(r, model);
+            printf("  %s: worst loss %.2g, norm %.2g (relative), final logits %.2g\n", r->folder,
+                   worst_relative(t.losses, losses, r->steps),
+                   worst_relative(t.norms, norms, r->steps), logits);
+            for (int s = 0; s < r->steps; s++) {
+                CHECK_RELATIVE(t.losses[s], losses[s], 1e-4);
+                CHECK_RELATIVE(t.norms[s], norms[s], 1e-3);
+            }
+            CHECK_CLOSE(logits, 0, 5e-3);
+        }
+        weft_model_free(model);
+    }
+}
+
+static void checkpointing_changes_nothing(void)
+{
+    for (int i = 0; i < n_recipes; i++) {
+        trajectory plain, again;
+        weft_model_free(run(&recipes[i], false, NULL, &plain));
+        weft_model_free(run(&recipes[i], true, NULL, &again));
+        for (int s = 0; s < recipes[i].steps; s++) {
+            CHECK_RELATIVE(again.losses[s], plain.losses[s], 1e-6);
+            CHECK_RELATIVE(again.norms[s], plain.norms[s], 1e-5);
+        }
+    }
+}
+
+static void a_final_adapter_of_peft_gives_its_logits(void)
+{
+    for (int i = 0; i < n_recipes; i++) {
+        weft_model *model = recipe_model(&recipes[i], "final");
+        if (model) {
+            CHECK_CLOSE(logits_difference(&recipes[i], model), 0, 1e-4);
+            CHECK_OK(weft_nn_lora_merge(weft_model_module(model)));
+            CHECK_CLOSE(logits_difference(&recipes[i], model), 0, 1e-4);
+            weft_nn_lora_remove(weft_model_module(model));
+            CHECK_CLOSE(logits_difference(&recipes[i], model), 0, 1e-4);
+        }
+        weft_model_free(model);
+    }
+}
+
+/* What is saved at the end loads again and is the trained model. */
+static void a_saved_adapter_is_the_trained_one(void)
+{
+    for (int i = 0; i < n_recipes; i++) {
+        const recipe *r = &recipes[i];
+        char folder[512];
+        trajectory t;
+        snprintf(folder, sizeof folder, "%s", check_temporary(r->folder));
+        weft_model *trained = run(r, false, folder, &t);
+        weft_model *model = recipe_model(r, NULL);
+        strncat(folder, "/last", sizeof folder - strlen(folder) - 1);
+        if (trained && model && CHECK_OK(weft_adapter_load(model, folder, NULL))) {
+            weft_scope_open();
+            const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
+            weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
+            weft_array *difference = weft_subtract(weft_model_forward(trained, tokens, NULL),
+                                                   weft_model_forward(model, tokens, NULL));
+            CHECK_CLOSE(weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false)), 0, 1e-5);
+            weft_scope_close(NULL);
+        }
+        weft_model_free(trained);
+        weft_model_free(model);
+    }
+}
+
+CHECK_MAIN("trajectory", CHECK_CASE(every_step_is_the_reference),
+           CHECK_CASE(checkpointing_changes_nothing),
+           CHECK_CASE(a_final_adapter_of_peft_gives_its_logits),
+           CHECK_CASE(a_saved_adapter_is_the_trained_one))

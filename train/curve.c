@@ -1,0 +1,217 @@
+/* train/curve.c -- curves over common axes, drawn as SVG. */
+#include <float.h>
+#include <math.h>
+
+#include "core/io/text.h"
+#include "train/number.h"
+#include "weft/train.h"
+
+enum { WIDTH = 860, HEIGHT = 480, LEFT = 72, RIGHT = 28, TOP = 64, BOTTOM = 60 };
+enum { MOST_CURVES = 4, MOST_POINTS = 1200, TICKS = 6 };
+
+static const char *const style =
+    "<style>\n"
+    "  text { font: 13px system-ui, sans-serif; fill: #4b5563 }\n"
+    "  .title { font-size: 17px; font-weight: 600; fill: #111827 }\n"
+    "  .page { fill: #ffffff } .grid { stroke: #e5e7eb } .axis { stroke: #9ca3af }\n"
+    "  .curve { fill: none; stroke-linejoin: round; stroke-linecap: round }\n"
+    "  .c0 { --c: #2563eb } .c1 { --c: #ea580c } .c2 { --c: #16a34a } .c3 { --c: #9333ea }\n"
+    "  .curve, .key { stroke: var(--c); stroke-width: 1.8 } .dot { fill: var(--c) }\n"
+    "  @media (prefers-color-scheme: dark) {\n"
+    "    text { fill: #9ca3af } .title { fill: #f3f4f6 } .page { fill: #111827 }\n"
+    "    .grid { stroke: #1f2937 } .axis { stroke: #4b5563 }\n"
+    "  }\n"
+    "</style>\n";
+
+typedef struct range {
+    double low, high, tick; /* of the axis; from tick to tick is a round number */
+} range;
+
+typedef struct plot {
+    weft__text text;
+    range x, y;
+} plot;
+
+/* ---- axes ---------------------------------------------------------------------------------- */
+
+/* 1, 2 or 5 times a power of ten: the smallest that parts the range into TICKS or fewer. */
+static double round_tick(double width)
+{
+    const double rough = width / TICKS, power = pow(10, floor(log10(rough)));
+    const double digit = rough / power;
+    return power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
+}
+
+static range round_range(double low, double high, double least_tick)
+{
+    if (!(high > low)) {
+        const double room = fmax(fabs(low) * 0.1, least_tick > 0 ? least_tick : 1e-3);
+        low -= room;
+        high += room;
+    }
+    const double tick = fmax(round_tick(high - low), least_tick);
+    return (range){floor(low / tick) * tick, ceil(high / tick) * tick, tick};
+}
+
+static void find_ranges(plot *p, const weft_curve *curves, int n)
+{
+    double low_x = DBL_MAX, high_x = -DBL_MAX, low_y = DBL_MAX, high_y = -DBL_MAX;
+    for (int c = 0; c < n; c++) {
+        for (int i = 0; i < curves[c].n; i++) {
+            const double x = curves[c].x[i], y = curves[c].y[i];
+            if (!isfinite(y))
+                continue;
+            low_x = fmin(low_x, x);
+            high_x = fmax(high_x, x);
+            low_y = fmin(low_y, y);
+            high_y = fmax(high_y, y);
+        }
+    }
+    if (low_x > high_x)
+        low_x = low_y = 0, high_x = high_y = 1;
+    p->x = round_range(low_x, high_x, 1);
+    p->x.low = low_x < high_x ? low_x : p->x.low; /* steps begin where they begin */
+    p->x.high = low_x < high_x ? high_x : p->x.high;
+    p->y = round_range(low_y, high_y, 0);
+}
+
+static double across(const plot *p, double x)
+{
+    return LEFT + (x - p->x.low) / (p->x.high - p->x.low) * (WIDTH - LEFT - RIGHT);
+}
+
+static double down(const plot *p, double y)
+{
+    return HEIGHT - BOTTOM - (y - p->y.low) / (p->y.high - p->y.low) * (HEIGHT - TOP - BOTTOM);
+}
+
+static int decimals_of(double tick)
+{
+    const double places = -floor(log10(tick) + 1e-9);
+    return places > 0 ? (int)fmin(places, 12) : 0;
+}
+
+static void draw_x_axis(plot *p, const char *name)
+{
+    char at[WEFT__NUMBER_TEXT], label[WEFT__NUMBER_TEXT];
+    const double first = ceil(p->x.low / p->x.tick);
+    for (double i = first; i * p->x.tick <= p->x.high; i++) {
+        const double x = i * p->x.tick;
+        weft__text_format(&p->text, "<text x=\"%s\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                          weft__decimals(across(p, x), 1, at), HEIGHT - BOTTOM + 22,
+                          weft__decimals(x, decimals_of(p->x.tick), label));
+    }
+    weft__text_format(&p->text,
+                      "<path class=\"axis\" d=\"M%d %dH%d\"/>\n"
+                      "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+                      LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 14,
+                      name);
+}
+
+static void draw_y_axis(plot *p)
+{
+    char at[WEFT__NUMBER_TEXT], label[WEFT__NUMBER_TEXT];
+    const double first = round(p->y.low / p->y.tick), last = round(p->y.high / p->y.tick);
+    for (double i = first; i <= last; i++) {
+        const double y = i * p->y.tick;
+        weft__decimals(down(p, y), 1, at);
+        weft__text_format(&p->text,
+                          "<path class=\"grid\" d=\"M%d %sH%d\"/>\n"
+                          "<text x=\"%d\" y=\"%s\" dy=\"4\" text-anchor=\"end\">%s</text>\n",
+                          LEFT, at, WIDTH - RIGHT, LEFT - 10, at,
+                          weft__decimals(y, decimals_of(p->y.tick), label));
+    }
+}
+
+/* ---- curves -------------------------------------------------------------------------------- */
+
+/* The mean of the finite points among `count` from `i`; false: there is none. */
+static bool mean_point(const weft_curve *c, int i, int count, double *x, double *y)
+{
+    int n = 0;
+    *x = *y = 0;
+    for (int j = i; j < i + count && j < c->n; j++) {
+        if (isfinite(c->y[j])) {
+            *x += c->x[j];
+            *y += c->y[j];
+            n++;
+        }
+    }
+    *x /= n > 0 ? n : 1;
+    *y /= n > 0 ? n : 1;
+    return n > 0;
+}
+
+/* A long curve is drawn through the means of neighbours. */
+static void draw_curve(plot *p, const weft_curve *c, int index)
+{
+    char px[WEFT__NUMBER_TEXT], py[WEFT__NUMBER_TEXT];
+    const int count = 1 + (c->n - 1) / MOST_POINTS;
+    bool begun = false;
+    double x, y;
+    weft__text_format(&p->text, "<path class=\"curve c%d\" d=\"", index);
+    for (int i = 0; i < c->n; i += count) {
+        if (!mean_point(c, i, count, &x, &y))
+            continue;
+        weft__text_format(&p->text, "%s%s %s", begun ? "L" : "M",
+                          weft__decimals(across(p, x), 1, px), weft__decimals(down(p, y), 1, py));
+        begun = true;
+    }
+    weft__text_format(&p->text, "\"/>\n");
+    for (int i = 0; c->dots && i < c->n; i++) {
+        if (isfinite(c->y[i]))
+            weft__text_format(
+                &p->text, "<circle class=\"dot c%d\" cx=\"%s\" cy=\"%s\" r=\"3.5\"/>\n", index,
+                weft__decimals(across(p, c->x[i]), 1, px), weft__decimals(down(p, c->y[i]), 1, py));
+    }
+}
+
+static void draw_text(plot *p, const char *text)
+{
+    for (const char *at = text; *at; at++) {
+        if (*at == '<' || *at == '&')
+            weft__text_format(&p->text, *at == '<' ? "&lt;" : "&amp;");
+        else
+            weft__text_append(&p->text, at, 1);
+    }
+}
+
+static void draw_key(plot *p, const weft_curve *curves, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int x = WIDTH - RIGHT - 150 * (n - i);
+        weft__text_format(&p->text,
+                          "<path class=\"key c%d\" d=\"M%d 44h24\"/>\n<text x=\"%d\" y=\"48\">", i,
+                          x, x + 32);
+        draw_text(p, curves[i].name);
+        weft__text_format(&p->text, "</text>\n");
+    }
+}
+
+weft_status weft_curves_save(const char *path, const char *title, const char *x_name,
+                             const weft_curve *curves, int n)
+{
+    if (n < 1 || n > MOST_CURVES)
+        return weft_fail(WEFT_INVALID, "%s: expected 1 to %d curves, got %d", path, MOST_CURVES, n);
+    plot p = {0};
+    find_ranges(&p, curves, n);
+    weft__text_format(
+        &p.text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
+        "role=\"img\">\n%s<rect class=\"page\" width=\"%d\" height=\"%d\" rx=\"8\"/>\n"
+        "<text class=\"title\" x=\"%d\" y=\"32\">",
+        WIDTH, HEIGHT, style, WIDTH, HEIGHT, LEFT);
+    draw_text(&p, title);
+    weft__text_format(&p.text, "</text>\n");
+    draw_y_axis(&p);
+    draw_x_axis(&p, x_name);
+    for (int i = 0; i < n; i++)
+        draw_curve(&p, &curves[i], i);
+    draw_key(&p, curves, n);
+    weft__text_format(&p.text, "</svg>\n");
+    const weft_status status = p.text.failed
+                                   ? weft_fail(WEFT_MEMORY, "%s: no memory to draw it", path)
+                                   : weft_file_write(path, p.text.at, p.text.n);
+    weft_free(p.text.at);
+    return status;
+}

@@ -1,0 +1,211 @@
+/* train/trainer.c -- one update: loss, gradients, AdamW. */
+#include "train/trainer.h"
+
+#include <math.h>
+
+#include "weft/transforms.h"
+
+enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8 };
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+static weft_status check_options(const weft_trainer_options *o)
+{
+    if (o->steps < 0 || !(o->epochs >= 0) || o->accumulate < 0)
+        return weft_fail(WEFT_INVALID,
+                         "trainer: expected steps, epochs and accumulate of at least 0, got %lld, "
+                         "%g and %lld",
+                         (long long)o->steps, o->epochs, (long long)o->accumulate);
+    if (o->warmup < 0 || !(o->warmup_share >= 0 && o->warmup_share <= 1))
+        return weft_fail(WEFT_INVALID,
+                         "trainer: warmup: expected at least 0 updates or a share in [0, 1], got "
+                         "%lld and %g",
+                         (long long)o->warmup, o->warmup_share);
+    if (!(o->clip >= 0))
+        return weft_fail(WEFT_INVALID, "trainer: clip: expected at least 0, got %g", o->clip);
+    if (o->validate_every < 0 || o->save_every < 0 || o->max_skipped < 0 ||
+        o->validation_samples < 0 || o->validation_batch < 0)
+        return weft_fail(WEFT_INVALID, "trainer: expected counts of at least 0");
+    return WEFT_OK;
+}
+
+static void fill_defaults(weft_trainer_options *o)
+{
+    if (o->epochs == 0)
+        o->epochs = 1;
+    if (o->accumulate == 0)
+        o->accumulate = 1;
+    if (o->max_skipped == 0)
+        o->max_skipped = DEFAULT_SKIPPED;
+    if (o->validation_batch == 0)
+        o->validation_batch = DEFAULT_VALIDATION_BATCH;
+    if (o->base_name == NULL)
+        o->base_name = "";
+    if (o->data_name == NULL)
+        o->data_name = "";
+}
+
+static weft_status find_slots(weft_trainer *t)
+{
+    weft_module *tree = weft_model_module(t->model);
+    const weft_status status = weft_nn_trainable(tree, &t->slots);
+    if (status != WEFT_OK)
+        return status;
+    const size_t n = (size_t)t->slots.n;
+    if (n == 0)
+        return weft_fail(WEFT_INVALID, "trainer: every parameter of the model is frozen");
+    t->gradients = weft_calloc(n, sizeof *t->gradients);
+    t->sums = weft_calloc(n + 1, sizeof *t->sums);
+    t->sum_slots = weft_calloc(n + 1, sizeof *t->sum_slots);
+    if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL)
+        return weft_fail(WEFT_MEMORY, "trainer: no memory for %zu gradients", n);
+    for (size_t i = 0; i < n + 1; i++)
+        t->sum_slots[i] = &t->sums[i];
+    return WEFT_OK;
+}
+
+weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
+                             weft_trainer **out)
+{
+    *out = NULL;
+    weft_trainer *t = weft_calloc(1, sizeof *t);
+    if (t == NULL)
+        return weft_fail(WEFT_MEMORY, "trainer: no memory");
+    t->model = model;
+    if (options)
+        t->o = *options;
+    weft_status status = check_options(&t->o);
+    fill_defaults(&t->o);
+    if (status == WEFT_OK)
+        status = find_slots(t);
+    if (status == WEFT_OK)
+        status = weft_optimizer_new(t->slots.slots, t->slots.n, &t->o.adamw, &t->optimizer);
+    if (status == WEFT_OK)
+        *out = t;
+    else
+        weft_trainer_free(t);
+    return status;
+}
+
+static void drop_sums(weft_trainer *t)
+{
+    for (int i = 0; t->sums && i <= t->slots.n; i++) {
+        weft_drop(t->sums[i]);
+        t->sums[i] = NULL;
+    }
+}
+
+void weft_trainer_free(weft_trainer *trainer)
+{
+    if (trainer == NULL)
+        return;
+    weft_optimizer_free(trainer->optimizer);
+    drop_sums(trainer);
+    weft_free(trainer->gradients);
+    weft_free(trainer->sums);
+    weft_free(trainer->sum_slots);
+    weft_nn_slots_free(&trainer->slots);
+    weft_free(trainer);
+}
+
+/* ---- one update ---------------------------------------------------------------------------- */
+
+typedef struct loss_call {
+    weft_model *model;
+    const weft_batch *batch;
+    double scale;
+    bool checkpoint;
+} loss_call;
+
+static weft_array *loss_of(void *context)
+{
+    const loss_call *c = context;
+    return weft_next_token_loss(c->model, c->batch->tokens, c->batch->targets, c->scale,
+                                c->checkpoint);
+}
+
+/* The batch's share of the update's loss; its gradients are then in t->gradients. */
+static weft_array *differentiate(weft_trainer *t, const weft_batch *batch, double scale)
+{
+    weft_module *tree = weft_model_module(t->model);
+    loss_call call = {t->model, batch, scale, t->o.checkpoint};
+    weft_nn_train(tree, true);
+    weft_array *loss =
+        weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
+    weft_nn_train(tree, false);
+    return loss;
+}
+
+static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *loss,
+                          double lr_factor, weft_optimizer_call *call)
+{
+    *call = (weft_optimizer_call){.lr_factor = lr_factor, .clip = t->o.clip, .loss = loss};
+    if (!weft_ok(loss))
+        return weft_fail(WEFT_INVALID, "%s", weft_error(loss));
+    return weft_optimizer_update(t->optimizer, gradients, call);
+}
+
+/* Adds one batch's loss and gradients to the sums, in float32, and computes them now: no more than
+ * one batch's activations are ever held. */
+static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double scale,
+                               weft_array **values)
+{
+    weft_array *loss = differentiate(t, batch, scale);
+    for (int i = 0; i <= t->slots.n; i++) {
+        values[i] = weft_astype(i < t->slots.n ? t->gradients[i] : loss, WEFT_FLOAT32);
+        if (t->sums[i])
+            values[i] = weft_add(t->sums[i], values[i]);
+        if (!weft_ok(values[i]))
+            return weft_fail(WEFT_INVALID, "%s", weft_error(values[i]));
+    }
+    return weft_update(t->sum_slots, values, t->slots.n + 1);
+}
+
+static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, int n, double scale,
+                                    double lr_factor, weft_optimizer_call *call)
+{
+    weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof *values);
+    if (values == NULL)
+        return weft_fail(WEFT_MEMORY, "trainer: no memory to accumulate gradients");
+    weft_status status = WEFT_OK;
+    for (int b = 0; status == WEFT_OK && b < n; b++) {
+        weft_scope_open();
+        status = add_to_sums(t, &batches[b], scale, values);
+        weft_scope_close(NULL);
+    }
+    if (status == WEFT_OK)
+        status = update(t, t->sums, t->sums[t->slots.n], lr_factor, call);
+    drop_sums(t);
+    weft_free(values);
+    return status;
+}
+
+weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
+                              double lr_factor, weft_train_report *report)
+{
+    int64_t targets = 0, tokens = 0;
+    for (int b = 0; b < n; b++) {
+        targets += batches[b].n_targets;
+        tokens += batches[b].n_tokens;
+    }
+    if (targets == 0)
+        return weft_fail(WEFT_INVALID, "trainer: the update's batches have no targets");
+    const double scale = 1 / (double)targets;
+    weft_optimizer_call call = {0};
+    weft_status status;
+    weft_scope_open();
+    if (n == 1) {
+        weft_array *loss = differentiate(trainer, &batches[0], scale);
+        status = update(trainer, trainer->gradients, loss, lr_factor, &call);
+    } else {
+        status = update_from_sums(trainer, batches, n, scale, lr_factor, &call);
+    }
+    weft_scope_close(NULL);
+    if (status == WEFT_OK && report) {
+        report->loss = call.loss_value;
+        report->grad_norm = call.grad_norm;
+        report->applied = call.applied;
+        report->tokens = tokens;
+    }
+    return status;
+}

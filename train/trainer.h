@@ -1,0 +1,41 @@
+/* train/trainer.h -- between one update, the run of many, and what the run writes. */
+#ifndef WEFT_TRAIN_TRAINER_H
+#define WEFT_TRAIN_TRAINER_H
+
+#include "weft/train.h"
+
+struct weft_trainer {
+    weft_model *model;
+    weft_trainer_options o; /* defaults filled in */
+    weft_nn_slots slots;    /* what is trained, sorted by path */
+    weft_optimizer *optimizer;
+    weft_array **gradients; /* (slots.n): of the update in progress, not owned */
+    weft_array **sums;      /* (slots.n + 1): gradients and, last, loss of the batches so far */
+    weft_array ***sum_slots;
+};
+
+/* What a run writes to its folder. */
+typedef struct weft__run weft__run;
+
+/* Makes the folder, run.json and an empty metrics.jsonl. Without a folder it only remembers. The
+ * trainer and the schedule are borrowed. */
+weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *schedule,
+                           const weft_batches *batches, const weft_dataset *validation,
+                           weft__run **out);
+
+/* Adds an update to metrics.jsonl and to the curves; step 0 to the curves alone. */
+weft_status weft__run_add(weft__run *run, const weft_train_report *report);
+
+/* Saves the adapter (or the model, when there is none) under the name: "last", "best". */
+weft_status weft__run_save(weft__run *run, const char *name);
+
+/* Draws the loss curve. */
+weft_status weft__run_draw(const weft__run *run);
+
+/* Completes run.json; `ended` says how the run did. */
+weft_status weft__run_finish(weft__run *run, const weft_train_result *result, const char *ended);
+
+/* NULL is accepted. */
+void weft__run_free(weft__run *run);
+
+#endif

@@ -1,0 +1,238 @@
+/* train/trainer_run.c -- update after update: schedule, validation, saving, stopping. */
+#include <math.h>
+#include <string.h>
+
+#include "train/clock.h"
+#include "train/trainer.h"
+
+/* Rates are of so many updates. */
+enum { RECENT = 20 };
+
+typedef struct loop {
+    weft_trainer *t;
+    weft_batches *batches;
+    const weft_dataset *validation;
+    weft__run *run;
+    weft_schedule schedule;
+    weft_batch *update; /* (accumulate): the batches of one update */
+    double began;
+    double seconds[RECENT]; /* of the latest updates, and their tokens */
+    int64_t tokens[RECENT];
+    int64_t skipped; /* updates in a row that were not finite */
+    weft_train_result result;
+} loop;
+
+/* ---- one update ---------------------------------------------------------------------------- */
+
+static void free_update(loop *l)
+{
+    for (int64_t i = 0; i < l->t->o.accumulate; i++)
+        weft_batch_free(&l->update[i]);
+}
+
+static weft_status make_update(loop *l, int64_t s, double factor, weft_train_report *report)
+{
+    const int64_t A = l->t->o.accumulate;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; status == WEFT_OK && i < A; i++)
+        status = weft_batches_at(l->batches, s * A + i, &l->update[i]);
+    if (status == WEFT_OK)
+        status = weft_trainer_step(l->t, l->update, (int)A, factor, report);
+    free_update(l);
+    return status;
+}
+
+static void add_rates(loop *l, int64_t s, double seconds, weft_train_report *report)
+{
+    const int64_t n = s + 1 < RECENT ? s + 1 : RECENT;
+    double time = 0, tokens = 0;
+    l->seconds[s % RECENT] = seconds;
+    l->tokens[s % RECENT] = report->tokens;
+    for (int64_t i = 0; i < n; i++) {
+        time += l->seconds[i];
+        tokens += (double)l->tokens[i];
+    }
+    report->tokens_per_second = time > 0 ? tokens / time : 0;
+    report->remaining = (double)(l->schedule.steps - report->step) * time / (double)n;
+}
+
+static weft_status step(loop *l, int64_t s, weft_train_report *report)
+{
+    const double factor = weft_schedule_factor(&l->schedule, s), began = weft__seconds();
+    weft_status status = make_update(l, s, factor, report);
+    if (status != WEFT_OK)
+        return status;
+    const int64_t seen = (s + 1) * l->t->o.accumulate;
+    report->step = s + 1;
+    report->steps = l->schedule.steps;
+    report->epoch = (double)seen / (double)weft_batches_count(l->batches);
+    report->lr = l->t->o.adamw.lr * factor;
+    report->total_tokens = l->result.tokens += report->tokens;
+    add_rates(l, s, weft__seconds() - began, report);
+    l->result.steps = report->step;
+    if (report->applied) {
+        l->result.loss = report->loss;
+        l->skipped = 0;
+        return WEFT_OK;
+    }
+    l->skipped++;
+    l->result.skipped++;
+    weft_log_message(WEFT_LOG_WARNING,
+                     "update %lld: loss %g and gradient norm %g are not both finite: nothing was "
+                     "changed",
+                     (long long)report->step, report->loss, report->grad_norm);
+    return WEFT_OK;
+}
+
+/* ---- validation and saving ----------------------------------------------------------------- */
+
+static weft_status validate(loop *l, weft_train_report *report)
+{
+    const weft_evaluate_options o = {.batch_size = l->t->o.validation_batch,
+                                     .max_samples = l->t->o.validation_samples};
+    weft_evaluation found;
+    const weft_status status = weft_evaluate(l->t->model, l->validation, &o, &found);
+    if (status != WEFT_OK)
+        return status;
+    weft_train_result *r = &l->result;
+    report->validation_loss = r->last_validation = found.loss;
+    if (report->step == 0) {
+        r->first_validation = found.loss;
+        return WEFT_OK;
+    }
+    if (r->best_validation <= found.loss)
+        return WEFT_OK;
+    r->best_validation = found.loss;
+    r->best_step = report->step;
+    return weft__run_save(l->run, "best");
+}
+
+/* Whether something that happens every so many updates happens after this one. */
+static bool is_due(int64_t step, int64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+static weft_status after_update(loop *l, weft_train_report *report)
+{
+    const bool last = report->step == report->steps;
+    weft_status status = WEFT_OK;
+    if (l->validation && (last || is_due(report->step, l->t->o.validate_every)))
+        status = validate(l, report);
+    if (status == WEFT_OK && !last && is_due(report->step, l->t->o.save_every))
+        status = weft__run_save(l->run, "last");
+    return status;
+}
+
+static weft_status tell(loop *l, weft_train_report *report)
+{
+    report->seconds = weft__seconds() - l->began;
+    report->peak_memory = weft_memory_peak();
+    weft_status status = weft__run_add(l->run, report);
+    if (status == WEFT_OK && report->step > 0 && isfinite(report->validation_loss))
+        status = weft__run_draw(l->run);
+    if (status != WEFT_OK)
+        return status;
+    const weft_trainer_options *o = &l->t->o;
+    if (o->callback && !o->callback(o->context, report))
+        return weft_fail(WEFT_CANCELLED, "training was stopped after update %lld of %lld",
+                         (long long)report->step, (long long)report->steps);
+    return WEFT_OK;
+}
+
+static weft_status check_skipped(const loop *l, int64_t step)
+{
+    if (l->skipped < l->t->o.max_skipped)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "training: update %lld: the loss or its gradient was not finite %lld times in "
+                     "a row; the weights are those after update %lld",
+                     (long long)step, (long long)l->skipped, (long long)(step - l->skipped));
+}
+
+/* ---- the run ------------------------------------------------------------------------------- */
+
+static weft_status run_updates(loop *l)
+{
+    weft_status status = WEFT_OK;
+    if (l->validation) {
+        weft_train_report start = {.steps = l->schedule.steps, .loss = NAN, .grad_norm = NAN};
+        status = validate(l, &start);
+        if (status == WEFT_OK)
+            status = tell(l, &start);
+    }
+    for (int64_t s = 0; status == WEFT_OK && s < l->schedule.steps; s++) {
+        weft_train_report report = {.validation_loss = NAN};
+        status = step(l, s, &report);
+        if (status == WEFT_OK)
+            status = after_update(l, &report);
+        if (status == WEFT_OK)
+            status = tell(l, &report);
+        if (status == WEFT_OK)
+            status = check_skipped(l, report.step);
+    }
+    return status;
+}
+
+/* Whatever ended the updates, the weights are whole: they are saved, and the first reason stands.
+ */
+static weft_status finish(loop *l, weft_status status)
+{
+    char why[1024] = "finished";
+    if (status != WEFT_OK) {
+        strncpy(why, weft_error_message(), sizeof why - 1);
+        why[sizeof why - 1] = '\0';
+    }
+    l->result.seconds = weft__seconds() - l->began;
+    l->result.peak_memory = weft_memory_peak();
+    weft_status saved = weft__run_save(l->run, "last");
+    if (saved == WEFT_OK)
+        saved = weft__run_finish(l->run, &l->result, why);
+    return status == WEFT_OK ? saved : weft_fail(status, "%s", why);
+}
+
+static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches)
+{
+    if (o->steps > 0)
+        return o->steps;
+    const double updates = o->epochs * (double)weft_batches_count(batches) / (double)o->accumulate;
+    return updates > 1 ? (int64_t)ceil(updates) : 1;
+}
+
+static weft_status start(loop *l)
+{
+    const weft_trainer_options *o = &l->t->o;
+    l->schedule = (weft_schedule){o->schedule, count_steps(o, l->batches), o->warmup};
+    if (o->warmup == 0)
+        l->schedule.warmup = (int64_t)ceil(o->warmup_share * (double)l->schedule.steps);
+    l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);
+    if (l->update == NULL)
+        return weft_fail(WEFT_MEMORY, "training: no memory for an update of %lld batches",
+                         (long long)o->accumulate);
+    return weft__run_open(l->t, &l->schedule, l->batches, l->validation, &l->run);
+}
+
+weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
+                             const weft_dataset *validation, weft_train_result *result)
+{
+    loop l = {
+        .t = trainer,
+        .batches = batches,
+        .validation = validation,
+        .began = weft__seconds(),
+        .result = {.loss = NAN,
+                   .first_validation = NAN,
+                   .last_validation = NAN,
+                   .best_validation = NAN},
+    };
+    weft_memory_reset_peak();
+    weft_random_seed(trainer->o.seed);
+    weft_status status = start(&l);
+    if (status == WEFT_OK)
+        status = finish(&l, run_updates(&l));
+    weft__run_free(l.run);
+    weft_free(l.update);
+    if (result)
+        *result = l.result;
+    return status;
+}
