@@ -246,6 +246,7 @@ static weft_status run_stream(const generate_values *v, weft_model *model,
     weft_status status =
         weft_generate(model, tokenizer, prompt->ids, prompt->n, o, stream, NULL, stats);
     putchar('\n');
+    fflush(stdout);
     if (status == WEFT_OK && v->stats)
         print_stats(stats);
     return status;

@@ -255,7 +255,7 @@ static weft_status check_samples(const char *path, const weft_dataset *d)
 {
     const weft_dataset_info info = weft_dataset_info_of(d);
     if (info.samples == 0 && info.empty > 0)
-        return weft_fail(WEFT_INVALID, "%s: none of its %lld samples has anything to learn", path,
+        return weft_fail(WEFT_INVALID, "%s: there is nothing to learn in its %lld samples", path,
                          (long long)info.empty);
     if (info.samples == 0)
         return weft_fail(WEFT_INVALID, "%s: the dataset is empty", path);

@@ -3,7 +3,8 @@
  *
  * A task has all query heads of one key head, so keys are packed once for them and no head is
  * copied. When there are few tasks and many keys (decoding), the keys are divided, by their number
- * alone, and the parts are merged in order. Must equal the double loop of tests/cpu/test_attention.c.
+ * alone, and the parts are merged in order. Must equal the double loop of
+ * tests/cpu/test_attention.c.
  */
 #include "backends/cpu/attention.h"
 
@@ -13,8 +14,8 @@
 #include "backends/cpu/pool.h"
 
 enum {
-    MANY_TASKS = 8,   /* as many leave nothing to gain from dividing the keys */
-    PART_KEYS = 256,  /* keys of a part, at least */
+    MANY_TASKS = 8,  /* as many leave nothing to gain from dividing the keys */
+    PART_KEYS = 256, /* keys of a part, at least */
     MOST_PARTS = 16
 };
 
@@ -22,11 +23,11 @@ typedef struct forward {
     cpu_attention a;
     float *memory;
     const weft_tensor *o, *lse;
-    int64_t rows;              /* of a full tile */
-    int64_t n_parts, part;     /* parts of the keys, keys of one */
-    int64_t partial;           /* floats of one part's result: sums, maxima, o */
-    int64_t n_partials;        /* 0 when there is one part */
-    int64_t scratch;           /* floats per worker */
+    int64_t rows;                             /* of a full tile */
+    int64_t n_parts, part;                    /* parts of the keys, keys of one */
+    int64_t partial;                          /* floats of one part's result: sums, maxima, o */
+    int64_t n_partials;                       /* 0 when there is one part */
+    int64_t scratch;                          /* floats per worker */
     int64_t at_s, at_kt, at_v, at_mask, at_o; /* in the scratch */
 } forward;
 
@@ -68,7 +69,8 @@ int64_t weft__cpu_attention_workspace(const weft_call *call)
     return floats * (int64_t)sizeof(float);
 }
 
-/* ---- One tile ---------------------------------------------------------------------------------- */
+/* ---- One tile ----------------------------------------------------------------------------------
+ */
 
 typedef struct place {
     int64_t b, hk, l0, n_l;
@@ -162,7 +164,8 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
     a->kernels->gemm_block(&block);
 }
 
-/* ---- A task ------------------------------------------------------------------------------------ */
+/* ---- A task ------------------------------------------------------------------------------------
+ */
 
 static void load_queries(const forward *f, const place *p, float *scratch)
 {

@@ -4,9 +4,9 @@
  *     p = exp(s - lse)   dp = do v^T   ds = p (dp - rowsum(do o))
  *     dq = scale ds k    dk = scale ds^T q    dv = p^T do
  *
- * A task has a part of the keys of one key head and all queries of its group; it owns its rows of dk
- * and dv. dq is summed in the workspace, one copy for each part, and the copies are added in order:
- * no two tasks write the same place, and the number of threads changes nothing.
+ * A task has a part of the keys of one key head and all queries of its group; it owns its rows of
+ * dk and dv. dq is summed in the workspace, one copy for each part, and the copies are added in
+ * order: no two tasks write the same place, and the number of threads changes nothing.
  */
 #include <math.h>
 #include <string.h>
@@ -25,10 +25,10 @@ typedef struct backward {
     const weft_tensor *out; /* dq dk dv */
     float *memory;
     int64_t rows, n_parts, part;
-    int64_t pairs;                /* B Hk */
-    int64_t at_dq, at_scratch;    /* in the memory; before them: rowsum(do o), (B, L, H) */
-    int64_t dq;                   /* floats of one dq: a pair's and a part's */
-    int64_t scratch;              /* floats per worker, and places in it */
+    int64_t pairs;             /* B Hk */
+    int64_t at_dq, at_scratch; /* in the memory; before them: rowsum(do o), (B, L, H) */
+    int64_t dq;                /* floats of one dq: a pair's and a part's */
+    int64_t scratch;           /* floats per worker, and places in it */
     int64_t at_do, at_s, at_dp, at_k, at_kt, at_vt, at_dk, at_dv, at_mask;
 } backward;
 
@@ -78,7 +78,8 @@ int64_t weft__cpu_attention_vjp_workspace(const weft_call *call)
     return (g.at_scratch + weft__cpu_workers() * g.scratch) * (int64_t)sizeof(float);
 }
 
-/* ---- rowsum(do o) ------------------------------------------------------------------------------ */
+/* ---- rowsum(do o) ------------------------------------------------------------------------------
+ */
 
 static void delta_task(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -94,7 +95,8 @@ static void delta_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- One tile ---------------------------------------------------------------------------------- */
+/* ---- One tile ----------------------------------------------------------------------------------
+ */
 
 typedef struct place {
     int64_t b, hk, l0, n_l;
@@ -146,8 +148,9 @@ static void soften(const backward *g, const place *p, float *scratch)
         float *s = scratch + g->at_s + r * ATTENTION_KEYS_LD;
         float *dp = scratch + g->at_dp + r * ATTENTION_KEYS_LD;
         const weft_tensor *lse = g->lse;
-        float sum = ((const float *)lse->data)[p->b * lse->strides[0] + l * lse->strides[1] +
-                                               h * lse->strides[2]];
+        float sum =
+            ((const float *)
+                 lse->data)[p->b * lse->strides[0] + l * lse->strides[1] + h * lse->strides[2]];
         weft__cpu_attention_sees(a, l, &from, &to);
         from = from < p->s0 ? 0 : from - p->s0 < p->n ? from - p->s0 : p->n;
         to = to < p->s0 ? 0 : to - p->s0 < p->n ? to - p->s0 : p->n;
@@ -175,25 +178,31 @@ static void run_tile(const backward *g, const place *p, float *scratch, float *d
     weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G,
                              (float)a->params->scale, q, a->D_ld);
     weft__cpu_attention_load(a, g->d_o, p->b, p->l0, p->n_l, p->hk * a->G, a->G, 1, d_o, a->Dv_ld);
-    product scores = {p->rows, p->n,    a->D, q, a->D_ld,           false, scratch + g->at_kt,
-                      0,       true, s,    ATTENTION_KEYS_LD, false};
+    product scores = {
+        p->rows,           p->n, a->D, q, a->D_ld, false, scratch + g->at_kt, 0, true, s,
+        ATTENTION_KEYS_LD, false};
     multiply(kernels, &scores);
-    product d_probability = {p->rows, p->n,    a->Dv, d_o, a->Dv_ld,          false,
-                             scratch + g->at_vt, 0, true,  dp,  ATTENTION_KEYS_LD, false};
+    product d_probability = {
+        p->rows,           p->n, a->Dv, d_o, a->Dv_ld, false, scratch + g->at_vt, 0, true, dp,
+        ATTENTION_KEYS_LD, false};
     multiply(kernels, &d_probability);
     soften(g, p, scratch);
-    product d_query = {p->rows, a->D, p->n, dp, ATTENTION_KEYS_LD, false, scratch + g->at_k,
-                       a->D_ld, false, dq,  a->D, true};
+    product d_query = {
+        p->rows, a->D, p->n, dp,  ATTENTION_KEYS_LD, false, scratch + g->at_k, a->D_ld,
+        false,   dq,   a->D, true};
     multiply(kernels, &d_query);
-    product d_key = {p->n, a->D,    p->rows, dp, ATTENTION_KEYS_LD, true, q,
-                     a->D_ld, false, scratch + g->at_dk, a->D_ld, true};
+    product d_key = {p->n,    a->D, p->rows, dp,    ATTENTION_KEYS_LD,
+                     true,    q,    a->D_ld, false, scratch + g->at_dk,
+                     a->D_ld, true};
     multiply(kernels, &d_key);
-    product d_value = {p->n, a->Dv,    p->rows, s, ATTENTION_KEYS_LD, true, d_o,
-                       a->Dv_ld, false, scratch + g->at_dv, a->Dv_ld, true};
+    product d_value = {p->n,     a->Dv, p->rows,  s,     ATTENTION_KEYS_LD,
+                       true,     d_o,   a->Dv_ld, false, scratch + g->at_dv,
+                       a->Dv_ld, true};
     multiply(kernels, &d_value);
 }
 
-/* ---- A task ------------------------------------------------------------------------------------ */
+/* ---- A task ------------------------------------------------------------------------------------
+ */
 
 /* The n rows of one head, from scratch to the output x (B, S, Hk, width). */
 static void put(const cpu_attention *a, const weft_tensor *x, const place *p, const float *from,
@@ -266,8 +275,8 @@ static void dq_task(void *context, int64_t begin, int64_t end, int worker)
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i / (a->L * a->H), l = i / a->H % a->L, h = i % a->H;
         int64_t pair = b * a->Hk + h / a->G;
-        float *first = g->memory + g->at_dq + pair * g->n_parts * g->dq +
-                       (l * a->G + h % a->G) * a->D;
+        float *first =
+            g->memory + g->at_dq + pair * g->n_parts * g->dq + (l * a->G + h % a->G) * a->D;
         for (int64_t part = 1; part < g->n_parts; part++)
             a->kernels->add_row(first, first + part * g->dq, a->D);
         a->kernels->scale_row(first, a->D, (float)a->params->scale);

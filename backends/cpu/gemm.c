@@ -67,7 +67,8 @@ static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64
     return (const char *)x->data + offset * size_of(x->dtype);
 }
 
-/* ---- Planning ---------------------------------------------------------------------------------- */
+/* ---- Planning ----------------------------------------------------------------------------------
+ */
 
 static a_mode choose_a(const cpu_matrix *a)
 {
@@ -113,8 +114,8 @@ static void choose_tiles(plan *p)
 static bool better_transposed(const plan *p)
 {
     const cpu_gemm *g = &p->g;
-    return p->n_batch == 1 && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n &&
-           g->a.row == 1 && g->a.column != 1 && g->a.dtype == WEFT_FLOAT32;
+    return p->n_batch == 1 && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n && g->a.row == 1 &&
+           g->a.column != 1 && g->a.dtype == WEFT_FLOAT32;
 }
 
 static cpu_matrix flipped(const cpu_matrix *x)
@@ -188,7 +189,8 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
     return floats * (int64_t)sizeof(float);
 }
 
-/* ---- Packing B --------------------------------------------------------------------------------- */
+/* ---- Packing B ---------------------------------------------------------------------------------
+ */
 
 /* Items are the panels of every batch item of the pass. */
 static void pack_task(void *context, int64_t begin, int64_t end, int worker)
@@ -208,7 +210,8 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- Tiles ------------------------------------------------------------------------------------- */
+/* ---- Tiles -------------------------------------------------------------------------------------
+ */
 
 static void gather(const cpu_matrix *a, const char *data, int64_t m, int64_t k, float *out)
 {
@@ -293,8 +296,8 @@ static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, i
             block.b_k = g->b.row;
             block.b_panel = width;
         } else {
-            block.b = p->memory + ((p->shared_b ? 0 : item) * p->columns + column) * g->k +
-                      k * width;
+            block.b =
+                p->memory + ((p->shared_b ? 0 : item) * p->columns + column) * g->k + k * width;
             block.b_k = width;
             block.b_panel = width * g->k;
         }
@@ -328,7 +331,8 @@ static void run_pass(plan *p)
     weft__cpu_parallel(items * tiles, SMALL_TILE_FLOPS / flops, tile_task, p);
 }
 
-/* ---- Transposing back -------------------------------------------------------------------------- */
+/* ---- Transposing back --------------------------------------------------------------------------
+ */
 
 typedef struct flip {
     const cpu_gemm *g;

@@ -4,8 +4,8 @@
  *
  *     void CPU_NAME(weft__fill_norm)(cpu_kernels *table) { table->rms_row = rms_row; ... }
  *
- * whose name gets the suffix _portable, _avx2 or _avx512; everything else in it is static. kernels.c
- * calls those that the machine can run, the portable ones first.
+ * whose name gets the suffix _portable, _avx2 or _avx512; everything else in it is static.
+ * kernels.c calls those that the machine can run, the portable ones first.
  */
 #ifndef BACKENDS_CPU_ISA_H
 #define BACKENDS_CPU_ISA_H

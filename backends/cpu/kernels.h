@@ -52,9 +52,9 @@ typedef struct cpu_kernels {
      * k steps of gemm_rows floats, and then a gap of `lanes` floats. */
     void (*pack_a)(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out);
 
-    /* y[i * y_row + f] = x_i . w_f (+ bias_f) for m <= CPU_GEMV_ROWS rows x_i and n rows of w, w_row
-     * elements apart. x comes from gemv_pack: k rounded up to whole vectors, of which those of the m
-     * rows take turns. */
+    /* y[i * y_row + f] = x_i . w_f (+ bias_f) for m <= CPU_GEMV_ROWS rows x_i and n rows of w,
+     * w_row elements apart. x comes from gemv_pack: k rounded up to whole vectors, of which those
+     * of the m rows take turns. */
     void (*gemv)(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row);
     void (*gemv_pack)(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out);

@@ -9,7 +9,8 @@
 
 enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights */
 
-/* ---- matmul ------------------------------------------------------------------------------------ */
+/* ---- matmul ------------------------------------------------------------------------------------
+ */
 
 static cpu_matrix matrix_of(const weft_tensor *t)
 {
@@ -75,10 +76,9 @@ static bool blas_layout(const cpu_matrix *x, int64_t rows, int64_t columns)
 
 static bool blas_takes(const cpu_gemm *g)
 {
-    return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX &&
-           g->a.row <= INT32_MAX && g->a.column <= INT32_MAX && g->b.row <= INT32_MAX &&
-           g->b.column <= INT32_MAX && blas_layout(&g->a, g->m, g->k) &&
-           blas_layout(&g->b, g->k, g->n);
+    return g->m <= INT32_MAX && g->n <= INT32_MAX && g->k <= INT32_MAX && g->a.row <= INT32_MAX &&
+           g->a.column <= INT32_MAX && g->b.row <= INT32_MAX && g->b.column <= INT32_MAX &&
+           blas_layout(&g->a, g->m, g->k) && blas_layout(&g->b, g->k, g->n);
 }
 
 bool weft__cpu_matmul_double_fits(const weft_call *call)
@@ -94,7 +94,8 @@ weft_status weft__cpu_matmul_double(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- linear ------------------------------------------------------------------------------------ */
+/* ---- linear ------------------------------------------------------------------------------------
+ */
 
 bool weft__cpu_linear_fits(const weft_call *call)
 {
@@ -210,7 +211,8 @@ weft_status weft__cpu_linear(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- linear in float64 ------------------------------------------------------------------------- */
+/* ---- linear in float64 -------------------------------------------------------------------------
+ */
 
 bool weft__cpu_linear_double_fits(const weft_call *call)
 {

@@ -15,9 +15,9 @@
 
 enum {
     TILE_ROWS = 192,
-    TILE_WORDS = 256,         /* vocabulary entries of a tile */
-    TILE_WORDS_LD = 272,      /* in memory: rows fall into different cache sets */
-    K_BLOCK = 512,            /* of the embedding, for packing */
+    TILE_WORDS = 256,    /* vocabulary entries of a tile */
+    TILE_WORDS_LD = 272, /* in memory: rows fall into different cache sets */
+    K_BLOCK = 512,       /* of the embedding, for packing */
     MANY_TASKS = 8,
     PART_WORDS = 4 * TILE_WORDS
 };
@@ -29,15 +29,15 @@ typedef struct loss {
     cpu_rows x, dx;
     const weft_tensor *weight, *targets;
     int64_t N, E, V, E_ld;
-    int64_t tile;             /* rows of the largest tile */
-    int64_t n_parts, part;    /* of the vocabulary */
-    int64_t n_rows;           /* rows that count */
-    int64_t rows;             /* of a tile of this run */
+    int64_t tile;          /* rows of the largest tile */
+    int64_t n_parts, part; /* of the vocabulary */
+    int64_t n_rows;        /* rows that count */
+    int64_t rows;          /* of a tile of this run */
     int64_t n_tiles;
-    int64_t *row;             /* n_rows: which */
+    int64_t *row; /* n_rows: which */
     float *partials, *memory;
-    int64_t partial;          /* floats of a part's result: sums, maxima, target's score, mean row */
-    int64_t scratch;          /* floats per worker, and places in it */
+    int64_t partial; /* floats of a part's result: sums, maxima, target's score, mean row */
+    int64_t scratch; /* floats per worker, and places in it */
     int64_t at_s, at_packed, at_weight, at_result;
 } loss;
 
@@ -110,10 +110,11 @@ static int64_t target_of(const loss *p, int64_t row)
     return weft_tensor_get_int(p->targets, row);
 }
 
-/* ---- One tile ---------------------------------------------------------------------------------- */
+/* ---- One tile ----------------------------------------------------------------------------------
+ */
 
 typedef struct place {
-    int64_t first, n;  /* rows, among those that count */
+    int64_t first, n; /* rows, among those that count */
     int64_t v0, words;
 } place;
 
@@ -189,7 +190,8 @@ static void gather(const loss *p, const place *t, float *scratch, float *result)
     p->kernels->gemm_block(&block);
 }
 
-/* ---- Tasks ------------------------------------------------------------------------------------- */
+/* ---- Tasks -------------------------------------------------------------------------------------
+ */
 
 static void run_part(const loss *p, int64_t first, int64_t n, int64_t part, float *scratch,
                      float *result)
@@ -285,8 +287,7 @@ static void choose_rows(loss *p)
         }
         losses[i] = 0;
         if (p->params->with_gradient)
-            memset(weft__cpu_row(&p->dx, i), 0,
-                   (size_t)p->E * weft_dtype_size(p->dx.t->dtype));
+            memset(weft__cpu_row(&p->dx, i), 0, (size_t)p->E * weft_dtype_size(p->dx.t->dtype));
     }
     /* Full tiles where there are many; an even number, so that two threads end together. */
     p->n_tiles = ceil_div(p->n_rows, TILE_ROWS);

@@ -18,8 +18,8 @@ typedef struct norm {
     const float *gain, *bias;
     float *scratch; /* per worker: three rows */
     int64_t room;
-    int64_t grain;  /* rows of a task */
-    float *parts;   /* of dw, then of db, a row for each task */
+    int64_t grain; /* rows of a task */
+    float *parts;  /* of dw, then of db, a row for each task */
     int64_t n_parts;
 } norm;
 
@@ -49,7 +49,8 @@ static norm norm_of(const weft_call *call)
     return n;
 }
 
-/* ---- Forward ----------------------------------------------------------------------------------- */
+/* ---- Forward -----------------------------------------------------------------------------------
+ */
 
 int64_t weft__cpu_norm_workspace(const weft_call *call)
 {
@@ -97,7 +98,8 @@ weft_status weft__cpu_layer_norm(const weft_call *call)
     return forward(call);
 }
 
-/* ---- Gradient ---------------------------------------------------------------------------------- */
+/* ---- Gradient ----------------------------------------------------------------------------------
+ */
 
 /* Rows of sums over rows that the gradient has: dw and db. */
 static int sums_of(const weft_call *call)

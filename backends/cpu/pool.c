@@ -34,16 +34,16 @@ typedef struct cpu_job {
 } cpu_job;
 
 static struct {
-    pthread_mutex_t lock;    /* held by the call that has the workers, and while they change */
-    atomic_int wanted;       /* threads, the caller included; 0: not decided yet */
-    int started;             /* threads[0 .. started) run; under the lock */
+    pthread_mutex_t lock; /* held by the call that has the workers, and while they change */
+    atomic_int wanted;    /* threads, the caller included; 0: not decided yet */
+    int started;          /* threads[0 .. started) run; under the lock */
     pthread_t threads[MAX_WORKERS];
     atomic_int stop;
-    atomic_int generation;   /* futex: counts jobs */
-    atomic_int sleepers;     /* workers asleep on `generation` */
-    atomic_int gate;         /* futex: OPEN, workers inside */
-    _Atomic int64_t next;    /* the next chunk */
-    cpu_job job;             /* written while the gate is shut and nobody is inside */
+    atomic_int generation; /* futex: counts jobs */
+    atomic_int sleepers;   /* workers asleep on `generation` */
+    atomic_int gate;       /* futex: OPEN, workers inside */
+    _Atomic int64_t next;  /* the next chunk */
+    cpu_job job;           /* written while the gate is shut and nobody is inside */
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -96,7 +96,8 @@ static bool spin_while(atomic_int *word, int value)
     }
 }
 
-/* ---- How many ---------------------------------------------------------------------------------- */
+/* ---- How many ----------------------------------------------------------------------------------
+ */
 
 /* The child of a fork has no workers; they are started again when they are needed. */
 static void after_fork(void)
@@ -150,7 +151,8 @@ void weft_set_threads(int n)
     atomic_store(&pool.wanted, n < capacity ? n : capacity);
 }
 
-/* ---- Workers ----------------------------------------------------------------------------------- */
+/* ---- Workers -----------------------------------------------------------------------------------
+ */
 
 static void run_chunks(const cpu_job *job, int worker)
 {
@@ -250,7 +252,8 @@ __attribute__((destructor)) static void finish(void)
     }
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------- */
+/* ---- Calls -------------------------------------------------------------------------------------
+ */
 
 static void run_inline(const cpu_job *job)
 {

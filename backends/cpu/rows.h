@@ -28,7 +28,8 @@ cpu_rows weft__cpu_rows_of(const weft_tensor *t);
 void *weft__cpu_row(const cpu_rows *rows, int64_t i);
 /* Row i as float32: in place, or decoded into `scratch` (width floats). */
 const float *weft__cpu_row_read(const cpu_rows *rows, int64_t i, float *scratch);
-/* Where to compute row i of an output: in place, or `scratch`; weft__cpu_row_done then stores it. */
+/* Where to compute row i of an output: in place, or `scratch`; weft__cpu_row_done then stores it.
+ */
 float *weft__cpu_row_target(const cpu_rows *rows, int64_t i, float *scratch);
 void weft__cpu_row_done(const cpu_rows *rows, int64_t i, const float *scratch);
 

@@ -1,6 +1,7 @@
 /* backends/cpu/vocabulary.h -- the codes of tapes as functions of one element, <code>_<type>, for the
  * types f32, f64, i32, u32, i64, u64, b8 (bool) and c64. Generated kernels call them in loops that the
- * compiler turns into vector code: float never calls the C library, except in mod. Truth is 1 or 0
+ * compiler turns into vector code: float never calls the C library, except in mod, which stays
+ * a loop over single elements. Truth is 1 or 0
  * in the type itself. */
 #ifndef BACKENDS_CPU_VOCABULARY_H
 #define BACKENDS_CPU_VOCABULARY_H
@@ -93,17 +94,26 @@ DEFINE_ROUNDING(f64, double, , 0x1p52)
 #undef DEFINE_ROUNDING
 
 /* The remainder with the divisor's sign. */
-#define DEFINE_MOD(t, T, s)                                                                        \
-    static inline T mod_##t(T x, T y)                                                              \
-    {                                                                                              \
-        T r = fmod##s(x, y);                                                                       \
-        r = r != 0 && (r < 0) != (y < 0) ? r + y : r;                                              \
-        return r == 0 ? __builtin_copysign##s(0, y) : r;                                           \
-    }
+static inline double mod_f64(double x, double y)
+{
+    double r = fmod(x, y);
+    r = r != 0 && (r < 0) != (y < 0) ? r + y : r;
+    return r == 0 ? __builtin_copysign(0, y) : r;
+}
 
-DEFINE_MOD(f32, float, f)
-DEFINE_MOD(f64, double, )
-#undef DEFINE_MOD
+/* A quotient of up to 28 bits times a float is exact in double; longer ones are the C library's. */
+static inline float mod_f32(float x, float y)
+{
+    double a = (double)x, b = (double)y, q = trunc(a / b);
+    double r = a - q * b;
+    if (!(fabs(q) < 0x1p28 && fabs(b) < __builtin_inf())) {
+        r = (double)fmodf(x, y);
+    } else if (r != 0 && (r < 0) != (a < 0)) { /* the quotient was rounded up to a whole number */
+        r += (a < 0) == (b < 0) ? b : -b;
+    }
+    r = r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    return r == 0 ? __builtin_copysignf(0, y) : (float)r;
+}
 
 /* ---- The rest of double: the C library's ---------------------------------------------------------- */
 

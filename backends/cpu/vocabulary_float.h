@@ -218,13 +218,13 @@ static inline float pow_f32(float x, float y)
     /* From 2^23 on every float is whole, from 2^24 on even. */
     float nearest = (b + 0x1p23f) - 0x1p23f, half = b * 0.5f;
     float nearest_half = (half + 0x1p23f) - 0x1p23f;
-    int whole = b >= 0x1p23f || nearest == b;
-    int odd = whole && b < 0x1p24f && (half < 0x1p23f && nearest_half != half);
-    int negative = (int)(float_bits(x) >> 31);
-    r = negative && odd ? -r : r;
-    r = x < 0 && !whole && a < F32_INFINITY ? F32_NAN : r;
-    r = x != x || y != y ? x + y : r;
-    return y == 0 || x == 1 || (x == -1 && b == F32_INFINITY) ? 1 : r;
+    int whole = (b >= 0x1p23f) | (nearest == b);
+    int odd = whole & (b < 0x1p24f) & (nearest_half != half);
+    uint32_t negative = float_bits(x) >> 31;
+    r = bits_float(float_bits(r) ^ (odd ? negative << 31 : 0));
+    r = (x < 0) & !whole & (a < F32_INFINITY) ? F32_NAN : r;
+    r = (x != x) | (y != y) ? x + y : r;
+    return (y == 0) | (x == 1) | ((x == -1) & (b == F32_INFINITY)) ? 1 : r;
 }
 
 static inline float sinh_f32(float x)

@@ -74,12 +74,13 @@ static const double trig_low[TRIG_POWERS] = {
 static inline float reduce_quadrant(float x, int32_t *quadrant)
 {
     uint32_t word = float_bits(x);
-    int32_t e = (int32_t)(word >> 23 & 255) - 150;
+    int64_t e = (int64_t)(word >> 23 & 255) - 150; /* 64 bits, as wide as what it gathers */
     int big = e >= 0;
-    int32_t at = e < 0 ? 0 : e > TRIG_POWERS - 1 ? TRIG_POWERS - 1 : e;
+    int64_t at = e < 0 ? 0 : e > TRIG_POWERS - 1 ? TRIG_POWERS - 1 : e;
     float m = bits_float((word & 0x807fffffu) | 150u << 23);
-    double high = (big ? trig_high[at] : 1.0) * (double)(big ? m : x);
-    double low = (big ? trig_low[at] : 0.0) * (double)m;
+    double power_high = trig_high[at], power_low = trig_low[at];
+    double high = big ? power_high * (double)m : (double)x;
+    double low = big ? power_low * (double)m : 0;
     double shifted = (high + low) * 0x1.45f306dc9c883p-1 + 0x1.8p52; /* the low bits are the quadrant */
     double n = shifted - 0x1.8p52;
     double r = high - n * 0x1.921fb5p+0; /* pi / 2 in three parts; this product is exact, */

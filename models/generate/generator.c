@@ -310,26 +310,35 @@ static bool ends(const weft_generator *g, int32_t id)
     return false;
 }
 
+/* Copies the token under way to the caller. */
+static weft_status read_out(weft_array *token, weft_array *logprob, int32_t *id, double *value)
+{
+    float number = 0;
+    weft_status status = weft_read(token, WEFT_INT32, id, 1);
+    if (status == WEFT_OK && logprob != NULL)
+        status = weft_read(logprob, WEFT_FLOAT32, &number, 1);
+    if (value != NULL)
+        *value = (double)number;
+    return status;
+}
+
 /* Reads the token under way; with a cache the step after it is enqueued first. The first token is
  * waited for, so that its time is its own. */
 static weft_status read_token(weft_generator *g, int32_t *id, double *logprob)
 {
+    /* Held, because the next step takes their slots and uses the token. */
+    weft_array *token = weft_keep(g->token), *prob = weft_keep(g->logprob);
     weft_status status = WEFT_OK;
-    weft_array *token = g->token, *prob = g->logprob;
-    bool first = g->stats.tokens == 0;
-    if (first) {
+    if (g->stats.tokens == 0) {
         status = weft_eval(token);
         g->first = seconds();
     }
     if (status == WEFT_OK && g->caches != NULL && g->enqueued < g->limit)
         status = step(g, weft_expand_dims(token, 0)); /* (1, 1) */
-    float value = 0;
     if (status == WEFT_OK)
-        status = weft_read(token, WEFT_INT32, id, 1);
-    if (status == WEFT_OK && prob != NULL)
-        status = weft_read(prob, WEFT_FLOAT32, &value, 1);
-    if (logprob != NULL)
-        *logprob = (double)value;
+        status = read_out(token, prob, id, logprob);
+    weft_drop(token);
+    weft_drop(prob);
     g->last = seconds();
     return status;
 }

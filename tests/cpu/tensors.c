@@ -146,8 +146,8 @@ weft_status status_of_row(const char *name, const void *params, const weft_tenso
                           const weft_tensor *out, int n_out)
 {
     weft_op op = {.name = name};
-    weft_call call = {.op = &op, .params = params, .n_inputs = n_in, .n_outputs = n_out,
-                      .in = in, .out = out};
+    weft_call call = {
+        .op = &op, .params = params, .n_inputs = n_in, .n_outputs = n_out, .in = in, .out = out};
     const weft_kernel_row *row = find_row(&call);
     if (!row) {
         CHECK_FAIL("%s: no row for these tensors", name);
@@ -180,8 +180,8 @@ bool has_row(const char *name, const void *params, const weft_tensor *in, int n_
              const weft_tensor *out, int n_out)
 {
     weft_op op = {.name = name};
-    weft_call call = {.op = &op, .params = params, .n_inputs = n_in, .n_outputs = n_out,
-                      .in = in, .out = out};
+    weft_call call = {
+        .op = &op, .params = params, .n_inputs = n_in, .n_outputs = n_out, .in = in, .out = out};
     return find_row(&call) != NULL;
 }
 

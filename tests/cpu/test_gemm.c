@@ -19,7 +19,8 @@ static void each_isa(void (*check)(void))
             check();
 }
 
-/* ---- matmul ------------------------------------------------------------------------------------ */
+/* ---- matmul ------------------------------------------------------------------------------------
+ */
 
 static int64_t operand_matrix(const weft_tensor *x, const weft_dims *out, int64_t batch)
 {
@@ -95,9 +96,9 @@ static void test_matmul_layouts(void)
 
 static void check_matmul_sizes(void)
 {
-    static const int64_t sizes[][3] = {{1, 1, 1},    {1, 70, 33},  {70, 1, 33},   {100, 1, 1},
-                                       {1, 100, 1},  {12, 32, 0},  {0, 5, 3},     {5, 0, 3},
-                                       {97, 33, 64}, {64, 8, 200}, {8, 192, 700}, {24, 64, 1030},
+    static const int64_t sizes[][3] = {{1, 1, 1},      {1, 70, 33},  {70, 1, 33},   {100, 1, 1},
+                                       {1, 100, 1},    {12, 32, 0},  {0, 5, 3},     {5, 0, 3},
+                                       {97, 33, 64},   {64, 8, 200}, {8, 192, 700}, {24, 64, 1030},
                                        {130, 300, 17}, {300, 11, 90}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (lie a = LIE_DENSE; a <= LIE_TRANSPOSED; a++)
@@ -130,7 +131,8 @@ static void test_matmul_passes(void)
                LIE_DENSE);
 }
 
-/* ---- linear ------------------------------------------------------------------------------------ */
+/* ---- linear ------------------------------------------------------------------------------------
+ */
 
 typedef struct linear_case {
     int64_t rows, E, F;
@@ -161,7 +163,8 @@ static void try_linear(const linear_case *c)
     char what[160];
     snprintf(what, sizeof what, "linear %s %s rows %lld E %lld F %lld%s%s layout %d",
              weft_dtype_name(c->x), weft_dtype_name(c->w), (long long)c->rows, (long long)c->E,
-             (long long)c->F, c->transposed ? " transposed" : "", c->bias ? " bias" : "", c->layout);
+             (long long)c->F, c->transposed ? " transposed" : "", c->bias ? " bias" : "",
+             c->layout);
     double epsilon = epsilon_of(c->x);
     check_tensor(&y.t, expected, 2 * epsilon, 4 + (double)k / 8, what);
     free(expected);
@@ -181,9 +184,10 @@ static void check_linear(void)
                 for (int e = 0; e < FLOATS; e++) {
                     if ((floats[d] == WEFT_FLOAT64) != (floats[e] == WEFT_FLOAT64))
                         continue;
-                    linear_case c = {rows[r],   widths[i][0], widths[i][1], false, i % 2 == 0,
-                                     floats[d], floats[e],    (r + i) % 3 == 0 ? LIE_ROWS
-                                                                               : LIE_DENSE};
+                    linear_case c = {rows[r],      widths[i][0],
+                                     widths[i][1], false,
+                                     i % 2 == 0,   floats[d],
+                                     floats[e],    (r + i) % 3 == 0 ? LIE_ROWS : LIE_DENSE};
                     try_linear(&c);
                     c.transposed = true;
                     c.bias = false;
@@ -196,11 +200,13 @@ static void test_linear(void)
     each_isa(check_linear);
 }
 
-/* ---- Any number of threads gives the same bits ------------------------------------------------- */
+/* ---- Any number of threads gives the same bits -------------------------------------------------
+ */
 
 static void test_threads(void)
 {
-    static const int64_t sizes[][3] = {{300, 200, 150}, {3, 900, 700}, {8, 192, 2048}, {500, 8, 600}};
+    static const int64_t sizes[][3] = {
+        {300, 200, 150}, {3, 900, 700}, {8, 192, 2048}, {500, 8, 600}};
     int before = weft_threads();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int d = 0; d < FLOATS; d++)

@@ -135,6 +135,7 @@ static void draws_follow_the_probabilities(void)
     static int32_t drawn[N], again[N];
     weft_scope_open();
     weft_array *rows = weft_broadcast_to(logits(), WEFT_DIMS(N, V));
+    CHECK_OK(weft_eval(rows));
     const weft_sampler_options o = {.temperature = 1};
     weft_array *tokens = weft_sampler_draw(rows, NULL, weft_random_key(5), &o);
     CHECK_EQ_INT(weft_dtype_of(tokens), WEFT_INT32);

@@ -17,8 +17,8 @@ extern const int n_recipes;
 /* A file or folder of the recipe's. Valid until the suite ends. */
 const char *recipe_path(const recipe *r, const char *name);
 
-/* The recipe's model, with the adapter `name` ("initial", "final") around it; NULL: no adapter. NULL
- * (and a failed check) on failure. */
+/* The recipe's model, with the adapter `name` ("initial", "final") around it; NULL: no adapter.
+ * NULL (and a failed check) on failure. */
 weft_model *recipe_model(const recipe *r, const char *name);
 
 /* Options that do what the recipe says. */

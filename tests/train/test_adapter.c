@@ -22,13 +22,6 @@ static const char *in_folder(const char *name)
     return path;
 }
 
-static char *read_text(const char *path)
-{
-    char *text = NULL;
-    CHECK_OK(weft_file_read(path, 0, &text, NULL));
-    return text;
-}
-
 /* Saves the qwen3 fixture with those adapters; the configuration's text (weft_free), or NULL. */
 static char *saved_config(const weft_nn_lora_options *options)
 {
@@ -37,7 +30,7 @@ static char *saved_config(const weft_nn_lora_options *options)
     use_folder("saved");
     if (model && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), options)) &&
         CHECK_OK(weft_adapter_save(model, folder, "some/model")))
-        text = read_text(in_folder("adapter_config.json"));
+        CHECK_OK(weft_file_read(in_folder("adapter_config.json"), 0, &text, NULL));
     weft_model_free(model);
     return text;
 }
@@ -65,11 +58,11 @@ static void configs_say_what_peft_needs(void)
     const char *const scaled[] = {"\"r\": 4,", "\"lora_alpha\": 16,", "\"lora_dropout\": 0.25,"};
     expect_config(&(weft_nn_lora_options){.rank = 4, .alpha = 8, .rslora = true, .dropout = 0.25},
                   scaled, 3);
-    const char *const all[] = {"\"down_proj\",\n    \"gate_proj\",\n    \"k_proj\",\n    \"o_proj\""};
-    expect_config(
-        &(weft_nn_lora_options){.targets = (const char *const[]){WEFT_LORA_ALL_LINEAR},
-                                .n_targets = 1},
-        all, 1);
+    const char *const all[] = {
+        "\"down_proj\",\n    \"gate_proj\",\n    \"k_proj\",\n    \"o_proj\""};
+    expect_config(&(weft_nn_lora_options){.targets = (const char *const[]){WEFT_LORA_ALL_LINEAR},
+                                          .n_targets = 1},
+                  all, 1);
 }
 
 static void partly_adapted_models_are_named_exactly(void)
@@ -102,15 +95,16 @@ static void saving_needs_one_kind_of_adapter(void)
     weft_model_free(model);
 }
 
-/* ---- loading ---------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------- */
 
 /* Copies PEFT's adapter with `from` in its configuration replaced by `to` (NULL: as it is). */
 static bool copy_adapter(const char *from, const char *to)
 {
     size_t size;
-    char *config = read_text(recipe_path(&recipes[0], "initial/adapter_config.json")), *tensors;
+    char *config, *tensors;
     use_folder("copied");
-    if (config == NULL ||
+    if (!CHECK_OK(weft_file_read(recipe_path(&recipes[0], "initial/adapter_config.json"), 0,
+                                 &config, NULL)) ||
         !CHECK_OK(weft_file_read(recipe_path(&recipes[0], "initial/adapter_model.safetensors"), 0,
                                  &tensors, &size)))
         return false;
@@ -211,8 +205,8 @@ static void wrong_tensors_are_listed_at_once(void)
     weft_array *arrays[] = {weft_zeros(WEFT_DIMS(4, 64), WEFT_FLOAT32),
                             weft_zeros(WEFT_DIMS(64, 5), WEFT_FLOAT32),
                             weft_zeros(WEFT_DIMS(64, 4), WEFT_FLOAT32)};
-    CHECK_OK(weft_safetensors_save(in_folder("adapter_model.safetensors"), names, arrays, 3, NULL,
-                                   0));
+    CHECK_OK(
+        weft_safetensors_save(in_folder("adapter_model.safetensors"), names, arrays, 3, NULL, 0));
     weft_scope_close(NULL);
     CHECK_STATUS(weft_adapter_load(model, folder, NULL), WEFT_INVALID);
     const char *message = weft_error_message();

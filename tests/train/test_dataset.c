@@ -64,8 +64,8 @@ static int64_t ids_of(const char *text, int32_t *out)
 
 static void text_lines_end_in_eos(void)
 {
-    weft_dataset *d = load("text.jsonl", "{\"text\": \"Once upon a time\"}\n\n{\"text\": \"Caf\\u00e9\"}\n",
-                           NULL);
+    weft_dataset *d = load(
+        "text.jsonl", "{\"text\": \"Once upon a time\"}\n\n{\"text\": \"Caf\\u00e9\"}\n", NULL);
     if (d == NULL)
         return;
     CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2);
@@ -183,10 +183,9 @@ static void a_text_is_split_by_characters(void)
     for (int i = 0; i < 100; i++)
         strcat(text, i < 90 ? "\xc3\xa9t\xc3\xa9 " : "sea ");
     weft_dataset *train, *validation;
-    if (!have_tokenizer() ||
-        !CHECK_OK(weft_dataset_load(file_of("split.txt", text), tokenizer,
-                                    &(weft_dataset_options){.length = 16}, 0.1, &train,
-                                    &validation)))
+    if (!have_tokenizer() || !CHECK_OK(weft_dataset_load(file_of("split.txt", text), tokenizer,
+                                                         &(weft_dataset_options){.length = 16}, 0.1,
+                                                         &train, &validation)))
         return;
     char *decoded;
     const weft_sample s = weft_dataset_at(validation, 0);
@@ -255,9 +254,9 @@ static void empty_datasets_are_refused(void)
                  WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "absent.txt");
     CHECK_STATUS(weft_dataset_load(one, tokenizer, NULL, 1.5, &train, &validation), WEFT_INVALID);
-    CHECK_STATUS(weft_dataset_load(one, tokenizer, &(weft_dataset_options){.length = 1}, 0, &train,
-                                   NULL),
-                 WEFT_INVALID);
+    CHECK_STATUS(
+        weft_dataset_load(one, tokenizer, &(weft_dataset_options){.length = 1}, 0, &train, NULL),
+        WEFT_INVALID);
     weft_tokenizer_free(tokenizer);
     tokenizer = NULL;
 }

@@ -57,8 +57,8 @@ static double logits_difference(const recipe *r, weft_model *model)
     weft_array *tokens = weft_squeeze(weft_slice_axis(batches, 0, 0, 1), 0); /* (B, L) */
     weft_array *logits = weft_model_forward(model, tokens, NULL);            /* (B, L, V) */
     weft_array *expected = weft_safetensors_get(file, "final_logits");
-    const double difference = weft_item(
-        weft_max(weft_abs(weft_subtract(logits, expected)), WEFT_ALL_AXES, false));
+    const double difference =
+        weft_item(weft_max(weft_abs(weft_subtract(logits, expected)), WEFT_ALL_AXES, false));
     weft_scope_close(NULL);
     weft_safetensors_close(file);
     return difference;
@@ -79,7 +79,8 @@ static void every_step_is_the_reference(void)
         trajectory t;
         double losses[MOST_STEPS], norms[MOST_STEPS];
         weft_model *model = run(r, false, NULL, &t);
-        if (model && recipe_numbers(r, "losses", losses) && recipe_numbers(r, "grad_norms", norms)) {
+        if (model && recipe_numbers(r, "losses", losses) &&
+            recipe_numbers(r, "grad_norms", norms)) {
             const double logits = logits_difference(r, model);
             printf("  %s: worst loss %.2g, norm %.2g (relative), final logits %.2g\n", r->folder,
                    worst_relative(t.losses, losses, r->steps),

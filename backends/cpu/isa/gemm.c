@@ -162,7 +162,8 @@ static void gemm_block(const cpu_block *block)
     }
 }
 
-/* ---- Packing ----------------------------------------------------------------------------------- */
+/* ---- Packing -----------------------------------------------------------------------------------
+ */
 
 /* LANES rows of LANES floats become columns: in step s = 1, 2, 4, ... rows i and i + s exchange
  * the lanes whose number has bit s. */
@@ -250,8 +251,8 @@ static void pack_b(weft_dtype dtype, const void *b, int64_t b_k, int64_t b_n, in
         pack_as(WEFT_FLOAT32, b, b_k, b_n, k, n, out);
 }
 
-/* Whole vectors are stored; what is too much is overwritten by the panel's next step in k, or lies in
- * the gap between two panels. */
+/* Whole vectors are stored; what is too much is overwritten by the panel's next step in k, or lies
+ * in the gap between two panels. */
 SIMD void pack_a_as(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out)
 {
     enum { WHOLE = (ROWS + LANES - 1) / LANES * LANES };

@@ -94,8 +94,8 @@ SIMD void rows(weft_dtype dtype, int m, int64_t k, const float *x, const char *w
         rows(dtype, M, k, x, w, w_row, n, bias, y, y_row);                                         \
         break
 
-SIMD void any_rows(weft_dtype dtype, int m, int64_t k, const float *x, const void *w,
-                   int64_t w_row, int64_t n, const float *bias, float *y, int64_t y_row)
+SIMD void any_rows(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
+                   int64_t n, const float *bias, float *y, int64_t y_row)
 {
     switch (m) {
         ROWS_CASE(1);

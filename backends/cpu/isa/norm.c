@@ -1,7 +1,7 @@
 /* backends/cpu/isa/norm.c -- rows of RMSNorm and LayerNorm and of their gradients.
  *
- * y and dx may be x or ct themselves. gain and bias may be NULL: 1 and 0; dw and db are added to and
- * may be NULL.
+ * y and dx may be x or ct themselves. gain and bias may be NULL: 1 and 0; dw and db are added to
+ * and may be NULL.
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"

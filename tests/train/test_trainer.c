@@ -1,0 +1,369 @@
+/* tests/train/test_trainer.c -- runs: what they write, how they stop, what accumulation means. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "tests/train/recipes.h"
+
+enum { STEPS = 4, VOCABULARY = 320, LENGTH = 16, SAMPLES = 12 };
+
+static const recipe *const r = &recipes[1]; /* llama */
+
+/* Samples of different lengths with a pattern that can be learnt. */
+static weft_dataset *samples(void)
+{
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(LENGTH, &d));
+    for (int i = 0; d && i < SAMPLES; i++) {
+        int32_t ids[LENGTH];
+        for (int j = 0; j < LENGTH; j++)
+            ids[j] = (7 * i + 3 * j) % VOCABULARY;
+        CHECK_OK(weft_dataset_add(d, ids, LENGTH - i % 5, i % 4));
+    }
+    return d;
+}
+
+typedef struct log {
+    weft_train_report reports[64];
+    int n;
+    int stop_after; /* reports; 0: never */
+} log;
+
+static bool keep(void *context, const weft_train_report *report)
+{
+    log *l = context;
+    l->reports[l->n++] = *report;
+    return l->n != l->stop_after;
+}
+
+/* A run of the llama fixture's adapter over the samples; its status. */
+static weft_status run(weft_trainer_options o, bool validated, log *l, weft_train_result *result)
+{
+    weft_model *model = recipe_model(r, "initial");
+    weft_dataset *d = samples();
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_status status = WEFT_INVALID;
+    o.callback = keep;
+    o.context = l;
+    if (model && d && CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+        status = weft_trainer_run(trainer, batches, validated ? d : NULL, result);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
+    return status;
+}
+
+static const char *in(const char *folder, const char *name)
+{
+    static char path[600];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static char *text_of(const char *folder, const char *name)
+{
+    char *text;
+    return CHECK_OK(weft_file_read(in(folder, name), 0, &text, NULL)) ? text : weft_strdup("");
+}
+
+static bool exists(const char *folder, const char *name)
+{
+    return access(in(folder, name), F_OK) == 0;
+}
+
+/* ---- what a run does ----------------------------------------------------------------------- */
+
+static void a_run_learns_and_reports(void)
+{
+    log l = {.n = 0};
+    weft_train_result result;
+    const weft_trainer_options o = {.epochs = 8,
+                                    .adamw.lr = 1e-2,
+                                    .clip = 1,
+                                    .validate_every = 6,
+                                    .schedule = WEFT_SCHEDULE_LINEAR,
+                                    .warmup_share = 0.1};
+    if (!CHECK_OK(run(o, true, &l, &result)))
+        return;
+    CHECK_EQ_INT(l.n, 25); /* step 0, then 8 epochs of 3 batches */
+    CHECK_EQ_INT(l.reports[0].step, 0);
+    CHECK(isnan(l.reports[0].loss) && isfinite(l.reports[0].validation_loss));
+    CHECK(isnan(l.reports[5].validation_loss) && isfinite(l.reports[6].validation_loss));
+    CHECK_EQ_INT(result.steps, 24);
+    CHECK_EQ_INT(result.skipped, 0);
+    CHECK(result.last_validation < result.first_validation - 0.1);
+    CHECK(result.best_validation <= result.last_validation);
+    CHECK_CLOSE(result.loss, l.reports[24].loss, 0);
+    CHECK_CLOSE(l.reports[24].epoch, 8, 1e-12);
+    CHECK_CLOSE(l.reports[1].lr, 1e-2 / 3, 1e-12); /* 10 % of 24 updates: 3 */
+    CHECK_CLOSE(l.reports[13].lr, 1e-2 * 0.5, 1e-12);
+    CHECK(result.peak_memory > 0 && result.tokens == l.reports[24].total_tokens);
+    CHECK_CLOSE(l.reports[24].remaining, 0, 0);
+}
+
+/* Two updates of three batches each are the same as two of one batch with all their rows. */
+static void accumulation_weighs_every_target_alike(void)
+{
+    weft_dataset *d = samples();
+    weft_batch parts[3], whole;
+    weft_sample rows[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++)
+        rows[i] = weft_dataset_at(d, i);
+    CHECK_OK(weft_batch_of_samples(rows, 2, &parts[0])); /* of different sizes */
+    CHECK_OK(weft_batch_of_samples(rows + 2, 3, &parts[1]));
+    CHECK_OK(weft_batch_of_samples(rows + 5, 7, &parts[2]));
+    CHECK_OK(weft_batch_of_samples(rows, SAMPLES, &whole));
+    weft_train_report reports[2][2];
+    for (int k = 0; k < 2; k++) {
+        weft_model *model = recipe_model(r, "initial");
+        weft_trainer *trainer = NULL;
+        const weft_trainer_options o = recipe_options(r);
+        if (model && CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
+            for (int s = 0; s < 2; s++)
+                CHECK_OK(
+                    weft_trainer_step(trainer, k ? parts : &whole, k ? 3 : 1, 1, &reports[k][s]));
+        }
+        weft_trainer_free(trainer);
+        weft_model_free(model);
+    }
+    for (int s = 0; s < 2; s++) {
+        CHECK_RELATIVE(reports[1][s].loss, reports[0][s].loss, 1e-6);
+        CHECK_RELATIVE(reports[1][s].grad_norm, reports[0][s].grad_norm, 1e-5);
+        CHECK_EQ_INT(reports[1][s].tokens, reports[0][s].tokens);
+    }
+    for (int i = 0; i < 3; i++)
+        weft_batch_free(&parts[i]);
+    weft_batch_free(&whole);
+    weft_dataset_free(d);
+}
+
+static void the_same_seed_gives_the_same_run(void)
+{
+    log a = {.n = 0}, b = {.n = 0};
+    const weft_trainer_options o = {.steps = STEPS, .accumulate = 2, .adamw.lr = 1e-2};
+    CHECK_OK(run(o, false, &a, NULL));
+    CHECK_OK(run(o, false, &b, NULL));
+    CHECK_EQ_INT(a.n, STEPS);
+    for (int i = 0; i < a.n && i < b.n; i++) {
+        CHECK_CLOSE(a.reports[i].loss, b.reports[i].loss, 0);
+        CHECK_CLOSE(a.reports[i].grad_norm, b.reports[i].grad_norm, 0);
+    }
+}
+
+/* Without adapters whole parameters are trained, and the model is saved. */
+static void models_without_adapters_train_too(void)
+{
+    weft_model *model = recipe_model(r, NULL);
+    weft_dataset *d = samples();
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_train_result result = {0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("whole"));
+    const weft_trainer_options o = {.steps = 6, .adamw.lr = 1e-3, .folder = folder};
+    if (model && CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer)) &&
+        CHECK_OK(weft_trainer_run(trainer, batches, d, &result))) {
+        CHECK(result.last_validation < result.first_validation);
+        weft_model *again = NULL;
+        weft_evaluation found;
+        if (CHECK_OK(weft_model_load(in(folder, "last"), NULL, &again)) &&
+            CHECK_OK(weft_evaluate(again, d, NULL, &found)))
+            CHECK_CLOSE(found.loss, result.last_validation, 1e-5);
+        weft_model_free(again);
+    }
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
+/* ---- what a run writes --------------------------------------------------------------------- */
+
+static void the_folder_has_everything(void)
+{
+    log l = {.n = 0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("new/run"));
+    const weft_trainer_options o = {.steps = STEPS,
+                                    .adamw.lr = 1e-2,
+                                    .folder = folder,
+                                    .validate_every = 2,
+                                    .save_every = 1,
+                                    .base_name = "the/base"};
+    if (!CHECK_OK(run(o, true, &l, NULL)))
+        return;
+    CHECK(exists(folder, "last/adapter_model.safetensors"));
+    CHECK(exists(folder, "best/adapter_config.json"));
+    char *text = text_of(folder, "metrics.jsonl"), *line = text;
+    for (int s = 1; s <= STEPS; s++) {
+        long long step = 0;
+        double loss = 0, norm = 0;
+        sscanf(line, "{\"step\": %lld, \"loss\": %lf, \"grad_norm\": %lf", &step, &loss, &norm);
+        CHECK_EQ_INT(step, s);
+        CHECK_CLOSE(loss, l.reports[s].loss, 0);
+        CHECK_CLOSE(norm, l.reports[s].grad_norm, 0);
+        char *end = strchr(line, '\n');
+        if (!CHECK(end != NULL))
+            break;
+        *end = '\0';
+        CHECK((strstr(line, "validation_loss") != NULL) == (s % 2 == 0));
+        line = end + 1;
+    }
+    CHECK_STR(line, "");
+    weft_free(text);
+    text = text_of(folder, "loss.svg");
+    CHECK_CONTAINS(text, "<svg");
+    CHECK_CONTAINS(text, "validation");
+    CHECK_CONTAINS(text, "</svg>");
+    weft_free(text);
+    text = text_of(folder, "run.json");
+    CHECK_CONTAINS(text, "\"name\": \"the/base\"");
+    CHECK_CONTAINS(text, "\"state\": \"finished\"");
+    CHECK_CONTAINS(text, "\"lr\": 0.01,");
+    weft_free(text);
+}
+
+static void unwritable_folders_stop_the_run_at_once(void)
+{
+    log l = {.n = 0};
+    const char *path = check_temporary("a_file");
+    CHECK_OK(weft_file_write(path, "x", 1));
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/run", path);
+    CHECK_STATUS(run((weft_trainer_options){.steps = 2, .folder = folder}, false, &l, NULL),
+                 WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "a_file");
+    CHECK_EQ_INT(l.n, 0);
+}
+
+/* A limit on the size of files is what a full disk looks like: a write that fails half-way. */
+static void a_full_disk_leaves_whole_lines(void)
+{
+    log l = {.n = 0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("full"));
+    struct rlimit before, small;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 1000;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const weft_status status =
+        run((weft_trainer_options){.steps = 12, .folder = folder}, false, &l, NULL);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_EQ_INT(status, WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "metrics.jsonl");
+    char *text = text_of(folder, "metrics.jsonl");
+    const size_t n = strlen(text);
+    CHECK(n > 0 && n <= 1000 && text[n - 1] == '\n');
+    CHECK(!exists(folder, "last/adapter_model.safetensors"));
+    weft_free(text);
+}
+
+/* ---- how a run stops ----------------------------------------------------------------------- */
+
+static void callbacks_cancel(void)
+{
+    log l = {.stop_after = 3};
+    char folder[512];
+    weft_train_result result;
+    snprintf(folder, sizeof folder, "%s", check_temporary("cancelled"));
+    const weft_trainer_options o = {.steps = 10, .adamw.lr = 1e-2, .folder = folder};
+    CHECK_STATUS(run(o, false, &l, &result), WEFT_CANCELLED);
+    CHECK_CONTAINS(weft_error_message(), "after update 3 of 10");
+    CHECK_EQ_INT(result.steps, 3);
+    CHECK(exists(folder, "last/adapter_model.safetensors"));
+    char *text = text_of(folder, "run.json");
+    CHECK_CONTAINS(text, "stopped after update 3");
+    weft_free(text);
+}
+
+/* A rate of 1e30 makes the second loss overflow: the weights stay those after the first update. */
+static void updates_that_are_not_finite_stop_the_run(void)
+{
+    log l = {.n = 0};
+    char folder[512];
+    weft_train_result result;
+    snprintf(folder, sizeof folder, "%s", check_temporary("diverged"));
+    const weft_trainer_options o = {
+        .steps = 20, .adamw.lr = 1e30, .folder = folder, .max_skipped = 3};
+    CHECK_STATUS(run(o, false, &l, &result), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "update 4:");
+    CHECK_CONTAINS(weft_error_message(), "3 times in a row");
+    CHECK_CONTAINS(weft_error_message(), "after update 1");
+    CHECK_EQ_INT(l.n, 4);
+    CHECK_EQ_INT(result.skipped, 3);
+    CHECK(l.reports[0].applied && !l.reports[1].applied && !l.reports[3].applied);
+    char *text = text_of(folder, "metrics.jsonl");
+    CHECK_CONTAINS(text, "\"applied\": false");
+    CHECK(strstr(text, "nan") == NULL && strstr(text, "inf") == NULL);
+    weft_free(text);
+    CHECK(exists(folder, "last/adapter_model.safetensors"));
+}
+
+static void frozen_models_and_bad_options_are_refused(void)
+{
+    weft_model *model = recipe_model(r, NULL);
+    weft_trainer *trainer;
+    if (model == NULL)
+        return;
+    CHECK_STATUS(weft_trainer_new(model, &(weft_trainer_options){.clip = -1}, &trainer),
+                 WEFT_INVALID);
+    CHECK_STATUS(weft_trainer_new(model, &(weft_trainer_options){.warmup_share = 2}, &trainer),
+                 WEFT_INVALID);
+    weft_nn_freeze(weft_model_module(model));
+    CHECK_STATUS(weft_trainer_new(model, NULL, &trainer), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "frozen");
+    CHECK(trainer == NULL);
+    weft_model_free(model);
+}
+
+/* ---- evaluation ---------------------------------------------------------------------------- */
+
+static bool stop_at_once(void *context, int64_t targets, int64_t total)
+{
+    *(int64_t *)context = total;
+    return targets > total;
+}
+
+/* However samples are batched, every target counts once. */
+static void evaluation_does_not_depend_on_batches(void)
+{
+    weft_model *model = recipe_model(r, "final");
+    weft_dataset *d = samples();
+    weft_evaluation one, all;
+    if (model &&
+        CHECK_OK(weft_evaluate(model, d, &(weft_evaluate_options){.batch_size = 1}, &one)) &&
+        CHECK_OK(weft_evaluate(model, d, &(weft_evaluate_options){.batch_size = 64}, &all))) {
+        CHECK_RELATIVE(one.loss, all.loss, 1e-6);
+        CHECK_RELATIVE(one.perplexity, exp(one.loss), 1e-12);
+        CHECK_EQ_INT(one.targets, weft_dataset_info_of(d).targets);
+        CHECK_EQ_INT(all.targets, one.targets);
+        int64_t total = 0;
+        const weft_evaluate_options o = {
+            .max_samples = 2, .callback = stop_at_once, .context = &total};
+        CHECK_STATUS(weft_evaluate(model, d, &o, &one), WEFT_CANCELLED);
+        CHECK_EQ_INT(total, (LENGTH - 1) + (LENGTH - 1 - 1));
+    }
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
+CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
+           CHECK_CASE(accumulation_weighs_every_target_alike),
+           CHECK_CASE(the_same_seed_gives_the_same_run),
+           CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(the_folder_has_everything),
+           CHECK_CASE(unwritable_folders_stop_the_run_at_once),
+           CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(callbacks_cancel),
+           CHECK_CASE(updates_that_are_not_finite_stop_the_run),
+           CHECK_CASE(frozen_models_and_bad_options_are_refused),
+           CHECK_CASE(evaluation_does_not_depend_on_batches))
