@@ -29,14 +29,19 @@ static weft_array *node_alloc(int n_inputs, int n_outputs, size_t params_size)
     a->inputs = (weft_array **)(void *)((char *)a + inputs_at);
     a->params = (char *)a + params_at;
     a->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
-    a->device = weft_default_device();
     return a;
 }
 
-weft_array *weft__node_new(int n_inputs, int n_outputs, size_t params_size)
+uint64_t weft__next_seq(void)
+{
+    return atomic_load_explicit(&next_seq, memory_order_relaxed);
+}
+
+/* A node of the innermost scope with room for everything; specs unset. NULL: no memory. */
+static weft_array *node_new(int n_inputs, int n_outputs, size_t params_size)
 {
     weft_array *a = node_alloc(n_inputs, n_outputs, params_size);
-    if (a && !weft__scope_adopt(a)) {
+    if (a && !weft__scope_own(a)) {
         weft_free(a);
         return NULL;
     }
@@ -45,18 +50,18 @@ weft_array *weft__node_new(int n_inputs, int n_outputs, size_t params_size)
 
 weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset)
 {
-    weft_array *a = weft__node_new(0, 1, 0);
+    weft_array *a = node_new(0, 1, 0);
     if (!a) {
         weft__buffer_unref(buffer);
         return weft__no_memory();
     }
-    a->state = WEFT__EVALUATED;
-    a->leaf = true;
+    atomic_init(&a->leaf, true);
     a->device = buffer->device;
     a->outs[0].spec = *spec;
     a->outs[0].view.buffer = buffer;
     a->outs[0].view.offset = offset;
     weft__strides_contiguous(&spec->shape, a->outs[0].view.strides);
+    atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
     return a;
 }
 
@@ -71,10 +76,11 @@ static void make_no_memory(void)
     weft_array *a = (weft_array *)(void *)no_memory;
     atomic_store(&a->refs, 1);
     atomic_store(&a->holds, 1);
-    a->state = WEFT__FAILED;
     a->n_outputs = 1;
     a->outs[0].spec.dtype = WEFT_FLOAT32;
+    a->status = WEFT_MEMORY;
     a->error = (char *)"out of memory for a node";
+    atomic_store(&a->state, WEFT__FAILED);
 }
 
 weft_array *weft__no_memory(void)
@@ -83,16 +89,17 @@ weft_array *weft__no_memory(void)
     return (weft_array *)(void *)no_memory;
 }
 
-static weft_array *fail_with(char *message)
+static weft_array *fail_with(weft_status status, char *message)
 {
-    weft_array *a = message ? weft__node_new(0, 1, 0) : NULL;
+    weft_array *a = message ? node_new(0, 1, 0) : NULL;
     if (!a) {
         weft_free(message);
         return weft__no_memory();
     }
-    a->state = WEFT__FAILED;
     a->outs[0].spec.dtype = WEFT_FLOAT32;
+    a->status = status;
     a->error = message;
+    atomic_store_explicit(&a->state, WEFT__FAILED, memory_order_release);
     if (weft__trap_errors()) {
         fprintf(stderr, "WEFT_TRAP: %s\n", message);
         abort();
@@ -100,25 +107,44 @@ static weft_array *fail_with(char *message)
     return a;
 }
 
-weft_array *weft__failed(const char *format, ...)
+static weft_array *fail_va(weft_status status, const char *format, va_list args)
 {
     char text[1024];
+    vsnprintf(text, sizeof text, format, args);
+    const char *path = weft__path_text();
+    return fail_with(status, weft_format("%s%s%s", path, path[0] ? ": " : "", text));
+}
+
+weft_array *weft__failed(const char *format, ...)
+{
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    weft_array *a = fail_va(WEFT_INVALID, format, args);
     va_end(args);
-    const char *path = weft__path_text();
-    return fail_with(weft_format("%s%s%s", path, path[0] ? ": " : "", text));
+    return a;
+}
+
+weft_array *weft__failed_as(weft_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    weft_array *a = fail_va(status, format, args);
+    va_end(args);
+    return a;
+}
+
+weft_status weft__report(const weft_array *a)
+{
+    return weft_fail(a ? a->status : WEFT_INVALID, "%s", weft_error(a));
 }
 
 weft_array *weft_error_array(const char *format, ...)
 {
-    char text[1024];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    weft_array *a = fail_va(WEFT_INVALID, format, args);
     va_end(args);
-    return weft__failed("%s", text);
+    return a;
 }
 
 /* ---- weft_apply ------------------------------------------------------------------------------------ */
@@ -144,7 +170,8 @@ static bool infer_elementwise(const weft_array *node, weft_spec *out, weft_why *
     return true;
 }
 
-/* The node's device: that of its inputs, scalars aside. NULL: they differ. */
+/* The node's device: that of its inputs, scalars aside. NULL: they differ, or there are none and
+ * the default device cannot be opened. */
 static weft_device *common_device(weft_array *const *inputs, int n)
 {
     weft_device *device = NULL, *scalar_device = NULL;
@@ -183,6 +210,26 @@ static int output_count(const weft_op *op)
     return op->n_outputs == 0 ? 1 : op->n_outputs < 0 ? WEFT_MAX_OUTPUTS : op->n_outputs;
 }
 
+static bool check_spec(const weft_spec *spec, weft_why *why)
+{
+    if (spec->shape.n < 0 || spec->shape.n > WEFT_MAX_DIMS) {
+        return weft_because(why, "expected a result of at most %d dims, got %d", WEFT_MAX_DIMS,
+                            spec->shape.n);
+    }
+    for (int i = 0; i < spec->shape.n; i++) {
+        if (spec->shape.at[i] < 0) {
+            char text[WEFT_SHAPE_TEXT];
+            return weft_because(why, "the result has a negative dim: %s",
+                                weft__shape_text(&spec->shape, text));
+        }
+    }
+    int64_t bytes = weft__shape_size(&spec->shape);
+    if (bytes < 0 || __builtin_mul_overflow(bytes, (int64_t)weft_dtype_size(spec->dtype), &bytes)) {
+        return weft_because(why, "the result has more than 2^63 bytes");
+    }
+    return true;
+}
+
 static bool infer(weft_array *a, weft_why *why)
 {
     weft_spec specs[WEFT_MAX_OUTPUTS] = {{0}};
@@ -197,8 +244,8 @@ static bool infer(weft_array *a, weft_why *why)
         }
     }
     for (int i = 0; i < a->n_outputs; i++) {
-        if (weft__shape_size(&specs[i].shape) < 0) {
-            return weft_because(why, "the result has more than 2^63 elements");
+        if (!check_spec(&specs[i], why)) {
+            return false;
         }
         a->outs[i].spec = specs[i];
     }
@@ -214,24 +261,10 @@ static void connect(weft_array *a, weft_array *const *inputs, int n)
     }
 }
 
-/* Scalars follow the device of the other inputs. */
-static bool move_scalars(weft_array **inputs, int n, weft_device *device)
-{
-    for (int i = 0; i < n; i++) {
-        if (inputs[i]->device != device) {
-            inputs[i] = weft_to(inputs[i], device);
-            if (inputs[i]->state == WEFT__FAILED) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, const void *params,
                          weft_device *device)
 {
-    weft_array *a = weft__node_new(n, output_count(op), op->params_size);
+    weft_array *a = node_new(n, output_count(op), op->params_size);
     if (!a) {
         return weft__no_memory();
     }
@@ -247,42 +280,67 @@ static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, co
         return a;
     }
     weft__detach(a); /* the refused node stays in the scope, harmless, until it closes */
-    a->state = WEFT__FAILED;
+    atomic_store_explicit(&a->state, WEFT__FAILED, memory_order_release);
     return weft__failed("%s: %s", op->name, why.text);
+}
+
+static weft_array *check_inputs(const weft_op *op, weft_array *const *inputs, int n)
+{
+    weft_array *bad = first_bad(inputs, n, op->name);
+    if (!bad && op->arity >= 0 && n != op->arity) {
+        bad = weft__failed("%s: expected %d inputs, got %d", op->name, op->arity, n);
+    }
+    return bad;
+}
+
+weft_array *weft__apply_on(weft_device *device, const weft_op *op, weft_array *const *inputs, int n,
+                           const void *params)
+{
+    weft_array *bad = check_inputs(op, inputs, n);
+    return bad ? bad : build(op, inputs, n, params, device);
+}
+
+static weft_array *no_common_device(const weft_op *op, int n)
+{
+    return n == 0 ? weft__failed_as(weft_error_status(), "%s: %s", op->name, weft_error_message())
+                  : weft__failed("%s: the inputs are on different devices: move them with weft_to",
+                                 op->name);
+}
+
+/* Scalars follow the device of the other inputs. */
+static weft_array *build_with_scalars(const weft_op *op, weft_array *const *inputs, int n,
+                                      const void *params, weft_device *device)
+{
+    weft_array **moved = weft_malloc((size_t)n * sizeof *moved);
+    if (!moved) {
+        return weft__no_memory();
+    }
+    weft_array *bad = NULL;
+    for (int i = 0; i < n && !bad; i++) {
+        moved[i] = weft_to(inputs[i], device);
+        bad = moved[i]->state == WEFT__FAILED ? moved[i] : NULL;
+    }
+    weft_array *a = bad ? bad : build(op, moved, n, params, device);
+    weft_free(moved);
+    return a;
 }
 
 weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n, const void *params)
 {
-    weft_array *bad = first_bad(inputs, n, op->name);
+    weft_array *bad = check_inputs(op, inputs, n);
     if (bad) {
         return bad;
     }
-    if (op->arity >= 0 && n != op->arity) {
-        return weft__failed("%s: expected %d inputs, got %d", op->name, op->arity, n);
-    }
     weft_device *device = common_device(inputs, n);
     if (!device) {
-        return weft__failed("%s: the inputs are on different devices: move them with weft_to",
-                            op->name);
+        return no_common_device(op, n);
     }
-    bool mixed = false;
     for (int i = 0; i < n; i++) {
-        mixed = mixed || inputs[i]->device != device;
+        if (inputs[i]->device != device) {
+            return build_with_scalars(op, inputs, n, params, device);
+        }
     }
-    if (!mixed || op == &weft__op_transfer) {
-        return build(op, inputs, n, params, device);
-    }
-    weft_array *moved[WEFT_MAX_OPERANDS];
-    if (n > WEFT_MAX_OPERANDS) {
-        return weft__failed("%s: scalars of another device among more than %d inputs: move them "
-                            "with weft_to",
-                            op->name, WEFT_MAX_OPERANDS);
-    }
-    memcpy(moved, inputs, (size_t)n * sizeof *moved);
-    if (!move_scalars(moved, n, device)) {
-        return weft__failed("%s: out of memory", op->name);
-    }
-    return build(op, moved, n, params, device);
+    return build(op, inputs, n, params, device);
 }
 
 weft_array *weft_pick(weft_array *node, int output)
@@ -325,7 +383,7 @@ const weft_op weft__op_pick = {
 
 static weft_array *broadcast(weft_array *x, const weft_dims *shape)
 {
-    if (weft__shape_equal(&x->outs[0].spec.shape, shape)) {
+    if (x->state == WEFT__FAILED || weft__shape_equal(&x->outs[0].spec.shape, shape)) {
         return x;
     }
     weft_shape_params params = {*shape};
@@ -362,9 +420,13 @@ weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs,
         }
         dtype = weft_promote(dtype, s->dtype);
     }
+    weft_device *device = common_device(inputs, n);
+    if (!device) {
+        return no_common_device(op, n);
+    }
     weft_array *same[4];
-    for (int i = 0; i < n; i++) {
-        same[i] = broadcast(cast(inputs[i], dtype), &shape);
+    for (int i = 0; i < n; i++) { /* scalars move before they grow */
+        same[i] = broadcast(cast(weft_to(inputs[i], device), dtype), &shape);
     }
     return weft_apply(op, same, n, NULL);
 }

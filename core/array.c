@@ -33,9 +33,9 @@ static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims
 static weft_array *upload(const void *data, int64_t bytes, const weft_spec *spec)
 {
     weft_device *device = weft_default_device();
-    weft__buffer *buffer = weft__buffer_new(device, bytes, true, "data", spec);
+    weft__buffer *buffer = device ? weft__buffer_new(device, bytes, true, "data", spec) : NULL;
     if (!buffer) {
-        return weft__failed("from_data: %s", weft_error_message());
+        return weft__failed_as(weft_error_status(), "from_data: %s", weft_error_message());
     }
     if (buffer->host) {
         if (bytes) {
@@ -43,7 +43,7 @@ static weft_array *upload(const void *data, int64_t bytes, const weft_spec *spec
         }
     } else if (bytes && device->backend->write(device->state, buffer->handle, 0, data, bytes)) {
         weft__buffer_unref(buffer);
-        return weft__failed("from_data: %s", weft_error_message());
+        return weft__failed_as(weft_error_status(), "from_data: %s", weft_error_message());
     }
     return weft__leaf_new(spec, buffer, 0);
 }
@@ -52,6 +52,9 @@ weft_array *weft_from_data(const void *data, weft_dtype dtype, weft_dims shape)
 {
     weft_array *error = NULL;
     int64_t bytes = checked_bytes("from_data", dtype, &shape, &error);
+    if (bytes > 0 && !data) {
+        return weft__failed("from_data: the data is NULL");
+    }
     weft_spec spec = {.dtype = dtype, .shape = shape};
     return bytes < 0 ? error : upload(data, bytes, &spec);
 }
@@ -68,7 +71,9 @@ weft_array *weft_from_memory(void *data, weft_dtype dtype, weft_dims shape,
     if (bytes >= 0 && !aligned) {
         result = weft__failed("from_memory: the address is not aligned for %s",
                               weft_dtype_name(dtype));
-    } else if (bytes >= 0 && device->backend->host_memory) {
+    } else if (bytes > 0 && !data) {
+        result = weft__failed("from_memory: the data is NULL");
+    } else if (bytes >= 0 && device && device->backend->host_memory) {
         weft__buffer *b = weft__buffer_foreign(device, data, bytes, release, context);
         if (b) {
             return weft__leaf_new(&spec, b, 0);
@@ -199,11 +204,16 @@ static void transfer_vjp(weft_array *node, weft_array *const *cts, const bool *w
     }
 }
 
+static const weft_field transfer_fields[] = {WEFT_FIELD(POINTER, weft__transfer_params, device),
+                                             WEFT_FIELDS_END};
+
 /* The evaluator knows it: its input and output are on two devices. */
 const weft_op weft__op_transfer = {
     .name = "to",
     .family = WEFT_STRUCTURAL,
     .arity = 1,
+    .params_size = sizeof(weft__transfer_params),
+    .params_fields = transfer_fields,
     .infer = infer_transfer,
     .vjp = transfer_vjp,
 };
@@ -213,41 +223,36 @@ weft_array *weft_to(weft_array *a, weft_device *device)
     if (!weft_ok(a) || a->device == device) {
         return a;
     }
-    weft_array *moved = weft_apply(&weft__op_transfer, &a, 1, NULL);
-    if (weft_ok(moved)) {
-        moved->device = device;
+    if (!device) {
+        return weft__failed("to: the device is NULL");
     }
-    return moved;
+    weft__transfer_params params = {device};
+    return weft__apply_on(device, &weft__op_transfer, &a, 1, &params);
 }
 
 /* ---- reading --------------------------------------------------------------------------------------- */
 
-/* A row-major array of `dtype` on a device whose memory the host sees, ready to be copied. */
+static bool is_row_major(const weft_array *a)
+{
+    weft_tensor t = {.shape = a->outs[0].spec.shape};
+    memcpy(t.strides, a->outs[0].view.strides, sizeof t.strides);
+    return weft_tensor_is_contiguous(&t);
+}
+
+/* The evaluated array `a` as a row-major one of `dtype`. */
 static weft_array *readable(weft_array *a, weft_dtype dtype)
 {
     if (a->outs[0].spec.dtype != dtype) {
         weft_cast_params params = {dtype};
-        a = weft_apply(weft__builtins.cast, &a, 1, &params);
+        return weft_apply(weft__builtins.cast, &a, 1, &params);
     }
-    if (!weft_ok(a)) {
-        return a;
-    }
-    weft_array *row_major = weft_apply(weft__builtins.copy, &a, 1, NULL);
-    if (a->state != WEFT__EVALUATED) {
-        return row_major;
-    }
-    weft_tensor t = {.shape = a->outs[0].spec.shape};
-    memcpy(t.strides, a->outs[0].view.strides, sizeof t.strides);
-    return weft_tensor_is_contiguous(&t) ? a : row_major;
+    return is_row_major(a) ? a : weft_apply(weft__builtins.copy, &a, 1, NULL);
 }
 
 static weft_status copy_out(weft_array *a, void *out)
 {
     const weft__view *v = &a->outs[0].view;
     int64_t bytes = weft_nbytes(a);
-    if (v->buffer->failed) {
-        return weft_fail(WEFT_DEVICE, "read: the computation of this array failed");
-    }
     if (bytes == 0) {
         return WEFT_OK;
     }
@@ -261,7 +266,7 @@ static weft_status copy_out(weft_array *a, void *out)
 weft_status weft_read(weft_array *a, weft_dtype dtype, void *out, int64_t count)
 {
     if (!weft_ok(a)) {
-        return weft_fail(WEFT_INVALID, "%s", weft_error(a));
+        return weft__report(a);
     }
     if (count != weft_size(a)) {
         return weft_fail(WEFT_INVALID, "read: expected %lld elements, got room for %lld",
@@ -309,9 +314,7 @@ const void *weft_data(weft_array *a)
         return NULL;
     }
     const weft__view *v = &a->outs[0].view;
-    weft_tensor t = {.shape = a->outs[0].spec.shape};
-    memcpy(t.strides, v->strides, sizeof t.strides);
-    if (!v->buffer->host || v->buffer->failed || !weft_tensor_is_contiguous(&t)) {
+    if (!v->buffer->host || !is_row_major(a)) {
         weft_fail(WEFT_UNSUPPORTED, "data: the array is not row-major in host memory: use "
                                     "weft_read, or weft_contiguous first");
         return NULL;

@@ -12,6 +12,8 @@
 
 enum { BUCKETS = 512, SMALLEST = 64, NAMED_IN_MESSAGE = 3 };
 
+static const int64_t LARGEST = (int64_t)1 << 61; /* rounding and counting do not overflow below */
+
 static struct {
     pthread_mutex_t lock;
     weft__buffer *buckets[BUCKETS]; /* cached, newest first */
@@ -188,10 +190,24 @@ static void report_full(const weft_device *device, int64_t bytes, bool limit)
               limit ? "" : ")", largest[0] ? largest : "none");
 }
 
-static void count_in(weft__buffer *b)
+/* Counts bytes as active before they are there, so that threads together keep to the limit. */
+static bool reserve(const weft_device *device, int64_t bytes)
 {
+    if (pool.active > pool.limit - bytes) {
+        report_full(device, bytes, true);
+        return false;
+    }
+    pool.active += bytes;
+    return true;
+}
+
+static void count_in(weft__buffer *b, const char *label, const weft_spec *spec)
+{
+    b->label = label;
+    b->shape = spec->shape;
+    b->dtype = spec->dtype;
+    atomic_store(&b->refs, 1);
     push(&pool.live, b);
-    pool.active += b->bytes;
     if (pool.active > pool.peak) {
         pool.peak = pool.active;
     }
@@ -224,30 +240,28 @@ static weft__buffer *allocate(weft_device *device, int64_t bytes)
 weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_writes,
                                const char *label, const weft_spec *spec)
 {
-    int64_t rounded = weft__bucket_bytes(bytes);
-    pthread_mutex_lock(&pool.lock);
-    bool over = pool.active > pool.limit - rounded;
-    if (over) {
-        report_full(device, rounded, true);
-    }
-    weft__buffer *b = over ? NULL : take_cached(device, rounded, host_writes);
-    pthread_mutex_unlock(&pool.lock);
-    if (over) {
+    if (bytes > LARGEST) {
+        weft_fail(WEFT_MEMORY, "%s: out of memory: expected %lld bytes", device->name,
+                  (long long)bytes);
         return NULL;
     }
-    if (!b) {
-        b = allocate(device, rounded);
-    }
+    int64_t rounded = weft__bucket_bytes(bytes);
     pthread_mutex_lock(&pool.lock);
+    bool room = reserve(device, rounded);
+    weft__buffer *b = room ? take_cached(device, rounded, host_writes) : NULL;
+    if (room && !b) {
+        pthread_mutex_unlock(&pool.lock);
+        b = allocate(device, rounded);
+        pthread_mutex_lock(&pool.lock);
+    }
     if (b) {
-        b->failed = false;
         b->plan = 0;
-        b->label = label;
-        b->shape = spec->shape;
-        b->dtype = spec->dtype;
-        atomic_store(&b->refs, 1);
-        count_in(b);
-    } else {
+        if (host_writes) { /* else the step that fills it says so when it begins */
+            atomic_store(&b->failed, false);
+        }
+        count_in(b, label, spec);
+    } else if (room) {
+        pool.active -= rounded;
         report_full(device, rounded, false);
     }
     pthread_mutex_unlock(&pool.lock);
@@ -304,17 +318,22 @@ void weft__buffer_unref(weft__buffer *b)
     }
     if (b->owned) {
         retire_owned(b);
-    } else if (atomic_load(&b->busy) == 0) {
+    } else {
         release_foreign(b);
     }
 }
 
-void weft__buffer_busy(weft__buffer *b, int change)
+void weft__buffer_begin(weft__buffer *b)
 {
-    bool idle = atomic_fetch_add(&b->busy, change) + change == 0;
-    /* Lent memory that was dropped while a kernel still read it goes back now. */
-    if (idle && !b->owned && atomic_load(&b->refs) == 0) {
-        release_foreign(b);
+    atomic_fetch_add(b->owned ? &b->busy : &b->refs, 1);
+}
+
+void weft__buffer_end(weft__buffer *b)
+{
+    if (b->owned) {
+        atomic_fetch_sub(&b->busy, 1); /* from here on it may be gone */
+    } else {
+        weft__buffer_unref(b);
     }
 }
 

@@ -9,13 +9,13 @@
 typedef struct weft__buffer weft__buffer;
 struct weft__buffer {
     atomic_int refs; /* views in arrays and plans */
-    atomic_int busy; /* submitted kernels that still touch it */
+    atomic_int busy; /* plans not yet run to their end that touch it; owned buffers only */
     weft_device *device;
     void *handle; /* the backend's object */
     void *host;   /* its host address, or NULL */
     int64_t bytes;
-    bool owned;  /* Weft's own memory: may be written, reused, counted */
-    bool failed; /* the kernel that should have filled it did not */
+    bool owned;         /* Weft's own memory: may be written, reused, counted */
+    atomic_bool failed; /* the kernel that should have filled it did not */
 
     /* Simulation while a plan is made (core/eval/plan.c), under the evaluation lock. */
     uint64_t plan;
@@ -46,10 +46,12 @@ weft__buffer *weft__buffer_foreign(weft_device *device, void *data, int64_t byte
 void weft__buffer_ref(weft__buffer *b);
 void weft__buffer_unref(weft__buffer *b); /* into the cache, or back to its owner */
 
-/* Marks kernels that use it as submitted and as done. */
-void weft__buffer_busy(weft__buffer *b, int change);
+/* From the making of a plan that touches it to the end of its run. An owned buffer may meanwhile
+ * lose its last reference and wait in the cache; what is not Weft's is referenced. */
+void weft__buffer_begin(weft__buffer *b);
+void weft__buffer_end(weft__buffer *b);
 
-/* Rounds a size up to its bucket: at most an eighth is lost. */
+/* Rounds a size up to its bucket: at most an eighth, or 63 bytes, are lost. */
 int64_t weft__bucket_bytes(int64_t bytes);
 
 #endif

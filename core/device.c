@@ -84,7 +84,7 @@ static bool sort_rows(weft_device *d)
     return true;
 }
 
-const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_op *op, int *n)
+static weft__op_rows find_rows(const weft_device *device, const weft_op *op)
 {
     int low = 0, high = device->backend->n_rows;
     while (low < high) {
@@ -95,12 +95,21 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
             high = middle;
         }
     }
-    *n = 0;
-    while (low + *n < device->backend->n_rows &&
-           strcmp(device->rows[low + *n]->op, op->name) == 0) {
-        ++*n;
+    int n = 0;
+    while (low + n < device->backend->n_rows && strcmp(device->rows[low + n]->op, op->name) == 0) {
+        n++;
     }
-    return device->rows + low;
+    return (weft__op_rows){op, low, n};
+}
+
+const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_op *op, int *n)
+{
+    weft__op_rows *found = &device->found[((uintptr_t)op >> 4) % WEFT__ROWS_FOUND];
+    if (found->op != op) {
+        *found = find_rows(device, op);
+    }
+    *n = found->n;
+    return device->rows + found->first;
 }
 
 /* ---- devices ------------------------------------------------------------------------------------ */
@@ -119,7 +128,12 @@ static weft_device *open_device(const weft_backend *backend, int index)
     }
     d->backend = backend;
     snprintf(d->name, sizeof d->name, index ? "%s:%d" : "%s", backend->name, index);
-    if (!sort_rows(d) || backend->open(index, &d->state) != WEFT_OK) {
+    if (!sort_rows(d)) {
+        weft_fail(WEFT_MEMORY, "device: out of memory");
+        weft_free(d);
+        return NULL;
+    }
+    if (backend->open(index, &d->state) != WEFT_OK) {
         weft_free(d->rows);
         weft_free(d);
         return NULL;

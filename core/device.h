@@ -4,6 +4,14 @@
 
 #include "weft/backend.h"
 
+/* Which of a device's rows are an op's. */
+typedef struct weft__op_rows {
+    const weft_op *op;
+    int first, n;
+} weft__op_rows;
+
+enum { WEFT__ROWS_FOUND = 256 };
+
 struct weft_device {
     const weft_backend *backend;
     void *state;
@@ -11,6 +19,7 @@ struct weft_device {
     weft_counts counts; /* under the evaluation lock */
     weft_device *next;
     const weft_kernel_row **rows; /* grouped by op, best first within a group */
+    weft__op_rows found[WEFT__ROWS_FOUND]; /* by the op's address; under the evaluation lock */
 };
 
 /* The rows for an op, best first: *n of them. Called under the evaluation lock. */

@@ -30,41 +30,60 @@ typedef enum weft__state {
 
 /* Three counts. refs: pointers that keep the node in memory. uses: nodes not yet scheduled that
  * have it as input. holds: slots, keeps and pins, which keep its elements. An evaluated node with
- * neither uses nor holds is spent as soon as its last user is scheduled. */
+ * neither uses nor holds is spent as soon as its last user is scheduled.
+ *
+ * Threads: the counts, the state, `leaf` and `scope` may be read by any thread; a state other than
+ * LAZY is written after all that it announces. The graph of a node (op, inputs) is its builder's
+ * until the node is evaluated, and then gone. */
 struct weft_array {
     atomic_int refs, uses, holds;
-    weft__state state;
-    bool leaf;          /* made from data: never spent */
-    bool pinned;        /* its scope holds it: named in weft_eval */
-    bool retained;      /* evaluated inside a gradient: keeps its inputs */
+    _Atomic(weft__state) state;
+    atomic_bool leaf; /* made from data: not spent while a scope owns it */
+    bool pinned;      /* its scope holds it: named in weft_eval; of the scope's thread */
     int n_inputs, n_outputs;
+    weft_status status; /* of an error array */
     uint64_t seq;       /* order of creation: inputs always come first */
     const weft_op *op;  /* NULL for leaves and after detaching */
     void *params;
     weft_array **inputs;
-    weft_device *device;
-    weft__scope *scope; /* the scope that owns one reference, or NULL */
-    const char *path;   /* module path at creation when checks are on, else NULL */
+    weft_device *device;           /* NULL in error arrays */
+    _Atomic(weft__scope *) scope;  /* the scope that owns one reference, or NULL */
+    const char *path;              /* module path at creation when checks are on, else NULL */
     char *error;
+
+    /* Its entry in the plan being made (core/eval/plan.c), under the evaluation lock. */
+    uint64_t plan;
+    int64_t plan_entry;
+
     weft__output outs[];
 };
 
 /* ---- apply.c ------------------------------------------------------------------------------- */
 
-/* A node of the innermost scope with room for everything; specs unset. NULL: no memory. */
-weft_array *weft__node_new(int n_inputs, int n_outputs, size_t params_size);
 /* An evaluated node over a buffer; takes over the caller's reference to the buffer. */
 weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
 /* The preallocated error array for "no memory". */
 weft_array *weft__no_memory(void);
-/* Makes an error array with the module path in front. */
+/* Makes an error array with the module path in front; WEFT_INVALID, or the given status. */
 weft_array *weft__failed(const char *format, ...) WEFT_PRINTF(1, 2);
+weft_array *weft__failed_as(weft_status status, const char *format, ...) WEFT_PRINTF(2, 3);
+/* Records the failure of an error array, or of NULL, and returns its status. */
+weft_status weft__report(const weft_array *a);
+/* weft_apply of an op that hands its inputs on without touching them, or of a copy of a node: the
+ * node is of `device`, wherever its inputs are. */
+weft_array *weft__apply_on(weft_device *device, const weft_op *op, weft_array *const *inputs, int n,
+                           const void *params);
+/* Nodes made from now on by any thread have this sequence number or a larger one. */
+uint64_t weft__next_seq(void);
 
 extern const weft_op weft__op_pick;     /* weft_pick: INT output */
 extern const weft_op weft__op_transfer; /* weft_to */
 typedef struct weft__pick_params {
     int64_t output;
 } weft__pick_params;
+typedef struct weft__transfer_params {
+    void *device; /* weft_device: where to */
+} weft__transfer_params;
 
 /* ---- node.c: references -------------------------------------------------------------------- */
 
@@ -77,9 +96,11 @@ void weft__detach(weft_array *a);
 
 /* ---- scope.c ------------------------------------------------------------------------------- */
 
-/* Makes the innermost scope own `a` (taking one reference); false: no memory. */
+/* Makes the innermost scope own a new node, the reference being its first; false: no memory. */
+bool weft__scope_own(weft_array *a);
+/* Makes the innermost scope own `a` (taking one reference), unless a scope does; false: no memory. */
 bool weft__scope_adopt(weft_array *a);
-/* Holds `a` until its scope closes. */
+/* Holds `a` until its scope closes, if that is a scope of the calling thread. */
 void weft__scope_pin(weft_array *a);
 
 /* ---- path.c: the module path in front of messages -------------------------------------------- */
@@ -106,7 +127,7 @@ typedef struct weft__map {
     weft_array **keys;
     int64_t count, capacity;
     int32_t *table; /* open addressing over keys' indices + 1 */
-    int64_t table_size;
+    int64_t table_size; /* a power of two */
 } weft__map;
 
 /* The index of `key`, adding it when `added` is not NULL (set to whether it was new). -1: absent
@@ -114,9 +135,10 @@ typedef struct weft__map {
 int64_t weft__map_index(weft__map *map, weft_array *key, bool *added);
 void weft__map_free(weft__map *map);
 
-/* Collects the nodes that are not evaluated and reachable from `roots` over inputs, without
+/* Collects the nodes with something to compute or to differentiate that are reachable from `roots` over inputs, without
  * entering those for which `stop` (may be NULL) is true; sorted by seq. False: no memory. */
 typedef bool weft__stop(const void *context, weft_array *a);
+void weft__sort_by_seq(weft_array **nodes, int64_t n);
 bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,
                    weft__map *out);
 

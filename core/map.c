@@ -4,11 +4,21 @@
 
 #include "core/graph.h"
 
-static uint64_t hash_pointer(const void *p)
+/* Where the search for a pointer begins in a table of `size`, a power of two. */
+static int64_t start_of(const void *p, int64_t size)
 {
     uint64_t x = (uint64_t)(uintptr_t)p >> 4;
     x *= 0x9e3779b97f4a7c15u;
-    return x ^ x >> 29;
+    return (int64_t)((x ^ x >> 29) & (uint64_t)(size - 1));
+}
+
+static void insert(weft__map *map, weft_array *key, int64_t index)
+{
+    int64_t at = start_of(key, map->table_size);
+    while (map->table[at]) {
+        at = (at + 1) & (map->table_size - 1);
+    }
+    map->table[at] = (int32_t)index + 1;
 }
 
 static bool grow(weft__map *map)
@@ -29,11 +39,7 @@ static bool grow(weft__map *map)
     map->table = table;
     map->table_size = 2 * capacity;
     for (int64_t i = 0; i < map->count; i++) {
-        int64_t at = (int64_t)(hash_pointer(keys[i]) % (uint64_t)map->table_size);
-        while (table[at]) {
-            at = at + 1 == map->table_size ? 0 : at + 1;
-        }
-        table[at] = (int32_t)i + 1;
+        insert(map, keys[i], i);
     }
     return true;
 }
@@ -48,13 +54,13 @@ int64_t weft__map_index(weft__map *map, weft_array *key, bool *added)
     } else if (map->table_size == 0) {
         return -1;
     }
-    int64_t at = (int64_t)(hash_pointer(key) % (uint64_t)map->table_size);
+    int64_t at = start_of(key, map->table_size);
     while (map->table[at]) {
         int32_t index = map->table[at] - 1;
         if (map->keys[index] == key) {
             return index;
         }
-        at = at + 1 == map->table_size ? 0 : at + 1;
+        at = (at + 1) & (map->table_size - 1);
     }
     if (!added) {
         return -1;
@@ -79,10 +85,27 @@ static int by_seq(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+void weft__sort_by_seq(weft_array **nodes, int64_t n)
+{
+    /* A walk from the results meets the nodes of a chain in exactly the opposite order. */
+    for (int64_t i = 0; i < n / 2; i++) {
+        weft_array *swapped = nodes[i];
+        nodes[i] = nodes[n - 1 - i];
+        nodes[n - 1 - i] = swapped;
+    }
+    int64_t sorted = n > 0;
+    while (sorted < n && nodes[sorted - 1]->seq < nodes[sorted]->seq) {
+        sorted++;
+    }
+    if (sorted < n) {
+        qsort(nodes, (size_t)n, sizeof(void *), by_seq);
+    }
+}
+
 /* Adds `a` unless there is nothing to compute or `stop` says so. */
 static bool visit(weft__map *map, weft_array *a, weft__stop *stop, const void *context)
 {
-    if (!a->op || (stop && stop(context, a))) {
+    if ((stop && stop(context, a)) || !a->op) {
         return true;
     }
     bool added;
@@ -111,15 +134,11 @@ bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void
     if (out->count == 0) {
         return true;
     }
-    qsort(out->keys, (size_t)out->count, sizeof(void *), by_seq);
+    weft__sort_by_seq(out->keys, out->count);
     /* Indices follow the sorted order. */
     memset(out->table, 0, (size_t)out->table_size * sizeof *out->table);
     for (int64_t i = 0; i < out->count; i++) {
-        int64_t at = (int64_t)(hash_pointer(out->keys[i]) % (uint64_t)out->table_size);
-        while (out->table[at]) {
-            at = at + 1 == out->table_size ? 0 : at + 1;
-        }
-        out->table[at] = (int32_t)i + 1;
+        insert(out, out->keys[i], i);
     }
     return true;
 }

@@ -29,11 +29,11 @@ static void release_views(weft_array *a)
 }
 
 /* Gives up one reference. A node that reaches zero joins the chain of the dead, linked through
- * `scope`, for which a dead node has no other use. */
+ * `params`, for which a dead node has no other use. */
 static void drop(weft_array *a, weft_array **dead)
 {
     if (atomic_fetch_sub(&a->refs, 1) == 1) {
-        a->scope = (weft__scope *)*dead;
+        a->params = *dead;
         *dead = a;
     }
 }
@@ -51,7 +51,7 @@ static void bury(weft_array *dead)
 {
     while (dead) {
         weft_array *a = dead;
-        dead = (weft_array *)a->scope;
+        dead = a->params;
         drop_inputs(a, &dead);
         release_views(a);
         weft_free(a->error);

@@ -1,15 +1,17 @@
 /* core/op_tapes.c -- the tapes of elementwise ops, parsed on first use. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "weft/backend.h"
 
-enum { TABLE = 1024 }; /* more than all ops times classes */
+enum { TABLE = 4096 }; /* more than twice all ops times classes */
 
+/* Entries are never changed: readers need no lock. `op` is written last. */
 typedef struct tape_entry {
-    const weft_op *op;
+    _Atomic(const weft_op *) op;
     weft_class klass;
-    weft_tape *tape; /* NULL: the op has no formula of this class */
+    const weft_tape *tape; /* NULL: the op has no formula of this class */
 } tape_entry;
 
 static struct {
@@ -35,15 +37,19 @@ static const char *formula_of(const weft_op *op, weft_class klass)
     return NULL;
 }
 
-static tape_entry *find(const weft_op *op, weft_class klass)
+/* The entry, or the free one where it belongs, or NULL. */
+static tape_entry *find(const weft_op *op, weft_class klass, bool *found)
 {
     size_t at = ((uintptr_t)op >> 4) * 4 + (size_t)klass;
     for (int probe = 0; probe < TABLE; probe++) {
         tape_entry *e = &tapes.entries[(at + (size_t)probe) % TABLE];
-        if (!e->op || (e->op == op && e->klass == klass)) {
+        const weft_op *here = atomic_load_explicit(&e->op, memory_order_acquire);
+        *found = here == op && e->klass == klass;
+        if (!here || *found) {
             return e;
         }
     }
+    *found = false;
     return NULL;
 }
 
@@ -61,22 +67,33 @@ static weft_tape *parse(const weft_op *op, weft_class klass)
     return tape;
 }
 
+static const weft_tape *find_or_parse(const weft_op *op, weft_class klass)
+{
+    bool found;
+    tape_entry *e = find(op, klass, &found);
+    if (found || !e || tapes.count == TABLE / 2) {
+        return found ? e->tape : NULL;
+    }
+    weft_tape *tape = parse(op, klass);
+    if (tape || !formula_of(op, klass)) { /* no memory now may be memory later */
+        e->klass = klass;
+        e->tape = tape;
+        atomic_store_explicit(&e->op, op, memory_order_release);
+        tapes.count++;
+    }
+    return tape;
+}
+
 const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype)
 {
     weft_class klass = weft_dtype_class(dtype);
-    pthread_mutex_lock(&tapes.lock);
-    tape_entry *e = find(op, klass);
-    const weft_tape *tape = NULL;
-    if (e && e->op) {
-        tape = e->tape;
-    } else if (e && tapes.count < TABLE / 2) {
-        weft_tape *parsed = parse(op, klass);
-        tape = parsed;
-        if (parsed || !formula_of(op, klass)) { /* no memory now may be memory later */
-            *e = (tape_entry){op, klass, parsed};
-            tapes.count++;
-        }
+    bool found;
+    const tape_entry *e = find(op, klass, &found);
+    if (found) {
+        return e->tape;
     }
+    pthread_mutex_lock(&tapes.lock);
+    const weft_tape *tape = find_or_parse(op, klass);
     pthread_mutex_unlock(&tapes.lock);
     return tape;
 }

@@ -118,8 +118,9 @@ static void field_print(const weft_field *f, const void *value, char *out, size_
     case WEFT_FIELD_DTYPE:
         snprintf(out, size, "%s", weft_dtype_name(*(const weft_dtype *)value));
         break;
-    case WEFT_FIELD_DIMS:
-        snprintf(out, size, "%s", weft__shape_text(value, shape));
+    case WEFT_FIELD_DIMS: /* a list of axes may be "all" */
+        snprintf(out, size, "%s",
+                 ((const weft_dims *)value)->n < 0 ? "all" : weft__shape_text(value, shape));
         break;
     case WEFT_FIELD_POINTER:
         snprintf(out, size, "%s", *(void *const *)value ? "set" : "null");
@@ -154,6 +155,22 @@ static struct {
     int count;
 } registered = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Under the lock. */
+static const weft_op *op_at(int i)
+{
+    return i < weft__op_table_size ? weft__op_table[i] : registered.ops[i - weft__op_table_size];
+}
+
+static const weft_op *find(const char *name)
+{
+    for (int i = weft__op_table_size + registered.count - 1; i >= 0; i--) {
+        if (strcmp(op_at(i)->name, name) == 0) {
+            return op_at(i);
+        }
+    }
+    return NULL;
+}
+
 int weft_op_count(void)
 {
     pthread_mutex_lock(&registered.lock);
@@ -164,39 +181,55 @@ int weft_op_count(void)
 
 const weft_op *weft_op_at(int i)
 {
-    if (i < 0 || i >= weft_op_count()) {
-        return NULL;
-    }
-    return i < weft__op_table_size ? weft__op_table[i] : registered.ops[i - weft__op_table_size];
+    pthread_mutex_lock(&registered.lock);
+    bool present = i >= 0 && i < weft__op_table_size + registered.count;
+    const weft_op *op = present ? op_at(i) : NULL;
+    pthread_mutex_unlock(&registered.lock);
+    return op;
 }
 
 const weft_op *weft_op_find(const char *name)
 {
-    for (int i = weft_op_count() - 1; i >= 0; i--) {
-        const weft_op *op = weft_op_at(i);
-        if (strcmp(op->name, name) == 0) {
-            return op;
-        }
+    pthread_mutex_lock(&registered.lock);
+    const weft_op *op = find(name);
+    pthread_mutex_unlock(&registered.lock);
+    return op;
+}
+
+/* What is wrong with the literal, or NULL. */
+static const char *fault(const weft_op *op)
+{
+    if (!op->name) {
+        return "expected a name";
+    }
+    if (op->family == WEFT_ELEMENTWISE && (op->arity < 1 || op->arity > 4)) {
+        return "expected an elementwise op of 1 to 4 inputs";
+    }
+    if (op->n_outputs > WEFT_MAX_OUTPUTS) {
+        return "expected at most 4 outputs";
+    }
+    if (op->family != WEFT_ELEMENTWISE && !op->infer) {
+        return "expected infer";
     }
     return NULL;
 }
 
 weft_status weft_op_register(const weft_op *op)
 {
-    if (!op->name || (op->family == WEFT_ELEMENTWISE && (op->arity < 1 || op->arity > 4))) {
-        return weft_fail(WEFT_INVALID, "op_register: %s: expected a name and, for an elementwise "
-                                       "op, 1 to 4 inputs",
-                         op->name ? op->name : "(no name)");
-    }
-    if (weft_op_find(op->name)) {
-        return weft_fail(WEFT_INVALID, "op_register: %s: the name is taken", op->name);
-    }
+    const char *why = fault(op);
     pthread_mutex_lock(&registered.lock);
+    if (!why && find(op->name)) {
+        why = "the name is taken";
+    }
     bool room = registered.count < MAX_REGISTERED;
-    if (room) {
+    if (!why && room) {
         registered.ops[registered.count++] = op;
     }
     pthread_mutex_unlock(&registered.lock);
+    if (why) {
+        return weft_fail(WEFT_INVALID, "op_register: %s: %s", op->name ? op->name : "(no name)",
+                         why);
+    }
     return room ? WEFT_OK
                 : weft_fail(WEFT_UNSUPPORTED, "op_register: %s: more than %d ops", op->name,
                             MAX_REGISTERED);

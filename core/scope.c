@@ -19,14 +19,19 @@ static _Thread_local int depth;
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
 
+static weft__scope *owner(const weft_array *a)
+{
+    return atomic_load_explicit(&a->scope, memory_order_relaxed);
+}
+
 static void free_scope(weft__scope *s)
 {
     for (int64_t i = s->count - 1; i >= 0; i--) {
         weft_array *a = s->items[i];
-        if (!a || a->scope != s) {
+        if (owner(a) != s) {
             continue; /* moved to another scope */
         }
-        a->scope = NULL;
+        atomic_store_explicit(&a->scope, NULL, memory_order_relaxed);
         if (a->pinned) {
             a->pinned = false;
             weft__unhold(a);
@@ -52,7 +57,7 @@ static void make_key(void)
     pthread_key_create(&thread_end, end_of_thread);
 }
 
-static weft__scope *push_scope(const char *name)
+static weft__scope *push_scope(const char *name, int at_depth)
 {
     weft__scope *s = weft_calloc(1, sizeof *s);
     if (!s) {
@@ -60,7 +65,7 @@ static weft__scope *push_scope(const char *name)
     }
     s->name = name;
     s->parent = innermost;
-    s->depth = depth;
+    s->depth = at_depth;
     innermost = s;
     return s;
 }
@@ -68,7 +73,7 @@ static weft__scope *push_scope(const char *name)
 /* The innermost scope, with the thread's root made when it is the first. */
 static weft__scope *current(void)
 {
-    if (!innermost && push_scope("thread")) {
+    if (!innermost && push_scope("thread", 0)) {
         pthread_once(&thread_end_once, make_key);
         pthread_setspecific(thread_end, innermost);
     }
@@ -94,21 +99,46 @@ static bool reserve(weft__scope *s, int64_t n)
     return true;
 }
 
-bool weft__scope_adopt(weft_array *a)
+bool weft__scope_own(weft_array *a)
 {
     weft__scope *s = current();
     if (!s || !reserve(s, 1)) {
         return false;
     }
     s->items[s->count++] = a;
-    a->scope = s;
-    weft__ref(a);
+    atomic_init(&a->scope, s);
+    atomic_init(&a->refs, 1);
     return true;
+}
+
+bool weft__scope_adopt(weft_array *a)
+{
+    weft__scope *s = current();
+    if (!s || !reserve(s, 1)) {
+        return false;
+    }
+    weft__scope *none = NULL;
+    if (atomic_compare_exchange_strong(&a->scope, &none, s)) {
+        s->items[s->count++] = a;
+        weft__ref(a);
+    }
+    return true;
+}
+
+/* Another thread's scope may be gone at any moment: it is compared, never looked into. */
+static bool is_open_here(const weft__scope *s)
+{
+    const weft__scope *mine = innermost;
+    while (mine && mine != s) {
+        mine = mine->parent;
+    }
+    return mine != NULL;
 }
 
 void weft__scope_pin(weft_array *a)
 {
-    if (a->scope && !a->pinned) {
+    const weft__scope *s = owner(a);
+    if (s && is_open_here(s) && !a->pinned) {
         a->pinned = true;
         weft__hold(a);
     }
@@ -116,11 +146,12 @@ void weft__scope_pin(weft_array *a)
 
 void weft_scope_open_named(const char *name)
 {
-    current();
     depth++;
     /* Without memory for a scope its temporaries join the enclosing one, and the matching close,
      * which finds no scope of its depth, releases nothing. */
-    push_scope(name);
+    if (current()) {
+        push_scope(name, depth);
+    }
 }
 
 int weft_scope_depth(void)
@@ -131,17 +162,17 @@ int weft_scope_depth(void)
 void weft_scope_close_n(weft_array **ys, int n)
 {
     weft__scope *s = innermost;
-    if (!s || depth == 0) {
+    if (depth == 0) {
         weft_log_message(WEFT_LOG_WARNING, "scope_close: no scope is open");
         return;
     }
-    if (s->depth != depth--) {
+    if (depth-- != (s ? s->depth : 0)) {
         return;
     }
     innermost = s->parent;
     for (int i = 0; i < n; i++) {
         weft_array *y = ys[i];
-        if (!y || y->scope != s) {
+        if (!y || owner(y) != s) {
             continue;
         }
         if (!reserve(innermost, 1)) {
@@ -149,7 +180,7 @@ void weft_scope_close_n(weft_array **ys, int n)
             continue;
         }
         innermost->items[innermost->count++] = y;
-        y->scope = innermost;
+        atomic_store_explicit(&y->scope, innermost, memory_order_relaxed);
     }
     free_scope(s);
 }
@@ -178,21 +209,25 @@ void weft_drop(weft_array *a)
 weft_status weft_set(weft_array **slot, weft_array *a)
 {
     if (a && a->state == WEFT__FAILED) {
-        return weft_fail(a == weft__no_memory() ? WEFT_MEMORY : WEFT_INVALID, "%s", weft_error(a));
+        return weft__report(a);
+    }
+    if (a && a->state == WEFT__SPENT) {
+        return weft_fail(WEFT_INVALID, "set: the array was used up by an earlier evaluation: keep "
+                                       "it (weft_keep, weft_set), or name it in weft_eval");
     }
     weft_array *old = *slot;
     if (a == old) {
         return WEFT_OK;
     }
-    if (old && !old->scope && !weft__scope_adopt(old)) {
+    if (old && !weft__scope_adopt(old)) {
         return weft_fail(WEFT_MEMORY, "set: out of memory");
     }
     if (a) {
         weft__hold(a);
     }
     *slot = a;
-    if (old) {
-        old->leaf = false; /* from here on a temporary like any other */
+    if (old) { /* from here on a temporary like any other */
+        atomic_store_explicit(&old->leaf, false, memory_order_relaxed);
         weft__unhold(old);
     }
     return WEFT_OK;

@@ -1,8 +1,8 @@
 /* core/status.c -- statuses, the thread's last message, and the log callback. */
 #include "weft/status.h"
 
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 enum { MESSAGE_SIZE = 4096 };
@@ -54,21 +54,27 @@ weft_status weft_fail(weft_status status, const char *format, ...)
     return status;
 }
 
+/* Callback and context belong together: neither is read without the other. */
 static struct {
-    _Atomic(weft_log_fn *) callback;
-    _Atomic(void *) context;
-} sink;
+    pthread_mutex_t lock;
+    weft_log_fn *callback;
+    void *context;
+} sink = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void weft_set_log(weft_log_fn *callback, void *context)
 {
-    atomic_store(&sink.callback, NULL);
-    atomic_store(&sink.context, context);
-    atomic_store(&sink.callback, callback);
+    pthread_mutex_lock(&sink.lock);
+    sink.callback = callback;
+    sink.context = context;
+    pthread_mutex_unlock(&sink.lock);
 }
 
 void weft_log_message(weft_log_level level, const char *format, ...)
 {
-    weft_log_fn *callback = atomic_load(&sink.callback);
+    pthread_mutex_lock(&sink.lock);
+    weft_log_fn *callback = sink.callback;
+    void *context = sink.context;
+    pthread_mutex_unlock(&sink.lock);
     if (!callback) {
         return;
     }
@@ -77,5 +83,5 @@ void weft_log_message(weft_log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    callback(atomic_load(&sink.context), level, text);
+    callback(context, level, text);
 }

@@ -3,7 +3,8 @@
 
 #include "core/tape_codes.h"
 
-/* ---- Real and bool: double with the C library's functions ------------------------------------- */
+/* ---- Real and bool: double with the C library's functions -------------------------------------
+ */
 
 static double sign_of(double x)
 {
@@ -58,61 +59,116 @@ static double inverse_erf(double x)
     return copysign(y, x);
 }
 
+/* The functions of the C library that go through exp, log or an angle. */
+static double transcendental(weft_tape_code code, double x)
+{
+    switch (code) {
+    case WEFT_TAPE_EXP:
+        return exp(x);
+    case WEFT_TAPE_EXPM1:
+        return expm1(x);
+    case WEFT_TAPE_LOG:
+        return log(x);
+    case WEFT_TAPE_LOG1P:
+        return log1p(x);
+    case WEFT_TAPE_LOG2:
+        return log2(x);
+    case WEFT_TAPE_SIN:
+        return sin(x);
+    case WEFT_TAPE_COS:
+        return cos(x);
+    case WEFT_TAPE_TAN:
+        return tan(x);
+    case WEFT_TAPE_ASIN:
+        return asin(x);
+    case WEFT_TAPE_ACOS:
+        return acos(x);
+    case WEFT_TAPE_ATAN:
+        return atan(x);
+    case WEFT_TAPE_SINH:
+        return sinh(x);
+    case WEFT_TAPE_COSH:
+        return cosh(x);
+    case WEFT_TAPE_TANH:
+        return tanh(x);
+    case WEFT_TAPE_ERF:
+        return erf(x);
+    case WEFT_TAPE_ERFINV:
+        return inverse_erf(x);
+    default:
+        return (double)NAN; /* no other code has one operand */
+    }
+}
+
 static double unary(weft_tape_code code, double x)
 {
     switch (code) {
-    case WEFT_TAPE_NEG: return -x;
-    case WEFT_TAPE_NOT: return x == 0;
-    case WEFT_TAPE_ABS: return fabs(x);
-    case WEFT_TAPE_SIGN: return sign_of(x);
-    case WEFT_TAPE_FLOOR: return floor(x);
-    case WEFT_TAPE_CEIL: return ceil(x);
-    case WEFT_TAPE_RINT: return nearbyint(x);
-    case WEFT_TAPE_TRUNC: return trunc(x);
-    case WEFT_TAPE_SQRT: return sqrt(x);
-    case WEFT_TAPE_RSQRT: return 1 / sqrt(x);
-    case WEFT_TAPE_EXP: return exp(x);
-    case WEFT_TAPE_EXPM1: return expm1(x);
-    case WEFT_TAPE_LOG: return log(x);
-    case WEFT_TAPE_LOG1P: return log1p(x);
-    case WEFT_TAPE_LOG2: return log2(x);
-    case WEFT_TAPE_SIN: return sin(x);
-    case WEFT_TAPE_COS: return cos(x);
-    case WEFT_TAPE_TAN: return tan(x);
-    case WEFT_TAPE_ASIN: return asin(x);
-    case WEFT_TAPE_ACOS: return acos(x);
-    case WEFT_TAPE_ATAN: return atan(x);
-    case WEFT_TAPE_SINH: return sinh(x);
-    case WEFT_TAPE_COSH: return cosh(x);
-    case WEFT_TAPE_TANH: return tanh(x);
-    case WEFT_TAPE_ERF: return erf(x);
-    case WEFT_TAPE_ERFINV: return inverse_erf(x);
-    case WEFT_TAPE_ISNAN: return isnan(x) != 0;
-    case WEFT_TAPE_ISINF: return isinf(x) != 0;
-    case WEFT_TAPE_ISFINITE: return isfinite(x) != 0;
-    default: return (double)NAN; /* no other code has one operand */
+    case WEFT_TAPE_NEG:
+        return -x;
+    case WEFT_TAPE_NOT:
+        return x == 0;
+    case WEFT_TAPE_ABS:
+        return fabs(x);
+    case WEFT_TAPE_SIGN:
+        return sign_of(x);
+    case WEFT_TAPE_FLOOR:
+        return floor(x);
+    case WEFT_TAPE_CEIL:
+        return ceil(x);
+    case WEFT_TAPE_RINT:
+        return nearbyint(x);
+    case WEFT_TAPE_TRUNC:
+        return trunc(x);
+    case WEFT_TAPE_SQRT:
+        return sqrt(x);
+    case WEFT_TAPE_RSQRT:
+        return 1 / sqrt(x);
+    case WEFT_TAPE_ISNAN:
+        return isnan(x) != 0;
+    case WEFT_TAPE_ISINF:
+        return isinf(x) != 0;
+    case WEFT_TAPE_ISFINITE:
+        return isfinite(x) != 0;
+    default:
+        return transcendental(code, x);
     }
 }
 
 static double binary(weft_tape_code code, double x, double y)
 {
     switch (code) {
-    case WEFT_TAPE_ADD: return x + y;
-    case WEFT_TAPE_SUB: return x - y;
-    case WEFT_TAPE_MUL: return x * y;
-    case WEFT_TAPE_DIV: return x / y;
-    case WEFT_TAPE_MOD: return modulo(x, y);
-    case WEFT_TAPE_MIN: return minimum(x, y);
-    case WEFT_TAPE_MAX: return maximum(x, y);
-    case WEFT_TAPE_POW: return pow(x, y);
-    case WEFT_TAPE_ATAN2: return atan2(x, y);
-    case WEFT_TAPE_LT: return x < y;
-    case WEFT_TAPE_LE: return x <= y;
-    case WEFT_TAPE_EQ: return x == y;
-    case WEFT_TAPE_NE: return x != y;
-    case WEFT_TAPE_AND: return x != 0 && y != 0;
-    case WEFT_TAPE_OR: return x != 0 || y != 0;
-    default: return (double)NAN; /* the rest is for integers only */
+    case WEFT_TAPE_ADD:
+        return x + y;
+    case WEFT_TAPE_SUB:
+        return x - y;
+    case WEFT_TAPE_MUL:
+        return x * y;
+    case WEFT_TAPE_DIV:
+        return x / y;
+    case WEFT_TAPE_MOD:
+        return modulo(x, y);
+    case WEFT_TAPE_MIN:
+        return minimum(x, y);
+    case WEFT_TAPE_MAX:
+        return maximum(x, y);
+    case WEFT_TAPE_POW:
+        return pow(x, y);
+    case WEFT_TAPE_ATAN2:
+        return atan2(x, y);
+    case WEFT_TAPE_LT:
+        return x < y;
+    case WEFT_TAPE_LE:
+        return x <= y;
+    case WEFT_TAPE_EQ:
+        return x == y;
+    case WEFT_TAPE_NE:
+        return x != y;
+    case WEFT_TAPE_AND:
+        return x != 0 && y != 0;
+    case WEFT_TAPE_OR:
+        return x != 0 || y != 0;
+    default:
+        return (double)NAN; /* the rest is for integers only */
     }
 }
 
@@ -137,7 +193,8 @@ double weft_tape_eval(const weft_tape *tape, const double *operands)
     return tape->n_steps ? values[n + tape->n_steps - 1] : values[0];
 }
 
-/* ---- Integers: 64 bits, brought back to the dtype's width after every step --------------------- */
+/* ---- Integers: 64 bits, brought back to the dtype's width after every step ---------------------
+ */
 
 typedef struct integer_type {
     int bits;
@@ -198,40 +255,63 @@ static int64_t integer_unary(weft_tape_code code, int64_t x, integer_type t)
 {
     bool negative = t.is_signed && x < 0;
     switch (code) {
-    case WEFT_TAPE_NEG: return (int64_t)(0 - (uint64_t)x);
-    case WEFT_TAPE_NOT: return x == 0;
-    case WEFT_TAPE_BITNOT: return ~x;
-    case WEFT_TAPE_ABS: return negative ? (int64_t)(0 - (uint64_t)x) : x;
-    case WEFT_TAPE_SIGN: return negative ? -1 : x != 0;
-    default: return 0; /* the rest is for reals only */
+    case WEFT_TAPE_NEG:
+        return (int64_t)(0 - (uint64_t)x);
+    case WEFT_TAPE_NOT:
+        return x == 0;
+    case WEFT_TAPE_BITNOT:
+        return ~x;
+    case WEFT_TAPE_ABS:
+        return negative ? (int64_t)(0 - (uint64_t)x) : x;
+    case WEFT_TAPE_SIGN:
+        return negative ? -1 : x != 0;
+    default:
+        return 0; /* the rest is for reals only */
     }
 }
 
 static int64_t integer_binary(weft_tape_code code, int64_t x, int64_t y, integer_type t)
 {
     switch (code) {
-    case WEFT_TAPE_ADD: return (int64_t)((uint64_t)x + (uint64_t)y);
-    case WEFT_TAPE_SUB: return (int64_t)((uint64_t)x - (uint64_t)y);
-    case WEFT_TAPE_MUL: return (int64_t)((uint64_t)x * (uint64_t)y);
-    case WEFT_TAPE_DIV: return floor_divide(x, y, t);
+    case WEFT_TAPE_ADD:
+        return (int64_t)((uint64_t)x + (uint64_t)y);
+    case WEFT_TAPE_SUB:
+        return (int64_t)((uint64_t)x - (uint64_t)y);
+    case WEFT_TAPE_MUL:
+        return (int64_t)((uint64_t)x * (uint64_t)y);
+    case WEFT_TAPE_DIV:
+        return floor_divide(x, y, t);
     case WEFT_TAPE_MOD:
-        return y == 0 ? 0
-                      : (int64_t)((uint64_t)x - (uint64_t)floor_divide(x, y, t) * (uint64_t)y);
-    case WEFT_TAPE_MIN: return less(x, y, t) ? x : y;
-    case WEFT_TAPE_MAX: return less(x, y, t) ? y : x;
-    case WEFT_TAPE_POW: return power(x, y, t);
-    case WEFT_TAPE_LT: return less(x, y, t);
-    case WEFT_TAPE_LE: return !less(y, x, t);
-    case WEFT_TAPE_EQ: return x == y;
-    case WEFT_TAPE_NE: return x != y;
-    case WEFT_TAPE_AND: return x != 0 && y != 0;
-    case WEFT_TAPE_OR: return x != 0 || y != 0;
-    case WEFT_TAPE_BITAND: return x & y;
-    case WEFT_TAPE_BITOR: return x | y;
-    case WEFT_TAPE_BITXOR: return x ^ y;
+        return y == 0 ? 0 : (int64_t)((uint64_t)x - (uint64_t)floor_divide(x, y, t) * (uint64_t)y);
+    case WEFT_TAPE_MIN:
+        return less(x, y, t) ? x : y;
+    case WEFT_TAPE_MAX:
+        return less(x, y, t) ? y : x;
+    case WEFT_TAPE_POW:
+        return power(x, y, t);
+    case WEFT_TAPE_LT:
+        return less(x, y, t);
+    case WEFT_TAPE_LE:
+        return !less(y, x, t);
+    case WEFT_TAPE_EQ:
+        return x == y;
+    case WEFT_TAPE_NE:
+        return x != y;
+    case WEFT_TAPE_AND:
+        return x != 0 && y != 0;
+    case WEFT_TAPE_OR:
+        return x != 0 || y != 0;
+    case WEFT_TAPE_BITAND:
+        return x & y;
+    case WEFT_TAPE_BITOR:
+        return x | y;
+    case WEFT_TAPE_BITXOR:
+        return x ^ y;
     case WEFT_TAPE_SHL:
-    case WEFT_TAPE_SHR: return shift(code, x, y, t);
-    default: return 0; /* the rest is for reals only */
+    case WEFT_TAPE_SHR:
+        return shift(code, x, y, t);
+    default:
+        return 0; /* the rest is for reals only */
     }
 }
 

@@ -238,7 +238,8 @@ static int parse_name(parser *p)
     return fail(p, start, "'%s' is unknown; %d operands", name, p->tape->n_operands);
 }
 
-/* ---- Expressions ------------------------------------------------------------------------------ */
+/* ---- Expressions ------------------------------------------------------------------------------
+ */
 
 static int parse_primary(parser *p)
 {

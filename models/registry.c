@@ -7,10 +7,9 @@
 enum { MOST_ADDED = 64 };
 
 static const weft_model_family *const own[] = {
-    &weft__family_llama,
-    &weft__family_mistral,
-    &weft__family_qwen2,
-    &weft__family_qwen3,
+#define FAMILY(name) &weft__family_##name,
+#include "models/families.h"
+#undef FAMILY
 };
 enum { N_OWN = sizeof own / sizeof *own };
 

@@ -6,7 +6,8 @@
 
 #include "ops/common.h"
 
-/* A weft_dims as an initialiser of a constant, which the compound literal of WEFT_DIMS cannot be. */
+/* A weft_dims as an initialiser of a constant, which the compound literal of WEFT_DIMS cannot be.
+ */
 #define DIMS(...)                                                                                  \
     {                                                                                              \
         .n = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .at = { __VA_ARGS__ }      \

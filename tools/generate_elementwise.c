@@ -29,16 +29,15 @@ typedef struct type_name {
 } type_name;
 
 static const type_name types[CPU_TYPE_COUNT] = {
-    [CPU_F32] = {"f32", "float"},    [CPU_F64] = {"f64", "double"},
-    [CPU_I32] = {"i32", "int32_t"},  [CPU_U32] = {"u32", "uint32_t"},
-    [CPU_I64] = {"i64", "int64_t"},  [CPU_U64] = {"u64", "uint64_t"},
-    [CPU_B8] = {"b8", "uint8_t"},    [CPU_C64] = {"c64", "weft_complex64"},
+    [CPU_F32] = {"f32", "float"},   [CPU_F64] = {"f64", "double"},
+    [CPU_I32] = {"i32", "int32_t"}, [CPU_U32] = {"u32", "uint32_t"},
+    [CPU_I64] = {"i64", "int64_t"}, [CPU_U64] = {"u64", "uint64_t"},
+    [CPU_B8] = {"b8", "uint8_t"},   [CPU_C64] = {"c64", "weft_complex64"},
 };
 
 static const cpu_type first_type[WEFT_CLASS_COUNT + 1] = {
-    [WEFT_CLASS_REAL] = CPU_F32,    [WEFT_CLASS_INTEGER] = CPU_I32,
-    [WEFT_CLASS_BOOL] = CPU_B8,     [WEFT_CLASS_COMPLEX] = CPU_C64,
-    [WEFT_CLASS_COUNT] = CPU_TYPE_COUNT,
+    [WEFT_CLASS_REAL] = CPU_F32,    [WEFT_CLASS_INTEGER] = CPU_I32,      [WEFT_CLASS_BOOL] = CPU_B8,
+    [WEFT_CLASS_COMPLEX] = CPU_C64, [WEFT_CLASS_COUNT] = CPU_TYPE_COUNT,
 };
 
 static const char *const class_names[WEFT_CLASS_COUNT] = {"real", "integer", "bool", "complex"};
@@ -53,7 +52,8 @@ typedef struct entry {
 static entry entries[MAX_ENTRIES];
 static int n_entries;
 
-/* ---- Collecting ------------------------------------------------------------------------------- */
+/* ---- Collecting -------------------------------------------------------------------------------
+ */
 
 static void add_entry(const weft_op *op, weft_class klass, const char *formula)
 {
@@ -94,7 +94,8 @@ static void collect(void)
     qsort(entries, (size_t)n_entries, sizeof *entries, by_hash);
 }
 
-/* ---- Keys --------------------------------------------------------------------------------------- */
+/* ---- Keys ---------------------------------------------------------------------------------------
+ */
 
 static void print_number(double x)
 {
@@ -140,7 +141,8 @@ static void print_keys(void)
     printf("};\n\nconst int weft__cpu_key_count = %d;\n", n_entries);
 }
 
-/* ---- Loops -------------------------------------------------------------------------------------- */
+/* ---- Loops --------------------------------------------------------------------------------------
+ */
 
 static void print_constant(cpu_type type, double x)
 {
@@ -246,13 +248,13 @@ static void print_fused(void)
 static bool step_tape(weft_tape_code code, weft_class klass, weft_tape *out)
 {
     static const char *const spelled[WEFT_TAPE_CODE_COUNT] = {
-        [WEFT_TAPE_NEG] = "-a",       [WEFT_TAPE_NOT] = "!a",       [WEFT_TAPE_BITNOT] = "~a",
-        [WEFT_TAPE_ADD] = "a + b",    [WEFT_TAPE_SUB] = "a - b",    [WEFT_TAPE_MUL] = "a * b",
-        [WEFT_TAPE_DIV] = "a / b",    [WEFT_TAPE_MOD] = "a % b",    [WEFT_TAPE_LT] = "a < b",
-        [WEFT_TAPE_LE] = "a <= b",    [WEFT_TAPE_EQ] = "a == b",    [WEFT_TAPE_NE] = "a != b",
-        [WEFT_TAPE_AND] = "a && b",   [WEFT_TAPE_OR] = "a || b",    [WEFT_TAPE_BITAND] = "a & b",
-        [WEFT_TAPE_BITOR] = "a | b",  [WEFT_TAPE_BITXOR] = "a ^ b", [WEFT_TAPE_SHL] = "a << b",
-        [WEFT_TAPE_SHR] = "a >> b",   [WEFT_TAPE_SELECT] = "a ? b : c",
+        [WEFT_TAPE_NEG] = "-a",      [WEFT_TAPE_NOT] = "!a",           [WEFT_TAPE_BITNOT] = "~a",
+        [WEFT_TAPE_ADD] = "a + b",   [WEFT_TAPE_SUB] = "a - b",        [WEFT_TAPE_MUL] = "a * b",
+        [WEFT_TAPE_DIV] = "a / b",   [WEFT_TAPE_MOD] = "a % b",        [WEFT_TAPE_LT] = "a < b",
+        [WEFT_TAPE_LE] = "a <= b",   [WEFT_TAPE_EQ] = "a == b",        [WEFT_TAPE_NE] = "a != b",
+        [WEFT_TAPE_AND] = "a && b",  [WEFT_TAPE_OR] = "a || b",        [WEFT_TAPE_BITAND] = "a & b",
+        [WEFT_TAPE_BITOR] = "a | b", [WEFT_TAPE_BITXOR] = "a ^ b",     [WEFT_TAPE_SHL] = "a << b",
+        [WEFT_TAPE_SHR] = "a >> b",  [WEFT_TAPE_SELECT] = "a ? b : c",
     };
     char formula[32], why[256];
     int arity = weft_tape_arity(code);
@@ -276,8 +278,8 @@ static void print_steps(void)
             }
             for (cpu_type type = first_type[klass]; type < first_type[klass + 1]; type++) {
                 char name[64];
-                snprintf(name, sizeof name, "step_%s_%s",
-                         weft_tape_code_name((weft_tape_code)code), types[type].suffix);
+                snprintf(name, sizeof name, "step_%s_%s", weft_tape_code_name((weft_tape_code)code),
+                         types[type].suffix);
                 print_map(name, &tape, type, false);
                 present[code][type] = true;
             }

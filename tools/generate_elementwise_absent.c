@@ -1,8 +1,8 @@
 /* tools/generate_elementwise_absent.c -- what the generator does without.
  *
  * The generator reads the formulas of op literals; the literals also point to functions that build
- * graphs, which it never calls. These stand in for the parts of the core that those functions use, so
- * that the generator links without the core, whose kernels it is about to write. */
+ * graphs, which it never calls. These stand in for the parts of the core that those functions use,
+ * so that the generator links without the core, whose kernels it is about to write. */
 #include <stdlib.h>
 
 #define ABSENT(name)                                                                               \

@@ -48,6 +48,8 @@ typedef struct weft__adapter_config {
 
 /* Reads and checks; what is not plain LoRA is WEFT_UNSUPPORTED. On failure nothing is held. */
 weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *out);
+weft_status weft__adapter_config_parse(const char *text, size_t length, const char *name,
+                                       weft__adapter_config *out);
 void weft__adapter_config_free(weft__adapter_config *config);
 
 /* Whether the configuration adapts the linear of that path. */

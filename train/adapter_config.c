@@ -198,21 +198,36 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
     return status == WEFT_OK ? read_targets(root, c) : status;
 }
 
+/* Takes the document, also on failure. */
+static weft_status use_doc(weft__json_doc doc, weft__adapter_config *out)
+{
+    *out = (weft__adapter_config){.doc = doc};
+    const weft__json root = weft__json_root(&out->doc);
+    const weft_status status = read_root(&root, out);
+    if (status != WEFT_OK)
+        weft__adapter_config_free(out);
+    return status;
+}
+
+weft_status weft__adapter_config_parse(const char *text, size_t length, const char *name,
+                                       weft__adapter_config *out)
+{
+    weft__json_doc doc;
+    *out = (weft__adapter_config){0};
+    const weft_status status = weft__json_parse(text, length, name, &doc);
+    return status == WEFT_OK ? use_doc(doc, out) : status;
+}
+
 weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *out)
 {
+    weft__json_doc doc;
     *out = (weft__adapter_config){0};
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_CONFIG);
     if (path == NULL)
         return weft_fail(WEFT_MEMORY, "%s: no memory to read the adapter", folder);
-    weft_status status = weft__json_read(path, &out->doc);
+    const weft_status status = weft__json_read(path, &doc);
     weft_free(path);
-    if (status != WEFT_OK)
-        return status;
-    const weft__json root = weft__json_root(&out->doc);
-    status = read_root(&root, out);
-    if (status != WEFT_OK)
-        weft__adapter_config_free(out);
-    return status;
+    return status == WEFT_OK ? use_doc(doc, out) : status;
 }
 
 void weft__adapter_config_free(weft__adapter_config *config)

@@ -11,17 +11,17 @@ enum { MOST_CURVES = 4, MOST_POINTS = 1200, TICKS = 6 };
 
 static const char *const style =
     "<style>\n"
-    "  text { font: 13px system-ui, sans-serif; fill: #4b5563 }\n"
+    "  text { font-family: system-ui, sans-serif; font-size: 13px; fill: #4b5563 }\n"
     "  .title { font-size: 17px; font-weight: 600; fill: #111827 }\n"
     "  .page { fill: #ffffff } .grid { stroke: #e5e7eb } .axis { stroke: #9ca3af }\n"
-    "  .curve { fill: none; stroke-linejoin: round; stroke-linecap: round }\n"
-    "  .c0 { --c: #2563eb } .c1 { --c: #ea580c } .c2 { --c: #16a34a } .c3 { --c: #9333ea }\n"
-    "  .curve, .key { stroke: var(--c); stroke-width: 1.8 } .dot { fill: var(--c) }\n"
+    "  .curve { fill: none; stroke-width: 1.8; stroke-linejoin: round }\n"
     "  @media (prefers-color-scheme: dark) {\n"
     "    text { fill: #9ca3af } .title { fill: #f3f4f6 } .page { fill: #111827 }\n"
     "    .grid { stroke: #1f2937 } .axis { stroke: #4b5563 }\n"
     "  }\n"
     "</style>\n";
+
+static const char *const colours[MOST_CURVES] = {"#3b82f6", "#ea580c", "#16a34a", "#9333ea"};
 
 typedef struct range {
     double low, high, tick; /* of the axis; from tick to tick is a round number */
@@ -149,7 +149,7 @@ static void draw_curve(plot *p, const weft_curve *c, int index)
     const int count = 1 + (c->n - 1) / MOST_POINTS;
     bool begun = false;
     double x, y;
-    weft__text_format(&p->text, "<path class=\"curve c%d\" d=\"", index);
+    weft__text_format(&p->text, "<path class=\"curve\" stroke=\"%s\" d=\"", colours[index]);
     for (int i = 0; i < c->n; i += count) {
         if (!mean_point(c, i, count, &x, &y))
             continue;
@@ -160,9 +160,9 @@ static void draw_curve(plot *p, const weft_curve *c, int index)
     weft__text_format(&p->text, "\"/>\n");
     for (int i = 0; c->dots && i < c->n; i++) {
         if (isfinite(c->y[i]))
-            weft__text_format(
-                &p->text, "<circle class=\"dot c%d\" cx=\"%s\" cy=\"%s\" r=\"3.5\"/>\n", index,
-                weft__decimals(across(p, c->x[i]), 1, px), weft__decimals(down(p, c->y[i]), 1, py));
+            weft__text_format(&p->text, "<circle fill=\"%s\" cx=\"%s\" cy=\"%s\" r=\"3.5\"/>\n",
+                              colours[index], weft__decimals(across(p, c->x[i]), 1, px),
+                              weft__decimals(down(p, c->y[i]), 1, py));
     }
 }
 
@@ -180,9 +180,10 @@ static void draw_key(plot *p, const weft_curve *curves, int n)
 {
     for (int i = 0; i < n; i++) {
         const int x = WIDTH - RIGHT - 150 * (n - i);
-        weft__text_format(&p->text,
-                          "<path class=\"key c%d\" d=\"M%d 44h24\"/>\n<text x=\"%d\" y=\"48\">", i,
-                          x, x + 32);
+        weft__text_format(
+            &p->text,
+            "<path class=\"curve\" stroke=\"%s\" d=\"M%d 44h24\"/>\n<text x=\"%d\" y=\"48\">",
+            colours[i], x, x + 32);
         draw_text(p, curves[i].name);
         weft__text_format(&p->text, "</text>\n");
     }

@@ -8,6 +8,7 @@
 /* What every line needs. */
 typedef struct reader {
     const char *path;
+    const char *where; /* for messages: the path, or path:line */
     const weft_tokenizer *tokenizer;
     weft_dataset_options o;
     int32_t *prefix; /* ids that the tokenizer puts in front of a text */
@@ -37,7 +38,7 @@ static weft_status find_prefix(reader *r)
 static weft_status open_reader(reader *r, const char *path, const weft_tokenizer *tokenizer,
                                const weft_dataset_options *options)
 {
-    *r = (reader){.path = path, .tokenizer = tokenizer};
+    *r = (reader){.path = path, .where = path, .tokenizer = tokenizer};
     if (options)
         r->o = *options;
     if (r->o.eos == 0)
@@ -76,7 +77,7 @@ static weft_status push_text(reader *r, const char *text, size_t length, bool fi
     size_t n;
     const weft_status status = weft_tokenizer_encode(r->tokenizer, text, length, 0, &ids, &n);
     if (status != WEFT_OK)
-        return status;
+        return weft_fail(status, "%s: %s", r->where, weft_error_message());
     const size_t bytes = r->n_prefix * sizeof *ids;
     const bool has_prefix = n >= r->n_prefix && memcmp(ids, r->prefix, bytes) == 0;
     bool pushed = true;
@@ -148,11 +149,15 @@ static weft_status add_object(reader *r, const weft__json *line, weft_dataset *o
 static weft_status add_line(reader *r, const char *text, size_t length, int64_t number,
                             weft_dataset *out)
 {
-    if (strspn(text, " \t\r\n") >= length)
+    size_t blank = 0;
+    while (blank < length && memchr(" \t\r", text[blank], 3))
+        blank++;
+    if (blank == length)
         return WEFT_OK;
     char *name = weft_format("%s:%lld", r->path, (long long)number);
     if (name == NULL)
         return no_memory(r);
+    r->where = name;
     weft__json_doc doc;
     weft_status status = weft__json_parse(text, length, name, &doc);
     if (status == WEFT_OK) {
@@ -160,6 +165,7 @@ static weft_status add_line(reader *r, const char *text, size_t length, int64_t 
         status = add_object(r, &line, out);
         weft__json_free(&doc);
     }
+    r->where = r->path;
     weft_free(name);
     return status;
 }
@@ -275,47 +281,57 @@ static void report(const reader *r, const weft_dataset *d)
                          r->path, (long long)info.empty);
 }
 
-static weft_status load(reader *r, double split, weft_dataset **out, weft_dataset **validation)
+static weft_status parse(reader *r, const char *data, size_t size, double split, weft_dataset **out,
+                         weft_dataset **validation)
 {
-    char *data;
-    size_t size;
-    weft_status status = weft_file_read(r->path, SIZE_MAX / 4, &data, &size);
-    if (status != WEFT_OK)
-        return status;
-    status = is_lines(r) ? load_lines(r, data, size, split, out, validation)
-                         : load_text(r, data, size, split, out, validation);
-    weft_free(data);
+    const weft_status status = is_lines(r) ? load_lines(r, data, size, split, out, validation)
+                                           : load_text(r, data, size, split, out, validation);
+    return status == WEFT_OK ? check_samples(r->path, *out) : status;
+}
+
+weft_status weft_dataset_parse(const char *data, size_t size, const char *name,
+                               const weft_tokenizer *tokenizer, const weft_dataset_options *options,
+                               double split, weft_dataset **out, weft_dataset **validation)
+{
+    weft_dataset *part = NULL;
+    *out = NULL;
+    if (validation)
+        *validation = NULL;
+    if (!(split >= 0 && split < 1) || (split > 0 && validation == NULL))
+        return weft_fail(WEFT_INVALID, "%s: validation split: expected a share in [0, 1), got %g",
+                         name, split);
+    reader r;
+    weft_status status = open_reader(&r, name, tokenizer, options);
     if (status == WEFT_OK)
-        status = check_samples(r->path, *out);
-    return status;
+        status = parse(&r, data, size, split, out, &part);
+    close_reader(&r);
+    if (status != WEFT_OK) {
+        weft_dataset_free(*out);
+        weft_dataset_free(part);
+        *out = NULL;
+        return status;
+    }
+    report(&r, *out);
+    if (part) {
+        report(&r, part);
+        *validation = part;
+    }
+    return WEFT_OK;
 }
 
 weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                               const weft_dataset_options *options, double split, weft_dataset **out,
                               weft_dataset **validation)
 {
+    char *data;
+    size_t size;
     *out = NULL;
     if (validation)
         *validation = NULL;
-    if (!(split >= 0 && split < 1) || (split > 0 && validation == NULL))
-        return weft_fail(WEFT_INVALID, "%s: validation split: expected a share in [0, 1), got %g",
-                         path, split);
-    reader r;
-    weft_status status = open_reader(&r, path, tokenizer, options);
-    if (status == WEFT_OK)
-        status = load(&r, split, out, validation);
-    close_reader(&r);
-    if (status == WEFT_OK) {
-        report(&r, *out);
-        if (split > 0)
-            report(&r, *validation);
-        return WEFT_OK;
-    }
-    weft_dataset_free(*out);
-    *out = NULL;
-    if (validation) {
-        weft_dataset_free(*validation);
-        *validation = NULL;
-    }
+    weft_status status = weft_file_read(path, SIZE_MAX / 4, &data, &size);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_dataset_parse(data, size, path, tokenizer, options, split, out, validation);
+    weft_free(data);
     return status;
 }

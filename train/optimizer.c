@@ -131,6 +131,11 @@ void weft_optimizer_free(weft_optimizer *o)
     weft_free(o);
 }
 
+weft_adamw_options weft_optimizer_options(const weft_optimizer *optimizer)
+{
+    return optimizer->o;
+}
+
 int64_t weft_optimizer_steps(const weft_optimizer *optimizer)
 {
     return optimizer->steps;

@@ -80,11 +80,13 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
         status = find_slots(t);
     if (status == WEFT_OK)
         status = weft_optimizer_new(t->slots.slots, t->slots.n, &t->o.adamw, &t->optimizer);
-    if (status == WEFT_OK)
-        *out = t;
-    else
+    if (status != WEFT_OK) {
         weft_trainer_free(t);
-    return status;
+        return status;
+    }
+    t->o.adamw = weft_optimizer_options(t->optimizer);
+    *out = t;
+    return WEFT_OK;
 }
 
 static void drop_sums(weft_trainer *t)

@@ -2,9 +2,9 @@
  * running softmax (Dao et al. 2022), in float32.
  *
  * A task has all query heads of one key head, so keys are packed once for them and no head is
- * copied. When there are few tasks and many keys (decoding), the keys are divided, by their number
- * alone, and the parts are merged in order. Must equal the double loop of
- * tests/cpu/test_attention.c.
+ * copied; a query or two go through all heads together. When there are few tasks and many keys
+ * (decoding), the keys are divided, by their number alone, and the parts are merged in order. Must
+ * equal the double loop of tests/cpu/test_attention.c.
  */
 #include "backends/cpu/attention.h"
 
@@ -24,6 +24,7 @@ typedef struct forward {
     float *memory;
     const weft_tensor *o, *lse;
     int64_t rows;                             /* of a full tile */
+    int64_t heads;                            /* key heads of a task */
     int64_t n_parts, part;                    /* parts of the keys, keys of one */
     int64_t partial;                          /* floats of one part's result: sums, maxima, o */
     int64_t n_partials;                       /* 0 when there is one part */
@@ -45,12 +46,15 @@ static void make_plan(forward *f, const weft_call *call)
     f->o = &call->out[0];
     f->lse = &call->out[1];
     f->rows = round_up(a->block * a->G, ATTENTION_VECTOR);
-    int64_t tasks = a->B * a->Hk * a->n_blocks;
+    /* Few rows only read the keys; all heads together read them in the order of memory. */
+    f->heads = a->block * a->G <= CPU_GEMV_ROWS && a->n_blocks == 1 ? a->Hk : 1;
+    int64_t tiles = a->B * a->Hk * a->n_blocks;
+    int64_t tasks = f->heads > 0 ? tiles / f->heads : 0;
     f->n_parts = 1;
-    if (tasks > 0 && tasks < MANY_TASKS && a->S >= 2 * PART_KEYS) {
+    if (tasks > 0 && tasks < MANY_TASKS && a->S >= 2 * PART_KEYS)
         f->n_parts = a->S / PART_KEYS < MOST_PARTS ? a->S / PART_KEYS : MOST_PARTS;
-        f->n_partials = tasks * f->n_parts;
-    }
+    if (f->n_parts > 1 || f->heads > 1)
+        f->n_partials = tiles * f->n_parts;
     f->part = round_up((a->S + f->n_parts - 1) / f->n_parts, ATTENTION_VECTOR);
     f->partial = f->rows * (2 + a->Dv_ld);
     f->at_s = f->rows * a->D_ld;
@@ -69,8 +73,7 @@ int64_t weft__cpu_attention_workspace(const weft_call *call)
     return floats * (int64_t)sizeof(float);
 }
 
-/* ---- One tile ----------------------------------------------------------------------------------
- */
+/* ---- One tile ------------------------------------------------------------------------------- */
 
 typedef struct place {
     int64_t b, hk, l0, n_l;
@@ -141,6 +144,13 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
 {
     const cpu_attention *a = &f->a;
     const weft_tensor *v = a->v;
+    int64_t first = p->b * v->strides[0] + s0 * v->strides[1] + p->hk * v->strides[2];
+    if (p->rows <= CPU_GEMV_ROWS) {
+        a->kernels->gemv_across(v->dtype, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD,
+                                (const char *)v->data + first * (int64_t)weft_dtype_size(v->dtype),
+                                v->strides[1], a->Dv, result + 2 * f->rows, a->Dv_ld);
+        return;
+    }
     cpu_block block = {.m = p->rows,
                        .n = a->Dv,
                        .k = n,
@@ -153,8 +163,7 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
                        .c_row = a->Dv_ld,
                        .add = true};
     if (v->dtype == WEFT_FLOAT32 && a->Dv % a->kernels->lanes == 0) {
-        block.b = (const float *)v->data + p->b * v->strides[0] + s0 * v->strides[1] +
-                  p->hk * v->strides[2];
+        block.b = (const float *)v->data + first;
         block.b_k = v->strides[1];
     } else {
         weft__cpu_attention_load(a, v, p->b, s0, n, p->hk, 1, 1, scratch + f->at_v, a->Dv_ld);
@@ -164,8 +173,7 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
     a->kernels->gemm_block(&block);
 }
 
-/* ---- A task ------------------------------------------------------------------------------------
- */
+/* ---- A task --------------------------------------------------------------------------------- */
 
 static void load_queries(const forward *f, const place *p, float *scratch)
 {
@@ -182,12 +190,17 @@ static void load_queries(const forward *f, const place *p, float *scratch)
     a->kernels->gemv_pack(WEFT_FLOAT32, (int)p->rows, a->D, rows, a->D_ld, scratch);
 }
 
-static void run_keys(const forward *f, const place *p, int64_t part, float *scratch, float *result)
+/* One part of the keys for the queries of p, in its key head and the next ones: their results lie
+ * n_parts * partial apart. */
+static void run_keys(const forward *f, const place *p, int64_t part, float *scratch, float *results)
 {
     const cpu_attention *a = &f->a;
-    memset(result, 0, (size_t)f->partial * sizeof *result);
-    for (int64_t r = 0; r < p->rows; r++)
-        result[f->rows + r] = -INFINITY;
+    const int64_t step = f->n_parts * f->partial;
+    for (int64_t h = 0; h < f->heads; h++) {
+        memset(results + h * step, 0, (size_t)f->partial * sizeof *results);
+        for (int64_t r = 0; r < p->rows; r++)
+            results[h * step + f->rows + r] = -INFINITY;
+    }
     int64_t from, to, last_from, last_to;
     weft__cpu_attention_sees(a, p->l0, &from, &to);
     weft__cpu_attention_sees(a, p->l0 + p->n_l - 1, &last_from, &last_to);
@@ -195,13 +208,17 @@ static void run_keys(const forward *f, const place *p, int64_t part, float *scra
         from = part * f->part;
     if (last_to > (part + 1) * f->part)
         last_to = (part + 1) * f->part;
-    if (from < last_to)
-        load_queries(f, p, scratch);
     for (int64_t s0 = from; s0 < last_to; s0 += ATTENTION_KEYS) {
         int64_t n = last_to - s0 < ATTENTION_KEYS ? last_to - s0 : ATTENTION_KEYS;
-        scores(f, p, s0, n, scratch);
-        soften(f, p, s0, n, scratch, result);
-        gather(f, p, s0, n, scratch, result);
+        for (int64_t h = 0; h < f->heads; h++) {
+            place own = *p;
+            own.hk += h;
+            if (s0 == from || f->heads > 1)
+                load_queries(f, &own, scratch);
+            scores(f, &own, s0, n, scratch);
+            soften(f, &own, s0, n, scratch, results + h * step);
+            gather(f, &own, s0, n, scratch, results + h * step);
+        }
     }
 }
 
@@ -222,9 +239,9 @@ static void put(const forward *f, const place *p, float *result)
 }
 
 /* Later queries see more keys: they come first, for balance. */
-static place place_of(const cpu_attention *a, int64_t task)
+static place place_of(const cpu_attention *a, int64_t tile)
 {
-    int64_t pair = task % (a->B * a->Hk), block = a->n_blocks - 1 - task / (a->B * a->Hk);
+    int64_t pair = tile % (a->B * a->Hk), block = a->n_blocks - 1 - tile / (a->B * a->Hk);
     place p = {.b = pair / a->Hk, .hk = pair % a->Hk, .l0 = block * a->block};
     p.n_l = a->L - p.l0 < a->block ? a->L - p.l0 : a->block;
     p.rows = p.n_l * a->G;
@@ -236,11 +253,12 @@ static void attend_task(void *context, int64_t begin, int64_t end, int worker)
     const forward *f = context;
     float *scratch = f->memory + f->n_partials * f->partial + worker * f->scratch;
     for (int64_t i = begin; i < end; i++) {
-        place p = place_of(&f->a, i / f->n_parts);
+        int64_t tile = i / f->n_parts * f->heads, part = i % f->n_parts;
+        place p = place_of(&f->a, tile);
         if (p.n_l <= 0)
             continue;
-        if (f->n_parts > 1) {
-            run_keys(f, &p, i % f->n_parts, scratch, f->memory + i * f->partial);
+        if (f->n_partials > 0) {
+            run_keys(f, &p, part, scratch, f->memory + (tile * f->n_parts + part) * f->partial);
         } else {
             run_keys(f, &p, 0, scratch, scratch + f->at_o);
             put(f, &p, scratch + f->at_o);
@@ -289,9 +307,11 @@ weft_status weft__cpu_attention(const weft_call *call)
     forward f;
     make_plan(&f, call);
     f.memory = call->workspace;
-    int64_t tasks = f.a.B * f.a.Hk * f.a.n_blocks;
-    weft__cpu_parallel(tasks * f.n_parts, 1, attend_task, &f);
-    if (f.n_parts > 1)
-        weft__cpu_parallel(tasks, MANY_TASKS, merge_task, &f);
+    int64_t tiles = f.a.B * f.a.Hk * f.a.n_blocks;
+    if (tiles == 0)
+        return WEFT_OK;
+    weft__cpu_parallel(tiles / f.heads * f.n_parts, 1, attend_task, &f);
+    if (f.n_partials > 0)
+        weft__cpu_parallel(tiles, MANY_TASKS, merge_task, &f);
     return WEFT_OK;
 }

@@ -78,8 +78,7 @@ int64_t weft__cpu_attention_vjp_workspace(const weft_call *call)
     return (g.at_scratch + weft__cpu_workers() * g.scratch) * (int64_t)sizeof(float);
 }
 
-/* ---- rowsum(do o) ------------------------------------------------------------------------------
- */
+/* ---- rowsum(do o) --------------------------------------------------------------------------- */
 
 static void delta_task(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -95,8 +94,7 @@ static void delta_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- One tile ----------------------------------------------------------------------------------
- */
+/* ---- One tile ------------------------------------------------------------------------------- */
 
 typedef struct place {
     int64_t b, hk, l0, n_l;
@@ -201,8 +199,7 @@ static void run_tile(const backward *g, const place *p, float *scratch, float *d
     multiply(kernels, &d_value);
 }
 
-/* ---- A task ------------------------------------------------------------------------------------
- */
+/* ---- A task --------------------------------------------------------------------------------- */
 
 /* The n rows of one head, from scratch to the output x (B, S, Hk, width). */
 static void put(const cpu_attention *a, const weft_tensor *x, const place *p, const float *from,

@@ -75,8 +75,7 @@ static weft_status read_buffer(void *state, void *buffer, int64_t offset, void *
     return WEFT_OK;
 }
 
-/* ---- The literal -------------------------------------------------------------------------------
- */
+/* ---- The literal ---------------------------------------------------------------------------- */
 
 static weft_kernel_row all_rows[MAX_ROWS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;

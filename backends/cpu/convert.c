@@ -7,7 +7,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- The functions of this machine ------------------------------------------------------------------ */
+/* ---- The functions of this machine
+ * ------------------------------------------------------------------ */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_elementwise_table table;
@@ -29,7 +30,8 @@ const cpu_elementwise_table *weft__cpu_elementwise_table(void)
     return &table;
 }
 
-/* ---- Copies ------------------------------------------------------------------------------------------- */
+/* ---- Copies
+ * ------------------------------------------------------------------------------------------- */
 
 enum { TILE = 32 };
 
@@ -139,7 +141,8 @@ static void copy_strip(const copy_job *job, int64_t strip)
     _Alignas(64) char tile[TILE * TILE * 8];
     for (int64_t j = 0; j < columns; j += TILE) {
         int64_t n = columns - j < TILE ? columns - j : TILE;
-        const char *from = (const char *)job->in->data + (in_at + j * stride) * (int64_t)job->in_size;
+        const char *from =
+            (const char *)job->in->data + (in_at + j * stride) * (int64_t)job->in_size;
         transpose_tile(from, stride, job->in_size, tile, rows, n);
         for (int64_t i = 0; i < rows; i++) {
             put(job, tile + (size_t)i * TILE * job->in_size, out_at + i * row_stride + j, n);

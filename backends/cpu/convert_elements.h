@@ -7,7 +7,8 @@
 #include "backends/cpu/vocabulary_bits.h"
 #include "weft/dtype.h"
 
-/* ---- 16-bit floats ---------------------------------------------------------------------------------- */
+/* ---- 16-bit floats
+ * ---------------------------------------------------------------------------------- */
 
 static inline float from_bfloat16(uint16_t x)
 {
@@ -70,19 +71,20 @@ static inline float narrow_i64(int64_t x)
 }
 
 #define NARROW(x)                                                                                  \
-    _Generic((x),                                                                                  \
-        float: (float)(x),                                                                         \
-        double: round_to_odd((double)(x)),                                                         \
-        int32_t: round_to_odd((double)(x)),                                                        \
-        uint32_t: round_to_odd((double)(x)),                                                       \
-        int64_t: narrow_i64((int64_t)(x)),                                                         \
-        uint64_t: narrow_u64((uint64_t)(x)),                                                       \
-        default: (float)(x))
+    _Generic((x), float                                                                            \
+             : (float)(x), double                                                                  \
+             : round_to_odd((double)(x)), int32_t                                                  \
+             : round_to_odd((double)(x)), uint32_t                                                 \
+             : round_to_odd((double)(x)), int64_t                                                  \
+             : narrow_i64((int64_t)(x)), uint64_t                                                  \
+             : narrow_u64((uint64_t)(x)), default                                                  \
+             : (float)(x))
 
-/* ---- Real to integer -------------------------------------------------------------------------------- */
+/* ---- Real to integer
+ * -------------------------------------------------------------------------------- */
 
-/* `end` is the first value beyond T, which every real type has exactly; `last` the largest real below
- * it. The conversion itself is always in range. `wide` is a type it goes through. */
+/* `end` is the first value beyond T, which every real type has exactly; `last` the largest real
+ * below it. The conversion itself is always in range. `wide` is a type it goes through. */
 #define DEFINE_SATURATE(t, T, wide, r, R, low, end, last, highest)                                 \
     static inline T saturate_##t##_##r(R x)                                                        \
     {                                                                                              \
@@ -107,14 +109,15 @@ DEFINE_SATURATE(u64, uint64_t, uint64_t, f64, double, 0, 0x1p64, 0x1.fffffffffff
 DEFINE_SATURATE(i8, int8_t, int32_t, f64, double, -128, 128, 127, INT8_MAX)
 DEFINE_SATURATE(i16, int16_t, int32_t, f64, double, -32768, 32768, 32767, INT16_MAX)
 DEFINE_SATURATE(i32, int32_t, int32_t, f64, double, -0x1p31, 0x1p31, 0x1.fffffffcp30, INT32_MAX)
-DEFINE_SATURATE(i64, int64_t, int64_t, f64, double, -0x1p63, 0x1p63, 0x1.fffffffffffffp62, INT64_MAX)
+DEFINE_SATURATE(i64, int64_t, int64_t, f64, double, -0x1p63, 0x1p63, 0x1.fffffffffffffp62,
+                INT64_MAX)
 #undef DEFINE_SATURATE
 
 #define WHOLE(t, T, x)                                                                             \
-    _Generic((x),                                                                                  \
-        float: saturate_##t##_f32((float)(x)),                                                     \
-        double: saturate_##t##_f64((double)(x)),                                                   \
-        default: (T)(x))
+    _Generic((x), float                                                                            \
+             : saturate_##t##_f32((float)(x)), double                                              \
+             : saturate_##t##_f64((double)(x)), default                                            \
+             : (T)(x))
 
 /* ---- Load and store, by the name of the dtype; bool, a macro, is truth ----  */
 

@@ -1,8 +1,8 @@
 /* backends/cpu/elementwise.c -- elementwise ops from their tapes.
  *
- * Operands are taken in blocks that fit the L1 cache, converted to the type of the computation where
- * they have another, and handed to a generated kernel, or to the chain when the tape has none. What
- * lies in memory as the kernel wants it is used in place. */
+ * Operands are taken in blocks that fit the L1 cache, converted to the type of the computation
+ * where they have another, and handed to a generated kernel, or to the chain when the tape has
+ * none. What lies in memory as the kernel wants it is used in place. */
 #include "backends/cpu/elementwise.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@
 #include "backends/cpu/pool.h"
 
 enum {
-    MIN_ROW = 128 /* rows at least this long are worked on one by one, so that their parts can be used
-                     in place; shorter ones are gathered into blocks */
+    MIN_ROW = 128 /* rows at least this long are worked on one by one, so that their parts can be
+                     used in place; shorter ones are gathered into blocks */
 };
 
 static const weft_dtype type_dtypes[CPU_TYPE_COUNT] = {
-    [CPU_F32] = WEFT_FLOAT32, [CPU_F64] = WEFT_FLOAT64, [CPU_I32] = WEFT_INT32,
-    [CPU_U32] = WEFT_UINT32,  [CPU_I64] = WEFT_INT64,   [CPU_U64] = WEFT_UINT64,
+    [CPU_F32] = WEFT_FLOAT32, [CPU_F64] = WEFT_FLOAT64,   [CPU_I32] = WEFT_INT32,
+    [CPU_U32] = WEFT_UINT32,  [CPU_I64] = WEFT_INT64,     [CPU_U64] = WEFT_UINT64,
     [CPU_B8] = WEFT_BOOL,     [CPU_C64] = WEFT_COMPLEX64,
 };
 
@@ -37,14 +37,15 @@ typedef struct job {
     char *out;
     cpu_map *map; /* NULL: the chain */
     int bits;
-    int64_t block;          /* elements of a block at most */
-    cpu_convert *store;     /* NULL: results are written in place */
+    int64_t block;                        /* elements of a block at most */
+    cpu_convert *store;                   /* NULL: results are written in place */
     cpu_convert *load[WEFT_MAX_OPERANDS]; /* NULL: no conversion */
     bool scalar[WEFT_MAX_OPERANDS];
     cpu_chain chain;
 } job;
 
-/* ---- What a call needs -------------------------------------------------------------------------------- */
+/* ---- What a call needs
+ * -------------------------------------------------------------------------------- */
 
 static cpu_type type_of(weft_class klass, weft_dtype dtype)
 {
@@ -63,8 +64,8 @@ static cpu_type type_of(weft_class klass, weft_dtype dtype)
     }
 }
 
-/* Integers of 8 and 16 bits are computed in 32, and wrap when they are stored. That is enough for one
- * operation; between several they have to wrap each time. */
+/* Integers of 8 and 16 bits are computed in 32, and wrap when they are stored. That is enough for
+ * one operation; between several they have to wrap each time. */
 static bool wraps_between_steps(const weft_tape *tape, cpu_type type, int bits)
 {
     int operations = 0;
@@ -152,7 +153,8 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
     }
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------ */
+/* ---- Running
+ * ------------------------------------------------------------------------------------------ */
 
 /* The memory of one task. */
 typedef struct blocks {

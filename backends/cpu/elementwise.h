@@ -11,7 +11,7 @@ enum { CPU_CHAIN_BLOCK = 256 };
 typedef struct cpu_chain {
     const weft_tape *tape;
     cpu_type type;
-    int bits; /* of the integer dtype */
+    int bits;    /* of the integer dtype */
     size_t size; /* of an element of the type */
     int n_slots;
     unsigned char slot[WEFT_TAPE_MAX_STEPS]; /* where each step's result is kept */

@@ -1,6 +1,6 @@
-/* backends/cpu/elementwise_chain.c -- tapes step by step: one vector loop over a block per step, the
- * results between them in slots that are used again after their last reading. Slower than a kernel
- * that was generated for the whole tape, which tests hold it equal to. */
+/* backends/cpu/elementwise_chain.c -- tapes step by step: one vector loop over a block per step,
+ * the results between them in slots that are used again after their last reading. Slower than a
+ * kernel that was generated for the whole tape, which tests hold it equal to. */
 #include "backends/cpu/elementwise.h"
 
 #include <string.h>

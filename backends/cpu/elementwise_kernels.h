@@ -1,8 +1,9 @@
 /* backends/cpu/elementwise_kernels.h -- what the generated files and elementwise.c agree on.
  *
- * tools/generate_elementwise.c writes two files from the ops' formulas: elementwise_keys.c says which
- * tapes have a kernel of their own; elementwise_loops.c, compiled once per instruction set, has those
- * kernels and one for every code of the vocabulary, from which any other tape is put together.
+ * tools/generate_elementwise.c writes two files from the ops' formulas: elementwise_keys.c says
+ * which tapes have a kernel of their own; elementwise_loops.c, compiled once per instruction set,
+ * has those kernels and one for every code of the vocabulary, from which any other tape is put
+ * together.
  */
 #ifndef BACKENDS_CPU_ELEMENTWISE_KERNELS_H
 #define BACKENDS_CPU_ELEMENTWISE_KERNELS_H
@@ -25,16 +26,16 @@ typedef enum cpu_type {
 
 enum { CPU_VARIANTS = 4 }; /* the most types of a class */
 
-/* out[i] = f(in[0][i], ...) for n elements of one type; `bits` is the width of an integer dtype. The
- * output may be one of the inputs. */
+/* out[i] = f(in[0][i], ...) for n elements of one type; `bits` is the width of an integer dtype.
+ * The output may be one of the inputs. */
 typedef void cpu_map(const void *const *in, void *out, int64_t n, int bits);
 
 /* to[i] = from[i], converted as weft_astype says. */
 typedef void cpu_convert(const void *from, void *to, int64_t n);
 
 typedef struct cpu_elementwise_table {
-    cpu_map *const (*fused)[CPU_VARIANTS];     /* by key, and by the type within its class */
-    cpu_map *const (*steps)[CPU_TYPE_COUNT];   /* by code; NULL where it has no meaning */
+    cpu_map *const (*fused)[CPU_VARIANTS];           /* by key, and by the type within its class */
+    cpu_map *const (*steps)[CPU_TYPE_COUNT];         /* by code; NULL where it has no meaning */
     cpu_convert *const (*convert)[WEFT_DTYPE_COUNT]; /* from, to */
 } cpu_elementwise_table;
 

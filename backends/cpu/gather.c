@@ -1,5 +1,5 @@
-/* backends/cpu/gather.c -- reading and adding at indices. Sums are taken in index order whatever the
- * number of threads: the work is cut by destination. */
+/* backends/cpu/gather.c -- reading and adding at indices. Sums are taken in index order whatever
+ * the number of threads: the work is cut by destination. */
 #include <string.h>
 
 #include "backends/cpu/kernels.h"
@@ -60,10 +60,9 @@ static weft_status check_indices(const weft_call *call, int64_t length)
     for (int64_t i = 0; i < count; i++) {
         int64_t index = index_front(t, i, length);
         if (index < 0 || index >= length) {
-            return weft_fail(WEFT_INVALID,
-                             "%s: index %lld is out of range for an axis of size %lld",
-                             call->op->name, (long long)index_value(t->dtype, t->data, i),
-                             (long long)length);
+            return weft_fail(
+                WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
+                call->op->name, (long long)index_value(t->dtype, t->data, i), (long long)length);
         }
     }
     return WEFT_OK;
@@ -72,13 +71,13 @@ static weft_status check_indices(const weft_call *call, int64_t length)
 /* What the tasks see. */
 typedef struct gathering {
     const weft_call *call;
-    extents e;     /* of x */
-    int64_t count; /* indices: all of them, or those along the axis */
-    int64_t size;  /* bytes of an element */
+    extents e;                     /* of x */
+    int64_t count;                 /* indices: all of them, or those along the axis */
+    int64_t size;                  /* bytes of an element */
     const int64_t *order, *starts; /* scatter_add */
 } gathering;
 
-/* ---- take ------------------------------------------------------------------------------------------ */
+/* ---- take ------------------------------------------------------------------------------------ */
 
 static void take_slices(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -108,7 +107,7 @@ weft_status weft__cpu_take(const weft_call *call)
     return status;
 }
 
-/* ---- take_along_axis --------------------------------------------------------------------------------- */
+/* ---- take_along_axis ------------------------------------------------------------------------- */
 
 static void take_elements(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -137,7 +136,7 @@ weft_status weft__cpu_take_along_axis(const weft_call *call)
     return status;
 }
 
-/* ---- scatter_add ------------------------------------------------------------------------------------- */
+/* ---- scatter_add ----------------------------------------------------------------------------- */
 
 /* Numbers of the indices, sorted by destination, and where each destination's begin. */
 int64_t weft__cpu_scatter_add_workspace(const weft_call *call)
@@ -225,7 +224,7 @@ weft_status weft__cpu_scatter_add(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- scatter_add_along_axis, float32 ------------------------------------------------------------------ */
+/* ---- scatter_add_along_axis, float32 --------------------------------------------------------- */
 
 static void add_elements(void *context, int64_t begin, int64_t end, int worker)
 {

@@ -67,8 +67,7 @@ static const char *batch_data(const cpu_matrix *x, const weft_dims *batch, int64
     return (const char *)x->data + offset * size_of(x->dtype);
 }
 
-/* ---- Planning ----------------------------------------------------------------------------------
- */
+/* ---- Planning ------------------------------------------------------------------------------- */
 
 static a_mode choose_a(const cpu_matrix *a)
 {
@@ -189,8 +188,7 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
     return floats * (int64_t)sizeof(float);
 }
 
-/* ---- Packing B ---------------------------------------------------------------------------------
- */
+/* ---- Packing B ------------------------------------------------------------------------------ */
 
 /* Items are the panels of every batch item of the pass. */
 static void pack_task(void *context, int64_t begin, int64_t end, int worker)
@@ -210,8 +208,7 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- Tiles -------------------------------------------------------------------------------------
- */
+/* ---- Tiles ---------------------------------------------------------------------------------- */
 
 static void gather(const cpu_matrix *a, const char *data, int64_t m, int64_t k, float *out)
 {
@@ -331,8 +328,7 @@ static void run_pass(plan *p)
     weft__cpu_parallel(items * tiles, SMALL_TILE_FLOPS / flops, tile_task, p);
 }
 
-/* ---- Transposing back --------------------------------------------------------------------------
- */
+/* ---- Transposing back ----------------------------------------------------------------------- */
 
 typedef struct flip {
     const cpu_gemm *g;

@@ -58,6 +58,10 @@ typedef struct cpu_kernels {
     void (*gemv)(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row);
     void (*gemv_pack)(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out);
+    /* out_i += the sum of n rows of v, v_row elements apart, times p_i[0 .. n), for m <=
+     * CPU_GEMV_ROWS rows of p and of out. */
+    void (*gemv_across)(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
+                        const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row);
 
     /* Plain rows of n floats. */
     void (*scale_row)(float *x, int64_t n, float factor);

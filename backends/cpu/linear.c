@@ -9,8 +9,7 @@
 
 enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights */
 
-/* ---- matmul ------------------------------------------------------------------------------------
- */
+/* ---- matmul --------------------------------------------------------------------------------- */
 
 static cpu_matrix matrix_of(const weft_tensor *t)
 {
@@ -94,8 +93,7 @@ weft_status weft__cpu_matmul_double(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- linear ------------------------------------------------------------------------------------
- */
+/* ---- linear --------------------------------------------------------------------------------- */
 
 bool weft__cpu_linear_fits(const weft_call *call)
 {
@@ -211,8 +209,7 @@ weft_status weft__cpu_linear(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- linear in float64 -------------------------------------------------------------------------
- */
+/* ---- linear in float64 ---------------------------------------------------------------------- */
 
 bool weft__cpu_linear_double_fits(const weft_call *call)
 {

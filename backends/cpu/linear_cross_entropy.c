@@ -110,8 +110,7 @@ static int64_t target_of(const loss *p, int64_t row)
     return weft_tensor_get_int(p->targets, row);
 }
 
-/* ---- One tile ----------------------------------------------------------------------------------
- */
+/* ---- One tile ------------------------------------------------------------------------------- */
 
 typedef struct place {
     int64_t first, n; /* rows, among those that count */
@@ -190,8 +189,7 @@ static void gather(const loss *p, const place *t, float *scratch, float *result)
     p->kernels->gemm_block(&block);
 }
 
-/* ---- Tasks -------------------------------------------------------------------------------------
- */
+/* ---- Tasks ---------------------------------------------------------------------------------- */
 
 static void run_part(const loss *p, int64_t first, int64_t n, int64_t part, float *scratch,
                      float *result)

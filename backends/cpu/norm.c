@@ -49,8 +49,7 @@ static norm norm_of(const weft_call *call)
     return n;
 }
 
-/* ---- Forward -----------------------------------------------------------------------------------
- */
+/* ---- Forward -------------------------------------------------------------------------------- */
 
 int64_t weft__cpu_norm_workspace(const weft_call *call)
 {
@@ -98,8 +97,7 @@ weft_status weft__cpu_layer_norm(const weft_call *call)
     return forward(call);
 }
 
-/* ---- Gradient ----------------------------------------------------------------------------------
- */
+/* ---- Gradient ------------------------------------------------------------------------------- */
 
 /* Rows of sums over rows that the gradient has: dw and db. */
 static int sums_of(const weft_call *call)

@@ -96,8 +96,7 @@ static bool spin_while(atomic_int *word, int value)
     }
 }
 
-/* ---- How many ----------------------------------------------------------------------------------
- */
+/* ---- How many ------------------------------------------------------------------------------- */
 
 /* The child of a fork has no workers; they are started again when they are needed. */
 static void after_fork(void)
@@ -151,8 +150,7 @@ void weft_set_threads(int n)
     atomic_store(&pool.wanted, n < capacity ? n : capacity);
 }
 
-/* ---- Workers -----------------------------------------------------------------------------------
- */
+/* ---- Workers -------------------------------------------------------------------------------- */
 
 static void run_chunks(const cpu_job *job, int worker)
 {
@@ -252,8 +250,7 @@ __attribute__((destructor)) static void finish(void)
     }
 }
 
-/* ---- Calls -------------------------------------------------------------------------------------
- */
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
 static void run_inline(const cpu_job *job)
 {

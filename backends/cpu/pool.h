@@ -1,4 +1,4 @@
-/* backends/cpu/pool.h -- the worker threads of the CPU backend, and scratch memory per worker.
+/* backends/cpu/pool.h -- the worker threads of the CPU backend.
  *
  * Work is cut by its size alone, never by the number of threads, so results do not depend on it.
  */

@@ -10,7 +10,8 @@ enum { BLOCKS = 256, GRAIN = 1 << 13 };
 typedef struct words {
     uint32_t key[2];
     char *out;
-    int64_t bytes, half, second; /* blocks are (i, i + second), for i < half, and perhaps (half, 0) */
+    int64_t bytes, half,
+        second; /* blocks are (i, i + second), for i < half, and perhaps (half, 0) */
 } words;
 
 /* Words from `first`, as many as fit. */

@@ -76,8 +76,8 @@ static reduction plan(const weft_call *call)
         add_axis(reduces ? &r.reduced : &r.kept, in->shape.at[d], in->strides[d]);
     }
     int inner = r.kept.n - 1, run = r.reduced.n - 1;
-    r.columns = inner >= 0 && r.kept.strides[inner] == 1 &&
-                (run < 0 || r.reduced.strides[run] != 1);
+    r.columns =
+        inner >= 0 && r.kept.strides[inner] == 1 && (run < 0 || r.reduced.strides[run] != 1);
     r.width = r.columns ? r.kept.dims[inner] : 1;
     r.blocks = (r.width + COLUMNS - 1) / COLUMNS;
     r.part = r.columns ? COLUMN_PART : ROW_PART;
@@ -112,8 +112,7 @@ static double join(kind k, double a, double b)
 }
 
 /* n <= PIECE elements as float32. */
-static const float *piece(const reduction *r, int64_t first, int64_t stride, int64_t n,
-                          float *room)
+static const float *piece(const reduction *r, int64_t first, int64_t stride, int64_t n, float *room)
 {
     if (stride == 1) {
         return weft__cpu_floats(r->dtype, r->x, first, n, room);
@@ -131,12 +130,12 @@ static const float *piece(const reduction *r, int64_t first, int64_t stride, int
 static double reduce_piece(kind k, const float *x, int64_t n)
 {
     const cpu_kernels *table = weft__cpu_kernels();
-    return k == SUM ? table->sum_row(x, n)
+    return k == SUM   ? table->sum_row(x, n)
            : k == MAX ? (double)table->max_row(x, n)
                       : (double)table->min_row(x, n);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Elements [begin, end) of those that are reduced into the output whose elements begin at base. */
 static double reduce_range(const reduction *r, int64_t base, int64_t begin, int64_t end)
@@ -190,7 +189,7 @@ static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- columns --------------------------------------------------------------------------------------- */
+/* ---- columns --------------------------------------------------------------------------------- */
 
 static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t part)
 {
@@ -230,7 +229,7 @@ static void reduce_columns(void *context, int64_t begin, int64_t end, int worker
     }
 }
 
-/* ---- both ------------------------------------------------------------------------------------------ */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 static void join_parts(void *context, int64_t begin, int64_t end, int worker)
 {

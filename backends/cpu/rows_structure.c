@@ -1,12 +1,7 @@
-/* backends/cpu/rows_structure.c -- the rows of structural ops, indexing, reductions, sorting and
- * random words. What has no row here runs by its reference kernel. */
+/* backends/cpu/rows_structure.c -- the rows of conversions, structural ops, indexing, reductions,
+ * sorting and random words. What has no row here runs by its reference kernel. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/structure.h"
-
-static weft_status contiguous(const weft_call *call)
-{
-    return weft__cpu_copy(call);
-}
 
 static bool is_float32(const weft_call *call)
 {
@@ -15,7 +10,9 @@ static bool is_float32(const weft_call *call)
 
 const weft_kernel_row weft__cpu_structure_rows[] = {
     {.op = "full", .kernel = weft__cpu_full},
-    {.op = "contiguous", .layout = WEFT_STRIDED, .kernel = contiguous},
+    {.op = "cast", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},
+    {.op = "copy", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},
+    {.op = "contiguous", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},
     {.op = "reshape", .layout = WEFT_STRIDED, .kernel = weft__cpu_reshape},
     {.op = "slice_grad", .layout = WEFT_STRIDED, .kernel = weft__cpu_slice_grad},
     {.op = "dynamic_slice", .layout = WEFT_STRIDED, .kernel = weft__cpu_dynamic_slice},

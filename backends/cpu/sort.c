@@ -1,8 +1,8 @@
 /* backends/cpu/sort.c -- sort and argsort along the last axis for dtypes of up to 32 bits.
  *
  * An element becomes a 64-bit item: its value as an unsigned key that sorts the same way, above its
- * place in the row. Items are distinct and in order exactly when the row is sorted and stable. Short
- * rows are sorted by insertion, long ones by radix, low digit first (Knuth 3, 5.2.5).
+ * place in the row. Items are distinct and in order exactly when the row is sorted and stable.
+ * Short rows are sorted by insertion, long ones by radix, low digit first (Knuth 3, 5.2.5).
  */
 #include <string.h>
 
@@ -38,7 +38,7 @@ int64_t weft__cpu_sort_workspace(const weft_call *call)
     return 2 * length * (rows < workers ? rows : workers) * (int64_t)sizeof(uint64_t);
 }
 
-/* ---- keys --------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Floats: negative ones in reverse, -0 as 0, NaN last. */
 static uint32_t float_key(uint32_t bits, uint32_t sign, uint32_t infinity)
@@ -74,7 +74,7 @@ static uint32_t key_of(weft_dtype dtype, const void *row, int64_t i)
     }
 }
 
-/* ---- items -------------------------------------------------------------------------------------------- */
+/* ---- items ----------------------------------------------------------------------------------- */
 
 static void insertion_sort(uint64_t *items, int64_t n)
 {
@@ -88,7 +88,8 @@ static void insertion_sort(uint64_t *items, int64_t n)
     }
 }
 
-/* By the digits of the keys; the places are in order to begin with. Returns the list that is sorted. */
+/* By the digits of the keys; the places are in order to begin with. Returns the list that is
+ * sorted. */
 static const uint64_t *radix_sort(uint64_t *items, uint64_t *scratch, int64_t n)
 {
     for (int shift = 32; shift < 64; shift += DIGIT_BITS) {

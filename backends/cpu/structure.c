@@ -61,8 +61,7 @@ weft_status weft__cpu_reshape(const weft_call *call)
         strides[d] = stride;
         stride *= in->shape.at[d];
     }
-    weft__cpu_move(&in->shape, element_size(in), in->data, in->strides, call->out[0].data,
-                   strides);
+    weft__cpu_move(&in->shape, element_size(in), in->data, in->strides, call->out[0].data, strides);
     return WEFT_OK;
 }
 
@@ -106,9 +105,8 @@ weft_status weft__cpu_dynamic_slice(const weft_call *call)
     for (int d = 0; d < x->shape.n; d++) {
         shift += first[d] * x->strides[d];
     }
-    weft__cpu_move(&out->shape, element_size(x),
-                   (const char *)x->data + shift * element_size(x), x->strides, out->data,
-                   out->strides);
+    weft__cpu_move(&out->shape, element_size(x), (const char *)x->data + shift * element_size(x),
+                   x->strides, out->data, out->strides);
     return WEFT_OK;
 }
 

@@ -1,8 +1,7 @@
-/* backends/cpu/vocabulary.h -- the codes of tapes as functions of one element, <code>_<type>, for the
- * types f32, f64, i32, u32, i64, u64, b8 (bool) and c64. Generated kernels call them in loops that the
- * compiler turns into vector code: float never calls the C library, except in mod, which stays
- * a loop over single elements. Truth is 1 or 0
- * in the type itself. */
+/* backends/cpu/vocabulary.h -- the codes of tapes as functions of one element, <code>_<type>, for
+ * the types f32, f64, i32, u32, i64, u64, b8 (bool) and c64. Generated kernels call them in loops
+ * that the compiler turns into vector code: float never calls the C library, except in mod, which
+ * stays a loop over single elements. Truth is 1 or 0 in the type itself. */
 #ifndef BACKENDS_CPU_VOCABULARY_H
 #define BACKENDS_CPU_VOCABULARY_H
 
@@ -13,18 +12,46 @@
 #include "backends/cpu/vocabulary_whole.h"
 #include "weft/dtype.h"
 
-/* ---- What all ordered types have in common -------------------------------------------------------- */
+/* ---- What all ordered types have in common
+ * -------------------------------------------------------- */
 
 #define DEFINE_COMPARISONS(t, T)                                                                   \
-    static inline T lt_##t(T x, T y) { return (T)(x < y); }                                        \
-    static inline T le_##t(T x, T y) { return (T)(x <= y); }                                       \
-    static inline T eq_##t(T x, T y) { return (T)(x == y); }                                       \
-    static inline T ne_##t(T x, T y) { return (T)(x != y); }                                       \
-    static inline T not_##t(T x) { return (T)(x == 0); }                                           \
-    static inline T and_##t(T x, T y) { return (T)((x != 0) & (y != 0)); }                         \
-    static inline T or_##t(T x, T y) { return (T)((x != 0) | (y != 0)); }                          \
-    static inline T select_##t(T c, T x, T y) { return c != 0 ? x : y; }                           \
-    static inline uint8_t truth_##t(T x) { return (uint8_t)(x != 0); }
+    static inline T lt_##t(T x, T y)                                                               \
+    {                                                                                              \
+        return (T)(x < y);                                                                         \
+    }                                                                                              \
+    static inline T le_##t(T x, T y)                                                               \
+    {                                                                                              \
+        return (T)(x <= y);                                                                        \
+    }                                                                                              \
+    static inline T eq_##t(T x, T y)                                                               \
+    {                                                                                              \
+        return (T)(x == y);                                                                        \
+    }                                                                                              \
+    static inline T ne_##t(T x, T y)                                                               \
+    {                                                                                              \
+        return (T)(x != y);                                                                        \
+    }                                                                                              \
+    static inline T not_##t(T x)                                                                   \
+    {                                                                                              \
+        return (T)(x == 0);                                                                        \
+    }                                                                                              \
+    static inline T and_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return (T)((x != 0) & (y != 0));                                                           \
+    }                                                                                              \
+    static inline T or_##t(T x, T y)                                                               \
+    {                                                                                              \
+        return (T)((x != 0) | (y != 0));                                                           \
+    }                                                                                              \
+    static inline T select_##t(T c, T x, T y)                                                      \
+    {                                                                                              \
+        return c != 0 ? x : y;                                                                     \
+    }                                                                                              \
+    static inline uint8_t truth_##t(T x)                                                           \
+    {                                                                                              \
+        return (uint8_t)(x != 0);                                                                  \
+    }
 
 DEFINE_COMPARISONS(f32, float)
 DEFINE_COMPARISONS(f64, double)
@@ -35,37 +62,92 @@ DEFINE_COMPARISONS(u64, uint64_t)
 DEFINE_COMPARISONS(b8, uint8_t)
 #undef DEFINE_COMPARISONS
 
-/* ---- Reals ------------------------------------------------------------------------------------------ */
+/* ---- Reals
+ * ------------------------------------------------------------------------------------------ */
 
-#define DEFINE_REAL(t, T, magnitude, root, infinity)                                                  \
-    static inline T neg_##t(T x) { return -x; }                                                    \
-    static inline T add_##t(T x, T y) { return x + y; }                                            \
-    static inline T sub_##t(T x, T y) { return x - y; }                                            \
-    static inline T mul_##t(T x, T y) { return x * y; }                                            \
-    static inline T div_##t(T x, T y) { return x / y; }                                            \
-    static inline T abs_##t(T x) { return magnitude(x); }                                              \
-    static inline T sign_##t(T x) { return x != x ? x : (T)(x > 0) - (T)(x < 0); }                 \
-    static inline T min_##t(T x, T y) { return (x < y) | (x != x) ? x : y; }                       \
-    static inline T max_##t(T x, T y) { return (x > y) | (x != x) ? x : y; }                       \
-    static inline T sqrt_##t(T x) { return root(x); }                                             \
-    static inline T rsqrt_##t(T x) { return 1 / root(x); }                                        \
-    static inline T isnan_##t(T x) { return (T)(x != x); }                                         \
-    static inline T isinf_##t(T x) { return (T)(magnitude(x) == (infinity)); }                         \
-    static inline T isfinite_##t(T x) { return (T)(magnitude(x) < (infinity)); }
+#define DEFINE_REAL(t, T, magnitude, root, infinity)                                               \
+    static inline T neg_##t(T x)                                                                   \
+    {                                                                                              \
+        return -x;                                                                                 \
+    }                                                                                              \
+    static inline T add_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return x + y;                                                                              \
+    }                                                                                              \
+    static inline T sub_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return x - y;                                                                              \
+    }                                                                                              \
+    static inline T mul_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return x * y;                                                                              \
+    }                                                                                              \
+    static inline T div_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return x / y;                                                                              \
+    }                                                                                              \
+    static inline T abs_##t(T x)                                                                   \
+    {                                                                                              \
+        return magnitude(x);                                                                       \
+    }                                                                                              \
+    static inline T sign_##t(T x)                                                                  \
+    {                                                                                              \
+        return x != x ? x : (T)(x > 0) - (T)(x < 0);                                               \
+    }                                                                                              \
+    static inline T min_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return (x < y) | (x != x) ? x : y;                                                         \
+    }                                                                                              \
+    static inline T max_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return (x > y) | (x != x) ? x : y;                                                         \
+    }                                                                                              \
+    static inline T sqrt_##t(T x)                                                                  \
+    {                                                                                              \
+        return root(x);                                                                            \
+    }                                                                                              \
+    static inline T rsqrt_##t(T x)                                                                 \
+    {                                                                                              \
+        return 1 / root(x);                                                                        \
+    }                                                                                              \
+    static inline T isnan_##t(T x)                                                                 \
+    {                                                                                              \
+        return (T)(x != x);                                                                        \
+    }                                                                                              \
+    static inline T isinf_##t(T x)                                                                 \
+    {                                                                                              \
+        return (T)(magnitude(x) == (infinity));                                                    \
+    }                                                                                              \
+    static inline T isfinite_##t(T x)                                                              \
+    {                                                                                              \
+        return (T)(magnitude(x) < (infinity));                                                     \
+    }
 
 DEFINE_REAL(f32, float, __builtin_fabsf, __builtin_sqrtf, __builtin_inff())
 DEFINE_REAL(f64, double, __builtin_fabs, __builtin_sqrt, __builtin_inf())
 #undef DEFINE_REAL
 
 /* Rounding: one instruction each where there is one. Baseline x86-64 has none; there the nearest
- * whole number is what remains after a number without fraction bits was added, and the others follow
- * from it. */
+ * whole number is what remains after a number without fraction bits was added, and the others
+ * follow from it. */
 #if defined(__SSE4_1__) || !defined(__x86_64__)
 #define DEFINE_ROUNDING(t, T, s, rounder)                                                          \
-    static inline T rint_##t(T x) { return __builtin_rint##s(x); }                                 \
-    static inline T floor_##t(T x) { return __builtin_floor##s(x); }                               \
-    static inline T ceil_##t(T x) { return __builtin_ceil##s(x); }                                 \
-    static inline T trunc_##t(T x) { return __builtin_trunc##s(x); }
+    static inline T rint_##t(T x)                                                                  \
+    {                                                                                              \
+        return __builtin_rint##s(x);                                                               \
+    }                                                                                              \
+    static inline T floor_##t(T x)                                                                 \
+    {                                                                                              \
+        return __builtin_floor##s(x);                                                              \
+    }                                                                                              \
+    static inline T ceil_##t(T x)                                                                  \
+    {                                                                                              \
+        return __builtin_ceil##s(x);                                                               \
+    }                                                                                              \
+    static inline T trunc_##t(T x)                                                                 \
+    {                                                                                              \
+        return __builtin_trunc##s(x);                                                              \
+    }
 #else
 #define DEFINE_ROUNDING(t, T, s, rounder)                                                          \
     static inline T rint_##t(T x)                                                                  \
@@ -115,10 +197,14 @@ static inline float mod_f32(float x, float y)
     return r == 0 ? __builtin_copysignf(0, y) : (float)r;
 }
 
-/* ---- The rest of double: the C library's ---------------------------------------------------------- */
+/* ---- The rest of double: the C library's
+ * ---------------------------------------------------------- */
 
 #define DEFINE_DOUBLE(name)                                                                        \
-    static inline double name##_f64(double x) { return name(x); }
+    static inline double name##_f64(double x)                                                      \
+    {                                                                                              \
+        return name(x);                                                                            \
+    }
 
 DEFINE_DOUBLE(exp)
 DEFINE_DOUBLE(expm1)
@@ -167,7 +253,8 @@ static inline double erfinv_f64(double x)
     return copysign(y, x);
 }
 
-/* ---- Complex ------------------------------------------------------------------------------------------ */
+/* ---- Complex
+ * ------------------------------------------------------------------------------------------ */
 
 static inline weft_complex64 complex_of(float re, float im)
 {

@@ -1,7 +1,7 @@
 /* backends/cpu/vocabulary_float.h -- exponentials, logarithms and error functions of float:
  * branch-free, so that loops over them become vector code, over the whole range with subnormals,
- * infinities and NaN. Within 2 ulp, erfinv and pow included; tests/ops/test_elementwise.c holds them
- * to the C library's double functions. Polynomials are minimax fits. */
+ * infinities and NaN. Within 2 ulp, erfinv and pow included; tests/ops/test_elementwise.c holds
+ * them to the C library's double functions. Polynomials are minimax fits. */
 #ifndef BACKENDS_CPU_VOCABULARY_FLOAT_H
 #define BACKENDS_CPU_VOCABULARY_FLOAT_H
 
@@ -102,7 +102,7 @@ static inline float log1p_f32(float x)
     int32_t e = (int32_t)(float_bits(u) - 0x3f3504f3u) >> 23;
     int32_t half = e >> 1;
     float a = power_of_two(-half), b = power_of_two(half - e); /* a b = 2^-e */
-    float f = x * a * b + (a * b - 1); /* (1 + x) 2^-e - 1, rounded once */
+    float f = x * a * b + (a * b - 1);                         /* (1 + x) 2^-e - 1, rounded once */
     return log_special(u, log_sum((float)e, u < F32_INFINITY ? f : 0));
 }
 
@@ -131,8 +131,8 @@ static inline float erf_f32(float x)
     p = p * z - 0.0268538129f;
     p = p * z + 0.112835854f;
     p = p * z - 0.37612626f;
-    p = p * z + 0.128379166f; /* erf(a) / a - 1 */
-    float b = 4.05f < a ? 4.05f : a; /* where the result is 1 */
+    p = p * z + 0.128379166f;                        /* erf(a) / a - 1 */
+    float b = 4.05f < a ? 4.05f : a;                 /* where the result is 1 */
     float q = 2.14961638e-05f * b - 0.000439106923f; /* -log(1 - erf b) */
     q = q * b + 0.00419361377f;
     q = q * b - 0.0251789745f;
@@ -175,7 +175,7 @@ static inline float erfinv_f32(float x)
     return a == 1 ? __builtin_copysignf(F32_INFINITY, x) : r;
 }
 
-/* ---- Through double ---------------------------------------------------------------------------- */
+/* ---- Through double ------------------------------------------------------------------------- */
 
 /* 2^t for any t, to a relative 2^-34; beyond float's range it is beyond it here too. */
 static inline double exp2_wide(double t)

@@ -6,19 +6,49 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* T, and U of the same width without sign. Narrower dtypes are computed in 32 bits; shifts take their
- * width, which the other functions need not know. */
+/* T, and U of the same width without sign. Narrower dtypes are computed in 32 bits; shifts take
+ * their width, which the other functions need not know. */
 #define DEFINE_WHOLE(t, T, U)                                                                      \
-    static inline T neg_##t(T x) { return (T)(0 - (U)x); }                                         \
-    static inline T add_##t(T x, T y) { return (T)((U)x + (U)y); }                                 \
-    static inline T sub_##t(T x, T y) { return (T)((U)x - (U)y); }                                 \
-    static inline T mul_##t(T x, T y) { return (T)((U)x * (U)y); }                                 \
-    static inline T min_##t(T x, T y) { return x < y ? x : y; }                                    \
-    static inline T max_##t(T x, T y) { return x > y ? x : y; }                                    \
-    static inline T bitnot_##t(T x) { return (T)~x; }                                              \
-    static inline T bitand_##t(T x, T y) { return x & y; }                                         \
-    static inline T bitor_##t(T x, T y) { return x | y; }                                          \
-    static inline T bitxor_##t(T x, T y) { return x ^ y; }                                         \
+    static inline T neg_##t(T x)                                                                   \
+    {                                                                                              \
+        return (T)(0 - (U)x);                                                                      \
+    }                                                                                              \
+    static inline T add_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return (T)((U)x + (U)y);                                                                   \
+    }                                                                                              \
+    static inline T sub_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return (T)((U)x - (U)y);                                                                   \
+    }                                                                                              \
+    static inline T mul_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return (T)((U)x * (U)y);                                                                   \
+    }                                                                                              \
+    static inline T min_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return x < y ? x : y;                                                                      \
+    }                                                                                              \
+    static inline T max_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return x > y ? x : y;                                                                      \
+    }                                                                                              \
+    static inline T bitnot_##t(T x)                                                                \
+    {                                                                                              \
+        return (T)~x;                                                                              \
+    }                                                                                              \
+    static inline T bitand_##t(T x, T y)                                                           \
+    {                                                                                              \
+        return x & y;                                                                              \
+    }                                                                                              \
+    static inline T bitor_##t(T x, T y)                                                            \
+    {                                                                                              \
+        return x | y;                                                                              \
+    }                                                                                              \
+    static inline T bitxor_##t(T x, T y)                                                           \
+    {                                                                                              \
+        return x ^ y;                                                                              \
+    }                                                                                              \
     static inline T shl_##t(T x, T y, int bits)                                                    \
     {                                                                                              \
         U top = (U)bits - 1, by = (U)y & top;                                                      \
@@ -47,9 +77,18 @@ DEFINE_WHOLE(u64, uint64_t, uint64_t)
 
 /* A divisor of 0 or -1 is a case of its own: the one has no quotient, the other may overflow. */
 #define DEFINE_SIGNED(t, T, U)                                                                     \
-    static inline T abs_##t(T x) { return x < 0 ? (T)(0 - (U)x) : x; }                             \
-    static inline T sign_##t(T x) { return (T)((x > 0) - (x < 0)); }                               \
-    static inline T mod_##t(T x, T y) { return y == 0 ? 0 : sub_##t(x, mul_##t(div_##t(x, y), y)); } \
+    static inline T abs_##t(T x)                                                                   \
+    {                                                                                              \
+        return x < 0 ? (T)(0 - (U)x) : x;                                                          \
+    }                                                                                              \
+    static inline T sign_##t(T x)                                                                  \
+    {                                                                                              \
+        return (T)((x > 0) - (x < 0));                                                             \
+    }                                                                                              \
+    static inline T mod_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return y == 0 ? 0 : sub_##t(x, mul_##t(div_##t(x, y), y));                                 \
+    }                                                                                              \
     static inline T pow_##t(T x, T y)                                                              \
     {                                                                                              \
         T inverse = x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;                                   \
@@ -57,11 +96,26 @@ DEFINE_WHOLE(u64, uint64_t, uint64_t)
     }
 
 #define DEFINE_UNSIGNED(t, T)                                                                      \
-    static inline T abs_##t(T x) { return x; }                                                     \
-    static inline T sign_##t(T x) { return (T)(x != 0); }                                          \
-    static inline T mod_##t(T x, T y) { return y == 0 ? 0 : x % y; }                               \
-    static inline T pow_##t(T x, T y) { return power_##t(x, y); }                                  \
-    static inline T div_##t(T x, T y) { return y == 0 ? 0 : x / y; }
+    static inline T abs_##t(T x)                                                                   \
+    {                                                                                              \
+        return x;                                                                                  \
+    }                                                                                              \
+    static inline T sign_##t(T x)                                                                  \
+    {                                                                                              \
+        return (T)(x != 0);                                                                        \
+    }                                                                                              \
+    static inline T mod_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return y == 0 ? 0 : x % y;                                                                 \
+    }                                                                                              \
+    static inline T pow_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return power_##t(x, y);                                                                    \
+    }                                                                                              \
+    static inline T div_##t(T x, T y)                                                              \
+    {                                                                                              \
+        return y == 0 ? 0 : x / y;                                                                 \
+    }
 
 /* Towards minus infinity. In double: a quotient of two 32-bit integers that is not whole is further
  * from the whole numbers than double rounds, and there are vector instructions for it. */

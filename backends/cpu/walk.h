@@ -1,7 +1,7 @@
 /* backends/cpu/walk.h -- strided operands in the order of a row-major output.
  *
- * Axes that follow each other in memory in every operand are made one, so that most walks end as one
- * axis, or two. Operands are then read in blocks. */
+ * Axes that follow each other in memory in every operand are made one, so that most walks end as
+ * one axis, or two. Operands are then read in blocks. */
 #ifndef BACKENDS_CPU_WALK_H
 #define BACKENDS_CPU_WALK_H
 

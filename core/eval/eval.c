@@ -1,7 +1,10 @@
 /* core/eval/eval.c -- evaluation as callers see it, and the queue behind weft_eval_async. */
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "core/eval/plan.h"
 
@@ -19,26 +22,58 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
-    bool running; /* the thread exists */
+    pid_t process; /* that the thread belongs to: a fork has none */
+    bool running;  /* the thread exists */
     bool stop;
     queued *first, *last; /* the first is being run */
-    weft_status status;   /* of the first failure nobody has been told of */
-    char message[1024];
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void note_failure(weft_status status)
+/* The failure of a run: kept for those who find arrays that it left without elements. */
+static struct {
+    pthread_mutex_t lock;
+    weft_status status;
+    bool told; /* somebody has been told of it */
+    char message[1024];
+} failure = {.lock = PTHREAD_MUTEX_INITIALIZER, .told = true};
+
+static void note_failure(weft_status status, bool told)
 {
-    pthread_mutex_lock(&queue.lock);
-    if (queue.status == WEFT_OK) {
-        queue.status = status;
-        snprintf(queue.message, sizeof queue.message, "%s", weft_error_message());
+    pthread_mutex_lock(&failure.lock);
+    if (failure.told) { /* the first is the cause of the others */
+        failure.status = status;
+        failure.told = told;
+        snprintf(failure.message, sizeof failure.message, "%s", weft_error_message());
     }
-    pthread_mutex_unlock(&queue.lock);
+    pthread_mutex_unlock(&failure.lock);
+}
+
+weft_status weft__failed_before(const char *where)
+{
+    pthread_mutex_lock(&failure.lock);
+    weft_status status = weft_fail(failure.status, "%s: what it needs could not be computed: %s",
+                                   where, failure.message);
+    failure.told = true;
+    pthread_mutex_unlock(&failure.lock);
+    return status;
+}
+
+/* The thread is in an evaluation, where a kernel, an expansion or a release callback of the user
+ * cannot begin another. */
+static _Thread_local bool evaluating;
+
+static weft_status run(weft__plan *plan, bool told)
+{
+    weft_status status = weft__plan_run(plan);
+    if (status != WEFT_OK) {
+        note_failure(status, told);
+    }
+    return status;
 }
 
 static void *run_queue(void *unused)
 {
     (void)unused;
+    evaluating = true;
     pthread_mutex_lock(&queue.lock);
     for (;;) {
         while (!queue.first && !queue.stop) {
@@ -49,10 +84,7 @@ static void *run_queue(void *unused)
             break;
         }
         pthread_mutex_unlock(&queue.lock);
-        weft_status status = weft__plan_run(&q->plan);
-        if (status != WEFT_OK) {
-            note_failure(status);
-        }
+        (void)run(&q->plan, false);
         weft__plan_free(&q->plan);
         pthread_mutex_lock(&queue.lock);
         queue.first = q->next;
@@ -69,6 +101,9 @@ static void *run_queue(void *unused)
 /* Runs what is queued to its end, so that no thread of ours outlives main. */
 __attribute__((destructor)) static void stop_queue(void)
 {
+    if (queue.running && queue.process != getpid()) {
+        return;
+    }
     pthread_mutex_lock(&queue.lock);
     bool running = queue.running;
     queue.stop = true;
@@ -85,8 +120,9 @@ static bool start_queue(void)
     pthread_mutex_lock(&queue.lock);
     if (!queue.running && !queue.stop) {
         queue.running = pthread_create(&queue.thread, NULL, run_queue, NULL) == 0;
+        queue.process = getpid();
     }
-    bool running = queue.running && !queue.stop;
+    bool running = queue.running && !queue.stop && queue.process == getpid();
     pthread_mutex_unlock(&queue.lock);
     return running;
 }
@@ -100,25 +136,42 @@ static void enqueue(queued *q)
     pthread_mutex_unlock(&queue.lock);
 }
 
-/* Waits until the queue is empty, and reports a failure that nobody was told of. */
-static weft_status drain(void)
+/* Waits until the queue is empty. */
+static void drain(void)
 {
     pthread_mutex_lock(&queue.lock);
     while (queue.first) {
         pthread_cond_wait(&queue.changed, &queue.lock);
     }
-    weft_status status = queue.status;
-    queue.status = WEFT_OK;
-    if (status != WEFT_OK) {
-        weft_fail(status, "%s", queue.message);
-    }
     pthread_mutex_unlock(&queue.lock);
+}
+
+/* A failure of the queue that nobody was told of. */
+static weft_status untold_failure(void)
+{
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&failure.lock);
+    if (!failure.told) {
+        status = weft_fail(failure.status, "%s", failure.message);
+        failure.told = true;
+    }
+    pthread_mutex_unlock(&failure.lock);
     return status;
+}
+
+static weft_status inside(void)
+{
+    return weft_fail(WEFT_UNSUPPORTED, "eval: called inside an evaluation, from an op's kernel, its "
+                                       "expansion or a callback");
 }
 
 weft_status weft_synchronize(weft_device *device)
 {
-    weft_status status = drain();
+    if (evaluating) {
+        return inside();
+    }
+    drain();
+    weft_status status = untold_failure();
     if (status == WEFT_OK && device->backend->wait) {
         status = device->backend->wait(device->state);
     }
@@ -145,11 +198,13 @@ void weft_device_reset_counts(weft_device *device)
 static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
 {
     *pending = false;
+    if (evaluating) {
+        return inside();
+    }
     for (int i = 0; i < n; i++) {
         const weft_array *a = arrays[i];
         if (!weft_ok(a)) {
-            return weft_fail(a == weft__no_memory() ? WEFT_MEMORY : WEFT_INVALID, "%s",
-                             weft_error(a));
+            return weft__report(a);
         }
         if (a->state == WEFT__SPENT) {
             return weft_fail(WEFT_INVALID, "eval: the array was used up by an earlier evaluation: "
@@ -161,18 +216,33 @@ static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
     return WEFT_OK;
 }
 
-/* Makes and commits a plan; the expansions' temporaries live in a scope of its own. */
+static void pin(weft_array *const *arrays, int n)
+{
+    for (int i = 0; i < n; i++) {
+        weft__scope_pin(arrays[i]);
+    }
+}
+
+static void hold(weft_array *const *arrays, int n, void (*change)(weft_array *a))
+{
+    for (int i = 0; i < n; i++) {
+        change(arrays[i]);
+    }
+}
+
+/* Makes and commits a plan; the expansions' temporaries live in a scope of its own. The roots are
+ * held: those of another thread's scope are not pinned. */
 static weft_status prepare(weft__plan *plan, weft_array *const *arrays, int n)
 {
     weft_scope_open();
-    weft_array *mark = weft__node_new(0, 1, 0);
-    plan->first_internal = mark ? mark->seq : 0;
+    hold(arrays, n, weft__hold);
+    plan->first_internal = weft__next_seq();
     plan->retain = weft__differentiating > 0;
-    weft_status status =
-        mark ? weft__plan_make(plan, arrays, n) : weft_fail(WEFT_MEMORY, "eval: out of memory");
+    weft_status status = weft__plan_make(plan, arrays, n);
     if (status == WEFT_OK) {
         weft__plan_commit(plan);
     }
+    hold(arrays, n, weft__unhold);
     weft_scope_close(NULL);
     return status;
 }
@@ -181,32 +251,34 @@ static weft_status failed_before(weft_array *const *arrays, int n)
 {
     for (int i = 0; i < n; i++) {
         for (int o = 0; o < arrays[i]->n_outputs; o++) {
-            if (arrays[i]->outs[o].view.buffer->failed) {
-                return weft_fail(WEFT_DEVICE, "eval: the computation of this array failed before");
+            if (atomic_load(&arrays[i]->outs[o].view.buffer->failed)) {
+                return weft__failed_before("eval");
             }
         }
     }
     return WEFT_OK;
 }
 
-static void pin(weft_array *const *arrays, int n)
-{
-    for (int i = 0; i < n; i++) {
-        weft__scope_pin(arrays[i]);
-    }
-}
-
 static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *plan)
 {
+    evaluating = true;
+    pthread_mutex_lock(&evaluation);
     weft_status status = prepare(plan, arrays, n);
     if (status == WEFT_OK) {
-        status = drain();
-    }
-    if (status == WEFT_OK) {
-        status = weft__plan_run(plan);
+        drain();
+        status = run(plan, true);
     }
     weft__plan_free(plan);
+    pthread_mutex_unlock(&evaluation);
+    evaluating = false;
     return status;
+}
+
+/* Waits for arrays that are evaluated, or being so. */
+static weft_status wait_for(weft_array *const *arrays, int n)
+{
+    drain();
+    return failed_before(arrays, n);
 }
 
 weft_status weft_eval_n(weft_array *const *arrays, int n)
@@ -217,15 +289,11 @@ weft_status weft_eval_n(weft_array *const *arrays, int n)
         return status;
     }
     pin(arrays, n);
-    if (!pending) {
-        status = drain();
-        return status == WEFT_OK ? failed_before(arrays, n) : status;
+    if (pending) {
+        weft__plan plan = {0};
+        status = evaluate_now(arrays, n, &plan);
     }
-    weft__plan plan = {0};
-    pthread_mutex_lock(&evaluation);
-    status = evaluate_now(arrays, n, &plan);
-    pthread_mutex_unlock(&evaluation);
-    return status;
+    return status == WEFT_OK ? wait_for(arrays, n) : status;
 }
 
 weft_status weft_eval(weft_array *a)
@@ -237,25 +305,67 @@ weft_status weft_eval_async(weft_array *const *arrays, int n)
 {
     bool pending;
     weft_status status = check_roots(arrays, n, &pending);
-    if (status != WEFT_OK || !pending) {
+    if (status != WEFT_OK) {
         return status;
     }
     pin(arrays, n);
+    if (!pending) {
+        return WEFT_OK;
+    }
     queued *q = weft_calloc(1, sizeof *q);
     if (!q || !start_queue()) { /* without a queue the caller waits */
         weft_free(q);
         return weft_eval_n(arrays, n);
     }
+    evaluating = true;
     pthread_mutex_lock(&evaluation);
     status = prepare(&q->plan, arrays, n);
     if (status == WEFT_OK) {
         enqueue(q);
-    }
-    pthread_mutex_unlock(&evaluation);
-    if (status != WEFT_OK) {
+    } else {
         weft__plan_free(&q->plan);
         weft_free(q);
     }
+    pthread_mutex_unlock(&evaluation);
+    evaluating = false;
+    return status;
+}
+
+/* ---- replacing what slots hold ---------------------------------------------------------------------- */
+
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t x = *(const uintptr_t *)a, y = *(const uintptr_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The arrays that the slots hold, once for each distinct slot, into old[]; how many. `sorted` is
+ * room for n slots. */
+static int held_by(weft_array **const *slots, int n, weft_array ***sorted, weft_array **old)
+{
+    memcpy(sorted, slots, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_address);
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        if (*sorted[i] && (i == 0 || sorted[i] != sorted[i - 1])) {
+            old[count++] = *sorted[i];
+        }
+    }
+    return count;
+}
+
+static weft_status evaluate_replacing(weft_array **const *slots, weft_array *const *values, int n)
+{
+    weft_array ***sorted = weft_malloc((size_t)n * sizeof *sorted);
+    weft_array **old = weft_malloc((size_t)n * sizeof *old);
+    weft_status status =
+        sorted && old ? WEFT_OK : weft_fail(WEFT_MEMORY, "update: out of memory");
+    if (status == WEFT_OK) {
+        weft__plan plan = {.released = old, .n_released = held_by(slots, n, sorted, old)};
+        status = evaluate_now(values, n, &plan);
+    }
+    weft_free(sorted);
+    weft_free(old);
     return status;
 }
 
@@ -266,36 +376,22 @@ weft_status weft_update(weft_array **const *slots, weft_array *const *values, in
     if (status != WEFT_OK) {
         return status;
     }
-    weft_array **old = weft_malloc((size_t)n * sizeof *old);
-    if (!old) {
-        return weft_fail(WEFT_MEMORY, "update: out of memory");
-    }
-    int n_old = 0;
-    for (int i = 0; i < n; i++) {
-        weft__hold(values[i]); /* the slots' holds, taken early: the evaluation must not spend them */
-        if (*slots[i]) {
-            old[n_old++] = *slots[i];
-        }
-    }
+    hold(values, n, weft__hold); /* the slots' holds, taken early: the evaluation spends none */
     if (pending) {
-        weft__plan plan = {.released = old, .n_released = n_old};
-        pthread_mutex_lock(&evaluation);
-        status = evaluate_now(values, n, &plan);
-        pthread_mutex_unlock(&evaluation);
-    } else {
-        status = drain();
+        status = evaluate_replacing(slots, values, n);
+    }
+    if (status == WEFT_OK) {
+        status = wait_for(values, n);
     }
     for (int i = 0; i < n; i++) {
+        weft_array *released = values[i];
         if (status == WEFT_OK) {
-            weft_array *before = *slots[i];
+            released = *slots[i];
             *slots[i] = values[i];
-            if (before) {
-                weft__unhold(before);
-            }
-        } else {
-            weft__unhold(values[i]);
+        }
+        if (released) {
+            weft__unhold(released);
         }
     }
-    weft_free(old);
     return status;
 }

@@ -2,22 +2,27 @@
  * elementwise kernel, or the reference kernel, in that order of preference. */
 #include <string.h>
 
+#include "core/builtin.h"
 #include "core/eval/plan.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
 
-static weft_tensor tensor_of(const weft_spec *spec, const weft__view *view)
+static void fill_tensor(weft_tensor *t, const weft_spec *spec, const weft__view *view)
 {
-    weft_tensor t = {.dtype = spec->dtype, .encoding = spec->encoding, .shape = spec->shape};
+    t->dtype = spec->dtype;
+    t->encoding = spec->encoding;
+    t->shape = spec->shape;
     if (view) {
-        memcpy(t.strides, view->strides, sizeof t.strides);
-        t.buffer = view->buffer->handle;
-        t.offset = view->offset;
-        t.data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
+        memcpy(t->strides, view->strides, sizeof t->strides);
+        t->buffer = view->buffer->handle;
+        t->offset = view->offset;
+        t->data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
     } else {
-        weft__strides_contiguous(&spec->shape, t.strides);
+        memset(t->strides, 0, sizeof t->strides);
+        weft__strides_contiguous(&spec->shape, t->strides);
+        t->data = t->buffer = NULL;
+        t->offset = 0;
     }
-    return t;
 }
 
 static int64_t spec_bytes(const weft_spec *spec)
@@ -95,7 +100,7 @@ static const weft_kernel_row *choose_row(weft_device *device, const weft_call *c
 
 /* ---- steps ------------------------------------------------------------------------------------------ */
 
-typedef struct weft__lowering {
+typedef struct lowering {
     weft__plan *plan;
     weft_array *node;
     weft__step *step;
@@ -114,7 +119,7 @@ static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, weft_
     if (!step || !*in || !*out || !buffers) {
         return NULL;
     }
-    step->buffers = buffers;
+    *step = (weft__step){.buffers = buffers};
     step->call = (weft_call){.n_inputs = n_inputs, .n_outputs = n_outputs, .in = *in, .out = *out};
     return step;
 }
@@ -146,12 +151,13 @@ static weft_status copy_input(lowering *l, int i)
     }
     weft__view view = {.buffer = b};
     weft__strides_contiguous(&spec.shape, view.strides);
-    *to = tensor_of(&spec, &view);
+    fill_tensor(to, &spec, &view);
     copy->buffers[0] = l->step->buffers[i];
     copy->buffers[1] = b;
     copy->device = device;
     copy->call.device = device;
-    copy->call.op = l->node->op;
+    copy->call.op = weft__builtins.copy;
+    copy->path = l->step->path;
     copy->kind = device->backend->copy ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
     copy->kernel = device->backend->copy ? device->backend->copy : weft__reference_copy;
     device->counts.copies++;
@@ -203,6 +209,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
     if (!views) {
         return WEFT_MEMORY;
     }
+    memset(views, 0, (size_t)node->n_outputs * sizeof *views);
     for (int o = 0; o < node->n_outputs; o++) {
         const weft_spec *spec = &node->outs[o].spec;
         int from = in_place ? donor(l, o, in_place[o]) : -1;
@@ -218,7 +225,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
             }
         }
         weft__strides_contiguous(&spec->shape, views[o].strides);
-        l->out[o] = tensor_of(spec, &views[o]);
+        fill_tensor(&l->out[o], spec, &views[o]);
         l->step->buffers[node->n_inputs + o] = views[o].buffer;
     }
     weft__entry *e = weft__plan_entry(l->plan, node);
@@ -267,38 +274,46 @@ static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
     return WEFT_OK;
 }
 
+/* Where the plan has the elements of an input. NULL, with a message: nowhere. */
+static const weft__view *views_of(weft__plan *plan, weft_array *a, const weft_op *op)
+{
+    const weft__entry *e = weft__plan_entry(plan, a);
+    if (e && !e->views) {
+        weft_fail(WEFT_INVALID, "%s: an input was used up by an evaluation of another thread: keep "
+                                "it (weft_keep, weft_set)",
+                  op->name);
+    }
+    return e ? e->views : NULL;
+}
+
 /* Prepares the step with its inputs as they are. */
 static weft_status open_step(lowering *l)
 {
     weft_array *node = l->node;
+    const size_t n = (size_t)node->n_inputs;
     l->step = step_new(l->plan, node->n_inputs, node->n_outputs, &l->in, &l->out);
-    l->temporaries = weft__plan_alloc(l->plan, (size_t)node->n_inputs * sizeof *l->temporaries);
-    if (!l->step || !l->temporaries) {
+    l->temporaries = weft__plan_alloc(l->plan, n * sizeof *l->temporaries);
+    void *params = weft__plan_alloc(l->plan, node->op->params_size);
+    if (!l->step || !l->temporaries || !params) {
         return WEFT_MEMORY;
     }
+    memset(l->temporaries, 0, n * sizeof *l->temporaries);
+    memcpy(params, node->params, node->op->params_size); /* the node may go before the step runs */
     l->step->device = node->device;
-    l->step->path = node->path;
+    l->step->path = l->plan->path ? l->plan->path : node->path;
     l->step->call.op = node->op;
-    l->step->call.params = node->params;
+    l->step->call.params = params;
     l->step->call.device = node->device;
     for (int i = 0; i < node->n_inputs; i++) {
-        weft__entry *e = weft__plan_entry(l->plan, node->inputs[i]);
-        if (!e) {
-            return WEFT_MEMORY;
+        const weft__view *views = views_of(l->plan, node->inputs[i], node->op);
+        if (!views) {
+            return weft_error_status();
         }
-        l->in[i] = tensor_of(&node->inputs[i]->outs[0].spec, &e->views[0]);
-        l->step->buffers[i] = e->views[0].buffer;
+        fill_tensor(&l->in[i], &node->inputs[i]->outs[0].spec, &views[0]);
+        l->step->buffers[i] = views[0].buffer;
     }
     for (int o = 0; o < node->n_outputs; o++) {
-        l->out[o] = tensor_of(&node->outs[o].spec, NULL);
-    }
-    if (node->op->params_size) { /* the node may be gone before the step runs */
-        void *params = weft__plan_alloc(l->plan, node->op->params_size);
-        if (!params) {
-            return WEFT_MEMORY;
-        }
-        memcpy(params, node->params, node->op->params_size);
-        l->step->call.params = params;
+        fill_tensor(&l->out[o], &node->outs[o].spec, NULL);
     }
     return WEFT_OK;
 }
@@ -306,10 +321,14 @@ static weft_status open_step(lowering *l)
 static weft_status close_step(lowering *l, const uint32_t *in_place)
 {
     weft_status status = place_outputs(l, in_place);
-    if (status == WEFT_OK && !all_empty(l->node)) {
-        push_step(l->plan, l->step);
+    if (status != WEFT_OK) {
+        return status;
     }
-    return status == WEFT_OK ? drop_temporaries(l) : status;
+    if (all_empty(l->node)) {
+        l->step->kind = WEFT__STEP_NOTHING;
+    }
+    push_step(l->plan, l->step);
+    return drop_temporaries(l);
 }
 
 static weft_status lower_row(lowering *l, const weft_kernel_row *row)
@@ -337,10 +356,17 @@ static weft_status lower_generic(lowering *l)
     if (op->family == WEFT_ELEMENTWISE && !op->reference) {
         weft_dtype dtype = l->in[l->node->n_inputs - 1].dtype;
         l->step->tape = weft_op_tape(op, dtype);
+        if (!l->step->tape) {
+            return weft_fail(WEFT_MEMORY, "%s: no formula for %s, or out of memory", op->name,
+                             weft_dtype_name(dtype));
+        }
         l->step->kind = WEFT__STEP_ELEMENTWISE;
-        device->counts.elementwise++;
-        /* Each element is read before it is written. */
-        in_place[0] = device->backend->elementwise ? UINT32_MAX : 0;
+        if (device->backend->elementwise) {
+            in_place[0] = UINT32_MAX; /* each element is read before it is written */
+            device->counts.elementwise++;
+        } else {
+            device->counts.references++;
+        }
         return close_step(l, in_place);
     }
     if (!op->reference) {
@@ -371,26 +397,22 @@ static weft_status set_views(weft__plan *plan, weft_array *node, const weft__vie
 }
 
 /* Whether the node only looks at its input's memory; fills *view. */
-static bool as_view(weft__plan *plan, weft_array *node, weft__view *view)
+static bool as_view(const weft_array *node, const weft__view *from, weft__view *view)
 {
-    const weft__entry *e = weft__plan_entry(plan, node->inputs[0]);
-    if (!e) {
-        return false;
-    }
     if (node->op == &weft__op_pick) {
-        *view = e->views[((const weft__pick_params *)node->params)->output];
+        *view = from[((const weft__pick_params *)node->params)->output];
         return true;
     }
     if (!node->op->view) {
         return false;
     }
-    const weft_spec *spec = &node->inputs[0]->outs[0].spec;
-    weft_tensor in = tensor_of(spec, &e->views[0]);
+    weft_tensor in;
+    fill_tensor(&in, &node->inputs[0]->outs[0].spec, &from[0]);
     weft_tensor out = in;
     if (!node->op->view(node, &in, &out)) {
         return false;
     }
-    *view = e->views[0];
+    *view = from[0];
     view->offset = out.offset;
     memcpy(view->strides, out.strides, sizeof view->strides);
     return true;
@@ -403,12 +425,13 @@ static weft_status check_expansion(const weft_array *node, weft_array *const *ou
     for (int i = 0; i < node->n_outputs; i++) {
         const weft_array *out = outs[i];
         if (!weft_ok(out)) {
-            return weft_fail(WEFT_INVALID, "%s", weft_error(out));
+            return weft__report(out);
         }
         const weft_spec *want = &node->outs[i].spec, *got = &out->outs[0].spec;
         char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
         if (want->dtype != got->dtype || !weft__shape_equal(&want->shape, &got->shape)) {
-            return weft_fail(WEFT_INVALID, "%s: expansion: expected output %d to be %s %s, got %s %s",
+            return weft_fail(WEFT_INVALID,
+                             "%s: expansion: expected output %d to be %s %s, got %s %s",
                              node->op->name, i, weft_dtype_name(want->dtype),
                              weft__shape_text(&want->shape, a), weft_dtype_name(got->dtype),
                              weft__shape_text(&got->shape, b));
@@ -421,18 +444,21 @@ static weft_status lower_expansion(weft__plan *plan, weft_array *node)
 {
     weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL};
     weft_device *before = weft_default_device();
+    const char *path = plan->path;
     weft_set_default_device(node->device);
     node->op->expand(node, outs);
     weft_set_default_device(before);
     weft_status status = check_expansion(node, outs);
     if (status == WEFT_OK) {
+        plan->path = path ? path : node->path;
         status = weft__plan_graph(plan, outs, node->n_outputs);
+        plan->path = path;
     }
     weft__view views[WEFT_MAX_OUTPUTS];
     for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
-        weft__entry *e = weft__plan_entry(plan, outs[i]);
-        status = e ? WEFT_OK : WEFT_MEMORY;
-        views[i] = e ? e->views[0] : (weft__view){0};
+        const weft__view *from = views_of(plan, outs[i], node->op);
+        status = from ? WEFT_OK : weft_error_status();
+        views[i] = from ? from[0] : (weft__view){0};
     }
     if (status == WEFT_OK) {
         status = set_views(plan, node, views, node->n_outputs);
@@ -460,10 +486,16 @@ static weft_status lower_transfer(lowering *l)
 
 static weft_status lower(weft__plan *plan, weft_array *node)
 {
-    weft__view view;
-    if (node->n_inputs > 0 && as_view(plan, node, &view)) {
-        node->device->counts.views++;
-        return set_views(plan, node, &view, 1);
+    if (node->n_inputs > 0) {
+        weft__view view;
+        const weft__view *from = views_of(plan, node->inputs[0], node->op);
+        if (!from) {
+            return weft_error_status();
+        }
+        if (as_view(node, from, &view)) {
+            node->device->counts.views++;
+            return set_views(plan, node, &view, 1);
+        }
     }
     lowering l = {.plan = plan, .node = node};
     weft_status status = open_step(&l);

@@ -1,14 +1,14 @@
 /* core/eval/plan.c -- the book-keeping of a plan: entries, simulated references, memory. */
 #include "core/eval/plan.h"
 
-#include <stdlib.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "core/shape.h"
 
 /* ---- arena ------------------------------------------------------------------------------------- */
 
-enum { ARENA_BLOCK = 1 << 16 };
+enum { ARENA_BLOCK = 1 << 16, BLOCKS_KEPT = 64 };
 
 struct weft__arena {
     struct weft__arena *next;
@@ -16,18 +16,73 @@ struct weft__arena {
     _Alignas(16) char bytes[];
 };
 
+/* Blocks of finished plans: fresh memory from the system would be zeroed page by page. */
+static struct {
+    pthread_mutex_t lock;
+    struct weft__arena *blocks;
+    int n;
+} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+__attribute__((destructor)) static void free_kept(void)
+{
+    pthread_mutex_lock(&kept.lock);
+    while (kept.blocks) {
+        struct weft__arena *next = kept.blocks->next;
+        weft_free(kept.blocks);
+        kept.blocks = next;
+    }
+    kept.n = BLOCKS_KEPT; /* what comes now is not kept */
+    pthread_mutex_unlock(&kept.lock);
+}
+
+static struct weft__arena *take_block(size_t size)
+{
+    struct weft__arena *block = NULL;
+    if (size <= ARENA_BLOCK) {
+        size = ARENA_BLOCK;
+        pthread_mutex_lock(&kept.lock);
+        block = kept.blocks;
+        if (block) {
+            kept.blocks = block->next;
+            kept.n--;
+        }
+        pthread_mutex_unlock(&kept.lock);
+    }
+    if (!block) {
+        block = weft_malloc(sizeof *block + size);
+    }
+    if (block) {
+        block->used = 0;
+        block->size = size;
+    }
+    return block;
+}
+
+static void give_back_block(struct weft__arena *block)
+{
+    pthread_mutex_lock(&kept.lock);
+    bool keep = block->size == ARENA_BLOCK && kept.n < BLOCKS_KEPT;
+    if (keep) {
+        block->next = kept.blocks;
+        kept.blocks = block;
+        kept.n++;
+    }
+    pthread_mutex_unlock(&kept.lock);
+    if (!keep) {
+        weft_free(block);
+    }
+}
+
 void *weft__plan_alloc(weft__plan *plan, size_t size)
 {
     size = (size + 15) / 16 * 16;
     struct weft__arena *block = plan->arena;
     if (!block || block->size - block->used < size) {
-        size_t room = size > ARENA_BLOCK ? size : ARENA_BLOCK;
-        block = weft_calloc(1, sizeof *block + room);
+        block = take_block(size);
         if (!block) {
             weft_fail(WEFT_MEMORY, "eval: out of memory");
             return NULL;
         }
-        block->size = room;
         block->next = plan->arena;
         plan->arena = block;
     }
@@ -38,20 +93,30 @@ void *weft__plan_alloc(weft__plan *plan, size_t size)
 
 /* ---- growing lists ------------------------------------------------------------------------------- */
 
+/* The list with room for one more element, or NULL. */
+static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
+{
+    if (count < *capacity) {
+        return list;
+    }
+    int64_t larger = *capacity ? 2 * *capacity : 64;
+    void *grown = weft_realloc(list, (size_t)larger * element);
+    if (!grown) {
+        weft_fail(WEFT_MEMORY, "eval: out of memory");
+        return NULL;
+    }
+    *capacity = larger;
+    return grown;
+}
+
 static bool append(weft__buffer ***list, int64_t *count, int64_t *capacity, weft__buffer *b)
 {
-    if (*count == *capacity) {
-        int64_t larger = *capacity ? 2 * *capacity : 64;
-        weft__buffer **grown = weft_realloc(*list, (size_t)larger * sizeof *grown);
-        if (!grown) {
-            weft_fail(WEFT_MEMORY, "eval: out of memory");
-            return false;
-        }
+    weft__buffer **grown = with_room(*list, *count, capacity, sizeof *grown);
+    if (grown) {
         *list = grown;
-        *capacity = larger;
+        grown[(*count)++] = b;
     }
-    (*list)[(*count)++] = b;
-    return true;
+    return grown != NULL;
 }
 
 /* ---- buffers in the simulation -------------------------------------------------------------------- */
@@ -144,54 +209,46 @@ static bool copy_views(weft__plan *plan, weft_array *a, weft__entry *e)
     return true;
 }
 
-weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a)
+static weft__entry *no_entry(weft__plan *plan)
 {
-    bool added;
-    int64_t index = weft__map_index(&plan->map, a, &added);
-    if (index < 0) {
-        weft_fail(WEFT_MEMORY, "eval: out of memory");
-        return NULL;
-    }
-    if (!added) {
-        return &plan->entries[index];
-    }
-    if (index == plan->entry_capacity) {
-        int64_t larger = index ? 2 * index : 64;
-        weft__entry *grown = weft_realloc(plan->entries, (size_t)larger * sizeof *grown);
-        if (!grown) {
-            plan->map.count--; /* the entry that has no room; the plan is discarded */
-            weft_fail(WEFT_MEMORY, "eval: out of memory");
-            return NULL;
-        }
-        plan->entries = grown;
-        plan->entry_capacity = larger;
-    }
-    weft__entry *e = &plan->entries[index];
-    *e = (weft__entry){.internal = a->seq >= plan->first_internal};
-    weft__ref(a);
-    if (a->state == WEFT__EVALUATED && !copy_views(plan, a, e)) {
-        return NULL;
-    }
-    return e;
+    plan->failed = true;
+    weft_fail(WEFT_MEMORY, "eval: out of memory");
+    return NULL;
 }
 
-static int released_holds(const weft__plan *plan, const weft_array *a)
+weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a)
 {
-    int n = 0;
-    for (int i = 0; i < plan->n_released; i++) {
-        n += plan->released[i] == a;
+    if (a->plan == plan->id) {
+        return &plan->entries[a->plan_entry];
     }
-    return n;
+    if (plan->failed) {
+        return NULL;
+    }
+    weft__entry *grown =
+        with_room(plan->entries, plan->n_entries, &plan->entry_capacity, sizeof *grown);
+    if (!grown) {
+        return no_entry(plan);
+    }
+    plan->entries = grown;
+    weft__entry *e = &grown[plan->n_entries];
+    *e = (weft__entry){.array = a, .internal = a->seq >= plan->first_internal};
+    if (a->state == WEFT__EVALUATED && !copy_views(plan, a, e)) {
+        return no_entry(plan);
+    }
+    weft__ref(a);
+    a->plan = plan->id;
+    a->plan_entry = plan->n_entries++;
+    return e;
 }
 
 bool weft__plan_would_spend(weft__plan *plan, weft_array *a, int edges)
 {
-    if (a->leaf && a->seq < plan->first_internal && a->scope) {
-        return false; /* a constant that the caller can still see */
+    const weft__entry *e = weft__plan_entry(plan, a);
+    if (!e || !e->views || (a->leaf && !e->internal && a->scope)) {
+        return false; /* a leaf: a constant that the caller can still see */
     }
-    weft__entry *e = weft__plan_entry(plan, a);
-    return e && e->views && atomic_load(&a->uses) - e->consumed - edges == 0 &&
-           atomic_load(&a->holds) - released_holds(plan, a) == 0;
+    return atomic_load(&a->uses) - e->consumed - edges == 0 &&
+           atomic_load(&a->holds) - e->released == 0;
 }
 
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a)
@@ -216,42 +273,68 @@ weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a)
 
 static atomic_uint_fast64_t next_plan = 1;
 
-typedef struct planned_check {
-    weft__plan *plan;
-} planned_check;
-
-static bool already_planned(const void *context, weft_array *a)
+/* Appends a node that has yet to be planned. Evaluated nodes that a gradient retains still have
+ * their op, but nothing to compute. */
+static bool queue_node(weft__plan *plan, weft_array *a, int64_t graph)
 {
-    const planned_check *check = context;
-    int64_t index = weft__map_index(&check->plan->map, a, NULL);
-    return index >= 0 && check->plan->entries[index].planned;
-}
-
-/* Evaluated nodes that a gradient retains still have their op, but nothing to compute. */
-static bool has_elements(const void *context, weft_array *a)
-{
-    return a->state != WEFT__LAZY || already_planned(context, a);
+    if (a->state != WEFT__LAZY) {
+        return true;
+    }
+    weft__entry *e = weft__plan_entry(plan, a);
+    if (!e || e->planned || e->queued == graph) {
+        return e != NULL;
+    }
+    weft_array **grown =
+        with_room(plan->nodes, plan->n_nodes, &plan->node_capacity, sizeof *grown);
+    if (!grown) {
+        return false;
+    }
+    plan->nodes = grown;
+    grown[plan->n_nodes++] = a;
+    e->queued = graph;
+    return true;
 }
 
 weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n)
 {
-    planned_check check = {plan};
-    weft__map nodes;
-    if (!weft__collect(roots, n, has_elements, &check, &nodes)) {
-        return weft_fail(WEFT_MEMORY, "eval: out of memory");
+    const int64_t start = plan->n_nodes, graph = ++plan->n_graphs;
+    bool ok = true;
+    for (int i = 0; i < n && ok; i++) {
+        ok = queue_node(plan, roots[i], graph);
+    }
+    for (int64_t i = start; i < plan->n_nodes && ok; i++) {
+        const weft_array *a = plan->nodes[i];
+        for (int k = 0; k < a->n_inputs && ok; k++) {
+            ok = queue_node(plan, a->inputs[k], graph);
+        }
+    }
+    if (!ok) {
+        return WEFT_MEMORY;
+    }
+    const int64_t end = plan->n_nodes;
+    if (end > start) {
+        weft__sort_by_seq(plan->nodes + start, end - start);
     }
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < nodes.count && status == WEFT_OK; i++) {
-        status = weft__plan_node(plan, nodes.keys[i]);
+    for (int64_t i = start; i < end && status == WEFT_OK; i++) {
+        status = weft__plan_node(plan, plan->nodes[i]); /* which walks its expansion behind `end` */
     }
-    weft__map_free(&nodes);
+    plan->n_nodes = start;
     return status;
 }
 
 weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n)
 {
     plan->id = atomic_fetch_add(&next_plan, 1);
-    return weft__plan_graph(plan, roots, n);
+    for (int i = 0; i < plan->n_released; i++) {
+        weft__entry *e = weft__plan_entry(plan, plan->released[i]);
+        if (!e) {
+            return WEFT_MEMORY;
+        }
+        e->released++;
+    }
+    weft_status status = weft__plan_graph(plan, roots, n);
+    return status == WEFT_OK && plan->failed ? WEFT_MEMORY : status;
 }
 
 static void commit_views(weft_array *a, const weft__entry *e)
@@ -260,36 +343,35 @@ static void commit_views(weft_array *a, const weft__entry *e)
         a->outs[i].view = e->views[i];
         weft__buffer_ref(e->views[i].buffer);
     }
-    a->state = WEFT__EVALUATED;
+    atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
 }
 
 static void commit_spent(weft_array *a)
 {
+    atomic_store_explicit(&a->state, WEFT__SPENT, memory_order_release);
     for (int i = 0; i < a->n_outputs; i++) {
-        weft__buffer_unref(a->outs[i].view.buffer);
-        a->outs[i].view.buffer = NULL;
+        if (a->outs[i].view.buffer) { /* NULL when it came and went within this plan */
+            weft__buffer_unref(a->outs[i].view.buffer);
+            a->outs[i].view.buffer = NULL;
+        }
     }
-    a->state = WEFT__SPENT;
 }
 
 void weft__plan_commit(weft__plan *plan)
 {
     plan->committed = true;
     for (int64_t i = 0; i < plan->n_touched; i++) {
-        weft__buffer_busy(plan->touched[i], 1);
+        weft__buffer_begin(plan->touched[i]);
     }
-    for (int64_t i = 0; i < plan->map.count; i++) {
-        if (plan->entries[i].planned) {
-            commit_views(plan->map.keys[i], &plan->entries[i]);
-        }
-    }
-    for (int64_t i = 0; i < plan->map.count; i++) {
+    for (int64_t i = 0; i < plan->n_entries; i++) {
         const weft__entry *e = &plan->entries[i];
-        if (e->planned && (!plan->retain || e->internal)) {
-            weft__detach(plan->map.keys[i]);
-        }
         if (e->spent) {
-            commit_spent(plan->map.keys[i]);
+            commit_spent(e->array);
+        } else if (e->planned) {
+            commit_views(e->array, e);
+        }
+        if (e->planned && (!plan->retain || e->internal)) {
+            weft__detach(e->array);
         }
     }
     /* What remains referenced belongs to arrays; what does not goes to the cache, still busy. */
@@ -302,21 +384,21 @@ void weft__plan_free(weft__plan *plan)
 {
     for (int64_t i = 0; i < plan->n_touched; i++) {
         if (plan->committed) {
-            weft__buffer_busy(plan->touched[i], -1);
+            weft__buffer_end(plan->touched[i]);
         } else {
             weft__buffer_unref(plan->touched[i]);
         }
     }
-    for (int64_t i = 0; i < plan->map.count; i++) {
-        weft__unref(plan->map.keys[i]);
+    for (int64_t i = 0; i < plan->n_entries; i++) {
+        weft__unref(plan->entries[i].array);
     }
     while (plan->arena) {
         struct weft__arena *next = plan->arena->next;
-        weft_free(plan->arena);
+        give_back_block(plan->arena);
         plan->arena = next;
     }
-    weft__map_free(&plan->map);
     weft_free(plan->entries);
+    weft_free(plan->nodes);
     weft_free(plan->touched);
     weft_free(plan->idle);
 }

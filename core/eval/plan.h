@@ -15,6 +15,7 @@ typedef enum weft__step_kind {
     WEFT__STEP_KERNEL,
     WEFT__STEP_ELEMENTWISE, /* the backend's generic function */
     WEFT__STEP_REFERENCE,   /* on the host, whatever the device */
+    WEFT__STEP_NOTHING,     /* the outputs have no elements */
     WEFT__STEP_TRANSFER     /* from in[0]'s device to out[0]'s */
 } weft__step_kind;
 
@@ -32,10 +33,13 @@ typedef struct weft__step {
 
 /* What the plan knows about an array that it meets. */
 typedef struct weft__entry {
-    weft__view *views; /* per output; NULL until planned */
-    int consumed;      /* edges to it that planned nodes have used */
-    bool planned;      /* by this plan */
-    bool internal;     /* made by an expansion inside this plan */
+    weft_array *array;  /* with a reference */
+    weft__view *views;  /* per output; NULL until planned */
+    int consumed;       /* edges to it that planned nodes have used */
+    int released;       /* holds of slots that are about to be replaced */
+    int64_t queued;     /* the last graph in whose list of nodes to plan it is */
+    bool planned;       /* by this plan */
+    bool internal;      /* made by an expansion inside this plan */
     bool spent;
 } weft__entry;
 
@@ -43,10 +47,13 @@ typedef struct weft__plan {
     uint64_t id;
     uint64_t first_internal; /* seq from which nodes were made by this plan */
     bool retain;             /* inside a gradient: the graph stays */
+    bool failed; /* an entry could not be made: the plan must not be committed */
     bool committed;
-    weft__map map;
-    weft__entry *entries; /* parallel to map.keys */
-    int64_t entry_capacity;
+    const char *path; /* module path of the node being expanded, or NULL */
+    weft__entry *entries;
+    int64_t n_entries, entry_capacity;
+    weft_array **nodes; /* to plan: a list for each graph that is being walked, one after another */
+    int64_t n_nodes, node_capacity, n_graphs;
     weft__step *first, *last;
     struct weft__arena *arena;
     weft__buffer **touched; /* every buffer met, each once, with a reference */
@@ -65,7 +72,7 @@ void weft__plan_free(weft__plan *plan);
 
 /* ---- shared by plan.c and lower.c -------------------------------------------------------------- */
 
-void *weft__plan_alloc(weft__plan *plan, size_t size); /* zeroed, freed with the plan */
+void *weft__plan_alloc(weft__plan *plan, size_t size); /* not zeroed; freed with the plan */
 
 /* The entry of `a`, made on first sight. NULL: no memory. May move the entries. */
 weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a);
@@ -88,6 +95,9 @@ weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a);
 weft_status weft__plan_node(weft__plan *plan, weft_array *a);
 /* Plans what `roots` need and this plan has not planned yet. */
 weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n);
+
+/* eval.c: fails with what is known about the failure of an earlier computation. */
+weft_status weft__failed_before(const char *where);
 
 /* reference.c: kernels that every backend can fall back to. */
 weft_status weft__reference_elementwise(const weft_call *call, const weft_tape *tape);

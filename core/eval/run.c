@@ -1,22 +1,40 @@
 /* core/eval/run.c -- running a plan's steps in order. */
 #include <math.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "core/eval/plan.h"
 #include "core/shape.h"
+
+/* Bytes of a row-major tensor. */
+static int64_t dense_bytes(const weft_tensor *t)
+{
+    int64_t size = weft_tensor_size(t);
+    return t->encoding ? size / t->encoding->block * t->encoding->block_bytes
+                       : size * (int64_t)weft_dtype_size(t->dtype);
+}
+
+/* Before the host touches memory that it shares with a device, what was submitted must be done. */
+static weft_status settle(weft_device *device)
+{
+    return device->backend->wait ? device->backend->wait(device->state) : WEFT_OK;
+}
 
 /* Bytes from the lowest to behind the highest element of a strided tensor, and where the first
  * element lies in that span. */
 static int64_t span_bytes(const weft_tensor *t, int64_t *first)
 {
     int64_t low = 0, high = 0;
+    *first = 0;
+    if (weft_tensor_size(t) == 0 || t->encoding) {
+        return dense_bytes(t);
+    }
     for (int i = 0; i < t->shape.n; i++) {
         int64_t reach = (t->shape.at[i] - 1) * t->strides[i];
         *(reach < 0 ? &low : &high) += reach;
     }
     int64_t element = (int64_t)weft_dtype_size(t->dtype);
     *first = -low * element;
-    return weft_tensor_size(t) ? (high - low + 1) * element : 0;
+    return (high - low + 1) * element;
 }
 
 /* A host copy of a tensor whose memory the host does not see. */
@@ -36,6 +54,10 @@ static weft_status fetch(weft_device *device, const weft_tensor *t, weft_tensor 
 
 static weft_status call_on_host(const weft__step *step, const weft_call *call)
 {
+    weft_status status = settle(step->device);
+    if (status != WEFT_OK) {
+        return status;
+    }
     return step->kind == WEFT__STEP_ELEMENTWISE ? weft__reference_elementwise(call, step->tape)
                                                 : step->kernel(call);
 }
@@ -55,7 +77,7 @@ static weft_status run_through_host(const weft__step *step)
             status = fetch(step->device, t, &tensors[i], &blocks[i]);
         } else {
             tensors[i] = *t;
-            blocks[i] = weft_malloc((size_t)(weft_tensor_size(t) * (int64_t)weft_dtype_size(t->dtype)));
+            blocks[i] = weft_malloc((size_t)dense_bytes(t));
             tensors[i].data = blocks[i];
             status = blocks[i] ? WEFT_OK : weft_fail(WEFT_MEMORY, "eval: out of memory");
         }
@@ -68,7 +90,7 @@ static weft_status run_through_host(const weft__step *step)
     }
     for (int o = 0; o < call->n_outputs && status == WEFT_OK; o++) {
         const weft_tensor *t = &call->out[o];
-        int64_t bytes = weft_tensor_size(t) * (int64_t)weft_dtype_size(t->dtype);
+        int64_t bytes = dense_bytes(t);
         status = step->device->backend->write(step->device->state, t->buffer, t->offset,
                                               blocks[call->n_inputs + o], bytes);
     }
@@ -84,12 +106,18 @@ static weft_status run_transfer(const weft__step *step)
 {
     const weft_tensor *from = &step->call.in[0], *to = &step->call.out[0];
     weft_device *source = step->device, *target = step->call.device;
-    int64_t bytes = weft_tensor_size(from) * (int64_t)weft_dtype_size(from->dtype);
+    int64_t bytes = dense_bytes(from);
     if (from->data) {
-        return target->backend->write(target->state, to->buffer, to->offset, from->data, bytes);
+        weft_status status = settle(source);
+        return status == WEFT_OK ? target->backend->write(target->state, to->buffer, to->offset,
+                                                          from->data, bytes)
+                                 : status;
     }
     if (to->data) {
-        return source->backend->read(source->state, from->buffer, from->offset, to->data, bytes);
+        weft_status status = settle(target);
+        return status == WEFT_OK ? source->backend->read(source->state, from->buffer, from->offset,
+                                                         to->data, bytes)
+                                 : status;
     }
     void *block = weft_malloc((size_t)bytes);
     if (!block) {
@@ -122,6 +150,8 @@ static bool host_sees(const weft_call *call)
 static weft_status run_step(const weft__step *step)
 {
     switch (step->kind) {
+    case WEFT__STEP_NOTHING:
+        return WEFT_OK;
     case WEFT__STEP_KERNEL:
         return step->kernel(&step->call);
     case WEFT__STEP_TRANSFER:
@@ -137,32 +167,55 @@ static weft_status run_step(const weft__step *step)
     return host_sees(&step->call) ? call_on_host(step, &step->call) : run_through_host(step);
 }
 
-/* WEFT_CHECK_NAN: a NaN in an output of a step, the inputs of which had none, stops the run. */
+/* The index of the first NaN in an operand, -1 without one. */
+static weft_status find_nan(const weft__step *step, const weft_tensor *t, int64_t *at)
+{
+    *at = -1;
+    if (!weft_dtype_is_float(t->dtype) || t->encoding) {
+        return WEFT_OK;
+    }
+    weft_tensor host = *t;
+    void *block = NULL;
+    weft_status status = t->data ? settle(step->device) : fetch(step->device, t, &host, &block);
+    int64_t n = weft_tensor_size(t);
+    for (int64_t i = 0; i < n && status == WEFT_OK && *at < 0; i++) {
+        *at = isnan(weft_tensor_get(&host, i)) ? i : -1;
+    }
+    weft_free(block);
+    return status;
+}
+
+/* WEFT_CHECK_NAN: the first step with a NaN in an output stops the run; a NaN that came in with an
+ * input is told apart. */
 static weft_status check_nan(const weft__step *step)
 {
-    for (int o = 0; o < step->call.n_outputs; o++) {
-        weft_tensor t = step->call.out[o];
-        void *block = NULL;
-        if (!weft_dtype_is_float(t.dtype)) {
-            continue;
-        }
-        weft_status status = t.data ? WEFT_OK : fetch(step->call.device, &t, &t, &block);
-        int64_t n = weft_tensor_size(&t);
-        int64_t at = 0;
-        while (status == WEFT_OK && at < n && !isnan(weft_tensor_get(&t, at))) {
-            at++;
-        }
-        weft_free(block);
-        if (status == WEFT_OK && at < n) {
-            const char *path = step->path ? step->path : "";
-            return weft_fail(WEFT_INVALID, "%s%s%s: first NaN: output %d, element %lld", path,
-                             path[0] ? ": " : "", step->call.op->name, o, (long long)at);
-        }
+    const weft_call *call = &step->call;
+    int64_t at = -1;
+    int o = 0;
+    for (; o < call->n_outputs && at < 0; o++) {
+        weft_status status = find_nan(step, &call->out[o], &at);
         if (status != WEFT_OK) {
             return status;
         }
     }
-    return WEFT_OK;
+    if (at < 0) {
+        return WEFT_OK;
+    }
+    int from = -1;
+    for (int i = 0; i < call->n_inputs && from < 0; i++) {
+        int64_t there;
+        bool overwritten = step->buffers[i] == step->buffers[call->n_inputs + o - 1];
+        if (!overwritten && find_nan(step, &call->in[i], &there) == WEFT_OK && there >= 0) {
+            from = i;
+        }
+    }
+    const char *path = step->path ? step->path : "";
+    char came[48] = "";
+    if (from >= 0) {
+        snprintf(came, sizeof came, ", which came in with input %d", from);
+    }
+    return weft_fail(WEFT_INVALID, "%s%s%s: first NaN: output %d, element %lld%s", path,
+                     path[0] ? ": " : "", call->op->name, o - 1, (long long)at, came);
 }
 
 static bool input_failed(const weft__step *step)
@@ -208,8 +261,7 @@ weft_status weft__plan_run(weft__plan *plan)
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
         if (input_failed(step)) {
-            status = weft_fail(WEFT_DEVICE, "%s: an input's computation failed before",
-                               step->call.op->name);
+            status = weft__failed_before(step->call.op->name);
         }
         for (int o = 0; o < step->call.n_outputs; o++) {
             step->buffers[step->call.n_inputs + o]->failed = false;

@@ -26,6 +26,11 @@ static bool infer_checkpoint(const weft_array *node, weft_spec *out, weft_why *w
         } else {
             out[i].shape.n = -1;
         }
+        bool elsewhere = i < p->n_outputs && weft_device_of(weft_node_input(node, i)) !=
+                                                 weft_device_of(weft_node_input(node, 0));
+        if (elsewhere) {
+            return weft_because(why, "the results are on different devices");
+        }
     }
     return true;
 }
@@ -71,7 +76,7 @@ static weft_array *clone_node(copying *c, weft_array *a)
     for (int i = 0; i < a->n_inputs; i++) {
         inputs[i] = counterpart(c, a->inputs[i]);
     }
-    weft_array *clone = weft_apply(a->op, inputs, a->n_inputs, a->params);
+    weft_array *clone = weft__apply_on(a->device, a->op, inputs, a->n_inputs, a->params);
     weft_free(inputs);
     return clone;
 }
@@ -156,7 +161,7 @@ static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool 
         status = pull_through(&c, node, cts, wanted, grads);
     }
     for (int i = node->n_outputs; i < node->n_inputs && status != WEFT_OK; i++) {
-        grads[i] = wanted[i] ? weft__failed("%s", weft_error_message()) : NULL;
+        grads[i] = wanted[i] ? weft__failed_as(status, "%s", weft_error_message()) : NULL;
     }
     weft__map_free(&c.inside);
     weft__map_free(&c.frontier);
@@ -181,12 +186,20 @@ static const weft_op op_checkpoint = {
 
 static bool before_the_call(const void *context, weft_array *a)
 {
-    return a->seq <= *(const uint64_t *)context;
+    return a->seq < *(const uint64_t *)context;
 }
 
-/* Appends what the inside reads but does not compute. */
-static bool find_frontier(const weft__map *inside, weft__map *frontier)
+/* Appends what the inside reads but does not compute, and results that it hands on. */
+static bool find_frontier(const weft__map *inside, weft_array *const *out, int n_out,
+                          weft__map *frontier)
 {
+    for (int i = 0; i < n_out; i++) {
+        bool added;
+        if (weft_ok(out[i]) && weft__map_index((weft__map *)inside, out[i], NULL) < 0 &&
+            weft__map_index(frontier, out[i], &added) < 0) {
+            return false;
+        }
+    }
     for (int64_t i = 0; i < inside->count; i++) {
         weft_array *a = inside->keys[i];
         for (int k = 0; k < a->n_inputs; k++) {
@@ -210,33 +223,42 @@ static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *fron
     memcpy(inputs, out, (size_t)n_out * sizeof *inputs);
     memcpy(inputs + n_out, frontier->keys, (size_t)frontier->count * sizeof *inputs);
     checkpoint_params params = {n_out};
-    weft_array *node = weft_apply(&op_checkpoint, inputs, n, &params);
+    weft_array *node =
+        weft__apply_on(weft_device_of(out[0]), &op_checkpoint, inputs, n, &params);
     weft_free(inputs);
+    return node;
+}
+
+/* The node around what `fn` made since `start`, or an error array. */
+static weft_array *record(weft_array *const *out, int n_out, uint64_t start)
+{
+    for (int i = 0; i < n_out; i++) {
+        if (!weft_ok(out[i])) {
+            return out[i] ? out[i] : weft__failed("checkpoint: result %d is NULL", i);
+        }
+    }
+    if (n_out > WEFT_MAX_OUTPUTS) {
+        return weft__failed("checkpoint: expected at most %d results, got %d", WEFT_MAX_OUTPUTS,
+                            n_out);
+    }
+    weft__map inside = {0}, frontier = {0};
+    bool found = weft__collect(out, n_out, before_the_call, &start, &inside) &&
+                 find_frontier(&inside, out, n_out, &frontier);
+    weft_array *node = found ? wrap(out, n_out, &frontier) : weft__no_memory();
+    weft__map_free(&inside);
+    weft__map_free(&frontier);
     return node;
 }
 
 void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
                      weft_array **out, int n_out)
 {
-    weft_array *mark = weft__node_new(0, 1, 0);
-    uint64_t start = mark ? mark->seq : 0;
+    const uint64_t start = weft__next_seq();
     fn(context, in, n_in, out, n_out);
-    if (!weft_is_differentiating()) {
+    if (!weft_is_differentiating() || n_out == 0) {
         return;
     }
-    weft_array *node = NULL;
-    weft__map inside = {0}, frontier = {0};
-    if (!mark || !weft__collect(out, n_out, before_the_call, &start, &inside) ||
-        !find_frontier(&inside, &frontier)) {
-        node = weft__no_memory();
-    } else if (n_out > WEFT_MAX_OUTPUTS) {
-        node = weft__failed("checkpoint: expected at most %d results, got %d", WEFT_MAX_OUTPUTS,
-                            n_out);
-    } else {
-        node = wrap(out, n_out, &frontier);
-    }
-    weft__map_free(&inside);
-    weft__map_free(&frontier);
+    weft_array *node = record(out, n_out, start);
     for (int i = 0; i < n_out; i++) {
         out[i] = weft_pick(node, i);
     }

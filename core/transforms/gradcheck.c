@@ -139,7 +139,8 @@ static weft_status draw_cotangents(check *c, weft_array **cotangents)
     c->fn(c->context, c->inputs, c->n_inputs, out, c->n_outputs);
     for (int i = 0; i < c->n_outputs; i++) {
         if (!weft_ok(out[i])) {
-            return weft_fail(WEFT_INVALID, "gradcheck: output %d: %s", i, weft_error(out[i]));
+            return weft_fail(weft__report(out[i]), "gradcheck: output %d: %s", i,
+                             weft_error(out[i]));
         }
         const weft_op *op = weft_node_op(out[i]);
         snprintf(c->op, sizeof c->op, "%s", op ? op->name : "an input");

@@ -51,6 +51,6 @@ weft_array *weft__alias(weft_array *x)
 
 weft_array *weft__barrier(weft_array *x, weft_array *after)
 {
-    weft_array *inputs[] = {x, after};
-    return weft_apply(&op_barrier, inputs, 2, NULL);
+    weft_array *inputs[] = {x, after}; /* perhaps of two devices: `after` is not looked at */
+    return weft__apply_on(weft_device_of(x), &op_barrier, inputs, 2, NULL);
 }

@@ -90,33 +90,45 @@ static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_
     }
 }
 
-/* The gradient through an op's expansion, over aliases of its inputs. */
-static weft_status through_expansion(weft_array *node, weft_array *const *cts, const bool *wanted,
-                                     weft_array **grads)
+/* The gradient through an op's expansion, over aliases of its inputs. `room` is for three times the
+ * inputs. */
+static weft_status expand_and_pull(weft_array *node, weft_array *const *cts, const bool *wanted,
+                                   weft_array **room, weft_array **grads)
 {
-    weft_array *aliases[WEFT_MAX_OPERANDS] = {NULL}, *targets[WEFT_MAX_OPERANDS];
-    weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL}, *found[WEFT_MAX_OPERANDS] = {NULL};
-    int index[WEFT_MAX_OPERANDS], n = 0;
-    if (node->n_inputs > WEFT_MAX_OPERANDS) {
-        return weft_fail(WEFT_UNSUPPORTED, "gradient of %s: more than %d inputs", node->op->name,
-                         WEFT_MAX_OPERANDS);
-    }
-    for (int i = 0; i < node->n_inputs; i++) {
+    const int n_inputs = node->n_inputs;
+    weft_array **aliases = room, **targets = room + n_inputs, **found = room + 2 * n_inputs;
+    weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL};
+    int n = 0;
+    for (int i = 0; i < n_inputs; i++) {
         aliases[i] = weft__alias(node->inputs[i]);
         if (wanted[i]) {
-            index[n] = i;
             targets[n++] = aliases[i];
         }
     }
-    weft_array *clone = weft_apply(node->op, aliases, node->n_inputs, node->params);
+    weft_array *clone = weft__apply_on(node->device, node->op, aliases, n_inputs, node->params);
     if (!weft_ok(clone)) {
-        return weft_fail(WEFT_INVALID, "%s", weft_error(clone));
+        return weft__report(clone);
     }
     node->op->expand(clone, outs);
     weft_status status = weft__pull_back(outs, cts, node->n_outputs, targets, n, found);
-    for (int i = 0; i < n; i++) {
-        grads[index[i]] = found[i];
+    n = 0;
+    for (int i = 0; i < n_inputs && status == WEFT_OK; i++) {
+        if (wanted[i]) {
+            grads[i] = found[n++];
+        }
     }
+    return status;
+}
+
+static weft_status through_expansion(weft_array *node, weft_array *const *cts, const bool *wanted,
+                                     weft_array **grads)
+{
+    weft_array **room = weft_calloc(3 * (size_t)node->n_inputs, sizeof *room);
+    if (!room) {
+        return weft_fail(WEFT_MEMORY, "vjp: out of memory");
+    }
+    weft_status status = expand_and_pull(node, cts, wanted, room, grads);
+    weft_free(room);
     return status;
 }
 
@@ -136,6 +148,19 @@ static weft_status node_gradients(weft_array *node, weft_array *const *cts, cons
         return through_expansion(node, cts, wanted, grads);
     }
     return weft_fail(WEFT_UNSUPPORTED, "gradient of %s: unsupported", op->name);
+}
+
+/* On the node's device, for constants that the rule makes, and under its module path. */
+static weft_status gradients_beside_node(weft_array *node, weft_array *const *cts,
+                                         const bool *wanted, weft_array **grads)
+{
+    weft_device *before = weft_default_device();
+    weft_set_default_device(node->device);
+    weft__path_push(node->path ? node->path : "");
+    weft_status status = node_gradients(node, cts, wanted, grads);
+    weft__path_pop();
+    weft_set_default_device(before);
+    return status;
 }
 
 static bool input_wanted(walk *w, const weft_array *node, int i)
@@ -163,7 +188,7 @@ static weft_status visit(walk *w, int64_t index)
         any = any || wanted[i];
     }
     if (status == WEFT_OK && any) {
-        status = node_gradients(node, cts, wanted, grads);
+        status = gradients_beside_node(node, cts, wanted, grads);
     }
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
         if (wanted[i]) {
@@ -227,8 +252,7 @@ static weft_status check_inputs(weft_array *const *arrays, int n)
 {
     for (int i = 0; i < n; i++) {
         if (!weft_ok(arrays[i])) {
-            return weft_fail(arrays[i] == weft__no_memory() ? WEFT_MEMORY : WEFT_INVALID, "%s",
-                             weft_error(arrays[i]));
+            return weft__report(arrays[i]);
         }
     }
     return WEFT_OK;

@@ -70,8 +70,8 @@ weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, in
     for (int i = 0; i < n_in; i++) {
         grads[i] = status == WEFT_OK ? found[i] : NULL;
     }
-    for (int i = 0; outs && i < n_out && status == WEFT_OK; i++) {
-        outs[i] = values[i];
+    for (int i = 0; outs && i < n_out; i++) {
+        outs[i] = status == WEFT_OK ? values[i] : NULL;
     }
     weft_free(aliases);
     weft_free(values);
@@ -105,8 +105,9 @@ static weft_array *finish(weft_array *value, weft_array *const *aliases, int n,
     for (int i = 0; i < n; i++) {
         grads[i] = NULL;
     }
-    if (weft__pull_back(&value, &one, 1, aliases, n, grads) != WEFT_OK) {
-        return fail_all(weft__failed("%s", weft_error_message()), n, grads);
+    weft_status status = weft__pull_back(&value, &one, 1, aliases, n, grads);
+    if (status != WEFT_OK) {
+        return fail_all(weft__failed_as(status, "%s", weft_error_message()), n, grads);
     }
     fill_zeros(originals, n, grads);
     return value;
@@ -163,9 +164,10 @@ static void lend(weft_array **const *slots, int n, weft_array **originals, weft_
     }
 }
 
+/* Backwards: a slot that is named twice was lent twice. */
 static void give_back(weft_array **const *slots, int n, weft_array *const *originals)
 {
-    for (int i = 0; i < n; i++) {
+    for (int i = n - 1; i >= 0; i--) {
         weft_array *now = *slots[i];
         *slots[i] = originals[i];
         weft__unhold(now);

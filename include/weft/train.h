@@ -54,8 +54,9 @@ typedef struct weft_adamw_options {
     double weight_decay; /* 0: 0.01; below 0: none */
 } weft_adamw_options;
 
-/* AdamW with bias correction (Loshchilov & Hutter 2019) over a list of slots. Moments are float32;
- * a parameter of a 16-bit dtype has a float32 master copy, of which it is the rounding. */
+/* AdamW with bias correction (Loshchilov & Hutter 2019) over a list of slots. Moments are float32
+ * (float64 for a float64 parameter); a parameter of a 16-bit dtype has a float32 master copy, of
+ * which it is the rounding. */
 typedef struct weft_optimizer weft_optimizer;
 
 /* Borrows the slots: their addresses stay valid while the optimizer lives, and nobody else sets
@@ -78,6 +79,9 @@ typedef struct weft_optimizer_call {
  * call fails, slots and moments stay what they were. */
 WEFT_API weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *gradients,
                                            weft_optimizer_call *call);
+
+/* The numbers that it uses: defaults filled in, a weight decay of none as 0. */
+WEFT_API weft_adamw_options weft_optimizer_options(const weft_optimizer *optimizer);
 
 /* Updates that were applied. */
 WEFT_API int64_t weft_optimizer_steps(const weft_optimizer *optimizer);
@@ -133,6 +137,12 @@ typedef struct weft_dataset_info {
 WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                                        const weft_dataset_options *options, double split,
                                        weft_dataset **out, weft_dataset **validation);
+
+/* The same from memory; `name` stands for the file's in messages and for AUTO. */
+WEFT_API weft_status weft_dataset_parse(const char *data, size_t size, const char *name,
+                                        const weft_tokenizer *tokenizer,
+                                        const weft_dataset_options *options, double split,
+                                        weft_dataset **out, weft_dataset **validation);
 
 /* A dataset to be filled by the program, and one more sample of `n` ids (copied): as in a file it
  * keeps its last `length` ids and is left out if it has no target. length 0: 512. */

@@ -1,8 +1,8 @@
 /* ops/elementwise/activation.c -- activation functions and the gates of gated MLPs.
  *
- * The logistic function is written with exp(-|x|), so that it neither overflows nor loses its tails;
- * the parser shares the repeated parts. A slope is a derivative as one op, so that the backward pass
- * is one kernel; its own partial is made of smaller ops. */
+ * The logistic function is written with exp(-|x|), so that it neither overflows nor loses its
+ * tails; the parser shares the repeated parts. A slope is a derivative as one op, so that the
+ * backward pass is one kernel; its own partial is made of smaller ops. */
 #include "ops/elementwise/elementwise.h"
 
 #define DECAY(x) "exp(-abs(" x "))"
@@ -112,8 +112,8 @@ weft_array *weft_silu(weft_array *x)
     return real1(&weft_op_silu, x);
 }
 
-#define HALF_ROOT "0.70710678118654752440"         /* 1 / sqrt(2) */
-#define NORMAL_DENSITY_0 0.39894228040143267794    /* 1 / sqrt(2 pi) */
+#define HALF_ROOT "0.70710678118654752440"      /* 1 / sqrt(2) */
+#define NORMAL_DENSITY_0 0.39894228040143267794 /* 1 / sqrt(2 pi) */
 #define NORMAL_DENSITY_0_TEXT "0.39894228040143267794"
 
 /* (2 - x^2) phi(x), phi the normal density */

@@ -125,8 +125,8 @@ static weft_array *power_partial(weft_array *node, int i)
     weft_array *base = operand(node, 0), *exponent = operand(node, 1);
     weft_array *zero = constant_like(node, 0), *one = constant_like(node, 1);
     if (i == 0) {
-        weft_array *less_one = weft_where(weft_equal(exponent, zero), one,
-                                          weft_subtract(exponent, one));
+        weft_array *less_one =
+            weft_where(weft_equal(exponent, zero), one, weft_subtract(exponent, one));
         return weft_multiply(exponent, weft_power(base, less_one));
     }
     return weft_multiply(node, weft_log(weft_where(weft_equal(base, zero), one, base)));
@@ -151,8 +151,8 @@ weft_array *weft_power(weft_array *a, weft_array *b)
 static weft_array *winner_share(weft_array *mine, weft_array *other, bool largest)
 {
     weft_array *wins = largest ? weft_greater(mine, other) : weft_less(mine, other);
-    weft_array *half = weft_where(weft_equal(mine, other), constant_like(mine, 0.5),
-                                  constant_like(mine, 0));
+    weft_array *half =
+        weft_where(weft_equal(mine, other), constant_like(mine, 0.5), constant_like(mine, 0));
     return weft_where(wins, constant_like(mine, 1), half);
 }
 

@@ -10,8 +10,8 @@
 
 /* Bits of the dtypes that have a real formula only, for no_test_dtypes. */
 enum {
-    NO_TEST_FLOATS = 1u << WEFT_FLOAT16 | 1u << WEFT_BFLOAT16 | 1u << WEFT_FLOAT32 |
-                     1u << WEFT_FLOAT64,
+    NO_TEST_FLOATS =
+        1u << WEFT_FLOAT16 | 1u << WEFT_BFLOAT16 | 1u << WEFT_FLOAT32 | 1u << WEFT_FLOAT64,
     NO_TEST_COMPLEX = 1u << WEFT_COMPLEX64,
     NO_TEST_BOOL = 1u << WEFT_BOOL,
     NO_TEST_INTEGERS = 1u << WEFT_UINT8 | 1u << WEFT_UINT16 | 1u << WEFT_UINT32 |

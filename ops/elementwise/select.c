@@ -68,9 +68,9 @@ weft_array *weft_where(weft_array *condition, weft_array *a, weft_array *b)
     }
     weft_scope_open();
     weft_dtype dtype = weft_promote(weft_dtype_of(a), weft_dtype_of(b));
-    weft_array *out = apply3(&weft_op_where,
-                             weft_broadcast_to(weft_astype(condition, WEFT_BOOL), all),
-                             weft_broadcast_to(weft_astype(a, dtype), all),
-                             weft_broadcast_to(weft_astype(b, dtype), all), NULL);
+    weft_array *out =
+        apply3(&weft_op_where, weft_broadcast_to(weft_astype(condition, WEFT_BOOL), all),
+               weft_broadcast_to(weft_astype(a, dtype), all),
+               weft_broadcast_to(weft_astype(b, dtype), all), NULL);
     return weft_scope_close(out);
 }

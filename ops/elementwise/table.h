@@ -1,6 +1,6 @@
-/* ops/elementwise/table.h -- the elementwise ops, one line each. Included where OP(name) is defined:
- * by ops/table.h, and by the generator of the CPU's kernels. The order is that of the kernels'
- * table. */
+/* ops/elementwise/table.h -- the elementwise ops, one line each.
+ *
+ * Included where OP(name) is defined: by ops/table.h, and by the generator of the CPU kernels. */
 OP(negative)
 OP(abs)
 OP(sign)

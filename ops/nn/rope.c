@@ -9,8 +9,7 @@ static void turns(weft_array *node, weft_array **cosine, weft_array **sine)
 {
     const weft_rope_params *params = weft_node_params(node);
     weft_array *positions = weft_astype(weft_node_input(node, 1), WEFT_FLOAT32);
-    weft_dims shape = weft_shape(positions);
-    int64_t B = shape.n == 2 ? shape.at[0] : 1, L = shape.at[shape.n - 1];
+    int64_t B = weft_ndim(positions) == 2 ? weft_dim(positions, 0) : 1, L = weft_dim(positions, -1);
     positions = weft_reshape(positions, WEFT_DIMS(B, L, 1, 1));
     weft_array *angle = weft_multiply(positions, weft_node_input(node, 2));
     angle = weft_astype(angle, compute_dtype(weft_node_input(node, 0)));

@@ -1,8 +1,8 @@
 /* ops/random/bits.c -- random words from a key: the one random op; the rest is made of it.
  *
- * An output of W words, h = W / 2: words i and i + h + W % 2 are the block (i, i + h + W % 2) under the
- * key, for i < h; with W odd, word h is the first of the block (h, 0). Narrower elements are the words'
- * bytes, low ones first. */
+ * An output of W words, h = W / 2: words i and i + h + W % 2 are the block (i, i + h + W % 2) under
+ * the key, for i < h; with W odd, word h is the first of the block (h, 0). Narrower elements are
+ * the words' bytes, low ones first. */
 #include "ops/kernel.h"
 #include "ops/random/threefry.h"
 #include "weft/random.h"
@@ -47,8 +47,7 @@ static bool random_bits_infer(const weft_array *node, weft_spec *out, weft_why *
         }
     }
     if (p->width != 1 && p->width != 2 && p->width != 4) {
-        return weft_because(why, "width: expected 1, 2 or 4 bytes, got %lld",
-                            (long long)p->width);
+        return weft_because(why, "width: expected 1, 2 or 4 bytes, got %lld", (long long)p->width);
     }
     if (weft__shape_size(&p->shape) > (INT64_C(1) << 34) / p->width) {
         return weft_because(why, "%s has more elements than a key has words",

@@ -30,16 +30,15 @@ static weft_array *constant(double value, weft_dtype dtype)
 
 static weft_array *check_float(const char *op, weft_dtype dtype)
 {
-    return weft_dtype_is_float(dtype)
-               ? NULL
-               : weft_error_array("%s: expected a floating dtype, got %s", op,
-                                  weft_dtype_name(dtype));
+    return weft_dtype_is_float(dtype) ? NULL
+                                      : weft_error_array("%s: expected a floating dtype, got %s",
+                                                         op, weft_dtype_name(dtype));
 }
 
 /* [low, high) in float32 or float64, from 32 random bits an element: words / 2^32, which float32
  * may round up to 1, hence the minimum; so may the product and the sum. */
-static weft_array *draw(weft_array *key, weft_dims shape, double low, double high,
-                        weft_dtype dtype, double largest)
+static weft_array *draw(weft_array *key, weft_dims shape, double low, double high, weft_dtype dtype,
+                        double largest)
 {
     weft_array *words = weft_astype(weft_random_bits(key, shape, 4), dtype);
     weft_array *unit = weft_minimum(weft_multiply(words, constant(0x1p-32, dtype)),
@@ -95,7 +94,8 @@ weft_array *weft_random_bernoulli(weft_array *key, weft_dims shape, double p)
     return weft_scope_close(weft_less(u, constant(p, WEFT_FLOAT32)));
 }
 
-/* The Gumbel maximum: argmax of logits - log(-log(u)) falls on i with probability softmax(logits)_i. */
+/* The Gumbel maximum: argmax of logits - log(-log(u)) falls on i with probability
+ * softmax(logits)_i. */
 weft_array *weft_random_categorical(weft_array *key, weft_array *logits, int axis)
 {
     if (!weft_ok(logits)) {

@@ -1,5 +1,5 @@
-/* ops/reduce/argmax.c -- where along an axis the largest or smallest element is: the first such, the
- * first NaN if there is one. */
+/* ops/reduce/argmax.c -- where along an axis the largest or smallest element is: the first such,
+ * the first NaN if there is one. */
 #include "ops/reduce/extremes.h"
 
 static void find(const weft_call *call, bool largest)

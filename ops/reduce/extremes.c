@@ -54,8 +54,8 @@ static void extremes_vjp(weft_array *node, weft_array *const *cts, const bool *w
     weft_array *hit = weft_equal(x, weft__unreduce(node, node));
     weft_array *ties = weft_astype(weft_sum(hit, p->axes, false), WEFT_FLOAT32);
     ties = weft_reshape(ties, weft_shape(node));
-    weft_array *share = weft_divide(weft_astype(cts[0], weft_promote(weft_dtype_of(x), WEFT_FLOAT32)),
-                                    ties);
+    weft_array *share =
+        weft_divide(weft_astype(cts[0], weft_promote(weft_dtype_of(x), WEFT_FLOAT32)), ties);
     share = weft__unreduce(node, weft_astype(share, weft_dtype_of(x)));
     grads[0] = weft_where(hit, share, weft_scalar(0, weft_dtype_of(x)));
 }

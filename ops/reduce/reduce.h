@@ -30,7 +30,7 @@ weft_array *weft__unreduce(weft_array *node, weft_array *reduced);
 /* Walks a reduction: element r in [0, count) of those that make output o is element
  * weft__reduced_element(...) of the input, in row-major order. */
 typedef struct reduction {
-    weft_dims in;               /* the input's shape */
+    weft_dims in;                /* the input's shape */
     bool reduced[WEFT_MAX_DIMS]; /* by axis of the input */
     int64_t count;
 } reduction;

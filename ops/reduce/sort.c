@@ -89,8 +89,8 @@ static void sort_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
         weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
-        grads[0] = weft_scatter_add_along_axis(zeros, weft_argsort(x, (int)p->axis), cts[0],
-                                               (int)p->axis);
+        grads[0] =
+            weft_scatter_add_along_axis(zeros, weft_argsort(x, (int)p->axis), cts[0], (int)p->axis);
     }
 }
 

@@ -1,4 +1,5 @@
-/* ops/reduce/sum.c -- sum and mean, accumulated in double (integers: in 64 bits) and rounded once. */
+/* ops/reduce/sum.c -- sum and mean, accumulated in double (integers: in 64 bits) and rounded once.
+ */
 #include "ops/reduce/reduce.h"
 
 static weft_complex64 complex_at(const weft_tensor *t, int64_t index)
@@ -52,7 +53,7 @@ static void add_integers(const weft_call *call)
     }
 }
 
-/* ---- sum ---------------------------------------------------------------------------------------- */
+/* ---- sum ------------------------------------------------------------------------------------- */
 
 static weft_status sum_reference(const weft_call *call)
 {
@@ -100,7 +101,7 @@ weft_array *weft_sum(weft_array *x, weft_dims axes, bool keepdims)
     return weft__reduce(&weft_op_sum, x, axes, keepdims);
 }
 
-/* ---- mean --------------------------------------------------------------------------------------- */
+/* ---- mean ------------------------------------------------------------------------------------ */
 
 static weft_status mean_reference(const weft_call *call)
 {

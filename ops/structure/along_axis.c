@@ -41,7 +41,7 @@ static bool fits_along(const weft_array *node, weft_why *why)
     return true;
 }
 
-/* ---- take_along_axis: x, indices ------------------------------------------------------------------ */
+/* ---- take_along_axis: x, indices ------------------------------------------------------------- */
 
 static weft_status take_along_axis_reference(const weft_call *call)
 {
@@ -63,8 +63,8 @@ static void take_along_axis_vjp(weft_array *node, weft_array *const *cts, const 
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
         weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
-        grads[0] = weft_scatter_add_along_axis(zeros, weft_node_input(node, 1), cts[0],
-                                               (int)p->axis);
+        grads[0] =
+            weft_scatter_add_along_axis(zeros, weft_node_input(node, 1), cts[0], (int)p->axis);
     }
 }
 
@@ -113,15 +113,15 @@ weft_array *weft_take_along_axis(weft_array *x, weft_array *indices, int axis)
     return apply2(&weft_op_take_along_axis, x, indices, &params);
 }
 
-/* ---- scatter_add_along_axis: x, indices, values --------------------------------------------------- */
+/* ---- scatter_add_along_axis: x, indices, values ---------------------------------------------- */
 
 static weft_status scatter_add_along_axis_reference(const weft_call *call)
 {
     return weft__scatter_add(call, named_element);
 }
 
-static void scatter_add_along_axis_vjp(weft_array *node, weft_array *const *cts,
-                                       const bool *wanted, weft_array **grads)
+static void scatter_add_along_axis_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                                       weft_array **grads)
 {
     const weft_axis_params *p = weft_node_params(node);
     if (wanted[0]) {

@@ -51,8 +51,8 @@ static bool broadcast_infer(const weft_array *node, weft_spec *out, weft_why *wh
     const weft_shape_params *p = weft_node_params(node);
     weft_dims from = input_shape(node, 0), common;
     char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-    bool fits = weft__shape_broadcast(&from, &p->shape, &common) &&
-                weft__shape_equal(&common, &p->shape);
+    bool fits =
+        weft__shape_broadcast(&from, &p->shape, &common) && weft__shape_equal(&common, &p->shape);
     for (int i = 0; i < p->shape.n; i++) {
         fits = fits && p->shape.at[i] >= 0;
     }

@@ -1,5 +1,5 @@
-/* ops/structure/concatenate.c -- arrays one behind the other along an axis; stack is the same along a
- * new one. */
+/* ops/structure/concatenate.c -- arrays one behind the other along an axis; stack is the same along
+ * a new one. */
 #include "ops/kernel.h"
 
 static weft_status concatenate_reference(const weft_call *call)
@@ -98,7 +98,8 @@ const weft_op weft_op_concatenate = {
     .n_cases = sizeof concatenate_cases / sizeof *concatenate_cases,
 };
 
-/* Applies the op to the arrays, converted to their common dtype, each with a new axis if `stacks`. */
+/* Applies the op to the arrays, converted to their common dtype, each with a new axis if `stacks`.
+ */
 static weft_array *join(weft_array *const *arrays, int n, int64_t axis, bool stacks)
 {
     weft_array **same = weft_malloc((size_t)n * sizeof *same);

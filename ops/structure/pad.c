@@ -47,8 +47,10 @@ static bool pad_infer(const weft_array *node, weft_spec *out, weft_why *why)
 }
 
 static const weft_field pad_fields[] = {
-    WEFT_FIELD(INT, weft_pad_params, axis),     WEFT_FIELD(INT, weft_pad_params, before),
-    WEFT_FIELD(INT, weft_pad_params, after),    WEFT_FIELD(DOUBLE, weft_pad_params, value),
+    WEFT_FIELD(INT, weft_pad_params, axis),
+    WEFT_FIELD(INT, weft_pad_params, before),
+    WEFT_FIELD(INT, weft_pad_params, after),
+    WEFT_FIELD(DOUBLE, weft_pad_params, value),
     WEFT_FIELDS_END,
 };
 

@@ -198,8 +198,7 @@ weft_array *weft_expand_dims(weft_array *x, int axis)
     if (front < 0 || front > shape.n || shape.n == WEFT_MAX_DIMS) {
         return weft_error_array("expand_dims: axis %d for rank %d", axis, shape.n);
     }
-    memmove(shape.at + front + 1, shape.at + front,
-            (size_t)(shape.n - front) * sizeof *shape.at);
+    memmove(shape.at + front + 1, shape.at + front, (size_t)(shape.n - front) * sizeof *shape.at);
     shape.at[front] = 1;
     shape.n++;
     return weft_reshape(x, shape);
@@ -218,7 +217,6 @@ weft_array *weft_squeeze(weft_array *x, int axis)
                                 weft__shape_text(&shape, text));
     }
     shape.n--;
-    memmove(shape.at + front, shape.at + front + 1,
-            (size_t)(shape.n - front) * sizeof *shape.at);
+    memmove(shape.at + front, shape.at + front + 1, (size_t)(shape.n - front) * sizeof *shape.at);
     return weft_reshape(x, shape);
 }

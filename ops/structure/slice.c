@@ -1,5 +1,5 @@
-/* ops/structure/slice.c -- x[start:stop:step] on some axes, and its gradient: the slice put back into
- * zeros. */
+/* ops/structure/slice.c -- x[start:stop:step] on some axes, and its gradient: the slice put back
+ * into zeros. */
 #include "ops/kernel.h"
 
 extern const weft_op weft_op_slice_grad;
@@ -30,8 +30,9 @@ static bool sliced_shape(const weft_slice_params *p, weft_dims *shape, weft_why 
         int64_t last = first + (size - 1) * p->steps.at[i];
         if (size < 0 || p->steps.at[i] == 0 ||
             (size > 0 && (first < 0 || last < 0 || first >= *length || last >= *length))) {
-            return weft_because(why, "%lld elements from %lld in steps of %lld leave an axis of "
-                                     "size %lld",
+            return weft_because(why,
+                                "%lld elements from %lld in steps of %lld leave an axis of "
+                                "size %lld",
                                 (long long)size, (long long)first, (long long)p->steps.at[i],
                                 (long long)*length);
         }
@@ -61,7 +62,7 @@ static void move_slice(const weft_slice_params *p, const weft_tensor *whole,
     }
 }
 
-/* ---- slice -------------------------------------------------------------------------------------- */
+/* ---- slice ----------------------------------------------------------------------------------- */
 
 static weft_status slice_reference(const weft_call *call)
 {
@@ -145,7 +146,8 @@ const weft_op weft_op_slice = {
     .n_cases = sizeof slice_cases / sizeof *slice_cases,
 };
 
-/* Python's rules for start and stop of an axis of `length`: INT64_MIN and INT64_MAX are the ends. */
+/* Python's rules for start and stop of an axis of `length`: INT64_MIN and INT64_MAX are the ends.
+ */
 static void normalise(int64_t length, int64_t start, int64_t stop, int64_t step, int64_t *first,
                       int64_t *size)
 {
@@ -194,7 +196,7 @@ weft_array *weft_slice_axis(weft_array *x, int axis, int64_t start, int64_t stop
     return weft_slice(x, WEFT_DIMS(axis), WEFT_DIMS(start), WEFT_DIMS(stop), (weft_dims){0});
 }
 
-/* ---- slice_grad: zeros of `shape` with the input at the slice's place ---------------------------- */
+/* ---- slice_grad: zeros of `shape` with the input at the slice's place ------------------------ */
 
 static weft_status slice_grad_reference(const weft_call *call)
 {

@@ -49,7 +49,7 @@ static void precedence_is_that_of_c(void)
     SAME(-a * b + c);
     SAME(-a - -b);
     SAME(a * -b);
-    SAME(a < b == c > b);
+    SAME(a<b == c> b);
     SAME(a + b < c * b);
     SAME(a < b && b < c || c < a);
     SAME(a < b || b < c && c < a);
@@ -87,13 +87,21 @@ static void numbers_are_exact(void)
         const char *text;
         double value;
     } cases[] = {
-        {"0", 0},           {"1.5", 1.5},      {".25", .25},
-        {"0.1", 0.1},       {"1e10", 1e10},    {"1E-3", 1e-3},
-        {"2.5e+3", 2.5e3},  {"1.", 1},         {"123456789012345678", 123456789012345678.0},
+        {"0", 0},
+        {"1.5", 1.5},
+        {".25", .25},
+        {"0.1", 0.1},
+        {"1e10", 1e10},
+        {"1E-3", 1e-3},
+        {"2.5e+3", 2.5e3},
+        {"1.", 1},
+        {"123456789012345678", 123456789012345678.0},
         {"0.044715", .044715},
         {"0.70710678118654752440", 0.70710678118654752440},
         {"1.12837916709551257390", 1.12837916709551257390},
-        {"1e-320", 1e-320}, {"1e308", 1e308},  {"0.000001", 1e-6},
+        {"1e-320", 1e-320},
+        {"1e308", 1e308},
+        {"0.000001", 1e-6},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double value = real(cases[i].text, 0, 0, 0);
@@ -231,9 +239,10 @@ static void integer_powers(void)
 
 static void truth_in_bool_formulas(void)
 {
-    static const char *const formulas[] = {"a && b", "a || b", "a != b", "!a", "a < b", "a ? b : 1"};
-    static const int expected[][4] = {
-        {0, 0, 0, 1}, {0, 1, 1, 1}, {0, 1, 1, 0}, {1, 1, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 1}};
+    static const char *const formulas[] = {"a && b", "a || b", "a != b",
+                                           "!a",     "a < b",  "a ? b : 1"};
+    static const int expected[][4] = {{0, 0, 0, 1}, {0, 1, 1, 1}, {0, 1, 1, 0},
+                                      {1, 1, 0, 0}, {0, 1, 0, 0}, {1, 1, 0, 1}};
     for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
         weft_tape tape;
         if (parse(formulas[i], WEFT_CLASS_BOOL, &tape)) {

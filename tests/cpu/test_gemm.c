@@ -19,8 +19,7 @@ static void each_isa(void (*check)(void))
             check();
 }
 
-/* ---- matmul ------------------------------------------------------------------------------------
- */
+/* ---- matmul --------------------------------------------------------------------------------- */
 
 static int64_t operand_matrix(const weft_tensor *x, const weft_dims *out, int64_t batch)
 {
@@ -131,8 +130,7 @@ static void test_matmul_passes(void)
                LIE_DENSE);
 }
 
-/* ---- linear ------------------------------------------------------------------------------------
- */
+/* ---- linear --------------------------------------------------------------------------------- */
 
 typedef struct linear_case {
     int64_t rows, E, F;
@@ -200,8 +198,7 @@ static void test_linear(void)
     each_isa(check_linear);
 }
 
-/* ---- Any number of threads gives the same bits -------------------------------------------------
- */
+/* ---- Any number of threads gives the same bits ---------------------------------------------- */
 
 static void test_threads(void)
 {

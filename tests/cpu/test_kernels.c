@@ -65,8 +65,7 @@ static double *zeros(int64_t n)
     return calloc((size_t)n + 1, sizeof(double));
 }
 
-/* ---- Norms -------------------------------------------------------------------------------------
- */
+/* ---- Norms ---------------------------------------------------------------------------------- */
 
 typedef struct norm_problem {
     bool layer;
@@ -196,8 +195,7 @@ static void test_norms(void)
     everywhere(check_norms);
 }
 
-/* ---- rope --------------------------------------------------------------------------------------
- */
+/* ---- rope ----------------------------------------------------------------------------------- */
 
 static void expect_rope(const weft_rope_params *params, const weft_tensor *x,
                         const weft_tensor *positions, const weft_tensor *frequencies, double *out)
@@ -254,8 +252,7 @@ static void test_rope(void)
     everywhere(check_rope);
 }
 
-/* ---- Losses ------------------------------------------------------------------------------------
- */
+/* ---- Losses --------------------------------------------------------------------------------- */
 
 /* The loss of a row of logits; its residual softmax - onehot replaces them. */
 static double expect_loss(double *logits, int64_t V, int64_t target)
@@ -410,8 +407,7 @@ static void test_target_too_large(void)
     tensor_free(&loss);
 }
 
-/* ---- AdamW -------------------------------------------------------------------------------------
- */
+/* ---- AdamW ---------------------------------------------------------------------------------- */
 
 typedef struct adam_state {
     owned_tensor p, g, m, v, hyper;

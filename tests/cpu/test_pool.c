@@ -150,6 +150,10 @@ static void writes_are_visible(void)
 
 static void a_fork_computes(void)
 {
+#if defined(__SANITIZE_THREAD__)
+    check_skip("ThreadSanitizer does not follow threads of a fork");
+    return;
+#endif
     weft_set_threads(2);
     check_once(ITEMS, 10);
     pid_t child = fork();

@@ -1,5 +1,5 @@
-/* tests/ops/test_elementwise.c -- the CPU's elementwise kernels against the definition of the values,
- * for every op, dtype and instruction set: kernels of their own, and chains. */
+/* tests/ops/test_elementwise.c -- the CPU's elementwise kernels against the definition of the
+ * values, for every op, dtype and instruction set: kernels of their own, and chains. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,8 @@ static weft_tensor make(weft_dtype dtype, void *data)
     return (weft_tensor){.dtype = dtype, .shape = {1, {COUNT}}, .strides = {1}, .data = data};
 }
 
-/* ---- Inputs --------------------------------------------------------------------------------------- */
+/* ---- Inputs
+ * --------------------------------------------------------------------------------------- */
 
 static const double specials[] = {0,     -0.0,   1,     -1,    0.5,    2,      -2,    INFINITY,
                                   3,     -3,     1e-3,  -1e-3, 1e-40,  -1e-40, 88.6,  -88.6,
@@ -37,7 +38,8 @@ static const double specials[] = {0,     -0.0,   1,     -1,    0.5,    2,      -
                                   1e-30, -1e-30, 127.5, 1.5,   2.5,    -0.5,   17.25, -INFINITY};
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
-/* First every pair of special values, then numbers of the op's domain, and some from further away. */
+/* First every pair of special values, then numbers of the op's domain, and some from further away.
+ */
 static double sample_real(const weft_op *op, int operand, int i)
 {
     if (i < SPECIALS * SPECIALS) {
@@ -86,7 +88,8 @@ static void fill(const weft_op *op, const weft_tensor *t, int operand)
     }
 }
 
-/* ---- The definition --------------------------------------------------------------------------------- */
+/* ---- The definition
+ * --------------------------------------------------------------------------------- */
 
 /* The distance between neighbours of the dtype at x. */
 static double ulp(weft_dtype dtype, double x)
@@ -117,10 +120,10 @@ static double largest(weft_dtype dtype)
                                     : 0x1.fffffffffffffp1023;
 }
 
-/* One step: 4 ulp of the computation and half a one of the store. Several: also the rounding of what
- * is between them, which the size of the operands bounds, where they are ordinary numbers. */
-static bool close_enough(weft_dtype dtype, const weft_tape *tape, const double *operands, double got,
-                         double want)
+/* One step: 4 ulp of the computation and half a one of the store. Several: also the rounding of
+ * what is between them, which the size of the operands bounds, where they are ordinary numbers. */
+static bool close_enough(weft_dtype dtype, const weft_tape *tape, const double *operands,
+                         double got, double want)
 {
     if (isnan(want) || isnan(got)) {
         return isnan(want) && isnan(got);
@@ -203,7 +206,8 @@ static bool element_agrees(const weft_op *op, const weft_tape *tape, const weft_
                                                : check_bool(tape, in, out, i);
 }
 
-/* ---- Every op ------------------------------------------------------------------------------------------ */
+/* ---- Every op
+ * ------------------------------------------------------------------------------------------ */
 
 typedef union buffer {
     char bytes[COUNT * 8];
@@ -303,7 +307,8 @@ static void every_formula_parses(void)
     }
 }
 
-/* ---- Functions of float over all its bits ----------------------------------------------------------------- */
+/* ---- Functions of float over all its bits
+ * ----------------------------------------------------------------- */
 
 static void check_float_function(weft_tape_code code, cpu_map *map, double bound)
 {
@@ -346,15 +351,15 @@ static void float_functions_are_within_their_ulps(void)
         weft_tape_code code;
         double bound;
     } functions[] = {
-        {WEFT_TAPE_SQRT, 0.5},   {WEFT_TAPE_RSQRT, 1.6},   {WEFT_TAPE_EXP, 1.1},
-        {WEFT_TAPE_EXPM1, 1.7},  {WEFT_TAPE_LOG, 1},       {WEFT_TAPE_LOG1P, 1.6},
-        {WEFT_TAPE_LOG2, 1.8},   {WEFT_TAPE_SIN, 1.5},     {WEFT_TAPE_COS, 1.5},
-        {WEFT_TAPE_TAN, 3.2},    {WEFT_TAPE_ASIN, 2.5},    {WEFT_TAPE_ACOS, 1.3},
-        {WEFT_TAPE_ATAN, 1.5},   {WEFT_TAPE_SINH, 1},      {WEFT_TAPE_COSH, 0.51},
-        {WEFT_TAPE_TANH, 2.6},   {WEFT_TAPE_ERF, 1.5},     {WEFT_TAPE_ERFINV, 2.8},
-        {WEFT_TAPE_POW, 0.51},   {WEFT_TAPE_ATAN2, 1.7},   {WEFT_TAPE_MOD, 0.5},
-        {WEFT_TAPE_FLOOR, 0},    {WEFT_TAPE_CEIL, 0},      {WEFT_TAPE_RINT, 0},
-        {WEFT_TAPE_TRUNC, 0},    {WEFT_TAPE_SIGN, 0},      {WEFT_TAPE_ISFINITE, 0},
+        {WEFT_TAPE_SQRT, 0.5},  {WEFT_TAPE_RSQRT, 1.6}, {WEFT_TAPE_EXP, 1.1},
+        {WEFT_TAPE_EXPM1, 1.7}, {WEFT_TAPE_LOG, 1},     {WEFT_TAPE_LOG1P, 1.6},
+        {WEFT_TAPE_LOG2, 1.8},  {WEFT_TAPE_SIN, 1.5},   {WEFT_TAPE_COS, 1.5},
+        {WEFT_TAPE_TAN, 3.2},   {WEFT_TAPE_ASIN, 2.5},  {WEFT_TAPE_ACOS, 1.3},
+        {WEFT_TAPE_ATAN, 1.5},  {WEFT_TAPE_SINH, 1},    {WEFT_TAPE_COSH, 0.51},
+        {WEFT_TAPE_TANH, 2.6},  {WEFT_TAPE_ERF, 1.5},   {WEFT_TAPE_ERFINV, 2.8},
+        {WEFT_TAPE_POW, 0.51},  {WEFT_TAPE_ATAN2, 1.7}, {WEFT_TAPE_MOD, 0.5},
+        {WEFT_TAPE_FLOOR, 0},   {WEFT_TAPE_CEIL, 0},    {WEFT_TAPE_RINT, 0},
+        {WEFT_TAPE_TRUNC, 0},   {WEFT_TAPE_SIGN, 0},    {WEFT_TAPE_ISFINITE, 0},
     };
     for (cpu_isa isa = CPU_PORTABLE; isa <= weft__cpu_isa(); isa++) {
         weft__cpu_elementwise_table();
@@ -367,7 +372,9 @@ static void float_functions_are_within_their_ulps(void)
     }
 }
 
-/* ---- Complex ----------------------------------------------------------------------------------------------- */
+/* ---- Complex
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static weft_complex64 complex_result(const char *name, weft_complex64 x, weft_complex64 y)
 {
@@ -429,6 +436,5 @@ static void complex_choice_and_equality(void)
 }
 
 CHECK_MAIN("elementwise", CHECK_CASE(every_formula_parses), CHECK_CASE(every_op_is_its_formula),
-           CHECK_CASE(chains_are_their_formulas),
-           CHECK_CASE(float_functions_are_within_their_ulps), CHECK_CASE(complex_arithmetic),
-           CHECK_CASE(complex_choice_and_equality))
+           CHECK_CASE(chains_are_their_formulas), CHECK_CASE(float_functions_are_within_their_ulps),
+           CHECK_CASE(complex_arithmetic), CHECK_CASE(complex_choice_and_equality))

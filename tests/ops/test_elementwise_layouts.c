@@ -16,7 +16,8 @@ static uint64_t next_word(void)
     return (state ^ state >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-/* ---- Conversion, written again from its rules ------------------------------------------------------- */
+/* ---- Conversion, written again from its rules
+ * ------------------------------------------------------- */
 
 typedef struct number {
     bool whole; /* exactly this integer of 65 bits: magnitude and sign */
@@ -127,20 +128,74 @@ static bool is_nan_of(weft_dtype dtype, const void *p)
     return !weft_dtype_is_integer(dtype) && dtype != WEFT_BOOL && isnan(read_number(dtype, p).real);
 }
 
-/* ---- All pairs ------------------------------------------------------------------------------------------ */
+/* ---- All pairs
+ * ------------------------------------------------------------------------------------------ */
 
 enum { PAIRS = 2500 };
 
-static const double edges[] = {
-    0,       -0.0,     1,          -1,          0.5,        -0.5,       1.5,       2.5,
-    127,     127.5,    128,        -128,        -128.5,     -129,       255,       255.5,
-    256,     32767,    32768,      -32768,      -32769,     65504,      65519,     65520,
-    65535,   65536,    0x1p31,     -0x1p31,     0x1.fffffep30, 0x1p32,  0x1.fffffep31, -0x1p32,
-    0x1p63,  -0x1p63,  0x1.fffffep62, 0x1p64,   0x1.fffffep63, -0x1p64, 1e30,      -1e30,
-    1e300,   -1e300,   0x1p-24,    0x1p-25,     0x1.8p-25,  0x1.000001p-25, 0x1p-14, 0x1p-126,
-    0x1p-149, 0x1p-150, 1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-8 + 0x1p-40, 1 + 0x1p-9,
-    0x1.00ffp0, 0x1.0080000000001p0, 2049, 2051, 0x1.fffffffffffffp62, 3.9999999, INFINITY,
-    -INFINITY, NAN};
+static const double edges[] = {0,
+                               -0.0,
+                               1,
+                               -1,
+                               0.5,
+                               -0.5,
+                               1.5,
+                               2.5,
+                               127,
+                               127.5,
+                               128,
+                               -128,
+                               -128.5,
+                               -129,
+                               255,
+                               255.5,
+                               256,
+                               32767,
+                               32768,
+                               -32768,
+                               -32769,
+                               65504,
+                               65519,
+                               65520,
+                               65535,
+                               65536,
+                               0x1p31,
+                               -0x1p31,
+                               0x1.fffffep30,
+                               0x1p32,
+                               0x1.fffffep31,
+                               -0x1p32,
+                               0x1p63,
+                               -0x1p63,
+                               0x1.fffffep62,
+                               0x1p64,
+                               0x1.fffffep63,
+                               -0x1p64,
+                               1e30,
+                               -1e30,
+                               1e300,
+                               -1e300,
+                               0x1p-24,
+                               0x1p-25,
+                               0x1.8p-25,
+                               0x1.000001p-25,
+                               0x1p-14,
+                               0x1p-126,
+                               0x1p-149,
+                               0x1p-150,
+                               1 + 0x1p-11,
+                               1 + 0x1p-11 + 0x1p-40,
+                               1 + 0x1p-8 + 0x1p-40,
+                               1 + 0x1p-9,
+                               0x1.00ffp0,
+                               0x1.0080000000001p0,
+                               2049,
+                               2051,
+                               0x1.fffffffffffffp62,
+                               3.9999999,
+                               INFINITY,
+                               -INFINITY,
+                               NAN};
 enum { EDGES = sizeof edges / sizeof *edges };
 
 static void fill_source(weft_dtype dtype, char *data)
@@ -189,8 +244,7 @@ static void check_pair(weft_dtype from, weft_dtype to)
         if (from == WEFT_COMPLEX64 && to == WEFT_COMPLEX64) {
             memcpy(want + 4, element + 4, 4);
         }
-        bool same = memcmp(got, want, to_size) == 0 ||
-                    (is_nan_of(to, got) && is_nan_of(to, want));
+        bool same = memcmp(got, want, to_size) == 0 || (is_nan_of(to, got) && is_nan_of(to, want));
         if (!same) {
             CHECK_FAIL("%s to %s: %.17Lg: %.17Lg, expected %.17Lg", weft_dtype_name(from),
                        weft_dtype_name(to), x.real, read_number(to, got).real,
@@ -214,9 +268,12 @@ static void all_pairs_of_dtypes(void)
     }
 }
 
-/* ---- Layouts ----------------------------------------------------------------------------------------------- */
+/* ---- Layouts
+ * -----------------------------------------------------------------------------------------------
+ */
 
-/* Views of one buffer of BUFFER numbers, element 0 in its middle, so that strides may be negative. */
+/* Views of one buffer of BUFFER numbers, element 0 in its middle, so that strides may be negative.
+ */
 enum { BUFFER = 1 << 17 };
 
 typedef struct layout {
@@ -351,8 +408,8 @@ static void check_layout(const layout *first, const layout *second, weft_dtype d
 /* Every pair of layouts of one shape. */
 static void operands_of_every_layout(void)
 {
-    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT64, WEFT_INT8,
-                                        WEFT_INT32, WEFT_INT64};
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT64,
+                                        WEFT_INT8,    WEFT_INT32,    WEFT_INT64};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
         for (int i = 0; i < LAYOUTS; i++) {
             for (int k = 0; k < LAYOUTS; k++) {
@@ -403,7 +460,8 @@ static void in_place(void)
             weft_call call = {.op = op, .n_inputs = 2, .n_outputs = 1, .in = in, .out = &apart};
             const weft_tape *tape = weft_op_tape(op, dtypes[d]);
             CHECK_OK(weft__cpu_elementwise(&call, tape));
-            weft_call same = {.op = op, .n_inputs = 2, .n_outputs = 1, .in = in, .out = &in[aliased]};
+            weft_call same = {
+                .op = op, .n_inputs = 2, .n_outputs = 1, .in = in, .out = &in[aliased]};
             CHECK_OK(weft__cpu_elementwise(&same, tape));
             CHECK_BYTES(&sources[aliased], &target, 5000 * weft_dtype_size(dtypes[d]));
         }

@@ -236,7 +236,7 @@ static void bad_lines_are_named(void)
     expect_refusal("e.jsonl", "{\"question\": \"Hm?\"}\n", WEFT_INVALID, "\"prompt\"");
     expect_refusal("f.jsonl", "{\"messages\": []}\n", WEFT_UNSUPPORTED, "f.jsonl:1");
     expect_refusal("g.jsonl", "{\"text\": \"\xff\"}\n", WEFT_INVALID, "g.jsonl:1");
-    expect_refusal("h.txt", "\xc3(", WEFT_INVALID, "UTF-8");
+    expect_refusal("h.txt", "\xc3(", WEFT_INVALID, "h.txt: ");
 }
 
 static void empty_datasets_are_refused(void)

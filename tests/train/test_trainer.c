@@ -28,21 +28,22 @@ static weft_dataset *samples(void)
     return d;
 }
 
-typedef struct log {
+typedef struct history {
     weft_train_report reports[64];
     int n;
     int stop_after; /* reports; 0: never */
-} log;
+} history;
 
 static bool keep(void *context, const weft_train_report *report)
 {
-    log *l = context;
+    history *l = context;
     l->reports[l->n++] = *report;
     return l->n != l->stop_after;
 }
 
 /* A run of the llama fixture's adapter over the samples; its status. */
-static weft_status run(weft_trainer_options o, bool validated, log *l, weft_train_result *result)
+static weft_status run(weft_trainer_options o, bool validated, history *l,
+                       weft_train_result *result)
 {
     weft_model *model = recipe_model(r, "initial");
     weft_dataset *d = samples();
@@ -83,7 +84,7 @@ static bool exists(const char *folder, const char *name)
 
 static void a_run_learns_and_reports(void)
 {
-    log l = {.n = 0};
+    history l = {.n = 0};
     weft_train_result result;
     const weft_trainer_options o = {.epochs = 8,
                                     .adamw.lr = 1e-2,
@@ -145,9 +146,18 @@ static void accumulation_weighs_every_target_alike(void)
     weft_dataset_free(d);
 }
 
+static void defaults_are_reported(void)
+{
+    history l = {.n = 0};
+    CHECK_OK(run((weft_trainer_options){0}, false, &l, NULL));
+    CHECK_EQ_INT(l.n, 3); /* one epoch of 12 samples, 4 a batch */
+    CHECK_CLOSE(l.reports[0].lr, 1e-5, 0);
+    CHECK_CLOSE(l.reports[2].lr, 1e-5, 0);
+}
+
 static void the_same_seed_gives_the_same_run(void)
 {
-    log a = {.n = 0}, b = {.n = 0};
+    history a = {.n = 0}, b = {.n = 0};
     const weft_trainer_options o = {.steps = STEPS, .accumulate = 2, .adamw.lr = 1e-2};
     CHECK_OK(run(o, false, &a, NULL));
     CHECK_OK(run(o, false, &b, NULL));
@@ -190,7 +200,7 @@ static void models_without_adapters_train_too(void)
 
 static void the_folder_has_everything(void)
 {
-    log l = {.n = 0};
+    history l = {.n = 0};
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("new/run"));
     const weft_trainer_options o = {.steps = STEPS,
@@ -234,7 +244,7 @@ static void the_folder_has_everything(void)
 
 static void unwritable_folders_stop_the_run_at_once(void)
 {
-    log l = {.n = 0};
+    history l = {.n = 0};
     const char *path = check_temporary("a_file");
     CHECK_OK(weft_file_write(path, "x", 1));
     char folder[512];
@@ -248,7 +258,7 @@ static void unwritable_folders_stop_the_run_at_once(void)
 /* A limit on the size of files is what a full disk looks like: a write that fails half-way. */
 static void a_full_disk_leaves_whole_lines(void)
 {
-    log l = {.n = 0};
+    history l = {.n = 0};
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("full"));
     struct rlimit before, small;
@@ -273,7 +283,7 @@ static void a_full_disk_leaves_whole_lines(void)
 
 static void callbacks_cancel(void)
 {
-    log l = {.stop_after = 3};
+    history l = {.stop_after = 3};
     char folder[512];
     weft_train_result result;
     snprintf(folder, sizeof folder, "%s", check_temporary("cancelled"));
@@ -290,7 +300,7 @@ static void callbacks_cancel(void)
 /* A rate of 1e30 makes the second loss overflow: the weights stay those after the first update. */
 static void updates_that_are_not_finite_stop_the_run(void)
 {
-    log l = {.n = 0};
+    history l = {.n = 0};
     char folder[512];
     weft_train_result result;
     snprintf(folder, sizeof folder, "%s", check_temporary("diverged"));
@@ -359,7 +369,7 @@ static void evaluation_does_not_depend_on_batches(void)
 }
 
 CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
-           CHECK_CASE(accumulation_weighs_every_target_alike),
+           CHECK_CASE(accumulation_weighs_every_target_alike), CHECK_CASE(defaults_are_reported),
            CHECK_CASE(the_same_seed_gives_the_same_run),
            CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),

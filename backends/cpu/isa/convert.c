@@ -3,7 +3,8 @@
 #include "backends/cpu/elementwise_kernels.h"
 #include "backends/cpu/isa/simd.h"
 
-/* Where there are instructions for a pair: whole vectors of it. Returns how many elements that was. */
+/* Where there are instructions for a pair: whole vectors of it. Returns how many elements that was.
+ */
 SIMD int64_t convert_vectors(weft_dtype from, weft_dtype to, const void *in, void *out, int64_t n)
 {
     int64_t i = 0;
@@ -53,7 +54,7 @@ SIMD int64_t convert_vectors(weft_dtype from, weft_dtype to, const void *in, voi
 
 #define CONVERT_TO_ALL(from, FROM, F)                                                              \
     CONVERT_TO_NUMBERS(from, FROM, F)                                                              \
-    CONVERT(from, FROM, F, truth, BOOL, uint8_t)                                                    \
+    CONVERT(from, FROM, F, truth, BOOL, uint8_t)                                                   \
     CONVERT(from, FROM, F, complex64, COMPLEX64, weft_complex64)
 
 CONVERT_TO_ALL(truth, BOOL, uint8_t)
@@ -87,7 +88,7 @@ static void complex64_to_complex64(const void *source, void *target, int64_t n)
 
 #define ROW(from)                                                                                  \
     {                                                                                              \
-        from##_to_truth, from##_to_uint8, from##_to_uint16, from##_to_uint32, from##_to_uint64,     \
+        from##_to_truth, from##_to_uint8, from##_to_uint16, from##_to_uint32, from##_to_uint64,    \
             from##_to_int8, from##_to_int16, from##_to_int32, from##_to_int64, from##_to_float16,  \
             from##_to_bfloat16, from##_to_float32, from##_to_float64, from##_to_complex64          \
     }

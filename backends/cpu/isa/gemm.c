@@ -162,8 +162,7 @@ static void gemm_block(const cpu_block *block)
     }
 }
 
-/* ---- Packing -----------------------------------------------------------------------------------
- */
+/* ---- Packing -------------------------------------------------------------------------------- */
 
 /* LANES rows of LANES floats become columns: in step s = 1, 2, 4, ... rows i and i + s exchange
  * the lanes whose number has bit s. */

@@ -1,7 +1,8 @@
 /* backends/cpu/isa/gemv.c -- weight rows times one to eight vectors, each weight read once.
  *
- * The weights stream from memory in one sequence, which is what the prefetcher likes; 16-bit
- * weights are decoded on load. Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
+ * The weights stream from memory in one sequence; the row after next is asked for ahead, which
+ * keeps more of it on the way than the hardware does alone. 16-bit weights are decoded on load.
+ * Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
@@ -36,7 +37,9 @@ SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const f
         for (int s = 0; s < steps; s++) {
 #pragma GCC unroll 4
             for (int j = 0; j < r; j++) {
-                vf wv = vload_as(dtype, w + j * w_bytes, p + s * LANES);
+                const int64_t at = p + s * LANES;
+                __builtin_prefetch(w + (j + r) * w_bytes + at * (dtype == WEFT_FLOAT32 ? 4 : 2));
+                vf wv = vload_as(dtype, w + j * w_bytes, at);
 #pragma GCC unroll 8
                 for (int i = 0; i < m; i++)
                     part[(s * r + j) * m + i] += wv * vload(x + (p + s * LANES) * m + i * LANES);
@@ -122,6 +125,90 @@ static void gemv(weft_dtype dtype, int m, int64_t k, const float *x, const void 
         any_rows(WEFT_FLOAT32, m, k, x, w, w_row, n, bias, y, y_row);
 }
 
+/* ---- The other way: sums of rows ----------------------------------------------------------------
+ */
+
+enum { AHEAD = 8 }; /* rows that are asked for ahead */
+
+/* out_i += sum over s of p_i[s] v_s, for `c` vectors of columns at `at`; m, c and dtype are
+ * constants where this is inlined. */
+SIMD void add_columns(weft_dtype dtype, int m, int c, int64_t n, const float *p, int64_t p_row,
+                      const char *v, int64_t v_bytes, int64_t at, float *out, int64_t out_row)
+{
+    vf sum[REGISTERS];
+#pragma GCC unroll 24
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < c; j++)
+            sum[i * c + j] = vload(out + i * out_row + at + j * LANES);
+    for (int64_t s = 0; s < n; s++) {
+        const char *row = v + s * v_bytes;
+#pragma GCC unroll 8
+        for (int j = 0; j < c; j++) {
+            const int64_t column = at + j * LANES;
+            __builtin_prefetch(row + AHEAD * v_bytes + column * (dtype == WEFT_FLOAT32 ? 4 : 2));
+            vf x = vload_as(dtype, row, column);
+#pragma GCC unroll 8
+            for (int i = 0; i < m; i++)
+                sum[i * c + j] += vset(p[i * p_row + s]) * x;
+        }
+    }
+#pragma GCC unroll 24
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < c; j++)
+            vstore(out + i * out_row + at + j * LANES, sum[i * c + j]);
+}
+
+SIMD void add_rows(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row, const char *v,
+                   int64_t v_row, int64_t width, float *out, int64_t out_row)
+{
+    const int c = REGISTERS / m < 8 ? REGISTERS / m : 8;
+    const int64_t v_bytes = v_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
+    int64_t at = 0;
+    for (; at + c * LANES <= width; at += c * LANES)
+        add_columns(dtype, m, c, n, p, p_row, v, v_bytes, at, out, out_row);
+    for (; at + c / 2 * LANES <= width; at += c / 2 * LANES)
+        add_columns(dtype, m, c / 2, n, p, p_row, v, v_bytes, at, out, out_row);
+    for (; at + LANES <= width; at += LANES)
+        add_columns(dtype, m, 1, n, p, p_row, v, v_bytes, at, out, out_row);
+    for (; at < width; at++)
+        for (int64_t s = 0; s < n; s++)
+            for (int i = 0; i < m; i++)
+                out[i * out_row + at] += p[i * p_row + s] * get_as(dtype, v + s * v_bytes, at);
+}
+
+#define ADD_CASE(M)                                                                                \
+    case M:                                                                                        \
+        add_rows(dtype, M, n, p, p_row, v, v_row, width, out, out_row);                            \
+        break
+
+SIMD void add_any(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row, const void *v,
+                  int64_t v_row, int64_t width, float *out, int64_t out_row)
+{
+    switch (m) {
+        ADD_CASE(1);
+        ADD_CASE(2);
+        ADD_CASE(3);
+        ADD_CASE(4);
+        ADD_CASE(5);
+        ADD_CASE(6);
+        ADD_CASE(7);
+        ADD_CASE(8);
+    }
+}
+
+#undef ADD_CASE
+
+static void gemv_across(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
+                        const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row)
+{
+    if (dtype == WEFT_BFLOAT16)
+        add_any(WEFT_BFLOAT16, m, n, p, p_row, v, v_row, width, out, out_row);
+    else if (dtype == WEFT_FLOAT16)
+        add_any(WEFT_FLOAT16, m, n, p, p_row, v, v_row, width, out, out_row);
+    else
+        add_any(WEFT_FLOAT32, m, n, p, p_row, v, v_row, width, out, out_row);
+}
+
 static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out)
 {
     for (int64_t p = 0; p < k; p += LANES)
@@ -134,6 +221,7 @@ static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t
 
 void CPU_NAME(weft__fill_gemv)(cpu_kernels *table)
 {
+    table->gemv_across = gemv_across;
     table->gemv_pack = gemv_pack;
     table->gemv = gemv;
 }

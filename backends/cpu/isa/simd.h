@@ -88,8 +88,7 @@ SIMD float vmax_lane(vf x)
     return x[0];
 }
 
-/* ---- 16-bit floats on load and store ----------------------------------------------------------
- */
+/* ---- 16-bit floats on load and store -------------------------------------------------------- */
 
 SIMD vf vload_bfloat16(const uint16_t *p)
 {

@@ -1,0 +1,25 @@
+/* tests/cli/command.h -- running build/cli/weft and looking at what it says. */
+#ifndef TESTS_CLI_COMMAND_H
+#define TESTS_CLI_COMMAND_H
+
+#include "weft/status.h"
+
+typedef struct output {
+    int code; /* exit status; -1: it did not exit by itself */
+    char *out, *err;
+} output;
+
+/* Runs `weft` with the arguments, as a shell splits them, and `input` (NULL: none) on its standard
+ * input. The texts belong to this function and live until the next call. */
+output weft_command(const char *input, const char *format, ...) WEFT_PRINTF(2, 3);
+
+/* The same for any shell command. */
+output shell_command(const char *input, const char *format, ...) WEFT_PRINTF(2, 3);
+
+/* A text file in the suite's temporary folder. */
+const char *text_file(const char *name, const char *text);
+
+/* Checks that the command failed with this status and one line on standard error, "weft: ...". */
+void check_one_line(const output *o, int code);
+
+#endif

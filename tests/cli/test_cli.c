@@ -1,0 +1,228 @@
+/* tests/cli/test_cli.c -- the command's manners: help, exit status, messages, the pages made from
+ * its tables. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+#include "weft/version.h"
+
+static const char *const commands[] = {"generate", "train", "eval", "tokenize",
+                                       "logits",   "info",  "help"};
+enum { COMMANDS = (int)(sizeof commands / sizeof *commands) };
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+static void every_command_has_help(void)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        output o = weft_command(NULL, "%s --help", commands[i]);
+        char usage[64];
+        snprintf(usage, sizeof usage, "Usage: weft %s", commands[i]);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.out, usage);
+        CHECK_CONTAINS(o.out, "-h, --help");
+        CHECK_CONTAINS(o.out, "Examples:");
+        CHECK_STR(o.err, "");
+        char *said = weft_strdup(o.out);
+        o = weft_command(NULL, "help %s", commands[i]);
+        CHECK_STR(o.out, said);
+        weft_free(said);
+    }
+}
+
+static void the_overview_lists_the_commands(void)
+{
+    for (int i = 0; i < COMMANDS; i++) {
+        CHECK_CONTAINS(weft_command(NULL, "--help").out, commands[i]);
+        CHECK_CONTAINS(weft_command(NULL, "help").out, commands[i]);
+    }
+    output o = weft_command(NULL, " ");
+    CHECK_EQ_INT(o.code, 2);
+    CHECK_CONTAINS(o.err, "Usage: weft COMMAND");
+    o = weft_command(NULL, "--version");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_STR(o.out, "weft " WEFT_VERSION "\n");
+}
+
+static void senseless_command_lines_are_status_2(void)
+{
+    static const char *const lines[] = {
+        "sing",
+        "help sing",
+        "help --completion fish",
+        "generate --no-such-option",
+        "generate -q",
+        "generate MODEL",
+        "generate MODEL EXTRA -p x",
+        "generate MODEL -p",
+        "generate MODEL -p x -f y",
+        "generate MODEL -p x --temperature warm",
+        "generate MODEL -p x --temperature -1",
+        "generate MODEL -p x --temperature nan",
+        "generate MODEL -p x --top-p 0",
+        "generate MODEL -p x --top-p 1.5",
+        "generate MODEL -p x --max-tokens 0",
+        "generate MODEL -p x --max-tokens 99999999999999999999",
+        "generate MODEL -p x --max-tokens 1.5",
+        "generate MODEL -p x --dtype int8",
+        "generate MODEL -p x --json=yes",
+        "train",
+        "train MODEL",
+        "train MODEL --data a --batches b",
+        "train MODEL --data a --steps 3 --epochs 1",
+        "train MODEL --data a --schedule steep",
+        "train MODEL --data a --rank 0",
+        "train MODEL --batches a --val-split 0.1",
+        "eval MODEL",
+        "eval MODEL --data x --last 1",
+        "logits MODEL --ids x",
+        "logits MODEL --out x",
+        "tokenize",
+        "tokenize MODEL --jsonl --text x",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        output o = weft_command(NULL, "%s", lines[i]);
+        check_one_line(&o, 2);
+        CHECK_STR(o.out, "");
+        if (o.code != 2)
+            CHECK_FAIL("status %d: weft %s", o.code, lines[i]);
+    }
+}
+
+static void failures_are_status_1_and_one_line(void)
+{
+    const char *text = text_file("small.txt", "It was a dark night.\n");
+    const char *empty = text_file("empty.txt", "");
+    const struct {
+        const char *line, *argument, *says;
+    } cases[] = {
+        {"generate /no/such/model -p x", "", "/no/such/model"},
+        {"generate %s -p x --device quantum", model(), "quantum"},
+        {"generate %s -p x --adapter /no/such/adapter", model(), "/no/such/adapter"},
+        {"generate %s -p ''", model(), "no tokens"},
+        {"generate %s -f /no/such/file", model(), "/no/such/file"},
+        {"generate %s -p \"$(printf '\\377')\"", model(), "UTF-8"},
+        {"train %s --data /no/such/data", model(), "/no/such/data"},
+        {"train %s --data /dev/null", model(), "/dev/null"},
+        {"train %s --batches /no/such/batches", model(), "/no/such/batches"},
+        {"eval %s --data /no/such/data", model(), "/no/such/data"},
+        {"logits %s --ids /no/such/ids --out x", model(), "/no/such/ids"},
+        {"tokenize /no/such/tokenizer --text x", "", "/no/such/tokenizer"},
+        {"info /no/such/model", "", "/no/such/model"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        const char *at = strstr(cases[i].line, "%s");
+        int front = at != NULL ? (int)(at - cases[i].line) : (int)strlen(cases[i].line);
+        snprintf(line, sizeof line, "%.*s%s%s", front, cases[i].line, cases[i].argument,
+                 at != NULL ? at + 2 : "");
+        output o = weft_command(NULL, "%s", line);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, cases[i].says);
+    }
+    output o = weft_command(NULL, "eval %s --data %s", model(), empty);
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "train %s --data %s --targets nothing --out %s", model(), text,
+                     check_temporary("none"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "nothing");
+}
+
+/* A full disk, and a place where nothing can be written. */
+static void what_cannot_be_written_is_a_failure(void)
+{
+    output o = shell_command(NULL, "%s tokenize %s --text hello >/dev/full",
+                             check_built("cli/weft"), model());
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "No space left");
+    const char *text = text_file("few.txt", "It was a dark night, and a cold one.\n");
+    o = weft_command(NULL, "train %s --data %s --steps 1 --out /dev/null/run", model(), text);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "weft: /dev/null: make folder");
+}
+
+static void the_manual_page_is_up_to_date(void)
+{
+    char *page = NULL;
+    output o = weft_command(NULL, "help --man");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_OK(weft_file_read(check_source("docs/weft.1"), 0, &page, NULL));
+    if (!CHECK(page != NULL && strcmp(page, o.out) == 0))
+        CHECK_FAIL("build/cli/weft help --man > docs/weft.1 brings it up to date");
+    weft_free(page);
+}
+
+static void completion_completes(void)
+{
+    const char *script = check_temporary("weft.bash");
+    output o = weft_command(NULL, "help --completion bash >%s", script);
+    CHECK_EQ_INT(o.code, 0);
+    const struct {
+        const char *words, *word, *previous, *wanted;
+    } cases[] = {
+        {"weft tr", "tr", "weft", "train\n"},
+        {"weft train --sche", "--sche", "train", "--schedule\n"},
+        {"weft train --schedule c", "c", "--schedule", "constant\ncosine\n"},
+        {"weft generate --top", "--top", "generate", "--top-p\n--top-k\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        o = shell_command(NULL,
+                          "bash -c 'source %s; COMP_WORDS=(%s); "
+                          "COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _weft weft %s %s; "
+                          "printf \"%%s\\n\" \"${COMPREPLY[@]}\"'",
+                          script, cases[i].words, cases[i].word, cases[i].previous);
+        CHECK_STR(o.out, cases[i].wanted);
+        CHECK_STR(o.err, "");
+    }
+}
+
+static void info_tells_of_machine_and_model(void)
+{
+    output o = weft_command(NULL, "info");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, WEFT_VERSION);
+    CHECK_CONTAINS(o.out, "cpu");
+    CHECK_CONTAINS(o.out, "qwen3");
+    CHECK_CONTAINS(weft_command(NULL, "info --json").out, "\"families\": [\"llama\"");
+    o = weft_command(NULL, "info %s", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "3,148,992 bfloat16");
+    CHECK_CONTAINS(weft_command(NULL, "info %s --tensors", model()).out, "model.norm.weight");
+    CHECK_CONTAINS(weft_command(NULL, "info %s --tree", model()).out, "q_proj");
+    CHECK_CONTAINS(weft_command(NULL, "info %s --json", model()).out, "\"vocab_size\": 4096");
+}
+
+/* The program in README.md, built as a user would and run where the README says. */
+static void the_readme_program_runs(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    check_skip("a plain program cannot load a sanitized library");
+#else
+    char source[1000], program[1000], build[1000];
+    snprintf(source, sizeof source, "%s", check_source("."));
+    snprintf(program, sizeof program, "%s", check_temporary("readme"));
+    snprintf(build, sizeof build, "%s", check_built("."));
+    output o = shell_command(NULL,
+                             "cd %s && awk '/^```$/ { f = 0 } f { print } /^```c$/ { f = 1 }' "
+                             "README.md >%s.c && cc -std=c11 -Wall -Wextra -Werror -Iinclude %s.c "
+                             "-o %s -L%s -lweft -Wl,-rpath,%s && %s",
+                             source, program, program, program, build, build, program);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s", o.err);
+    CHECK(strlen(o.out) > 40);
+#endif
+}
+
+CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_lists_the_commands),
+           CHECK_CASE(senseless_command_lines_are_status_2),
+           CHECK_CASE(failures_are_status_1_and_one_line),
+           CHECK_CASE(what_cannot_be_written_is_a_failure),
+           CHECK_CASE(the_manual_page_is_up_to_date), CHECK_CASE(completion_completes),
+           CHECK_CASE(info_tells_of_machine_and_model), CHECK_CASE(the_readme_program_runs))

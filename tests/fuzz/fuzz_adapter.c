@@ -1,0 +1,18 @@
+/* tests/fuzz/fuzz_adapter.c -- an adapter_config.json, and which linears it chooses. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "train/adapter.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    weft__adapter_config config;
+    if (weft__adapter_config_parse((const char *)data, size, "fuzz", &config) != WEFT_OK)
+        return 0;
+    weft__adapter_config_fits(&config, "model.layers.1.self_attn.q_proj");
+    weft__adapter_config_fits(&config, "lm_head");
+    weft__adapter_config_free(&config);
+    return 0;
+}

@@ -1,0 +1,116 @@
+/* tests/train/test_failures.c -- every allocation fails once while a model, its adapter and a
+ * trainer are made, while data is read, and while a run is written: no crash, no leak (the leak
+ * checker looks on), nothing half-made. A step's own allocations are test_no_memory.c's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/train/recipes.h"
+
+static const recipe *const r = &recipes[1]; /* llama */
+
+/* What is tried, with what it needs. */
+typedef weft_status attempt(void *context);
+
+/* Runs the attempt with allocation 1 failing, 2, ... until it makes fewer than that. */
+static void fail_each(const char *what, attempt *run, void *context)
+{
+    CHECK_OK(run(context)); /* what is made once in a process is made */
+    uint64_t nth = 1, failed = 0;
+    weft_status status = WEFT_OK;
+    for (; nth < 100000; nth++) {
+        weft_scope_open(); /* a scope that found no memory leaves its temporaries to this one */
+        weft_memory_fail_at(nth);
+        status = run(context);
+        const uint64_t made = weft_memory_fail_at(0);
+        weft_scope_close(NULL);
+        if (made < nth)
+            break;
+        failed += status != WEFT_OK;
+    }
+    CHECK_OK(status);
+    printf("  %s: %llu allocations, %llu failures\n", what, (unsigned long long)nth - 1,
+           (unsigned long long)failed);
+    CHECK(nth > 10 && failed * 10 >= (nth - 1) * 8);
+}
+
+static weft_status make(void *context)
+{
+    (void)context;
+    weft_model *model = NULL;
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    const weft_trainer_options o = recipe_options(r);
+    weft_status status = weft_model_load(check_fixture("models/llama"), NULL, &model);
+    if (status == WEFT_OK)
+        status = weft_adapter_load(model, recipe_path(r, "initial"), NULL);
+    if (status == WEFT_OK)
+        status = weft_batches_open(recipe_path(r, "trajectory.safetensors"), &batches);
+    if (status == WEFT_OK)
+        status = weft_trainer_new(model, &o, &trainer);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_model_free(model);
+    return status;
+}
+
+static void making_a_trainer(void)
+{
+    fail_each("making a trainer", make, NULL);
+}
+
+static weft_status read_data(void *context)
+{
+    static const char lines[] = "{\"text\": \"Once upon a time\"}\n"
+                                "{\"prompt\": \"Who lives\", \"completion\": \" here\"}\n"
+                                "{\"text\": \"The end\"}\n";
+    weft_dataset *data, *validation;
+    weft_batches *batches = NULL;
+    weft_batch batch = {0};
+    weft_status status = weft_dataset_parse(lines, strlen(lines), "lines.jsonl", context, NULL, 0.3,
+                                            &data, &validation);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_batches_new(data, 2, 0, &batches);
+    if (status == WEFT_OK)
+        status = weft_batches_at(batches, 0, &batch);
+    weft_batch_free(&batch);
+    weft_batches_free(batches);
+    weft_dataset_free(data);
+    weft_dataset_free(validation);
+    return status;
+}
+
+static void reading_data(void)
+{
+    weft_tokenizer *tokenizer;
+    if (CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
+        fail_each("reading data", read_data, tokenizer);
+    weft_tokenizer_free(tokenizer);
+}
+
+typedef struct saving {
+    weft_model *model;
+    const char *folder;
+} saving;
+
+static weft_status save(void *context)
+{
+    const saving *s = context;
+    return weft_adapter_save(s->model, s->folder, "base");
+}
+
+static void saving_an_adapter(void)
+{
+    saving s = {recipe_model(r, "final"), check_temporary("saved")};
+    if (s.model == NULL)
+        return;
+    fail_each("saving an adapter", save, &s);
+    weft_model_free(s.model);
+    s.model = recipe_model(r, NULL);
+    CHECK_OK(weft_adapter_load(s.model, s.folder, NULL));
+    weft_model_free(s.model);
+}
+
+CHECK_MAIN("train_failures", CHECK_CASE(making_a_trainer), CHECK_CASE(reading_data),
+           CHECK_CASE(saving_an_adapter))
