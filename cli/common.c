@@ -68,8 +68,7 @@ weft_status cli_model_path(const char *name, char *out, size_t size)
         return WEFT_OK;
     }
     /* Installed beside bin/, or in the source tree that build/cli/weft was built in. */
-    static const char *const places[] = {"../share/weft/storyteller",
-                                         "../../examples/storyteller"};
+    static const char *const places[] = {"../share/weft/storyteller", "../../examples/storyteller"};
     char self[PATH_MAX];
     ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';

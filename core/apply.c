@@ -163,7 +163,7 @@ static bool infer_elementwise(const weft_array *node, weft_spec *out, weft_why *
                                 weft_dtype_name(other->dtype), weft__shape_text(&other->shape, b));
         }
     }
-    if (!weft_op_tape(op, first->dtype)) {
+    if (!weft__has_formula(op, first->dtype)) {
         return weft_because(why, "unsupported for %s", weft_dtype_name(first->dtype));
     }
     out[0] = (weft_spec){.dtype = op->predicate ? WEFT_BOOL : first->dtype, .shape = first->shape};

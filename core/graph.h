@@ -85,6 +85,9 @@ typedef struct weft__transfer_params {
     void *device; /* weft_device: where to */
 } weft__transfer_params;
 
+/* op_tapes.c: whether the elementwise op has a meaning for the dtype. */
+bool weft__has_formula(const weft_op *op, weft_dtype dtype);
+
 /* ---- node.c: references -------------------------------------------------------------------- */
 
 void weft__ref(weft_array *a);

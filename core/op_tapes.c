@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/graph.h"
 #include "weft/backend.h"
 
 enum { TABLE = 4096 }; /* more than twice all ops times classes */
@@ -82,6 +83,11 @@ static const weft_tape *find_or_parse(const weft_op *op, weft_class klass)
         tapes.count++;
     }
     return tape;
+}
+
+bool weft__has_formula(const weft_op *op, weft_dtype dtype)
+{
+    return formula_of(op, weft_dtype_class(dtype)) != NULL;
 }
 
 const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype)

@@ -12,6 +12,10 @@ struct weft__scope {
     int64_t count, capacity;
 };
 
+/* Scopes by depth: opening one of these needs no memory. Deeper ones are allocated. */
+enum { SHALLOW = 32 };
+static _Thread_local weft__scope shallow[SHALLOW];
+
 static _Thread_local weft__scope *innermost;
 static _Thread_local int depth;
 
@@ -39,7 +43,9 @@ static void free_scope(weft__scope *s)
         weft__unref(a);
     }
     weft_free(s->items);
-    weft_free(s);
+    if (s->depth >= SHALLOW) {
+        weft_free(s);
+    }
 }
 
 static void end_of_thread(void *unused)
@@ -59,13 +65,11 @@ static void make_key(void)
 
 static weft__scope *push_scope(const char *name, int at_depth)
 {
-    weft__scope *s = weft_calloc(1, sizeof *s);
+    weft__scope *s = at_depth < SHALLOW ? &shallow[at_depth] : weft_malloc(sizeof *s);
     if (!s) {
         return NULL;
     }
-    s->name = name;
-    s->parent = innermost;
-    s->depth = at_depth;
+    *s = (weft__scope){.name = name, .parent = innermost, .depth = at_depth};
     innermost = s;
     return s;
 }

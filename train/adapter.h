@@ -52,7 +52,7 @@ weft_status weft__adapter_config_parse(const char *text, size_t length, const ch
                                        weft__adapter_config *out);
 void weft__adapter_config_free(weft__adapter_config *config);
 
-/* Whether the configuration adapts the linear of that path. */
+/* Whether the configuration adapts the linear of that path. Not for by_tensors. */
 bool weft__adapter_config_fits(const weft__adapter_config *config, const char *path);
 
 #endif

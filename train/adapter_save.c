@@ -161,12 +161,14 @@ static void write_targets(weft__text *t, const profile *p)
 
 static void write_layers(weft__text *t, const profile *p)
 {
-    weft__text_format(t, "  \"layers_to_transform\": ");
-    if (p->layers == NULL)
-        weft__text_format(t, "null");
+    if (p->layers == NULL) {
+        weft__text_format(t, "  \"layers_to_transform\": null,\n");
+        return;
+    }
+    weft__text_format(t, "  \"layers_to_transform\": [");
     for (int i = 0; i < p->n_layers; i++)
-        weft__text_format(t, "%s%lld", i == 0 ? "[" : ", ", (long long)p->layers[i]);
-    weft__text_format(t, "%s,\n", p->layers ? "]" : "");
+        weft__text_format(t, "%s%lld", i == 0 ? "" : ", ", (long long)p->layers[i]);
+    weft__text_format(t, "],\n");
 }
 
 /* The fields that every version of PEFT since 0.9 knows, in its order. */

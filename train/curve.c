@@ -94,9 +94,10 @@ static int decimals_of(double tick)
 static void draw_x_axis(plot *p, const char *name)
 {
     char at[WEFT__NUMBER_TEXT], label[WEFT__NUMBER_TEXT];
-    const double first = ceil(p->x.low / p->x.tick);
-    for (double i = first; i * p->x.tick <= p->x.high; i++) {
-        const double x = i * p->x.tick;
+    const int64_t first = (int64_t)ceil(p->x.low / p->x.tick);
+    const int64_t last = (int64_t)floor(p->x.high / p->x.tick);
+    for (int64_t i = first; i <= last; i++) {
+        const double x = (double)i * p->x.tick;
         weft__text_format(&p->text, "<text x=\"%s\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
                           weft__decimals(across(p, x), 1, at), HEIGHT - BOTTOM + 22,
                           weft__decimals(x, decimals_of(p->x.tick), label));
@@ -111,9 +112,9 @@ static void draw_x_axis(plot *p, const char *name)
 static void draw_y_axis(plot *p)
 {
     char at[WEFT__NUMBER_TEXT], label[WEFT__NUMBER_TEXT];
-    const double first = round(p->y.low / p->y.tick), last = round(p->y.high / p->y.tick);
-    for (double i = first; i <= last; i++) {
-        const double y = i * p->y.tick;
+    const int64_t first = llround(p->y.low / p->y.tick), last = llround(p->y.high / p->y.tick);
+    for (int64_t i = first; i <= last; i++) {
+        const double y = (double)i * p->y.tick;
         weft__decimals(down(p, y), 1, at);
         weft__text_format(&p->text,
                           "<path class=\"grid\" d=\"M%d %sH%d\"/>\n"

@@ -154,16 +154,27 @@ static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64
     return append(to, from->ids + s->start, s->length, s->prompt, s->cut);
 }
 
-/* Fills both parts; `order` says which samples are chosen, `is_chosen` is zero. */
-static weft_status fill_parts(const weft_dataset *all, const int64_t *order, int64_t n_chosen,
-                              bool *is_chosen, weft_dataset *rest, weft_dataset *chosen)
+/* Fills both parts with the first n_chosen samples of an order that the seed draws, and the rest.
+ */
+static weft_status fill_parts(const weft_dataset *all, int64_t n_chosen, uint64_t seed,
+                              weft_dataset *rest, weft_dataset *chosen)
 {
-    for (int64_t i = 0; i < n_chosen; i++)
-        is_chosen[order[i]] = true;
+    const int64_t n = all->info.samples;
+    int64_t *order = weft_calloc((size_t)n, sizeof *order);
+    bool *is_chosen = weft_calloc((size_t)n, sizeof *is_chosen);
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; status == WEFT_OK && i < all->info.samples; i++)
-        status = copy_sample(is_chosen[i] ? chosen : rest, all, i);
+    if (order && is_chosen) {
+        weft__shuffle(order, n, &seed);
+        for (int64_t i = 0; i < n_chosen; i++)
+            is_chosen[order[i]] = true;
+        for (int64_t i = 0; status == WEFT_OK && i < n; i++)
+            status = copy_sample(is_chosen[i] ? chosen : rest, all, i);
+    } else {
+        status = weft_fail(WEFT_MEMORY, "no memory to split %lld samples", (long long)n);
+    }
     rest->info.empty = all->info.empty;
+    weft_free(order);
+    weft_free(is_chosen);
     return status;
 }
 
@@ -173,27 +184,24 @@ weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t 
     const int64_t n = all->info.samples;
     *rest = *chosen = NULL;
     if (n < 2)
-        return weft_fail(WEFT_INVALID, "%lld sample: too few to keep some for validation",
+        return weft_fail(WEFT_INVALID,
+                         "expected samples to learn from and some to validate on, "
+                         "got %lld",
                          (long long)n);
     int64_t n_chosen = (int64_t)llround(share * (double)n);
     n_chosen = n_chosen < 1 ? 1 : n_chosen > n - 1 ? n - 1 : n_chosen;
-    int64_t *order = weft_calloc((size_t)n, sizeof *order);
-    bool *is_chosen = weft_calloc((size_t)n, sizeof *is_chosen);
-    weft_status status = weft_dataset_new(all->limit, rest);
+    weft_dataset *parts[2] = {NULL, NULL};
+    weft_status status = weft_dataset_new(all->limit, &parts[0]);
     if (status == WEFT_OK)
-        status = weft_dataset_new(all->limit, chosen);
-    if (status == WEFT_OK && (order == NULL || is_chosen == NULL))
-        status = weft_fail(WEFT_MEMORY, "dataset: no memory to split %lld samples", (long long)n);
+        status = weft_dataset_new(all->limit, &parts[1]);
+    if (parts[0] && parts[1])
+        status = fill_parts(all, n_chosen, seed, parts[0], parts[1]);
     if (status == WEFT_OK) {
-        weft__shuffle(order, n, &seed);
-        status = fill_parts(all, order, n_chosen, is_chosen, *rest, *chosen);
+        *rest = parts[0];
+        *chosen = parts[1];
+        return WEFT_OK;
     }
-    weft_free(order);
-    weft_free(is_chosen);
-    if (status != WEFT_OK) {
-        weft_dataset_free(*rest);
-        weft_dataset_free(*chosen);
-        *rest = *chosen = NULL;
-    }
+    weft_dataset_free(parts[0]);
+    weft_dataset_free(parts[1]);
     return status;
 }

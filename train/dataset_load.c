@@ -146,13 +146,19 @@ static weft_status add_object(reader *r, const weft__json *line, weft_dataset *o
                              : status;
 }
 
+static bool is_blank(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
+            return false;
+    }
+    return true;
+}
+
 static weft_status add_line(reader *r, const char *text, size_t length, int64_t number,
                             weft_dataset *out)
 {
-    size_t blank = 0;
-    while (blank < length && memchr(" \t\r", text[blank], 3))
-        blank++;
-    if (blank == length)
+    if (is_blank(text, length))
         return WEFT_OK;
     char *name = weft_format("%s:%lld", r->path, (long long)number);
     if (name == NULL)
@@ -194,6 +200,8 @@ static weft_status load_lines(reader *r, const char *data, size_t size, double s
     status = add_lines(r, data, size, all);
     if (status == WEFT_OK && split > 0) {
         status = weft__dataset_split(all, split, r->o.seed, out, validation);
+        if (status != WEFT_OK)
+            weft_fail(status, "%s: %s", r->path, weft_error_message());
     } else if (status == WEFT_OK) {
         *out = all;
         return WEFT_OK;
@@ -238,7 +246,7 @@ static weft_status load_text(reader *r, const char *data, size_t size, double sp
         return status;
     status = load_windows(r, data + cut, size - cut, validation);
     if (status == WEFT_OK && weft_dataset_info_of(*validation).samples == 0)
-        return weft_fail(WEFT_INVALID, "the text is too short to keep some for validation");
+        return weft_fail(WEFT_INVALID, "%s: too short to keep some for validation", r->path);
     return status;
 }
 

@@ -1,6 +1,5 @@
 /* train/optimizer.c -- AdamW over a list of slots. */
 #include <math.h>
-#include <string.h>
 
 #include "weft/train.h"
 
@@ -99,14 +98,17 @@ weft_status weft_optimizer_new(weft_array **const *slots, int n, const weft_adam
     const size_t count = n > 0 ? (size_t)n : 1;
     o->n = n;
     o->slots = weft_calloc(count, sizeof *o->slots);
-    o->arrays = weft_calloc(N_STATE * count, sizeof *o->arrays);
+    o->arrays = weft_calloc(N_STATE * count, sizeof(weft_array *));
     o->state = weft_calloc(N_STATE * count, sizeof *o->state);
-    weft_status status = o->slots && o->arrays && o->state ? WEFT_OK : no_memory();
-    if (status == WEFT_OK) {
-        memcpy(o->slots, slots, (size_t)n * sizeof *slots);
+    weft_status status = WEFT_MEMORY;
+    if (o->slots && o->arrays && o->state) {
+        for (int i = 0; i < n; i++)
+            o->slots[i] = slots[i];
         for (int i = 0; i < N_STATE * n; i++)
             o->state[i] = &o->arrays[i];
         status = fill_options(o, options);
+    } else {
+        no_memory();
     }
     if (status == WEFT_OK)
         status = start(o);
@@ -183,7 +185,7 @@ static weft_array *hyper_of(const weft_optimizer *o, const weft_optimizer_call *
         weft_scalar(1 - pow(o->o.beta2, t), WEFT_FLOAT32),
         weft_astype(finite, WEFT_FLOAT32),
     };
-    return weft_stack(numbers, sizeof numbers / sizeof *numbers, 0);
+    return weft_stack(numbers, 5, 0);
 }
 
 /* The slots that an update sets, and what to. */
@@ -238,7 +240,7 @@ weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *
     call->applied = false;
     const size_t most = (size_t)optimizer->n * (1 + N_STATE) + 2;
     changes c = {.slots = weft_calloc(most, sizeof *c.slots),
-                 .values = weft_calloc(most, sizeof *c.values)};
+                 .values = weft_calloc(most, sizeof(weft_array *))};
     weft_status status = WEFT_MEMORY;
     if (c.slots && c.values) {
         weft_scope_open();

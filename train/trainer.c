@@ -54,8 +54,8 @@ static weft_status find_slots(weft_trainer *t)
     const size_t n = (size_t)t->slots.n;
     if (n == 0)
         return weft_fail(WEFT_INVALID, "trainer: every parameter of the model is frozen");
-    t->gradients = weft_calloc(n, sizeof *t->gradients);
-    t->sums = weft_calloc(n + 1, sizeof *t->sums);
+    t->gradients = weft_calloc(n, sizeof(weft_array *));
+    t->sums = weft_calloc(n + 1, sizeof(weft_array *));
     t->sum_slots = weft_calloc(n + 1, sizeof *t->sum_slots);
     if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL)
         return weft_fail(WEFT_MEMORY, "trainer: no memory for %zu gradients", n);
@@ -166,7 +166,7 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
 static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, int n, double scale,
                                     double lr_factor, weft_optimizer_call *call)
 {
-    weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof *values);
+    weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
     if (values == NULL)
         return weft_fail(WEFT_MEMORY, "trainer: no memory to accumulate gradients");
     weft_status status = WEFT_OK;

@@ -357,8 +357,12 @@ static weft_status lower_generic(lowering *l)
         weft_dtype dtype = l->in[l->node->n_inputs - 1].dtype;
         l->step->tape = weft_op_tape(op, dtype);
         if (!l->step->tape) {
-            return weft_fail(WEFT_MEMORY, "%s: no formula for %s, or out of memory", op->name,
-                             weft_dtype_name(dtype));
+            return weft__has_formula(op, dtype)
+                       ? weft_fail(WEFT_MEMORY, "%s: out of memory for its formula, or it cannot "
+                                                "be parsed",
+                                   op->name)
+                       : weft_fail(WEFT_UNSUPPORTED, "%s: unsupported for %s", op->name,
+                                   weft_dtype_name(dtype));
         }
         l->step->kind = WEFT__STEP_ELEMENTWISE;
         if (device->backend->elementwise) {

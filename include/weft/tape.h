@@ -12,9 +12,9 @@
  *   names:   pi, inf, nan, bits (the width of the dtype in integer formulas)
  * Bool formulas have comparisons, logic and ?:, complex ones + - * / == != ?: and unary-minus.
  * Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or more is
- * 0; pow with a negative exponent is 1 / pow, truncated. Integer `/` rounds towards minus infinity,
- * and `%` of integers and of reals is the remainder with the sign of the divisor. min and max return
- * NaN if either is NaN.
+ * 0; pow with a negative exponent is 1 / pow, truncated. Integer `/` rounds towards minus infinity.
+ * The result of `%`, of integers and of reals, has the sign of the divisor. min and max return NaN
+ * if either is NaN.
  */
 #ifndef WEFT_TAPE_H
 #define WEFT_TAPE_H

@@ -29,7 +29,9 @@ from transformers import AutoModelForCausalLM
 
 
 def weft(command, *arguments):
-    subprocess.run([command, *map(str, arguments)], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([command, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{command} {arguments[0]}: exit status {done.returncode}\n{done.stderr}")
 
 
 def train(command, model, recipe, folder, *more):

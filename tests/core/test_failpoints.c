@@ -190,6 +190,12 @@ static bool same(const double *a, const double *b)
 
 /* ---- the sweeps --------------------------------------------------------------------------------------- */
 
+/* An op that builds a graph answers with an error array of its own, which has no status to choose. */
+static bool says_so(void)
+{
+    return weft_error_status() == WEFT_INVALID && strstr(weft_error_message(), "out of memory");
+}
+
 /* Allocation n fails; whether it was reached. NULL: what is wrong. */
 static const char *try(uint64_t n, const double *expected, bool *reached)
 {
@@ -198,7 +204,7 @@ static const char *try(uint64_t n, const double *expected, bool *reached)
     weft_memory_fail_at(n);
     weft_status status = program(out);
     *reached = weft_memory_fail_at(0) >= n;
-    if (status != WEFT_OK && status != WEFT_MEMORY) {
+    if (status != WEFT_OK && status != WEFT_MEMORY && !says_so()) {
         return weft_error_message();
     }
     if (status != WEFT_OK && !*reached) {

@@ -29,6 +29,8 @@ static const attention_case problems[] = {
     {"key mask", 2, 3, 600, 4, 1, 8, 8, {0.3, 0, 0, false, true}, {4, {2, 1, 1, 600}}, false},
     {"float mask", 1, 20, 30, 2, 1, 8, 8, {0.3, 3, 0, true, true}, {4, {1, 2, 20, 30}}, true},
     {"query mask", 1, 20, 30, 2, 1, 8, 8, {0.3, 0, 0, false, true}, {4, {1, 2, 20, 1}}, false},
+    {"eight heads", 1, 1, 600, 16, 2, 40, 72, {0.2, 0, 0, true, false}, {0}, false},
+    {"seven rows", 1, 7, 30, 3, 3, 16, 100, {0.2, 0, 0, true, false}, {0}, false},
     {"no keys", 1, 3, 0, 2, 1, 8, 8, {0.3, 0, 0, false, false}, {0}, false},
     {"many heads", 1, 2, 10, 210, 1, 8, 8, {0.3, 0, 0, true, false}, {0}, false},
 };

@@ -264,8 +264,7 @@ static void bfloat16_adapters_go_both_ways(void)
     if (model && CHECK_OK(weft_adapter_load(model, recipe_path(&recipes[0], "final"), &o))) {
         weft_array **slot =
             weft_nn_find(weft_model_module(model), "model.layers.0.self_attn.q_proj.lora_A");
-        if (CHECK(slot != NULL))
-            CHECK_EQ_INT(weft_dtype_of(*slot), WEFT_BFLOAT16);
+        CHECK(slot && weft_dtype_of(*slot) == WEFT_BFLOAT16);
         CHECK_OK(weft_adapter_save(model, folder, NULL));
         weft_safetensors *file;
         if (CHECK_OK(weft_safetensors_open(in_folder("adapter_model.safetensors"), &file))) {

@@ -72,7 +72,7 @@ static void an_epoch_has_every_sample_once(void)
     if (!CHECK_OK(weft_batches_new(d, BATCH, 7, &b)))
         return;
     CHECK_EQ_INT(weft_batches_count(b), (SAMPLES + BATCH - 1) / BATCH);
-    int first[SAMPLES], second[SAMPLES], again[SAMPLES];
+    int first[SAMPLES] = {0}, second[SAMPLES] = {0}, again[SAMPLES];
     const double waste = read_epoch(b, 0, first);
     printf("  %.1f %% of the batches is padding\n", 100 * waste);
     CHECK(waste < 0.06);

@@ -85,7 +85,7 @@ static bool exists(const char *folder, const char *name)
 static void a_run_learns_and_reports(void)
 {
     history l = {.n = 0};
-    weft_train_result result;
+    weft_train_result result = {0};
     const weft_trainer_options o = {.epochs = 8,
                                     .adamw.lr = 1e-2,
                                     .clip = 1,
@@ -122,7 +122,7 @@ static void accumulation_weighs_every_target_alike(void)
     CHECK_OK(weft_batch_of_samples(rows + 2, 3, &parts[1]));
     CHECK_OK(weft_batch_of_samples(rows + 5, 7, &parts[2]));
     CHECK_OK(weft_batch_of_samples(rows, SAMPLES, &whole));
-    weft_train_report reports[2][2];
+    weft_train_report reports[2][2] = {{{0}}};
     for (int k = 0; k < 2; k++) {
         weft_model *model = recipe_model(r, "initial");
         weft_trainer *trainer = NULL;
@@ -166,6 +166,51 @@ static void the_same_seed_gives_the_same_run(void)
         CHECK_CLOSE(a.reports[i].loss, b.reports[i].loss, 0);
         CHECK_CLOSE(a.reports[i].grad_norm, b.reports[i].grad_norm, 0);
     }
+}
+
+/* Two updates with dropout, and the loss that evaluation sees after them. */
+static double losses_with_dropout(bool checkpoint, double dropout, double losses[2])
+{
+    weft_model *model = recipe_model(r, NULL);
+    weft_dataset *d = samples();
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_evaluation found = {0};
+    history l = {.n = 0};
+    weft_random_seed(5); /* of the adapter's start */
+    const weft_nn_lora_options lora = {.dropout = dropout};
+    const weft_trainer_options o = {.steps = 2,
+                                    .adamw.lr = 1e-2,
+                                    .checkpoint = checkpoint,
+                                    .seed = 3,
+                                    .callback = keep,
+                                    .context = &l};
+    if (model && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &lora)) &&
+        CHECK_OK(weft_batches_new(d, SAMPLES, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer)) &&
+        CHECK_OK(weft_trainer_run(trainer, batches, NULL, NULL)))
+        CHECK_OK(weft_evaluate(model, d, NULL, &found));
+    for (int i = 0; i < 2; i++)
+        losses[i] = l.reports[i].loss;
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
+    return found.loss;
+}
+
+/* B is zero at first: dropout shows in the second update. It is drawn from the seed alone. */
+static void dropout_is_on_in_updates_only(void)
+{
+    double plain[2], dropped[2], again[2], checkpointed[2];
+    losses_with_dropout(false, 0, plain);
+    const double loss = losses_with_dropout(false, 0.5, dropped);
+    CHECK_CLOSE(losses_with_dropout(false, 0.5, again), loss, 0);
+    CHECK_RELATIVE(losses_with_dropout(true, 0.5, checkpointed), loss, 1e-6);
+    CHECK_CLOSE(dropped[0], plain[0], 0);
+    CHECK(fabs(dropped[1] - plain[1]) > 1e-4);
+    CHECK_CLOSE(again[1], dropped[1], 0);
+    CHECK_RELATIVE(checkpointed[1], dropped[1], 1e-6);
 }
 
 /* Without adapters whole parameters are trained, and the model is saved. */
@@ -222,7 +267,8 @@ static void the_folder_has_everything(void)
         CHECK_CLOSE(loss, l.reports[s].loss, 0);
         CHECK_CLOSE(norm, l.reports[s].grad_norm, 0);
         char *end = strchr(line, '\n');
-        if (!CHECK(end != NULL))
+        CHECK(end != NULL);
+        if (end == NULL)
             break;
         *end = '\0';
         CHECK((strstr(line, "validation_loss") != NULL) == (s % 2 == 0));
@@ -285,7 +331,7 @@ static void callbacks_cancel(void)
 {
     history l = {.stop_after = 3};
     char folder[512];
-    weft_train_result result;
+    weft_train_result result = {0};
     snprintf(folder, sizeof folder, "%s", check_temporary("cancelled"));
     const weft_trainer_options o = {.steps = 10, .adamw.lr = 1e-2, .folder = folder};
     CHECK_STATUS(run(o, false, &l, &result), WEFT_CANCELLED);
@@ -302,7 +348,7 @@ static void updates_that_are_not_finite_stop_the_run(void)
 {
     history l = {.n = 0};
     char folder[512];
-    weft_train_result result;
+    weft_train_result result = {0};
     snprintf(folder, sizeof folder, "%s", check_temporary("diverged"));
     const weft_trainer_options o = {
         .steps = 20, .adamw.lr = 1e30, .folder = folder, .max_skipped = 3};
@@ -350,7 +396,7 @@ static void evaluation_does_not_depend_on_batches(void)
 {
     weft_model *model = recipe_model(r, "final");
     weft_dataset *d = samples();
-    weft_evaluation one, all;
+    weft_evaluation one = {0}, all = {0};
     if (model &&
         CHECK_OK(weft_evaluate(model, d, &(weft_evaluate_options){.batch_size = 1}, &one)) &&
         CHECK_OK(weft_evaluate(model, d, &(weft_evaluate_options){.batch_size = 64}, &all))) {
@@ -370,7 +416,7 @@ static void evaluation_does_not_depend_on_batches(void)
 
 CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
            CHECK_CASE(accumulation_weighs_every_target_alike), CHECK_CASE(defaults_are_reported),
-           CHECK_CASE(the_same_seed_gives_the_same_run),
+           CHECK_CASE(the_same_seed_gives_the_same_run), CHECK_CASE(dropout_is_on_in_updates_only),
            CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(callbacks_cancel),

@@ -92,37 +92,43 @@ SIMD void rows(weft_dtype dtype, int m, int64_t k, const float *x, const char *w
     }
 }
 
-#define ROWS_CASE(M)                                                                               \
-    case M:                                                                                        \
-        rows(dtype, M, k, x, w, w_row, n, bias, y, y_row);                                         \
-        break
-
-SIMD void any_rows(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
-                   int64_t n, const float *bias, float *y, int64_t y_row)
-{
-    switch (m) {
-        ROWS_CASE(1);
-        ROWS_CASE(2);
-        ROWS_CASE(3);
-        ROWS_CASE(4);
-        ROWS_CASE(5);
-        ROWS_CASE(6);
-        ROWS_CASE(7);
-        ROWS_CASE(8);
+/* A function for each dtype and number of vectors: in one, the compiler would take minutes. */
+#define ROWS(LETTER, DTYPE, M)                                                                     \
+    static __attribute__((noinline)) void rows_##LETTER##M(                                        \
+        int64_t k, const float *x, const void *w, int64_t w_row, int64_t n, const float *bias,     \
+        float *y, int64_t y_row)                                                                   \
+    {                                                                                              \
+        rows(DTYPE, M, k, x, w, w_row, n, bias, y, y_row);                                         \
     }
-}
+#define ONE_TO_EIGHT(FUNCTION, LETTER, DTYPE)                                                      \
+    FUNCTION(LETTER, DTYPE, 1) FUNCTION(LETTER, DTYPE, 2) FUNCTION(LETTER, DTYPE, 3)               \
+    FUNCTION(LETTER, DTYPE, 4) FUNCTION(LETTER, DTYPE, 5) FUNCTION(LETTER, DTYPE, 6)               \
+    FUNCTION(LETTER, DTYPE, 7) FUNCTION(LETTER, DTYPE, 8)
 
-#undef ROWS_CASE
+ONE_TO_EIGHT(ROWS, f, WEFT_FLOAT32)
+ONE_TO_EIGHT(ROWS, h, WEFT_FLOAT16)
+ONE_TO_EIGHT(ROWS, b, WEFT_BFLOAT16)
+
+#undef ROWS
+#define NAME(LETTER, DTYPE, M) rows_##LETTER##M,
+
+typedef void rows_function(int64_t k, const float *x, const void *w, int64_t w_row, int64_t n,
+                           const float *bias, float *y, int64_t y_row);
+static rows_function *const rows_of[3][8] = {{ONE_TO_EIGHT(NAME, f, WEFT_FLOAT32)},
+                                             {ONE_TO_EIGHT(NAME, h, WEFT_FLOAT16)},
+                                             {ONE_TO_EIGHT(NAME, b, WEFT_BFLOAT16)}};
+
+#undef NAME
+
+static int dtype_index(weft_dtype dtype)
+{
+    return dtype == WEFT_BFLOAT16 ? 2 : dtype == WEFT_FLOAT16;
+}
 
 static void gemv(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row)
 {
-    if (dtype == WEFT_BFLOAT16)
-        any_rows(WEFT_BFLOAT16, m, k, x, w, w_row, n, bias, y, y_row);
-    else if (dtype == WEFT_FLOAT16)
-        any_rows(WEFT_FLOAT16, m, k, x, w, w_row, n, bias, y, y_row);
-    else
-        any_rows(WEFT_FLOAT32, m, k, x, w, w_row, n, bias, y, y_row);
+    rows_of[dtype_index(dtype)][m - 1](k, x, w, w_row, n, bias, y, y_row);
 }
 
 /* ---- The other way: sums of rows ----------------------------------------------------------------
@@ -162,12 +168,13 @@ SIMD void add_rows(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p
                    int64_t v_row, int64_t width, float *out, int64_t out_row)
 {
     const int c = REGISTERS / m < 8 ? REGISTERS / m : 8;
+    const int half = c > 1 ? c / 2 : 1;
     const int64_t v_bytes = v_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
     int64_t at = 0;
     for (; at + c * LANES <= width; at += c * LANES)
         add_columns(dtype, m, c, n, p, p_row, v, v_bytes, at, out, out_row);
-    for (; at + c / 2 * LANES <= width; at += c / 2 * LANES)
-        add_columns(dtype, m, c / 2, n, p, p_row, v, v_bytes, at, out, out_row);
+    for (; at + half * LANES <= width; at += half * LANES)
+        add_columns(dtype, m, half, n, p, p_row, v, v_bytes, at, out, out_row);
     for (; at + LANES <= width; at += LANES)
         add_columns(dtype, m, 1, n, p, p_row, v, v_bytes, at, out, out_row);
     for (; at < width; at++)
@@ -176,37 +183,34 @@ SIMD void add_rows(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p
                 out[i * out_row + at] += p[i * p_row + s] * get_as(dtype, v + s * v_bytes, at);
 }
 
-#define ADD_CASE(M)                                                                                \
-    case M:                                                                                        \
-        add_rows(dtype, M, n, p, p_row, v, v_row, width, out, out_row);                            \
-        break
-
-SIMD void add_any(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row, const void *v,
-                  int64_t v_row, int64_t width, float *out, int64_t out_row)
-{
-    switch (m) {
-        ADD_CASE(1);
-        ADD_CASE(2);
-        ADD_CASE(3);
-        ADD_CASE(4);
-        ADD_CASE(5);
-        ADD_CASE(6);
-        ADD_CASE(7);
-        ADD_CASE(8);
+#define ADD(LETTER, DTYPE, M)                                                                      \
+    static __attribute__((noinline)) void add_##LETTER##M(                                         \
+        int64_t n, const float *p, int64_t p_row, const void *v, int64_t v_row, int64_t width,     \
+        float *out, int64_t out_row)                                                               \
+    {                                                                                              \
+        add_rows(DTYPE, M, n, p, p_row, v, v_row, width, out, out_row);                            \
     }
-}
 
-#undef ADD_CASE
+ONE_TO_EIGHT(ADD, f, WEFT_FLOAT32)
+ONE_TO_EIGHT(ADD, h, WEFT_FLOAT16)
+ONE_TO_EIGHT(ADD, b, WEFT_BFLOAT16)
+
+#undef ADD
+#define NAME(LETTER, DTYPE, M) add_##LETTER##M,
+
+typedef void add_function(int64_t n, const float *p, int64_t p_row, const void *v, int64_t v_row,
+                          int64_t width, float *out, int64_t out_row);
+static add_function *const add_of[3][8] = {{ONE_TO_EIGHT(NAME, f, WEFT_FLOAT32)},
+                                           {ONE_TO_EIGHT(NAME, h, WEFT_FLOAT16)},
+                                           {ONE_TO_EIGHT(NAME, b, WEFT_BFLOAT16)}};
+
+#undef NAME
+#undef ONE_TO_EIGHT
 
 static void gemv_across(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row)
 {
-    if (dtype == WEFT_BFLOAT16)
-        add_any(WEFT_BFLOAT16, m, n, p, p_row, v, v_row, width, out, out_row);
-    else if (dtype == WEFT_FLOAT16)
-        add_any(WEFT_FLOAT16, m, n, p, p_row, v, v_row, width, out, out_row);
-    else
-        add_any(WEFT_FLOAT32, m, n, p, p_row, v, v_row, width, out, out_row);
+    add_of[dtype_index(dtype)][m - 1](n, p, p_row, v, v_row, width, out, out_row);
 }
 
 static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out)

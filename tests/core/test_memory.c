@@ -1,0 +1,157 @@
+/* tests/core/test_memory.c -- weft/memory.h: counters, limits, the cache, failing allocations. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/buffer.h"
+#include "tests/check.h"
+#include "weft/ops.h"
+
+static weft_array *block(int64_t bytes)
+{
+    return weft_zeros(WEFT_DIMS(bytes / 4), WEFT_FLOAT32);
+}
+
+static void buckets_waste_at_most_an_eighth(void)
+{
+    int64_t last = 0;
+    for (int64_t bytes = 1; bytes < (int64_t)1 << 60; bytes += bytes / 37 + 1) {
+        int64_t rounded = weft__bucket_bytes(bytes);
+        bool fits = rounded >= bytes && rounded % 64 == 0 && rounded >= last;
+        bool tight = rounded - bytes < 64 || (rounded - bytes) * 8 <= bytes;
+        if (!fits || !tight || weft__bucket_bytes(rounded) != rounded) {
+            CHECK_FAIL("%lld becomes %lld", (long long)bytes, (long long)rounded);
+        }
+        last = rounded;
+    }
+    CHECK_EQ_INT(weft__bucket_bytes(0), 64);
+    CHECK_EQ_INT(weft__bucket_bytes(1 << 20), 1 << 20);
+}
+
+static void counters_follow_arrays(void)
+{
+    weft_memory_clear_cache();
+    int64_t active = weft_memory_active();
+    weft_scope_open();
+    weft_array *a = block(1 << 20);
+    CHECK_EQ_INT(weft_memory_active(), active); /* lazy */
+    weft_memory_reset_peak();
+    CHECK_OK(weft_eval(a));
+    CHECK_EQ_INT(weft_memory_active() - active, 1 << 20);
+    CHECK_EQ_INT(weft_memory_peak() - active, 1 << 20);
+    int64_t cached = weft_memory_cached();
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_memory_active(), active);
+    CHECK_EQ_INT(weft_memory_cached() - cached, 1 << 20);
+    CHECK_EQ_INT(weft_memory_peak() - active, 1 << 20);
+    weft_memory_reset_peak();
+    CHECK_EQ_INT(weft_memory_peak(), active);
+    weft_scope_open();
+    CHECK_OK(weft_eval(block(1 << 20))); /* out of the cache */
+    CHECK_EQ_INT(weft_memory_cached(), cached);
+    weft_scope_close(NULL);
+    weft_memory_clear_cache();
+    CHECK_EQ_INT(weft_memory_cached(), 0);
+}
+
+static void the_cache_keeps_to_its_limit(void)
+{
+    weft_memory_clear_cache();
+    int64_t before = weft_memory_set_cache_limit(3 << 20);
+    weft_scope_open();
+    weft_array *many[8];
+    for (int i = 0; i < 8; i++) {
+        many[i] = block(1 << 20);
+    }
+    CHECK_OK(weft_eval_n(many, 8));
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_memory_cached(), 3 << 20);
+    CHECK_EQ_INT(weft_memory_set_cache_limit(1 << 20), 3 << 20); /* at once */
+    CHECK_EQ_INT(weft_memory_cached(), 1 << 20);
+    weft_memory_set_cache_limit(0);
+    CHECK_EQ_INT(weft_memory_cached(), 0);
+    weft_scope_open();
+    CHECK_OK(weft_eval(block(1 << 20)));
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_memory_cached(), 0);
+    weft_memory_set_cache_limit(before);
+    CHECK(before > 0);
+}
+
+static void the_limit_is_kept_by_data_and_results(void)
+{
+    static const float zeros[1 << 10];
+    weft_scope_open();
+    weft_array *x = weft_keep(block(1 << 20));
+    CHECK_OK(weft_eval(x));
+    int64_t before = weft_memory_set_limit(weft_memory_active() + (1 << 12));
+    weft_array *fits = weft_from_data(zeros, WEFT_FLOAT32, WEFT_DIMS(1 << 10));
+    CHECK(weft_ok(fits));
+    weft_array *over = weft_from_data(zeros, WEFT_FLOAT32, WEFT_DIMS(1 << 10));
+    CHECK_STATUS(weft_eval(over), WEFT_MEMORY);
+    CHECK_CONTAINS(weft_error_message(), "memory limit reached");
+    CHECK_CONTAINS(weft_error_message(), "(262144,) float32");
+    weft_array *y = weft_exp(x);
+    CHECK_STATUS(weft_eval(y), WEFT_MEMORY);
+    CHECK(!weft_is_evaluated(y));
+    CHECK_OK(weft_eval(weft_reshape(x, WEFT_DIMS(4, -1)))); /* a view needs none */
+    CHECK_EQ_INT(weft_memory_set_limit(before), weft_memory_active());
+    CHECK_OK(weft_eval(y));
+    weft_drop(x);
+    weft_scope_close(NULL);
+}
+
+static int returned;
+
+static void take_back(void *context)
+{
+    free(context);
+    returned++;
+}
+
+static void lent_memory_is_not_counted(void)
+{
+    int64_t active = weft_memory_active(), cached = weft_memory_cached();
+    float *mine = calloc(1 << 16, sizeof *mine);
+    weft_scope_open();
+    weft_array *a =
+        weft_from_memory(mine, WEFT_FLOAT32, WEFT_DIMS(1 << 16), take_back, mine);
+    weft_array *view = weft_keep(weft_slice_axis(a, 0, 5, 9));
+    CHECK_OK(weft_eval(view));
+    CHECK_EQ_INT(weft_memory_active(), active);
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(returned, 0); /* the view still looks at it */
+    weft_scope_open();
+    weft_array *sum = weft_sum(view, WEFT_ALL_AXES, false);
+    CHECK_OK(weft_eval_async(&sum, 1));
+    weft_drop(view); /* perhaps before the sum ran */
+    CHECK_CLOSE(weft_item(sum), 0, 0);
+    weft_scope_close(NULL);
+    CHECK_OK(weft_synchronize(weft_default_device()));
+    CHECK_EQ_INT(returned, 1);
+    CHECK_EQ_INT(weft_memory_active(), active);
+    CHECK(weft_memory_cached() - cached < 1 << 16);
+}
+
+static void an_allocation_fails_when_asked(void)
+{
+    weft_memory_fail_at(3);
+    void *first = weft_malloc(1), *second = weft_calloc(2, 8);
+    CHECK(first && second);
+    CHECK(weft_realloc(first, 100) == NULL); /* the old block stays */
+    void *third = weft_realloc(first, 100);
+    CHECK(third != NULL);
+    CHECK_EQ_INT(weft_memory_fail_at(1), 4);
+    CHECK(weft_strdup("text") == NULL);
+    char *text = weft_format("%d and %s", 3, "more");
+    CHECK_STR(text, "3 and more");
+    CHECK_EQ_INT(weft_memory_fail_at(0), 2);
+    weft_free(NULL);
+    weft_free(text);
+    weft_free(third);
+    weft_free(second);
+}
+
+CHECK_MAIN("memory", CHECK_CASE(buckets_waste_at_most_an_eighth),
+           CHECK_CASE(counters_follow_arrays), CHECK_CASE(the_cache_keeps_to_its_limit),
+           CHECK_CASE(the_limit_is_kept_by_data_and_results),
+           CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked))

@@ -1,0 +1,336 @@
+/* tests/core/test_second_backend.c -- a device made outside, whose memory the host cannot read: what
+ * runs there, what moves, and a training step that gives the CPU's numbers. */
+#include <math.h>
+
+#include "tests/check.h"
+#include "tests/support/hidden.h"
+#include "weft/ops.h"
+#include "weft/transforms.h"
+
+static weft_device *cpu, *hidden;
+
+static bool devices(void)
+{
+    cpu = weft_device_get("cpu");
+    hidden = hidden_device();
+    return CHECK(cpu && hidden && cpu != hidden);
+}
+
+static weft_array *sine(weft_device *device, weft_dims shape, double start)
+{
+    float v[64];
+    weft_dims at = shape;
+    int64_t n = 1;
+    for (int i = 0; i < at.n; i++) {
+        n *= at.at[i];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        v[i] = (float)sin(start + (double)i);
+    }
+    weft_device *before = weft_default_device();
+    weft_set_default_device(device);
+    weft_array *a = weft_from_data(v, WEFT_FLOAT32, shape);
+    weft_set_default_device(before);
+    return a;
+}
+
+static weft_array *total(weft_array *x)
+{
+    return weft_sum(x, WEFT_ALL_AXES, false);
+}
+
+static void devices_have_names(void)
+{
+    if (!devices()) {
+        return;
+    }
+    CHECK_STR(weft_device_name(hidden), "hidden");
+    CHECK(weft_device_get("hidden") == hidden);
+    CHECK(weft_device_get("hidden:0") == hidden);
+    CHECK(weft_device_get("hidden:1") == NULL);
+    CHECK(weft_device_get("hidden:x") == NULL);
+    CHECK(weft_device_get("nowhere") == NULL);
+    CHECK_CONTAINS(weft_error_message(), "hidden");
+    CHECK_STR(weft_device_description(hidden), "");
+    weft_scope_open();
+    CHECK(!weft_ok(weft_to(sine(cpu, WEFT_DIMS(2), 0), NULL)));
+    weft_scope_close(NULL);
+}
+
+static void mixed_devices_are_an_error_with_a_hint(void)
+{
+    if (!devices()) {
+        return;
+    }
+    weft_scope_open();
+    weft_array *here = sine(cpu, WEFT_DIMS(3), 0), *there = sine(hidden, WEFT_DIMS(3), 0);
+    weft_array *sum = weft_add(here, there), *product = weft_matmul(here, there);
+    CHECK(!weft_ok(sum) && !weft_ok(product));
+    CHECK_CONTAINS(weft_error(sum), "move them with weft_to");
+    CHECK_CONTAINS(weft_error(product), "weft_to");
+    CHECK(weft_to(there, hidden) == there);
+    weft_scope_close(NULL);
+}
+
+static void scalars_follow(void)
+{
+    if (!devices()) {
+        return;
+    }
+    weft_scope_open();
+    weft_array *there = sine(hidden, WEFT_DIMS(3), 0), *two = weft_scalar(2, WEFT_FLOAT32);
+    weft_array *moved = weft_multiply(two, weft_add_scalar(there, 1));
+    CHECK(weft_device_of(moved) == hidden);
+    CHECK_CLOSE(weft_item(total(moved)), 2 * (3 + sin(1) + sin(2)), 1e-5);
+    weft_array *chosen = weft_minimum(there, two);
+    CHECK(weft_device_of(chosen) == hidden);
+    CHECK_CLOSE(weft_item(total(chosen)), sin(1) + sin(2), 1e-5);
+    weft_array *here = weft_multiply(sine(cpu, WEFT_DIMS(3), 1), total(there));
+    CHECK(weft_device_of(here) == cpu);
+    CHECK_OK(weft_eval(here));
+    weft_scope_close(NULL);
+}
+
+static void elements_move_both_ways(void)
+{
+    if (!devices()) {
+        return;
+    }
+    weft_scope_open();
+    weft_array *x = sine(cpu, WEFT_DIMS(2, 3), 0);
+    weft_array *there = weft_to(weft_swapaxes(x, 0, 1), hidden); /* moves as it is seen */
+    CHECK(weft_device_of(there) == hidden);
+    float got[6];
+    CHECK_OK(weft_read(there, WEFT_FLOAT32, got, 6));
+    CHECK_CLOSE(got[1], sin(3), 1e-6);
+    CHECK(weft_data(there) == NULL);
+    CHECK_CONTAINS(weft_error_message(), "weft_read");
+    weft_array *back = weft_to(weft_slice_axis(weft_to(x, hidden), 1, 1, 3), cpu);
+    CHECK_OK(weft_read(back, WEFT_FLOAT32, got, 4));
+    CHECK_CLOSE(got[0], sin(1), 1e-6);
+    CHECK_CLOSE(got[2], sin(4), 1e-6);
+    CHECK(weft_data(back) != NULL);
+    weft_array *none = weft_to(weft_zeros(WEFT_DIMS(0, 2), WEFT_FLOAT32), hidden);
+    CHECK_OK(weft_read(none, WEFT_FLOAT32, got, 0));
+    weft_scope_close(NULL);
+}
+
+/* cpu -> hidden -> cpu, with a part that is computed again. */
+static void away(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)context;
+    (void)n_in;
+    (void)n_out;
+    weft_array *there = weft_to(weft_square(in[0]), hidden);
+    out[0] = weft_to(weft_multiply(there, weft_add_scalar(there, 1)), cpu);
+}
+
+static weft_array *round_trip(void *context, weft_array *const *in, int n_in)
+{
+    weft_array *out;
+    if (context) {
+        weft_checkpoint(away, NULL, in, n_in, &out, 1);
+    } else {
+        away(NULL, in, n_in, &out, 1);
+    }
+    return total(out);
+}
+
+static void gradients_move_back(void)
+{
+    if (!devices()) {
+        return;
+    }
+    for (int checkpointed = 0; checkpointed < 2; checkpointed++) {
+        weft_scope_open();
+        weft_array *x = sine(cpu, WEFT_DIMS(4), 1), *grad;
+        int once;
+        weft_array *y = weft_value_and_grad(round_trip, checkpointed ? &once : NULL, &x, 1, &grad);
+        CHECK(weft_device_of(grad) == cpu);
+        float got[4];
+        CHECK_OK(weft_read(grad, WEFT_FLOAT32, got, 4));
+        for (int i = 0; i < 4; i++) { /* (x^4 + x^2)' */
+            double v = sin(1 + i);
+            CHECK_CLOSE(got[i], 4 * v * v * v + 2 * v, 1e-5);
+        }
+        CHECK_OK(weft_eval(y));
+        weft_scope_close(NULL);
+    }
+}
+
+static void counts_tell_where_nodes_ran(void)
+{
+    if (!devices()) {
+        return;
+    }
+    weft_scope_open();
+    weft_array *x = sine(hidden, WEFT_DIMS(2, 3), 0);
+    weft_device_reset_counts(hidden);
+    weft_array *sum = weft_add(x, x);
+    CHECK_OK(weft_eval(sum));
+    weft_counts counts = weft_device_counts(hidden);
+    CHECK_EQ_INT(counts.rows, 1);
+    CHECK_EQ_INT(counts.references + counts.expansions + counts.elementwise + counts.copies, 0);
+    CHECK_OK(weft_eval(weft_add(weft_swapaxes(x, 0, 1), weft_swapaxes(sum, 0, 1))));
+    counts = weft_device_counts(hidden);
+    CHECK_EQ_INT(counts.rows, 2); /* the row takes row-major operands: two copies, two views */
+    CHECK_EQ_INT(counts.copies, 2);
+    CHECK_EQ_INT(counts.views, 2);
+    weft_device_reset_counts(hidden);
+    CHECK_OK(weft_eval(weft_exp(weft_cumsum(x, 0, false, true))));
+    counts = weft_device_counts(hidden);
+    CHECK_EQ_INT(counts.rows + counts.expansions + counts.elementwise, 0);
+    CHECK_EQ_INT(counts.references, 2);
+    CHECK_OK(weft_eval(weft_add(weft_astype(x, WEFT_FLOAT64), weft_astype(x, WEFT_FLOAT64))));
+    CHECK_EQ_INT(weft_device_counts(hidden).rows, 0); /* the row is for float32 */
+    weft_array *norm = weft_rms_norm(x, weft_slice_axis(weft_reshape(x, WEFT_DIMS(6)), 0, 0, 3),
+                                     1e-5, 0);
+    CHECK_OK(weft_eval(norm));
+    CHECK(weft_device_counts(hidden).expansions > 0);
+    weft_scope_close(NULL);
+}
+
+/* ---- training ------------------------------------------------------------------------------------ */
+
+enum { SLOTS = 3, STEPS = 3 };
+
+typedef struct mlp {
+    weft_array *w1, *b1, *w2;
+    weft_array *m[SLOTS], *v[SLOTS];
+    weft_array *x, *y;
+} mlp;
+
+/* mean((gelu(x w1^T + b1) w2^T - y)^2), the hidden layer computed again for its gradient */
+static void layer(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    mlp *net = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_gelu(weft_linear(in[0], net->w1, net->b1));
+}
+
+static weft_array *mlp_loss(void *context)
+{
+    mlp *net = context;
+    weft_array *h;
+    weft_checkpoint(layer, net, &net->x, 1, &h, 1);
+    weft_array *scaled = weft_rms_norm(h, NULL, 1e-5, 0);
+    return weft_mse(weft_linear(scaled, net->w2, NULL), net->y);
+}
+
+static weft_status train_step(mlp *net, int step, double *loss)
+{
+    weft_array **slots[] = {&net->w1, &net->b1, &net->w2}, *grads[SLOTS];
+    weft_array **all[3 * SLOTS], *next[3 * SLOTS];
+    weft_scope_open();
+    float hyper[] = {0.05f, 1, 1 - powf(0.9f, (float)step), 1 - powf(0.99f, (float)step), 1};
+    weft_array *numbers = weft_from_data(hyper, WEFT_FLOAT32, WEFT_DIMS(5));
+    weft_array *value = weft_value_and_grad_slots(mlp_loss, net, slots, SLOTS, grads);
+    for (int i = 0; i < SLOTS; i++) {
+        weft_adamw(*slots[i], grads[i], net->m[i], net->v[i], numbers, 0.9, 0.99, 1e-8, 0.01,
+                   next + 3 * i);
+        all[3 * i] = slots[i];
+        all[3 * i + 1] = &net->m[i];
+        all[3 * i + 2] = &net->v[i];
+    }
+    weft_status status = weft_update(all, next, 3 * SLOTS);
+    *loss = status == WEFT_OK ? weft_item(value) : 0;
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* Losses, and the sum of every parameter after training on `device`. */
+static void train_on(weft_device *device, double losses[STEPS], double sums[SLOTS])
+{
+    mlp net = {0};
+    weft_array **slots[] = {&net.w1, &net.b1, &net.w2};
+    weft_set_default_device(device);
+    weft_scope_open();
+    weft_array *first[] = {sine(device, WEFT_DIMS(8, 4), 0), sine(device, WEFT_DIMS(8), 3),
+                           sine(device, WEFT_DIMS(2, 8), 7)};
+    net.x = weft_keep(sine(device, WEFT_DIMS(5, 4), 11));
+    net.y = weft_keep(sine(device, WEFT_DIMS(5, 2), 13));
+    for (int i = 0; i < SLOTS; i++) {
+        CHECK_OK(weft_set(slots[i], first[i]));
+        CHECK_OK(weft_set(&net.m[i], weft_zeros_like(first[i])));
+        CHECK_OK(weft_set(&net.v[i], weft_zeros_like(first[i])));
+    }
+    weft_scope_close(NULL);
+    for (int step = 0; step < STEPS; step++) {
+        CHECK_OK(train_step(&net, step + 1, &losses[step]));
+    }
+    weft_scope_open();
+    for (int i = 0; i < SLOTS; i++) {
+        CHECK(weft_device_of(*slots[i]) == device);
+        sums[i] = weft_item(total(weft_square(*slots[i])));
+        CHECK_OK(weft_set(slots[i], NULL));
+        CHECK_OK(weft_set(&net.m[i], NULL));
+        CHECK_OK(weft_set(&net.v[i], NULL));
+    }
+    weft_drop(net.x);
+    weft_drop(net.y);
+    weft_scope_close(NULL);
+    weft_set_default_device(NULL);
+}
+
+static void training_gives_the_cpus_numbers(void)
+{
+    if (!devices()) {
+        return;
+    }
+    double here[STEPS], there[STEPS], sums[SLOTS], other[SLOTS];
+    train_on(cpu, here, sums);
+    weft_device_reset_counts(hidden);
+    train_on(hidden, there, other);
+    CHECK(weft_device_counts(hidden).rows > 0);
+    for (int i = 0; i < STEPS; i++) {
+        CHECK_RELATIVE(there[i], here[i], 1e-5);
+    }
+    CHECK(here[STEPS - 1] < here[0]);
+    for (int i = 0; i < SLOTS; i++) {
+        CHECK_RELATIVE(other[i], sums[i], 1e-5);
+    }
+}
+
+/* The same with arrays of the second device while the default stays the CPU: what gradients and
+ * expansions make of their own must follow. */
+static weft_array *softened(void *context, weft_array *const *in, int n_in)
+{
+    (void)context;
+    (void)n_in;
+    weft_array *p = weft_softmax(weft_linear(in[0], in[1], NULL), -1);
+    return total(weft_multiply(weft_cumsum(p, -1, false, true), weft_max(p, WEFT_DIMS(-1), true)));
+}
+
+static void gradients_stay_on_their_device(void)
+{
+    if (!devices()) {
+        return;
+    }
+    double values[2], norms[2];
+    for (int i = 0; i < 2; i++) {
+        weft_device *d = i ? hidden : cpu;
+        weft_scope_open();
+        weft_array *in[] = {sine(d, WEFT_DIMS(3, 4), 1), sine(d, WEFT_DIMS(5, 4), 2)}, *grads[2];
+        weft_array *y = weft_value_and_grad(softened, NULL, in, 2, grads);
+        CHECK(weft_device_of(grads[0]) == d && weft_device_of(grads[1]) == d);
+        values[i] = weft_item(y);
+        norms[i] = weft_item(weft_add(total(weft_square(grads[0])), total(weft_square(grads[1]))));
+        weft_scope_close(NULL);
+    }
+    CHECK_RELATIVE(values[1], values[0], 1e-5);
+    CHECK_RELATIVE(norms[1], norms[0], 1e-5);
+}
+
+static void nothing_is_left_there(void)
+{
+    CHECK_EQ_INT(weft_memory_active(), 0);
+    weft_memory_clear_cache();
+    CHECK_EQ_INT(hidden_live_buffers(), 0);
+}
+
+CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names),
+           CHECK_CASE(mixed_devices_are_an_error_with_a_hint), CHECK_CASE(scalars_follow),
+           CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
+           CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(training_gives_the_cpus_numbers),
+           CHECK_CASE(gradients_stay_on_their_device), CHECK_CASE(nothing_is_left_there))
