@@ -1,8 +1,8 @@
 /* backends/cpu/isa/gemv.c -- weight rows times one to eight vectors, each weight read once.
  *
  * The weights stream from memory in one sequence; the row after next is asked for ahead, which
- * keeps more of it on the way than the hardware does alone. 16-bit weights are decoded on load.
- * Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
+ * keeps more of it on the way than the hardware does alone. 16-bit weights are decoded on load. Must
+ * equal the GEMM within rounding (tests/cpu/test_gemm.c).
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
@@ -13,8 +13,19 @@ enum { REGISTERS = 24 };
 enum { REGISTERS = 12 };
 #endif
 
-/* A row's vector at p, filled up with zeros beyond k. */
-SIMD vf load_tail(weft_dtype dtype, const void *row, int64_t p, int64_t k)
+static int64_t bytes_of(weft_dtype dtype)
+{
+    return dtype == WEFT_FLOAT32 ? 4 : 2;
+}
+
+static int dtype_index(weft_dtype dtype)
+{
+    return dtype == WEFT_BFLOAT16 ? 2 : dtype == WEFT_FLOAT16;
+}
+
+/* A row's vector at p, filled up with zeros beyond k. Not inlined: once for each row. */
+static __attribute__((noinline)) vf load_tail(weft_dtype dtype, const void *row, int64_t p,
+                                              int64_t k)
 {
     float part[LANES] = {0};
     for (int64_t i = p; i < k; i++)
@@ -22,10 +33,19 @@ SIMD vf load_tail(weft_dtype dtype, const void *row, int64_t p, int64_t k)
     return vload(part);
 }
 
-/* sum[i] += x_i . w_r at once for `r` rows of w and m rows of x, in `steps` independent parts; all
- * three and dtype are constants where this is inlined. */
+/* ---- Dot products ------------------------------------------------------------------------------ */
+
+/* The number of vectors that x is packed for: there are functions for powers of two. */
+static int packed_rows(int m)
+{
+    return m > 4 ? 8 : m > 2 ? 4 : m;
+}
+
+/* sum[j * m + i] = x_i . row_j for `r` rows of w and m of x, in `steps` independent parts; all three
+ * and dtype are constants where this is inlined. `ahead` bytes from each row is one that comes
+ * later. */
 SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const float *x,
-                   const char *w, int64_t w_bytes, float *sum)
+                   const char *const *row, int64_t ahead, float *sum)
 {
     vf part[REGISTERS];
 #pragma GCC unroll 24
@@ -38,18 +58,18 @@ SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const f
 #pragma GCC unroll 4
             for (int j = 0; j < r; j++) {
                 const int64_t at = p + s * LANES;
-                __builtin_prefetch(w + (j + r) * w_bytes + at * (dtype == WEFT_FLOAT32 ? 4 : 2));
-                vf wv = vload_as(dtype, w + j * w_bytes, at);
+                __builtin_prefetch(row[j] + ahead + at * bytes_of(dtype));
+                vf wv = vload_as(dtype, row[j], at);
 #pragma GCC unroll 8
                 for (int i = 0; i < m; i++)
-                    part[(s * r + j) * m + i] += wv * vload(x + (p + s * LANES) * m + i * LANES);
+                    part[(s * r + j) * m + i] += wv * vload(x + at * m + i * LANES);
             }
         }
     }
     for (; p < k; p += LANES) {
+#pragma GCC unroll 4
         for (int j = 0; j < r; j++) {
-            vf wv = p + LANES <= k ? vload_as(dtype, w + j * w_bytes, p)
-                                   : load_tail(dtype, w + j * w_bytes, p, k);
+            vf wv = p + LANES <= k ? vload_as(dtype, row[j], p) : load_tail(dtype, row[j], p, k);
 #pragma GCC unroll 8
             for (int i = 0; i < m; i++)
                 part[j * m + i] += wv * vload(x + p * m + i * LANES);
@@ -64,168 +84,166 @@ SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const f
     }
 }
 
-SIMD void put(int m, int r, const float *sum, const float *bias, float *y, int64_t y_row)
-{
-    for (int j = 0; j < r; j++)
-        for (int i = 0; i < m; i++)
-            y[i * y_row + j] = sum[j * m + i] + (bias ? bias[j] : 0.0f);
-}
+typedef struct rows_call {
+    int m;
+    int64_t k, n;
+    const float *x;
+    const char *w;
+    int64_t w_bytes;
+    const float *bias;
+    float *y;
+    int64_t y_row;
+} rows_call;
 
-SIMD void rows(weft_dtype dtype, int m, int64_t k, const float *x, const char *w, int64_t w_row,
-               int64_t n, const float *bias, float *y, int64_t y_row)
+/* One vector: the weights' stream alone is the limit, so one row at a time. More: several rows for
+ * each reading of x; after the last row it is read again. */
+SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
 {
-    /* One vector: the weights' stream alone is the limit, so one row at a time. More: several rows
-     * for each read of x. The parts per row are the same wherever a row falls. */
     const int fit = REGISTERS / m;
     const int r = m == 1 ? 1 : fit < 4 ? fit : 4;
     const int steps = m == 1 ? 4 : 1;
-    const int64_t w_bytes = w_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
-    float sum[REGISTERS];
-    int64_t f = 0;
-    for (; f + r <= n; f += r) {
-        dot_rows(dtype, m, r, steps, k, x, w + f * w_bytes, w_bytes, sum);
-        put(m, r, sum, bias ? bias + f : NULL, y + f, y_row);
-    }
-    for (; f < n; f++) {
-        dot_rows(dtype, m, 1, steps, k, x, w + f * w_bytes, w_bytes, sum);
-        put(m, 1, sum, bias ? bias + f : NULL, y + f, y_row);
+    for (int64_t f = 0; f < c->n; f += r) {
+        const char *row[4];
+        float sum[REGISTERS];
+        for (int j = 0; j < r; j++)
+            row[j] = c->w + (f + j < c->n ? f + j : c->n - 1) * c->w_bytes;
+        dot_rows(dtype, m, r, steps, c->k, c->x, row, r * c->w_bytes, sum);
+        for (int j = 0; j < r && f + j < c->n; j++)
+            for (int i = 0; i < c->m; i++)
+                c->y[i * c->y_row + f + j] = sum[j * m + i] + (c->bias ? c->bias[f + j] : 0.0f);
     }
 }
 
 /* A function for each dtype and number of vectors: in one, the compiler would take minutes. */
 #define ROWS(LETTER, DTYPE, M)                                                                     \
-    static __attribute__((noinline)) void rows_##LETTER##M(                                        \
-        int64_t k, const float *x, const void *w, int64_t w_row, int64_t n, const float *bias,     \
-        float *y, int64_t y_row)                                                                   \
+    static __attribute__((noinline)) void rows_##LETTER##M(const rows_call *c)                     \
     {                                                                                              \
-        rows(DTYPE, M, k, x, w, w_row, n, bias, y, y_row);                                         \
+        rows(DTYPE, M, c);                                                                         \
     }
-#define ONE_TO_EIGHT(FUNCTION, LETTER, DTYPE)                                                      \
-    FUNCTION(LETTER, DTYPE, 1) FUNCTION(LETTER, DTYPE, 2) FUNCTION(LETTER, DTYPE, 3)               \
-    FUNCTION(LETTER, DTYPE, 4) FUNCTION(LETTER, DTYPE, 5) FUNCTION(LETTER, DTYPE, 6)               \
-    FUNCTION(LETTER, DTYPE, 7) FUNCTION(LETTER, DTYPE, 8)
-
-ONE_TO_EIGHT(ROWS, f, WEFT_FLOAT32)
-ONE_TO_EIGHT(ROWS, h, WEFT_FLOAT16)
-ONE_TO_EIGHT(ROWS, b, WEFT_BFLOAT16)
-
+ROWS(f, WEFT_FLOAT32, 1)
+ROWS(f, WEFT_FLOAT32, 2)
+ROWS(f, WEFT_FLOAT32, 4)
+ROWS(f, WEFT_FLOAT32, 8)
+ROWS(h, WEFT_FLOAT16, 1)
+ROWS(h, WEFT_FLOAT16, 2)
+ROWS(h, WEFT_FLOAT16, 4)
+ROWS(h, WEFT_FLOAT16, 8)
+ROWS(b, WEFT_BFLOAT16, 1)
+ROWS(b, WEFT_BFLOAT16, 2)
+ROWS(b, WEFT_BFLOAT16, 4)
+ROWS(b, WEFT_BFLOAT16, 8)
 #undef ROWS
-#define NAME(LETTER, DTYPE, M) rows_##LETTER##M,
 
-typedef void rows_function(int64_t k, const float *x, const void *w, int64_t w_row, int64_t n,
-                           const float *bias, float *y, int64_t y_row);
-static rows_function *const rows_of[3][8] = {{ONE_TO_EIGHT(NAME, f, WEFT_FLOAT32)},
-                                             {ONE_TO_EIGHT(NAME, h, WEFT_FLOAT16)},
-                                             {ONE_TO_EIGHT(NAME, b, WEFT_BFLOAT16)}};
-
-#undef NAME
-
-static int dtype_index(weft_dtype dtype)
-{
-    return dtype == WEFT_BFLOAT16 ? 2 : dtype == WEFT_FLOAT16;
-}
+typedef void rows_function(const rows_call *c);
+static rows_function *const rows_of[3][9] = {
+    {[1] = rows_f1, [2] = rows_f2, [4] = rows_f4, [8] = rows_f8},
+    {[1] = rows_h1, [2] = rows_h2, [4] = rows_h4, [8] = rows_h8},
+    {[1] = rows_b1, [2] = rows_b2, [4] = rows_b4, [8] = rows_b8},
+};
 
 static void gemv(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row)
 {
-    rows_of[dtype_index(dtype)][m - 1](k, x, w, w_row, n, bias, y, y_row);
-}
-
-/* ---- The other way: sums of rows ----------------------------------------------------------------
- */
-
-enum { AHEAD = 8 }; /* rows that are asked for ahead */
-
-/* out_i += sum over s of p_i[s] v_s, for `c` vectors of columns at `at`; m, c and dtype are
- * constants where this is inlined. */
-SIMD void add_columns(weft_dtype dtype, int m, int c, int64_t n, const float *p, int64_t p_row,
-                      const char *v, int64_t v_bytes, int64_t at, float *out, int64_t out_row)
-{
-    vf sum[REGISTERS];
-#pragma GCC unroll 24
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < c; j++)
-            sum[i * c + j] = vload(out + i * out_row + at + j * LANES);
-    for (int64_t s = 0; s < n; s++) {
-        const char *row = v + s * v_bytes;
-#pragma GCC unroll 8
-        for (int j = 0; j < c; j++) {
-            const int64_t column = at + j * LANES;
-            __builtin_prefetch(row + AHEAD * v_bytes + column * (dtype == WEFT_FLOAT32 ? 4 : 2));
-            vf x = vload_as(dtype, row, column);
-#pragma GCC unroll 8
-            for (int i = 0; i < m; i++)
-                sum[i * c + j] += vset(p[i * p_row + s]) * x;
-        }
-    }
-#pragma GCC unroll 24
-    for (int i = 0; i < m; i++)
-        for (int j = 0; j < c; j++)
-            vstore(out + i * out_row + at + j * LANES, sum[i * c + j]);
-}
-
-SIMD void add_rows(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row, const char *v,
-                   int64_t v_row, int64_t width, float *out, int64_t out_row)
-{
-    const int c = REGISTERS / m < 8 ? REGISTERS / m : 8;
-    const int half = c > 1 ? c / 2 : 1;
-    const int64_t v_bytes = v_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
-    int64_t at = 0;
-    for (; at + c * LANES <= width; at += c * LANES)
-        add_columns(dtype, m, c, n, p, p_row, v, v_bytes, at, out, out_row);
-    for (; at + half * LANES <= width; at += half * LANES)
-        add_columns(dtype, m, half, n, p, p_row, v, v_bytes, at, out, out_row);
-    for (; at + LANES <= width; at += LANES)
-        add_columns(dtype, m, 1, n, p, p_row, v, v_bytes, at, out, out_row);
-    for (; at < width; at++)
-        for (int64_t s = 0; s < n; s++)
-            for (int i = 0; i < m; i++)
-                out[i * out_row + at] += p[i * p_row + s] * get_as(dtype, v + s * v_bytes, at);
-}
-
-#define ADD(LETTER, DTYPE, M)                                                                      \
-    static __attribute__((noinline)) void add_##LETTER##M(                                         \
-        int64_t n, const float *p, int64_t p_row, const void *v, int64_t v_row, int64_t width,     \
-        float *out, int64_t out_row)                                                               \
-    {                                                                                              \
-        add_rows(DTYPE, M, n, p, p_row, v, v_row, width, out, out_row);                            \
-    }
-
-ONE_TO_EIGHT(ADD, f, WEFT_FLOAT32)
-ONE_TO_EIGHT(ADD, h, WEFT_FLOAT16)
-ONE_TO_EIGHT(ADD, b, WEFT_BFLOAT16)
-
-#undef ADD
-#define NAME(LETTER, DTYPE, M) add_##LETTER##M,
-
-typedef void add_function(int64_t n, const float *p, int64_t p_row, const void *v, int64_t v_row,
-                          int64_t width, float *out, int64_t out_row);
-static add_function *const add_of[3][8] = {{ONE_TO_EIGHT(NAME, f, WEFT_FLOAT32)},
-                                           {ONE_TO_EIGHT(NAME, h, WEFT_FLOAT16)},
-                                           {ONE_TO_EIGHT(NAME, b, WEFT_BFLOAT16)}};
-
-#undef NAME
-#undef ONE_TO_EIGHT
-
-static void gemv_across(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
-                        const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row)
-{
-    add_of[dtype_index(dtype)][m - 1](n, p, p_row, v, v_row, width, out, out_row);
+    rows_call c = {m, k, n, x, w, w_row * bytes_of(dtype), bias, y, y_row};
+    rows_of[dtype_index(dtype)][packed_rows(m)](&c);
 }
 
 static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out)
 {
+    const int all = packed_rows(m);
     for (int64_t p = 0; p < k; p += LANES)
-        for (int i = 0; i < m; i++) {
-            const char *row = (const char *)x + i * x_row * (dtype == WEFT_FLOAT32 ? 4 : 2);
+        for (int i = 0; i < all; i++) {
+            const char *row = (const char *)x + i * x_row * bytes_of(dtype);
             for (int64_t l = 0; l < LANES; l++)
-                out[p * m + i * LANES + l] = p + l < k ? get_as(dtype, row, p + l) : 0.0f;
+                out[p * all + i * LANES + l] = i < m && p + l < k ? get_as(dtype, row, p + l) : 0;
         }
+}
+
+/* ---- The other way: sums of rows --------------------------------------------------------------- */
+
+enum { AHEAD = 8 }; /* rows that are asked for ahead */
+
+typedef struct sums_call {
+    int64_t n;
+    const float *p;
+    int64_t p_row;
+    const char *v;
+    int64_t v_bytes, width;
+    float *out;
+    int64_t out_row;
+} sums_call;
+
+/* out_i += sum over s of p_i[s] v_s, for `c` vectors of columns at `at`; m, c and dtype are
+ * constants where this is inlined. */
+SIMD void add_columns(weft_dtype dtype, int m, int c, const sums_call *t, int64_t at)
+{
+    vf sum[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < m * c; i++)
+        sum[i] = vload(t->out + i / c * t->out_row + at + i % c * LANES);
+    for (int64_t s = 0; s < t->n; s++) {
+        const char *row = t->v + s * t->v_bytes;
+#pragma GCC unroll 4
+        for (int j = 0; j < c; j++) {
+            const int64_t column = at + j * LANES;
+            __builtin_prefetch(row + AHEAD * t->v_bytes + column * bytes_of(dtype));
+            vf x = vload_as(dtype, row, column);
+#pragma GCC unroll 4
+            for (int i = 0; i < m; i++)
+                sum[i * c + j] += vset(t->p[i * t->p_row + s]) * x;
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < m * c; i++)
+        vstore(t->out + i / c * t->out_row + at + i % c * LANES, sum[i]);
+}
+
+SIMD void add_rows(weft_dtype dtype, int m, const sums_call *t)
+{
+    const int c = REGISTERS >= 4 * m + 4 ? 4 : 2;
+    int64_t at = 0;
+    for (; at + c * LANES <= t->width; at += c * LANES)
+        add_columns(dtype, m, c, t, at);
+    for (; at + LANES <= t->width; at += LANES)
+        add_columns(dtype, m, 1, t, at);
+    for (; at < t->width; at++)
+        for (int64_t s = 0; s < t->n; s++)
+            for (int i = 0; i < m; i++)
+                t->out[i * t->out_row + at] +=
+                    t->p[i * t->p_row + s] * get_as(dtype, t->v + s * t->v_bytes, at);
+}
+
+#define ADD(LETTER, DTYPE, M)                                                                      \
+    static __attribute__((noinline)) void add_##LETTER##M(const sums_call *t)                      \
+    {                                                                                              \
+        add_rows(DTYPE, M, t);                                                                     \
+    }
+ADD(f, WEFT_FLOAT32, 1)
+ADD(f, WEFT_FLOAT32, 4)
+ADD(h, WEFT_FLOAT16, 1)
+ADD(h, WEFT_FLOAT16, 4)
+ADD(b, WEFT_BFLOAT16, 1)
+ADD(b, WEFT_BFLOAT16, 4)
+#undef ADD
+
+typedef void add_function(const sums_call *t);
+static add_function *const add_of[3][2] = {{add_f1, add_f4}, {add_h1, add_h4}, {add_b1, add_b4}};
+
+static void gemv_across(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
+                        const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row)
+{
+    for (int i = 0; i < m;) {
+        bool four = i + 4 <= m;
+        sums_call t = {n,     p + i * p_row,     p_row,  v, v_row * bytes_of(dtype),
+                       width, out + i * out_row, out_row};
+        add_of[dtype_index(dtype)][four](&t);
+        i += four ? 4 : 1;
+    }
 }
 
 void CPU_NAME(weft__fill_gemv)(cpu_kernels *table)
 {
+    table->gemv = gemv;
     table->gemv_across = gemv_across;
     table->gemv_pack = gemv_pack;
-    table->gemv = gemv;
 }
