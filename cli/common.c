@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- Failures -------------------------------------------------------------------------------- */
+/* ---- Failures ------------------------------------------------------------------------------- */
 
 int cli_fail(const char *command, const char *format, ...)
 {
@@ -42,7 +42,7 @@ int cli_status(weft_status status)
     return CLI_FAILURE;
 }
 
-/* ---- Models ---------------------------------------------------------------------------------- */
+/* ---- Models --------------------------------------------------------------------------------- */
 
 weft_status cli_set_place(const cli_place *place)
 {
@@ -74,8 +74,14 @@ weft_status cli_model_path(const char *name, char *out, size_t size)
     self[n > 0 ? n : 0] = '\0';
     char *end = strrchr(self, '/');
     for (size_t i = 0; end != NULL && i < sizeof places / sizeof *places; i++) {
-        snprintf(out, size, "%.*s/%s", (int)(end - self), self, places[i]);
-        if (is_folder(out))
+        char beside[PATH_MAX + 32];
+        snprintf(beside, sizeof beside, "%.*s/%s", (int)(end - self), self, places[i]);
+        char *real = realpath(beside, NULL);
+        bool found = real != NULL && is_folder(real) && strlen(real) < size;
+        if (found)
+            snprintf(out, size, "%s", real);
+        free(real);
+        if (found)
             return WEFT_OK;
     }
     return weft_fail(WEFT_IO, "storyteller: the model that comes with Weft is not installed; name "
@@ -102,7 +108,7 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
     return status;
 }
 
-/* ---- Input --------------------------------------------------------------------------------- */
+/* ---- Input ---------------------------------------------------------------------------------- */
 
 char *cli_read_all(FILE *stream, size_t *length)
 {
@@ -123,7 +129,7 @@ char *cli_read_all(FILE *stream, size_t *length)
     return text;
 }
 
-/* ---- Output ---------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 void cli_json_text(FILE *file, const char *text, size_t length)
 {

@@ -63,7 +63,7 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
 /* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */
 char *cli_read_all(FILE *stream, size_t *length);
 
-/* ---- Output ---------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 /* A JSON string with its quotes; a JSON number, null when it is not finite. */
 void cli_json_text(FILE *file, const char *text, size_t length);

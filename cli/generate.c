@@ -127,7 +127,7 @@ static const cli_option options[] = {
     CLI_PLACE_OPTIONS(generate_values),
 };
 
-/* ---- The prompt ------------------------------------------------------------------------------ */
+/* ---- The prompt ----------------------------------------------------------------------------- */
 
 /* The prompt in new memory (weft_free). */
 static weft_status read_prompt(const generate_values *v, char **text, size_t *length)
@@ -146,7 +146,7 @@ static weft_status read_prompt(const generate_values *v, char **text, size_t *le
     return *text != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "generate: no memory");
 }
 
-/* ---- Output ---------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------- */
 
 /* The whole result, for --json. */
 typedef struct collected {
@@ -201,7 +201,7 @@ static void print_stats(const weft_generate_stats *s)
             weft_stop_reason_name(s->reason));
 }
 
-/* ---- Running --------------------------------------------------------------------------------- */
+/* ---- Running -------------------------------------------------------------------------------- */
 
 typedef struct prompt_ids {
     char *text;

@@ -43,7 +43,7 @@ static const cli_option options[] = {
      .help = "threads of the CPU; default: one a core"},
 };
 
-/* ---- Without a model ------------------------------------------------------------------------- */
+/* ---- Without a model ------------------------------------------------------------------------ */
 
 static int print_machine(const info_values *v)
 {
@@ -73,7 +73,7 @@ static int print_machine(const info_values *v)
     return CLI_OK;
 }
 
-/* ---- A model --------------------------------------------------------------------------------- */
+/* ---- A model -------------------------------------------------------------------------------- */
 
 typedef struct census {
     int tensors;

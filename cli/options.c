@@ -46,7 +46,7 @@ static cli_parsed wrong(const cli_command *c, const char *format, ...)
     return CLI_PARSED_WRONG;
 }
 
-/* ---- Values ---------------------------------------------------------------------------------- */
+/* ---- Values --------------------------------------------------------------------------------- */
 
 static bool in_range(const cli_option *o, double value)
 {
@@ -129,7 +129,7 @@ static cli_parsed read_value(const cli_command *c, const cli_option *o, const ch
     return wrong(c, "--%s: expected %s, got '%s'", o->name, range, text);
 }
 
-/* ---- Words ----------------------------------------------------------------------------------- */
+/* ---- Words ---------------------------------------------------------------------------------- */
 
 static const cli_option *by_name(const cli_command *c, const char *name, size_t n)
 {

@@ -28,7 +28,7 @@ static const cli_option *next_option(const cli_command *c, int *i)
     return o;
 }
 
-/* ---- Help ------------------------------------------------------------------------------------ */
+/* ---- Help ----------------------------------------------------------------------------------- */
 
 /* Prints text in lines of HELP_WIDTH, further ones indented; `at` is the column it starts in. An
  * empty line in the text stays. */
@@ -120,8 +120,7 @@ void cli_print_overview(FILE *file)
           file);
 }
 
-/* ---- The manual page ---------------------------------------------------------------------------
- */
+/* ---- The manual page ------------------------------------------------------------------------ */
 
 /* Text for troff: no control lines, no hyphens for minus signs. */
 static void print_troff(FILE *file, const char *text)
@@ -197,8 +196,7 @@ void cli_print_man(FILE *file)
           file);
 }
 
-/* ---- Completion --------------------------------------------------------------------------------
- */
+/* ---- Completion ----------------------------------------------------------------------------- */
 
 static void print_words(FILE *file, const char *words)
 {

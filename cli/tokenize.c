@@ -42,7 +42,7 @@ static const cli_option options[] = {
      .help = "without --jsonl: print one JSON object with ids and tokens"},
 };
 
-/* ---- Lines of JSON --------------------------------------------------------------------------- */
+/* ---- Lines of JSON -------------------------------------------------------------------------- */
 
 /* Parses a line, strictly; NULL when it is not JSON. The caller puts the result. */
 static json_object *parse_line(const char *line, size_t length)
@@ -153,7 +153,7 @@ static weft_status run_lines(const tokenize_values *v, const weft_tokenizer *tok
     return status;
 }
 
-/* ---- Plain text ------------------------------------------------------------------------------ */
+/* ---- Plain text ----------------------------------------------------------------------------- */
 
 static weft_status encode_text(const tokenize_values *v, const weft_tokenizer *tokenizer,
                                const char *text, size_t length)

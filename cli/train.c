@@ -202,7 +202,7 @@ static const cli_option options[] = {
     CLI_PLACE_OPTIONS(train_values),
 };
 
-/* ---- Interruption ---------------------------------------------------------------------------- */
+/* ---- Interruption --------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 
@@ -220,7 +220,7 @@ static void catch_interrupt(void)
     sigaction(SIGINT, &action, NULL);
 }
 
-/* ---- What is trained ------------------------------------------------------------------------- */
+/* ---- What is trained ------------------------------------------------------------------------ */
 
 /* The words of "a,b,c" in `names` (most of them); their text is `room`. */
 static int split(const char *list, char *room, size_t size, const char **names, int most)
@@ -274,7 +274,7 @@ static weft_status open_data(const train_values *v, const char *path, train_run 
     return status;
 }
 
-/* ---- The run --------------------------------------------------------------------------------- */
+/* ---- The run -------------------------------------------------------------------------------- */
 
 /* Updates of the run. A small file is gone through more than once: 100 updates teach something. */
 static int64_t updates(const train_values *v, const train_run *r)

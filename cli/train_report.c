@@ -107,6 +107,8 @@ void train_print_result(const train_values *v, const train_run *r)
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
                s->first_validation, s->last_validation, s->best_validation,
                (long long)s->best_step);
-    printf("adapter %s/last%s, metrics %s/metrics.jsonl, loss curve %s/loss.svg\n", v->out,
-           r->validation != NULL ? " (best: best)" : "", v->out, v->out);
+    printf("adapter %s/last", v->out);
+    if (r->validation != NULL)
+        printf(" (best: %s/best)", v->out);
+    printf(", metrics %s/metrics.jsonl, loss curve %s/loss.svg\n", v->out, v->out);
 }

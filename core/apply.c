@@ -65,7 +65,7 @@ weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t 
     return a;
 }
 
-/* ---- failures ------------------------------------------------------------------------------------ */
+/* ---- failures ------------------------------------------------------------------------------- */
 
 /* Made before it is needed: there is no memory to make it when it is. */
 static _Alignas(16) char no_memory[sizeof(weft_array) + sizeof(weft__output)];
@@ -147,7 +147,7 @@ weft_array *weft_error_array(const char *format, ...)
     return a;
 }
 
-/* ---- weft_apply ------------------------------------------------------------------------------------ */
+/* ---- weft_apply ----------------------------------------------------------------------------- */
 
 /* Elementwise ops without an infer of their own: equal shapes and dtypes in, the same out. */
 static bool infer_elementwise(const weft_array *node, weft_spec *out, weft_why *why)
@@ -379,7 +379,7 @@ const weft_op weft__op_pick = {
     .infer = infer_pick,
 };
 
-/* ---- elementwise canonicalisation -------------------------------------------------------------- */
+/* ---- elementwise canonicalisation ----------------------------------------------------------- */
 
 static weft_array *broadcast(weft_array *x, const weft_dims *shape)
 {

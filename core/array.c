@@ -10,7 +10,7 @@
 #include "core/shape.h"
 #include "weft/op_params.h"
 
-/* ---- making ------------------------------------------------------------------------------------ */
+/* ---- making --------------------------------------------------------------------------------- */
 
 /* Checks a shape given by a caller; -1 and an error array when it is no shape. */
 static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims *shape,
@@ -104,7 +104,7 @@ weft_array *weft_scalar_int(int64_t value, weft_dtype dtype)
     return weft_from_data(element, dtype, WEFT_SCALAR);
 }
 
-/* ---- what an array is ---------------------------------------------------------------------------- */
+/* ---- what an array is ----------------------------------------------------------------------- */
 
 bool weft_ok(const weft_array *a)
 {
@@ -187,7 +187,7 @@ const weft_spec *weft_node_spec(const weft_array *node, int output)
     return &node->outs[output].spec;
 }
 
-/* ---- moving between devices ------------------------------------------------------------------------ */
+/* ---- moving between devices ----------------------------------------------------------------- */
 
 static bool infer_transfer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -230,7 +230,7 @@ weft_array *weft_to(weft_array *a, weft_device *device)
     return weft__apply_on(device, &weft__op_transfer, &a, 1, &params);
 }
 
-/* ---- reading --------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static bool is_row_major(const weft_array *a)
 {

@@ -141,7 +141,7 @@ static int64_t cache_limit(void)
     return pool.cache_limit;
 }
 
-/* ---- allocation ------------------------------------------------------------------------------ */
+/* ---- allocation ----------------------------------------------------------------------------- */
 
 static weft__buffer *take_cached(weft_device *device, int64_t bytes, bool host_writes)
 {
@@ -176,7 +176,8 @@ static void report_full(const weft_device *device, int64_t bytes, bool limit)
         seen[k] = best;
         char shape[WEFT_SHAPE_TEXT];
         length += (size_t)snprintf(largest + length, sizeof largest - length, "%s%s %s %s: %lld",
-                                   k ? ", " : "", best->label, weft__shape_text(&best->shape, shape),
+                                   k ? ", " : "", best->label,
+                                   weft__shape_text(&best->shape, shape),
                                    weft_dtype_name(best->dtype), (long long)best->bytes);
         if (length >= sizeof largest) {
             break;
@@ -285,7 +286,7 @@ weft__buffer *weft__buffer_foreign(weft_device *device, void *data, int64_t byte
     return b;
 }
 
-/* ---- references ------------------------------------------------------------------------------ */
+/* ---- references ----------------------------------------------------------------------------- */
 
 void weft__buffer_ref(weft__buffer *b)
 {
@@ -337,7 +338,7 @@ void weft__buffer_end(weft__buffer *b)
     }
 }
 
-/* ---- the public counters ----------------------------------------------------------------------- */
+/* ---- the public counters -------------------------------------------------------------------- */
 
 static int64_t read_locked(const int64_t *value)
 {

@@ -112,7 +112,7 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
     return device->rows + found->first;
 }
 
-/* ---- devices ------------------------------------------------------------------------------------ */
+/* ---- devices -------------------------------------------------------------------------------- */
 
 static weft_device *open_device(const weft_backend *backend, int index)
 {

@@ -58,7 +58,7 @@ struct weft_array {
     weft__output outs[];
 };
 
-/* ---- apply.c ------------------------------------------------------------------------------- */
+/* ---- apply.c -------------------------------------------------------------------------------- */
 
 /* An evaluated node over a buffer; takes over the caller's reference to the buffer. */
 weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
@@ -88,7 +88,7 @@ typedef struct weft__transfer_params {
 /* op_tapes.c: whether the elementwise op has a meaning for the dtype. */
 bool weft__has_formula(const weft_op *op, weft_dtype dtype);
 
-/* ---- node.c: references -------------------------------------------------------------------- */
+/* ---- node.c: references --------------------------------------------------------------------- */
 
 void weft__ref(weft_array *a);
 void weft__unref(weft_array *a); /* frees iteratively what becomes unreachable */
@@ -97,16 +97,17 @@ void weft__unhold(weft_array *a);
 /* Drops the inputs of an evaluated node: edges no longer needed. */
 void weft__detach(weft_array *a);
 
-/* ---- scope.c ------------------------------------------------------------------------------- */
+/* ---- scope.c -------------------------------------------------------------------------------- */
 
 /* Makes the innermost scope own a new node, the reference being its first; false: no memory. */
 bool weft__scope_own(weft_array *a);
-/* Makes the innermost scope own `a` (taking one reference), unless a scope does; false: no memory. */
+/* Makes the innermost scope own `a` (taking one reference), unless a scope does; false: no
+ * memory. */
 bool weft__scope_adopt(weft_array *a);
 /* Holds `a` until its scope closes, if that is a scope of the calling thread. */
 void weft__scope_pin(weft_array *a);
 
-/* ---- path.c: the module path in front of messages -------------------------------------------- */
+/* ---- path.c: the module path in front of messages ------------------------------------------- */
 
 void weft__path_push(const char *name); /* "" adds nothing; `name` must outlive the pop */
 void weft__path_pop(void);
@@ -119,12 +120,12 @@ const char *weft__path_remember(void);
 bool weft__check_nan(void);
 bool weft__trap_errors(void);
 
-/* ---- while a gradient's function runs --------------------------------------------------------- */
+/* ---- while a gradient's function runs ------------------------------------------------------- */
 
 /* Nesting depth of weft_vjp and friends on this thread: evaluation then keeps the graph. */
 extern _Thread_local int weft__differentiating;
 
-/* ---- pointer map (map.c): arrays to integers, insertion order kept ------------------------------ */
+/* ---- pointer map (map.c): arrays to integers, insertion order kept -------------------------- */
 
 typedef struct weft__map {
     weft_array **keys;
@@ -138,10 +139,12 @@ typedef struct weft__map {
 int64_t weft__map_index(weft__map *map, weft_array *key, bool *added);
 void weft__map_free(weft__map *map);
 
-/* Collects the nodes with something to compute or to differentiate that are reachable from `roots` over inputs, without
- * entering those for which `stop` (may be NULL) is true; sorted by seq. False: no memory. */
-typedef bool weft__stop(const void *context, weft_array *a);
+/* Into order of creation. */
 void weft__sort_by_seq(weft_array **nodes, int64_t n);
+
+/* Collects the nodes with an op that are reachable from `roots` over inputs, without entering those
+ * for which `stop` (may be NULL) is true; sorted by seq. False: no memory. */
+typedef bool weft__stop(const void *context, weft_array *a);
 bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,
                    weft__map *out);
 

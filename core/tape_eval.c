@@ -3,8 +3,7 @@
 
 #include "core/tape_codes.h"
 
-/* ---- Real and bool: double with the C library's functions -------------------------------------
- */
+/* ---- Real and bool: double with the C library's functions ----------------------------------- */
 
 static double sign_of(double x)
 {
@@ -193,8 +192,7 @@ double weft_tape_eval(const weft_tape *tape, const double *operands)
     return tape->n_steps ? values[n + tape->n_steps - 1] : values[0];
 }
 
-/* ---- Integers: 64 bits, brought back to the dtype's width after every step ---------------------
- */
+/* ---- Integers: 64 bits, brought back to the dtype's width after every step ------------------ */
 
 typedef struct integer_type {
     int bits;

@@ -87,7 +87,7 @@ static int emit_constant(parser *p, const char *where, double value)
     return emit(p, where, (weft_tape_step){.code = WEFT_TAPE_CONST, .constant = value});
 }
 
-/* ---- Characters ------------------------------------------------------------------------------ */
+/* ---- Characters ----------------------------------------------------------------------------- */
 
 static bool is_digit(char c)
 {
@@ -129,7 +129,7 @@ static void expect(parser *p, const char *symbol)
     }
 }
 
-/* ---- Numbers, names, calls ------------------------------------------------------------------- */
+/* ---- Numbers, names, calls ------------------------------------------------------------------ */
 
 /* Digits into a 64-bit mantissa; those beyond 19 only count. Returns how many there were. */
 static int take_digits(parser *p, uint64_t *mantissa, int *dropped)
@@ -238,8 +238,7 @@ static int parse_name(parser *p)
     return fail(p, start, "'%s' is unknown; %d operands", name, p->tape->n_operands);
 }
 
-/* ---- Expressions ------------------------------------------------------------------------------
- */
+/* ---- Expressions ---------------------------------------------------------------------------- */
 
 static int parse_primary(parser *p)
 {

@@ -8,8 +8,7 @@
 
 enum { HIDDEN = 32, POINTS = 128, STEPS = 300 };
 
-/* ---- The module: fields are slots, and their names are the names in a file --------------------
- */
+/* ---- The module: fields are slots, and their names are the names in a file ------------------ */
 
 typedef struct mlp {
     weft_module module;
@@ -36,8 +35,7 @@ static weft_module *mlp_new(void)
     return weft_nn_finish(m);
 }
 
-/* ---- Training: learn |x| ------------------------------------------------------------------------
- */
+/* ---- Training: learn |x| -------------------------------------------------------------------- */
 
 static weft_array *loss(void *context)
 {

@@ -5,8 +5,7 @@
 
 #include <weft/weft.h>
 
-/* ---- The family --------------------------------------------------------------------------------
- */
+/* ---- The family ----------------------------------------------------------------------------- */
 
 typedef struct reader {
     weft_module module;
@@ -75,8 +74,7 @@ static weft_array *head(weft_module *module, weft_array *x)
 static const weft_model_family family = {
     .model_type = "reader", .build = build, .hidden = hidden, .head = head};
 
-/* ---- Using it: what works for Weft's families works for this one -------------------------------
- */
+/* ---- Using it: what works for Weft's families works for this one ---------------------------- */
 
 static const char song[] = "round and round the wheel goes, over and under the thread goes, ";
 

@@ -4,8 +4,7 @@
 
 #include <weft/weft.h>
 
-/* ---- From a formula: mish(a) = a tanh(log(1 + e^a)) (Misra 2019) ------------------------------
- */
+/* ---- From a formula: mish(a) = a tanh(log(1 + e^a)) (Misra 2019) ---------------------------- */
 
 /* d mish / da, from functions that there are. It may call anything that makes arrays. */
 static weft_array *mish_partial(weft_array *node, int i)
@@ -30,8 +29,7 @@ static weft_array *mish(weft_array *a)
     return weft_apply_elementwise(&mish_op, &a, 1);
 }
 
-/* ---- From a kernel: roll(x, n), the last axis turned by n places -------------------------------
- */
+/* ---- From a kernel: roll(x, n), the last axis turned by n places ---------------------------- */
 
 typedef struct roll_params {
     int64_t places;
@@ -88,8 +86,7 @@ static weft_array *roll(weft_array *x, int64_t places)
     return weft_apply(&roll_op, &x, 1, &(roll_params){.places = places});
 }
 
-/* ---- Trying them -------------------------------------------------------------------------------
- */
+/* ---- Trying them ---------------------------------------------------------------------------- */
 
 static void function(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {

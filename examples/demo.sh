@@ -19,10 +19,10 @@ title() {
 }
 
 title "1. The storyteller, 3 million parameters, trained on fairy tales:"
-"$weft" generate "$model" --echo -p "Once upon a time there was" -n 60 --seed 3
+"$weft" generate "$model" --echo -p "Once upon a time there was" -n 60 --top-p 0.9 --seed 6
 
 title "2. The same model is given a line of a play:"
-"$weft" generate "$model" --echo -p $'KING RICHARD:\n' -n 40 --seed 1
+"$weft" generate "$model" --echo -p $'KING RICHARD:\n' -n 40 --top-p 0.9 --seed 3
 
 title "3. It learns Shakespeare: LoRA, rank 16, 100 updates of 8 x 256 tokens."
 "$weft" train "$model" --data "$data" --val-split 0.1 --length 256 --batch-size 8 --steps 100 \
@@ -30,7 +30,7 @@ title "3. It learns Shakespeare: LoRA, rank 16, 100 updates of 8 x 256 tokens."
     --out "$out"
 
 title "4. The same line, with the adapter:"
-"$weft" generate "$model" --adapter "$out/last" --echo -p $'KING RICHARD:\n' -n 120 --seed 1
+"$weft" generate "$model" --adapter "$out/last" --echo -p $'KING RICHARD:\n' -n 120 --top-p 0.9 --seed 3
 
 title "What is where"
 cat <<END

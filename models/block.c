@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* ---- attention --------------------------------------------------------------------------------
- */
+/* ---- attention ------------------------------------------------------------------------------ */
 
 typedef struct attention {
     weft_module module;
@@ -66,8 +65,7 @@ static weft_array *attention_forward(attention *m, weft_array *x, const weft__st
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
 }
 
-/* ---- the gated MLP ----------------------------------------------------------------------------
- */
+/* ---- the gated MLP -------------------------------------------------------------------------- */
 
 typedef weft_array *gate_function(weft_array *gate, weft_array *up);
 
@@ -126,8 +124,7 @@ static weft_module *mlp_new(const weft__decoder_config *c)
     return weft_nn_finish(m);
 }
 
-/* ---- the block --------------------------------------------------------------------------------
- */
+/* ---- the block ------------------------------------------------------------------------------ */
 
 typedef struct block {
     weft_module module;

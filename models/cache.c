@@ -10,8 +10,7 @@ typedef struct growing_cache {
     int64_t length;
 } growing_cache;
 
-/* ---- the growing cache
- * ---------------------------------------------------------------------------- */
+/* ---- the growing cache ---------------------------------------------------------------------- */
 
 static int64_t round_up(int64_t n)
 {
@@ -154,8 +153,7 @@ weft_cache *weft_cache_new(void)
     return &c->cache;
 }
 
-/* ---- any cache
- * ------------------------------------------------------------------------------------ */
+/* ---- any cache ------------------------------------------------------------------------------ */
 
 void weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v, weft_array **keys,
                        weft_array **values)

@@ -15,8 +15,7 @@ struct weft_config {
     weft__rope_lists rope;
 };
 
-/* ---- reading ------------------------------------------------------------------------------------
- */
+/* ---- reading -------------------------------------------------------------------------------- */
 
 static weft_status parse(weft_config *c, const char *text, const char *where)
 {
@@ -92,8 +91,7 @@ const weft__rope_lists *weft__config_rope_lists(const weft_config *config)
     return &config->rope;
 }
 
-/* ---- looking up
- * ----------------------------------------------------------------------------------- */
+/* ---- looking up ----------------------------------------------------------------------------- */
 
 weft__json weft__config_at_top(const weft_config *config, const char *key)
 {
@@ -149,8 +147,7 @@ const char *weft_config_string(const weft_config *config, const char *key, const
     return at.value && weft__json_as_string(&at, &value, NULL) == WEFT_OK ? value : fallback;
 }
 
-/* ---- structs
- * -------------------------------------------------------------------------------------- */
+/* ---- structs -------------------------------------------------------------------------------- */
 
 static void put_fallback(const weft_config_field *field, void *out)
 {

@@ -25,8 +25,7 @@ typedef struct causal_lm {
 static const weft_module_type decoder_type = {.name = "decoder"};
 static const weft_module_type causal_lm_type = {.name = "causal_lm"};
 
-/* ---- configuration ----------------------------------------------------------------------------
- */
+/* ---- configuration -------------------------------------------------------------------------- */
 
 static weft_status check_positive(const weft_config *config, const weft__decoder_config *c)
 {
@@ -124,8 +123,7 @@ static weft_status layer_window(const weft_config *config, const weft__decoder_c
     return WEFT_OK;
 }
 
-/* ---- building
- * ------------------------------------------------------------------------------------ */
+/* ---- building ------------------------------------------------------------------------------- */
 
 static bool depends_on_length(const weft_rope_options *rope)
 {
@@ -187,8 +185,7 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
     return weft_nn_finish(m);
 }
 
-/* ---- forward
- * ------------------------------------------------------------------------------------- */
+/* ---- forward -------------------------------------------------------------------------------- */
 
 typedef struct block_call {
     weft_module *block;

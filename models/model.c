@@ -16,8 +16,7 @@ struct weft_model {
     int n_eos;
 };
 
-/* ---- making
- * --------------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static weft_status unknown_family(const char *where, const char *model_type)
 {
@@ -58,8 +57,7 @@ static weft_status build(weft_model *m, bool has_head)
     return m->module ? WEFT_OK : weft_error_status();
 }
 
-/* ---- the ids that end a text
- * ---------------------------------------------------------------------- */
+/* ---- the ids that end a text ---------------------------------------------------------------- */
 
 static weft_status add_eos(weft_model *m, const weft__json *at)
 {
@@ -124,8 +122,7 @@ static weft_status read_eos(weft_model *m, const char *folder)
     return status;
 }
 
-/* ---- loading
- * -------------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 static weft_status check_options(const weft_model_options *o)
 {
@@ -235,8 +232,7 @@ void weft_model_free(weft_model *model)
     weft_free(model);
 }
 
-/* ---- saving
- * --------------------------------------------------------------------------------------- */
+/* ---- saving --------------------------------------------------------------------------------- */
 
 static weft_status save_files(weft_model *model, const char *weights, const char *config)
 {
@@ -262,8 +258,7 @@ weft_status weft_model_save(weft_model *model, const char *folder)
     return status;
 }
 
-/* ---- asking
- * --------------------------------------------------------------------------------------- */
+/* ---- asking --------------------------------------------------------------------------------- */
 
 weft_module *weft_model_module(weft_model *model)
 {
@@ -291,8 +286,7 @@ const int32_t *weft_model_eos(const weft_model *model, int *n)
     return model->eos;
 }
 
-/* ---- forward
- * -------------------------------------------------------------------------------------- */
+/* ---- forward -------------------------------------------------------------------------------- */
 
 weft_array *weft_model_hidden(weft_model *model, weft_array *tokens, const weft_model_call *call)
 {
@@ -321,8 +315,7 @@ weft_array *weft_model_head_weight(weft_model *model)
     return model->family->head_weight ? model->family->head_weight(model->module) : NULL;
 }
 
-/* ---- caches
- * --------------------------------------------------------------------------------------- */
+/* ---- caches --------------------------------------------------------------------------------- */
 
 weft_cache **weft_model_new_caches(weft_model *model)
 {

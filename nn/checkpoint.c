@@ -9,8 +9,7 @@
 
 enum { LIST_LENGTH = 900 }; /* characters of each list in a message */
 
-/* ---- loading: matching parameters and tensors
- * ---------------------------------------------------- */
+/* ---- loading: matching parameters and tensors ----------------------------------------------- */
 
 /* A tensor of the file under its path in the tree. */
 typedef struct tensor {
@@ -177,8 +176,7 @@ static weft_status report(const loader *l)
     return status;
 }
 
-/* ---- loading: setting -------------------------------------------------------------------------
- */
+/* ---- loading: setting ----------------------------------------------------------------------- */
 
 static weft_array *converted(const loader *l, const match *m)
 {
@@ -231,8 +229,7 @@ weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
     return status;
 }
 
-/* ---- saving -----------------------------------------------------------------------------------
- */
+/* ---- saving --------------------------------------------------------------------------------- */
 
 typedef struct saver {
     const weft_nn_save_options *options;

@@ -8,8 +8,7 @@
 static const char *const default_targets[] = {"q_proj", "v_proj"};
 static const char *const default_exclude[] = {"lm_head"};
 
-/* ---- choosing -----------------------------------------------------------------------------------
- */
+/* ---- choosing ------------------------------------------------------------------------------- */
 
 static bool is_suffix(const char *path, const char *target)
 {
@@ -104,8 +103,7 @@ static weft_status check_fits(const injection *in)
     return WEFT_OK;
 }
 
-/* ---- putting in -------------------------------------------------------------------------------
- */
+/* ---- putting in ----------------------------------------------------------------------------- */
 
 static void fill_defaults(injection *in, const weft_nn_lora_options *options)
 {
@@ -184,8 +182,7 @@ weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *opti
     return status;
 }
 
-/* ---- merging ----------------------------------------------------------------------------------
- */
+/* ---- merging -------------------------------------------------------------------------------- */
 
 static weft_status count(void *context, const char *path, weft_module **field)
 {
@@ -241,8 +238,7 @@ weft_status weft_nn_lora_unmerge(weft_module *m)
     return weft_nn_visit_modules(m, merge, &wanted);
 }
 
-/* ---- taking out -------------------------------------------------------------------------------
- */
+/* ---- taking out ----------------------------------------------------------------------------- */
 
 static weft_status take_out(void *context, const char *path, weft_module **field)
 {

@@ -10,8 +10,7 @@ static weft_status no_memory(const weft_module *m)
     return weft_fail(WEFT_MEMORY, "%s: no memory for the module", m->type->name);
 }
 
-/* ---- building ---------------------------------------------------------------------------------
- */
+/* ---- building ------------------------------------------------------------------------------- */
 
 void *weft_nn_allocate(size_t size, const weft_module_type *type)
 {
@@ -130,8 +129,7 @@ weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
     return WEFT_OK;
 }
 
-/* ---- calling ----------------------------------------------------------------------------------
- */
+/* ---- calling -------------------------------------------------------------------------------- */
 
 static bool is_list(const weft_module *m)
 {

@@ -43,8 +43,7 @@ int64_t weft_nn_count(weft_module *m, bool trainable_only)
     return count;
 }
 
-/* ---- casting ----------------------------------------------------------------------------------
- */
+/* ---- casting -------------------------------------------------------------------------------- */
 
 /* One parameter at a time, so that the old and the new tree never exist together. */
 static weft_status cast(void *context, const weft_nn_item *item)
@@ -68,8 +67,7 @@ weft_status weft_nn_cast(weft_module *m, weft_dtype dtype)
     return weft_nn_visit(m, cast, &dtype);
 }
 
-/* ---- describing -------------------------------------------------------------------------------
- */
+/* ---- describing ----------------------------------------------------------------------------- */
 
 static void describe_slot(weft__text *t, const weft_slot *slot)
 {

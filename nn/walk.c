@@ -31,8 +31,7 @@ static void path_pop(path *p, size_t length)
     p->text[length] = '\0';
 }
 
-/* ---- parameters -------------------------------------------------------------------------------
- */
+/* ---- parameters ----------------------------------------------------------------------------- */
 
 static weft_status walk(weft_module *m, path *p, weft_nn_visitor *visit, void *context)
 {
@@ -61,8 +60,7 @@ weft_status weft_nn_visit(weft_module *m, weft_nn_visitor *visit, void *context)
     return walk(m, &p, visit, context);
 }
 
-/* ---- modules ----------------------------------------------------------------------------------
- */
+/* ---- modules -------------------------------------------------------------------------------- */
 
 static weft_status walk_modules(weft_module *m, path *p, weft_nn_module_visitor *visit,
                                 void *context)
@@ -92,8 +90,7 @@ weft_status weft_nn_visit_modules(weft_module *m, weft_nn_module_visitor *visit,
     return status == WEFT_OK ? walk_modules(m, &p, visit, context) : status;
 }
 
-/* ---- by path ----------------------------------------------------------------------------------
- */
+/* ---- by path -------------------------------------------------------------------------------- */
 
 /* What follows `name` and a dot in `text`; `text` itself for the name ""; NULL: it begins
  * otherwise. At its end: "". */
@@ -134,8 +131,7 @@ weft_array **weft_nn_find(weft_module *m, const char *name)
     return NULL;
 }
 
-/* ---- lists of parameters ------------------------------------------------------------------------
- */
+/* ---- lists of parameters -------------------------------------------------------------------- */
 
 typedef struct pair {
     char *path;

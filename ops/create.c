@@ -22,7 +22,7 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     return set_spec(out, p->dtype, &p->shape);
 }
 
-/* ---- full ------------------------------------------------------------------------------------ */
+/* ---- full ----------------------------------------------------------------------------------- */
 
 static weft_status full_reference(const weft_call *call)
 {
@@ -104,7 +104,7 @@ weft_array *weft_ones_like(weft_array *x)
     return full_like(x, 1);
 }
 
-/* ---- arange ---------------------------------------------------------------------------------- */
+/* ---- arange --------------------------------------------------------------------------------- */
 
 static weft_status arange_reference(const weft_call *call)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/build.sh FOLDER TARGETS [MESON OPTION...] -- configures FOLDER once and builds the targets, a
-# list of words, in it.
+# tools/build.sh FOLDER TARGETS [MESON OPTION...] -- configures FOLDER once and builds the targets,
+# a list of words, in it.
 # WEFT_WERROR=1 makes warnings errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."

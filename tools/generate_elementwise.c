@@ -52,8 +52,7 @@ typedef struct entry {
 static entry entries[MAX_ENTRIES];
 static int n_entries;
 
-/* ---- Collecting -------------------------------------------------------------------------------
- */
+/* ---- Collecting ----------------------------------------------------------------------------- */
 
 static void add_entry(const weft_op *op, weft_class klass, const char *formula)
 {
@@ -94,8 +93,7 @@ static void collect(void)
     qsort(entries, (size_t)n_entries, sizeof *entries, by_hash);
 }
 
-/* ---- Keys ---------------------------------------------------------------------------------------
- */
+/* ---- Keys ----------------------------------------------------------------------------------- */
 
 static void print_number(double x)
 {
@@ -141,8 +139,7 @@ static void print_keys(void)
     printf("};\n\nconst int weft__cpu_key_count = %d;\n", n_entries);
 }
 
-/* ---- Loops --------------------------------------------------------------------------------------
- */
+/* ---- Loops ---------------------------------------------------------------------------------- */
 
 static void print_constant(cpu_type type, double x)
 {

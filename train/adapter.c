@@ -32,7 +32,7 @@ int64_t weft__adapter_layer(const char *path)
     return layer;
 }
 
-/* ---- lists --------------------------------------------------------------------------------- */
+/* ---- lists ---------------------------------------------------------------------------------- */
 
 weft_status weft__names_add(weft__names *names, const char *name)
 {
@@ -79,7 +79,7 @@ void weft__names_free(weft__names *names)
     *names = (weft__names){0};
 }
 
-/* ---- linears of a tree --------------------------------------------------------------------- */
+/* ---- linears of a tree ---------------------------------------------------------------------- */
 
 typedef struct survey {
     weft__names *linears, *adapted;

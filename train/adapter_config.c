@@ -236,7 +236,7 @@ void weft__adapter_config_free(weft__adapter_config *config)
     *config = (weft__adapter_config){0};
 }
 
-/* ---- choosing ------------------------------------------------------------------------------ */
+/* ---- choosing ------------------------------------------------------------------------------- */
 
 static bool list_fits(const weft__json *list, const char *path)
 {

@@ -26,7 +26,7 @@ static void profile_free(profile *p)
     weft_free(p->layers);
 }
 
-/* ---- one rank, one scale ------------------------------------------------------------------- */
+/* ---- one rank, one scale -------------------------------------------------------------------- */
 
 static weft_status check_adapter(void *context, const char *path, weft_module **field)
 {
@@ -48,7 +48,7 @@ static weft_status check_adapter(void *context, const char *path, weft_module **
     return WEFT_OK;
 }
 
-/* ---- which linears ------------------------------------------------------------------------- */
+/* ---- which linears -------------------------------------------------------------------------- */
 
 static const char *last_part(const char *path)
 {
@@ -139,7 +139,7 @@ static weft_status find_profile(weft_module *tree, profile *p)
     return status == WEFT_OK ? find_targets(p) : status;
 }
 
-/* ---- adapter_config.json ------------------------------------------------------------------- */
+/* ---- adapter_config.json -------------------------------------------------------------------- */
 
 /* An alpha that was an integer is one again after it went through alpha / rank. */
 static double alpha_of(const profile *p)
@@ -210,7 +210,7 @@ static weft_status save_config(const char *folder, const profile *p, const char 
     return status;
 }
 
-/* ---- adapter_model.safetensors ------------------------------------------------------------- */
+/* ---- adapter_model.safetensors -------------------------------------------------------------- */
 
 static bool tensor_name(void *context, const char *path, char *out, size_t size)
 {

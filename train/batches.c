@@ -8,7 +8,7 @@
  * enough that every epoch groups them anew. */
 enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
 
-/* ---- one batch ----------------------------------------------------------------------------- */
+/* ---- one batch ------------------------------------------------------------------------------ */
 
 static void fill_row(const weft_sample *s, int64_t L, int32_t *tokens, int32_t *targets,
                      weft_batch *out)
@@ -63,7 +63,7 @@ void weft_batch_free(weft_batch *batch)
     *batch = (weft_batch){0};
 }
 
-/* ---- sequences ----------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------ */
 
 struct weft_batches {
     int64_t batch_size, count;
@@ -96,7 +96,7 @@ int64_t weft_batches_count(const weft_batches *batches)
     return batches->count;
 }
 
-/* ---- of a dataset -------------------------------------------------------------------------- */
+/* ---- of a dataset --------------------------------------------------------------------------- */
 
 typedef struct keyed {
     int64_t length, place, sample;
@@ -173,7 +173,7 @@ weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, ui
     return WEFT_OK;
 }
 
-/* ---- of a file ----------------------------------------------------------------------------- */
+/* ---- of a file ------------------------------------------------------------------------------ */
 
 static weft_status check_shapes(const char *path, weft_array *batches, weft_array *prompts)
 {
@@ -269,7 +269,7 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
     return status;
 }
 
-/* ---- the i-th ------------------------------------------------------------------------------ */
+/* ---- the i-th ------------------------------------------------------------------------------- */
 
 static int gather_dataset(weft_batches *b, int64_t turn)
 {

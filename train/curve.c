@@ -32,7 +32,7 @@ typedef struct plot {
     range x, y;
 } plot;
 
-/* ---- axes ---------------------------------------------------------------------------------- */
+/* ---- axes ----------------------------------------------------------------------------------- */
 
 /* 1, 2 or 5 times a power of ten: the smallest that parts the range into TICKS or fewer. */
 static double round_tick(double width)
@@ -124,7 +124,7 @@ static void draw_y_axis(plot *p)
     }
 }
 
-/* ---- curves -------------------------------------------------------------------------------- */
+/* ---- curves --------------------------------------------------------------------------------- */
 
 /* The mean of the finite points among `count` from `i`; false: there is none. */
 static bool mean_point(const weft_curve *c, int i, int count, double *x, double *y)

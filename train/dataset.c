@@ -54,7 +54,7 @@ weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i)
     return (weft_sample){dataset->ids + s->start, s->length, s->prompt};
 }
 
-/* ---- adding -------------------------------------------------------------------------------- */
+/* ---- adding --------------------------------------------------------------------------------- */
 
 /* Room for `more` elements in a list that doubles. */
 static bool grow(void **list, int64_t n, int64_t more, int64_t *capacity, size_t size)
@@ -129,7 +129,7 @@ weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, 
     return WEFT_OK;
 }
 
-/* ---- orders and parts ---------------------------------------------------------------------- */
+/* ---- orders and parts ----------------------------------------------------------------------- */
 
 uint64_t weft__mix(uint64_t *state)
 {

@@ -52,7 +52,7 @@ static void close_reader(reader *r)
     weft_free(r->ids);
 }
 
-/* ---- putting a sample together ------------------------------------------------------------- */
+/* ---- putting a sample together -------------------------------------------------------------- */
 
 static bool push(reader *r, const int32_t *ids, size_t n)
 {
@@ -95,7 +95,7 @@ static weft_status push_end(reader *r)
     return push(r, &r->o.eos, 1) ? WEFT_OK : no_memory(r);
 }
 
-/* ---- JSON lines ---------------------------------------------------------------------------- */
+/* ---- JSON lines ----------------------------------------------------------------------------- */
 
 static weft_status text_member(const weft__json *line, const char *key, const char **text,
                                size_t *length)
@@ -210,7 +210,7 @@ static weft_status load_lines(reader *r, const char *data, size_t size, double s
     return status;
 }
 
-/* ---- one text ------------------------------------------------------------------------------ */
+/* ---- one text ------------------------------------------------------------------------------- */
 
 static weft_status load_windows(reader *r, const char *text, size_t length, weft_dataset **out)
 {
@@ -250,7 +250,7 @@ static weft_status load_text(reader *r, const char *data, size_t size, double sp
     return status;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 static bool ends_in(const char *path, const char *end)
 {

@@ -25,7 +25,7 @@ weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_arr
     return weft_scope_close(weft_scale(sum, scale));
 }
 
-/* ---- evaluation ---------------------------------------------------------------------------- */
+/* ---- evaluation ----------------------------------------------------------------------------- */
 
 enum { DEFAULT_BATCH = 8 };
 

@@ -26,7 +26,7 @@ static weft_array **state_of(weft_optimizer *o, int i, int which)
     return &o->arrays[N_STATE * i + which];
 }
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static double or_default(double value, double otherwise)
 {
@@ -149,7 +149,7 @@ weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n)
     return optimizer->state;
 }
 
-/* ---- updating ------------------------------------------------------------------------------ */
+/* ---- updating ------------------------------------------------------------------------------- */
 
 weft_array *weft_global_norm(weft_array *const *arrays, int n)
 {

@@ -36,7 +36,7 @@ static char *path_of(const weft__run *run, const char *name)
     return weft_format("%s/%s", run->trainer->o.folder, name);
 }
 
-/* ---- run.json ------------------------------------------------------------------------------ */
+/* ---- run.json ------------------------------------------------------------------------------- */
 
 static void write_string(weft__text *t, const char *key, const char *value, const char *end)
 {
@@ -129,7 +129,7 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     return status;
 }
 
-/* ---- metrics.jsonl ------------------------------------------------------------------------- */
+/* ---- metrics.jsonl -------------------------------------------------------------------------- */
 
 static weft_status fail_metrics(const weft__run *run, const char *what)
 {
@@ -195,7 +195,7 @@ static weft_status add_metrics(weft__run *run, const weft_train_report *r)
     return status;
 }
 
-/* ---- curves -------------------------------------------------------------------------------- */
+/* ---- curves --------------------------------------------------------------------------------- */
 
 static bool add_point(series *s, double x, double y)
 {
@@ -234,7 +234,7 @@ weft_status weft__run_draw(const weft__run *run)
     return status;
 }
 
-/* ---- the whole ----------------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
 weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *schedule,
                            const weft_batches *batches, const weft_dataset *validation,

@@ -7,7 +7,7 @@
 
 enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8 };
 
-/* ---- making -------------------------------------------------------------------------------- */
+/* ---- making --------------------------------------------------------------------------------- */
 
 static weft_status check_options(const weft_trainer_options *o)
 {
@@ -110,7 +110,7 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_free(trainer);
 }
 
-/* ---- one update ---------------------------------------------------------------------------- */
+/* ---- one update ----------------------------------------------------------------------------- */
 
 typedef struct loss_call {
     weft_model *model;

@@ -22,7 +22,7 @@ typedef struct loop {
     weft_train_result result;
 } loop;
 
-/* ---- one update ---------------------------------------------------------------------------- */
+/* ---- one update ----------------------------------------------------------------------------- */
 
 static void free_update(loop *l)
 {
@@ -84,7 +84,7 @@ static weft_status step(loop *l, int64_t s, weft_train_report *report)
     return WEFT_OK;
 }
 
-/* ---- validation and saving ----------------------------------------------------------------- */
+/* ---- validation and saving ------------------------------------------------------------------ */
 
 static weft_status validate(loop *l, weft_train_report *report)
 {
@@ -150,7 +150,7 @@ static weft_status check_skipped(const loop *l, int64_t step)
                      (long long)step, (long long)l->skipped, (long long)(step - l->skipped));
 }
 
-/* ---- the run ------------------------------------------------------------------------------- */
+/* ---- the run -------------------------------------------------------------------------------- */
 
 static weft_status run_updates(loop *l)
 {

@@ -7,8 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-/* ---- The functions of this machine
- * ------------------------------------------------------------------ */
+/* ---- The functions of this machine ---------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_elementwise_table table;
@@ -30,8 +29,7 @@ const cpu_elementwise_table *weft__cpu_elementwise_table(void)
     return &table;
 }
 
-/* ---- Copies
- * ------------------------------------------------------------------------------------------- */
+/* ---- Copies --------------------------------------------------------------------------------- */
 
 enum { TILE = 32 };
 

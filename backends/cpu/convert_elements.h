@@ -7,8 +7,7 @@
 #include "backends/cpu/vocabulary_bits.h"
 #include "weft/dtype.h"
 
-/* ---- 16-bit floats
- * ---------------------------------------------------------------------------------- */
+/* ---- 16-bit floats -------------------------------------------------------------------------- */
 
 static inline float from_bfloat16(uint16_t x)
 {
@@ -80,8 +79,7 @@ static inline float narrow_i64(int64_t x)
              : narrow_u64((uint64_t)(x)), default                                                  \
              : (float)(x))
 
-/* ---- Real to integer
- * -------------------------------------------------------------------------------- */
+/* ---- Real to integer ------------------------------------------------------------------------ */
 
 /* `end` is the first value beyond T, which every real type has exactly; `last` the largest real
  * below it. The conversion itself is always in range. `wide` is a type it goes through. */
@@ -119,7 +117,7 @@ DEFINE_SATURATE(i64, int64_t, int64_t, f64, double, -0x1p63, 0x1p63, 0x1.fffffff
              : saturate_##t##_f64((double)(x)), default                                            \
              : (T)(x))
 
-/* ---- Load and store, by the name of the dtype; bool, a macro, is truth ----  */
+/* ---- Load and store, by the name of the dtype; bool, a macro, is truth ---------------------- */
 
 #define LOAD_truth(x) ((uint8_t)((x) != 0))
 #define LOAD_uint8(x) (x)

@@ -44,8 +44,7 @@ typedef struct job {
     cpu_chain chain;
 } job;
 
-/* ---- What a call needs
- * -------------------------------------------------------------------------------- */
+/* ---- What a call needs ---------------------------------------------------------------------- */
 
 static cpu_type type_of(weft_class klass, weft_dtype dtype)
 {
@@ -153,8 +152,7 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
     }
 }
 
-/* ---- Running
- * ------------------------------------------------------------------------------------------ */
+/* ---- Running -------------------------------------------------------------------------------- */
 
 /* The memory of one task. */
 typedef struct blocks {

@@ -77,7 +77,7 @@ typedef struct gathering {
     const int64_t *order, *starts; /* scatter_add */
 } gathering;
 
-/* ---- take ------------------------------------------------------------------------------------ */
+/* ---- take ----------------------------------------------------------------------------------- */
 
 static void take_slices(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -107,7 +107,7 @@ weft_status weft__cpu_take(const weft_call *call)
     return status;
 }
 
-/* ---- take_along_axis ------------------------------------------------------------------------- */
+/* ---- take_along_axis ------------------------------------------------------------------------ */
 
 static void take_elements(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -136,7 +136,7 @@ weft_status weft__cpu_take_along_axis(const weft_call *call)
     return status;
 }
 
-/* ---- scatter_add ----------------------------------------------------------------------------- */
+/* ---- scatter_add ---------------------------------------------------------------------------- */
 
 /* Numbers of the indices, sorted by destination, and where each destination's begin. */
 int64_t weft__cpu_scatter_add_workspace(const weft_call *call)
@@ -224,7 +224,7 @@ weft_status weft__cpu_scatter_add(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- scatter_add_along_axis, float32 --------------------------------------------------------- */
+/* ---- scatter_add_along_axis, float32 -------------------------------------------------------- */
 
 static void add_elements(void *context, int64_t begin, int64_t end, int worker)
 {

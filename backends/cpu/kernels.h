@@ -53,8 +53,8 @@ typedef struct cpu_kernels {
     void (*pack_a)(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int64_t k, float *out);
 
     /* y[i * y_row + f] = x_i . w_f (+ bias_f) for m <= CPU_GEMV_ROWS rows x_i and n rows of w,
-     * w_row elements apart. x comes from gemv_pack: k rounded up to whole vectors, of which those
-     * of the m rows take turns. */
+     * w_row elements apart. x comes from gemv_pack: weft__cpu_gemv_rows(m) rows of k elements,
+     * rounded up to whole vectors, of which those of the rows take turns. */
     void (*gemv)(weft_dtype dtype, int m, int64_t k, const float *x, const void *w, int64_t w_row,
                  int64_t n, const float *bias, float *y, int64_t y_row);
     void (*gemv_pack)(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out);
@@ -113,6 +113,12 @@ typedef struct cpu_kernels {
 } cpu_kernels;
 
 enum { CPU_GEMV_ROWS = 8 };
+
+/* The rows that gemv_pack writes for m: there are kernels for powers of two. */
+static inline int weft__cpu_gemv_rows(int64_t m)
+{
+    return m > 4 ? 8 : m > 2 ? 4 : (int)m;
+}
 
 /* The kernels of this machine. */
 const cpu_kernels *weft__cpu_kernels(void);

@@ -144,7 +144,7 @@ static linear_memory memory_of(const weft_call *call, const cpu_gemm *g)
 {
     linear_memory memory = {0};
     if (streams(g)) {
-        memory.x = g->m * vectors(g->k);
+        memory.x = weft__cpu_gemv_rows(g->m) * vectors(g->k);
         memory.y = g->c_dtype == WEFT_FLOAT32 ? 0 : vectors(g->m * g->n);
     }
     memory.bias = call->n_inputs > 2 ? vectors(g->n) : 0;

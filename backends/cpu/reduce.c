@@ -135,7 +135,7 @@ static double reduce_piece(kind k, const float *x, int64_t n)
                       : (double)table->min_row(x, n);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows ----------------------------------------------------------------------------------- */
 
 /* Elements [begin, end) of those that are reduced into the output whose elements begin at base. */
 static double reduce_range(const reduction *r, int64_t base, int64_t begin, int64_t end)
@@ -189,7 +189,7 @@ static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
+/* ---- columns -------------------------------------------------------------------------------- */
 
 static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t part)
 {
@@ -229,7 +229,7 @@ static void reduce_columns(void *context, int64_t begin, int64_t end, int worker
     }
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- both ----------------------------------------------------------------------------------- */
 
 static void join_parts(void *context, int64_t begin, int64_t end, int worker)
 {

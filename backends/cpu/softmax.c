@@ -74,7 +74,7 @@ static double exp_sum(const rows *r, int64_t i, float shift, float *terms)
     return sum;
 }
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* ---- softmax -------------------------------------------------------------------------------- */
 
 static void softmax_rows(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -127,7 +127,7 @@ weft_status weft__cpu_log_softmax(const weft_call *call)
     return run(call, log_softmax_rows, false);
 }
 
-/* ---- the gradients --------------------------------------------------------------------------- */
+/* ---- the gradients -------------------------------------------------------------------------- */
 
 /* The sum of y dy over a row, or of dy alone. */
 static double row_dot(const rows *r, int64_t i, bool with_y)
@@ -189,7 +189,7 @@ weft_status weft__cpu_log_softmax_grad(const weft_call *call)
     return run(call, log_softmax_grad_rows, false);
 }
 
-/* ---- logsumexp ------------------------------------------------------------------------------- */
+/* ---- logsumexp ------------------------------------------------------------------------------ */
 
 static void logsumexp_rows(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -213,7 +213,7 @@ weft_status weft__cpu_logsumexp(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- argmax ---------------------------------------------------------------------------------- */
+/* ---- argmax --------------------------------------------------------------------------------- */
 
 /* Whether `a` is taken rather than `b`, which came first. */
 static bool beats(float a, float b, bool largest)

@@ -38,7 +38,7 @@ int64_t weft__cpu_sort_workspace(const weft_call *call)
     return 2 * length * (rows < workers ? rows : workers) * (int64_t)sizeof(uint64_t);
 }
 
-/* ---- keys ------------------------------------------------------------------------------------ */
+/* ---- keys ----------------------------------------------------------------------------------- */
 
 /* Floats: negative ones in reverse, -0 as 0, NaN last. */
 static uint32_t float_key(uint32_t bits, uint32_t sign, uint32_t infinity)
@@ -74,7 +74,7 @@ static uint32_t key_of(weft_dtype dtype, const void *row, int64_t i)
     }
 }
 
-/* ---- items ----------------------------------------------------------------------------------- */
+/* ---- items ---------------------------------------------------------------------------------- */
 
 static void insertion_sort(uint64_t *items, int64_t n)
 {

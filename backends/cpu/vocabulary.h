@@ -12,8 +12,7 @@
 #include "backends/cpu/vocabulary_whole.h"
 #include "weft/dtype.h"
 
-/* ---- What all ordered types have in common
- * -------------------------------------------------------- */
+/* ---- What all ordered types have in common -------------------------------------------------- */
 
 #define DEFINE_COMPARISONS(t, T)                                                                   \
     static inline T lt_##t(T x, T y)                                                               \
@@ -62,8 +61,7 @@ DEFINE_COMPARISONS(u64, uint64_t)
 DEFINE_COMPARISONS(b8, uint8_t)
 #undef DEFINE_COMPARISONS
 
-/* ---- Reals
- * ------------------------------------------------------------------------------------------ */
+/* ---- Reals ---------------------------------------------------------------------------------- */
 
 #define DEFINE_REAL(t, T, magnitude, root, infinity)                                               \
     static inline T neg_##t(T x)                                                                   \
@@ -197,8 +195,7 @@ static inline float mod_f32(float x, float y)
     return r == 0 ? __builtin_copysignf(0, y) : (float)r;
 }
 
-/* ---- The rest of double: the C library's
- * ---------------------------------------------------------- */
+/* ---- The rest of double: the C library's ---------------------------------------------------- */
 
 #define DEFINE_DOUBLE(name)                                                                        \
     static inline double name##_f64(double x)                                                      \
@@ -253,8 +250,7 @@ static inline double erfinv_f64(double x)
     return copysign(y, x);
 }
 
-/* ---- Complex
- * ------------------------------------------------------------------------------------------ */
+/* ---- Complex -------------------------------------------------------------------------------- */
 
 static inline weft_complex64 complex_of(float re, float im)
 {

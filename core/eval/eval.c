@@ -11,7 +11,7 @@
 /* One evaluation at a time is planned, and plans run in the order they were made. */
 static pthread_mutex_t evaluation = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- the queue ----------------------------------------------------------------------------------- */
+/* ---- the queue ------------------------------------------------------------------------------ */
 
 typedef struct queued {
     struct queued *next;
@@ -161,8 +161,8 @@ static weft_status untold_failure(void)
 
 static weft_status inside(void)
 {
-    return weft_fail(WEFT_UNSUPPORTED, "eval: called inside an evaluation, from an op's kernel, its "
-                                       "expansion or a callback");
+    return weft_fail(WEFT_UNSUPPORTED, "eval: called inside an evaluation, from an op's kernel, "
+                                       "its expansion or a callback");
 }
 
 weft_status weft_synchronize(weft_device *device)
@@ -193,7 +193,7 @@ void weft_device_reset_counts(weft_device *device)
     pthread_mutex_unlock(&evaluation);
 }
 
-/* ---- evaluation ------------------------------------------------------------------------------------ */
+/* ---- evaluation ----------------------------------------------------------------------------- */
 
 static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
 {
@@ -331,7 +331,7 @@ weft_status weft_eval_async(weft_array *const *arrays, int n)
     return status;
 }
 
-/* ---- replacing what slots hold ---------------------------------------------------------------------- */
+/* ---- replacing what slots hold -------------------------------------------------------------- */
 
 static int by_address(const void *a, const void *b)
 {

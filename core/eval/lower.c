@@ -34,7 +34,7 @@ static int64_t spec_bytes(const weft_spec *spec)
     return size * (int64_t)weft_dtype_size(spec->dtype);
 }
 
-/* ---- choosing a row ------------------------------------------------------------------------------ */
+/* ---- choosing a row ------------------------------------------------------------------------- */
 
 static bool letter_fits(char letter, weft_dtype dtype)
 {
@@ -98,7 +98,7 @@ static const weft_kernel_row *choose_row(weft_device *device, const weft_call *c
     return with_copies;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------ */
+/* ---- steps ---------------------------------------------------------------------------------- */
 
 typedef struct lowering {
     weft__plan *plan;
@@ -383,7 +383,7 @@ static weft_status lower_generic(lowering *l)
     return close_step(l, in_place);
 }
 
-/* ---- views -------------------------------------------------------------------------------------------- */
+/* ---- views ---------------------------------------------------------------------------------- */
 
 static weft_status set_views(weft__plan *plan, weft_array *node, const weft__view *view, int n)
 {
@@ -422,7 +422,7 @@ static bool as_view(const weft_array *node, const weft__view *from, weft__view *
     return true;
 }
 
-/* ---- expansions ----------------------------------------------------------------------------------------- */
+/* ---- expansions ----------------------------------------------------------------------------- */
 
 static weft_status check_expansion(const weft_array *node, weft_array *const *outs)
 {

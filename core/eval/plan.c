@@ -6,7 +6,7 @@
 
 #include "core/shape.h"
 
-/* ---- arena ------------------------------------------------------------------------------------- */
+/* ---- arena ---------------------------------------------------------------------------------- */
 
 enum { ARENA_BLOCK = 1 << 16, BLOCKS_KEPT = 64 };
 
@@ -91,7 +91,7 @@ void *weft__plan_alloc(weft__plan *plan, size_t size)
     return p;
 }
 
-/* ---- growing lists ------------------------------------------------------------------------------- */
+/* ---- growing lists -------------------------------------------------------------------------- */
 
 /* The list with room for one more element, or NULL. */
 static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
@@ -119,7 +119,7 @@ static bool append(weft__buffer ***list, int64_t *count, int64_t *capacity, weft
     return grown != NULL;
 }
 
-/* ---- buffers in the simulation -------------------------------------------------------------------- */
+/* ---- buffers in the simulation -------------------------------------------------------------- */
 
 int weft__plan_refs(weft__plan *plan, weft__buffer *b)
 {
@@ -192,7 +192,7 @@ weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t b
     return b;
 }
 
-/* ---- entries --------------------------------------------------------------------------------------- */
+/* ---- entries -------------------------------------------------------------------------------- */
 
 static bool copy_views(weft__plan *plan, weft_array *a, weft__entry *e)
 {
@@ -269,7 +269,7 @@ weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a)
     return WEFT_OK;
 }
 
-/* ---- making, committing, forgetting ------------------------------------------------------------------ */
+/* ---- making, committing, forgetting --------------------------------------------------------- */
 
 static atomic_uint_fast64_t next_plan = 1;
 

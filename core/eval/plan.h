@@ -70,7 +70,7 @@ void weft__plan_commit(weft__plan *plan);
 weft_status weft__plan_run(weft__plan *plan);
 void weft__plan_free(weft__plan *plan);
 
-/* ---- shared by plan.c and lower.c -------------------------------------------------------------- */
+/* ---- shared by plan.c and lower.c ----------------------------------------------------------- */
 
 void *weft__plan_alloc(weft__plan *plan, size_t size); /* not zeroed; freed with the plan */
 

@@ -56,8 +56,7 @@ static bool exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
-/* ---- with an index ----------------------------------------------------------------------------
- */
+/* ---- with an index -------------------------------------------------------------------------- */
 
 static weft_status index_shards(const weft__json *map, names *shards)
 {
@@ -133,8 +132,7 @@ static weft_status add_indexed(weft_safetensors *file, const char *folder, const
     return status;
 }
 
-/* ---- without one -------------------------------------------------------------------------------
- */
+/* ---- without one ---------------------------------------------------------------------------- */
 
 static bool ends_with(const char *text, const char *end)
 {

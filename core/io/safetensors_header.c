@@ -29,7 +29,7 @@ static weft_status no_memory(const reader *r)
     return weft_fail(WEFT_MEMORY, "%s: no memory for its header", r->path);
 }
 
-/* ---- the JSON text ------------------------------------------------------------------------- */
+/* ---- the JSON text -------------------------------------------------------------------------- */
 
 typedef struct raw_key {
     const char *at;

@@ -42,7 +42,7 @@ static void expand_checkpoint(weft_array *node, weft_array **outs)
     }
 }
 
-/* ---- the clone ---------------------------------------------------------------------------------- */
+/* ---- the clone ------------------------------------------------------------------------------ */
 
 typedef struct copying {
     weft__map inside;    /* nodes to clone, in order */
@@ -182,7 +182,7 @@ static const weft_op op_checkpoint = {
     .vjp = checkpoint_vjp,
 };
 
-/* ---- recording ------------------------------------------------------------------------------------ */
+/* ---- recording ------------------------------------------------------------------------------ */
 
 static bool before_the_call(const void *context, weft_array *a)
 {

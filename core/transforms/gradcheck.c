@@ -100,7 +100,7 @@ static weft_status compare(check *c, int input, const double *gradient, int64_t 
     return WEFT_OK;
 }
 
-/* ---- preparation ---------------------------------------------------------------------------------- */
+/* ---- preparation ---------------------------------------------------------------------------- */
 
 static weft_status out_of_memory(void)
 {

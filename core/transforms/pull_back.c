@@ -77,7 +77,7 @@ static void accumulate(walk *w, weft_array *a, int o, weft_array *ct, const char
     *place = ct;
 }
 
-/* ---- one node ---------------------------------------------------------------------------------- */
+/* ---- one node ------------------------------------------------------------------------------- */
 
 static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
 {
@@ -200,7 +200,7 @@ static weft_status visit(walk *w, int64_t index)
     return status;
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------- */
+/* ---- the walk ------------------------------------------------------------------------------- */
 
 static bool depends(walk *w, const weft_array *node)
 {

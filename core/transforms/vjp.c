@@ -78,7 +78,7 @@ weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, in
     return status;
 }
 
-/* ---- value and gradient --------------------------------------------------------------------------- */
+/* ---- value and gradient --------------------------------------------------------------------- */
 
 static weft_array *fail_all(weft_array *error, int n, weft_array **grads)
 {

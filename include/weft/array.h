@@ -52,7 +52,7 @@ typedef struct weft_dims {
 #define WEFT_ALL_AXES ((weft_dims){.n = -1})
 #endif
 
-/* ---- Making arrays from data ------------------------------------------------------------ */
+/* ---- Making arrays from data ---------------------------------------------------------------- */
 
 /* Copies product(shape) elements of `dtype`, row-major, from `data`. */
 WEFT_API weft_array *weft_from_data(const void *data, weft_dtype dtype, weft_dims shape);
@@ -70,7 +70,7 @@ WEFT_API weft_array *weft_scalar_int(int64_t value, weft_dtype dtype);
 /* An error array with this message, for functions that build graphs. */
 WEFT_API weft_array *weft_error_array(const char *format, ...) WEFT_PRINTF(1, 2);
 
-/* ---- What an array is -------------------------------------------------------------------- */
+/* ---- What an array is ----------------------------------------------------------------------- */
 
 WEFT_API bool weft_ok(const weft_array *a);           /* not an error array */
 WEFT_API const char *weft_error(const weft_array *a); /* its message; NULL when it is fine */
@@ -83,7 +83,7 @@ WEFT_API int64_t weft_nbytes(const weft_array *a); /* size * bytes of an element
 WEFT_API weft_device *weft_device_of(const weft_array *a);
 WEFT_API bool weft_is_evaluated(const weft_array *a);
 
-/* ---- Scopes and ownership ---------------------------------------------------------------- */
+/* ---- Scopes and ownership ------------------------------------------------------------------- */
 
 /* Opens a scope: temporaries made from here on live until it is closed. */
 #define weft_scope_open() weft_scope_open_named(__func__)
@@ -111,7 +111,7 @@ WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
  * that are replaced when nothing else holds them. On a failure no slot changes. */
 WEFT_API weft_status weft_update(weft_array **const *slots, weft_array *const *values, int n);
 
-/* ---- Evaluation --------------------------------------------------------------------------- */
+/* ---- Evaluation ----------------------------------------------------------------------------- */
 
 /* Computes `a` (and what it needs) and waits. An array named here stays readable until its scope
  * closes. Temporaries that the evaluation used up, and that nobody holds or named, are spent:
@@ -123,7 +123,7 @@ WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n);
  * waits. A failure of the computation itself is reported by whoever waits. */
 WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
 
-/* ---- Reading ------------------------------------------------------------------------------ */
+/* ---- Reading -------------------------------------------------------------------------------- */
 
 /* Evaluates `a` and copies its `count` elements (must equal weft_size) to `out`, row-major,
  * converted to `dtype`. */
@@ -138,7 +138,7 @@ WEFT_API int64_t weft_item_int(weft_array *a);
  * works for those. */
 WEFT_API const void *weft_data(weft_array *a);
 
-/* ---- Devices ------------------------------------------------------------------------------ */
+/* ---- Devices -------------------------------------------------------------------------------- */
 
 /* The device that a name such as "cpu" or "vulkan:1" means; NULL when there is none. The library
  * owns devices. */

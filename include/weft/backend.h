@@ -32,7 +32,7 @@ typedef struct weft_kernel_row {
     /* Per output, bit i: it may share memory with input i (same size and dtype, row-major). The
      * kernel then sees the same address twice. */
     uint32_t in_place[WEFT_MAX_OUTPUTS];
-    bool (*fits)(const weft_call *call);      /* sees tensors without data */
+    bool (*fits)(const weft_call *call);         /* sees tensors without data */
     int64_t (*workspace)(const weft_call *call); /* bytes; NULL: none */
     weft_kernel *kernel;
 } weft_kernel_row;
@@ -43,15 +43,19 @@ typedef struct weft_backend {
     /* Opens device `index`; *state is handed to everything below. */
     weft_status (*open)(int index, void **state);
     void (*close)(void *state);
-    /* The hardware and what is used of it, in words that outlive the device; NULL: nothing to say. */
+    /* The hardware and what is used of it, in words that outlive the device; NULL: nothing to say.
+     */
     const char *(*describe)(void *state);
 
-    /* Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or
+    /* Called from any thread, at the same time as each other and as kernels run.
+     * Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or
      * NULL. NULL result: no memory. */
     void *(*allocate)(void *state, int64_t bytes, void **host);
     void (*release)(void *state, void *buffer);
-    /* Moves bytes between host memory and a buffer; ordered after what was submitted. */
-    weft_status (*write)(void *state, void *buffer, int64_t offset, const void *from, int64_t bytes);
+    /* Moves bytes between host memory and a buffer; ordered after what was submitted. The host
+     * memory is the caller's again when the call returns. */
+    weft_status (*write)(void *state, void *buffer, int64_t offset, const void *from,
+                         int64_t bytes);
     weft_status (*read)(void *state, void *buffer, int64_t offset, void *to, int64_t bytes);
     /* Whether host memory can be used in place; NULL: arrays over host memory are written. */
     bool host_memory;

@@ -47,9 +47,9 @@ typedef enum weft_class {
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);      /* bytes of one element */
 WEFT_API const char *weft_dtype_name(weft_dtype dtype); /* "float32" */
 WEFT_API weft_class weft_dtype_class(weft_dtype dtype);
-WEFT_API bool weft_dtype_is_float(weft_dtype dtype);    /* the four real floating types */
-WEFT_API bool weft_dtype_is_integer(weft_dtype dtype);  /* u8..i64; bool is not */
-WEFT_API bool weft_dtype_is_signed(weft_dtype dtype);   /* i8..i64 */
+WEFT_API bool weft_dtype_is_float(weft_dtype dtype);   /* the four real floating types */
+WEFT_API bool weft_dtype_is_integer(weft_dtype dtype); /* u8..i64; bool is not */
+WEFT_API bool weft_dtype_is_signed(weft_dtype dtype);  /* i8..i64 */
 
 /* Finds a dtype by name; false leaves *out as it was. */
 WEFT_API bool weft_dtype_parse(const char *name, weft_dtype *out);

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* ---- Sampling -------------------------------------------------------------------------------- */
+/* ---- Sampling ------------------------------------------------------------------------------- */
 
 /* How a token is drawn. The steps are taken in the order of the fields: penalty, temperature,
  * top-p, top-k, min-p, then a draw. All zero: greedy. */
@@ -48,7 +48,7 @@ WEFT_API weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
 WEFT_API weft_array *weft_sampler_draw(weft_array *logits, weft_array *seen, weft_array *key,
                                        const weft_sampler_options *options);
 
-/* ---- Generation ------------------------------------------------------------------------------ */
+/* ---- Generation ----------------------------------------------------------------------------- */
 
 typedef struct weft_generate_options {
     weft_sampler_options sampler;

@@ -16,8 +16,7 @@
 extern "C" {
 #endif
 
-/* ---- config.json ------------------------------------------------------------------------------
- */
+/* ---- config.json ---------------------------------------------------------------------------- */
 
 /* A parsed configuration. A key is looked up in "text_config" first and then at the top; null is as
  * absent. */
@@ -81,8 +80,7 @@ WEFT_API weft_status weft_config_read(const weft_config *config, const weft_conf
 WEFT_API weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double theta,
                                       weft_rope_options *out);
 
-/* ---- Key/value caches ---------------------------------------------------------------------------
- */
+/* ---- Key/value caches ----------------------------------------------------------------------- */
 
 /* What attention of one layer remembers of the tokens before. A program may make its own type; the
  * table is the interface. */
@@ -122,8 +120,7 @@ WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n);
 WEFT_API void weft_cache_reset(weft_cache *cache);
 WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
 
-/* ---- Families
- * ------------------------------------------------------------------------------------ */
+/* ---- Families ------------------------------------------------------------------------------- */
 
 /* How a forward is called. All zero: the whole sequence, from position 0, nothing remembered. */
 typedef struct weft_model_call {
@@ -169,8 +166,7 @@ WEFT_API const weft_model_family *weft_model_family_find(const char *model_type)
 WEFT_API int weft_model_family_count(void);
 WEFT_API const weft_model_family *weft_model_family_at(int i);
 
-/* ---- Models -------------------------------------------------------------------------------------
- */
+/* ---- Models --------------------------------------------------------------------------------- */
 
 typedef struct weft_model weft_model;
 

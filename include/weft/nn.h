@@ -87,7 +87,7 @@ struct weft_module {
     bool failed;   /* a part of the constructor failed */
 };
 
-/* ---- Building -------------------------------------------------------------------------------- */
+/* ---- Building ------------------------------------------------------------------------------- */
 
 /* A new zeroed struct of type T; NULL when there is no memory. */
 #define weft_nn_new(T, module_type) ((T *)weft_nn_allocate(sizeof(T), (module_type)))
@@ -117,7 +117,7 @@ WEFT_API void weft_nn_free(weft_module *m);
 WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
                                  const char *owner_name);
 
-/* ---- Calling --------------------------------------------------------------------------------- */
+/* ---- Calling -------------------------------------------------------------------------------- */
 
 /* The module's forward at x, in a scope of its own and with its path in front of error messages. */
 WEFT_API weft_array *weft_nn_call(weft_module *m, weft_array *x);
@@ -129,7 +129,7 @@ WEFT_API weft_array *weft_nn_call(weft_module *m, weft_array *x);
 WEFT_API void weft_nn_enter_module(weft_module *m, const char *function);
 WEFT_API weft_array *weft_nn_leave_module(weft_module *m, weft_array *y);
 
-/* ---- Walking --------------------------------------------------------------------------------- */
+/* ---- Walking -------------------------------------------------------------------------------- */
 
 /* What a visitor sees: the parameter's full path, its slot and its module. */
 typedef struct weft_nn_item {
@@ -180,8 +180,7 @@ WEFT_API char *weft_nn_describe(weft_module *m);
 /* Converts every parameter of a float dtype to `dtype`, and evaluates it. */
 WEFT_API weft_status weft_nn_cast(weft_module *m, weft_dtype dtype);
 
-/* ---- Loading and saving ------------------------------------------------------------------------
- */
+/* ---- Loading and saving --------------------------------------------------------------------- */
 
 /* Puts in `out` what a name is on the other side: a tensor's path when loading, a parameter's
  * tensor when saving. False: leave it out. */
@@ -214,7 +213,7 @@ typedef struct weft_nn_save_options {
 WEFT_API weft_status weft_nn_save(weft_module *m, const char *path,
                                   const weft_nn_save_options *options);
 
-/* ---- Layers ---------------------------------------------------------------------------------- */
+/* ---- Layers --------------------------------------------------------------------------------- */
 
 /* Children named "0", "1", ...; at most `capacity` of them. */
 typedef struct weft_nn_list {
@@ -271,7 +270,7 @@ typedef struct weft_nn_dropout {
 } weft_nn_dropout;
 WEFT_API weft_module *weft_nn_dropout_new(double p);
 
-/* ---- LoRA ------------------------------------------------------------------------------------ */
+/* ---- LoRA ----------------------------------------------------------------------------------- */
 
 /* y = base(x) + scale (dropout(x) lora_A^T) lora_B^T (Hu et al. 2021). The base linear is a
  * transparent child, so its parameters keep their paths; new are <path>.lora_A (R, in) and

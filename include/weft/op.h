@@ -20,7 +20,7 @@ enum {
 
 typedef struct weft_op weft_op;
 
-/* ---- Encodings: how elements are stored --------------------------------------------------- */
+/* ---- Encodings: how elements are stored ----------------------------------------------------- */
 
 /* Shape and dtype are logical; the encoding says how the elements lie in memory. NULL everywhere
  * means dense. Encoded arrays have no strides. */
@@ -39,7 +39,7 @@ typedef struct weft_spec {
     const weft_encoding *encoding;
 } weft_spec;
 
-/* ---- Parameters ---------------------------------------------------------------------------- */
+/* ---- Parameters ----------------------------------------------------------------------------- */
 
 /* A field of an op's parameter struct. Equality, hashing, printing and export walk the table. Axes
  * count from the end (-1 is the last). */
@@ -59,8 +59,14 @@ typedef struct weft_field {
     size_t offset;
 } weft_field;
 
-#define WEFT_FIELD(type, params, member) {#member, WEFT_FIELD_##type, offsetof(params, member)}
-#define WEFT_FIELDS_END {NULL, WEFT_FIELD_END, 0}
+#define WEFT_FIELD(type, params, member)                                                           \
+    {                                                                                              \
+#member, WEFT_FIELD_##type, offsetof(params, member)                                       \
+    }
+#define WEFT_FIELDS_END                                                                            \
+    {                                                                                              \
+        NULL, WEFT_FIELD_END, 0                                                                    \
+    }
 
 /* ---- Reading a node, for infer, vjp and expand ---------------------------------------------- */
 
@@ -110,7 +116,7 @@ typedef struct weft_call {
 /* Computes the outputs. A failure (an index out of range, say) is reported with weft_fail. */
 typedef weft_status weft_kernel(const weft_call *call);
 
-/* ---- The op -------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 typedef enum weft_family {
     WEFT_ELEMENTWISE, /* one scalar formula; inputs of equal shape */
@@ -139,11 +145,11 @@ typedef struct weft_formula {
  * the inputs. */
 typedef struct weft_case_input {
     weft_dims shape;
-    double lo, hi;        /* both 0: the op's domain */
-    int64_t index_below;  /* > 0: int32 indices */
-    bool boolean;         /* a mask */
-    bool fixed_float32;   /* float32 whatever the dtype under test */
-    bool key;             /* a random key: uint32 words */
+    double lo, hi;       /* both 0: the op's domain */
+    int64_t index_below; /* > 0: int32 indices */
+    bool boolean;        /* a mask */
+    bool fixed_float32;  /* float32 whatever the dtype under test */
+    bool key;            /* a random key: uint32 words */
 } weft_case_input;
 
 typedef struct weft_case {
@@ -168,8 +174,8 @@ struct weft_op {
 
     /* Elementwise ops. */
     weft_formula formula;
-    bool predicate;                                    /* the output is bool */
-    weft_array *(*partial)(weft_array *node, int i);   /* d out / d in_i; NULL result: 1 */
+    bool predicate;                                  /* the output is bool */
+    weft_array *(*partial)(weft_array *node, int i); /* d out / d in_i; NULL result: 1 */
 
     /* Gradient of every wanted input: grads[i] is NULL on entry and may stay NULL for zero. cts
      * has the outputs' cotangents, NULL where there is none. Elementwise ops may leave it to
@@ -195,7 +201,7 @@ struct weft_op {
     double tolerance;        /* relative; 0: the default of the dtype */
 };
 
-/* ---- Building nodes -------------------------------------------------------------------------- */
+/* ---- Building nodes ------------------------------------------------------------------------- */
 
 /* The only constructor of nodes: a temporary. If an input has failed, that input is returned; if
  * infer refuses, an error array. `params` (params_size bytes) is copied; NULL means all zero. With

@@ -20,9 +20,9 @@ typedef struct weft_cast_params {
 typedef struct weft_full_params {
     weft_dims shape;
     weft_dtype dtype;
-    double value;     /* arange: the start */
-    double step;      /* arange */
-    int64_t integer;  /* the value of an integer dtype, exactly */
+    double value;    /* arange: the start */
+    double step;     /* arange */
+    int64_t integer; /* the value of an integer dtype, exactly */
 } weft_full_params;
 
 /* sum prod max min all any logsumexp */
@@ -70,15 +70,16 @@ typedef struct weft_pad_params {
     double value;
 } weft_pad_params;
 
-/* The ops below are those of ops/nn. Where they say "compute dtype": float64 when the first input is
- * float64, else float32; that is what they compute in. Other float inputs may have any float dtype
- * and are converted on load. */
+/* The ops below are those of ops/nn. Where they say "compute dtype": float64 when the first input
+ * is float64, else float32; that is what they compute in. Other float inputs may have any float
+ * dtype and are converted on load. */
 
 /* matmul (no parameters): a (..., M, K), b (..., K, N), one dtype, equal ranks of at least 2, batch
  * dims equal or 1 -> (..., M, N) in that dtype. bool: or of ands. */
 
-/* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F) in x's dtype: x w^T + bias. When
- * transposed (the form of dx): x (..., F), weight (F, E) -> (..., E): x w, never with a bias. */
+/* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F) in x's dtype: x w^T + bias.
+ * When transposed (the form of dx): x (..., F), weight (F, E) -> (..., E): x w, never with a bias.
+ */
 typedef struct weft_linear_params {
     bool transposed;
 } weft_linear_params;
@@ -104,18 +105,18 @@ typedef struct weft_rope_params {
 
 /* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask]; outputs o
  * (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale, softcap and mask)
- * (B, L, H) in the compute dtype, -inf for a query that sees nothing (its o is 0). The mask has rank
- * 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). scale is
- * never 0 here.
- * attention_vjp: inputs q, k, v, o, lse, do [, mask]; outputs dq, dk, dv in the dtypes of q, k, v. */
+ * (B, L, H) in the compute dtype, -inf for a query that sees nothing (its o is 0). The mask has
+ * rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). scale
+ * is never 0 here. attention_vjp: inputs q, k, v, o, lse, do [, mask]; outputs dq, dk, dv in the
+ * dtypes of q, k, v. */
 typedef struct weft_attention_params {
     double scale, softcap;
     int64_t window;
     bool causal, has_mask;
 } weft_attention_params;
 
-/* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in the
- * compute dtype. cross_entropy_vjp: logits, targets, ct (...) -> the gradient, as the logits. A
+/* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in
+ * the compute dtype. cross_entropy_vjp: logits, targets, ct (...) -> the gradient, as the logits. A
  * negative target gives 0 in both; one of V or more fails the evaluation.
  * linear_cross_entropy: inputs x (N, E), weight (V, E), targets (N); outputs the losses (N) in the
  * compute dtype and, with_gradient, the gradient of each row's loss with respect to its row of x

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* ---- Creation ------------------------------------------------------------------------------ */
+/* ---- Creation ------------------------------------------------------------------------------- */
 
 WEFT_API weft_array *weft_zeros(weft_dims shape, weft_dtype dtype);
 WEFT_API weft_array *weft_ones(weft_dims shape, weft_dtype dtype);
@@ -26,7 +26,7 @@ WEFT_API weft_array *weft_ones_like(weft_array *x);
 /* start, start + step, ... below (above, for a negative step) stop. */
 WEFT_API weft_array *weft_arange(double start, double stop, double step, weft_dtype dtype);
 
-/* ---- Elementwise: one input ------------------------------------------------------------------ */
+/* ---- Elementwise: one input ----------------------------------------------------------------- */
 
 WEFT_API weft_array *weft_negative(weft_array *x);
 WEFT_API weft_array *weft_abs(weft_array *x); /* complex64: float32 magnitude */
@@ -65,7 +65,7 @@ WEFT_API weft_array *weft_bitwise_invert(weft_array *x);
  * imaginary part. */
 WEFT_API weft_array *weft_astype(weft_array *x, weft_dtype dtype);
 
-/* ---- Elementwise: two and three inputs -------------------------------------------------------- */
+/* ---- Elementwise: two and three inputs ------------------------------------------------------ */
 
 WEFT_API weft_array *weft_add(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_subtract(weft_array *a, weft_array *b);
@@ -133,7 +133,7 @@ WEFT_API weft_array *weft_pad(weft_array *x, int axis, int64_t before, int64_t a
 /* Row-major in memory; x itself when it is already. */
 WEFT_API weft_array *weft_contiguous(weft_array *x);
 
-/* ---- Indexing: out-of-range indices fail the evaluation --------------------------------------- */
+/* ---- Indexing: out-of-range indices fail the evaluation ------------------------------------- */
 
 /* x with `axis` replaced by the shape of `indices` (integers; negative count from the end). */
 WEFT_API weft_array *weft_take(weft_array *x, weft_array *indices, int axis);
@@ -145,7 +145,7 @@ WEFT_API weft_array *weft_scatter_add_along_axis(weft_array *x, weft_array *indi
 /* Rows of table (V, E) at ids (...): (..., E). */
 WEFT_API weft_array *weft_embedding(weft_array *table, weft_array *ids);
 
-/* ---- Reductions: axes may be WEFT_ALL_AXES ------------------------------------------------------ */
+/* ---- Reductions: axes may be WEFT_ALL_AXES -------------------------------------------------- */
 
 /* sum and prod of bool and integers up to 32 bits are int32 or uint32; accumulation in at least
  * float32. mean of integers is float32. */
@@ -167,7 +167,7 @@ WEFT_API weft_array *weft_argsort(weft_array *x, int axis); /* uint32 */
 /* The k largest along the axis, descending. */
 WEFT_API weft_array *weft_topk(weft_array *x, int64_t k, int axis);
 
-/* ---- Products ----------------------------------------------------------------------------------- */
+/* ---- Products ------------------------------------------------------------------------------- */
 
 /* a (..., M, K) b (..., K, N) -> (..., M, N); 1-d operands as NumPy's matmul. float32
  * accumulation for 16-bit floats. */
@@ -176,7 +176,7 @@ WEFT_API weft_array *weft_matmul(weft_array *a, weft_array *b);
  * have another float dtype; it is converted on load. bias may be NULL. */
 WEFT_API weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias);
 
-/* ---- Neural network ops: fused, with float32 arithmetic inside ------------------------------------ */
+/* ---- Neural network ops: fused, with float32 arithmetic inside ------------------------------ */
 
 /* x / sqrt(mean(x^2) + eps) * (offset + weight); weight (E) or NULL. (Zhang & Sennrich 2019) */
 WEFT_API weft_array *weft_rms_norm(weft_array *x, weft_array *weight, double eps, double offset);
@@ -185,8 +185,9 @@ WEFT_API weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_arr
                                      double eps);
 
 /* Rotary position embedding of x (B, L, H, D) at `positions` (L) or (B, L), integers, with inverse
- * frequencies (d/2) float32, d <= D even; the rest of the head passes through. Pairs are (j, j+d/2),
- * or (2j, 2j+1) when interleaved. cos and sin are multiplied by amplitude. (Su et al. 2021) */
+ * frequencies (d/2) float32, d <= D even; the rest of the head passes through. Pairs are (j,
+ * j+d/2), or (2j, 2j+1) when interleaved. cos and sin are multiplied by amplitude. (Su et al. 2021)
+ */
 WEFT_API weft_array *weft_rope(weft_array *x, weft_array *positions, weft_array *frequencies,
                                bool interleaved, double amplitude);
 
@@ -204,19 +205,19 @@ typedef enum weft_rope_kind {
 typedef struct weft_rope_options {
     weft_rope_kind kind;
     int64_t head_dim;
-    double theta;            /* 10000 */
-    double factor;           /* 1 */
-    double partial;          /* share of the head that rotates; 1 */
-    double low_freq_factor;  /* llama3: 1 */
-    double high_freq_factor; /* llama3: 4 */
+    double theta;                  /* 10000 */
+    double factor;                 /* 1 */
+    double partial;                /* share of the head that rotates; 1 */
+    double low_freq_factor;        /* llama3: 1 */
+    double high_freq_factor;       /* llama3: 4 */
     int64_t original_max_position; /* llama3: 8192; yarn, longrope: max_position */
     int64_t max_position;
-    double beta_fast, beta_slow;   /* yarn: 32, 1 */
-    bool no_truncate;              /* yarn: do not round the correction range */
-    double attention_factor;       /* yarn, longrope: amplitude; 0: from the formula */
-    double mscale, mscale_all_dim; /* yarn */
+    double beta_fast, beta_slow;              /* yarn: 32, 1 */
+    bool no_truncate;                         /* yarn: do not round the correction range */
+    double attention_factor;                  /* yarn, longrope: amplitude; 0: from the formula */
+    double mscale, mscale_all_dim;            /* yarn */
     const double *short_factor, *long_factor; /* longrope: head_dim * partial / 2 numbers each */
-    int64_t length; /* dynamic, longrope: current total length */
+    int64_t length;                           /* dynamic, longrope: current total length */
 } weft_rope_options;
 
 /* Inverse frequencies (d/2) float32, d = rotated dims (the whole head for PROPORTIONAL), and the
@@ -224,16 +225,17 @@ typedef struct weft_rope_options {
 WEFT_API weft_array *weft_rope_frequencies(const weft_rope_options *options, double *amplitude);
 
 typedef struct weft_attention_options {
-    double scale;     /* of the scores; 0: 1 / sqrt(D) */
-    bool causal;      /* query i sees keys j <= i + S - L */
-    int64_t window;   /* > 0 (needs causal): and only those with i + S - L - j < window */
-    double softcap;   /* > 0: scores become cap tanh(score / cap), before the mask */
-    weft_array *mask; /* NULL; bool (true: visible) or float (added), broadcastable to (B, H, L, S) */
+    double scale;   /* of the scores; 0: 1 / sqrt(D) */
+    bool causal;    /* query i sees keys j <= i + S - L */
+    int64_t window; /* > 0 (needs causal): and only those with i + S - L - j < window */
+    double softcap; /* > 0: scores become cap tanh(score / cap), before the mask */
+    weft_array
+        *mask; /* NULL; bool (true: visible) or float (added), broadcastable to (B, H, L, S) */
 } weft_attention_options;
 
-/* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H, Dv)
- * in q's dtype; query head h reads key head h / (H / Hk). A query that sees no key gives zeros. The
- * L x S matrix is never stored. NULL options: all zero. */
+/* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,
+ * Dv) in q's dtype; query head h reads key head h / (H / Hk). A query that sees no key gives zeros.
+ * The L x S matrix is never stored. NULL options: all zero. */
 WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                                     const weft_attention_options *options);
 
@@ -260,7 +262,7 @@ WEFT_API void weft_adamw(weft_array *parameter, weft_array *gradient, weft_array
                          weft_array *hyper, double beta1, double beta2, double eps, double decay,
                          weft_array **out);
 
-/* ---- Graph -------------------------------------------------------------------------------------- */
+/* ---- Graph ---------------------------------------------------------------------------------- */
 
 /* x, with no gradient through it. */
 WEFT_API weft_array *weft_stop_gradient(weft_array *x);

@@ -25,6 +25,8 @@
 extern "C" {
 #endif
 
+/* A table. clang-format would make it a column. */
+/* clang-format off */
 typedef enum weft_tape_code {
     WEFT_TAPE_CONST = 0,
     WEFT_TAPE_BITS, /* the width of the dtype */
@@ -44,6 +46,7 @@ typedef enum weft_tape_code {
     WEFT_TAPE_SELECT,
     WEFT_TAPE_CODE_COUNT
 } weft_tape_code;
+/* clang-format on */
 
 enum { WEFT_TAPE_MAX_STEPS = 48 };
 

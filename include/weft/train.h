@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* ---- Learning rate ------------------------------------------------------------------------- */
+/* ---- Learning rate -------------------------------------------------------------------------- */
 
 typedef enum weft_schedule_kind {
     WEFT_SCHEDULE_CONSTANT = 0,
@@ -45,7 +45,7 @@ WEFT_API double weft_schedule_factor(const weft_schedule *schedule, int64_t s);
 WEFT_API const char *weft_schedule_name(weft_schedule_kind kind);
 WEFT_API bool weft_schedule_parse(const char *name, weft_schedule_kind *out);
 
-/* ---- AdamW --------------------------------------------------------------------------------- */
+/* ---- AdamW ---------------------------------------------------------------------------------- */
 
 typedef struct weft_adamw_options {
     double lr;           /* 0: 1e-5 */
@@ -93,7 +93,7 @@ WEFT_API weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n);
 /* sqrt of the sum of squares over all elements of n arrays, float32 0-d. */
 WEFT_API weft_array *weft_global_norm(weft_array *const *arrays, int n);
 
-/* ---- Data ---------------------------------------------------------------------------------- */
+/* ---- Data ----------------------------------------------------------------------------------- */
 
 /* Samples of token ids, each with a prompt of which nothing is learnt. */
 typedef struct weft_dataset weft_dataset;
@@ -158,7 +158,7 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset);
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset);
 WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i);
 
-/* ---- Batches ------------------------------------------------------------------------------- */
+/* ---- Batches -------------------------------------------------------------------------------- */
 
 /* Rows of tokens and what follows each of them. */
 typedef struct weft_batch {
@@ -190,7 +190,7 @@ WEFT_API void weft_batches_free(weft_batches *batches);
 WEFT_API int64_t weft_batches_count(const weft_batches *batches); /* of one epoch */
 WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out);
 
-/* ---- Loss ---------------------------------------------------------------------------------- */
+/* ---- Loss ----------------------------------------------------------------------------------- */
 
 /* The sum over all targets that are not negative of -log p(target | the row's tokens so far), times
  * `scale`: tokens (B, L), targets (B, L) int32 -> float32 0-d. With scale 1 / (number of targets)
@@ -221,7 +221,7 @@ typedef struct weft_evaluate_options {
 WEFT_API weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
                                    const weft_evaluate_options *options, weft_evaluation *out);
 
-/* ---- Adapters ------------------------------------------------------------------------------ */
+/* ---- Adapters ------------------------------------------------------------------------------- */
 
 /* The target list of weft_nn_lora_options that means every linear but the head; the command's
  * default. Without a list the library adapts q_proj and v_proj. */
@@ -250,7 +250,7 @@ typedef struct weft_adapter_options {
 WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
                                        const weft_adapter_options *options);
 
-/* ---- The loss curve ------------------------------------------------------------------------ */
+/* ---- The loss curve ------------------------------------------------------------------------- */
 
 typedef struct weft_curve {
     const char *name;
@@ -263,7 +263,7 @@ typedef struct weft_curve {
 WEFT_API weft_status weft_curves_save(const char *path, const char *title, const char *x_name,
                                       const weft_curve *curves, int n);
 
-/* ---- The trainer --------------------------------------------------------------------------- */
+/* ---- The trainer ---------------------------------------------------------------------------- */
 
 /* What `weft train` uses for LoRA where it is told nothing. */
 #define WEFT_LORA_LEARNING_RATE 2e-4

@@ -18,8 +18,9 @@ typedef void weft_function(void *context, weft_array *const *in, int n_in, weft_
 typedef weft_array *weft_loss_function(void *context, weft_array *const *in, int n_in);
 typedef weft_array *weft_slot_loss_function(void *context);
 
-/* Outputs of `fn` at `in`, and for each input the cotangents pulled back: grads[i] has the shape and
- * dtype of in[i]; zeros where nothing flows, NULL for integer and bool inputs. outs may be NULL. */
+/* Outputs of `fn` at `in`, and for each input the cotangents pulled back: grads[i] has the shape
+ * and dtype of in[i]; zeros where nothing flows, NULL for integer and bool inputs. outs may be
+ * NULL. */
 WEFT_API weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, int n_in,
                               weft_array *const *cotangents, weft_array **outs, int n_out,
                               weft_array **grads);
@@ -52,9 +53,9 @@ typedef struct weft_gradcheck_options {
 } weft_gradcheck_options;
 
 /* Compares the gradient of fn at float64 `inputs` with central differences in float64 along every
- * element (all float inputs must be float64). WEFT_OK, or WEFT_INVALID with a message that names the
- * worst input, element, analytic and numeric value, and the op that made the output. NULL options:
- * all zero. Usable from any test framework. */
+ * element (all float inputs must be float64). WEFT_OK, or WEFT_INVALID with a message that names
+ * the worst input, element, analytic and numeric value, and the op that made the output. NULL
+ * options: all zero. Usable from any test framework. */
 WEFT_API weft_status weft_gradcheck(weft_function *fn, void *context, weft_array *const *inputs,
                                     int n_inputs, int n_outputs,
                                     const weft_gradcheck_options *options);

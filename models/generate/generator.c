@@ -38,7 +38,7 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- Making ---------------------------------------------------------------------------------- */
+/* ---- Making --------------------------------------------------------------------------------- */
 
 static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t n)
 {
@@ -179,7 +179,7 @@ void weft_generator_free(weft_generator *g)
     weft_free(g);
 }
 
-/* ---- Steps ----------------------------------------------------------------------------------- */
+/* ---- Steps ---------------------------------------------------------------------------------- */
 
 enum { CACHE_SLOTS = 4 };
 

@@ -7,7 +7,7 @@
 #include "core/io/utf8.h"
 #include "weft/memory.h"
 
-/* ---- the byte alphabet (Radford et al. 2019) ------------------------------------------------- */
+/* ---- the byte alphabet (Radford et al. 2019) ------------------------------------------------ */
 
 /* The bytes that spell themselves: 33 to 126, 161 to 172 and 174 to 255. The other 68 take U+0100
  * to U+0143 in their order. */
@@ -34,7 +34,7 @@ int weft__char_to_byte(uint32_t code)
     return n == 67 ? 173 : -1;
 }
 
-/* ---- the heap -------------------------------------------------------------------------------- */
+/* ---- the heap ------------------------------------------------------------------------------- */
 
 static weft_status heap_push(bpe_scratch *s, bpe_candidate candidate)
 {
@@ -75,7 +75,7 @@ static bpe_candidate heap_pop(bpe_scratch *s)
     return top;
 }
 
-/* ---- symbols --------------------------------------------------------------------------------- */
+/* ---- symbols -------------------------------------------------------------------------------- */
 
 static weft_status add_symbol(bpe_scratch *s, int32_t id)
 {

@@ -7,7 +7,7 @@
 #include "models/text/bpe.h"
 #include "weft/memory.h"
 
-/* ---- loading --------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 static weft_status copy(const weft__json *at, const char *text, char **out, size_t *length)
 {
@@ -161,7 +161,7 @@ void weft__decoder_state_reset(decoder_state *state)
     state->stripped = 0;
 }
 
-/* ---- decoding -------------------------------------------------------------------------------- */
+/* ---- decoding ------------------------------------------------------------------------------- */
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 

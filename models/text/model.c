@@ -27,7 +27,7 @@ static weft_status check_id(const weft__json *at, int64_t id)
     return WEFT_OK;
 }
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- sizes ---------------------------------------------------------------------------------- */
 
 /* The largest id of "vocab" and "added_tokens", and how many tokens they have together. */
 static weft_status measure(const weft__json *vocab, const weft__json *added, int64_t *largest,
@@ -73,7 +73,7 @@ static weft_status measure(const weft__json *vocab, const weft__json *added, int
     return status;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static weft_status load_vocab(const weft__json *vocab, text_vocab *out)
 {
@@ -148,7 +148,7 @@ static weft_status load_tokens(const weft__json *root, const weft__json *at, tex
     return status;
 }
 
-/* ---- merges ---------------------------------------------------------------------------------- */
+/* ---- merges --------------------------------------------------------------------------------- */
 
 /* Both forms of a merge: "a b" and ["a", "b"]. */
 static bool merge_parts(json_object *value, const char *part[2], size_t length[2])
@@ -237,7 +237,7 @@ static weft_status load_merges(const weft__json *at, bpe_model *model)
     return status;
 }
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options -------------------------------------------------------------------------------- */
 
 static weft_status refuse(const weft__json *at)
 {

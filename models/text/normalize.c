@@ -9,7 +9,7 @@
 #include "models/text/unicode.h"
 #include "weft/memory.h"
 
-/* ---- loading --------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -108,7 +108,7 @@ void weft__normalizer_release(text_normalizer *normalizer)
     *normalizer = (text_normalizer){0};
 }
 
-/* ---- Unicode forms --------------------------------------------------------------------------- */
+/* ---- Unicode forms -------------------------------------------------------------------------- */
 
 /* utf8proc_decompose orders combining marks by exchanging neighbours, which is quadratic in the
  * length of a run of them; so the characters are decomposed one at a time and each run is put in
@@ -246,7 +246,7 @@ static bool is_normal(const char *text, size_t length, int options)
     return true;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running -------------------------------------------------------------------------------- */
 
 static weft_status replace(const normalizer_step *step, const char *text, size_t length,
                            text_buffer *out)

@@ -7,7 +7,7 @@
 #include "core/io/utf8.h"
 #include "weft/memory.h"
 
-/* ---- loading --------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 /* GPT-2's words, which ByteLevel cuts unless told otherwise (Radford et al. 2019, encoder.py). */
 static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
@@ -162,7 +162,7 @@ void weft__splitter_release(text_splitter *splitter)
     *splitter = (text_splitter){0};
 }
 
-/* ---- cutting --------------------------------------------------------------------------------- */
+/* ---- cutting -------------------------------------------------------------------------------- */
 
 typedef struct splitting {
     const text_splitter *splitter;

@@ -6,7 +6,7 @@
 #include "models/text/tokenizer.h"
 #include "weft/memory.h"
 
-/* ---- added tokens ---------------------------------------------------------------------------- */
+/* ---- added tokens --------------------------------------------------------------------------- */
 
 static weft_status load_added(const weft__json *item, weft_tokenizer *t)
 {
@@ -62,7 +62,7 @@ weft_status weft__added_load(const weft__json *root, weft_tokenizer *tokenizer)
     return status;
 }
 
-/* ---- post-processor -------------------------------------------------------------------------- */
+/* ---- post-processor ------------------------------------------------------------------------- */
 
 /* Appends the ids that a template's special token stands for. */
 static weft_status load_special(const weft__json *at, const weft__json *special,
@@ -158,7 +158,7 @@ weft_status weft__postprocessor_load(const weft__json *root, weft_tokenizer *tok
     return status || !at.value ? status : load_processor(&at, tokenizer);
 }
 
-/* ---- tokenizer_config.json ------------------------------------------------------------------- */
+/* ---- tokenizer_config.json ------------------------------------------------------------------ */
 
 /* A token's name, or an object with its "content". A name that the vocabulary lacks is none. */
 static weft_status load_named(const weft__json *config, const char *key, weft_tokenizer *t,

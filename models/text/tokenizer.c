@@ -9,7 +9,7 @@
 #include "core/io/utf8.h"
 #include "weft/memory.h"
 
-/* ---- loading --------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 static weft_status load_parts(const weft__json *root, weft_tokenizer *t)
 {
@@ -116,7 +116,7 @@ void weft_tokenizer_free(weft_tokenizer *tokenizer)
     weft_free(tokenizer);
 }
 
-/* ---- encoding -------------------------------------------------------------------------------- */
+/* ---- encoding ------------------------------------------------------------------------------- */
 
 /* One call's output and scratch memory. */
 typedef struct encoding {
@@ -219,7 +219,7 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     return WEFT_OK;
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- questions ------------------------------------------------------------------------------ */
 
 const char *weft__token_text(const weft_tokenizer *tokenizer, int32_t id, size_t *length)
 {

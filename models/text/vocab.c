@@ -14,7 +14,7 @@ static size_t table_size(size_t count)
     return size;
 }
 
-/* ---- tokens ---------------------------------------------------------------------------------- */
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static uint64_t hash_text(const char *text, size_t length)
 {
@@ -103,7 +103,7 @@ const char *weft__vocab_text(const text_vocab *vocab, const vocab_token *token)
     return vocab->texts.data + token->start;
 }
 
-/* ---- merges ---------------------------------------------------------------------------------- */
+/* ---- merges --------------------------------------------------------------------------------- */
 
 weft_status weft__merges_init(text_merges *merges, size_t count)
 {

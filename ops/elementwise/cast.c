@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* ---- cast ------------------------------------------------------------------------------------ */
+/* ---- cast ----------------------------------------------------------------------------------- */
 
 static const weft_field cast_fields[] = {
     WEFT_FIELD(DTYPE, weft_cast_params, dtype),
@@ -125,7 +125,7 @@ weft_array *weft_astype(weft_array *x, weft_dtype dtype)
     return apply1(&weft_op_cast, x, &(weft_cast_params){dtype});
 }
 
-/* ---- copy ------------------------------------------------------------------------------------ */
+/* ---- copy ----------------------------------------------------------------------------------- */
 
 static bool copy_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -158,7 +158,7 @@ const weft_op weft_op_copy = {
     .n_cases = sizeof copy_cases / sizeof *copy_cases,
 };
 
-/* ---- complex magnitude ----------------------------------------------------------------------- */
+/* ---- complex magnitude ---------------------------------------------------------------------- */
 
 static bool complex_abs_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-/* ---- Scores, for both expansions --------------------------------------------------------------
- */
+/* ---- Scores, for both expansions ------------------------------------------------------------ */
 
 weft_array *weft__attention_group(weft_array *x, int64_t Hk)
 {
@@ -77,7 +76,7 @@ attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *
     return parts;
 }
 
-/* ---- Expansion ------------------------------------------------------------------------------- */
+/* ---- Expansion ------------------------------------------------------------------------------ */
 
 /* Softmax by hand: a row of which nothing is seen has sum 0, and must give neither NaN nor a NaN
  * gradient. */
@@ -108,7 +107,7 @@ static void expand(weft_array *node, weft_array **outs)
     outs[1] = weft_reshape(weft__attention_ungroup(lse), lse_shape);
 }
 
-/* ---- Derivative ------------------------------------------------------------------------------ */
+/* ---- Derivative ----------------------------------------------------------------------------- */
 
 static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                           weft_array **grads)
@@ -140,7 +139,7 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
     }
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 bool weft__attention_infer(const weft_array *node, int mask, weft_why *why)
 {
@@ -263,7 +262,7 @@ const weft_op weft_op_attention = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 /* Ones in front, up to (B, H, L, S). */
 static weft_array *mask_of_rank_4(weft_array *mask)

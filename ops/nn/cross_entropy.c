@@ -1,8 +1,7 @@
 /* ops/nn/cross_entropy.c -- -log softmax(logits)[target] per row, and its gradient. */
 #include "ops/nn/nn.h"
 
-/* ---- Expansions, also of linear_cross_entropy
- * ---------------------------------------------------- */
+/* ---- Expansions, also of linear_cross_entropy ----------------------------------------------- */
 
 /* Targets with the negative ones replaced by class 0, (..., 1). */
 static weft_array *classes_of(weft_array *targets)
@@ -35,7 +34,7 @@ weft_array *weft__row_residuals(weft_array *logits, weft_array *targets)
     return weft_where(rows, residual, weft_scalar(0, weft_dtype_of(logits)));
 }
 
-/* ---- Gradient -------------------------------------------------------------------------------- */
+/* ---- Gradient ------------------------------------------------------------------------------- */
 
 static bool infer_inputs(const weft_array *node, weft_dims *rows, weft_why *why)
 {
@@ -99,7 +98,7 @@ static void cross_entropy_vjp(weft_array *node, weft_array *const *cts, const bo
     }
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -136,7 +135,7 @@ const weft_op weft_op_cross_entropy = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 weft_array *weft_cross_entropy(weft_array *logits, weft_array *targets)
 {

@@ -15,7 +15,7 @@ static moments moments_of(weft_array *x, double eps)
     return (moments){centred, weft_rsqrt(weft_add_scalar(variance, eps))};
 }
 
-/* ---- Gradient -------------------------------------------------------------------------------- */
+/* ---- Gradient ------------------------------------------------------------------------------- */
 
 static bool vjp_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -110,7 +110,7 @@ static void layer_norm_vjp(weft_array *node, weft_array *const *cts, const bool 
     }
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -162,7 +162,7 @@ const weft_op weft_op_layer_norm = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_array *bias, double eps)
 {

@@ -1,7 +1,7 @@
 /* ops/nn/linear.c -- y = x w^T + bias, and its transposed form y = x w. */
 #include "ops/nn/nn.h"
 
-/* ---- Reference ------------------------------------------------------------------------------- */
+/* ---- Reference ------------------------------------------------------------------------------ */
 
 static weft_status reference(const weft_call *call)
 {
@@ -24,7 +24,7 @@ static weft_status reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- Derivative ------------------------------------------------------------------------------ */
+/* ---- Derivative ----------------------------------------------------------------------------- */
 
 weft_array *weft__rows(weft_array *x)
 {
@@ -68,7 +68,7 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     }
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer_bias(const weft_array *node, int64_t F, weft_why *why)
 {
@@ -138,7 +138,7 @@ const weft_op weft_op_linear = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed_form)
 {

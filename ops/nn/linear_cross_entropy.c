@@ -48,7 +48,7 @@ static weft_array *residuals(const chunk *c)
     return sloped(c, weft__row_residuals(c->logits, c->targets));
 }
 
-/* ---- Expansion ------------------------------------------------------------------------------- */
+/* ---- Expansion ------------------------------------------------------------------------------ */
 
 /* a joined below b, or b when there is no a yet. */
 static weft_array *below(weft_array *a, weft_array *b)
@@ -76,7 +76,7 @@ static void expand(weft_array *node, weft_array **outs)
     }
 }
 
-/* ---- Derivative ------------------------------------------------------------------------------ */
+/* ---- Derivative ----------------------------------------------------------------------------- */
 
 static void add_to(weft_array **sum, weft_array *term)
 {
@@ -179,7 +179,7 @@ static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, c
     grads[1] = total.weight;
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -244,7 +244,7 @@ const weft_op weft_op_linear_cross_entropy = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight, weft_array *targets,
                                       double softcap)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* ---- Reference ------------------------------------------------------------------------------- */
+/* ---- Reference ------------------------------------------------------------------------------ */
 
 /* Where one element of the product comes from: row-major indices of the first terms. */
 typedef struct product_at {
@@ -94,7 +94,7 @@ static weft_status reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* ---- Derivative ------------------------------------------------------------------------------ */
+/* ---- Derivative ----------------------------------------------------------------------------- */
 
 /* Sums the batch axes along which the operand was broadcast. */
 static weft_array *unbroadcast(weft_array *gradient, weft_dims shape)
@@ -127,7 +127,7 @@ static void matmul_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     }
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool refuse(weft_why *why, const char *what, const weft_dims *a, const weft_dims *b)
 {
@@ -182,7 +182,7 @@ const weft_op weft_op_matmul = {
     .n_cases = sizeof cases / sizeof *cases,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 /* Ones in front, up to `rank` axes. */
 static weft_array *pad_rank(weft_array *x, int rank)

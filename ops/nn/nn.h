@@ -40,8 +40,7 @@ enum {
     ONLY_FLOATS = (1 << WEFT_FLOAT16) - 1 + (1 << WEFT_COMPLEX64),
 };
 
-/* ---- rms_norm.c ---------------------------------------------------------------------------------
- */
+/* ---- rms_norm.c ----------------------------------------------------------------------------- */
 
 extern const weft_field weft__norm_fields[];
 
@@ -50,8 +49,7 @@ bool weft__norm_infer_inputs(const weft_array *node, weft_why *why);
 /* The cotangent as input `ct`, the last one. */
 bool weft__norm_infer_cotangent(const weft_array *node, int ct, weft_why *why);
 
-/* ---- check.c: what infer functions ask of input i, called `name` in the message ---------------
- */
+/* ---- check.c: what infer functions ask of input i, called `name` in the message ------------- */
 
 bool weft__expect_float(const weft_array *node, int i, const char *name, weft_why *why);
 bool weft__expect_integer(const weft_array *node, int i, const char *name, weft_why *why);
@@ -61,8 +59,7 @@ bool weft__expect_rank(const weft_array *node, int i, const char *name, const ch
                        int rank, weft_why *why);
 bool weft__expect_inputs(const weft_array *node, int n, weft_why *why);
 
-/* ---- linear.c ----------------------------------------------------------------------------------
- */
+/* ---- linear.c ------------------------------------------------------------------------------- */
 
 /* x w^T + bias, or x w when transposed. */
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed);
@@ -70,8 +67,7 @@ weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bo
 /* x (..., E) as a matrix (rows, E). */
 weft_array *weft__rows(weft_array *x);
 
-/* ---- attention.c -------------------------------------------------------------------------------
- */
+/* ---- attention.c ---------------------------------------------------------------------------- */
 
 extern const weft_op weft_op_attention_vjp; /* attention_vjp.c */
 extern const weft_field weft__attention_fields[];
@@ -99,8 +95,7 @@ weft_array *weft__attention_ungroup(weft_array *x);
 void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_array *d_lse,
                                const weft_attention_params *params, weft_array **out);
 
-/* ---- cross_entropy.c
- * ------------------------------------------------------------------------------ */
+/* ---- cross_entropy.c ------------------------------------------------------------------------ */
 
 /* Per row of logits (..., V): the loss, and its gradient with respect to the logits. Both are 0
  * where the target is negative. */

@@ -41,7 +41,7 @@ static weft_array *gain_of(weft_array *node)
     return weft_add_scalar(computed_input(node, 1), params->offset);
 }
 
-/* ---- Gradient -------------------------------------------------------------------------------- */
+/* ---- Gradient ------------------------------------------------------------------------------- */
 
 static bool vjp_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -118,7 +118,7 @@ static void rms_norm_vjp(weft_array *node, weft_array *const *cts, const bool *w
     }
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -161,7 +161,7 @@ const weft_op weft_op_rms_norm = {
     .no_test_dtypes = ONLY_FLOATS,
 };
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 weft_array *weft_rms_norm(weft_array *x, weft_array *weight, double eps, double offset)
 {

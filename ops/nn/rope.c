@@ -2,7 +2,7 @@
  * negative angle. */
 #include "ops/nn/nn.h"
 
-/* ---- Expansion ------------------------------------------------------------------------------- */
+/* ---- Expansion ------------------------------------------------------------------------------ */
 
 /* cos and sin of the angles, (1 or B, L, 1, d/2), in the compute dtype. */
 static void turns(weft_array *node, weft_array **cosine, weft_array **sine)
@@ -66,7 +66,7 @@ static void expand(weft_array *node, weft_array **outs)
     outs[0] = weft_astype(y, input_dtype(node, 0));
 }
 
-/* ---- The op ---------------------------------------------------------------------------------- */
+/* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer_positions(const weft_array *node, weft_why *why)
 {
@@ -166,7 +166,7 @@ static weft_array *rotate(weft_array *x, weft_array *positions, weft_array *freq
     return apply3(&weft_op_rope, x, positions, frequencies, params);
 }
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 weft_array *weft_rope(weft_array *x, weft_array *positions, weft_array *frequencies,
                       bool interleaved, double amplitude)

@@ -37,8 +37,7 @@ static rope_setup setup_of(const weft_rope_options *options)
     return s;
 }
 
-/* ---- The kinds: f[j], j < dims / 2, from base frequencies
- * ---------------------------------------- */
+/* ---- The kinds: f[j], j < dims / 2, from base frequencies ----------------------------------- */
 
 static void scale_all(const rope_setup *s, double *f)
 {
@@ -168,7 +167,7 @@ static double frequencies(const rope_setup *s, double *f)
     return 1;
 }
 
-/* ---- Public ---------------------------------------------------------------------------------- */
+/* ---- Public --------------------------------------------------------------------------------- */
 
 /* What is wrong with the options, or NULL. */
 static const char *fault_of(const rope_setup *s)

@@ -151,7 +151,7 @@ weft_array *weft_log_softmax(weft_array *x, int axis)
     return apply(&weft_op_log_softmax, x, axis);
 }
 
-/* ---- the gradients: y, dy -> dx -------------------------------------------------------------- */
+/* ---- the gradients: y, dy -> dx ------------------------------------------------------------- */
 
 /* At least float32: the sum must not be taken of rounded products. */
 static weft_array *wide(weft_array *x)

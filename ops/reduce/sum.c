@@ -53,7 +53,7 @@ static void add_integers(const weft_call *call)
     }
 }
 
-/* ---- sum ------------------------------------------------------------------------------------- */
+/* ---- sum ------------------------------------------------------------------------------------ */
 
 static weft_status sum_reference(const weft_call *call)
 {
@@ -101,7 +101,7 @@ weft_array *weft_sum(weft_array *x, weft_dims axes, bool keepdims)
     return weft__reduce(&weft_op_sum, x, axes, keepdims);
 }
 
-/* ---- mean ------------------------------------------------------------------------------------ */
+/* ---- mean ----------------------------------------------------------------------------------- */
 
 static weft_status mean_reference(const weft_call *call)
 {

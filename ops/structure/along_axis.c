@@ -41,7 +41,7 @@ static bool fits_along(const weft_array *node, weft_why *why)
     return true;
 }
 
-/* ---- take_along_axis: x, indices ------------------------------------------------------------- */
+/* ---- take_along_axis: x, indices ------------------------------------------------------------ */
 
 static weft_status take_along_axis_reference(const weft_call *call)
 {
@@ -113,7 +113,7 @@ weft_array *weft_take_along_axis(weft_array *x, weft_array *indices, int axis)
     return apply2(&weft_op_take_along_axis, x, indices, &params);
 }
 
-/* ---- scatter_add_along_axis: x, indices, values ---------------------------------------------- */
+/* ---- scatter_add_along_axis: x, indices, values --------------------------------------------- */
 
 static weft_status scatter_add_along_axis_reference(const weft_call *call)
 {

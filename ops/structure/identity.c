@@ -23,7 +23,7 @@ static const weft_case identity_cases[] = {
     {.name = "empty", .n_inputs = 1, .in = {{.shape = DIMS(0)}}},
 };
 
-/* ---- contiguous ------------------------------------------------------------------------------ */
+/* ---- contiguous ----------------------------------------------------------------------------- */
 
 static bool contiguous_view(const weft_array *node, const weft_tensor *in, weft_tensor *out)
 {
@@ -57,7 +57,7 @@ weft_array *weft_contiguous(weft_array *x)
     return apply1(&weft_op_contiguous, x, NULL);
 }
 
-/* ---- stop_gradient --------------------------------------------------------------------------- */
+/* ---- stop_gradient -------------------------------------------------------------------------- */
 
 static bool stop_gradient_view(const weft_array *node, const weft_tensor *in, weft_tensor *out)
 {

@@ -62,7 +62,7 @@ static void move_slice(const weft_slice_params *p, const weft_tensor *whole,
     }
 }
 
-/* ---- slice ----------------------------------------------------------------------------------- */
+/* ---- slice ---------------------------------------------------------------------------------- */
 
 static weft_status slice_reference(const weft_call *call)
 {
@@ -196,7 +196,7 @@ weft_array *weft_slice_axis(weft_array *x, int axis, int64_t start, int64_t stop
     return weft_slice(x, WEFT_DIMS(axis), WEFT_DIMS(start), WEFT_DIMS(stop), (weft_dims){0});
 }
 
-/* ---- slice_grad: zeros of `shape` with the input at the slice's place ------------------------ */
+/* ---- slice_grad: zeros of `shape` with the input at the slice's place ----------------------- */
 
 static weft_status slice_grad_reference(const weft_call *call)
 {

@@ -39,7 +39,7 @@ static weft_status taken_from(const weft_call *call, int64_t i, int64_t *out)
     return status;
 }
 
-/* ---- take: x, indices ------------------------------------------------------------------------ */
+/* ---- take: x, indices ----------------------------------------------------------------------- */
 
 static weft_status take_reference(const weft_call *call)
 {
@@ -135,7 +135,7 @@ weft_array *weft_embedding(weft_array *table, weft_array *ids)
     return weft_take(table, ids, 0);
 }
 
-/* ---- scatter_add: x, indices, values -> x + values at the indices ---------------------------- */
+/* ---- scatter_add: x, indices, values -> x + values at the indices --------------------------- */
 
 static weft_status scatter_add_reference(const weft_call *call)
 {

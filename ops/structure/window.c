@@ -55,7 +55,7 @@ static const weft_field window_fields[] = {
     WEFT_FIELDS_END,
 };
 
-/* ---- dynamic_slice: x, start -> the window --------------------------------------------------- */
+/* ---- dynamic_slice: x, start -> the window -------------------------------------------------- */
 
 static weft_status dynamic_slice_reference(const weft_call *call)
 {
@@ -135,7 +135,7 @@ weft_array *weft_dynamic_slice(weft_array *x, weft_array *start, weft_dims axes,
     return apply2(&weft_op_dynamic_slice, x, start_list(start, &axes), &params);
 }
 
-/* ---- slice_update: x, update, start -> x with the window replaced ---------------------------- */
+/* ---- slice_update: x, update, start -> x with the window replaced --------------------------- */
 
 /* May run with out sharing x's memory. */
 static weft_status slice_update_reference(const weft_call *call)

@@ -27,7 +27,7 @@ static double number(const output *o, const char *key)
     return result;
 }
 
-/* ---- Tokens ---------------------------------------------------------------------------------- */
+/* ---- Tokens --------------------------------------------------------------------------------- */
 
 static void tokenize_takes_a_line_and_gives_a_line(void)
 {
@@ -92,7 +92,7 @@ static void tokenize_plain_text(void)
                    "{\"ids\": [2010, 370], \"tokens\": [\"On\", \"ce\"]}");
 }
 
-/* ---- Texts ----------------------------------------------------------------------------------- */
+/* ---- Texts ---------------------------------------------------------------------------------- */
 
 static const char greedy[] = " a great deal of strange things that had been made to do with the "
                              "King's, and the King's daughter";
@@ -135,7 +135,7 @@ static void generate_by_seed(void)
               first);
 }
 
-/* ---- Logits ---------------------------------------------------------------------------------- */
+/* ---- Logits --------------------------------------------------------------------------------- */
 
 /* The largest difference of two tensors of two files. */
 static double difference(const char *path_a, const char *name_a, const char *path_b,
@@ -173,7 +173,7 @@ static void logits_are_the_reference(void)
     }
 }
 
-/* ---- Training -------------------------------------------------------------------------------- */
+/* ---- Training ------------------------------------------------------------------------------- */
 
 /* loss and grad_norm of every update, from metrics.jsonl; returns how many. */
 static int read_metrics(const char *path, double *losses, double *norms, int most)

@@ -1,5 +1,5 @@
-/* tests/core/test_failpoints.c -- every allocation of a program that uses all of the core fails once:
- * each time a clean error or the right result, nothing left behind, and a second run that is right. */
+/* tests/core/test_failpoints.c -- every allocation of a program that uses all of the core fails
+ * once: each time a clean error or the right result, nothing left behind, a second run is right. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 enum { RESULTS = 10, MOST = 5000 };
 
-/* ---- an op that only has an expansion ------------------------------------------------------------ */
+/* ---- an op that only has an expansion ------------------------------------------------------- */
 
 static bool infer_same(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -42,7 +42,7 @@ static weft_array *twist(weft_array *x)
     return weft_apply(&op_twist, &x, 1, NULL);
 }
 
-/* ---- the program ------------------------------------------------------------------------------------ */
+/* ---- the program ---------------------------------------------------------------------------- */
 
 static weft_array *total(weft_array *x)
 {
@@ -188,9 +188,9 @@ static bool same(const double *a, const double *b)
     return equal;
 }
 
-/* ---- the sweeps --------------------------------------------------------------------------------------- */
+/* ---- the sweeps ----------------------------------------------------------------------------- */
 
-/* An op that builds a graph answers with an error array of its own, which has no status to choose. */
+/* An op that builds a graph answers with an error array of its own: it has no status to choose. */
 static bool says_so(void)
 {
     return weft_error_status() == WEFT_INVALID && strstr(weft_error_message(), "out of memory");

@@ -1,4 +1,4 @@
-/* tests/core/test_params.c -- core/params.c: parameters by their field tables, and registering ops. */
+/* tests/core/test_params.c -- core/params.c: parameters by their field tables; registering ops. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* tests/core/test_second_backend.c -- a device made outside, whose memory the host cannot read: what
- * runs there, what moves, and a training step that gives the CPU's numbers. */
+/* tests/core/test_second_backend.c -- a device made outside, whose memory the host cannot read:
+ * what runs there, what moves, and training that gives the CPU's numbers. */
 #include <math.h>
 
 #include "tests/check.h"
@@ -190,7 +190,7 @@ static void counts_tell_where_nodes_ran(void)
     weft_scope_close(NULL);
 }
 
-/* ---- training ------------------------------------------------------------------------------------ */
+/* ---- training ------------------------------------------------------------------------------- */
 
 enum { SLOTS = 3, STEPS = 3 };
 

@@ -1,4 +1,4 @@
-/* tests/core/test_shape.c -- core/shape.c, and what weft_apply refuses about the shape of a result. */
+/* tests/core/test_shape.c -- core/shape.c, and the shapes of results that weft_apply refuses. */
 #include <string.h>
 
 #include "core/shape.h"

@@ -20,8 +20,7 @@ static void *work(void *argument)
             x = weft_add(x, shared);
         }
         weft_array *y = weft_sum(x, WEFT_ALL_AXES, false);
-        weft_status status =
-            round % 2 ? weft_eval(y) : weft_eval_async(&y, 1);
+        weft_status status = round % 2 ? weft_eval(y) : weft_eval_async(&y, 1);
         double expected = 64.0 * (11 + id);
         if (status != WEFT_OK || weft_item(y) != expected) {
             atomic_fetch_add(&wrong, 1);

@@ -61,7 +61,7 @@ static weft_generate_stats generate(const weft_generate_options *o, tokens *t)
     return stats;
 }
 
-/* ---- Tokens ---------------------------------------------------------------------------------- */
+/* ---- Tokens --------------------------------------------------------------------------------- */
 
 /* An array of ids in the reference. */
 static int read_ids(const weft__json *object, const char *key, int32_t *ids)
@@ -179,7 +179,7 @@ static void the_penalty_sees_prompt_and_text(void)
     CHECK_EQ_INT(twice, 0);
 }
 
-/* ---- Stopping -------------------------------------------------------------------------------- */
+/* ---- Stopping ------------------------------------------------------------------------------- */
 
 static void stops_where_it_is_told(void)
 {
@@ -245,7 +245,7 @@ static void bad_prompts_and_options_are_refused(void)
     weft_generator_free(NULL);
 }
 
-/* ---- Text and memory ------------------------------------------------------------------------- */
+/* ---- Text and memory ------------------------------------------------------------------------ */
 
 static void texts_join_to_the_decoding(void)
 {

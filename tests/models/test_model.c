@@ -92,7 +92,7 @@ static void the_ids_that_end_are_of_both_files(void)
     CHECK_CONTAINS(weft_error_message(), "generation_config.json: eos_token_id");
 }
 
-/* ---- other people's names -------------------------------------------------------------------- */
+/* ---- other people's names ------------------------------------------------------------------- */
 
 static bool wrap(void *context, const char *name, char *out, size_t size)
 {
@@ -153,8 +153,7 @@ static void prefixes_and_towers_are_passed_over(void)
     weft_model_free(a);
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------------
- */
+/* ---- what is wrong -------------------------------------------------------------------------- */
 
 static void load_refused(const char *folder, weft_status status, const char *part)
 {
@@ -269,8 +268,7 @@ static void tokens_of_a_wrong_kind(void)
     weft_model_free(m);
 }
 
-/* ---- what the weights tell
- * ------------------------------------------------------------------------ */
+/* ---- what the weights tell ------------------------------------------------------------------ */
 
 static void the_weights_tell_the_family(void)
 {
@@ -298,8 +296,7 @@ static void the_weights_tell_the_family(void)
     }
 }
 
-/* ---- training
- * ------------------------------------------------------------------------------------- */
+/* ---- training ------------------------------------------------------------------------------- */
 
 static void a_checkpointed_forward_is_the_same(void)
 {
@@ -314,8 +311,7 @@ static void a_checkpointed_forward_is_the_same(void)
     weft_model_free(m);
 }
 
-/* ---- a program's own family
- * ------------------------------------------------------------------------ */
+/* ---- a program's own family ----------------------------------------------------------------- */
 
 typedef struct bigram {
     weft_module module;

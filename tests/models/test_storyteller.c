@@ -1,5 +1,6 @@
-/* tests/models/test_storyteller.c -- the model that ships with Weft against transformers: logits, loss,
- * greedy continuations through the generator, with and without a cache (tests/golden/storyteller). */
+/* tests/models/test_storyteller.c -- the model that ships with Weft against transformers: logits,
+ * loss, greedy continuations through the generator, with and without a cache
+ * (tests/golden/storyteller). */
 #include <stdlib.h>
 
 #include "core/io/json.h"
@@ -21,8 +22,8 @@ static void the_last_logits_are_the_reference(void)
 {
     weft_model *model = load();
     weft_safetensors *file = NULL;
-    if (model &&
-        CHECK_OK(weft_safetensors_open(check_fixture("storyteller/reference.safetensors"), &file))) {
+    if (model && CHECK_OK(weft_safetensors_open(check_fixture("storyteller/reference.safetensors"),
+                                                &file))) {
         weft_scope_open();
         weft_array *logits =
             weft_model_forward(model, weft_safetensors_get(file, "input_ids"), NULL);

@@ -91,8 +91,7 @@ static weft_array *ids(void)
     return weft_from_data(values, WEFT_INT32, WEFT_DIMS(3));
 }
 
-/* ---- cases ------------------------------------------------------------------------------------
- */
+/* ---- cases ---------------------------------------------------------------------------------- */
 
 static weft_status append_path(void *context, const weft_nn_item *item)
 {

@@ -151,8 +151,7 @@ static void classes_without_a_formula_are_errors(void)
     weft_scope_close(NULL);
 }
 
-/* ---- Second derivatives
- * -------------------------------------------------------------------------------- */
+/* ---- Second derivatives --------------------------------------------------------------------- */
 
 typedef struct subject {
     const char *name;

@@ -16,8 +16,7 @@ static uint64_t next_word(void)
     return (state ^ state >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-/* ---- Conversion, written again from its rules
- * ------------------------------------------------------- */
+/* ---- Conversion, written again from its rules ----------------------------------------------- */
 
 typedef struct number {
     bool whole; /* exactly this integer of 65 bits: magnitude and sign */
@@ -128,8 +127,7 @@ static bool is_nan_of(weft_dtype dtype, const void *p)
     return !weft_dtype_is_integer(dtype) && dtype != WEFT_BOOL && isnan(read_number(dtype, p).real);
 }
 
-/* ---- All pairs
- * ------------------------------------------------------------------------------------------ */
+/* ---- All pairs ------------------------------------------------------------------------------ */
 
 enum { PAIRS = 2500 };
 
@@ -268,9 +266,7 @@ static void all_pairs_of_dtypes(void)
     }
 }
 
-/* ---- Layouts
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- Layouts -------------------------------------------------------------------------------- */
 
 /* Views of one buffer of BUFFER numbers, element 0 in its middle, so that strides may be negative.
  */

@@ -18,8 +18,7 @@ static double distance(weft_array *a, weft_array *b)
     return weft_item(weft_max(difference, WEFT_ALL_AXES, false));
 }
 
-/* ---- Products
- * -------------------------------------------------------------------------------------- */
+/* ---- Products ------------------------------------------------------------------------------- */
 
 static void integers_wrap_and_are_exact(void)
 {
@@ -63,8 +62,7 @@ static void a_weight_of_another_dtype_is_converted(void)
     weft_scope_close(NULL);
 }
 
-/* ---- Attention
- * ------------------------------------------------------------------------------------- */
+/* ---- Attention ------------------------------------------------------------------------------ */
 
 static void attention_sum(void *context, weft_array *const *in, int n_in, weft_array **out,
                           int n_out)
@@ -114,8 +112,7 @@ static void attention_without_keys_is_zero(void)
     weft_scope_close(NULL);
 }
 
-/* ---- Losses
- * --------------------------------------------------------------------------------------- */
+/* ---- Losses --------------------------------------------------------------------------------- */
 
 static void masked_loss_without_rows_is_zero(void)
 {
@@ -181,8 +178,7 @@ static void chunks_join(void)
     weft_scope_close(NULL);
 }
 
-/* ---- AdamW
- * ----------------------------------------------------------------------------------------- */
+/* ---- AdamW ---------------------------------------------------------------------------------- */
 
 static weft_array *hyper_of(double lr, double grad_scale, int step, double apply)
 {
@@ -230,8 +226,7 @@ static void adamw_that_does_not_apply_changes_nothing(void)
     weft_scope_close(NULL);
 }
 
-/* ---- Rotary frequencies
- * ----------------------------------------------------------------------------- */
+/* ---- Rotary frequencies --------------------------------------------------------------------- */
 
 static const double short_factor[] = {1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7};
 static const double long_factor[] = {2, 2.5, 3, 3.5, 4, 4.5, 5, 5.5};
@@ -335,8 +330,7 @@ static void llama3_of_small_heads(void)
     }
 }
 
-/* ---- Refusals
- * --------------------------------------------------------------------------------------- */
+/* ---- Refusals ------------------------------------------------------------------------------- */
 
 static void refusals_say_what_and_what_was_expected(void)
 {

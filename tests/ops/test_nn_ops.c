@@ -8,8 +8,7 @@
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
-/* ---- Functions of float arrays, the rest in a context -------------------------------------------
- */
+/* ---- Functions of float arrays, the rest in a context --------------------------------------- */
 
 static void linear(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
@@ -101,8 +100,7 @@ static void linear_cross_entropy(void *context, weft_array *const *in, int n_in,
     out[0] = weft_linear_cross_entropy(in[0], in[1], targets, *(const double *)context);
 }
 
-/* ---- Against PyTorch
- * ------------------------------------------------------------------------------ */
+/* ---- Against PyTorch ------------------------------------------------------------------------ */
 
 /* Inputs are <source>.<input>; the rest is <name>.y, .ct and .d<input>. */
 typedef struct golden_case {
@@ -258,8 +256,7 @@ static void values_and_gradients_in_bfloat16(void)
     all_goldens(WEFT_BFLOAT16, 6e-2);
 }
 
-/* ---- Derivatives against differences
- * ------------------------------------------------------------- */
+/* ---- Derivatives against differences -------------------------------------------------------- */
 
 static void gradients_are_the_slopes(void)
 {

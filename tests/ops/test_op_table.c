@@ -1,9 +1,10 @@
-/* tests/ops/test_op_table.c -- every op of the table: values, layouts, gradients, expansions, on the CPU
- * and on a backend that has nothing of its own.
+/* tests/ops/test_op_table.c -- every op of the table: values, layouts, gradients, expansions, on
+ * the CPU and on a backend that has nothing of its own.
  *
  * The definition of an op's values is its reference kernel, its formula or its expansion, in
- * float64. The hidden backend has no kernels, so there every op runs by that definition; the CPU runs
- * its own. Holding the two together tests the CPU's kernels and fused against expansion at once. */
+ * float64. The hidden backend has no kernels, so there every op runs by that definition; the CPU
+ * runs its own. Holding the two together tests the CPU's kernels and fused against expansion at
+ * once. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,7 +134,7 @@ static void every_op_has_cases_and_values(void)
     CHECK(checked > 1000);
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------ */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 typedef struct subject {
     const weft_op *op;
@@ -226,7 +227,7 @@ static void gradients_agree_with_finite_differences(void)
     CHECK(checked > 100);
 }
 
-/* ---- gradients in float32, which have kernels of their own ------------------------------------------- */
+/* ---- gradients in float32, which have kernels of their own ---------------------------------- */
 
 /* The gradients of the sum of all outputs in `dtype`, for inputs whose elements are float32's. */
 static int sum_gradients(const weft_op *op, const weft_case *c, weft_dtype dtype,
@@ -246,8 +247,7 @@ static int sum_gradients(const weft_op *op, const weft_case *c, weft_dtype dtype
     for (int i = 0; i < n; i++) {
         ones[i] = weft_ones_like(out[i]);
     }
-    weft_status status =
-        weft_vjp(call_op, &s, arguments, s.n_arguments, ones, NULL, n, grads);
+    weft_status status = weft_vjp(call_op, &s, arguments, s.n_arguments, ones, NULL, n, grads);
     return status == WEFT_OK ? s.n_arguments : -1;
 }
 

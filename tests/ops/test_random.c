@@ -90,7 +90,7 @@ static void every_instruction_set_makes_the_same_words(void)
     }
 }
 
-/* ---- distributions --------------------------------------------------------------------------- */
+/* ---- distributions -------------------------------------------------------------------------- */
 
 static double *draw(weft_array *a, int64_t n)
 {
@@ -228,7 +228,7 @@ static void bernoulli_and_categorical_have_their_frequencies(void)
     weft_scope_close(NULL);
 }
 
-/* ---- the default generator ------------------------------------------------------------------- */
+/* ---- the default generator ------------------------------------------------------------------ */
 
 static void read_key(weft_array *key, uint32_t out[2])
 {

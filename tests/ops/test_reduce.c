@@ -85,7 +85,7 @@ static double rounding(weft_dtype dtype)
 static const weft_dtype narrow[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16};
 static const char *const names[] = {"float32", "bfloat16", "float16"};
 
-/* ---- sum, mean, max, min --------------------------------------------------------------------- */
+/* ---- sum, mean, max, min -------------------------------------------------------------------- */
 
 typedef enum { SUM, MEAN, MAX, MIN } kind;
 
@@ -283,7 +283,7 @@ static void nan_wins(void)
     weft_scope_close(NULL);
 }
 
-/* ---- softmax and its relatives --------------------------------------------------------------- */
+/* ---- softmax and its relatives -------------------------------------------------------------- */
 
 static void softmax_one(int64_t rows, int64_t length, int d, int axis)
 {
@@ -341,7 +341,7 @@ static void softmax_of_extremes(void)
     weft_scope_close(NULL);
 }
 
-/* ---- running sums and sorting ---------------------------------------------------------------- */
+/* ---- running sums and sorting --------------------------------------------------------------- */
 
 static void scan_one(weft_dims shape, int axis, int d, bool reverse, bool inclusive)
 {
@@ -432,7 +432,7 @@ static void sorting_is_stable_with_nan_last(void)
     weft_scope_close(NULL);
 }
 
-/* ---- gradients ------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 static void product(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {

@@ -44,7 +44,7 @@ static int64_t rows_run(void)
     return c.rows + c.expansions + c.elementwise + c.references + c.copies;
 }
 
-/* ---- creation -------------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------------- */
 
 static void creation(void)
 {
@@ -69,7 +69,7 @@ static void creation(void)
     weft_scope_close(NULL);
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------- */
+/* ---- shapes --------------------------------------------------------------------------------- */
 
 static void shapes_are_views(void)
 {
@@ -130,7 +130,7 @@ static void refused_shapes_say_why(void)
     weft_scope_close(NULL);
 }
 
-/* ---- slices ---------------------------------------------------------------------------------- */
+/* ---- slices --------------------------------------------------------------------------------- */
 
 /* Python's slice of 0 .. length - 1. */
 static int64_t python_slice(int64_t length, int64_t start, int64_t stop, int64_t step, double *out)
@@ -228,7 +228,7 @@ static void windows_are_written_in_place(void)
     weft_scope_close(NULL);
 }
 
-/* ---- joining --------------------------------------------------------------------------------- */
+/* ---- joining -------------------------------------------------------------------------------- */
 
 static void joining(void)
 {
@@ -257,7 +257,7 @@ static void joining(void)
     weft_scope_close(NULL);
 }
 
-/* ---- indexing -------------------------------------------------------------------------------- */
+/* ---- indexing ------------------------------------------------------------------------------- */
 
 static weft_array *ids_of(const int64_t *ids, int64_t n, weft_dtype dtype)
 {
@@ -360,7 +360,7 @@ static void scattered_values_add_up(void)
     weft_scope_close(NULL);
 }
 
-/* ---- gradients ------------------------------------------------------------------------------- */
+/* ---- gradients ------------------------------------------------------------------------------ */
 
 /* Every structural function once, strided inputs included. */
 static void chain(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)

@@ -8,12 +8,21 @@
 #include "weft/ops.h"
 
 static const weft_case plain_cases[] = {
-    {.name = "matrix", .in = {{.shape = {2, {3, 5}}}, {.shape = {2, {3, 5}}}, {.shape = {2, {3, 5}}},
-                              {.shape = {2, {3, 5}}}}},
-    {.name = "long", .in = {{.shape = {3, {2, 3, 1111}}}, {.shape = {3, {2, 3, 1111}}},
-                            {.shape = {3, {2, 3, 1111}}}, {.shape = {3, {2, 3, 1111}}}}},
-    {.name = "empty", .in = {{.shape = {2, {0, 4}}}, {.shape = {2, {0, 4}}}, {.shape = {2, {0, 4}}},
-                             {.shape = {2, {0, 4}}}}},
+    {.name = "matrix",
+     .in = {{.shape = {2, {3, 5}}},
+            {.shape = {2, {3, 5}}},
+            {.shape = {2, {3, 5}}},
+            {.shape = {2, {3, 5}}}}},
+    {.name = "long",
+     .in = {{.shape = {3, {2, 3, 1111}}},
+            {.shape = {3, {2, 3, 1111}}},
+            {.shape = {3, {2, 3, 1111}}},
+            {.shape = {3, {2, 3, 1111}}}}},
+    {.name = "empty",
+     .in = {{.shape = {2, {0, 4}}},
+            {.shape = {2, {0, 4}}},
+            {.shape = {2, {0, 4}}},
+            {.shape = {2, {0, 4}}}}},
     {.name = "scalar"},
 };
 
@@ -54,7 +63,7 @@ static double uniform(uint64_t *state)
 
 static weft_dtype input_dtype(const weft_case_input *in, weft_dtype dtype)
 {
-    return in->index_below > 0  ? WEFT_INT32
+    return in->index_below > 0 ? WEFT_INT32
            : in->boolean       ? WEFT_BOOL
            : in->key           ? WEFT_UINT32
            : in->fixed_float32 ? WEFT_FLOAT32
@@ -109,7 +118,8 @@ static weft_array *relayout(weft_array *x, case_layout layout)
         return weft_transpose(moved, reversed);
     }
     int64_t last = weft_dim(x, -1);
-    weft_dims axes = {1, {-1}}, starts = {1, {last - 1}}, stops = {1, {-last - 1}}, step = {1, {-1}};
+    weft_dims axes = {1, {-1}}, starts = {1, {last - 1}}, stops = {1, {-last - 1}},
+              step = {1, {-1}};
     weft_array *moved = weft_contiguous(weft_slice(x, axes, starts, stops, step));
     return weft_slice(moved, axes, starts, stops, step);
 }
@@ -124,8 +134,10 @@ static weft_array *make_input(const weft_op *op, const weft_case_input *in, weft
     weft_dtype rounded = input_dtype(in, values_as), target = input_dtype(in, dtype);
     int parts = rounded == WEFT_COMPLEX64 ? 2 : 1;
     char *elements = calloc((size_t)n + 1, 8);
-    weft_tensor t = {.dtype = parts == 2 ? WEFT_FLOAT32 : rounded, .data = elements,
-                     .shape = {1, {n * parts}}, .strides = {1}};
+    weft_tensor t = {.dtype = parts == 2 ? WEFT_FLOAT32 : rounded,
+                     .data = elements,
+                     .shape = {1, {n * parts}},
+                     .strides = {1}};
     for (int64_t i = 0; i < n * parts; i++) {
         weft_tensor_set(&t, i, draw(op, in, rounded, state));
     }
@@ -165,9 +177,11 @@ int case_apply(const weft_op *op, const weft_case *c, weft_array *const *in,
 
 double case_tolerance(const weft_op *op, weft_dtype dtype)
 {
-    static const double epsilon[WEFT_DTYPE_COUNT] = {
-        [WEFT_FLOAT16] = 0x1p-11, [WEFT_BFLOAT16] = 0x1p-8, [WEFT_FLOAT32] = 0x1p-24,
-        [WEFT_FLOAT64] = 0x1p-53, [WEFT_COMPLEX64] = 0x1p-24};
+    static const double epsilon[WEFT_DTYPE_COUNT] = {[WEFT_FLOAT16] = 0x1p-11,
+                                                     [WEFT_BFLOAT16] = 0x1p-8,
+                                                     [WEFT_FLOAT32] = 0x1p-24,
+                                                     [WEFT_FLOAT64] = 0x1p-53,
+                                                     [WEFT_COMPLEX64] = 0x1p-24};
     /* 16-bit: inputs are exact, so one rounding of the result and a little for its float32 inside.
      * float32 and float64: a few roundings of the longest sums in the cases. */
     bool narrow = dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;

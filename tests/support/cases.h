@@ -10,16 +10,17 @@ typedef enum case_layout {
     CASE_FLIPPED     /* the same elements with a negative stride on the last axis */
 } case_layout;
 
-/* Cases of an op: its own, or for elementwise ops without any, two plain shapes and an empty one. */
+/* Cases of an op: its own, or for elementwise ops without any, two plain shapes and an empty one.
+ */
 int case_count(const weft_op *op);
 weft_case case_at(const weft_op *op, int i);
 
 /* Whether the op is to be tried with this dtype. */
 bool case_takes(const weft_op *op, weft_dtype dtype);
 
-/* The case's inputs on the thread's default device, drawn from a fixed seed, so that equal arguments
- * give equal elements: `values_as` is the dtype that the elements are rounded to, `dtype` the one
- * that the arrays have. False when an array failed. */
+/* The case's inputs on the thread's default device, drawn from a fixed seed, so that equal
+ * arguments give equal elements: `values_as` is the dtype that the elements are rounded to, `dtype`
+ * the one that the arrays have. False when an array failed. */
 bool case_inputs(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
                  case_layout layout, weft_array **in);
 

@@ -97,7 +97,11 @@ static weft_status add_floats(const weft_call *call)
 }
 
 static const weft_kernel_row rows[] = {
-    {.op = "add", .signature = "f", .layout = WEFT_CONTIGUOUS, .in_place = {3}, .kernel = add_floats},
+    {.op = "add",
+     .signature = "f",
+     .layout = WEFT_CONTIGUOUS,
+     .in_place = {3},
+     .kernel = add_floats},
 };
 
 static const weft_backend hidden = {

@@ -1,5 +1,5 @@
-/* tests/support/hidden.h -- a second backend, made through the public headers only: its buffers cannot
- * be read by the host, and it has one kernel; everything else must find its way. */
+/* tests/support/hidden.h -- a second backend, made through the public headers only: its buffers
+ * cannot be read by the host, and it has one kernel; everything else must find its way. */
 #ifndef TESTS_SUPPORT_HIDDEN_H
 #define TESTS_SUPPORT_HIDDEN_H
 

@@ -13,7 +13,7 @@
 #include "tests/check.h"
 #include "weft/memory.h"
 
-/* ---- comparing ------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------ */
 
 /* Says where a difference is; CUnit's messages would only say that there is one. */
 static bool same(bool held, const char *where, const char *what, const char *text)
@@ -102,7 +102,7 @@ static weft_tokenizer *load(const char *path)
     return t;
 }
 
-/* ---- golden files ---------------------------------------------------------------------------- */
+/* ---- golden files --------------------------------------------------------------------------- */
 
 static void random_texts_with_the_storyteller(void)
 {
@@ -219,7 +219,7 @@ static void gemma3(void)
     compare_real("gemma3");
 }
 
-/* ---- behaviour ------------------------------------------------------------------------------- */
+/* ---- behaviour ------------------------------------------------------------------------------ */
 
 static void vocabulary_questions(void)
 {

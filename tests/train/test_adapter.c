@@ -95,7 +95,7 @@ static void saving_needs_one_kind_of_adapter(void)
     weft_model_free(model);
 }
 
-/* ---- loading ------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 /* Copies PEFT's adapter with `from` in its configuration replaced by `to` (NULL: as it is). */
 static bool copy_adapter(const char *from, const char *to)

@@ -80,7 +80,7 @@ static bool exists(const char *folder, const char *name)
     return access(in(folder, name), F_OK) == 0;
 }
 
-/* ---- what a run does ----------------------------------------------------------------------- */
+/* ---- what a run does ------------------------------------------------------------------------ */
 
 static void a_run_learns_and_reports(void)
 {
@@ -241,7 +241,7 @@ static void models_without_adapters_train_too(void)
     weft_model_free(model);
 }
 
-/* ---- what a run writes --------------------------------------------------------------------- */
+/* ---- what a run writes ---------------------------------------------------------------------- */
 
 static void the_folder_has_everything(void)
 {
@@ -325,7 +325,7 @@ static void a_full_disk_leaves_whole_lines(void)
     weft_free(text);
 }
 
-/* ---- how a run stops ----------------------------------------------------------------------- */
+/* ---- how a run stops ------------------------------------------------------------------------ */
 
 static void callbacks_cancel(void)
 {
@@ -383,7 +383,7 @@ static void frozen_models_and_bad_options_are_refused(void)
     weft_model_free(model);
 }
 
-/* ---- evaluation ---------------------------------------------------------------------------- */
+/* ---- evaluation ----------------------------------------------------------------------------- */
 
 static bool stop_at_once(void *context, int64_t targets, int64_t total)
 {

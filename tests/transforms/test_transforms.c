@@ -44,7 +44,7 @@ static void value_and_gradients_of_arguments(void)
     weft_scope_close(NULL);
 }
 
-/* ---- slots ---------------------------------------------------------------------------------------- */
+/* ---- slots ---------------------------------------------------------------------------------- */
 
 typedef struct pair {
     weft_array *a, *b;
@@ -95,7 +95,7 @@ static void a_value_that_is_no_scalar_is_refused(void)
     weft_scope_close(NULL);
 }
 
-/* ---- second derivatives ------------------------------------------------------------------------------ */
+/* ---- second derivatives --------------------------------------------------------------------- */
 
 static weft_array *sum_of_tanh(void *context, weft_array *const *in, int n_in)
 {
@@ -120,7 +120,7 @@ static void gradients_of_gradients(void)
     weft_scope_close(NULL);
 }
 
-/* ---- checkpoint ------------------------------------------------------------------------------------- */
+/* ---- checkpoint ----------------------------------------------------------------------------- */
 
 static void layer(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
@@ -210,7 +210,7 @@ static void evaluating_inside_a_gradient_spends_nothing(void)
     weft_scope_close(NULL);
 }
 
-/* ---- gradcheck finds what is wrong ------------------------------------------------------------------- */
+/* ---- gradcheck finds what is wrong ---------------------------------------------------------- */
 
 static weft_array *wrong_partial(weft_array *node, int i)
 {

@@ -170,11 +170,8 @@ SIMD void transpose(vf *row)
 {
 #pragma GCC unroll 4
     for (int s = 1; s < LANES; s *= 2) {
-        vi low, high;
-        for (int l = 0; l < LANES; l++) {
-            low[l] = l & s ? LANES + l - s : l;
-            high[l] = l & s ? LANES + l : l + s;
-        }
+        const vi lane = lane_numbers(), moved = (lane & s) != 0;
+        const vi low = lane + (moved & (LANES - s)), high = lane + s + (moved & (LANES - s));
 #pragma GCC unroll 16
         for (int i = 0; i < LANES; i++) {
             if (i & s)
@@ -262,6 +259,11 @@ SIMD void pack_a_as(weft_dtype dtype, const void *a, int64_t a_k, int64_t m, int
 #pragma GCC unroll 2
             for (int64_t l = 0; l < WHOLE; l += LANES)
                 vstore(out + i / ROWS * panel + p * ROWS + l, vload_as(dtype, a, p * a_k + i + l));
+        if (dtype == WEFT_FLOAT32 && i + ROWS <= m) {
+            memcpy(out + i / ROWS * panel + p * ROWS, (const float *)a + p * a_k + i,
+                   ROWS * sizeof(float));
+            i += ROWS;
+        }
         for (; i < m; i++)
             out[i / ROWS * panel + p * ROWS + i % ROWS] = get_as(dtype, a, p * a_k + i);
     }

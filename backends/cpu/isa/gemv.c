@@ -1,8 +1,8 @@
 /* backends/cpu/isa/gemv.c -- weight rows times one to eight vectors, each weight read once.
  *
  * The weights stream from memory in one sequence; the row after next is asked for ahead, which
- * keeps more of it on the way than the hardware does alone. 16-bit weights are decoded on load. Must
- * equal the GEMM within rounding (tests/cpu/test_gemm.c).
+ * keeps more of it on the way than the hardware does alone. 16-bit weights are decoded on load.
+ * Must equal the GEMM within rounding (tests/cpu/test_gemm.c).
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
@@ -33,17 +33,11 @@ static __attribute__((noinline)) vf load_tail(weft_dtype dtype, const void *row,
     return vload(part);
 }
 
-/* ---- Dot products ------------------------------------------------------------------------------ */
+/* ---- Dot products --------------------------------------------------------------------------- */
 
-/* The number of vectors that x is packed for: there are functions for powers of two. */
-static int packed_rows(int m)
-{
-    return m > 4 ? 8 : m > 2 ? 4 : m;
-}
-
-/* sum[j * m + i] = x_i . row_j for `r` rows of w and m of x, in `steps` independent parts; all three
- * and dtype are constants where this is inlined. `ahead` bytes from each row is one that comes
- * later. */
+/* sum[j * m + i] = x_i . row_j for `r` rows of w and m of x, in `steps` independent parts; all
+ * three and dtype are constants where this is inlined. `ahead` bytes from each row is one that
+ * comes later. */
 SIMD void dot_rows(weft_dtype dtype, int m, int r, int steps, int64_t k, const float *x,
                    const char *const *row, int64_t ahead, float *sum)
 {
@@ -108,9 +102,10 @@ SIMD void rows(weft_dtype dtype, int m, const rows_call *c)
         for (int j = 0; j < r; j++)
             row[j] = c->w + (f + j < c->n ? f + j : c->n - 1) * c->w_bytes;
         dot_rows(dtype, m, r, steps, c->k, c->x, row, r * c->w_bytes, sum);
-        for (int j = 0; j < r && f + j < c->n; j++)
-            for (int i = 0; i < c->m; i++)
-                c->y[i * c->y_row + f + j] = sum[j * m + i] + (c->bias ? c->bias[f + j] : 0.0f);
+        for (int j = 0; j < r; j++)
+            for (int i = 0; i < m; i++)
+                if (i < c->m && f + j < c->n)
+                    c->y[i * c->y_row + f + j] = sum[j * m + i] + (c->bias ? c->bias[f + j] : 0.0f);
     }
 }
 
@@ -145,12 +140,12 @@ static void gemv(weft_dtype dtype, int m, int64_t k, const float *x, const void 
                  int64_t n, const float *bias, float *y, int64_t y_row)
 {
     rows_call c = {m, k, n, x, w, w_row * bytes_of(dtype), bias, y, y_row};
-    rows_of[dtype_index(dtype)][packed_rows(m)](&c);
+    rows_of[dtype_index(dtype)][weft__cpu_gemv_rows(m)](&c);
 }
 
 static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t x_row, float *out)
 {
-    const int all = packed_rows(m);
+    const int all = weft__cpu_gemv_rows(m);
     for (int64_t p = 0; p < k; p += LANES)
         for (int i = 0; i < all; i++) {
             const char *row = (const char *)x + i * x_row * bytes_of(dtype);
@@ -159,7 +154,7 @@ static void gemv_pack(weft_dtype dtype, int m, int64_t k, const void *x, int64_t
         }
 }
 
-/* ---- The other way: sums of rows --------------------------------------------------------------- */
+/* ---- The other way: sums of rows ------------------------------------------------------------ */
 
 enum { AHEAD = 8 }; /* rows that are asked for ahead */
 

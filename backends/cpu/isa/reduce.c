@@ -54,7 +54,7 @@ static double dot_row(const float *x, const float *y, int64_t n)
     return sum;
 }
 
-/* ---- extremes: NaN wins ---------------------------------------------------------------------- */
+/* ---- extremes: NaN wins --------------------------------------------------------------------- */
 
 SIMD vf choose(vi take, vf a, vf b)
 {
@@ -105,7 +105,7 @@ static float min_row(const float *x, int64_t n)
     return extreme_row(x, n, 0);
 }
 
-/* ---- columns --------------------------------------------------------------------------------- */
+/* ---- columns -------------------------------------------------------------------------------- */
 
 static void sum_columns(double *sums, const float *x, int64_t n)
 {
@@ -129,7 +129,7 @@ static void min_columns(double *best, const float *x, int64_t n)
     }
 }
 
-/* ---- softmax --------------------------------------------------------------------------------- */
+/* ---- softmax -------------------------------------------------------------------------------- */
 
 static double exp_row(const float *x, int64_t n, float shift, float *out)
 {
