@@ -17,7 +17,7 @@ bool weft__cpu_narrow_inputs(const weft_call *call)
 bool weft__cpu_row_stride(const weft_tensor *x, int64_t *rows, int64_t *stride)
 {
     *rows = 1;
-    *stride = x->shape.at[x->shape.n - 1];
+    *stride = x->shape.n ? x->shape.at[x->shape.n - 1] : 1;
     bool first = true;
     for (int i = x->shape.n - 2; i >= 0; i--) {
         if (x->shape.at[i] == 1)
@@ -36,7 +36,7 @@ cpu_rows weft__cpu_rows_of(const weft_tensor *t)
 {
     cpu_rows rows = {.t = t,
                      .kernels = weft__cpu_kernels(),
-                     .width = t->shape.at[t->shape.n - 1],
+                     .width = t->shape.n ? t->shape.at[t->shape.n - 1] : 1,
                      .plain = t->dtype == WEFT_FLOAT32};
     rows.even = weft__cpu_row_stride(t, &rows.n, &rows.stride);
     rows.n = 1;

@@ -147,13 +147,14 @@ bool weft__plan_unref(weft__plan *plan, weft__buffer *b)
     return append(&plan->idle, &plan->n_idle, &plan->idle_capacity, b);
 }
 
-/* An idle buffer that fits without wasting more than half of it. */
+/* An idle buffer that fits: of the same bucket or the next, for it may stay with a long-lived
+ * array. */
 static weft__buffer *reuse(weft__plan *plan, weft_device *device, int64_t bytes)
 {
     int64_t best = -1;
     for (int64_t i = plan->n_idle - 1; i >= 0; i--) {
         const weft__buffer *b = plan->idle[i];
-        bool fits = b->device == device && b->bytes >= bytes && b->bytes <= 2 * bytes;
+        bool fits = b->device == device && b->bytes >= bytes && b->bytes <= bytes + bytes / 8;
         if (fits && (best < 0 || b->bytes < plan->idle[best]->bytes)) {
             best = i;
             if (b->bytes == bytes) {
