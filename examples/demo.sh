@@ -30,7 +30,8 @@ title "3. It learns Shakespeare: LoRA, rank 16, 100 updates of 8 x 256 tokens."
     --out "$out"
 
 title "4. The same line, with the adapter:"
-"$weft" generate "$model" --adapter "$out/last" --echo -p $'KING RICHARD:\n' -n 120 --top-p 0.9 --seed 3
+"$weft" generate "$model" --adapter "$out/last" --echo -p $'KING RICHARD:\n' -n 120 --top-p 0.9 \
+    --seed 3
 
 title "What is where"
 cat <<END

@@ -296,6 +296,38 @@ static void memory_grows_by_the_cache_alone(void)
     weft_generator_free(g);
 }
 
+/* Each allocation of a short run fails once: the run reports it or does without, and nothing is
+ * lost (the sanitized build looks). */
+static void every_allocation_may_fail(void)
+{
+    weft_model *small = NULL;
+    const int32_t prompt[] = {5, 6, 7};
+    const weft_generate_options o = {
+        .max_tokens = 2,
+        .ignore_eos = true,
+        .logprobs = true,
+        .prefill = 2,
+        .sampler = {.repetition_penalty = 1.1, .temperature = 1, .top_p = 0.9, .min_p = 0.1},
+    };
+    if (!CHECK_OK(weft_model_load(check_fixture("models/llama"), NULL, &small)))
+        return;
+    uint64_t n = 0, made;
+    int failures = 0;
+    do {
+        tokens t = {0};
+        weft_memory_clear_cache();
+        weft_memory_fail_at(++n);
+        weft_status status = weft_generate(small, NULL, prompt, 3, &o, collect, &t, NULL);
+        made = weft_memory_fail_at(0);
+        failures += status != WEFT_OK;
+        if (status == WEFT_OK)
+            CHECK_EQ_INT(t.n, 2);
+    } while (made >= n); /* until the run ends before its turn comes */
+    printf("  %llu allocations, %d of them needed\n", (unsigned long long)n - 1, failures);
+    CHECK(failures > 100);
+    weft_model_free(small);
+}
+
 int main(int argc, char **argv)
 {
     static const check_case cases[] = {
@@ -309,6 +341,7 @@ int main(int argc, char **argv)
         CHECK_CASE(bad_prompts_and_options_are_refused),
         CHECK_CASE(texts_join_to_the_decoding),
         CHECK_CASE(memory_grows_by_the_cache_alone),
+        CHECK_CASE(every_allocation_may_fail),
     };
     int status = check_main(argc, argv, "generate", cases, sizeof cases / sizeof *cases);
     unload();

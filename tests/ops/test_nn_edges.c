@@ -165,7 +165,8 @@ static void chunks_join(void)
     weft_array *expected = weft_value_and_grad(sum_of_losses, rows, in, 2, want);
     CHECK_OK(weft_eval_n((weft_array *[]){expected, want[0], want[1]}, 3));
     CHECK_RELATIVE(weft_item(loss), weft_item(expected), 1e-5);
-    CHECK(distance(got[0], want[0]) < 1e-5);
+    /* Sums of 65,536 float32 terms, which each instruction set adds in an order of its own. */
+    CHECK_CLOSE(distance(got[0], want[0]), 0, 5e-5);
     CHECK(distance(got[1], want[1]) < 1e-5);
 
     const weft_op *op = weft_op_find("linear_cross_entropy");
@@ -174,7 +175,7 @@ static void chunks_join(void)
     weft_array *node = weft_apply(op, inputs, 3, &params);
     op->expand(node, outs);
     CHECK_RELATIVE(weft_item(weft_sum(outs[0], WEFT_ALL_AXES, false)), weft_item(expected), 1e-5);
-    CHECK(distance(outs[1], want[0]) < 1e-5);
+    CHECK_CLOSE(distance(outs[1], want[0]), 0, 5e-5);
     weft_scope_close(NULL);
 }
 
