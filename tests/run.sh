@@ -15,11 +15,11 @@ export WEFT_COUNTS
 trap 'rm -f "$WEFT_COUNTS"' EXIT
 
 # What the sanitizers may overlook lies in tests/suppressions/, with reasons.
-suppressions=tests/suppressions
+suppressions=$PWD/tests/suppressions
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=1
-export LSAN_OPTIONS=suppressions=$suppressions/lsan.txt:print_suppressions=0
-export UBSAN_OPTIONS=print_stacktrace=1:suppressions=$suppressions/ubsan.txt
-export TSAN_OPTIONS=suppressions=$suppressions/tsan.txt:exitcode=66:second_deadlock_stack=1
+export LSAN_OPTIONS=suppressions=\"$suppressions/lsan.txt\":print_suppressions=0
+export UBSAN_OPTIONS=print_stacktrace=1:suppressions=\"$suppressions/ubsan.txt\"
+export TSAN_OPTIONS=suppressions=\"$suppressions/tsan.txt\":exitcode=66:second_deadlock_stack=1
 
 count_failure() {
     echo "0 1 0" >>"$WEFT_COUNTS"
