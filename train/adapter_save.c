@@ -240,9 +240,9 @@ weft_status weft_adapter_save(weft_model *model, const char *folder, const char 
     if (status == WEFT_OK)
         status = weft_folder_make(folder);
     if (status == WEFT_OK)
-        status = save_config(folder, &p, base_name);
+        status = save_tensors(folder, tree); /* first: what a full disk refuses */
     if (status == WEFT_OK)
-        status = save_tensors(folder, tree);
+        status = save_config(folder, &p, base_name);
     profile_free(&p);
     return status;
 }
