@@ -69,8 +69,8 @@ weft_array *weft_from_memory(void *data, weft_dtype dtype, weft_dims shape,
     bool aligned = (uintptr_t)data % weft_dtype_size(dtype) == 0 ||
                    (dtype == WEFT_COMPLEX64 && (uintptr_t)data % sizeof(float) == 0);
     if (bytes >= 0 && !aligned) {
-        result = weft__failed("from_memory: the address is not aligned for %s",
-                              weft_dtype_name(dtype));
+        result =
+            weft__failed("from_memory: the address is not aligned for %s", weft_dtype_name(dtype));
     } else if (bytes > 0 && !data) {
         result = weft__failed("from_memory: the data is NULL");
     } else if (bytes >= 0 && device && device->backend->host_memory) {

@@ -175,10 +175,10 @@ static void report_full(const weft_device *device, int64_t bytes, bool limit)
         }
         seen[k] = best;
         char shape[WEFT_SHAPE_TEXT];
-        length += (size_t)snprintf(largest + length, sizeof largest - length, "%s%s %s %s: %lld",
-                                   k ? ", " : "", best->label,
-                                   weft__shape_text(&best->shape, shape),
-                                   weft_dtype_name(best->dtype), (long long)best->bytes);
+        length +=
+            (size_t)snprintf(largest + length, sizeof largest - length, "%s%s %s %s: %lld",
+                             k ? ", " : "", best->label, weft__shape_text(&best->shape, shape),
+                             weft_dtype_name(best->dtype), (long long)best->bytes);
         if (length >= sizeof largest) {
             break;
         }

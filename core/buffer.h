@@ -29,8 +29,8 @@ struct weft__buffer {
     void (*release)(void *context); /* of memory that is not Weft's */
     void *release_context;
 
-    weft__buffer *previous, *next;       /* list of live buffers, or of one bucket of the cache */
-    weft__buffer *older, *newer;         /* the cache by age */
+    weft__buffer *previous, *next; /* list of live buffers, or of one bucket of the cache */
+    weft__buffer *older, *newer;   /* the cache by age */
 };
 
 /* A buffer of at least `bytes` with one reference, from the cache or the device. With

@@ -42,8 +42,9 @@ weft_status weft_backend_register(const weft_backend *backend)
 {
     if (!backend->name || !backend->open || !backend->allocate || !backend->release ||
         !backend->write || !backend->read) {
-        return weft_fail(WEFT_INVALID, "backend_register: %s: expected a name, open, allocate, "
-                                       "release, write and read",
+        return weft_fail(WEFT_INVALID,
+                         "backend_register: %s: expected a name, open, allocate, "
+                         "release, write and read",
                          backend->name ? backend->name : "(no name)");
     }
     weft_status status = WEFT_OK;

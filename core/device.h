@@ -18,7 +18,7 @@ struct weft_device {
     char name[64];
     weft_counts counts; /* under the evaluation lock */
     weft_device *next;
-    const weft_kernel_row **rows; /* grouped by op, best first within a group */
+    const weft_kernel_row **rows;          /* grouped by op, best first within a group */
     weft__op_rows found[WEFT__ROWS_FOUND]; /* by the op's address; under the evaluation lock */
 };
 

@@ -46,9 +46,9 @@ struct weft_array {
     const weft_op *op;  /* NULL for leaves and after detaching */
     void *params;
     weft_array **inputs;
-    weft_device *device;           /* NULL in error arrays */
-    _Atomic(weft__scope *) scope;  /* the scope that owns one reference, or NULL */
-    const char *path;              /* module path at creation when checks are on, else NULL */
+    weft_device *device;          /* NULL in error arrays */
+    _Atomic(weft__scope *) scope; /* the scope that owns one reference, or NULL */
+    const char *path;             /* module path at creation when checks are on, else NULL */
     char *error;
 
     /* Its entry in the plan being made (core/eval/plan.c), under the evaluation lock. */
@@ -130,7 +130,7 @@ extern _Thread_local int weft__differentiating;
 typedef struct weft__map {
     weft_array **keys;
     int64_t count, capacity;
-    int32_t *table; /* open addressing over keys' indices + 1 */
+    int32_t *table;     /* open addressing over keys' indices + 1 */
     int64_t table_size; /* a power of two */
 } weft__map;
 

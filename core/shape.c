@@ -7,8 +7,8 @@ const char *weft__shape_text(const weft_dims *shape, char out[WEFT_SHAPE_TEXT])
 {
     size_t length = (size_t)snprintf(out, WEFT_SHAPE_TEXT, "(");
     for (int i = 0; i < shape->n && length < WEFT_SHAPE_TEXT; i++) {
-        length += (size_t)snprintf(out + length, WEFT_SHAPE_TEXT - length, "%s%lld",
-                                   i ? ", " : "", (long long)shape->at[i]);
+        length += (size_t)snprintf(out + length, WEFT_SHAPE_TEXT - length, "%s%lld", i ? ", " : "",
+                                   (long long)shape->at[i]);
     }
     if (length < WEFT_SHAPE_TEXT) {
         snprintf(out + length, WEFT_SHAPE_TEXT - length, "%s)", shape->n == 1 ? "," : "");

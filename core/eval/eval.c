@@ -358,8 +358,7 @@ static weft_status evaluate_replacing(weft_array **const *slots, weft_array *con
 {
     weft_array ***sorted = weft_malloc((size_t)n * sizeof *sorted);
     weft_array **old = weft_malloc((size_t)n * sizeof *old);
-    weft_status status =
-        sorted && old ? WEFT_OK : weft_fail(WEFT_MEMORY, "update: out of memory");
+    weft_status status = sorted && old ? WEFT_OK : weft_fail(WEFT_MEMORY, "update: out of memory");
     if (status == WEFT_OK) {
         weft__plan plan = {.released = old, .n_released = held_by(slots, n, sorted, old)};
         status = evaluate_now(values, n, &plan);

@@ -55,8 +55,7 @@ static bool signature_fits(const weft_kernel_row *row, const weft_call *call)
 {
     const char *s = row->signature;
     for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
-        const weft_tensor *t =
-            i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
+        const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
         if (s && !letter_fits(*s, t->dtype)) {
             return false;
         }
@@ -218,8 +217,8 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
             views[o].offset = l->in[from].offset;
             weft__plan_ref(views[o].buffer);
         } else {
-            views[o].buffer = weft__plan_buffer(l->plan, node->device, spec_bytes(spec),
-                                                node->op->name, spec);
+            views[o].buffer =
+                weft__plan_buffer(l->plan, node->device, spec_bytes(spec), node->op->name, spec);
             if (!views[o].buffer) {
                 return WEFT_MEMORY;
             }
@@ -264,8 +263,7 @@ static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
         return WEFT_OK;
     }
     weft_spec spec = {.dtype = WEFT_UINT8, .shape = {.n = 1, .at = {bytes}}};
-    weft__buffer *b =
-        weft__plan_buffer(l->plan, l->step->device, bytes, "workspace", &spec);
+    weft__buffer *b = weft__plan_buffer(l->plan, l->step->device, bytes, "workspace", &spec);
     if (!b) {
         return WEFT_MEMORY;
     }
@@ -279,8 +277,9 @@ static const weft__view *views_of(weft__plan *plan, weft_array *a, const weft_op
 {
     const weft__entry *e = weft__plan_entry(plan, a);
     if (e && !e->views) {
-        weft_fail(WEFT_INVALID, "%s: an input was used up by an evaluation of another thread: keep "
-                                "it (weft_keep, weft_set)",
+        weft_fail(WEFT_INVALID,
+                  "%s: an input was used up by an evaluation of another thread: keep "
+                  "it (weft_keep, weft_set)",
                   op->name);
     }
     return e ? e->views : NULL;
@@ -358,8 +357,9 @@ static weft_status lower_generic(lowering *l)
         l->step->tape = weft_op_tape(op, dtype);
         if (!l->step->tape) {
             return weft__has_formula(op, dtype)
-                       ? weft_fail(WEFT_MEMORY, "%s: out of memory for its formula, or it cannot "
-                                                "be parsed",
+                       ? weft_fail(WEFT_MEMORY,
+                                   "%s: out of memory for its formula, or it cannot "
+                                   "be parsed",
                                    op->name)
                        : weft_fail(WEFT_UNSUPPORTED, "%s: unsupported for %s", op->name,
                                    weft_dtype_name(dtype));
@@ -434,11 +434,10 @@ static weft_status check_expansion(const weft_array *node, weft_array *const *ou
         const weft_spec *want = &node->outs[i].spec, *got = &out->outs[0].spec;
         char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
         if (want->dtype != got->dtype || !weft__shape_equal(&want->shape, &got->shape)) {
-            return weft_fail(WEFT_INVALID,
-                             "%s: expansion: expected output %d to be %s %s, got %s %s",
-                             node->op->name, i, weft_dtype_name(want->dtype),
-                             weft__shape_text(&want->shape, a), weft_dtype_name(got->dtype),
-                             weft__shape_text(&got->shape, b));
+            return weft_fail(
+                WEFT_INVALID, "%s: expansion: expected output %d to be %s %s, got %s %s",
+                node->op->name, i, weft_dtype_name(want->dtype), weft__shape_text(&want->shape, a),
+                weft_dtype_name(got->dtype), weft__shape_text(&got->shape, b));
         }
     }
     return WEFT_OK;

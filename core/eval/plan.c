@@ -285,8 +285,7 @@ static bool queue_node(weft__plan *plan, weft_array *a, int64_t graph)
     if (!e || e->planned || e->queued == graph) {
         return e != NULL;
     }
-    weft_array **grown =
-        with_room(plan->nodes, plan->n_nodes, &plan->node_capacity, sizeof *grown);
+    weft_array **grown = with_room(plan->nodes, plan->n_nodes, &plan->node_capacity, sizeof *grown);
     if (!grown) {
         return false;
     }

@@ -33,13 +33,13 @@ typedef struct weft__step {
 
 /* What the plan knows about an array that it meets. */
 typedef struct weft__entry {
-    weft_array *array;  /* with a reference */
-    weft__view *views;  /* per output; NULL until planned */
-    int consumed;       /* edges to it that planned nodes have used */
-    int released;       /* holds of slots that are about to be replaced */
-    int64_t queued;     /* the last graph in whose list of nodes to plan it is */
-    bool planned;       /* by this plan */
-    bool internal;      /* made by an expansion inside this plan */
+    weft_array *array; /* with a reference */
+    weft__view *views; /* per output; NULL until planned */
+    int consumed;      /* edges to it that planned nodes have used */
+    int released;      /* holds of slots that are about to be replaced */
+    int64_t queued;    /* the last graph in whose list of nodes to plan it is */
+    bool planned;      /* by this plan */
+    bool internal;     /* made by an expansion inside this plan */
     bool spent;
 } weft__entry;
 
@@ -47,7 +47,7 @@ typedef struct weft__plan {
     uint64_t id;
     uint64_t first_internal; /* seq from which nodes were made by this plan */
     bool retain;             /* inside a gradient: the graph stays */
-    bool failed; /* an entry could not be made: the plan must not be committed */
+    bool failed;             /* an entry could not be made: the plan must not be committed */
     bool committed;
     const char *path; /* module path of the node being expanded, or NULL */
     weft__entry *entries;

@@ -45,7 +45,7 @@ static void expand_checkpoint(weft_array *node, weft_array **outs)
 /* ---- the clone ------------------------------------------------------------------------------ */
 
 typedef struct copying {
-    weft__map inside;    /* nodes to clone, in order */
+    weft__map inside; /* nodes to clone, in order */
     weft__map frontier;
     weft_array **clones;   /* per node of inside */
     weft_array **barriers; /* per array of the frontier */
@@ -223,8 +223,7 @@ static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *fron
     memcpy(inputs, out, (size_t)n_out * sizeof *inputs);
     memcpy(inputs + n_out, frontier->keys, (size_t)frontier->count * sizeof *inputs);
     checkpoint_params params = {n_out};
-    weft_array *node =
-        weft__apply_on(weft_device_of(out[0]), &op_checkpoint, inputs, n, &params);
+    weft_array *node = weft__apply_on(weft_device_of(out[0]), &op_checkpoint, inputs, n, &params);
     weft_free(inputs);
     return node;
 }

@@ -167,8 +167,8 @@ static weft_status check_all(check *c)
     weft_array *cotangents[MAX_ARRAYS] = {NULL}, *grads[MAX_ARRAYS] = {NULL};
     weft_status status = draw_cotangents(c, cotangents);
     if (status == WEFT_OK) {
-        status = weft_vjp(c->fn, c->context, c->inputs, c->n_inputs, cotangents, NULL,
-                          c->n_outputs, grads);
+        status = weft_vjp(c->fn, c->context, c->inputs, c->n_inputs, cotangents, NULL, c->n_outputs,
+                          grads);
     }
     for (int i = 0; i < c->n_inputs && status == WEFT_OK; i++) {
         if (!c->values[i]) {
@@ -189,11 +189,15 @@ weft_status weft_gradcheck(weft_function *fn, void *context, weft_array *const *
                            int n_inputs, int n_outputs, const weft_gradcheck_options *options)
 {
     if (n_inputs < 1 || n_inputs > MAX_ARRAYS || n_outputs < 1 || n_outputs > MAX_ARRAYS) {
-        return weft_fail(WEFT_INVALID, "gradcheck: expected 1 to %d inputs and outputs, got %d "
-                                       "and %d",
+        return weft_fail(WEFT_INVALID,
+                         "gradcheck: expected 1 to %d inputs and outputs, got %d "
+                         "and %d",
                          MAX_ARRAYS, n_inputs, n_outputs);
     }
-    check c = {.fn = fn, .context = context, .inputs = inputs, .n_inputs = n_inputs,
+    check c = {.fn = fn,
+               .context = context,
+               .inputs = inputs,
+               .n_inputs = n_inputs,
                .n_outputs = n_outputs};
     c.options = options ? *options : (weft_gradcheck_options){0};
     c.options.step = c.options.step > 0 ? c.options.step : 1e-6;

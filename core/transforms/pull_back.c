@@ -21,11 +21,11 @@ bool weft__is_differentiable(const weft_array *a)
 }
 
 typedef struct walk {
-    weft__map nodes;   /* in order of creation; targets are not among them */
+    weft__map nodes; /* in order of creation; targets are not among them */
     weft__map targets;
-    uint64_t oldest;   /* nothing older depends on a target */
-    bool *needed;      /* per node: it depends on a target */
-    int64_t *first;    /* per node: index of its first output's cotangent */
+    uint64_t oldest; /* nothing older depends on a target */
+    bool *needed;    /* per node: it depends on a target */
+    int64_t *first;  /* per node: index of its first output's cotangent */
     weft_array **cts;
     weft_array **grads; /* per target */
 } walk;
@@ -218,8 +218,8 @@ static bool depends(walk *w, const weft_array *node)
     return false;
 }
 
-static weft_status prepare(walk *w, weft_array *const *outs, int n_out,
-                           weft_array *const *targets, int n_targets)
+static weft_status prepare(walk *w, weft_array *const *outs, int n_out, weft_array *const *targets,
+                           int n_targets)
 {
     w->oldest = UINT64_MAX;
     for (int i = 0; i < n_targets; i++) {

@@ -147,8 +147,8 @@ static void add_what_does_not_fit(void)
 {
     weft_scope_open();
     weft__path_push("block");
-    weft_array *y = weft_add(weft_ones(WEFT_DIMS(2), WEFT_FLOAT32),
-                             weft_ones(WEFT_DIMS(3), WEFT_FLOAT32));
+    weft_array *y =
+        weft_add(weft_ones(WEFT_DIMS(2), WEFT_FLOAT32), weft_ones(WEFT_DIMS(3), WEFT_FLOAT32));
     weft__path_pop();
     fprintf(stderr, "went on: %s", weft_error(y));
     weft_scope_close(NULL);

@@ -323,8 +323,7 @@ static void *churn(void *unused)
     for (int i = 0; i < ROUNDS; i++) {
         weft_scope_open();
         atomic_fetch_add(&lent, 1);
-        weft_array *x =
-            weft_from_memory(memory, WEFT_FLOAT32, WEFT_DIMS(256), give_back, NULL);
+        weft_array *x = weft_from_memory(memory, WEFT_FLOAT32, WEFT_DIMS(256), give_back, NULL);
         weft_array *y = total(weft_exp(x));
         weft_array *bad = i % 20 == 0 ? fails_when_run(x) : weft_square(x);
         bool queued = weft_eval_async(&y, 1) == WEFT_OK && weft_eval_async(&bad, 1) == WEFT_OK;
@@ -361,8 +360,7 @@ CHECK_MAIN("eval_edges", CHECK_CASE(a_failure_reaches_only_those_who_need_it),
            CHECK_CASE(slots_may_be_named_twice_and_values_be_old),
            CHECK_CASE(a_slot_refuses_what_is_used_up), CHECK_CASE(a_slot_lent_twice_comes_back),
            CHECK_CASE(nodes_have_as_many_inputs_as_they_like),
-           CHECK_CASE(a_checkpoint_may_hand_on_its_argument),
-           CHECK_CASE(outputs_of_vjp_outlive_it), CHECK_CASE(an_evaluation_inside_one_is_refused),
-           CHECK_CASE(deep_scopes_close_in_order),
+           CHECK_CASE(a_checkpoint_may_hand_on_its_argument), CHECK_CASE(outputs_of_vjp_outlive_it),
+           CHECK_CASE(an_evaluation_inside_one_is_refused), CHECK_CASE(deep_scopes_close_in_order),
            CHECK_CASE(temporaries_are_read_by_all_threads),
            CHECK_CASE(queues_lent_memory_and_the_cache_meet))

@@ -113,8 +113,7 @@ static void lent_memory_is_not_counted(void)
     int64_t active = weft_memory_active(), cached = weft_memory_cached();
     float *mine = calloc(1 << 16, sizeof *mine);
     weft_scope_open();
-    weft_array *a =
-        weft_from_memory(mine, WEFT_FLOAT32, WEFT_DIMS(1 << 16), take_back, mine);
+    weft_array *a = weft_from_memory(mine, WEFT_FLOAT32, WEFT_DIMS(1 << 16), take_back, mine);
     weft_array *view = weft_keep(weft_slice_axis(a, 0, 5, 9));
     CHECK_OK(weft_eval(view));
     CHECK_EQ_INT(weft_memory_active(), active);

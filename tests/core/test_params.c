@@ -17,9 +17,12 @@ typedef struct mixture {
 } mixture;
 
 static const weft_field fields[] = {
-    WEFT_FIELD(BOOL, mixture, flag),   WEFT_FIELD(INT, mixture, whole),
-    WEFT_FIELD(DOUBLE, mixture, real), WEFT_FIELD(DTYPE, mixture, dtype),
-    WEFT_FIELD(DIMS, mixture, dims),   WEFT_FIELD(POINTER, mixture, pointer),
+    WEFT_FIELD(BOOL, mixture, flag),
+    WEFT_FIELD(INT, mixture, whole),
+    WEFT_FIELD(DOUBLE, mixture, real),
+    WEFT_FIELD(DTYPE, mixture, dtype),
+    WEFT_FIELD(DIMS, mixture, dims),
+    WEFT_FIELD(POINTER, mixture, pointer),
     WEFT_FIELDS_END,
 };
 

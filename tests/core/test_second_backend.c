@@ -183,8 +183,8 @@ static void counts_tell_where_nodes_ran(void)
     CHECK_EQ_INT(counts.references, 2);
     CHECK_OK(weft_eval(weft_add(weft_astype(x, WEFT_FLOAT64), weft_astype(x, WEFT_FLOAT64))));
     CHECK_EQ_INT(weft_device_counts(hidden).rows, 0); /* the row is for float32 */
-    weft_array *norm = weft_rms_norm(x, weft_slice_axis(weft_reshape(x, WEFT_DIMS(6)), 0, 0, 3),
-                                     1e-5, 0);
+    weft_array *norm =
+        weft_rms_norm(x, weft_slice_axis(weft_reshape(x, WEFT_DIMS(6)), 0, 0, 3), 1e-5, 0);
     CHECK_OK(weft_eval(norm));
     CHECK(weft_device_counts(hidden).expansions > 0);
     weft_scope_close(NULL);
