@@ -13,7 +13,7 @@ weft_status weft__added_add(added_set *set, const added_token *token)
 {
     void *data = set->tokens;
     const weft_status status =
-        weft__buffer_grow(&data, &set->capacity, set->count, 1, sizeof *set->tokens);
+        weft__bytes_grow(&data, &set->capacity, set->count, 1, sizeof *set->tokens);
     set->tokens = data;
     if (status)
         return status;

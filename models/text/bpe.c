@@ -41,7 +41,7 @@ static weft_status heap_push(bpe_scratch *s, bpe_candidate candidate)
     if (s->heap_count == s->heap_capacity) {
         void *data = s->heap;
         const weft_status status =
-            weft__buffer_grow(&data, &s->heap_capacity, s->heap_count, 1, sizeof *s->heap);
+            weft__bytes_grow(&data, &s->heap_capacity, s->heap_count, 1, sizeof *s->heap);
         s->heap = data;
         if (status)
             return status;
@@ -82,7 +82,7 @@ static weft_status add_symbol(bpe_scratch *s, int32_t id)
     if (s->symbol_count == s->symbol_capacity) {
         void *data = s->symbols;
         const weft_status status =
-            weft__buffer_grow(&data, &s->symbol_capacity, s->symbol_count, 1, sizeof *s->symbols);
+            weft__bytes_grow(&data, &s->symbol_capacity, s->symbol_count, 1, sizeof *s->symbols);
         s->symbols = data;
         if (status)
             return status;
@@ -195,7 +195,7 @@ static weft_status find_whole(const bpe_model *model, bpe_scratch *s, const char
         return WEFT_OK;
     }
     s->spelling.length = 0;
-    const weft_status status = weft__buffer_reserve(&s->spelling, 2 * length);
+    const weft_status status = weft__bytes_reserve(&s->spelling, 2 * length);
     if (status)
         return status;
     for (size_t i = 0; i < length; i++)
@@ -234,6 +234,6 @@ void weft__bpe_release(bpe_scratch *scratch)
 {
     weft_free(scratch->symbols);
     weft_free(scratch->heap);
-    weft__buffer_release(&scratch->spelling);
+    weft__bytes_release(&scratch->spelling);
     *scratch = (bpe_scratch){0};
 }

@@ -5,8 +5,7 @@
 
 #include "weft/memory.h"
 
-weft_status weft__buffer_grow(void **data, size_t *capacity, size_t length, size_t more,
-                              size_t size)
+weft_status weft__bytes_grow(void **data, size_t *capacity, size_t length, size_t more, size_t size)
 {
     if (more <= *capacity - length)
         return WEFT_OK;
@@ -21,17 +20,17 @@ weft_status weft__buffer_grow(void **data, size_t *capacity, size_t length, size
     return WEFT_OK;
 }
 
-weft_status weft__buffer_reserve(text_buffer *buffer, size_t more)
+weft_status weft__bytes_reserve(text_buffer *buffer, size_t more)
 {
     void *data = buffer->data;
-    const weft_status status = weft__buffer_grow(&data, &buffer->capacity, buffer->length, more, 1);
+    const weft_status status = weft__bytes_grow(&data, &buffer->capacity, buffer->length, more, 1);
     buffer->data = data;
     return status;
 }
 
-weft_status weft__buffer_append(text_buffer *buffer, const char *text, size_t length)
+weft_status weft__bytes_append(text_buffer *buffer, const char *text, size_t length)
 {
-    const weft_status status = weft__buffer_reserve(buffer, length);
+    const weft_status status = weft__bytes_reserve(buffer, length);
     if (status || length == 0)
         return status;
     memcpy(buffer->data + buffer->length, text, length);
@@ -39,7 +38,7 @@ weft_status weft__buffer_append(text_buffer *buffer, const char *text, size_t le
     return WEFT_OK;
 }
 
-void weft__buffer_release(text_buffer *buffer)
+void weft__bytes_release(text_buffer *buffer)
 {
     weft_free(buffer->data);
     *buffer = (text_buffer){0};
@@ -50,7 +49,7 @@ weft_status weft__ids_append(id_buffer *buffer, int32_t id)
     if (buffer->length == buffer->capacity) {
         void *data = buffer->data;
         const weft_status status =
-            weft__buffer_grow(&data, &buffer->capacity, buffer->length, 1, sizeof *buffer->data);
+            weft__bytes_grow(&data, &buffer->capacity, buffer->length, 1, sizeof *buffer->data);
         buffer->data = data;
         if (status)
             return status;

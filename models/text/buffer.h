@@ -19,12 +19,12 @@ typedef struct id_buffer {
 
 /* Makes room for `more` elements of `size` bytes behind `length` in *data. WEFT_MEMORY leaves
  * everything as it was. */
-weft_status weft__buffer_grow(void **data, size_t *capacity, size_t length, size_t more,
-                              size_t size);
+weft_status weft__bytes_grow(void **data, size_t *capacity, size_t length, size_t more,
+                             size_t size);
 
-weft_status weft__buffer_append(text_buffer *buffer, const char *text, size_t length);
-weft_status weft__buffer_reserve(text_buffer *buffer, size_t more);
-void weft__buffer_release(text_buffer *buffer);
+weft_status weft__bytes_append(text_buffer *buffer, const char *text, size_t length);
+weft_status weft__bytes_reserve(text_buffer *buffer, size_t more);
+void weft__bytes_release(text_buffer *buffer);
 
 weft_status weft__ids_append(id_buffer *buffer, int32_t id);
 void weft__ids_release(id_buffer *buffer);

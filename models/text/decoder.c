@@ -148,9 +148,9 @@ void weft__decoder_release(text_decoder *decoder)
 
 void weft__decoder_state_release(decoder_state *state)
 {
-    weft__buffer_release(&state->pending);
-    weft__buffer_release(&state->work[0]);
-    weft__buffer_release(&state->work[1]);
+    weft__bytes_release(&state->pending);
+    weft__bytes_release(&state->work[0]);
+    weft__bytes_release(&state->work[1]);
     *state = (decoder_state){0};
 }
 
@@ -175,14 +175,14 @@ static weft_status flush_bytes(text_buffer *pending, bool end, text_buffer *out)
         const size_t left = pending->length - i;
         const size_t valid = weft__utf8_valid(text, left);
         if (valid > 0) {
-            status = weft__buffer_append(out, text, valid);
+            status = weft__bytes_append(out, text, valid);
             i += valid;
             continue;
         }
         const int step = weft__utf8_step(text, left);
         if (step == 0 && !end)
             break;
-        status = weft__buffer_append(out, replacement, 3);
+        status = weft__bytes_append(out, replacement, 3);
         i += step == 0 ? left : (size_t)-step;
     }
     if (status)
@@ -198,7 +198,7 @@ static weft_status decode_bytes(decoder_state *state, const char *token, size_t 
                                 text_buffer *out)
 {
     text_buffer *pending = &state->pending;
-    weft_status status = weft__buffer_reserve(pending, length);
+    weft_status status = weft__bytes_reserve(pending, length);
     if (status)
         return status;
     const size_t before = pending->length;
@@ -207,7 +207,7 @@ static weft_status decode_bytes(decoder_state *state, const char *token, size_t 
         const int byte = weft__char_to_byte(weft__utf8_decode(token + i, size));
         if (byte < 0) {
             pending->length = before;
-            status = weft__buffer_append(pending, token, length);
+            status = weft__bytes_append(pending, token, length);
             break;
         }
         pending->data[pending->length++] = (char)byte;
@@ -229,7 +229,7 @@ static weft_status put(const text_decoder *decoder, decoder_state *state, const 
         text++;
         length--;
     }
-    return weft__buffer_append(out, text, length);
+    return weft__bytes_append(out, text, length);
 }
 
 /* A run of byte tokens is text if all of it is, else one U+FFFD a byte. */
@@ -277,13 +277,13 @@ static weft_status replace_all(const decoder_replace *r, const char *text, size_
             i++;
             continue;
         }
-        status = weft__buffer_append(out, text + done, i - done);
+        status = weft__bytes_append(out, text + done, i - done);
         if (!status)
-            status = weft__buffer_append(out, r->to, r->to_length);
+            status = weft__bytes_append(out, r->to, r->to_length);
         i += r->from_length;
         done = i;
     }
-    return status ? status : weft__buffer_append(out, text + done, length - done);
+    return status ? status : weft__bytes_append(out, text + done, length - done);
 }
 
 static weft_status decode_characters(const text_decoder *decoder, decoder_state *state,
@@ -301,7 +301,7 @@ static weft_status decode_characters(const text_decoder *decoder, decoder_state 
     const int byte = decoder->byte_fallback ? byte_token(token, length) : -1;
     if (byte >= 0) {
         const char c = (char)byte;
-        return weft__buffer_append(&state->pending, &c, 1);
+        return weft__bytes_append(&state->pending, &c, 1);
     }
     status = flush_run(decoder, state, out);
     return status ? status : put(decoder, state, token, length, out);
@@ -316,9 +316,9 @@ weft_status weft__decode_token(const text_decoder *decoder, decoder_state *state
     if (decoder->kind == DECODE_CHARACTERS)
         return decode_characters(decoder, state, token, length, out);
     if (state->started)
-        status = weft__buffer_append(out, " ", 1);
+        status = weft__bytes_append(out, " ", 1);
     state->started = true;
-    return status ? status : weft__buffer_append(out, token, length);
+    return status ? status : weft__bytes_append(out, token, length);
 }
 
 weft_status weft__decode_end(const text_decoder *decoder, decoder_state *state, text_buffer *out)

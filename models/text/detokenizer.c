@@ -26,7 +26,7 @@ static weft_status decode_id(const weft_tokenizer *t, decoder_state *state, int3
 /* Ends `out` with a NUL that its length does not count. */
 static weft_status terminate(text_buffer *out)
 {
-    const weft_status status = weft__buffer_reserve(out, 1);
+    const weft_status status = weft__bytes_reserve(out, 1);
     if (!status)
         out->data[out->length] = '\0';
     return status;
@@ -47,7 +47,7 @@ weft_status weft_tokenizer_decode(const weft_tokenizer *tokenizer, const int32_t
         status = terminate(&out);
     weft__decoder_state_release(&state);
     if (status) {
-        weft__buffer_release(&out);
+        weft__bytes_release(&out);
         return status;
     }
     *text = out.data;
@@ -72,7 +72,7 @@ void weft_detokenizer_free(weft_detokenizer *detokenizer)
     if (!detokenizer)
         return;
     weft__decoder_state_release(&detokenizer->state);
-    weft__buffer_release(&detokenizer->out);
+    weft__bytes_release(&detokenizer->out);
     weft_free(detokenizer);
 }
 

@@ -206,7 +206,7 @@ static weft_status load_merge(const weft__json *merges, size_t index, text_buffe
         id[i] = weft__vocab_find_in_model(&model->vocab, part[i], length[i]);
         if (id[i] < 0)
             return unknown_token(merges, index, part[i], length[i]);
-        const weft_status status = weft__buffer_append(joined, part[i], length[i]);
+        const weft_status status = weft__bytes_append(joined, part[i], length[i]);
         if (status)
             return status;
     }
@@ -230,10 +230,10 @@ static weft_status load_merges(const weft__json *at, bpe_model *model)
         status = weft__merges_init(&model->merges, count);
     text_buffer joined = {0};
     if (!status)
-        status = weft__buffer_reserve(&joined, 64);
+        status = weft__bytes_reserve(&joined, 64);
     for (size_t i = 0; i < count && !status; i++)
         status = load_merge(&merges, i, &joined, model);
-    weft__buffer_release(&joined);
+    weft__bytes_release(&joined);
     return status;
 }
 

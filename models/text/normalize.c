@@ -132,8 +132,8 @@ static weft_status decompose(const char *text, size_t length, int options, code_
         i += (size_t)utf8proc_iterate((const utf8proc_uint8_t *)text + i,
                                       (utf8proc_ssize_t)(length - i), &code);
         void *data = points->data;
-        const weft_status status = weft__buffer_grow(&data, &points->capacity, points->length,
-                                                     LONGEST, sizeof *points->data);
+        const weft_status status = weft__bytes_grow(&data, &points->capacity, points->length,
+                                                    LONGEST, sizeof *points->data);
         points->data = data;
         if (status)
             return status;
@@ -162,8 +162,8 @@ static weft_status order_run(code_points *points, size_t start, size_t end)
         sum += count;
     }
     void *data = points->ordered;
-    const weft_status status = weft__buffer_grow(&data, &points->ordered_capacity, 0, end - start,
-                                                 sizeof *points->ordered);
+    const weft_status status =
+        weft__bytes_grow(&data, &points->ordered_capacity, 0, end - start, sizeof *points->ordered);
     points->ordered = data;
     if (status)
         return status;
@@ -207,7 +207,7 @@ static weft_status normalize_piece(const char *text, size_t length, int options,
         if (composed < 0)
             status = no_memory(length);
         else
-            status = weft__buffer_reserve(out, 4 * (size_t)composed);
+            status = weft__bytes_reserve(out, 4 * (size_t)composed);
         for (utf8proc_ssize_t i = 0; i < composed && !status; i++)
             out->length += (size_t)utf8proc_encode_char(
                 points.data[i], (utf8proc_uint8_t *)out->data + out->length);
@@ -226,7 +226,7 @@ weft_status weft__normalize_unicode(const char *text, size_t length, int options
         if (size > 1 && weft__is_newer_mark(weft__utf8_decode(text + i, size))) {
             status = normalize_piece(text + start, i - start, options, out);
             if (!status)
-                status = weft__buffer_append(out, text + i, (size_t)size);
+                status = weft__bytes_append(out, text + i, (size_t)size);
             start = i + (size_t)size;
         }
         i += (size_t)size;
@@ -259,13 +259,13 @@ static weft_status replace(const normalizer_step *step, const char *text, size_t
         status = weft__regex_next(&search, &found);
         if (status || !found)
             break;
-        status = weft__buffer_append(out, text + done, search.start - done);
+        status = weft__bytes_append(out, text + done, search.start - done);
         if (!status)
-            status = weft__buffer_append(out, step->content, step->content_length);
+            status = weft__bytes_append(out, step->content, step->content_length);
         done = search.end;
     }
     weft__regex_search_end(&search);
-    return status ? status : weft__buffer_append(out, text + done, length - done);
+    return status ? status : weft__bytes_append(out, text + done, length - done);
 }
 
 weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
@@ -285,9 +285,9 @@ weft_status weft__normalize(const text_normalizer *normalizer, const char *text,
         } else if (step->kind == NORMALIZE_REPLACE) {
             status = replace(step, text, length, out);
         } else {
-            status = weft__buffer_append(out, step->content, step->content_length);
+            status = weft__bytes_append(out, step->content, step->content_length);
             if (!status)
-                status = weft__buffer_append(out, text, length);
+                status = weft__bytes_append(out, text, length);
         }
         text = out->data;
         length = out->length;

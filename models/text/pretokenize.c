@@ -246,13 +246,13 @@ static weft_status rewrite(const splitter_step *step, const char *text, size_t l
 {
     out->length = 0;
     const size_t mark = strlen(step->prefix);
-    weft_status status = prefix ? weft__buffer_append(out, step->prefix, mark) : WEFT_OK;
+    weft_status status = prefix ? weft__bytes_append(out, step->prefix, mark) : WEFT_OK;
     while (length > 0 && !status) {
         const char *space = step->replace_spaces ? memchr(text, ' ', length) : NULL;
         const size_t plain = space ? (size_t)(space - text) : length;
-        status = weft__buffer_append(out, text, plain);
+        status = weft__bytes_append(out, text, plain);
         if (!status && space)
-            status = weft__buffer_append(out, step->prefix, mark);
+            status = weft__bytes_append(out, step->prefix, mark);
         text += plain + (space ? 1 : 0);
         length -= plain + (space ? 1 : 0);
     }

@@ -44,7 +44,7 @@ static weft_status append_newer(char category, text_buffer *out)
         char text[40];
         const int size = snprintf(text, sizeof text, "\\x{%X}-\\x{%X}", (unsigned)ranges[i].first,
                                   (unsigned)ranges[i].last);
-        status = weft__buffer_append(out, text, (size_t)size);
+        status = weft__bytes_append(out, text, (size_t)size);
     }
     return status;
 }
@@ -57,23 +57,23 @@ static weft_status translate_escape(const char *pattern, size_t length, size_t i
     const char letter = i + 1 < length ? pattern[i + 1] : '\0';
     *end = i + (letter ? 2 : 1);
     if (letter == 's')
-        return weft__buffer_append(out, "\\p{White_Space}", 15);
+        return weft__bytes_append(out, "\\p{White_Space}", 15);
     if (letter == 'S')
-        return weft__buffer_append(out, "\\P{White_Space}", 15);
+        return weft__bytes_append(out, "\\P{White_Space}", 15);
     const bool category = length - i >= 5 && pattern[i + 2] == '{' && pattern[i + 4] == '}' &&
                           (pattern[i + 3] == 'L' || pattern[i + 3] == 'N');
     if (!category || !(letter == 'p' || (letter == 'P' && !in_class)))
-        return weft__buffer_append(out, pattern + i, *end - i);
+        return weft__bytes_append(out, pattern + i, *end - i);
     *end = i + 5;
     weft_status status = WEFT_OK;
     if (!in_class)
-        status = weft__buffer_append(out, letter == 'p' ? "[" : "[^", letter == 'p' ? 1 : 2);
+        status = weft__bytes_append(out, letter == 'p' ? "[" : "[^", letter == 'p' ? 1 : 2);
     const char known[] = {'\\', 'p', '{', pattern[i + 3], '}'};
     if (!status)
-        status = weft__buffer_append(out, known, sizeof known);
+        status = weft__bytes_append(out, known, sizeof known);
     if (!status)
         status = append_newer(pattern[i + 3], out);
-    return status || in_class ? status : weft__buffer_append(out, "]", 1);
+    return status || in_class ? status : weft__bytes_append(out, "]", 1);
 }
 
 static weft_status translate(const char *pattern, size_t length, const weft__json *at,
@@ -93,7 +93,7 @@ static weft_status translate(const char *pattern, size_t length, const weft__jso
                                 : NULL;
         if (named) { /* [:alpha:] */
             const size_t size = (size_t)(named - (pattern + i)) + 2;
-            status = weft__buffer_append(out, pattern + i, size);
+            status = weft__bytes_append(out, pattern + i, size);
             i += size;
             continue;
         }
@@ -107,7 +107,7 @@ static weft_status translate(const char *pattern, size_t length, const weft__jso
             return weft__json_fail(at, WEFT_UNSUPPORTED,
                                    "a character class within another is unsupported");
         }
-        status = weft__buffer_append(out, &c, 1);
+        status = weft__bytes_append(out, &c, 1);
         i++;
     }
     return status;
@@ -154,12 +154,12 @@ weft_status weft__regex_new(const char *pattern, size_t length, bool literal, co
     text_buffer own = {0};
     weft_status status = WEFT_OK;
     if (literal)
-        status = weft__buffer_append(&own, pattern, length);
+        status = weft__bytes_append(&own, pattern, length);
     else
         status = translate(pattern, length, at, &own);
     if (!status)
         status = compile(regex, own.data ? own.data : "", own.length, literal, at);
-    weft__buffer_release(&own);
+    weft__bytes_release(&own);
     if (status)
         weft__regex_free(regex);
     else

@@ -40,8 +40,8 @@ static weft_status load_added(const weft__json *item, weft_tokenizer *t)
             t->model.vocab.tokens[token.id].flags |= TOKEN_RENAMED;
         status = weft__added_add(normalized ? &t->normalized : &t->raw, &token);
     }
-    weft__buffer_release(&scratch[0]);
-    weft__buffer_release(&scratch[1]);
+    weft__bytes_release(&scratch[0]);
+    weft__bytes_release(&scratch[1]);
     return status;
 }
 

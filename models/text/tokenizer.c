@@ -201,15 +201,15 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     /* A first block even for an empty text: the result is never NULL. */
     void *data = NULL;
     weft_status status =
-        weft__buffer_grow(&data, &e.ids.capacity, 0, length / 4 + 8, sizeof *e.ids.data);
+        weft__bytes_grow(&data, &e.ids.capacity, 0, length / 4 + 8, sizeof *e.ids.data);
     e.ids.data = data;
     if (!status)
         status = encode_all(&e, text, length, flags & WEFT_TOKENIZER_ADD_SPECIAL);
     weft__bpe_release(&e.bpe);
-    weft__buffer_release(&e.normalized[0]);
-    weft__buffer_release(&e.normalized[1]);
+    weft__bytes_release(&e.normalized[0]);
+    weft__bytes_release(&e.normalized[1]);
     for (int i = 0; i < SPLITTER_MAX_STEPS; i++)
-        weft__buffer_release(&e.pieces[i]);
+        weft__bytes_release(&e.pieces[i]);
     if (status) {
         weft__ids_release(&e.ids);
         return status;

@@ -48,7 +48,7 @@ weft_status weft__vocab_init(text_vocab *vocab, int32_t size, size_t count)
 
 void weft__vocab_release(text_vocab *vocab)
 {
-    weft__buffer_release(&vocab->texts);
+    weft__bytes_release(&vocab->texts);
     weft_free(vocab->tokens);
     weft_free(vocab->slots);
     *vocab = (text_vocab){0};
@@ -71,9 +71,9 @@ weft_status weft__vocab_add(text_vocab *vocab, int32_t id, const char *text, siz
                             unsigned flags)
 {
     const size_t start = vocab->texts.length;
-    weft_status status = weft__buffer_append(&vocab->texts, text, length);
+    weft_status status = weft__bytes_append(&vocab->texts, text, length);
     if (!status)
-        status = weft__buffer_append(&vocab->texts, "", 1);
+        status = weft__bytes_append(&vocab->texts, "", 1);
     if (status)
         return status;
     vocab->slots[find_slot(vocab, text, length)] = (uint32_t)id + 1;
