@@ -3,5 +3,14 @@
 
 #include "backends/cpu/backend.h"
 
-const weft_backend *const weft__backends[] = {&weft__cpu_backend};
+#ifdef WEFT_HAVE_VULKAN
+#include "backends/vulkan/backend.h"
+#endif
+
+const weft_backend *const weft__backends[] = {
+    &weft__cpu_backend,
+#ifdef WEFT_HAVE_VULKAN
+    &weft__vulkan_backend,
+#endif
+};
 const int weft__backend_count = sizeof weft__backends / sizeof *weft__backends;

@@ -191,6 +191,11 @@ const char *weft_device_description(const weft_device *device)
     return b->describe ? b->describe(device->state) : "";
 }
 
+void *weft_device_state(const weft_device *device)
+{
+    return device->state;
+}
+
 weft_device *weft_default_device(void)
 {
     if (!thread_device) {

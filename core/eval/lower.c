@@ -268,7 +268,8 @@ static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
         return WEFT_MEMORY;
     }
     l->step->workspace = b;
-    l->step->call.workspace = b->host ? b->host : b->handle;
+    l->step->call.workspace = b->host;
+    l->step->call.workspace_buffer = b->handle;
     return WEFT_OK;
 }
 
@@ -347,6 +348,13 @@ static weft_status lower_row(lowering *l, const weft_kernel_row *row)
     return status == WEFT_OK ? close_step(l, row->in_place) : status;
 }
 
+static bool takes_elementwise(const weft_backend *backend, const weft_call *call,
+                              const weft_tape *tape)
+{
+    return backend->elementwise &&
+           (!backend->elementwise_fits || backend->elementwise_fits(call, tape));
+}
+
 static weft_status lower_generic(lowering *l)
 {
     const weft_op *op = l->node->op;
@@ -365,10 +373,11 @@ static weft_status lower_generic(lowering *l)
                                    weft_dtype_name(dtype));
         }
         l->step->kind = WEFT__STEP_ELEMENTWISE;
-        if (device->backend->elementwise) {
+        if (takes_elementwise(device->backend, &l->step->call, l->step->tape)) {
             in_place[0] = UINT32_MAX; /* each element is read before it is written */
             device->counts.elementwise++;
         } else {
+            l->step->kind = WEFT__STEP_REFERENCE;
             device->counts.references++;
         }
         return close_step(l, in_place);

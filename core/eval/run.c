@@ -58,8 +58,7 @@ static weft_status call_on_host(const weft__step *step, const weft_call *call)
     if (status != WEFT_OK) {
         return status;
     }
-    return step->kind == WEFT__STEP_ELEMENTWISE ? weft__reference_elementwise(call, step->tape)
-                                                : step->kernel(call);
+    return step->tape ? weft__reference_elementwise(call, step->tape) : step->kernel(call);
 }
 
 /* Inputs to the host, the kernel there, outputs back. */
@@ -157,10 +156,7 @@ static weft_status run_step(const weft__step *step)
     case WEFT__STEP_TRANSFER:
         return run_transfer(step);
     case WEFT__STEP_ELEMENTWISE:
-        if (step->device->backend->elementwise) {
-            return step->device->backend->elementwise(&step->call, step->tape);
-        }
-        break;
+        return step->device->backend->elementwise(&step->call, step->tape);
     case WEFT__STEP_REFERENCE:
         break;
     }

@@ -66,6 +66,9 @@ typedef struct weft_backend {
     /* Any elementwise op from its tape: inputs strided, `out` row-major. NULL: reference kernels.
      * The tape's class is the class of the computation; dtypes are converted at load and store. */
     weft_status (*elementwise)(const weft_call *call, const weft_tape *tape);
+    /* Whether `elementwise` takes the call (tensors without data); NULL: always. What it does not
+     * take runs by the reference kernel. */
+    bool (*elementwise_fits)(const weft_call *call, const weft_tape *tape);
     /* Copies and converts in[0] (strided) to out[0] (row-major); any pair of dtypes. */
     weft_kernel *copy;
 
@@ -78,6 +81,9 @@ typedef struct weft_backend {
 /* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must
  * outlive the process's use of it. */
 WEFT_API weft_status weft_backend_register(const weft_backend *backend);
+
+/* What the backend's `open` made. */
+WEFT_API void *weft_device_state(const weft_device *device);
 
 /* How often nodes of a device ran: by a row, by their expansion, by the generic elementwise
  * kernel, or by the reference kernel on the CPU. */

@@ -13,10 +13,38 @@
 #include "tests/check.h"
 #include "tests/support/cases.h"
 #include "tests/support/hidden.h"
+#include "weft/backend.h"
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
 static int checked;
+
+/* WEFT_TEST_DEVICE: the device under test, the CPU without it. WEFT_TEST_OPS: names of ops, with
+ * commas around each (",sum,mean,"): only these. */
+static weft_device *tested_device(void)
+{
+    const char *name = getenv("WEFT_TEST_DEVICE");
+    return weft_device_get(name ? name : "cpu");
+}
+
+static bool is_chosen(const weft_op *op)
+{
+    const char *chosen = getenv("WEFT_TEST_OPS");
+    char name[80];
+    snprintf(name, sizeof name, ",%s,", op->name);
+    return !chosen || strstr(chosen, name);
+}
+
+/* What did not run by a kernel of the device, for a person to read. */
+static void tell_fallbacks(const char *label)
+{
+    weft_counts c = weft_device_counts(tested_device());
+    if (getenv("WEFT_TEST_VERBOSE") && c.references + c.expansions > 0) {
+        printf("    %s: %lld by reference, %lld by expansion\n", label, (long long)c.references,
+               (long long)c.expansions);
+    }
+    weft_device_reset_counts(tested_device());
+}
 
 static void describe(char *out, size_t size, const weft_op *op, const weft_case *c,
                      weft_dtype dtype, const char *what)
@@ -93,7 +121,8 @@ static void values(const weft_op *op, const weft_case *c, weft_dtype dtype, case
     weft_array *in[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
     weft_array *wide[WEFT_MAX_OPERANDS], *want[WEFT_MAX_OUTPUTS];
     char label[256];
-    weft_device *cpu = weft_default_device();
+    weft_device *tested = tested_device();
+    weft_set_default_device(tested);
     describe(label, sizeof label, op, c, dtype, layouts[layout]);
     weft_scope_open();
     if (!case_inputs(op, c, dtype, dtype, layout, in)) {
@@ -103,13 +132,14 @@ static void values(const weft_op *op, const weft_case *c, weft_dtype dtype, case
         weft_set_default_device(hidden_device());
         bool made = case_inputs(op, c, dtype, definition_dtype(dtype), CASE_PLAIN, wide);
         int m = made ? case_apply(op, c, wide, want) : -1;
-        weft_set_default_device(cpu);
+        weft_set_default_device(tested);
         if (m != n || n < 0) {
             CHECK_FAIL("%s: %d outputs, by definition %d", label, n, m);
         } else {
             compare_outputs(op, out, want, n, label);
         }
     }
+    tell_fallbacks(label);
     weft_scope_close(NULL);
 }
 
@@ -117,6 +147,9 @@ static void every_op_has_cases_and_values(void)
 {
     for (int i = 0; i < weft_op_count(); i++) {
         const weft_op *op = weft_op_at(i);
+        if (!is_chosen(op)) {
+            continue;
+        }
         if (case_count(op) == 0) {
             CHECK_FAIL("%s: the op has no test cases", op->name);
         }
@@ -131,7 +164,7 @@ static void every_op_has_cases_and_values(void)
             }
         }
     }
-    CHECK(checked > 1000);
+    CHECK(checked > (getenv("WEFT_TEST_OPS") ? 0 : 1000));
 }
 
 /* ---- gradients ------------------------------------------------------------------------------ */
@@ -209,22 +242,23 @@ static void gradient(const weft_op *op, const weft_case *c, const char *device)
 
 static void gradients_agree_with_finite_differences(void)
 {
-    weft_device *cpu = weft_default_device();
+    weft_device *tested = tested_device();
+    weft_set_default_device(tested);
     checked = 0;
     for (int i = 0; i < weft_op_count(); i++) {
         const weft_op *op = weft_op_at(i);
         for (int k = 0; k < case_count(op); k++) {
             weft_case c = case_at(op, k);
-            if (!has_gradient(op) || !case_takes(op, WEFT_FLOAT64)) {
+            if (!is_chosen(op) || !has_gradient(op) || !case_takes(op, WEFT_FLOAT64)) {
                 continue;
             }
-            gradient(op, &c, "cpu");
+            gradient(op, &c, weft_device_name(tested));
             weft_set_default_device(hidden_device());
             gradient(op, &c, "hidden");
-            weft_set_default_device(cpu);
+            weft_set_default_device(tested);
         }
     }
-    CHECK(checked > 100);
+    CHECK(checked > (getenv("WEFT_TEST_OPS") ? -1 : 100));
 }
 
 /* ---- gradients in float32, which have kernels of their own ---------------------------------- */
@@ -256,12 +290,13 @@ static void float32_gradient(const weft_op *op, const weft_case *c)
     weft_array *grads[WEFT_MAX_OPERANDS] = {NULL}, *want[WEFT_MAX_OPERANDS] = {NULL};
     char label[256];
     describe(label, sizeof label, op, c, WEFT_FLOAT32, "gradient");
-    weft_device *cpu = weft_default_device();
+    weft_device *tested = tested_device();
+    weft_set_default_device(tested);
     weft_scope_open();
     int n = sum_gradients(op, c, WEFT_FLOAT32, grads);
     weft_set_default_device(hidden_device());
     int m = sum_gradients(op, c, WEFT_FLOAT64, want);
-    weft_set_default_device(cpu);
+    weft_set_default_device(tested);
     if (n < 0 || n != m) {
         CHECK_FAIL("%s: %s", label, weft_error_message());
     }
@@ -278,12 +313,12 @@ static void float32_gradients_agree_with_float64(void)
         const weft_op *op = weft_op_at(i);
         for (int k = 0; k < case_count(op); k++) {
             weft_case c = case_at(op, k);
-            if (has_gradient(op) && case_takes(op, WEFT_FLOAT32) && case_takes(op, WEFT_FLOAT64)) {
+            if (is_chosen(op) && has_gradient(op) && case_takes(op, WEFT_FLOAT32) && case_takes(op, WEFT_FLOAT64)) {
                 float32_gradient(op, &c);
             }
         }
     }
-    CHECK(checked > 100);
+    CHECK(checked > (getenv("WEFT_TEST_OPS") ? -1 : 100));
 }
 
 CHECK_MAIN("op_table", CHECK_CASE(every_op_has_cases_and_values),

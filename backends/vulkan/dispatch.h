@@ -1,0 +1,74 @@
+/* backends/vulkan/dispatch.h -- what a kernel of this backend calls: a shader, its constants and
+ * arguments, and how many workgroups. */
+#ifndef BACKENDS_VULKAN_DISPATCH_H
+#define BACKENDS_VULKAN_DISPATCH_H
+
+#include "weft/backend.h"
+
+enum {
+    WEFT__VULKAN_MAX_CONSTANTS = 16,
+    WEFT__VULKAN_MAX_PUSH = 128 /* bytes; what every device has */
+};
+
+/* Optional features that kernels ask for. */
+typedef enum weft__vulkan_feature {
+    WEFT__VULKAN_FLOAT64,   /* arithmetic in float64 */
+    WEFT__VULKAN_INT64,     /* arithmetic in 64-bit integers */
+    WEFT__VULKAN_STORAGE8,  /* storing single bytes */
+    WEFT__VULKAN_SUBGROUPS, /* subgroup arithmetic in compute shaders */
+    WEFT__VULKAN_HOST,      /* device memory that the host reads and writes in place */
+    WEFT__VULKAN_BUDGET,    /* how much of the device's memory is free */
+    WEFT__VULKAN_FEATURE_COUNT
+} weft__vulkan_feature;
+
+/* SPIR-V, of a .comp file (shaders.h, made by the build) or written at run time. A pipeline is kept
+ * per shader address and constants. */
+typedef struct weft__vulkan_shader {
+    const char *name;
+    const uint32_t *words;
+    size_t n_words;
+} weft__vulkan_shader;
+
+typedef struct weft__vulkan_launch {
+    const weft__vulkan_shader *shader;
+    int n_constants; /* values of the specialisation constants 0, 1, ... */
+    uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
+    const void *push; /* the push constant block, in scalar layout: as C lays a struct out */
+    uint32_t push_bytes;
+    uint64_t groups; /* workgroups; the shader finds its own with group_index() */
+    /* Needs nothing that an earlier launch of this call wrote, and writes elsewhere. */
+    bool independent;
+} weft__vulkan_launch;
+
+/* Records the launch: after everything that wrote an input of the call, and after everything that
+ * read or wrote its outputs and workspace. Launches of one call wait for each other. With 0 groups
+ * nothing happens. */
+weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_launch *launch);
+
+bool weft__vulkan_has(const weft_call *call, weft__vulkan_feature feature);
+
+/* The device address of element 0, and of the call's workspace. */
+uint64_t weft__vulkan_address(const weft_tensor *t);
+uint64_t weft__vulkan_workspace(const weft_call *call);
+
+/* For rows: every operand spans fewer than 2^31 elements, and the device can do what the dtypes
+ * need: FLOAT64 for float64, STORAGE8 to store elements of one byte. */
+bool weft__vulkan_fits(const weft_call *call);
+
+/* Shaders that can meet bad input (an index out of range) write it to the device's fault record,
+ * carry on harmlessly, and the evaluation fails when the host next waits. `format` has %s for the
+ * op, then %lld for the value that the shader found, then %lld for `limit`. In the push block:
+ * Fault fault; uint fault_code; in the shader: report(p.fault, p.fault_code, value). */
+uint64_t weft__vulkan_fault(const weft_call *call);
+uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int64_t limit);
+
+/* A small block of arguments that lives until the launch has run, for what push constants cannot
+ * hold: the device address of a copy of `bytes` bytes; 0 with a message when there is no memory. */
+uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t bytes);
+
+static inline uint64_t weft__vulkan_groups(uint64_t items, uint64_t per_group)
+{
+    return (items + per_group - 1) / per_group;
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* backends/vulkan/kernels/families.h -- the rows of each family of kernels; rows.c joins them. */
+#ifndef BACKENDS_VULKAN_KERNELS_FAMILIES_H
+#define BACKENDS_VULKAN_KERNELS_FAMILIES_H
+
+#include "weft/backend.h"
+
+typedef struct weft__vulkan_family {
+    const weft_kernel_row *rows;
+    int n_rows;
+} weft__vulkan_family;
+
+extern const weft__vulkan_family weft__vulkan_copies;     /* rows_copy.c */
+extern const weft__vulkan_family weft__vulkan_structure;  /* rows_structure.c */
+extern const weft__vulkan_family weft__vulkan_reductions; /* rows_reduce.c */
+extern const weft__vulkan_family weft__vulkan_products;   /* rows_products.c */
+extern const weft__vulkan_family weft__vulkan_norms;      /* rows_norms.c */
+extern const weft__vulkan_family weft__vulkan_attention;  /* rows_attention.c */
+extern const weft__vulkan_family weft__vulkan_losses;     /* rows_losses.c */
+
+#endif
