@@ -1,6 +1,7 @@
 /* core/device.c -- backends and their devices; rows by op; the default device. */
 #include "core/device.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,9 +118,10 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
 
 static weft_device *open_device(const weft_backend *backend, int index)
 {
-    if (index < 0 || (backend->count && index >= backend->count())) {
+    int count = backend->count ? backend->count() : INT_MAX;
+    if (index < 0 || (index >= count && count > 0)) { /* without any, open says why */
         weft_fail(WEFT_DEVICE, "device: %s:%d: expected an index below %d", backend->name, index,
-                  backend->count ? backend->count() : 0);
+                  count);
         return NULL;
     }
     weft_device *d = weft_calloc(1, sizeof *d);

@@ -37,6 +37,12 @@ typedef struct weft_kernel_row {
     weft_kernel *kernel;
 } weft_kernel_row;
 
+/* How often an op ran, and for how long. */
+typedef struct weft_op_time {
+    const char *op;
+    int64_t calls, nanoseconds;
+} weft_op_time;
+
 typedef struct weft_backend {
     const char *name;
     int (*count)(void); /* devices present */
@@ -76,6 +82,11 @@ typedef struct weft_backend {
      * leaves these NULL runs each kernel before its call returns. */
     weft_status (*flush)(void *state);
     weft_status (*wait)(void *state);
+
+    /* Measuring how long the device works for each op, where kernels return before they are done
+     * (NULL: the evaluator's clock tells). `profile` also forgets what was measured. */
+    void (*profile)(void *state, bool on);
+    int (*op_times)(void *state, weft_op_time *out, int max);
 } weft_backend;
 
 /* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must

@@ -101,9 +101,9 @@ WEFT_API void weft_tensor_set_int(const weft_tensor *t, int64_t index, int64_t v
 /* Element offset (not bytes) of the row-major index, by the strides. */
 WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index);
 
-/* What a kernel is called with. in[] and out[] are complete; the workspace has the size that the row
- * asked for (64-byte aligned, contents undefined): its host address, or NULL where the host does not
- * see it, and the backend's own buffer object. */
+/* What a kernel is called with. in[] and out[] are complete; the workspace has the size that the
+ * row asked for (64-byte aligned, contents undefined): its host address, or NULL where the host
+ * does not see it, and the backend's own buffer object. */
 typedef struct weft_call {
     const weft_op *op;
     const void *params;

@@ -313,7 +313,8 @@ static void float32_gradients_agree_with_float64(void)
         const weft_op *op = weft_op_at(i);
         for (int k = 0; k < case_count(op); k++) {
             weft_case c = case_at(op, k);
-            if (is_chosen(op) && has_gradient(op) && case_takes(op, WEFT_FLOAT32) && case_takes(op, WEFT_FLOAT64)) {
+            if (is_chosen(op) && has_gradient(op) && case_takes(op, WEFT_FLOAT32) &&
+                case_takes(op, WEFT_FLOAT64)) {
                 float32_gradient(op, &c);
             }
         }

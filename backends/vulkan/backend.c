@@ -1,0 +1,124 @@
+/* backends/vulkan/backend.c -- the Vulkan backend: opening devices, and the table. */
+#include "backends/vulkan/backend.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "backends/vulkan/buffer.h"
+#include "backends/vulkan/device.h"
+#include "backends/vulkan/kernels/families.h"
+#include "weft/memory.h"
+
+enum { MAX_ROWS = 256 };
+
+static void close_device(void *state)
+{
+    weft__vulkan_device *d = state;
+    if (d->handle && d->call.DeviceWaitIdle) {
+        (void)d->call.DeviceWaitIdle(d->handle);
+        weft__vulkan_stream_close(d);
+        weft__vulkan_pipelines_close(d);
+        weft__vulkan_memory_close(d);
+        d->call.DestroyDevice(d->handle, NULL);
+    }
+    weft_free(d);
+}
+
+static weft_status start(weft__vulkan_device *d, int index)
+{
+    weft_status status = weft__vulkan_probe(index, &d->physical);
+    status = status == WEFT_OK ? weft__vulkan_create(&d->physical, &d->handle) : status;
+    status = status == WEFT_OK ? weft__vulkan_load_device(d->handle, &d->call) : status;
+    status = status == WEFT_OK ? weft__vulkan_memory_open(d) : status;
+    status = status == WEFT_OK ? weft__vulkan_pipelines_open(d) : status;
+    return status == WEFT_OK ? weft__vulkan_stream_open(d) : status;
+}
+
+static weft_status open_device(int index, void **state)
+{
+    weft__vulkan_device *d = weft_calloc(1, sizeof *d);
+    if (!d) {
+        return weft_fail(WEFT_MEMORY, "vulkan: out of memory");
+    }
+    weft_status status = start(d, index);
+    if (status != WEFT_OK) {
+        close_device(d);
+        return status;
+    }
+    weft__vulkan_describe(d, d->description, sizeof d->description);
+    *state = d;
+    return WEFT_OK;
+}
+
+static const char *describe(void *state)
+{
+    return ((weft__vulkan_device *)state)->description;
+}
+
+static weft_status flush(void *state)
+{
+    weft__vulkan_device *d = state;
+    pthread_mutex_lock(&d->stream.lock);
+    weft_status status = weft__vulkan_submit(d);
+    pthread_mutex_unlock(&d->stream.lock);
+    return status;
+}
+
+static weft_status wait_all(void *state)
+{
+    weft__vulkan_device *d = state;
+    pthread_mutex_lock(&d->stream.lock);
+    weft_status status = weft__vulkan_finish_all(d);
+    pthread_mutex_unlock(&d->stream.lock);
+    return status;
+}
+
+/* ---- The literal ---------------------------------------------------------------------------- */
+
+static int count_devices(void);
+
+static weft_kernel_row all_rows[MAX_ROWS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+weft_backend weft__vulkan_backend = {
+    .name = "vulkan",
+    .count = count_devices,
+    .open = open_device,
+    .close = close_device,
+    .describe = describe,
+    .allocate = weft__vulkan_allocate,
+    .release = weft__vulkan_release,
+    .write = weft__vulkan_write,
+    .read = weft__vulkan_read,
+    .rows = all_rows,
+    .flush = flush,
+    .wait = wait_all,
+    .profile = weft__vulkan_profile_set,
+    .op_times = weft__vulkan_profile_read,
+};
+
+static void join_rows(void)
+{
+    static const weft__vulkan_family *const families[] = {
+        &weft__vulkan_products, &weft__vulkan_attention,  &weft__vulkan_norms,
+        &weft__vulkan_losses,   &weft__vulkan_reductions, &weft__vulkan_structure,
+        &weft__vulkan_copies,
+    };
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        const weft__vulkan_family *f = families[i];
+        assert(weft__vulkan_backend.n_rows + f->n_rows <= MAX_ROWS);
+        if (f->n_rows > 0) {
+            memcpy(all_rows + weft__vulkan_backend.n_rows, f->rows,
+                   (size_t)f->n_rows * sizeof *f->rows);
+        }
+        weft__vulkan_backend.n_rows += f->n_rows;
+    }
+}
+
+/* The first thing that is asked of a backend, so the rows are put together here. */
+static int count_devices(void)
+{
+    pthread_once(&once, join_rows);
+    return weft__vulkan_physical_count();
+}

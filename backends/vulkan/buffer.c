@@ -1,0 +1,169 @@
+/* backends/vulkan/buffer.c -- arrays' memory: where it lies, and how bytes get there and back. */
+#include "backends/vulkan/buffer.h"
+
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+enum {
+    MAPPED_WRITE = 1 << 20, /* bytes that are written straight into mapped device memory */
+    MAPPED_READ = 4 << 10   /* and read: such memory is slow to read */
+};
+
+void *weft__vulkan_allocate(void *state, int64_t bytes, void **host)
+{
+    weft__vulkan_device *d = state;
+    weft__vulkan_buffer *b = weft_calloc(1, sizeof *b);
+    if (!b || !weft__vulkan_span_new(d, WEFT__VULKAN_ARRAYS, (VkDeviceSize)bytes, &b->span)) {
+        weft_free(b);
+        return NULL;
+    }
+    *host = d->memory.host_reads ? b->span.host : NULL;
+    return b;
+}
+
+void weft__vulkan_release(void *state, void *buffer)
+{
+    weft__vulkan_device *d = state;
+    weft__vulkan_buffer *b = buffer;
+    pthread_mutex_lock(&d->stream.lock);
+    if (!weft__vulkan_idle(d, b) && weft__vulkan_submit(d) == WEFT_OK) {
+        (void)weft__vulkan_wait_for(d, b->value);
+    }
+    pthread_mutex_unlock(&d->stream.lock);
+    weft__vulkan_span_free(d, &b->span);
+    weft_free(b);
+}
+
+/* ---- copies, with the stream's lock held ---------------------------------------------------- */
+
+/* Records a copy between an array and memory of the stream's own. */
+static weft_status record_copy(weft__vulkan_device *d, weft__vulkan_buffer *array, bool to_array,
+                               const weft__vulkan_span *other, const VkBufferCopy *region)
+{
+    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
+    if (!slot) {
+        return weft_error_status();
+    }
+    const int reads = to_array ? 0 : 1;
+    weft__vulkan_order(d, &array, reads, &array, 1 - reads);
+    d->call.CmdCopyBuffer(slot->commands, to_array ? other->buffer : array->span.buffer,
+                          to_array ? array->span.buffer : other->buffer, 1, region);
+    d->stream.last_op = to_array ? "write" : "read";
+    weft__vulkan_profile_mark(d, slot, d->stream.last_op);
+    weft__vulkan_mark(d, &array, reads, &array, 1 - reads);
+    return weft__vulkan_recorded(d);
+}
+
+/* Room in the staging memory of the slot being recorded: at most `bytes`, at least one. */
+static VkDeviceSize stage(weft__vulkan_device *d, VkDeviceSize bytes, weft__vulkan_slot **out)
+{
+    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
+    if (slot && slot->staging_used + 64 > WEFT__VULKAN_STAGE) {
+        slot = weft__vulkan_submit(d) == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
+    }
+    if (!slot ||
+        (!slot->staging.block &&
+         !weft__vulkan_span_new(d, WEFT__VULKAN_STAGING, WEFT__VULKAN_STAGE, &slot->staging))) {
+        return 0;
+    }
+    *out = slot;
+    VkDeviceSize room = WEFT__VULKAN_STAGE - slot->staging_used;
+    return bytes < room ? bytes : room;
+}
+
+static weft_status write_staged(weft__vulkan_device *d, weft__vulkan_buffer *b, int64_t offset,
+                                const char *from, int64_t bytes)
+{
+    while (bytes > 0) {
+        weft__vulkan_slot *slot;
+        VkDeviceSize n = stage(d, (VkDeviceSize)bytes, &slot);
+        if (n == 0) {
+            return weft_error_status();
+        }
+        memcpy(slot->staging.host + slot->staging_used, from, n);
+        const VkBufferCopy region = {
+            .srcOffset = slot->staging.offset + slot->staging_used,
+            .dstOffset = b->span.offset + (VkDeviceSize)offset,
+            .size = n,
+        };
+        slot->staging_used += (n + 63) / 64 * 64;
+        weft_status status = record_copy(d, b, true, &slot->staging, &region);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        from += n;
+        offset += (int64_t)n;
+        bytes -= (int64_t)n;
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_staged(weft__vulkan_device *d, weft__vulkan_buffer *b, int64_t offset,
+                               char *to, int64_t bytes)
+{
+    weft__vulkan_stream *s = &d->stream;
+    if (!s->readback.block &&
+        !weft__vulkan_span_new(d, WEFT__VULKAN_READBACK, WEFT__VULKAN_STAGE, &s->readback)) {
+        return weft_error_status();
+    }
+    while (bytes > 0) {
+        VkDeviceSize n =
+            (VkDeviceSize)bytes < WEFT__VULKAN_STAGE ? (VkDeviceSize)bytes : WEFT__VULKAN_STAGE;
+        const VkBufferCopy region = {
+            .srcOffset = b->span.offset + (VkDeviceSize)offset,
+            .dstOffset = s->readback.offset,
+            .size = n,
+        };
+        weft_status status = record_copy(d, b, false, &s->readback, &region);
+        if (status == WEFT_OK) {
+            status = weft__vulkan_finish(d);
+        }
+        if (status != WEFT_OK) {
+            return status;
+        }
+        memcpy(to, s->readback.host, n);
+        to += n;
+        offset += (int64_t)n;
+        bytes -= (int64_t)n;
+    }
+    return WEFT_OK;
+}
+
+/* ---- the table's functions ------------------------------------------------------------------ */
+
+weft_status weft__vulkan_write(void *state, void *buffer, int64_t offset, const void *from,
+                               int64_t bytes)
+{
+    weft__vulkan_device *d = state;
+    weft__vulkan_buffer *b = buffer;
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&d->stream.lock);
+    bool mapped = d->memory.host_writes && (bytes <= MAPPED_WRITE || d->memory.host_reads);
+    if (mapped && weft__vulkan_idle(d, b)) {
+        memcpy(b->span.host + offset, from, (size_t)bytes);
+    } else {
+        status = write_staged(d, b, offset, from, bytes);
+    }
+    pthread_mutex_unlock(&d->stream.lock);
+    return status;
+}
+
+weft_status weft__vulkan_read(void *state, void *buffer, int64_t offset, void *to, int64_t bytes)
+{
+    weft__vulkan_device *d = state;
+    weft__vulkan_buffer *b = buffer;
+    weft_status status = WEFT_OK;
+    pthread_mutex_lock(&d->stream.lock);
+    if (d->memory.host_writes && (bytes <= MAPPED_READ || d->memory.host_reads)) {
+        status = weft__vulkan_finish(d);
+        if (status == WEFT_OK) {
+            memcpy(to, b->span.host + offset, (size_t)bytes);
+        }
+    } else {
+        status = read_staged(d, b, offset, to, bytes);
+    }
+    pthread_mutex_unlock(&d->stream.lock);
+    return status;
+}

@@ -1,0 +1,214 @@
+/* backends/vulkan/dispatch.c -- from a kernel's launch to a recorded command. */
+#include "backends/vulkan/dispatch.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+
+static weft__vulkan_device *device_of(const weft_call *call)
+{
+    return weft_device_state(call->device);
+}
+
+bool weft__vulkan_has(const weft_call *call, weft__vulkan_feature feature)
+{
+    return device_of(call)->physical.used[feature];
+}
+
+uint64_t weft__vulkan_address(const weft_tensor *t)
+{
+    const weft__vulkan_buffer *b = t->buffer;
+    return b->span.address + (uint64_t)t->offset;
+}
+
+uint64_t weft__vulkan_workspace(const weft_call *call)
+{
+    const weft__vulkan_buffer *b = call->workspace_buffer;
+    return b ? b->span.address : 0;
+}
+
+/* ---- what fits ------------------------------------------------------------------------------ */
+
+static bool is_small(const weft_tensor *t)
+{
+    int64_t low = 0, high = 0;
+    for (int i = 0; i < t->shape.n; i++) {
+        int64_t reach = (t->shape.at[i] - 1) * t->strides[i];
+        *(reach < 0 ? &low : &high) += reach;
+    }
+    return high - low < INT32_MAX && weft_tensor_size(t) < INT32_MAX && !t->encoding;
+}
+
+bool weft__vulkan_fits(const weft_call *call)
+{
+    const weft__vulkan_device *d = device_of(call);
+    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
+        const bool out = i >= call->n_inputs;
+        const weft_tensor *t = out ? &call->out[i - call->n_inputs] : &call->in[i];
+        bool able =
+            (t->dtype != WEFT_FLOAT64 || d->physical.used[WEFT__VULKAN_FLOAT64]) &&
+            (!out || weft_dtype_size(t->dtype) > 1 || d->physical.used[WEFT__VULKAN_STORAGE8]);
+        if (!able || !is_small(t)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+/* Workgroups along x, y and z: at least n of them. */
+static void spread(const VkPhysicalDeviceLimits *limits, uint64_t n, uint32_t out[3])
+{
+    const uint32_t *most = limits->maxComputeWorkGroupCount;
+    out[0] = out[1] = out[2] = 1;
+    if (n <= most[0]) {
+        out[0] = (uint32_t)n;
+        return;
+    }
+    out[0] = 32768 < most[0] ? 32768 : most[0];
+    uint64_t rest = (n + out[0] - 1) / out[0];
+    out[1] = rest <= most[1] ? (uint32_t)rest : 32768;
+    out[2] = (uint32_t)((rest + out[1] - 1) / out[1]);
+}
+
+/* The buffers of a call: what it reads, and then what it writes. */
+typedef struct operands {
+    weft__vulkan_buffer *reads[64], *writes[WEFT_MAX_OUTPUTS + 1];
+    int n_reads, n_writes;
+} operands;
+
+static void collect(const weft_call *call, int first, operands *o)
+{
+    o->n_reads = o->n_writes = 0;
+    for (int i = first; i < call->n_inputs && o->n_reads < 64; i++) {
+        o->reads[o->n_reads++] = call->in[i].buffer;
+    }
+    for (int i = 0; i < call->n_outputs; i++) {
+        o->writes[o->n_writes++] = call->out[i].buffer;
+    }
+    if (call->workspace_buffer) {
+        o->writes[o->n_writes++] = call->workspace_buffer;
+    }
+}
+
+/* Ops of many inputs (concatenate) are ordered in pieces; a barrier for one piece is one for all.
+ */
+static void order_all(weft__vulkan_device *d, const weft_call *call)
+{
+    operands o;
+    int first = 0;
+    do {
+        collect(call, first, &o);
+        weft__vulkan_order(d, o.reads, o.n_reads, o.writes, o.n_writes);
+        first += o.n_reads;
+    } while (first < call->n_inputs && o.n_reads > 0);
+}
+
+static weft_status note_all(weft__vulkan_device *d, const weft_call *call)
+{
+    operands o;
+    int first = 0;
+    collect(call, first, &o);
+    while (first + o.n_reads < call->n_inputs && o.n_reads > 0) {
+        weft__vulkan_mark(d, o.reads, o.n_reads, NULL, 0);
+        first += o.n_reads;
+        collect(call, first, &o);
+    }
+    weft__vulkan_mark(d, o.reads, o.n_reads, o.writes, o.n_writes);
+    return weft__vulkan_recorded(d);
+}
+
+static weft_status record(weft__vulkan_device *d, const weft_call *call,
+                          const weft__vulkan_launch *launch)
+{
+    weft__vulkan_stream *s = &d->stream;
+    VkPipeline pipeline;
+    weft_status status = weft__vulkan_pipeline_get(d, launch, &pipeline);
+    weft__vulkan_slot *slot = status == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
+    if (!slot) {
+        return weft_error_status();
+    }
+    if (!launch->independent) {
+        order_all(d, call);
+    }
+    if (pipeline != s->bound) {
+        d->call.CmdBindPipeline(slot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+        s->bound = pipeline;
+    }
+    uint32_t groups[3];
+    spread(&d->physical.properties.limits, launch->groups, groups);
+    d->call.CmdPushConstants(slot->commands, d->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                             launch->push_bytes, launch->push);
+    d->call.CmdDispatch(slot->commands, groups[0], groups[1], groups[2]);
+    s->last_op = call->op->name;
+    weft__vulkan_profile_mark(d, slot, call->op->name);
+    return note_all(d, call);
+}
+
+weft_status weft__vulkan_dispatch(const weft_call *call, const weft__vulkan_launch *launch)
+{
+    weft__vulkan_device *d = device_of(call);
+    assert(launch->push_bytes <= WEFT__VULKAN_MAX_PUSH && launch->push_bytes % 4 == 0);
+    assert(launch->n_constants <= WEFT__VULKAN_MAX_CONSTANTS);
+    if (launch->groups == 0) {
+        return WEFT_OK;
+    }
+    pthread_mutex_lock(&d->stream.lock);
+    weft_status status = record(d, call, launch);
+    pthread_mutex_unlock(&d->stream.lock);
+    return status;
+}
+
+/* ---- faults and records --------------------------------------------------------------------- */
+
+uint64_t weft__vulkan_fault(const weft_call *call)
+{
+    return device_of(call)->stream.fault.address;
+}
+
+uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int64_t limit)
+{
+    weft__vulkan_stream *s = &device_of(call)->stream;
+    pthread_mutex_lock(&s->lock);
+    int i = 0;
+    while (i < s->n_faults && (s->faults[i].format != format || s->faults[i].op != call->op->name ||
+                               s->faults[i].limit != limit)) {
+        i++;
+    }
+    if (i == WEFT__VULKAN_FAULTS) { /* told in the words of another: better than not at all */
+        i--;
+    } else if (i == s->n_faults) {
+        s->faults[s->n_faults++] = (weft__vulkan_fault_kind){format, call->op->name, limit};
+    }
+    pthread_mutex_unlock(&s->lock);
+    return (uint32_t)i + 1;
+}
+
+static uint64_t write_record(weft__vulkan_device *d, const void *from, uint32_t bytes)
+{
+    weft__vulkan_slot *slot = weft__vulkan_slot_open(d);
+    if (slot && slot->records_used + bytes > WEFT__VULKAN_RECORDS) {
+        slot = weft__vulkan_submit(d) == WEFT_OK ? weft__vulkan_slot_open(d) : NULL;
+    }
+    if (!slot ||
+        (!slot->records.block &&
+         !weft__vulkan_span_new(d, WEFT__VULKAN_UPLOAD, WEFT__VULKAN_RECORDS, &slot->records))) {
+        return 0;
+    }
+    memcpy(slot->records.host + slot->records_used, from, bytes);
+    uint64_t address = slot->records.address + slot->records_used;
+    slot->records_used += (bytes + 63) / 64 * 64;
+    return address;
+}
+
+uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t bytes)
+{
+    weft__vulkan_device *d = device_of(call);
+    assert(bytes <= WEFT__VULKAN_RECORDS);
+    pthread_mutex_lock(&d->stream.lock);
+    uint64_t address = write_record(d, from, bytes);
+    pthread_mutex_unlock(&d->stream.lock);
+    return address;
+}

@@ -1,0 +1,319 @@
+/* backends/vulkan/features.c -- what devices there are, what they can do, and what is used of it.
+ */
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+enum { MAX_DEVICES = 16 };
+
+static const char *const features[WEFT__VULKAN_FEATURE_COUNT] = {
+    [WEFT__VULKAN_FLOAT64] = "float64",   [WEFT__VULKAN_INT64] = "int64",
+    [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_SUBGROUPS] = "subgroups",
+    [WEFT__VULKAN_HOST] = "host",         [WEFT__VULKAN_BUDGET] = "budget",
+};
+
+const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
+{
+    return features[feature];
+}
+
+/* WEFT_VULKAN_DISABLE: names of features, separated by commas; "all" is every one. */
+static bool is_disabled(const char *name)
+{
+    const char *list = getenv("WEFT_VULKAN_DISABLE");
+    size_t length = strlen(name);
+    for (const char *at = list; at && *at;) {
+        size_t word = strcspn(at, ",");
+        if ((word == length && strncmp(at, name, word) == 0) ||
+            (word == 3 && strncmp(at, "all", word) == 0)) {
+            return true;
+        }
+        at += word + (at[word] == ',');
+    }
+    return false;
+}
+
+/* ---- enumeration ---------------------------------------------------------------------------- */
+
+static struct {
+    pthread_once_t once;
+    int n;
+    VkPhysicalDevice at[MAX_DEVICES];
+} devices = {.once = PTHREAD_ONCE_INIT};
+
+static int rank_of(VkPhysicalDeviceType type)
+{
+    switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+        return 0;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+        return 1;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+        return 2;
+    default:
+        return 3;
+    }
+}
+
+static int device_rank(const weft__vulkan_instance *v, VkPhysicalDevice device)
+{
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    v->GetPhysicalDeviceProperties2(device, &p);
+    return rank_of(p.properties.deviceType);
+}
+
+static void enumerate(void)
+{
+    const weft__vulkan_instance *v = weft__vulkan_instance_get();
+    if (!v) {
+        return;
+    }
+    VkPhysicalDevice found[MAX_DEVICES];
+    uint32_t n = MAX_DEVICES;
+    VkResult result = v->EnumeratePhysicalDevices(v->handle, &n, found);
+    if (result != VK_SUCCESS && result != VK_INCOMPLETE) {
+        return;
+    }
+    for (int rank = 0; rank < 4; rank++) { /* stable within a rank */
+        for (uint32_t i = 0; i < n; i++) {
+            if (device_rank(v, found[i]) == rank) {
+                devices.at[devices.n++] = found[i];
+            }
+        }
+    }
+}
+
+int weft__vulkan_physical_count(void)
+{
+    pthread_once(&devices.once, enumerate);
+    return devices.n;
+}
+
+/* ---- probing -------------------------------------------------------------------------------- */
+
+static bool has_extension(const weft__vulkan_instance *v, VkPhysicalDevice device, const char *name)
+{
+    uint32_t n = 0;
+    if (v->EnumerateDeviceExtensionProperties(device, NULL, &n, NULL) != VK_SUCCESS || n == 0) {
+        return false;
+    }
+    VkExtensionProperties *all = weft_calloc(n, sizeof *all);
+    bool found = false;
+    if (all && v->EnumerateDeviceExtensionProperties(device, NULL, &n, all) >= 0) {
+        for (uint32_t i = 0; i < n && !found; i++) {
+            found = strcmp(all[i].extensionName, name) == 0;
+        }
+    }
+    weft_free(all);
+    return found;
+}
+
+/* The features asked about, chained. */
+typedef struct feature_chain {
+    VkPhysicalDeviceFeatures2 core;
+    VkPhysicalDeviceVulkan11Features v11;
+    VkPhysicalDeviceVulkan12Features v12;
+} feature_chain;
+
+static void chain(feature_chain *f)
+{
+    *f = (feature_chain){
+        .core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f->v11},
+        .v11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES, .pNext = &f->v12},
+        .v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES},
+    };
+}
+
+static bool find_queue(const weft__vulkan_instance *v, weft__vulkan_physical *p)
+{
+    VkQueueFamilyProperties families[32];
+    uint32_t n = 32;
+    v->GetPhysicalDeviceQueueFamilyProperties(p->handle, &n, families);
+    for (uint32_t i = 0; i < n; i++) {
+        if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
+            p->queue_family = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Memory of the device's own that is mapped. */
+static bool has_mapped_memory(const weft__vulkan_instance *v, VkPhysicalDevice device)
+{
+    const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+                                         VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                         VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    VkPhysicalDeviceMemoryProperties2 m = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    v->GetPhysicalDeviceMemoryProperties2(device, &m);
+    const VkPhysicalDeviceMemoryProperties *p = &m.memoryProperties;
+    VkDeviceSize largest = 0, mapped_heap = 0;
+    for (uint32_t i = 0; i < p->memoryTypeCount; i++) {
+        VkDeviceSize size = p->memoryHeaps[p->memoryTypes[i].heapIndex].size;
+        VkMemoryPropertyFlags flags = p->memoryTypes[i].propertyFlags;
+        if (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT) {
+            largest = size > largest ? size : largest;
+        }
+        if ((flags & mapped) == mapped) {
+            mapped_heap = size > mapped_heap ? size : mapped_heap;
+        }
+    }
+    return mapped_heap > 0 && mapped_heap == largest; /* not a window of 256 MiB */
+}
+
+static void probe_features(const weft__vulkan_instance *v, weft__vulkan_physical *p,
+                           const feature_chain *f)
+{
+    const VkSubgroupFeatureFlags sums =
+        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    p->present[WEFT__VULKAN_FLOAT64] = f->core.features.shaderFloat64;
+    p->present[WEFT__VULKAN_INT64] = f->core.features.shaderInt64;
+    p->present[WEFT__VULKAN_STORAGE8] = f->v12.storageBuffer8BitAccess;
+    p->present[WEFT__VULKAN_SUBGROUPS] =
+        (p->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
+        (p->subgroup.supportedOperations & sums) == sums;
+    p->present[WEFT__VULKAN_HOST] = has_mapped_memory(v, p->handle);
+    p->present[WEFT__VULKAN_BUDGET] =
+        has_extension(v, p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
+        p->used[i] = p->present[i] && !is_disabled(features[i]);
+    }
+}
+
+static const char *missing_feature(const weft__vulkan_physical *p, const feature_chain *f)
+{
+    if (p->properties.apiVersion < VK_API_VERSION_1_2) {
+        return "Vulkan 1.2";
+    }
+    if (!f->v12.bufferDeviceAddress) {
+        return "bufferDeviceAddress";
+    }
+    if (!f->v11.storageBuffer16BitAccess) {
+        return "storageBuffer16BitAccess";
+    }
+    if (!f->v12.timelineSemaphore) {
+        return "timelineSemaphore";
+    }
+    return f->v12.scalarBlockLayout ? NULL : "scalarBlockLayout";
+}
+
+weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out)
+{
+    const weft__vulkan_instance *v = weft__vulkan_instance_get();
+    if (!v) {
+        return weft_error_status();
+    }
+    if (index < 0 || index >= weft__vulkan_physical_count()) {
+        return weft_fail(WEFT_DEVICE, "vulkan: no driver offers a device (Debian: "
+                                      "mesa-vulkan-drivers, or the card's own)");
+    }
+    *out = (weft__vulkan_physical){.handle = devices.at[index]};
+    out->driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+    out->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    out->float_controls.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES;
+    VkPhysicalDeviceMaintenance3Properties limits = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &out->driver};
+    out->driver.pNext = &out->subgroup;
+    out->subgroup.pNext = &out->float_controls;
+    out->float_controls.pNext = &limits;
+    v->GetPhysicalDeviceProperties2(out->handle, &properties);
+    out->driver.pNext = out->subgroup.pNext = out->float_controls.pNext = NULL;
+    out->properties = properties.properties;
+    out->largest_allocation = limits.maxMemoryAllocationSize;
+
+    feature_chain f;
+    chain(&f);
+    v->GetPhysicalDeviceFeatures2(out->handle, &f.core);
+    const char *missing = missing_feature(out, &f);
+    if (!missing && !find_queue(v, out)) {
+        missing = "a compute queue";
+    }
+    if (missing) {
+        return weft_fail(WEFT_DEVICE, "vulkan:%d: %s (driver %s) has no %s, which Weft needs",
+                         index, out->properties.deviceName, out->driver.driverName, missing);
+    }
+    probe_features(v, out, &f);
+    return WEFT_OK;
+}
+
+/* ---- the logical device --------------------------------------------------------------------- */
+
+weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice *out)
+{
+    const weft__vulkan_instance *v = weft__vulkan_instance_get();
+    const bool *used = physical->used;
+    feature_chain f;
+    chain(&f);
+    f.core.features.shaderFloat64 = used[WEFT__VULKAN_FLOAT64];
+    f.core.features.shaderInt64 = used[WEFT__VULKAN_INT64];
+    f.v11.storageBuffer16BitAccess = VK_TRUE;
+    f.v12.storageBuffer8BitAccess = used[WEFT__VULKAN_STORAGE8];
+    f.v12.bufferDeviceAddress = VK_TRUE;
+    f.v12.timelineSemaphore = VK_TRUE;
+    f.v12.scalarBlockLayout = VK_TRUE;
+
+    const char *extensions[] = {VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+    const float priority = 1;
+    const VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueFamilyIndex = physical->queue_family,
+        .queueCount = 1,
+        .pQueuePriorities = &priority,
+    };
+    const VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &f.core,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .enabledExtensionCount = used[WEFT__VULKAN_BUDGET],
+        .ppEnabledExtensionNames = extensions,
+    };
+    VkResult result = v->CreateDevice(physical->handle, &info, NULL, out);
+    return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail("vkCreateDevice", result);
+}
+
+/* Appends, and never runs over. */
+static void add(char *out, size_t size, const char *format, ...) WEFT_PRINTF(3, 4);
+static void add(char *out, size_t size, const char *format, ...)
+{
+    size_t used = strlen(out);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(out + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+void weft__vulkan_describe(const weft__vulkan_device *d, char *out, size_t size)
+{
+    const weft__vulkan_physical *p = &d->physical;
+    VkDeviceSize heap, available;
+    weft__vulkan_heap(d, &heap, &available);
+    const double gib = 1 << 30;
+    snprintf(out, size, "%s, Vulkan %u.%u, %s %s", p->properties.deviceName,
+             VK_API_VERSION_MAJOR(p->properties.apiVersion),
+             VK_API_VERSION_MINOR(p->properties.apiVersion), p->driver.driverName,
+             p->driver.driverInfo);
+    add(out, size, "; %.1f GiB of memory", (double)heap / gib);
+    if (p->used[WEFT__VULKAN_BUDGET]) {
+        add(out, size, " (%.1f free)", (double)available / gib);
+    }
+    add(out, size, "; subgroups of %u", p->subgroup.subgroupSize);
+    for (int state = 0; state < 3; state++) {
+        static const char *const titles[] = {"; uses ", "; switched off ", "; lacks "};
+        int n = 0;
+        for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
+            int is = p->used[i] ? 0 : p->present[i] ? 1 : 2;
+            if (is == state) {
+                add(out, size, "%s%s", n++ ? ", " : titles[state], features[i]);
+            }
+        }
+    }
+}

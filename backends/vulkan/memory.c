@@ -1,0 +1,342 @@
+/* backends/vulkan/memory.c -- blocks of device memory and the pieces of them. */
+#include "backends/vulkan/memory.h"
+
+#include <stdio.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+enum { ALIGNMENT = 256 };
+
+static const VkDeviceSize SMALL_BLOCK = (VkDeviceSize)16 << 20;
+static const VkDeviceSize LARGE_BLOCK = (VkDeviceSize)128 << 20;
+
+/* A run of free bytes of a block, in the order of addresses. */
+typedef struct gap {
+    struct gap *next;
+    VkDeviceSize offset, bytes;
+} gap;
+
+struct weft__vulkan_block {
+    weft__vulkan_block *next;
+    weft__vulkan_pool pool;
+    VkDeviceMemory memory;
+    VkBuffer buffer;
+    VkDeviceSize bytes, used;
+    uint64_t address;
+    char *host;
+    gap *gaps;
+};
+
+/* ---- memory types --------------------------------------------------------------------------- */
+
+/* The first type with all of `wanted`, in the largest heap; UINT32_MAX: none. */
+static uint32_t find_type(const VkPhysicalDeviceMemoryProperties *p, VkMemoryPropertyFlags wanted,
+                          VkMemoryPropertyFlags unwanted)
+{
+    uint32_t best = UINT32_MAX;
+    VkDeviceSize size = 0;
+    for (uint32_t i = 0; i < p->memoryTypeCount; i++) {
+        VkMemoryPropertyFlags flags = p->memoryTypes[i].propertyFlags;
+        VkDeviceSize heap = p->memoryHeaps[p->memoryTypes[i].heapIndex].size;
+        if ((flags & wanted) == wanted && !(flags & unwanted) && heap > size) {
+            best = i;
+            size = heap;
+        }
+    }
+    return best;
+}
+
+static uint32_t first_of(uint32_t a, uint32_t b, uint32_t c)
+{
+    return a != UINT32_MAX ? a : b != UINT32_MAX ? b : c;
+}
+
+static void choose_types(weft__vulkan_device *d)
+{
+    const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                                mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                         VK_MEMORY_PROPERTY_HOST_COHERENT_BIT,
+                                cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    weft__vulkan_memory *m = &d->memory;
+    const VkPhysicalDeviceMemoryProperties *p = &m->types;
+    const bool host = d->physical.used[WEFT__VULKAN_HOST];
+    uint32_t any = find_type(p, mapped, 0);
+    uint32_t near = find_type(p, mapped | local, 0);
+    uint32_t plain = find_type(p, local, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
+    m->type[WEFT__VULKAN_ARRAYS] =
+        host ? first_of(find_type(p, mapped | local | cached, 0), near, any)
+             : first_of(plain, find_type(p, local, 0), any);
+    m->type[WEFT__VULKAN_UPLOAD] = first_of(near, any, any);
+    m->type[WEFT__VULKAN_STAGING] =
+        first_of(find_type(p, mapped, local | cached), find_type(p, mapped, local), any);
+    m->type[WEFT__VULKAN_READBACK] =
+        first_of(find_type(p, mapped | cached, local), find_type(p, mapped | cached, 0), any);
+    VkMemoryPropertyFlags flags = p->memoryTypes[m->type[WEFT__VULKAN_ARRAYS]].propertyFlags;
+    m->host_reads = host && (flags & (mapped | cached)) == (mapped | cached);
+    m->host_writes = host && (flags & mapped) == mapped;
+}
+
+static uint32_t arrays_heap(const weft__vulkan_memory *m)
+{
+    return m->types.memoryTypes[m->type[WEFT__VULKAN_ARRAYS]].heapIndex;
+}
+
+weft_status weft__vulkan_memory_open(weft__vulkan_device *d)
+{
+    VkPhysicalDeviceMemoryProperties2 p = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    weft__vulkan_instance_get()->GetPhysicalDeviceMemoryProperties2(d->physical.handle, &p);
+    weft__vulkan_memory *m = &d->memory;
+    m->types = p.memoryProperties;
+    pthread_mutex_init(&m->lock, NULL);
+    choose_types(d);
+    bool large = m->types.memoryHeaps[arrays_heap(m)].size >= (VkDeviceSize)4 << 30;
+    m->block_bytes = large ? LARGE_BLOCK : SMALL_BLOCK;
+    return WEFT_OK;
+}
+
+void weft__vulkan_heap(const weft__vulkan_device *d, VkDeviceSize *size, VkDeviceSize *available)
+{
+    const weft__vulkan_memory *m = &d->memory;
+    uint32_t heap = arrays_heap(m);
+    *size = m->types.memoryHeaps[heap].size;
+    *available = *size;
+    if (d->physical.used[WEFT__VULKAN_BUDGET]) {
+        VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+        VkPhysicalDeviceMemoryProperties2 p = {
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
+        weft__vulkan_instance_get()->GetPhysicalDeviceMemoryProperties2(d->physical.handle, &p);
+        VkDeviceSize most = budget.heapBudget[heap], used = budget.heapUsage[heap];
+        *available = most > used ? most - used : 0;
+    }
+}
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+static void block_free(weft__vulkan_device *d, weft__vulkan_block *b)
+{
+    if (b->buffer) {
+        d->call.DestroyBuffer(d->handle, b->buffer, NULL);
+    }
+    if (b->memory) {
+        d->call.FreeMemory(d->handle, b->memory, NULL);
+        if (b->pool == WEFT__VULKAN_ARRAYS) {
+            d->memory.held -= b->bytes;
+        }
+    }
+    while (b->gaps) {
+        gap *next = b->gaps->next;
+        weft_free(b->gaps);
+        b->gaps = next;
+    }
+    weft_free(b);
+}
+
+static VkResult block_buffer(weft__vulkan_device *d, weft__vulkan_block *b, VkDeviceSize *bytes)
+{
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = b->bytes,
+        .usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |
+                 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+    };
+    VkResult result = d->call.CreateBuffer(d->handle, &info, NULL, &b->buffer);
+    if (result == VK_SUCCESS) {
+        VkMemoryRequirements needs;
+        d->call.GetBufferMemoryRequirements(d->handle, b->buffer, &needs);
+        *bytes = needs.size;
+        if (!(needs.memoryTypeBits >> d->memory.type[b->pool] & 1)) {
+            result = VK_ERROR_FEATURE_NOT_PRESENT;
+        }
+    }
+    return result;
+}
+
+static VkResult block_memory(weft__vulkan_device *d, weft__vulkan_block *b, VkDeviceSize bytes)
+{
+    uint32_t type = d->memory.type[b->pool];
+    const VkMemoryAllocateFlagsInfo flags = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
+    };
+    const VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+        .pNext = &flags,
+        .allocationSize = bytes,
+        .memoryTypeIndex = type,
+    };
+    VkResult result = d->call.AllocateMemory(d->handle, &info, NULL, &b->memory);
+    if (result != VK_SUCCESS) {
+        b->memory = VK_NULL_HANDLE;
+        return result;
+    }
+    if (b->pool == WEFT__VULKAN_ARRAYS) {
+        d->memory.held += b->bytes;
+    }
+    result = d->call.BindBufferMemory(d->handle, b->buffer, b->memory, 0);
+    bool maps = b->pool != WEFT__VULKAN_ARRAYS || d->memory.host_writes;
+    if (result == VK_SUCCESS && maps) {
+        void *host = NULL;
+        result = d->call.MapMemory(d->handle, b->memory, 0, VK_WHOLE_SIZE, 0, &host);
+        b->host = host;
+    }
+    return result;
+}
+
+/* What this process holds, and what the device says is free, as the reason of a refusal. */
+static void fail_full(const weft__vulkan_device *d, VkDeviceSize bytes)
+{
+    VkDeviceSize size, available;
+    weft__vulkan_heap(d, &size, &available);
+    weft_fail(WEFT_MEMORY,
+              "vulkan: out of device memory: expected %llu bytes more, got %llu held by this "
+              "process and %llu available of %llu; at most %llu in one piece",
+              (unsigned long long)bytes, (unsigned long long)d->memory.held,
+              (unsigned long long)available, (unsigned long long)size,
+              (unsigned long long)d->physical.largest_allocation);
+}
+
+static weft__vulkan_block *block_new(weft__vulkan_device *d, weft__vulkan_pool pool,
+                                     VkDeviceSize bytes)
+{
+    VkDeviceSize size, available, needed = bytes;
+    weft__vulkan_heap(d, &size, &available);
+    bool room = bytes <= d->physical.largest_allocation &&
+                (pool != WEFT__VULKAN_ARRAYS || bytes <= available);
+    weft__vulkan_block *b = room ? weft_calloc(1, sizeof *b) : NULL;
+    gap *whole = b ? weft_malloc(sizeof *whole) : NULL;
+    VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (whole) {
+        *whole = (gap){.bytes = bytes};
+        *b = (weft__vulkan_block){.pool = pool, .bytes = bytes, .gaps = whole};
+        result = block_buffer(d, b, &needed);
+        result = result == VK_SUCCESS ? block_memory(d, b, needed) : result;
+    }
+    if (result != VK_SUCCESS) {
+        if (whole) {
+            block_free(d, b);
+        } else {
+            weft_free(b);
+        }
+        fail_full(d, bytes);
+        return NULL;
+    }
+    const VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
+                                            .buffer = b->buffer};
+    b->address = d->call.GetBufferDeviceAddress(d->handle, &info);
+    b->next = d->memory.blocks;
+    d->memory.blocks = b;
+    return b;
+}
+
+void weft__vulkan_memory_close(weft__vulkan_device *d)
+{
+    while (d->memory.blocks) {
+        weft__vulkan_block *next = d->memory.blocks->next;
+        block_free(d, d->memory.blocks);
+        d->memory.blocks = next;
+    }
+    pthread_mutex_destroy(&d->memory.lock);
+}
+
+/* ---- pieces --------------------------------------------------------------------------------- */
+
+static bool take(weft__vulkan_block *b, VkDeviceSize bytes, weft__vulkan_span *out)
+{
+    gap **best = NULL;
+    for (gap **at = &b->gaps; *at; at = &(*at)->next) {
+        if ((*at)->bytes >= bytes && (!best || (*at)->bytes < (*best)->bytes)) {
+            best = at;
+        }
+    }
+    if (!best) {
+        return false;
+    }
+    gap *g = *best;
+    *out = (weft__vulkan_span){
+        .block = b,
+        .buffer = b->buffer,
+        .offset = g->offset,
+        .bytes = bytes,
+        .address = b->address + g->offset,
+        .host = b->host ? b->host + g->offset : NULL,
+    };
+    g->offset += bytes;
+    g->bytes -= bytes;
+    if (g->bytes == 0) {
+        *best = g->next;
+        weft_free(g);
+    }
+    b->used += bytes;
+    return true;
+}
+
+/* Puts bytes back and joins them with their neighbours. Without memory for a gap, the bytes are
+ * lost until the block is free. */
+static void put_back(weft__vulkan_block *b, VkDeviceSize offset, VkDeviceSize bytes)
+{
+    gap *before = NULL, *after = b->gaps;
+    while (after && after->offset < offset) {
+        before = after;
+        after = after->next;
+    }
+    b->used -= bytes;
+    if (before && before->offset + before->bytes == offset) {
+        before->bytes += bytes;
+    } else {
+        gap *g = weft_malloc(sizeof *g);
+        if (!g) {
+            return;
+        }
+        *g = (gap){.next = after, .offset = offset, .bytes = bytes};
+        *(before ? &before->next : &b->gaps) = g;
+        before = g;
+    }
+    if (after && before->offset + before->bytes == after->offset) {
+        before->bytes += after->bytes;
+        before->next = after->next;
+        weft_free(after);
+    }
+}
+
+bool weft__vulkan_span_new(weft__vulkan_device *d, weft__vulkan_pool pool, VkDeviceSize bytes,
+                           weft__vulkan_span *out)
+{
+    weft__vulkan_memory *m = &d->memory;
+    const VkDeviceSize rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    bool found = false;
+    pthread_mutex_lock(&m->lock);
+    for (weft__vulkan_block *b = m->blocks; b && !found; b = b->next) {
+        found = b->pool == pool && take(b, rounded, out);
+    }
+    if (!found) {
+        bool shared = pool == WEFT__VULKAN_ARRAYS && rounded <= m->block_bytes / 4;
+        weft__vulkan_block *b = shared ? block_new(d, pool, m->block_bytes) : NULL;
+        b = b ? b : block_new(d, pool, rounded);
+        found = b && take(b, rounded, out);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return found;
+}
+
+void weft__vulkan_span_free(weft__vulkan_device *d, const weft__vulkan_span *span)
+{
+    weft__vulkan_memory *m = &d->memory;
+    weft__vulkan_block *b = span->block;
+    if (!b) {
+        return;
+    }
+    pthread_mutex_lock(&m->lock);
+    put_back(b, span->offset, span->bytes);
+    if (b->used == 0) { /* the core's cache is what keeps memory for reuse */
+        weft__vulkan_block **at = &m->blocks;
+        while (*at != b) {
+            at = &(*at)->next;
+        }
+        *at = b->next;
+        block_free(d, b);
+    }
+    pthread_mutex_unlock(&m->lock);
+}

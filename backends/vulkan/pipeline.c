@@ -1,0 +1,151 @@
+/* backends/vulkan/pipeline.c -- a table of pipelines by shader and constants. */
+#include "backends/vulkan/pipeline.h"
+
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d)
+{
+    const VkPushConstantRange range = {
+        .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+        .size = WEFT__VULKAN_MAX_PUSH,
+    };
+    const VkPipelineLayoutCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .pushConstantRangeCount = 1,
+        .pPushConstantRanges = &range,
+    };
+    VkResult result = d->call.CreatePipelineLayout(d->handle, &info, NULL, &d->pipelines.layout);
+    if (result != VK_SUCCESS) {
+        return weft__vulkan_fail("vkCreatePipelineLayout", result);
+    }
+    weft__vulkan_cache_load(d);
+    return WEFT_OK;
+}
+
+void weft__vulkan_pipelines_close(weft__vulkan_device *d)
+{
+    weft__vulkan_pipelines *p = &d->pipelines;
+    for (size_t i = 0; i < p->capacity; i++) {
+        if (p->table[i].shader) {
+            d->call.DestroyPipeline(d->handle, p->table[i].handle, NULL);
+        }
+    }
+    weft_free(p->table);
+    if (p->cache) {
+        d->call.DestroyPipelineCache(d->handle, p->cache, NULL);
+    }
+    if (p->layout) {
+        d->call.DestroyPipelineLayout(d->handle, p->layout, NULL);
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static uint64_t hash_of(const weft__vulkan_shader *shader, const uint32_t *constants, int n)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)shader * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < n; i++) {
+        hash = (hash ^ constants[i]) * 0x9e3779b97f4a7c15u;
+        hash ^= hash >> 29;
+    }
+    return hash ^ hash >> 32;
+}
+
+/* The entry, or the free place where it belongs. */
+static weft__vulkan_pipeline *place_of(const weft__vulkan_pipelines *p,
+                                       const weft__vulkan_shader *shader, const uint32_t *constants,
+                                       int n)
+{
+    size_t at = hash_of(shader, constants, n) & (p->capacity - 1);
+    for (;; at = (at + 1) & (p->capacity - 1)) {
+        weft__vulkan_pipeline *e = &p->table[at];
+        if (!e->shader || (e->shader == shader && e->n_constants == n &&
+                           memcmp(e->constants, constants, (size_t)n * sizeof *constants) == 0)) {
+            return e;
+        }
+    }
+}
+
+static bool grow(weft__vulkan_pipelines *p)
+{
+    weft__vulkan_pipelines larger = {.capacity = p->capacity ? 2 * p->capacity : 256};
+    larger.table = weft_calloc(larger.capacity, sizeof *larger.table);
+    if (!larger.table) {
+        return false;
+    }
+    for (size_t i = 0; i < p->capacity; i++) {
+        const weft__vulkan_pipeline *e = &p->table[i];
+        if (e->shader) {
+            *place_of(&larger, e->shader, e->constants, e->n_constants) = *e;
+        }
+    }
+    weft_free(p->table);
+    p->table = larger.table;
+    p->capacity = larger.capacity;
+    return true;
+}
+
+static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *launch,
+                          VkPipeline *out)
+{
+    const weft__vulkan_shader *shader = launch->shader;
+    const VkShaderModuleCreateInfo words = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = shader->n_words * sizeof *shader->words,
+        .pCode = shader->words,
+    };
+    VkShaderModule module;
+    VkResult result = d->call.CreateShaderModule(d->handle, &words, NULL, &module);
+    if (result != VK_SUCCESS) {
+        return weft__vulkan_fail(shader->name, result);
+    }
+    VkSpecializationMapEntry entries[WEFT__VULKAN_MAX_CONSTANTS];
+    for (int i = 0; i < launch->n_constants; i++) {
+        entries[i] = (VkSpecializationMapEntry){
+            .constantID = (uint32_t)i, .offset = 4 * (uint32_t)i, .size = 4};
+    }
+    const VkSpecializationInfo constants = {
+        .mapEntryCount = (uint32_t)launch->n_constants,
+        .pMapEntries = entries,
+        .dataSize = 4 * (size_t)launch->n_constants,
+        .pData = launch->constants,
+    };
+    const VkComputePipelineCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                  .module = module,
+                  .pName = "main",
+                  .pSpecializationInfo = &constants},
+        .layout = d->pipelines.layout,
+    };
+    result = d->call.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, out);
+    d->call.DestroyShaderModule(d->handle, module, NULL);
+    return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail(shader->name, result);
+}
+
+weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
+                                      VkPipeline *out)
+{
+    weft__vulkan_pipelines *p = &d->pipelines;
+    if (2 * p->count >= p->capacity && !grow(p)) {
+        return weft_fail(WEFT_MEMORY, "vulkan: out of memory");
+    }
+    weft__vulkan_pipeline *e = place_of(p, launch->shader, launch->constants, launch->n_constants);
+    if (!e->shader) {
+        VkPipeline made;
+        weft_status status = create(d, launch, &made);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        *e = (weft__vulkan_pipeline){
+            .shader = launch->shader, .n_constants = launch->n_constants, .handle = made};
+        memcpy(e->constants, launch->constants, sizeof e->constants);
+        p->count++;
+    }
+    *out = e->handle;
+    return WEFT_OK;
+}

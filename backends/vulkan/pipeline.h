@@ -1,0 +1,38 @@
+/* backends/vulkan/pipeline.h -- compiled shaders, by shader and constants, in memory and on disk.
+ */
+#ifndef BACKENDS_VULKAN_PIPELINE_H
+#define BACKENDS_VULKAN_PIPELINE_H
+
+#include "backends/vulkan/dispatch.h"
+#include "backends/vulkan/loader.h"
+
+typedef struct weft__vulkan_device weft__vulkan_device;
+
+typedef struct weft__vulkan_pipeline {
+    const weft__vulkan_shader *shader; /* NULL: the place is free */
+    int n_constants;
+    uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
+    VkPipeline handle;
+} weft__vulkan_pipeline;
+
+typedef struct weft__vulkan_pipelines {
+    VkPipelineLayout layout; /* the one of all: push constants, no descriptors */
+    VkPipelineCache cache;
+    weft__vulkan_pipeline *table; /* open addressing; a power of two */
+    size_t capacity, count;
+    size_t saved; /* pipelines there were when the cache was last saved */
+} weft__vulkan_pipelines;
+
+weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d);
+void weft__vulkan_pipelines_close(weft__vulkan_device *d);
+
+/* The pipeline of the launch; made when it is not there. Under the stream's lock. */
+weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
+                                      VkPipeline *out);
+
+/* The driver's cache on disk: ${XDG_CACHE_HOME:-~/.cache}/weft/, one file a device and driver.
+ * A file that cannot be read or written is as good as none. */
+void weft__vulkan_cache_load(weft__vulkan_device *d);
+void weft__vulkan_cache_save(weft__vulkan_device *d);
+
+#endif

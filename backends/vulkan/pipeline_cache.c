@@ -1,0 +1,115 @@
+/* backends/vulkan/pipeline_cache.c -- the driver's compiled pipelines, kept between runs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+enum { PATH = 1024, LARGEST = 256 << 20 };
+
+/* A folder per user; the file's name says which device and driver it is for, which the driver
+ * checks again in the header. False: no home. */
+static bool cache_path(const weft__vulkan_device *d, char *out, size_t size, bool make)
+{
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    char folder[PATH];
+    int n = base && base[0]   ? snprintf(folder, sizeof folder, "%s", base)
+            : home && home[0] ? snprintf(folder, sizeof folder, "%s/.cache", home)
+                              : -1;
+    if (n < 0 || (size_t)n + 8 > sizeof folder) {
+        return false;
+    }
+    if (make) {
+        (void)mkdir(folder, 0700);
+    }
+    strcat(folder, "/weft");
+    if (make && mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return false;
+    }
+    const VkPhysicalDeviceProperties *p = &d->physical.properties;
+    char uuid[2 * VK_UUID_SIZE + 1];
+    for (int i = 0; i < (int)VK_UUID_SIZE; i++) {
+        snprintf(uuid + 2 * i, 3, "%02x", p->pipelineCacheUUID[i]);
+    }
+    n = snprintf(out, size, "%s/vulkan-%04x-%04x-%s.bin", folder, p->vendorID, p->deviceID, uuid);
+    return n > 0 && (size_t)n < size;
+}
+
+static void *read_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    struct stat about;
+    *bytes = 0;
+    if (!file || fstat(fileno(file), &about) != 0 || about.st_size > LARGEST) {
+        if (file) {
+            fclose(file);
+        }
+        return NULL;
+    }
+    void *data = weft_malloc((size_t)about.st_size + 1);
+    if (data) {
+        *bytes = fread(data, 1, (size_t)about.st_size, file);
+    }
+    fclose(file);
+    return data;
+}
+
+void weft__vulkan_cache_load(weft__vulkan_device *d)
+{
+    char path[PATH + 128];
+    size_t bytes = 0;
+    void *data = cache_path(d, path, sizeof path, false) ? read_file(path, &bytes) : NULL;
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .initialDataSize = bytes,
+        .pInitialData = data,
+    };
+    VkResult result = d->call.CreatePipelineCache(d->handle, &info, NULL, &d->pipelines.cache);
+    if (result != VK_SUCCESS && bytes > 0) {
+        info.initialDataSize = 0;
+        result = d->call.CreatePipelineCache(d->handle, &info, NULL, &d->pipelines.cache);
+    }
+    if (result != VK_SUCCESS) {
+        d->pipelines.cache = VK_NULL_HANDLE;
+    }
+    weft_free(data);
+}
+
+/* Beside, then over: a process that reads meanwhile sees the old file or the new one. */
+static void write_file(const char *path, const void *data, size_t bytes)
+{
+    char beside[PATH + 160];
+    snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
+    FILE *file = fopen(beside, "wb");
+    if (!file) {
+        return;
+    }
+    bool whole = fwrite(data, 1, bytes, file) == bytes;
+    whole = fclose(file) == 0 && whole;
+    if (!whole || rename(beside, path) != 0) {
+        (void)unlink(beside);
+    }
+}
+
+void weft__vulkan_cache_save(weft__vulkan_device *d)
+{
+    weft__vulkan_pipelines *p = &d->pipelines;
+    char path[PATH + 128];
+    size_t bytes = 0;
+    if (!p->cache || p->count < p->saved + p->saved / 4 + 1 ||
+        !cache_path(d, path, sizeof path, true) ||
+        d->call.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL) != VK_SUCCESS) {
+        return;
+    }
+    void *data = weft_malloc(bytes ? bytes : 1);
+    if (data && bytes > 0 &&
+        d->call.GetPipelineCacheData(d->handle, p->cache, &bytes, data) == VK_SUCCESS) {
+        write_file(path, data, bytes);
+    }
+    weft_free(data);
+    p->saved = p->count;
+}

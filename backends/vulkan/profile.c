@@ -1,0 +1,112 @@
+/* backends/vulkan/profile.c -- timestamps after commands, added up by op. */
+#include "backends/vulkan/profile.h"
+
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + 1 };
+
+static bool prepare(weft__vulkan_device *d, weft__vulkan_stamps *stamps)
+{
+    if (stamps->queries) {
+        return true;
+    }
+    const VkQueryPoolCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = STAMPS,
+    };
+    stamps->ops = weft_calloc(STAMPS, sizeof *stamps->ops);
+    return stamps->ops &&
+           d->call.CreateQueryPool(d->handle, &info, NULL, &stamps->queries) == VK_SUCCESS;
+}
+
+static void stamp(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    d->call.CmdWriteTimestamp(slot->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+                              slot->stamps.queries, (uint32_t)slot->stamps.n++);
+}
+
+void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    slot->stamps.n = 0;
+    if (d->profile.on && prepare(d, &slot->stamps)) {
+        d->call.CmdResetQueryPool(slot->commands, slot->stamps.queries, 0, STAMPS);
+        stamp(d, slot);
+    }
+}
+
+void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op)
+{
+    if (slot->stamps.n > 0 && slot->stamps.n < STAMPS) {
+        slot->stamps.ops[slot->stamps.n] = op;
+        stamp(d, slot);
+    }
+}
+
+static void add(weft__vulkan_profile *p, const char *op, int64_t nanoseconds)
+{
+    int i = 0;
+    while (i < p->n && strcmp(p->times[i].op, op) != 0) {
+        i++;
+    }
+    if (i == p->n && p->n < WEFT__VULKAN_PROFILED_OPS) {
+        p->times[p->n++] = (weft_op_time){.op = op};
+    }
+    if (i < p->n) {
+        p->times[i].calls++;
+        p->times[i].nanoseconds += nanoseconds;
+    }
+}
+
+void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    weft__vulkan_stamps *stamps = &slot->stamps;
+    uint64_t ticks[STAMPS];
+    const int n = stamps->n;
+    stamps->n = 0;
+    if (n < 2 ||
+        d->call.GetQueryPoolResults(d->handle, stamps->queries, 0, (uint32_t)n, sizeof ticks, ticks,
+                                    sizeof *ticks, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS) {
+        return;
+    }
+    const double period = (double)d->physical.properties.limits.timestampPeriod;
+    for (int i = 1; i < n; i++) {
+        add(&d->profile, stamps->ops[i], (int64_t)((double)(ticks[i] - ticks[i - 1]) * period));
+    }
+}
+
+void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    if (slot->stamps.queries) {
+        d->call.DestroyQueryPool(d->handle, slot->stamps.queries, NULL);
+    }
+    weft_free(slot->stamps.ops);
+}
+
+void weft__vulkan_profile_set(void *state, bool on)
+{
+    weft__vulkan_device *d = state;
+    pthread_mutex_lock(&d->stream.lock);
+    d->profile.on = on;
+    d->profile.n = 0;
+    pthread_mutex_unlock(&d->stream.lock);
+}
+
+int weft__vulkan_profile_read(void *state, weft_op_time *out, int max)
+{
+    weft__vulkan_device *d = state;
+    pthread_mutex_lock(&d->stream.lock);
+    if (weft__vulkan_submit(d) == WEFT_OK &&
+        weft__vulkan_wait_for(d, d->stream.submitted) == WEFT_OK) {
+        for (int i = 0; i < WEFT__VULKAN_SLOTS; i++) {
+            weft__vulkan_profile_collect(d, &d->stream.slots[i]);
+        }
+    }
+    int n = d->profile.n < max ? d->profile.n : max;
+    memcpy(out, d->profile.times, (size_t)n * sizeof *out);
+    pthread_mutex_unlock(&d->stream.lock);
+    return n;
+}

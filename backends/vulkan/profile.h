@@ -1,0 +1,39 @@
+/* backends/vulkan/profile.h -- how long the device worked, and for which ops: a timestamp after
+ * each command while profiling is on. The time of a command that overlaps its neighbours is what it
+ * added to theirs. */
+#ifndef BACKENDS_VULKAN_PROFILE_H
+#define BACKENDS_VULKAN_PROFILE_H
+
+#include "backends/vulkan/loader.h"
+#include "weft/backend.h"
+
+enum { WEFT__VULKAN_PROFILED_OPS = 128 };
+
+typedef struct weft__vulkan_device weft__vulkan_device;
+typedef struct weft__vulkan_slot weft__vulkan_slot;
+
+/* Of a slot. */
+typedef struct weft__vulkan_stamps {
+    VkQueryPool queries;
+    const char **ops; /* of each command */
+    int n;            /* timestamps written */
+} weft__vulkan_stamps;
+
+/* Of a device, under the stream's lock. */
+typedef struct weft__vulkan_profile {
+    bool on;
+    int n;
+    weft_op_time times[WEFT__VULKAN_PROFILED_OPS];
+} weft__vulkan_profile;
+
+void weft__vulkan_profile_begin(weft__vulkan_device *d, weft__vulkan_slot *slot);
+void weft__vulkan_profile_mark(weft__vulkan_device *d, weft__vulkan_slot *slot, const char *op);
+/* Once the slot's commands have run. */
+void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slot);
+void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot);
+
+/* For the backend's table. */
+void weft__vulkan_profile_set(void *state, bool on);
+int weft__vulkan_profile_read(void *state, weft_op_time *out, int max);
+
+#endif

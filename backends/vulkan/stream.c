@@ -1,0 +1,298 @@
+/* backends/vulkan/stream.c -- recording, barriers, submission, waiting. */
+#include "backends/vulkan/stream.h"
+
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+
+/* ---- opening and closing -------------------------------------------------------------------- */
+
+static VkResult create_slot(weft__vulkan_device *d, weft__vulkan_slot *slot)
+{
+    const VkCommandPoolCreateInfo pool = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
+        .queueFamilyIndex = d->physical.queue_family,
+    };
+    VkResult result = d->call.CreateCommandPool(d->handle, &pool, NULL, &slot->pool);
+    if (result != VK_SUCCESS) {
+        return result;
+    }
+    const VkCommandBufferAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = slot->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    return d->call.AllocateCommandBuffers(d->handle, &info, &slot->commands);
+}
+
+weft_status weft__vulkan_stream_open(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    pthread_mutex_init(&s->lock, NULL);
+    d->call.GetDeviceQueue(d->handle, d->physical.queue_family, 0, &s->queue);
+    const VkSemaphoreTypeCreateInfo type = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+        .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+    };
+    const VkSemaphoreCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+        .pNext = &type,
+    };
+    VkResult result = d->call.CreateSemaphore(d->handle, &info, NULL, &s->timeline);
+    for (int i = 0; i < WEFT__VULKAN_SLOTS && result == VK_SUCCESS; i++) {
+        result = create_slot(d, &s->slots[i]);
+    }
+    if (result != VK_SUCCESS) {
+        return weft__vulkan_fail("creating command buffers", result);
+    }
+    s->epoch = 1;
+    s->fresh = true;
+    if (!weft__vulkan_span_new(d, WEFT__VULKAN_READBACK, sizeof(uint32_t) * 4, &s->fault)) {
+        return weft_error_status();
+    }
+    memset(s->fault.host, 0, sizeof(uint32_t) * 4);
+    return WEFT_OK;
+}
+
+void weft__vulkan_stream_close(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    for (int i = 0; i < WEFT__VULKAN_SLOTS; i++) {
+        weft__vulkan_slot *slot = &s->slots[i];
+        if (slot->pool) {
+            d->call.DestroyCommandPool(d->handle, slot->pool, NULL);
+        }
+        weft__vulkan_profile_close(d, slot);
+    }
+    if (s->timeline) {
+        d->call.DestroySemaphore(d->handle, s->timeline, NULL);
+    }
+    pthread_mutex_destroy(&s->lock);
+}
+
+/* ---- submission and waiting ----------------------------------------------------------------- */
+
+static weft_status lost(weft__vulkan_device *d, const char *call, VkResult result)
+{
+    weft__vulkan_stream *s = &d->stream;
+    if (result != VK_ERROR_DEVICE_LOST && !s->lost) {
+        return weft__vulkan_fail(call, result);
+    }
+    s->lost = true;
+    return weft_fail(WEFT_DEVICE,
+                     "vulkan: %s: the device was lost: the driver reset it, or it hung; its arrays "
+                     "are gone. Last recorded: %s. Start the program again; a smaller batch makes "
+                     "each piece of work shorter",
+                     call, s->last_op ? s->last_op : "nothing");
+}
+
+weft_status weft__vulkan_wait_for(weft__vulkan_device *d, uint64_t value)
+{
+    weft__vulkan_stream *s = &d->stream;
+    if (s->lost) {
+        return lost(d, "wait", VK_ERROR_DEVICE_LOST);
+    }
+    const VkSemaphoreWaitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+        .semaphoreCount = 1,
+        .pSemaphores = &s->timeline,
+        .pValues = &value,
+    };
+    VkResult result = d->call.WaitSemaphores(d->handle, &info, UINT64_MAX);
+    return result == VK_SUCCESS ? WEFT_OK : lost(d, "vkWaitSemaphores", result);
+}
+
+weft__vulkan_slot *weft__vulkan_slot_open(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    weft__vulkan_slot *slot = &s->slots[s->current];
+    if (s->recording) {
+        return slot;
+    }
+    /* Arguments may have been put into this slot's memory for a command that went into the next. */
+    const uint64_t next = s->slots[(s->current + 1) % WEFT__VULKAN_SLOTS].value;
+    if (weft__vulkan_wait_for(d, next > slot->value ? next : slot->value) != WEFT_OK) {
+        return NULL;
+    }
+    weft__vulkan_profile_collect(d, slot);
+    const VkCommandBufferBeginInfo info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+        .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+    };
+    VkResult result = d->call.ResetCommandPool(d->handle, slot->pool, 0);
+    if (result == VK_SUCCESS) {
+        result = d->call.BeginCommandBuffer(slot->commands, &info);
+    }
+    if (result != VK_SUCCESS) {
+        lost(d, "vkBeginCommandBuffer", result);
+        return NULL;
+    }
+    slot->n_commands = 0;
+    slot->records_used = slot->staging_used = 0;
+    s->recording = true;
+    s->bound = VK_NULL_HANDLE;
+    weft__vulkan_profile_begin(d, slot);
+    return slot;
+}
+
+/* What shaders and copies wrote, the host may read after the wait. */
+static void barrier_to_host(weft__vulkan_device *d, VkCommandBuffer commands)
+{
+    const VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+        .dstAccessMask = VK_ACCESS_HOST_READ_BIT,
+    };
+    d->call.CmdPipelineBarrier(
+        commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+        VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+weft_status weft__vulkan_submit(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    if (!s->recording) {
+        return WEFT_OK;
+    }
+    weft__vulkan_slot *slot = &s->slots[s->current];
+    barrier_to_host(d, slot->commands);
+    VkResult result = d->call.EndCommandBuffer(slot->commands);
+    const uint64_t value = s->submitted + 1;
+    const VkTimelineSemaphoreSubmitInfo timeline = {
+        .sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+        .signalSemaphoreValueCount = 1,
+        .pSignalSemaphoreValues = &value,
+    };
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+        .pNext = &timeline,
+        .commandBufferCount = 1,
+        .pCommandBuffers = &slot->commands,
+        .signalSemaphoreCount = 1,
+        .pSignalSemaphores = &s->timeline,
+    };
+    if (result == VK_SUCCESS) {
+        result = d->call.QueueSubmit(s->queue, 1, &info, VK_NULL_HANDLE);
+    }
+    s->recording = false;
+    if (result != VK_SUCCESS) {
+        return lost(d, "vkQueueSubmit", result);
+    }
+    s->submitted = slot->value = value;
+    s->current = (s->current + 1) % WEFT__VULKAN_SLOTS;
+    s->fresh = false;
+    s->counts.submissions++;
+    return WEFT_OK;
+}
+
+bool weft__vulkan_idle(weft__vulkan_device *d, const weft__vulkan_buffer *b)
+{
+    uint64_t done = 0;
+    return b->value == 0 ||
+           (d->call.GetSemaphoreCounterValue(d->handle, d->stream.timeline, &done) == VK_SUCCESS &&
+            b->value <= done);
+}
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+static void barrier(weft__vulkan_device *d)
+{
+    const VkPipelineStageFlags stages =
+        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    const VkMemoryBarrier memory = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = writes,
+        .dstAccessMask = writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
+    };
+    weft__vulkan_stream *s = &d->stream;
+    d->call.CmdPipelineBarrier(s->slots[s->current].commands, stages, stages, 0, 1, &memory, 0,
+                               NULL, 0, NULL);
+    s->epoch++;
+    s->counts.barriers++;
+}
+
+void weft__vulkan_order(weft__vulkan_device *d, weft__vulkan_buffer *const *reads, int n_reads,
+                        weft__vulkan_buffer *const *writes, int n_writes)
+{
+    const uint64_t epoch = d->stream.epoch;
+    bool needed = false;
+    for (int i = 0; i < n_reads; i++) {
+        needed = needed || reads[i]->written == epoch;
+    }
+    for (int i = 0; i < n_writes; i++) {
+        needed = needed || writes[i]->written == epoch || writes[i]->read == epoch;
+    }
+    if (needed) {
+        barrier(d);
+    }
+}
+
+void weft__vulkan_mark(weft__vulkan_device *d, weft__vulkan_buffer *const *reads, int n_reads,
+                       weft__vulkan_buffer *const *writes, int n_writes)
+{
+    const weft__vulkan_stream *s = &d->stream;
+    for (int i = 0; i < n_reads; i++) {
+        reads[i]->read = s->epoch;
+        reads[i]->value = s->submitted + 1;
+    }
+    for (int i = 0; i < n_writes; i++) {
+        writes[i]->written = s->epoch;
+        writes[i]->value = s->submitted + 1;
+    }
+}
+
+weft_status weft__vulkan_recorded(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    s->counts.commands++;
+    int enough = s->fresh ? WEFT__VULKAN_FIRST_COMMANDS : WEFT__VULKAN_SLOT_COMMANDS;
+    return ++s->slots[s->current].n_commands >= enough ? weft__vulkan_submit(d) : WEFT_OK;
+}
+
+/* ---- the end -------------------------------------------------------------------------------- */
+
+/* Bad input that a shader has met since the last wait. */
+static weft_status take_fault(weft__vulkan_stream *s)
+{
+    uint32_t *record = (uint32_t *)(void *)s->fault.host;
+    const uint32_t code = record[0];
+    const int n = s->n_faults;
+    const int64_t value = (int64_t)((uint64_t)record[2] << 32 | record[1]);
+    s->n_faults = 0;
+    if (code == 0) {
+        return WEFT_OK;
+    }
+    memset(record, 0, 4 * sizeof *record);
+    if (code > (uint32_t)n) {
+        return weft_fail(WEFT_DEVICE, "vulkan: a shader reported the unknown fault %u", code);
+    }
+    const weft__vulkan_fault_kind *kind = &s->faults[code - 1];
+    return weft_fail(WEFT_INVALID, kind->format, kind->op, (long long)value,
+                     (long long)kind->limit);
+}
+
+weft_status weft__vulkan_finish(weft__vulkan_device *d)
+{
+    weft__vulkan_stream *s = &d->stream;
+    weft_status status = weft__vulkan_submit(d);
+    if (status == WEFT_OK) {
+        status = weft__vulkan_wait_for(d, s->submitted);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    s->fresh = true;
+    s->counts.waits++;
+    weft__vulkan_cache_save(d);
+    const char *complaint = weft__vulkan_complaint();
+    return complaint ? weft_fail(WEFT_DEVICE, "vulkan: validation: %s", complaint) : WEFT_OK;
+}
+
+weft_status weft__vulkan_finish_all(weft__vulkan_device *d)
+{
+    weft_status status = weft__vulkan_finish(d);
+    return status == WEFT_OK ? take_fault(&d->stream) : status;
+}
