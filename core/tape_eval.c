@@ -128,6 +128,10 @@ static double unary(weft_tape_code code, double x)
         return isinf(x) != 0;
     case WEFT_TAPE_ISFINITE:
         return isfinite(x) != 0;
+    case WEFT_TAPE_ROUND16:
+        return (double)weft_float16_to_float(weft_float_to_float16((float)x));
+    case WEFT_TAPE_ROUNDB:
+        return (double)weft_bfloat16_to_float(weft_float_to_bfloat16((float)x));
     default:
         return transcendental(code, x);
     }

@@ -238,6 +238,7 @@ static weft_status prepare(weft__plan *plan, weft_array *const *arrays, int n)
     hold(arrays, n, weft__hold);
     plan->first_internal = weft__next_seq();
     plan->retain = weft__differentiating > 0;
+    plan->each_op = weft__check_nan();
     weft_status status = weft__plan_make(plan, arrays, n);
     if (status == WEFT_OK) {
         weft__plan_commit(plan);

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "core/builtin.h"
-#include "core/eval/plan.h"
+#include "core/eval/choose.h"
+#include "core/eval/fuse.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
 
@@ -34,74 +35,14 @@ static int64_t spec_bytes(const weft_spec *spec)
     return size * (int64_t)weft_dtype_size(spec->dtype);
 }
 
-/* ---- choosing a row ------------------------------------------------------------------------- */
-
-static bool letter_fits(char letter, weft_dtype dtype)
-{
-    static const char letters[WEFT_DTYPE_COUNT + 1] = "?\1\1uU\1\1ilhbfdc";
-    switch (letter) {
-    case '*':
-        return true;
-    case 'F':
-        return weft_dtype_is_float(dtype);
-    case 'I':
-        return weft_dtype_is_integer(dtype);
-    default:
-        return letters[dtype] == letter;
-    }
-}
-
-static bool signature_fits(const weft_kernel_row *row, const weft_call *call)
-{
-    const char *s = row->signature;
-    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
-        const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
-        if (s && !letter_fits(*s, t->dtype)) {
-            return false;
-        }
-        s = s && s[1] ? s + 1 : s;
-    }
-    return !row->fits || row->fits(call);
-}
-
-static bool layout_fits(weft_layout layout, const weft_tensor *t)
-{
-    if (layout == WEFT_STRIDED || t->encoding) {
-        return true;
-    }
-    int last = t->shape.n - 1;
-    if (layout == WEFT_LAST_DIM) {
-        return last < 0 || t->shape.at[last] == 1 || t->strides[last] == 1;
-    }
-    return weft_tensor_is_contiguous(t);
-}
-
-static const weft_kernel_row *choose_row(weft_device *device, const weft_call *call)
-{
-    int n;
-    const weft_kernel_row *const *rows = weft__device_rows(device, call->op, &n);
-    const weft_kernel_row *with_copies = NULL;
-    for (int i = 0; i < n; i++) {
-        if (!signature_fits(rows[i], call)) {
-            continue;
-        }
-        bool as_it_is = true;
-        for (int k = 0; k < call->n_inputs && as_it_is; k++) {
-            as_it_is = layout_fits(rows[i]->layout, &call->in[k]);
-        }
-        if (as_it_is) {
-            return rows[i];
-        }
-        with_copies = with_copies ? with_copies : rows[i];
-    }
-    return with_copies;
-}
-
 /* ---- steps ---------------------------------------------------------------------------------- */
 
 typedef struct lowering {
     weft__plan *plan;
     weft_array *node;
+    const weft__fusion *fusion; /* the node is the last of several, or NULL */
+    weft_array *const *inputs;  /* the node's, or the fusion's */
+    int n_inputs;
     weft__step *step;
     weft_tensor *in, *out;
     weft__buffer **temporaries; /* copies made for this step, per input, or NULL */
@@ -167,14 +108,14 @@ static weft_status copy_input(lowering *l, int i)
     return WEFT_OK;
 }
 
-/* Edges from the node to its input i. */
-static int edges_to(const weft_array *node, const weft_array *input)
+/* Edges from what the step computes to an input. */
+static int edges_to(const lowering *l, const weft_array *input)
 {
     int n = 0;
-    for (int i = 0; i < node->n_inputs; i++) {
-        n += node->inputs[i] == input;
+    for (int i = 0; i < l->n_inputs; i++) {
+        n += l->inputs[i] == input;
     }
-    return n;
+    return l->fusion ? weft__fusion_edges(l->fusion, input) : n;
 }
 
 /* The input whose memory output `o` may take over, or -1. */
@@ -184,14 +125,14 @@ static int donor(lowering *l, int o, uint32_t allowed)
     if (l->plan->retain && l->node->seq < l->plan->first_internal) {
         return -1;
     }
-    for (int i = 0; i < l->node->n_inputs && i < 32; i++) {
-        weft_array *x = l->node->inputs[i];
+    for (int i = 0; i < l->n_inputs && i < 32; i++) {
+        weft_array *x = l->inputs[i];
         weft__buffer *b = l->step->buffers[i];
         bool same = (allowed >> i & 1) && !l->temporaries[i] && x->n_outputs == 1 && b->owned &&
                     l->in[i].dtype == spec->dtype && weft_tensor_is_contiguous(&l->in[i]) &&
                     weft_tensor_size(&l->in[i]) == weft__shape_size(&spec->shape) &&
                     2 * spec_bytes(spec) >= b->bytes && weft__plan_refs(l->plan, b) == 1;
-        int edges = same ? edges_to(l->node, x) : 0;
+        int edges = same ? edges_to(l, x) : 0;
         bool alone = edges == 1 || (edges > 1 && l->node->op->family == WEFT_ELEMENTWISE);
         if (alone && weft__plan_would_spend(l->plan, x, edges)) {
             return i;
@@ -225,7 +166,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
         }
         weft__strides_contiguous(&spec->shape, views[o].strides);
         fill_tensor(&l->out[o], spec, &views[o]);
-        l->step->buffers[node->n_inputs + o] = views[o].buffer;
+        l->step->buffers[l->n_inputs + o] = views[o].buffer;
     }
     weft__entry *e = weft__plan_entry(l->plan, node);
     if (!e) {
@@ -237,7 +178,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
 
 static weft_status drop_temporaries(lowering *l)
 {
-    for (int i = 0; i < l->node->n_inputs; i++) {
+    for (int i = 0; i < l->n_inputs; i++) {
         if (l->temporaries[i] && !weft__plan_unref(l->plan, l->temporaries[i])) {
             return WEFT_MEMORY;
         }
@@ -273,10 +214,15 @@ static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
     return WEFT_OK;
 }
 
+static weft_status plan_now(weft__plan *plan, weft_array *a);
+
 /* Where the plan has the elements of an input. NULL, with a message: nowhere. */
 static const weft__view *views_of(weft__plan *plan, weft_array *a, const weft_op *op)
 {
     const weft__entry *e = weft__plan_entry(plan, a);
+    if (e && e->deferred && !e->planned) {
+        e = plan_now(plan, a) == WEFT_OK ? weft__plan_entry(plan, a) : NULL;
+    }
     if (e && !e->views) {
         weft_fail(WEFT_INVALID,
                   "%s: an input was used up by an evaluation of another thread: keep "
@@ -290,8 +236,14 @@ static const weft__view *views_of(weft__plan *plan, weft_array *a, const weft_op
 static weft_status open_step(lowering *l)
 {
     weft_array *node = l->node;
-    const size_t n = (size_t)node->n_inputs;
-    l->step = step_new(l->plan, node->n_inputs, node->n_outputs, &l->in, &l->out);
+    const size_t n = (size_t)l->n_inputs;
+    for (int i = 0; i < l->n_inputs;
+         i++) { /* before the step is made: one that waits comes first */
+        if (!views_of(l->plan, l->inputs[i], node->op)) {
+            return weft_error_status();
+        }
+    }
+    l->step = step_new(l->plan, l->n_inputs, node->n_outputs, &l->in, &l->out);
     l->temporaries = weft__plan_alloc(l->plan, n * sizeof *l->temporaries);
     void *params = weft__plan_alloc(l->plan, node->op->params_size);
     if (!l->step || !l->temporaries || !params) {
@@ -304,12 +256,9 @@ static weft_status open_step(lowering *l)
     l->step->call.op = node->op;
     l->step->call.params = params;
     l->step->call.device = node->device;
-    for (int i = 0; i < node->n_inputs; i++) {
-        const weft__view *views = views_of(l->plan, node->inputs[i], node->op);
-        if (!views) {
-            return weft_error_status();
-        }
-        fill_tensor(&l->in[i], &node->inputs[i]->outs[0].spec, &views[0]);
+    for (int i = 0; i < l->n_inputs; i++) {
+        const weft__view *views = weft__plan_entry(l->plan, l->inputs[i])->views;
+        fill_tensor(&l->in[i], &l->inputs[i]->outs[0].spec, &views[0]);
         l->step->buffers[i] = views[0].buffer;
     }
     for (int o = 0; o < node->n_outputs; o++) {
@@ -333,8 +282,8 @@ static weft_status close_step(lowering *l, const uint32_t *in_place)
 
 static weft_status lower_row(lowering *l, const weft_kernel_row *row)
 {
-    for (int i = 0; i < l->node->n_inputs; i++) {
-        if (!layout_fits(row->layout, &l->in[i])) {
+    for (int i = 0; i < l->n_inputs; i++) {
+        if (!weft__layout_fits(row->layout, &l->in[i])) {
             weft_status status = copy_input(l, i);
             if (status != WEFT_OK) {
                 return status;
@@ -361,8 +310,8 @@ static weft_status lower_generic(lowering *l)
     weft_device *device = l->node->device;
     uint32_t in_place[WEFT_MAX_OUTPUTS] = {0};
     if (op->family == WEFT_ELEMENTWISE && !op->reference) {
-        weft_dtype dtype = l->in[l->node->n_inputs - 1].dtype;
-        l->step->tape = weft_op_tape(op, dtype);
+        weft_dtype dtype = l->node->inputs[l->node->n_inputs - 1]->outs[0].spec.dtype;
+        l->step->tape = l->fusion ? &l->fusion->tape : weft_op_tape(op, dtype);
         if (!l->step->tape) {
             return weft__has_formula(op, dtype)
                        ? weft_fail(WEFT_MEMORY,
@@ -496,34 +445,6 @@ static weft_status lower_transfer(lowering *l)
     return close_step(l, NULL);
 }
 
-static weft_status lower(weft__plan *plan, weft_array *node)
-{
-    if (node->n_inputs > 0) {
-        weft__view view;
-        const weft__view *from = views_of(plan, node->inputs[0], node->op);
-        if (!from) {
-            return weft_error_status();
-        }
-        if (as_view(node, from, &view)) {
-            node->device->counts.views++;
-            return set_views(plan, node, &view, 1);
-        }
-    }
-    lowering l = {.plan = plan, .node = node};
-    weft_status status = open_step(&l);
-    if (status != WEFT_OK) {
-        return status;
-    }
-    if (node->op == &weft__op_transfer) {
-        return lower_transfer(&l);
-    }
-    const weft_kernel_row *row = choose_row(node->device, &l.step->call);
-    if (row) {
-        return lower_row(&l, row);
-    }
-    return node->op->expand ? lower_expansion(plan, node) : lower_generic(&l);
-}
-
 /* The node's edges are used: what nothing else needs is spent. */
 static weft_status consume(weft__plan *plan, weft_array *node)
 {
@@ -546,19 +467,75 @@ static weft_status consume(weft__plan *plan, weft_array *node)
     return WEFT_OK;
 }
 
-weft_status weft__plan_node(weft__plan *plan, weft_array *a)
+/* The nodes that became part of another: they never have elements of their own. */
+static weft_status consume_parts(lowering *l)
 {
-    weft__entry *e = weft__plan_entry(plan, a);
-    if (!e) {
-        return WEFT_MEMORY;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < l->fusion->n_nodes && status == WEFT_OK; i++) {
+        weft_array *part = l->fusion->nodes[i];
+        if (part != l->node) {
+            weft__entry *e = weft__plan_entry(l->plan, part);
+            e->planned = e->spent = true;
+            l->node->device->counts.fused++;
+            status = consume(l->plan, part);
+        }
     }
-    if (e->planned || a->state != WEFT__LAZY) {
-        return WEFT_OK;
+    return status;
+}
+
+static weft_status lower(weft__plan *plan, weft_array *node)
+{
+    if (node->n_inputs > 0) {
+        weft__view view;
+        const weft__view *from = views_of(plan, node->inputs[0], node->op);
+        if (!from) {
+            return weft_error_status();
+        }
+        if (as_view(node, from, &view)) {
+            node->device->counts.views++;
+            return set_views(plan, node, &view, 1);
+        }
     }
+    lowering l = {.plan = plan, .node = node, .fusion = weft__fuse(plan, node)};
+    l.inputs = l.fusion ? l.fusion->inputs : node->inputs;
+    l.n_inputs = l.fusion ? l.fusion->n_inputs : node->n_inputs;
+    weft_status status = open_step(&l);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (node->op == &weft__op_transfer) {
+        return lower_transfer(&l);
+    }
+    if (l.fusion) {
+        status = lower_generic(&l);
+        return status == WEFT_OK ? consume_parts(&l) : status;
+    }
+    const weft_kernel_row *row = weft__choose_row(node->device, &l.step->call);
+    if (row) {
+        return lower_row(&l, row);
+    }
+    return node->op->expand ? lower_expansion(plan, node) : lower_generic(&l);
+}
+
+/* Lowers the node, and is done with its inputs. */
+static weft_status plan_now(weft__plan *plan, weft_array *a)
+{
     weft_status status = lower(plan, a);
     if (status != WEFT_OK) {
         return status;
     }
     weft__plan_entry(plan, a)->planned = true;
     return consume(plan, a);
+}
+
+weft_status weft__plan_node(weft__plan *plan, weft_array *a)
+{
+    weft__entry *e = weft__plan_entry(plan, a);
+    if (!e) {
+        return WEFT_MEMORY;
+    }
+    if (e->planned || a->state != WEFT__LAZY || weft__fuse_defers(plan, a)) {
+        return WEFT_OK;
+    }
+    return plan_now(plan, a);
 }

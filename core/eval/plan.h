@@ -41,12 +41,15 @@ typedef struct weft__entry {
     bool planned;      /* by this plan */
     bool internal;     /* made by an expansion inside this plan */
     bool spent;
+    bool deferred; /* waits to become a part of its reader (fuse.c), and how large that part is */
+    int fused_steps, fused_operands;
 } weft__entry;
 
 typedef struct weft__plan {
     uint64_t id;
     uint64_t first_internal; /* seq from which nodes were made by this plan */
     bool retain;             /* inside a gradient: the graph stays */
+    bool each_op;            /* every op by itself: its elements are looked at (WEFT_CHECK_NAN) */
     bool failed;             /* an entry could not be made: the plan must not be committed */
     bool committed;
     const char *path; /* module path of the node being expanded, or NULL */

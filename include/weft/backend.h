@@ -75,6 +75,10 @@ typedef struct weft_backend {
     /* Whether `elementwise` takes the call (tensors without data); NULL: always. What it does not
      * take runs by the reference kernel. */
     bool (*elementwise_fits)(const weft_call *call, const weft_tape *tape);
+    /* It also takes tapes of the real class that were merged from several ops: up to
+     * WEFT_MAX_OPERANDS operands, and WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB. The call's op is
+     * the last of them. */
+    bool fuses;
     /* Copies and converts in[0] (strided) to out[0] (row-major); any pair of dtypes. */
     weft_kernel *copy;
 
@@ -100,6 +104,7 @@ WEFT_API void *weft_device_state(const weft_device *device);
  * kernel, or by the reference kernel on the CPU. */
 typedef struct weft_counts {
     int64_t rows, expansions, elementwise, references, copies, views;
+    int64_t fused; /* became part of another node's elementwise kernel */
 } weft_counts;
 WEFT_API weft_counts weft_device_counts(const weft_device *device);
 WEFT_API void weft_device_reset_counts(weft_device *device);

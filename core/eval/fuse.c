@@ -1,0 +1,176 @@
+/* core/eval/fuse.c -- chains of elementwise ops as one: a node whose only reader is elementwise too
+ * is not computed by itself, its formula becomes part of the reader's. */
+#include "core/eval/fuse.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/device.h"
+
+enum { STEP = 128 }; /* values of a tape under construction: operands, then STEP + its steps */
+
+/* ---- what can be fused ---------------------------------------------------------------------- */
+
+static bool is_wide(const weft_array *node)
+{
+    return node->inputs[node->n_inputs - 1]->outs[0].spec.dtype == WEFT_FLOAT64;
+}
+
+/* The formula of a node that computes in float or double and has no kernel of its own. */
+static const weft_tape *fusable(weft_array *node)
+{
+    int rows;
+    if (node->op->family != WEFT_ELEMENTWISE || node->op->reference || node->op->expand ||
+        !node->device->backend->fuses) {
+        return NULL;
+    }
+    weft_dtype dtype = node->inputs[node->n_inputs - 1]->outs[0].spec.dtype;
+    (void)weft__device_rows(node->device, node->op, &rows);
+    return rows == 0 && weft_dtype_is_float(dtype) ? weft_op_tape(node->op, dtype) : NULL;
+}
+
+/* The code that rounds a value as storing it in the node's dtype would; 0: none is needed. */
+static weft_tape_code rounding(const weft_array *node)
+{
+    switch (node->outs[0].spec.dtype) {
+    case WEFT_FLOAT16:
+        return WEFT_TAPE_ROUND16;
+    case WEFT_BFLOAT16:
+        return WEFT_TAPE_ROUNDB;
+    default:
+        return (weft_tape_code)0;
+    }
+}
+
+static bool has_one_reader(weft__plan *plan, weft_array *a)
+{
+    const weft__entry *e = weft__plan_entry(plan, a);
+    return e && atomic_load(&a->uses) - e->consumed == 1 &&
+           atomic_load(&a->holds) - e->released == 0;
+}
+
+/* The input, waiting to become a part of `node`: NULL when it is none. */
+static weft__entry *waiting(weft__plan *plan, const weft_array *node, weft_array *input)
+{
+    weft__entry *e = weft__plan_entry(plan, input);
+    bool part = e && e->deferred && input->device == node->device &&
+                is_wide(input) == is_wide(node) && has_one_reader(plan, input);
+    return part ? e : NULL;
+}
+
+/* Whether the node and the inputs that wait for it are still one tape; how large it would be. */
+static bool measure(weft__plan *plan, weft_array *node, const weft_tape *tape, int *steps,
+                    int *operands)
+{
+    *steps = tape->n_steps + (rounding(node) != 0);
+    *operands = 0;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const weft__entry *e = waiting(plan, node, node->inputs[i]);
+        *steps += e ? e->fused_steps : 0;
+        *operands += e ? e->fused_operands : 1;
+    }
+    return *steps <= WEFT_TAPE_MAX_STEPS && *operands <= WEFT_MAX_OPERANDS;
+}
+
+bool weft__fuse_defers(weft__plan *plan, weft_array *node)
+{
+    int steps, operands;
+    if (plan->retain || plan->each_op || node->n_inputs == 0 || !has_one_reader(plan, node)) {
+        return false;
+    }
+    const weft_tape *tape = fusable(node);
+    if (!tape || !measure(plan, node, tape, &steps, &operands)) {
+        return false;
+    }
+    weft__entry *e = weft__plan_entry(plan, node);
+    e->deferred = true;
+    e->fused_steps = steps;
+    e->fused_operands = operands;
+    return true;
+}
+
+/* ---- merging -------------------------------------------------------------------------------- */
+
+static unsigned char operand_of(weft__fusion *f, weft_array *a)
+{
+    int i = 0;
+    while (i < f->n_inputs && f->inputs[i] != a) {
+        i++;
+    }
+    if (i == f->n_inputs) {
+        f->inputs[f->n_inputs++] = a;
+    }
+    return (unsigned char)i;
+}
+
+static unsigned char push(weft__fusion *f, weft_tape_step step)
+{
+    f->tape.steps[f->tape.n_steps] = step;
+    return (unsigned char)(STEP + f->tape.n_steps++);
+}
+
+/* Appends the node's steps, those of its waiting inputs first; the value of the result. */
+static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node)
+{
+    const weft_tape *tape = fusable(node);
+    unsigned char values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft_array *x = node->inputs[i];
+        values[i] = waiting(plan, node, x) ? append(plan, f, x) : operand_of(f, x);
+    }
+    unsigned char result = values[0];
+    for (int i = 0; i < tape->n_steps; i++) {
+        weft_tape_step step = tape->steps[i];
+        for (int k = 0; k < weft_tape_arity((weft_tape_code)step.code); k++) {
+            step.value[k] = values[step.value[k]];
+        }
+        result = values[tape->n_operands + i] = push(f, step);
+    }
+    f->nodes[f->n_nodes++] = node;
+    if (node != f->last && rounding(node)) {
+        result =
+            push(f, (weft_tape_step){.code = (unsigned char)rounding(node), .value = {result}});
+    }
+    return result;
+}
+
+weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
+{
+    const weft_tape *tape = plan->retain || plan->each_op ? NULL : fusable(node);
+    bool any = false;
+    for (int i = 0; tape && i < node->n_inputs; i++) {
+        any = any || waiting(plan, node, node->inputs[i]);
+    }
+    int steps, operands;
+    /* What does not become one tape is computed input by input. */
+    if (!any || !measure(plan, node, tape, &steps, &operands)) {
+        return NULL;
+    }
+    weft__fusion *f = weft__plan_alloc(plan, sizeof *f);
+    if (!f) {
+        return NULL;
+    }
+    memset(f, 0, sizeof *f);
+    f->last = node;
+    f->tape.klass = WEFT_CLASS_REAL;
+    append(plan, f, node);
+    f->tape.n_operands = f->n_inputs;
+    for (int i = 0; i < f->tape.n_steps; i++) {
+        for (int k = 0; k < 3; k++) {
+            unsigned char *v = &f->tape.steps[i].value[k];
+            *v = (unsigned char)(*v >= STEP ? f->n_inputs + *v - STEP : *v);
+        }
+    }
+    return f;
+}
+
+int weft__fusion_edges(const weft__fusion *f, const weft_array *input)
+{
+    int n = 0;
+    for (int i = 0; i < f->n_nodes; i++) {
+        for (int k = 0; k < f->nodes[i]->n_inputs; k++) {
+            n += f->nodes[i]->inputs[k] == input;
+        }
+    }
+    return n;
+}

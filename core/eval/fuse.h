@@ -1,0 +1,27 @@
+/* core/eval/fuse.h -- chains of elementwise ops as one step of a plan. */
+#ifndef CORE_EVAL_FUSE_H
+#define CORE_EVAL_FUSE_H
+
+#include "core/eval/plan.h"
+
+/* Nodes merged into one tape over `inputs`. */
+typedef struct weft__fusion {
+    weft_array *last; /* whose elements the tape gives */
+    weft_array *nodes[WEFT_TAPE_MAX_STEPS + 1];
+    int n_nodes;
+    weft_array *inputs[WEFT_MAX_OPERANDS];
+    int n_inputs;
+    weft_tape tape;
+} weft__fusion;
+
+/* Whether the node need not be computed now, since its one reader may do so; notes it in the
+ * node's entry. Whoever else needs its elements plans it then. */
+bool weft__fuse_defers(weft__plan *plan, weft_array *node);
+
+/* The node with the inputs that wait for it, as one; NULL when none does. */
+weft__fusion *weft__fuse(weft__plan *plan, weft_array *node);
+
+/* Edges from the merged nodes to an input. */
+int weft__fusion_edges(const weft__fusion *f, const weft_array *input);
+
+#endif
