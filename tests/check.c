@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/check_paths.h"
+#include "weft/array.h"
 
 enum { MESSAGE_SIZE = 2048, SHOWN_FAILURES = 20 };
 
@@ -163,8 +164,26 @@ static bool add_cases(const char *suite_name, const char *filter, const check_ca
     return true;
 }
 
+/* WEFT_TEST_DEVICE: the default device of the suite. False: it is not there, and the suite's cases
+ * count as skipped. */
+static bool use_device(const char *suite, size_t count)
+{
+    const char *name = getenv("WEFT_TEST_DEVICE");
+    weft_device *device = name ? weft_device_get(name) : NULL;
+    if (device) {
+        weft_set_default_device(device);
+    } else if (name) {
+        printf("%s: skipped: %s\n%s: 0 passed, 0 failed, %zu skipped\n", suite,
+               weft_error_message(), suite, count);
+    }
+    return device || !name;
+}
+
 int check_main(int argc, char **argv, const char *suite, const check_case *cases, size_t count)
 {
+    if (!use_device(suite, count)) {
+        return EXIT_SUCCESS;
+    }
     if (CU_initialize_registry() != CUE_SUCCESS ||
         !add_cases(suite, argc > 1 ? argv[1] : NULL, cases, count)) {
         fprintf(stderr, "%s: CUnit: %s\n", suite, CU_get_error_msg());

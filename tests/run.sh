@@ -21,6 +21,15 @@ export LSAN_OPTIONS=suppressions=\"$suppressions/lsan.txt\":print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1:suppressions=\"$suppressions/ubsan.txt\"
 export TSAN_OPTIONS=suppressions=\"$suppressions/tsan.txt\":exitcode=66:second_deadlock_stack=1
 
+# Shaders that a software driver compiled are kept between runs. On it, the Vulkan backend runs under
+# the validation layer, where there is one: what that finds fails the evaluation.
+export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/weft/mesa}
+mkdir -p "$MESA_SHADER_CACHE_DIR"
+if ls {/usr,/usr/local,/etc}/share/vulkan/explicit_layer.d/*khronos_validation.json \
+    >/dev/null 2>&1; then
+    export WEFT_VULKAN_VALIDATE=${WEFT_VULKAN_VALIDATE:-1}
+fi
+
 count_failure() {
     echo "0 1 0" >>"$WEFT_COUNTS"
 }
@@ -47,6 +56,23 @@ run() {
     wait
 }
 
+# on_vulkan LABEL FOLDER: the suites that take a device, and the op table in pieces, each a process of
+# its own, on the first Vulkan device.
+on_vulkan() {
+    local label=$1 folder=$2 pieces=12 piece
+    export WEFT_TEST_DEVICE=vulkan
+    for ((piece = 0; piece < pieces; piece++)); do
+        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+            wait -n || true
+        done
+        WEFT_TEST_PIECE=$piece/$pieces tests/one.sh "$label" "op_table-$piece" \
+            "$folder/tests/test_op_table" &
+    done
+    wait
+    run "$label" "$folder" device
+    unset WEFT_TEST_DEVICE
+}
+
 # build LABEL FOLDER TARGETS [MESON OPTION...]: a build that fails counts as one failed test.
 build() {
     local label=$1 folder=$2 targets=$3
@@ -60,6 +86,7 @@ build() {
 
 if build plain "$build" "all tests"; then
     run plain "$build" quick
+    on_vulkan vulkan "$build"
     tests/one.sh plain exports tests/exports.sh "$build"
     tests/one.sh plain install tests/install.sh "$build"
 fi
@@ -70,6 +97,7 @@ done
 if [ "$quick" -eq 0 ]; then
     if build asan "$build-asan" tests -Db_sanitize=address,undefined; then
         run asan "$build-asan" all
+        on_vulkan vulkan-asan "$build-asan"
     fi
     if build tsan "$build-tsan" thread-tests -Db_sanitize=thread; then
         # ThreadSanitizer's fixed shadow addresses can collide with a randomised layout.

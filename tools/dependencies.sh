@@ -18,9 +18,16 @@ libjson-c-dev   module:json-c
 libpcre2-dev    module:libpcre2-8
 libutf8proc-dev module:libutf8proc
 libcunit1-dev   module:cunit
+libvulkan-dev   module:vulkan
+glslc           command:glslc
 "
+# For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that
+# checks how it is called; and the validator of shaders. Without them those tests are skipped.
 test_packages="
-g++             command:g++
+g++                      command:g++
+mesa-vulkan-drivers      optional:
+vulkan-validationlayers  optional:
+spirv-tools              optional:
 "
 lint_packages="
 clang-format    command:clang-format

@@ -19,31 +19,34 @@
 
 static int checked;
 
-/* WEFT_TEST_DEVICE: the device under test, the CPU without it. WEFT_TEST_OPS: names of ops, with
- * commas around each (",sum,mean,"): only these. */
-static weft_device *tested_device(void)
+static weft_device *tested; /* the thread's default when the suite starts */
+
+/* WEFT_TEST_PIECE=I/N: only ops I, I + N, ... of the table, so that a driver which does not bear
+ * long runs gets short ones. WEFT_TEST_OPS: only these, with commas around each (",sum,mean,"). */
+static bool is_chosen(int i)
 {
-    const char *name = getenv("WEFT_TEST_DEVICE");
-    return weft_device_get(name ? name : "cpu");
+    const char *piece = getenv("WEFT_TEST_PIECE"), *chosen = getenv("WEFT_TEST_OPS");
+    int at, of;
+    char name[80];
+    snprintf(name, sizeof name, ",%s,", weft_op_at(i)->name);
+    return (!piece || sscanf(piece, "%d/%d", &at, &of) != 2 || i % of == at) &&
+           (!chosen || strstr(chosen, name));
 }
 
-static bool is_chosen(const weft_op *op)
+static bool is_whole(void)
 {
-    const char *chosen = getenv("WEFT_TEST_OPS");
-    char name[80];
-    snprintf(name, sizeof name, ",%s,", op->name);
-    return !chosen || strstr(chosen, name);
+    return !getenv("WEFT_TEST_PIECE") && !getenv("WEFT_TEST_OPS");
 }
 
 /* What did not run by a kernel of the device, for a person to read. */
 static void tell_fallbacks(const char *label)
 {
-    weft_counts c = weft_device_counts(tested_device());
+    weft_counts c = weft_device_counts(tested);
     if (getenv("WEFT_TEST_VERBOSE") && c.references + c.expansions > 0) {
         printf("    %s: %lld by reference, %lld by expansion\n", label, (long long)c.references,
                (long long)c.expansions);
     }
-    weft_device_reset_counts(tested_device());
+    weft_device_reset_counts(tested);
 }
 
 static void describe(char *out, size_t size, const weft_op *op, const weft_case *c,
@@ -121,8 +124,6 @@ static void values(const weft_op *op, const weft_case *c, weft_dtype dtype, case
     weft_array *in[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
     weft_array *wide[WEFT_MAX_OPERANDS], *want[WEFT_MAX_OUTPUTS];
     char label[256];
-    weft_device *tested = tested_device();
-    weft_set_default_device(tested);
     describe(label, sizeof label, op, c, dtype, layouts[layout]);
     weft_scope_open();
     if (!case_inputs(op, c, dtype, dtype, layout, in)) {
@@ -145,9 +146,10 @@ static void values(const weft_op *op, const weft_case *c, weft_dtype dtype, case
 
 static void every_op_has_cases_and_values(void)
 {
+    tested = weft_default_device();
     for (int i = 0; i < weft_op_count(); i++) {
         const weft_op *op = weft_op_at(i);
-        if (!is_chosen(op)) {
+        if (!is_chosen(i)) {
             continue;
         }
         if (case_count(op) == 0) {
@@ -164,7 +166,7 @@ static void every_op_has_cases_and_values(void)
             }
         }
     }
-    CHECK(checked > (getenv("WEFT_TEST_OPS") ? 0 : 1000));
+    CHECK(checked > (is_whole() ? 1000 : 0));
 }
 
 /* ---- gradients ------------------------------------------------------------------------------ */
@@ -242,14 +244,13 @@ static void gradient(const weft_op *op, const weft_case *c, const char *device)
 
 static void gradients_agree_with_finite_differences(void)
 {
-    weft_device *tested = tested_device();
-    weft_set_default_device(tested);
+    tested = weft_default_device();
     checked = 0;
     for (int i = 0; i < weft_op_count(); i++) {
         const weft_op *op = weft_op_at(i);
         for (int k = 0; k < case_count(op); k++) {
             weft_case c = case_at(op, k);
-            if (!is_chosen(op) || !has_gradient(op) || !case_takes(op, WEFT_FLOAT64)) {
+            if (!is_chosen(i) || !has_gradient(op) || !case_takes(op, WEFT_FLOAT64)) {
                 continue;
             }
             gradient(op, &c, weft_device_name(tested));
@@ -258,7 +259,7 @@ static void gradients_agree_with_finite_differences(void)
             weft_set_default_device(tested);
         }
     }
-    CHECK(checked > (getenv("WEFT_TEST_OPS") ? -1 : 100));
+    CHECK(checked > (is_whole() ? 100 : -1));
 }
 
 /* ---- gradients in float32, which have kernels of their own ---------------------------------- */
@@ -290,8 +291,6 @@ static void float32_gradient(const weft_op *op, const weft_case *c)
     weft_array *grads[WEFT_MAX_OPERANDS] = {NULL}, *want[WEFT_MAX_OPERANDS] = {NULL};
     char label[256];
     describe(label, sizeof label, op, c, WEFT_FLOAT32, "gradient");
-    weft_device *tested = tested_device();
-    weft_set_default_device(tested);
     weft_scope_open();
     int n = sum_gradients(op, c, WEFT_FLOAT32, grads);
     weft_set_default_device(hidden_device());
@@ -308,18 +307,19 @@ static void float32_gradient(const weft_op *op, const weft_case *c)
 
 static void float32_gradients_agree_with_float64(void)
 {
+    tested = weft_default_device();
     checked = 0;
     for (int i = 0; i < weft_op_count(); i++) {
         const weft_op *op = weft_op_at(i);
         for (int k = 0; k < case_count(op); k++) {
             weft_case c = case_at(op, k);
-            if (is_chosen(op) && has_gradient(op) && case_takes(op, WEFT_FLOAT32) &&
+            if (is_chosen(i) && has_gradient(op) && case_takes(op, WEFT_FLOAT32) &&
                 case_takes(op, WEFT_FLOAT64)) {
                 float32_gradient(op, &c);
             }
         }
     }
-    CHECK(checked > (getenv("WEFT_TEST_OPS") ? -1 : 100));
+    CHECK(checked > (is_whole() ? 100 : -1));
 }
 
 CHECK_MAIN("op_table", CHECK_CASE(every_op_has_cases_and_values),
