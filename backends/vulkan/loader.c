@@ -134,8 +134,10 @@ static VkResult create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out)
     if (result == VK_SUCCESS && validate) {
         PFN_vkCreateDebugUtilsMessengerEXT attach =
             (PFN_vkCreateDebugUtilsMessengerEXT)get(*out, "vkCreateDebugUtilsMessengerEXT");
+        VkDebugUtilsMessengerCreateInfoEXT alone = messenger;
+        alone.pNext = NULL;
         VkDebugUtilsMessengerEXT handle;
-        result = attach ? attach(*out, &messenger, NULL, &handle) : VK_ERROR_LAYER_NOT_PRESENT;
+        result = attach ? attach(*out, &alone, NULL, &handle) : VK_ERROR_LAYER_NOT_PRESENT;
     }
     return result;
 }
