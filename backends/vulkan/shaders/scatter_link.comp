@@ -1,0 +1,39 @@
+// backends/vulkan/shaders/scatter_link.comp -- the places of a scatter's items, and for each place a
+// list of its items in no order.
+#version 460
+#include "common.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint INDEX_TYPE = INT32;
+layout(constant_id = 1) const bool ALONG = false;  // an item an element, else an item a slice
+layout(constant_id = 2) const bool UNIQUE = false; // no two items have one place: no lists
+
+layout(push_constant, scalar) uniform Push {
+    Words indices, heads, next, places, following;
+    Fault fault;
+    uint fault_code;
+    uint items;
+    uint length, inner; // of x: the axis, and the elements inside it
+    uint n;             // with ALONG: indices along the axis
+} p;
+
+void main()
+{
+    uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (i >= p.items) {
+        return;
+    }
+    int at = checked_index(p.indices, INDEX_TYPE, i, int(p.length), p.fault, p.fault_code);
+    uint place = uint(at);
+    if (ALONG && at >= 0) {
+        uint slice = i / p.inner;
+        place += slice / p.n * p.length;
+        place = place * p.inner + (i - slice * p.inner);
+    }
+    p.places.at[i] = place;
+    if (UNIQUE) {
+        p.following.at[i] = ~0u;
+    } else if (at >= 0) {
+        p.next.at[i] = atomicExchange(p.heads.at[place], i + 1u);
+    }
+}

@@ -1,0 +1,78 @@
+// backends/vulkan/shaders/scatter_sum.comp -- adds to each place of a scatter its items, in the order
+// of the indices. Floats are rounded once, at the end: in float32 the sum carries its error along.
+#version 460
+#ifdef BYTES
+#extension GL_EXT_shader_8bit_storage : require
+#endif
+#include "common.glsl"
+#include "elements.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const bool WHOLE = false; // integers of SIZE bytes, else floats of TYPE
+layout(constant_id = 1) const uint SIZE = 4;
+layout(constant_id = 2) const uint TYPE = FLOAT32;
+
+layout(push_constant, scalar) uniform Push {
+    Words to, values, places, following;
+    uint count;         // elements of the values
+    uint items;         // slices of the values, for each outer one of x
+    uint length, inner; // of x: places, and the elements inside one
+} p;
+
+void add_integers(uint to, uint from, uint item)
+{
+    uvec2 sum = load_element(p.to, SIZE, to);
+    for (;;) {
+        uvec2 value = load_element(p.values, SIZE, from);
+        uint carry;
+        sum.x = uaddCarry(sum.x, value.x, carry);
+        sum.y += value.y + carry;
+        uint following = p.following.at[item];
+        if (following == ~0u) {
+            break;
+        }
+        from += (following - item) * p.inner;
+        item = following;
+    }
+    store_element(p.to, SIZE, to, sum);
+}
+
+void add_floats(uint to, uint from, uint item)
+{
+    precise real sum = load_real(p.to, TYPE, to), error = real(0);
+    for (;;) {
+        precise real value = load_real(p.values, TYPE, from), next = sum + value;
+#ifndef WIDE
+        precise real added = next - sum;
+        error += (sum - (next - added)) + (value - added);
+#endif
+        sum = next;
+        uint following = p.following.at[item];
+        if (following == ~0u) {
+            break;
+        }
+        from += (following - item) * p.inner;
+        item = following;
+    }
+    // Where the sum is not finite, its error is no number.
+    store_real(p.to, TYPE, to, isnan(error) || isinf(error) ? sum : sum + error);
+}
+
+void main()
+{
+    uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (i >= p.count) {
+        return;
+    }
+    uint slice = i / p.inner, outer = slice / p.items, item = slice - outer * p.items;
+    uint place = p.places.at[item];
+    if (place == ~0u) {
+        return;
+    }
+    uint to = (outer * p.length + place) * p.inner + (i - slice * p.inner);
+    if (WHOLE) {
+        add_integers(to, i, item);
+    } else {
+        add_floats(to, i, item);
+    }
+}
