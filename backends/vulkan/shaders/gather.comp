@@ -16,7 +16,7 @@ layout(push_constant, scalar) uniform Push {
     Fault fault;
     uint fault_code;
     uint count;         // elements of the result
-    uint length, inner; // of x: the axis, and the elements inside it
+    uint extent, inner; // of x: the axis, and the elements inside it
     uint n;             // indices; with ALONG, those along the axis
 } p;
 
@@ -28,9 +28,9 @@ void main()
     }
     uint slice = i / p.inner, outer = slice / p.n;
     uint which = ALONG ? i : slice - outer * p.n;
-    int at = checked_index(p.indices, INDEX_TYPE, which, int(p.length), p.fault, p.fault_code);
+    int at = checked_index(p.indices, INDEX_TYPE, which, int(p.extent), p.fault, p.fault_code);
     if (at >= 0) {
-        uint from = (outer * p.length + uint(at)) * p.inner + (i - slice * p.inner);
+        uint from = (outer * p.extent + uint(at)) * p.inner + (i - slice * p.inner);
         store_element(p.to, SIZE, i, load_element(p.x, SIZE, from));
     }
 }

@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/move.comp -- elements from strided memory to strided memory.
+// backends/vulkan/shaders/move.comp -- elements from strided memory, or one value, to strided memory.
 //
 // With RECORD the arguments are in memory: more axes, and a window whose place is read from an array.
 #version 460
@@ -11,11 +11,12 @@
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint SIZE = 4;
 layout(constant_id = 1) const uint AXES = 1;
+layout(constant_id = 2) const bool FILL = false; // `from` is the value
 
 #ifdef RECORD
-layout(constant_id = 2) const uint WINDOW_AXES = 0;
-layout(constant_id = 3) const uint START_TYPE = INT64;
-layout(constant_id = 4) const bool PUT = false; // the window is in what is written
+layout(constant_id = 3) const uint WINDOW_AXES = 0;
+layout(constant_id = 4) const uint START_TYPE = INT64;
+layout(constant_id = 5) const bool PUT = false; // the window is in what is written
 
 #define MAX_AXES 16
 #else
@@ -37,7 +38,7 @@ struct Move {
 };
 
 #ifdef RECORD
-layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Record { Move move; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Record { Move move; };
 layout(push_constant, scalar) uniform Push { Record record; } push;
 #define m push.record.move
 #else
@@ -73,5 +74,6 @@ void main()
         }
     }
 #endif
-    store_element(m.to, SIZE, to, load_element(m.from, SIZE, uint(from)));
+    uvec2 value = FILL ? uvec2(m.from) : load_element(m.from, SIZE, uint(from));
+    store_element(m.to, SIZE, to, value);
 }

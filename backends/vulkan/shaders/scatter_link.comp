@@ -13,7 +13,7 @@ layout(push_constant, scalar) uniform Push {
     Fault fault;
     uint fault_code;
     uint items;
-    uint length, inner; // of x: the axis, and the elements inside it
+    uint extent, inner; // of x: the axis, and the elements inside it
     uint n;             // with ALONG: indices along the axis
 } p;
 
@@ -23,11 +23,11 @@ void main()
     if (i >= p.items) {
         return;
     }
-    int at = checked_index(p.indices, INDEX_TYPE, i, int(p.length), p.fault, p.fault_code);
+    int at = checked_index(p.indices, INDEX_TYPE, i, int(p.extent), p.fault, p.fault_code);
     uint place = uint(at);
     if (ALONG && at >= 0) {
         uint slice = i / p.inner;
-        place += slice / p.n * p.length;
+        place += slice / p.n * p.extent;
         place = place * p.inner + (i - slice * p.inner);
     }
     p.places.at[i] = place;

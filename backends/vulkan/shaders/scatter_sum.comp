@@ -16,7 +16,7 @@ layout(push_constant, scalar) uniform Push {
     Words to, values, places, following;
     uint count;         // elements of the values
     uint items;         // slices of the values, for each outer one of x
-    uint length, inner; // of x: places, and the elements inside one
+    uint extent, inner; // of x: places, and the elements inside one
 } p;
 
 void add_integers(uint to, uint from, uint item)
@@ -69,7 +69,7 @@ void main()
     if (place == ~0u) {
         return;
     }
-    uint to = (outer * p.length + place) * p.inner + (i - slice * p.inner);
+    uint to = (outer * p.extent + place) * p.inner + (i - slice * p.inner);
     if (WHOLE) {
         add_integers(to, i, item);
     } else {

@@ -1,0 +1,154 @@
+/* backends/vulkan/kernels/scatter.c -- adding at indices: scatter_add and scatter_add_along_axis.
+ *
+ * Without atomic sums, whose order would differ from run to run: the items of each place become a
+ * list, the list is put in the order of the indices, and one invocation adds it up. */
+#include "backends/vulkan/kernels/move.h"
+#include "backends/vulkan/kernels/structure.h"
+#include "shaders.h"
+
+enum { GROUP = 256 };
+
+/* What is added where, in three arrays of `items` words and one of `n_places` in the workspace. */
+typedef struct scatter {
+    bool along;
+    bool unique; /* by their shapes, no two items have one place: no lists */
+    int64_t items, n_places;
+    weft__vulkan_extents e;
+    int64_t n;
+    uint64_t heads, next, places, following;
+} scatter;
+
+static scatter scatter_of(const weft_call *call, bool along)
+{
+    const weft_axis_params *p = call->params;
+    const weft_tensor *x = &call->in[0], *indices = &call->in[1];
+    scatter s = {.along = along,
+                 .items = weft_tensor_size(indices),
+                 .e = weft__vulkan_extents_of(x, p->axis),
+                 .n = 1};
+    if (along) {
+        s.n = weft__vulkan_extents_of(indices, p->axis).length;
+    }
+    s.unique = along ? s.n <= 1 : s.items <= 1;
+    s.n_places = s.unique ? 0 : along ? weft_tensor_size(x) : s.e.length;
+    return s;
+}
+
+static int64_t workspace_bytes(const scatter *s)
+{
+    return (s->n_places + 3 * s->items) * (int64_t)sizeof(uint32_t);
+}
+
+static weft_status link_items(const weft_call *call, const scatter *s)
+{
+    const weft_tensor *indices = &call->in[1];
+    struct {
+        uint64_t indices, heads, next, places, following, fault;
+        uint32_t fault_code, items, extent, inner, n, unused;
+    } push = {.indices = weft__vulkan_address(indices),
+              .heads = s->heads,
+              .next = s->next,
+              .places = s->places,
+              .following = s->following,
+              .fault = weft__vulkan_fault(call),
+              .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, s->e.length),
+              .items = (uint32_t)s->items,
+              .extent = (uint32_t)s->e.length,
+              .inner = (uint32_t)s->e.inner,
+              .n = (uint32_t)s->n};
+    weft__vulkan_launch launch = {.shader = &weft__shader_scatter_link,
+                                  .n_constants = 3,
+                                  .constants = {(uint32_t)indices->dtype, s->along, s->unique},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups = weft__vulkan_groups(push.items, GROUP)};
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+static weft_status order_items(const weft_call *call, const scatter *s)
+{
+    struct {
+        uint64_t heads, next, places, following, items;
+    } push = {s->heads, s->next, s->places, s->following, (uint64_t)s->items};
+    weft__vulkan_launch launch = {.shader = &weft__shader_scatter_order,
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups = weft__vulkan_groups(push.items, GROUP)};
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+static weft_status add_items(const weft_call *call, const scatter *s)
+{
+    const weft_tensor *values = &call->in[2];
+    weft_dtype dtype = values->dtype;
+    uint32_t size = (uint32_t)weft_dtype_size(dtype);
+    struct {
+        uint64_t to, values, places, following;
+        uint32_t count, items, extent, inner;
+    } push = {.to = weft__vulkan_address(&call->out[0]),
+              .values = weft__vulkan_address(values),
+              .places = s->places,
+              .following = s->following,
+              .count = (uint32_t)weft_tensor_size(values),
+              .items = (uint32_t)s->items,
+              .extent = (uint32_t)s->e.length,
+              .inner = s->along ? 1 : (uint32_t)s->e.inner};
+    weft__vulkan_launch launch = {
+        .shader = dtype == WEFT_FLOAT64 ? &weft__shader_scatter_sum_f64
+                  : size == 1           ? &weft__shader_scatter_sum_bytes
+                                        : &weft__shader_scatter_sum,
+        .n_constants = 3,
+        .constants = {weft_dtype_is_integer(dtype), size, (uint32_t)dtype},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups(push.count, GROUP)};
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+static weft_status scatter_add(const weft_call *call, bool along)
+{
+    scatter s = scatter_of(call, along);
+    weft_status status = WEFT_OK;
+    if (weft__vulkan_address(&call->in[0]) != weft__vulkan_address(&call->out[0])) {
+        status = weft__vulkan_move_all(call);
+    }
+    if (s.items == 0 || weft_tensor_size(&call->in[2]) == 0) {
+        return status;
+    }
+    s.heads = weft__vulkan_workspace(call);
+    s.next = s.heads + (uint64_t)s.n_places * sizeof(uint32_t);
+    s.places = s.next + (uint64_t)s.items * sizeof(uint32_t);
+    s.following = s.places + (uint64_t)s.items * sizeof(uint32_t);
+    if (status == WEFT_OK && !s.unique) {
+        status = weft__vulkan_clear(call, s.heads, s.n_places * (int64_t)sizeof(uint32_t));
+    }
+    if (status == WEFT_OK) {
+        status = link_items(call, &s);
+    }
+    if (status == WEFT_OK && !s.unique) {
+        status = order_items(call, &s);
+    }
+    return status == WEFT_OK ? add_items(call, &s) : status;
+}
+
+int64_t weft__vulkan_scatter_add_workspace(const weft_call *call)
+{
+    scatter s = scatter_of(call, false);
+    return workspace_bytes(&s);
+}
+
+int64_t weft__vulkan_scatter_add_along_axis_workspace(const weft_call *call)
+{
+    scatter s = scatter_of(call, true);
+    return workspace_bytes(&s);
+}
+
+weft_status weft__vulkan_scatter_add(const weft_call *call)
+{
+    return scatter_add(call, false);
+}
+
+weft_status weft__vulkan_scatter_add_along_axis(const weft_call *call)
+{
+    return scatter_add(call, true);
+}

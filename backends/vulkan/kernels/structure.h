@@ -1,0 +1,33 @@
+/* backends/vulkan/kernels/structure.h -- kernels of structural ops, for their rows. */
+#ifndef BACKENDS_VULKAN_KERNELS_STRUCTURE_H
+#define BACKENDS_VULKAN_KERNELS_STRUCTURE_H
+
+#include "backends/vulkan/dispatch.h"
+
+/* An axis of a dense tensor: element (o, i, j) is at (o * length + i) * inner + j. */
+typedef struct weft__vulkan_extents {
+    int64_t outer, length, inner;
+} weft__vulkan_extents;
+
+weft__vulkan_extents weft__vulkan_extents_of(const weft_tensor *t, int64_t axis);
+
+/* What the fault says of an index: op, value, length. */
+extern const char weft__vulkan_bad_index[];
+
+/* structure.c */
+weft_kernel weft__vulkan_full, weft__vulkan_pad, weft__vulkan_slice_grad,
+    weft__vulkan_dynamic_slice, weft__vulkan_slice_update, weft__vulkan_concatenate;
+
+/* make.c */
+weft_kernel weft__vulkan_arange, weft__vulkan_random_bits, weft__vulkan_complex_abs;
+bool weft__vulkan_arange_fits(const weft_call *call);
+
+/* gather.c */
+weft_kernel weft__vulkan_take, weft__vulkan_take_along_axis;
+
+/* scatter.c */
+weft_kernel weft__vulkan_scatter_add, weft__vulkan_scatter_add_along_axis;
+int64_t weft__vulkan_scatter_add_workspace(const weft_call *call);
+int64_t weft__vulkan_scatter_add_along_axis_workspace(const weft_call *call);
+
+#endif
