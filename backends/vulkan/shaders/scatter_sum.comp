@@ -19,20 +19,14 @@ layout(push_constant, scalar) uniform Push {
     uint extent, inner; // of x: places, and the elements inside one
 } p;
 
+// The items are item, what follows it, and so on; item 0 would be at `from`.
 void add_integers(uint to, uint from, uint item)
 {
     uvec2 sum = load_element(p.to, SIZE, to);
-    for (;;) {
-        uvec2 value = load_element(p.values, SIZE, from);
-        uint carry;
-        sum.x = uaddCarry(sum.x, value.x, carry);
-        sum.y += value.y + carry;
-        uint following = p.following.at[item];
-        if (following == ~0u) {
-            break;
-        }
-        from += (following - item) * p.inner;
-        item = following;
+    for (uint k = item; k != ~0u; k = p.following.at[k]) {
+        uvec2 value = load_element(p.values, SIZE, from + k * p.inner);
+        sum.x += value.x;
+        sum.y += value.y + uint(sum.x < value.x);
     }
     store_element(p.to, SIZE, to, sum);
 }
@@ -40,19 +34,13 @@ void add_integers(uint to, uint from, uint item)
 void add_floats(uint to, uint from, uint item)
 {
     precise real sum = load_real(p.to, TYPE, to), error = real(0);
-    for (;;) {
-        precise real value = load_real(p.values, TYPE, from), next = sum + value;
+    for (uint k = item; k != ~0u; k = p.following.at[k]) {
+        precise real value = load_real(p.values, TYPE, from + k * p.inner), next = sum + value;
 #ifndef WIDE
         precise real added = next - sum;
         error += (sum - (next - added)) + (value - added);
 #endif
         sum = next;
-        uint following = p.following.at[item];
-        if (following == ~0u) {
-            break;
-        }
-        from += (following - item) * p.inner;
-        item = following;
     }
     // Where the sum is not finite, its error is no number.
     store_real(p.to, TYPE, to, isnan(error) || isinf(error) ? sum : sum + error);
@@ -70,9 +58,10 @@ void main()
         return;
     }
     uint to = (outer * p.extent + place) * p.inner + (i - slice * p.inner);
+    uint from = i - item * p.inner;
     if (WHOLE) {
-        add_integers(to, i, item);
+        add_integers(to, from, item);
     } else {
-        add_floats(to, i, item);
+        add_floats(to, from, item);
     }
 }
