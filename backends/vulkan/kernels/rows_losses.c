@@ -1,5 +1,18 @@
 /* backends/vulkan/kernels/rows_losses.c -- cross-entropy and the optimizer step. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/losses.h"
 
-const weft__vulkan_family weft__vulkan_losses = {NULL, 0};
+static const weft_kernel_row rows[] = {
+    {.op = "cross_entropy", .fits = weft__vulkan_fits, .kernel = weft__vulkan_cross_entropy},
+    {.op = "cross_entropy_vjp",
+     .in_place = {1u << 0},
+     .fits = weft__vulkan_fits,
+     .kernel = weft__vulkan_cross_entropy_vjp},
+    {.op = "adamw",
+     .in_place = {1u << 0, 1u << 2, 1u << 3},
+     .fits = weft__vulkan_fits,
+     .kernel = weft__vulkan_adamw},
+};
+
+const weft__vulkan_family weft__vulkan_losses = {rows, sizeof rows / sizeof *rows};
