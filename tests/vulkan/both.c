@@ -1,0 +1,144 @@
+/* tests/vulkan/both.c -- one graph on the CPU and on the Vulkan device. */
+#include "tests/vulkan/both.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "weft/backend.h"
+
+static uint64_t state;
+
+static double draw(void)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double)(state >> 33) / 0x1p31;
+}
+
+bool both_there(void)
+{
+    bool there = weft_device_get("vulkan") != NULL;
+    if (!there) {
+        check_skip("%s", weft_error_message());
+    }
+    return there;
+}
+
+static int64_t product(weft_dims shape)
+{
+    int64_t n = 1;
+    for (int i = 0; i < shape.n; i++) {
+        n *= shape.at[i];
+    }
+    return n;
+}
+
+weft_array *both_list(const double *values, weft_dims shape, weft_dtype dtype)
+{
+    weft_device *device = weft_default_device();
+    weft_set_default_device(weft_device_get("cpu"));
+    weft_array *a = weft_astype(weft_from_data(values, WEFT_FLOAT64, shape), dtype);
+    CHECK_OK(weft_eval(a));
+    weft_set_default_device(device);
+    return weft_to(a, device);
+}
+
+weft_array *both_draw(weft_dims shape, weft_dtype dtype, double lo, double hi)
+{
+    int64_t n = product(shape);
+    double *values = malloc(((size_t)n + 1) * sizeof *values);
+    for (int64_t i = 0; i < n; i++) {
+        values[i] = lo + draw() * (hi - lo);
+        values[i] = weft_dtype_is_float(dtype) ? values[i] : floor(values[i]);
+    }
+    weft_array *a = both_list(values, shape, dtype);
+    free(values);
+    return a;
+}
+
+/* The elements in memory of their own, as doubles or as they are. NULL: a failure was reported. */
+static void *run(const char *name, both_make *make, const void *context, bool bits, int64_t *bytes,
+                 const char *label)
+{
+    void *out = NULL;
+    state = 1;
+    weft_set_default_device(weft_device_get(name));
+    weft_scope_open();
+    weft_array *a = make(context);
+    weft_device_reset_counts(weft_default_device());
+    weft_dtype dtype = bits ? weft_dtype_of(a) : WEFT_FLOAT64;
+    *bytes = weft_ok(a) ? weft_size(a) * (int64_t)weft_dtype_size(dtype) : 0;
+    out = calloc((size_t)*bytes + 1, 1);
+    if (weft_eval(a) != WEFT_OK) {
+        CHECK_FAIL("%s on %s: %s", label, name, weft_error_message());
+        free(out);
+        out = NULL;
+    }
+    weft_counts c = weft_device_counts(weft_default_device());
+    if (out && strcmp(name, "vulkan") == 0 && c.references + c.expansions > 0) {
+        CHECK_FAIL("%s: %lld by reference, %lld by expansion", label, (long long)c.references,
+                   (long long)c.expansions);
+    }
+    if (out && weft_read(a, dtype, out, weft_size(a)) != WEFT_OK) {
+        CHECK_FAIL("%s on %s: %s", label, name, weft_error_message());
+    }
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+    return out;
+}
+
+static void compare(const double *actual, const double *expected, int64_t n, double tolerance,
+                    const char *label)
+{
+    for (int64_t i = 0; i < n; i++) {
+        double bound = tolerance * fmax(1, fabs(expected[i]));
+        bool same = (isnan(actual[i]) && isnan(expected[i])) || actual[i] == expected[i] ||
+                    fabs(actual[i] - expected[i]) <= bound;
+        if (!same) {
+            CHECK_FAIL("%s: element %lld: expected %.9g, got %.9g", label, (long long)i,
+                       expected[i], actual[i]);
+            return;
+        }
+    }
+}
+
+void both_same(both_make *make, const void *context, double tolerance, const char *label)
+{
+    int64_t a_bytes, b_bytes;
+    void *a = run("cpu", make, context, tolerance == 0, &a_bytes, label);
+    void *b = run("vulkan", make, context, tolerance == 0, &b_bytes, label);
+    if (a && b && CHECK_EQ_INT(b_bytes, a_bytes)) {
+        if (tolerance == 0) {
+            check_that(memcmp(a, b, (size_t)a_bytes) == 0, __FILE__, __LINE__, "%s: bits differ",
+                       label);
+        } else {
+            compare(b, a, a_bytes / (int64_t)sizeof(double), tolerance, label);
+        }
+    }
+    free(a);
+    free(b);
+}
+
+static void expect_failure(const char *device, both_make *make, const void *context,
+                           const char *message)
+{
+    state = 1;
+    weft_set_default_device(weft_device_get(device));
+    weft_scope_open();
+    CHECK_STATUS(weft_eval(make(context)), WEFT_INVALID);
+    if (message) {
+        CHECK_CONTAINS(weft_error_message(), message);
+    }
+    weft_scope_close(NULL);
+}
+
+void both_fail(both_make *make, const void *context, const char *message)
+{
+    expect_failure("cpu", make, context, NULL);
+    expect_failure("vulkan", make, context, message);
+    weft_scope_open();
+    CHECK_EQ_INT(weft_item_int(weft_full(WEFT_SCALAR, 7, WEFT_INT32)), 7);
+    weft_scope_close(NULL);
+    weft_set_default_device(weft_device_get("cpu"));
+}
