@@ -1,0 +1,258 @@
+// backends/vulkan/shaders/math_angles.glsl -- angles and error functions of float, for math.glsl.
+//
+// Every float has its sine: arguments are reduced with as many bits of 2 / pi as they need.
+
+// ---- Angles -------------------------------------------------------------------------------------
+
+// 2 / pi as a fraction in binary.
+const uint TWO_OVER_PI[40] = uint[](
+    0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu,
+    0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau, 0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu,
+    0xe88235f5u, 0x2ebb4484u, 0xe99c7026u, 0xb45f7e41u, 0x3991d639u, 0x835339f4u, 0x9c845f8bu,
+    0xbdf9283bu, 0x1ff897ffu, 0xde05980fu, 0xef2f118bu, 0x5a0a6d1fu, 0x6d367ecfu, 0x27cb09b7u,
+    0x4f463f66u, 0x9e5fea2du, 0x7527bac7u, 0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u,
+    0x1f8d5d08u, 0x56033046u, 0xfc7b6babu, 0xf0cfbc20u, 0x9af4361du);
+
+// 32 bits of 2 / pi from bit `first` on.
+uint two_over_pi(const int first)
+{
+    int word = first >> 5, shift = first & 31;
+    uint high = TWO_OVER_PI[word], low = TWO_OVER_PI[word + 1];
+    return shift == 0 ? high : high << shift | low >> (32 - shift);
+}
+
+// x = m 2^e times 2 / pi, of which the bits that make multiples of 4 are left out (Payne and Hanek
+// 1983): returns the signed distance to the nearest whole number, and that number modulo 4.
+float reduce_large(const float x, out int quadrant)
+{
+    uint bits = floatBitsToUint(x), m = (bits & 0x7fffffu) | 0x800000u;
+    int first = int(bits >> 23 & 255u) - 152; // of e - 2; the argument is 8 at least
+    uint w0 = first < 0 ? two_over_pi(0) >> -first : two_over_pi(first);
+    uint w1 = two_over_pi(first + 32), w2 = two_over_pi(first + 64);
+    uint carry, low, high1, mid, high0, unused;
+    umulExtended(m, w2, high1, low);
+    umulExtended(m, w1, high0, mid);
+    mid = uaddCarry(mid, high1, carry);
+    uint top = m * w0 + high0 + carry;
+    uint f = top << 2 | mid >> 30, rest = mid << 2 | low >> 30;
+    bool up = f >= 0x80000000u;
+    int q = int(top >> 30) + (up ? 1 : 0);
+    if (up) {
+        f = ~f;
+        rest = ~rest;
+    }
+    int zeros = f == 0u ? 31 : 31 - findMSB(f);
+    f = zeros == 0 ? f : f << zeros | rest >> (32 - zeros);
+    precise float r = float(f) * power_of_two(-32 - zeros);
+    quadrant = negative_(x) ? -q : q;
+    return up != negative_(x) ? -r : r;
+}
+
+// x - quadrant pi / 2, between -pi / 4 and pi / 4; NaN for infinities.
+float reduce_quadrant(const float x, out int quadrant)
+{
+    precise float r;
+    if (copysign_(x, 1.0) < 3000.0) {
+        precise float n = rint_(x * 0.636619772); // of 11 bits; pi / 2 in parts of 13
+        r = x - n * 1.570556640625;
+        r = r - n * 0.0002396702766418457;
+        r = r - n * 1.5890691429376602e-08;
+        r = r - n * 2.563344e-12;
+        quadrant = int(n);
+    } else {
+        r = reduce_large(x, quadrant);
+        r = r * HALF_PI_HIGH + r * HALF_PI_LOW;
+    }
+    return finite_(x) ? r : NOT_A_NUMBER;
+}
+
+float sine_polynomial(const float r)
+{
+    precise float z = r * r;
+    precise float p = -0.000195166562 * z + 0.00833217334;
+    p = p * z - 0.166666552;
+    precise float s = r + r * z * p;
+    return s;
+}
+
+float cosine_polynomial(const float r)
+{
+    precise float z = r * r;
+    precise float p = 2.44377316e-05 * z - 0.00138873619;
+    p = p * z + 0.0416666456;
+    precise float c = 1.0 + z * (z * p - 0.5);
+    return c;
+}
+
+float sin_(const float x)
+{
+    int q;
+    float r = reduce_quadrant(x, q);
+    float s = (q & 1) != 0 ? cosine_polynomial(r) : sine_polynomial(r);
+    return x == 0.0 ? x : (q & 2) != 0 ? -s : s;
+}
+
+float cos_(const float x)
+{
+    int q;
+    float r = reduce_quadrant(x, q);
+    float c = (q & 1) != 0 ? sine_polynomial(r) : cosine_polynomial(r);
+    return (q + 1 & 2) != 0 ? -c : c;
+}
+
+float tan_(const float x)
+{
+    int q;
+    float r = reduce_quadrant(x, q);
+    precise float s = sine_polynomial(r), c = cosine_polynomial(r);
+    precise float t = (q & 1) != 0 ? -c / s : s / c;
+    return x == 0.0 ? x : t;
+}
+
+// The arctangent of 0 <= z <= 1.
+float atan_polynomial(const float z)
+{
+    precise float t = z * z;
+    precise float p = -0.00182722497 * t + 0.0110644875;
+    p = p * t - 0.0314557701;
+    p = p * t + 0.0582345948;
+    p = p * t - 0.0841946006;
+    p = p * t + 0.109575756;
+    p = p * t - 0.142652452;
+    p = p * t + 0.199986383;
+    p = p * t - 0.333333015;
+    precise float r = z + z * t * p;
+    return r;
+}
+
+float atan_(const float x)
+{
+    precise float a = copysign_(x, 1.0);
+    bool steep = a > 1.0;
+    precise float inverse = finite_(a) ? 1.0 / a : 0.0;
+    precise float r = atan_polynomial(steep ? inverse : a);
+    precise float complement = HALF_PI_HIGH - (r - HALF_PI_LOW);
+    return nan_(x) || x == 0.0 ? x : copysign_(steep ? complement : r, x);
+}
+
+// x / y for 0 < x < y; the scaling keeps both away from the ends of the range.
+float ratio(const float x, const float y)
+{
+    precise float scale = y > 1e30 ? 9.094947017729282e-13 : y < 1e-30 ? 1.099511627776e12 : 1.0;
+    precise float r = finite_(y) ? (x * scale) / (y * scale) : 0.0;
+    return r;
+}
+
+// The angle of the point (x, y), from its eighth of the plane outwards.
+float atan2_(const float y, const float x)
+{
+    float ax = copysign_(x, 1.0), ay = copysign_(y, 1.0);
+    bool steep = ay > ax;
+    float small = steep ? ax : ay, large = steep ? ay : ax;
+    // Equal ones: also two zeros, two infinities.
+    float z = small == large ? (large == 0.0 ? 0.0 : 1.0) : ratio(small, large);
+    precise float r = atan_polynomial(z);
+    precise float complement = HALF_PI_HIGH - (r - HALF_PI_LOW);
+    r = steep ? complement : r;
+    precise float supplement = 2.0 * HALF_PI_HIGH - (r - 2.0 * HALF_PI_LOW);
+    r = negative_(x) ? supplement : r;
+    return nan_(x) || nan_(y) ? NOT_A_NUMBER : copysign_(r, y);
+}
+
+// For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
+float asin_core(const float a)
+{
+    bool large = a > 0.5;
+    precise float z = large ? (1.0 - a) * 0.5 : a * a;
+    precise float s = large ? sqrt_(z) : a;
+    precise float p = 0.0422185436 * z + 0.0241476316;
+    p = p * z + 0.0454770885;
+    p = p * z + 0.0749524161;
+    p = p * z + 0.166667536;
+    precise float r = s + s * z * p;
+    return r;
+}
+
+float asin_(const float x)
+{
+    precise float a = copysign_(x, 1.0), r = asin_core(a);
+    precise float complement = HALF_PI_HIGH - (2.0 * r - HALF_PI_LOW);
+    return nan_(x) || x == 0.0 ? x
+           : a > 1.0           ? NOT_A_NUMBER
+                               : copysign_(a > 0.5 ? complement : r, x);
+}
+
+float acos_(const float x)
+{
+    precise float a = copysign_(x, 1.0), r = asin_core(a);
+    precise float near_zero = HALF_PI_HIGH - (copysign_(r, x) - HALF_PI_LOW);
+    precise float near_minus_one = 2.0 * HALF_PI_HIGH - (2.0 * r - 2.0 * HALF_PI_LOW);
+    precise float near_one = 2.0 * r;
+    return nan_(x) || a > 1.0 ? NOT_A_NUMBER
+           : a <= 0.5         ? near_zero
+           : x < 0.0          ? near_minus_one
+                              : near_one;
+}
+
+// ---- Error functions ----------------------------------------------------------------------------
+
+float erf_(const float x)
+{
+    precise float a = copysign_(x, 1.0), z = a * a;
+    if (!(a >= 1.0)) {
+        precise float p = 7.85387747e-05 * z - 0.000801019836;
+        p = p * z + 0.00518832821;
+        p = p * z - 0.0268538129;
+        p = p * z + 0.112835854;
+        p = p * z - 0.37612626;
+        p = p * z + 0.128379166; // erf(a) / a - 1
+        precise float r = x + x * p;
+        return x == 0.0 ? x : r;
+    }
+    precise float b = a < 4.05 ? a : 4.05; // where the result is 1
+    precise float q = 2.14961638e-05 * b - 0.000439106923; // -log(1 - erf b)
+    q = q * b + 0.00419361377;
+    q = q * b - 0.0251789745;
+    q = q * b + 0.108372487;
+    q = q * b + 0.633262575;
+    q = q * b + 1.12955678;
+    q = q * b - 0.000183444979;
+    int k;
+    precise float p = exp_reduced(-q, k), r = 1.0 - (1.0 + p) * power_of_two(k);
+    return copysign_(r, x);
+}
+
+// erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails.
+float erfinv_(const float x)
+{
+    precise float a = copysign_(x, 1.0), w = -log_((1.0 - a) * (1.0 + a));
+    precise float p, t;
+    if (w < 5.0) {
+        t = w - 2.5;
+        p = -8.66366801e-09 * t + 2.34135911e-08;
+        p = p * t + 4.64593569e-07;
+        p = p * t - 3.46471438e-06;
+        p = p * t - 4.95700124e-06;
+        p = p * t + 0.000218351255;
+        p = p * t - 0.00125275098;
+        p = p * t - 0.00417739386;
+        p = p * t + 0.246640295;
+        p = p * t + 1.50140941;
+    } else {
+        t = sqrt_(w) - 3.0;
+        p = 0.000102401988 * t - 0.000297355233;
+        p = p * t - 3.58659017e-05;
+        p = p * t + 0.00146884378;
+        p = p * t - 0.00360916276;
+        p = p * t + 0.0056935437;
+        p = p * t - 0.00763463881;
+        p = p * t + 0.00944448356;
+        p = p * t + 1.00167477;
+        p = p * t + 2.83297682;
+    }
+    precise float r = x * p;
+    return nan_(x) || x == 0.0 ? x
+           : a == 1.0          ? copysign_(INFINITY, x)
+           : a > 1.0           ? NOT_A_NUMBER
+                               : r;
+}
