@@ -1,7 +1,7 @@
 // backends/vulkan/shaders/math.glsl -- the functions of weft/tape.h, of float and, under WIDE, of
 // double, which GLSL has no exponentials or angles of.
 //
-// Floats are within 2 ulp over their whole range, doubles within a relative 1e-15; nothing here
+// Floats are within 3 ulp over their whole range, doubles within a relative 1e-15; nothing here
 // needs more of the device than addition and multiplication that round once: GLSL's own sine,
 // division or fma may be far off. Polynomials are minimax fits. `precise` forbids the compiler to
 // reorder or contract, and NaN is told by its bits, since a compiler may believe in none.
@@ -150,13 +150,13 @@ float mod_(const float x, const float y)
 float exp_reduced(const float x, out int k)
 {
     precise float n = rint_(x * 1.44269504);
-    precise float r = x - n * LN2_HIGH;
-    r = r - n * LN2_LOW;
+    precise float near = x - n * LN2_HIGH, r = near - n * LN2_LOW;
+    precise float low = (near - r) - n * LN2_LOW;
     precise float q = 0.00139506161 * r + 0.00836895313;
     q = q * r + 0.0416662022;
     q = q * r + 0.166665182;
     q = q * r + 0.5;
-    precise float p = r + r * r * q;
+    precise float p = r + (r * r * q + (low + low * r));
     k = int(n);
     return p;
 }

@@ -22,72 +22,78 @@ uint two_over_pi(const int first)
 }
 
 // x = m 2^e times 2 / pi, of which the bits that make multiples of 4 are left out (Payne and Hanek
-// 1983): returns the signed distance to the nearest whole number, and that number modulo 4.
-float reduce_large(const float x, out int quadrant)
+// 1983): the signed distance to the nearest whole number in two parts, and that number modulo 4.
+vec2 reduce_large(const float x, out int quadrant)
 {
     uint bits = floatBitsToUint(x), m = (bits & 0x7fffffu) | 0x800000u;
     int first = int(bits >> 23 & 255u) - 152; // of e - 2; the argument is 8 at least
     uint w0 = first < 0 ? two_over_pi(0) >> -first : two_over_pi(first);
     uint w1 = two_over_pi(first + 32), w2 = two_over_pi(first + 64);
-    uint carry, low, high1, mid, high0, unused;
+    uint carry, low, high1, mid, high0;
     umulExtended(m, w2, high1, low);
     umulExtended(m, w1, high0, mid);
     mid = uaddCarry(mid, high1, carry);
     uint top = m * w0 + high0 + carry;
     uint f = top << 2 | mid >> 30, rest = mid << 2 | low >> 30;
     bool up = f >= 0x80000000u;
-    int q = int(top >> 30) + (up ? 1 : 0);
+    quadrant = int(top >> 30) + (up ? 1 : 0);
     if (up) {
         f = ~f;
         rest = ~rest;
     }
     int zeros = f == 0u ? 31 : 31 - findMSB(f);
     f = zeros == 0 ? f : f << zeros | rest >> (32 - zeros);
-    precise float r = float(f) * power_of_two(-32 - zeros);
-    quadrant = negative_(x) ? -q : q;
-    return up != negative_(x) ? -r : r;
+    if (negative_(x)) {
+        quadrant = -quadrant;
+    }
+    precise float scale = power_of_two(-32 - zeros);
+    scale = up != negative_(x) ? -scale : scale;
+    precise float high = float(f & ~0xffu) * scale, tail = float(f & 0xffu) * scale;
+    return vec2(high, tail);
 }
 
-// x - quadrant pi / 2, between -pi / 4 and pi / 4; NaN for infinities.
-float reduce_quadrant(const float x, out int quadrant)
+// x - quadrant pi / 2, between -pi / 4 and pi / 4, in two parts; NaN for infinities.
+vec2 reduce_quadrant(const float x, out int quadrant)
 {
-    precise float r;
+    precise float high, low;
     if (copysign_(x, 1.0) < 3000.0) {
-        precise float n = rint_(x * 0.636619772); // of 11 bits; pi / 2 in parts of 13
-        r = x - n * 1.570556640625;
-        r = r - n * 0.0002396702766418457;
-        r = r - n * 1.5890691429376602e-08;
-        r = r - n * 2.563344e-12;
+        // n has 11 bits, and the parts of pi / 2 have 13, 12, 13 and the rest.
+        precise float n = rint_(x * 0.636619772);
+        precise float near = (x - n * 1.570556640625) - n * 0.0002396702766418457;
+        high = near - n * 1.5890691429376602e-08;
+        low = ((near - high) - n * 1.5890691429376602e-08) - n * 2.56334415e-12;
         quadrant = int(n);
     } else {
-        r = reduce_large(x, quadrant);
-        r = r * HALF_PI_HIGH + r * HALF_PI_LOW;
+        vec2 part = reduce_large(x, quadrant);
+        high = part.x * HALF_PI_HIGH;
+        low = product_error(part.x, HALF_PI_HIGH, high);
+        low = low + (part.x * HALF_PI_LOW + part.y * HALF_PI_HIGH);
     }
-    return finite_(x) ? r : NOT_A_NUMBER;
+    return finite_(x) ? vec2(high, low) : vec2(NOT_A_NUMBER);
 }
 
-float sine_polynomial(const float r)
+float sine_polynomial(const vec2 parts)
 {
-    precise float z = r * r;
+    precise float r = parts.x, z = r * r;
     precise float p = -0.000195166562 * z + 0.00833217334;
     p = p * z - 0.166666552;
-    precise float s = r + r * z * p;
+    precise float s = r + (r * z * p + parts.y);
     return s;
 }
 
-float cosine_polynomial(const float r)
+float cosine_polynomial(const vec2 parts)
 {
-    precise float z = r * r;
+    precise float r = parts.x, z = r * r;
     precise float p = 2.44377316e-05 * z - 0.00138873619;
     p = p * z + 0.0416666456;
-    precise float c = 1.0 + z * (z * p - 0.5);
+    precise float c = 1.0 + (z * (z * p - 0.5) - r * parts.y);
     return c;
 }
 
 float sin_(const float x)
 {
     int q;
-    float r = reduce_quadrant(x, q);
+    vec2 r = reduce_quadrant(x, q);
     float s = (q & 1) != 0 ? cosine_polynomial(r) : sine_polynomial(r);
     return x == 0.0 ? x : (q & 2) != 0 ? -s : s;
 }
@@ -95,7 +101,7 @@ float sin_(const float x)
 float cos_(const float x)
 {
     int q;
-    float r = reduce_quadrant(x, q);
+    vec2 r = reduce_quadrant(x, q);
     float c = (q & 1) != 0 ? sine_polynomial(r) : cosine_polynomial(r);
     return (q + 1 & 2) != 0 ? -c : c;
 }
@@ -103,7 +109,7 @@ float cos_(const float x)
 float tan_(const float x)
 {
     int q;
-    float r = reduce_quadrant(x, q);
+    vec2 r = reduce_quadrant(x, q);
     precise float s = sine_polynomial(r), c = cosine_polynomial(r);
     precise float t = (q & 1) != 0 ? -c / s : s / c;
     return x == 0.0 ? x : t;
@@ -160,23 +166,28 @@ float atan2_(const float y, const float x)
 }
 
 // For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
-float asin_core(const float a)
+// In two parts, the first short of the second by far.
+vec2 asin_core(const float a)
 {
     bool large = a > 0.5;
     precise float z = large ? (1.0 - a) * 0.5 : a * a;
-    precise float s = large ? sqrt_(z) : a;
+    precise float s = large ? sqrt_(z) : a, square = s * s;
+    precise float rest = large && s > 0.0 ? ((z - square) - product_error(s, s, square)) / (s + s)
+                                          : 0.0;
     precise float p = 0.0422185436 * z + 0.0241476316;
     p = p * z + 0.0454770885;
     p = p * z + 0.0749524161;
     p = p * z + 0.166667536;
-    precise float r = s + s * z * p;
-    return r;
+    precise float tail = s * z * p + rest;
+    return vec2(s, tail);
 }
 
 float asin_(const float x)
 {
-    precise float a = copysign_(x, 1.0), r = asin_core(a);
-    precise float complement = HALF_PI_HIGH - (2.0 * r - HALF_PI_LOW);
+    precise float a = copysign_(x, 1.0);
+    vec2 core = asin_core(a);
+    precise float r = core.x + core.y;
+    precise float complement = (HALF_PI_HIGH - 2.0 * core.x) - (2.0 * core.y - HALF_PI_LOW);
     return nan_(x) || x == 0.0 ? x
            : a > 1.0           ? NOT_A_NUMBER
                                : copysign_(a > 0.5 ? complement : r, x);
@@ -184,10 +195,11 @@ float asin_(const float x)
 
 float acos_(const float x)
 {
-    precise float a = copysign_(x, 1.0), r = asin_core(a);
+    precise float a = copysign_(x, 1.0);
+    vec2 core = asin_core(a);
+    precise float r = core.x + core.y, near_one = 2.0 * r;
     precise float near_zero = HALF_PI_HIGH - (copysign_(r, x) - HALF_PI_LOW);
-    precise float near_minus_one = 2.0 * HALF_PI_HIGH - (2.0 * r - 2.0 * HALF_PI_LOW);
-    precise float near_one = 2.0 * r;
+    precise float near_minus_one = 2.0 * HALF_PI_HIGH - (near_one - 2.0 * HALF_PI_LOW);
     return nan_(x) || a > 1.0 ? NOT_A_NUMBER
            : a <= 0.5         ? near_zero
            : x < 0.0          ? near_minus_one
