@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "tests/vulkan/both.h"
+#include "weft/op.h"
+#include "weft/op_params.h"
 #include "weft/random.h"
 
 static const weft_dtype sizes[] = {WEFT_INT8,     WEFT_UINT8,   WEFT_BOOL,

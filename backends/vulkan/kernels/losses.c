@@ -26,14 +26,14 @@ static weft_status cross_entropy(const weft_call *call, bool gradient)
               .rows = (uint32_t)weft_tensor_size(targets),
               .V = (uint32_t)V};
     bool wide = logits->dtype == WEFT_FLOAT64 || ct->dtype == WEFT_FLOAT64;
-    weft__vulkan_launch launch = {
-        .shader = wide ? &weft__shader_cross_entropy_f64 : &weft__shader_cross_entropy,
-        .n_constants = 4,
-        .constants = {(uint32_t)logits->dtype, (uint32_t)targets->dtype, (uint32_t)ct->dtype,
-                      gradient},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .groups = push.rows};
+    weft__vulkan_launch launch = {.shader = wide ? &weft__shader_cross_entropy_f64
+                                                 : &weft__shader_cross_entropy,
+                                  .n_constants = 4,
+                                  .constants = {(uint32_t)logits->dtype, (uint32_t)targets->dtype,
+                                                (uint32_t)ct->dtype, gradient},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups = push.rows};
     return weft__vulkan_dispatch(call, &launch);
 }
 
@@ -102,13 +102,12 @@ weft_status weft__vulkan_adamw(const weft_call *call)
     for (int i = 0; i < call->n_inputs; i++) {
         is_wide = is_wide || in[i].dtype == WEFT_FLOAT64;
     }
-    weft__vulkan_launch launch = {
-        .shader = is_wide ? &weft__shader_adamw_f64 : &weft__shader_adamw,
-        .n_constants = 4,
-        .constants = {(uint32_t)in[0].dtype, (uint32_t)in[1].dtype, (uint32_t)in[2].dtype,
-                      (uint32_t)in[4].dtype},
-        .push = is_wide ? (const void *)&wide : (const void *)&narrow,
-        .push_bytes = is_wide ? sizeof wide : sizeof narrow,
-        .groups = weft__vulkan_groups(count, GROUP)};
+    weft__vulkan_launch launch = {.shader = is_wide ? &weft__shader_adamw_f64 : &weft__shader_adamw,
+                                  .n_constants = 4,
+                                  .constants = {(uint32_t)in[0].dtype, (uint32_t)in[1].dtype,
+                                                (uint32_t)in[2].dtype, (uint32_t)in[4].dtype},
+                                  .push = is_wide ? (const void *)&wide : (const void *)&narrow,
+                                  .push_bytes = is_wide ? sizeof wide : sizeof narrow,
+                                  .groups = weft__vulkan_groups(count, GROUP)};
     return weft__vulkan_dispatch(call, &launch);
 }
