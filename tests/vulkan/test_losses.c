@@ -16,19 +16,17 @@ typedef struct loss {
 
 static weft_array *logits_of(const loss *l)
 {
-    weft_array *x = both_draw(WEFT_DIMS(l->rows, l->V), WEFT_FLOAT64, -l->spread, l->spread);
+    weft_array *x = both_draw(WEFT_DIMS(l->rows, l->V), l->dtype, -l->spread, l->spread);
     if (l->masked > -l->spread) {
-        weft_device *device = weft_default_device();
-        weft_set_default_device(weft_device_get("cpu"));
-        x = weft_to(x, weft_default_device());
-        weft_array *limit = weft_scalar(l->masked, WEFT_FLOAT64);
-        x = weft_where(weft_less(x, limit), weft_scalar(-INFINITY, WEFT_FLOAT64), x);
-        x = weft_astype(x, l->dtype);
+        weft_device *device = weft_default_device(), *cpu = weft_device_get("cpu");
+        weft_set_default_device(cpu);
+        weft_array *y = weft_to(x, cpu), *limit = weft_scalar(l->masked, l->dtype);
+        x = weft_where(weft_less(y, limit), weft_scalar(-INFINITY, l->dtype), y);
         CHECK_OK(weft_eval(x));
         weft_set_default_device(device);
-        return weft_to(x, device);
+        x = weft_to(x, device);
     }
-    return weft_astype(x, l->dtype);
+    return x;
 }
 
 static weft_array *targets_of(const loss *l, double V)
@@ -55,7 +53,7 @@ static weft_array *make_gradient(const void *context)
 
 static double tolerance_of(weft_dtype dtype)
 {
-    return dtype == WEFT_FLOAT64    ? 1e-6 /* the CPU's logarithm of a sum is of float32 */
+    return dtype == WEFT_FLOAT64    ? 1e-12
            : dtype == WEFT_FLOAT16  ? 0x1p-11
            : dtype == WEFT_BFLOAT16 ? 0x1p-8
                                     : 4e-6;
@@ -73,7 +71,7 @@ static void check_loss(const loss *l)
 static void losses_of_all_sizes(void)
 {
     static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16, WEFT_FLOAT64};
-    static const int64_t shapes[][2] = {{1, 1}, {7, 255}, {3, 1024}, {5, 1025}, {70000, 3}};
+    static const int64_t shapes[][2] = {{1, 1}, {7, 255}, {3, 1024}, {5, 1025}, {700, 3}};
     if (!both_there()) {
         return;
     }
@@ -82,6 +80,7 @@ static void losses_of_all_sizes(void)
             check_loss(&(loss){dtypes[d], WEFT_INT32, shapes[k][0], shapes[k][1], 8, 0, -9});
         }
     }
+    check_loss(&(loss){WEFT_FLOAT32, WEFT_INT32, 70000, 3, 8, 0, -9});
     check_loss(&(loss){WEFT_FLOAT32, WEFT_INT64, 3, 260000, 20, 0, -21});
     check_loss(&(loss){WEFT_BFLOAT16, WEFT_INT64, 2, 151936, 20, 0, -21});
 }
@@ -136,9 +135,10 @@ typedef struct optimizer {
     weft_dtype parameter, gradient, moments, hyper;
     int64_t n;
     double apply;
+    bool moments_wanted; /* m and v one behind the other, else the parameter */
 } optimizer;
 
-/* Two steps, the second in the memory of the first; parameter, m and v one behind the other. */
+/* Two steps, the second in the memory of the first. */
 static weft_array *make_steps(const void *context)
 {
     const optimizer *o = context;
@@ -151,20 +151,19 @@ static weft_array *make_steps(const void *context)
     for (int step = 0; step < 2; step++) {
         weft_adamw(out[0], gradient, out[1], out[2], hyper, 0.9, 0.99, 1e-8, 0.1, out);
     }
-    out[0] = weft_astype(out[0], o->moments);
-    return weft_concatenate(out, 3, 0);
+    return o->moments_wanted ? weft_concatenate(out + 1, 2, 0) : out[0];
 }
 
 static void steps_of_the_optimizer(void)
 {
     static const optimizer all[] = {
-        {WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, 100003, 1},
-        {WEFT_BFLOAT16, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, 1000, 1},
-        {WEFT_FLOAT16, WEFT_BFLOAT16, WEFT_FLOAT32, WEFT_FLOAT32, 257, 1},
-        {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_FLOAT32, WEFT_FLOAT32, 1, 1},
-        {WEFT_FLOAT64, WEFT_FLOAT64, WEFT_FLOAT64, WEFT_FLOAT64, 999, 1},
-        {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT64, WEFT_FLOAT32, 999, 1},
-        {WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, 777, 0},
+        {WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, 100003, 1, false},
+        {WEFT_BFLOAT16, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, 1000, 1, false},
+        {WEFT_FLOAT16, WEFT_BFLOAT16, WEFT_FLOAT32, WEFT_FLOAT32, 257, 1, false},
+        {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_FLOAT32, WEFT_FLOAT32, 1, 1, false},
+        {WEFT_FLOAT64, WEFT_FLOAT64, WEFT_FLOAT64, WEFT_FLOAT64, 999, 1, false},
+        {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT64, WEFT_FLOAT32, 999, 1, false},
+        {WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, WEFT_FLOAT32, 777, 0, false},
     };
     if (!both_there()) {
         return;
@@ -176,7 +175,10 @@ static void steps_of_the_optimizer(void)
                            : all[i].parameter == WEFT_FLOAT16 ? 0x1p-10
                            : all[i].moments == WEFT_FLOAT64   ? 1e-12
                                                               : 2e-6;
-        both_same(make_steps, &all[i], all[i].apply != 0 ? tolerance : 0, label);
+        optimizer o = all[i];
+        both_same(make_steps, &o, o.apply != 0 ? tolerance : 0, label);
+        o.moments_wanted = true;
+        both_same(make_steps, &o, o.apply != 0 ? fmin(tolerance, 2e-6) : 0, label);
     }
 }
 
