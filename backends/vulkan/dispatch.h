@@ -36,7 +36,8 @@ typedef struct weft__vulkan_launch {
     const void *push; /* the push constant block, in scalar layout: as C lays a struct out */
     uint32_t push_bytes;
     uint64_t groups; /* workgroups; the shader finds its own with group_index() */
-    /* Needs nothing that an earlier launch of this call wrote, and writes elsewhere. */
+    /* Not the first of its call: needs nothing that an earlier launch of this call wrote, and
+     * writes elsewhere. */
     bool independent;
 } weft__vulkan_launch;
 
@@ -62,8 +63,8 @@ bool weft__vulkan_fits(const weft_call *call);
 uint64_t weft__vulkan_fault(const weft_call *call);
 uint32_t weft__vulkan_fault_code(const weft_call *call, const char *format, int64_t limit);
 
-/* A small block of arguments that lives until the launch has run, for what push constants cannot
- * hold: the device address of a copy of `bytes` bytes; 0 with a message when there is no memory. */
+/* A small block of arguments for the next launch, for what push constants cannot hold: the device
+ * address of a copy of `bytes` bytes; 0 with a message when there is no memory. */
 uint64_t weft__vulkan_record(const weft_call *call, const void *from, uint32_t bytes);
 
 static inline uint64_t weft__vulkan_groups(uint64_t items, uint64_t per_group)

@@ -1,6 +1,6 @@
 /* backends/vulkan/kernels/gather.c -- reading at indices: take and take_along_axis. */
 #include "backends/vulkan/kernels/structure.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum { GROUP = 256 };

@@ -1,7 +1,7 @@
 /* backends/vulkan/kernels/losses.c -- cross-entropy of dense rows, its gradient, and AdamW. */
 #include "backends/vulkan/kernels/losses.h"
 
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum { GROUP = 256 };

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "backends/vulkan/kernels/structure.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum { GROUP = 256 };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 
 enum { PUSH_AXES = 8, GROUP = 256 };
 

@@ -4,7 +4,7 @@
  * list, the list is put in the order of the indices, and one invocation adds it up. */
 #include "backends/vulkan/kernels/move.h"
 #include "backends/vulkan/kernels/structure.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 
 enum { GROUP = 256 };
 
