@@ -1,5 +1,61 @@
 /* backends/vulkan/kernels/rows_reduce.c -- reductions, softmax, scans and sorts. */
-#include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/reduce.h"
 
-const weft__vulkan_family weft__vulkan_reductions = {NULL, 0};
+/* Inputs as they are, and copied when their axes are too many. */
+#define REDUCTION(name)                                                                            \
+    {.op = name,                                                                                   \
+     .layout = WEFT_STRIDED,                                                                       \
+     .fits = weft__vulkan_reduce_fits,                                                             \
+     .workspace = weft__vulkan_reduce_workspace,                                                   \
+     .kernel = weft__vulkan_reduce},                                                               \
+    {                                                                                              \
+        .op = name, .layout = WEFT_CONTIGUOUS, .fits = weft__vulkan_reduce_copied_fits,            \
+        .workspace = weft__vulkan_reduce_workspace, .kernel = weft__vulkan_reduce                  \
+    }
+
+/* Inputs as they are, and copied: then they have two axes at most. `over`: which inputs the result
+ * may overwrite. */
+#define ALONG_AXIS(name, accepts, accepts_copied, bytes, function, over)                           \
+    {.op = name,                                                                                   \
+     .layout = WEFT_STRIDED,                                                                       \
+     .in_place = {over},                                                                           \
+     .fits = accepts,                                                                              \
+     .workspace = bytes,                                                                           \
+     .kernel = function},                                                                          \
+    {                                                                                              \
+        .op = name, .layout = WEFT_CONTIGUOUS, .in_place = {over}, .fits = accepts_copied,         \
+        .workspace = bytes, .kernel = function                                                     \
+    }
+#define SOFTMAX(name)                                                                              \
+    ALONG_AXIS(name, weft__vulkan_softmax_fits, weft__vulkan_walk_fits,                            \
+               weft__vulkan_softmax_workspace, weft__vulkan_softmax, 1)
+#define SOFTMAX_GRAD(name)                                                                         \
+    ALONG_AXIS(name, weft__vulkan_softmax_fits, weft__vulkan_walk_fits, NULL,                      \
+               weft__vulkan_softmax_grad, 3)
+#define SORT(name)                                                                                 \
+    ALONG_AXIS(name, weft__vulkan_sort_fits, weft__vulkan_sort_copied_fits,                        \
+               weft__vulkan_sort_workspace, weft__vulkan_sort, 0)
+
+static const weft_kernel_row rows[] = {
+    REDUCTION("sum"),
+    REDUCTION("mean"),
+    REDUCTION("prod"),
+    REDUCTION("max"),
+    REDUCTION("min"),
+    REDUCTION("all"),
+    REDUCTION("any"),
+    REDUCTION("logsumexp"),
+    REDUCTION("argmax"),
+    REDUCTION("argmin"),
+    SOFTMAX("softmax"),
+    SOFTMAX("log_softmax"),
+    SOFTMAX_GRAD("softmax_grad"),
+    SOFTMAX_GRAD("log_softmax_grad"),
+    ALONG_AXIS("cumsum", weft__vulkan_cumsum_fits, weft__vulkan_walk_fits,
+               weft__vulkan_cumsum_workspace, weft__vulkan_cumsum, 1),
+    SORT("sort"),
+    SORT("argsort"),
+};
+
+const weft__vulkan_family weft__vulkan_reductions = {rows, sizeof rows / sizeof *rows};

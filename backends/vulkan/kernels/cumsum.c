@@ -1,0 +1,111 @@
+/* backends/vulkan/kernels/cumsum.c -- running sums along an axis: short rows and those side by side
+ * by an invocation each, others by a workgroup; few long ones in parts, whose sums are taken first.
+ */
+#include "backends/vulkan/kernels/reduce.h"
+#include "shaders.h"
+#include "weft/op_params.h"
+
+enum {
+    FEW = 64,     /* rows that leave a device idle */
+    LONG = 16384, /* and the elements that make it worth to split them */
+    TILE = 1024,  /* elements that a workgroup sums at a time */
+    MOST_PARTS = 256
+};
+
+static bool is_wide(const weft_call *call)
+{
+    return call->in[0].dtype == WEFT_FLOAT64;
+}
+
+static uint32_t plan(const weft_call *call, row_push *push)
+{
+    const weft_scan_params *p = call->params;
+    uint32_t n_kept = weft__vulkan_rows(call, p->axis, push);
+    if (push->rows <= FEW && push->count >= LONG) {
+        uint64_t tiles = weft__vulkan_groups(push->count, (uint64_t)MOST_PARTS * TILE);
+        push->chunk = (uint32_t)tiles * TILE;
+        push->parts = (uint32_t)weft__vulkan_groups(push->count, push->chunk);
+    }
+    return n_kept;
+}
+
+bool weft__vulkan_cumsum_fits(const weft_call *call)
+{
+    row_push push;
+    return weft__vulkan_walk_fits(call) && plan(call, &push) > 0;
+}
+
+int64_t weft__vulkan_cumsum_workspace(const weft_call *call)
+{
+    row_push push;
+    plan(call, &push);
+    bool narrow = weft_dtype_is_float(call->in[0].dtype) && !is_wide(call);
+    int64_t bytes = narrow ? sizeof(float) : 2 * sizeof(uint32_t);
+    return push.parts > 1 ? bytes * push.rows * push.parts : 0;
+}
+
+static weft_status sum_parts(const weft_call *call, const row_push *rows, uint32_t n_kept)
+{
+    weft_dtype dtype = call->in[0].dtype;
+    reduction r = {
+        .shader = is_wide(call)                ? &weft__shader_reduce_sum_f64
+                  : weft_dtype_is_float(dtype) ? &weft__shader_reduce_sum
+                                               : &weft__shader_reduce_bits,
+        .constants = {dtype, call->out[0].dtype, REDUCE_SUM},
+        .lanes = WALK_GROUP,
+        .n_kept = n_kept,
+        .n_reduced = 1,
+        .push = {.x = rows->x,
+                 .origin = rows->origin,
+                 .outputs = rows->rows,
+                 .count = rows->count,
+                 .parts = rows->parts,
+                 .chunk = rows->chunk,
+                 .total = rows->count,
+                 .kept = rows->kept,
+                 .reduced = {{rows->count, 1, 1, 1}, {rows->stride}}},
+    };
+    return weft__vulkan_reduce_parts(call, &r, rows->from);
+}
+
+static const weft__vulkan_shader *shader_of(const weft_call *call)
+{
+    weft_dtype out = call->out[0].dtype;
+    if (weft_dtype_is_float(out)) {
+        return is_wide(call) ? &weft__shader_cumsum_f64 : &weft__shader_cumsum;
+    }
+    return weft_dtype_size(out) == 1 ? &weft__shader_cumsum_bytes : &weft__shader_cumsum_bits;
+}
+
+weft_status weft__vulkan_cumsum(const weft_call *call)
+{
+    const weft_scan_params *p = call->params;
+    row_push push;
+    uint32_t n_kept = plan(call, &push);
+    bool alone = push.count <= 64 || (push.inner >= 32 && push.rows >= 4096);
+    uint32_t lanes = alone ? 1 : WALK_GROUP;
+    push.x = weft__vulkan_lowest(&call->in[0], &push.origin);
+    push.result = weft__vulkan_address(&call->out[0]);
+    if (p->reverse) {
+        push.origin += (push.count - 1) * (uint32_t)push.stride;
+        push.stride = -push.stride;
+    }
+    if (push.parts > 1) {
+        push.from = weft__vulkan_workspace(call);
+        weft_status status = sum_parts(call, &push, n_kept);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    uint64_t items = (uint64_t)push.rows * push.parts;
+    weft__vulkan_launch launch = {
+        .shader = shader_of(call),
+        .n_constants = 6,
+        .constants = {lanes, n_kept, call->in[0].dtype, call->out[0].dtype, p->reverse,
+                      p->inclusive},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups(items, WALK_GROUP / lanes),
+    };
+    return weft__vulkan_dispatch(call, &launch);
+}

@@ -1,0 +1,185 @@
+/* backends/vulkan/kernels/reduce.c -- reductions over any axes. Neighbouring invocations take
+ * neighbouring elements of a run, or neighbouring runs where those lie side by side; what is few
+ * and long is done in parts that a second launch joins. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/vulkan/kernels/reduce.h"
+#include "shaders.h"
+#include "weft/op_params.h"
+
+enum {
+    ENOUGH = 1 << 17, /* invocations that keep a device busy */
+    LEAST = 16        /* elements for each of them that make parts worth a second launch */
+};
+
+typedef struct named_op {
+    const char *name;
+    reduce_op op;
+} named_op;
+
+static const named_op ops[] = {
+    {"sum", REDUCE_SUM}, {"mean", REDUCE_MEAN}, {"prod", REDUCE_PROD}, {"max", REDUCE_MAX},
+    {"min", REDUCE_MIN}, {"all", REDUCE_ALL},   {"any", REDUCE_ANY},
+};
+
+static bool is_named(const weft_call *call, const char *name)
+{
+    return strcmp(call->op->name, name) == 0;
+}
+
+static bool is_place(const weft_call *call)
+{
+    return is_named(call, "argmax") || is_named(call, "argmin");
+}
+
+/* The shader of the call with its constants. */
+static void choose_shader(const weft_call *call, reduction *r)
+{
+    weft_dtype x = call->in[0].dtype, out = call->out[0].dtype;
+    bool wide = x == WEFT_FLOAT64;
+    reduce_op op = REDUCE_SUM;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        op = is_named(call, ops[i].name) ? ops[i].op : op;
+    }
+    r->constants[0] = x;
+    r->constants[1] = out;
+    r->constants[2] = op;
+    if (is_place(call)) {
+        r->shader = &weft__shader_reduce_place;
+        r->constants[1] = is_named(call, "argmin");
+        r->part_bytes = 3 * sizeof(uint32_t);
+    } else if (is_named(call, "logsumexp")) {
+        r->shader = wide ? &weft__shader_reduce_logsum_f64 : &weft__shader_reduce_logsum;
+        r->part_bytes = 2 * (wide ? sizeof(double) : sizeof(float));
+    } else if (weft_dtype_is_float(x) && op <= REDUCE_PROD) {
+        r->shader = wide ? &weft__shader_reduce_sum_f64 : &weft__shader_reduce_sum;
+        r->part_bytes = wide ? sizeof(double) : sizeof(float);
+    } else {
+        r->shader =
+            weft_dtype_size(out) == 1 ? &weft__shader_reduce_bits_bytes : &weft__shader_reduce_bits;
+        r->part_bytes = 2 * sizeof(uint32_t);
+    }
+}
+
+static void mark_reduced(const weft_call *call, bool *reduced)
+{
+    int n = call->in[0].shape.n;
+    memset(reduced, 0, WEFT_MAX_DIMS * sizeof *reduced);
+    if (is_place(call)) {
+        reduced[((const weft_axis_params *)call->params)->axis + n] = true;
+        return;
+    }
+    const weft_dims *axes = &((const weft_reduce_params *)call->params)->axes;
+    for (int i = 0; i < axes->n; i++) {
+        reduced[axes->at[i] + n] = true;
+    }
+}
+
+/* How many lanes and parts; `across`: neighbouring outputs are made of neighbouring elements. */
+static void divide(reduction *r, bool across)
+{
+    r->lanes = weft__vulkan_lanes(r->push.count, across);
+    uint64_t invocations = (uint64_t)r->push.outputs * r->lanes + (r->push.outputs == 0);
+    uint64_t parts = r->push.count / (r->lanes * LEAST);
+    parts = parts < ENOUGH / invocations ? parts : ENOUGH / invocations;
+    parts = parts > 1 ? parts : 1;
+    r->push.chunk = (uint32_t)weft__vulkan_groups(r->push.count, parts);
+    r->push.parts = parts > 1 ? (uint32_t)weft__vulkan_groups(r->push.count, r->push.chunk) : 1;
+}
+
+/* False when the axes are too many. */
+static bool plan(const weft_call *call, const weft_tensor *x, reduction *r)
+{
+    bool reduced[WEFT_MAX_DIMS], kept[WEFT_MAX_DIMS];
+    *r = (reduction){0};
+    choose_shader(call, r);
+    mark_reduced(call, reduced);
+    reduce_push *push = &r->push;
+    push->outputs = (uint32_t)weft_tensor_size(&call->out[0]);
+    push->count = 1;
+    for (int d = 0; d < x->shape.n; d++) {
+        kept[d] = !reduced[d];
+        push->count *= reduced[d] ? (uint32_t)x->shape.at[d] : 1;
+    }
+    push->total = push->count;
+    r->n_kept = weft__vulkan_collapse(x, 1, kept, false, &push->kept);
+    r->n_reduced = weft__vulkan_collapse(x, 1, reduced, true, &push->reduced);
+    if (r->n_kept == 0 || r->n_reduced == 0) {
+        return false;
+    }
+    int64_t between = llabs((int64_t)push->kept.strides[r->n_kept - 1]);
+    int64_t within = llabs((int64_t)push->reduced.strides[r->n_reduced - 1]);
+    divide(r, between < within && push->kept.sizes[r->n_kept - 1] >= 32);
+    return true;
+}
+
+static weft_status launch(const weft_call *call, const reduction *r, bool from_parts, bool to_parts)
+{
+    uint64_t items = (uint64_t)r->push.outputs * r->push.parts;
+    weft__vulkan_launch launch = {
+        .shader = r->shader,
+        .n_constants = 8,
+        .constants = {r->lanes, r->n_kept, r->n_reduced, from_parts, to_parts, r->constants[0],
+                      r->constants[1], r->constants[2]},
+        .push = &r->push,
+        .push_bytes = sizeof r->push,
+        .groups = weft__vulkan_groups(items, WALK_GROUP / r->lanes),
+    };
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+weft_status weft__vulkan_reduce_parts(const weft_call *call, const reduction *r, uint64_t to)
+{
+    reduction first = *r;
+    first.push.result = to;
+    return launch(call, &first, false, true);
+}
+
+bool weft__vulkan_reduce_fits(const weft_call *call)
+{
+    reduction r;
+    return weft__vulkan_walk_fits(call) && plan(call, &call->in[0], &r);
+}
+
+/* As if the input were row-major. */
+bool weft__vulkan_reduce_copied_fits(const weft_call *call)
+{
+    reduction r;
+    weft_tensor copy = call->in[0];
+    int64_t stride = 1;
+    for (int d = copy.shape.n - 1; d >= 0; d--) {
+        copy.strides[d] = stride;
+        stride *= copy.shape.at[d];
+    }
+    return weft__vulkan_walk_fits(call) && plan(call, &copy, &r);
+}
+
+int64_t weft__vulkan_reduce_workspace(const weft_call *call)
+{
+    reduction r;
+    plan(call, &call->in[0], &r);
+    return r.push.parts > 1 ? (int64_t)r.push.parts * r.push.outputs * r.part_bytes : 0;
+}
+
+weft_status weft__vulkan_reduce(const weft_call *call)
+{
+    reduction r;
+    plan(call, &call->in[0], &r);
+    if (r.push.count > 0) {
+        r.push.x = weft__vulkan_lowest(&call->in[0], &r.push.origin);
+    }
+    bool in_parts = r.push.parts > 1;
+    if (in_parts) {
+        weft_status status = weft__vulkan_reduce_parts(call, &r, weft__vulkan_workspace(call));
+        if (status != WEFT_OK) {
+            return status;
+        }
+        r.push.x = weft__vulkan_workspace(call);
+        r.push.count = r.push.chunk = r.push.parts;
+        r.push.parts = 1;
+        r.lanes = weft__vulkan_lanes(r.push.count, r.push.outputs >= 4096);
+    }
+    r.push.result = weft__vulkan_address(&call->out[0]);
+    return launch(call, &r, in_parts, false);
+}

@@ -1,0 +1,57 @@
+/* backends/vulkan/kernels/reduce.h -- runs of elements made one: what reductions and the first
+ * halves of other kernels launch. */
+#ifndef BACKENDS_VULKAN_KERNELS_REDUCE_H
+#define BACKENDS_VULKAN_KERNELS_REDUCE_H
+
+#include "backends/vulkan/kernels/walk.h"
+
+/* What reduce_sum.comp and reduce_bits.comp do. */
+typedef enum reduce_op {
+    REDUCE_SUM,
+    REDUCE_MEAN,
+    REDUCE_PROD,
+    REDUCE_MAX,
+    REDUCE_MIN,
+    REDUCE_ALL,
+    REDUCE_ANY
+} reduce_op;
+
+/* The arguments of shaders/reduce_push.glsl. */
+typedef struct reduce_push {
+    uint64_t x, result;
+    uint32_t origin, outputs, count, parts, chunk, total;
+    walk_axes kept, reduced;
+} reduce_push;
+
+typedef struct reduction {
+    const weft__vulkan_shader *shader;
+    uint32_t constants[3];             /* the shader's own, from constant 5 on */
+    uint32_t part_bytes;               /* of what a part of a run leaves */
+    uint32_t lanes, n_kept, n_reduced; /* its first constants */
+    reduce_push push;
+} reduction;
+
+/* Leaves what every part of the runs comes to at `to`, as [part][output]. */
+weft_status weft__vulkan_reduce_parts(const weft_call *call, const reduction *r, uint64_t to);
+
+/* The rows of the reductions: sum mean prod max min all any logsumexp, argmax and argmin. */
+bool weft__vulkan_reduce_fits(const weft_call *call);
+bool weft__vulkan_reduce_copied_fits(const weft_call *call);
+int64_t weft__vulkan_reduce_workspace(const weft_call *call);
+weft_status weft__vulkan_reduce(const weft_call *call);
+
+/* The rows of ops along an axis: softmax and log_softmax, their gradients, cumsum, sort and
+ * argsort. */
+bool weft__vulkan_softmax_fits(const weft_call *call);
+bool weft__vulkan_cumsum_fits(const weft_call *call);
+bool weft__vulkan_sort_fits(const weft_call *call);
+bool weft__vulkan_sort_copied_fits(const weft_call *call);
+int64_t weft__vulkan_softmax_workspace(const weft_call *call);
+int64_t weft__vulkan_cumsum_workspace(const weft_call *call);
+int64_t weft__vulkan_sort_workspace(const weft_call *call);
+weft_status weft__vulkan_softmax(const weft_call *call);
+weft_status weft__vulkan_softmax_grad(const weft_call *call);
+weft_status weft__vulkan_cumsum(const weft_call *call);
+weft_status weft__vulkan_sort(const weft_call *call);
+
+#endif

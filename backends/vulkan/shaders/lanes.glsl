@@ -1,0 +1,35 @@
+// backends/vulkan/shaders/lanes.glsl -- LANES neighbouring invocations of 256 work on one item, and
+// join what they have. Before: ACC, a type, and combine(ACC, ACC). The constant 0 is LANES.
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint LANES = 256;
+
+shared ACC joining[256];
+
+uint lane()
+{
+    return gl_LocalInvocationID.x % LANES;
+}
+
+// The item of this invocation; may be behind the last.
+uint lane_item()
+{
+    return group_index() * (256 / LANES) + gl_LocalInvocationID.x / LANES;
+}
+
+// What all lanes of the item have, for each of them. Every invocation calls this.
+ACC join(ACC mine)
+{
+    if (LANES == 1) {
+        return mine;
+    }
+    uint t = gl_LocalInvocationID.x;
+    joining[t] = mine;
+    for (uint step = LANES / 2; step > 0; step /= 2) {
+        barrier();
+        if (lane() < step) {
+            joining[t] = combine(joining[t], joining[t + step]);
+        }
+    }
+    barrier();
+    return joining[t - lane()];
+}

@@ -1,0 +1,87 @@
+// backends/vulkan/shaders/logsum.glsl -- sums of exponentials that do not overflow: the largest
+// element so far, and the sum of exp(x - largest). A NaN is in the sum.
+#ifdef WIDE
+#include "math.glsl"
+#define ACC dvec2
+#define INFINITY packDouble2x32(uvec2(0, 0x7ff00000u))
+
+double exponential(double x)
+{
+    return exp_(x);
+}
+
+double logarithm(double x)
+{
+    return log_(x);
+}
+
+bool is_nan(double x)
+{
+    uvec2 bits = unpackDouble2x32(x);
+    uint high = bits.y & 0x7fffffffu;
+    return high > 0x7ff00000u || (high == 0x7ff00000u && bits.x != 0);
+}
+
+double not_a_number()
+{
+    return packDouble2x32(uvec2(0, 0x7ff80000u));
+}
+
+const uint PART_TYPE = FLOAT64;
+#else
+#define ACC vec2
+#define INFINITY uintBitsToFloat(0x7f800000u)
+
+float exponential(float x)
+{
+    return exp(x);
+}
+
+float logarithm(float x)
+{
+    return log(x);
+}
+
+bool is_nan(float x)
+{
+    return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
+float not_a_number()
+{
+    return uintBitsToFloat(0x7fc00000u);
+}
+
+const uint PART_TYPE = FLOAT32;
+#endif
+
+ACC identity()
+{
+    return ACC(-INFINITY, 0);
+}
+
+// Equal infinities must not be subtracted.
+ACC combine(ACC a, ACC b)
+{
+    if (a.x == b.x) {
+        return ACC(a.x, a.y + b.y);
+    }
+    real factor = exponential(-abs(a.x - b.x));
+    return a.x > b.x ? ACC(a.x, a.y + b.y * factor) : ACC(b.x, b.y + a.y * factor);
+}
+
+ACC term(real x)
+{
+    return is_nan(x) ? ACC(-INFINITY, x) : ACC(x, 1);
+}
+
+ACC load_part(Words from, uint i)
+{
+    return ACC(load_real(from, PART_TYPE, 2 * i), load_real(from, PART_TYPE, 2 * i + 1));
+}
+
+void store_part(Words to, uint i, ACC acc)
+{
+    store_real(to, PART_TYPE, 2 * i, acc.x);
+    store_real(to, PART_TYPE, 2 * i + 1, acc.y);
+}
