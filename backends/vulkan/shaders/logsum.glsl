@@ -3,7 +3,7 @@
 #ifdef WIDE
 #include "math.glsl"
 #define ACC dvec2
-#define INFINITY packDouble2x32(uvec2(0, 0x7ff00000u))
+#define INFINITE packDouble2x32(uvec2(0, 0x7ff00000u))
 
 double exponential(double x)
 {
@@ -30,7 +30,7 @@ double not_a_number()
 const uint PART_TYPE = FLOAT64;
 #else
 #define ACC vec2
-#define INFINITY uintBitsToFloat(0x7f800000u)
+#define INFINITE uintBitsToFloat(0x7f800000u)
 
 float exponential(float x)
 {
@@ -57,7 +57,7 @@ const uint PART_TYPE = FLOAT32;
 
 ACC identity()
 {
-    return ACC(-INFINITY, 0);
+    return ACC(-INFINITE, 0);
 }
 
 // Equal infinities must not be subtracted.
@@ -72,7 +72,7 @@ ACC combine(ACC a, ACC b)
 
 ACC term(real x)
 {
-    return is_nan(x) ? ACC(-INFINITY, x) : ACC(x, 1);
+    return is_nan(x) ? ACC(-INFINITE, x) : ACC(x, 1);
 }
 
 ACC load_part(Words from, uint i)

@@ -22,7 +22,7 @@ void main()
                                  : term(load_real(p.x, X_TYPE, base + i * uint(p.stride))));
     }
     acc = join(acc);
-    bool bad = is_nan(acc.y) || abs(acc.x) == INFINITY;
+    bool bad = is_nan(acc.y) || abs(acc.x) == INFINITE;
     real factor = LOGARITHM ? logarithm(acc.y) : 1 / acc.y;
     uint end = min(p.count, (part + 1) * p.chunk);
     for (uint i = part * p.chunk + lane(); live && i < end; i += LANES) {
