@@ -9,7 +9,8 @@ enum {
     FEW = 64,     /* rows that leave a device idle */
     LONG = 16384, /* and the elements that make it worth to split them */
     TILE = 1024,  /* elements that a workgroup sums at a time */
-    MOST_PARTS = 256
+    MOST_PARTS = 256,
+    PART_BYTES = 8 /* of the sum of a part, whatever the dtype */
 };
 
 static bool is_wide(const weft_call *call)
@@ -39,9 +40,7 @@ int64_t weft__vulkan_cumsum_workspace(const weft_call *call)
 {
     row_push push;
     plan(call, &push);
-    bool narrow = weft_dtype_is_float(call->in[0].dtype) && !is_wide(call);
-    int64_t bytes = narrow ? sizeof(float) : 2 * sizeof(uint32_t);
-    return push.parts > 1 ? bytes * push.rows * push.parts : 0;
+    return push.parts > 1 ? PART_BYTES * (int64_t)push.rows * push.parts : 0;
 }
 
 static weft_status sum_parts(const weft_call *call, const row_push *rows, uint32_t n_kept)

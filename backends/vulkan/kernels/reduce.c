@@ -54,7 +54,7 @@ static void choose_shader(const weft_call *call, reduction *r)
         r->part_bytes = 2 * (wide ? sizeof(double) : sizeof(float));
     } else if (weft_dtype_is_float(x) && op <= REDUCE_PROD) {
         r->shader = wide ? &weft__shader_reduce_sum_f64 : &weft__shader_reduce_sum;
-        r->part_bytes = wide ? sizeof(double) : sizeof(float);
+        r->part_bytes = wide ? sizeof(double) : 2 * sizeof(float);
     } else {
         r->shader =
             weft_dtype_size(out) == 1 ? &weft__shader_reduce_bits_bytes : &weft__shader_reduce_bits;

@@ -7,19 +7,21 @@
 #ifdef BITS
 #include "bits.glsl"
 #define ACC uvec2
-#else
-#define ACC real
-#endif
 
 ACC combine(ACC a, ACC b)
 {
-#ifdef BITS
     uint carry, low = uaddCarry(a.x, b.x, carry);
     return uvec2(low, a.y + b.y + carry);
-#else
-    return a + b;
-#endif
 }
+#else
+#include "total.glsl"
+#define ACC Total
+
+ACC combine(ACC a, ACC b)
+{
+    return plus(a, b);
+}
+#endif
 #include "lanes.glsl"
 
 layout(constant_id = 1) const uint KEPT = 1;
@@ -29,36 +31,12 @@ layout(constant_id = 4) const bool REVERSE = false;
 layout(constant_id = 5) const bool INCLUSIVE = true;
 const uint EACH = 4; // neighbours that an invocation of a workgroup sums
 
-// A sum of many terms: of floats, with what rounding lost.
-struct Total {
-    ACC sum, lost;
-};
-
-void add(inout Total total, ACC term)
-{
-#if defined(BITS) || defined(WIDE)
-    total.sum = combine(total.sum, term);
-#else
-    precise float sum = total.sum + term, taken = sum - total.sum;
-    precise float lost = (total.sum - (sum - taken)) + (term - taken);
-    if ((floatBitsToUint(sum) & 0x7f800000u) != 0x7f800000u) {
-        total.lost += lost;
-    }
-    total.sum = sum;
-#endif
-}
-
-ACC value(Total total)
-{
-    return combine(total.sum, total.lost);
-}
-
 ACC load(uint i)
 {
 #ifdef BITS
     return load_bits(p.x, X_TYPE, i);
 #else
-    return load_real(p.x, X_TYPE, i);
+    return total_of(load_real(p.x, X_TYPE, i));
 #endif
 }
 
@@ -67,7 +45,7 @@ void store(uint i, ACC sum)
 #ifdef BITS
     store_bits(p.result, OUT_TYPE, i, sum);
 #else
-    store_real(p.result, OUT_TYPE, i, sum);
+    store_real(p.result, OUT_TYPE, i, rounded(sum));
 #endif
 }
 
@@ -75,10 +53,8 @@ ACC load_part(uint i)
 {
 #ifdef BITS
     return uvec2(p.from.at[2 * i], p.from.at[2 * i + 1]);
-#elif defined(WIDE)
-    return load_real(p.from, FLOAT64, i);
 #else
-    return load_real(p.from, FLOAT32, i);
+    return load_total(p.from, i);
 #endif
 }
 
@@ -89,11 +65,11 @@ uint place(uint row, uint k)
 
 void scan_alone(uint row, uint base)
 {
-    Total total = Total(ACC(0), ACC(0));
+    ACC total = ACC(0);
     for (uint k = 0; k < p.count; k++) {
-        ACC before = value(total);
-        add(total, load(base + k * uint(p.stride)));
-        store(place(row, k), INCLUSIVE ? value(total) : before);
+        ACC before = total;
+        total = combine(total, load(base + k * uint(p.stride)));
+        store(place(row, k), INCLUSIVE ? total : before);
     }
 }
 
@@ -119,9 +95,9 @@ ACC scan_joined(ACC mine, out ACC whole)
 
 void scan_together(uint row, uint part, uint base)
 {
-    Total total = Total(ACC(0), ACC(0));
+    ACC total = ACC(0);
     for (uint i = 0; i < part; i++) {
-        add(total, load_part(i * p.rows + row));
+        total = combine(total, load_part(i * p.rows + row));
     }
     uint end = min(p.count, (part + 1) * p.chunk);
     for (uint tile = part * p.chunk; tile < end; tile += 256 * EACH) {
@@ -136,12 +112,10 @@ void scan_together(uint row, uint part, uint base)
             ACC before = sum;
             sum = combine(sum, terms[i]);
             if (first + i < end) {
-                Total here = total;
-                add(here, INCLUSIVE ? sum : before);
-                store(place(row, first + i), value(here));
+                store(place(row, first + i), combine(total, INCLUSIVE ? sum : before));
             }
         }
-        add(total, whole);
+        total = combine(total, whole);
     }
 }
 

@@ -8,41 +8,37 @@ layout(constant_id = 6) const uint OUT_TYPE = FLOAT32;
 layout(constant_id = 7) const uint OP = 0;
 const uint SUM = 0, MEAN = 1, PROD = 2;
 
-#define ACC real
+#include "total.glsl"
+#define ACC Total
 ACC identity()
 {
-    return OP == PROD ? ACC(1) : ACC(0);
+    return total_of(OP == PROD ? 1 : 0);
 }
 
 ACC combine(ACC a, ACC b)
 {
-    return OP == PROD ? a * b : a + b;
+    return OP == PROD ? a * b : plus(a, b);
 }
 #include "lanes.glsl"
 
 ACC element(uint i, uint r)
 {
-    return load_real(p.x, X_TYPE, i);
+    return total_of(load_real(p.x, X_TYPE, i));
 }
-
-#ifdef WIDE
-const uint PART_TYPE = FLOAT64;
-#else
-const uint PART_TYPE = FLOAT32;
-#endif
 
 ACC load_part(Words from, uint i)
 {
-    return load_real(from, PART_TYPE, i);
+    return load_total(from, i);
 }
 
 void store_part(Words to, uint i, ACC acc)
 {
-    store_real(to, PART_TYPE, i, acc);
+    store_total(to, i, acc);
 }
 
 void finish(ACC acc, uint o)
 {
-    store_real(p.result, OUT_TYPE, o, OP == MEAN ? acc / ACC(p.total) : acc);
+    real result = rounded(acc);
+    store_real(p.result, OUT_TYPE, o, OP == MEAN ? result / real(p.total) : result);
 }
 #include "reduce.glsl"
