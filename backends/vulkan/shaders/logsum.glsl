@@ -1,19 +1,13 @@
 // backends/vulkan/shaders/logsum.glsl -- sums of exponentials that do not overflow: the largest
 // element so far, and the sum of exp(x - largest). A NaN is in the sum.
-#ifdef WIDE
 #include "math.glsl"
+
+#ifdef WIDE
 #define ACC dvec2
-#define INFINITE packDouble2x32(uvec2(0, 0x7ff00000u))
-
-double exponential(double x)
-{
-    return exp_(x);
-}
-
-double logarithm(double x)
-{
-    return log_(x);
-}
+#define INFINITE INFINITY_WIDE
+#define NO_NUMBER NOT_A_NUMBER_WIDE
+#define exponential exp_
+const uint PART_TYPE = FLOAT64;
 
 bool is_nan(double x)
 {
@@ -21,38 +15,17 @@ bool is_nan(double x)
     uint high = bits.y & 0x7fffffffu;
     return high > 0x7ff00000u || (high == 0x7ff00000u && bits.x != 0);
 }
-
-double not_a_number()
-{
-    return packDouble2x32(uvec2(0, 0x7ff80000u));
-}
-
-const uint PART_TYPE = FLOAT64;
 #else
 #define ACC vec2
-#define INFINITE uintBitsToFloat(0x7f800000u)
-
-float exponential(float x)
-{
-    return exp(x);
-}
-
-float logarithm(float x)
-{
-    return log(x);
-}
+#define INFINITE INFINITY
+#define NO_NUMBER NOT_A_NUMBER
+#define exponential exp // the terms are many; its error is 3 + 2 |x| units in the last place
+const uint PART_TYPE = FLOAT32;
 
 bool is_nan(float x)
 {
     return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u;
 }
-
-float not_a_number()
-{
-    return uintBitsToFloat(0x7fc00000u);
-}
-
-const uint PART_TYPE = FLOAT32;
 #endif
 
 ACC identity()

@@ -14,7 +14,7 @@ ACC element(uint i, uint r)
 
 void finish(ACC acc, uint o)
 {
-    real result = abs(acc.x) == INFINITE ? acc.x : acc.x + logarithm(acc.y);
-    store_real(p.result, X_TYPE, o, is_nan(acc.y) ? not_a_number() : result);
+    real result = abs(acc.x) == INFINITE ? acc.x : acc.x + log_(acc.y);
+    store_real(p.result, X_TYPE, o, is_nan(acc.y) ? NO_NUMBER : result);
 }
 #include "reduce.glsl"

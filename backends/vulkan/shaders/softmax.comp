@@ -23,11 +23,11 @@ void main()
     }
     acc = join(acc);
     bool bad = is_nan(acc.y) || abs(acc.x) == INFINITE;
-    real factor = LOGARITHM ? logarithm(acc.y) : 1 / acc.y;
+    real factor = LOGARITHM ? log_(acc.y) : 1 / acc.y;
     uint end = min(p.count, (part + 1) * p.chunk);
     for (uint i = part * p.chunk + lane(); live && i < end; i += LANES) {
         real shifted = load_real(p.x, X_TYPE, base + i * uint(p.stride)) - acc.x;
         real y = LOGARITHM ? shifted - factor : exponential(shifted) * factor;
-        store_real(p.result, X_TYPE, result_place(row, i), bad ? not_a_number() : y);
+        store_real(p.result, X_TYPE, result_place(row, i), bad ? NO_NUMBER : y);
     }
 }
