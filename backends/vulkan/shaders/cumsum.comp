@@ -1,6 +1,6 @@
-// backends/vulkan/shaders/cumsum.comp -- running sums, one invocation a row or a workgroup for a part
-// of a row, to which a reduction gave the sums of all parts. With BITS, of integers modulo 2^64. The
-// input comes in the order of the sums; REVERSE writes them from the end.
+// backends/vulkan/shaders/cumsum.comp -- running sums, one invocation a row or a workgroup for a
+// part of a row, to which a reduction gave the sums of all parts. With BITS, of integers modulo
+// 2^64. The input comes in the order of the sums; REVERSE writes them from the end.
 #version 460
 #include "common.glsl"
 #include "rows_push.glsl"

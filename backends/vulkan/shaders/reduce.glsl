@@ -1,7 +1,8 @@
-// backends/vulkan/shaders/reduce.glsl -- the skeleton of reductions. `parts` times LANES invocations
-// make an output; with more than one part, what they have goes to the workspace as [part][output],
-// and a second launch joins that. Before: ACC, identity(), combine(), and element(i, r), which is
-// element r of a run and i of the input; load_part(), store_part(), and finish(acc, o).
+// backends/vulkan/shaders/reduce.glsl -- the skeleton of reductions. `parts` times LANES
+// invocations make an output; with more than one part, what they have goes to the workspace as
+// [part][output], and a second launch joins that. Before: ACC, identity(), combine(), and
+// element(i, r), which is element r of a run and i of the input; load_part(), store_part(), and
+// finish(acc, o).
 layout(constant_id = 1) const uint KEPT = 1;    // axes of the outputs
 layout(constant_id = 2) const uint REDUCED = 1; // axes of a run
 layout(constant_id = 3) const bool FROM_PARTS = false;

@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/reduce_bits.comp -- sum and product of integers (modulo 2^64), max and min
-// of anything, and whether all or any elements are set.
+// backends/vulkan/shaders/reduce_bits.comp -- sum and product of integers (modulo 2^64), max and
+// min of anything, and whether all or any elements are set.
 #version 460
 #include "common.glsl"
 #include "bits.glsl"

@@ -1,4 +1,5 @@
-// backends/vulkan/shaders/reduce_place.comp -- argmax and argmin: the first place of the extreme key.
+// backends/vulkan/shaders/reduce_place.comp -- argmax and argmin: the first place of the extreme
+// key.
 #version 460
 #include "common.glsl"
 #include "bits.glsl"

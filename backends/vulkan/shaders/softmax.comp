@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/softmax.comp -- softmax and log_softmax: LANES invocations a row. Long rows
-// that are few are split: `parts` groups a row, after a reduction left the parts' sums.
+// backends/vulkan/shaders/softmax.comp -- softmax and log_softmax: LANES invocations a row. Long
+// rows that are few are split: `parts` groups a row, after a reduction left the parts' sums.
 #version 460
 #include "common.glsl"
 #include "rows_push.glsl"
