@@ -2,7 +2,7 @@
  * by an invocation each, others by a workgroup; few long ones in parts, whose sums are taken first.
  */
 #include "backends/vulkan/kernels/reduce.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "backends/vulkan/kernels/reduce.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum {

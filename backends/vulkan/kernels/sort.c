@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backends/vulkan/kernels/reduce.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum { MOST = 2048, LEAST = 512 }; /* entries that a workgroup sorts */
