@@ -21,8 +21,8 @@ export LSAN_OPTIONS=suppressions=\"$suppressions/lsan.txt\":print_suppressions=0
 export UBSAN_OPTIONS=print_stacktrace=1:suppressions=\"$suppressions/ubsan.txt\"
 export TSAN_OPTIONS=suppressions=\"$suppressions/tsan.txt\":exitcode=66:second_deadlock_stack=1
 
-# Shaders that a software driver compiled are kept between runs. On it, the Vulkan backend runs under
-# the validation layer, where there is one: what that finds fails the evaluation.
+# Shaders that a software driver compiled are kept between runs. The Vulkan backend runs under the
+# validation layer, where there is one: what that finds fails the evaluation.
 export MESA_SHADER_CACHE_DIR=${MESA_SHADER_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/weft/mesa}
 mkdir -p "$MESA_SHADER_CACHE_DIR"
 if ls {/usr,/usr/local,/etc}/share/vulkan/explicit_layer.d/*khronos_validation.json \
@@ -56,8 +56,8 @@ run() {
     wait
 }
 
-# on_vulkan LABEL FOLDER: the suites that take a device, and the op table in pieces, each a process of
-# its own, on the first Vulkan device.
+# on_vulkan LABEL FOLDER: the suites that take a device, and the op table in pieces, each in a
+# process of its own, on the first Vulkan device.
 on_vulkan() {
     local label=$1 folder=$2 pieces=12 piece
     export WEFT_TEST_DEVICE=vulkan

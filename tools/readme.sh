@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 summary() {
     awk '
         /^#!/ { next }
-        { sub(/^(\/\*|#| \*)[ ]?/, ""); text = text " " $0 }
+        { sub(/^(\/\*|\/\/|#| \*)[ ]?/, ""); text = text " " $0 }
         /\*\/|\.$|^$/ || NR > 6 { exit }
         END {
             if (!sub(/^.* -- /, "", text)) text = ""
@@ -26,8 +26,8 @@ update() {
     fi
     while read -r name; do
         [ -e "$folder/$name" ] || sed -i "/^- \`$name\`/d" "$readme"
-    done < <(grep -oE '^- `[A-Za-z0-9_.-]+\.(c|h|sh)`' "$readme" | tr -d '`' | cut -c 3-)
-    for file in "$folder"/*.[ch] "$folder"/*.sh; do
+    done < <(grep -oE '^- `[A-Za-z0-9_.-]+\.(c|h|sh|comp|glsl)`' "$readme" | tr -d '`' | cut -c 3-)
+    for file in "$folder"/*.[ch] "$folder"/*.sh "$folder"/*.comp "$folder"/*.glsl; do
         name=${file##*/}
         if [ -e "$file" ] && ! grep -q "^- \`$name\`" "$readme"; then
             printf -- '- `%s`: %s\n' "$name" "$(summary "$file")" >>"$readme"
@@ -38,7 +38,7 @@ update() {
 
 if [ $# -eq 0 ]; then
     mapfile -t folders < <(find include core ops nn models train cli backends tests tools examples \
-        -type f \( -name '*.[ch]' -o -name '*.sh' \) -printf '%h\n' | sort -u)
+        -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.comp' -o -name '*.glsl' \) -printf '%h\n' | sort -u)
     set -- "${folders[@]}"
 fi
 for folder; do
