@@ -7,6 +7,7 @@
 
 #include "backends/vulkan/buffer.h"
 #include "backends/vulkan/device.h"
+#include "backends/vulkan/kernels/elementwise.h"
 #include "backends/vulkan/kernels/families.h"
 #include "weft/memory.h"
 
@@ -92,6 +93,10 @@ weft_backend weft__vulkan_backend = {
     .write = weft__vulkan_write,
     .read = weft__vulkan_read,
     .rows = all_rows,
+    .elementwise = weft__vulkan_elementwise,
+    .elementwise_fits = weft__vulkan_elementwise_fits,
+    .copy = weft__vulkan_copy,
+    .fuses = true,
     .flush = flush,
     .wait = wait_all,
     .profile = weft__vulkan_profile_set,

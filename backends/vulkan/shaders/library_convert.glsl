@@ -1,0 +1,133 @@
+// backends/vulkan/shaders/library_convert.glsl -- values between the forms of computation: reals
+// to integers saturate and NaN is 0, integers wrap to integers. `odd_` gives a float from which
+// rounding to a 16-bit float is what rounding the value itself would be: towards zero, the last
+// bit set if anything was lost (Boldo and Melquiond 2005).
+
+#define DEFINE_INTEGER_CONVERSIONS(T)                                                              \
+    int to_int(const T x)                                                                          \
+    {                                                                                              \
+        return int(x);                                                                             \
+    }                                                                                              \
+    uint to_uint(const T x)                                                                        \
+    {                                                                                              \
+        return uint(x);                                                                            \
+    }                                                                                              \
+    int64_t to_int64(const T x)                                                                    \
+    {                                                                                              \
+        return int64_t(x);                                                                         \
+    }                                                                                              \
+    uint64_t to_uint64(const T x)                                                                  \
+    {                                                                                              \
+        return uint64_t(x);                                                                        \
+    }                                                                                              \
+    float to_float(const T x)                                                                      \
+    {                                                                                              \
+        return float(x);                                                                           \
+    }                                                                                              \
+    double to_double(const T x)                                                                    \
+    {                                                                                              \
+        return double(x);                                                                          \
+    }
+
+DEFINE_INTEGER_CONVERSIONS(int)
+DEFINE_INTEGER_CONVERSIONS(uint)
+DEFINE_INTEGER_CONVERSIONS(int64_t)
+DEFINE_INTEGER_CONVERSIONS(uint64_t)
+
+// Both ends are exact in any real.
+#define DEFINE_SATURATION(name, R, T, low, end, lowest, highest)                                   \
+    T name(const R x)                                                                              \
+    {                                                                                              \
+        bool inside = !nan_(x) && x > R(low) && x < R(end);                                        \
+        T r = T(inside ? x : R(0));                                                                \
+        return inside || nan_(x) ? r : x >= R(end) ? T(highest) : T(lowest);                       \
+    }
+
+#define DEFINE_REAL_CONVERSIONS(R)                                                                 \
+    float to_float(const R x)                                                                      \
+    {                                                                                              \
+        return float(x);                                                                           \
+    }                                                                                              \
+    double to_double(const R x)                                                                    \
+    {                                                                                              \
+        return double(x);                                                                          \
+    }                                                                                              \
+    DEFINE_SATURATION(to_int, R, int, -2147483648.0lf, 2147483648.0lf, 0x80000000,                 \
+                      0x7fffffff)                                                                  \
+    DEFINE_SATURATION(to_uint, R, uint, 0.0lf, 4294967296.0lf, 0u, 0xffffffffu)                   \
+    DEFINE_SATURATION(to_int64, R, int64_t, -9223372036854775808.0lf, 9223372036854775808.0lf,     \
+                      0x8000000000000000l, 0x7fffffffffffffffl)                                    \
+    DEFINE_SATURATION(to_uint64, R, uint64_t, 0.0lf, 18446744073709551616.0lf, 0ul,               \
+                      0xfffffffffffffffful)
+
+DEFINE_REAL_CONVERSIONS(float)
+DEFINE_REAL_CONVERSIONS(double)
+
+// ---- On the way to 16-bit floats ----------------------------------------------------------------
+
+float odd_(const float x)
+{
+    return x;
+}
+
+float odd_(const double x)
+{
+    float nearest = float(x);
+    double back = double(nearest);
+    if (nan_(x) || back == x) {
+        return nearest;
+    }
+    bool up = copysign_(back, 1.0lf) > copysign_(x, 1.0lf);
+    return uintBitsToFloat((floatBitsToUint(nearest) - (up ? 1u : 0u)) | 1u);
+}
+
+float odd_(const uint x)
+{
+    int lost = max(findMSB(x) - 23, 0);
+    uint mask = (1u << lost) - 1u;
+    return float((x & ~mask) | ((x & mask) != 0u ? mask + 1u : 0u));
+}
+
+float odd_(const int x)
+{
+    float magnitude = odd_(uint(abs(x)));
+    return x < 0 ? -magnitude : magnitude;
+}
+
+float odd_(const uint64_t x)
+{
+    uint low = uint(x), high = uint(x >> 32);
+    if (high == 0u) {
+        return odd_(low);
+    }
+    int lost = findMSB(high) + 9;
+    uint kept = uint(x >> lost);
+    kept |= x == uint64_t(kept) << lost ? 0u : 1u;
+    return float(kept) * power_of_two(lost);
+}
+
+float odd_(const int64_t x)
+{
+    float magnitude = odd_(uint64_t(x < 0l ? 0l - x : x));
+    return x < 0l ? -magnitude : magnitude;
+}
+
+float round16_(const float x)
+{
+    return from_float16(to_float16(x));
+}
+
+float roundb_(const float x)
+{
+    return from_bfloat16(to_bfloat16(x));
+}
+
+double round16_(const double x)
+{
+    return double(round16_(odd_(x)));
+}
+
+double roundb_(const double x)
+{
+    return double(roundb_(odd_(x)));
+}

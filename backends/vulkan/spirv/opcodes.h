@@ -1,0 +1,65 @@
+/* backends/vulkan/spirv/opcodes.h -- the numbers of SPIR-V that are read or written here. */
+#ifndef BACKENDS_VULKAN_SPIRV_OPCODES_H
+#define BACKENDS_VULKAN_SPIRV_OPCODES_H
+
+enum {
+    SPIRV_MAGIC = 0x07230203,
+    SPIRV_HEADER_WORDS = 5, /* magic, version, generator, one more than the largest id, 0 */
+    SPIRV_BOUND = 3
+};
+
+/* An instruction's first word: its length in words << 16 | opcode. */
+enum {
+    SPIRV_OP_NAME = 5,
+    SPIRV_OP_EXT_INST_IMPORT = 11,
+    SPIRV_OP_EXT_INST = 12,
+    SPIRV_OP_MEMORY_MODEL = 14,
+    SPIRV_OP_ENTRY_POINT = 15,
+    SPIRV_OP_EXECUTION_MODE = 16,
+    SPIRV_OP_CAPABILITY = 17,
+    SPIRV_OP_TYPE_VOID = 19, /* the first of the types */
+    SPIRV_OP_TYPE_INT = 21,
+    SPIRV_OP_TYPE_FLOAT = 22,
+    SPIRV_OP_TYPE_VECTOR = 23,
+    SPIRV_OP_TYPE_POINTER = 32,
+    SPIRV_OP_TYPE_FUNCTION = 33,
+    SPIRV_OP_TYPE_FORWARD_POINTER = 39, /* the last of them */
+    SPIRV_OP_CONSTANT = 43,
+    SPIRV_OP_FUNCTION = 54,
+    SPIRV_OP_FUNCTION_END = 56,
+    SPIRV_OP_FUNCTION_CALL = 57,
+    SPIRV_OP_VARIABLE = 59,
+    SPIRV_OP_LOAD = 61,
+    SPIRV_OP_STORE = 62,
+    SPIRV_OP_DECORATE = 71,
+    SPIRV_OP_MEMBER_DECORATE = 72,
+    SPIRV_OP_VECTOR_SHUFFLE = 79,
+    SPIRV_OP_COMPOSITE_CONSTRUCT = 80,
+    SPIRV_OP_COMPOSITE_EXTRACT = 81,
+    SPIRV_OP_COMPOSITE_INSERT = 82,
+    SPIRV_OP_LOOP_MERGE = 246,
+    SPIRV_OP_SELECTION_MERGE = 247,
+    SPIRV_OP_LABEL = 248,
+    SPIRV_OP_BRANCH = 249,
+    SPIRV_OP_BRANCH_CONDITIONAL = 250,
+    SPIRV_OP_SWITCH = 251,
+    SPIRV_OP_RETURN = 253
+};
+
+enum {
+    SPIRV_SHADER = 1, /* capabilities */
+    SPIRV_FLOAT64 = 10,
+    SPIRV_INT64 = 11,
+    SPIRV_STORAGE16 = 4433,
+    SPIRV_STORAGE8 = 4448,
+    SPIRV_DENORM_PRESERVE = 4464,
+    SPIRV_NAN_PRESERVE = 4466,
+    SPIRV_ROUND_TO_EVEN = 4467,
+    SPIRV_ADDRESSES = 5347,
+
+    SPIRV_MODE_DENORM_PRESERVE = 4459, /* execution modes */
+    SPIRV_MODE_NAN_PRESERVE = 4461,
+    SPIRV_MODE_ROUND_TO_EVEN = 4462
+};
+
+#endif
