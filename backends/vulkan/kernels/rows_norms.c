@@ -1,5 +1,37 @@
 /* backends/vulkan/kernels/rows_norms.c -- norms and rotary embeddings. */
-#include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/nn.h"
 
-const weft__vulkan_family weft__vulkan_norms = {NULL, 0};
+/* First as the rows lie, then, for what does not lie like that, from copies. */
+#define NORM(name, layout_, fits_)                                                                 \
+    {                                                                                              \
+        .op = name, .signature = "F", .layout = layout_, .fits = fits_, .in_place = {1},           \
+        .kernel = weft__vulkan_norm                                                                \
+    }
+#define NORM_VJP(name, layout_, fits_)                                                             \
+    {                                                                                              \
+        .op = name, .signature = "F", .layout = layout_, .fits = fits_,                            \
+        .workspace = weft__vulkan_norm_vjp_workspace, .kernel = weft__vulkan_norm_vjp              \
+    }
+#define ROPE(layout_, fits_)                                                                       \
+    {                                                                                              \
+        .op = "rope", .layout = layout_, .fits = fits_, .in_place = {1},                           \
+        .kernel = weft__vulkan_rope                                                                \
+    }
+static const weft_kernel_row rows[] = {
+    NORM("rms_norm", WEFT_LAST_DIM, weft__vulkan_norm_fits),
+    NORM("rms_norm", WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM("layer_norm", WEFT_LAST_DIM, weft__vulkan_norm_fits),
+    NORM("layer_norm", WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM_VJP("rms_norm_vjp", WEFT_LAST_DIM, weft__vulkan_norm_fits),
+    NORM_VJP("rms_norm_vjp", WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM_VJP("layer_norm_vjp", WEFT_LAST_DIM, weft__vulkan_norm_fits),
+    NORM_VJP("layer_norm_vjp", WEFT_CONTIGUOUS, weft__vulkan_fits),
+    ROPE(WEFT_LAST_DIM, weft__vulkan_rope_fits),
+    ROPE(WEFT_CONTIGUOUS, weft__vulkan_fits),
+};
+#undef NORM
+#undef NORM_VJP
+#undef ROPE
+
+const weft__vulkan_family weft__vulkan_norms = {rows, sizeof rows / sizeof *rows};

@@ -1,0 +1,53 @@
+/* backends/vulkan/kernels/nn.h -- what the kernels of the neural network ops share. */
+#ifndef BACKENDS_VULKAN_KERNELS_NN_H
+#define BACKENDS_VULKAN_KERNELS_NN_H
+
+#include "backends/vulkan/dispatch.h"
+
+/* Parameters as a shader's `real`: the last members of a push block or record. */
+typedef union weft__vulkan_reals {
+    float narrow[2];
+    double wide[2];
+} weft__vulkan_reals;
+
+static inline weft__vulkan_reals weft__vulkan_reals_of(bool wide, double first, double second)
+{
+    weft__vulkan_reals r = {.wide = {first, second}};
+    if (!wide) {
+        r = (weft__vulkan_reals){.narrow = {(float)first, (float)second}};
+    }
+    return r;
+}
+
+/* Whether the call is computed in float64: when an operand is. */
+static inline bool weft__vulkan_is_wide(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
+        const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
+        if (t->dtype == WEFT_FLOAT64) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Offsets are counted in unsigned numbers. */
+static inline bool weft__vulkan_is_forward(const weft_tensor *t)
+{
+    for (int i = 0; i < t->shape.n; i++) {
+        if (t->strides[i] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool weft__vulkan_norm_fits(const weft_call *call);
+int64_t weft__vulkan_norm_vjp_workspace(const weft_call *call);
+weft_kernel weft__vulkan_norm;
+weft_kernel weft__vulkan_norm_vjp;
+
+bool weft__vulkan_rope_fits(const weft_call *call);
+weft_kernel weft__vulkan_rope;
+
+#endif
