@@ -35,11 +35,17 @@ static inline bool weft__vulkan_is_wide(const weft_call *call)
 static inline bool weft__vulkan_is_forward(const weft_tensor *t)
 {
     for (int i = 0; i < t->shape.n; i++) {
-        if (t->strides[i] < 0) {
+        if (t->strides[i] < 0 && t->shape.at[i] > 1) {
             return false;
         }
     }
     return true;
+}
+
+/* 0 for an operand that is absent or empty. */
+static inline uint64_t weft__vulkan_address_or_0(const weft_tensor *t)
+{
+    return t && weft_tensor_size(t) > 0 ? weft__vulkan_address(t) : 0;
 }
 
 bool weft__vulkan_norm_fits(const weft_call *call);
@@ -49,5 +55,12 @@ weft_kernel weft__vulkan_norm_vjp;
 
 bool weft__vulkan_rope_fits(const weft_call *call);
 weft_kernel weft__vulkan_rope;
+
+bool weft__vulkan_attention_fits(const weft_call *call);
+bool weft__vulkan_attention_fits_copies(const weft_call *call);
+int64_t weft__vulkan_attention_workspace(const weft_call *call);
+int64_t weft__vulkan_attention_vjp_workspace(const weft_call *call);
+weft_kernel weft__vulkan_attention_forward;
+weft_kernel weft__vulkan_attention_vjp;
 
 #endif

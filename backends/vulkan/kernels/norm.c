@@ -123,20 +123,15 @@ static uint32_t threads_of(uint32_t width)
     return threads;
 }
 
-static uint64_t address_or_0(const weft_tensor *t)
-{
-    return t ? weft__vulkan_address(t) : 0;
-}
-
 static weft_status run_rows(const weft_call *call, const norm *n, const weft__vulkan_shader *shader,
                             uint64_t stats)
 {
     const weft_norm_params *params = n->params;
     const uint32_t threads = threads_of(n->x.width);
-    norm_push push = {.x = weft__vulkan_address(&call->in[0]),
-                      .weight = address_or_0(n->weight),
-                      .other = address_or_0(n->other),
-                      .y = weft__vulkan_address(&call->out[0]),
+    norm_push push = {.x = weft__vulkan_address_or_0(&call->in[0]),
+                      .weight = weft__vulkan_address_or_0(n->weight),
+                      .other = weft__vulkan_address_or_0(n->other),
+                      .y = weft__vulkan_address_or_0(&call->out[0]),
                       .stats = stats,
                       .x_at = {n->x.at[0], n->x.at[1]},
                       .other_at = {n->ct.at[0], n->ct.at[1]},
@@ -202,12 +197,12 @@ static weft_status run_sums(const weft_call *call, const norm *n, uint64_t stats
     const weft_tensor *outs = call->out + 1;
     const bool dw = n->params->has_weight, db = n->layer && n->params->has_bias;
     const division d = division_of(&n->x);
-    sums_push push = {.x = weft__vulkan_address(&call->in[0]),
-                      .ct = weft__vulkan_address(n->other),
+    sums_push push = {.x = weft__vulkan_address_or_0(&call->in[0]),
+                      .ct = weft__vulkan_address_or_0(n->other),
                       .stats = stats,
                       .parts = stats + 2 * (uint64_t)n->x.n * (n->wide ? 8 : 4),
-                      .dw = dw ? weft__vulkan_address(&outs[0]) : 0,
-                      .db = db ? weft__vulkan_address(&outs[dw]) : 0,
+                      .dw = dw ? weft__vulkan_address_or_0(&outs[0]) : 0,
+                      .db = db ? weft__vulkan_address_or_0(&outs[dw]) : 0,
                       .x_at = {n->x.at[0], n->x.at[1]},
                       .ct_at = {n->ct.at[0], n->ct.at[1]},
                       .rows = n->x.n,

@@ -1,5 +1,26 @@
 /* backends/vulkan/kernels/rows_attention.c -- attention and its gradient. */
-#include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/nn.h"
 
-const weft__vulkan_family weft__vulkan_attention = {NULL, 0};
+/* First as the heads lie (keys and values are views of a cache), then, for what does not lie like
+ * that, from copies. */
+#define ATTENTION(layout_, fits_)                                                                  \
+    {                                                                                              \
+        .op = "attention", .layout = layout_, .fits = fits_,                                       \
+        .workspace = weft__vulkan_attention_workspace, .kernel = weft__vulkan_attention_forward    \
+    }
+#define ATTENTION_VJP(layout_, fits_)                                                              \
+    {                                                                                              \
+        .op = "attention_vjp", .layout = layout_, .fits = fits_,                                   \
+        .workspace = weft__vulkan_attention_vjp_workspace, .kernel = weft__vulkan_attention_vjp    \
+    }
+static const weft_kernel_row rows[] = {
+    ATTENTION(WEFT_LAST_DIM, weft__vulkan_attention_fits),
+    ATTENTION(WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
+    ATTENTION_VJP(WEFT_LAST_DIM, weft__vulkan_attention_fits),
+    ATTENTION_VJP(WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
+};
+#undef ATTENTION
+#undef ATTENTION_VJP
+
+const weft__vulkan_family weft__vulkan_attention = {rows, sizeof rows / sizeof *rows};

@@ -1,0 +1,251 @@
+/* backends/vulkan/kernels/attention.c -- attention forward: tiles of queries or, for few of them,
+ * all at once; the keys in chunks where that keeps the device busy, and a launch that merges them.
+ */
+#include "backends/vulkan/kernels/attention.h"
+
+#include "shaders.h"
+
+enum {
+    FAR = 1 << 29,     /* more than any length */
+    FEW_CHUNK = 256,   /* keys of a chunk of attention_few at most */
+    FEW_LEAST = 64,    /* and at least, when there are several */
+    FEW_WHOLE = 128,   /* keys that are not worth dividing */
+    TILES_CHUNK = 256, /* keys of a chunk of attention at least */
+    ENOUGH = 256,      /* workgroups that keep a large device busy */
+    NO_MASK = 255
+};
+
+/* ---- The call ------------------------------------------------------------------------------- */
+
+attention weft__vulkan_attention_of(const weft_call *call, int mask)
+{
+    const weft_tensor *in = call->in;
+    const weft_attention_params *params = call->params;
+    attention a = {.params = params,
+                   .q = &in[0],
+                   .k = &in[1],
+                   .v = &in[2],
+                   .mask = params->has_mask ? &in[mask] : NULL,
+                   .B = in[0].shape.at[0],
+                   .L = in[0].shape.at[1],
+                   .S = in[1].shape.at[1],
+                   .H = in[0].shape.at[2],
+                   .Hk = in[1].shape.at[2],
+                   .D = in[0].shape.at[3],
+                   .Dv = in[2].shape.at[3],
+                   .wide = weft__vulkan_is_wide(call)};
+    a.G = a.H / a.Hk;
+    a.rows = a.L * a.G;
+    a.pairs = a.B * a.Hk;
+    return a;
+}
+
+void weft__vulkan_attention_strides(const weft_tensor *t, int n, uint32_t *out)
+{
+    for (int i = 0; i < n; i++) {
+        out[i] = t->shape.at[i] == 1 ? 0 : (uint32_t)t->strides[i];
+    }
+}
+
+void weft__vulkan_attention_arguments(const attention *a, attention_arguments *out)
+{
+    const weft_attention_params *params = a->params;
+    const bool windowed = params->window > 0 && params->window < FAR;
+    *out = (attention_arguments){
+        .q = weft__vulkan_address_or_0(a->q),
+        .k = weft__vulkan_address_or_0(a->k),
+        .v = weft__vulkan_address_or_0(a->v),
+        .mask = weft__vulkan_address_or_0(a->mask),
+        .L = (int32_t)a->L,
+        .S = (int32_t)a->S,
+        .Hk = (int32_t)a->Hk,
+        .D = (int32_t)a->D,
+        .Dv = (int32_t)a->Dv,
+        .offset = params->causal ? (int32_t)(a->S - a->L) : FAR,
+        .window = windowed ? (int32_t)params->window : 2 * FAR,
+        .chunk = (int32_t)a->S,
+        .chunks = 1,
+        .pairs = (int32_t)a->pairs,
+        .reals = weft__vulkan_reals_of(a->wide, params->scale, params->softcap)};
+    weft__vulkan_attention_strides(a->q, 3, out->q_at);
+    weft__vulkan_attention_strides(a->k, 3, out->k_at);
+    weft__vulkan_attention_strides(a->v, 3, out->v_at);
+    if (a->mask) {
+        weft__vulkan_attention_strides(a->mask, 4, out->mask_at);
+    }
+}
+
+bool weft__vulkan_attention_fits_copies(const weft_call *call)
+{
+    const attention a = weft__vulkan_attention_of(call, 3);
+    return weft__vulkan_fits(call) && a.D <= ATTENTION_MOST_DIMS && a.Dv <= ATTENTION_MOST_DIMS &&
+           a.L < FAR && a.S < FAR;
+}
+
+bool weft__vulkan_attention_fits(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        if (!weft__vulkan_is_forward(&call->in[i])) {
+            return false;
+        }
+    }
+    return weft__vulkan_attention_fits_copies(call);
+}
+
+uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t width, uint32_t most)
+{
+    uint32_t own = a->wide && most > 2 ? 2 : most;
+    while (own > 1 && (own * ((width + ATTENTION_COLUMNS - 1) / ATTENTION_COLUMNS) > 8 ||
+                       (own / 2) * ATTENTION_SIDE >= items)) {
+        own /= 2;
+    }
+    return own;
+}
+
+weft_status weft__vulkan_attention_launch(const weft_call *call, const attention *a,
+                                          const weft__vulkan_shader *shader,
+                                          const attention_arguments *arguments,
+                                          const uint32_t *constants, int n, int64_t groups)
+{
+    const uint64_t record = weft__vulkan_record(call, arguments, sizeof *arguments);
+    weft__vulkan_launch launch = {.shader = shader,
+                                  .n_constants = ATTENTION_COMMON + n,
+                                  .constants = {a->q->dtype, a->k->dtype, a->v->dtype,
+                                                a->mask ? a->mask->dtype : NO_MASK, (uint32_t)a->G},
+                                  .push = &record,
+                                  .push_bytes = sizeof record,
+                                  .groups = (uint64_t)groups};
+    for (int i = 0; i < n; i++) {
+        launch.constants[ATTENTION_COMMON + i] = constants[i];
+    }
+    return record ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
+}
+
+/* ---- The plan ------------------------------------------------------------------------------- */
+
+typedef struct plan {
+    attention a;
+    bool few;
+    uint32_t own;                        /* of a tile */
+    int64_t first, chunk, chunks, tiles; /* as in attention.glsl */
+} plan;
+
+/* Keys from first on are seen by some query. */
+static int64_t first_key(const attention *a)
+{
+    const int64_t window = a->params->window, first = a->S - a->L - window + 1;
+    return a->params->causal && window > 0 && first > 0 ? first : 0;
+}
+
+static int64_t divide(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
+/* Values that the chunks' results take. */
+static int64_t partial_reals(const plan *p)
+{
+    return p->chunks > 1 ? p->a.B * p->a.L * p->a.H * p->chunks * (p->a.Dv + 2) : 0;
+}
+
+static bool plan_few(plan *p)
+{
+    const attention *a = &p->a;
+    const int64_t most = a->wide ? 2 : a->D > 256 ? 4 : 8, keys = a->S - p->first;
+    p->chunk = FEW_CHUNK;
+    while (p->chunk > FEW_LEAST && keys > FEW_WHOLE && a->pairs * divide(keys, p->chunk) < ENOUGH) {
+        p->chunk /= 2;
+    }
+    p->chunks = keys > FEW_WHOLE ? divide(keys, p->chunk) : 1;
+    return a->rows <= most && partial_reals(p) < INT32_MAX;
+}
+
+static void plan_tiles(plan *p)
+{
+    const attention *a = &p->a;
+    const int64_t keys = a->S - p->first;
+    p->own = weft__vulkan_attention_own(a, a->rows, a->Dv, 4);
+    p->tiles = divide(a->rows, p->own * ATTENTION_SIDE);
+    p->chunk = keys > 0 ? keys : 1;
+    p->chunks = 1;
+    const int64_t groups = p->tiles * a->pairs;
+    if (groups > 0 && groups < ENOUGH / 2 && keys >= 2 * TILES_CHUNK) {
+        const int64_t wanted = divide(ENOUGH, groups), most = keys / TILES_CHUNK;
+        const int64_t chunk = divide(keys, wanted < most ? wanted : most);
+        p->chunk = divide(chunk, 4 * ATTENTION_SIDE) * 4 * ATTENTION_SIDE;
+        p->chunks = divide(keys, p->chunk);
+    }
+    if (partial_reals(p) >= INT32_MAX) {
+        p->chunk = keys;
+        p->chunks = 1;
+    }
+}
+
+static plan plan_of(const weft_call *call)
+{
+    plan p = {.a = weft__vulkan_attention_of(call, 3), .tiles = 1};
+    p.first = first_key(&p.a);
+    p.few = plan_few(&p);
+    if (!p.few) {
+        plan_tiles(&p);
+    }
+    return p;
+}
+
+int64_t weft__vulkan_attention_workspace(const weft_call *call)
+{
+    const plan p = plan_of(call);
+    return partial_reals(&p) * (p.a.wide ? 8 : 4);
+}
+
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+static uint32_t power_of_two(int64_t n, uint32_t least, uint32_t most)
+{
+    uint32_t power = least;
+    while (power < most && power < n) {
+        power *= 2;
+    }
+    return power;
+}
+
+static weft_status attend(const weft_call *call, const plan *p,
+                          const attention_arguments *arguments)
+{
+    const attention *a = &p->a;
+    const int64_t groups = a->pairs * p->chunks * p->tiles;
+    if (p->few) {
+        const uint32_t constants[] = {power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
+                                      power_of_two(a->Dv, 32, 256)};
+        return weft__vulkan_attention_launch(
+            call, a, a->wide ? &weft__shader_attention_few_f64 : &weft__shader_attention_few,
+            arguments, constants, 3, groups);
+    }
+    const uint32_t constants[] = {p->own, a->wide ? 2 : 4,
+                                  (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS)};
+    return weft__vulkan_attention_launch(
+        call, a, a->wide ? &weft__shader_attention_f64 : &weft__shader_attention, arguments,
+        constants, 3, groups);
+}
+
+weft_status weft__vulkan_attention_forward(const weft_call *call)
+{
+    const plan p = plan_of(call);
+    const attention *a = &p.a;
+    attention_arguments arguments;
+    weft__vulkan_attention_arguments(a, &arguments);
+    arguments.o = weft__vulkan_address_or_0(&call->out[0]);
+    arguments.lse = weft__vulkan_address_or_0(&call->out[1]);
+    arguments.work = weft__vulkan_workspace(call);
+    arguments.first = (int32_t)p.first;
+    arguments.chunk = (int32_t)p.chunk;
+    arguments.chunks = (int32_t)p.chunks;
+    arguments.tiles = (int32_t)p.tiles;
+    weft_status status = attend(call, &p, &arguments);
+    if (status != WEFT_OK || p.chunks == 1) {
+        return status;
+    }
+    return weft__vulkan_attention_launch(
+        call, a, a->wide ? &weft__shader_attention_merge_f64 : &weft__shader_attention_merge,
+        &arguments, NULL, 0, a->B * a->L * a->H);
+}

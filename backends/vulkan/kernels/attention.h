@@ -1,0 +1,49 @@
+/* backends/vulkan/kernels/attention.h -- what the host sides of attention and its gradient share.
+ */
+#ifndef BACKENDS_VULKAN_KERNELS_ATTENTION_H
+#define BACKENDS_VULKAN_KERNELS_ATTENTION_H
+
+#include "backends/vulkan/kernels/nn.h"
+#include "weft/op_params.h"
+
+enum {
+    ATTENTION_SIDE = 16,    /* threads of a workgroup are 16 x 16 */
+    ATTENTION_COLUMNS = 64, /* that a line of 16 threads has */
+    ATTENTION_MOST_DIMS = 512,
+    ATTENTION_COMMON = 5 /* constants that all shaders have */
+};
+
+/* As attention.glsl has it. */
+typedef struct attention_arguments {
+    uint64_t q, k, v, mask, o, lse, d_o, dq, dk, dv, work;
+    uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3], d_o_at[3], lse_at[2];
+    int32_t L, S, Hk, D, Dv, offset, window, first, chunk, chunks, tiles, pairs;
+    uint32_t unused;
+    weft__vulkan_reals reals; /* scale, softcap */
+} attention_arguments;
+
+typedef struct attention {
+    const weft_attention_params *params;
+    const weft_tensor *q, *k, *v, *mask;
+    int64_t B, L, S, H, Hk, G, D, Dv;
+    int64_t rows;  /* L G */
+    int64_t pairs; /* B Hk */
+    bool wide;
+} attention;
+
+/* The mask is input `mask` of the call, if there is one. */
+attention weft__vulkan_attention_of(const weft_call *call, int mask);
+void weft__vulkan_attention_arguments(const attention *a, attention_arguments *out);
+void weft__vulkan_attention_strides(const weft_tensor *t, int n, uint32_t *out);
+
+/* Launches with the arguments and the constants: the common ones, then `constants`. */
+weft_status weft__vulkan_attention_launch(const weft_call *call, const attention *a,
+                                          const weft__vulkan_shader *shader,
+                                          const attention_arguments *arguments,
+                                          const uint32_t *constants, int n, int64_t groups);
+
+/* Items of a thread, so that its results of `width` columns stay in registers. */
+uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t width,
+                                    uint32_t most);
+
+#endif

@@ -1,0 +1,96 @@
+// backends/vulkan/shaders/attention.glsl -- what the attention kernels share: their arguments, what
+// a query sees of a key, and products of tiles.
+//
+// The G query heads of a key head are one matrix with rows r = l G + g. A workgroup owns 16 OWN of
+// its own items (rows or keys) and meets 16 OTHER of the others at a time. Threads are 16 x 16:
+// thread (y, x) has the own items y OWN + i and, of the others, x + 16 j.
+#include "math.glsl"
+
+const uint NO_MASK = 255;
+layout(constant_id = 0) const uint Q_TYPE = FLOAT32; // of o and dq too
+layout(constant_id = 1) const uint K_TYPE = FLOAT32;
+layout(constant_id = 2) const uint V_TYPE = FLOAT32;
+layout(constant_id = 3) const uint MASK_TYPE = NO_MASK;
+layout(constant_id = 4) const uint G = 1;
+layout(local_size_x = 256) in;
+
+#ifdef WIDE
+#define real4 dvec4
+const uint REAL_TYPE = FLOAT64;
+#else
+#define real4 vec4
+const uint REAL_TYPE = FLOAT32;
+#endif
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Arguments
+{
+    Words q, k, v, mask, o, lse, d_o, dq, dk, dv, work;
+    uint q_at[3], k_at[3], v_at[3]; // strides of B, L or S, H or Hk
+    uint mask_at[4];                // of B, H, L, S
+    uint o_at[3], d_o_at[3], lse_at[2];
+    int L, S, Hk, D, Dv;
+    int offset, window;       // query l sees keys j with l + offset - window < j <= l + offset
+    int first, chunk, chunks; // chunk c of the keys starts at first + c chunk
+    int tiles;                // workgroups of a pair of b and hk
+    int pairs;                // B Hk
+    uint unused;
+    real scale, softcap;
+};
+
+layout(push_constant, scalar) uniform Push
+{
+    Arguments at;
+}
+p;
+
+#define HIDDEN real(-INFINITY)
+
+// Items of one head in an array: item i starts at first + i step, and row r of q, in which `across`
+// is the stride of the heads, at first + r / G step + r % G across.
+struct View {
+    Words at;
+    uint first, step, across;
+};
+
+View rows_of(Words at, const uint strides[3], int b, int hk)
+{
+    return View(at, uint(b) * strides[0] + uint(hk) * G * strides[2], strides[1], strides[2]);
+}
+
+View keys_of(Words at, const uint strides[3], int b, int hk)
+{
+    return View(at, uint(b) * strides[0] + uint(hk) * strides[2], strides[1], 0u);
+}
+
+uint place_of(const View x, const bool rows, uint i)
+{
+    return x.first + (rows ? i / G * x.step + i % G * x.across : i * x.step);
+}
+
+bool sees(int l, int key)
+{
+    int ahead = l + p.at.offset - key;
+    return ahead >= 0 && ahead < p.at.window;
+}
+
+// The score of a product that is seen; `slope` is the derivative of the softcap.
+real score_of(real product, int b, int l, int head, int key, out real slope)
+{
+    real s = product * p.at.scale;
+    slope = real(1);
+    if (p.at.softcap > real(0)) {
+        real t = tanh_(s / p.at.softcap);
+        s = p.at.softcap * t;
+        slope = real(1) - t * t;
+    }
+    if (MASK_TYPE != NO_MASK) {
+        uint i = uint(b) * p.at.mask_at[0] + uint(head) * p.at.mask_at[1] +
+                 uint(l) * p.at.mask_at[2] + uint(key) * p.at.mask_at[3];
+        if (MASK_TYPE == BOOL) {
+            s = load_byte(p.at.mask, i) != 0u ? s : HIDDEN;
+        } else {
+            s += load_real(p.at.mask, MASK_TYPE, i);
+        }
+    }
+    return s;
+}

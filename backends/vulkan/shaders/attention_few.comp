@@ -1,0 +1,176 @@
+// backends/vulkan/shaders/attention_few.comp -- attention of few rows (decoding), bound by how fast
+// keys and values are read: a workgroup has all rows of a key head and a chunk of the keys.
+#version 460
+#include "common.glsl"
+#include "attention.glsl"
+#include "attention_parts.glsl"
+
+layout(constant_id = 5) const uint ROWS = 1;   // L G or more, a power of two
+layout(constant_id = 6) const uint WIDTH = 64; // D, at least 1
+layout(constant_id = 7) const uint LINE = 64;  // columns at a time: a power of two, 256 at most
+
+const uint MOST = 256;              // keys of a chunk
+const uint LANES = 8;               // threads of a key
+const uint KEYS = 256 / LANES;      // at a time
+const uint THREADS = 256 / ROWS;    // of a row's softmax
+
+shared real queries[ROWS * WIDTH];
+shared real scores[ROWS * MOST];
+shared real sums[ROWS * 256];
+
+uint t = gl_LocalInvocationIndex;
+
+void load_queries(const View q)
+{
+    for (uint e = t; e < ROWS * uint(p.at.D); e += 256u) {
+        uint row = e / uint(p.at.D), d = e % uint(p.at.D);
+        bool any = row < uint(p.at.L) * G;
+        queries[row * WIDTH + d] = any ? load_real(q.at, Q_TYPE, place_of(q, true, row) + d) : real(0);
+    }
+    barrier();
+}
+
+real seen_score(uint row, int key, uint place, int b, int hk)
+{
+    int l = int(row / G);
+    real total = real(0), slope;
+    for (uint i = 0u; i < LANES; i++) {
+        total += sums[row * 256u + place * LANES + i];
+    }
+    bool seen = l < p.at.L && sees(l, key);
+    return seen ? score_of(total, b, l, hk * int(G) + int(row % G), key, slope) : HIDDEN;
+}
+
+void score_keys(const View k, int from, int n, int b, int hk)
+{
+    for (int k0 = 0; k0 < n; k0 += int(KEYS)) {
+        real part[ROWS];
+        for (uint r = 0u; r < ROWS; r++) {
+            part[r] = real(0);
+        }
+        int key = from + k0 + int(t / LANES);
+        uint start = place_of(k, false, uint(key));
+        for (uint d = t % LANES; key < from + n && d < uint(p.at.D); d += LANES) {
+            real x = load_real(k.at, K_TYPE, start + d);
+            for (uint r = 0u; r < ROWS; r++) {
+                part[r] += x * queries[r * WIDTH + d];
+            }
+        }
+        barrier();
+        for (uint r = 0u; r < ROWS; r++) {
+            sums[r * 256u + t] = part[r];
+        }
+        barrier();
+        for (uint e = t; e < ROWS * KEYS; e += 256u) {
+            int own = k0 + int(e % KEYS);
+            if (own < n) {
+                scores[e / KEYS * MOST + uint(own)] =
+                    seen_score(e / KEYS, from + own, e % KEYS, b, hk);
+            }
+        }
+    }
+    barrier();
+}
+
+// Scores become exponentials; every thread of a row learns its top and sum.
+void soften(int n, out real top, out real sum)
+{
+    uint row = t / THREADS, lane = t % THREADS;
+    top = HIDDEN;
+    sum = real(0);
+    for (uint k = lane; k < uint(n); k += THREADS) {
+        top = max(top, scores[row * MOST + k]);
+    }
+    sums[t] = top;
+    for (uint half_ = THREADS / 2u; half_ > 0u; half_ /= 2u) {
+        barrier();
+        if (lane < half_) {
+            sums[t] = max(sums[t], sums[t + half_]);
+        }
+    }
+    barrier();
+    top = sums[t - lane];
+    for (uint k = lane; k < uint(n); k += THREADS) {
+        real e = exp_(scores[row * MOST + k] - reference_of(top));
+        scores[row * MOST + k] = e;
+        sum += e;
+    }
+    barrier();
+    sums[t] = sum;
+    for (uint half_ = THREADS / 2u; half_ > 0u; half_ /= 2u) {
+        barrier();
+        if (lane < half_) {
+            sums[t] += sums[t + half_];
+        }
+    }
+    barrier();
+    sum = sums[t - lane];
+}
+
+// The rows' sums of the values' columns from c0 on, each in 256 / LINE parts, to shared memory.
+void sum_values(const View v, int from, int n, uint c0)
+{
+    real part[ROWS];
+    for (uint r = 0u; r < ROWS; r++) {
+        part[r] = real(0);
+    }
+    uint column = c0 + t % LINE;
+    for (uint k = t / LINE; column < uint(p.at.Dv) && k < uint(n); k += 256u / LINE) {
+        real x = load_real(v.at, V_TYPE, place_of(v, false, uint(from) + k) + column);
+        for (uint r = 0u; r < ROWS; r++) {
+            part[r] += x * scores[r * MOST + k];
+        }
+    }
+    barrier();
+    for (uint r = 0u; r < ROWS; r++) {
+        sums[r * 256u + t] = part[r];
+    }
+    barrier();
+}
+
+shared real divisors[ROWS];
+
+void store_values(int b, int hk, int chunk, uint c0)
+{
+    for (uint e = t; e < ROWS * LINE; e += 256u) {
+        uint row = e / LINE, column = c0 + e % LINE;
+        if (row >= uint(p.at.L) * G || column >= uint(p.at.Dv)) {
+            continue;
+        }
+        real total = real(0);
+        for (uint i = 0u; i < 256u; i += LINE) {
+            total += sums[row * 256u + i + e % LINE];
+        }
+        uint out_row = out_row_of(b, hk, int(row));
+        if (p.at.chunks == 1) {
+            store_real(p.at.o, Q_TYPE, out_row * uint(p.at.Dv) + column, total * divisors[row]);
+        } else {
+            store_real(p.at.work, REAL_TYPE, part_start(out_row, chunk) + 2u + column, total);
+        }
+    }
+}
+
+void main()
+{
+    int index = int(group_index()), chunk = index % p.at.chunks, pair = index / p.at.chunks;
+    if (pair >= p.at.pairs) {
+        return;
+    }
+    int b = pair / p.at.Hk, hk = pair % p.at.Hk, from, to;
+    keys_seen(0, p.at.L - 1, chunk, from, to);
+    int n = max(to - from, 0);
+    load_queries(rows_of(p.at.q, p.at.q_at, b, hk));
+    score_keys(keys_of(p.at.k, p.at.k_at, b, hk), from, n, b, hk);
+    real top, sum;
+    soften(n, top, sum);
+    uint row = t / THREADS;
+    if (t % THREADS == 0u && row < uint(p.at.L) * G) {
+        divisors[row] = inverse_of(sum);
+        store_row(out_row_of(b, hk, int(row)), chunk, top, sum);
+    }
+    View v = keys_of(p.at.v, p.at.v_at, b, hk);
+    for (uint c0 = 0u; c0 < uint(p.at.Dv); c0 += LINE) {
+        sum_values(v, from, n, c0);
+        store_values(b, hk, chunk, c0);
+    }
+}

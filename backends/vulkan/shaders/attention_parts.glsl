@@ -1,0 +1,48 @@
+// backends/vulkan/shaders/attention_parts.glsl -- chunks of the keys: what a tile sees of one, and
+// what is kept of it for attention_merge.comp: per row and chunk the top score, the sum of the
+// exponentials against it, and the sum of the values.
+
+// What scores are subtracted from, so that none seen or one infinite gives no NaN by itself.
+real reference_of(real top)
+{
+    return isinf(top) ? real(0) : top;
+}
+
+// A row that sees nothing is zeros.
+real inverse_of(real sum)
+{
+    return sum == real(0) ? real(0) : real(1) / sum;
+}
+
+// Keys of the chunk that any of the queries l0 to l1 sees.
+void keys_seen(int l0, int l1, int chunk, out int from, out int to)
+{
+    int start = p.at.first + chunk * p.at.chunk;
+    from = max(start, l0 + p.at.offset - p.at.window + 1);
+    to = min(min(start + p.at.chunk, p.at.S), l1 + p.at.offset + 1);
+}
+
+// The row of (B, L, H).
+uint out_row_of(int b, int hk, int row)
+{
+    return (uint(b) * uint(p.at.L) + uint(row) / G) * uint(p.at.Hk) * G + uint(hk) * G +
+           uint(row) % G;
+}
+
+uint part_start(uint out_row, int chunk)
+{
+    return (out_row * uint(p.at.chunks) + uint(chunk)) * uint(p.at.Dv + 2);
+}
+
+// The log-sum-exp, or what merging needs for it.
+void store_row(uint out_row, int chunk, real top, real sum)
+{
+    if (p.at.chunks == 1) {
+        store_real(p.at.lse, REAL_TYPE, out_row,
+                   sum == real(0) ? HIDDEN : reference_of(top) + log_(sum));
+    } else {
+        uint part = part_start(out_row, chunk);
+        store_real(p.at.work, REAL_TYPE, part, top);
+        store_real(p.at.work, REAL_TYPE, part + 1u, sum);
+    }
+}
