@@ -1,9 +1,9 @@
-/* backends/vulkan/kernels/attention.c -- attention forward: tiles of queries or, for few of them,
- * all at once; the keys in chunks where that keeps the device busy, and a launch that merges them.
- */
+/* backends/vulkan/kernels/attention.c -- attention forward, with a running softmax. Many queries go
+ * in tiles, few of them all at once; keys are divided into chunks where that keeps the device busy,
+ * and a launch merges the chunks' results in order. */
 #include "backends/vulkan/kernels/attention.h"
 
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 
 enum {
     FAR = 1 << 29,     /* more than any length */

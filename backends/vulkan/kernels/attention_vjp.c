@@ -1,8 +1,8 @@
-/* backends/vulkan/kernels/attention_vjp.c -- the gradient of attention: the probabilities again
- * from the log-sum-exp (Dao et al. 2022), once by tiles of queries for dq and once by tiles of keys
- * for dk and dv, so that nothing is added by two workgroups. */
+/* backends/vulkan/kernels/attention_vjp.c -- the gradient of attention, tile by tile: once by tiles
+ * of queries for dq and once by tiles of keys for dk and dv, so that no two workgroups write the
+ * same place. The probabilities are computed again from the log-sum-exp (Dao et al. 2022). */
 #include "backends/vulkan/kernels/attention.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 
 enum { ROWS = 8 /* of a workgroup of attention_delta */ };
 

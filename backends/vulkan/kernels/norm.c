@@ -1,9 +1,9 @@
-/* backends/vulkan/kernels/norm.c -- rms_norm and layer_norm and their gradients: some threads to a
- * row; the sums over rows in two launches, always in the same order. */
+/* backends/vulkan/kernels/norm.c -- rms_norm and layer_norm and their gradients. Some threads have
+ * a row; sums over rows take two launches and always the same order. */
 #include <string.h>
 
 #include "backends/vulkan/kernels/nn.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum {

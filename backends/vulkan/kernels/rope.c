@@ -1,6 +1,6 @@
 /* backends/vulkan/kernels/rope.c -- rotary embedding: an angle is computed once for some heads. */
 #include "backends/vulkan/kernels/nn.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
 enum { GROUP = 128, HEADS = 4 /* of a thread */ };
