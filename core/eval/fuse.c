@@ -53,7 +53,7 @@ static bool has_one_reader(weft__plan *plan, weft_array *a)
 static weft__entry *waiting(weft__plan *plan, const weft_array *node, weft_array *input)
 {
     weft__entry *e = weft__plan_entry(plan, input);
-    bool part = e && e->deferred && input->device == node->device &&
+    bool part = e && e->deferred && !e->planned && input->device == node->device &&
                 is_wide(input) == is_wide(node) && has_one_reader(plan, input);
     return part ? e : NULL;
 }

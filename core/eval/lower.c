@@ -485,7 +485,7 @@ static weft_status consume_parts(lowering *l)
 
 static weft_status lower(weft__plan *plan, weft_array *node)
 {
-    if (node->n_inputs > 0) {
+    if (node->n_inputs > 0 && (node->op->view || node->op == &weft__op_pick)) {
         weft__view view;
         const weft__view *from = views_of(plan, node->inputs[0], node->op);
         if (!from) {

@@ -8,7 +8,7 @@
 
 #include "backends/vulkan/spirv/float_modes.h"
 #include "backends/vulkan/spirv/opcodes.h"
-#include "shaders.h"
+#include "backends/vulkan/shaders.h"
 
 struct spirv_library {
     const uint32_t *words;
