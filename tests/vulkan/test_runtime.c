@@ -302,7 +302,7 @@ static int64_t resident_kib(void)
 static void memory_stays_flat(void)
 {
     const char *wanted = getenv("WEFT_TEST_STEPS");
-    const int steps = wanted ? atoi(wanted) : 600, settled = steps / 5;
+    const int steps = wanted ? atoi(wanted) : 600, settled = steps / 2;
     if (!devices()) {
         return;
     }
