@@ -1,5 +1,170 @@
 /* backends/vulkan/kernels/rows_products.c -- matrix products and the loss fused with one. */
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/product.h"
+#include "weft/op_params.h"
 
-const weft__vulkan_family weft__vulkan_products = {NULL, 0};
+/* ---- matmul --------------------------------------------------------------------------------- */
+
+/* Puts batch axis `axis` before those that there are, or makes it part of the first of them.
+ * False: there is no room. */
+static bool add_axis(weft__vulkan_product *p, int *n, int64_t size, int64_t a, int64_t b)
+{
+    int64_t *first = &p->sizes[4 - *n], *a_first = &p->a.batch[4 - *n],
+            *b_first = &p->b.batch[4 - *n];
+    if (*n == 0 && b == 0 && (p->rows == 1 || a == p->rows * p->a.outer)) {
+        p->a.outer = p->rows == 1 ? a : p->a.outer; /* one b for all: more rows */
+        p->rows *= size;
+    } else if (*n > 0 && a == *first * *a_first && b == *first * *b_first) {
+        *first *= size;
+    } else if (*n == 4) {
+        return false;
+    } else {
+        ++*n;
+        first[-1] = size;
+        a_first[-1] = a;
+        b_first[-1] = b;
+    }
+    return true;
+}
+
+static bool product_of_matmul(const weft_call *call, weft__vulkan_product *p)
+{
+    const weft_tensor *a = &call->in[0], *b = &call->in[1], *y = &call->out[0];
+    int rank = y->shape.n, n = 0;
+    *p = (weft__vulkan_product){.rows = y->shape.at[rank - 2],
+                                .columns = y->shape.at[rank - 1],
+                                .terms = a->shape.at[rank - 1],
+                                .sizes = {1, 1, 1, 1},
+                                .a = weft__vulkan_matrix(a, rank - 2, rank - 1),
+                                .b = weft__vulkan_matrix(b, rank - 1, rank - 2),
+                                .y_dtype = y->dtype,
+                                .y = y->buffer ? weft__vulkan_address(y) : 0};
+    for (int axis = rank - 3; axis >= 0; axis--) {
+        int64_t size = y->shape.at[axis];
+        if (size != 1 && !add_axis(p, &n, size, a->shape.at[axis] == 1 ? 0 : a->strides[axis],
+                                   b->shape.at[axis] == 1 ? 0 : b->strides[axis])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool matmul_fits(const weft_call *call)
+{
+    weft__vulkan_product p;
+    return weft__vulkan_fits(call) && product_of_matmul(call, &p);
+}
+
+static int64_t matmul_workspace(const weft_call *call)
+{
+    weft__vulkan_product p;
+    product_of_matmul(call, &p);
+    return weft__vulkan_product_workspace(&p);
+}
+
+static weft_status matmul(const weft_call *call)
+{
+    weft__vulkan_product p;
+    product_of_matmul(call, &p);
+    return weft__vulkan_product_run(call, &p, weft__vulkan_workspace(call));
+}
+
+/* ---- linear --------------------------------------------------------------------------------- */
+
+/* The rows of x, which may have any rank. False: not of one stride. */
+static bool rows_of(const weft_tensor *x, int64_t *rows, int64_t *stride)
+{
+    *rows = 1;
+    *stride = 0;
+    for (int i = x->shape.n - 2; i >= 0; i--) {
+        if (x->shape.at[i] == 1) {
+            continue;
+        }
+        if (*rows > 1 && x->strides[i] != *rows * *stride) {
+            return false;
+        }
+        *stride = *rows > 1 ? *stride : x->strides[i];
+        *rows *= x->shape.at[i];
+    }
+    return true;
+}
+
+static bool product_of_linear(const weft_call *call, weft__vulkan_product *p)
+{
+    const weft_linear_params *params = call->params;
+    const weft_tensor *x = &call->in[0], *w = &call->in[1], *y = &call->out[0];
+    const weft_tensor *bias = call->n_inputs > 2 ? &call->in[2] : NULL;
+    int last = x->shape.n - 1, inner = params->transposed ? 0 : 1;
+    *p = (weft__vulkan_product){.columns = y->shape.at[last],
+                                .terms = x->shape.at[last],
+                                .sizes = {1, 1, 1, 1},
+                                .a = weft__vulkan_matrix(x, last, last),
+                                .b = weft__vulkan_matrix(w, 1 - inner, inner),
+                                .y_dtype = y->dtype,
+                                .y = y->buffer ? weft__vulkan_address(y) : 0};
+    if (bias) {
+        p->has_bias = true;
+        p->bias_dtype = bias->dtype;
+        p->bias = bias->buffer ? weft__vulkan_address(bias) : 0;
+        p->bias_stride = bias->strides[0];
+    }
+    return rows_of(x, &p->rows, &p->a.outer) && p->bias_stride >= 0;
+}
+
+static bool linear_fits(const weft_call *call)
+{
+    weft__vulkan_product p;
+    return weft__vulkan_fits(call) && product_of_linear(call, &p);
+}
+
+static int64_t linear_workspace(const weft_call *call)
+{
+    weft__vulkan_product p;
+    product_of_linear(call, &p);
+    return weft__vulkan_product_workspace(&p);
+}
+
+static weft_status linear(const weft_call *call)
+{
+    weft__vulkan_product p;
+    product_of_linear(call, &p);
+    return weft__vulkan_product_run(call, &p, weft__vulkan_workspace(call));
+}
+
+/* ---- The rows ------------------------------------------------------------------------------- */
+
+static const weft_kernel_row rows[] = {
+    {.op = "matmul",
+     .signature = "F",
+     .layout = WEFT_STRIDED,
+     .fits = matmul_fits,
+     .workspace = matmul_workspace,
+     .kernel = matmul},
+    {.op = "linear",
+     .signature = "F",
+     .layout = WEFT_STRIDED,
+     .fits = linear_fits,
+     .workspace = linear_workspace,
+     .kernel = linear},
+    {.op = "linear",
+     .signature = "F",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_fits,
+     .workspace = linear_workspace,
+     .kernel = linear},
+    {.op = "linear_cross_entropy",
+     .signature = "FFIfF",
+     .layout = WEFT_STRIDED,
+     .fits = weft__vulkan_linear_cross_entropy_fits,
+     .workspace = weft__vulkan_linear_cross_entropy_workspace,
+     .kernel = weft__vulkan_linear_cross_entropy},
+    {.op = "linear_cross_entropy",
+     .signature = "FFIfF",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_linear_cross_entropy_dense_fits,
+     .workspace = weft__vulkan_linear_cross_entropy_workspace,
+     .kernel = weft__vulkan_linear_cross_entropy},
+};
+
+const weft__vulkan_family weft__vulkan_products = {rows, sizeof rows / sizeof *rows};

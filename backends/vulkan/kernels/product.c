@@ -1,0 +1,391 @@
+/* backends/vulkan/kernels/product.c -- plans and launches of matrix products. Few rows or columns
+ * go by the vector shaders, which read the matrix once as it lies; the others go by tiles. Where
+ * tiles are too few to fill a device, the terms are divided and a second launch adds the parts up.
+ */
+#include "backends/vulkan/kernels/product.h"
+
+#include "backends/vulkan/shaders.h"
+
+enum {
+    NO_TYPE = 255,
+    FEW_ROWS = 8, /* that the vector shaders take */
+    VECTOR_THREADS = 128,
+    TILE_TERMS = 16,
+    BUSY = 128,          /* workgroups of tiles that keep a device busy; parts make twice as many */
+    BUSY_VECTORS = 1024, /* and workgroups of the vector shaders */
+    LEAST_PART = 256,    /* terms */
+    LEAST_VECTOR_PART = 64,
+    MOST_SUMS = 1 << 24, /* of all parts together */
+    FEW_COLUMNS = 128,   /* too few for a column each, */
+    LONG_COLUMN = 16384  /* where they are this long */
+};
+
+/* products.glsl */
+typedef struct product_push {
+    uint64_t a, b, y, bias;
+    uint32_t batches, rows, columns, terms;
+    int32_t a_row, a_term, b_term, b_column;
+    uint32_t y_row, y_column;
+    uint32_t parts, chunk;
+    int32_t bias_stride;
+    int32_t sizes[3];
+    int32_t a_batch[4], b_batch[4];
+} product_push;
+
+/* sum_parts.comp */
+typedef struct parts_push {
+    uint64_t sums, y, bias;
+    uint32_t count, columns, parts, bias_stride;
+} parts_push;
+
+typedef enum product_way { BY_TILES, BY_COLUMNS, BY_TERMS } product_way;
+
+/* A tile: invocations and quads (4 elements) of each, along the columns and the rows. */
+typedef struct tile_shape {
+    int across, down, a_quads, b_quads;
+} tile_shape;
+
+static const tile_shape large = {16, 16, 2, 2}, medium = {16, 16, 1, 1}, small = {8, 8, 1, 1},
+                        low = {32, 8, 1, 1}, lowest = {32, 4, 1, 1}, narrow = {8, 32, 1, 1},
+                        narrowest = {4, 32, 1, 1};
+
+typedef struct product_plan {
+    weft__vulkan_product p; /* with the strides of single rows, columns and terms made simple */
+    bool wide;              /* in float64 */
+    bool swapped;           /* a and b have changed places: y^T = b^T a^T */
+    product_way way;
+    tile_shape tile;
+    int64_t batches, groups; /* groups of workgroups: of one part */
+    int64_t lanes;           /* of the vector shaders: for a column, or along the columns */
+    int64_t parts, chunk;
+} product_plan;
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---- Plans ---------------------------------------------------------------------------------- */
+
+/* The invocations that share `work`: a power of two, at most `most`. */
+static int64_t lanes_for(int64_t work, int64_t most)
+{
+    int64_t lanes = 1;
+    while (lanes < work && lanes < most) {
+        lanes *= 2;
+    }
+    return lanes;
+}
+
+static int64_t piece_of(weft_dtype dtype)
+{
+    return 16 / (int64_t)weft_dtype_size(dtype);
+}
+
+/* Axes of one element may have any stride: 0 is aligned, and what lies side by side is seen. */
+static void simplify(weft__vulkan_product *p)
+{
+    if (p->rows == 1) {
+        p->a.outer = 0;
+    }
+    if (p->columns == 1) {
+        p->b.outer = 0;
+    }
+    if (p->terms == 1) {
+        p->a.term = p->a.outer == 1 ? 0 : 1;
+        p->b.term = p->b.outer == 1 ? 0 : 1;
+    }
+}
+
+static void exchange(product_plan *plan)
+{
+    weft__vulkan_product *p = &plan->p;
+    weft__vulkan_factor a = p->a;
+    int64_t rows = p->rows;
+    p->a = p->b;
+    p->b = a;
+    p->rows = p->columns;
+    p->columns = rows;
+    plan->swapped = !plan->swapped;
+}
+
+static bool takes_columns(const product_plan *plan)
+{
+    const weft__vulkan_product *p = &plan->p;
+    return p->rows <= FEW_ROWS && p->a.term == 1 && p->b.term == 1 &&
+           (p->columns * plan->batches >= FEW_COLUMNS || p->terms <= LONG_COLUMN);
+}
+
+static bool takes_terms(const product_plan *plan)
+{
+    const weft__vulkan_product *p = &plan->p;
+    return p->rows <= FEW_ROWS && p->b.outer == 1;
+}
+
+static bool choose_vectors(product_plan *plan)
+{
+    if (plan->wide || plan->p.terms == 0) {
+        return false;
+    }
+    if (plan->p.rows > FEW_ROWS && plan->p.columns <= FEW_ROWS && !plan->p.has_bias) {
+        exchange(plan);
+    }
+    if (takes_columns(plan)) {
+        plan->way = BY_COLUMNS;
+    } else if (takes_terms(plan)) {
+        plan->way = BY_TERMS;
+    } else {
+        if (plan->swapped) {
+            exchange(plan);
+        }
+        return false;
+    }
+    return true;
+}
+
+static int64_t tiles_of(const product_plan *plan, tile_shape tile)
+{
+    return plan->batches * ceil_div(plan->p.rows, 4 * tile.down * tile.a_quads) *
+           ceil_div(plan->p.columns, 4 * tile.across * tile.b_quads);
+}
+
+static void choose_tile(product_plan *plan)
+{
+    const weft__vulkan_product *p = &plan->p;
+    int64_t parts = smaller(4, p->terms / (4 * LEAST_PART)); /* that cost little */
+    if (p->rows <= 32) {
+        plan->tile = p->rows <= 16 ? lowest : p->columns <= 32 ? small : low;
+    } else if (p->columns <= 32) {
+        plan->tile = p->columns <= 16 ? narrowest : narrow;
+    } else if (!plan->wide && p->rows > 64 && p->columns > 64 &&
+               tiles_of(plan, large) * (parts > 1 ? parts : 1) >= BUSY) {
+        plan->tile = large;
+    } else {
+        plan->tile = medium;
+    }
+    plan->groups = tiles_of(plan, plan->tile);
+}
+
+/* Divides the terms so that there are `wanted` workgroups, each with `least` terms or more. */
+static void divide(product_plan *plan, int64_t wanted, int64_t least)
+{
+    const weft__vulkan_product *p = &plan->p;
+    int64_t size = plan->batches * p->rows * p->columns;
+    if (size == 0) { /* asked for the workspace only */
+        return;
+    }
+    int64_t parts = smaller(wanted / plan->groups, smaller(p->terms / least, MOST_SUMS / size));
+    if (parts > 1) {
+        plan->chunk = ceil_div(ceil_div(p->terms, parts), TILE_TERMS) * TILE_TERMS;
+        plan->parts = ceil_div(p->terms, plan->chunk);
+    }
+}
+
+static void choose_lanes(product_plan *plan)
+{
+    const weft__vulkan_product *p = &plan->p;
+    int64_t piece = piece_of(p->b.dtype);
+    if (plan->way == BY_COLUMNS) {
+        int64_t work = ceil_div(p->terms, piece), columns = p->columns * plan->batches;
+        int64_t lanes = lanes_for(work, 32);
+        while (lanes < VECTOR_THREADS && 4 * lanes <= work &&
+               columns * lanes < 2 * BUSY_VECTORS * VECTOR_THREADS) {
+            lanes *= 2;
+        }
+        plan->lanes = lanes;
+        plan->groups = plan->batches * ceil_div(p->columns, VECTOR_THREADS / lanes);
+    } else {
+        plan->lanes = lanes_for(ceil_div(p->columns, piece), 32);
+        plan->groups = plan->batches * ceil_div(p->columns, plan->lanes * piece);
+        divide(plan, BUSY_VECTORS, LEAST_VECTOR_PART);
+    }
+}
+
+static void make_plan(product_plan *plan, const weft__vulkan_product *product)
+{
+    *plan = (product_plan){.p = *product, .parts = 1, .chunk = product->terms, .batches = 1};
+    for (int i = 0; i < 4; i++) {
+        plan->batches *= product->sizes[i];
+    }
+    plan->wide = product->a.dtype == WEFT_FLOAT64 || product->b.dtype == WEFT_FLOAT64 ||
+                 product->y_dtype == WEFT_FLOAT64 ||
+                 (product->has_bias && product->bias_dtype == WEFT_FLOAT64);
+    simplify(&plan->p);
+    if (choose_vectors(plan)) {
+        choose_lanes(plan);
+        return;
+    }
+    choose_tile(plan);
+    if (plan->groups < BUSY) {
+        divide(plan, 2 * BUSY, LEAST_PART);
+    }
+}
+
+int64_t weft__vulkan_product_workspace(const weft__vulkan_product *p)
+{
+    product_plan plan;
+    make_plan(&plan, p);
+    int64_t size = plan.wide ? sizeof(double) : sizeof(float);
+    return plan.parts > 1 ? plan.parts * plan.batches * p->rows * p->columns * size : 0;
+}
+
+/* ---- Launches ------------------------------------------------------------------------------- */
+
+/* Whether `count` neighbours can be read at once: those of the axis that has stride 1. */
+static bool is_packed(const weft__vulkan_factor *f, bool by_term, int64_t count)
+{
+    int64_t bits =
+        (by_term ? f->outer : f->term) | f->batch[0] | f->batch[1] | f->batch[2] | f->batch[3];
+    return (by_term ? f->term : f->outer) == 1 && bits % count == 0 &&
+           f->address % ((uint64_t)count * weft_dtype_size(f->dtype)) == 0;
+}
+
+static bool is_by_term(const weft__vulkan_factor *f)
+{
+    int64_t outer = f->outer < 0 ? -f->outer : f->outer, term = f->term < 0 ? -f->term : f->term;
+    return f->outer != 1 && (f->term == 1 || outer == 0 || term <= outer);
+}
+
+static product_push push_of(const product_plan *plan, uint64_t workspace)
+{
+    const weft__vulkan_product *p = &plan->p;
+    product_push push = {.a = p->a.address,
+                         .b = p->b.address,
+                         .y = plan->parts > 1 ? workspace : p->y,
+                         .bias = p->bias,
+                         .batches = (uint32_t)plan->batches,
+                         .rows = (uint32_t)p->rows,
+                         .columns = (uint32_t)p->columns,
+                         .terms = (uint32_t)p->terms,
+                         .a_row = (int32_t)p->a.outer,
+                         .a_term = (int32_t)p->a.term,
+                         .b_term = (int32_t)p->b.term,
+                         .b_column = (int32_t)p->b.outer,
+                         .y_row = (uint32_t)(plan->swapped ? 1 : p->columns),
+                         .y_column = (uint32_t)(plan->swapped ? p->rows : 1),
+                         .parts = (uint32_t)plan->parts,
+                         .chunk = (uint32_t)plan->chunk,
+                         .bias_stride = (int32_t)p->bias_stride};
+    for (int i = 0; i < 4; i++) {
+        push.a_batch[i] = (int32_t)p->a.batch[i];
+        push.b_batch[i] = (int32_t)p->b.batch[i];
+        if (i > 0) {
+            push.sizes[i - 1] = (int32_t)p->sizes[i];
+        }
+    }
+    return push;
+}
+
+/* What the launch of the product itself writes. */
+static uint32_t y_type(const product_plan *plan)
+{
+    return plan->parts == 1 ? plan->p.y_dtype : plan->wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
+}
+
+static uint32_t bias_type(const product_plan *plan)
+{
+    return plan->parts == 1 && plan->p.has_bias ? plan->p.bias_dtype : NO_TYPE;
+}
+
+static bool y_is_packed(const product_plan *plan, uint64_t y)
+{
+    uint64_t bytes = 4 * weft_dtype_size((weft_dtype)y_type(plan));
+    return !plan->wide && plan->p.columns % 4 == 0 && y % bytes == 0;
+}
+
+static void tile_launch(const product_plan *plan, const product_push *push,
+                        weft__vulkan_launch *launch)
+{
+    const weft__vulkan_product *p = &plan->p;
+    tile_shape tile = plan->tile;
+    bool a_by_term = is_by_term(&p->a), b_by_term = is_by_term(&p->b);
+    launch->shader = plan->wide ? &weft__shader_matmul_f64 : &weft__shader_matmul;
+    launch->n_constants = 14;
+    const uint32_t constants[] = {(uint32_t)(tile.across * tile.down),
+                                  p->a.dtype,
+                                  p->b.dtype,
+                                  y_type(plan),
+                                  bias_type(plan),
+                                  a_by_term,
+                                  b_by_term,
+                                  !plan->wide && is_packed(&p->a, a_by_term, 4),
+                                  !plan->wide && is_packed(&p->b, b_by_term, 4),
+                                  y_is_packed(plan, push->y),
+                                  (uint32_t)tile.across,
+                                  (uint32_t)tile.down,
+                                  (uint32_t)tile.a_quads,
+                                  (uint32_t)tile.b_quads};
+    for (int i = 0; i < launch->n_constants; i++) {
+        launch->constants[i] = constants[i];
+    }
+}
+
+static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
+{
+    const weft__vulkan_product *p = &plan->p;
+    bool by_columns = plan->way == BY_COLUMNS;
+    launch->shader = by_columns ? &weft__shader_matvec : &weft__shader_vecmat;
+    const uint32_t constants[] = {p->a.dtype,
+                                  p->b.dtype,
+                                  y_type(plan),
+                                  bias_type(plan),
+                                  is_packed(&p->b, by_columns, piece_of(p->b.dtype)),
+                                  (uint32_t)p->rows,
+                                  (uint32_t)plan->lanes,
+                                  p->rows <= 2 ? 4 : 2,
+                                  is_packed(&p->a, true, 4)};
+    launch->n_constants = by_columns ? 9 : 8;
+    for (int i = 0; i < launch->n_constants; i++) {
+        launch->constants[i] = constants[i];
+    }
+}
+
+static weft_status add_parts(const weft_call *call, const product_plan *plan, uint64_t workspace)
+{
+    const weft__vulkan_product *p = &plan->p;
+    const parts_push push = {.sums = workspace,
+                             .y = p->y,
+                             .bias = p->bias,
+                             .count = (uint32_t)(plan->batches * p->rows * p->columns),
+                             .columns = (uint32_t)p->columns, /* with a bias never swapped */
+                             .parts = (uint32_t)plan->parts,
+                             .bias_stride = (uint32_t)p->bias_stride};
+    weft__vulkan_launch launch = {
+        .shader = plan->wide ? &weft__shader_sum_parts_f64 : &weft__shader_sum_parts,
+        .n_constants = 2,
+        .constants = {p->y_dtype, p->has_bias ? p->bias_dtype : (uint32_t)NO_TYPE},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups(push.count, 256)};
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
+                                     uint64_t workspace)
+{
+    product_plan plan;
+    make_plan(&plan, p);
+    product_push push = push_of(&plan, workspace);
+    weft__vulkan_launch launch = {
+        .push = &push, .push_bytes = sizeof push, .groups = (uint64_t)(plan.groups * plan.parts)};
+    if (plan.way == BY_TILES) {
+        tile_launch(&plan, &push, &launch);
+    } else {
+        vector_launch(&plan, &launch);
+    }
+    weft_status status = weft__vulkan_dispatch(call, &launch);
+    return status == WEFT_OK && plan.parts > 1 ? add_parts(call, &plan, workspace) : status;
+}
+
+weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis)
+{
+    return (weft__vulkan_factor){.dtype = t->dtype,
+                                 .address = t->buffer ? weft__vulkan_address(t) : 0,
+                                 .outer = t->strides[outer_axis],
+                                 .term = t->strides[term_axis]};
+}

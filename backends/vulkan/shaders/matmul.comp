@@ -1,0 +1,189 @@
+// backends/vulkan/shaders/matmul.comp -- a tile of a matrix product: the terms 16 at a time through
+// shared memory, a block of quads (4 by 4 elements) for each invocation.
+#version 460
+#include "common.glsl"
+#include "products.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 256;
+layout(constant_id = 1) const uint A_TYPE = FLOAT32;
+layout(constant_id = 2) const uint B_TYPE = FLOAT32;
+layout(constant_id = 3) const uint Y_TYPE = FLOAT32;
+layout(constant_id = 4) const uint BIAS_TYPE = NO_TYPE;
+// Whether neighbouring invocations load neighbouring terms, or neighbouring rows (columns).
+layout(constant_id = 5) const bool A_BY_TERM = true;
+layout(constant_id = 6) const bool B_BY_TERM = true;
+layout(constant_id = 7) const bool A_PACKED = false;
+layout(constant_id = 8) const bool B_PACKED = false;
+layout(constant_id = 9) const bool Y_PACKED = false;
+// Invocations along the columns and the rows of a tile, and quads of each.
+layout(constant_id = 10) const uint ACROSS = 16;
+layout(constant_id = 11) const uint DOWN = 16;
+layout(constant_id = 12) const uint A_QUADS = 1;
+layout(constant_id = 13) const uint B_QUADS = 1;
+
+const uint TERMS = 16;
+const uint A_FOURS = A_QUADS * DOWN, B_FOURS = B_QUADS * ACROSS; // of a tile, for each term
+const uint A_WIDTH = A_FOURS + 1, B_WIDTH = B_FOURS + 1; // odd, to spread over the banks
+const uint B_AT = TERMS * A_WIDTH;
+const uint A_LOADS = (A_FOURS * TERMS + THREADS - 1) / THREADS;
+const uint B_LOADS = (B_FOURS * TERMS + THREADS - 1) / THREADS;
+const uint PANEL = 8; // tiles down, before the next column of tiles: they share what caches hold
+
+shared real4 tile[TERMS * (A_WIDTH + B_WIDTH)];
+
+struct Place {
+    uint four, term; // in the tile: the first of four rows, over 4; the first term
+};
+
+Place place_of(uint i, bool by_term, uint fours)
+{
+    if (by_term) { // four terms of row `four`, which here counts single rows
+        return Place(i / (TERMS / 4u), 4u * (i % (TERMS / 4u)));
+    }
+    return Place(i % fours, i / fours);
+}
+
+// Load i of a tile whose first row is `first` of `limit`, at terms [k, end).
+raw4 fetch(Words from, uint dtype, bool packed, bool by_term, uint fours, int origin, int row_stride,
+           int term_stride, uint i, uint first, uint limit, uint k, uint end)
+{
+    Place at = place_of(i, by_term, fours);
+    uint row = first + (by_term ? at.four : 4u * at.four), term = k + at.term;
+    if (i >= fours * TERMS || row >= limit || term >= end) {
+        return raw4(0);
+    }
+    uint count = by_term ? end - term : limit - row;
+    return load_four(from, dtype, packed, origin + int(row) * row_stride + int(term) * term_stride,
+                     by_term ? term_stride : row_stride, count);
+}
+
+void keep(raw4 loaded, uint dtype, bool by_term, uint fours, uint i, uint base)
+{
+    if (i >= fours * TERMS) {
+        return;
+    }
+    Place at = place_of(i, by_term, fours);
+    real4 four = convert(loaded, dtype);
+    if (!by_term) {
+        tile[base + at.term * (fours + 1u) + at.four] = four;
+        return;
+    }
+    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+        tile[base + (at.term + j) * (fours + 1u) + at.four / 4u][at.four % 4u] = four[j];
+    }
+}
+
+raw4 a_next[A_LOADS], b_next[B_LOADS];
+
+void fetch_both(ivec2 origin, uvec2 first, uint k, uint end)
+{
+    uint self = gl_LocalInvocationID.x;
+    [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+        a_next[i] = fetch(p.a, A_TYPE, A_PACKED, A_BY_TERM, A_FOURS, origin.x, p.a_row, p.a_term,
+                          self + i * THREADS, first.x, p.rows, k, end);
+    }
+    [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+        b_next[i] = fetch(p.b, B_TYPE, B_PACKED, B_BY_TERM, B_FOURS, origin.y, p.b_column, p.b_term,
+                          self + i * THREADS, first.y, p.columns, k, end);
+    }
+}
+
+void keep_both()
+{
+    uint self = gl_LocalInvocationID.x;
+    [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+        keep(a_next[i], A_TYPE, A_BY_TERM, A_FOURS, self + i * THREADS, 0u);
+    }
+    [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+        keep(b_next[i], B_TYPE, B_BY_TERM, B_FOURS, self + i * THREADS, B_AT);
+    }
+}
+
+real4 sums[A_QUADS * 4 * B_QUADS]; // of a row of each quad after another
+
+void add_tile()
+{
+    uint x = gl_LocalInvocationID.x % ACROSS, y = gl_LocalInvocationID.x / ACROSS;
+    for (uint k = 0u; k < TERMS; k++) {
+        real4 a[A_QUADS], b[B_QUADS];
+        [[unroll]] for (uint g = 0u; g < A_QUADS; g++) {
+            a[g] = tile[k * A_WIDTH + g * DOWN + y];
+        }
+        [[unroll]] for (uint h = 0u; h < B_QUADS; h++) {
+            b[h] = tile[B_AT + k * B_WIDTH + h * ACROSS + x];
+        }
+        [[unroll]] for (uint g = 0u; g < A_QUADS; g++) {
+            [[unroll]] for (uint j = 0u; j < 4u; j++) {
+                [[unroll]] for (uint h = 0u; h < B_QUADS; h++) {
+                    sums[(4u * g + j) * B_QUADS + h] += a[g][j] * b[h];
+                }
+            }
+        }
+    }
+}
+
+void store(uint base, uint row, uint column, real4 value)
+{
+    if (row >= p.rows || column >= p.columns) {
+        return;
+    }
+    if (BIAS_TYPE != NO_TYPE) {
+        [[unroll]] for (uint j = 0u; j < 4u; j++) {
+            uint at = min(column + j, p.columns - 1u);
+            value[j] += load_at(p.bias, BIAS_TYPE, int(at) * p.bias_stride);
+        }
+    }
+    uint to = base + row * p.columns + column;
+#ifndef WIDE
+    if (Y_PACKED) {
+        store_four(p.y, Y_TYPE, to, value);
+        return;
+    }
+#endif
+    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+        if (column + j < p.columns) {
+            store_real(p.y, Y_TYPE, to + j, value[j]);
+        }
+    }
+}
+
+// The first row and column of tile i: by panels of rows, and down them.
+uvec2 tile_at(uint i)
+{
+    uint down = (p.rows + 4u * A_FOURS - 1u) / (4u * A_FOURS);
+    uint across = (p.columns + 4u * B_FOURS - 1u) / (4u * B_FOURS);
+    uint panel = i / (PANEL * across), rest = i % (PANEL * across);
+    uint height = min(PANEL, down - panel * PANEL);
+    return uvec2(panel * PANEL + rest % height, rest / height) * 4u * uvec2(A_FOURS, B_FOURS);
+}
+
+void main()
+{
+    uint across = (p.columns + 4u * B_FOURS - 1u) / (4u * B_FOURS);
+    uint tiles = (p.rows + 4u * A_FOURS - 1u) / (4u * A_FOURS) * across;
+    uint group = group_index(), part = group / tiles % p.parts, batch = group / tiles / p.parts;
+    if (batch >= p.batches) {
+        return;
+    }
+    uvec2 first = tile_at(group % tiles);
+    uint k = part * p.chunk, end = min(k + p.chunk, p.terms);
+    ivec2 origin = batch_at(batch);
+    [[unroll]] for (uint i = 0u; i < A_QUADS * 4u * B_QUADS; i++) {
+        sums[i] = real4(0);
+    }
+    fetch_both(origin, first, k, end);
+    for (; k < end; k += TERMS) {
+        keep_both();
+        barrier();
+        fetch_both(origin, first, k + TERMS, end);
+        add_tile();
+        barrier();
+    }
+    uint x = gl_LocalInvocationID.x % ACROSS, y = gl_LocalInvocationID.x / ACROSS;
+    [[unroll]] for (uint i = 0u; i < A_QUADS * 4u * B_QUADS; i++) {
+        uint g = i / (4u * B_QUADS), j = i / B_QUADS % 4u, h = i % B_QUADS;
+        store(y_at(batch, part), first.x + 4u * (g * DOWN + y) + j,
+              first.y + 4u * (h * ACROSS + x), sums[i]);
+    }
+}

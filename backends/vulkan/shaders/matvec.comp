@@ -1,0 +1,114 @@
+// backends/vulkan/shaders/matvec.comp -- products of few rows with a matrix whose terms lie side by
+// side: some invocations for each column, 16 bytes a load and several loads under way.
+#version 460
+#include "common.glsl"
+#include "products.glsl"
+
+const uint THREADS = 128;
+layout(local_size_x = THREADS) in;
+layout(constant_id = 0) const uint A_TYPE = FLOAT32;
+layout(constant_id = 1) const uint B_TYPE = FLOAT32;
+layout(constant_id = 2) const uint Y_TYPE = FLOAT32;
+layout(constant_id = 3) const uint BIAS_TYPE = NO_TYPE;
+layout(constant_id = 4) const bool B_PACKED = false;
+layout(constant_id = 5) const uint ROWS = 1;
+layout(constant_id = 6) const uint LANES = 32; // invocations for a column; a power of two
+layout(constant_id = 7) const uint LOADS = 4;  // under way
+layout(constant_id = 8) const bool A_PACKED = false;
+
+const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // of a piece
+const uint PIECE = 4 * FOURS;
+
+shared float partial[ROWS * THREADS];
+
+vec4 sums[ROWS];
+
+void add_piece(uvec4 piece, int origin, uint k)
+{
+    [[unroll]] for (uint q = 0u; q < FOURS; q++) {
+        vec4 b = part_of(piece, B_TYPE, q);
+        [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+            int at = origin + int(row) * p.a_row + int(k + 4u * q);
+            sums[row] += b * convert(load_four(p.a, A_TYPE, A_PACKED, at, 1, 4u), A_TYPE);
+        }
+    }
+}
+
+void add_column(ivec2 origin, uint column, uint lane)
+{
+    int b = origin.y + int(column) * p.b_column;
+    uint whole = p.terms / PIECE * PIECE, step = LANES * PIECE;
+    for (uint first = lane * PIECE; first < whole; first += LOADS * step) {
+        uvec4 pieces[LOADS];
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            uint k = first + i * step;
+            pieces[i] = uvec4(0u);
+            if (k < whole) {
+                pieces[i] = load_piece(p.b, B_TYPE, B_PACKED, b + int(k), PIECE);
+            }
+        }
+        [[unroll]] for (uint i = 0u; i < LOADS; i++) {
+            uint k = first + i * step;
+            if (k < whole) {
+                add_piece(pieces[i], origin.x, k);
+            }
+        }
+    }
+    for (uint k = whole + lane; k < p.terms; k += LANES) {
+        float value = load_at(p.b, B_TYPE, b + int(k));
+        [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+            sums[row].x += value * load_at(p.a, A_TYPE, origin.x + int(row) * p.a_row + int(k));
+        }
+    }
+}
+
+// Adds up the LANES sums of each column and row, by up to 8 at a time; the first has the result.
+void join(uint lane)
+{
+    uint self = gl_LocalInvocationID.x;
+    for (uint width = LANES; width > 1u;) {
+        uint each = min(width, 8u), next = width / each;
+        barrier();
+        if (lane < next) {
+            [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+                float sum = partial[row * THREADS + self];
+                for (uint i = 1u; i < each; i++) {
+                    sum += partial[row * THREADS + self + i * next];
+                }
+                partial[row * THREADS + self] = sum;
+            }
+        }
+        width = next;
+    }
+}
+
+void main()
+{
+    uint self = gl_LocalInvocationID.x, lane = self % LANES, columns = THREADS / LANES;
+    uint groups = (p.columns + columns - 1u) / columns;
+    uint batch = group_index() / groups, column = group_index() % groups * columns + self / LANES;
+    if (batch >= p.batches) {
+        return;
+    }
+    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+        sums[row] = vec4(0.0);
+    }
+    if (column < p.columns) {
+        add_column(batch_at(batch), column, lane);
+    }
+    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+        partial[row * THREADS + self] = (sums[row].x + sums[row].y) + (sums[row].z + sums[row].w);
+    }
+    join(lane);
+    if (lane > 0u || column >= p.columns) {
+        return;
+    }
+    float bias = 0.0;
+    if (BIAS_TYPE != NO_TYPE) {
+        bias = load_at(p.bias, BIAS_TYPE, int(column) * p.bias_stride);
+    }
+    [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+        store_real(p.y, Y_TYPE, y_at(batch, 0u) + row * p.y_row + column * p.y_column,
+                   partial[row * THREADS + self] + bias);
+    }
+}

@@ -1,0 +1,49 @@
+// backends/vulkan/shaders/sum_parts.comp -- the sums of a product's parts added up, always in the
+// same order, and the bias.
+#version 460
+#include "common.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint Y_TYPE = FLOAT32;
+layout(constant_id = 1) const uint BIAS_TYPE = 255; // none
+
+layout(push_constant, scalar) uniform Push {
+    Words sums, y, bias;
+    uint count, columns, parts;
+    uint bias_stride;
+} p;
+
+real part_at(uint i)
+{
+#ifdef WIDE
+    return Doubles(p.sums).at[i];
+#else
+    return Floats(p.sums).at[i];
+#endif
+}
+
+void main()
+{
+    uint i = group_index() * 256u + gl_LocalInvocationID.x;
+    if (i >= p.count) {
+        return;
+    }
+    real sum = real(0);
+    uint part = 0u;
+    for (; part + 8u <= p.parts; part += 8u) {
+        real some[8];
+        [[unroll]] for (uint j = 0u; j < 8u; j++) {
+            some[j] = part_at(i + (part + j) * p.count);
+        }
+        [[unroll]] for (uint j = 0u; j < 8u; j++) {
+            sum += some[j];
+        }
+    }
+    for (; part < p.parts; part++) {
+        sum += part_at(i + part * p.count);
+    }
+    if (BIAS_TYPE != 255u) {
+        sum += load_real(p.bias, BIAS_TYPE, i % p.columns * p.bias_stride);
+    }
+    store_real(p.y, Y_TYPE, i, sum);
+}

@@ -1,0 +1,100 @@
+// backends/vulkan/shaders/token_loss.comp -- losses of rows of logits in float32, and their gradients
+// in place of the logits: a workgroup a row.
+#version 460
+#include "common.glsl"
+#include "math.glsl"
+
+const uint GROUP = 256, STEP = 4; // elements an invocation has under way
+const float LOWEST = -3.4028234663852886e38;
+
+layout(local_size_x = GROUP) in;
+layout(constant_id = 0) const uint TARGET_TYPE = INT32;
+layout(constant_id = 1) const bool GRADIENT = false;
+layout(constant_id = 2) const bool CAPPED = false;
+
+layout(push_constant, scalar) uniform Push {
+    Floats logits, losses;
+    Words targets;
+    Fault fault;
+    uint fault_code;
+    uint first, rows, V; // the first of these rows, among all
+    uint target_stride;
+    float cap;
+} p;
+
+shared float maxima[GROUP], sums[GROUP];
+
+// Not in a loop that is to be unrolled: copies lose what `precise` says.
+float score(float logit)
+{
+    return CAPPED ? p.cap * tanh_(logit / p.cap) : logit;
+}
+
+// e^(x - top), for x of at most top; 1 where both are the same infinity.
+float share(float x, float top)
+{
+    return x == top ? 1.0 : exp(x - top);
+}
+
+// log(sum(exp(scores))). A NaN among them stays in the sum.
+float log_sum_exp(uint base)
+{
+    uint self = gl_LocalInvocationID.x;
+    float top = LOWEST, sum = 0.0;
+    for (uint first = self; first < p.V; first += GROUP * STEP) {
+        float x[STEP], before = top;
+        for (uint i = 0u; i < STEP; i++) {
+            uint j = first + i * GROUP;
+            x[i] = j < p.V ? score(p.logits.at[base + j]) : -INFINITY;
+            top = x[i] > top ? x[i] : top;
+        }
+        sum *= share(before, top);
+        for (uint i = 0u; i < STEP; i++) {
+            sum += share(x[i], top);
+        }
+    }
+    maxima[self] = top;
+    sums[self] = sum;
+    for (uint half_ = GROUP / 2u; half_ > 0u; half_ /= 2u) {
+        barrier();
+        if (self < half_) {
+            float a = maxima[self], b = maxima[self + half_], larger = b > a ? b : a;
+            maxima[self] = larger;
+            sums[self] = sums[self] * share(a, larger) + sums[self + half_] * share(b, larger);
+        }
+    }
+    barrier();
+    return maxima[0] + log(sums[0]);
+}
+
+void main()
+{
+    uint row = group_index(), self = gl_LocalInvocationID.x, base = row * p.V;
+    if (row >= p.rows) {
+        return;
+    }
+    uvec2 target = load_integer(p.targets, TARGET_TYPE, (p.first + row) * p.target_stride);
+    bool counted = int(target.y) >= 0;
+    if (counted && (target.y > 0u || target.x >= p.V)) {
+        report(p.fault, p.fault_code, target);
+        counted = false;
+    }
+    float lse = counted ? log_sum_exp(base) : 0.0;
+    if (self == 0u) {
+        p.losses.at[p.first + row] = counted ? lse - score(p.logits.at[base + target.x]) : 0.0;
+    }
+    if (!GRADIENT) {
+        return;
+    }
+    memoryBarrierBuffer(); // the target's logit has been read
+    barrier();
+    for (uint j = self; j < p.V; j += GROUP) {
+        float d = 0.0;
+        if (counted) {
+            float s = score(p.logits.at[base + j]);
+            d = exp(s - lse) - (j == target.x ? 1.0 : 0.0);
+            d *= CAPPED ? 1.0 - (s / p.cap) * (s / p.cap) : 1.0;
+        }
+        p.logits.at[base + j] = d;
+    }
+}
