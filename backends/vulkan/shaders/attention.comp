@@ -10,7 +10,8 @@
 
 // Of the softmax, a row has 256 / OWN_ITEMS threads, each with some of the keys.
 const uint THREADS = 256 / OWN_ITEMS;
-uint soft_row = gl_LocalInvocationIndex % OWN_ITEMS, soft_part = gl_LocalInvocationIndex / OWN_ITEMS;
+uint soft_row = gl_LocalInvocationIndex % OWN_ITEMS;
+uint soft_part = gl_LocalInvocationIndex / OWN_ITEMS;
 
 shared real tops[256], sums[256];
 shared real factors[OWN_ITEMS];

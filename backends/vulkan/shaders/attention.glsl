@@ -67,6 +67,13 @@ uint place_of(const View x, const bool rows, uint i)
     return x.first + (rows ? i / G * x.step + i % G * x.across : i * x.step);
 }
 
+// A row of q in (B, L, H).
+uint out_row_of(int b, int hk, int row)
+{
+    return (uint(b) * uint(p.at.L) + uint(row) / G) * uint(p.at.Hk) * G + uint(hk) * G +
+           uint(row) % G;
+}
+
 bool sees(int l, int key)
 {
     int ahead = l + p.at.offset - key;

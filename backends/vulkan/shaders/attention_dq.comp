@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/attention_dq.comp -- dq of a tile of queries: d (q k) of all keys they see,
-// times the keys.
+// backends/vulkan/shaders/attention_dq.comp -- dq of a tile of queries: d (q k) of all keys that
+// they see, times the keys.
 #version 460
 #define TILES 1
 #define RESULTS 1
@@ -51,8 +51,8 @@ void main()
     for (uint i = 0u; i < OWN; i++) {
         uint row = uint(row0) + ty * OWN + i;
         if (row < uint(rows)) {
-            uint at = (uint(b) * uint(p.at.L) + row / G) * uint(p.at.Hk) * G + uint(hk) * G + row % G;
-            store_result(p.at.dq, Q_TYPE, at * uint(p.at.D), 0u, i, p.at.D, real(1));
+            uint out_row = out_row_of(b, hk, int(row));
+            store_result(p.at.dq, Q_TYPE, out_row * uint(p.at.D), 0u, i, p.at.D, real(1));
         }
     }
 }

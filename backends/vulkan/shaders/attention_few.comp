@@ -24,8 +24,11 @@ void load_queries(const View q)
 {
     for (uint e = t; e < ROWS * uint(p.at.D); e += 256u) {
         uint row = e / uint(p.at.D), d = e % uint(p.at.D);
-        bool any = row < uint(p.at.L) * G;
-        queries[row * WIDTH + d] = any ? load_real(q.at, Q_TYPE, place_of(q, true, row) + d) : real(0);
+        real x = real(0);
+        if (row < uint(p.at.L) * G) {
+            x = load_real(q.at, Q_TYPE, place_of(q, true, row) + d);
+        }
+        queries[row * WIDTH + d] = x;
     }
     barrier();
 }

@@ -22,13 +22,6 @@ void keys_seen(int l0, int l1, int chunk, out int from, out int to)
     to = min(min(start + p.at.chunk, p.at.S), l1 + p.at.offset + 1);
 }
 
-// The row of (B, L, H).
-uint out_row_of(int b, int hk, int row)
-{
-    return (uint(b) * uint(p.at.L) + uint(row) / G) * uint(p.at.Hk) * G + uint(hk) * G +
-           uint(row) % G;
-}
-
 uint part_start(uint out_row, int chunk)
 {
     return (out_row * uint(p.at.chunks) + uint(chunk)) * uint(p.at.Dv + 2);

@@ -69,8 +69,11 @@ void sum_rows(const uint n, inout real a, inout real b, inout real c)
 
 real gain(uint i)
 {
-    real one = real(1);
-    return is_given(p.weight) ? load_real(p.weight, WEIGHT_TYPE, i) + (LAYER ? real(0) : p.offset) : one;
+    if (!is_given(p.weight)) {
+        return real(1);
+    }
+    real weight = load_real(p.weight, WEIGHT_TYPE, i);
+    return LAYER ? weight : weight + p.offset;
 }
 
 // The mean of the row at `x` when LAYER, else 0. Every thread comes here.
