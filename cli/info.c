@@ -8,7 +8,7 @@
 typedef struct info_values {
     const char *model, *adapter;
     cli_place place;
-    bool tree, tensors, json;
+    bool tree, tensors, devices, json;
 } info_values;
 
 #define AT(field) .offset = offsetof(info_values, field)
@@ -27,6 +27,10 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(tensors),
      .help = "print every tensor with dtype and shape"},
+    {.name = "devices",
+     .kind = CLI_FLAG,
+     AT(devices),
+     .help = "list what --device can name, and why it cannot be used where that is so"},
     {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
     {.name = "device",
      .kind = CLI_TEXT,
@@ -70,6 +74,35 @@ static int print_machine(const info_values *v)
     for (int i = 0; i < weft_model_family_count(); i++)
         printf(" %s", weft_model_family_at(i)->model_type);
     putchar('\n');
+    return CLI_OK;
+}
+
+/* The line of a device, or its object. */
+static void print_device(const char *name, bool json)
+{
+    const weft_device *device = weft_device_get(name);
+    const char *about = device != NULL ? weft_device_description(device) : weft_error_message();
+    if (!json) {
+        printf("%-9s %s%s\n", name, device != NULL ? "" : "cannot be used: ", about);
+        return;
+    }
+    fputs("{\"name\": ", stdout);
+    cli_json_text(stdout, name, strlen(name));
+    printf(", \"usable\": %s, \"%s\": ", device != NULL ? "true" : "false",
+           device != NULL ? "description" : "reason");
+    cli_json_text(stdout, about, strlen(about));
+    putchar('}');
+}
+
+static int print_devices(const info_values *v)
+{
+    char name[64];
+    fputs(v->json ? "{\"devices\": [" : "", stdout);
+    for (int i = 0; weft_device_at(i, name, sizeof name); i++) {
+        fputs(v->json && i > 0 ? ", " : "", stdout);
+        print_device(name, v->json);
+    }
+    fputs(v->json ? "]}\n" : "", stdout);
     return CLI_OK;
 }
 
@@ -165,6 +198,10 @@ static weft_status print_model(const info_values *v, const char *path, weft_mode
 static int run(void *context)
 {
     info_values *v = context;
+    if (v->devices && v->model != NULL)
+        return cli_usage("info", "--devices is about this machine: no MODEL");
+    if (v->devices)
+        return print_devices(v);
     if (v->model == NULL)
         return print_machine(v);
     v->place.dtype = CLI_DTYPE_AUTO;
@@ -182,8 +219,10 @@ static int run(void *context)
 const cli_command cli_info = {
     .name = "info",
     .summary = "look into a model, or at this machine",
-    .description = "Tells what a model is made of; without MODEL, what this Weft runs on.",
+    .description = "Tells what a model is made of; without MODEL, what this Weft runs on, "
+                   "and with --devices, on what it could run.",
     .example = "weft info\n"
+               "weft info --devices\n"
                "weft info storyteller --tree",
     CLI_TABLE(info_values, arguments, options),
     .run = run,

@@ -116,6 +116,11 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
+static void write_name(char *out, size_t size, const weft_backend *backend, int index)
+{
+    snprintf(out, size, index ? "%s:%d" : "%s", backend->name, index);
+}
+
 static weft_device *open_device(const weft_backend *backend, int index)
 {
     int count = backend->count ? backend->count() : INT_MAX;
@@ -130,7 +135,7 @@ static weft_device *open_device(const weft_backend *backend, int index)
         return NULL;
     }
     d->backend = backend;
-    snprintf(d->name, sizeof d->name, index ? "%s:%d" : "%s", backend->name, index);
+    write_name(d->name, sizeof d->name, backend, index);
     if (!sort_rows(d)) {
         weft_fail(WEFT_MEMORY, "device: out of memory");
         weft_free(d);
@@ -149,7 +154,7 @@ static weft_device *open_device(const weft_backend *backend, int index)
 static weft_device *find_or_open(const weft_backend *backend, int index)
 {
     char name[64];
-    snprintf(name, sizeof name, index ? "%s:%d" : "%s", backend->name, index);
+    write_name(name, sizeof name, backend, index);
     for (weft_device *d = registry.devices; d; d = d->next) {
         if (strcmp(d->name, name) == 0) {
             return d;
@@ -180,6 +185,24 @@ weft_device *weft_device_get(const char *name)
     }
     pthread_mutex_unlock(&registry.lock);
     return d;
+}
+
+bool weft_device_at(int i, char *name, size_t size)
+{
+    bool found = false;
+    pthread_mutex_lock(&registry.lock);
+    for (int b = 0; b < backend_count() && !found; b++) {
+        const weft_backend *backend = backend_at(b);
+        int present = backend->count ? backend->count() : 1;
+        int n = present > 0 ? present : 1;
+        found = i >= 0 && i < n;
+        if (found) {
+            write_name(name, size, backend, i);
+        }
+        i -= n;
+    }
+    pthread_mutex_unlock(&registry.lock);
+    return found;
 }
 
 const char *weft_device_name(const weft_device *device)

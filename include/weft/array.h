@@ -144,6 +144,10 @@ WEFT_API const void *weft_data(weft_array *a);
  * owns devices. */
 WEFT_API weft_device *weft_device_get(const char *name);
 WEFT_API const char *weft_device_name(const weft_device *device);
+/* Puts the name of device i, from 0, over all backends of this build or registered since; false:
+ * there are no more. A backend that finds no device names its first one: weft_device_get says why
+ * it cannot be had. Opens nothing. */
+WEFT_API bool weft_device_at(int i, char *name, size_t size);
 /* The hardware in words, as in "kernels for avx2"; may be "". */
 WEFT_API const char *weft_device_description(const weft_device *device);
 

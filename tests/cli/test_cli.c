@@ -84,6 +84,7 @@ static void senseless_command_lines_are_status_2(void)
         "eval MODEL --data x --last 1",
         "logits MODEL --ids x",
         "logits MODEL --out x",
+        "info MODEL --devices",
         "tokenize",
         "tokenize MODEL --jsonl --text x",
     };
@@ -199,6 +200,35 @@ static void info_tells_of_machine_and_model(void)
     CHECK_CONTAINS(weft_command(NULL, "info %s --json", model()).out, "\"vocab_size\": 4096");
 }
 
+/* Without a driver Vulkan is listed with the reason; a build without it does not know the name. */
+static void info_lists_the_devices(void)
+{
+    output o = weft_command(NULL, "info --devices");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strncmp(o.out, "cpu  ", 5) == 0);
+    CHECK_STR(o.err, "");
+    bool built = strstr(o.out, "\nvulkan ") != NULL;
+    o = weft_command(NULL, "info --devices --json");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "{\"devices\": [{\"name\": \"cpu\", \"usable\": true");
+    o = shell_command(NULL, "VK_ICD_FILENAMES=/none VK_DRIVER_FILES=/none %s info --devices",
+                      check_built("cli/weft"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_STR(o.err, "");
+    if (built) {
+        CHECK_CONTAINS(o.out, "vulkan    cannot be used: ");
+        o = shell_command(NULL,
+                          "VK_ICD_FILENAMES=/none VK_DRIVER_FILES=/none %s info --devices "
+                          "--json",
+                          check_built("cli/weft"));
+        CHECK_CONTAINS(o.out, "{\"name\": \"vulkan\", \"usable\": false, \"reason\": \"vulkan: ");
+    } else {
+        o = weft_command(NULL, "info --device vulkan");
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, "'vulkan': expected one of cpu");
+    }
+}
+
 /* The program in README.md, built as a user would and run where the README says. */
 static void the_readme_program_runs(void)
 {
@@ -225,4 +255,5 @@ CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_li
            CHECK_CASE(failures_are_status_1_and_one_line),
            CHECK_CASE(what_cannot_be_written_is_a_failure),
            CHECK_CASE(the_manual_page_is_up_to_date), CHECK_CASE(completion_completes),
-           CHECK_CASE(info_tells_of_machine_and_model), CHECK_CASE(the_readme_program_runs))
+           CHECK_CASE(info_tells_of_machine_and_model), CHECK_CASE(info_lists_the_devices),
+           CHECK_CASE(the_readme_program_runs))

@@ -1,6 +1,7 @@
 /* tests/core/test_second_backend.c -- a device made outside, whose memory the host cannot read:
  * what runs there, what moves, and training that gives the CPU's numbers. */
 #include <math.h>
+#include <string.h>
 
 #include "tests/check.h"
 #include "tests/support/hidden.h"
@@ -55,6 +56,24 @@ static void devices_have_names(void)
     weft_scope_open();
     CHECK(!weft_ok(weft_to(sine(cpu, WEFT_DIMS(2), 0), NULL)));
     weft_scope_close(NULL);
+}
+
+static void devices_can_be_listed(void)
+{
+    char name[64];
+    int n = 0, hidden_at = -1;
+    if (!devices()) {
+        return;
+    }
+    CHECK(!weft_device_at(-1, name, sizeof name));
+    CHECK(weft_device_at(0, name, sizeof name));
+    CHECK_STR(name, "cpu");
+    for (; weft_device_at(n, name, sizeof name); n++) {
+        weft_device *d = weft_device_get(name);
+        CHECK(!d || strcmp(weft_device_name(d), name) == 0);
+        hidden_at = d == hidden ? n : hidden_at;
+    }
+    CHECK_EQ_INT(hidden_at, n - 1); /* registered last, and it has one device */
 }
 
 static void mixed_devices_are_an_error_with_a_hint(void)
@@ -329,7 +348,7 @@ static void nothing_is_left_there(void)
     CHECK_EQ_INT(hidden_live_buffers(), 0);
 }
 
-CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names),
+CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names), CHECK_CASE(devices_can_be_listed),
            CHECK_CASE(mixed_devices_are_an_error_with_a_hint), CHECK_CASE(scalars_follow),
            CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
            CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(training_gives_the_cpus_numbers),
