@@ -14,6 +14,7 @@ typedef struct cli_place {
     int dtype; /* index into CLI_DTYPES */
     const char *device;
     int64_t threads;
+    bool profile;
 } cli_place;
 
 #define CLI_DTYPES "float32|bfloat16|float16|auto"
@@ -33,9 +34,16 @@ enum { CLI_DTYPE_AUTO = 3 };
          .fallback = "cpu",                                                                        \
          .offset = offsetof(T, place.device),                                                      \
          .help = "where to compute"},                                                              \
+        {.name = "threads",                                                                        \
+         .kind = CLI_INT,                                                                          \
+         .value = "N",                                                                             \
+         .low = 1,                                                                                 \
+         .high = 4096,                                                                             \
+         .offset = offsetof(T, place.threads),                                                     \
+         .help = "threads of the CPU; default: one a core"},                                       \
     {                                                                                              \
-        .name = "threads", .kind = CLI_INT, .value = "N", .low = 1, .high = 4096,                  \
-        .offset = offsetof(T, place.threads), .help = "threads of the CPU; default: one a core"    \
+        .name = "profile", .kind = CLI_FLAG, .offset = offsetof(T, place.profile),                 \
+        .help = "tell where the time went, by op: on standard error, or in the JSON object"        \
     }
 
 /* Above 0, and up to anything. */

@@ -1,6 +1,7 @@
 /* cli/eval.c -- weft eval: how well a model predicts a text. */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/profile.h"
 #include "cli/progress.h"
 
 typedef struct eval_values {
@@ -83,11 +84,14 @@ static void print_result(const eval_values *v, const weft_evaluation *e)
         cli_json_number(stdout, e->loss);
         fputs(", \"perplexity\": ", stdout);
         cli_json_number(stdout, e->perplexity);
-        printf(", \"targets\": %lld, \"seconds\": %.6g, \"peak_memory\": %lld}\n",
+        printf(", \"targets\": %lld, \"seconds\": %.6g, \"peak_memory\": %lld",
                (long long)e->targets, e->seconds, (long long)weft_memory_peak());
+        cli_profile_json(stdout);
+        puts("}");
     } else {
         printf("loss %.4f nats a token, perplexity %.2f, over %s tokens in %.1f s\n", e->loss,
                e->perplexity, cli_count(e->targets), e->seconds);
+        cli_profile_print();
     }
 }
 
@@ -110,6 +114,8 @@ static int run(void *context)
         status = load_data(v, tokenizer, &data);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
+    if (status == WEFT_OK)
+        status = cli_profile_start(&v->place);
     if (status == WEFT_OK) {
         const weft_evaluate_options o = {
             .batch_size = v->batch_size, .callback = show, .context = &progress};

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/profile.h"
 
 typedef struct generate_values {
     const char *model, *prompt, *file, *adapter;
@@ -186,9 +187,11 @@ static void print_json(const collected *c, const char *prompt, size_t length,
     printf(", \"prompt_tokens\": %lld, \"tokens\": %lld", (long long)s->prompt_tokens,
            (long long)s->tokens);
     printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "
-           "%.6g, \"peak_memory\": %lld}\n",
+           "%.6g, \"peak_memory\": %lld",
            s->first_token_seconds, s->prompt_per_second, s->decode_per_second,
            (long long)s->peak_memory);
+    cli_profile_json(stdout);
+    puts("}");
 }
 
 static void print_stats(const weft_generate_stats *s)
@@ -249,6 +252,8 @@ static weft_status run_stream(const generate_values *v, weft_model *model,
     fflush(stdout);
     if (status == WEFT_OK && v->stats)
         print_stats(stats);
+    if (status == WEFT_OK)
+        cli_profile_print();
     return status;
 }
 
@@ -268,6 +273,9 @@ static weft_status generate(const generate_values *v, weft_model *model,
         .no_cache = v->no_cache,
     };
     weft_generate_stats stats;
+    weft_status status = cli_profile_start(&v->place);
+    if (status != WEFT_OK)
+        return status;
     return v->json ? run_json(model, tokenizer, prompt, &o, &stats)
                    : run_stream(v, model, tokenizer, prompt, &o, &stats);
 }

@@ -1,6 +1,7 @@
 /* cli/logits.c -- weft logits: the model's logits for given tokens, for comparison with others. */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/profile.h"
 
 typedef struct logits_values {
     const char *model, *adapter, *ids, *out;
@@ -61,7 +62,11 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
+        status = cli_profile_start(&v->place);
+    if (status == WEFT_OK)
         status = write_logits(model, v->ids, v->out);
+    if (status == WEFT_OK)
+        cli_profile_print();
     weft_model_free(model);
     return cli_status(status);
 }

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/profile.h"
 #include "cli/progress.h"
 #include "cli/train.h"
 
@@ -332,11 +333,15 @@ static weft_status train(const train_values *v, train_run *r)
     train_print_plan(v, r, &o);
     catch_interrupt();
     cli_progress_start(&r->progress);
-    status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
+    status = cli_profile_start(&v->place);
+    if (status == WEFT_OK)
+        status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
     cli_progress_end(&r->progress);
     if (status == WEFT_OK)
         train_print_result(v, r);
-    else if (status == WEFT_CANCELLED)
+    if ((status == WEFT_OK && !v->json) || status == WEFT_CANCELLED)
+        cli_profile_print();
+    if (status == WEFT_CANCELLED)
         weft_fail(status, "train: stopped; the adapter so far is %s/last", v->out);
     return status;
 }

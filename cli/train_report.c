@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "cli/profile.h"
+
 static void print_data(const train_values *v, const train_run *r)
 {
     if (r->data == NULL) {
@@ -89,6 +91,7 @@ static void print_json(const train_values *v, const weft_train_result *s)
            "\"out\": ",
            (long long)s->best_step, (long long)s->tokens, s->seconds, (long long)s->peak_memory);
     cli_json_text(stdout, v->out, strlen(v->out));
+    cli_profile_json(stdout);
     puts("}");
 }
 

@@ -16,7 +16,8 @@ struct weft_device {
     const weft_backend *backend;
     void *state;
     char name[64];
-    weft_counts counts; /* under the evaluation lock */
+    weft_counts counts;            /* under the evaluation lock */
+    struct weft__profile *profile; /* NULL: not profiled; changes while nothing runs */
     weft_device *next;
     const weft_kernel_row **rows;          /* grouped by op, best first within a group */
     weft__op_rows found[WEFT__ROWS_FOUND]; /* by the op's address; under the evaluation lock */

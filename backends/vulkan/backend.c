@@ -101,6 +101,7 @@ weft_backend weft__vulkan_backend = {
     .wait = wait_all,
     .profile = weft__vulkan_profile_set,
     .op_times = weft__vulkan_profile_read,
+    .counters = weft__vulkan_profile_counters,
 };
 
 static void join_rows(void)

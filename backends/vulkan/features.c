@@ -137,6 +137,7 @@ static bool find_queue(const weft__vulkan_instance *v, weft__vulkan_physical *p)
     for (uint32_t i = 0; i < n; i++) {
         if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
             p->queue_family = i;
+            p->timestamp_bits = families[i].timestampValidBits;
             return true;
         }
     }

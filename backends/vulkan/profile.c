@@ -10,22 +10,24 @@ enum { STAMPS = WEFT__VULKAN_SLOT_COMMANDS + 1 };
 
 static bool prepare(weft__vulkan_device *d, weft__vulkan_stamps *stamps)
 {
-    if (stamps->queries) {
-        return true;
+    if (stamps->queries || d->physical.timestamp_bits == 0) {
+        return stamps->queries;
     }
     const VkQueryPoolCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = STAMPS,
     };
-    stamps->ops = weft_calloc(STAMPS, sizeof *stamps->ops);
+    if (!stamps->ops) {
+        stamps->ops = weft_calloc(STAMPS, sizeof *stamps->ops);
+    }
     return stamps->ops &&
            d->call.CreateQueryPool(d->handle, &info, NULL, &stamps->queries) == VK_SUCCESS;
 }
 
 static void stamp(weft__vulkan_device *d, weft__vulkan_slot *slot)
 {
-    d->call.CmdWriteTimestamp(slot->commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT,
+    d->call.CmdWriteTimestamp(slot->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
                               slot->stamps.queries, (uint32_t)slot->stamps.n++);
 }
 
@@ -73,8 +75,10 @@ void weft__vulkan_profile_collect(weft__vulkan_device *d, weft__vulkan_slot *slo
         return;
     }
     const double period = (double)d->physical.properties.limits.timestampPeriod;
+    const uint64_t mask = UINT64_MAX >> (64 - d->physical.timestamp_bits);
     for (int i = 1; i < n; i++) {
-        add(&d->profile, stamps->ops[i], (int64_t)((double)(ticks[i] - ticks[i - 1]) * period));
+        const uint64_t passed = (ticks[i] - ticks[i - 1]) & mask;
+        add(&d->profile, stamps->ops[i], (int64_t)((double)passed * period));
     }
 }
 
@@ -92,6 +96,7 @@ void weft__vulkan_profile_set(void *state, bool on)
     pthread_mutex_lock(&d->stream.lock);
     d->profile.on = on;
     d->profile.n = 0;
+    memset(&d->stream.counts, 0, sizeof d->stream.counts);
     pthread_mutex_unlock(&d->stream.lock);
 }
 
@@ -108,5 +113,21 @@ int weft__vulkan_profile_read(void *state, weft_op_time *out, int max)
     int n = d->profile.n < max ? d->profile.n : max;
     memcpy(out, d->profile.times, (size_t)n * sizeof *out);
     pthread_mutex_unlock(&d->stream.lock);
+    return n;
+}
+
+int weft__vulkan_profile_counters(void *state, weft_counter *out, int max)
+{
+    weft__vulkan_device *d = state;
+    pthread_mutex_lock(&d->stream.lock);
+    const weft_counter all[] = {
+        {"commands", d->stream.counts.commands},
+        {"barriers", d->stream.counts.barriers},
+        {"submissions", d->stream.counts.submissions},
+        {"waits", d->stream.counts.waits},
+    };
+    pthread_mutex_unlock(&d->stream.lock);
+    int n = max < (int)(sizeof all / sizeof *all) ? max : (int)(sizeof all / sizeof *all);
+    memcpy(out, all, (size_t)n * sizeof *out);
     return n;
 }

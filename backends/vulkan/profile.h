@@ -35,5 +35,6 @@ void weft__vulkan_profile_close(weft__vulkan_device *d, weft__vulkan_slot *slot)
 /* For the backend's table. */
 void weft__vulkan_profile_set(void *state, bool on);
 int weft__vulkan_profile_read(void *state, weft_op_time *out, int max);
+int weft__vulkan_profile_counters(void *state, weft_counter *out, int max);
 
 #endif

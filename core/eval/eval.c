@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/eval/plan.h"
+#include "core/eval/profile.h"
 
 /* One evaluation at a time is planned, and plans run in the order they were made. */
 static pthread_mutex_t evaluation = PTHREAD_MUTEX_INITIALIZER;
@@ -193,6 +194,37 @@ void weft_device_reset_counts(weft_device *device)
     pthread_mutex_unlock(&evaluation);
 }
 
+weft_status weft_device_profile(weft_device *device, bool on)
+{
+    if (evaluating) {
+        return inside();
+    }
+    pthread_mutex_lock(&evaluation);
+    drain();
+    weft_status status = weft__profile_set(device, on);
+    pthread_mutex_unlock(&evaluation);
+    return status;
+}
+
+int weft_device_report(weft_device *device, weft_op_report *out, int max, weft_totals *totals)
+{
+    weft_totals unwanted;
+    if (evaluating) {
+        return 0;
+    }
+    pthread_mutex_lock(&evaluation);
+    drain();
+    int n = weft__profile_report(device, out, max, totals ? totals : &unwanted);
+    pthread_mutex_unlock(&evaluation);
+    return n;
+}
+
+int weft_device_counters(weft_device *device, weft_counter *out, int max)
+{
+    const weft_backend *b = device->backend;
+    return b->counters ? b->counters(device->state, out, max) : 0;
+}
+
 /* ---- evaluation ----------------------------------------------------------------------------- */
 
 static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
@@ -239,9 +271,14 @@ static weft_status prepare(weft__plan *plan, weft_array *const *arrays, int n)
     plan->first_internal = weft__next_seq();
     plan->retain = weft__differentiating > 0;
     plan->each_op = weft__check_nan();
+    weft_device *measured = n > 0 && arrays[0]->device->profile ? arrays[0]->device : NULL;
+    int64_t began = measured ? weft__profile_clock() : 0;
     weft_status status = weft__plan_make(plan, arrays, n);
     if (status == WEFT_OK) {
         weft__plan_commit(plan);
+    }
+    if (measured) {
+        weft__profile_plan(measured, weft__profile_clock() - began);
     }
     hold(arrays, n, weft__unhold);
     weft_scope_close(NULL);

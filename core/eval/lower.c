@@ -5,6 +5,7 @@
 #include "core/builtin.h"
 #include "core/eval/choose.h"
 #include "core/eval/fuse.h"
+#include "core/eval/profile.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
 
@@ -100,7 +101,10 @@ static weft_status copy_input(lowering *l, int i)
     copy->path = l->step->path;
     copy->kind = device->backend->copy ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
     copy->kernel = device->backend->copy ? device->backend->copy : weft__reference_copy;
-    device->counts.copies++;
+    weft__count(device, copy->call.op, copies);
+    if (!device->backend->copy) {
+        weft__count(device, copy->call.op, host_copies);
+    }
     push_step(l->plan, copy);
     l->in[i] = *to;
     l->step->buffers[i] = b;
@@ -292,7 +296,7 @@ static weft_status lower_row(lowering *l, const weft_kernel_row *row)
     }
     l->step->kind = WEFT__STEP_KERNEL;
     l->step->kernel = row->kernel;
-    l->node->device->counts.rows++;
+    weft__count(l->node->device, l->node->op, rows);
     weft_status status = take_workspace(l, row);
     return status == WEFT_OK ? close_step(l, row->in_place) : status;
 }
@@ -324,10 +328,10 @@ static weft_status lower_generic(lowering *l)
         l->step->kind = WEFT__STEP_ELEMENTWISE;
         if (takes_elementwise(device->backend, &l->step->call, l->step->tape)) {
             in_place[0] = UINT32_MAX; /* each element is read before it is written */
-            device->counts.elementwise++;
+            weft__count(device, op, elementwise);
         } else {
             l->step->kind = WEFT__STEP_REFERENCE;
-            device->counts.references++;
+            weft__count(device, op, references);
         }
         return close_step(l, in_place);
     }
@@ -337,7 +341,7 @@ static weft_status lower_generic(lowering *l)
     }
     l->step->kind = WEFT__STEP_REFERENCE;
     l->step->kernel = op->reference;
-    device->counts.references++;
+    weft__count(device, op, references);
     return close_step(l, in_place);
 }
 
@@ -427,13 +431,14 @@ static weft_status lower_expansion(weft__plan *plan, weft_array *node)
     for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
         status = weft__plan_maybe_spend(plan, outs[i]);
     }
-    node->device->counts.expansions++;
+    weft__count(node->device, node->op, expansions);
     return status;
 }
 
 static weft_status lower_transfer(lowering *l)
 {
     l->step->kind = WEFT__STEP_TRANSFER;
+    weft__count(l->node->device, l->node->op, transfers);
     if (!weft_tensor_is_contiguous(&l->in[0])) {
         l->step->device = l->node->inputs[0]->device;
         weft_status status = copy_input(l, 0);
@@ -476,7 +481,7 @@ static weft_status consume_parts(lowering *l)
         if (part != l->node) {
             weft__entry *e = weft__plan_entry(l->plan, part);
             e->planned = e->spent = true;
-            l->node->device->counts.fused++;
+            weft__count(part->device, part->op, fused);
             status = consume(l->plan, part);
         }
     }
@@ -492,7 +497,7 @@ static weft_status lower(weft__plan *plan, weft_array *node)
             return weft_error_status();
         }
         if (as_view(node, from, &view)) {
-            node->device->counts.views++;
+            weft__count(node->device, node->op, views);
             return set_views(plan, node, &view, 1);
         }
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/eval/plan.h"
+#include "core/eval/profile.h"
 #include "core/shape.h"
 
 /* Bytes of a row-major tensor. */
@@ -163,6 +164,36 @@ static weft_status run_step(const weft__step *step)
     return host_sees(&step->call) ? call_on_host(step, &step->call) : run_through_host(step);
 }
 
+/* A step of a device that is profiled. What would wait for the device inside waits before. */
+static weft_status run_measured(const weft__step *step)
+{
+    weft_device *source = step->device;
+    int64_t began = weft__profile_clock();
+    if (source->profile &&
+        (step->kind == WEFT__STEP_REFERENCE || step->kind == WEFT__STEP_TRANSFER)) {
+        weft_status status = settle(source);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        int64_t settled = weft__profile_clock();
+        weft__profile_wait(source, settled - began);
+        began = settled;
+    }
+    weft_status status = run_step(step);
+    weft__profile_step(step, weft__profile_clock() - began);
+    return status;
+}
+
+static weft_status wait_measured(weft_device *device)
+{
+    int64_t began = device->profile ? weft__profile_clock() : 0;
+    weft_status status = device->backend->wait(device->state);
+    if (device->profile) {
+        weft__profile_wait(device, weft__profile_clock() - began);
+    }
+    return status;
+}
+
 /* The index of the first NaN in an operand, -1 without one. */
 static weft_status find_nan(const weft__step *step, const weft_tensor *t, int64_t *at)
 {
@@ -240,7 +271,7 @@ static weft_status wait_for_devices(const weft__plan *plan)
     for (const weft__step *s = plan->first; s; s = s->next) {
         weft_device *d = s->call.device;
         if (d != last && d->backend->wait) {
-            weft_status status = d->backend->wait(d->state);
+            weft_status status = wait_measured(d);
             if (status != WEFT_OK) {
                 mark_failed(plan->first);
                 return status;
@@ -263,7 +294,7 @@ weft_status weft__plan_run(weft__plan *plan)
             step->buffers[step->call.n_inputs + o]->failed = false;
         }
         if (status == WEFT_OK) {
-            status = run_step(step);
+            status = step->call.device->profile ? run_measured(step) : run_step(step);
         }
         if (status == WEFT_OK && check) {
             status = check_nan(step);

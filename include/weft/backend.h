@@ -43,6 +43,12 @@ typedef struct weft_op_time {
     int64_t calls, nanoseconds;
 } weft_op_time;
 
+/* A number of a backend's own, as in "submissions". */
+typedef struct weft_counter {
+    const char *name;
+    int64_t value;
+} weft_counter;
+
 typedef struct weft_backend {
     const char *name;
     int (*count)(void); /* devices present */
@@ -91,6 +97,8 @@ typedef struct weft_backend {
      * (NULL: the evaluator's clock tells). `profile` also forgets what was measured. */
     void (*profile)(void *state, bool on);
     int (*op_times)(void *state, weft_op_time *out, int max);
+    /* What else it counts while it is profiled, at most `max` of them; NULL: nothing. */
+    int (*counters)(void *state, weft_counter *out, int max);
 } weft_backend;
 
 /* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must
@@ -104,10 +112,42 @@ WEFT_API void *weft_device_state(const weft_device *device);
  * kernel, or by the reference kernel on the CPU. */
 typedef struct weft_counts {
     int64_t rows, expansions, elementwise, references, copies, views;
-    int64_t fused; /* became part of another node's elementwise kernel */
+    int64_t fused;       /* became part of another node's elementwise kernel */
+    int64_t transfers;   /* came from another device */
+    int64_t host_copies; /* of the copies: by the CPU, where the backend has no kernel for them */
 } weft_counts;
 WEFT_API weft_counts weft_device_counts(const weft_device *device);
 WEFT_API void weft_device_reset_counts(weft_device *device);
+
+/* Measuring by op, which costs nothing while it is off. Switching it on forgets what was measured
+ * before. */
+WEFT_API weft_status weft_device_profile(weft_device *device, bool on);
+
+/* What became of the nodes of one op. */
+typedef struct weft_op_report {
+    const char *op;
+    weft_counts ran;
+    int64_t calls; /* kernels that were run for it; a view is none */
+    /* How long the device worked for it; in a reference kernel or a transfer, the host. */
+    int64_t nanoseconds;
+} weft_op_report;
+
+/* Nanoseconds in all. What runs at the same time counts in full. */
+typedef struct weft_totals {
+    int64_t wall;     /* since profiling was switched on */
+    int64_t planning; /* the host: evaluations whose first array is the device's */
+    int64_t running;  /* the host: in kernels, or recording them for the device */
+    int64_t waiting;  /* the host: for the device, in evaluations */
+    int64_t busy;     /* the device */
+} weft_totals;
+
+/* The ops so far, at most `max` of them, the longest first; how many. None while profiling is off.
+ * totals may be NULL. */
+WEFT_API int weft_device_report(weft_device *device, weft_op_report *out, int max,
+                                weft_totals *totals);
+
+/* The backend's own numbers since profiling was switched on, at most `max` of them; how many. */
+WEFT_API int weft_device_counters(weft_device *device, weft_counter *out, int max);
 
 /* The tape of an elementwise op for the class of `dtype`; NULL when the op has no such formula. */
 WEFT_API const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype);

@@ -135,6 +135,48 @@ static void generate_by_seed(void)
               first);
 }
 
+/* ---- Profiles ------------------------------------------------------------------------------- */
+
+/* The sum of a number over the objects of a profile's first device. */
+static double sum_of_ops(const output *o, const char *key)
+{
+    json_object *root = json_tokener_parse(o->out), *at = NULL, *value;
+    double sum = 0;
+    bool found = CHECK(json_object_object_get_ex(root, "profile", &at)) &&
+                 CHECK(json_object_object_get_ex(at, "devices", &at)) &&
+                 CHECK(json_object_object_get_ex(json_object_array_get_idx(at, 0), "ops", &at));
+    for (size_t i = 0; found && i < json_object_array_length(at); i++) {
+        if (json_object_object_get_ex(json_object_array_get_idx(at, i), key, &value))
+            sum += json_object_get_double(value);
+    }
+    json_object_put(root);
+    return sum;
+}
+
+static void profiles_tell_where_the_time_went(void)
+{
+    output o = weft_command(NULL, "generate %s -p Once -t 0 -n 4 --profile", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "profile of cpu: ");
+    CHECK_CONTAINS(o.err, "  fallbacks to the CPU: ");
+    CHECK_CONTAINS(o.err, "\n  linear ");
+    o = weft_command(NULL, "generate %s -p Once -t 0 -n 4 --profile --json", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_STR(o.err, "");
+    CHECK(sum_of_ops(&o, "kernels") > 100);
+    CHECK(sum_of_ops(&o, "seconds") > 0);
+    const char *text = text_file("profiled.txt", "It was a dark night, and a cold one.\n");
+    o = weft_command(NULL, "eval %s --data %s --profile --json", model(), text);
+    CHECK(sum_of_ops(&o, "calls") > 10);
+    o = weft_command(NULL, "train %s --data %s --steps 1 --out %s --profile --json", model(), text,
+                     check_temporary("profiled"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(sum_of_ops(&o, "views") > 10);
+    CHECK_EQ_INT(number(&o, "steps"), 1);
+    o = weft_command(NULL, "generate %s -p Once -t 0 -n 1", model());
+    CHECK_STR(o.err, "");
+}
+
 /* ---- Logits --------------------------------------------------------------------------------- */
 
 /* The largest difference of two tensors of two files. */
@@ -364,6 +406,7 @@ CHECK_MAIN("cli_models", CHECK_CASE(tokenize_takes_a_line_and_gives_a_line),
            CHECK_CASE(tokenize_there_and_back), CHECK_CASE(tokenize_names_the_bad_line),
            CHECK_CASE(tokenize_plain_text), CHECK_CASE(generate_greedily),
            CHECK_CASE(generate_json), CHECK_CASE(generate_by_seed),
-           CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
-           CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do),
+           CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(logits_are_the_reference),
+           CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
+           CHECK_CASE(training_says_what_it_will_do),
            CHECK_CASE(an_interrupted_run_saves_its_adapter))

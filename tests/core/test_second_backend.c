@@ -209,6 +209,66 @@ static void counts_tell_where_nodes_ran(void)
     weft_scope_close(NULL);
 }
 
+static weft_op_report report_of(const weft_op_report *all, int n, const char *op)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(all[i].op, op) == 0) {
+            return all[i];
+        }
+    }
+    return (weft_op_report){.op = op};
+}
+
+/* By op, with the clock; evaluations that are waited for and those that are not. */
+static void a_profile_tells_of_each_op(void)
+{
+    enum { MOST = 64 };
+    weft_op_report all[MOST];
+    weft_totals totals;
+    if (!devices()) {
+        return;
+    }
+    weft_scope_open();
+    weft_array *x = sine(hidden, WEFT_DIMS(8, 4), 0);
+    CHECK_EQ_INT(weft_device_report(hidden, all, MOST, NULL), 0);
+    CHECK_OK(weft_device_profile(hidden, true));
+    weft_array *a = weft_add(x, x);
+    CHECK_OK(weft_eval(a));
+    weft_array *y = weft_add(weft_exp(a), weft_swapaxes(weft_reshape(a, WEFT_DIMS(4, 8)), 0, 1));
+    CHECK_OK(weft_eval_async(&y, 1));
+    CHECK_OK(weft_eval(weft_to(y, cpu)));
+    CHECK_OK(weft_eval(weft_to(weft_exp(sine(cpu, WEFT_DIMS(3), 0)), hidden)));
+    int n = weft_device_report(hidden, all, MOST, &totals);
+    CHECK_EQ_INT(report_of(all, n, "add").ran.rows, 2);
+    CHECK_EQ_INT(report_of(all, n, "add").calls, 2);
+    CHECK_EQ_INT(report_of(all, n, "exp").ran.references, 1); /* the other was the CPU's */
+    CHECK_EQ_INT(report_of(all, n, "reshape").ran.views, 1);
+    CHECK_EQ_INT(report_of(all, n, "reshape").calls, 0);
+    CHECK_EQ_INT(report_of(all, n, "copy").ran.copies, 1);
+    CHECK_EQ_INT(report_of(all, n, "copy").ran.host_copies, 1);
+    CHECK_EQ_INT(report_of(all, n, "to").ran.transfers, 1);
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += all[i].nanoseconds;
+        CHECK(i == 0 || all[i].nanoseconds <= all[i - 1].nanoseconds);
+    }
+    CHECK(report_of(all, n, "exp").nanoseconds > 0);
+    CHECK_EQ_INT(sum, totals.running);
+    /* Neither the reference kernels nor the transfer were the device's work. */
+    CHECK_EQ_INT(totals.busy, report_of(all, n, "add").nanoseconds);
+    CHECK(totals.planning > 0 && totals.planning + totals.running <= 2 * totals.wall);
+    CHECK_EQ_INT(weft_device_report(hidden, all, 1, NULL), 1);
+    CHECK_OK(weft_device_profile(hidden, true)); /* forgets */
+    CHECK_EQ_INT(weft_device_report(hidden, all, MOST, &totals), 0);
+    CHECK_EQ_INT(totals.running, 0);
+    CHECK_OK(weft_device_profile(hidden, false));
+    CHECK_OK(weft_eval(weft_add(x, a)));
+    CHECK_EQ_INT(weft_device_report(hidden, all, MOST, NULL), 0);
+    weft_counter counter;
+    CHECK_EQ_INT(weft_device_counters(hidden, &counter, 1), 0);
+    weft_scope_close(NULL);
+}
+
 /* ---- training ------------------------------------------------------------------------------- */
 
 enum { SLOTS = 3, STEPS = 3 };
@@ -351,5 +411,6 @@ static void nothing_is_left_there(void)
 CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names), CHECK_CASE(devices_can_be_listed),
            CHECK_CASE(mixed_devices_are_an_error_with_a_hint), CHECK_CASE(scalars_follow),
            CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
-           CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(training_gives_the_cpus_numbers),
-           CHECK_CASE(gradients_stay_on_their_device), CHECK_CASE(nothing_is_left_there))
+           CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(a_profile_tells_of_each_op),
+           CHECK_CASE(training_gives_the_cpus_numbers), CHECK_CASE(gradients_stay_on_their_device),
+           CHECK_CASE(nothing_is_left_there))
