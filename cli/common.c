@@ -44,9 +44,18 @@ int cli_status(weft_status status)
 
 /* ---- Models --------------------------------------------------------------------------------- */
 
+const char *cli_place_complaint(const cli_place *place)
+{
+    bool cpu = strcmp(place->device, "cpu") == 0 || strncmp(place->device, "cpu:", 4) == 0;
+    return cpu && place->gpu_layers != CLI_ABSENT ? "--gpu-layers needs a --device beside the CPU"
+                                                  : NULL;
+}
+
 weft_status cli_set_place(const cli_place *place)
 {
     weft_device *device = weft_device_get(place->device);
+    if (device != NULL && place->gpu_layers != CLI_ABSENT)
+        device = weft_device_get("cpu");
     if (device == NULL)
         return WEFT_DEVICE;
     weft_set_default_device(device);
@@ -96,8 +105,10 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
     weft_status status = cli_set_place(place);
     if (status != WEFT_OK)
         return status;
-    const weft_model_options options = {.dtype = dtypes[place->dtype],
-                                        .device = weft_default_device()};
+    weft_model_options options = {.dtype = dtypes[place->dtype],
+                                  .device = weft_device_get(place->device)};
+    if (place->gpu_layers != CLI_ABSENT) /* the library's 0 is everything */
+        options.gpu_layers = place->gpu_layers > 0 ? place->gpu_layers : -1;
     status = weft_model_load(path, &options, out);
     if (status == WEFT_OK && adapter != NULL)
         status = weft_adapter_load(*out, adapter, NULL);

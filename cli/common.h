@@ -13,7 +13,7 @@
 typedef struct cli_place {
     int dtype; /* index into CLI_DTYPES */
     const char *device;
-    int64_t threads;
+    int64_t threads, gpu_layers;
     bool profile;
 } cli_place;
 
@@ -34,6 +34,14 @@ enum { CLI_DTYPE_AUTO = 3 };
          .fallback = "cpu",                                                                        \
          .offset = offsetof(T, place.device),                                                      \
          .help = "where to compute"},                                                              \
+        {.name = "gpu-layers",                                                                     \
+         .kind = CLI_INT,                                                                          \
+         .value = "N",                                                                             \
+         .low = 0,                                                                                 \
+         .high = 1 << 20,                                                                          \
+         .offset = offsetof(T, place.gpu_layers),                                                  \
+         .help = "put only the last N layers there, the others on the CPU; when N is above their " \
+                 "number, the output head too; default: everything there"},                        \
         {.name = "threads",                                                                        \
          .kind = CLI_INT,                                                                          \
          .value = "N",                                                                             \
@@ -56,7 +64,10 @@ int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 /* CLI_OK, or the library's message and CLI_FAILURE. */
 int cli_status(weft_status status);
 
-/* Sets the device and the threads. */
+/* What makes no sense about a place; NULL: nothing. */
+const char *cli_place_complaint(const cli_place *place);
+
+/* Sets the device and the threads. With gpu_layers the CPU stays the default device. */
 weft_status cli_set_place(const cli_place *place);
 
 /* Where a model is: the name as it is, or, for NULL and "storyteller", the one that comes with

@@ -100,6 +100,8 @@ static int run(void *context)
     const eval_values *v = context;
     if (v->data == NULL)
         return cli_usage("eval", "--data FILE is needed");
+    if (cli_place_complaint(&v->place) != NULL)
+        return cli_usage("eval", "%s", cli_place_complaint(&v->place));
     char path[4096];
     weft_model *model = NULL;
     weft_tokenizer *tokenizer = NULL;

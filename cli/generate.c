@@ -285,6 +285,8 @@ static int run(void *context)
     const generate_values *v = context;
     if ((v->prompt == NULL) == (v->file == NULL))
         return cli_usage("generate", "needs --prompt TEXT or --file FILE");
+    if (cli_place_complaint(&v->place) != NULL)
+        return cli_usage("generate", "%s", cli_place_complaint(&v->place));
     char path[4096];
     weft_model *model = NULL;
     weft_tokenizer *tokenizer = NULL;

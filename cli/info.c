@@ -198,6 +198,7 @@ static weft_status print_model(const info_values *v, const char *path, weft_mode
 static int run(void *context)
 {
     info_values *v = context;
+    v->place.gpu_layers = CLI_ABSENT;
     if (v->devices && v->model != NULL)
         return cli_usage("info", "--devices is about this machine: no MODEL");
     if (v->devices)

@@ -56,6 +56,8 @@ static int run(void *context)
     const logits_values *v = context;
     if (v->ids == NULL || v->out == NULL)
         return cli_usage("logits", "--ids FILE and --out FILE are needed");
+    if (cli_place_complaint(&v->place) != NULL)
+        return cli_usage("logits", "%s", cli_place_complaint(&v->place));
     char path[4096];
     weft_model *model = NULL;
     weft_status status = cli_model_path(v->model, path, sizeof path);

@@ -356,7 +356,7 @@ static const char *complaint(const train_values *v)
         return "--batches makes one update of each batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
-    return NULL;
+    return cli_place_complaint(&v->place);
 }
 
 static int run(void *context)

@@ -36,6 +36,12 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
         fprintf(stderr, ": rank %lld, alpha %g%s\n", (long long)v->rank,
                 isnan(v->alpha) ? 2 * (double)v->rank : v->alpha, v->rslora ? ", rsLoRA" : "");
     print_data(v, r);
+    if (v->place.gpu_layers != CLI_ABSENT) {
+        int64_t layers = weft_model_info_of(r->model)->n_layers, n = v->place.gpu_layers;
+        fprintf(stderr, "place   %s of %s layers%s on %s, the rest on cpu\n",
+                cli_count(n < layers ? n : layers), cli_count(layers),
+                n > layers ? " and the head" : "", v->place.device);
+    }
     char warmup[32] = "no warmup";
     if (o->warmup > 0)
         snprintf(warmup, sizeof warmup, "%lld warmup", (long long)o->warmup);

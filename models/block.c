@@ -157,3 +157,8 @@ weft_array *weft__block_forward(weft_module *self, weft_array *x, const weft__st
     x = weft_add(x, weft_nn_call(m->mlp, h));
     return weft_nn_leave(m, x);
 }
+
+weft_device *weft__block_device(const weft_module *self)
+{
+    return weft_device_of(((weft_nn_rms_norm *)((const block *)self)->input_layernorm)->weight);
+}

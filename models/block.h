@@ -19,6 +19,9 @@ weft_module *weft__block_new(const weft__decoder_config *c, int64_t window);
 weft_array *weft__block_forward(weft_module *block, weft_array *x, const weft__step *step,
                                 weft_cache *cache);
 
+/* Where its parameters are. */
+weft_device *weft__block_device(const weft_module *block);
+
 /* Whether the MLP's activation is known; its names for a message otherwise. */
 bool weft__activation_known(const char *name);
 extern const char weft__activation_names[];

@@ -5,6 +5,7 @@
 
 #include "models/block.h"
 #include "models/config.h"
+#include "models/placement.h"
 #include "weft/transforms.h"
 
 enum { MOST_LAYERS = 4096 };
@@ -208,15 +209,15 @@ static weft_array *checkpointed(weft_module *block, weft_array *x, const weft__s
     return out;
 }
 
-/* Positions and frequencies for L new tokens. */
-static weft__step make_step(decoder *m, int64_t L, const weft_model_call *call)
+/* Positions and frequencies for L new tokens behind `offset`, on the default device. */
+static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_model_call *call)
 {
-    const int64_t offset = call->caches ? weft_cache_offset(call->caches[0]) : 0;
+    weft_device *device = weft_default_device();
     weft__step step = {
-        .positions = call->positions,
-        .frequencies = m->frequencies,
+        .positions = call->positions ? weft_to(call->positions, device) : NULL,
+        .frequencies = m->frequencies ? weft_to(m->frequencies, device) : NULL,
         .amplitude = m->amplitude,
-        .mask = call->mask,
+        .mask = call->mask ? weft_to(call->mask, device) : NULL,
     };
     if (step.positions == NULL)
         step.positions = weft_arange((double)offset, (double)(offset + L), 1, WEFT_INT32);
@@ -228,13 +229,22 @@ static weft__step make_step(decoder *m, int64_t L, const weft_model_call *call)
     return step;
 }
 
-static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_model_call *call)
+/* One layer after another, each on its own device: what they have in common is made anew where the
+ * device changes, and so is what they make themselves, caches for one. */
+static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, const weft_model_call *call)
 {
-    weft_nn_enter(m);
-    const weft__step step = make_step(m, weft_dim(tokens, 1), call);
-    weft_array *x = weft_nn_call(m->embed_tokens, tokens); /* (B, L, E) */
+    const int64_t offset = call->caches ? weft_cache_offset(call->caches[0]) : 0;
+    weft_device *before = weft_default_device(), *device = NULL;
+    weft__step step = {0};
     for (int i = 0; i < weft_nn_list_count(m->layers); i++) {
         weft_module *block = weft_nn_list_at(m->layers, i);
+        weft_device *there = weft__block_device(block);
+        if (there != device) {
+            device = there;
+            weft_set_default_device(device);
+            step = make_step(m, offset, L, call);
+            x = weft_to(x, device);
+        }
         if (call->caches)
             x = weft__block_forward(block, x, &step, call->caches[i]);
         else if (call->checkpoint)
@@ -242,7 +252,16 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
         else
             x = weft__block_forward(block, x, &step, NULL);
     }
-    return weft_nn_leave(m, weft_nn_call(m->norm, x));
+    weft_set_default_device(before);
+    return x;
+}
+
+static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_model_call *call)
+{
+    weft_nn_enter(m);
+    weft_array *x = weft__call_there(m->embed_tokens, tokens); /* (B, L, E) */
+    x = through_layers(m, x, weft_dim(tokens, 1), call);
+    return weft_nn_leave(m, weft__call_there(m->norm, x));
 }
 
 weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
@@ -257,7 +276,7 @@ weft_array *weft__decoder_head(weft_module *module, weft_array *hidden)
 {
     causal_lm *m = (causal_lm *)module;
     weft_nn_enter(m);
-    return weft_nn_leave(m, weft_nn_call(m->lm_head, hidden));
+    return weft_nn_leave(m, weft__call_there(m->lm_head, hidden));
 }
 
 /* With an adapter around the head, the matrix alone is not the head. */

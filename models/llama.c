@@ -26,4 +26,5 @@ const weft_model_family weft__family_llama = {
     .hidden = weft__decoder_hidden,
     .head = weft__decoder_head,
     .head_weight = weft__decoder_head_weight,
+    .follows_parameters = true,
 };

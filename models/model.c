@@ -4,6 +4,7 @@
 
 #include "core/io/text.h"
 #include "models/config.h"
+#include "models/placement.h"
 #include "models/registry.h"
 #include "models/weights.h"
 
@@ -144,18 +145,19 @@ static weft_status load_config(const char *folder, weft_config **out)
 }
 
 /* A separate head is used when it is there, unless the configuration says that it is tied. */
-static weft_status load_weights(weft_model *m, const weft_safetensors *file,
-                                const weft_model_options *o)
+static weft_status load_weights(weft_model *m, const weft_safetensors *file, weft_dtype dtype,
+                                const weft__placement *placement)
 {
     const bool tied = weft_config_bool(m->config, "tie_word_embeddings", false);
     const bool has_head = !tied && weft__weights_have(file, m->family, "lm_head.weight");
-    const weft_status status = build(m, has_head);
+    weft_status status = build(m, has_head);
+    if (status == WEFT_OK)
+        status = weft__placement_set(placement, m->module, &m->info);
     if (status != WEFT_OK)
         return status;
     weft__renaming renaming = {m->family, m->info.tied};
     const weft_nn_load_options load = {
-        .dtype = o->dtype,
-        .device = o->device ? o->device : weft_default_device(),
+        .dtype = dtype,
         .rename = weft__weights_rename,
         .context = &renaming,
     };
@@ -165,15 +167,25 @@ static weft_status load_weights(weft_model *m, const weft_safetensors *file,
 static weft_status load(weft_model *m, const char *folder, const weft_model_options *o)
 {
     weft_safetensors *file = NULL;
+    weft__placement placement;
     weft_status status = check_options(o);
+    if (status == WEFT_OK)
+        status = weft__placement_make(o, &placement);
     if (status == WEFT_OK)
         status = load_config(folder, &m->config);
     if (status == WEFT_OK)
         status = weft_safetensors_open_folder(folder, &file);
     if (status == WEFT_OK)
         status = choose_family(m, file);
-    if (status == WEFT_OK)
-        status = load_weights(m, file, o);
+    if (status == WEFT_OK && o->gpu_layers != 0 && !m->family->follows_parameters)
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
+                           weft_config_where(m->config), m->family->model_type);
+    if (status == WEFT_OK) {
+        weft_device *before = weft_default_device();
+        weft_set_default_device(placement.host); /* the file's arrays pass through it */
+        status = load_weights(m, file, o->dtype, &placement);
+        weft_set_default_device(before);
+    }
     if (status == WEFT_OK)
         status = read_eos(m, folder);
     weft_safetensors_close(file);

@@ -183,7 +183,7 @@ static weft_array *converted(const loader *l, const match *m)
     weft_array *value = weft_safetensors_get_at(l->file, m->index);
     if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
         value = weft_astype(value, l->options->dtype);
-    return l->options->device ? weft_to(value, l->options->device) : value;
+    return weft_to(value, l->options->device ? l->options->device : weft_device_of(*m->slot));
 }
 
 /* All at once: on a failure no parameter has changed. */

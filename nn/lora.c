@@ -59,9 +59,14 @@ weft_status weft__lora_new(const weft_module *base, int64_t rank, double scale, 
     if (m == NULL)
         return WEFT_MEMORY;
     const double bound = E > 0 ? 1.0 / sqrt((double)E) : 0;
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(weight));
     m->scale = scale;
+    weft_scope_open();
     weft_nn_param(m, lora_A, weft_random_uniform(NULL, WEFT_DIMS(rank, E), -bound, bound, dtype));
     weft_nn_param(m, lora_B, weft_zeros(WEFT_DIMS(F, rank), dtype));
+    weft_scope_close(NULL);
+    weft_set_default_device(before);
     weft_nn_child(m, lora_dropout, weft_nn_dropout_new(dropout));
     weft__nn_reserve_child(&m->module, "", &m->base);
     if (weft_nn_finish(m) == NULL)

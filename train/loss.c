@@ -14,12 +14,14 @@ weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_arr
     weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
     weft_array *losses;
     if (weight) {
-        weft_array *x = weft_flatten(hidden, 0, 1);     /* (B L, E) */
-        weft_array *next = weft_flatten(targets, 0, 1); /* (B L) */
+        weft_device *there = weft_device_of(weight);
+        weft_array *x = weft_to(weft_flatten(hidden, 0, 1), there);     /* (B L, E) */
+        weft_array *next = weft_to(weft_flatten(targets, 0, 1), there); /* (B L) */
         const double softcap = weft_model_info_of(model)->softcap;
         losses = weft_linear_cross_entropy(x, weight, next, softcap); /* (B L) */
     } else {
-        losses = weft_cross_entropy(weft_model_head(model, hidden), targets); /* (B, L) */
+        weft_array *logits = weft_model_head(model, hidden); /* (B, L, V) */
+        losses = weft_cross_entropy(logits, weft_to(targets, weft_device_of(logits))); /* (B, L) */
     }
     weft_array *sum = weft_sum(weft_astype(losses, WEFT_FLOAT32), WEFT_ALL_AXES, false);
     return weft_scope_close(weft_scale(sum, scale));

@@ -59,7 +59,8 @@ static weft_status fill_options(weft_optimizer *o, const weft_adamw_options *opt
     return check_options(&o->o);
 }
 
-/* Moments of zeros, and the master copy of a parameter that is stored in 16 bits. */
+/* Moments of zeros where the parameter is, and the master copy of a parameter that is stored in 16
+ * bits. */
 static weft_status start_state(weft_optimizer *o, int i)
 {
     weft_array *p = *o->slots[i];
@@ -70,9 +71,12 @@ static weft_status start_state(weft_optimizer *o, int i)
                                        : weft_dtype_name(weft_dtype_of(p)));
     const bool wide = weft_dtype_of(p) == WEFT_FLOAT64;
     const weft_dtype dtype = wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(p));
     weft_status status = weft_set(state_of(o, i, MOMENT1), weft_zeros(weft_shape(p), dtype));
     if (status == WEFT_OK)
         status = weft_set(state_of(o, i, MOMENT2), weft_zeros(weft_shape(p), dtype));
+    weft_set_default_device(before);
     if (status == WEFT_OK && weft_dtype_size(weft_dtype_of(p)) == 2)
         status = weft_set(state_of(o, i, MASTER), weft_astype(p, WEFT_FLOAT32));
     return status;
@@ -151,22 +155,48 @@ weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n)
 
 /* ---- updating ------------------------------------------------------------------------------- */
 
-weft_array *weft_global_norm(weft_array *const *arrays, int n)
+/* A number on each of several devices. */
+enum { MOST_DEVICES = 16 };
+typedef struct per_device {
+    weft_array *at[MOST_DEVICES];
+    int n;
+} per_device;
+
+/* Where the one of a device is, or shall be; the last place is everybody's. */
+static weft_array **number_on(per_device *all, const weft_device *device)
 {
-    weft_scope_open();
-    weft_array *sum = weft_scalar(0, WEFT_FLOAT32);
-    for (int i = 0; i < n; i++) {
-        weft_array *wide = weft_astype(arrays[i], WEFT_FLOAT32);
-        sum = weft_add(sum, weft_sum(weft_square(wide), WEFT_ALL_AXES, false));
-    }
-    return weft_scope_close(weft_sqrt(sum));
+    int i = 0;
+    while (i < all->n && i < MOST_DEVICES - 1 && weft_device_of(all->at[i]) != device)
+        i++;
+    all->n = i < all->n ? all->n : i + 1;
+    return &all->at[i];
 }
 
-/* weft_adamw's five numbers, those that depend on the gradients computed where these are. */
+/* Summed up on each device by itself, so that one number of each has to move. */
+weft_array *weft_global_norm(weft_array *const *arrays, int n)
+{
+    per_device sums = {0};
+    weft_scope_open();
+    for (int i = 0; i < n; i++) {
+        weft_array *wide = weft_astype(arrays[i], WEFT_FLOAT32);
+        weft_array *square = weft_sum(weft_square(wide), WEFT_ALL_AXES, false);
+        weft_array **sum = number_on(&sums, weft_device_of(arrays[i]));
+        *sum = *sum ? weft_add(*sum, square) : square;
+    }
+    weft_array *all = sums.n > 0 ? sums.at[0] : weft_scalar(0, WEFT_FLOAT32);
+    for (int i = 1; i < sums.n; i++)
+        all = weft_add(all, sums.at[i]);
+    return weft_scope_close(weft_sqrt(all));
+}
+
+/* weft_adamw's five numbers, where the norm is; those that depend on the gradients are computed
+ * there too. */
 static weft_array *hyper_of(const weft_optimizer *o, const weft_optimizer_call *call,
                             weft_array *norm)
 {
     const double t = (double)(o->steps + 1);
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(norm));
     weft_array *one = weft_scalar(1, WEFT_FLOAT32);
     weft_array *scale = one;
     if (call->clip > 0) {
@@ -185,7 +215,9 @@ static weft_array *hyper_of(const weft_optimizer *o, const weft_optimizer_call *
         weft_scalar(1 - pow(o->o.beta2, t), WEFT_FLOAT32),
         weft_astype(finite, WEFT_FLOAT32),
     };
-    return weft_stack(numbers, 5, 0);
+    weft_array *hyper = weft_stack(numbers, 5, 0);
+    weft_set_default_device(before);
+    return hyper;
 }
 
 /* The slots that an update sets, and what to. */
@@ -201,10 +233,13 @@ static void change(changes *c, weft_array **slot, weft_array *value)
     c->values[c->n++] = value;
 }
 
-static void change_parameter(weft_optimizer *o, int i, weft_array *gradient, weft_array *hyper,
+static void change_parameter(weft_optimizer *o, int i, weft_array *gradient, per_device *hypers,
                              changes *c)
 {
     weft_array **master = state_of(o, i, MASTER), *p = *o->slots[i], *out[3];
+    weft_array **cached = number_on(hypers, weft_device_of(p));
+    weft_array *hyper = weft_to(*cached ? *cached : hypers->at[0], weft_device_of(p));
+    *cached = hyper;
     weft_adamw(*master ? *master : p, gradient, *state_of(o, i, MOMENT1), *state_of(o, i, MOMENT2),
                hyper, o->o.beta1, o->o.beta2, o->o.eps, o->o.weight_decay, out);
     change(c, o->slots[i], *master ? weft_astype(out[0], weft_dtype_of(p)) : out[0]);
@@ -218,9 +253,9 @@ static weft_status update(weft_optimizer *o, weft_array *const *gradients,
                           weft_optimizer_call *call, changes *c)
 {
     weft_array *norm = weft_global_norm(gradients, o->n);
-    weft_array *hyper = hyper_of(o, call, norm);
+    per_device hypers = {.at = {hyper_of(o, call, norm)}, .n = 1};
     for (int i = 0; i < o->n; i++)
-        change_parameter(o, i, gradients[i], hyper, c);
+        change_parameter(o, i, gradients[i], &hypers, c);
     change(c, &o->norm, norm);
     if (call->loss)
         change(c, &o->loss, call->loss);

@@ -153,6 +153,10 @@ typedef struct weft_model_family {
     weft_array *(*head_weight)(weft_module *module);
     /* The cache of a layer; NULL: weft_cache_new. */
     weft_cache *(*new_cache)(weft_module *module, int64_t layer);
+    /* `hidden` and `head` move what they compute to where the parameters are that compute it, so
+     * that weft_model_options.gpu_layers can part them. A parameter is in layer N when "layers.N."
+     * is in its path, and in the input embedding when "embed_tokens" is. */
+    bool follows_parameters;
     /* A tensor's name -> its path, or false to drop it; NULL: the usual prefixes are stripped
      * ("language_model.model.", ...) and other modalities' towers dropped. */
     weft_nn_rename *rename;
@@ -173,6 +177,11 @@ typedef struct weft_model weft_model;
 typedef struct weft_model_options {
     weft_dtype dtype;    /* float32, float16 or bfloat16; 0: as in the checkpoint */
     weft_device *device; /* NULL: the thread's default */
+    /* How much of the model is on the device, the rest being on the CPU. 0: everything; N > 0: the
+     * last N layers and, when there are fewer than N, the final norm and the output head (with an
+     * embedding that is tied to it); below 0: nothing. Caches and adapters are where their layer
+     * is. */
+    int64_t gpu_layers;
 } weft_model_options;
 
 /* Loads config.json and the weights from a folder. The message of a failure names the file and

@@ -191,7 +191,7 @@ typedef struct weft_nn_load_options {
     bool allow_unexpected; /* tensors that are no parameters are ignored */
     bool trainable_only;   /* frozen parameters are as if they were not there */
     weft_dtype dtype;      /* float parameters are converted to it; 0: they keep the file's */
-    weft_device *device;   /* NULL: where the file's arrays are */
+    weft_device *device;   /* NULL: each where its parameter is */
     weft_nn_rename *rename;
     void *context; /* of rename */
 } weft_nn_load_options;

@@ -233,28 +233,39 @@ static weft_status prefill(weft_generator *g, int64_t *done)
     return status;
 }
 
-/* The sampler on logits (1, V): fills the slots of the token under way. */
-static weft_status draw(weft_generator *g, weft_array *logits)
+/* The sampler on logits (1, V): fills the slots of the token under way. On the device of the
+ * logits, where the key and the counts stay from the first step on. */
+static weft_status draw_there(weft_generator *g, weft_array *logits)
 {
-    weft_array *key = NULL;
+    weft_device *there = weft_default_device();
+    weft_array *key = NULL, *seen = g->seen != NULL ? weft_to(g->seen, there) : NULL;
     weft_status status = WEFT_OK;
     if (g->key != NULL) {
-        weft_array *keys = weft_random_split(g->key, 2);
+        weft_array *keys = weft_random_split(weft_to(g->key, there), 2);
         key = weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0);
         status = weft_set(&g->key, weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0));
     }
-    weft_array *token = weft_sampler_draw(logits, g->seen, key, &g->options.sampler); /* (1) */
-    weft_array *column = weft_expand_dims(token, -1);                                 /* (1, 1) */
+    weft_array *token = weft_sampler_draw(logits, seen, key, &g->options.sampler); /* (1) */
+    weft_array *column = weft_expand_dims(token, -1);                              /* (1, 1) */
     if (status == WEFT_OK)
         status = weft_set(&g->token, token);
     if (status == WEFT_OK && g->options.logprobs) {
         weft_array *all = weft_log_softmax(weft_astype(logits, WEFT_FLOAT32), -1);
         status = weft_set(&g->logprob, weft_take_along_axis(all, column, -1));
     }
-    if (status == WEFT_OK && g->seen != NULL) {
+    if (status == WEFT_OK && seen != NULL) {
         weft_array *one = weft_ones(WEFT_DIMS(1, 1), WEFT_FLOAT32);
-        status = weft_set(&g->seen, weft_scatter_add_along_axis(g->seen, column, one, -1));
+        status = weft_set(&g->seen, weft_scatter_add_along_axis(seen, column, one, -1));
     }
+    return status;
+}
+
+static weft_status draw(weft_generator *g, weft_array *logits)
+{
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(logits));
+    const weft_status status = draw_there(g, logits);
+    weft_set_default_device(before);
     return status;
 }
 

@@ -177,6 +177,33 @@ static void profiles_tell_where_the_time_went(void)
     CHECK_STR(o.err, "");
 }
 
+/* On a Vulkan device, where there is one: parts of the model on it, and what it says of itself. */
+static void layers_on_a_second_device(void)
+{
+    output o = weft_command(NULL, "info --device vulkan");
+    if (o.code != 0) {
+        check_skip("%s", o.err);
+        return;
+    }
+    static const int parts[] = {0, 3, 6, 7}; /* of six layers; the last: and the head */
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        o = weft_command(NULL,
+                         "generate %s -p 'Once upon a time there was' -t 0 -n 23 --profile --json "
+                         "--device vulkan --gpu-layers %d",
+                         model(), parts[i]);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.out, greedy);
+        CHECK_CONTAINS(o.out, "\"submissions\": ");
+        CHECK_CONTAINS(o.out, "{\"device\": \"cpu\", \"nodes\": ");
+        CHECK((sum_of_ops(&o, "transfers") > 0) == (parts[i] > 0));
+    }
+    const char *text = text_file("parted.txt", "It was a dark night, and a cold one.\n");
+    o = weft_command(NULL, "train %s --data %s --steps 1 --out %s --device vulkan --gpu-layers 1",
+                     model(), text, check_temporary("parted"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "1 of 6 layers on vulkan, the rest on cpu");
+}
+
 /* ---- Logits --------------------------------------------------------------------------------- */
 
 /* The largest difference of two tensors of two files. */
@@ -406,7 +433,7 @@ CHECK_MAIN("cli_models", CHECK_CASE(tokenize_takes_a_line_and_gives_a_line),
            CHECK_CASE(tokenize_there_and_back), CHECK_CASE(tokenize_names_the_bad_line),
            CHECK_CASE(tokenize_plain_text), CHECK_CASE(generate_greedily),
            CHECK_CASE(generate_json), CHECK_CASE(generate_by_seed),
-           CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(logits_are_the_reference),
-           CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
-           CHECK_CASE(training_says_what_it_will_do),
+           CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(layers_on_a_second_device),
+           CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
+           CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do),
            CHECK_CASE(an_interrupted_run_saves_its_adapter))
