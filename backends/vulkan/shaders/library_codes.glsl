@@ -77,7 +77,8 @@ DEFINE_ARITHMETIC(uint64_t)
     }                                                                                              \
     T sign_(const T x)                                                                             \
     {                                                                                              \
-        return nan_(x) ? x : x > T(0) ? T(1) : x < T(0) ? T(-1) : T(0);                            \
+        precise T r = (x > T(0) ? T(1) : T(0)) - (x < T(0) ? T(1) : T(0));                         \
+        return nan_(x) ? x : r;                                                                    \
     }                                                                                              \
     T isnan_(const T x)                                                                            \
     {                                                                                              \
