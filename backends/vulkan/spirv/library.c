@@ -6,9 +6,9 @@
 
 #include <pthread.h>
 
+#include "backends/vulkan/shaders.h"
 #include "backends/vulkan/spirv/float_modes.h"
 #include "backends/vulkan/spirv/opcodes.h"
-#include "backends/vulkan/shaders.h"
 
 struct spirv_library {
     const uint32_t *words;
