@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/attention.comp -- attention of a tile of queries to a chunk of the keys,
-// with a running softmax (Dao et al. 2022).
+// with a running softmax. The method is of Dao et al. 2022.
 #version 460
 #define TILES 1
 #define RESULTS 1
