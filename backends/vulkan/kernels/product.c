@@ -236,12 +236,13 @@ int64_t weft__vulkan_product_workspace(const weft__vulkan_product *p)
 
 /* ---- Launches ------------------------------------------------------------------------------- */
 
-/* Whether `count` neighbours can be read at once: those of the axis that has stride 1. */
-static bool is_packed(const weft__vulkan_factor *f, bool by_term, int64_t count)
+/* Whether all loads are of `count` elements side by side: along the axis of `size`, whose stride is
+ * 1. */
+static bool is_packed(const weft__vulkan_factor *f, bool by_term, int64_t size, int64_t count)
 {
     int64_t bits =
         (by_term ? f->outer : f->term) | f->batch[0] | f->batch[1] | f->batch[2] | f->batch[3];
-    return (by_term ? f->term : f->outer) == 1 && bits % count == 0 &&
+    return (by_term ? f->term : f->outer) == 1 && bits % count == 0 && size % count == 0 &&
            f->address % ((uint64_t)count * weft_dtype_size(f->dtype)) == 0;
 }
 
@@ -306,20 +307,21 @@ static void tile_launch(const product_plan *plan, const product_push *push,
     bool a_by_term = is_by_term(&p->a), b_by_term = is_by_term(&p->b);
     launch->shader = plan->wide ? &weft__shader_matmul_f64 : &weft__shader_matmul;
     launch->n_constants = 14;
-    const uint32_t constants[] = {(uint32_t)(tile.across * tile.down),
-                                  p->a.dtype,
-                                  p->b.dtype,
-                                  y_type(plan),
-                                  bias_type(plan),
-                                  a_by_term,
-                                  b_by_term,
-                                  !plan->wide && is_packed(&p->a, a_by_term, 4),
-                                  !plan->wide && is_packed(&p->b, b_by_term, 4),
-                                  y_is_packed(plan, push->y),
-                                  (uint32_t)tile.across,
-                                  (uint32_t)tile.down,
-                                  (uint32_t)tile.a_quads,
-                                  (uint32_t)tile.b_quads};
+    const uint32_t constants[] = {
+        (uint32_t)(tile.across * tile.down),
+        p->a.dtype,
+        p->b.dtype,
+        y_type(plan),
+        bias_type(plan),
+        a_by_term,
+        b_by_term,
+        !plan->wide && is_packed(&p->a, a_by_term, a_by_term ? p->terms : p->rows, 4),
+        !plan->wide && is_packed(&p->b, b_by_term, b_by_term ? p->terms : p->columns, 4),
+        y_is_packed(plan, push->y),
+        (uint32_t)tile.across,
+        (uint32_t)tile.down,
+        (uint32_t)tile.a_quads,
+        (uint32_t)tile.b_quads};
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
     }
@@ -328,17 +330,19 @@ static void tile_launch(const product_plan *plan, const product_push *push,
 static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
 {
     const weft__vulkan_product *p = &plan->p;
-    bool by_columns = plan->way == BY_COLUMNS;
+    bool by_columns = plan->way == BY_COLUMNS; /* whose last terms are loaded one by one */
+    int64_t piece = piece_of(p->b.dtype);
     launch->shader = by_columns ? &weft__shader_matvec : &weft__shader_vecmat;
-    const uint32_t constants[] = {p->a.dtype,
-                                  p->b.dtype,
-                                  y_type(plan),
-                                  bias_type(plan),
-                                  is_packed(&p->b, by_columns, piece_of(p->b.dtype)),
-                                  (uint32_t)p->rows,
-                                  (uint32_t)plan->lanes,
-                                  p->rows <= 2 ? 4 : 2,
-                                  is_packed(&p->a, true, 4)};
+    const uint32_t constants[] = {
+        p->a.dtype,
+        p->b.dtype,
+        y_type(plan),
+        bias_type(plan),
+        is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece),
+        (uint32_t)p->rows,
+        (uint32_t)plan->lanes,
+        p->rows <= 2 ? 4 : 2,
+        is_packed(&p->a, true, piece, 4)};
     launch->n_constants = by_columns ? 9 : 8;
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];

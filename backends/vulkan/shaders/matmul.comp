@@ -13,6 +13,7 @@ layout(constant_id = 4) const uint BIAS_TYPE = NO_TYPE;
 // Whether neighbouring invocations load neighbouring terms, or neighbouring rows (columns).
 layout(constant_id = 5) const bool A_BY_TERM = true;
 layout(constant_id = 6) const bool B_BY_TERM = true;
+// All loads are of four elements that lie side by side, aligned.
 layout(constant_id = 7) const bool A_PACKED = false;
 layout(constant_id = 8) const bool B_PACKED = false;
 layout(constant_id = 9) const bool Y_PACKED = false;
@@ -45,15 +46,15 @@ Place place_of(uint i, bool by_term, uint fours)
 }
 
 // Load i of a tile whose first row is `first` of `limit`, at terms [k, end).
-raw4 fetch(Words from, uint dtype, bool packed, bool by_term, uint fours, int origin, int row_stride,
-           int term_stride, uint i, uint first, uint limit, uint k, uint end)
+raw4 fetch(Words from, uint dtype, bool packed, bool by_term, uint fours, int origin,
+           int row_stride, int term_stride, uint i, uint first, uint limit, uint k, uint end)
 {
     Place at = place_of(i, by_term, fours);
     uint row = first + (by_term ? at.four : 4u * at.four), term = k + at.term;
     if (i >= fours * TERMS || row >= limit || term >= end) {
         return raw4(0);
     }
-    uint count = by_term ? end - term : limit - row;
+    uint count = packed ? 4u : by_term ? end - term : limit - row;
     return load_four(from, dtype, packed, origin + int(row) * row_stride + int(term) * term_stride,
                      by_term ? term_stride : row_stride, count);
 }

@@ -66,7 +66,7 @@ raw4 load_four(Words p, uint dtype, bool packed, int i, int step, uint count)
     return dtype == FLOAT32 ? four : uvec4(four.x | four.y << 16, four.z | four.w << 16, 0u, 0u);
 }
 
-// Devices that compute in float16 keep its subnormals here; tests/vulkan/test_products.c sees to it.
+// Devices keep the subnormals of float16 here, as far as known; tests/vulkan/test_products.c looks.
 real4 convert(raw4 four, uint dtype)
 {
     if (dtype == FLOAT32) {
@@ -134,6 +134,9 @@ layout(push_constant, scalar) uniform Push {
 ivec2 batch_at(uint i)
 {
     ivec2 at = ivec2(0);
+    if (p.batches == 1u) {
+        return at;
+    }
     int rest = int(i);
     [[unroll]] for (int axis = 3; axis > 0; axis--) {
         int size = p.sizes[axis - 1];

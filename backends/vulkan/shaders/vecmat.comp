@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/vecmat.comp -- products of few rows with a matrix whose columns lie side by
-// side: an invocation has the columns of 16 bytes, and others share the terms.
+// backends/vulkan/shaders/vecmat.comp -- products of few rows with a matrix whose columns lie side
+// by side: an invocation has the columns of 16 bytes, and others share the terms.
 #version 460
 #include "common.glsl"
 #include "products.glsl"
@@ -25,7 +25,7 @@ vec4 sums[ROWS * FOURS];
 
 void add_terms(ivec2 origin, uint column, uint first, uint end)
 {
-    uint count = p.columns - column;
+    uint count = B_PACKED ? PIECE : p.columns - column;
     for (uint k = first; k < end; k += LOADS * DOWN) {
         uvec4 pieces[LOADS];
         [[unroll]] for (uint i = 0u; i < LOADS; i++) {

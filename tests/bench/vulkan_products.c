@@ -1,0 +1,223 @@
+/* tests/bench/vulkan_products.c -- how fast a device multiplies matrices, reads the weights of few
+ * rows, and copies: vulkan_products [DEVICE [FIRST]]. FIRST limits it to lines that begin so. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "weft/array.h"
+#include "weft/ops.h"
+
+enum { RUNS = 7, MOST = 64, CACHE = 200 << 20 }; /* bytes of weights that no cache holds */
+
+static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
+static weft_device *device;
+static const char *wanted = "";
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void must(weft_status status)
+{
+    if (status != WEFT_OK) {
+        fprintf(stderr, "vulkan_products: %s\n", weft_error_message());
+        exit(1);
+    }
+}
+
+/* Numbers that differ, made on the device. */
+static weft_array *make(weft_dims shape, weft_dtype dtype)
+{
+    int64_t n = 1;
+    for (int i = 0; i < shape.n; i++)
+        n *= shape.at[i];
+    weft_array *x = weft_arange(0, (double)n, 1, WEFT_FLOAT32);
+    x = weft_subtract(weft_scale(weft_remainder(x, weft_scalar(251, WEFT_FLOAT32)), 1.0 / 125),
+                      weft_scalar(1, WEFT_FLOAT32));
+    x = weft_keep(weft_reshape(weft_astype(x, dtype), shape));
+    must(weft_eval(x));
+    return x;
+}
+
+typedef weft_array *make_fn(weft_array *x, weft_array *w);
+
+typedef struct work {
+    weft_array *x, *w[MOST];
+    int n_w, count; /* products at a time, over the weights in turn */
+    make_fn *make;
+} work;
+
+static double run_once(const work *k)
+{
+    weft_array *ys[MOST];
+    weft_scope_open();
+    for (int i = 0; i < k->count; i++)
+        ys[i] = k->make(k->x, k->w[i % k->n_w]);
+    must(weft_synchronize(device));
+    double start = seconds();
+    must(weft_eval_n(ys, k->count));
+    must(weft_synchronize(device));
+    double end = seconds();
+    weft_scope_close(NULL);
+    return (end - start) / k->count;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median time of one product. */
+static double measure(const work *k)
+{
+    double times[RUNS];
+    run_once(k);
+    for (int i = 0; i < RUNS; i++)
+        times[i] = run_once(k);
+    qsort(times, RUNS, sizeof *times, by_size);
+    return times[RUNS / 2];
+}
+
+static void release(work *k)
+{
+    weft_drop(k->x);
+    for (int i = 0; i < k->n_w; i++)
+        weft_drop(k->w[i]);
+}
+
+static bool skipped(const char *name)
+{
+    return strncmp(name, wanted, strlen(wanted)) != 0;
+}
+
+/* ---- Matrices ------------------------------------------------------------------------------- */
+
+static weft_array *nn(weft_array *x, weft_array *w)
+{
+    return weft_matmul(x, w);
+}
+
+static weft_array *nt(weft_array *x, weft_array *w)
+{
+    return weft_matmul(x, weft_swapaxes(w, 0, 1));
+}
+
+static weft_array *tn(weft_array *x, weft_array *w)
+{
+    return weft_matmul(weft_swapaxes(x, 0, 1), w);
+}
+
+static void time_matrices(const char *name, make_fn *make_one, weft_dims x, weft_dims w,
+                          double flops, weft_dtype dtype)
+{
+    char line[80];
+    snprintf(line, sizeof line, "matmul %s %lldx%lld %lldx%lld %s", name, (long long)x.at[0],
+             (long long)x.at[1], (long long)w.at[0], (long long)w.at[1], weft_dtype_name(dtype));
+    if (skipped(line))
+        return;
+    int count = (int)(1e12 / flops);
+    work k = {.x = make(x, dtype), .n_w = 2, .make = make_one};
+    k.count = count < 4 ? 4 : count < MOST ? count : MOST;
+    k.w[0] = make(w, dtype);
+    k.w[1] = make(w, dtype);
+    double time = measure(&k);
+    printf("%-48s %10.1f us %9.2f TFLOP/s\n", line, time * 1e6, flops / time * 1e-12);
+    release(&k);
+}
+
+static void all_matrices(weft_dtype dtype)
+{
+    for (int64_t n = 1024; n <= 4096; n *= 2) {
+        double flops = 2.0 * (double)n * (double)n * (double)n;
+        weft_dims square = WEFT_DIMS(n, n);
+        time_matrices("NN", nn, square, square, flops, dtype);
+        time_matrices("NT", nt, square, square, flops, dtype);
+        time_matrices("TN", tn, square, square, flops, dtype);
+    }
+    /* An adapter of rank 16 over 2048 tokens: forward, back, and the gradients of both. */
+    double flops = 2.0 * 2048 * 4096 * 16;
+    time_matrices("NT", nt, WEFT_DIMS(2048, 4096), WEFT_DIMS(16, 4096), flops, dtype);
+    time_matrices("NT", nt, WEFT_DIMS(2048, 16), WEFT_DIMS(4096, 16), flops, dtype);
+    time_matrices("TN", tn, WEFT_DIMS(2048, 16), WEFT_DIMS(2048, 4096), flops, dtype);
+    time_matrices("TN", tn, WEFT_DIMS(2048, 4096), WEFT_DIMS(2048, 16), flops, dtype);
+}
+
+/* ---- Few rows ------------------------------------------------------------------------------- */
+
+static void time_rows(const char *name, make_fn *make_one, int64_t rows, int64_t F, int64_t E,
+                      weft_dtype dtype)
+{
+    char line[80];
+    snprintf(line, sizeof line, "rows %s %lld by %lldx%lld %s", name, (long long)rows, (long long)F,
+             (long long)E, weft_dtype_name(dtype));
+    if (skipped(line))
+        return;
+    int64_t bytes = F * E * (int64_t)weft_dtype_size(dtype), n = CACHE / bytes + 1;
+    work k = {.x = make(WEFT_DIMS(rows, make_one == nt ? E : F), dtype),
+              .n_w = (int)(n < 2      ? 2
+                           : n > MOST ? MOST
+                                      : n),
+              .count = MOST,
+              .make = make_one};
+    for (int i = 0; i < k.n_w; i++)
+        k.w[i] = make(WEFT_DIMS(F, E), dtype);
+    double time = measure(&k);
+    printf("%-48s %10.1f us %9.0f GB/s\n", line, time * 1e6, (double)bytes / time * 1e-9);
+    release(&k);
+}
+
+static void all_rows(weft_dtype dtype)
+{
+    static const int64_t rows[] = {1, 2, 4, 8};
+    for (int i = 0; i < 4; i++) {
+        time_rows("NT", nt, rows[i], 4096, 14336, dtype);
+        time_rows("NT", nt, rows[i], 14336, 4096, dtype);
+        time_rows("NT", nt, rows[i], 1024, 3072, dtype);
+        time_rows("NN", nn, rows[i], 4096, 14336, dtype);
+    }
+}
+
+/* ---- Copies --------------------------------------------------------------------------------- */
+
+static weft_array *copied(weft_array *x, weft_array *w)
+{
+    (void)w;
+    return weft_negative(x);
+}
+
+static void time_copy(void)
+{
+    if (skipped("copy 1 GiB"))
+        return;
+    weft_array *one = make(WEFT_DIMS(1 << 28), WEFT_FLOAT32);
+    work k = {.x = one, .w = {weft_keep(one)}, .n_w = 1, .count = 4, .make = copied};
+    double time = measure(&k);
+    printf("%-48s %10.1f us %9.0f GB/s\n", "copy 1 GiB (negated), read and written", time * 1e6,
+           (double)(INT64_C(2) << 30) / time * 1e-9);
+    release(&k);
+}
+
+int main(int argc, char **argv)
+{
+    device = weft_device_get(argc > 1 ? argv[1] : "vulkan");
+    if (!device) {
+        fprintf(stderr, "vulkan_products: no such device\n");
+        return 77;
+    }
+    wanted = argc > 2 ? argv[2] : "";
+    weft_set_default_device(device);
+    const char *description = weft_device_description(device);
+    printf("%s: %s\n", weft_device_name(device), description ? description : "");
+    time_copy();
+    for (int d = 0; d < 3; d++)
+        all_rows(dtypes[d]);
+    for (int d = 0; d < 3; d++)
+        all_matrices(dtypes[d]);
+    return 0;
+}
