@@ -179,8 +179,18 @@ static bool use_device(const char *suite, size_t count)
     return device || !name;
 }
 
+static void print_log(void *context, weft_log_level level, const char *message)
+{
+    (void)context;
+    (void)level;
+    printf("  %s\n", message);
+}
+
 int check_main(int argc, char **argv, const char *suite, const check_case *cases, size_t count)
 {
+    if (getenv("WEFT_TEST_VERBOSE")) {
+        weft_set_log(print_log, NULL);
+    }
     if (!use_device(suite, count)) {
         return EXIT_SUCCESS;
     }

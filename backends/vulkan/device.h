@@ -18,7 +18,7 @@ typedef struct weft__vulkan_physical {
     VkPhysicalDeviceFloatControlsProperties float_controls;
     VkDeviceSize largest_allocation;
     uint32_t queue_family;
-    uint32_t timestamp_bits; /* of the queue's clock; 0: it has none */
+    uint32_t timestamp_bits;                  /* of the queue's clock; 0: it has none */
     bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device has it */
     bool used[WEFT__VULKAN_FEATURE_COUNT];    /* and WEFT_VULKAN_DISABLE does not name it */
 } weft__vulkan_physical;

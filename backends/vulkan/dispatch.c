@@ -120,6 +120,13 @@ static weft_status note_all(weft__vulkan_device *d, const weft_call *call)
     return weft__vulkan_recorded(d);
 }
 
+/* Whether the launch before this one was of the same call. A call lives until the wait that ends
+ * its evaluation, which forgets it. */
+static bool follows(const weft__vulkan_stream *s, const weft_call *call)
+{
+    return s->last_call == call && s->last_out == call->out[0].buffer;
+}
+
 static weft_status record(weft__vulkan_device *d, const weft_call *call,
                           const weft__vulkan_launch *launch)
 {
@@ -130,9 +137,11 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
     if (!slot) {
         return weft_error_status();
     }
-    if (!launch->independent) {
+    if (!launch->independent || !follows(s, call)) {
         order_all(d, call);
     }
+    s->last_call = call;
+    s->last_out = call->out[0].buffer;
     if (pipeline != s->bound) {
         d->call.CmdBindPipeline(slot->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
         s->bound = pipeline;

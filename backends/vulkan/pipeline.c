@@ -2,6 +2,7 @@
 #include "backends/vulkan/pipeline.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "backends/vulkan/device.h"
 #include "weft/memory.h"
@@ -127,6 +128,13 @@ static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *lau
     return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail(shader->name, result);
 }
 
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
                                       VkPipeline *out)
 {
@@ -137,10 +145,14 @@ weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan
     weft__vulkan_pipeline *e = place_of(p, launch->shader, launch->constants, launch->n_constants);
     if (!e->shader) {
         VkPipeline made;
+        const int64_t start = now();
         weft_status status = create(d, launch, &made);
         if (status != WEFT_OK) {
             return status;
         }
+        p->nanoseconds += now() - start;
+        weft_log_message(WEFT_LOG_DEBUG, "vulkan: compiled %s in %.0f ms", launch->shader->name,
+                         (double)(now() - start) / 1e6);
         *e = (weft__vulkan_pipeline){
             .shader = launch->shader, .n_constants = launch->n_constants, .handle = made};
         memcpy(e->constants, launch->constants, sizeof e->constants);

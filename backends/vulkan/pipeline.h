@@ -20,7 +20,8 @@ typedef struct weft__vulkan_pipelines {
     VkPipelineCache cache;
     weft__vulkan_pipeline *table; /* open addressing; a power of two */
     size_t capacity, count;
-    size_t saved; /* pipelines there were when the cache was last saved */
+    int64_t nanoseconds; /* that compiling them has taken */
+    size_t saved;        /* pipelines there were when the cache was last saved */
 } weft__vulkan_pipelines;
 
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d);

@@ -125,6 +125,8 @@ int weft__vulkan_profile_counters(void *state, weft_counter *out, int max)
         {"barriers", d->stream.counts.barriers},
         {"submissions", d->stream.counts.submissions},
         {"waits", d->stream.counts.waits},
+        {"pipelines", (int64_t)d->pipelines.count},
+        {"ms to compile them", d->pipelines.nanoseconds / 1000000},
     };
     pthread_mutex_unlock(&d->stream.lock);
     int n = max < (int)(sizeof all / sizeof *all) ? max : (int)(sizeof all / sizeof *all);

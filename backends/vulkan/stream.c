@@ -285,6 +285,7 @@ weft_status weft__vulkan_finish(weft__vulkan_device *d)
         return status;
     }
     s->fresh = true;
+    s->last_call = s->last_out = NULL;
     s->counts.waits++;
     weft__vulkan_cache_save(d);
     const char *complaint = weft__vulkan_complaint();

@@ -54,6 +54,7 @@ typedef struct weft__vulkan_stream {
     bool lost;
     VkPipeline bound;
     const char *last_op;
+    const void *last_call, *last_out; /* of the last launch; NULL after a wait or a copy */
     weft__vulkan_span readback;
     weft__vulkan_span fault;
     weft__vulkan_fault_kind faults[WEFT__VULKAN_FAULTS];

@@ -100,7 +100,8 @@ static void shapes_have_their_elements(void)
     EXPECT(weft_broadcast_to(weft_slice_axis(x, 1, 1, 2), WEFT_DIMS(2, 2, 2)), 1, 1, 4, 4, 1, 1, 4,
            4);
     EXPECT(weft_contiguous(weft_swapaxes(x, 0, 1)), 0, 3, 1, 4, 2, 5);
-    CHECK(weft_data(weft_contiguous(weft_swapaxes(x, 0, 1))) != NULL);
+    bool seen = weft_data(x) != NULL; /* not every device's memory is */
+    CHECK((weft_data(weft_contiguous(weft_swapaxes(x, 0, 1))) != NULL) == seen);
     CHECK(weft_data(ready(weft_swapaxes(x, 0, 1))) == NULL);
     CHECK_EQ_INT(weft_ndim(weft_squeeze(weft_expand_dims(x, 1), 1)), 2);
     CHECK_EQ_INT(weft_dim(weft_flatten(weft_scalar(1, WEFT_INT8), 0, -1), 0), 1);

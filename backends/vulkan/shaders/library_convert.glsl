@@ -44,14 +44,6 @@ DEFINE_INTEGER_CONVERSIONS(uint64_t)
     }
 
 #define DEFINE_REAL_CONVERSIONS(R)                                                                 \
-    float to_float(const R x)                                                                      \
-    {                                                                                              \
-        return float(x);                                                                           \
-    }                                                                                              \
-    double to_double(const R x)                                                                    \
-    {                                                                                              \
-        return double(x);                                                                          \
-    }                                                                                              \
     DEFINE_SATURATION(to_int, R, int, -2147483648.0lf, 2147483648.0lf, 0x80000000,                 \
                       0x7fffffff)                                                                  \
     DEFINE_SATURATION(to_uint, R, uint, 0.0lf, 4294967296.0lf, 0u, 0xffffffffu)                   \
@@ -62,6 +54,37 @@ DEFINE_INTEGER_CONVERSIONS(uint64_t)
 
 DEFINE_REAL_CONVERSIONS(float)
 DEFINE_REAL_CONVERSIONS(double)
+
+float to_float(const float x)
+{
+    return x;
+}
+
+double to_double(const double x)
+{
+    return x;
+}
+
+// A conversion instruction may take subnormal floats for 0. They are multiples of 2^-149.
+double to_double(const float x)
+{
+    uint bits = floatBitsToUint(x), magnitude = bits & 0x7fffffffu;
+    if (magnitude >= 0x800000u) {
+        return double(x);
+    }
+    double r = double(magnitude) * 1.40129846432481707e-45lf;
+    return magnitude == bits ? r : -r;
+}
+
+float to_float(const double x)
+{
+    double magnitude = abs(x);
+    if (!(magnitude < 1.17549435082228751e-38lf)) {
+        return float(x);
+    }
+    uint bits = uint(rint_(magnitude * 7.13623846352979941e44lf));
+    return uintBitsToFloat(x < 0.0lf ? bits | 0x80000000u : bits);
+}
 
 // ---- On the way to 16-bit floats ----------------------------------------------------------------
 

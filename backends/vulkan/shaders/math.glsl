@@ -334,11 +334,11 @@ vec2 log2_pair(const float x)
     return sum_pair(vec2(float(e), 0.0), product_pair(terms, pair));
 }
 
-// |x|^y for finite x and y, x not 0.
+// x^y for finite x and y, x above 0.
 float pow_magnitude(const float x, const float y)
 {
     precise float bounded = abs(y) < 1e12 ? y : copysign_(1e12, y); // 1e12 log2(1 + 2^-24) > 2^15
-    vec2 t = product_pair(log2_pair(abs(x)), vec2(bounded, 0.0));
+    vec2 t = product_pair(log2_pair(x), vec2(bounded, 0.0));
     precise float high = t.x > 200.0 ? 200.0 : t.x < -200.0 ? -200.0 : t.x;
     precise float n = rint_(high), g = (high - n) + (high == t.x ? t.y : 0.0);
     int k;
@@ -366,7 +366,7 @@ float pow_(const float x, const float y)
         if (negative_(x) && !whole) {
             return NOT_A_NUMBER;
         }
-        r = pow_magnitude(x, y);
+        r = pow_magnitude(a, y);
     }
     return odd && negative_(x) ? -r : r;
 }
