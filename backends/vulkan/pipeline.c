@@ -1,6 +1,7 @@
 /* backends/vulkan/pipeline.c -- a table of pipelines by shader and constants. */
 #include "backends/vulkan/pipeline.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -146,6 +147,11 @@ weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan
     if (!e->shader) {
         VkPipeline made;
         const int64_t start = now();
+        char constants[16 * WEFT__VULKAN_MAX_CONSTANTS] = "";
+        for (int i = 0, n = 0; i < launch->n_constants; i++) {
+            n += snprintf(constants + n, sizeof constants - (size_t)n, " %u", launch->constants[i]);
+        }
+        weft_log_message(WEFT_LOG_DEBUG, "vulkan: compiling %s%s", launch->shader->name, constants);
         weft_status status = create(d, launch, &made);
         if (status != WEFT_OK) {
             return status;

@@ -86,7 +86,7 @@ bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call)
 
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call)
 {
-    return weft__vulkan_linear_cross_entropy_dense_fits(call) && call->in[2].strides[0] >= 0;
+    return weft__vulkan_linear_cross_entropy_dense_fits(call) && weft__vulkan_goes_forward(call);
 }
 
 /* ---- The workspace: logits, and then what the products need --------------------------------- */

@@ -70,6 +70,18 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+bool weft__vulkan_goes_forward(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        for (int axis = 0; axis < call->in[i].shape.n; axis++) {
+            if (call->in[i].strides[axis] < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* ---- Plans ---------------------------------------------------------------------------------- */
 
 /* The invocations that share `work`: a power of two, at most `most`. */

@@ -35,6 +35,10 @@ weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_p
 /* An operand that is a matrix: its axes. */
 weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis);
 
+/* No stride of an input is negative. The shaders index from an address, and there are drivers for
+ * which an index is never below 0. */
+bool weft__vulkan_goes_forward(const weft_call *call);
+
 /* linear_cross_entropy.c; dense_fits: when the inputs are made row-major first. */
 extern weft_kernel weft__vulkan_linear_cross_entropy;
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call);

@@ -53,7 +53,24 @@ static bool product_of_matmul(const weft_call *call, weft__vulkan_product *p)
 static bool matmul_fits(const weft_call *call)
 {
     weft__vulkan_product p;
-    return weft__vulkan_fits(call) && product_of_matmul(call, &p);
+    return weft__vulkan_fits(call) && weft__vulkan_goes_forward(call) &&
+           product_of_matmul(call, &p);
+}
+
+/* The same when the inputs are made row-major first. */
+static bool matmul_dense_fits(const weft_call *call)
+{
+    weft_tensor in[2] = {call->in[0], call->in[1]};
+    weft_call dense = *call;
+    dense.in = in;
+    for (int i = 0; i < 2; i++) {
+        int64_t stride = 1;
+        for (int axis = in[i].shape.n - 1; axis >= 0; axis--) {
+            in[i].strides[axis] = stride;
+            stride *= in[i].shape.at[axis];
+        }
+    }
+    return matmul_fits(&dense);
 }
 
 static int64_t matmul_workspace(const weft_call *call)
@@ -109,13 +126,14 @@ static bool product_of_linear(const weft_call *call, weft__vulkan_product *p)
         p->bias = bias->buffer ? weft__vulkan_address(bias) : 0;
         p->bias_stride = bias->strides[0];
     }
-    return rows_of(x, &p->rows, &p->a.outer) && p->bias_stride >= 0;
+    return rows_of(x, &p->rows, &p->a.outer);
 }
 
 static bool linear_fits(const weft_call *call)
 {
     weft__vulkan_product p;
-    return weft__vulkan_fits(call) && product_of_linear(call, &p);
+    return weft__vulkan_fits(call) && weft__vulkan_goes_forward(call) &&
+           product_of_linear(call, &p);
 }
 
 static int64_t linear_workspace(const weft_call *call)
@@ -139,6 +157,12 @@ static const weft_kernel_row rows[] = {
      .signature = "F",
      .layout = WEFT_STRIDED,
      .fits = matmul_fits,
+     .workspace = matmul_workspace,
+     .kernel = matmul},
+    {.op = "matmul",
+     .signature = "F",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = matmul_dense_fits,
      .workspace = matmul_workspace,
      .kernel = matmul},
     {.op = "linear",

@@ -37,8 +37,8 @@ uint32_t weft__vulkan_rows(const weft_call *call, int64_t axis, row_push *push);
 /* For rows: weft__vulkan_fits, real dtypes, dense, fewer than 2^31 elements by shape. */
 bool weft__vulkan_walk_fits(const weft_call *call);
 
-/* How many neighbouring invocations work on a run of `count` elements; one where runs are enough and
- * lie `across`: the elements of neighbouring runs side by side. */
+/* How many neighbouring invocations work on a run of `count` elements; one where runs are enough
+ * and lie `across`: the elements of neighbouring runs side by side. */
 uint32_t weft__vulkan_lanes(int64_t count, bool across);
 
 #endif
