@@ -97,6 +97,7 @@ weft_backend weft__vulkan_backend = {
     .elementwise_fits = weft__vulkan_elementwise_fits,
     .fuses = true,
     .copy = weft__vulkan_copy,
+    .copy_fits = weft__vulkan_copy_fits,
     .flush = flush,
     .wait = wait_all,
     .profile = weft__vulkan_profile_set,

@@ -75,6 +75,11 @@ static void push_step(weft__plan *plan, weft__step *step)
     plan->last = step;
 }
 
+static bool takes_copy(const weft_backend *backend, const weft_call *call)
+{
+    return backend->copy && (!backend->copy_fits || backend->copy_fits(call));
+}
+
 /* Replaces input i of the step by a row-major copy. */
 static weft_status copy_input(lowering *l, int i)
 {
@@ -99,10 +104,11 @@ static weft_status copy_input(lowering *l, int i)
     copy->call.device = device;
     copy->call.op = weft__builtins.copy;
     copy->path = l->step->path;
-    copy->kind = device->backend->copy ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
-    copy->kernel = device->backend->copy ? device->backend->copy : weft__reference_copy;
+    const bool own = takes_copy(device->backend, &copy->call);
+    copy->kind = own ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
+    copy->kernel = own ? device->backend->copy : weft__reference_copy;
     weft__count(device, copy->call.op, copies);
-    if (!device->backend->copy) {
+    if (!own) {
         weft__count(device, copy->call.op, host_copies);
     }
     push_step(l->plan, copy);

@@ -85,8 +85,10 @@ typedef struct weft_backend {
      * WEFT_MAX_OPERANDS operands, and WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB. The call's op is
      * the last of them. */
     bool fuses;
-    /* Copies and converts in[0] (strided) to out[0] (row-major); any pair of dtypes. */
+    /* Copies in[0] (strided) to out[0] (row-major, of the same dtype). What copy_fits refuses (NULL:
+     * nothing; it sees tensors without data) is copied on the host. */
     weft_kernel *copy;
+    bool (*copy_fits)(const weft_call *call);
 
     /* Runs queued work. Kernels of a device run in the order they were submitted. A backend that
      * leaves these NULL runs each kernel before its call returns. */
