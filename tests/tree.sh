@@ -11,7 +11,8 @@ trap 'rm -f "$problems"' EXIT
 
 folders="include core ops nn models train cli backends tests tools examples"
 # shellcheck disable=SC2086
-find $folders -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.comp' -o -name '*.glsl' \) | sort >"$problems.files"
+find $folders -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.comp' -o -name '*.glsl' \) |
+    sort >"$problems.files"
 trap 'rm -f "$problems" "$problems.files"' EXIT
 
 # READMEs, both ways.
@@ -21,8 +22,8 @@ xargs -n 1 dirname <"$problems.files" | sort -u | while read -r folder; do
         echo "$readme: missing"
         continue
     fi
-    grep -oE '^- `[A-Za-z0-9_.-]+\.(c|h|sh|comp|glsl)`' "$readme" | tr -d '`' | cut -c 3- | sort -u \
-        >"$problems.named" || true
+    grep -oE '^- `[A-Za-z0-9_.-]+\.(c|h|sh|comp|glsl)`' "$readme" | tr -d '`' | cut -c 3- |
+        sort -u >"$problems.named" || true
     awk -v folder="$folder" '{
         n = split($0, part, "/")
         if (substr($0, 1, length($0) - length(part[n]) - 1) == folder) print part[n]

@@ -85,8 +85,8 @@ typedef struct weft_backend {
      * WEFT_MAX_OPERANDS operands, and WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB. The call's op is
      * the last of them. */
     bool fuses;
-    /* Copies in[0] (strided) to out[0] (row-major, of the same dtype). What copy_fits refuses (NULL:
-     * nothing; it sees tensors without data) is copied on the host. */
+    /* Copies in[0] (strided) to out[0] (row-major, of the same dtype). What copy_fits refuses
+     * (NULL: nothing; it sees tensors without data) is copied on the host. */
     weft_kernel *copy;
     bool (*copy_fits)(const weft_call *call);
 

@@ -56,7 +56,8 @@ uint to_float16(float value)
             return sign;
         }
         uint shift = 126u - (rest >> 23), mantissa = (rest & 0x7fffffu) | 0x800000u;
-        uint kept = mantissa >> shift, lost = mantissa & ((1u << shift) - 1u), tie = 1u << (shift - 1u);
+        uint kept = mantissa >> shift, lost = mantissa & ((1u << shift) - 1u);
+        uint tie = 1u << (shift - 1u);
         return sign | (kept + uint(lost > tie || (lost == tie && (kept & 1u) == 1u)));
     }
     return sign | (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13;

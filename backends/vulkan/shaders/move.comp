@@ -1,6 +1,8 @@
-// backends/vulkan/shaders/move.comp -- elements from strided memory, or one value, to strided memory.
+// backends/vulkan/shaders/move.comp -- elements from strided memory, or one value, to strided
+// memory.
 //
-// With RECORD the arguments are in memory: more axes, and a window whose place is read from an array.
+// With RECORD the arguments are in memory: more axes, and a window whose place is read from an
+// array.
 #version 460
 #ifdef BYTES
 #extension GL_EXT_shader_8bit_storage : require
