@@ -46,25 +46,13 @@ int64_t weft__vulkan_cumsum_workspace(const weft_call *call)
 static weft_status sum_parts(const weft_call *call, const row_push *rows, uint32_t n_kept)
 {
     weft_dtype dtype = call->in[0].dtype;
-    reduction r = {
+    const reduction sums = {
         .shader = is_wide(call)                ? &weft__shader_reduce_sum_f64
                   : weft_dtype_is_float(dtype) ? &weft__shader_reduce_sum
                                                : &weft__shader_reduce_bits,
         .constants = {dtype, call->out[0].dtype, REDUCE_SUM},
-        .lanes = WALK_GROUP,
-        .n_kept = n_kept,
-        .n_reduced = 1,
-        .push = {.x = rows->x,
-                 .origin = rows->origin,
-                 .outputs = rows->rows,
-                 .count = rows->count,
-                 .parts = rows->parts,
-                 .chunk = rows->chunk,
-                 .total = rows->count,
-                 .kept = rows->kept,
-                 .reduced = {{rows->count, 1, 1, 1}, {rows->stride}}},
     };
-    return weft__vulkan_reduce_parts(call, &r, rows->from);
+    return weft__vulkan_reduce_rows(call, &sums, rows, n_kept);
 }
 
 static const weft__vulkan_shader *shader_of(const weft_call *call)

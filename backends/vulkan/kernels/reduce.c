@@ -129,11 +129,33 @@ static weft_status launch(const weft_call *call, const reduction *r, bool from_p
     return weft__vulkan_dispatch(call, &launch);
 }
 
-weft_status weft__vulkan_reduce_parts(const weft_call *call, const reduction *r, uint64_t to)
+/* Leaves what every part of the runs comes to at `to`, as [part][output]. */
+static weft_status reduce_parts(const weft_call *call, const reduction *r, uint64_t to)
 {
     reduction first = *r;
     first.push.result = to;
     return launch(call, &first, false, true);
+}
+
+weft_status weft__vulkan_reduce_rows(const weft_call *call, const reduction *how,
+                                     const row_push *rows, uint32_t n_kept)
+{
+    reduction r = *how;
+    r.lanes = WALK_GROUP;
+    r.n_kept = n_kept;
+    r.n_reduced = 1;
+    r.push = (reduce_push){
+        .x = rows->x,
+        .origin = rows->origin,
+        .outputs = rows->rows,
+        .count = rows->count,
+        .parts = rows->parts,
+        .chunk = rows->chunk,
+        .total = rows->count,
+        .kept = rows->kept,
+        .reduced = {{rows->count, 1, 1, 1}, {rows->stride}},
+    };
+    return reduce_parts(call, &r, rows->from);
 }
 
 bool weft__vulkan_reduce_fits(const weft_call *call)
@@ -171,7 +193,7 @@ weft_status weft__vulkan_reduce(const weft_call *call)
     }
     bool in_parts = r.push.parts > 1;
     if (in_parts) {
-        weft_status status = weft__vulkan_reduce_parts(call, &r, weft__vulkan_workspace(call));
+        weft_status status = reduce_parts(call, &r, weft__vulkan_workspace(call));
         if (status != WEFT_OK) {
             return status;
         }

@@ -31,8 +31,10 @@ typedef struct reduction {
     reduce_push push;
 } reduction;
 
-/* Leaves what every part of the runs comes to at `to`, as [part][output]. */
-weft_status weft__vulkan_reduce_parts(const weft_call *call, const reduction *r, uint64_t to);
+/* Leaves what every part of the rows comes to where the rows' op looks for it (rows->from), as
+ * [part][row]. Of `how` the shader and its own constants count. */
+weft_status weft__vulkan_reduce_rows(const weft_call *call, const reduction *how,
+                                     const row_push *rows, uint32_t n_kept);
 
 /* The rows of the reductions: sum mean prod max min all any logsumexp, argmax and argmin. */
 bool weft__vulkan_reduce_fits(const weft_call *call);

@@ -64,24 +64,12 @@ int64_t weft__vulkan_softmax_workspace(const weft_call *call)
 static weft_status sum_parts(const weft_call *call, const row_push *rows, uint32_t n_kept)
 {
     weft_dtype dtype = call->in[0].dtype;
-    reduction r = {
+    const reduction sums = {
         .shader =
             dtype == WEFT_FLOAT64 ? &weft__shader_reduce_logsum_f64 : &weft__shader_reduce_logsum,
         .constants = {dtype},
-        .lanes = WALK_GROUP,
-        .n_kept = n_kept,
-        .n_reduced = 1,
-        .push = {.x = rows->x,
-                 .origin = rows->origin,
-                 .outputs = rows->rows,
-                 .count = rows->count,
-                 .parts = rows->parts,
-                 .chunk = rows->chunk,
-                 .total = rows->count,
-                 .kept = rows->kept,
-                 .reduced = {{rows->count, 1, 1, 1}, {rows->stride}}},
     };
-    return weft__vulkan_reduce_parts(call, &r, rows->from);
+    return weft__vulkan_reduce_rows(call, &sums, rows, n_kept);
 }
 
 weft_status weft__vulkan_softmax(const weft_call *call)
