@@ -47,11 +47,13 @@ static weft_status record_copy(weft__vulkan_device *d, weft__vulkan_buffer *arra
         return weft_error_status();
     }
     const int reads = to_array ? 0 : 1;
+    d->stream.copies = true;
     weft__vulkan_order(d, &array, reads, &array, 1 - reads);
     d->call.CmdCopyBuffer(slot->commands, to_array ? other->buffer : array->span.buffer,
                           to_array ? array->span.buffer : other->buffer, 1, region);
     d->stream.last_op = to_array ? "write" : "read";
     d->stream.last_call = NULL;
+    d->stream.copies = true; /* that barrier was before this one */
     weft__vulkan_profile_mark(d, slot, d->stream.last_op);
     weft__vulkan_mark(d, &array, reads, &array, 1 - reads);
     return weft__vulkan_recorded(d);

@@ -197,20 +197,26 @@ bool weft__vulkan_idle(weft__vulkan_device *d, const weft__vulkan_buffer *b)
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
+/* Between shaders a barrier is cheaper than one that counts copies in. */
 static void barrier(weft__vulkan_device *d)
 {
-    const VkPipelineStageFlags stages =
-        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    weft__vulkan_stream *s = &d->stream;
+    VkPipelineStageFlags stages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
+    VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT, reads = VK_ACCESS_SHADER_READ_BIT;
+    if (s->copies) {
+        stages |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+        writes |= VK_ACCESS_TRANSFER_WRITE_BIT;
+        reads |= VK_ACCESS_TRANSFER_READ_BIT;
+    }
     const VkMemoryBarrier memory = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = writes,
-        .dstAccessMask = writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT,
+        .dstAccessMask = writes | reads,
     };
-    weft__vulkan_stream *s = &d->stream;
     d->call.CmdPipelineBarrier(s->slots[s->current].commands, stages, stages, 0, 1, &memory, 0,
                                NULL, 0, NULL);
     s->epoch++;
+    s->copies = false;
     s->counts.barriers++;
 }
 

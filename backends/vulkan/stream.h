@@ -51,6 +51,7 @@ typedef struct weft__vulkan_stream {
     int current;
     bool recording; /* the current slot's command buffer is open */
     bool fresh;     /* nothing has been submitted since the last wait */
+    bool copies;    /* there are copies since the last barrier, or the next command is one */
     bool lost;
     VkPipeline bound;
     const char *last_op;
