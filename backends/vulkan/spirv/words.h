@@ -27,7 +27,9 @@ static inline void spirv_add(spirv_words *w, const uint32_t *from, size_t n)
         w->at = grown;
         w->capacity = capacity;
     }
-    memcpy(w->at + w->n, from, n * sizeof *from);
+    if (n > 0) {
+        memcpy(w->at + w->n, from, n * sizeof *from);
+    }
     w->n += n;
 }
 
