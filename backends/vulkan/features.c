@@ -13,8 +13,8 @@ enum { MAX_DEVICES = 16 };
 
 static const char *const features[WEFT__VULKAN_FEATURE_COUNT] = {
     [WEFT__VULKAN_FLOAT64] = "float64",   [WEFT__VULKAN_INT64] = "int64",
-    [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_SUBGROUPS] = "subgroups",
-    [WEFT__VULKAN_HOST] = "host",         [WEFT__VULKAN_BUDGET] = "budget",
+    [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_HOST] = "host",
+    [WEFT__VULKAN_BUDGET] = "budget",
 };
 
 const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
@@ -23,19 +23,28 @@ const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
 }
 
 /* WEFT_VULKAN_DISABLE: names of features, separated by commas; "all" is every one. */
-static bool is_disabled(const char *name)
+static weft_status read_disabled(bool disabled[WEFT__VULKAN_FEATURE_COUNT])
 {
-    const char *list = getenv("WEFT_VULKAN_DISABLE");
-    size_t length = strlen(name);
-    for (const char *at = list; at && *at;) {
-        size_t word = strcspn(at, ",");
-        if ((word == length && strncmp(at, name, word) == 0) ||
-            (word == 3 && strncmp(at, "all", word) == 0)) {
-            return true;
+    const char *at = getenv("WEFT_VULKAN_DISABLE");
+    memset(disabled, 0, WEFT__VULKAN_FEATURE_COUNT * sizeof *disabled);
+    while (at && *at) {
+        const size_t word = strcspn(at, ",");
+        const bool all = word == 3 && strncmp(at, "all", word) == 0;
+        bool known = all || word == 0;
+        for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
+            bool is = all || (strlen(features[i]) == word && strncmp(at, features[i], word) == 0);
+            disabled[i] = disabled[i] || is;
+            known = known || is;
+        }
+        if (!known) {
+            return weft_fail(WEFT_INVALID,
+                             "vulkan: WEFT_VULKAN_DISABLE: expected float64, int64, storage8, "
+                             "host, budget or all, got '%.*s'",
+                             (int)word, at);
         }
         at += word + (at[word] == ',');
     }
-    return false;
+    return WEFT_OK;
 }
 
 /* ---- enumeration ---------------------------------------------------------------------------- */
@@ -168,23 +177,21 @@ static bool has_mapped_memory(const weft__vulkan_instance *v, VkPhysicalDevice d
     return mapped_heap > 0 && mapped_heap == largest; /* not a window of 256 MiB */
 }
 
-static void probe_features(const weft__vulkan_instance *v, weft__vulkan_physical *p,
-                           const feature_chain *f)
+static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_physical *p,
+                                  const feature_chain *f)
 {
-    const VkSubgroupFeatureFlags sums =
-        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+    bool disabled[WEFT__VULKAN_FEATURE_COUNT];
+    weft_status status = read_disabled(disabled);
     p->present[WEFT__VULKAN_FLOAT64] = f->core.features.shaderFloat64;
     p->present[WEFT__VULKAN_INT64] = f->core.features.shaderInt64;
     p->present[WEFT__VULKAN_STORAGE8] = f->v12.storageBuffer8BitAccess;
-    p->present[WEFT__VULKAN_SUBGROUPS] =
-        (p->subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) &&
-        (p->subgroup.supportedOperations & sums) == sums;
     p->present[WEFT__VULKAN_HOST] = has_mapped_memory(v, p->handle);
     p->present[WEFT__VULKAN_BUDGET] =
         has_extension(v, p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
-        p->used[i] = p->present[i] && !is_disabled(features[i]);
+        p->used[i] = p->present[i] && !disabled[i];
     }
+    return status;
 }
 
 static const char *missing_feature(const weft__vulkan_physical *p, const feature_chain *f)
@@ -241,8 +248,7 @@ weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out)
         return weft_fail(WEFT_DEVICE, "vulkan:%d: %s (driver %s) has no %s, which Weft needs",
                          index, out->properties.deviceName, out->driver.driverName, missing);
     }
-    probe_features(v, out, &f);
-    return WEFT_OK;
+    return probe_features(v, out, &f);
 }
 
 /* ---- the logical device --------------------------------------------------------------------- */
