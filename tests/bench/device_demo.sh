@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/bench/device_demo.sh [DEVICE [STEPS]] -- the demo's training, shortened (10 updates, 16
-# windows to validate on), on the CPU and on DEVICE (vulkan): the validation losses must agree within
-# 0.5%. Minutes on a driver in software. Uses build/cli/weft (or $WEFT).
+# windows to validate on), on the CPU and on DEVICE (vulkan): the validation losses must agree
+# within 0.5%. Minutes on a driver in software. Uses build/cli/weft (or $WEFT).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 device=${1:-vulkan}

@@ -75,7 +75,9 @@ static void check_norm(norm n)
     char label[120];
     snprintf(label, sizeof label, "%s %s %lld x %lld", n.layer ? "layer" : "rms",
              weft_dtype_name(n.dtype), (long long)n.rows, (long long)n.E);
-    both_same(make_norm, &n, tolerance_of(n.dtype), label);
+    /* The CPU adds a row up in one order for each instruction set, and not as a tree. */
+    double row = fmax(1, sqrt((double)n.E) / 32);
+    both_same(make_norm, &n, row * tolerance_of(n.dtype), label);
     int outs = n.params.frozen ? 1 : 1 + n.params.has_weight + n.params.has_bias;
     for (n.out = 0; n.out < outs; n.out++) {
         char part[200];
@@ -83,7 +85,7 @@ static void check_norm(norm n)
         weft_dtype dtype = n.out == 0 || n.dtype == WEFT_FLOAT64 ? n.dtype : WEFT_FLOAT32;
         /* Sums over rows are rounded in another order. */
         double sums = n.out == 0 ? 0 : sqrt((double)n.rows) / 2;
-        both_same(make_norm_vjp, &n, fmax(2, sums) * tolerance_of(dtype), part);
+        both_same(make_norm_vjp, &n, fmax(2 * row, sums) * tolerance_of(dtype), part);
     }
 }
 

@@ -118,7 +118,7 @@ static grid grid_of(weft_dtype dtype)
         g.whole[g.n++] = top;
         g.whole[g.n++] = top - 1;
         g.whole[g.n++] = is_signed ? -top - 1 : bits == 64 ? -1 : 2 * top + 1;
-        g.whole[g.n++] = is_signed ? -top : top + 1;
+        g.whole[g.n++] = is_signed ? -top : (int64_t)((uint64_t)top + 1);
     }
     for (int i = 0; i < g.n; i++) {
         g.real[i] = (double)g.whole[i];
