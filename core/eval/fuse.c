@@ -113,7 +113,7 @@ static unsigned char push(weft__fusion *f, weft_tape_step step)
 static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node)
 {
     const weft_tape *tape = fusable(node);
-    unsigned char values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
+    unsigned char values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
     for (int i = 0; i < node->n_inputs; i++) {
         weft_array *x = node->inputs[i];
         values[i] = waiting(plan, node, x) ? append(plan, f, x) : operand_of(f, x);

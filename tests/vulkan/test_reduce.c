@@ -36,12 +36,12 @@ static weft_array *smallest(weft_array *x, weft_dims axes)
     return weft_min(x, axes, false);
 }
 
-static weft_array *alls(weft_array *x, weft_dims axes)
+static weft_array *all_of(weft_array *x, weft_dims axes)
 {
     return weft_all(x, axes, false);
 }
 
-static weft_array *anys(weft_array *x, weft_dims axes)
+static weft_array *any_of(weft_array *x, weft_dims axes)
 {
     return weft_any(x, axes, false);
 }
@@ -119,7 +119,7 @@ static const named_fn reductions[] = {
     {"sum", sums, false},      {"mean", means, false},
     {"prod", products, false}, {"logsumexp", logsumexps, false},
     {"max", largest, true},    {"min", smallest, true},
-    {"all", alls, true},       {"any", anys, true},
+    {"all", all_of, true},     {"any", any_of, true},
 };
 static const named_fn places[] = {{"argmax", largest_places, true},
                                   {"argmin", smallest_places, true}};
@@ -416,8 +416,8 @@ static void numbers_that_are_none(void)
         {"logsumexp", logsumexps, false},
         {"max", largest, true},
         {"min", smallest, true},
-        {"all", alls, true},
-        {"any", anys, true},
+        {"all", all_of, true},
+        {"any", any_of, true},
         {"sum", sums, false},
     };
     for (int d = 0; d < LENGTH(narrow); d++) {
