@@ -59,7 +59,7 @@ run() {
 # on_vulkan LABEL FOLDER: the suites that take a device, and the op table in pieces, each in a
 # process of its own, on the first Vulkan device.
 on_vulkan() {
-    local label=$1 folder=$2 pieces=12 piece
+    local label=$1 folder=$2 pieces=12 piece name
     export WEFT_TEST_DEVICE=vulkan
     for ((piece = 0; piece < pieces; piece++)); do
         while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
@@ -70,6 +70,10 @@ on_vulkan() {
     done
     wait
     run "$label" "$folder" device
+    # Without optional features arrays are not mapped either: everything goes by copies.
+    for name in vulkan_runtime structure families trainer; do
+        WEFT_VULKAN_DISABLE=all tests/one.sh "$label" "$name-bare" "$folder/tests/test_$name"
+    done
     unset WEFT_TEST_DEVICE
 }
 
