@@ -308,6 +308,9 @@ void weft__vulkan_describe(const weft__vulkan_device *d, char *out, size_t size)
              VK_API_VERSION_MAJOR(p->properties.apiVersion),
              VK_API_VERSION_MINOR(p->properties.apiVersion), p->driver.driverName,
              p->driver.driverInfo);
+    if (p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU) {
+        add(out, size, " (in software: right, but slow)");
+    }
     add(out, size, "; %.1f GiB of memory", (double)heap / gib);
     if (p->used[WEFT__VULKAN_BUDGET]) {
         add(out, size, " (%.1f free)", (double)available / gib);
