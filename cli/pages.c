@@ -192,7 +192,14 @@ void cli_print_man(FILE *file)
     fputs(".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, told on one line of standard "
           "error\n.TP\n.B 2\na command line that makes no sense\n"
           ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
-          ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n",
+          ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n"
+          ".TP\n.B WEFT_VULKAN_DISABLE\n"
+          "optional features of Vulkan devices that are not to be used, separated by commas:\n"
+          ".BR float64 \", \" int64 \", \" storage8 \", \" host \", \" budget \", or \" all\n"
+          ".TP\n.B WEFT_VULKAN_VALIDATE\n"
+          "1: with the validation layer; what it finds fails the evaluation\n"
+          ".TP\n.B XDG_CACHE_HOME\nwhere compiled Vulkan pipelines are kept, in\n"
+          ".IR weft ;\n.I ~/.cache\nwithout it\n",
           file);
 }
 
