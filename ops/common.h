@@ -7,6 +7,7 @@
 #include "weft/op_params.h"
 #include "weft/ops.h"
 #include "weft/tape.h"
+#include "weft/transforms.h"
 
 /* Shape and dtype of a node's input i. */
 static inline weft_dims input_shape(const weft_array *node, int i)

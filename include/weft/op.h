@@ -185,6 +185,24 @@ struct weft_op {
     void (*vjp)(weft_array *node, weft_array *const *cts, const bool *wanted, weft_array **grads);
     uint32_t zero_gradient; /* bit i: input i never gets a gradient, by definition */
 
+    /* Tangents of the outputs from those of the inputs (NULL: zero); out[o] is NULL on entry and
+     * may stay NULL for zero. Few ops need one: without it `linear`, `partial`, `expand` and `vjp`
+     * serve, in that order (core/transforms/push_forward.c). */
+    void (*jvp)(weft_array *node, weft_array *const *tangents, weft_array **out);
+    /* The outputs are linear in the differentiable inputs together: their tangents are the op on
+     * the tangents, with zeros for those that have none. */
+    bool linear;
+
+    /* The outputs for a batch of inputs, with the batch in front: in[i] has it as axis 0 where
+     * batched[i] and is as it was elsewhere; at least one has it, and it is `size` long. False:
+     * this case has no rule, it is computed one by one. Without a rule `leads`, `expand` and one
+     * by one serve, in that order (core/transforms/vmap.c). Elementwise ops need nothing. */
+    bool (*vmap)(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                 weft_array **out);
+    /* All inputs may have one more axis in front, with the same length in all of them; the
+     * outputs have it then, and parameters mean the same: their axes count from the end. */
+    bool leads;
+
     /* The same mathematics in smaller ops: outs[] of the node's specs. */
     void (*expand)(weft_array *node, weft_array **outs);
 

@@ -41,6 +41,9 @@ WEFT_API weft_array *weft_value_and_grad_slots(weft_slot_loss_function *fn, void
 WEFT_API void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
                               weft_array **out, int n_out);
 
+/* x, with no gradient through it. */
+WEFT_API weft_array *weft_stop_gradient(weft_array *x);
+
 /* Whether the calling thread is inside the function of a gradient: ops may choose a form that
  * saves what its gradient needs. */
 WEFT_API bool weft_is_differentiating(void);

@@ -1,0 +1,97 @@
+/* weft/elementwise.h -- functions of each element by itself.
+ *
+ * Common rules: ops.h.
+ */
+#ifndef WEFT_ELEMENTWISE_H
+#define WEFT_ELEMENTWISE_H
+
+#include "weft/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Elementwise: one input ----------------------------------------------------------------- */
+
+WEFT_API weft_array *weft_negative(weft_array *x);
+WEFT_API weft_array *weft_abs(weft_array *x); /* complex64: float32 magnitude */
+WEFT_API weft_array *weft_sign(weft_array *x);
+WEFT_API weft_array *weft_square(weft_array *x);
+WEFT_API weft_array *weft_sqrt(weft_array *x);
+WEFT_API weft_array *weft_rsqrt(weft_array *x);
+WEFT_API weft_array *weft_reciprocal(weft_array *x);
+WEFT_API weft_array *weft_exp(weft_array *x);
+WEFT_API weft_array *weft_expm1(weft_array *x);
+WEFT_API weft_array *weft_log(weft_array *x);
+WEFT_API weft_array *weft_log1p(weft_array *x);
+WEFT_API weft_array *weft_log2(weft_array *x);
+WEFT_API weft_array *weft_sin(weft_array *x);
+WEFT_API weft_array *weft_cos(weft_array *x);
+WEFT_API weft_array *weft_tan(weft_array *x);
+WEFT_API weft_array *weft_tanh(weft_array *x);
+WEFT_API weft_array *weft_erf(weft_array *x);
+WEFT_API weft_array *weft_erfinv(weft_array *x);
+WEFT_API weft_array *weft_sigmoid(weft_array *x);
+WEFT_API weft_array *weft_softplus(weft_array *x);
+WEFT_API weft_array *weft_relu(weft_array *x);
+WEFT_API weft_array *weft_silu(weft_array *x);      /* x sigmoid(x) */
+WEFT_API weft_array *weft_gelu(weft_array *x);      /* x (1 + erf(x / sqrt 2)) / 2 */
+WEFT_API weft_array *weft_gelu_tanh(weft_array *x); /* Hendrycks & Gimpel's tanh form */
+WEFT_API weft_array *weft_floor(weft_array *x);     /* these four: integers unchanged */
+WEFT_API weft_array *weft_ceil(weft_array *x);
+WEFT_API weft_array *weft_round(weft_array *x); /* half to even */
+WEFT_API weft_array *weft_trunc(weft_array *x);
+WEFT_API weft_array *weft_isnan(weft_array *x); /* these four: bool */
+WEFT_API weft_array *weft_isinf(weft_array *x);
+WEFT_API weft_array *weft_isfinite(weft_array *x);
+WEFT_API weft_array *weft_logical_not(weft_array *x);
+WEFT_API weft_array *weft_bitwise_invert(weft_array *x);
+/* Conversion. Float to integer saturates and NaN gives 0; to bool is x != 0; complex drops the
+ * imaginary part. */
+WEFT_API weft_array *weft_astype(weft_array *x, weft_dtype dtype);
+
+/* ---- Elementwise: two and three inputs ------------------------------------------------------ */
+
+WEFT_API weft_array *weft_add(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_subtract(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_multiply(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_divide(weft_array *a, weft_array *b); /* integers divide as float32 */
+WEFT_API weft_array *weft_floor_divide(weft_array *a, weft_array *b); /* integer: x / 0 is 0 */
+WEFT_API weft_array *weft_remainder(weft_array *a, weft_array *b);    /* sign of b */
+WEFT_API weft_array *weft_power(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_maximum(weft_array *a, weft_array *b); /* NaN wins */
+WEFT_API weft_array *weft_minimum(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_arctan2(weft_array *y, weft_array *x);
+WEFT_API weft_array *weft_logaddexp(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_equal(weft_array *a, weft_array *b); /* comparisons: bool */
+WEFT_API weft_array *weft_not_equal(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_less(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_less_equal(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_greater(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_greater_equal(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_logical_and(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_logical_or(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_bitwise_and(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_bitwise_or(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_bitwise_xor(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_left_shift(weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_right_shift(weft_array *a, weft_array *b);
+/* condition ? a : b; condition is taken as bool. */
+WEFT_API weft_array *weft_where(weft_array *condition, weft_array *a, weft_array *b);
+WEFT_API weft_array *weft_clip(weft_array *x, weft_array *low, weft_array *high); /* NULL: open */
+/* The gates of gated MLPs: silu(gate) up, and gelu_tanh(gate) up. */
+WEFT_API weft_array *weft_swiglu(weft_array *gate, weft_array *up);
+WEFT_API weft_array *weft_geglu(weft_array *gate, weft_array *up);
+
+/* With a weak scalar: the result has x's dtype if x is a float (or float32 if x is an integer and
+ * the value has a fraction). */
+WEFT_API weft_array *weft_add_scalar(weft_array *x, double value);
+WEFT_API weft_array *weft_scale(weft_array *x, double value);
+WEFT_API weft_array *weft_power_scalar(weft_array *x, double exponent);
+/* cap tanh(x / cap) */
+WEFT_API weft_array *weft_softcap(weft_array *x, double cap);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,101 @@
+/* weft/neural.h -- fused ops of neural networks, with float32 arithmetic inside.
+ *
+ * Common rules: ops.h.
+ */
+#ifndef WEFT_NEURAL_H
+#define WEFT_NEURAL_H
+
+#include "weft/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* x / sqrt(mean(x^2) + eps) * (offset + weight); weight (E) or NULL. (Zhang & Sennrich 2019) */
+WEFT_API weft_array *weft_rms_norm(weft_array *x, weft_array *weight, double eps, double offset);
+/* (x - mean) / sqrt(var + eps) * weight + bias; weight and bias (E) or NULL. */
+WEFT_API weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_array *bias,
+                                     double eps);
+
+/* Rotary position embedding of x (B, L, H, D) at `positions` (L) or (B, L), integers, with inverse
+ * frequencies (d/2) float32, d <= D even; the rest of the head passes through. Pairs are (j,
+ * j+d/2), or (2j, 2j+1) when interleaved. cos and sin are multiplied by amplitude. (Su et al. 2021)
+ */
+WEFT_API weft_array *weft_rope(weft_array *x, weft_array *positions, weft_array *frequencies,
+                               bool interleaved, double amplitude);
+
+/* How a model's inverse frequencies come about; zero means the default. */
+typedef enum weft_rope_kind {
+    WEFT_ROPE_DEFAULT = 0,
+    WEFT_ROPE_LINEAR,
+    WEFT_ROPE_LLAMA3,
+    WEFT_ROPE_YARN,
+    WEFT_ROPE_DYNAMIC,
+    WEFT_ROPE_LONGROPE,
+    WEFT_ROPE_PROPORTIONAL
+} weft_rope_kind;
+
+typedef struct weft_rope_options {
+    weft_rope_kind kind;
+    int64_t head_dim;
+    double theta;                  /* 10000 */
+    double factor;                 /* 1 */
+    double partial;                /* share of the head that rotates; 1 */
+    double low_freq_factor;        /* llama3: 1 */
+    double high_freq_factor;       /* llama3: 4 */
+    int64_t original_max_position; /* llama3: 8192; yarn, longrope: max_position */
+    int64_t max_position;
+    double beta_fast, beta_slow;              /* yarn: 32, 1 */
+    bool no_truncate;                         /* yarn: do not round the correction range */
+    double attention_factor;                  /* yarn, longrope: amplitude; 0: from the formula */
+    double mscale, mscale_all_dim;            /* yarn */
+    const double *short_factor, *long_factor; /* longrope: head_dim * partial / 2 numbers each */
+    int64_t length;                           /* dynamic, longrope: current total length */
+} weft_rope_options;
+
+/* Inverse frequencies (d/2) float32, d = rotated dims (the whole head for PROPORTIONAL), and the
+ * amplitude for weft_rope. Formulas: the papers and transformers' rope utilities. */
+WEFT_API weft_array *weft_rope_frequencies(const weft_rope_options *options, double *amplitude);
+
+typedef struct weft_attention_options {
+    double scale;   /* of the scores; 0: 1 / sqrt(D) */
+    bool causal;    /* query i sees keys j <= i + S - L */
+    int64_t window; /* > 0 (needs causal): and only those with i + S - L - j < window */
+    double softcap; /* > 0: scores become cap tanh(score / cap), before the mask */
+    weft_array
+        *mask; /* NULL; bool (true: visible) or float (added), broadcastable to (B, H, L, S) */
+} weft_attention_options;
+
+/* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,
+ * Dv) in q's dtype; query head h reads key head h / (H / Hk). A query that sees no key gives zeros.
+ * The L x S matrix is never stored. NULL options: all zero. */
+WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
+                                    const weft_attention_options *options);
+
+/* -log softmax(logits)[target] per row: logits (..., V), targets (...) integers -> (...) float32
+ * (float64 for float64 logits). A negative target gives 0 and no gradient. */
+WEFT_API weft_array *weft_cross_entropy(weft_array *logits, weft_array *targets);
+/* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32
+ * (float64 for float64 x), without ever holding the logits; rows with a negative target cost
+ * nothing. softcap 0: none. */
+WEFT_API weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight,
+                                               weft_array *targets, double softcap);
+/* Mean of the per-row losses over rows where mask is not 0 (0 if there is none). */
+WEFT_API weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets,
+                                               weft_array *mask);
+/* Mean of the squared differences of arrays of one shape, 0-d, in at least float32. */
+WEFT_API weft_array *weft_mse(weft_array *prediction, weft_array *target);
+
+/* One AdamW step for one parameter (Loshchilov & Hutter 2019), float32 moments:
+ *   g <- g * grad_scale; m <- beta1 m + (1 - beta1) g; v <- beta2 v + (1 - beta2) g^2
+ *   p <- p (1 - lr decay) - lr (m / correction1) / (sqrt(v / correction2) + eps)
+ * `hyper` is float32 (5): lr, grad_scale, correction1, correction2, apply; when apply is 0 the
+ * outputs are the inputs. out[0..2] are the new parameter, m and v. */
+WEFT_API void weft_adamw(weft_array *parameter, weft_array *gradient, weft_array *m, weft_array *v,
+                         weft_array *hyper, double beta1, double beta2, double eps, double decay,
+                         weft_array **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
