@@ -9,6 +9,7 @@
 #include "core/device.h"
 #include "core/failpoint.h"
 #include "core/shape.h"
+#include "core/wire.h"
 
 enum { BUCKETS = 512, SMALLEST = 64, NAMED_IN_MESSAGE = 3 };
 
@@ -109,6 +110,7 @@ static weft__buffer *evict(int64_t keep)
         weft__buffer *newer = b->newer;
         if (atomic_load(&b->busy) == 0) {
             cache_remove(b);
+            weft__unwire(b);
             b->next = out;
             out = b;
         }
@@ -209,6 +211,7 @@ static void count_in(weft__buffer *b, const char *label, const weft_spec *spec)
     b->dtype = spec->dtype;
     atomic_store(&b->refs, 1);
     push(&pool.live, b);
+    weft__wire(b);
     if (pool.active > pool.peak) {
         pool.peak = pool.active;
     }
@@ -338,6 +341,18 @@ void weft__buffer_end(weft__buffer *b)
     }
 }
 
+void weft__buffer_each(void (*change)(weft__buffer *b))
+{
+    pthread_mutex_lock(&pool.lock);
+    for (weft__buffer *b = pool.live; b; b = b->next) {
+        change(b);
+    }
+    for (weft__buffer *b = pool.oldest; b; b = b->newer) {
+        change(b);
+    }
+    pthread_mutex_unlock(&pool.lock);
+}
+
 /* ---- the public counters -------------------------------------------------------------------- */
 
 static int64_t read_locked(const int64_t *value)
@@ -361,6 +376,11 @@ int64_t weft_memory_peak(void)
 int64_t weft_memory_cached(void)
 {
     return read_locked(&pool.cached);
+}
+
+int64_t weft_memory_limit(void)
+{
+    return read_locked(&pool.limit);
 }
 
 void weft_memory_reset_peak(void)

@@ -14,6 +14,7 @@ struct weft__buffer {
     void *handle; /* the backend's object */
     void *host;   /* its host address, or NULL */
     int64_t bytes;
+    int64_t wired;      /* of them, locked in physical memory (core/wire.c) */
     bool owned;         /* Weft's own memory: may be written, reused, counted */
     atomic_bool failed; /* the kernel that should have filled it did not */
 

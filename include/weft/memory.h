@@ -25,6 +25,15 @@ WEFT_API void weft_memory_reset_peak(void);
 WEFT_API int64_t weft_memory_set_limit(int64_t bytes);
 WEFT_API int64_t weft_memory_set_cache_limit(int64_t bytes);
 
+WEFT_API int64_t weft_memory_limit(void);
+
+/* Keeps up to `bytes` of arrays' memory on the CPU from being paged out (mlock), arrays of 16 pages
+ * or more, those that are there first; 0 (the default): none. WEFT_UNSUPPORTED, with the system's
+ * limit in the message and nothing changed, where the process may not lock so much. Puts the limit
+ * before in *previous, which may be NULL. weft_memory_wired: the bytes that are locked now. */
+WEFT_API weft_status weft_memory_set_wired_limit(int64_t bytes, int64_t *previous);
+WEFT_API int64_t weft_memory_wired(void);
+
 /* Returns every cached buffer to the system. */
 WEFT_API void weft_memory_clear_cache(void);
 

@@ -53,6 +53,29 @@ static void counters_follow_arrays(void)
     CHECK_EQ_INT(weft_memory_cached(), 0);
 }
 
+static void wired_memory_is_locked_and_counted(void)
+{
+    int64_t before = -1;
+    CHECK_EQ_INT(weft_memory_wired(), 0);
+    if (weft_memory_set_wired_limit(1 << 20, &before) == WEFT_UNSUPPORTED) {
+        check_skip("%s", weft_error_message());
+        return;
+    }
+    CHECK_EQ_INT(before, 0);
+    weft_memory_clear_cache();
+    weft_scope_open();
+    weft_array *fits = block(1 << 19), *does_not = block(1 << 21), *small = block(1 << 10);
+    CHECK_OK(weft_eval_n((weft_array *[]){fits, does_not, small}, 3));
+    CHECK(weft_memory_wired() > (1 << 19) - 8192 && weft_memory_wired() <= 1 << 19);
+    CHECK_OK(weft_memory_set_wired_limit(1 << 22, &before)); /* now the other fits too */
+    CHECK_EQ_INT(before, 1 << 20);
+    CHECK(weft_memory_wired() > (1 << 21) + (1 << 19) - 16384);
+    weft_scope_close(NULL);
+    weft_memory_clear_cache();
+    CHECK_EQ_INT(weft_memory_wired(), 0);
+    CHECK_OK(weft_memory_set_wired_limit(0, NULL));
+}
+
 static void the_cache_keeps_to_its_limit(void)
 {
     weft_memory_clear_cache();
@@ -151,6 +174,7 @@ static void an_allocation_fails_when_asked(void)
 }
 
 CHECK_MAIN("memory", CHECK_CASE(buckets_waste_at_most_an_eighth),
-           CHECK_CASE(counters_follow_arrays), CHECK_CASE(the_cache_keeps_to_its_limit),
+           CHECK_CASE(counters_follow_arrays), CHECK_CASE(wired_memory_is_locked_and_counted),
+           CHECK_CASE(the_cache_keeps_to_its_limit),
            CHECK_CASE(the_limit_is_kept_by_data_and_results),
            CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked))

@@ -1,0 +1,16 @@
+/* core/wire.h -- keeping array memory in physical memory. */
+#ifndef CORE_WIRE_H
+#define CORE_WIRE_H
+
+#include "core/buffer.h"
+
+/* Called for owned buffers under the lock of core/buffer.c. weft__wire locks the buffer's pages
+ * when the limit leaves room (a refusal of the system leaves it as it is); weft__unwire gives them
+ * back. */
+void weft__wire(weft__buffer *b);
+void weft__unwire(weft__buffer *b);
+
+/* Calls `change` for every owned buffer, live and cached, under that lock (core/buffer.c). */
+void weft__buffer_each(void (*change)(weft__buffer *b));
+
+#endif
