@@ -9,6 +9,7 @@ find include core ops nn models train cli backends examples -name '*.[ch]' | sor
 function floor_of(path) {
     if (path ~ /^weft\// || path ~ /^include\/weft\//) return "weft"
     if (path ~ /^core\/transforms\//) return "transforms"
+    if (path ~ /^core\/compile\//) return "transforms"
     if (match(path, /^backends\/[^\/]+\//)) return substr(path, 1, RLENGTH - 1)
     if (match(path, /^[^\/]+\//)) return substr(path, 1, RLENGTH - 1)
     return path

@@ -1,0 +1,352 @@
+/* core/compile/trace.c -- traces: made of a graph, and made into one again. */
+#include "core/compile/trace.h"
+
+#include <string.h>
+
+#include "core/shape.h"
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+enum { BLOCK = 1 << 16 };
+
+struct weft__trace_block {
+    struct weft__trace_block *next;
+    size_t used, size;
+    _Alignas(16) char bytes[];
+};
+
+static weft_status out_of_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "compile: out of memory for a trace");
+}
+
+static void *take(weft__trace *t, size_t size)
+{
+    size = (size + 15) / 16 * 16;
+    struct weft__trace_block *block = t->memory;
+    if (!block || block->size - block->used < size) {
+        size_t room = size > BLOCK ? size : BLOCK;
+        block = weft_malloc(sizeof *block + room);
+        if (!block) {
+            return NULL;
+        }
+        *block = (struct weft__trace_block){.next = t->memory, .size = room};
+        t->memory = block;
+    }
+    void *p = block->bytes + block->used;
+    block->used += size;
+    return p;
+}
+
+/* The list with room for one more element, or NULL. */
+static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
+{
+    if (count < *capacity) {
+        return list;
+    }
+    int64_t larger = *capacity ? 2 * *capacity : 16;
+    void *grown = weft_realloc(list, (size_t)larger * element);
+    *capacity = grown ? larger : *capacity;
+    return grown;
+}
+
+/* ---- piece by piece ------------------------------------------------------------------------- */
+
+weft_status weft__trace_open(weft__trace *out, int64_t n_args, int64_t n_outs)
+{
+    *out = (weft__trace){.n_arguments = n_args, .n_outputs = n_outs};
+    out->arguments = weft_calloc((size_t)n_args, sizeof *out->arguments);
+    out->outputs = weft_calloc((size_t)n_outs, sizeof *out->outputs);
+    if (out->arguments && out->outputs) {
+        return WEFT_OK;
+    }
+    weft__trace_free(out);
+    return out_of_memory();
+}
+
+weft_status weft__trace_add_constant(weft__trace *t, weft_array *a, weft__value *value)
+{
+    weft_array **grown =
+        with_room(t->constants, t->n_constants, &t->constant_capacity, sizeof(weft_array *));
+    if (!grown) {
+        return out_of_memory();
+    }
+    t->constants = grown;
+    weft__hold(a);
+    *value = (weft__value){WEFT__CONSTANT, (uint32_t)t->n_constants};
+    grown[t->n_constants++] = a;
+    return WEFT_OK;
+}
+
+static bool same_spec(const weft_spec *a, const weft_spec *b)
+{
+    return a->dtype == b->dtype && a->encoding == b->encoding &&
+           weft__shape_equal(&a->shape, &b->shape);
+}
+
+/* The node's specs in the trace's memory: those of its input or of the node before when they are
+ * the same, which in long chains they are. NULL: no memory. */
+static const weft_spec *keep_specs(weft__trace *t, const weft__trace_node *node)
+{
+    const weft_spec *near[2] = {
+        node->n_inputs > 0 && node->inputs[0].kind == WEFT__NODE
+            ? t->nodes[node->inputs[0].index].specs
+            : NULL,
+        t->n_nodes > 0 ? t->nodes[t->n_nodes - 1].specs : NULL,
+    };
+    for (int i = 0; i < 2 && node->n_outputs == 1; i++) {
+        if (near[i] && same_spec(near[i], node->specs)) {
+            return near[i];
+        }
+    }
+    weft_spec *specs = take(t, (size_t)node->n_outputs * sizeof *specs);
+    if (specs) {
+        memcpy(specs, node->specs, (size_t)node->n_outputs * sizeof *specs);
+    }
+    return specs;
+}
+
+weft_status weft__trace_add_node(weft__trace *t, const weft__trace_node *node, weft__value *value)
+{
+    weft__trace_node *grown = with_room(t->nodes, t->n_nodes, &t->node_capacity, sizeof *grown);
+    if (!grown) {
+        return out_of_memory();
+    }
+    t->nodes = grown;
+    weft__trace_node copy = *node;
+    copy.inputs = take(t, (size_t)node->n_inputs * sizeof *copy.inputs);
+    copy.params = take(t, node->op->params_size);
+    copy.specs = keep_specs(t, node);
+    if (!copy.inputs || !copy.params || !copy.specs) {
+        return out_of_memory();
+    }
+    if (node->n_inputs > 0) {
+        memcpy(copy.inputs, node->inputs, (size_t)node->n_inputs * sizeof *copy.inputs);
+    }
+    if (node->op->params_size > 0) {
+        memcpy(copy.params, node->params, node->op->params_size);
+    }
+    *value = (weft__value){WEFT__NODE, (uint32_t)t->n_nodes};
+    t->nodes[t->n_nodes++] = copy;
+    return WEFT_OK;
+}
+
+void weft__trace_free(weft__trace *t)
+{
+    for (int64_t i = 0; i < t->n_constants; i++) {
+        weft__unhold(t->constants[i]);
+    }
+    while (t->memory) {
+        struct weft__trace_block *next = t->memory->next;
+        weft_free(t->memory);
+        t->memory = next;
+    }
+    weft_free(t->arguments);
+    weft_free(t->constants);
+    weft_free(t->nodes);
+    weft_free(t->outputs);
+    *t = (weft__trace){0};
+}
+
+/* ---- of a graph ----------------------------------------------------------------------------- */
+
+typedef struct tracing {
+    weft__trace *t;
+    weft__map args;      /* arrays to arguments */
+    weft__map nodes;     /* in order of creation */
+    weft__map constants; /* arrays to constants */
+    uint64_t since;
+    weft__value *inputs; /* room for the inputs of one node */
+    int64_t input_capacity;
+} tracing;
+
+static bool is_outside(const void *context, weft_array *a)
+{
+    const tracing *c = context;
+    return a->seq < c->since || a->state != WEFT__LAZY ||
+           weft__map_index((weft__map *)&c->args, a, NULL) >= 0;
+}
+
+static weft_status value_of(tracing *c, weft_array *a, weft__value *value)
+{
+    int64_t i = weft__map_index(&c->args, a, NULL);
+    if (i >= 0) {
+        *value = (weft__value){WEFT__ARGUMENT, (uint32_t)i};
+        return WEFT_OK;
+    }
+    i = weft__map_index(&c->nodes, a, NULL);
+    if (i >= 0) {
+        *value = (weft__value){WEFT__NODE, (uint32_t)i};
+        return WEFT_OK;
+    }
+    bool added;
+    i = weft__map_index(&c->constants, a, &added);
+    if (i < 0) {
+        return out_of_memory();
+    }
+    *value = (weft__value){WEFT__CONSTANT, (uint32_t)i};
+    return added ? weft__trace_add_constant(c->t, a, value) : WEFT_OK;
+}
+
+static weft_status add_node(tracing *c, weft_array *a)
+{
+    if (a->n_inputs > c->input_capacity) {
+        weft__value *larger = weft_realloc(c->inputs, (size_t)a->n_inputs * sizeof *larger);
+        if (!larger) {
+            return out_of_memory();
+        }
+        c->inputs = larger;
+        c->input_capacity = a->n_inputs;
+    }
+    for (int i = 0; i < a->n_inputs; i++) {
+        weft_status status = value_of(c, a->inputs[i], &c->inputs[i]);
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    weft_spec specs[WEFT_MAX_OUTPUTS];
+    for (int i = 0; i < a->n_outputs; i++) {
+        specs[i] = a->outs[i].spec;
+    }
+    weft__trace_node node = {.op = a->op,
+                             .params = a->params,
+                             .device = a->device,
+                             .path = a->path,
+                             .n_inputs = a->n_inputs,
+                             .n_outputs = a->n_outputs,
+                             .inputs = c->inputs,
+                             .specs = specs};
+    weft__value value;
+    return weft__trace_add_node(c->t, &node, &value);
+}
+
+/* Arguments that are outputs of one node each. */
+static weft_status add_arguments(tracing *c, weft_array *const *args, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        bool added;
+        if (!weft_ok(args[i])) {
+            return weft__report(args[i]);
+        }
+        if (weft__map_index(&c->args, args[i], &added) < 0) {
+            return out_of_memory();
+        }
+        if (!added) {
+            return weft_fail(WEFT_INVALID, "compile: argument %lld is there twice", (long long)i);
+        }
+        c->t->arguments[i] = (weft__trace_argument){args[i]->outs[0].spec, args[i]->device};
+    }
+    return WEFT_OK;
+}
+
+static weft_status check_outputs(weft_array *const *outs, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!weft_ok(outs[i])) {
+            return outs[i] ? weft__report(outs[i])
+                           : weft_fail(WEFT_INVALID, "compile: output %lld is NULL", (long long)i);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status fill(tracing *c, weft_array *const *args, int64_t n_args,
+                        weft_array *const *outs, int64_t n_outs)
+{
+    weft_status status = add_arguments(c, args, n_args);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    if (!weft__collect(outs, (int)n_outs, is_outside, c, &c->nodes)) {
+        return out_of_memory();
+    }
+    for (int64_t i = 0; i < c->nodes.count && status == WEFT_OK; i++) {
+        status = add_node(c, c->nodes.keys[i]);
+    }
+    for (int64_t i = 0; i < n_outs && status == WEFT_OK; i++) {
+        status = value_of(c, outs[i], &c->t->outputs[i]);
+    }
+    if (status == WEFT_OK && c->t->n_constants > 0) {
+        status = weft_eval_n(c->t->constants, (int)c->t->n_constants);
+    }
+    return status;
+}
+
+weft_status weft__trace_make(weft__trace *out, weft_array *const *args, int64_t n_args,
+                             weft_array *const *outs, int64_t n_outs, uint64_t since)
+{
+    *out = (weft__trace){0};
+    weft_status status = check_outputs(outs, n_outs);
+    if (status == WEFT_OK) {
+        status = weft__trace_open(out, n_args, n_outs);
+    }
+    if (status != WEFT_OK) {
+        return status;
+    }
+    tracing c = {.t = out, .since = since};
+    status = fill(&c, args, n_args, outs, n_outs);
+    weft__map_free(&c.args);
+    weft__map_free(&c.nodes);
+    weft__map_free(&c.constants);
+    weft_free(c.inputs);
+    if (status != WEFT_OK) {
+        weft__trace_free(out);
+    }
+    return status;
+}
+
+/* ---- into a graph --------------------------------------------------------------------------- */
+
+static weft_array *array_of(const weft__trace *t, weft_array *const *args, weft_array *const *made,
+                            weft__value value)
+{
+    return value.kind == WEFT__ARGUMENT   ? args[value.index]
+           : value.kind == WEFT__CONSTANT ? t->constants[value.index]
+                                          : made[value.index];
+}
+
+static int most_inputs(const weft__trace *t)
+{
+    int most = 1;
+    for (int64_t i = 0; i < t->n_nodes; i++) {
+        most = t->nodes[i].n_inputs > most ? t->nodes[i].n_inputs : most;
+    }
+    return most;
+}
+
+weft_status weft__trace_apply(const weft__trace *t, weft_array *const *args, weft_array **outs)
+{
+    weft_array **made = weft_malloc((size_t)t->n_nodes * sizeof *made);
+    weft_array **inputs = weft_malloc((size_t)most_inputs(t) * sizeof *inputs);
+    weft_status status = made && inputs ? WEFT_OK : out_of_memory();
+    for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
+        const weft__trace_node *n = &t->nodes[i];
+        for (int k = 0; k < n->n_inputs; k++) {
+            inputs[k] = array_of(t, args, made, n->inputs[k]);
+        }
+        made[i] = weft__apply_on(n->device, n->op, inputs, n->n_inputs, n->params);
+        if (made[i]->state == WEFT__LAZY) {
+            made[i]->path = n->path;
+        }
+    }
+    for (int64_t i = 0; i < t->n_outputs && status == WEFT_OK; i++) {
+        outs[i] = array_of(t, args, made, t->outputs[i]);
+    }
+    weft_free(made);
+    weft_free(inputs);
+    return status;
+}
+
+const weft_spec *weft__trace_spec(const weft__trace *t, weft__value value)
+{
+    return value.kind == WEFT__ARGUMENT   ? &t->arguments[value.index].spec
+           : value.kind == WEFT__CONSTANT ? &t->constants[value.index]->outs[0].spec
+                                          : &t->nodes[value.index].specs[0];
+}
+
+weft_device *weft__trace_device(const weft__trace *t, weft__value value)
+{
+    return value.kind == WEFT__ARGUMENT   ? t->arguments[value.index].device
+           : value.kind == WEFT__CONSTANT ? t->constants[value.index]->device
+                                          : t->nodes[value.index].device;
+}
