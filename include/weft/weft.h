@@ -17,6 +17,7 @@
 #include "weft/op.h"
 #include "weft/op_params.h"
 #include "weft/ops.h"
+#include "weft/print.h"
 #include "weft/products.h"
 #include "weft/random.h"
 #include "weft/reduce.h"
