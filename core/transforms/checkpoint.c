@@ -169,6 +169,26 @@ static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool 
     weft_free(c.barriers);
 }
 
+/* Going forward there is nothing to compute again. */
+static void checkpoint_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
+{
+    for (int i = 0; i < weft_node_n_outputs(node); i++) {
+        out[i] = tangents[i];
+    }
+}
+
+/* The batched results over a batched frontier: the clone will be of what makes them now. */
+static bool checkpoint_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                            int64_t size, weft_array **out)
+{
+    weft_array *y = weft__apply_on(node->device, node->op, in, node->n_inputs, node->params);
+    for (int i = 0; i < weft_node_n_outputs(node); i++) {
+        weft_array *result = weft_pick(y, i);
+        out[i] = batched[i] ? result : weft__repeat(result, size);
+    }
+    return true;
+}
+
 /* The results get no gradient through this node: that is the point of it. */
 static const weft_op op_checkpoint = {
     .name = "checkpoint",
@@ -180,6 +200,8 @@ static const weft_op op_checkpoint = {
     .infer = infer_checkpoint,
     .expand = expand_checkpoint,
     .vjp = checkpoint_vjp,
+    .jvp = checkpoint_jvp,
+    .vmap = checkpoint_vmap,
 };
 
 /* ---- recording ------------------------------------------------------------------------------ */

@@ -25,6 +25,16 @@ static void pass_back(weft_array *node, weft_array *const *cts, const bool *want
     }
 }
 
+/* A batch of x waits for a batch of `after`: neither needs the other's axis. */
+static bool barrier_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                         weft_array **out)
+{
+    (void)node;
+    weft_array *y = weft__barrier(in[0], in[1]);
+    out[0] = batched[0] ? y : weft__repeat(y, size);
+    return true;
+}
+
 static const weft_op op_alias = {
     .name = "alias",
     .family = WEFT_STRUCTURAL,
@@ -32,6 +42,8 @@ static const weft_op op_alias = {
     .infer = infer_same,
     .view = view_same,
     .vjp = pass_back,
+    .linear = true,
+    .leads = true,
 };
 
 static const weft_op op_barrier = {
@@ -41,6 +53,8 @@ static const weft_op op_barrier = {
     .infer = infer_same,
     .view = view_same,
     .vjp = pass_back,
+    .linear = true,
+    .vmap = barrier_vmap,
     .zero_gradient = 1u << 1,
 };
 

@@ -1,5 +1,5 @@
-/* tests/ops/test_op_table.c -- every op of the table: values, layouts, gradients, expansions, on
- * the CPU and on a backend that has nothing of its own.
+/* tests/ops/test_op_table.c -- every op of the table: values, layouts, gradients, batches,
+ * expansions, on the CPU and on a backend that has nothing of its own.
  *
  * The definition of an op's values is its reference kernel, its formula or its expansion, in
  * float64. The hidden backend has no kernels, so there every op runs by that definition; the CPU
@@ -195,7 +195,7 @@ static void call_op(void *context, weft_array *const *in, int n_in, weft_array *
 
 static bool has_gradient(const weft_op *op)
 {
-    return op->vjp || op->partial || op->expand;
+    return op->vjp || op->partial || op->expand || op->jvp;
 }
 
 /* The inputs of `dtype` that get a gradient. */
@@ -221,7 +221,7 @@ static bool in_float64(weft_array *const *out, int n)
     return true;
 }
 
-static void gradient(const weft_op *op, const weft_case *c, const char *device)
+static void gradient(const weft_op *op, const weft_case *c, const char *device, bool second)
 {
     weft_array *in[WEFT_MAX_OPERANDS], *arguments[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
     char label[256];
@@ -232,6 +232,8 @@ static void gradient(const weft_op *op, const weft_case *c, const char *device)
         find_arguments(&s, WEFT_FLOAT64, arguments);
         int n = case_apply(op, c, in, out);
         weft_gradcheck_options options = {.tolerance = 2e-6, .seed = 7, .max_elements = 12};
+        options.forward = true;
+        options.second = second;
         if (n > 0 && s.n_arguments > 0 && in_float64(out, n)) {
             checked++;
             if (weft_gradcheck(call_op, &s, arguments, s.n_arguments, n, &options) != WEFT_OK) {
@@ -253,9 +255,9 @@ static void gradients_agree_with_finite_differences(void)
             if (!is_chosen(i) || !has_gradient(op) || !case_takes(op, WEFT_FLOAT64)) {
                 continue;
             }
-            gradient(op, &c, weft_device_name(tested));
+            gradient(op, &c, weft_device_name(tested), k == 0);
             weft_set_default_device(hidden_device());
-            gradient(op, &c, "hidden");
+            gradient(op, &c, "hidden", false);
             weft_set_default_device(tested);
         }
     }
@@ -322,6 +324,93 @@ static void float32_gradients_agree_with_float64(void)
     CHECK(checked > (is_whole() ? 100 : -1));
 }
 
+/* ---- vmap ----------------------------------------------------------------------------------- */
+
+enum { EXAMPLES = 3 };
+
+/* The dtype to try the op with: float64 if it may be. */
+static weft_dtype mapped_dtype(const weft_op *op)
+{
+    int d = WEFT_FLOAT64;
+    for (int i = 0; i < WEFT_DTYPE_COUNT && !case_takes(op, (weft_dtype)d); i++) {
+        d = i;
+    }
+    return (weft_dtype)d;
+}
+
+/* The op over a batch of the inputs named by the bits of `mapped`, against one by one. */
+static void mapped(const weft_op *op, const weft_case *c,
+                   weft_array *examples[EXAMPLES][WEFT_MAX_OPERANDS], unsigned which)
+{
+    weft_array *in[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS], *one[WEFT_MAX_OPERANDS];
+    weft_array *want[WEFT_MAX_OUTPUTS];
+    int axes[WEFT_MAX_OPERANDS];
+    char label[256], what[64];
+    snprintf(what, sizeof what, "vmap of inputs %#x", which);
+    describe(label, sizeof label, op, c, mapped_dtype(op), what);
+    subject s = {.op = op, .c = c, .fixed = examples[0], .n_arguments = c->n_inputs};
+    for (int i = 0; i < c->n_inputs; i++) {
+        weft_array *all[EXAMPLES];
+        for (int e = 0; e < EXAMPLES; e++) {
+            all[e] = examples[e][i];
+        }
+        s.argument[i] = i;
+        axes[i] = which >> i & 1 ? 0 : WEFT_NO_AXIS;
+        in[i] = which >> i & 1 ? weft_stack(all, EXAMPLES, 0) : examples[0][i];
+    }
+    int n = case_apply(op, c, examples[0], want);
+    if (n < 0 || weft_vmap(call_op, &s, in, axes, c->n_inputs, out, NULL, n) != WEFT_OK ||
+        weft_eval_n(out, n) != WEFT_OK) {
+        CHECK_FAIL("%s: %s", label, weft_error_message());
+        return;
+    }
+    for (int e = 0; e < EXAMPLES; e++) {
+        weft_array *part[WEFT_MAX_OUTPUTS];
+        for (int i = 0; i < c->n_inputs; i++) {
+            one[i] = examples[which >> i & 1 ? e : 0][i];
+        }
+        case_apply(op, c, one, want);
+        for (int o = 0; o < n; o++) {
+            part[o] = weft_squeeze(weft_slice_axis(out[o], 0, e, e + 1), 0);
+        }
+        compare_outputs(op, part, want, n, label);
+    }
+}
+
+static void map_case(const weft_op *op, const weft_case *c)
+{
+    weft_array *examples[EXAMPLES][WEFT_MAX_OPERANDS];
+    weft_dtype dtype = mapped_dtype(op);
+    bool made = c->n_inputs > 0;
+    weft_scope_open();
+    for (int e = 0; e < EXAMPLES && made; e++) {
+        made = case_inputs_from(op, c, dtype, dtype, CASE_PLAIN, 99 + (uint64_t)e, examples[e]);
+    }
+    unsigned all = (1u << c->n_inputs) - 1;
+    for (int i = 0; i < c->n_inputs && made; i++) {
+        mapped(op, c, examples, 1u << i);
+    }
+    if (made && c->n_inputs > 1) {
+        mapped(op, c, examples, all);
+    }
+    weft_scope_close(NULL);
+}
+
+static void batches_agree_with_one_by_one(void)
+{
+    tested = weft_default_device();
+    checked = 0;
+    for (int i = 0; i < weft_op_count(); i++) {
+        const weft_op *op = weft_op_at(i);
+        for (int k = 0; k < case_count(op) && is_chosen(i); k++) {
+            weft_case c = case_at(op, k);
+            map_case(op, &c);
+        }
+    }
+    CHECK(checked > (is_whole() ? 1000 : -1));
+}
+
 CHECK_MAIN("op_table", CHECK_CASE(every_op_has_cases_and_values),
            CHECK_CASE(gradients_agree_with_finite_differences),
-           CHECK_CASE(float32_gradients_agree_with_float64))
+           CHECK_CASE(float32_gradients_agree_with_float64),
+           CHECK_CASE(batches_agree_with_one_by_one))

@@ -149,7 +149,13 @@ static weft_array *make_input(const weft_op *op, const weft_case_input *in, weft
 bool case_inputs(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
                  case_layout layout, weft_array **in)
 {
-    uint64_t state = 20260101;
+    return case_inputs_from(op, c, values_as, dtype, layout, 20260101, in);
+}
+
+bool case_inputs_from(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
+                      case_layout layout, uint64_t seed, weft_array **in)
+{
+    uint64_t state = seed;
     for (int i = 0; i < c->n_inputs; i++) {
         weft_array *x = relayout(make_input(op, &c->in[i], values_as, dtype, &state), layout);
         if (weft_eval(x) != WEFT_OK) {

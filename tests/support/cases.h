@@ -24,6 +24,10 @@ bool case_takes(const weft_op *op, weft_dtype dtype);
 bool case_inputs(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
                  case_layout layout, weft_array **in);
 
+/* The same from a seed of the caller's: other elements. */
+bool case_inputs_from(const weft_op *op, const weft_case *c, weft_dtype values_as, weft_dtype dtype,
+                      case_layout layout, uint64_t seed, weft_array **in);
+
 /* The op applied, and its outputs as separate arrays; how many, or -1 when the op refused. */
 int case_apply(const weft_op *op, const weft_case *c, weft_array *const *in,
                weft_array *out[WEFT_MAX_OUTPUTS]);

@@ -1,0 +1,136 @@
+/* core/transforms/dependents.c -- the nodes between a function's arguments and its results, with
+ * room for what a walk over them makes. */
+#include "core/builtin.h"
+#include "core/shape.h"
+#include "core/transforms/transforms.h"
+#include "weft/op_params.h"
+
+bool weft__is_differentiable(const weft_array *a)
+{
+    weft_class klass = weft_dtype_class(a->outs[0].spec.dtype);
+    return klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX;
+}
+
+bool weft__is_zero_gradient(const weft_array *node, int i)
+{
+    return i < 32 && (node->op->zero_gradient >> i & 1);
+}
+
+weft_status weft__all_ok(weft_array *const *arrays, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!weft_ok(arrays[i])) {
+            return weft__report(arrays[i]);
+        }
+    }
+    return WEFT_OK;
+}
+
+static bool is_outside(const void *context, weft_array *a)
+{
+    const weft__dependents *d = context;
+    return a->seq < d->oldest || weft__map_index((weft__map *)&d->sources, a, NULL) >= 0;
+}
+
+static bool depends(weft__dependents *d, const weft_array *node, bool through_all)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (!through_all && weft__is_zero_gradient(node, i)) {
+            continue;
+        }
+        weft_array *x = node->inputs[i];
+        int64_t k = weft__map_index(&d->nodes, x, NULL);
+        if ((k >= 0 && d->needed[k]) || weft__map_index(&d->sources, x, NULL) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static weft_status out_of_memory(const char *what)
+{
+    return weft_fail(WEFT_MEMORY, "%s: out of memory", what);
+}
+
+weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_array *const *outs,
+                                  int n_out, weft_array *const *sources, int n_sources,
+                                  bool through_all)
+{
+    *d = (weft__dependents){.oldest = UINT64_MAX};
+    for (int i = 0; i < n_sources; i++) {
+        bool added;
+        if (weft__map_index(&d->sources, sources[i], &added) < 0) {
+            return out_of_memory(what);
+        }
+        d->oldest = sources[i]->seq < d->oldest ? sources[i]->seq : d->oldest;
+    }
+    if (!weft__collect(outs, n_out, is_outside, d, &d->nodes)) {
+        return out_of_memory(what);
+    }
+    int64_t n = d->nodes.count, total = 0;
+    d->needed = weft_calloc((size_t)n, sizeof *d->needed);
+    d->first = weft_calloc((size_t)n, sizeof *d->first);
+    if (!d->needed || !d->first) {
+        return out_of_memory(what);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        d->first[i] = total;
+        total += d->nodes.keys[i]->n_outputs;
+        d->needed[i] = depends(d, d->nodes.keys[i], through_all);
+    }
+    d->places = weft_calloc((size_t)total, sizeof *d->places);
+    d->source_places = weft_calloc((size_t)d->sources.count, sizeof *d->source_places);
+    return d->places && d->source_places ? WEFT_OK : out_of_memory(what);
+}
+
+void weft__dependents_free(weft__dependents *d)
+{
+    weft__map_free(&d->nodes);
+    weft__map_free(&d->sources);
+    weft_free(d->needed);
+    weft_free(d->first);
+    weft_free(d->places);
+    weft_free(d->source_places);
+}
+
+weft_array **weft__place(weft__dependents *d, weft_array *a, int o)
+{
+    int64_t source = weft__map_index(&d->sources, a, NULL);
+    if (source >= 0) {
+        return &d->source_places[source];
+    }
+    int64_t node = weft__map_index(&d->nodes, a, NULL);
+    return node >= 0 && d->needed[node] ? &d->places[d->first[node] + o] : NULL;
+}
+
+weft_array *weft__as_spec(weft_array *x, const weft_spec *spec, const char *what, const char *op)
+{
+    if (!weft_ok(x)) {
+        return x;
+    }
+    if (!weft__shape_equal(&x->outs[0].spec.shape, &spec->shape)) {
+        char want[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
+        return weft__failed("%s of %s: expected shape %s, got %s", what, op,
+                            weft__shape_text(&spec->shape, want),
+                            weft__shape_text(&x->outs[0].spec.shape, got));
+    }
+    if (x->outs[0].spec.dtype == spec->dtype) {
+        return x;
+    }
+    weft_cast_params params = {spec->dtype};
+    return weft_apply(weft__builtins.cast, &x, 1, &params);
+}
+
+weft__beside weft__enter_beside(const weft_array *node)
+{
+    weft__beside beside = {weft_default_device()};
+    weft_set_default_device(node->device);
+    weft__path_push(node->path ? node->path : "");
+    return beside;
+}
+
+void weft__leave_beside(weft__beside beside)
+{
+    weft__path_pop();
+    weft_set_default_device(beside.before);
+}
