@@ -31,13 +31,30 @@ typedef struct weft_reduce_params {
     bool keepdims;
 } weft_reduce_params;
 
+/* var */
+typedef struct weft_var_params {
+    weft_dims axes; /* as in weft_reduce_params, which this begins like */
+    bool keepdims;
+    int64_t ddof;
+} weft_var_params;
+
+/* argpartition: 0 <= kth < length */
+typedef struct weft_partition_params {
+    int64_t axis, kth;
+} weft_partition_params;
+
+/* searchsorted: inputs sorted (..., N), values (..., M), one dtype */
+typedef struct weft_search_params {
+    bool right;
+} weft_search_params;
+
 /* argmax argmin softmax log_softmax sort argsort take take_along_axis concatenate */
 typedef struct weft_axis_params {
     int64_t axis;
     bool keepdims;
 } weft_axis_params;
 
-/* cumsum */
+/* cumsum cumprod cummax cummin cumargmax cumargmin logcumsumexp linear_scan */
 typedef struct weft_scan_params {
     int64_t axis;
     bool reverse, inclusive;

@@ -81,6 +81,7 @@ const weft_op weft_op_argmax = {
     .params_fields = weft__axis_fields,
     .infer = infer,
     .zero_gradient = 1u << 0,
+    .leads = true,
     .reference = argmax_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -95,6 +96,7 @@ const weft_op weft_op_argmin = {
     .params_fields = weft__axis_fields,
     .infer = infer,
     .zero_gradient = 1u << 0,
+    .leads = true,
     .reference = argmin_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -106,13 +108,18 @@ static weft_array *apply(const weft_op *op, weft_array *x, int axis, bool keepdi
 {
     int64_t from_end;
     weft_array *failed;
+    weft_dims ones = {.n = axis == WEFT_FLATTENED ? weft_ndim(x) : 0};
+    x = weft__flattened(x, &axis);
     if (!weft__axis_from_end(op->name, x, axis, &from_end, &failed)) {
         return failed;
     }
     weft_axis_params params = {.axis = -1, .keepdims = true};
     weft_array *last = weft_swapaxes(x, (int)from_end, -1);
     weft_array *y = weft_swapaxes(apply1(op, last, &params), (int)from_end, -1);
-    return keepdims ? y : weft_squeeze(y, (int)from_end);
+    for (int i = 0; i < ones.n; i++) {
+        ones.at[i] = 1;
+    }
+    return !keepdims ? weft_squeeze(y, (int)from_end) : ones.n ? weft_reshape(y, ones) : y;
 }
 
 weft_array *weft_argmax(weft_array *x, int axis, bool keepdims)

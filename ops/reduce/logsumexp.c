@@ -32,44 +32,14 @@ static weft_status logsumexp_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* softmax over several axes: they are brought to the end and flattened. From x rather than from the
- * result, which 16 bits round too coarsely for an exponent. */
-static weft_array *softmax_over(weft_array *x, const weft_dims *axes)
-{
-    weft_dims in = weft_shape(x), order = {.n = in.n}, back = order, flat = {0}, moved = in;
-    int next = 0, last = in.n - axes->n;
-    for (int i = 0; i < in.n; i++) {
-        bool reduced = false;
-        for (int k = 0; k < axes->n; k++) {
-            reduced = reduced || axes->at[k] + in.n == i;
-        }
-        order.at[reduced ? last++ : next++] = i;
-    }
-    for (int i = 0; i < in.n; i++) {
-        back.at[order.at[i]] = i;
-        moved.at[i] = in.at[order.at[i]];
-    }
-    int64_t length = 1;
-    for (int i = next; i < in.n; i++) {
-        length *= moved.at[i];
-    }
-    flat = moved;
-    flat.n = next + 1;
-    flat.at[next] = length;
-    weft_array *y = weft_softmax(weft_reshape(weft_transpose(x, order), flat), -1);
-    return weft_transpose(weft_reshape(y, moved), back);
-}
-
 static void logsumexp_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                           weft_array **grads)
 {
     const weft_reduce_params *p = weft_node_params(node);
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
-        weft_array *share = p->axes.n == 0   ? weft_ones_like(x)
-                            : p->axes.n == 1 ? weft_softmax(x, (int)p->axes.at[0])
-                                             : softmax_over(x, &p->axes);
-        grads[0] = weft_multiply(share, weft__unreduce(node, cts[0]));
+        /* From x rather than from the result, which 16 bits round too coarsely for an exponent. */
+        grads[0] = weft_multiply(weft_softmax_axes(x, p->axes), weft__unreduce(node, cts[0]));
     }
 }
 
@@ -90,6 +60,7 @@ const weft_op weft_op_logsumexp = {
     .params_fields = weft__reduce_fields,
     .infer = logsumexp_infer,
     .vjp = logsumexp_vjp,
+    .leads = true,
     .reference = logsumexp_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

@@ -64,6 +64,7 @@ const weft_op weft_op_prod = {
     .params_fields = weft__reduce_fields,
     .infer = prod_infer,
     .vjp = prod_vjp,
+    .leads = true,
     .reference = prod_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,

@@ -101,6 +101,41 @@ weft_array *weft__reduce(const weft_op *op, weft_array *x, weft_dims axes, bool 
     return apply1(op, x, &params);
 }
 
+weft_array *weft__flattened(weft_array *x, int *axis)
+{
+    if (*axis != WEFT_FLATTENED || !weft_ok(x)) {
+        return x;
+    }
+    *axis = -1;
+    return weft_ndim(x) == 1 ? x : weft_reshape(x, WEFT_DIMS(weft_size(x)));
+}
+
+weft_array *weft__axes_together(weft_array *x, const weft_dims *axes, weft_dims *back,
+                                weft_dims *shape)
+{
+    weft_dims in = weft_shape(x), order = {.n = in.n};
+    int next = 0, last = in.n - axes->n, kept = last;
+    for (int i = 0; i < in.n; i++) {
+        bool reduced = false;
+        for (int k = 0; k < axes->n; k++) {
+            reduced = reduced || axes->at[k] + in.n == i;
+        }
+        order.at[reduced ? last++ : next++] = i;
+    }
+    *back = *shape = in;
+    for (int i = 0; i < in.n; i++) {
+        back->at[order.at[i]] = i;
+        shape->at[i] = in.at[order.at[i]];
+    }
+    weft_dims flat = *shape;
+    flat.n = kept + 1;
+    flat.at[kept] = 1;
+    for (int i = kept; i < in.n; i++) {
+        flat.at[kept] *= shape->at[i];
+    }
+    return weft_reshape(weft_transpose(x, order), flat);
+}
+
 weft_array *weft__unreduce(weft_array *node, weft_array *reduced)
 {
     const weft_reduce_params *p = weft_node_params(node);

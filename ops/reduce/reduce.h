@@ -24,6 +24,14 @@ weft_dtype weft__sum_dtype(weft_dtype dtype);
 /* Canonicalises the axes and applies the op. */
 weft_array *weft__reduce(const weft_op *op, weft_array *x, weft_dims axes, bool keepdims);
 
+/* x itself; if the axis is WEFT_FLATTENED, x as one axis, and then *axis is that. */
+weft_array *weft__flattened(weft_array *x, int *axis);
+
+/* x with the axes (negative, sorted) brought to the end and joined there: (kept..., joined). What
+ * has their order and shape before they are joined is turned back by transposing with `back`. */
+weft_array *weft__axes_together(weft_array *x, const weft_dims *axes, weft_dims *back,
+                                weft_dims *shape);
+
 /* Something of the node's own shape, stretched to the shape of its input 0. */
 weft_array *weft__unreduce(weft_array *node, weft_array *reduced);
 

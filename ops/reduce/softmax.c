@@ -108,6 +108,7 @@ const weft_op weft_op_softmax = {
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
     .vjp = softmax_vjp,
+    .leads = true,
     .reference = softmax_reference,
     .cases = softmax_cases,
     .n_cases = sizeof softmax_cases / sizeof *softmax_cases,
@@ -122,6 +123,7 @@ const weft_op weft_op_log_softmax = {
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
     .vjp = log_softmax_vjp,
+    .leads = true,
     .reference = log_softmax_reference,
     .cases = softmax_cases,
     .n_cases = sizeof softmax_cases / sizeof *softmax_cases,
@@ -149,6 +151,26 @@ weft_array *weft_softmax(weft_array *x, int axis)
 weft_array *weft_log_softmax(weft_array *x, int axis)
 {
     return apply(&weft_op_log_softmax, x, axis);
+}
+
+weft_array *weft_softmax_axes(weft_array *x, weft_dims axes)
+{
+    weft_dims last, back, shape;
+    weft_why why;
+    if (!weft_ok(x)) {
+        return x;
+    }
+    if (!weft__axes_from_end(&axes, weft_ndim(x), &last, &why)) {
+        return weft_error_array("softmax: %s", why.text);
+    }
+    if (last.n == 0) {
+        return weft_ones_like(as_inexact(x));
+    }
+    if (last.n == 1) {
+        return weft_softmax(x, (int)last.at[0]);
+    }
+    weft_array *y = weft_softmax(weft__axes_together(x, &last, &back, &shape), -1);
+    return weft_transpose(weft_reshape(y, shape), back);
 }
 
 /* ---- the gradients: y, dy -> dx ------------------------------------------------------------- */
@@ -205,6 +227,7 @@ const weft_op weft_op_softmax_grad = {
     .params_size = sizeof(weft_axis_params),
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
+    .leads = true,
     .expand = softmax_grad_expand,
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,
@@ -218,6 +241,7 @@ const weft_op weft_op_log_softmax_grad = {
     .params_size = sizeof(weft_axis_params),
     .params_fields = weft__axis_fields,
     .infer = softmax_infer,
+    .leads = true,
     .expand = log_softmax_grad_expand,
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,

@@ -1,5 +1,4 @@
-/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last; and the k
- * largest. */
+/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last. */
 #include <math.h>
 
 #include "ops/reduce/reduce.h"
@@ -150,6 +149,7 @@ const weft_op weft_op_sort = {
     .params_fields = weft__axis_fields,
     .infer = sort_infer,
     .vjp = sort_vjp,
+    .leads = true,
     .reference = sort_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -164,6 +164,7 @@ const weft_op weft_op_argsort = {
     .params_fields = weft__axis_fields,
     .infer = argsort_infer,
     .zero_gradient = 1u << 0,
+    .leads = true,
     .reference = argsort_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
@@ -175,6 +176,7 @@ static weft_array *apply(const weft_op *op, weft_array *x, int axis)
 {
     int64_t from_end;
     weft_array *failed;
+    x = weft__flattened(x, &axis);
     if (!weft__axis_from_end(op->name, x, axis, &from_end, &failed)) {
         return failed;
     }
@@ -191,20 +193,4 @@ weft_array *weft_sort(weft_array *x, int axis)
 weft_array *weft_argsort(weft_array *x, int axis)
 {
     return apply(&weft_op_argsort, x, axis);
-}
-
-weft_array *weft_topk(weft_array *x, int64_t k, int axis)
-{
-    int64_t from_end;
-    weft_array *failed;
-    if (!weft__axis_from_end("topk", x, axis, &from_end, &failed)) {
-        return failed;
-    }
-    int64_t length = weft_dim(x, (int)from_end);
-    if (k < 0 || k > length) {
-        return weft_error_array("topk: k is %lld for an axis of size %lld", (long long)k,
-                                (long long)length);
-    }
-    return weft_slice(weft_sort(x, (int)from_end), WEFT_DIMS(from_end), WEFT_DIMS(-1),
-                      WEFT_DIMS(-1 - k - (k == length ? length : 0)), WEFT_DIMS(-1));
 }

@@ -1,0 +1,57 @@
+/* ops/reduce/compare.c -- whole arrays held against each other, and elements that are not 0. */
+#include <math.h>
+
+#include "ops/reduce/reduce.h"
+
+weft_array *weft_count_nonzero(weft_array *x, weft_dims axes, bool keepdims)
+{
+    weft_scope_open();
+    weft_array *set = weft_not_equal(x, weft_scalar_int(0, weft_dtype_of(x)));
+    return weft_scope_close(weft_sum(set, axes, keepdims));
+}
+
+static weft_array *all_of(weft_array *same)
+{
+    return weft_all(same, WEFT_ALL_AXES, false);
+}
+
+static weft_array *both_nan(weft_array *a, weft_array *b)
+{
+    return weft_logical_and(weft_isnan(a), weft_isnan(b));
+}
+
+weft_array *weft_array_equal(weft_array *a, weft_array *b, bool equal_nan)
+{
+    if (!weft_ok(a) || !weft_ok(b)) {
+        return weft_ok(a) ? b : a;
+    }
+    weft_dims of_a = weft_shape(a), of_b = weft_shape(b);
+    if (!weft__shape_equal(&of_a, &of_b)) {
+        return weft_scalar_int(0, WEFT_BOOL);
+    }
+    weft_scope_open();
+    weft_array *same = weft_equal(a, b);
+    if (equal_nan && weft_dtype_is_float(weft_promote(weft_dtype_of(a), weft_dtype_of(b)))) {
+        same = weft_logical_or(same, both_nan(a, b));
+    }
+    return weft_scope_close(all_of(same));
+}
+
+/* |a - b| <= atol + rtol |b|; infinities only when equal. */
+weft_array *weft_allclose(weft_array *a, weft_array *b, double rtol, double atol, bool equal_nan)
+{
+    weft_scope_open();
+    weft_dtype dtype = weft_promote(weft_dtype_of(a), weft_dtype_of(b));
+    bool complex = dtype == WEFT_COMPLEX64;
+    dtype = complex ? dtype : weft_promote(dtype, WEFT_FLOAT32);
+    a = weft_astype(a, dtype);
+    b = weft_astype(b, dtype);
+    weft_array *bound = weft_add_scalar(weft_scale(weft_abs(b), rtol), atol);
+    weft_array *near = weft_less_equal(weft_abs(weft_subtract(a, b)), bound);
+    weft_array *finite = weft_isfinite(weft_abs(b));
+    weft_array *same = weft_logical_or(weft_equal(a, b), weft_logical_and(near, finite));
+    if (equal_nan) {
+        same = weft_logical_or(same, both_nan(weft_abs(a), weft_abs(b)));
+    }
+    return weft_scope_close(all_of(same));
+}

@@ -1,0 +1,97 @@
+/* ops/reduce/cumprod.c -- running products along an axis, from either end, with or without the
+ * element itself; accumulated in double (integers: in 64 bits, wrapping). */
+#include "ops/reduce/scan.h"
+
+static weft_status cumprod_reference(const weft_call *call)
+{
+    const weft_scan_params *p = call->params;
+    const weft_tensor *in = &call->in[0], *out = &call->out[0];
+    axis_extents e = extents_of(&in->shape, p->axis);
+    bool real = weft_dtype_is_float(out->dtype);
+    for (int64_t row = 0; row < e.outer * e.inner; row++) {
+        int64_t base = row / e.inner * e.length * e.inner + row % e.inner;
+        double product = 1;
+        uint64_t whole = 1;
+        for (int64_t k = 0; k < e.length; k++) {
+            int64_t at = base + (p->reverse ? e.length - 1 - k : k) * e.inner;
+            if (real) {
+                double next = product * weft_tensor_get(in, at);
+                weft_tensor_set(out, at, p->inclusive ? next : product);
+                product = next;
+            } else {
+                uint64_t next = whole * (uint64_t)weft_tensor_get_int(in, at);
+                weft_tensor_set_int(out, at, (int64_t)(p->inclusive ? next : whole));
+                whole = next;
+            }
+        }
+    }
+    return WEFT_OK;
+}
+
+/* An element takes part in the products from its own on: its gradient is the product in front of
+ * it times s_i = ct_i + x_{i+1} s_{i+1}. No division, so zeros need no care. */
+static void cumprod_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                        weft_array **grads)
+{
+    const weft_scan_params *p = weft_node_params(node);
+    if (!wanted[0]) {
+        return;
+    }
+    int axis = (int)p->axis;
+    weft_array *x = weft__wide(weft_node_input(node, 0)), *ct = weft__wide(cts[0]);
+    ct = p->inclusive ? ct : weft__shift(ct, p, false, 0);
+    weft_array *behind = weft_linear_scan(weft__shift(x, p, false, 0), ct, axis, !p->reverse);
+    weft_array *in_front = weft_cumprod(x, axis, p->reverse, false);
+    grads[0] = weft_astype(weft_multiply(in_front, behind), weft_dtype_of(cts[0]));
+}
+
+/* y'_k = x_k y'_{k-1} + x'_k y_{k-1} */
+static void cumprod_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
+{
+    const weft_scan_params *p = weft_node_params(node);
+    int axis = (int)p->axis;
+    if (!tangents[0]) {
+        return;
+    }
+    weft_array *x = weft__wide(weft_node_input(node, 0));
+    weft_array *in_front = weft_cumprod(x, axis, p->reverse, false);
+    weft_array *own = weft_multiply(weft__wide(tangents[0]), in_front);
+    weft_array *y = weft_linear_scan(x, own, axis, p->reverse);
+    y = p->inclusive ? y : weft__shift(y, p, true, 0);
+    out[0] = weft_astype(y, weft_dtype_of(node));
+}
+
+static bool cumprod_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    if (!weft__infer_scan(node, out, why)) {
+        return false;
+    }
+    out->dtype = out->dtype == WEFT_BOOL ? WEFT_INT32 : out->dtype;
+    return true;
+}
+
+const weft_op weft_op_cumprod = {
+    .name = "cumprod",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .params_size = sizeof(weft_scan_params),
+    .params_fields = weft__scan_fields,
+    .infer = cumprod_infer,
+    .vjp = cumprod_vjp,
+    .jvp = cumprod_jvp,
+    .leads = true,
+    .reference = cumprod_reference,
+    .cases = weft__scan_cases,
+    .n_cases = SCAN_CASES,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+weft_array *weft_cumprod(weft_array *x, int axis, bool reverse, bool inclusive)
+{
+    return weft__scan(&weft_op_cumprod, x, axis, reverse, inclusive);
+}
+
+weft_array *weft_cumprod_as(weft_array *x, int axis, bool reverse, bool inclusive, weft_dtype dtype)
+{
+    return weft_cumprod(weft_astype(x, dtype), axis, reverse, inclusive);
+}

@@ -1,0 +1,122 @@
+/* ops/reduce/partition.c -- the element that would be kth in a sorted row goes there; those that
+ * sort before it stand in front, those that sort after it behind, both in the order in which they
+ * were: the result is the same everywhere. And the k largest. */
+#include "ops/reduce/reduce.h"
+
+/* The places, as if sorted; then those on either side of the kth back in order. */
+static void argpartition_expand(weft_array *node, weft_array **outs)
+{
+    const weft_partition_params *p = weft_node_params(node);
+    int axis = (int)p->axis;
+    weft_array *order = weft_argsort(weft_node_input(node, 0), axis);
+    weft_array *parts[] = {
+        weft_sort(weft_slice_axis(order, axis, 0, p->kth), axis),
+        weft_slice_axis(order, axis, p->kth, p->kth + 1),
+        weft_sort(weft_slice_axis(order, axis, p->kth + 1, weft_dim(order, axis)), axis),
+    };
+    outs[0] = weft_concatenate(parts, 3, axis);
+}
+
+static bool argpartition_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_partition_params *p = weft_node_params(node);
+    weft_dims shape = input_shape(node, 0);
+    int front = weft__check_axis(p->axis, shape.n, why);
+    if (front < 0) {
+        return false;
+    }
+    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
+        return weft_because(why, "unsupported for complex64");
+    }
+    if (p->kth < 0 || p->kth >= shape.at[front] || shape.at[front] > UINT32_MAX) {
+        return weft_because(why, "kth is %lld for an axis of size %lld", (long long)p->kth,
+                            (long long)shape.at[front]);
+    }
+    return set_spec(out, WEFT_UINT32, &shape);
+}
+
+static const weft_field partition_fields[] = {
+    WEFT_FIELD(INT, weft_partition_params, axis),
+    WEFT_FIELD(INT, weft_partition_params, kth),
+    WEFT_FIELDS_END,
+};
+
+static const weft_case cases[] = {
+    {.name = "last",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(3, 7)}},
+     .params = &(const weft_partition_params){-1, 2}},
+    {.name = "middle",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(2, 5, 3)}},
+     .params = &(const weft_partition_params){-2, 4}},
+    {.name = "long",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(2, 150)}},
+     .params = &(const weft_partition_params){-1, 70}},
+    {.name = "empty",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(0, 3)}},
+     .params = &(const weft_partition_params){-1, 0}},
+};
+
+const weft_op weft_op_argpartition = {
+    .name = "argpartition",
+    .family = WEFT_COMPOSITE,
+    .arity = 1,
+    .params_size = sizeof(weft_partition_params),
+    .params_fields = partition_fields,
+    .infer = argpartition_infer,
+    .zero_gradient = 1u << 0,
+    .leads = true,
+    .expand = argpartition_expand,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+weft_array *weft_argpartition(weft_array *x, int64_t kth, int axis)
+{
+    weft_partition_params params = {.axis = -1, .kth = kth};
+    int64_t from_end;
+    weft_array *failed;
+    x = weft__flattened(x, &axis);
+    if (!weft__axis_from_end("argpartition", x, axis, &from_end, &failed)) {
+        return failed;
+    }
+    params.kth += kth < 0 ? weft_dim(x, (int)from_end) : 0;
+    weft_array *last = weft_swapaxes(x, (int)from_end, -1); /* for which the kernel is made */
+    return weft_swapaxes(apply1(&weft_op_argpartition, last, &params), (int)from_end, -1);
+}
+
+weft_array *weft_partition(weft_array *x, int64_t kth, int axis)
+{
+    x = weft__flattened(x, &axis);
+    return weft_take_along_axis(x, weft_argpartition(x, kth, axis), axis);
+}
+
+/* ---- the k largest -------------------------------------------------------------------------- */
+
+/* The last k along the axis, the last of them first. */
+static weft_array *last_of(const char *name, weft_array *sorted, int64_t k, int axis)
+{
+    int64_t length = weft_dim(sorted, axis);
+    if (weft_ok(sorted) && (k < 0 || k > length)) {
+        return weft_error_array("%s: k is %lld for an axis of size %lld", name, (long long)k,
+                                (long long)length);
+    }
+    return weft_slice(sorted, WEFT_DIMS(axis), WEFT_DIMS(-1),
+                      WEFT_DIMS(-1 - k - (k == length ? length : 0)), WEFT_DIMS(-1));
+}
+
+weft_array *weft_topk(weft_array *x, int64_t k, int axis)
+{
+    x = weft__flattened(x, &axis);
+    return last_of("topk", weft_sort(x, axis), k, axis);
+}
+
+weft_array *weft_argtopk(weft_array *x, int64_t k, int axis)
+{
+    x = weft__flattened(x, &axis);
+    return last_of("argtopk", weft_argsort(x, axis), k, axis);
+}
