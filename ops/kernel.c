@@ -66,3 +66,14 @@ weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dty
 {
     return weft_to(weft_zeros(shape, dtype), weft_device_of(like));
 }
+
+bool weft__shape_with_batch(const weft_dims *shape, int64_t size, weft_dims *out)
+{
+    if (shape->n == WEFT_MAX_DIMS) {
+        return false;
+    }
+    out->n = shape->n + 1;
+    out->at[0] = size;
+    memcpy(out->at + 1, shape->at, (size_t)shape->n * sizeof *shape->at);
+    return true;
+}

@@ -15,6 +15,7 @@ OP(full)
 OP(arange)
 
 /* structure (ops/structure) */
+OP(as_strided)
 OP(broadcast_to)
 OP(concatenate)
 OP(contiguous)
@@ -30,6 +31,7 @@ OP(stop_gradient)
 OP(take)
 OP(take_along_axis)
 OP(transpose)
+OP(view)
 
 /* reductions (ops/reduce) */
 OP(all)

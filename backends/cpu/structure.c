@@ -135,21 +135,28 @@ weft_status weft__cpu_concatenate(const weft_call *call)
     return WEFT_OK;
 }
 
+/* Each padded axis has two strips of the value, which go from end to end of the axes after it and
+ * cover the input's part of those before it: every element is written once. */
 weft_status weft__cpu_pad(const weft_call *call)
 {
     const weft_pad_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
-    int64_t first[WEFT_MAX_DIMS] = {0}, axis = p->axis + out->shape.n;
-    weft_complex64 value;
+    int64_t first[WEFT_MAX_DIMS] = {0};
+    weft_complex64 value = {0, 0};
     weft_tensor strip = {.dtype = out->dtype, .data = &value};
     weft_tensor_set(&strip, 0, p->value);
     strip.shape = out->shape;
-    strip.shape.at[axis] = p->before;
-    weft__cpu_put(&strip, out, first, NULL);
-    first[axis] = p->before;
+    for (int i = 0; i < p->axes.n; i++) {
+        int64_t d = p->axes.at[i] + out->shape.n;
+        strip.shape.at[d] = p->before.at[i];
+        first[d] = 0;
+        weft__cpu_put(&strip, out, first, NULL);
+        strip.shape.at[d] = p->after.at[i];
+        first[d] = p->before.at[i] + in->shape.at[d];
+        weft__cpu_put(&strip, out, first, NULL);
+        strip.shape.at[d] = in->shape.at[d];
+        first[d] = p->before.at[i];
+    }
     weft__cpu_put(in, out, first, NULL);
-    first[axis] += in->shape.at[axis];
-    strip.shape.at[axis] = p->after;
-    weft__cpu_put(&strip, out, first, NULL);
     return WEFT_OK;
 }

@@ -81,11 +81,17 @@ typedef struct weft_slice_grad_params {
     weft_dims shape;
 } weft_slice_grad_params;
 
-/* pad */
+/* pad: before and after have one number an axis of `axes` */
 typedef struct weft_pad_params {
-    int64_t axis, before, after;
+    weft_dims axes, before, after;
     double value;
 } weft_pad_params;
+
+/* as_strided: strides and offset in elements of the input's row-major order */
+typedef struct weft_strided_params {
+    weft_dims shape, strides;
+    int64_t offset;
+} weft_strided_params;
 
 /* The ops below are those of ops/nn. Where they say "compute dtype": float64 when the first input
  * is float64, else float32; that is what they compute in. Other float inputs may have any float

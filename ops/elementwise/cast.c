@@ -158,6 +158,11 @@ const weft_op weft_op_copy = {
     .n_cases = sizeof copy_cases / sizeof *copy_cases,
 };
 
+weft_array *weft_copy(weft_array *x)
+{
+    return apply1(&weft_op_copy, x, NULL);
+}
+
 /* ---- complex magnitude ---------------------------------------------------------------------- */
 
 static bool complex_abs_infer(const weft_array *node, weft_spec *out, weft_why *why)

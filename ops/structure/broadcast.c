@@ -46,6 +46,25 @@ static void broadcast_vjp(weft_array *node, weft_array *const *cts, const bool *
     grads[0] = weft_reshape(sum, from);
 }
 
+static bool broadcast_to_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                              int64_t size, weft_array **out)
+{
+    const weft_shape_params *p = weft_node_params(node);
+    weft_dims shape, from = weft_shape(in[0]), aligned = {0};
+    (void)batched;
+    if (!weft__shape_with_batch(&p->shape, size, &shape)) {
+        return false;
+    }
+    /* The batch in front, then axes of 1 up to the rank of the result. */
+    aligned.n = shape.n;
+    for (int i = 0; i < shape.n; i++) {
+        int at = i - (shape.n - from.n);
+        aligned.at[i] = i == 0 ? size : at > 0 ? from.at[at] : 1;
+    }
+    out[0] = weft_broadcast_to(weft_reshape(in[0], aligned), shape);
+    return true;
+}
+
 static bool broadcast_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_shape_params *p = weft_node_params(node);
@@ -90,6 +109,8 @@ const weft_op weft_op_broadcast_to = {
     .params_fields = broadcast_fields,
     .infer = broadcast_infer,
     .vjp = broadcast_vjp,
+    .linear = true,
+    .vmap = broadcast_to_vmap,
     .view = broadcast_view,
     .reference = broadcast_reference,
     .cases = broadcast_cases,

@@ -1,19 +1,26 @@
-/* ops/structure/pad.c -- a constant before and after the elements of an axis. */
+/* ops/structure/pad.c -- a constant, or elements from inside, before and after those of
+ * some axes. */
 #include "ops/kernel.h"
+
+extern const weft_op weft_op_pad;
 
 static weft_status pad_reference(const weft_call *call)
 {
     const weft_pad_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
-    int front = (int)p->axis + out->shape.n;
     int64_t size = weft_tensor_size(out), at[WEFT_MAX_DIMS];
     for (int64_t o = 0; o < size; o++) {
+        bool inside = true;
         index_split(&out->shape, o, at);
-        at[front] -= p->before;
-        if (at[front] < 0 || at[front] >= in->shape.at[front]) {
-            weft_tensor_set(out, o, p->value);
-        } else {
+        for (int i = 0; i < p->axes.n; i++) {
+            int64_t d = p->axes.at[i] + out->shape.n;
+            at[d] -= p->before.at[i];
+            inside = inside && at[d] >= 0 && at[d] < in->shape.at[d];
+        }
+        if (inside) {
             move_element(in, index_join(&in->shape, at), out, o);
+        } else {
+            weft_tensor_set(out, o, p->value);
         }
     }
     return WEFT_OK;
@@ -24,32 +31,49 @@ static void pad_vjp(weft_array *node, weft_array *const *cts, const bool *wanted
 {
     const weft_pad_params *p = weft_node_params(node);
     if (wanted[0]) {
-        int64_t length = weft_dim(weft_node_input(node, 0), (int)p->axis);
-        grads[0] = weft_slice_axis(cts[0], (int)p->axis, p->before, p->before + length);
+        weft_dims stops = p->before;
+        for (int i = 0; i < p->axes.n; i++) {
+            stops.at[i] += weft_dim(weft_node_input(node, 0), (int)p->axes.at[i]);
+        }
+        grads[0] = weft_slice(cts[0], p->axes, p->before, stops, (weft_dims){0});
     }
+}
+
+/* The padding does not depend on x. */
+static void pad_jvp(weft_array *node, weft_array *const *tangents, weft_array **out)
+{
+    weft_pad_params p = *(const weft_pad_params *)weft_node_params(node);
+    p.value = 0;
+    out[0] = apply1(&weft_op_pad, tangents[0], &p);
 }
 
 static bool pad_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_pad_params *p = weft_node_params(node);
-    weft_dims shape = input_shape(node, 0);
-    int front = weft__check_axis(p->axis, shape.n, why);
-    if (front < 0) {
+    weft_dims shape = input_shape(node, 0), axes;
+    if (p->before.n != p->axes.n || p->after.n != p->axes.n) {
+        return weft_because(why, "%d axes with %d sizes before and %d after", p->axes.n,
+                            p->before.n, p->after.n);
+    }
+    if (!weft__axes_in_order(&p->axes, shape.n, &axes, why)) {
         return false;
     }
-    if (p->before < 0 || p->after < 0 ||
-        __builtin_add_overflow(shape.at[front], p->before, &shape.at[front]) ||
-        __builtin_add_overflow(shape.at[front], p->after, &shape.at[front])) {
-        return weft_because(why, "by %lld and %lld: expected sizes of 0 or more",
-                            (long long)p->before, (long long)p->after);
+    for (int i = 0; i < axes.n; i++) {
+        int64_t *length = &shape.at[axes.at[i] + shape.n];
+        int64_t before = p->before.at[i], after = p->after.at[i];
+        if (before < 0 || after < 0 || __builtin_add_overflow(*length, before, length) ||
+            __builtin_add_overflow(*length, after, length)) {
+            return weft_because(why, "by %lld and %lld: expected sizes of 0 or more",
+                                (long long)before, (long long)after);
+        }
     }
     return set_spec(out, input_dtype(node, 0), &shape);
 }
 
 static const weft_field pad_fields[] = {
-    WEFT_FIELD(INT, weft_pad_params, axis),
-    WEFT_FIELD(INT, weft_pad_params, before),
-    WEFT_FIELD(INT, weft_pad_params, after),
+    WEFT_FIELD(DIMS, weft_pad_params, axes),
+    WEFT_FIELD(DIMS, weft_pad_params, before),
+    WEFT_FIELD(DIMS, weft_pad_params, after),
     WEFT_FIELD(DOUBLE, weft_pad_params, value),
     WEFT_FIELDS_END,
 };
@@ -58,15 +82,19 @@ static const weft_case pad_cases[] = {
     {.name = "rows",
      .n_inputs = 1,
      .in = {{.shape = DIMS(2, 3)}},
-     .params = &(const weft_pad_params){-2, 1, 2, 0}},
+     .params = &(const weft_pad_params){DIMS(-2), DIMS(1), DIMS(2), 0}},
     {.name = "last",
      .n_inputs = 1,
      .in = {{.shape = DIMS(2, 3)}},
-     .params = &(const weft_pad_params){-1, 0, 2, 1}},
+     .params = &(const weft_pad_params){DIMS(-1), DIMS(0), DIMS(2), 1}},
+    {.name = "both",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(2, 3, 2)}},
+     .params = &(const weft_pad_params){DIMS(-1, -3), DIMS(2, 1), DIMS(1, 3), -1}},
     {.name = "empty",
      .n_inputs = 1,
      .in = {{.shape = DIMS(2, 0)}},
-     .params = &(const weft_pad_params){-1, 2, 1, 1}},
+     .params = &(const weft_pad_params){DIMS(-1), DIMS(2), DIMS(1), 1}},
 };
 
 const weft_op weft_op_pad = {
@@ -77,17 +105,84 @@ const weft_op weft_op_pad = {
     .params_fields = pad_fields,
     .infer = pad_infer,
     .vjp = pad_vjp,
+    .jvp = pad_jvp,
+    .leads = true,
     .reference = pad_reference,
     .cases = pad_cases,
     .n_cases = sizeof pad_cases / sizeof *pad_cases,
 };
 
-weft_array *weft_pad(weft_array *x, int axis, int64_t before, int64_t after, double value)
+/* Position i of a padded axis as a place on the axis of `length` (1 or more). */
+static int64_t source(weft_pad_mode mode, int64_t i, int64_t length)
+{
+    if (mode == WEFT_PAD_EDGE || length == 1) {
+        return i < 0 ? 0 : i < length ? i : length - 1;
+    }
+    int64_t period = mode == WEFT_PAD_WRAP      ? length
+                     : mode == WEFT_PAD_REFLECT ? 2 * (length - 1)
+                                                : 2 * length;
+    int64_t at = i % period;
+    at += at < 0 ? period : 0;
+    return at < length ? at : mode == WEFT_PAD_REFLECT ? period - at : period - 1 - at;
+}
+
+/* x with elements of its own before and after those of the axis. */
+static weft_array *pad_from_inside(weft_array *x, int axis, int64_t before, int64_t after,
+                                   weft_pad_mode mode)
+{
+    int64_t length = weft_dim(x, axis), total;
+    if (before == 0 && after == 0) {
+        return x;
+    }
+    if (length == 0) {
+        return weft_error_array("pad: axis %d is empty: it has no elements to be padded with",
+                                axis);
+    }
+    bool fits = before >= 0 && after >= 0 && !__builtin_add_overflow(length, before, &total) &&
+                !__builtin_add_overflow(total, after, &total);
+    int64_t *at = fits ? weft_malloc((size_t)total * sizeof *at) : NULL;
+    if (!at) {
+        return weft_error_array("pad: by %lld and %lld: %s", (long long)before, (long long)after,
+                                fits ? "out of memory" : "expected sizes of 0 or more");
+    }
+    for (int64_t i = 0; i < total; i++) {
+        at[i] = source(mode, i - before, length);
+    }
+    weft_array *places =
+        weft_to(weft_from_data(at, WEFT_INT64, WEFT_DIMS(total)), weft_device_of(x));
+    weft_free(at);
+    return weft_take(x, places, axis);
+}
+
+weft_array *weft_pad_axes(weft_array *x, weft_dims axes, weft_dims before, weft_dims after,
+                          weft_pad_mode mode, double value)
 {
     weft_pad_params params = {.before = before, .after = after, .value = value};
-    weft_array *failed;
-    if (!weft__axis_from_end("pad", x, axis, &params.axis, &failed)) {
-        return failed;
+    weft_why why;
+    bool moves = axes.n != before.n || axes.n != after.n;
+    if (!weft_ok(x)) {
+        return x;
     }
-    return before == 0 && after == 0 ? x : apply1(&weft_op_pad, x, &params);
+    if (!weft__axes_in_order(&axes, weft_ndim(x), &params.axes, &why)) {
+        return weft_error_array("pad: %s", why.text);
+    }
+    for (int i = 0; i < axes.n && !moves; i++) {
+        moves = before.at[i] != 0 || after.at[i] != 0;
+    }
+    if (!moves) {
+        return x;
+    }
+    if (mode == WEFT_PAD_CONSTANT || axes.n != before.n || axes.n != after.n) {
+        return apply1(&weft_op_pad, x, &params);
+    }
+    for (int i = 0; i < axes.n && weft_ok(x); i++) {
+        x = pad_from_inside(x, (int)params.axes.at[i], before.at[i], after.at[i], mode);
+    }
+    return x;
+}
+
+weft_array *weft_pad(weft_array *x, int axis, int64_t before, int64_t after, double value)
+{
+    return weft_pad_axes(x, WEFT_DIMS(axis), WEFT_DIMS(before), WEFT_DIMS(after), WEFT_PAD_CONSTANT,
+                         value);
 }

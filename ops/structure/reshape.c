@@ -66,6 +66,17 @@ static void reshape_vjp(weft_array *node, weft_array *const *cts, const bool *wa
     }
 }
 
+static bool reshape_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                         weft_array **out)
+{
+    const weft_shape_params *p = weft_node_params(node);
+    weft_dims shape;
+    (void)batched;
+    bool fits = weft__shape_with_batch(&p->shape, size, &shape);
+    out[0] = fits ? weft_reshape(in[0], shape) : NULL;
+    return fits;
+}
+
 static bool reshape_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_shape_params *p = weft_node_params(node);
@@ -119,6 +130,8 @@ const weft_op weft_op_reshape = {
     .params_fields = reshape_fields,
     .infer = reshape_infer,
     .vjp = reshape_vjp,
+    .linear = true,
+    .vmap = reshape_vmap,
     .view = reshape_view,
     .reference = reshape_reference,
     .cases = reshape_cases,

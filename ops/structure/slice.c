@@ -140,6 +140,8 @@ const weft_op weft_op_slice = {
     .params_fields = slice_fields,
     .infer = slice_infer,
     .vjp = slice_vjp,
+    .linear = true,
+    .leads = true,
     .view = slice_view,
     .reference = slice_reference,
     .cases = slice_cases,
@@ -216,6 +218,17 @@ static void slice_grad_vjp(weft_array *node, weft_array *const *cts, const bool 
     }
 }
 
+static bool slice_grad_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                            int64_t size, weft_array **out)
+{
+    weft_slice_grad_params p = *(const weft_slice_grad_params *)weft_node_params(node);
+    weft_dims shape = p.shape;
+    (void)batched;
+    bool fits = weft__shape_with_batch(&shape, size, &p.shape);
+    out[0] = fits ? apply1(&weft_op_slice_grad, in[0], &p) : NULL;
+    return fits;
+}
+
 static bool slice_grad_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_slice_grad_params *p = weft_node_params(node);
@@ -265,6 +278,8 @@ const weft_op weft_op_slice_grad = {
     .params_fields = slice_grad_fields,
     .infer = slice_grad_infer,
     .vjp = slice_grad_vjp,
+    .linear = true,
+    .vmap = slice_grad_vmap,
     .reference = slice_grad_reference,
     .cases = slice_grad_cases,
     .n_cases = sizeof slice_grad_cases / sizeof *slice_grad_cases,

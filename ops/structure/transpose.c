@@ -39,6 +39,19 @@ static void transpose_vjp(weft_array *node, weft_array *const *cts, const bool *
     }
 }
 
+static bool transpose_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                           int64_t size, weft_array **out)
+{
+    const weft_transpose_params *p = weft_node_params(node);
+    weft_dims axes = {.n = p->axes.n + 1};
+    (void)batched, (void)size;
+    for (int i = 1; i < axes.n && axes.n <= WEFT_MAX_DIMS; i++) {
+        axes.at[i] = p->axes.at[i - 1] + 1;
+    }
+    out[0] = weft_transpose(in[0], axes);
+    return true;
+}
+
 static bool transpose_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_transpose_params *p = weft_node_params(node);
@@ -87,6 +100,8 @@ const weft_op weft_op_transpose = {
     .params_fields = transpose_fields,
     .infer = transpose_infer,
     .vjp = transpose_vjp,
+    .linear = true,
+    .vmap = transpose_vmap,
     .view = transpose_view,
     .reference = transpose_reference,
     .cases = transpose_cases,

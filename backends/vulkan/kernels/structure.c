@@ -131,42 +131,46 @@ weft_status weft__vulkan_concatenate(const weft_call *call)
     return status;
 }
 
-static weft_status pad_strip(const weft_call *call, int64_t axis, int64_t first, int64_t length,
+static weft_status pad_strip(const weft_call *call, const weft_dims *shape, const int64_t *first,
                              bool independent)
 {
     const weft_pad_params *p = call->params;
     const weft_tensor *out = &call->out[0];
-    int64_t at[WEFT_MAX_DIMS] = {0};
-    weft_dims shape = out->shape;
-    at[axis] = first;
-    shape.at[axis] = length;
-    weft__vulkan_move_args args = part_of(out, &shape, at, NULL);
+    weft__vulkan_move_args args = part_of(out, shape, first, NULL);
     args.fill = true;
     args.value = element_bits(out->dtype, p->value, 0, false);
     args.independent = independent;
     return weft__vulkan_move(call, &args);
 }
 
+/* Each padded axis has two strips of the value, which go from end to end of the axes after it and
+ * cover the input's part of those before it: every element is written once. */
 weft_status weft__vulkan_pad(const weft_call *call)
 {
     const weft_pad_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
-    int64_t at[WEFT_MAX_DIMS] = {0}, axis = p->axis + out->shape.n;
-    int64_t length = in->shape.at[axis];
+    weft_dims shape = out->shape;
+    int64_t first[WEFT_MAX_DIMS] = {0};
+    bool independent = false; /* of the pieces before */
     weft_status status = WEFT_OK;
-    at[axis] = p->before;
-    if (weft_tensor_size(in) > 0) {
-        weft__vulkan_move_args args = part_of(out, &in->shape, at, NULL);
+    for (int i = 0; i < p->axes.n && status == WEFT_OK; i++) {
+        int64_t d = p->axes.at[i] + out->shape.n;
+        for (int end = 0; end < 2 && status == WEFT_OK; end++) {
+            shape.at[d] = end ? p->after.at[i] : p->before.at[i];
+            first[d] = end ? p->before.at[i] + in->shape.at[d] : 0;
+            if (shape.at[d] > 0) {
+                status = pad_strip(call, &shape, first, independent);
+                independent = true;
+            }
+        }
+        shape.at[d] = in->shape.at[d];
+        first[d] = p->before.at[i];
+    }
+    if (status == WEFT_OK && weft_tensor_size(in) > 0) {
+        weft__vulkan_move_args args = part_of(out, &in->shape, first, NULL);
         read_from(&args, in);
+        args.independent = independent;
         status = weft__vulkan_move(call, &args);
-    }
-    bool independent = weft_tensor_size(in) > 0;
-    if (status == WEFT_OK) {
-        status = pad_strip(call, axis, 0, p->before, independent);
-    }
-    independent = independent || p->before > 0;
-    if (status == WEFT_OK) {
-        status = pad_strip(call, axis, p->before + length, p->after, independent);
     }
     return status;
 }
