@@ -5,6 +5,7 @@
 #include "weft/array.h"
 #include "weft/backend.h"
 #include "weft/creation.h"
+#include "weft/dlpack.h"
 #include "weft/dtype.h"
 #include "weft/elementwise.h"
 #include "weft/generate.h"
