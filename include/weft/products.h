@@ -1,5 +1,7 @@
-/* weft/products.h -- products of matrices.
+/* weft/products.h -- products of matrices and of arrays of any rank.
  *
+ * Sums are taken in at least float32, and in float64 for float64. The operands take their common
+ * dtype (weft_promote), which is the result's unless a line says otherwise; bool: or of ands.
  * Common rules: ops.h.
  */
 #ifndef WEFT_PRODUCTS_H
@@ -17,6 +19,41 @@ WEFT_API weft_array *weft_matmul(weft_array *a, weft_array *b);
 /* x (..., E) weight (F, E) [bias (F)] -> (..., F) in x's dtype: x weight^T + bias. The weight may
  * have another float dtype; it is converted on load. bias may be NULL. */
 WEFT_API weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias);
+/* alpha (a b) + beta c, where a b is weft_matmul and c broadcasts with it. */
+WEFT_API weft_array *weft_addmm(weft_array *c, weft_array *a, weft_array *b, double alpha,
+                                double beta);
+
+/* Sums over pairs of axes: a_axes.at[i] of a with b_axes.at[i] of b. The result has a's other axes
+ * in order, then b's. tensordot_n: the last n axes of a with the first n of b. */
+WEFT_API weft_array *weft_tensordot(weft_array *a, weft_array *b, weft_dims a_axes,
+                                    weft_dims b_axes);
+WEFT_API weft_array *weft_tensordot_n(weft_array *a, weft_array *b, int n);
+/* The products of all pairs of elements: (size of a, size of b). */
+WEFT_API weft_array *weft_outer(weft_array *a, weft_array *b);
+/* Over the last axes of both; with a 0-d operand, their product. */
+WEFT_API weft_array *weft_inner(weft_array *a, weft_array *b);
+/* The sum of conj(a) b along `axis` of both; the other axes broadcast. */
+WEFT_API weft_array *weft_vecdot(weft_array *a, weft_array *b, int axis);
+/* Kronecker product: each element of a times all of b. The lower rank gets ones in front; ranks up
+ * to 8. */
+WEFT_API weft_array *weft_kron(weft_array *a, weft_array *b);
+
+/* ---- Einstein summation --------------------------------------------------------------------- */
+
+/* NumPy's einsum of n operands: "ij,jk->ik". A letter a-z or A-Z names an axis and has one size
+ * everywhere, or 1, which broadcasts; "..." stands for the axes that are not named, aligned from
+ * the last. A letter twice in one operand takes the diagonal. Without "->" the result has the
+ * ellipsis and then, in alphabetical order, the letters that occur once. Spaces are skipped. Pairs
+ * are contracted in the order of weft_einsum_path, each as one matmul where it can be. */
+WEFT_API weft_array *weft_einsum(const char *subscripts, weft_array *const *operands, int n);
+
+/* The order in which weft_einsum contracts: the one with the fewest operations for up to 8
+ * operands, beyond that the pair that leaves least, one after another. Text in `out`, always
+ * terminated: how many operations (a multiplication and an addition are two) all operands at once
+ * would take, and this order; then a line for each contraction, with the places of its two operands
+ * in the list, which loses them and gets the result at its end. */
+WEFT_API weft_status weft_einsum_path(const char *subscripts, weft_array *const *operands, int n,
+                                      char *out, size_t size);
 
 #ifdef __cplusplus
 }
