@@ -216,6 +216,8 @@ const weft_op weft__op_transfer = {
     .params_fields = transfer_fields,
     .infer = infer_transfer,
     .vjp = transfer_vjp,
+    .linear = true,
+    .leads = true,
 };
 
 weft_array *weft_to(weft_array *a, weft_device *device)

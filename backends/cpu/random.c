@@ -43,14 +43,17 @@ static void make_words(void *context, int64_t begin, int64_t end, int worker)
 
 weft_status weft__cpu_random_bits(const weft_call *call)
 {
-    const weft_tensor *out = &call->out[0];
+    const weft_tensor *keys = &call->in[0], *out = &call->out[0];
+    int64_t n = weft_tensor_size(keys) / 2;
     words w = {.out = out->data};
-    w.key[0] = (uint32_t)weft_tensor_get_int(&call->in[0], 0);
-    w.key[1] = (uint32_t)weft_tensor_get_int(&call->in[0], 1);
-    w.bytes = weft_tensor_size(out) * (int64_t)weft_dtype_size(out->dtype);
+    w.bytes = weft_tensor_size(out) * (int64_t)weft_dtype_size(out->dtype) / (n ? n : 1);
     int64_t count = (w.bytes + 3) / 4;
     w.half = count / 2;
     w.second = w.half + count % 2;
-    weft__cpu_parallel(w.second, GRAIN, make_words, &w);
+    for (int64_t i = 0; i < n; i++, w.out += w.bytes) {
+        w.key[0] = (uint32_t)weft_tensor_get_int(keys, 2 * i);
+        w.key[1] = (uint32_t)weft_tensor_get_int(keys, 2 * i + 1);
+        weft__cpu_parallel(w.second, GRAIN, make_words, &w);
+    }
     return WEFT_OK;
 }

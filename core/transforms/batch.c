@@ -119,9 +119,25 @@ static weft_status one_by_one(const batching *b, weft_array **out)
     return WEFT_OK;
 }
 
+static bool has_room(const weft_array *node)
+{
+    bool room = true;
+    for (int i = 0; i < node->n_inputs; i++) {
+        room = room && weft_ndim(node->inputs[i]) < WEFT_MAX_DIMS;
+    }
+    for (int o = 0; o < node->n_outputs; o++) {
+        room = room && node->outs[o].spec.shape.n < WEFT_MAX_DIMS;
+    }
+    return room;
+}
+
 static weft_status node_batch(const batching *b, weft_array **out)
 {
     const weft_op *op = b->node->op;
+    if (!has_room(b->node)) {
+        return weft_fail(WEFT_UNSUPPORTED, "vmap of %s: a batch of arrays of %d dims", op->name,
+                         WEFT_MAX_DIMS);
+    }
     if (op->vmap && op->vmap(b->node, b->in, b->batched, b->size, out)) {
         return WEFT_OK;
     }

@@ -20,7 +20,8 @@ WEFT_API weft_array *weft_random_split(weft_array *key, int64_t n);
 /* A fresh key of the default generator: uint32 (2). */
 WEFT_API weft_array *weft_random_next_key(void);
 
-/* Random words; width is 1, 2 or 4 bytes: uint8, uint16, uint32. */
+/* Random words; width is 1, 2 or 4 bytes: uint8, uint16, uint32. Keys (..., 2) give (..., shape):
+ * each fills its own. */
 WEFT_API weft_array *weft_random_bits(weft_array *key, weft_dims shape, int width);
 /* Uniform in [low, high). */
 WEFT_API weft_array *weft_random_uniform(weft_array *key, weft_dims shape, double low, double high,

@@ -256,6 +256,7 @@ const weft_op weft_op_attention = {
     .infer = infer,
     .vjp = attention_vjp,
     .zero_gradient = 1u << 3,
+    .vmap = weft__attention_vmap,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

@@ -117,6 +117,7 @@ const weft_op weft_op_attention_vjp = {
     .params_fields = weft__attention_fields,
     .infer = infer,
     .zero_gradient = 1u << 6,
+    .vmap = weft__attention_vmap,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

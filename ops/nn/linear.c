@@ -1,4 +1,5 @@
 /* ops/nn/linear.c -- y = x w^T + bias, and its transposed form y = x w. */
+#include "ops/batch.h"
 #include "ops/nn/nn.h"
 
 /* ---- Reference ------------------------------------------------------------------------------ */
@@ -68,6 +69,50 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     }
 }
 
+/* ---- Batch ---------------------------------------------------------------------------------- */
+
+/* x w^T or x w for weights of each example's own, in a dtype that holds both. */
+static weft_array *own_products(weft_array *node, weft_array *x, bool x_batched, weft_array *w,
+                                int64_t size)
+{
+    const weft_linear_params *params = weft_node_params(node);
+    weft_dims shape = weft_shape(node);
+    weft_dtype wide = weft_promote(weft_dtype_of(x), weft_dtype_of(w));
+    int64_t rows = 1, terms = weft_dim(x, -1);
+    for (int axis = 0; axis < shape.n - 1; axis++) {
+        rows *= shape.at[axis];
+    }
+    x = weft_reshape(weft_astype(x, wide), WEFT_DIMS(x_batched ? size : 1, rows, terms));
+    w = weft_astype(params->transposed ? w : weft_swapaxes(w, -1, -2), wide);
+    return weft_reshape(weft_matmul(x, w), with_batch(shape, size));
+}
+
+/* A weight that all examples share takes their rows together. */
+static bool linear_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                        weft_array **out)
+{
+    const weft_linear_params *params = weft_node_params(node);
+    int n = weft_node_n_inputs(node);
+    bool bias_batched = n > 2 && batched[2];
+    if (!batched[1] && !bias_batched) {
+        out[0] = weft_apply(weft_node_op(node), in, n, params);
+        return true;
+    }
+    weft_dtype dtype = weft_node_spec(node, 0)->dtype, wide = weft_promote(dtype, WEFT_FLOAT32);
+    weft_array *x = n > 2 ? weft_astype(in[0], wide) : in[0]; /* rounded once, after the bias */
+    weft_array *y = batched[1] ? own_products(node, x, batched[0], in[1], size)
+                               : weft__linear(x, in[1], NULL, params->transposed);
+    if (n > 2) {
+        weft_dims shape = {.n = weft_ndim(node) + 1, .at = {bias_batched ? size : 1}};
+        for (int axis = 1; axis < shape.n; axis++) {
+            shape.at[axis] = axis == shape.n - 1 ? weft_dim(in[2], -1) : 1;
+        }
+        y = weft_add(y, weft_reshape(in[2], shape));
+    }
+    out[0] = weft_astype(y, dtype);
+    return true;
+}
+
 /* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer_bias(const weft_array *node, int64_t F, weft_why *why)
@@ -132,6 +177,7 @@ const weft_op weft_op_linear = {
     .params_fields = fields,
     .infer = infer,
     .vjp = linear_vjp,
+    .vmap = linear_vmap,
     .reference = reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

@@ -1,6 +1,7 @@
 /* ops/nn/linear_cross_entropy.c -- cross entropy from hidden states and an output weight, without
  * ever holding all logits. The gradient of each row's loss with respect to its hidden state comes
  * with the losses, because both need the same logits. */
+#include "ops/batch.h"
 #include "ops/nn/nn.h"
 #include "weft/transforms.h"
 
@@ -179,6 +180,25 @@ static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, c
     grads[1] = total.weight;
 }
 
+/* ---- Batch ---------------------------------------------------------------------------------- */
+
+/* More rows, for a weight that all examples share. */
+static bool linear_cross_entropy_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                                      int64_t size, weft_array **out)
+{
+    if (batched[1]) {
+        return false;
+    }
+    int64_t N = input_shape(node, 0).at[0];
+    weft_array *x = merge_batch(batch_of(in[0], batched[0], size));
+    weft_array *targets = merge_batch(batch_of(in[2], batched[2], size));
+    weft_array *y = apply3(weft_node_op(node), x, in[1], targets, weft_node_params(node));
+    for (int o = 0; o < weft_node_n_outputs(node); o++) {
+        out[o] = split_batch(weft_pick(y, o), size, N);
+    }
+    return true;
+}
+
 /* ---- The op --------------------------------------------------------------------------------- */
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -238,6 +258,7 @@ const weft_op weft_op_linear_cross_entropy = {
     .params_fields = fields,
     .infer = infer,
     .vjp = linear_cross_entropy_vjp,
+    .vmap = linear_cross_entropy_vmap,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

@@ -127,6 +127,15 @@ static void matmul_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     }
 }
 
+/* Batch axes are the op's own; one matrix for all examples is one big product. */
+static bool matmul_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                        weft_array **out)
+{
+    (void)node, (void)batched, (void)size;
+    out[0] = weft_matmul(in[0], in[1]);
+    return true;
+}
+
 /* ---- The op --------------------------------------------------------------------------------- */
 
 static bool refuse(weft_why *why, const char *what, const weft_dims *a, const weft_dims *b)
@@ -177,6 +186,7 @@ const weft_op weft_op_matmul = {
     .arity = 2,
     .infer = infer,
     .vjp = matmul_vjp,
+    .vmap = matmul_vmap,
     .reference = reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

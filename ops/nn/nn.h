@@ -48,6 +48,11 @@ extern const weft_field weft__norm_fields[];
 bool weft__norm_infer_inputs(const weft_array *node, weft_why *why);
 /* The cotangent as input `ct`, the last one. */
 bool weft__norm_infer_cotangent(const weft_array *node, int ct, weft_why *why);
+/* The norms over a batch, and their gradients. */
+bool weft__norm_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                     weft_array **out);
+bool weft__norm_vjp_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                         weft_array **out);
 
 /* ---- check.c: what infer functions ask of input i, called `name` in the message ------------- */
 
@@ -89,6 +94,10 @@ attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *
 /* (B, L, H, D) to (B, Hk, G, L, D), and back. */
 weft_array *weft__attention_group(weft_array *x, int64_t Hk);
 weft_array *weft__attention_ungroup(weft_array *x);
+
+/* attention_batch.c: attention and its gradient over a batch. */
+bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                          int64_t size, weft_array **out);
 
 /* attention_vjp.c: dq, dk, dv from q, k, v, o, lse, do in smaller ops. d_lse (B, L, H), the
  * cotangent of the log-sum-exp, may be NULL. */

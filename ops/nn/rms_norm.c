@@ -1,4 +1,5 @@
 /* ops/nn/rms_norm.c -- root mean square normalisation (Zhang & Sennrich 2019), and its gradient. */
+#include "ops/batch.h"
 #include "ops/nn/nn.h"
 
 const weft_field weft__norm_fields[] = {
@@ -26,6 +27,35 @@ bool weft__norm_infer_cotangent(const weft_array *node, int ct, weft_why *why)
 {
     return weft__expect_float(node, ct, "the cotangent", why) &&
            weft__expect_shape(node, ct, "the cotangent", input_shape(node, 0), why);
+}
+
+/* Rows are rows: only a gain or bias of each example's own needs the expansion. */
+bool weft__norm_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                     weft_array **out)
+{
+    (void)size;
+    int n = weft_node_n_inputs(node);
+    for (int i = 1; i < n; i++) {
+        if (batched[i]) {
+            return false;
+        }
+    }
+    out[0] = weft_apply(weft_node_op(node), in, n, weft_node_params(node));
+    return true;
+}
+
+/* Their gradients sum over the rows, except when only dx is wanted. */
+bool weft__norm_vjp_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                         weft_array **out)
+{
+    int n = weft_node_n_inputs(node), last = n - 1;
+    if (weft_node_n_outputs(node) > 1 || (n == 3 && batched[1])) {
+        return false;
+    }
+    weft_array *inputs[3] = {batch_of(in[0], batched[0], size), in[1]};
+    inputs[last] = batch_of(in[last], batched[last], size);
+    out[0] = weft_apply(weft_node_op(node), inputs, n, weft_node_params(node));
+    return true;
 }
 
 /* 1 / sqrt(mean(x^2) + eps): (..., 1) */
@@ -94,6 +124,7 @@ const weft_op weft_op_rms_norm_vjp = {
     .params_size = sizeof(weft_norm_params),
     .params_fields = weft__norm_fields,
     .infer = vjp_infer,
+    .vmap = weft__norm_vjp_vmap,
     .expand = vjp_expand,
     .cases = vjp_cases,
     .n_cases = sizeof vjp_cases / sizeof *vjp_cases,
@@ -155,6 +186,7 @@ const weft_op weft_op_rms_norm = {
     .params_fields = weft__norm_fields,
     .infer = infer,
     .vjp = rms_norm_vjp,
+    .vmap = weft__norm_vmap,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

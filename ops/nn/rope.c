@@ -1,5 +1,6 @@
 /* ops/nn/rope.c -- rotary position embedding (Su et al. 2021). Its gradient is the rotation by the
  * negative angle. */
+#include "ops/batch.h"
 #include "ops/nn/nn.h"
 
 /* ---- Expansion ------------------------------------------------------------------------------ */
@@ -114,6 +115,25 @@ static void rope_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     }
 }
 
+/* A batch of batches is a longer batch; positions that are the same for all rows stay so. */
+static bool rope_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                      weft_array **out)
+{
+    if (batched[2]) {
+        return false;
+    }
+    weft_dims x = input_shape(node, 0), positions = input_shape(node, 1);
+    weft_array *at = in[1];
+    if (positions.n == 2 || batched[1]) {
+        at = batch_of(at, batched[1], size);
+        at = positions.n == 2 ? at : weft_expand_dims(at, 1);
+        at = merge_batch(weft_broadcast_to(at, WEFT_DIMS(size, x.at[0], x.at[1])));
+    }
+    weft_array *rows = merge_batch(batch_of(in[0], batched[0], size));
+    out[0] = split_batch(rotate(rows, at, in[2], weft_node_params(node)), size, x.at[0]);
+    return true;
+}
+
 static const weft_field fields[] = {
     WEFT_FIELD(BOOL, weft_rope_params, interleaved),
     WEFT_FIELD(BOOL, weft_rope_params, inverse),
@@ -154,6 +174,8 @@ const weft_op weft_op_rope = {
     .infer = infer,
     .vjp = rope_vjp,
     .zero_gradient = 1u << 1 | 1u << 2,
+    .linear = true,
+    .vmap = rope_vmap,
     .expand = expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,

@@ -2,31 +2,39 @@
  *
  * An output of W words, h = W / 2: words i and i + h + W % 2 are the block (i, i + h + W % 2) under
  * the key, for i < h; with W odd, word h is the first of the block (h, 0). Narrower elements are
- * the words' bytes, low ones first. */
+ * the words' bytes, low ones first. Keys (..., 2) make one such output each. */
 #include "ops/kernel.h"
 #include "ops/random/threefry.h"
 #include "weft/random.h"
 
-static void put_word(const weft_tensor *out, int64_t word, uint32_t value)
+static void put_word(char *out, int64_t bytes, int64_t word, uint32_t value)
 {
-    int64_t left = weft_tensor_size(out) * (int64_t)weft_dtype_size(out->dtype) - word * 4;
-    memcpy((char *)out->data + word * 4, &value, left < 4 ? (size_t)left : 4);
+    int64_t left = bytes - word * 4;
+    memcpy(out + word * 4, &value, left < 4 ? (size_t)left : 4);
 }
 
-static weft_status random_bits_reference(const weft_call *call)
+static void fill(char *out, int64_t bytes, const uint32_t *key)
 {
-    const weft_tensor *out = &call->out[0];
-    uint32_t key[2] = {(uint32_t)weft_tensor_get_int(&call->in[0], 0),
-                       (uint32_t)weft_tensor_get_int(&call->in[0], 1)};
-    int64_t bytes = weft_tensor_size(out) * (int64_t)weft_dtype_size(out->dtype);
     int64_t words = (bytes + 3) / 4, half = words / 2, second = half + words % 2;
     for (int64_t i = 0; i < second; i++) {
         uint32_t block[2] = {(uint32_t)i, i < half ? (uint32_t)(i + second) : 0};
         threefry(key, block);
-        put_word(out, i, block[0]);
+        put_word(out, bytes, i, block[0]);
         if (i < half) {
-            put_word(out, i + second, block[1]);
+            put_word(out, bytes, i + second, block[1]);
         }
+    }
+}
+
+static weft_status random_bits_reference(const weft_call *call)
+{
+    const weft_tensor *keys = &call->in[0], *out = &call->out[0];
+    int64_t n = weft_tensor_size(keys) / 2;
+    int64_t bytes = weft_tensor_size(out) * (int64_t)weft_dtype_size(out->dtype) / (n ? n : 1);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t key[2] = {(uint32_t)weft_tensor_get_int(keys, 2 * i),
+                           (uint32_t)weft_tensor_get_int(keys, 2 * i + 1)};
+        fill((char *)out->data + i * bytes, bytes, key);
     }
     return WEFT_OK;
 }
@@ -36,8 +44,8 @@ static bool random_bits_infer(const weft_array *node, weft_spec *out, weft_why *
     const weft_bits_params *p = weft_node_params(node);
     weft_dims key = input_shape(node, 0);
     char text[WEFT_SHAPE_TEXT];
-    if (input_dtype(node, 0) != WEFT_UINT32 || key.n != 1 || key.at[0] != 2) {
-        return weft_because(why, "key: expected uint32 (2,), got %s %s",
+    if (input_dtype(node, 0) != WEFT_UINT32 || key.n < 1 || key.at[key.n - 1] != 2) {
+        return weft_because(why, "key: expected uint32 (..., 2), got %s %s",
                             weft_dtype_name(input_dtype(node, 0)), weft__shape_text(&key, text));
     }
     for (int i = 0; i < p->shape.n; i++) {
@@ -54,7 +62,14 @@ static bool random_bits_infer(const weft_array *node, weft_spec *out, weft_why *
                             weft__shape_text(&p->shape, text));
     }
     weft_dtype dtype = p->width == 1 ? WEFT_UINT8 : p->width == 2 ? WEFT_UINT16 : WEFT_UINT32;
-    return set_spec(out, dtype, &p->shape);
+    if (key.n - 1 + p->shape.n > WEFT_MAX_DIMS) {
+        return weft_because(why, "the result has more than %d dims", WEFT_MAX_DIMS);
+    }
+    for (int i = 0; i < p->shape.n; i++) {
+        key.at[key.n - 1 + i] = p->shape.at[i];
+    }
+    key.n += p->shape.n - 1;
+    return set_spec(out, dtype, &key);
 }
 
 static const weft_field random_bits_fields[] = {
@@ -80,6 +95,10 @@ static const weft_case random_bits_cases[] = {
      .n_inputs = 1,
      .in = {{.shape = DIMS(2), .key = true}},
      .params = &(const weft_bits_params){DIMS(5), 2}},
+    {.name = "keys",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(3, 2), .key = true}},
+     .params = &(const weft_bits_params){DIMS(5), 1}},
     {.name = "empty",
      .n_inputs = 1,
      .in = {{.shape = DIMS(2), .key = true}},
@@ -94,6 +113,7 @@ const weft_op weft_op_random_bits = {
     .params_fields = random_bits_fields,
     .infer = random_bits_infer,
     .zero_gradient = 1u << 0,
+    .leads = true,
     .reference = random_bits_reference,
     .cases = random_bits_cases,
     .n_cases = sizeof random_bits_cases / sizeof *random_bits_cases,

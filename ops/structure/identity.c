@@ -73,6 +73,7 @@ const weft_op weft_op_stop_gradient = {
     .arity = 1,
     .infer = identity_infer,
     .zero_gradient = 1u << 0,
+    .leads = true,
     .view = stop_gradient_view,
     .reference = identity_reference,
     .cases = identity_cases,

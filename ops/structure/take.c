@@ -1,8 +1,9 @@
 /* ops/structure/take.c -- slices of x at indices along an axis, and its gradient scatter_add, which
  * adds slices there. Embedding is take on the rows of a table. */
+#include "ops/batch.h"
 #include "ops/structure/index.h"
 
-extern const weft_op weft_op_scatter_add;
+extern const weft_op weft_op_take, weft_op_scatter_add;
 
 /* The shape of x with the axis replaced by the indices' shape. */
 static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices, weft_dims *out,
@@ -65,6 +66,49 @@ static void take_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     }
 }
 
+/* For indices of each example's own the slices are named element by element: x as (size, outer,
+ * length, inner), what is taken as (size, outer, count, inner). */
+typedef struct per_example {
+    axis_extents e;
+    int64_t size, count;
+} per_example;
+
+static per_example per_example_of(weft_array *node, int64_t size)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    weft_dims x = input_shape(node, 0);
+    return (per_example){extents_of(&x, p->axis), size, weft_size(weft_node_input(node, 1))};
+}
+
+static weft_array *split_whole(const per_example *s, weft_array *x, bool batched)
+{
+    x = batch_of(x, batched, s->size);
+    return weft_reshape(x, WEFT_DIMS(s->size, s->e.outer, s->e.length, s->e.inner));
+}
+
+static weft_array *split_indices(const per_example *s, weft_array *indices)
+{
+    indices = weft_reshape(indices, WEFT_DIMS(s->size, 1, s->count, 1));
+    return weft_broadcast_to(indices, WEFT_DIMS(s->size, s->e.outer, s->count, s->e.inner));
+}
+
+static bool take_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                      weft_array **out)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    if (!batched[0] || !batched[1]) {
+        int front = weft__axis_front(p->axis, weft_ndim(weft_node_input(node, 0)));
+        weft_array *y = apply2(&weft_op_take, in[0], in[1], p);
+        out[0] = batched[0] ? y : axis_to_front(y, front);
+        return true;
+    }
+    per_example s = per_example_of(node, size);
+    weft_array *y =
+        weft_take_along_axis(split_whole(&s, in[0], true), split_indices(&s, in[1]), -2);
+    out[0] = weft_reshape(y, with_batch(weft_shape(node), size));
+    return true;
+}
+
 static bool take_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_axis_params *p = weft_node_params(node);
@@ -110,6 +154,7 @@ const weft_op weft_op_take = {
     .vjp = take_vjp,
     .linear = true,
     .zero_gradient = 1u << 1,
+    .vmap = take_vmap,
     .reference = take_reference,
     .cases = take_cases,
     .n_cases = sizeof take_cases / sizeof *take_cases,
@@ -153,6 +198,23 @@ static void scatter_add_vjp(weft_array *node, weft_array *const *cts, const bool
     if (wanted[2]) {
         grads[2] = weft_take(cts[0], weft_node_input(node, 1), (int)p->axis);
     }
+}
+
+static bool scatter_add_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                             int64_t size, weft_array **out)
+{
+    weft_array *values = batch_of(in[2], batched[2], size);
+    if (!batched[1]) {
+        out[0] = apply3(&weft_op_scatter_add, batch_of(in[0], batched[0], size), in[1], values,
+                        weft_node_params(node));
+        return true;
+    }
+    per_example s = per_example_of(node, size);
+    values = weft_reshape(values, WEFT_DIMS(size, s.e.outer, s.count, s.e.inner));
+    weft_array *y = weft_scatter_add_along_axis(split_whole(&s, in[0], batched[0]),
+                                                split_indices(&s, in[1]), values, -2);
+    out[0] = weft_reshape(y, with_batch(weft_shape(node), size));
+    return true;
 }
 
 static bool scatter_add_infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -200,6 +262,7 @@ const weft_op weft_op_scatter_add = {
     .vjp = scatter_add_vjp,
     .linear = true,
     .zero_gradient = 1u << 1,
+    .vmap = scatter_add_vmap,
     .reference = scatter_add_reference,
     .cases = scatter_add_cases,
     .n_cases = sizeof scatter_add_cases / sizeof *scatter_add_cases,

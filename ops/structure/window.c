@@ -1,6 +1,9 @@
 /* ops/structure/window.c -- windows whose place is itself an array: dynamic_slice reads one,
  * slice_update replaces one. A start is clipped so that the window fits. */
+#include "ops/batch.h"
 #include "ops/kernel.h"
+
+extern const weft_op weft_op_dynamic_slice, weft_op_slice_update;
 
 /* The clipped start on every axis of `shape`; axes that are not listed start at 0. */
 static void window_start(const weft_slice_params *p, const weft_dims *shape,
@@ -79,6 +82,46 @@ static void dynamic_slice_vjp(weft_array *node, weft_array *const *cts, const bo
     }
 }
 
+/* Each example's clipped start on listed axis `i`, (size, 1). */
+static weft_array *starts_on(const weft_slice_params *p, weft_array *start, int i, int64_t length)
+{
+    weft_array *from = weft_astype(weft_slice_axis(start, 1, i, i + 1), WEFT_INT64);
+    weft_array *room = weft_scalar_int(length - p->sizes.at[i], WEFT_INT64);
+    return weft_minimum(weft_maximum(from, weft_scalar_int(0, WEFT_INT64)), room);
+}
+
+/* (size, n) as one index an element of x (size, ...) along `axis`, which becomes n long. */
+static weft_array *spread_along(weft_array *indices, weft_dims shape, int64_t axis)
+{
+    weft_dims ones = {.n = shape.n, .at = {weft_dim(indices, 0)}};
+    for (int i = 1; i < shape.n; i++) {
+        ones.at[i] = i == axis + shape.n ? weft_dim(indices, 1) : 1;
+    }
+    shape.at[axis + shape.n] = weft_dim(indices, 1);
+    return weft_broadcast_to(weft_reshape(indices, ones), shape);
+}
+
+/* Windows of each example's own: axis by axis, with the places as indices. */
+static bool dynamic_slice_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                               int64_t size, weft_array **out)
+{
+    const weft_slice_params *p = weft_node_params(node);
+    if (!batched[1]) {
+        out[0] = apply2(&weft_op_dynamic_slice, in[0], in[1], p);
+        return true;
+    }
+    weft_array *y = batch_of(in[0], batched[0], size);
+    for (int i = 0; i < p->axes.n; i++) {
+        int64_t axis = p->axes.at[i];
+        weft_array *from = starts_on(p, in[1], i, weft_dim(y, (int)axis));
+        weft_array *line = weft_arange(0, (double)p->sizes.at[i], 1, WEFT_INT64);
+        weft_array *at = spread_along(weft_add(from, line), weft_shape(y), axis);
+        y = weft_take_along_axis(y, at, (int)axis);
+    }
+    out[0] = y;
+    return true;
+}
+
 static bool dynamic_slice_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     weft_dims shape = input_shape(node, 0);
@@ -110,6 +153,7 @@ const weft_op weft_op_dynamic_slice = {
     .vjp = dynamic_slice_vjp,
     .linear = true,
     .zero_gradient = 1u << 1,
+    .vmap = dynamic_slice_vmap,
     .reference = dynamic_slice_reference,
     .cases = dynamic_slice_cases,
     .n_cases = sizeof dynamic_slice_cases / sizeof *dynamic_slice_cases,
@@ -170,6 +214,33 @@ static void slice_update_vjp(weft_array *node, weft_array *const *cts, const boo
     }
 }
 
+/* Windows of each example's own: every element of x looks whether it is in the window, and where
+ * in the update it would be. */
+static bool slice_update_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                              int64_t size, weft_array **out)
+{
+    const weft_slice_params *p = weft_node_params(node);
+    weft_array *x = batch_of(in[0], batched[0], size), *y = batch_of(in[1], batched[1], size);
+    if (!batched[2] || weft_size(y) == 0) {
+        out[0] = batched[2] ? x : apply3(&weft_op_slice_update, x, y, in[2], p);
+        return true;
+    }
+    weft_array *zero = weft_scalar_int(0, WEFT_INT64), *inside = NULL;
+    for (int i = 0; i < p->axes.n; i++) {
+        int64_t axis = p->axes.at[i], length = weft_dim(x, (int)axis);
+        weft_array *from = starts_on(p, in[2], i, length);
+        weft_array *line = weft_arange(0, (double)length, 1, WEFT_INT64);
+        weft_array *offset = weft_subtract(line, from);
+        weft_array *last = weft_scalar_int(p->sizes.at[i] - 1, WEFT_INT64);
+        weft_array *at = weft_minimum(weft_maximum(offset, zero), last);
+        weft_array *hit = spread_along(weft_equal(at, offset), weft_shape(x), axis);
+        inside = inside ? weft_logical_and(inside, hit) : hit;
+        y = weft_take_along_axis(y, spread_along(at, weft_shape(y), axis), (int)axis);
+    }
+    out[0] = inside ? weft_where(inside, y, x) : y;
+    return true;
+}
+
 static bool slice_update_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     weft_dims shape = input_shape(node, 0), window = shape, update = input_shape(node, 1);
@@ -215,6 +286,7 @@ const weft_op weft_op_slice_update = {
     .vjp = slice_update_vjp,
     .linear = true,
     .zero_gradient = 1u << 2,
+    .vmap = slice_update_vmap,
     .reference = slice_update_reference,
     .cases = slice_update_cases,
     .n_cases = sizeof slice_update_cases / sizeof *slice_update_cases,

@@ -285,7 +285,7 @@ static void bad_arguments_say_what_is_wrong(void)
     weft_scope_open();
     weft_array *key = weft_random_key(0);
     CHECK_CONTAINS(weft_error(weft_random_bits(weft_scalar(1, WEFT_FLOAT32), WEFT_DIMS(2), 4)),
-                   "key: expected uint32 (2,), got float32 ()");
+                   "key: expected uint32 (..., 2), got float32 ()");
     CHECK_CONTAINS(weft_error(weft_random_bits(key, WEFT_DIMS(2), 8)), "1, 2 or 4 bytes, got 8");
     CHECK_CONTAINS(weft_error(weft_random_bits(key, WEFT_DIMS(-2), 4)), "negative dimension");
     CHECK_CONTAINS(weft_error(weft_random_bits(key, WEFT_DIMS(INT64_C(1) << 40), 4)), "words");

@@ -68,6 +68,12 @@ weft_status weft__vulkan_arange(const weft_call *call)
 
 /* ---- random_bits ---------------------------------------------------------------------------- */
 
+/* One key: the outputs of several need not begin at a word. */
+bool weft__vulkan_random_bits_fits(const weft_call *call)
+{
+    return weft__vulkan_fits(call) && call->in[0].shape.n == 1;
+}
+
 weft_status weft__vulkan_random_bits(const weft_call *call)
 {
     const weft_tensor *out = &call->out[0];

@@ -7,7 +7,9 @@
 static const weft_kernel_row rows[] = {
     {.op = "full", .fits = weft__vulkan_fits, .kernel = weft__vulkan_full},
     {.op = "arange", .fits = weft__vulkan_arange_fits, .kernel = weft__vulkan_arange},
-    {.op = "random_bits", .fits = weft__vulkan_fits, .kernel = weft__vulkan_random_bits},
+    {.op = "random_bits",
+     .fits = weft__vulkan_random_bits_fits,
+     .kernel = weft__vulkan_random_bits},
     {.op = "complex_abs", .fits = weft__vulkan_fits, .kernel = weft__vulkan_complex_abs},
 
     {.op = "reshape",

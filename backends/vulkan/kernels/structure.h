@@ -20,6 +20,7 @@ weft_kernel weft__vulkan_full, weft__vulkan_pad, weft__vulkan_slice_grad,
 
 /* make.c */
 weft_kernel weft__vulkan_arange, weft__vulkan_random_bits, weft__vulkan_complex_abs;
+bool weft__vulkan_random_bits_fits(const weft_call *call);
 bool weft__vulkan_arange_fits(const weft_call *call);
 
 /* gather.c */

@@ -1,0 +1,37 @@
+/* ops/nn/attention_batch.c -- attention and its gradient for a batch of batches: one longer batch.
+ */
+#include "ops/batch.h"
+#include "ops/nn/nn.h"
+
+/* The mask (b, h, l, s) for B * size sequences; one that is the same for all stays one. */
+static weft_array *long_mask(weft_array *mask, bool batched, int64_t size, int64_t B)
+{
+    if (!batched && weft_dim(mask, 0) == 1) {
+        return mask;
+    }
+    mask = batch_of(mask, batched, size);
+    weft_dims shape = weft_shape(mask);
+    shape.at[1] = B;
+    return merge_batch(weft_broadcast_to(mask, shape));
+}
+
+/* Without a mask the inputs are q, k, v or q, k, v, o, lse, do. */
+bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                          int64_t size, weft_array **out)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    int n = weft_node_n_inputs(node), mask = params->has_mask ? n - 1 : n;
+    int64_t B = input_shape(node, 0).at[0];
+    weft_array *inputs[7];
+    for (int i = 0; i < mask; i++) {
+        inputs[i] = merge_batch(batch_of(in[i], batched[i], size));
+    }
+    if (params->has_mask) {
+        inputs[mask] = long_mask(in[mask], batched[mask], size, B);
+    }
+    weft_array *y = weft_apply(weft_node_op(node), inputs, n, params);
+    for (int o = 0; o < weft_node_n_outputs(node); o++) {
+        out[o] = split_batch(weft_pick(y, o), size, B);
+    }
+    return true;
+}
