@@ -64,3 +64,16 @@ OP(var)
 
 /* random (ops/random) */
 OP(random_bits)
+
+/* linear algebra (ops/linalg) */
+OP(cholesky)
+OP(det)
+OP(eig)
+OP(eigh)
+OP(lu)
+OP(pinv)
+OP(qr)
+OP(slogdet)
+OP(solve)
+OP(solve_triangular)
+OP(svd)

@@ -35,10 +35,23 @@ static double random_weight(uint64_t *state)
     return u < 0.5 ? -1 + u : u;
 }
 
+/* Those that are not NULL, so that none is used up by the reading of another. */
+static weft_status eval_together(weft_array *const *arrays, int n)
+{
+    weft_array *named[MAX_ARRAYS];
+    int count = 0;
+    for (int i = 0; i < n; i++) {
+        if (arrays[i]) {
+            named[count++] = arrays[i];
+        }
+    }
+    return weft_eval_n(named, count);
+}
+
 /* Adds the weighted sum of arrays of the outputs' shapes. */
 static weft_status weigh(check *c, weft_array *const *out, double *sum)
 {
-    weft_status status = WEFT_OK;
+    weft_status status = eval_together(out, c->n_outputs);
     *sum = 0;
     for (int i = 0; i < c->n_outputs && status == WEFT_OK; i++) {
         if (!c->weights[i]) {
@@ -322,6 +335,9 @@ static weft_status check_all(check *c)
     if (status == WEFT_OK) {
         status = weft_vjp(c->fn, c->context, c->inputs, c->n_inputs, cotangents, NULL, c->n_outputs,
                           grads);
+    }
+    if (status == WEFT_OK) {
+        status = eval_together(grads, c->n_inputs);
     }
     for (int i = 0; i < c->n_inputs && status == WEFT_OK; i++) {
         status = c->values[i] ? check_input(c, i, grads[i], &along) : WEFT_OK;

@@ -152,6 +152,8 @@ typedef struct weft_case_input {
     bool boolean;        /* a mask */
     bool fixed_float32;  /* float32 whatever the dtype under test */
     bool key;            /* a random key: uint32 words */
+    bool dominant;       /* square: 4 N is added to the diagonal: well-conditioned, and positive
+                          * definite if one triangle is taken for both */
 } weft_case_input;
 
 typedef struct weft_case {

@@ -161,6 +161,23 @@ typedef struct weft_bits_params {
     int64_t width;
 } weft_bits_params;
 
+/* qr (..., M, N): outputs q (..., M, K), r (..., K, N); K = M when complete, else min(M, N). */
+typedef struct weft_qr_params {
+    bool complete;
+} weft_qr_params;
+
+/* Outputs, of which only the values remain without vectors. svd: u (..., M, K), values (..., K),
+ * v^H (..., K, N). eigh (the lower triangle is read) and eig (complex64): values (..., N), vectors
+ * (..., N, N). linalg.h says which of the possible vectors these are. */
+typedef struct weft_vectors_params {
+    bool vectors;
+} weft_vectors_params;
+
+/* solve_triangular */
+typedef struct weft_triangular_params {
+    bool upper;
+} weft_triangular_params;
+
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 #include "weft/creation.h"
 #include "weft/elementwise.h"
 #include "weft/indexing.h"
+#include "weft/linalg.h"
 #include "weft/neural.h"
 #include "weft/products.h"
 #include "weft/reduce.h"

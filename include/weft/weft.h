@@ -11,6 +11,7 @@
 #include "weft/generate.h"
 #include "weft/indexing.h"
 #include "weft/io.h"
+#include "weft/linalg.h"
 #include "weft/memory.h"
 #include "weft/model.h"
 #include "weft/neural.h"

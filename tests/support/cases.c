@@ -124,6 +124,13 @@ static weft_array *relayout(weft_array *x, case_layout layout)
     return weft_slice(moved, axes, starts, stops, step);
 }
 
+/* What is added to element i of a dominant matrix. */
+static double diagonal_lift(const weft_dims *shape, int64_t i)
+{
+    int64_t size = shape->at[shape->n - 1];
+    return i % size == i / size % size ? 4 * (double)size : 0;
+}
+
 static weft_array *make_input(const weft_op *op, const weft_case_input *in, weft_dtype values_as,
                               weft_dtype dtype, uint64_t *state)
 {
@@ -139,7 +146,8 @@ static weft_array *make_input(const weft_op *op, const weft_case_input *in, weft
                      .shape = {1, {n * parts}},
                      .strides = {1}};
     for (int64_t i = 0; i < n * parts; i++) {
-        weft_tensor_set(&t, i, draw(op, in, rounded, state));
+        double lift = in->dominant && i % parts == 0 ? diagonal_lift(&in->shape, i / parts) : 0;
+        weft_tensor_set(&t, i, lift + draw(op, in, rounded, state));
     }
     weft_array *x = weft_from_data(elements, rounded, in->shape);
     free(elements);

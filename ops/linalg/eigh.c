@@ -1,0 +1,234 @@
+/* ops/linalg/eigh.c -- eigenvalues and eigenvectors of Hermitian matrices. */
+#include <math.h>
+
+#include "ops/linalg/linalg.h"
+
+enum { MAX_SWEEPS = 60 };
+
+/* Columns p and q of x (n, columns), or rows with `step` 1: p := c p - s w q, q := s p + c w q. */
+static void rotate(number *x, int64_t n, int64_t stride, int64_t p, int64_t q, double c, double s,
+                   number w)
+{
+    for (int64_t i = 0; i < n; i++) {
+        number a = x[i * stride + p], b = w * x[i * stride + q];
+        x[i * stride + p] = c * a - s * b;
+        x[i * stride + q] = s * a + c * b;
+    }
+}
+
+static void rotate_rows(number *x, int64_t n, int64_t p, int64_t q, double c, double s, number w)
+{
+    for (int64_t j = 0; j < n; j++) {
+        number a = x[p * n + j], b = w * x[q * n + j];
+        x[p * n + j] = c * a - s * b;
+        x[q * n + j] = s * a + c * b;
+    }
+}
+
+/* Cosine and sine of the rotation that makes ((alpha, size), (size, beta)) diagonal. */
+static void rotation(double alpha, double beta, double size, double *c, double *s)
+{
+    double theta = (beta - alpha) / (2 * size);
+    double t = copysign(1, theta) / (fabs(theta) + hypot(theta, 1));
+    *c = 1 / hypot(t, 1);
+    *s = t * *c;
+}
+
+/* One round over all pairs; whether any was rotated. */
+static bool sweep(number *a, int64_t n, number *v)
+{
+    bool any = false;
+    for (int64_t p = 0; p < n; p++) {
+        for (int64_t q = p + 1; q < n; q++) {
+            double size = cabs(a[p * n + q]), c, s;
+            double alpha = creal(a[p * n + p]), beta = creal(a[q * n + q]);
+            if (size <= 1e-17 * (fabs(alpha) + fabs(beta)) || size < 1e-300) {
+                continue;
+            }
+            any = true;
+            number w = conj(a[p * n + q]) / size;
+            rotation(alpha, beta, size, &c, &s);
+            rotate(a, n, n, p, q, c, s, w);
+            rotate_rows(a, n, p, q, c, s, conj(w));
+            a[p * n + q] = a[q * n + p] = 0;
+            rotate(v, n, n, p, q, c, s, w);
+        }
+    }
+    return any;
+}
+
+/* By selection: eigenvalues with their columns. */
+static void sort_columns(double *w, number *v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int64_t best = i;
+        for (int64_t j = i + 1; j < n; j++) {
+            best = w[j] < w[best] ? j : best;
+        }
+        double swap = w[i];
+        w[i] = w[best];
+        w[best] = swap;
+        for (int64_t r = 0; r < n; r++) {
+            number x = v[r * n + i];
+            v[r * n + i] = v[r * n + best];
+            v[r * n + best] = x;
+        }
+    }
+}
+
+bool weft__jacobi(number *a, int64_t n, double *w, number *v)
+{
+    for (int64_t i = 0; i < n; i++) {
+        a[i * n + i] = creal(a[i * n + i]);
+        for (int64_t j = 0; j < n; j++) {
+            a[i * n + j] = j > i ? conj(a[j * n + i]) : a[i * n + j];
+            v[i * n + j] = i == j;
+        }
+    }
+    int sweeps = 0;
+    while (sweep(a, n, v)) {
+        if (++sweeps == MAX_SWEEPS) {
+            return false;
+        }
+    }
+    for (int64_t i = 0; i < n; i++) {
+        w[i] = creal(a[i * n + i]);
+    }
+    sort_columns(w, v, n);
+    for (int64_t i = 0; i < n; i++) {
+        weft__fix_phase(v + i, n, n);
+    }
+    return true;
+}
+
+static weft_status eigh_reference(const weft_call *call)
+{
+    const weft_tensor *in = &call->in[0];
+    int64_t n = weft__columns_of(in);
+    number *a = weft__room(call, 2 * n * n + 2 * n);
+    if (!a) {
+        return WEFT_MEMORY;
+    }
+    weft_status status = WEFT_OK;
+    number *v = a + n * n, *values = v + n * n;
+    double *w = (double *)(values + n);
+    for (int64_t b = 0; status == WEFT_OK && b < weft__batches(in, 2); b++) {
+        weft__load(in, b * n * n, n * n, a);
+        for (int64_t i = 0; i < n * n; i++) {
+            a[i] = i % n > i / n ? 0 : a[i]; /* the upper triangle is not looked at */
+        }
+        if (!weft__all_finite(a, n * n)) {
+            weft__store_nan(&call->out[0], b * n, n);
+            if (call->n_outputs > 1) {
+                weft__store_nan(&call->out[1], b * n * n, n * n);
+            }
+            continue;
+        }
+        if (!weft__jacobi(a, n, w, v)) {
+            status = weft_fail(WEFT_INVALID, "eigh: matrix %lld of the batch does not converge",
+                               (long long)b);
+        }
+        for (int64_t i = 0; i < n; i++) {
+            values[i] = w[i];
+        }
+        weft__store(&call->out[0], b * n, n, values);
+        if (call->n_outputs > 1) {
+            weft__store(&call->out[1], b * n * n, n * n, v);
+        }
+    }
+    weft_free(a);
+    return status;
+}
+
+/* v (diag(dw) + f o (v^H dv)) v^H with f_ij = 1 / (w_j - w_i) (Giles 2008), folded into the
+ * triangle that is read. */
+static void eigh_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                     weft_array **grads)
+{
+    const weft_vectors_params *p = weft_node_params(node);
+    if (!wanted[0]) {
+        return;
+    }
+    weft_array *values, *v, *dv = p->vectors ? cts[1] : NULL, *inner = NULL;
+    if (p->vectors) {
+        values = weft_pick(node, 0);
+        v = weft_pick(node, 1);
+    } else {
+        weft_eigh(weft_node_input(node, 0), false, &values, &v);
+    }
+    if (cts[0]) {
+        inner = weft__diagonal_matrix(weft_astype(cts[0], weft_dtype_of(v)));
+    }
+    if (dv) {
+        weft_array *gaps = weft__inverse_gaps(values);
+        inner = weft__plus(inner, weft_multiply(gaps, weft_matmul(weft__adjoint(v), dv)));
+    }
+    weft_array *g = weft_matmul(v, weft_matmul(inner, weft__adjoint(v)));
+    grads[0] = weft__fold_lower(g);
+}
+
+static bool eigh_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_vectors_params *p = weft_node_params(node);
+    weft_dims shape = input_shape(node, 0);
+    if (!weft__expect_square(node, 0, why)) {
+        return false;
+    }
+    weft_dims values = weft__with_core(&shape, shape.at[shape.n - 1], -1);
+    set_spec(&out[0], weft__real_dtype(input_dtype(node, 0)), &values);
+    set_spec(&out[1], input_dtype(node, 0), &shape);
+    end_outputs(out, p->vectors ? 2 : 1);
+    return true;
+}
+
+const weft_field weft__vectors_fields[] = {
+    WEFT_FIELD(BOOL, weft_vectors_params, vectors),
+    WEFT_FIELDS_END,
+};
+
+static const weft_vectors_params with = {true};
+static const weft_case cases[] = {
+    {.name = "batch", .n_inputs = 1, .in = {{.shape = DIMS(2, 4, 4)}}, .params = &with},
+    {.name = "larger", .n_inputs = 1, .in = {{.shape = DIMS(7, 7)}}, .params = &with},
+    {.name = "values", .n_inputs = 1, .in = {{.shape = DIMS(2, 4, 4)}}},
+    {.name = "one", .n_inputs = 1, .in = {{.shape = DIMS(1, 1)}}, .params = &with},
+    {.name = "none", .n_inputs = 1, .in = {{.shape = DIMS(0, 3, 3)}}, .params = &with},
+    {.name = "empty", .n_inputs = 1, .in = {{.shape = DIMS(2, 0, 0)}}, .params = &with},
+};
+
+const weft_op weft_op_eigh = {
+    .name = "eigh",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .n_outputs = -1,
+    .params_size = sizeof(weft_vectors_params),
+    .params_fields = weft__vectors_fields,
+    .infer = eigh_infer,
+    .vjp = eigh_vjp,
+    .leads = true,
+    .reference = eigh_reference,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = NOT_MATRIX_DTYPES,
+    .tolerance = 0x1p-17, /* the gaps between the eigenvalues */
+};
+
+/* The other triangle is the lower one of the adjoint. */
+static weft_array *apply(const char *op, weft_array *a, bool upper, bool vectors)
+{
+    weft_vectors_params params = {vectors};
+    weft_array *x = weft__matrix(op, a, true);
+    return apply1(&weft_op_eigh, upper ? weft__adjoint(x) : x, &params);
+}
+
+void weft_eigh(weft_array *a, bool upper, weft_array **values, weft_array **vectors)
+{
+    weft_array *node = apply("eigh", a, upper, true);
+    *values = weft__as_given(weft_pick(node, 0), a);
+    *vectors = weft__as_given(weft_pick(node, 1), a);
+}
+
+weft_array *weft_eigvalsh(weft_array *a, bool upper)
+{
+    return weft__as_given(weft_pick(apply("eigvalsh", a, upper, false), 0), a);
+}

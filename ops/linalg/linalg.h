@@ -1,0 +1,120 @@
+/* ops/linalg/linalg.h -- what the files of this folder share: matrices of complex numbers for the
+ * reference kernels, and matrices of graphs for derivatives.
+ *
+ * The reference kernels compute everything in complex float64: a real matrix is one whose
+ * imaginary parts are 0, and stays so. They are short and slow; libraries are for backends.
+ */
+#ifndef OPS_LINALG_LINALG_H
+#define OPS_LINALG_LINALG_H
+
+#include <complex.h>
+
+#include "ops/kernel.h"
+
+typedef double _Complex number;
+
+/* ---- matrices in memory (dense.c): row-major ------------------------------------------------ */
+
+/* The number of matrices in a tensor whose last two axes they are; of vectors for core = 1. */
+int64_t weft__batches(const weft_tensor *t, int core);
+/* Dims of the last two axes. */
+int64_t weft__rows_of(const weft_tensor *t);
+int64_t weft__columns_of(const weft_tensor *t);
+
+/* Element numbers [first, first + n) of a tensor of any float dtype or complex64. */
+void weft__load(const weft_tensor *t, int64_t first, int64_t n, number *out);
+void weft__store(const weft_tensor *t, int64_t first, int64_t n, const number *in);
+void weft__store_nan(const weft_tensor *t, int64_t first, int64_t n);
+bool weft__all_finite(const number *x, int64_t n);
+
+/* Room for n numbers; NULL and a message. */
+number *weft__room(const weft_call *call, int64_t n);
+
+/* out = a^H, a being (rows, columns). */
+void weft__adjoint_of(const number *a, int64_t rows, int64_t columns, number *out);
+/* Scales the n numbers `step` apart so that the first of the largest (to a thousandth) is real and
+ * positive; returns the factor. */
+number weft__fix_phase(number *x, int64_t n, int64_t step);
+
+/* ---- algorithms ----------------------------------------------------------------------------- */
+
+/* qr.c: a (m, n) becomes R; q is (m, columns) with columns <= m. `tau` has min(m, n) places. */
+void weft__householder(number *a, int64_t m, int64_t n, number *tau);
+void weft__householder_q(const number *a, int64_t m, int64_t n, const number *tau, number *q,
+                         int64_t columns);
+
+/* lu.c: a (m, n) becomes L below U; row i was exchanged with pivots[i]. The number of the first
+ * zero pivot counted from 1, or 0. */
+int64_t weft__lu(number *a, int64_t m, int64_t n, int64_t *pivots);
+
+/* eigh.c: the lower triangle of a (n, n) is read, a is destroyed; w ascending, the columns of v. */
+bool weft__jacobi(number *a, int64_t n, double *w, number *v);
+
+/* svd.c: a (m, n), m >= n, becomes U; s descending, v (n, n) with columns. */
+bool weft__hestenes(number *a, int64_t m, int64_t n, double *s, number *v);
+
+/* schur.c: eigenvalues and unit eigenvectors (the columns of v, NULL: none) of a (n, n), which is
+ * destroyed. q (n, n) and room (n) are to work in. */
+bool weft__eigen(number *a, number *q, int64_t n, number *room, number *w, number *v);
+
+/* x := the solution of a x = b for a triangle a (n, n), b (n, k) in x. Diagonals are not 0. */
+void weft__substitute(const number *a, int64_t n, bool upper, bool unit, number *x, int64_t k);
+
+/* ---- infer ---------------------------------------------------------------------------------- */
+
+/* Input i is (..., M, N) of float32, float64 or complex64. */
+bool weft__expect_matrix(const weft_array *node, int i, weft_why *why);
+/* And M = N. */
+bool weft__expect_square(const weft_array *node, int i, weft_why *why);
+/* (..., rows, columns) with the leading axes of shape; columns < 0: (..., rows). */
+weft_dims weft__with_core(const weft_dims *shape, int64_t rows, int64_t columns);
+/* The real dtype of the parts. */
+weft_dtype weft__real_dtype(weft_dtype dtype);
+
+/* Of an op with a varying number of outputs: they end before `from`. */
+static inline void end_outputs(weft_spec *out, int from)
+{
+    for (int i = from; i < WEFT_MAX_OUTPUTS; i++) {
+        out[i].shape.n = -1;
+    }
+}
+
+/* The table of weft_vectors_params. */
+extern const weft_field weft__vectors_fields[];
+
+/* For no_test_dtypes. */
+enum {
+    NOT_MATRIX_DTYPES =
+        DTYPE_INTEGERS | DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_FLOAT16) | DTYPE_BIT(WEFT_BFLOAT16)
+};
+
+/* ---- matrices in graphs (graph.c) ----------------------------------------------------------- */
+
+/* x as it is computed: integers and 16-bit floats as float32. */
+weft_array *weft__computed(weft_array *x);
+/* y in the dtype that the function of x returns: a 16-bit float if x is one. */
+weft_array *weft__as_given(weft_array *y, weft_array *x);
+/* Whether a matrix is square or anything else (square false); else an error array. */
+weft_array *weft__matrix(const char *op, weft_array *x, bool square);
+
+weft_array *weft__adjoint(weft_array *x);                      /* (..., M, N) -> (..., N, M) */
+weft_array *weft__conj(weft_array *x);                         /* x if it is real */
+weft_array *weft__real_part(weft_array *x);                    /* x if it is real */
+weft_array *weft__lower(weft_array *x, int64_t diagonal);      /* 0 above the diagonal */
+weft_array *weft__upper(weft_array *x, int64_t diagonal);      /* 0 below the diagonal */
+weft_array *weft__diagonal_of(weft_array *x);                  /* (..., N, N) -> (..., N) */
+weft_array *weft__diagonal_matrix(weft_array *d);              /* (..., N) -> (..., N, N) */
+weft_array *weft__identity(weft_array *like, int64_t n);       /* (..., n, n) of like's kind */
+weft_array *weft__scale_columns(weft_array *x, weft_array *d); /* x diag(d) */
+weft_array *weft__scale_rows(weft_array *d, weft_array *x);    /* diag(d) x */
+weft_array *weft__matrix_columns(weft_array *x, int64_t from, int64_t to);
+weft_array *weft__matrix_rows(weft_array *x, int64_t from, int64_t to);
+/* The sum of those that are not NULL. */
+weft_array *weft__plus(weft_array *a, weft_array *b);
+/* 1 / (d_j - d_i), 0 where they are equal: (..., N) -> (..., N, N). */
+weft_array *weft__inverse_gaps(weft_array *d);
+/* The gradient of an op that reads only the lower triangle, from its gradient with respect to the
+ * whole Hermitian matrix. */
+weft_array *weft__fold_lower(weft_array *g);
+
+#endif
