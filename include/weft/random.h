@@ -17,6 +17,8 @@ WEFT_API weft_array *weft_random_key(uint64_t seed); /* uint32 (2): high word, l
 WEFT_API void weft_random_seed(uint64_t seed);
 /* n new keys: uint32 (n, 2). */
 WEFT_API weft_array *weft_random_split(weft_array *key, int64_t n);
+/* Two new keys: uint32 (2) each. */
+WEFT_API void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **second);
 /* A fresh key of the default generator: uint32 (2). */
 WEFT_API weft_array *weft_random_next_key(void);
 
@@ -30,8 +32,45 @@ WEFT_API weft_array *weft_random_normal(weft_array *key, weft_dims shape, double
                                         weft_dtype dtype);
 /* bool, true with probability p. */
 WEFT_API weft_array *weft_random_bernoulli(weft_array *key, weft_dims shape, double p);
-/* Indices drawn from softmax(logits) along the axis (Gumbel maximum): uint32. */
+
+/* The same with parameters that broadcast to `shape`. NULL: mean 0, std 1. */
+WEFT_API weft_array *weft_random_uniform_array(weft_array *key, weft_dims shape, weft_array *low,
+                                               weft_array *high, weft_dtype dtype);
+WEFT_API weft_array *weft_random_normal_array(weft_array *key, weft_dims shape, weft_array *mean,
+                                              weft_array *std, weft_dtype dtype);
+WEFT_API weft_array *weft_random_bernoulli_array(weft_array *key, weft_dims shape, weft_array *p);
+
+/* The standard normal distribution between two bounds, by its inverse distribution function:
+ * where both bounds are beyond 5 on one side float32 has few distinct values left. */
+WEFT_API weft_array *weft_random_truncated_normal(weft_array *key, weft_dims shape, double lower,
+                                                  double upper, weft_dtype dtype);
+WEFT_API weft_array *weft_random_truncated_normal_array(weft_array *key, weft_dims shape,
+                                                        weft_array *lower, weft_array *upper,
+                                                        weft_dtype dtype);
+/* The standard Gumbel distribution: -log(-log(u)). */
+WEFT_API weft_array *weft_random_gumbel(weft_array *key, weft_dims shape, weft_dtype dtype);
+WEFT_API weft_array *weft_random_laplace(weft_array *key, weft_dims shape, double mean,
+                                         double scale, weft_dtype dtype);
+
+/* Integers in [low, high), from two words an element as in JAX: nearly without bias, and exact
+ * whatever the range. The array form gives low where high is not above it. */
+WEFT_API weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low,
+                                         int64_t high, weft_dtype dtype);
+WEFT_API weft_array *weft_random_randint_array(weft_array *key, weft_dims shape, weft_array *low,
+                                               weft_array *high, weft_dtype dtype);
+
+/* 0 ... n - 1 in random order: uint32 (n). x with its slices along the axis in random order. */
+WEFT_API weft_array *weft_random_permutation(weft_array *key, int64_t n);
+WEFT_API weft_array *weft_random_permute(weft_array *key, weft_array *x, int axis);
+
+/* Indices drawn from softmax(logits) along the axis (Gumbel maximum): uint32, in the shape of the
+ * logits without the axis; with n of each as a last axis; in a shape to which the logits without
+ * the axis broadcast. */
 WEFT_API weft_array *weft_random_categorical(weft_array *key, weft_array *logits, int axis);
+WEFT_API weft_array *weft_random_categorical_n(weft_array *key, weft_array *logits, int axis,
+                                               int64_t n);
+WEFT_API weft_array *weft_random_categorical_shape(weft_array *key, weft_array *logits, int axis,
+                                                   weft_dims shape);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "ops/kernel.h"
-#include "weft/random.h"
+#include "ops/random/random.h"
 
 /* The number of `dtype` next to `value` towards -infinity. */
 static double below(double value, weft_dtype dtype)
@@ -28,7 +28,7 @@ static weft_array *constant(double value, weft_dtype dtype)
     return weft_scalar(value, dtype);
 }
 
-static weft_array *check_float(const char *op, weft_dtype dtype)
+weft_array *weft__random_check(const char *op, weft_dtype dtype)
 {
     return weft_dtype_is_float(dtype) ? NULL
                                       : weft_error_array("%s: expected a floating dtype, got %s",
@@ -56,7 +56,7 @@ static weft_array *draw(weft_array *key, weft_dims shape, double low, double hig
 weft_array *weft_random_uniform(weft_array *key, weft_dims shape, double low, double high,
                                 weft_dtype dtype)
 {
-    weft_array *failed = check_float("uniform", dtype);
+    weft_array *failed = weft__random_check("uniform", dtype);
     if (failed) {
         return failed;
     }
@@ -69,17 +69,22 @@ weft_array *weft_random_uniform(weft_array *key, weft_dims shape, double low, do
     return weft_scope_close(weft_astype(x, dtype));
 }
 
+weft_array *weft__random_signed_unit(weft_array *key, weft_dims shape, weft_dtype dtype)
+{
+    return draw(key, shape, -below(1, dtype), 1, dtype, below(1, dtype));
+}
+
 /* The inverse distribution function: sqrt(2) erfinv(u), u uniform in (-1, 1). */
 weft_array *weft_random_normal(weft_array *key, weft_dims shape, double mean, double std,
                                weft_dtype dtype)
 {
-    weft_array *failed = check_float("normal", dtype);
+    weft_array *failed = weft__random_check("normal", dtype);
     if (failed) {
         return failed;
     }
     weft_scope_open();
     weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
-    weft_array *u = draw(key, shape, -below(1, wide), 1, wide, below(1, wide));
+    weft_array *u = weft__random_signed_unit(key, shape, wide);
     weft_array *x = weft_multiply(weft_erfinv(u), constant(sqrt(2) * std, wide));
     if (mean != 0) {
         x = weft_add(x, constant(mean, wide));
@@ -92,18 +97,4 @@ weft_array *weft_random_bernoulli(weft_array *key, weft_dims shape, double p)
     weft_scope_open();
     weft_array *u = weft_random_uniform(key, shape, 0, 1, WEFT_FLOAT32);
     return weft_scope_close(weft_less(u, constant(p, WEFT_FLOAT32)));
-}
-
-/* The Gumbel maximum: argmax of logits - log(-log(u)) falls on i with probability
- * softmax(logits)_i. */
-weft_array *weft_random_categorical(weft_array *key, weft_array *logits, int axis)
-{
-    if (!weft_ok(logits)) {
-        return logits;
-    }
-    weft_scope_open();
-    weft_array *u = weft_random_uniform(key, weft_shape(logits), 0, 1, WEFT_FLOAT32);
-    weft_array *gumbel = weft_negative(weft_log(weft_negative(weft_log(u))));
-    weft_array *scores = weft_add(weft_astype(logits, WEFT_FLOAT32), gumbel);
-    return weft_scope_close(weft_argmax(scores, axis, false));
 }

@@ -23,6 +23,13 @@ weft_array *weft_random_split(weft_array *key, int64_t n)
     return weft_random_bits(key, WEFT_DIMS(n, 2), 4);
 }
 
+void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **second)
+{
+    weft_array *keys = weft_random_split(key, 2);
+    *first = weft_reshape(weft_slice_axis(keys, 0, 0, 1), WEFT_DIMS(2));
+    *second = weft_reshape(weft_slice_axis(keys, 0, 1, 2), WEFT_DIMS(2));
+}
+
 /* Splits the generator's key in two: the first becomes its new key, the second is given out. The
  * four words of a split are the blocks (0, 2) and (1, 3): the first words of both, then the
  * second. */
