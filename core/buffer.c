@@ -320,7 +320,9 @@ void weft__buffer_unref(weft__buffer *b)
     if (atomic_fetch_sub(&b->refs, 1) != 1) {
         return;
     }
-    if (b->owned) {
+    if (b->stand_in) {
+        weft_free(b);
+    } else if (b->owned) {
         retire_owned(b);
     } else {
         release_foreign(b);

@@ -22,6 +22,8 @@ struct weft__buffer {
     uint64_t plan;
     int plan_refs;
 
+    int64_t stand_in; /* > 0: it has no memory, it stands for some in a program */
+
     /* What it holds, for messages about memory. */
     const char *label;
     weft_dims shape;

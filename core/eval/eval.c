@@ -17,6 +17,8 @@ static pthread_mutex_t evaluation = PTHREAD_MUTEX_INITIALIZER;
 typedef struct queued {
     struct queued *next;
     weft__plan plan;
+    void (*done)(void *context); /* of a program, which keeps the plan; else NULL */
+    void *context;
 } queued;
 
 static struct {
@@ -86,7 +88,11 @@ static void *run_queue(void *unused)
         }
         pthread_mutex_unlock(&queue.lock);
         (void)run(&q->plan, false);
-        weft__plan_free(&q->plan);
+        if (q->done) {
+            q->done(q->context);
+        } else {
+            weft__plan_free(&q->plan);
+        }
         pthread_mutex_lock(&queue.lock);
         queue.first = q->next;
         if (!queue.first) {
@@ -367,6 +373,48 @@ weft_status weft_eval_async(weft_array *const *arrays, int n)
     pthread_mutex_unlock(&evaluation);
     evaluating = false;
     return status;
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+weft_status weft__evaluation_begin(void)
+{
+    if (evaluating) {
+        return inside();
+    }
+    evaluating = true;
+    pthread_mutex_lock(&evaluation);
+    return WEFT_OK;
+}
+
+void weft__evaluation_end(void)
+{
+    pthread_mutex_unlock(&evaluation);
+    evaluating = false;
+}
+
+void weft__drain(void)
+{
+    drain();
+}
+
+weft_status weft__run_now(weft__plan *plan)
+{
+    return run(plan, true);
+}
+
+bool weft__run_later(const weft__plan *plan, void (*done)(void *context), void *context)
+{
+    queued *q = weft_calloc(1, sizeof *q);
+    if (!q || !start_queue()) {
+        weft_free(q);
+        return false;
+    }
+    q->plan = *plan;
+    q->done = done;
+    q->context = context;
+    enqueue(q);
+    return true;
 }
 
 /* ---- replacing what slots hold -------------------------------------------------------------- */

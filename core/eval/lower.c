@@ -80,6 +80,22 @@ static bool takes_copy(const weft_backend *backend, const weft_call *call)
     return backend->copy && (!backend->copy_fits || backend->copy_fits(call));
 }
 
+bool weft__step_copies(weft__step *step, weft_device *device, const weft_tensor *from,
+                       const weft_tensor *to, weft__buffer **buffers)
+{
+    *step = (weft__step){.device = device, .buffers = buffers};
+    step->call = (weft_call){.op = weft__builtins.copy,
+                             .n_inputs = 1,
+                             .n_outputs = 1,
+                             .in = from,
+                             .out = to,
+                             .device = device};
+    const bool own = takes_copy(device->backend, &step->call);
+    step->kind = own ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
+    step->kernel = own ? device->backend->copy : weft__reference_copy;
+    return own;
+}
+
 /* Replaces input i of the step by a row-major copy. */
 static weft_status copy_input(lowering *l, int i)
 {
@@ -100,13 +116,8 @@ static weft_status copy_input(lowering *l, int i)
     fill_tensor(to, &spec, &view);
     copy->buffers[0] = l->step->buffers[i];
     copy->buffers[1] = b;
-    copy->device = device;
-    copy->call.device = device;
-    copy->call.op = weft__builtins.copy;
+    const bool own = weft__step_copies(copy, device, from, to, copy->buffers);
     copy->path = l->step->path;
-    const bool own = takes_copy(device->backend, &copy->call);
-    copy->kind = own ? WEFT__STEP_KERNEL : WEFT__STEP_REFERENCE;
-    copy->kernel = own ? device->backend->copy : weft__reference_copy;
     weft__count(device, copy->call.op, copies);
     if (!own) {
         weft__count(device, copy->call.op, host_copies);

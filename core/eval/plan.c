@@ -128,7 +128,8 @@ int weft__plan_refs(weft__plan *plan, weft__buffer *b)
             return -1;
         }
         b->plan = plan->id;
-        b->plan_refs = atomic_load(&b->refs);
+        /* A program uses the memory again and again: it is never free for something else. */
+        b->plan_refs = atomic_load(&b->refs) + (plan->stand_ins && !b->stand_in);
         weft__buffer_ref(b); /* the plan's own, which the simulation does not count */
     }
     return b->plan_refs;
@@ -179,7 +180,8 @@ weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t b
         b->plan_refs = 1;
         return b;
     }
-    b = weft__buffer_new(device, rounded, false, label, spec);
+    b = plan->stand_ins ? weft__stand_in_new(plan->stand_ins, device, rounded, label, spec)
+                        : weft__buffer_new(device, rounded, false, label, spec);
     if (!b) {
         return NULL;
     }
@@ -380,6 +382,20 @@ void weft__plan_commit(weft__plan *plan)
     }
 }
 
+void weft__plan_forget(weft__plan *plan)
+{
+    for (int64_t i = 0; i < plan->n_entries; i++) {
+        weft__unref(plan->entries[i].array);
+    }
+    weft_free(plan->entries);
+    weft_free(plan->nodes);
+    weft_free(plan->idle);
+    plan->entries = NULL;
+    plan->nodes = NULL;
+    plan->idle = NULL;
+    plan->n_entries = plan->n_nodes = plan->n_idle = 0;
+}
+
 void weft__plan_free(weft__plan *plan)
 {
     for (int64_t i = 0; i < plan->n_touched; i++) {
@@ -389,16 +405,11 @@ void weft__plan_free(weft__plan *plan)
             weft__buffer_unref(plan->touched[i]);
         }
     }
-    for (int64_t i = 0; i < plan->n_entries; i++) {
-        weft__unref(plan->entries[i].array);
-    }
+    weft__plan_forget(plan);
     while (plan->arena) {
         struct weft__arena *next = plan->arena->next;
         give_back_block(plan->arena);
         plan->arena = next;
     }
-    weft_free(plan->entries);
-    weft_free(plan->nodes);
     weft_free(plan->touched);
-    weft_free(plan->idle);
 }

@@ -45,6 +45,8 @@ typedef struct weft__entry {
     int fused_steps, fused_operands;
 } weft__entry;
 
+typedef struct weft__stand_ins weft__stand_ins;
+
 typedef struct weft__plan {
     uint64_t id;
     uint64_t first_internal; /* seq from which nodes were made by this plan */
@@ -65,6 +67,7 @@ typedef struct weft__plan {
     int64_t n_idle, idle_capacity;
     weft_array *const *released; /* held by slots about to be replaced: may be spent */
     int n_released;
+    weft__stand_ins *stand_ins; /* of a program: blocks without memory. NULL: memory is taken */
 } weft__plan;
 
 /* Plans everything that `roots` need. On a failure the plan is to be discarded. */
@@ -72,6 +75,8 @@ weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n);
 void weft__plan_commit(weft__plan *plan);
 weft_status weft__plan_run(weft__plan *plan);
 void weft__plan_free(weft__plan *plan);
+/* Lets go of the arrays of a plan that is not committed; steps and buffers stay. */
+void weft__plan_forget(weft__plan *plan);
 
 /* ---- shared by plan.c and lower.c ----------------------------------------------------------- */
 
@@ -98,6 +103,24 @@ weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a);
 weft_status weft__plan_node(weft__plan *plan, weft_array *a);
 /* Plans what `roots` need and this plan has not planned yet. */
 weft_status weft__plan_graph(weft__plan *plan, weft_array *const *roots, int n);
+
+/* Makes `step` one that copies `from` to `to` (of buffers[0] and [1]), which is row-major; false:
+ * on the host, since the device cannot. */
+bool weft__step_copies(weft__step *step, weft_device *device, const weft_tensor *from,
+                       const weft_tensor *to, weft__buffer **buffers);
+
+/* program.c: a block without memory. NULL: no memory for that. */
+weft__buffer *weft__stand_in_new(weft__stand_ins *all, weft_device *device, int64_t bytes,
+                                 const char *label, const weft_spec *spec);
+
+/* eval.c: the lock around planning and running, which a kernel or an expansion cannot take; waiting
+ * for what is queued; running, with a failure noted for those that find its traces. */
+weft_status weft__evaluation_begin(void);
+void weft__evaluation_end(void);
+void weft__drain(void);
+weft_status weft__run_now(weft__plan *plan);
+/* Queues the plan; done(context) is called after its run. False: nothing is queued. */
+bool weft__run_later(const weft__plan *plan, void (*done)(void *context), void *context);
 
 /* eval.c: fails with what is known about the failure of an earlier computation. */
 weft_status weft__failed_before(const char *where);

@@ -291,7 +291,10 @@ weft_status weft__plan_run(weft__plan *plan)
             status = weft__failed_before(step->call.op->name);
         }
         for (int o = 0; o < step->call.n_outputs; o++) {
-            step->buffers[step->call.n_inputs + o]->failed = false;
+            atomic_bool *failed = &step->buffers[step->call.n_inputs + o]->failed;
+            if (atomic_load_explicit(failed, memory_order_relaxed)) {
+                atomic_store(failed, false);
+            }
         }
         if (status == WEFT_OK) {
             status = step->call.device->profile ? run_measured(step) : run_step(step);

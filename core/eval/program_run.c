@@ -1,0 +1,287 @@
+/* core/eval/program_run.c -- running a program: memory, addresses, steps. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/eval/program_parts.h"
+
+/* One run, from taking memory to giving it back. */
+typedef struct running {
+    weft__program *p;
+    const weft__program_call *call;
+    weft__base *bases;    /* per block; buffers with a reference each */
+    weft__buffer **owned; /* per input: its own memory where a copy stands for it, else NULL */
+    bool *given;          /* per input: its memory is overwritten */
+    weft__step *first;    /* copies, then the plan's steps */
+    weft__step *last_copy;
+} running;
+
+/* Marks the memory of inputs that are not given up. */
+static atomic_uint_fast64_t next_mark = 1;
+
+static weft_status out_of_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "compile: out of memory for a call");
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static bool is_lent(const running *r, int i)
+{
+    return r->call->replaced && r->call->replaced[i] && r->p->buffers.at[i].written;
+}
+
+/* Whether the memory of an input that is given up is seen by nothing else: nobody but the slot
+ * holds the array, no lazy array needs it, no other array shares its buffer. */
+static bool is_alone(const running *r, int i)
+{
+    weft_array *a = r->call->in[i];
+    const weft__view *view = &a->outs[0].view;
+    const weft__buffer *b = view->buffer;
+    bool visible = a->leaf && a->scope; /* a constant that the caller can still see */
+    return atomic_load(&a->holds) == 1 && atomic_load(&a->uses) == 0 && !visible &&
+           a->n_outputs == 1 && b->owned && atomic_load(&b->refs) == 1 && view->offset == 0 &&
+           b->bytes >= r->p->buffers.at[i].bytes;
+}
+
+static void take_input(running *r, int i)
+{
+    const weft__view *view = &r->call->in[i]->outs[0].view;
+    weft__buffer *b = view->buffer;
+    weft__buffer_ref(b);
+    r->bases[i] = (weft__base){.buffer = b,
+                               .handle = b->handle,
+                               .host = b->host ? (char *)b->host + view->offset : NULL,
+                               .offset = view->offset};
+}
+
+static weft_status take_block(running *r, int64_t i)
+{
+    const weft__program_buffer *info = &r->p->buffers.at[i];
+    weft__buffer *b = weft__buffer_new(info->device, info->bytes, false, info->label, &info->spec);
+    if (!b) {
+        return WEFT_MEMORY;
+    }
+    r->bases[i] = (weft__base){.buffer = b, .handle = b->handle, .host = b->host};
+    return WEFT_OK;
+}
+
+/* A block that stands for an input, and the step that fills it. */
+static weft_status take_copy(running *r, int i)
+{
+    take_input(r, i);
+    weft__base from = r->bases[i];
+    r->owned[i] = from.buffer;
+    r->bases[i].buffer = NULL;
+    weft_status status = take_block(r, i);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft__program *p = r->p;
+    const weft__base *bases[] = {&from, &r->bases[i]};
+    for (int k = 0; k < 2; k++) {
+        weft_tensor *t = &p->copied[2 * i + k];
+        t->data = bases[k]->host;
+        t->buffer = bases[k]->handle;
+        t->offset = bases[k]->offset;
+        p->copied_buffers[2 * i + k] = bases[k]->buffer;
+    }
+    weft__step *copy = &p->copies[i];
+    *(r->last_copy ? &r->last_copy->next : &r->first) = copy;
+    r->last_copy = copy;
+    return WEFT_OK;
+}
+
+static weft_status take_memory(running *r)
+{
+    const uint64_t mark = UINT64_MAX - atomic_fetch_add(&next_mark, 1); /* no plan's number */
+    for (int i = 0; i < r->p->n_in; i++) {
+        weft__buffer *b = r->call->in[i]->outs[0].view.buffer;
+        if (atomic_load(&b->failed)) {
+            return weft__failed_before("compiled function");
+        }
+        if (!is_lent(r, i)) {
+            b->plan = mark;
+        }
+    }
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < r->p->n_in && status == WEFT_OK; i++) {
+        weft__buffer *b = r->call->in[i]->outs[0].view.buffer;
+        if (!is_lent(r, i)) {
+            if (r->p->buffers.at[i].written) {
+                status = take_copy(r, i);
+            } else {
+                take_input(r, i);
+            }
+        } else if (b->plan != mark && is_alone(r, i)) {
+            b->plan = mark;
+            take_input(r, i);
+            r->given[i] = true;
+        } else {
+            status = take_copy(r, i);
+        }
+    }
+    for (int64_t i = r->p->n_in; i < r->p->buffers.n && status == WEFT_OK; i++) {
+        status = take_block(r, i);
+    }
+    return status;
+}
+
+static void give_back_memory(running *r)
+{
+    for (int64_t i = 0; i < r->p->buffers.n; i++) {
+        if (r->bases[i].buffer) {
+            weft__buffer_unref(r->bases[i].buffer);
+        }
+    }
+    for (int i = 0; i < r->p->n_in; i++) {
+        if (r->owned[i]) {
+            weft__buffer_unref(r->owned[i]);
+        }
+    }
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static void set_addresses(running *r)
+{
+    weft__program *p = r->p;
+    for (int64_t i = 0; i < p->buffers.n; i++) {
+        const weft__base base = r->bases[i], *old = &p->bases[i];
+        if (base.buffer == old->buffer && base.handle == old->handle && base.host == old->host &&
+            base.offset == old->offset) {
+            continue; /* the same as in the run before, as it mostly is */
+        }
+        const weft__patch *patch = &p->patches[p->buffers.at[i].first_patch];
+        for (int64_t k = 0; k < p->buffers.at[i].n_patches; k++, patch++) {
+            *patch->data = base.host ? base.host + patch->offset : NULL;
+            *patch->handle = base.handle;
+            if (patch->at) {
+                *patch->at = base.offset + patch->offset;
+            }
+            if (patch->buffer) {
+                *patch->buffer = base.buffer;
+            }
+        }
+        p->bases[i] = base;
+    }
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+static weft_status make_outputs(running *r)
+{
+    for (int i = 0; i < r->p->n_out; i++) {
+        const weft__program_output *o = &r->p->outputs[i];
+        const weft__base *base = o->buffer >= 0 ? &r->bases[o->buffer] : NULL;
+        weft__buffer *b = base ? base->buffer : o->view.buffer;
+        weft__buffer_ref(b);
+        weft_array *a = weft__leaf_new(&o->spec, b, (base ? base->offset : 0) + o->view.offset);
+        r->call->out[i] = a;
+        if (!weft_ok(a)) {
+            return weft__report(a);
+        }
+        memcpy(a->outs[0].view.strides, o->view.strides, sizeof o->view.strides);
+        atomic_store(&a->leaf, false); /* computed: to be used up like any other */
+    }
+    return WEFT_OK;
+}
+
+/* What was overwritten is used up. */
+static void spend(const running *r)
+{
+    for (int i = 0; i < r->p->n_in; i++) {
+        if (r->given[i]) {
+            weft_array *a = r->call->in[i];
+            atomic_store_explicit(&a->state, WEFT__SPENT, memory_order_release);
+            weft__buffer_unref(a->outs[0].view.buffer);
+            a->outs[0].view.buffer = NULL;
+        }
+    }
+}
+
+static void free_run(running *r)
+{
+    weft_free(r->bases);
+    weft_free(r->owned);
+    weft_free(r->given);
+    weft_free(r);
+}
+
+static void finish(void *context)
+{
+    running *r = context;
+    give_back_memory(r);
+    free_run(r);
+}
+
+/* ---- running -------------------------------------------------------------------------------- */
+
+static void unlink_copies(running *r)
+{
+    for (weft__step *s = r->first; s && r->last_copy; s = s->next) {
+        if (s == r->last_copy) {
+            s->next = r->p->plan.first;
+            break;
+        }
+    }
+}
+
+/* With all memory there, under the evaluation lock: nothing but a kernel can fail from here on. */
+static weft_status start(running *r)
+{
+    weft__program *p = r->p;
+    set_addresses(r);
+    unlink_copies(r);
+    weft__plan steps = {.first = r->last_copy ? r->first : p->plan.first};
+    if (!r->call->wait && weft__run_later(&steps, finish, r)) {
+        spend(r);
+        return WEFT_OK;
+    }
+    weft_status status = weft__run_now(&steps);
+    if (status == WEFT_OK) {
+        spend(r);
+    }
+    finish(r);
+    return status;
+}
+
+static weft_status run_locked(running *r)
+{
+    weft__drain(); /* the run before may still use the steps */
+    weft_status status = take_memory(r);
+    if (status == WEFT_OK) {
+        status = make_outputs(r);
+    }
+    if (status == WEFT_OK) {
+        return start(r);
+    }
+    give_back_memory(r);
+    free_run(r);
+    return status;
+}
+
+weft_status weft__program_run(weft__program *p, const weft__program_call *call)
+{
+    running *r = weft_calloc(1, sizeof *r);
+    if (r) {
+        *r = (running){.p = p,
+                       .call = call,
+                       .bases = weft_calloc((size_t)p->buffers.n, sizeof *r->bases),
+                       .owned = weft_calloc((size_t)p->n_in, sizeof *r->owned),
+                       .given = weft_calloc((size_t)p->n_in, sizeof *r->given)};
+    }
+    if (!r || !r->bases || !r->owned || !r->given) {
+        if (r) {
+            free_run(r);
+        }
+        return out_of_memory();
+    }
+    weft_status status = weft__evaluation_begin();
+    if (status != WEFT_OK) {
+        free_run(r);
+        return status;
+    }
+    status = run_locked(r);
+    weft__evaluation_end();
+    return status;
+}
