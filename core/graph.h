@@ -125,6 +125,20 @@ bool weft__trap_errors(void);
 /* Nesting depth of weft_vjp and friends on this thread: evaluation then keeps the graph. */
 extern _Thread_local int weft__differentiating;
 
+/* ---- while a function is called for its graph ----------------------------------------------- */
+
+/* Nesting depth on this thread of functions that are called for the graph they build and not for
+ * values: those of jvp, vmap and compile. */
+extern _Thread_local int weft__recording;
+
+/* Whoever traces a function hears of slots that it sets. */
+typedef struct weft__watch weft__watch;
+struct weft__watch {
+    /* Whether `slot` may be set; false: weft_fail was called with the reason. */
+    bool (*may_set)(weft__watch *watch, weft_array **slot);
+};
+extern _Thread_local weft__watch *weft__watching; /* NULL: nobody */
+
 /* ---- pointer map (map.c): arrays to integers, insertion order kept -------------------------- */
 
 typedef struct weft__map {

@@ -19,6 +19,9 @@ static _Thread_local weft__scope shallow[SHALLOW];
 static _Thread_local weft__scope *innermost;
 static _Thread_local int depth;
 
+_Thread_local int weft__recording;
+_Thread_local weft__watch *weft__watching;
+
 /* The root scope of a thread is released when the thread ends. */
 static pthread_key_t thread_end;
 static pthread_once_t thread_end_once = PTHREAD_ONCE_INIT;
@@ -222,6 +225,9 @@ weft_status weft_set(weft_array **slot, weft_array *a)
     weft_array *old = *slot;
     if (a == old) {
         return WEFT_OK;
+    }
+    if (weft__watching && !weft__watching->may_set(weft__watching, slot)) {
+        return weft_error_status();
     }
     if (old && !weft__scope_adopt(old)) {
         return weft_fail(WEFT_MEMORY, "set: out of memory");

@@ -148,6 +148,19 @@ void weft__trace_free(weft__trace *t)
     *t = (weft__trace){0};
 }
 
+void weft__trace_redirect(weft__trace *t, weft__value from, weft__value to)
+{
+    for (int64_t i = 0; i < t->n_nodes; i++) {
+        for (int k = 0; k < t->nodes[i].n_inputs; k++) {
+            weft__value *v = &t->nodes[i].inputs[k];
+            *v = weft__value_equal(*v, from) ? to : *v;
+        }
+    }
+    for (int64_t i = 0; i < t->n_outputs; i++) {
+        t->outputs[i] = weft__value_equal(t->outputs[i], from) ? to : t->outputs[i];
+    }
+}
+
 /* ---- of a graph ----------------------------------------------------------------------------- */
 
 typedef struct tracing {
@@ -314,20 +327,36 @@ static int most_inputs(const weft__trace *t)
     return most;
 }
 
+/* args NULL: nodes that need one are NULL, and so is what needs those. */
+static weft_array *make_node(const weft__trace *t, weft_array *const *args, weft_array *const *made,
+                             const weft__trace_node *n, weft_array **inputs)
+{
+    for (int k = 0; k < n->n_inputs; k++) {
+        weft__value v = n->inputs[k];
+        inputs[k] = !args && v.kind == WEFT__ARGUMENT ? NULL : array_of(t, args, made, v);
+        if (!inputs[k]) {
+            return NULL;
+        }
+    }
+    weft_array *a = weft__apply_on(n->device, n->op, inputs, n->n_inputs, n->params);
+    if (a->state == WEFT__LAZY) {
+        a->path = n->path;
+    }
+    return a;
+}
+
+weft_status weft__trace_apply_constants(const weft__trace *t, weft_array **outs)
+{
+    return weft__trace_apply(t, NULL, outs);
+}
+
 weft_status weft__trace_apply(const weft__trace *t, weft_array *const *args, weft_array **outs)
 {
     weft_array **made = weft_malloc((size_t)t->n_nodes * sizeof *made);
     weft_array **inputs = weft_malloc((size_t)most_inputs(t) * sizeof *inputs);
     weft_status status = made && inputs ? WEFT_OK : out_of_memory();
     for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
-        const weft__trace_node *n = &t->nodes[i];
-        for (int k = 0; k < n->n_inputs; k++) {
-            inputs[k] = array_of(t, args, made, n->inputs[k]);
-        }
-        made[i] = weft__apply_on(n->device, n->op, inputs, n->n_inputs, n->params);
-        if (made[i]->state == WEFT__LAZY) {
-            made[i]->path = n->path;
-        }
+        made[i] = make_node(t, args, made, &t->nodes[i], inputs);
     }
     for (int64_t i = 0; i < t->n_outputs && status == WEFT_OK; i++) {
         outs[i] = array_of(t, args, made, t->outputs[i]);

@@ -65,6 +65,9 @@ weft_status weft__trace_add_constant(weft__trace *t, weft_array *a, weft__value 
 /* Copies the node with its params, inputs and specs. */
 weft_status weft__trace_add_node(weft__trace *t, const weft__trace_node *node, weft__value *value);
 
+/* Makes all that need `from` need `to`, which stands before it, instead. */
+void weft__trace_redirect(weft__trace *t, weft__value from, weft__value to);
+
 void weft__trace_free(weft__trace *t);
 
 /* ---- using ---------------------------------------------------------------------------------- */
@@ -73,6 +76,9 @@ void weft__trace_free(weft__trace *t);
  * have other shapes than the trace's; what does not fit then makes error arrays. Of a failed
  * argument or node the outputs that depend on it are the error. */
 weft_status weft__trace_apply(const weft__trace *t, weft_array *const *args, weft_array **outs);
+
+/* The same of a trace whose outputs depend on no argument; nodes that do are left out. */
+weft_status weft__trace_apply_constants(const weft__trace *t, weft_array **outs);
 
 /* The first output's spec of a value, and where it is computed. */
 const weft_spec *weft__trace_spec(const weft__trace *t, weft__value value);

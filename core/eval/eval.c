@@ -454,12 +454,22 @@ static weft_status evaluate_replacing(weft_array **const *slots, weft_array *con
     return status;
 }
 
+/* While a function is traced there is nothing to evaluate: the slots get what will be there. */
+static weft_status set_all(weft_array **const *slots, weft_array *const *values, int n)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        status = weft_set(slots[i], values[i]);
+    }
+    return status;
+}
+
 weft_status weft_update(weft_array **const *slots, weft_array *const *values, int n)
 {
     bool pending;
     weft_status status = check_roots(values, n, &pending);
-    if (status != WEFT_OK) {
-        return status;
+    if (status != WEFT_OK || weft__watching) {
+        return status == WEFT_OK ? set_all(slots, values, n) : status;
     }
     hold(values, n, weft__hold); /* the slots' holds, taken early: the evaluation spends none */
     if (pending) {

@@ -233,11 +233,19 @@ static weft_status start(running *r)
     set_addresses(r);
     unlink_copies(r);
     weft__plan steps = {.first = r->last_copy ? r->first : p->plan.first};
-    if (!r->call->wait && weft__run_later(&steps, finish, r)) {
-        spend(r);
-        return WEFT_OK;
+    if (!r->call->wait) {
+        spend(r); /* the queue may be done with the run before this thread goes on */
+        if (weft__run_later(&steps, finish, r)) {
+            return WEFT_OK;
+        }
+        memset(r->given, 0, (size_t)p->n_in * sizeof *r->given);
     }
     weft_status status = weft__run_now(&steps);
+    for (int i = 0; i < p->n_in && status != WEFT_OK; i++) {
+        if (r->given[i]) {
+            atomic_store(&r->bases[i].buffer->failed, true);
+        }
+    }
     if (status == WEFT_OK) {
         spend(r);
     }

@@ -216,7 +216,9 @@ static weft_status trace_and_push(weft_function *fn, void *context, weft_array *
         given[i] = differentiable ? tangents[i] : NULL;
     }
     weft__differentiating++;
+    weft__recording++;
     fn(context, aliases, n_in, values, n_out);
+    weft__recording--;
     weft__differentiating--;
     weft_status status = check_tangents(in, tangents, n_in);
     if (status == WEFT_OK) {

@@ -166,7 +166,9 @@ static weft_status trace_and_batch(weft_function *fn, void *context, mapping *m,
     make_arguments(m, in, in_axes, n_in);
     weft_status status = weft__all_ok(m->arguments, n_in);
     if (status == WEFT_OK) {
+        weft__recording++;
         fn(context, m->arguments, n_in, values, n_out);
+        weft__recording--;
         status = weft__batch(values, n_out, m->sources, m->batches, m->n_sources, m->size, results);
     }
     return status == WEFT_OK ? finish_outputs(m, out_axes, values, results, n_out) : status;

@@ -1,0 +1,467 @@
+/* core/compile/compile.c -- compiled functions: making them, calling them, counting. */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/compile/compiled.h"
+#include "core/compile/dynamic.h"
+
+enum { DEFAULT_CACHE = 8 };
+
+/* ---- on and off ----------------------------------------------------------------------------- */
+
+static atomic_int enabled = -1; /* -1: as the environment says */
+
+static bool is_enabled(void)
+{
+    int on = atomic_load(&enabled);
+    if (on < 0) {
+        const char *text = getenv("WEFT_COMPILE");
+        on = !(text && strcmp(text, "0") == 0);
+        atomic_store(&enabled, on);
+    }
+    return on > 0;
+}
+
+void weft_compile_enable(bool on)
+{
+    atomic_store(&enabled, on);
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static weft_status out_of_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "compile: out of memory");
+}
+
+/* The slots, each once. */
+static weft_status copy_slots(weft_compiled *c, weft_array **const *state, int n_state)
+{
+    const char *const *names = c->options.state_names;
+    const char **kept = names ? weft_calloc((size_t)n_state, sizeof *kept) : NULL;
+    c->slots = weft_calloc((size_t)n_state, sizeof *c->slots);
+    c->options.state_names = kept;
+    if (!c->slots || (names && !kept)) {
+        return out_of_memory();
+    }
+    for (int i = 0; i < n_state; i++) {
+        int k = 0;
+        while (k < c->n_slots && c->slots[k] != state[i]) {
+            k++;
+        }
+        if (k == c->n_slots) {
+            if (kept) {
+                kept[k] = names[i];
+            }
+            c->slots[c->n_slots++] = state[i];
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status copy_dynamic(weft_compiled *c)
+{
+    if (c->options.n_dynamic <= 0) {
+        c->options.dynamic = NULL;
+        c->options.n_dynamic = 0;
+        return WEFT_OK;
+    }
+    const size_t bytes = (size_t)c->options.n_dynamic * sizeof(uint32_t);
+    uint32_t *copy = weft_malloc(bytes);
+    if (copy) {
+        memcpy(copy, c->options.dynamic, bytes);
+    }
+    c->options.dynamic = copy;
+    return copy ? WEFT_OK : out_of_memory();
+}
+
+weft_status weft_compile(weft_function *fn, void *context, weft_array **const *state, int n_state,
+                         const weft_compile_options *options, weft_compiled **out)
+{
+    *out = NULL;
+    weft_compiled *c = weft_calloc(1, sizeof *c);
+    if (!c) {
+        return out_of_memory();
+    }
+    c->fn = fn;
+    c->context = context;
+    if (options) {
+        c->options = *options;
+    }
+    if (c->options.cache <= 0) {
+        c->options.cache = DEFAULT_CACHE;
+    }
+    c->name = weft_strdup(c->options.name ? c->options.name : "compiled function");
+    weft_status status = copy_dynamic(c);
+    weft_status copied = copy_slots(c, state, n_state);
+    status = status == WEFT_OK ? copied : status;
+    if (status == WEFT_OK && !c->name) {
+        status = out_of_memory();
+    }
+    if (status != WEFT_OK) {
+        weft_compiled_free(c);
+        return status;
+    }
+    *out = c;
+    return WEFT_OK;
+}
+
+void weft_compiled_free(weft_compiled *c)
+{
+    if (!c) {
+        return;
+    }
+    for (weft__combination *k = c->newest, *older; k; k = older) {
+        older = k->older;
+        weft__combination_free(k);
+    }
+    for (int i = 0; i < WEFT__REASONS; i++) {
+        weft_free(c->reasons[i]);
+    }
+    weft_free((void *)(uintptr_t)c->options.dynamic);
+    weft_free((void *)(uintptr_t)c->options.state_names);
+    weft_free(c->slots);
+    weft_free(c->inputs);
+    weft_free(c->outputs);
+    weft_free(c->name);
+    weft_free(c);
+}
+
+weft_compile_counts weft_compiled_counts(const weft_compiled *compiled)
+{
+    return compiled->counts;
+}
+
+/* ---- as the function itself ----------------------------------------------------------------- */
+
+/* Evaluates what the function built and sets the slots at once, as one that is compiled does. */
+static weft_status settle(weft_compiled *c, weft_array **originals, weft_array **now,
+                          weft_array **out, int n_out)
+{
+    const int n = c->n_slots + n_out;
+    weft_array ***slots = weft_calloc((size_t)n, sizeof *slots);
+    weft_array **values = weft_calloc((size_t)n, sizeof(weft_array *));
+    weft_array **results = weft_calloc((size_t)n_out, sizeof(weft_array *));
+    weft_status status = slots && values && results ? WEFT_OK : out_of_memory();
+    int changed = 0;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        bool is_slot = i < c->n_slots;
+        weft_array *value = is_slot ? now[i] : out[i - c->n_slots];
+        if (!is_slot || (value && value != originals[i])) {
+            slots[changed] = is_slot ? c->slots[i] : &results[i - c->n_slots];
+            values[changed++] = value;
+        }
+    }
+    if (status == WEFT_OK) {
+        status = weft_update(slots, values, changed);
+    }
+    for (int i = 0; i < c->n_slots && status == WEFT_OK; i++) {
+        status = now[i] ? WEFT_OK : weft_set(c->slots[i], NULL);
+    }
+    for (int i = 0; i < n_out && results; i++) {
+        if (results[i]) {
+            weft__scope_pin(results[i]);
+            weft__unhold(results[i]);
+        }
+    }
+    weft_free(slots);
+    weft_free(values);
+    weft_free(results);
+    return status;
+}
+
+static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_in,
+                                 weft_array **out, int n_out)
+{
+    const size_t n = (size_t)c->n_slots;
+    weft_array **arrays = weft_calloc(2 * n, sizeof(weft_array *));
+    if (!arrays) {
+        return out_of_memory();
+    }
+    weft_array **originals = arrays, **now = arrays + n;
+    weft_scope_open();
+    for (size_t i = 0; i < n; i++) {
+        originals[i] = *c->slots[i];
+        if (originals[i]) {
+            weft__hold(originals[i]);
+        }
+    }
+    c->fn(c->context, in, n_in, out, n_out);
+    for (size_t i = 0; i < n; i++) { /* as before, until everything is computed */
+        now[i] = *c->slots[i];
+        *c->slots[i] = originals[i];
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (now[i] && now[i] != originals[i]) { /* the scope has it */
+            (void)weft__scope_adopt(now[i]);
+        }
+        if (now[i]) {
+            weft__unhold(now[i]);
+        }
+    }
+    weft_status status = settle(c, originals, now, out, n_out);
+    weft_scope_close_n(out, n_out);
+    weft_free(arrays);
+    return status;
+}
+
+/* ---- programs ------------------------------------------------------------------------------- */
+
+static bool layouts_match(const weft_compiled *c, const weft__variant *v, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const weft_array *a = c->inputs[i];
+        const weft__layout *l = &v->layouts[i];
+        size_t bytes = (size_t)l->spec.shape.n * sizeof *l->strides;
+        if (memcmp(l->strides, a->outs[0].view.strides, bytes) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft__variant *find_variant(const weft_compiled *c, weft__combination *k,
+                                   const int64_t *sizes)
+{
+    for (int i = 0; i < k->n_variants; i++) {
+        weft__variant *v = &k->variants[i];
+        if (memcmp(v->sizes, sizes, sizeof v->sizes) == 0 && layouts_match(c, v, k->n_inputs)) {
+            return v;
+        }
+    }
+    return NULL;
+}
+
+static weft_status build_graph(void *context, weft_array *const *in, weft_array **out)
+{
+    return weft__trace_apply(context, in, out);
+}
+
+static void fill_layouts(const weft_compiled *c, const weft__combination *k, weft__layout *layouts)
+{
+    for (int64_t i = 0; i < k->n_inputs; i++) {
+        const weft_array *a = c->inputs[i];
+        weft__layout *l = &layouts[i];
+        l->spec = a->outs[0].spec;
+        l->device = a->device;
+        memcpy(l->strides, a->outs[0].view.strides, sizeof l->strides);
+        weft_tensor t = {.shape = l->spec.shape};
+        memcpy(t.strides, l->strides, sizeof t.strides);
+        l->lent = k->replaced[i] && !l->spec.encoding && weft_tensor_is_contiguous(&t);
+    }
+}
+
+/* Plans the trace, or that of these lengths, for the layouts of the call. */
+static weft_status plan_variant(weft_compiled *c, weft__combination *k, weft__variant *v)
+{
+    weft__trace at_sizes = {0}, simple = {0};
+    const weft__trace *trace = &k->trace;
+    weft_status status = WEFT_OK;
+    if (k->forms) {
+        status = weft__forms_trace(k, v->sizes, &at_sizes);
+        if (status == WEFT_OK && !c->options.as_written) {
+            status = weft__simplify(&at_sizes, &simple);
+        }
+        trace = c->options.as_written ? &at_sizes : &simple;
+    }
+    v->nodes = trace->n_nodes;
+    if (status == WEFT_OK) {
+        status = weft__program_new(v->layouts, (int)k->n_inputs, build_graph,
+                                   (void *)(uintptr_t)trace, k->n_out + k->n_set, &v->program);
+    }
+    weft__trace_free(&at_sizes);
+    weft__trace_free(&simple);
+    c->counts.plans += status == WEFT_OK;
+    return status;
+}
+
+static void free_variant(weft__variant *v)
+{
+    weft__program_free(v->program);
+    weft_free(v->layouts);
+}
+
+/* The variant of the call, planned if there is none; the one that was not used for longest goes. */
+static weft_status variant_for(weft_compiled *c, weft__combination *k, weft_array *const *in,
+                               weft__variant **out)
+{
+    int64_t sizes[WEFT__SYMBOLS] = {0};
+    weft__combination_sizes(c, k, in, sizes);
+    weft__variant *v = find_variant(c, k, sizes);
+    if (!v) {
+        weft__variant fresh = {.layouts = weft_calloc((size_t)k->n_inputs, sizeof(weft__layout))};
+        memcpy(fresh.sizes, sizes, sizeof sizes);
+        weft_status status = WEFT_MEMORY;
+        if (fresh.layouts) {
+            fill_layouts(c, k, fresh.layouts);
+            status = plan_variant(c, k, &fresh);
+        } else {
+            out_of_memory();
+        }
+        if (status != WEFT_OK) {
+            free_variant(&fresh);
+            return status;
+        }
+        v = &k->variants[0];
+        for (int i = 1; i < k->n_variants; i++) {
+            v = k->variants[i].used < v->used ? &k->variants[i] : v;
+        }
+        if (k->n_variants < WEFT__VARIANTS) {
+            v = &k->variants[k->n_variants++];
+        } else {
+            free_variant(v);
+        }
+        *v = fresh;
+    } else {
+        c->counts.hits++;
+    }
+    v->used = ++c->clock;
+    *out = v;
+    return WEFT_OK;
+}
+
+/* ---- a call --------------------------------------------------------------------------------- */
+
+static weft_status make_room(weft_array ***list, int *room, int n)
+{
+    if (n <= *room) {
+        return WEFT_OK;
+    }
+    weft_array **larger = weft_realloc(*list, (size_t)n * sizeof(weft_array *));
+    if (!larger) {
+        return out_of_memory();
+    }
+    *list = larger;
+    *room = n;
+    return WEFT_OK;
+}
+
+/* The arguments and what the slots hold, evaluated. */
+static weft_status gather(weft_compiled *c, weft_array *const *in, int n_in)
+{
+    int n = 0;
+    bool pending = false;
+    for (int i = 0; i < n_in + c->n_slots; i++) {
+        weft_array *a = i < n_in ? in[i] : *c->slots[i - n_in];
+        if (!a && i >= n_in) {
+            continue;
+        }
+        if (!weft_ok(a)) {
+            return a ? weft__report(a)
+                     : weft_fail(WEFT_INVALID, "%s: input %d is NULL", c->name, i);
+        }
+        if (a->state == WEFT__SPENT) {
+            return weft_fail(WEFT_INVALID,
+                             "%s: %s %d was used up by an earlier evaluation: keep it (weft_keep, "
+                             "weft_set), or name it in weft_eval",
+                             c->name, i < n_in ? "input" : "state", i < n_in ? i : i - n_in);
+        }
+        pending = pending || a->state == WEFT__LAZY;
+        c->inputs[n++] = a;
+    }
+    if (!pending) {
+        return WEFT_OK;
+    }
+    int lazy = 0;
+    for (int i = 0; i < n; i++) {
+        if (c->inputs[i]->state == WEFT__LAZY) {
+            c->outputs[lazy++] = c->inputs[i];
+        }
+    }
+    return weft_eval_n(c->outputs, lazy);
+}
+
+static void write_back(weft_compiled *c, const weft__combination *k, weft_array **results)
+{
+    for (int i = 0; i < c->n_slots; i++) {
+        weft_array *old = *c->slots[i];
+        if (k->fates[i] == WEFT__LEFT) {
+            continue;
+        }
+        weft_array *now = k->fates[i] == WEFT__SET ? *results++ : NULL;
+        if (now) {
+            weft__hold(now);
+        }
+        *c->slots[i] = now;
+        if (old) {
+            weft__unhold(old);
+        }
+    }
+}
+
+static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_in, int n_out,
+                                 weft__combination **out)
+{
+    weft__combination *k = weft__compiled_find(c, in, n_in, n_out);
+    if (!k) {
+        k = weft__combination_new(c, in, n_in, n_out);
+        weft_status status = k ? weft__combination_trace(c, k) : out_of_memory();
+        if (status != WEFT_OK) {
+            weft__combination_free(k);
+            return status;
+        }
+        weft__compiled_insert(c, k);
+    }
+    *out = k;
+    return WEFT_OK;
+}
+
+static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_in,
+                                 weft_array **out, int n_out)
+{
+    const int most = n_in + n_out + c->n_slots;
+    weft_status status = make_room(&c->inputs, &c->input_room, most);
+    if (status == WEFT_OK) {
+        status = make_room(&c->outputs, &c->output_room, most);
+    }
+    if (status == WEFT_OK) {
+        status = gather(c, in, n_in);
+    }
+    weft__combination *k = NULL;
+    if (status == WEFT_OK) {
+        status = find_or_trace(c, in, n_in, n_out, &k);
+    }
+    weft__variant *v = NULL;
+    if (status == WEFT_OK) {
+        status = variant_for(c, k, in, &v);
+    }
+    if (status == WEFT_OK) {
+        weft__program_call call = {c->inputs, k->replaced, c->outputs, !c->options.async};
+        status = weft__program_run(v->program, &call);
+    }
+    if (status == WEFT_OK) {
+        write_back(c, k, c->outputs + n_out);
+        for (int i = 0; i < n_out; i++) {
+            out[i] = c->outputs[i];
+            weft__scope_pin(out[i]);
+        }
+        c->counts.calls++;
+    }
+    return status;
+}
+
+weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in, weft_array **out,
+                               int n_out)
+{
+    if (weft__recording > 0 || weft__differentiating > 0) {
+        c->fn(c->context, in, n_in, out, n_out);
+        c->counts.inlined++;
+        return WEFT_OK;
+    }
+    weft_status status;
+    if (is_enabled()) {
+        weft_scope_open(); /* the slots' new arrays are no temporaries of the caller's */
+        status = call_compiled(c, in, n_in, out, n_out);
+        weft_scope_close_n(out, status == WEFT_OK ? n_out : 0);
+    } else {
+        status = call_directly(c, in, n_in, out, n_out);
+    }
+    if (status != WEFT_OK) {
+        weft_array *failed = weft__failed_as(status, "%s", weft_error_message());
+        for (int i = 0; i < n_out; i++) {
+            out[i] = failed;
+        }
+    }
+    return status;
+}

@@ -1,0 +1,118 @@
+/* core/compile/dot.c -- a lazy graph as Graphviz text. */
+#include <stdio.h>
+
+#include "core/compile/text.h"
+#include "core/graph.h"
+#include "core/shape.h"
+#include "weft/compile.h"
+
+static weft_status out_of_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "graph_dot: out of memory");
+}
+
+static void add_spec(weft__text *text, const weft_array *a)
+{
+    char shape[WEFT_SHAPE_TEXT];
+    for (int i = 0; i < a->n_outputs; i++) {
+        weft__text_add(text, "\\n%s %s", weft_dtype_name(a->outs[i].spec.dtype),
+                       weft__shape_text(&a->outs[i].spec.shape, shape));
+    }
+}
+
+static void add_node(weft__text *text, const weft_array *a)
+{
+    char params[WEFT_SHAPE_TEXT * 2];
+    weft_params_print(a->op, a->params, params, sizeof params);
+    weft__text_add(text, "  n%llu [label=\"%s%s%s", (unsigned long long)a->seq, a->op->name,
+                   params[0] ? "\\n" : "", params);
+    add_spec(text, a);
+    weft__text_add(text, "\"];\n");
+}
+
+static void add_leaf(weft__text *text, const weft_array *a)
+{
+    weft__text_add(text, "  n%llu [shape=box, label=\"array", (unsigned long long)a->seq);
+    add_spec(text, a);
+    weft__text_add(text, "\"];\n");
+}
+
+/* Arrays with nothing to compute, each once. */
+static bool add_leaf_once(weft__text *text, weft__map *nodes, weft__map *leaves, weft_array *a)
+{
+    bool added = false;
+    if (weft__map_index(nodes, a, NULL) >= 0) {
+        return true;
+    }
+    bool there = weft__map_index(leaves, a, &added) >= 0;
+    if (there && added) {
+        add_leaf(text, a);
+    }
+    return there;
+}
+
+static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
+{
+    weft__map nodes, leaves = {0};
+    if (!weft__collect(arrays, n, NULL, NULL, &nodes)) {
+        return out_of_memory();
+    }
+    bool ok = true;
+    weft__text_add(text, "digraph weft {\n  rankdir=TB;\n");
+    for (int64_t i = 0; i < nodes.count; i++) {
+        const weft_array *a = nodes.keys[i];
+        add_node(text, a);
+        for (int k = 0; k < a->n_inputs && ok; k++) {
+            ok = add_leaf_once(text, &nodes, &leaves, a->inputs[k]);
+            weft__text_add(text, "  n%llu -> n%llu;\n", (unsigned long long)a->inputs[k]->seq,
+                           (unsigned long long)a->seq);
+        }
+    }
+    for (int i = 0; i < n && ok; i++) {
+        ok = add_leaf_once(text, &nodes, &leaves, arrays[i]);
+        weft__text_add(text, "  out%d [shape=plaintext];\n  n%llu -> out%d;\n", i,
+                       (unsigned long long)arrays[i]->seq, i);
+    }
+    weft__text_add(text, "}\n");
+    weft__map_free(&nodes);
+    weft__map_free(&leaves);
+    return ok ? WEFT_OK : out_of_memory();
+}
+
+static weft_status write_file(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+    if (!f) {
+        return weft_fail(WEFT_IO, "graph_dot: %s: cannot be written", path);
+    }
+    bool written = fputs(text, f) >= 0;
+    written = fclose(f) == 0 && written;
+    return written ? WEFT_OK : weft_fail(WEFT_IO, "graph_dot: %s: cannot be written", path);
+}
+
+weft_status weft_graph_dot(weft_array *const *arrays, int n, const char *path, char **text)
+{
+    if (!path) {
+        *text = NULL;
+    }
+    for (int i = 0; i < n; i++) {
+        if (!weft_ok(arrays[i])) {
+            return weft__report(arrays[i]);
+        }
+    }
+    weft__text all = {0};
+    weft_status status = add_graph(&all, arrays, n);
+    char *taken = weft__text_take(&all);
+    if (status == WEFT_OK && !taken) {
+        status = out_of_memory();
+    }
+    if (status == WEFT_OK && path) {
+        status = write_file(path, taken);
+    }
+    if (status == WEFT_OK && !path) {
+        *text = taken;
+    } else {
+        weft_free(taken);
+    }
+    return status;
+}

@@ -1,0 +1,277 @@
+/* core/compile/simplify.c -- the same function in fewer nodes: what is computed twice, what changes
+ * nothing, what is known, what nobody needs. */
+#include <string.h>
+
+#include "core/compile/compiled.h"
+#include "core/shape.h"
+
+enum { CONTENT = 64 }; /* bytes of a constant that is compared by content */
+
+typedef struct simplifying {
+    const weft__trace *t;
+    weft__trace *out;
+    weft__value *nodes;     /* per node of t: what it is in out */
+    weft__value *constants; /* per constant of t */
+    weft__value *inputs;    /* room for the inputs of a node */
+    weft__value *table;     /* of nodes and constants of out, by hash; index + 1, 0 is free */
+    uint64_t table_size;    /* a power of two */
+} simplifying;
+
+static weft_status out_of_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "compile: out of memory for a trace");
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+    return hash ^ hash >> 29;
+}
+
+/* ---- constants ------------------------------------------------------------------------------ */
+
+/* The elements of a small constant in host memory; false: it is not compared. */
+static bool content_of(weft_array *a, char *bytes, size_t *size)
+{
+    const weft_spec *spec = &a->outs[0].spec;
+    *size = (size_t)weft_nbytes(a);
+    if (a->n_outputs != 1 || spec->encoding || weft_nbytes(a) > CONTENT) {
+        return false;
+    }
+    const void *data = weft_data(a);
+    if (data) {
+        memcpy(bytes, data, *size);
+    }
+    return data != NULL;
+}
+
+static bool same_constant(weft_array *a, weft_array *b)
+{
+    char x[CONTENT], y[CONTENT];
+    size_t n, m;
+    return a->outs[0].spec.dtype == b->outs[0].spec.dtype && a->device == b->device &&
+           weft__shape_equal(&a->outs[0].spec.shape, &b->outs[0].spec.shape) &&
+           content_of(a, x, &n) && content_of(b, y, &m) && memcmp(x, y, n) == 0;
+}
+
+static weft_status add_constant(simplifying *s, weft_array *a, weft__value *value)
+{
+    char bytes[CONTENT];
+    size_t size;
+    if (!content_of(a, bytes, &size)) {
+        return weft__trace_add_constant(s->out, a, value);
+    }
+    uint64_t hash = mix(1, (uint64_t)a->outs[0].spec.dtype);
+    for (size_t i = 0; i < size; i++) {
+        hash = mix(hash, (unsigned char)bytes[i]);
+    }
+    uint64_t at = hash & (s->table_size - 1);
+    for (; s->table[at].index; at = (at + 1) & (s->table_size - 1)) {
+        weft__value there = {s->table[at].kind, s->table[at].index - 1};
+        if (there.kind == WEFT__CONSTANT && same_constant(s->out->constants[there.index], a)) {
+            *value = there;
+            return WEFT_OK;
+        }
+    }
+    weft_status status = weft__trace_add_constant(s->out, a, value);
+    s->table[at] = (weft__value){WEFT__CONSTANT, value->index + 1};
+    return status;
+}
+
+/* ---- nodes ---------------------------------------------------------------------------------- */
+
+static uint64_t number(weft__value v)
+{
+    return (uint64_t)v.kind << 32 | v.index;
+}
+
+static uint64_t hash_node(const weft__trace_node *n)
+{
+    uint64_t hash = mix(2, (uint64_t)(uintptr_t)n->op);
+    hash = mix(hash, (uint64_t)(uintptr_t)n->device);
+    if (n->n_inputs == 2 && weft__is_commutative(n->op)) {
+        hash = mix(hash, number(n->inputs[0]) + number(n->inputs[1]));
+    } else {
+        for (int i = 0; i < n->n_inputs; i++) {
+            hash = mix(hash, number(n->inputs[i]));
+        }
+    }
+    return n->op->params_fields ? mix(hash, weft_params_hash(n->op, n->params)) : hash;
+}
+
+static bool same_inputs(const weft__trace_node *a, const weft__trace_node *b)
+{
+    bool same = a->n_inputs == b->n_inputs;
+    for (int i = 0; i < a->n_inputs && same; i++) {
+        same = weft__value_equal(a->inputs[i], b->inputs[i]);
+    }
+    bool swapped = a->n_inputs == 2 && b->n_inputs == 2 && weft__is_commutative(a->op) &&
+                   weft__value_equal(a->inputs[0], b->inputs[1]) &&
+                   weft__value_equal(a->inputs[1], b->inputs[0]);
+    return same || swapped;
+}
+
+/* Parameters without a field table cannot be compared. */
+static bool same_node(const weft__trace_node *a, const weft__trace_node *b)
+{
+    bool comparable = a->op->params_fields || a->op->params_size == 0;
+    return a->op == b->op && a->device == b->device && comparable && same_inputs(a, b) &&
+           weft_params_equal(a->op, a->params, b->params);
+}
+
+/* The node in `out`, or the one that computes the same. */
+static weft_status add_node(simplifying *s, const weft__trace_node *node, weft__value *value)
+{
+    uint64_t at = hash_node(node) & (s->table_size - 1);
+    for (; s->table[at].index; at = (at + 1) & (s->table_size - 1)) {
+        weft__value there = {s->table[at].kind, s->table[at].index - 1};
+        if (there.kind == WEFT__NODE && same_node(&s->out->nodes[there.index], node)) {
+            *value = there;
+            return WEFT_OK;
+        }
+    }
+    weft_status status = weft__trace_add_node(s->out, node, value);
+    s->table[at] = (weft__value){WEFT__NODE, value->index + 1};
+    return status;
+}
+
+static weft__value translate(const simplifying *s, weft__value v)
+{
+    return v.kind == WEFT__NODE       ? s->nodes[v.index]
+           : v.kind == WEFT__CONSTANT ? s->constants[v.index]
+                                      : v;
+}
+
+static weft_status take_node(simplifying *s, int64_t i, weft_array *folded)
+{
+    if (folded) {
+        return add_constant(s, folded, &s->nodes[i]);
+    }
+    weft__trace_node node = s->t->nodes[i];
+    for (int k = 0; k < node.n_inputs; k++) {
+        s->inputs[k] = translate(s, node.inputs[k]);
+    }
+    node.inputs = s->inputs;
+    return weft__is_identity(s->out, &node, &s->nodes[i]) ? WEFT_OK
+                                                          : add_node(s, &node, &s->nodes[i]);
+}
+
+/* ---- passes --------------------------------------------------------------------------------- */
+
+static bool make_room(simplifying *s)
+{
+    const uint64_t n = (uint64_t)(s->t->n_nodes + s->t->n_constants) * 2;
+    for (s->table_size = 64; s->table_size < n;) {
+        s->table_size *= 2;
+    }
+    int most = 1;
+    for (int64_t i = 0; i < s->t->n_nodes; i++) {
+        most = s->t->nodes[i].n_inputs > most ? s->t->nodes[i].n_inputs : most;
+    }
+    s->nodes = weft_calloc((size_t)s->t->n_nodes, sizeof *s->nodes);
+    s->constants = weft_calloc((size_t)s->t->n_constants, sizeof *s->constants);
+    s->inputs = weft_calloc((size_t)most, sizeof *s->inputs);
+    s->table = weft_calloc(s->table_size, sizeof *s->table);
+    return s->nodes && s->constants && s->inputs && s->table;
+}
+
+/* Which nodes and constants the outputs need; with folded ones as leaves. */
+static void mark_live(const weft__trace *t, weft_array *const *folded, bool *nodes, bool *constants)
+{
+    for (int64_t i = 0; i < t->n_outputs; i++) {
+        if (t->outputs[i].kind != WEFT__ARGUMENT) {
+            (t->outputs[i].kind == WEFT__NODE ? nodes : constants)[t->outputs[i].index] = true;
+        }
+    }
+    for (int64_t i = t->n_nodes - 1; i >= 0; i--) {
+        const weft__trace_node *n = &t->nodes[i];
+        for (int k = 0; k < n->n_inputs && nodes[i] && !folded[i]; k++) {
+            if (n->inputs[k].kind != WEFT__ARGUMENT) {
+                (n->inputs[k].kind == WEFT__NODE ? nodes : constants)[n->inputs[k].index] = true;
+            }
+        }
+    }
+}
+
+static weft_status take_all(simplifying *s, weft_array *const *folded, const bool *nodes,
+                            const bool *constants)
+{
+    const weft__trace *t = s->t;
+    weft_status status = WEFT_OK;
+    memcpy(s->out->arguments, t->arguments, (size_t)t->n_arguments * sizeof *t->arguments);
+    for (int64_t i = 0; i < t->n_constants && status == WEFT_OK; i++) {
+        status = constants[i] ? add_constant(s, t->constants[i], &s->constants[i]) : WEFT_OK;
+    }
+    for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
+        status = nodes[i] ? take_node(s, i, folded[i]) : WEFT_OK;
+    }
+    for (int64_t i = 0; i < t->n_outputs; i++) {
+        s->out->outputs[i] = translate(s, t->outputs[i]);
+    }
+    return status;
+}
+
+/* One pass; `folded` are the nodes that are known (held, per node, NULL where not). */
+static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__trace *out)
+{
+    weft_status status = weft__trace_open(out, t->n_arguments, t->n_outputs);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    simplifying s = {.t = t, .out = out};
+    bool *nodes = weft_calloc((size_t)t->n_nodes, sizeof *nodes);
+    bool *constants = weft_calloc((size_t)t->n_constants, sizeof *constants);
+    if (make_room(&s) && nodes && constants) {
+        mark_live(t, folded, nodes, constants);
+        status = take_all(&s, folded, nodes, constants);
+    } else {
+        status = out_of_memory();
+    }
+    weft_free(s.nodes);
+    weft_free(s.constants);
+    weft_free(s.inputs);
+    weft_free(s.table);
+    weft_free(nodes);
+    weft_free(constants);
+    if (status != WEFT_OK) {
+        weft__trace_free(out);
+    }
+    return status;
+}
+
+/* A pass with what can be folded. */
+static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
+{
+    weft_array **folded = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
+    weft_status status = folded ? weft__fold(t, folded) : out_of_memory();
+    if (status == WEFT_OK) {
+        status = pass(t, folded, out);
+    }
+    for (int64_t i = 0; folded && i < t->n_nodes; i++) {
+        if (folded[i]) {
+            weft__unhold(folded[i]);
+        }
+    }
+    weft_free(folded);
+    return status;
+}
+
+/* First what is there twice, so that it is folded once; then what folding laid bare; at last what
+ * this left unused. */
+weft_status weft__simplify(const weft__trace *t, weft__trace *out)
+{
+    weft__trace first = {0}, second = {0};
+    *out = (weft__trace){0};
+    weft_array **none = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
+    weft_status status = none ? pass(t, none, &first) : out_of_memory();
+    if (status == WEFT_OK) {
+        status = fold_and_pass(&first, &second);
+    }
+    if (status == WEFT_OK) {
+        status = pass(&second, none, out);
+    }
+    weft_free(none);
+    weft__trace_free(&first);
+    weft__trace_free(&second);
+    return status;
+}

@@ -1,0 +1,268 @@
+/* core/compile/tracing.c -- calling the function on placeholders: what it computes, and what it
+ * does to the slots. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/compile/compiled.h"
+#include "core/compile/dynamic.h"
+
+static weft_status out_of_memory(const weft_compiled *c)
+{
+    return weft_fail(WEFT_MEMORY, "%s: out of memory for a trace", c->name);
+}
+
+void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size)
+{
+    const char *name = c->options.state_names ? c->options.state_names[slot] : NULL;
+    if (name) {
+        snprintf(text, size, "state %d (%s)", slot, name);
+    } else {
+        snprintf(text, size, "state %d", slot);
+    }
+}
+
+/* ---- what the function may set -------------------------------------------------------------- */
+
+typedef struct watch {
+    weft__watch base;
+    const weft_compiled *c;
+    uint64_t since; /* arrays from here on were made by the function */
+    weft_status status;
+    char message[512];
+} watch;
+
+/* A slot of the list, or one that holds nothing from before: the function's own. */
+static bool may_set(weft__watch *base, weft_array **slot)
+{
+    watch *w = (watch *)base;
+    bool fine = !*slot || (*slot)->seq >= w->since;
+    for (int i = 0; i < w->c->n_slots && !fine; i++) {
+        fine = w->c->slots[i] == slot;
+    }
+    if (fine) {
+        return true;
+    }
+    const char *path = weft__path_text();
+    weft_status status =
+        weft_fail(WEFT_INVALID, "%s%s%s: the function sets a slot that is not in its state list",
+                  path, path[0] ? ": " : "", w->c->name);
+    if (w->status == WEFT_OK) {
+        w->status = status;
+        snprintf(w->message, sizeof w->message, "%s", weft_error_message());
+    }
+    return false;
+}
+
+/* ---- one call ------------------------------------------------------------------------------- */
+
+typedef struct tracing {
+    weft_compiled *c;
+    const weft__combination *k;
+    watch watch;
+    weft_array **placeholders; /* per input, each with a reference */
+    weft_array **arguments;    /* per argument and slot: its placeholder or NULL */
+    weft_array **originals;    /* per slot */
+    weft_array **outs;         /* results, then what slots were set to */
+    int64_t n_inputs;
+    int n_set;
+} tracing;
+
+static bool make_room(tracing *t)
+{
+    const size_t n = (size_t)(t->k->n_in + t->c->n_slots);
+    t->placeholders = weft_calloc(n, sizeof(weft_array *));
+    t->arguments = weft_calloc(n, sizeof(weft_array *));
+    t->originals = weft_calloc((size_t)t->c->n_slots, sizeof(weft_array *));
+    t->outs = weft_calloc((size_t)(t->k->n_out + t->c->n_slots), sizeof(weft_array *));
+    return t->placeholders && t->arguments && t->originals && t->outs;
+}
+
+static void free_room(tracing *t)
+{
+    for (int64_t i = 0; i < t->n_inputs; i++) {
+        weft__unref(t->placeholders[i]);
+    }
+    weft_free(t->placeholders);
+    weft_free(t->arguments);
+    weft_free(t->originals);
+    weft_free(t->outs);
+}
+
+static weft_status make_placeholders(tracing *t, const weft__parameter *parameters)
+{
+    for (int i = 0; i < t->k->n_in + t->c->n_slots; i++) {
+        const weft__parameter *p = &parameters[i];
+        if (!p->device) {
+            continue;
+        }
+        weft_array *a = weft__placeholder(&p->spec, p->device, i);
+        if (!weft_ok(a)) {
+            return weft__report(a);
+        }
+        weft__ref(a);
+        t->placeholders[t->n_inputs++] = t->arguments[i] = a;
+    }
+    return WEFT_OK;
+}
+
+static void lend_slots(tracing *t)
+{
+    for (int i = 0; i < t->c->n_slots; i++) {
+        weft_array *a = t->arguments[t->k->n_in + i];
+        t->originals[i] = *t->c->slots[i];
+        if (a) {
+            weft__hold(a);
+        }
+        *t->c->slots[i] = a;
+    }
+}
+
+/* The slots have their own arrays again; what the function left there goes to the scope. */
+static void give_back_slots(tracing *t, weft__fate *fates)
+{
+    for (int i = 0; i < t->c->n_slots; i++) {
+        weft_array *now = *t->c->slots[i];
+        *t->c->slots[i] = t->originals[i];
+        fates[i] = now == t->arguments[t->k->n_in + i] ? WEFT__LEFT
+                   : now                               ? WEFT__SET
+                                                       : WEFT__EMPTIED;
+        if (fates[i] == WEFT__SET) {
+            t->outs[t->k->n_out + t->n_set++] = now;
+            weft__ref(now); /* until the trace is made */
+        }
+        if (now) {
+            weft__unhold(now);
+        }
+    }
+}
+
+static void call_function(tracing *t, weft__fate *fates)
+{
+    weft__watch *before = weft__watching;
+    const int differentiating = weft__differentiating;
+    lend_slots(t);
+    weft__watching = &t->watch.base;
+    weft__differentiating = 0;
+    weft__recording++;
+    t->c->fn(t->c->context, t->arguments, t->k->n_in, t->outs, t->k->n_out);
+    weft__recording--;
+    weft__differentiating = differentiating;
+    weft__watching = before;
+    give_back_slots(t, fates);
+    t->c->counts.traces++;
+}
+
+/* An array that a slot of the list holds, reached by another way, is that slot's. */
+static void find_captured_slots(const tracing *t, weft__trace *trace)
+{
+    for (int64_t k = 0; k < trace->n_constants; k++) {
+        int64_t input = -1, next = 0;
+        for (int i = 0; i < t->k->n_in + t->c->n_slots; i++) {
+            int slot = i - t->k->n_in;
+            if (slot >= 0 && t->arguments[i] && t->originals[slot] == trace->constants[k]) {
+                input = next;
+            }
+            next += t->arguments[i] != NULL;
+        }
+        if (input >= 0) {
+            weft__trace_redirect(trace, (weft__value){WEFT__CONSTANT, (uint32_t)k},
+                                 (weft__value){WEFT__ARGUMENT, (uint32_t)input});
+        }
+    }
+}
+
+/* Once the graph is gone nothing but this call knows the placeholders: else the function put an
+ * array that depends on one where the state list does not reach. */
+static weft_status check_kept(const tracing *t)
+{
+    int64_t next = 0;
+    for (int i = 0; i < t->k->n_in + t->c->n_slots; i++) {
+        if (!t->arguments[i] || atomic_load(&t->placeholders[next++]->refs) == 1) {
+            continue;
+        }
+        char which[160];
+        snprintf(which, sizeof which, "input %d", i);
+        if (i >= t->k->n_in) {
+            weft__slot_text(t->c, i - t->k->n_in, which, sizeof which);
+        }
+        return weft_fail(WEFT_INVALID,
+                         "%s: the function keeps an array that depends on %s: the slot that holds "
+                         "it is not in its state list",
+                         t->c->name, which);
+    }
+    return WEFT_OK;
+}
+
+static weft_status trace_once(tracing *t, const weft__parameter *parameters, weft__trace *trace,
+                              weft__fate *fates)
+{
+    weft_scope_open();
+    t->watch = (watch){.base.may_set = may_set, .c = t->c, .since = weft__next_seq()};
+    weft_status status = make_placeholders(t, parameters);
+    if (status == WEFT_OK) {
+        call_function(t, fates);
+        status = t->watch.status == WEFT_OK ? WEFT_OK
+                                            : weft_fail(t->watch.status, "%s", t->watch.message);
+        if (status == WEFT_OK) {
+            status = weft__trace_make(trace, t->placeholders, t->n_inputs, t->outs,
+                                      t->k->n_out + t->n_set, t->watch.since);
+        }
+        for (int i = 0; i < t->n_set; i++) {
+            weft__unref(t->outs[t->k->n_out + i]);
+        }
+    }
+    weft_scope_close(NULL);
+    if (status == WEFT_OK) {
+        find_captured_slots(t, trace);
+        status = check_kept(t);
+    }
+    if (status != WEFT_OK) {
+        weft__trace_free(trace);
+    }
+    return status;
+}
+
+weft_status weft__trace_function(weft_compiled *c, const weft__combination *k,
+                                 const weft__parameter *parameters, weft__trace *trace,
+                                 weft__fate *fates)
+{
+    tracing t = {.c = c, .k = k};
+    *trace = (weft__trace){0};
+    weft_status status =
+        make_room(&t) ? trace_once(&t, parameters, trace, fates) : out_of_memory(c);
+    free_room(&t);
+    return status;
+}
+
+/* ---- a combination -------------------------------------------------------------------------- */
+
+weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
+{
+    weft__trace whole;
+    weft_status status = weft__trace_function(c, k, k->parameters, &whole, k->fates);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    int64_t input = k->n_in;
+    for (int i = 0; i < c->n_slots; i++) {
+        if (k->parameters[k->n_in + i].device) {
+            k->replaced[input++] = k->fates[i] != WEFT__LEFT;
+        }
+        k->n_set += k->fates[i] == WEFT__SET;
+    }
+    k->traced = whole.n_nodes;
+    if (k->n_symbols > 0) {
+        status = weft__forms_find(c, k, &whole);
+    }
+    if (status == WEFT_OK && (k->forms || c->options.as_written)) {
+        k->trace = whole; /* simplified at each length */
+        k->nodes = whole.n_nodes;
+        return WEFT_OK;
+    }
+    if (status == WEFT_OK) {
+        status = weft__simplify(&whole, &k->trace);
+        k->nodes = k->trace.n_nodes;
+    }
+    weft__trace_free(&whole);
+    return status;
+}

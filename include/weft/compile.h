@@ -1,0 +1,93 @@
+/* weft/compile.h -- compiled functions: traced once, simplified, planned, and run again and again.
+ *
+ *     static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+ *     {
+ *         model *m = context;
+ *         ... loss and gradients of m->w at in[0] ...
+ *         out[0] = loss;
+ *         weft_set(&m->w, weft_subtract(m->w, weft_multiply(in[1], gradient)));
+ *     }
+ *     ...
+ *     weft_array **state[] = {&m.w};
+ *     status = weft_compile(step, &m, state, 1, NULL, &compiled);
+ *     status = weft_compiled_call(compiled, in, 2, out, 1);
+ *
+ * The function is called once for each combination of shapes, dtypes and devices of its arguments
+ * and state; what it computes from them is what every later call with such arguments computes. So
+ * the C code in it must not depend on elements (reading one there is an error), and numbers that
+ * vary from call to call must be arguments, 0-d arrays, or state: an array made from data inside is
+ * a constant.
+ */
+#ifndef WEFT_COMPILE_H
+#define WEFT_COMPILE_H
+
+#include "weft/transforms.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Owned by the caller, used by one thread at a time. */
+typedef struct weft_compiled weft_compiled;
+
+typedef struct weft_compile_options {
+    const char *name;               /* in messages; NULL: "compiled function" */
+    const char *const *state_names; /* per slot, for messages; NULL: numbers */
+    int cache;                      /* how many combinations are kept, the latest; 0: 8 */
+    /* Per argument (n_dynamic of them; NULL: none): bit i says that axis i varies. The function is
+     * traced at several lengths, once; other lengths then need no trace. A length of 0 or 1 is a
+     * combination of its own, as are two marked axes that are equal and two that differ. */
+    const uint32_t *dynamic;
+    int n_dynamic;
+    bool async;      /* calls return when the kernels are queued, as weft_eval_async does */
+    bool as_written; /* leave the graph as the function builds it */
+} weft_compile_options;
+
+/* `state` has the addresses of the slots that the function reads or sets beside its arguments:
+ * parameters, moments, caches, a random key. A slot may be NULL at first, and be emptied. The
+ * slots, the context and the names must outlive the compiled function; nothing is traced yet.
+ * Setting a slot that is not in the list, or keeping an array that was computed inside, is an
+ * error of the call that traces. */
+WEFT_API weft_status weft_compile(weft_function *fn, void *context, weft_array **const *state,
+                                  int n_state, const weft_compile_options *options,
+                                  weft_compiled **out);
+WEFT_API void weft_compiled_free(weft_compiled *compiled); /* NULL is accepted */
+
+/* Calls it: out[] are evaluated temporaries, the slots have what the function left in them. The
+ * memory of slots that are replaced is overwritten where nothing else holds it. All memory is taken
+ * before the first kernel runs: until then a failure changes nothing. After a failure out[] is an
+ * error array. Inside the function of a gradient, of vmap, jvp or of another compiled function the
+ * graph is built as if the function itself had been called. */
+WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_array *const *in, int n_in,
+                                        weft_array **out, int n_out);
+
+/* What became of the calls. */
+typedef struct weft_compile_counts {
+    int64_t calls;      /* that ran compiled */
+    int64_t inlined;    /* inside a transform */
+    int64_t hits;       /* that found everything ready */
+    int64_t compiles;   /* combinations for which the function was traced */
+    int64_t recompiles; /* of these, all but the first */
+    int64_t traces;     /* calls of the function for them: several where axes are dynamic */
+    int64_t plans;      /* layouts and dynamic lengths that were planned */
+    int64_t evictions;  /* combinations that made room for others */
+} weft_compile_counts;
+WEFT_API weft_compile_counts weft_compiled_counts(const weft_compiled *compiled);
+
+/* What was traced, how much of it is left, what it captured, what it plans, and why it was compiled
+ * again, in words. NULL: no memory. Free with weft_free. */
+WEFT_API char *weft_compile_explain(const weft_compiled *compiled);
+
+/* false: compiled functions call the function and evaluate what it builds, for comparison. Also
+ * WEFT_COMPILE=0 in the environment. */
+WEFT_API void weft_compile_enable(bool on);
+
+/* The lazy graph of n arrays as Graphviz text, in *text (weft_free) or, if `path` is not NULL,
+ * written to that file. */
+WEFT_API weft_status weft_graph_dot(weft_array *const *arrays, int n, const char *path,
+                                    char **text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

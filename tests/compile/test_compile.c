@@ -1,0 +1,550 @@
+/* tests/compile/test_compile.c -- compiled functions: state, donation, the cache, gradients,
+ * nesting, errors. */
+#include <math.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/backend.h"
+#include "weft/compile.h"
+#include "weft/ops.h"
+
+static weft_array *row(int64_t n, double first)
+{
+    return weft_add_scalar(weft_arange(0, (double)n, 1, WEFT_FLOAT32), first);
+}
+
+static double item(weft_array *a)
+{
+    double v = weft_item(a);
+    CHECK(!isnan(v));
+    return v;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+typedef struct scene {
+    weft_array *w, *v, *other;
+    int calls;
+} scene;
+
+static void drop_scene(scene *s)
+{
+    weft_drop(s->w);
+    weft_drop(s->v);
+    weft_drop(s->other);
+}
+
+/* out = sum(x * w); w -> w + x; v is only read */
+static void accumulate(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    s->calls++;
+    out[0] = weft_sum(weft_multiply(in[0], s->v), WEFT_ALL_AXES, false);
+    weft_set(&s->w, weft_add(s->w, in[0]));
+}
+
+static void state_is_read_and_written_back(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(4, 0));
+    weft_set(&s.v, row(4, 1));
+    weft_array **state[] = {&s.w, &s.v, &s.w};
+    CHECK_OK(weft_compile(accumulate, &s, state, 3, NULL, &c));
+    for (int i = 1; i <= 5; i++) {
+        weft_scope_open();
+        weft_array *x = row(4, i), *out;
+        CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+        CHECK(weft_is_evaluated(out));
+        CHECK_CLOSE(item(out), 0 + i + 2 * (1 + i) + 3 * (2 + i) + 4 * (3 + i), 0);
+        weft_scope_close(NULL);
+    }
+    CHECK_EQ_INT(s.calls, 1);
+    float w[4];
+    CHECK_OK(weft_read(s.w, WEFT_FLOAT32, w, 4));
+    CHECK_CLOSE(w[0], 15, 0);
+    CHECK_CLOSE(w[3], 3 + 15 + 15, 0);
+    weft_compile_counts n = weft_compiled_counts(c);
+    CHECK_EQ_INT(n.calls, 5);
+    CHECK_EQ_INT(n.traces, 1);
+    CHECK_EQ_INT(n.hits, 4);
+    CHECK_EQ_INT(n.recompiles, 0);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+/* w -> w * 2 + 1, again and again: the same memory each time */
+static void grow(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    scene *s = context;
+    (void)in;
+    (void)n_in;
+    (void)out;
+    (void)n_out;
+    weft_set(&s->w, weft_add_scalar(weft_scale(s->w, 2), 1));
+}
+
+static void replaced_state_gives_its_memory(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, weft_zeros(WEFT_DIMS(1 << 16), WEFT_FLOAT32));
+    weft_array **state[] = {&s.w};
+    CHECK_OK(weft_compile(grow, &s, state, 1, NULL, &c));
+    CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    const int64_t before = weft_memory_active();
+    weft_memory_reset_peak();
+    for (int i = 0; i < 5; i++) {
+        CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    }
+    CHECK(weft_memory_peak() < before + (1 << 18)); /* not two of them at a time */
+    CHECK_EQ_INT(weft_memory_active(), before);
+    /* what somebody else holds keeps its elements */
+    weft_array *held = weft_keep(s.w);
+    CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    weft_array *view = weft_slice_axis(s.w, 0, 0, 2);
+    CHECK_OK(weft_eval(view));
+    CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    CHECK_CLOSE(item(weft_max(held, WEFT_ALL_AXES, false)), 127, 0);
+    CHECK_CLOSE(item(weft_max(view, WEFT_ALL_AXES, false)), 255, 0);
+    CHECK_CLOSE(item(weft_max(s.w, WEFT_ALL_AXES, false)), 511, 0);
+    weft_drop(held);
+    /* a lazy array that needs it, too */
+    weft_array *lazy = weft_scale(s.w, 10);
+    CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    CHECK_CLOSE(item(weft_min(lazy, WEFT_ALL_AXES, false)), 5110, 0);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+static void the_same_array_as_argument_and_state(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(3, 1));
+    weft_set(&s.v, row(3, 1));
+    weft_array **state[] = {&s.w, &s.v};
+    CHECK_OK(weft_compile(accumulate, &s, state, 2, NULL, &c));
+    for (int i = 0; i < 3; i++) {
+        weft_array *out;
+        CHECK_OK(weft_compiled_call(c, &s.w, 1, &out, 1)); /* w doubles */
+        CHECK_CLOSE(item(out), 14 * (1 << i), 0);
+    }
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 6 * 8, 0);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+/* two slots change places; one is emptied, one filled */
+static void shuffle(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    scene *s = context;
+    (void)in;
+    (void)n_in;
+    (void)n_out;
+    weft_array *w = weft_keep(s->w);
+    weft_set(&s->w, s->v);
+    weft_set(&s->v, w);
+    weft_drop(w);
+    if (s->other) {
+        out[0] = weft_add(s->other, s->w);
+        weft_set(&s->other, NULL);
+    } else {
+        weft_set(&s->other, weft_add(s->w, s->v));
+        out[0] = s->w;
+    }
+}
+
+static void slots_are_swapped_filled_and_emptied(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(2, 1));
+    weft_set(&s.v, row(2, 10));
+    weft_array **state[] = {&s.w, &s.v, &s.other};
+    CHECK_OK(weft_compile(shuffle, &s, state, 3, NULL, &c));
+    for (int i = 0; i < 6; i++) {
+        weft_array *out;
+        CHECK_OK(weft_compiled_call(c, NULL, 0, &out, 1));
+        double w = i % 2 ? 1 : 10;
+        CHECK_CLOSE(item(weft_min(s.w, WEFT_ALL_AXES, false)), w, 0);
+        CHECK_CLOSE(item(weft_min(s.v, WEFT_ALL_AXES, false)), 11 - w, 0);
+        CHECK((s.other != NULL) == (i % 2 == 0));
+        CHECK_CLOSE(item(weft_min(out, WEFT_ALL_AXES, false)), i % 2 ? 12 : 10, 0);
+    }
+    CHECK_EQ_INT(weft_compiled_counts(c).compiles, 2);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------ */
+
+static void square(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    ++*(int *)context;
+    out[0] = weft_sum(weft_square(in[0]), WEFT_ALL_AXES, false);
+}
+
+static void call_with(weft_compiled *c, weft_array *x)
+{
+    weft_array *out = NULL, *want = weft_sum(weft_square(x), WEFT_ALL_AXES, false);
+    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+    CHECK_CLOSE(item(out), item(want), 0);
+}
+
+static void the_cache_is_bounded_and_the_latest_stay(void)
+{
+    int calls = 0;
+    weft_compiled *c;
+    weft_scope_open();
+    CHECK_OK(weft_compile(square, &calls, NULL, 0, &(weft_compile_options){.cache = 2}, &c));
+    call_with(c, row(3, 0));
+    call_with(c, row(4, 0));
+    call_with(c, row(3, 1));
+    CHECK_EQ_INT(calls, 2);
+    call_with(c, row(5, 0)); /* 4 goes */
+    CHECK_EQ_INT(weft_compiled_counts(c).evictions, 1);
+    call_with(c, row(3, 2));
+    CHECK_EQ_INT(calls, 3);
+    call_with(c, row(4, 0));
+    CHECK_EQ_INT(calls, 4);
+    call_with(c, weft_astype(row(4, 0), WEFT_FLOAT64));
+    call_with(c, weft_reshape(row(4, 0), WEFT_DIMS(2, 2)));
+    weft_compile_counts n = weft_compiled_counts(c);
+    CHECK_EQ_INT(n.compiles, 6);
+    CHECK_EQ_INT(n.recompiles, 5);
+    CHECK_EQ_INT(n.evictions, 4);
+    CHECK_EQ_INT(n.hits, 2);
+    weft_compiled_free(c);
+    weft_scope_close(NULL);
+}
+
+static void layouts_are_planned_for(void)
+{
+    int calls = 0;
+    weft_compiled *c;
+    weft_scope_open();
+    CHECK_OK(weft_compile(square, &calls, NULL, 0, NULL, &c));
+    weft_array *x = weft_reshape(row(6, 0), WEFT_DIMS(2, 3));
+    weft_array *y = weft_transpose(weft_reshape(row(6, 0), WEFT_DIMS(3, 2)), WEFT_DIMS(1, 0));
+    weft_array *z = weft_slice_axis(weft_reshape(row(9, 0), WEFT_DIMS(3, 3)), 0, 1, 3);
+    for (int i = 0; i < 3; i++) {
+        call_with(c, x);
+        call_with(c, y);
+        call_with(c, z);
+        call_with(c, weft_broadcast_to(row(3, i), WEFT_DIMS(2, 3)));
+    }
+    CHECK_EQ_INT(calls, 1);
+    CHECK_EQ_INT(weft_compiled_counts(c).plans, 3);
+    call_with(c, weft_zeros(WEFT_DIMS(0, 3), WEFT_FLOAT32));
+    call_with(c, weft_scalar(3, WEFT_FLOAT32));
+    CHECK_EQ_INT(calls, 3);
+    weft_compiled_free(c);
+    weft_scope_close(NULL);
+}
+
+/* ---- transforms ----------------------------------------------------------------------------- */
+
+static void through_compiled(void *context, weft_array *const *in, int n_in, weft_array **out,
+                             int n_out)
+{
+    weft_compiled_call(context, in, n_in, out, n_out);
+}
+
+static weft_array *loss_through_compiled(void *context, weft_array *const *in, int n_in)
+{
+    weft_array *out;
+    weft_compiled_call(context, in, n_in, &out, 1);
+    return out;
+}
+
+static void compiled_functions_are_differentiated_and_nested(void)
+{
+    int calls = 0;
+    weft_compiled *c, *outer;
+    weft_scope_open();
+    CHECK_OK(weft_compile(square, &calls, NULL, 0, NULL, &c));
+    CHECK_OK(weft_compile(through_compiled, c, NULL, 0, NULL, &outer));
+    weft_array *x = row(3, 1), *grad, *out;
+    call_with(c, x);
+    CHECK_CLOSE(item(weft_value_and_grad(loss_through_compiled, c, &x, 1, &grad)), 14, 0);
+    CHECK_CLOSE(item(weft_max(grad, WEFT_ALL_AXES, false)), 6, 0);
+    CHECK_EQ_INT(weft_compiled_counts(c).inlined, 1);
+    CHECK_OK(weft_compiled_call(outer, &x, 1, &out, 1));
+    CHECK_CLOSE(item(out), 14, 0);
+    CHECK_EQ_INT(weft_compiled_counts(outer).calls, 1);
+    CHECK_EQ_INT(weft_compiled_counts(c).inlined, 2);
+    CHECK_CLOSE(item(weft_value_and_grad(loss_through_compiled, outer, &x, 1, &grad)), 14, 0);
+    CHECK_CLOSE(item(weft_min(grad, WEFT_ALL_AXES, false)), 2, 0);
+    weft_array *rows = weft_reshape(row(6, 1), WEFT_DIMS(2, 3)), *mapped = NULL;
+    CHECK_OK(weft_vmap(through_compiled, c, &rows, NULL, 1, &mapped, NULL, 1));
+    float got[2];
+    CHECK_OK(weft_read(mapped, WEFT_FLOAT32, got, 2));
+    CHECK_CLOSE(got[0], 14, 0);
+    CHECK_CLOSE(got[1], 77, 0);
+    weft_array *one = weft_ones_like(x), *tangent = NULL;
+    CHECK_OK(weft_jvp(through_compiled, c, &x, 1, &one, &out, 1, &tangent));
+    CHECK_CLOSE(item(tangent), 12, 0);
+    weft_compiled_free(outer);
+    weft_compiled_free(c);
+    weft_scope_close(NULL);
+}
+
+static weft_array *squared_error(void *context)
+{
+    scene *s = context;
+    return weft_sum(weft_square(weft_subtract(s->w, s->v)), WEFT_ALL_AXES, false);
+}
+
+/* One step of gradient descent on |w - v|^2 */
+static void descend(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    weft_array **slots[] = {&s->w}, *grad;
+    s->calls++;
+    out[0] = weft_value_and_grad_slots(squared_error, s, slots, 1, &grad);
+    weft_array *next = weft_subtract(s->w, weft_multiply(in[0], grad));
+    weft_update(slots, &next, 1);
+}
+
+static void a_step_with_its_gradient_inside(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(8, 1));
+    weft_set(&s.v, row(8, 0));
+    weft_array **state[] = {&s.w}; /* v is a constant */
+    CHECK_OK(weft_compile(descend, &s, state, 1, NULL, &c));
+    double loss = 8;
+    for (int i = 0; i < 4; i++) {
+        weft_scope_open();
+        weft_array *lr = weft_scalar(i < 2 ? 0.25 : 0.5, WEFT_FLOAT32), *out;
+        CHECK_OK(weft_compiled_call(c, &lr, 1, &out, 1));
+        CHECK_CLOSE(item(out), loss, 0);
+        loss *= i < 2 ? 0.25 : 0;
+        weft_scope_close(NULL);
+    }
+    CHECK_EQ_INT(s.calls, 1);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+/* ---- errors --------------------------------------------------------------------------------- */
+
+static void expect_refusal(weft_function *fn, scene *s, weft_array ***state, int n,
+                           const char *message)
+{
+    weft_compiled *c;
+    const char *names[] = {"model.w", "model.v"};
+    weft_array *x = row(4, 0), *out = NULL;
+    CHECK_OK(weft_compile(fn, s, state, n,
+                          &(weft_compile_options){.name = "step", .state_names = names}, &c));
+    CHECK_STATUS(weft_compiled_call(c, &x, 1, &out, 1), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), message);
+    CHECK(out && !weft_ok(out));
+    CHECK_CONTAINS(weft_error(out), message);
+    CHECK_EQ_INT(weft_compiled_counts(c).compiles, 0);
+    weft_compiled_free(c);
+}
+
+static void sets_what_is_not_listed(void *context, weft_array *const *in, int n_in,
+                                    weft_array **out, int n_out)
+{
+    scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = in[0];
+    weft_set(&s->v, in[0]);
+}
+
+static void keeps_what_it_computes(void *context, weft_array *const *in, int n_in, weft_array **out,
+                                   int n_out)
+{
+    scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = in[0];
+    s->other = weft_keep(weft_add(s->w, s->w));
+}
+
+static void reads_an_argument(void *context, weft_array *const *in, int n_in, weft_array **out,
+                              int n_out)
+{
+    (void)context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_item(weft_sum(in[0], WEFT_ALL_AXES, false)) > 0
+                 ? in[0]
+                 : weft_error_array("the sum could not be read: %s", weft_error_message());
+}
+
+static void does_not_fit(void *context, weft_array *const *in, int n_in, weft_array **out,
+                         int n_out)
+{
+    scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_add(in[0], weft_zeros(WEFT_DIMS(3), WEFT_FLOAT32));
+    weft_set(&s->w, in[0]);
+}
+
+static void what_cannot_be_compiled_is_said(void)
+{
+    scene s = {0};
+    weft_scope_open();
+    weft_set(&s.w, row(4, 1));
+    weft_set(&s.v, row(4, 10));
+    weft_array **state[] = {&s.w}, *w = s.w, *v = s.v;
+    expect_refusal(sets_what_is_not_listed, &s, state, 1,
+                   "step: the function sets a slot that is not in its state list");
+    CHECK(s.v == v);
+    expect_refusal(keeps_what_it_computes, &s, state, 1,
+                   "step: the function keeps an array that depends on state 0 (model.w)");
+    expect_refusal(reads_an_argument, &s, state, 1, "a function that is being compiled");
+    expect_refusal(does_not_fit, &s, state, 1, "shapes do not broadcast");
+    CHECK(s.w == w);
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 10, 0);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+/* take with an index out of range: the first kernel that fails */
+static void fails_while_running(void *context, weft_array *const *in, int n_in, weft_array **out,
+                                int n_out)
+{
+    scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_take(s->v, in[0], 0);
+    weft_set(&s->w, weft_add(s->w, out[0]));
+}
+
+static void a_kernel_that_fails_is_told(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(2, 1));
+    weft_set(&s.v, row(4, 10));
+    weft_array **state[] = {&s.w};
+    CHECK_OK(weft_compile(fails_while_running, &s, state, 1, NULL, &c));
+    int32_t good[] = {1, 3}, bad[] = {1, 7};
+    weft_array *x = weft_from_data(good, WEFT_INT32, WEFT_DIMS(2)), *out;
+    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 3 + 24, 0);
+    x = weft_from_data(bad, WEFT_INT32, WEFT_DIMS(2));
+    CHECK(weft_compiled_call(c, &x, 1, &out, 1) != WEFT_OK);
+    CHECK_CONTAINS(weft_error_message(), "take");
+    CHECK(!weft_ok(out));
+    weft_set(&s.w, row(2, 1));
+    x = weft_from_data(good, WEFT_INT32, WEFT_DIMS(2));
+    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 3 + 24, 0);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+static void switched_off_it_is_the_function(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(3, 0));
+    weft_set(&s.v, row(3, 1));
+    weft_array **state[] = {&s.w, &s.v};
+    CHECK_OK(weft_compile(accumulate, &s, state, 2, NULL, &c));
+    weft_compile_enable(false);
+    for (int i = 0; i < 3; i++) {
+        weft_scope_open();
+        weft_array *x = weft_ones(WEFT_DIMS(3), WEFT_FLOAT32), *out;
+        CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+        CHECK_CLOSE(item(out), 6, 0);
+        weft_scope_close(NULL);
+    }
+    weft_compile_enable(true);
+    CHECK_EQ_INT(s.calls, 3);
+    CHECK_EQ_INT(weft_compiled_counts(c).calls, 0);
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 3 + 9, 0);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+/* ---- in words ------------------------------------------------------------------------------- */
+
+static void the_explanation_says_what_and_why(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    const char *names[] = {"model.w"};
+    weft_scope_open();
+    weft_set(&s.w, row(512, 0));
+    weft_set(&s.v, row(512, 1));
+    weft_array **state[] = {&s.w}, *out;
+    CHECK_OK(weft_compile(accumulate, &s, state, 1,
+                          &(weft_compile_options){.name = "step", .state_names = names}, &c));
+    weft_array *x = row(512, 0);
+    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+    weft_set(&s.w, row(517, 0));
+    weft_set(&s.v, row(517, 1));
+    x = row(517, 0);
+    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
+    char *text = weft_compile_explain(c);
+    CHECK_CONTAINS(text, "step: 2 calls, 0 inlined in transforms; 0 hits, 2 compiles");
+    CHECK_CONTAINS(text, "compiled again: input 0 dim 0: 512 -> 517");
+    CHECK_CONTAINS(text, "state 0 (model.w): float32 (517,), replaced");
+    CHECK_CONTAINS(text, "captured constants: 1 (2068 bytes)\n    float32 (517,)");
+    CHECK_CONTAINS(text, "1 inputs overwritten");
+    weft_free(text);
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
+static void a_graph_is_drawn(void)
+{
+    char *text;
+    weft_scope_open();
+    weft_array *x = row(4, 0);
+    CHECK_OK(weft_eval(x));
+    weft_array *y[] = {weft_sum(weft_square(x), WEFT_ALL_AXES, false), x};
+    CHECK_OK(weft_graph_dot(y, 2, NULL, &text));
+    CHECK_CONTAINS(text, "digraph weft {");
+    CHECK_CONTAINS(text, "[label=\"square\\nfloat32 (4,)\"]");
+    CHECK_CONTAINS(text, "[shape=box, label=\"array\\nfloat32 (4,)\"]");
+    CHECK_CONTAINS(text, "-> out1;");
+    weft_free(text);
+    CHECK_STATUS(weft_graph_dot(y, 2, "/nowhere/at/all.dot", NULL), WEFT_IO);
+    y[0] = weft_error_array("no array");
+    CHECK_STATUS(weft_graph_dot(y, 1, NULL, &text), WEFT_INVALID);
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
+           CHECK_CASE(replaced_state_gives_its_memory),
+           CHECK_CASE(the_same_array_as_argument_and_state),
+           CHECK_CASE(slots_are_swapped_filled_and_emptied),
+           CHECK_CASE(the_cache_is_bounded_and_the_latest_stay),
+           CHECK_CASE(layouts_are_planned_for),
+           CHECK_CASE(compiled_functions_are_differentiated_and_nested),
+           CHECK_CASE(a_step_with_its_gradient_inside), CHECK_CASE(what_cannot_be_compiled_is_said),
+           CHECK_CASE(a_kernel_that_fails_is_told), CHECK_CASE(switched_off_it_is_the_function),
+           CHECK_CASE(the_explanation_says_what_and_why), CHECK_CASE(a_graph_is_drawn))
