@@ -138,10 +138,11 @@ static weft_status node_batch(const batching *b, weft_array **out)
         return weft_fail(WEFT_UNSUPPORTED, "vmap of %s: a batch of arrays of %d dims", op->name,
                          WEFT_MAX_DIMS);
     }
-    if (op->vmap && op->vmap(b->node, b->in, b->batched, b->size, out)) {
+    weft_rule rule = weft_op_rules_of(op).vmap;
+    if (rule == WEFT_RULE_OWN && op->vmap(b->node, b->in, b->batched, b->size, out)) {
         return WEFT_OK;
     }
-    if (op->leads || op->family == WEFT_ELEMENTWISE) {
+    if (rule == WEFT_RULE_LEADS || op->leads) {
         return by_leading_axis(b, out);
     }
     return op->expand ? by_expansion(b, out) : one_by_one(b, out);

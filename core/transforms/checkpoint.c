@@ -3,18 +3,25 @@
  * The function is called once. Its results pass through a node that also has everything the inside
  * reads as input (arguments, captured arrays, random keys: the frontier). When a gradient reaches
  * that node, the inside is cloned over barriers that wait for the cotangent, and the gradient goes
- * through the clone; so the first computation's insides are free to go at once.
+ * through the clone; so the first computation's insides are free to go at once, except for results
+ * that the caller's policy keeps.
  */
 #include <string.h>
 
-#include "core/transforms/transforms.h"
+#include "core/transforms/kept.h"
 
 typedef struct checkpoint_params {
-    int64_t n_outputs; /* the first inputs are the results, the others the frontier */
+    int64_t n_outputs;    /* the first inputs are the results, the others the frontier */
+    weft_keep_rule *keep; /* NULL: nothing inside is kept */
+    void *context;
 } checkpoint_params;
 
-static const weft_field checkpoint_fields[] = {WEFT_FIELD(INT, checkpoint_params, n_outputs),
-                                               WEFT_FIELDS_END};
+static const weft_field checkpoint_fields[] = {
+    WEFT_FIELD(INT, checkpoint_params, n_outputs),
+    WEFT_FIELD(POINTER, checkpoint_params, keep),
+    WEFT_FIELD(POINTER, checkpoint_params, context),
+    WEFT_FIELDS_END,
+};
 
 static bool infer_checkpoint(const weft_array *node, weft_spec *out, weft_why *why)
 {
@@ -49,6 +56,9 @@ typedef struct copying {
     weft__map frontier;
     weft_array **clones;   /* per node of inside */
     weft_array **barriers; /* per array of the frontier */
+    bool *keeps;           /* per node of inside */
+    weft__map remade;      /* clones of nodes that are kept, */
+    weft_array **kept;     /* and what stands for them */
 } copying;
 
 static bool on_frontier(const void *context, weft_array *a)
@@ -81,6 +91,38 @@ static weft_array *clone_node(copying *c, weft_array *a)
     return clone;
 }
 
+/* A clone, or the kept results with a clone behind them. */
+static weft_array *clone_or_keep(copying *c, int64_t i)
+{
+    bool added;
+    weft_array *node = c->inside.keys[i], *clone = clone_node(c, node);
+    if (!c->keeps[i] || !weft_ok(clone)) {
+        return clone;
+    }
+    int64_t k = weft__map_index(&c->remade, clone, &added);
+    if (k < 0) {
+        return weft__no_memory();
+    }
+    c->kept[k] = weft__kept(node, clone);
+    return c->kept[k];
+}
+
+static void choose_kept(copying *c, const checkpoint_params *params)
+{
+    for (int64_t i = 0; i < c->inside.count && params->keep; i++) {
+        weft_array *node = c->inside.keys[i];
+        if (node->op == &weft__op_pick || !params->keep(params->context, node)) {
+            continue;
+        }
+        c->keeps[i] = true;
+        int64_t named =
+            weft__named(node) ? weft__map_index(&c->inside, weft__named(node), NULL) : -1;
+        if (named >= 0 && c->inside.keys[named]->op != &weft__op_pick) {
+            c->keeps[named] = true;
+        }
+    }
+}
+
 /* Barriers over the frontier, waiting for `after`, and clones of all that is inside. */
 static bool make_clones(copying *c, weft_array *node, int n_outputs, weft_array *after)
 {
@@ -95,14 +137,17 @@ static bool make_clones(copying *c, weft_array *node, int n_outputs, weft_array 
     }
     c->barriers = weft_calloc((size_t)c->frontier.count, sizeof *c->barriers);
     c->clones = weft_calloc((size_t)c->inside.count, sizeof *c->clones);
-    if (!c->barriers || !c->clones) {
+    c->keeps = weft_calloc((size_t)c->inside.count, sizeof *c->keeps);
+    c->kept = weft_calloc((size_t)c->inside.count, sizeof *c->kept);
+    if (!c->barriers || !c->clones || !c->keeps || !c->kept) {
         return false;
     }
+    choose_kept(c, node->params);
     for (int64_t i = 0; i < c->frontier.count; i++) {
         c->barriers[i] = weft__barrier(c->frontier.keys[i], after);
     }
     for (int64_t i = 0; i < c->inside.count; i++) {
-        c->clones[i] = clone_node(c, c->inside.keys[i]);
+        c->clones[i] = clone_or_keep(c, i);
     }
     return true;
 }
@@ -115,6 +160,20 @@ static weft_array *first_cotangent(weft_array *const *cts, int n)
         }
     }
     return NULL;
+}
+
+static bool lead_to_kept(copying *c, weft_array *const *grads, int n, uint64_t since)
+{
+    int m = 0;
+    weft_array **there = weft_calloc((size_t)n, sizeof *there);
+    for (int i = 0; there && i < n; i++) {
+        if (weft_ok(grads[i])) {
+            there[m++] = grads[i];
+        }
+    }
+    bool led = there && weft__use_kept(there, m, since, &c->remade, c->kept);
+    weft_free(there);
+    return led;
 }
 
 /* Gradients of the frontier through the clone, into grads[n_outputs..]. */
@@ -136,8 +195,12 @@ static weft_status pull_through(copying *c, weft_array *node, weft_array *const 
     for (int i = 0; i < n_outputs; i++) {
         results[i] = counterpart(c, node->inputs[i]);
     }
+    uint64_t since = weft__next_seq();
     if (status == WEFT_OK) {
         status = weft__pull_back(results, cts, n_outputs, targets, n, found);
+    }
+    if (status == WEFT_OK && !lead_to_kept(c, found, n, since)) {
+        status = weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
     }
     n = 0;
     for (int i = 0; i < n_frontier && status == WEFT_OK; i++) {
@@ -165,6 +228,9 @@ static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool 
     }
     weft__map_free(&c.inside);
     weft__map_free(&c.frontier);
+    weft__map_free(&c.remade);
+    weft_free(c.keeps);
+    weft_free(c.kept);
     weft_free(c.clones);
     weft_free(c.barriers);
 }
@@ -235,7 +301,8 @@ static bool find_frontier(const weft__map *inside, weft_array *const *out, int n
     return true;
 }
 
-static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *frontier)
+static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *frontier,
+                        const weft_checkpoint_options *options)
 {
     int n = n_out + (int)frontier->count;
     weft_array **inputs = weft_malloc((size_t)n * sizeof *inputs);
@@ -244,14 +311,15 @@ static weft_array *wrap(weft_array *const *out, int n_out, const weft__map *fron
     }
     memcpy(inputs, out, (size_t)n_out * sizeof *inputs);
     memcpy(inputs + n_out, frontier->keys, (size_t)frontier->count * sizeof *inputs);
-    checkpoint_params params = {n_out};
+    checkpoint_params params = {n_out, options->keep, options->context};
     weft_array *node = weft__apply_on(weft_device_of(out[0]), &op_checkpoint, inputs, n, &params);
     weft_free(inputs);
     return node;
 }
 
 /* The node around what `fn` made since `start`, or an error array. */
-static weft_array *record(weft_array *const *out, int n_out, uint64_t start)
+static weft_array *record(weft_array *const *out, int n_out, uint64_t start,
+                          const weft_checkpoint_options *options)
 {
     for (int i = 0; i < n_out; i++) {
         if (!weft_ok(out[i])) {
@@ -265,7 +333,7 @@ static weft_array *record(weft_array *const *out, int n_out, uint64_t start)
     weft__map inside = {0}, frontier = {0};
     bool found = weft__collect(out, n_out, before_the_call, &start, &inside) &&
                  find_frontier(&inside, out, n_out, &frontier);
-    weft_array *node = found ? wrap(out, n_out, &frontier) : weft__no_memory();
+    weft_array *node = found ? wrap(out, n_out, &frontier, options) : weft__no_memory();
     weft__map_free(&inside);
     weft__map_free(&frontier);
     return node;
@@ -274,12 +342,19 @@ static weft_array *record(weft_array *const *out, int n_out, uint64_t start)
 void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
                      weft_array **out, int n_out)
 {
+    weft_checkpoint_with(fn, context, in, n_in, out, n_out, NULL);
+}
+
+void weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                          weft_array **out, int n_out, const weft_checkpoint_options *options)
+{
+    const weft_checkpoint_options none = {0};
     const uint64_t start = weft__next_seq();
     fn(context, in, n_in, out, n_out);
     if (!weft_is_differentiating() || n_out == 0) {
         return;
     }
-    weft_array *node = record(out, n_out, start);
+    weft_array *node = record(out, n_out, start, options ? options : &none);
     for (int i = 0; i < n_out; i++) {
         out[i] = weft_pick(node, i);
     }

@@ -1,4 +1,4 @@
-/* core/transforms/identity.c -- nodes that are their input: alias and barrier. */
+/* core/transforms/identity.c -- nodes that are their input: alias and barrier; depends. */
 #include "core/transforms/transforms.h"
 
 static bool infer_same(const weft_array *node, weft_spec *out, weft_why *why)
@@ -67,4 +67,16 @@ weft_array *weft__barrier(weft_array *x, weft_array *after)
 {
     weft_array *inputs[] = {x, after}; /* perhaps of two devices: `after` is not looked at */
     return weft__apply_on(weft_device_of(x), &op_barrier, inputs, 2, NULL);
+}
+
+void weft_depends(weft_array *const *arrays, int n, weft_array *const *dependencies, int m,
+                  weft_array **outs)
+{
+    weft_array *after = m > 0 ? dependencies[0] : NULL;
+    for (int i = 1; i < m; i++) {
+        after = weft__barrier(after, dependencies[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        outs[i] = after ? weft__barrier(arrays[i], after) : arrays[i];
+    }
 }

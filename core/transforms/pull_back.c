@@ -89,21 +89,22 @@ weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const
                                  weft_array **grads)
 {
     const weft_op *op = node->op;
-    if (op->vjp) {
+    switch (weft_op_rules_of(op).vjp) {
+    case WEFT_RULE_ZERO:
+        return WEFT_OK;
+    case WEFT_RULE_OWN:
         op->vjp(node, cts, wanted, grads);
         return WEFT_OK;
-    }
-    if (op->partial) {
+    case WEFT_RULE_PARTIAL:
         partials(node, cts[0], wanted, grads);
         return WEFT_OK;
-    }
-    if (op->expand) {
+    case WEFT_RULE_EXPANSION:
         return through_expansion(node, cts, wanted, grads);
-    }
-    if (op->jvp) {
+    case WEFT_RULE_TWICE:
         return weft__vjp_by_jvp(node, own_jvp, cts, wanted, grads);
+    default:
+        return weft_fail(WEFT_UNSUPPORTED, "gradient of %s: unsupported", op->name);
     }
-    return weft_fail(WEFT_UNSUPPORTED, "gradient of %s: unsupported", op->name);
 }
 
 static bool input_wanted(weft__dependents *d, const weft_array *node, int i)

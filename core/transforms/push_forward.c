@@ -7,12 +7,6 @@
 
 /* ---- one node ------------------------------------------------------------------------------- */
 
-static weft_status by_own_rule(weft_array *node, weft_array *const *tangents, weft_array **out)
-{
-    node->op->jvp(node, tangents, out);
-    return WEFT_OK;
-}
-
 /* The op on the tangents; inputs that are not differentiated are as they are. */
 static weft_status by_linearity(weft_array *node, weft_array *const *tangents, weft_array **out)
 {
@@ -73,22 +67,26 @@ static weft_status by_expansion(weft_array *node, weft_array *const *tangents, w
     return status;
 }
 
-static weft_status by_vjp(weft_array *node, weft_array *const *tangents, weft_array **out)
-{
-    return weft__jvp_by_vjp(node, weft__node_gradients, tangents, out);
-}
-
 static weft_status node_tangents(weft_array *node, weft_array *const *tangents, weft_array **out)
 {
     const weft_op *op = node->op;
-    weft__jvp_rule *rule = op->jvp       ? by_own_rule
-                           : op->linear  ? by_linearity
-                           : op->partial ? by_partials
-                           : op->expand  ? by_expansion
-                           : op->vjp     ? by_vjp
-                                         : NULL;
-    return rule ? rule(node, tangents, out)
-                : weft_fail(WEFT_UNSUPPORTED, "tangent of %s: unsupported", op->name);
+    switch (weft_op_rules_of(op).jvp) {
+    case WEFT_RULE_ZERO:
+        return WEFT_OK;
+    case WEFT_RULE_OWN:
+        op->jvp(node, tangents, out);
+        return WEFT_OK;
+    case WEFT_RULE_LINEAR:
+        return by_linearity(node, tangents, out);
+    case WEFT_RULE_PARTIAL:
+        return by_partials(node, tangents, out);
+    case WEFT_RULE_EXPANSION:
+        return by_expansion(node, tangents, out);
+    case WEFT_RULE_TWICE:
+        return weft__jvp_by_vjp(node, weft__node_gradients, tangents, out);
+    default:
+        return weft_fail(WEFT_UNSUPPORTED, "tangent of %s: unsupported", op->name);
+    }
 }
 
 static weft_status tangents_beside_node(weft_array *node, weft_array *const *tangents,
@@ -112,7 +110,7 @@ static bool has_float_output(const weft_array *node)
 }
 
 /* Puts the tangents of the node's outputs in their places. */
-static weft_status settle(weft__dependents *d, int64_t index, weft_array *const *out)
+static void settle(weft__dependents *d, int64_t index, weft_array *const *out)
 {
     weft_array *node = d->nodes.keys[index];
     for (int o = 0; o < node->n_outputs; o++) {
@@ -122,7 +120,6 @@ static weft_status settle(weft__dependents *d, int64_t index, weft_array *const 
             d->places[d->first[index] + o] = weft__as_spec(out[o], spec, "tangent", node->op->name);
         }
     }
-    return WEFT_OK;
 }
 
 static weft_status visit(weft__dependents *d, int64_t index)
@@ -150,7 +147,10 @@ static weft_status visit(weft__dependents *d, int64_t index)
         status = tangents_beside_node(node, tangents, out);
     }
     weft_free(tangents);
-    return status == WEFT_OK ? settle(d, index, out) : status;
+    if (status == WEFT_OK) {
+        settle(d, index, out);
+    }
+    return status;
 }
 
 /* ---- the walk ------------------------------------------------------------------------------- */

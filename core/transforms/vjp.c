@@ -153,6 +153,91 @@ weft_array *weft_value_and_grad(weft_loss_function *fn, void *context, weft_arra
     return leave(value, grads, n_in);
 }
 
+/* Aliases of the chosen inputs, in `chosen`, and all inputs with these among them, in `arguments`.
+ */
+static weft_status choose(weft_array *const *in, int n_in, const int *argnums, int n,
+                          weft_array **arguments, weft_array **chosen, weft_array **originals)
+{
+    for (int i = 0; i < n_in; i++) {
+        arguments[i] = in[i];
+    }
+    for (int i = 0; i < n; i++) {
+        int k = argnums ? argnums[i] : i;
+        if (k < 0 || k >= n_in) {
+            return weft_fail(WEFT_INVALID, "value_and_grad: argument %d of %d", k, n_in);
+        }
+        /* One that is named twice is one array. */
+        arguments[k] = arguments[k] == in[k] ? weft__alias(in[k]) : arguments[k];
+        chosen[i] = arguments[k];
+        originals[i] = in[k];
+    }
+    return WEFT_OK;
+}
+
+/* Room is for the inputs, and twice the chosen ones. */
+static weft_status value_and_grad_in(weft_function *fn, void *context, weft_array *const *in,
+                                     int n_in, const int *argnums, int n, weft_array **outs,
+                                     int n_out, weft_array **room, weft_array **grads)
+{
+    weft_array **arguments = room, **chosen = room + n_in, **originals = chosen + n;
+    weft_status status = choose(in, n_in, argnums, n, arguments, chosen, originals);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    call(fn, context, arguments, n_in, outs, n_out);
+    status = weft__all_ok(outs, n_out);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    weft_array *value = finish(outs[0], chosen, n, originals, grads);
+    return weft_ok(value) ? WEFT_OK : weft__report(value);
+}
+
+weft_status weft_value_and_grad_aux(weft_function *fn, void *context, weft_array *const *in,
+                                    int n_in, const int *argnums, int n_argnums, weft_array **outs,
+                                    int n_out, weft_array **grads)
+{
+    const int n = argnums ? n_argnums : n_in;
+    if (n_out < 1) {
+        return weft_fail(WEFT_INVALID, "value_and_grad: expected at least one result");
+    }
+    weft_array **room = weft_calloc((size_t)(n_in + 2 * n), sizeof *room);
+    weft_array **all = weft_calloc((size_t)(n_out + n), sizeof *all);
+    weft_status status = room && all ? WEFT_OK : out_of_memory();
+    weft_scope_open();
+    if (status == WEFT_OK) {
+        status =
+            value_and_grad_in(fn, context, in, n_in, argnums, n, all, n_out, room, all + n_out);
+    }
+    weft_scope_close_n(all, status == WEFT_OK ? n_out + n : 0);
+    for (int i = 0; i < n_out + n; i++) {
+        *(i < n_out ? &outs[i] : &grads[i - n_out]) = status == WEFT_OK ? all[i] : NULL;
+    }
+    weft_free(room);
+    weft_free(all);
+    return status;
+}
+
+typedef struct loss_call {
+    weft_loss_function *fn;
+    void *context;
+} loss_call;
+
+static void call_loss(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    const loss_call *c = context;
+    (void)n_out;
+    out[0] = c->fn(c->context, in, n_in);
+}
+
+weft_status weft_grad(weft_loss_function *fn, void *context, weft_array *const *in, int n_in,
+                      const int *argnums, int n_argnums, weft_array **grads)
+{
+    loss_call c = {fn, context};
+    weft_array *value;
+    return weft_value_and_grad_aux(call_loss, &c, in, n_in, argnums, n_argnums, &value, 1, grads);
+}
+
 /* While the function runs the slots hold aliases of their arrays. */
 static void lend(weft_array **const *slots, int n, weft_array **originals, weft_array **aliases)
 {

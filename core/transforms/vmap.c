@@ -22,11 +22,13 @@ static bool infer_example(const weft_array *node, weft_spec *out, weft_why *why)
     return true;
 }
 
+static const char evaluated_inside[] = "vmap: evaluated inside the function: what depends on a "
+                                       "mapped argument has no elements before vmap has returned";
+
 static weft_status refuse_evaluation(const weft_call *call)
 {
     (void)call;
-    return weft_fail(WEFT_INVALID, "vmap: evaluated inside the function: what depends on a mapped "
-                                   "argument has no elements before vmap has returned");
+    return weft_fail(WEFT_INVALID, "%s", evaluated_inside);
 }
 
 static const weft_op op_example = {
@@ -118,6 +120,17 @@ static void make_arguments(mapping *m, weft_array *const *in, const int *axes, i
     }
 }
 
+/* Whoever evaluated a placeholder was told so; what was built on that may be wrong. */
+static weft_status check_unevaluated(const mapping *m)
+{
+    for (int i = 0; i < m->n_sources; i++) {
+        if (m->sources[i]->state != WEFT__LAZY) {
+            return weft_fail(WEFT_INVALID, "%s", evaluated_inside);
+        }
+    }
+    return WEFT_OK;
+}
+
 /* Brings the batch to its axis in output i. */
 static weft_status place_batch(weft_array **out, int i, int axis)
 {
@@ -169,6 +182,9 @@ static weft_status trace_and_batch(weft_function *fn, void *context, mapping *m,
         weft__recording++;
         fn(context, m->arguments, n_in, values, n_out);
         weft__recording--;
+        status = check_unevaluated(m);
+    }
+    if (status == WEFT_OK) {
         status = weft__batch(values, n_out, m->sources, m->batches, m->n_sources, m->size, results);
     }
     return status == WEFT_OK ? finish_outputs(m, out_axes, values, results, n_out) : status;

@@ -5,7 +5,7 @@
 #ifndef WEFT_TRANSFORMS_H
 #define WEFT_TRANSFORMS_H
 
-#include "weft/array.h"
+#include "weft/op.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +50,18 @@ WEFT_API weft_status weft_vmap(weft_function *fn, void *context, weft_array *con
 WEFT_API weft_array *weft_value_and_grad(weft_loss_function *fn, void *context,
                                          weft_array *const *in, int n_in, weft_array **grads);
 
+/* The same for a function with more results: outs[0] is the value, the others come along without
+ * being differentiated. Gradients are those of the inputs `argnums` names, in its order; NULL: of
+ * all. Nothing is computed for the other inputs. */
+WEFT_API weft_status weft_value_and_grad_aux(weft_function *fn, void *context,
+                                             weft_array *const *in, int n_in, const int *argnums,
+                                             int n_argnums, weft_array **outs, int n_out,
+                                             weft_array **grads);
+
+/* Only the gradients, with respect to the inputs that argnums names (NULL: all). */
+WEFT_API weft_status weft_grad(weft_loss_function *fn, void *context, weft_array *const *in,
+                               int n_in, const int *argnums, int n_argnums, weft_array **grads);
+
 /* The same with respect to the arrays that the slots hold: modules' parameters. The slots hold
  * their own arrays again when the call returns. */
 WEFT_API weft_array *weft_value_and_grad_slots(weft_slot_loss_function *fn, void *context,
@@ -61,12 +73,87 @@ WEFT_API weft_array *weft_value_and_grad_slots(weft_slot_loss_function *fn, void
 WEFT_API void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
                               weft_array **out, int n_out);
 
+/* Whether a node's results inside a checkpoint are kept: with its op, parameters and inputs
+ * (weft/op.h) a rule can tell. */
+typedef bool weft_keep_rule(void *context, const weft_array *node);
+
+typedef struct weft_checkpoint_options {
+    weft_keep_rule *keep; /* NULL: nothing inside is kept */
+    void *context;        /* of keep; there as long as a gradient may be taken */
+} weft_checkpoint_options;
+
+/* weft_checkpoint that keeps some of the inside: the rest is computed again from there. NULL
+ * options: all zero. */
+WEFT_API void weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *in,
+                                   int n_in, weft_array **out, int n_out,
+                                   const weft_checkpoint_options *options);
+
+/* Rules whose context is a list of names that ends with NULL: to keep the results of these ops
+ * ("matmul", "linear", "attention": what is dear to compute again and small to keep), and to keep
+ * what weft_checkpoint_name gave one of these names. */
+WEFT_API bool weft_keep_ops(void *names, const weft_array *node);
+WEFT_API bool weft_keep_named(void *names, const weft_array *node);
+
+/* x, with a name for weft_keep_named; the text must outlive the graph. */
+WEFT_API weft_array *weft_checkpoint_name(weft_array *x, const char *name);
+
+/* A function's own derivatives and batches. `context` is that of the function and, like the rules'
+ * code, must be there as long as the results or anything derived from them can be differentiated.
+ * Cotangents and tangents are zeros where there are none and NULL for integer and bool arrays; what
+ * a rule leaves NULL is zero. Rules are written with public functions, so that what they make can
+ * be differentiated and mapped again. With a vjp only, tangents come from it, and with a jvp only,
+ * gradients. With neither, and without a vmap, the transform goes through the function. */
+typedef struct weft_custom_rules {
+    /* Gradients of the arguments from the results' cotangents. */
+    void (*vjp)(void *context, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
+                weft_array *const *cotangents, weft_array **grads);
+    /* Tangents of the results from the arguments'. */
+    void (*jvp)(void *context, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
+                weft_array *const *tangents, weft_array **out_tangents);
+    /* The results for `size` examples, which lie on axis 0 of in[i] where batched[i] and are to lie
+     * on axis 0 of all results. Derivatives of these are those of what this makes, unless it calls
+     * weft_custom again. Without it vmap maps the function, and the other two over the batch. */
+    void (*vmap)(void *context, weft_array *const *in, int n_in, const bool *batched, int64_t size,
+                 weft_array **outs, int n_out);
+} weft_custom_rules;
+
+/* Calls fn; transforms of the results go by the rules. Derivatives are with respect to `in`: arrays
+ * that fn captures are constants to a vjp or jvp rule. At most 62 arguments and WEFT_MAX_OUTPUTS
+ * results, on one device. Values are fn's. */
+WEFT_API void weft_custom(weft_function *fn, void *context, const weft_custom_rules *rules,
+                          weft_array *const *in, int n_in, weft_array **out, int n_out);
+
+/* The arrays' values, but none before all the dependencies have been computed: outs[i] is arrays[i]
+ * in value and gradient. The dependencies get no gradient. */
+WEFT_API void weft_depends(weft_array *const *arrays, int n, weft_array *const *dependencies, int m,
+                           weft_array **outs);
+
 /* x, with no gradient through it. */
 WEFT_API weft_array *weft_stop_gradient(weft_array *x);
 
 /* Whether the calling thread is inside the function of a gradient: ops may choose a form that
  * saves what its gradient needs. */
 WEFT_API bool weft_is_differentiating(void);
+
+/* How a transform goes through an op, by what its literal has. */
+typedef enum weft_rule {
+    WEFT_RULE_NONE,      /* not at all */
+    WEFT_RULE_ZERO,      /* there is nothing to do: no gradient by definition, no inputs */
+    WEFT_RULE_OWN,       /* vjp, jvp or vmap of its own; a vmap may leave cases to the next rule */
+    WEFT_RULE_LINEAR,    /* jvp: the op on the tangents */
+    WEFT_RULE_PARTIAL,   /* the slopes of an elementwise op */
+    WEFT_RULE_EXPANSION, /* through the smaller ops */
+    WEFT_RULE_TWICE,     /* jvp from vjp, or vjp from jvp: the derivative of the other rule */
+    WEFT_RULE_LEADS,     /* vmap: the same op with one more axis in front */
+    WEFT_RULE_ONE_BY_ONE /* vmap: every example by itself */
+} weft_rule;
+
+typedef struct weft_op_rules {
+    weft_rule vjp, jvp, vmap;
+} weft_op_rules;
+
+WEFT_API weft_op_rules weft_op_rules_of(const weft_op *op);
+WEFT_API const char *weft_rule_name(weft_rule rule); /* "own", "one by one", ... */
 
 typedef struct weft_gradcheck_options {
     double step;      /* relative step of the central difference; 0: 1e-6 */

@@ -1,0 +1,62 @@
+/* core/transforms/rules.c -- which rule a transform goes by, told by what the op's literal has. */
+#include "core/transforms/transforms.h"
+
+/* No input has a gradient, by definition, or no output can. */
+static bool is_constant(const weft_op *op)
+{
+    int n = op->arity < 0 ? WEFT_MAX_OPERANDS : op->arity;
+    uint32_t all = (1u << n) - 1;
+    return op->predicate || (op->zero_gradient & all) == all;
+}
+
+static weft_rule vjp_rule(const weft_op *op)
+{
+    return is_constant(op) ? WEFT_RULE_ZERO
+           : op->vjp       ? WEFT_RULE_OWN
+           : op->partial   ? WEFT_RULE_PARTIAL
+           : op->expand    ? WEFT_RULE_EXPANSION
+           : op->jvp       ? WEFT_RULE_TWICE
+                           : WEFT_RULE_NONE;
+}
+
+static weft_rule jvp_rule(const weft_op *op)
+{
+    return is_constant(op) ? WEFT_RULE_ZERO
+           : op->jvp       ? WEFT_RULE_OWN
+           : op->linear    ? WEFT_RULE_LINEAR
+           : op->partial   ? WEFT_RULE_PARTIAL
+           : op->expand    ? WEFT_RULE_EXPANSION
+           : op->vjp       ? WEFT_RULE_TWICE
+                           : WEFT_RULE_NONE;
+}
+
+static weft_rule vmap_rule(const weft_op *op)
+{
+    return op->arity == 0                   ? WEFT_RULE_ZERO
+           : op->vmap                       ? WEFT_RULE_OWN
+           : op->leads                      ? WEFT_RULE_LEADS
+           : op->family == WEFT_ELEMENTWISE ? WEFT_RULE_LEADS
+           : op->expand                     ? WEFT_RULE_EXPANSION
+                                            : WEFT_RULE_ONE_BY_ONE;
+}
+
+weft_op_rules weft_op_rules_of(const weft_op *op)
+{
+    return (weft_op_rules){.vjp = vjp_rule(op), .jvp = jvp_rule(op), .vmap = vmap_rule(op)};
+}
+
+const char *weft_rule_name(weft_rule rule)
+{
+    static const char *const names[] = {
+        [WEFT_RULE_NONE] = "none",
+        [WEFT_RULE_ZERO] = "zero",
+        [WEFT_RULE_OWN] = "own",
+        [WEFT_RULE_LINEAR] = "linear",
+        [WEFT_RULE_PARTIAL] = "partial",
+        [WEFT_RULE_EXPANSION] = "expansion",
+        [WEFT_RULE_TWICE] = "twice",
+        [WEFT_RULE_LEADS] = "leads",
+        [WEFT_RULE_ONE_BY_ONE] = "one by one",
+    };
+    return names[rule];
+}
