@@ -106,6 +106,7 @@ static void append(const weft_kernel_row *rows, int n)
 static void join_rows(void)
 {
     append(weft__cpu_nn_rows, weft__cpu_nn_row_count);
+    append(weft__cpu_linalg_rows, weft__cpu_linalg_row_count);
     append(weft__cpu_structure_rows, weft__cpu_structure_row_count);
 }
 

@@ -10,6 +10,8 @@ extern weft_backend weft__cpu_backend;
 /* Rows of rows_nn.c (products, norms, attention, losses) and of rows_structure.c. */
 extern const weft_kernel_row weft__cpu_nn_rows[];
 extern const int weft__cpu_nn_row_count;
+extern const weft_kernel_row weft__cpu_linalg_rows[]; /* rows_linalg.c */
+extern const int weft__cpu_linalg_row_count;
 extern const weft_kernel_row weft__cpu_structure_rows[];
 extern const int weft__cpu_structure_row_count;
 

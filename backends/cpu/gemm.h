@@ -30,6 +30,8 @@ void weft__cpu_gemm(const cpu_gemm *g, void *workspace);
 /* The same with float64 throughout, by OpenBLAS and without bias: A and B have unit stride along
  * rows or columns that do not overlap, and numbers that fit an int. No workspace. */
 void weft__cpu_gemm_double(const cpu_gemm *g);
+/* OpenBLAS and LAPACK run on the calling thread from now on. */
+void weft__cpu_single_thread_blas(void);
 
 /* Rows of rows_nn.c. */
 weft_kernel weft__cpu_matmul, weft__cpu_matmul_double, weft__cpu_linear, weft__cpu_linear_double;

@@ -15,6 +15,11 @@ static void single_thread(void)
     openblas_set_num_threads(1);
 }
 
+void weft__cpu_single_thread_blas(void)
+{
+    pthread_once(&once, single_thread);
+}
+
 static const double *data_of(const cpu_matrix *x, const weft_dims *batch, int64_t index)
 {
     int64_t offset = 0;
@@ -68,7 +73,7 @@ static void tile_task(void *context, int64_t begin, int64_t end, int worker)
 
 void weft__cpu_gemm_double(const cpu_gemm *g)
 {
-    pthread_once(&once, single_thread);
+    weft__cpu_single_thread_blas();
     int64_t tiles = (g->m + TILE_ROWS - 1) / TILE_ROWS * ((g->n + TILE_COLUMNS - 1) / TILE_COLUMNS);
     for (int i = 0; i < g->batch.n; i++)
         tiles *= g->batch.at[i];
