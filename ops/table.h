@@ -77,3 +77,8 @@ OP(slogdet)
 OP(solve)
 OP(solve_triangular)
 OP(svd)
+
+/* Fourier transforms (ops/fft) */
+OP(fft)
+OP(irfft)
+OP(rfft)

@@ -178,6 +178,15 @@ typedef struct weft_triangular_params {
     bool upper;
 } weft_triangular_params;
 
+/* fft: complex64 -> complex64; rfft: float32 or float64 (..., N, ...) -> complex64 with N / 2 + 1
+ * elements; irfft: complex64 with n / 2 + 1 elements -> float32 with n. All times scale. */
+typedef struct weft_fft_params {
+    int64_t axis;
+    int64_t n;    /* of irfft */
+    bool inverse; /* of fft */
+    double scale;
+} weft_fft_params;
+
 #ifdef __cplusplus
 }
 #endif

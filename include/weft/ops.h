@@ -12,6 +12,7 @@
 
 #include "weft/creation.h"
 #include "weft/elementwise.h"
+#include "weft/fft.h"
 #include "weft/indexing.h"
 #include "weft/linalg.h"
 #include "weft/neural.h"
