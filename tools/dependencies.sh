@@ -19,6 +19,8 @@ libpcre2-dev    module:libpcre2-8
 libutf8proc-dev module:libutf8proc
 libcunit1-dev   module:cunit
 libvulkan-dev   module:vulkan
+libhdf5-dev     module:hdf5
+libzip-dev      module:libzip
 glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that

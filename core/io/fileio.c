@@ -77,6 +77,18 @@ weft_status weft__writer_write(weft__writer *writer, const void *data, size_t si
     return WEFT_OK;
 }
 
+const char *weft__writer_beside(const weft__writer *writer)
+{
+    return writer->beside;
+}
+
+weft_status weft__writer_written(weft__writer *writer)
+{
+    close(writer->fd);
+    writer->fd = open(writer->beside, O_RDONLY | O_CLOEXEC);
+    return writer->fd < 0 ? fail_errno(writer->path, "write") : WEFT_OK;
+}
+
 /* The rename itself is durable once the folder is on disk. A file system that cannot sync folders
  * still has the complete file, so this does not fail. */
 static void sync_folder_of(char *path)

@@ -20,6 +20,11 @@ weft_status weft__writer_open(const char *path, weft__writer **out);
 
 weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size);
 
+/* The file being written, for a library that writes it by its name; weft__writer_written then takes
+ * what is there under that name. */
+const char *weft__writer_beside(const weft__writer *writer);
+weft_status weft__writer_written(weft__writer *writer);
+
 /* With WEFT_OK: syncs the file and renames it to its path. With anything else, or when that fails:
  * removes it. Returns `status`, or the failure. NULL is accepted. */
 weft_status weft__writer_close(weft__writer *writer, weft_status status);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/io/fileio.h"
+#include "core/io/named.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
 
@@ -62,23 +63,9 @@ static void make_header(weft__text *t, const item *items, int n, const weft_meta
         t->at[i] = (char)((uint64_t)(t->n - 8) >> (8 * i) & 0xff);
 }
 
-static weft_status write_item(weft__writer *writer, const item *it)
+static weft_status write_bytes(void *writer, const void *bytes, size_t size)
 {
-    weft_scope_open();
-    weft_status status = weft_eval(it->array);
-    const void *data = status == WEFT_OK ? weft_data(it->array) : NULL;
-    void *copy = NULL;
-    if (status == WEFT_OK && data == NULL && it->bytes > 0) {
-        copy = weft_malloc(it->bytes);
-        status = copy ? weft_read(it->array, weft_dtype_of(it->array), copy, weft_size(it->array))
-                      : weft_fail(WEFT_MEMORY, "no memory for a copy of '%s'", it->name);
-        data = copy;
-    }
-    if (status == WEFT_OK)
-        status = weft__writer_write(writer, data, it->bytes);
-    weft_free(copy);
-    weft_scope_close(NULL);
-    return status;
+    return weft__writer_write(writer, bytes, size);
 }
 
 static weft_status write_items(const char *path, const weft__text *header, const item *items, int n)
@@ -88,7 +75,7 @@ static weft_status write_items(const char *path, const weft__text *header, const
     if (status == WEFT_OK)
         status = weft__writer_write(writer, header->at, header->n);
     for (int i = 0; i < n && status == WEFT_OK; i++)
-        status = write_item(writer, &items[i]);
+        status = weft__with_bytes(items[i].array, items[i].name, write_bytes, writer);
     return weft__writer_close(writer, status);
 }
 

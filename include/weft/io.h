@@ -1,4 +1,5 @@
-/* weft/io.h -- files: safetensors checkpoints, and writing a file whole or not at all.
+/* weft/io.h -- files: safetensors checkpoints, NumPy's npy and npz, HDF5, and writing a file whole
+ * or not at all.
  *
  * A safetensors file is opened by memory map: its tensors are views of the file, so opening a model
  * reads nothing but the header, and pages come in as they are used. The header is checked
@@ -67,6 +68,46 @@ typedef struct weft_metadata {
 WEFT_API weft_status weft_safetensors_save(const char *path, const char *const *names,
                                            weft_array *const *arrays, int n,
                                            const weft_metadata *metadata, int n_metadata);
+
+/* ---- NumPy's files -------------------------------------------------------------------------- */
+
+/* Arrays by name, as a file has them. The arrays are temporaries of the scope that is open when the
+ * file is read; the lists are freed with weft_named_arrays_free. */
+typedef struct weft_named_arrays {
+    int n;
+    char **names;
+    weft_array **arrays;
+} weft_named_arrays;
+WEFT_API void weft_named_arrays_free(weft_named_arrays *arrays);
+/* NULL when there is none of that name. */
+WEFT_API weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *name);
+
+/* An npy file (versions 1 to 3), mapped: a temporary that views it, in Fortran order too. What is
+ * big-endian is copied. The type that NumPy calls V2 is taken as bfloat16, as which ml_dtypes saves
+ * it; types that Weft does not have, objects among them, are refused. */
+WEFT_API weft_status weft_npy_load(const char *path, weft_array **out);
+/* Evaluates `a` and writes it, complete or not at all. */
+WEFT_API weft_status weft_npy_save(const char *path, weft_array *a);
+
+/* All arrays of an npz archive, their names without ".npy". WEFT_UNSUPPORTED in a build without
+ * libzip. */
+WEFT_API weft_status weft_npz_load(const char *path, weft_named_arrays *out);
+/* Evaluates n arrays and writes them under their names, deflated or as they are. */
+WEFT_API weft_status weft_npz_save(const char *path, const char *const *names,
+                                   weft_array *const *arrays, int n, bool compress);
+
+/* ---- HDF5: WEFT_UNSUPPORTED in a build without it ------------------------------------------- */
+
+/* All datasets of the file, in groups too ("group/name"), as h5py writes them: bool as an enum,
+ * complex64 as a compound of r and i, 16-bit floats by their fields. A dataset of another type is
+ * refused by its name. */
+WEFT_API weft_status weft_hdf5_load(const char *path, weft_named_arrays *out);
+/* Evaluates n arrays and writes each as a dataset, with groups where a name has slashes. Complete
+ * or not at all. */
+WEFT_API weft_status weft_hdf5_save(const char *path, const char *const *names,
+                                    weft_array *const *arrays, int n);
+
+/* ---- Any file ------------------------------------------------------------------------------- */
 
 /* Writes `size` bytes to `path`, complete or not at all, in the same way. */
 WEFT_API weft_status weft_file_write(const char *path, const void *data, size_t size);

@@ -1,0 +1,81 @@
+/* core/io/named.c -- lists of named arrays: what a file holds. */
+#include <string.h>
+
+#include "core/io/named.h"
+
+void weft_named_arrays_free(weft_named_arrays *arrays)
+{
+    for (int i = 0; i < arrays->n; i++) {
+        weft_free(arrays->names[i]);
+    }
+    weft_free(arrays->names);
+    weft_free(arrays->arrays);
+    *arrays = (weft_named_arrays){0};
+}
+
+weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *name)
+{
+    for (int i = 0; i < arrays->n; i++) {
+        if (strcmp(arrays->names[i], name) == 0) {
+            return arrays->arrays[i];
+        }
+    }
+    return NULL;
+}
+
+bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_array *a)
+{
+    char **names = weft_realloc(list->names, (size_t)(list->n + 1) * sizeof *names);
+    if (names) {
+        list->names = names;
+    }
+    weft_array **arrays = weft_realloc(list->arrays, (size_t)(list->n + 1) * sizeof *arrays);
+    if (arrays) {
+        list->arrays = arrays;
+    }
+    char *copy = names && arrays ? weft_strdup(name) : NULL;
+    if (!copy) {
+        return false;
+    }
+    names[list->n] = copy;
+    arrays[list->n++] = a;
+    return true;
+}
+
+weft_status weft__named_arrays_check(const char *path, const char *const *names,
+                                     weft_array *const *arrays, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const char *error = weft_error(arrays[i]);
+        if (error) {
+            return weft_fail(WEFT_INVALID, "%s: array '%s': %s", path, names[i], error);
+        }
+        for (int j = i + 1; j < n; j++) {
+            if (strcmp(names[i], names[j]) == 0) {
+                return weft_fail(WEFT_INVALID, "%s: two arrays are called '%s'", path, names[i]);
+            }
+        }
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *use, void *context)
+{
+    size_t size = (size_t)weft_nbytes(a);
+    weft_scope_open();
+    weft_status status = weft_eval(a);
+    const void *data = status == WEFT_OK ? weft_data(a) : NULL;
+    void *copy = NULL;
+    if (status == WEFT_OK && !data && size > 0) {
+        copy = weft_malloc(size);
+        status = copy ? weft_read(a, weft_dtype_of(a), copy, weft_size(a))
+                      : weft_fail(WEFT_MEMORY, "no memory for a copy of '%s'", name);
+        data = copy;
+    }
+    if (status == WEFT_OK) {
+        status = use(context, data, size);
+    }
+    weft_free(copy);
+    weft_scope_close(NULL);
+    return status;
+}

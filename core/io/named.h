@@ -1,0 +1,19 @@
+/* core/io/named.h -- what the formats that hold arrays by name share. */
+#ifndef CORE_IO_NAMED_H
+#define CORE_IO_NAMED_H
+
+#include "weft/io.h"
+
+/* Evaluates `a` and hands its row-major bytes to `take`, in a scope of its own. */
+typedef weft_status weft__take_bytes(void *context, const void *bytes, size_t size);
+weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *take,
+                             void *context);
+
+/* Appends a name (copied) and an array; false: no memory. */
+bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_array *a);
+
+/* WEFT_INVALID when an array has failed or two have the same name. */
+weft_status weft__named_arrays_check(const char *path, const char *const *names,
+                                     weft_array *const *arrays, int n);
+
+#endif
