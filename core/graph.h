@@ -136,7 +136,11 @@ typedef struct weft__watch weft__watch;
 struct weft__watch {
     /* Whether `slot` may be set; false: weft_fail was called with the reason. */
     bool (*may_set)(weft__watch *watch, weft_array **slot);
+    /* A slot that should have been set was not, with this status and the thread's message. */
+    void (*refused)(weft__watch *watch, weft_status status);
 };
+/* Tells whoever watches of a status that is not WEFT_OK; returns it. */
+weft_status weft__tell_watch(weft_status status);
 extern _Thread_local weft__watch *weft__watching; /* NULL: nobody */
 
 /* ---- pointer map (map.c): arrays to integers, insertion order kept -------------------------- */

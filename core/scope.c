@@ -213,7 +213,15 @@ void weft_drop(weft_array *a)
     }
 }
 
-weft_status weft_set(weft_array **slot, weft_array *a)
+weft_status weft__tell_watch(weft_status status)
+{
+    if (status != WEFT_OK && weft__watching) {
+        weft__watching->refused(weft__watching, status);
+    }
+    return status;
+}
+
+static weft_status set(weft_array **slot, weft_array *a)
 {
     if (a && a->state == WEFT__FAILED) {
         return weft__report(a);
@@ -241,4 +249,9 @@ weft_status weft_set(weft_array **slot, weft_array *a)
         weft__unhold(old);
     }
     return WEFT_OK;
+}
+
+weft_status weft_set(weft_array **slot, weft_array *a)
+{
+    return weft__tell_watch(set(slot, a));
 }

@@ -31,6 +31,16 @@ typedef struct watch {
     char message[512];
 } watch;
 
+/* The first that was refused, for a function that does not look at the status. */
+static void note_refusal(weft__watch *base, weft_status status)
+{
+    watch *w = (watch *)base;
+    if (w->status == WEFT_OK) {
+        w->status = status;
+        snprintf(w->message, sizeof w->message, "%s", weft_error_message());
+    }
+}
+
 /* A slot of the list, or one that holds nothing from before: the function's own. */
 static bool may_set(weft__watch *base, weft_array **slot)
 {
@@ -43,13 +53,8 @@ static bool may_set(weft__watch *base, weft_array **slot)
         return true;
     }
     const char *path = weft__path_text();
-    weft_status status =
-        weft_fail(WEFT_INVALID, "%s%s%s: the function sets a slot that is not in its state list",
-                  path, path[0] ? ": " : "", w->c->name);
-    if (w->status == WEFT_OK) {
-        w->status = status;
-        snprintf(w->message, sizeof w->message, "%s", weft_error_message());
-    }
+    weft_fail(WEFT_INVALID, "%s%s%s: the function sets a slot that is not in its state list", path,
+              path[0] ? ": " : "", w->c->name);
     return false;
 }
 
@@ -197,7 +202,7 @@ static weft_status trace_once(tracing *t, const weft__parameter *parameters, wef
                               weft__fate *fates)
 {
     weft_scope_open();
-    t->watch = (watch){.base.may_set = may_set, .c = t->c, .since = weft__next_seq()};
+    t->watch = (watch){.base = {may_set, note_refusal}, .c = t->c, .since = weft__next_seq()};
     weft_status status = make_placeholders(t, parameters);
     if (status == WEFT_OK) {
         call_function(t, fates);

@@ -469,7 +469,7 @@ weft_status weft_update(weft_array **const *slots, weft_array *const *values, in
     bool pending;
     weft_status status = check_roots(values, n, &pending);
     if (status != WEFT_OK || weft__watching) {
-        return status == WEFT_OK ? set_all(slots, values, n) : status;
+        return status == WEFT_OK ? set_all(slots, values, n) : weft__tell_watch(status);
     }
     hold(values, n, weft__hold); /* the slots' holds, taken early: the evaluation spends none */
     if (pending) {
