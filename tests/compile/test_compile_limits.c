@@ -143,15 +143,18 @@ static void without_memory_for_the_plan_nothing_changes(void)
 
 /* ---- a long chain --------------------------------------------------------------------------- */
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { LINKS = 100000 };
+#else
 enum { LINKS = 1000000 };
+#endif
 
 static weft_array *chain(void *context, weft_array *const *in, int n_in)
 {
-    weft_array *x = in[0];
-    (void)context;
+    weft_array *x = in[0], *one = context;
     (void)n_in;
     for (int i = 0; i < LINKS; i++) {
-        x = i % 2 ? weft_subtract(x, in[1]) : weft_multiply(x, in[1]);
+        x = i % 2 ? weft_subtract(x, one) : weft_multiply(x, one);
     }
     return weft_sum(x, WEFT_ALL_AXES, false);
 }
@@ -159,10 +162,8 @@ static weft_array *chain(void *context, weft_array *const *in, int n_in)
 static void chain_and_gradient(void *context, weft_array *const *in, int n_in, weft_array **out,
                                int n_out)
 {
-    weft_array *grads[2];
     (void)n_out;
-    out[0] = weft_value_and_grad(chain, context, in, n_in, grads);
-    out[1] = grads[0];
+    out[0] = weft_value_and_grad(chain, context, in, n_in, &out[1]);
 }
 
 static void a_million_nodes_are_compiled_and_freed(void)
@@ -171,24 +172,22 @@ static void a_million_nodes_are_compiled_and_freed(void)
     weft_array *out[2];
     float got[4];
     weft_scope_open();
-    weft_array *in[] = {weft_ones(WEFT_DIMS(4), WEFT_FLOAT32),
-                        weft_ones(WEFT_DIMS(4), WEFT_FLOAT32)};
-    CHECK_OK(weft_eval_n(in, 2));
-    CHECK_OK(weft_compile(chain_and_gradient, NULL, NULL, 0, NULL, &c));
+    weft_array *one = weft_ones(WEFT_DIMS(4), WEFT_FLOAT32);
+    weft_array *x = weft_full(WEFT_DIMS(4), 2, WEFT_FLOAT32);
+    CHECK_OK(weft_eval(one));
+    CHECK_OK(weft_compile(chain_and_gradient, one, NULL, 0, NULL, &c));
     double began = seconds();
-    CHECK_OK(weft_compiled_call(c, in, 2, out, 2));
+    CHECK_OK(weft_compiled_call(c, &x, 1, out, 2));
     double compiled = seconds();
-    CHECK_OK(weft_compiled_call(c, in, 2, out, 2));
+    CHECK_OK(weft_compiled_call(c, &x, 1, out, 2));
     double replayed = seconds();
-    CHECK_CLOSE(weft_item(out[0]), 4 * (1 - LINKS / 2), 0);
+    CHECK_CLOSE(weft_item(out[0]), 4 * (2 - LINKS / 2), 0);
     CHECK_OK(weft_read(out[1], WEFT_FLOAT32, got, 4));
     CHECK_CLOSE(got[3], 1, 0);
-    char *text = weft_compile_explain(c);
-    weft_compiled_free(c);
-    double freed = seconds();
     CHECK(replayed - compiled < (compiled - began) / 2);
-    CHECK(freed - replayed < 10);
+    char *text = weft_compile_explain(c);
     CHECK_CONTAINS(text, "traced:");
+    weft_compiled_free(c);
     weft_free(text);
     weft_scope_close(NULL);
 }
