@@ -57,8 +57,9 @@ typedef struct copying {
     weft_array **clones;   /* per node of inside */
     weft_array **barriers; /* per array of the frontier */
     bool *keeps;           /* per node of inside */
-    weft__map remade;      /* clones of nodes that are kept, */
-    weft_array **kept;     /* and what stands for them */
+    weft__map stand_ins;   /* for nodes that are kept: clones, and kept nodes, */
+    weft_array **kept;     /* and of both the kept nodes */
+    uint64_t since;        /* all that is made here is younger */
 } copying;
 
 static bool on_frontier(const void *context, weft_array *a)
@@ -99,12 +100,15 @@ static weft_array *clone_or_keep(copying *c, int64_t i)
     if (!c->keeps[i] || !weft_ok(clone)) {
         return clone;
     }
-    int64_t k = weft__map_index(&c->remade, clone, &added);
-    if (k < 0) {
-        return weft__no_memory();
+    weft_array *kept = weft__kept(node, clone), *both[] = {clone, kept};
+    for (int b = 0; b < 2 && weft_ok(kept); b++) {
+        int64_t k = weft__map_index(&c->stand_ins, both[b], &added);
+        if (k < 0) {
+            return weft__no_memory();
+        }
+        c->kept[k] = kept;
     }
-    c->kept[k] = weft__kept(node, clone);
-    return c->kept[k];
+    return kept;
 }
 
 static void choose_kept(copying *c, const checkpoint_params *params)
@@ -138,7 +142,7 @@ static bool make_clones(copying *c, weft_array *node, int n_outputs, weft_array 
     c->barriers = weft_calloc((size_t)c->frontier.count, sizeof *c->barriers);
     c->clones = weft_calloc((size_t)c->inside.count, sizeof *c->clones);
     c->keeps = weft_calloc((size_t)c->inside.count, sizeof *c->keeps);
-    c->kept = weft_calloc((size_t)c->inside.count, sizeof *c->kept);
+    c->kept = weft_calloc(2 * (size_t)c->inside.count, sizeof *c->kept);
     if (!c->barriers || !c->clones || !c->keeps || !c->kept) {
         return false;
     }
@@ -162,20 +166,6 @@ static weft_array *first_cotangent(weft_array *const *cts, int n)
     return NULL;
 }
 
-static bool lead_to_kept(copying *c, weft_array *const *grads, int n, uint64_t since)
-{
-    int m = 0;
-    weft_array **there = weft_calloc((size_t)n, sizeof *there);
-    for (int i = 0; there && i < n; i++) {
-        if (weft_ok(grads[i])) {
-            there[m++] = grads[i];
-        }
-    }
-    bool led = there && weft__use_kept(there, m, since, &c->remade, c->kept);
-    weft_free(there);
-    return led;
-}
-
 /* Gradients of the frontier through the clone, into grads[n_outputs..]. */
 static weft_status pull_through(copying *c, weft_array *node, weft_array *const *cts,
                                 const bool *wanted, weft_array **grads)
@@ -195,11 +185,10 @@ static weft_status pull_through(copying *c, weft_array *node, weft_array *const 
     for (int i = 0; i < n_outputs; i++) {
         results[i] = counterpart(c, node->inputs[i]);
     }
-    uint64_t since = weft__next_seq();
     if (status == WEFT_OK) {
         status = weft__pull_back(results, cts, n_outputs, targets, n, found);
     }
-    if (status == WEFT_OK && !lead_to_kept(c, found, n, since)) {
+    if (status == WEFT_OK && !weft__use_kept(found, n, c->since, &c->stand_ins, c->kept)) {
         status = weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
     }
     n = 0;
@@ -216,7 +205,7 @@ static weft_status pull_through(copying *c, weft_array *node, weft_array *const 
 static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                            weft_array **grads)
 {
-    copying c = {0};
+    copying c = {.since = weft__next_seq()};
     weft_status status = WEFT_OK;
     if (!make_clones(&c, node, node->n_outputs, first_cotangent(cts, node->n_outputs))) {
         status = weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
@@ -228,7 +217,7 @@ static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool 
     }
     weft__map_free(&c.inside);
     weft__map_free(&c.frontier);
-    weft__map_free(&c.remade);
+    weft__map_free(&c.stand_ins);
     weft_free(c.keeps);
     weft_free(c.kept);
     weft_free(c.clones);

@@ -1,10 +1,10 @@
 /* core/transforms/kept.c -- results inside a checkpoint that are kept rather than computed again.
  *
- * In the clone of the inside, a kept node stands as "kept": its inputs are its results as they were
- * computed, whose values it has, and those of its clone, to which it passes gradients on. The clone
- * of the node itself is there for its rule, which looks at its inputs; where the rule looks at the
- * results too (softmax, attention), what it made is led to the kept ones afterwards, so that the
- * clone is never computed.
+ * In the clone of the inside, while the gradient is made, a kept node stands as "kept": its inputs
+ * are the results as they were computed, whose values it has, and those of its clone, to which it
+ * passes gradients on. The clone is there for its op's rule. Afterwards all that uses the results
+ * of either, in the inside's clone and in the gradient, is led to the kept ones, so that neither is
+ * ever computed.
  */
 #include <string.h>
 
@@ -70,8 +70,8 @@ weft_array *weft__kept(weft_array *node, weft_array *clone)
     return weft__apply_on(node->device, &op_kept, inputs, 2 * n, NULL);
 }
 
-/* The result that stands for `x`, when x is a clone or one of its results; else x. */
-static weft_array *kept_for(const weft__map *clones, weft_array *const *kept, weft_array *x)
+/* The kept result for `x`, when x is a stand-in or one of its results; else x. */
+static weft_array *kept_for(const weft__map *stand_ins, weft_array *const *kept, weft_array *x)
 {
     int64_t output = 0;
     weft_array *node = x;
@@ -79,7 +79,7 @@ static weft_array *kept_for(const weft__map *clones, weft_array *const *kept, we
         output = ((const weft__pick_params *)x->params)->output;
         node = x->inputs[0];
     }
-    int64_t k = weft__map_index((weft__map *)clones, node, NULL);
+    int64_t k = weft__map_index((weft__map *)stand_ins, node, NULL);
     return k < 0 ? x : kept[k]->inputs[output];
 }
 
@@ -88,23 +88,11 @@ static bool before(const void *context, weft_array *a)
     return a->seq < *(const uint64_t *)context;
 }
 
-bool weft__use_kept(weft_array *const *grads, int n, uint64_t since, const weft__map *clones,
-                    weft_array *const *kept)
+static void lead_inputs(weft_array *a, const weft__map *stand_ins, weft_array *const *kept)
 {
-    weft__map made;
-    if (clones->count == 0) {
-        return true;
-    }
-    if (!weft__collect(grads, n, before, &since, &made)) {
-        return false;
-    }
-    for (int64_t i = 0; i < made.count; i++) {
-        weft_array *a = made.keys[i];
-        for (int k = 0; k < a->n_inputs && a->op != &weft__op_pick; k++) {
-            weft_array *old = a->inputs[k], *value = kept_for(clones, kept, old);
-            if (value == old) {
-                continue;
-            }
+    for (int k = 0; k < a->n_inputs; k++) {
+        weft_array *old = a->inputs[k], *value = kept_for(stand_ins, kept, old);
+        if (value != old) {
             weft__ref(value);
             atomic_fetch_add(&value->uses, 1);
             a->inputs[k] = value;
@@ -112,8 +100,34 @@ bool weft__use_kept(weft_array *const *grads, int n, uint64_t since, const weft_
             weft__unref(old);
         }
     }
-    weft__map_free(&made);
-    return true;
+}
+
+bool weft__use_kept(weft_array **grads, int n, uint64_t since, const weft__map *stand_ins,
+                    weft_array *const *kept)
+{
+    weft__map made;
+    if (stand_ins->count == 0) {
+        return true;
+    }
+    weft_array **roots = weft_calloc((size_t)n, sizeof *roots);
+    int m = 0;
+    for (int i = 0; roots && i < n; i++) {
+        if (weft_ok(grads[i])) {
+            grads[i] = kept_for(stand_ins, kept, grads[i]);
+            roots[m++] = grads[i];
+        }
+    }
+    bool found = roots && weft__collect(roots, m, before, &since, &made);
+    for (int64_t i = 0; found && i < made.count; i++) {
+        if (made.keys[i]->op != &weft__op_pick) {
+            lead_inputs(made.keys[i], stand_ins, kept);
+        }
+    }
+    if (found) {
+        weft__map_free(&made);
+    }
+    weft_free(roots);
+    return found;
 }
 
 /* ---- policies ------------------------------------------------------------------------------- */
