@@ -54,6 +54,9 @@ weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, in
 {
     int64_t index = weft_tensor_get_int(indices, i);
     int64_t wrapped = index < 0 && indices->dtype != WEFT_UINT64 ? index + length : index;
+    if ((wrapped < 0 || wrapped >= length) && length > 0 && !weft_index_checks()) {
+        wrapped = wrapped < 0 ? 0 : length - 1;
+    }
     if (wrapped < 0 || wrapped >= length) {
         return weft_fail(WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
                          call->op->name, (long long)index, (long long)length);
@@ -65,15 +68,4 @@ weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, in
 weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype)
 {
     return weft_to(weft_zeros(shape, dtype), weft_device_of(like));
-}
-
-bool weft__shape_with_batch(const weft_dims *shape, int64_t size, weft_dims *out)
-{
-    if (shape->n == WEFT_MAX_DIMS) {
-        return false;
-    }
-    out->n = shape->n + 1;
-    out->at[0] = size;
-    memcpy(out->at + 1, shape->at, (size_t)shape->n * sizeof *shape->at);
-    return true;
 }

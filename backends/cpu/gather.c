@@ -1,22 +1,17 @@
-/* backends/cpu/gather.c -- reading and adding at indices. Sums are taken in index order whatever
- * the number of threads: the work is cut by destination. */
+/* backends/cpu/gather.c -- reading at indices, and indices that are known to be in range. */
 #include <string.h>
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/indices.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
-enum { GRAIN_BYTES = 1 << 16, COLUMNS = 512 };
+enum { GRAIN_BYTES = 1 << 16 };
 
-typedef struct extents {
-    int64_t outer, length, inner;
-} extents;
-
-static extents extents_of(const weft_tensor *t, int64_t axis)
+cpu_extents weft__cpu_extents_of(const weft_tensor *t, int64_t axis)
 {
     int64_t front = axis + t->shape.n;
-    extents e = {1, t->shape.at[front], 1};
+    cpu_extents e = {1, t->shape.at[front], 1};
     for (int d = 0; d < t->shape.n; d++) {
         if (d != front) {
             *(d < front ? &e.outer : &e.inner) *= t->shape.at[d];
@@ -25,56 +20,45 @@ static extents extents_of(const weft_tensor *t, int64_t axis)
     return e;
 }
 
-/* Element i of dense integers. */
-static int64_t index_value(weft_dtype dtype, const void *data, int64_t i)
+static weft_status out_of_range(const weft_call *call, int64_t index, int64_t length)
 {
-    switch (dtype) {
-    case WEFT_UINT8:
-        return ((const uint8_t *)data)[i];
-    case WEFT_UINT16:
-        return ((const uint16_t *)data)[i];
-    case WEFT_UINT32:
-        return ((const uint32_t *)data)[i];
-    case WEFT_INT8:
-        return ((const int8_t *)data)[i];
-    case WEFT_INT16:
-        return ((const int16_t *)data)[i];
-    case WEFT_INT32:
-        return ((const int32_t *)data)[i];
-    default:
-        return ((const int64_t *)data)[i];
+    return weft_fail(WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
+                     call->op->name, (long long)index, (long long)length);
+}
+
+/* The first of n indices that is out of range, or n. A negative one is in range from -length on;
+ * as unsigned numbers those past the end and before the start look alike. */
+static int64_t first_bad(const weft_tensor *t, int64_t n, int64_t length)
+{
+    bool is_signed = weft_dtype_is_signed(t->dtype);
+    uint64_t below = is_signed ? (uint64_t)length : 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint64_t index = (uint64_t)weft__cpu_index_value(t->dtype, t->data, i);
+        if (index + below >= (uint64_t)length + below) {
+            return i;
+        }
     }
+    return n;
 }
 
-/* index_value, counted from the front of an axis of `length`. */
-static int64_t index_front(const weft_tensor *t, int64_t i, int64_t length)
-{
-    int64_t index = index_value(t->dtype, t->data, i);
-    return index < 0 && t->dtype != WEFT_UINT64 ? index + length : index;
-}
-
-static weft_status check_indices(const weft_call *call, int64_t length)
+weft_status weft__cpu_check_indices(const weft_call *call, int64_t length)
 {
     const weft_tensor *t = &call->in[1];
     int64_t count = weft_tensor_size(t);
-    for (int64_t i = 0; i < count; i++) {
-        int64_t index = index_front(t, i, length);
-        if (index < 0 || index >= length) {
-            return weft_fail(
-                WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
-                call->op->name, (long long)index_value(t->dtype, t->data, i), (long long)length);
-        }
+    if (!weft_index_checks() && length > 0) {
+        return WEFT_OK;
     }
-    return WEFT_OK;
+    int64_t bad = first_bad(t, count, length);
+    return bad == count ? WEFT_OK
+                        : out_of_range(call, weft__cpu_index_value(t->dtype, t->data, bad), length);
 }
 
 /* What the tasks see. */
 typedef struct gathering {
     const weft_call *call;
-    extents e;                     /* of x */
-    int64_t count;                 /* indices: all of them, or those along the axis */
-    int64_t size;                  /* bytes of an element */
-    const int64_t *order, *starts; /* scatter_add */
+    cpu_extents e; /* of x */
+    int64_t count; /* indices: all of them, or those along the axis */
+    int64_t size;  /* bytes of an element */
 } gathering;
 
 /* ---- take ----------------------------------------------------------------------------------- */
@@ -87,7 +71,7 @@ static void take_slices(void *context, int64_t begin, int64_t end, int worker)
     char *out = g->call->out[0].data;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t at = index_front(&g->call->in[1], i % g->count, g->e.length);
+        int64_t at = weft__cpu_place(&g->call->in[1], i % g->count, g->e.length);
         const char *from = x + (i / g->count * g->e.length + at) * bytes;
         memcpy(out + i * bytes, from, (size_t)bytes);
     }
@@ -96,8 +80,8 @@ static void take_slices(void *context, int64_t begin, int64_t end, int worker)
 weft_status weft__cpu_take(const weft_call *call)
 {
     const weft_axis_params *p = call->params;
-    gathering g = {.call = call, .e = extents_of(&call->in[0], p->axis)};
-    weft_status status = check_indices(call, g.e.length);
+    gathering g = {.call = call, .e = weft__cpu_extents_of(&call->in[0], p->axis)};
+    weft_status status = weft__cpu_check_indices(call, g.e.length);
     if (status == WEFT_OK) {
         g.count = weft_tensor_size(&call->in[1]);
         g.size = (int64_t)weft_dtype_size(call->in[0].dtype);
@@ -116,7 +100,7 @@ static void take_elements(void *context, int64_t begin, int64_t end, int worker)
     char *out = g->call->out[0].data;
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
-        int64_t at = index_front(&g->call->in[1], i, g->e.length);
+        int64_t at = weft__cpu_place(&g->call->in[1], i, g->e.length);
         int64_t outer = i / g->e.inner / g->count;
         int64_t from = (outer * g->e.length + at) * g->e.inner + i % g->e.inner;
         memcpy(out + i * g->size, x + from * g->size, (size_t)g->size);
@@ -126,133 +110,59 @@ static void take_elements(void *context, int64_t begin, int64_t end, int worker)
 weft_status weft__cpu_take_along_axis(const weft_call *call)
 {
     const weft_axis_params *p = call->params;
-    gathering g = {.call = call, .e = extents_of(&call->in[0], p->axis)};
-    weft_status status = check_indices(call, g.e.length);
+    gathering g = {.call = call, .e = weft__cpu_extents_of(&call->in[0], p->axis)};
+    weft_status status = weft__cpu_check_indices(call, g.e.length);
     if (status == WEFT_OK) {
-        g.count = extents_of(&call->in[1], p->axis).length;
+        g.count = weft__cpu_extents_of(&call->in[1], p->axis).length;
         g.size = (int64_t)weft_dtype_size(call->in[0].dtype);
         weft__cpu_parallel(weft_tensor_size(&call->in[1]), GRAIN_BYTES / 16, take_elements, &g);
     }
     return status;
 }
 
-/* ---- scatter_add ---------------------------------------------------------------------------- */
+/* ---- bounded_index -------------------------------------------------------------------------- */
 
-/* Numbers of the indices, sorted by destination, and where each destination's begin. */
-int64_t weft__cpu_scatter_add_workspace(const weft_call *call)
+static int64_t bounded(int64_t index, bool huge, int64_t length, int64_t mode)
 {
-    const weft_axis_params *p = call->params;
-    int64_t length = extents_of(&call->in[0], p->axis).length;
-    return (weft_tensor_size(&call->in[1]) + length + 2) * (int64_t)sizeof(int64_t);
+    if (mode == WEFT_BOUNDS_WRAP) {
+        int64_t rest = huge ? (int64_t)((uint64_t)index % (uint64_t)length) : index % length;
+        return rest < 0 ? rest + length : rest;
+    }
+    return huge || index >= length ? length - 1 : index < 0 ? 0 : index;
 }
 
-/* A counting sort, stable: the index order stays within a destination. */
-static void sort_by_destination(const weft_call *call, int64_t length, int64_t count,
-                                int64_t *order, int64_t *starts)
+static void bound_indices(void *context, int64_t begin, int64_t end, int worker)
 {
-    memset(starts, 0, (size_t)(length + 2) * sizeof *starts);
-    for (int64_t i = 0; i < count; i++) {
-        starts[index_front(&call->in[1], i, length) + 2]++;
-    }
-    for (int64_t d = 2; d < length + 2; d++) {
-        starts[d] += starts[d - 1];
-    }
-    for (int64_t i = 0; i < count; i++) {
-        order[starts[index_front(&call->in[1], i, length) + 1]++] = i;
-    }
-}
-
-/* Destination slice d = (outer, at): x plus its values, summed in double. */
-static void add_slice(const gathering *g, int64_t d)
-{
-    const weft_call *call = g->call;
-    weft_dtype dtype = call->in[0].dtype;
-    int64_t outer = d / g->e.length, at = d % g->e.length;
-    float room[COLUMNS];
-    double sums[COLUMNS];
-    for (int64_t c = 0; c < g->e.inner; c += COLUMNS) {
-        int64_t n = g->e.inner - c < COLUMNS ? g->e.inner - c : COLUMNS;
-        int64_t first = d * g->e.inner + c;
-        memset(sums, 0, (size_t)n * sizeof *sums);
-        weft__cpu_kernels()->sum_columns(
-            sums, weft__cpu_floats(dtype, call->in[0].data, first, n, room), n);
-        for (int64_t k = g->starts[at]; k < g->starts[at + 1]; k++) {
-            int64_t row = (outer * g->count + g->order[k]) * g->e.inner + c;
-            weft__cpu_kernels()->sum_columns(
-                sums, weft__cpu_floats(dtype, call->in[2].data, row, n, room), n);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            room[i] = (float)sums[i];
-        }
-        weft__cpu_store(dtype, room, call->out[0].data, first, n);
-    }
-}
-
-static void add_slices(void *context, int64_t begin, int64_t end, int worker)
-{
-    const gathering *g = context;
-    int64_t bytes = g->e.inner * g->size;
-    const char *x = g->call->in[0].data;
-    char *out = g->call->out[0].data;
+    const weft_call *call = context;
+    const weft_bounds_params *p = call->params;
+    const weft_tensor *in = &call->in[0], *out = &call->out[0];
+    bool may_be_huge = in->dtype == WEFT_UINT64, counts = p->mode == WEFT_BOUNDS_CHECK;
+    int32_t *narrow = out->dtype == WEFT_INT32 ? out->data : NULL;
+    int64_t *wide = out->data;
     (void)worker;
-    for (int64_t d = begin; d < end; d++) {
-        int64_t at = d % g->e.length;
-        if (g->starts[at] < g->starts[at + 1]) {
-            add_slice(g, d);
-        } else if (x != out) {
-            memcpy(out + d * bytes, x + d * bytes, (size_t)bytes);
+    for (int64_t i = begin; i < end; i++) {
+        int64_t index = weft__cpu_index_value(in->dtype, in->data, i);
+        int64_t at = counts ? weft__cpu_place(in, i, p->length)
+                            : bounded(index, may_be_huge && index < 0, p->length, p->mode);
+        if (narrow) {
+            narrow[i] = (int32_t)at;
+        } else {
+            wide[i] = at;
         }
     }
 }
 
-weft_status weft__cpu_scatter_add(const weft_call *call)
+weft_status weft__cpu_bounded_index(const weft_call *call)
 {
-    const weft_axis_params *p = call->params;
-    gathering g = {.call = call, .e = extents_of(&call->in[0], p->axis)};
-    weft_status status = check_indices(call, g.e.length);
-    if (status != WEFT_OK) {
-        return status;
+    const weft_bounds_params *p = call->params;
+    const weft_tensor *in = &call->in[0];
+    int64_t size = weft_tensor_size(in), bad = size;
+    if (p->mode == WEFT_BOUNDS_CHECK && (weft_index_checks() || p->length == 0)) {
+        bad = first_bad(in, size, p->length);
     }
-    int64_t *starts = call->workspace, *order = starts + g.e.length + 2;
-    g.count = weft_tensor_size(&call->in[1]);
-    g.size = (int64_t)weft_dtype_size(call->in[0].dtype);
-    sort_by_destination(call, g.e.length, g.count, order, starts);
-    g.starts = starts;
-    g.order = order;
-    weft__cpu_parallel(g.e.outer * g.e.length, GRAIN_BYTES / (g.e.inner * g.size + 16), add_slices,
-                       &g);
+    if (bad < size) {
+        return out_of_range(call, weft__cpu_index_value(in->dtype, in->data, bad), p->length);
+    }
+    weft__cpu_parallel(size, GRAIN_BYTES / 8, bound_indices, (void *)call);
     return WEFT_OK;
-}
-
-/* ---- scatter_add_along_axis, float32 -------------------------------------------------------- */
-
-static void add_elements(void *context, int64_t begin, int64_t end, int worker)
-{
-    const gathering *g = context;
-    int64_t slice = g->e.length * g->e.inner;
-    const float *x = g->call->in[0].data, *values = g->call->in[2].data;
-    float *out = g->call->out[0].data;
-    (void)worker;
-    if (x != out) {
-        memcpy(out + begin * slice, x + begin * slice,
-               (size_t)((end - begin) * slice) * sizeof *out);
-    }
-    for (int64_t i = begin * g->count * g->e.inner; i < end * g->count * g->e.inner; i++) {
-        int64_t at = index_front(&g->call->in[1], i, g->e.length);
-        int64_t outer = i / g->e.inner / g->count;
-        out[outer * slice + at * g->e.inner + i % g->e.inner] += values[i];
-    }
-}
-
-weft_status weft__cpu_scatter_add_along_axis(const weft_call *call)
-{
-    const weft_axis_params *p = call->params;
-    gathering g = {.call = call, .e = extents_of(&call->in[0], p->axis)};
-    weft_status status = check_indices(call, g.e.length);
-    if (status == WEFT_OK) {
-        g.count = extents_of(&call->in[1], p->axis).length;
-        int64_t work = (g.count + g.e.length) * g.e.inner * 4;
-        weft__cpu_parallel(g.e.outer, GRAIN_BYTES / (work + 1), add_elements, &g);
-    }
-    return status;
 }

@@ -3,11 +3,6 @@
 #include "backends/cpu/backend.h"
 #include "backends/cpu/structure.h"
 
-static bool is_float32(const weft_call *call)
-{
-    return call->in[0].dtype == WEFT_FLOAT32;
-}
-
 const weft_kernel_row weft__cpu_structure_rows[] = {
     {.op = "full", .kernel = weft__cpu_full},
     {.op = "cast", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},
@@ -20,20 +15,29 @@ const weft_kernel_row weft__cpu_structure_rows[] = {
      .layout = WEFT_STRIDED,
      .in_place = {1u << 0},
      .kernel = weft__cpu_slice_update},
+    {.op = "slice_set",
+     .layout = WEFT_STRIDED,
+     .in_place = {1u << 0},
+     .kernel = weft__cpu_slice_set},
     {.op = "concatenate", .layout = WEFT_STRIDED, .kernel = weft__cpu_concatenate},
     {.op = "pad", .layout = WEFT_STRIDED, .kernel = weft__cpu_pad},
 
     {.op = "take", .kernel = weft__cpu_take},
     {.op = "take_along_axis", .kernel = weft__cpu_take_along_axis},
+    {.op = "bounded_index", .kernel = weft__cpu_bounded_index},
     {.op = "scatter_add",
      .in_place = {1u << 0},
-     .fits = weft__cpu_is_narrow,
-     .workspace = weft__cpu_scatter_add_workspace,
+     .workspace = weft__cpu_scatter_workspace,
      .kernel = weft__cpu_scatter_add},
+    {.op = "scatter",
+     .in_place = {1u << 0},
+     .workspace = weft__cpu_scatter_workspace,
+     .kernel = weft__cpu_scatter},
     {.op = "scatter_add_along_axis",
      .in_place = {1u << 0},
-     .fits = is_float32,
+     .workspace = weft__cpu_scatter_along_workspace,
      .kernel = weft__cpu_scatter_add_along_axis},
+    {.op = "put_along_axis", .in_place = {1u << 0}, .kernel = weft__cpu_put_along_axis},
 
     {.op = "sum",
      .layout = WEFT_STRIDED,

@@ -123,6 +123,27 @@ weft_status weft__cpu_slice_update(const weft_call *call)
     return WEFT_OK;
 }
 
+/* In place as slice_update is. */
+weft_status weft__cpu_slice_set(const weft_call *call)
+{
+    const weft_slice_params *p = call->params;
+    const weft_tensor *x = &call->in[0], *out = &call->out[0];
+    int64_t first[WEFT_MAX_DIMS] = {0}, steps[WEFT_MAX_DIMS];
+    if (x->data != out->data) {
+        weft__cpu_move(&x->shape, element_size(x), x->data, x->strides, out->data, out->strides);
+    }
+    for (int d = 0; d < out->shape.n; d++) {
+        steps[d] = 1;
+    }
+    for (int i = 0; i < p->axes.n; i++) {
+        int64_t axis = p->axes.at[i] + out->shape.n;
+        first[axis] = p->starts.at[i];
+        steps[axis] = p->steps.at[i];
+    }
+    weft__cpu_put(&call->in[1], out, first, steps);
+    return WEFT_OK;
+}
+
 weft_status weft__cpu_concatenate(const weft_call *call)
 {
     const weft_axis_params *p = call->params;

@@ -6,12 +6,16 @@
 
 /* structure.c: any dtype */
 weft_kernel weft__cpu_full, weft__cpu_reshape, weft__cpu_slice_grad, weft__cpu_dynamic_slice,
-    weft__cpu_slice_update, weft__cpu_concatenate, weft__cpu_pad;
+    weft__cpu_slice_update, weft__cpu_slice_set, weft__cpu_concatenate, weft__cpu_pad;
 
-/* gather.c: any dtype for the takes; float32 and 16-bit floats for the scatters */
-weft_kernel weft__cpu_take, weft__cpu_take_along_axis, weft__cpu_scatter_add,
-    weft__cpu_scatter_add_along_axis;
-int64_t weft__cpu_scatter_add_workspace(const weft_call *call);
+/* gather.c: any dtype */
+weft_kernel weft__cpu_take, weft__cpu_take_along_axis, weft__cpu_bounded_index;
+
+/* scatter.c: any dtype to be put, real ones otherwise */
+weft_kernel weft__cpu_scatter_add, weft__cpu_scatter_add_along_axis, weft__cpu_scatter,
+    weft__cpu_put_along_axis;
+int64_t weft__cpu_scatter_workspace(const weft_call *call);
+int64_t weft__cpu_scatter_along_workspace(const weft_call *call);
 
 /* reduce.c: float32 and 16-bit floats, any axes */
 weft_kernel weft__cpu_sum, weft__cpu_mean, weft__cpu_max, weft__cpu_min;

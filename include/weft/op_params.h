@@ -75,6 +75,32 @@ typedef struct weft_slice_params {
     weft_dims axes, starts, sizes, steps;
 } weft_slice_params;
 
+/* slice_set: the second input at the slice's place in the first; as slice */
+
+/* bounded_index: an integer array -> the same places on an axis of `length`, all in [0, length):
+ * int32 if length < 2^31, else int64 */
+typedef enum weft_bounds {
+    WEFT_BOUNDS_CHECK, /* negative ones count from the end; others fail the evaluation */
+    WEFT_BOUNDS_CLIP,
+    WEFT_BOUNDS_WRAP
+} weft_bounds;
+typedef struct weft_bounds_params {
+    int64_t length, mode;
+} weft_bounds_params;
+
+/* scatter: x, indices, values as in scatter_add (x with the axis replaced by the indices' shape);
+ * put_along_axis: as scatter_add_along_axis, with weft_axis_params */
+typedef enum weft_combine {
+    WEFT_COMBINE_PUT, /* the last counts */
+    WEFT_COMBINE_ADD, /* not of scatter: scatter_add */
+    WEFT_COMBINE_PROD,
+    WEFT_COMBINE_MAX,
+    WEFT_COMBINE_MIN
+} weft_combine;
+typedef struct weft_scatter_params {
+    int64_t axis, combine;
+} weft_scatter_params;
+
 /* slice_grad: the slice of an array of `shape` */
 typedef struct weft_slice_grad_params {
     weft_slice_params slice;

@@ -54,6 +54,18 @@ WEFT_API weft_array *weft_dynamic_slice(weft_array *x, weft_array *start, weft_d
 /* x with the window at `start` on `axes` replaced by `update` (which has x's rank). */
 WEFT_API weft_array *weft_slice_update(weft_array *x, weft_array *update, weft_array *start,
                                        weft_dims axes);
+/* x with x[start:stop:step] on `axes` (as weft_slice) replaced by `update`, which broadcasts to it;
+ * or with it added, multiplied, or the extremes of both. */
+WEFT_API weft_array *weft_slice_update_static(weft_array *x, weft_array *update, weft_dims axes,
+                                              weft_dims starts, weft_dims stops, weft_dims steps);
+WEFT_API weft_array *weft_slice_update_add(weft_array *x, weft_array *update, weft_dims axes,
+                                           weft_dims starts, weft_dims stops, weft_dims steps);
+WEFT_API weft_array *weft_slice_update_prod(weft_array *x, weft_array *update, weft_dims axes,
+                                            weft_dims starts, weft_dims stops, weft_dims steps);
+WEFT_API weft_array *weft_slice_update_max(weft_array *x, weft_array *update, weft_dims axes,
+                                           weft_dims starts, weft_dims stops, weft_dims steps);
+WEFT_API weft_array *weft_slice_update_min(weft_array *x, weft_array *update, weft_dims axes,
+                                           weft_dims starts, weft_dims stops, weft_dims steps);
 WEFT_API weft_array *weft_concatenate(weft_array *const *arrays, int n, int axis);
 WEFT_API weft_array *weft_stack(weft_array *const *arrays, int n, int axis);
 /* Fills out[0 .. sections) with equal parts along the axis, whose length they must divide. */
@@ -86,6 +98,9 @@ typedef enum weft_pad_mode {
  * longer than the axis; an empty axis has only constants to be padded with. */
 WEFT_API weft_array *weft_pad_axes(weft_array *x, weft_dims axes, weft_dims before, weft_dims after,
                                    weft_pad_mode mode, double value);
+/* A constant that is an array (0-d) and has a gradient. */
+WEFT_API weft_array *weft_pad_with(weft_array *x, weft_dims axes, weft_dims before, weft_dims after,
+                                   weft_array *value);
 /* Row-major in memory; x itself when it is already. */
 WEFT_API weft_array *weft_contiguous(weft_array *x);
 

@@ -3,7 +3,7 @@
 #include "ops/structure/index.h"
 
 /* Index into x of the element that element i of the indices names. */
-static weft_status named_element(const weft_call *call, int64_t i, int64_t *out)
+weft_status weft__named_element(const weft_call *call, int64_t i, int64_t *out)
 {
     const weft_axis_params *p = call->params;
     axis_extents e = extents_of(&call->in[0].shape, p->axis);
@@ -47,7 +47,7 @@ static weft_status take_along_axis_reference(const weft_call *call)
 {
     int64_t size = weft_tensor_size(&call->out[0]), from;
     for (int64_t i = 0; i < size; i++) {
-        weft_status status = named_element(call, i, &from);
+        weft_status status = weft__named_element(call, i, &from);
         if (status != WEFT_OK) {
             return status;
         }
@@ -119,7 +119,7 @@ weft_array *weft_take_along_axis(weft_array *x, weft_array *indices, int axis)
 
 static weft_status scatter_add_along_axis_reference(const weft_call *call)
 {
-    return weft__scatter_add(call, named_element);
+    return weft__scatter_add(call, weft__named_element);
 }
 
 static void scatter_add_along_axis_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
@@ -134,12 +134,12 @@ static void scatter_add_along_axis_vjp(weft_array *node, weft_array *const *cts,
     }
 }
 
-static bool scatter_add_along_axis_infer(const weft_array *node, weft_spec *out, weft_why *why)
+bool weft__scatter_along_shapes(const weft_array *node, weft_spec *out, weft_why *why)
 {
     weft_dims x = input_shape(node, 0), indices = input_shape(node, 1);
     weft_dims values = input_shape(node, 2);
     char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-    if (!fits_along(node, why) || !weft__scatter_dtypes(node, why)) {
+    if (!fits_along(node, why)) {
         return false;
     }
     if (!weft__shape_equal(&values, &indices)) {
@@ -147,6 +147,11 @@ static bool scatter_add_along_axis_infer(const weft_array *node, weft_spec *out,
                             weft__shape_text(&values, b));
     }
     return set_spec(out, input_dtype(node, 0), &x);
+}
+
+static bool scatter_add_along_axis_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    return weft__scatter_along_shapes(node, out, why) && weft__scatter_dtypes(node, why);
 }
 
 static const weft_case scatter_add_along_axis_cases[] = {

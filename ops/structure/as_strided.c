@@ -1,5 +1,6 @@
 /* ops/structure/as_strided.c -- windows into the row-major elements of an array, which may overlap.
  */
+#include "ops/batch.h"
 #include "ops/kernel.h"
 
 static weft_status as_strided_reference(const weft_call *call)
@@ -70,12 +71,9 @@ static bool as_strided_vmap(weft_array *node, weft_array *const *in, const bool 
                             int64_t size, weft_array **out)
 {
     const weft_strided_params *p = weft_node_params(node);
-    weft_dims shape, strides;
+    weft_dims shape = with_batch(p->shape, size);
+    weft_dims strides = with_batch(p->strides, size ? weft_size(in[0]) / size : 0);
     (void)batched;
-    if (!weft__shape_with_batch(&p->shape, size, &shape) ||
-        !weft__shape_with_batch(&p->strides, size ? weft_size(in[0]) / size : 0, &strides)) {
-        return false;
-    }
     out[0] = weft_as_strided(in[0], shape, strides, p->offset);
     return true;
 }

@@ -1,4 +1,5 @@
 /* ops/structure/broadcast.c -- an array repeated along new axes and axes of 1, without a copy. */
+#include "ops/batch.h"
 #include "ops/kernel.h"
 
 static weft_status broadcast_reference(const weft_call *call)
@@ -50,11 +51,8 @@ static bool broadcast_to_vmap(weft_array *node, weft_array *const *in, const boo
                               int64_t size, weft_array **out)
 {
     const weft_shape_params *p = weft_node_params(node);
-    weft_dims shape, from = weft_shape(in[0]), aligned = {0};
+    weft_dims shape = with_batch(p->shape, size), from = weft_shape(in[0]), aligned = {0};
     (void)batched;
-    if (!weft__shape_with_batch(&p->shape, size, &shape)) {
-        return false;
-    }
     /* The batch in front, then axes of 1 up to the rank of the result. */
     aligned.n = shape.n;
     for (int i = 0; i < shape.n; i++) {

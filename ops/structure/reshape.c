@@ -1,4 +1,5 @@
 /* ops/structure/reshape.c -- the same elements in row-major order under another shape. */
+#include "ops/batch.h"
 #include "ops/kernel.h"
 
 /* The kernel, for inputs whose strides do not allow a view. */
@@ -70,11 +71,9 @@ static bool reshape_vmap(weft_array *node, weft_array *const *in, const bool *ba
                          weft_array **out)
 {
     const weft_shape_params *p = weft_node_params(node);
-    weft_dims shape;
     (void)batched;
-    bool fits = weft__shape_with_batch(&p->shape, size, &shape);
-    out[0] = fits ? weft_reshape(in[0], shape) : NULL;
-    return fits;
+    out[0] = weft_reshape(in[0], with_batch(p->shape, size));
+    return true;
 }
 
 static bool reshape_infer(const weft_array *node, weft_spec *out, weft_why *why)

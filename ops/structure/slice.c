@@ -1,6 +1,7 @@
 /* ops/structure/slice.c -- x[start:stop:step] on some axes, and its gradient: the slice put back
  * into zeros. */
-#include "ops/kernel.h"
+#include "ops/batch.h"
+#include "ops/structure/index.h"
 
 extern const weft_op weft_op_slice_grad;
 
@@ -18,7 +19,7 @@ static void spread(const weft_slice_params *p, int ndim, int64_t *starts, int64_
 }
 
 /* The shape of the slice; false when it leaves `shape`. */
-static bool sliced_shape(const weft_slice_params *p, weft_dims *shape, weft_why *why)
+bool weft__sliced_shape(const weft_slice_params *p, weft_dims *shape, weft_why *why)
 {
     weft_dims axes;
     if (!weft__axes_in_order(&p->axes, shape->n, &axes, why)) {
@@ -101,11 +102,11 @@ static void slice_vjp(weft_array *node, weft_array *const *cts, const bool *want
 static bool slice_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     weft_dims shape = input_shape(node, 0);
-    return sliced_shape(weft_node_params(node), &shape, why) &&
+    return weft__sliced_shape(weft_node_params(node), &shape, why) &&
            set_spec(out, input_dtype(node, 0), &shape);
 }
 
-static const weft_field slice_fields[] = {
+const weft_field weft__slice_fields[] = {
     WEFT_FIELD(DIMS, weft_slice_params, axes),
     WEFT_FIELD(DIMS, weft_slice_params, starts),
     WEFT_FIELD(DIMS, weft_slice_params, sizes),
@@ -137,7 +138,7 @@ const weft_op weft_op_slice = {
     .family = WEFT_STRUCTURAL,
     .arity = 1,
     .params_size = sizeof(weft_slice_params),
-    .params_fields = slice_fields,
+    .params_fields = weft__slice_fields,
     .infer = slice_infer,
     .vjp = slice_vjp,
     .linear = true,
@@ -150,7 +151,7 @@ const weft_op weft_op_slice = {
 
 /* Python's rules for start and stop of an axis of `length`: INT64_MIN and INT64_MAX are the ends.
  */
-static void normalise(int64_t length, int64_t start, int64_t stop, int64_t step, int64_t *first,
+void weft__slice_span(int64_t length, int64_t start, int64_t stop, int64_t step, int64_t *first,
                       int64_t *size)
 {
     int64_t low = step > 0 ? 0 : -1, high = step > 0 ? length : length - 1;
@@ -164,31 +165,49 @@ static void normalise(int64_t length, int64_t start, int64_t stop, int64_t step,
     *first = *size ? start : 0;
 }
 
+bool weft__slice_of(weft_array *x, const char *op, weft_dims axes, weft_dims starts,
+                    weft_dims stops, weft_dims steps, weft_slice_params *out, weft_array **failed)
+{
+    *failed = x;
+    if (!weft_ok(x)) {
+        return false;
+    }
+    if (starts.n != axes.n || stops.n != axes.n || (steps.n != axes.n && steps.n != 0)) {
+        *failed = weft_error_array("%s: %d axes with %d starts, %d stops and %d steps", op, axes.n,
+                                   starts.n, stops.n, steps.n);
+        return false;
+    }
+    weft_dims shape = weft_shape(x);
+    *out = (weft_slice_params){.starts = starts, .sizes = starts, .steps = starts};
+    weft_why why;
+    if (!weft__axes_in_order(&axes, shape.n, &out->axes, &why)) {
+        *failed = weft_error_array("%s: %s", op, why.text);
+        return false;
+    }
+    for (int i = 0; i < axes.n; i++) {
+        int64_t length = shape.at[out->axes.at[i] + shape.n], step = steps.n ? steps.at[i] : 1;
+        if (step == 0) {
+            *failed = weft_error_array("%s: a step of 0 on axis %lld", op, (long long)axes.at[i]);
+            return false;
+        }
+        weft__slice_span(length, starts.at[i], stops.at[i], step, &out->starts.at[i],
+                         &out->sizes.at[i]);
+        out->steps.at[i] = out->sizes.at[i] > 1 ? step : 1; /* one element: any step is the same */
+    }
+    return true;
+}
+
 weft_array *weft_slice(weft_array *x, weft_dims axes, weft_dims starts, weft_dims stops,
                        weft_dims steps)
 {
-    if (!weft_ok(x)) {
-        return x;
-    }
-    if (starts.n != axes.n || stops.n != axes.n || (steps.n != axes.n && steps.n != 0)) {
-        return weft_error_array("slice: %d axes with %d starts, %d stops and %d steps", axes.n,
-                                starts.n, stops.n, steps.n);
-    }
-    weft_dims shape = weft_shape(x);
-    weft_slice_params p = {.starts = starts, .sizes = starts, .steps = starts};
-    weft_why why;
-    if (!weft__axes_in_order(&axes, shape.n, &p.axes, &why)) {
-        return weft_error_array("slice: %s", why.text);
+    weft_slice_params p;
+    weft_array *failed;
+    if (!weft__slice_of(x, "slice", axes, starts, stops, steps, &p, &failed)) {
+        return failed;
     }
     bool whole = true;
-    for (int i = 0; i < axes.n; i++) {
-        int64_t length = shape.at[p.axes.at[i] + shape.n], step = steps.n ? steps.at[i] : 1;
-        if (step == 0) {
-            return weft_error_array("slice: a step of 0 on axis %lld", (long long)axes.at[i]);
-        }
-        normalise(length, starts.at[i], stops.at[i], step, &p.starts.at[i], &p.sizes.at[i]);
-        p.steps.at[i] = p.sizes.at[i] > 1 ? step : 1; /* one element: any step is the same */
-        whole = whole && p.sizes.at[i] == length && p.steps.at[i] == 1;
+    for (int i = 0; i < p.axes.n; i++) {
+        whole = whole && p.sizes.at[i] == weft_dim(x, (int)p.axes.at[i]) && p.steps.at[i] == 1;
     }
     return whole ? x : apply1(&weft_op_slice, x, &p);
 }
@@ -222,11 +241,10 @@ static bool slice_grad_vmap(weft_array *node, weft_array *const *in, const bool 
                             int64_t size, weft_array **out)
 {
     weft_slice_grad_params p = *(const weft_slice_grad_params *)weft_node_params(node);
-    weft_dims shape = p.shape;
     (void)batched;
-    bool fits = weft__shape_with_batch(&shape, size, &p.shape);
-    out[0] = fits ? apply1(&weft_op_slice_grad, in[0], &p) : NULL;
-    return fits;
+    p.shape = with_batch(p.shape, size);
+    out[0] = apply1(&weft_op_slice_grad, in[0], &p);
+    return true;
 }
 
 static bool slice_grad_infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -234,7 +252,7 @@ static bool slice_grad_infer(const weft_array *node, weft_spec *out, weft_why *w
     const weft_slice_grad_params *p = weft_node_params(node);
     weft_dims shape = p->shape, given = input_shape(node, 0);
     char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-    if (!sliced_shape(&p->slice, &shape, why)) {
+    if (!weft__sliced_shape(&p->slice, &shape, why)) {
         return false;
     }
     if (!weft__shape_equal(&shape, &given)) {

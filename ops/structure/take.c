@@ -1,9 +1,8 @@
 /* ops/structure/take.c -- slices of x at indices along an axis, and its gradient scatter_add, which
  * adds slices there. Embedding is take on the rows of a table. */
-#include "ops/batch.h"
 #include "ops/structure/index.h"
 
-extern const weft_op weft_op_take, weft_op_scatter_add;
+extern const weft_op weft_op_scatter_add;
 
 /* The shape of x with the axis replaced by the indices' shape. */
 static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices, weft_dims *out,
@@ -27,7 +26,7 @@ static bool taken_shape(const weft_dims *x, int front, const weft_dims *indices,
 }
 
 /* Index into x of element i of what was taken. */
-static weft_status taken_from(const weft_call *call, int64_t i, int64_t *out)
+weft_status weft__taken_from(const weft_call *call, int64_t i, int64_t *out)
 {
     const weft_axis_params *p = call->params;
     axis_extents e = extents_of(&call->in[0].shape, p->axis);
@@ -46,7 +45,7 @@ static weft_status take_reference(const weft_call *call)
 {
     int64_t size = weft_tensor_size(&call->out[0]), from;
     for (int64_t i = 0; i < size; i++) {
-        weft_status status = taken_from(call, i, &from);
+        weft_status status = weft__taken_from(call, i, &from);
         if (status != WEFT_OK) {
             return status;
         }
@@ -66,46 +65,29 @@ static void take_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     }
 }
 
-/* For indices of each example's own the slices are named element by element: x as (size, outer,
- * length, inner), what is taken as (size, outer, count, inner). */
-typedef struct per_example {
-    axis_extents e;
-    int64_t size, count;
-} per_example;
-
-static per_example per_example_of(weft_array *node, int64_t size)
-{
-    const weft_axis_params *p = weft_node_params(node);
-    weft_dims x = input_shape(node, 0);
-    return (per_example){extents_of(&x, p->axis), size, weft_size(weft_node_input(node, 1))};
-}
-
-static weft_array *split_whole(const per_example *s, weft_array *x, bool batched)
-{
-    x = batch_of(x, batched, s->size);
-    return weft_reshape(x, WEFT_DIMS(s->size, s->e.outer, s->e.length, s->e.inner));
-}
-
-static weft_array *split_indices(const per_example *s, weft_array *indices)
-{
-    indices = weft_reshape(indices, WEFT_DIMS(s->size, 1, s->count, 1));
-    return weft_broadcast_to(indices, WEFT_DIMS(s->size, s->e.outer, s->count, s->e.inner));
-}
-
+/* Each member's indices are for its own x: its number is an index too. */
 static bool take_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                       weft_array **out)
 {
     const weft_axis_params *p = weft_node_params(node);
-    if (!batched[0] || !batched[1]) {
-        int front = weft__axis_front(p->axis, weft_ndim(weft_node_input(node, 0)));
-        weft_array *y = apply2(&weft_op_take, in[0], in[1], p);
-        out[0] = batched[0] ? y : axis_to_front(y, front);
+    weft_dims shape = weft_shape(in[1]);
+    int front = (int)p->axis + weft_ndim(in[0]), inner = shape.n - 1;
+    if (!batched[1]) {
+        out[0] = weft_take(in[0], in[1], (int)p->axis);
         return true;
     }
-    per_example s = per_example_of(node, size);
-    weft_array *y =
-        weft_take_along_axis(split_whole(&s, in[0], true), split_indices(&s, in[1]), -2);
-    out[0] = weft_reshape(y, with_batch(weft_shape(node), size));
+    if (!batched[0]) {
+        out[0] = weft_moveaxis(weft_take(in[0], in[1], (int)p->axis), front, 0);
+        return true;
+    }
+    weft_array *members = weft_broadcast_to(weft__ramp(in[0], size, 0, shape.n), shape);
+    weft__points points = {2, {0, front}, {members, in[1]}};
+    weft_array *y = weft__take_points(in[0], &points);
+    weft_dims order = {.n = weft_ndim(y)}; /* (B, I, before, after) -> (B, before, I, after) */
+    for (int i = 0; i < order.n; i++) {
+        order.at[i] = i == 0 || i >= front + inner ? i : i < front ? i + inner : i - front + 1;
+    }
+    out[0] = weft_transpose(y, order);
     return true;
 }
 
@@ -153,8 +135,8 @@ const weft_op weft_op_take = {
     .infer = take_infer,
     .vjp = take_vjp,
     .linear = true,
-    .zero_gradient = 1u << 1,
     .vmap = take_vmap,
+    .zero_gradient = 1u << 1,
     .reference = take_reference,
     .cases = take_cases,
     .n_cases = sizeof take_cases / sizeof *take_cases,
@@ -185,7 +167,7 @@ weft_array *weft_embedding(weft_array *table, weft_array *ids)
 
 static weft_status scatter_add_reference(const weft_call *call)
 {
-    return weft__scatter_add(call, taken_from);
+    return weft__scatter_add(call, weft__taken_from);
 }
 
 static void scatter_add_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
@@ -200,39 +182,37 @@ static void scatter_add_vjp(weft_array *node, weft_array *const *cts, const bool
     }
 }
 
-static bool scatter_add_vmap(weft_array *node, weft_array *const *in, const bool *batched,
-                             int64_t size, weft_array **out)
+bool weft__scatter_shapes(const weft_array *node, int64_t axis, weft_spec *out, weft_why *why)
 {
-    weft_array *values = batch_of(in[2], batched[2], size);
-    if (!batched[1]) {
-        out[0] = apply3(&weft_op_scatter_add, batch_of(in[0], batched[0], size), in[1], values,
-                        weft_node_params(node));
-        return true;
-    }
-    per_example s = per_example_of(node, size);
-    values = weft_reshape(values, WEFT_DIMS(size, s.e.outer, s.count, s.e.inner));
-    weft_array *y = weft_scatter_add_along_axis(split_whole(&s, in[0], batched[0]),
-                                                split_indices(&s, in[1]), values, -2);
-    out[0] = weft_reshape(y, with_batch(weft_shape(node), size));
-    return true;
-}
-
-static bool scatter_add_infer(const weft_array *node, weft_spec *out, weft_why *why)
-{
-    const weft_axis_params *p = weft_node_params(node);
     weft_dims x = input_shape(node, 0), indices = input_shape(node, 1), shape;
     weft_dims values = input_shape(node, 2);
     char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-    int front = weft__check_axis(p->axis, x.n, why);
-    if (front < 0 || !weft__scatter_dtypes(node, why) ||
-        !taken_shape(&x, front, &indices, &shape, why)) {
+    int front = weft__check_axis(axis, x.n, why);
+    if (front < 0 || !taken_shape(&x, front, &indices, &shape, why)) {
         return false;
+    }
+    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
+        return weft_because(why, "indices: expected integers, got %s",
+                            weft_dtype_name(input_dtype(node, 1)));
     }
     if (!weft__shape_equal(&values, &shape)) {
         return weft_because(why, "values: expected %s, got %s", weft__shape_text(&shape, a),
                             weft__shape_text(&values, b));
     }
     return set_spec(out, input_dtype(node, 0), &x);
+}
+
+static bool scatter_add_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    return weft__scatter_dtypes(node, why) && weft__scatter_shapes(node, p->axis, out, why);
+}
+
+static bool scatter_add_vmap(weft_array *node, weft_array *const *in, const bool *batched,
+                             int64_t size, weft_array **out)
+{
+    const weft_axis_params *p = weft_node_params(node);
+    return weft__scatter_vmap(in, batched, size, p->axis, WEFT_COMBINE_ADD, out);
 }
 
 static const weft_case scatter_add_cases[] = {
@@ -261,8 +241,8 @@ const weft_op weft_op_scatter_add = {
     .infer = scatter_add_infer,
     .vjp = scatter_add_vjp,
     .linear = true,
-    .zero_gradient = 1u << 1,
     .vmap = scatter_add_vmap,
+    .zero_gradient = 1u << 1,
     .reference = scatter_add_reference,
     .cases = scatter_add_cases,
     .n_cases = sizeof scatter_add_cases / sizeof *scatter_add_cases,

@@ -1,9 +1,7 @@
 /* ops/structure/window.c -- windows whose place is itself an array: dynamic_slice reads one,
  * slice_update replaces one. A start is clipped so that the window fits. */
 #include "ops/batch.h"
-#include "ops/kernel.h"
-
-extern const weft_op weft_op_dynamic_slice, weft_op_slice_update;
+#include "ops/structure/index.h"
 
 /* The clipped start on every axis of `shape`; axes that are not listed start at 0. */
 static void window_start(const weft_slice_params *p, const weft_dims *shape,
@@ -27,6 +25,45 @@ static int64_t window_index(const weft_dims *whole, const weft_dims *window, con
         at[d] += first[d];
     }
     return index_join(whole, at);
+}
+
+/* Windows of a batch of starts (B, axes), as points: indices (B, sizes in the order of the axes),
+ * the number of the member first. `x` has the batch in front. *order takes the axes of the points'
+ * result (B, sizes, x's other axes) to (B, x's axes). */
+static weft__points windows_of(const weft_slice_params *p, weft_array *x, weft_array *start,
+                               int64_t size, weft_dims *order)
+{
+    int n = p->axes.n, rank = weft_ndim(x), place[WEFT_MAX_DIMS], rest = n + 1;
+    weft__points points = {.k = n + 1};
+    weft_dims shape = {.n = n + 1, .at = {size}};
+    for (int i = 0; i < n; i++) {
+        shape.at[i + 1] = p->sizes.at[i];
+    }
+    points.indices[0] = weft_broadcast_to(weft__ramp(x, size, 0, n + 1), shape);
+    *order = (weft_dims){.n = rank};
+    for (int axis = 1, k = 1; axis < rank; axis++) {
+        place[axis] = -1;
+        for (int i = 0; i < n; i++) {
+            place[axis] = p->axes.at[i] + rank == axis ? i : place[axis];
+        }
+        int i = place[axis];
+        order->at[axis] = i < 0 ? rest++ : i + 1;
+        if (i < 0) {
+            continue;
+        }
+        int64_t room = weft_dim(x, axis) - p->sizes.at[i];
+        weft_array *first = weft_slice_axis(start, 1, i, i + 1);
+        first = weft__bounded(first, room + 1, WEFT_BOUNDS_CLIP);
+        weft_dims column = {.n = n + 1, .at = {size}};
+        for (int d = 1; d <= n; d++) {
+            column.at[d] = 1;
+        }
+        weft_array *at = weft_add(weft_astype(weft_reshape(first, column), WEFT_INT64),
+                                  weft__ramp(x, p->sizes.at[i], i + 1, n + 1));
+        points.axes[k] = axis;
+        points.indices[k++] = weft_broadcast_to(at, shape);
+    }
+    return points;
 }
 
 /* Checks start and the windows' sizes; *shape becomes the window's. */
@@ -82,43 +119,18 @@ static void dynamic_slice_vjp(weft_array *node, weft_array *const *cts, const bo
     }
 }
 
-/* Each example's clipped start on listed axis `i`, (size, 1). */
-static weft_array *starts_on(const weft_slice_params *p, weft_array *start, int i, int64_t length)
-{
-    weft_array *from = weft_astype(weft_slice_axis(start, 1, i, i + 1), WEFT_INT64);
-    weft_array *room = weft_scalar_int(length - p->sizes.at[i], WEFT_INT64);
-    return weft_minimum(weft_maximum(from, weft_scalar_int(0, WEFT_INT64)), room);
-}
-
-/* (size, n) as one index an element of x (size, ...) along `axis`, which becomes n long. */
-static weft_array *spread_along(weft_array *indices, weft_dims shape, int64_t axis)
-{
-    weft_dims ones = {.n = shape.n, .at = {weft_dim(indices, 0)}};
-    for (int i = 1; i < shape.n; i++) {
-        ones.at[i] = i == axis + shape.n ? weft_dim(indices, 1) : 1;
-    }
-    shape.at[axis + shape.n] = weft_dim(indices, 1);
-    return weft_broadcast_to(weft_reshape(indices, ones), shape);
-}
-
-/* Windows of each example's own: axis by axis, with the places as indices. */
 static bool dynamic_slice_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                                int64_t size, weft_array **out)
 {
     const weft_slice_params *p = weft_node_params(node);
-    if (!batched[1]) {
-        out[0] = apply2(&weft_op_dynamic_slice, in[0], in[1], p);
+    weft_array *x = batch_of(in[0], batched[0], size);
+    weft_dims order;
+    if (!batched[1] || p->axes.n == 0) {
+        out[0] = batched[1] ? x : weft_dynamic_slice(x, in[1], p->axes, p->sizes);
         return true;
     }
-    weft_array *y = batch_of(in[0], batched[0], size);
-    for (int i = 0; i < p->axes.n; i++) {
-        int64_t axis = p->axes.at[i];
-        weft_array *from = starts_on(p, in[1], i, weft_dim(y, (int)axis));
-        weft_array *line = weft_arange(0, (double)p->sizes.at[i], 1, WEFT_INT64);
-        weft_array *at = spread_along(weft_add(from, line), weft_shape(y), axis);
-        y = weft_take_along_axis(y, at, (int)axis);
-    }
-    out[0] = y;
+    weft__points points = windows_of(p, x, in[1], size, &order);
+    out[0] = weft_transpose(weft__take_points(x, &points), order);
     return true;
 }
 
@@ -152,8 +164,8 @@ const weft_op weft_op_dynamic_slice = {
     .infer = dynamic_slice_infer,
     .vjp = dynamic_slice_vjp,
     .linear = true,
-    .zero_gradient = 1u << 1,
     .vmap = dynamic_slice_vmap,
+    .zero_gradient = 1u << 1,
     .reference = dynamic_slice_reference,
     .cases = dynamic_slice_cases,
     .n_cases = sizeof dynamic_slice_cases / sizeof *dynamic_slice_cases,
@@ -214,30 +226,23 @@ static void slice_update_vjp(weft_array *node, weft_array *const *cts, const boo
     }
 }
 
-/* Windows of each example's own: every element of x looks whether it is in the window, and where
- * in the update it would be. */
 static bool slice_update_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                               int64_t size, weft_array **out)
 {
     const weft_slice_params *p = weft_node_params(node);
-    weft_array *x = batch_of(in[0], batched[0], size), *y = batch_of(in[1], batched[1], size);
-    if (!batched[2] || weft_size(y) == 0) {
-        out[0] = batched[2] ? x : apply3(&weft_op_slice_update, x, y, in[2], p);
+    weft_array *x = batch_of(in[0], batched[0], size);
+    weft_array *update = batch_of(in[1], batched[1], size);
+    weft_dims order, back = {0};
+    if (!batched[2] || p->axes.n == 0) {
+        out[0] = batched[2] ? update : weft_slice_update(x, update, in[2], p->axes);
         return true;
     }
-    weft_array *zero = weft_scalar_int(0, WEFT_INT64), *inside = NULL;
-    for (int i = 0; i < p->axes.n; i++) {
-        int64_t axis = p->axes.at[i], length = weft_dim(x, (int)axis);
-        weft_array *from = starts_on(p, in[2], i, length);
-        weft_array *line = weft_arange(0, (double)length, 1, WEFT_INT64);
-        weft_array *offset = weft_subtract(line, from);
-        weft_array *last = weft_scalar_int(p->sizes.at[i] - 1, WEFT_INT64);
-        weft_array *at = weft_minimum(weft_maximum(offset, zero), last);
-        weft_array *hit = spread_along(weft_equal(at, offset), weft_shape(x), axis);
-        inside = inside ? weft_logical_and(inside, hit) : hit;
-        y = weft_take_along_axis(y, spread_along(at, weft_shape(y), axis), (int)axis);
+    weft__points points = windows_of(p, x, in[2], size, &order);
+    back.n = order.n;
+    for (int i = 0; i < order.n; i++) {
+        back.at[order.at[i]] = i;
     }
-    out[0] = inside ? weft_where(inside, y, x) : y;
+    out[0] = weft__scatter_points(x, &points, weft_transpose(update, back), WEFT_COMBINE_PUT);
     return true;
 }
 
@@ -285,8 +290,8 @@ const weft_op weft_op_slice_update = {
     .infer = slice_update_infer,
     .vjp = slice_update_vjp,
     .linear = true,
-    .zero_gradient = 1u << 2,
     .vmap = slice_update_vmap,
+    .zero_gradient = 1u << 2,
     .reference = slice_update_reference,
     .cases = slice_update_cases,
     .n_cases = sizeof slice_update_cases / sizeof *slice_update_cases,

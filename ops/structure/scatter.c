@@ -1,0 +1,296 @@
+/* ops/structure/scatter.c -- slices put at indices along an axis, or multiplied or compared into
+ * what is there; their sums are scatter_add (take.c). */
+#include <math.h>
+
+#include "ops/structure/index.h"
+
+extern const weft_op weft_op_scatter, weft_op_scatter_add;
+
+static double combined(weft_combine combine, double a, double b)
+{
+    if (combine == WEFT_COMBINE_PROD) {
+        return a * b;
+    }
+    bool keeps = combine == WEFT_COMBINE_MAX ? a >= b : a <= b;
+    return isnan(a) || keeps ? a : b;
+}
+
+static uint64_t combined_whole(weft_combine combine, uint64_t a, uint64_t b, bool is_signed)
+{
+    if (combine == WEFT_COMBINE_PROD) {
+        return a * b;
+    }
+    bool above = is_signed ? (int64_t)a >= (int64_t)b : a >= b;
+    return above == (combine == WEFT_COMBINE_MAX) ? a : b;
+}
+
+/* What value i adds to the element that is at its place so far. */
+typedef union cell {
+    double real;
+    uint64_t whole;
+} cell;
+
+static void read_cell(const weft_tensor *t, int64_t i, cell *out)
+{
+    if (weft_dtype_is_float(t->dtype)) {
+        out->real = weft_tensor_get(t, i);
+    } else {
+        out->whole = (uint64_t)weft_tensor_get_int(t, i);
+    }
+}
+
+static weft_status combine_all(const weft_call *call, cell *cells)
+{
+    const weft_scatter_params *p = call->params;
+    const weft_tensor *x = &call->in[0], *values = &call->in[2];
+    int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
+    bool real = weft_dtype_is_float(x->dtype), is_signed = weft_dtype_is_signed(x->dtype);
+    for (int64_t i = 0; i < size; i++) {
+        read_cell(x, i, &cells[i]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        cell value;
+        weft_status status = weft__taken_from(call, i, &to);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        read_cell(values, i, &value);
+        if (real) {
+            cells[to].real = combined((weft_combine)p->combine, cells[to].real, value.real);
+        } else {
+            cells[to].whole =
+                combined_whole((weft_combine)p->combine, cells[to].whole, value.whole, is_signed);
+        }
+    }
+    for (int64_t i = 0; i < size; i++) {
+        if (real) {
+            weft_tensor_set(&call->out[0], i, cells[i].real);
+        } else {
+            weft_tensor_set_int(&call->out[0], i, (int64_t)cells[i].whole);
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status put_all(const weft_call *call)
+{
+    int64_t size = weft_tensor_size(&call->in[0]), count = weft_tensor_size(&call->in[2]), to;
+    for (int64_t i = 0; i < size; i++) {
+        move_element(&call->in[0], i, &call->out[0], i);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        weft_status status = weft__taken_from(call, i, &to);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        move_element(&call->in[2], i, &call->out[0], to);
+    }
+    return WEFT_OK;
+}
+
+static weft_status scatter_reference(const weft_call *call)
+{
+    const weft_scatter_params *p = call->params;
+    if (p->combine == WEFT_COMBINE_PUT) {
+        return put_all(call);
+    }
+    size_t size = (size_t)weft_tensor_size(&call->in[0]);
+    cell *cells = weft_calloc(size ? size : 1, sizeof *cells);
+    if (!cells) {
+        return weft_fail(WEFT_MEMORY, "%s: no memory for %zu elements", call->op->name, size);
+    }
+    weft_status status = combine_all(call, cells);
+    weft_free(cells);
+    return status;
+}
+
+/* ---- derivative ----------------------------------------------------------------------------- */
+
+/* Of the values, those that count: the last at each place. */
+static weft_array *winners(weft_array *x, weft_array *indices, int64_t axis)
+{
+    weft_dims shape = weft_shape(indices), values = shape;
+    int64_t count = weft_size(indices);
+    weft_array *order = weft_reshape(weft__ramp(x, count, 0, 1), shape);
+    weft_array *zeros = weft__zeros_beside(x, WEFT_DIMS(weft_dim(x, (int)axis)), WEFT_INT64);
+    weft_array *last = weft__scatter_rows(zeros, indices, order, -1, WEFT_COMBINE_PUT);
+    weft_array *wins = weft_equal(weft_take(last, indices, -1), order);
+    for (int64_t i = axis + 1; i < 0; i++) {
+        values.at[values.n++] = 1;
+    }
+    return weft_reshape(wins, values);
+}
+
+static void put_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
+{
+    const weft_scatter_params *p = weft_node_params(node);
+    weft_array *x = weft_node_input(node, 0), *indices = weft_node_input(node, 1);
+    weft_array *none = weft_scalar(0, weft_dtype_of(ct));
+    if (wanted[0]) {
+        weft_array *values = weft_node_input(node, 2);
+        weft_array *zeros = weft__zeros_beside(x, weft_shape(values), weft_dtype_of(ct));
+        grads[0] = weft__scatter_rows(ct, indices, zeros, p->axis, WEFT_COMBINE_PUT);
+    }
+    if (wanted[2]) {
+        grads[2] =
+            weft_where(winners(x, indices, p->axis), weft_take(ct, indices, (int)p->axis), none);
+    }
+}
+
+/* A factor's gradient is the product of the others at its place: where none of them is zero, the
+ * product of all that are not zero, without it. */
+static void prod_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
+{
+    int64_t axis = ((const weft_scatter_params *)weft_node_params(node))->axis;
+    weft_array *x = weft_node_input(node, 0), *indices = weft_node_input(node, 1);
+    weft_array *values = weft_node_input(node, 2);
+    weft_array *none = weft_scalar(0, weft_dtype_of(x)), *one = weft_scalar(1, weft_dtype_of(x));
+    if (wanted[0]) {
+        weft_array *ones = weft_ones_like(x);
+        grads[0] =
+            weft_multiply(ct, weft__scatter_rows(ones, indices, values, axis, WEFT_COMBINE_PROD));
+    }
+    if (!wanted[2]) {
+        return;
+    }
+    weft_array *zero_x = weft_equal(x, none), *zero = weft_equal(values, none);
+    weft_array *safe_x = weft_where(zero_x, one, x), *safe = weft_where(zero, one, values);
+    weft_array *product = weft__scatter_rows(safe_x, indices, safe, axis, WEFT_COMBINE_PROD);
+    weft_array *is_zero = weft_astype(zero, WEFT_INT32);
+    weft_array *zeros = weft__scatter_rows(weft_astype(zero_x, WEFT_INT32), indices, is_zero, axis,
+                                           WEFT_COMBINE_ADD);
+    weft_array *others = weft_subtract(weft_take(zeros, indices, (int)axis), is_zero);
+    weft_array *rest = weft_divide(weft_take(product, indices, (int)axis), safe);
+    weft_array *slope = weft_where(weft_equal(others, weft_scalar_int(0, WEFT_INT32)), rest, none);
+    grads[2] = weft_multiply(weft_take(ct, indices, (int)axis), slope);
+}
+
+/* Those that are the extreme share its gradient. */
+static void extreme_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
+{
+    int64_t axis = ((const weft_scatter_params *)weft_node_params(node))->axis;
+    weft_array *x = weft_node_input(node, 0), *indices = weft_node_input(node, 1);
+    weft_array *values = weft_node_input(node, 2), *none = weft_scalar(0, weft_dtype_of(ct));
+    weft_array *mine = weft_equal(x, node);
+    weft_array *theirs = weft_equal(values, weft_take(node, indices, (int)axis));
+    weft_array *ties = weft__scatter_rows(weft_astype(mine, WEFT_INT32), indices,
+                                          weft_astype(theirs, WEFT_INT32), axis, WEFT_COMBINE_ADD);
+    weft_array *share = weft_divide(ct, weft_astype(ties, weft_dtype_of(ct)));
+    if (wanted[0]) {
+        grads[0] = weft_where(mine, share, none);
+    }
+    if (wanted[2]) {
+        grads[2] = weft_where(theirs, weft_take(share, indices, (int)axis), none);
+    }
+}
+
+static void scatter_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                        weft_array **grads)
+{
+    const weft_scatter_params *p = weft_node_params(node);
+    if (p->combine == WEFT_COMBINE_PUT) {
+        put_vjp(node, cts[0], wanted, grads);
+    } else if (p->combine == WEFT_COMBINE_PROD) {
+        prod_vjp(node, cts[0], wanted, grads);
+    } else {
+        extreme_vjp(node, cts[0], wanted, grads);
+    }
+}
+
+static bool scatter_vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                         weft_array **out)
+{
+    const weft_scatter_params *p = weft_node_params(node);
+    return weft__scatter_vmap(in, batched, size, p->axis, (weft_combine)p->combine, out);
+}
+
+/* ---- the op --------------------------------------------------------------------------------- */
+
+static bool scatter_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_scatter_params *p = weft_node_params(node);
+    bool puts = p->combine == WEFT_COMBINE_PUT;
+    weft_dtype x = input_dtype(node, 0), values = input_dtype(node, 2);
+    if (puts && x != values) {
+        return weft_because(why, "values of %s for %s", weft_dtype_name(values),
+                            weft_dtype_name(x));
+    }
+    return (puts || weft__scatter_dtypes(node, why)) &&
+           weft__scatter_shapes(node, p->axis, out, why);
+}
+
+static const weft_field scatter_fields[] = {
+    WEFT_FIELD(INT, weft_scatter_params, axis),
+    WEFT_FIELD(INT, weft_scatter_params, combine),
+    WEFT_FIELDS_END,
+};
+
+#define ROWS                                                                                       \
+    {                                                                                              \
+        {.shape = DIMS(5, 4)}, {.shape = DIMS(7), .index_below = 5},                               \
+        {                                                                                          \
+            .shape = DIMS(7, 4)                                                                    \
+        }                                                                                          \
+    }
+#define MIDDLE                                                                                     \
+    {                                                                                              \
+        {.shape = DIMS(2, 3, 2)}, {.shape = DIMS(2, 2), .index_below = 3},                         \
+        {                                                                                          \
+            .shape = DIMS(2, 2, 2, 2)                                                              \
+        }                                                                                          \
+    }
+static const weft_case scatter_cases[] = {
+    {.name = "put",
+     .n_inputs = 3,
+     .in = ROWS,
+     .params = &(const weft_scatter_params){-2, WEFT_COMBINE_PUT}},
+    {.name = "put inside",
+     .n_inputs = 3,
+     .in = MIDDLE,
+     .params = &(const weft_scatter_params){-2, WEFT_COMBINE_PUT}},
+    {.name = "product",
+     .n_inputs = 3,
+     .in = MIDDLE,
+     .params = &(const weft_scatter_params){-2, WEFT_COMBINE_PROD}},
+    {.name = "maximum",
+     .n_inputs = 3,
+     .in = ROWS,
+     .params = &(const weft_scatter_params){-2, WEFT_COMBINE_MAX}},
+    {.name = "minimum",
+     .n_inputs = 3,
+     .in = MIDDLE,
+     .params = &(const weft_scatter_params){-2, WEFT_COMBINE_MIN}},
+    {.name = "nothing",
+     .n_inputs = 3,
+     .in = {{.shape = DIMS(3, 2)}, {.shape = DIMS(0), .index_below = 3}, {.shape = DIMS(0, 2)}},
+     .params = &(const weft_scatter_params){-2, WEFT_COMBINE_PUT}},
+};
+#undef ROWS
+#undef MIDDLE
+
+const weft_op weft_op_scatter = {
+    .name = "scatter",
+    .family = WEFT_STRUCTURAL,
+    .arity = 3,
+    .params_size = sizeof(weft_scatter_params),
+    .params_fields = scatter_fields,
+    .infer = scatter_infer,
+    .vjp = scatter_vjp,
+    .zero_gradient = 1u << 1,
+    .vmap = scatter_vmap,
+    .reference = scatter_reference,
+    .cases = scatter_cases,
+    .n_cases = sizeof scatter_cases / sizeof *scatter_cases,
+    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
+};
+
+weft_array *weft__scatter_rows(weft_array *x, weft_array *indices, weft_array *values, int64_t axis,
+                               weft_combine combine)
+{
+    if (combine == WEFT_COMBINE_ADD) {
+        weft_axis_params params = {.axis = axis};
+        return apply3(&weft_op_scatter_add, x, indices, values, &params);
+    }
+    weft_scatter_params params = {axis, combine};
+    return apply3(&weft_op_scatter, x, indices, values, &params);
+}
