@@ -37,6 +37,16 @@ typedef struct cpu_adamw {
     float eps;
 } cpu_adamw;
 
+/* One pass of a Fourier transform: m elements of `radix` numbers each, in s places beside each
+ * other, in planes of real and imaginary parts (isa/fft.c). w: the powers k p, 0 < k < radix, p <
+ * m, of the pass's root, in rows of m; c: those of the radix's. */
+typedef struct cpu_fft_pass {
+    int64_t radix, m, s;
+    const float *xr, *xi;
+    float *yr, *yi;
+    float *wr, *wi, *cr, *ci;
+} cpu_fft_pass;
+
 typedef struct cpu_kernels {
     /* Rows of n elements of float32, float16 or bfloat16 from and to float32. */
     void (*decode)(weft_dtype dtype, const void *from, float *to, int64_t n);
@@ -73,6 +83,8 @@ typedef struct cpu_kernels {
                          float *sum);
     void (*softmax_vjp_row)(float *s, float *dp, int64_t n, float cap, const float *mask, float lse,
                             float delta);
+
+    void (*fft_pass)(const cpu_fft_pass *pass);
 
     /* isa/norm.c */
     void (*rms_row)(const float *x, const float *gain, float *y, int64_t n, float eps);
@@ -129,6 +141,7 @@ cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);

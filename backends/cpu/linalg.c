@@ -10,7 +10,7 @@
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/pool.h"
 
-enum { GRAIN = 1 << 12, ALIGNMENT = 64 };
+enum { GRAIN = 1 << 12 };
 
 int64_t weft__cpu_dim(const weft_tensor *t, int axis)
 {
@@ -31,14 +31,6 @@ bool weft__cpu_linalg_fits(const weft_call *call)
         if (weft_tensor_size(&call->in[i]) == 0)
             return false;
     return true;
-}
-
-void *weft__cpu_give_room(cpu_room *room, int64_t count, size_t size)
-{
-    void *at = room->base ? room->base + room->used : NULL;
-    int64_t bytes = count * (int64_t)size;
-    room->used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return at;
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */

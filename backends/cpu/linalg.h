@@ -6,6 +6,7 @@
 #ifndef BACKENDS_CPU_LINALG_H
 #define BACKENDS_CPU_LINALG_H
 
+#include "backends/cpu/room.h"
 #include "weft/backend.h"
 #include "weft/op_params.h"
 
@@ -23,14 +24,6 @@ weft_status weft__cpu_linalg_run(const weft_call *call, int64_t room, cpu_linalg
 bool weft__cpu_linalg_fits(const weft_call *call);
 
 int64_t weft__cpu_dim(const weft_tensor *t, int axis); /* axis < 0 */
-/* What a task works in, given out piece by piece; with base NULL only the bytes are counted. */
-typedef struct cpu_room {
-    char *base;
-    int64_t used;
-} cpu_room;
-/* The next `count` elements of `size` bytes. */
-void *weft__cpu_give_room(cpu_room *room, int64_t count, size_t size);
-
 /* Matrix b of t (row-major) to and from column-major memory, whose columns are `rows` apart. */
 void weft__cpu_turn_in(const weft_tensor *t, int64_t b, void *out);
 void weft__cpu_turn_out(const weft_tensor *t, int64_t b, const void *in, int64_t leading);

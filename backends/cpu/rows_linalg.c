@@ -1,6 +1,8 @@
-/* backends/cpu/rows_linalg.c -- the rows of linear algebra. Empty matrices go by the reference. */
+/* backends/cpu/rows_linalg.c -- the rows of linear algebra and Fourier transforms. Empty matrices
+ * go by the reference. */
 #include "backends/cpu/backend.h"
 #include "backends/cpu/linalg.h"
+#include "backends/cpu/structure.h"
 
 #define ROW(name, room)                                                                            \
     {                                                                                              \
@@ -18,6 +20,18 @@ const weft_kernel_row weft__cpu_linalg_rows[] = {
     ROW(svd, weft__cpu_svd_workspace),
     ROW(eigh, weft__cpu_eigh_workspace),
     ROW(eig, weft__cpu_eig_workspace),
+    {.op = "fft",
+     .layout = WEFT_STRIDED,
+     .workspace = weft__cpu_fft_workspace,
+     .kernel = weft__cpu_fft},
+    {.op = "rfft",
+     .layout = WEFT_STRIDED,
+     .workspace = weft__cpu_fft_workspace,
+     .kernel = weft__cpu_fft},
+    {.op = "irfft",
+     .layout = WEFT_STRIDED,
+     .workspace = weft__cpu_fft_workspace,
+     .kernel = weft__cpu_fft},
 };
 #undef ROW
 

@@ -35,6 +35,10 @@ weft_kernel weft__cpu_sort, weft__cpu_argsort;
 bool weft__cpu_sort_fits(const weft_call *call);
 int64_t weft__cpu_sort_workspace(const weft_call *call);
 
+/* fft.c: the three transforms, any axis */
+weft_kernel weft__cpu_fft;
+int64_t weft__cpu_fft_workspace(const weft_call *call);
+
 /* random.c */
 weft_kernel weft__cpu_random_bits;
 

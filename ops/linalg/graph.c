@@ -33,7 +33,7 @@ weft_array *weft__matrix(const char *op, weft_array *x, bool square)
 weft_array *weft__conj(weft_array *x)
 {
     return weft_dtype_of(x) == WEFT_COMPLEX64 && weft_ok(x)
-               ? weft_error_array("unsupported: the gradient of complex64")
+               ? weft_error_array("unsupported: the conjugate of complex64")
                : x;
 }
 
