@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/gather.c -- reading at indices: take and take_along_axis. */
+/* backends/vulkan/kernels/gather.c -- reading at indices: take and take_along_axis; and indices
+ * that are known to be in range. */
 #include "backends/vulkan/kernels/structure.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
@@ -62,4 +63,32 @@ weft_status weft__vulkan_take(const weft_call *call)
 weft_status weft__vulkan_take_along_axis(const weft_call *call)
 {
     return gather(call, true);
+}
+
+bool weft__vulkan_bounded_index_fits(const weft_call *call)
+{
+    const weft_bounds_params *p = call->params;
+    return weft__vulkan_fits(call) && p->length <= INT32_MAX;
+}
+
+weft_status weft__vulkan_bounded_index(const weft_call *call)
+{
+    const weft_bounds_params *p = call->params;
+    const weft_tensor *indices = &call->in[0];
+    struct {
+        uint64_t indices, to, fault;
+        uint32_t fault_code, count, extent, unused;
+    } push = {.indices = weft__vulkan_address(indices),
+              .to = weft__vulkan_address(&call->out[0]),
+              .fault = weft__vulkan_fault(call),
+              .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, p->length),
+              .count = (uint32_t)weft_tensor_size(indices),
+              .extent = (uint32_t)p->length};
+    weft__vulkan_launch launch = {.shader = &weft__shader_bounded_index,
+                                  .n_constants = 2,
+                                  .constants = {(uint32_t)p->mode, (uint32_t)indices->dtype},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups = weft__vulkan_groups(push.count, GROUP)};
+    return weft__vulkan_dispatch(call, &launch);
 }

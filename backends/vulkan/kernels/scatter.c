@@ -1,7 +1,10 @@
-/* backends/vulkan/kernels/scatter.c -- adding at indices: scatter_add and scatter_add_along_axis.
+/* backends/vulkan/kernels/scatter.c -- writing at indices: scatter_add, scatter, and the same along
+ * an axis.
  *
  * Without atomic sums, whose order would differ from run to run: the items of each place become a
- * list, the list is put in the order of the indices, and one invocation adds it up. */
+ * list, the list is put in the order of the indices, and one invocation takes it in. */
+#include <string.h>
+
 #include "backends/vulkan/kernels/move.h"
 #include "backends/vulkan/kernels/structure.h"
 #include "backends/vulkan/shaders.h"
@@ -11,6 +14,7 @@ enum { GROUP = 256 };
 /* What is added where, in three arrays of `items` words and one of `n_places` in the workspace. */
 typedef struct scatter {
     bool along;
+    weft_combine combine;
     bool unique; /* by their shapes, no two items have one place: no lists */
     int64_t items, n_places;
     weft__vulkan_extents e;
@@ -18,11 +22,12 @@ typedef struct scatter {
     uint64_t heads, next, places, following;
 } scatter;
 
-static scatter scatter_of(const weft_call *call, bool along)
+static scatter scatter_of(const weft_call *call, bool along, weft_combine combine)
 {
-    const weft_axis_params *p = call->params;
+    const weft_axis_params *p = call->params; /* weft_scatter_params too begins with the axis */
     const weft_tensor *x = &call->in[0], *indices = &call->in[1];
     scatter s = {.along = along,
+                 .combine = combine,
                  .items = weft_tensor_size(indices),
                  .e = weft__vulkan_extents_of(x, p->axis),
                  .n = 1};
@@ -77,7 +82,7 @@ static weft_status order_items(const weft_call *call, const scatter *s)
     return weft__vulkan_dispatch(call, &launch);
 }
 
-static weft_status add_items(const weft_call *call, const scatter *s)
+static weft_status take_in_items(const weft_call *call, const scatter *s)
 {
     const weft_tensor *values = &call->in[2];
     weft_dtype dtype = values->dtype;
@@ -94,20 +99,31 @@ static weft_status add_items(const weft_call *call, const scatter *s)
               .extent = (uint32_t)s->e.length,
               .inner = s->along ? 1 : (uint32_t)s->e.inner};
     weft__vulkan_launch launch = {
-        .shader = dtype == WEFT_FLOAT64 ? &weft__shader_scatter_sum_f64
-                  : size == 1           ? &weft__shader_scatter_sum_bytes
-                                        : &weft__shader_scatter_sum,
-        .n_constants = 3,
-        .constants = {weft_dtype_is_integer(dtype), size, (uint32_t)dtype},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .groups = weft__vulkan_groups(push.count, GROUP)};
+        .push = &push, .push_bytes = sizeof push, .groups = weft__vulkan_groups(push.count, GROUP)};
+    uint32_t whole = weft_dtype_is_integer(dtype);
+    if (s->combine == WEFT_COMBINE_ADD) {
+        launch.shader = dtype == WEFT_FLOAT64 ? &weft__shader_scatter_sum_f64
+                        : size == 1           ? &weft__shader_scatter_sum_bytes
+                                              : &weft__shader_scatter_sum;
+        uint32_t constants[] = {whole, size, (uint32_t)dtype};
+        launch.n_constants = 3;
+        memcpy(launch.constants, constants, sizeof constants);
+    } else {
+        bool wide = dtype == WEFT_FLOAT64 && s->combine != WEFT_COMBINE_PUT;
+        launch.shader = wide        ? &weft__shader_scatter_fold_f64
+                        : size == 1 ? &weft__shader_scatter_fold_bytes
+                                    : &weft__shader_scatter_fold;
+        uint32_t constants[] = {(uint32_t)s->combine, whole, weft_dtype_is_signed(dtype), size,
+                                (uint32_t)dtype};
+        launch.n_constants = 5;
+        memcpy(launch.constants, constants, sizeof constants);
+    }
     return weft__vulkan_dispatch(call, &launch);
 }
 
-static weft_status scatter_add(const weft_call *call, bool along)
+static weft_status scatter_items(const weft_call *call, bool along, weft_combine combine)
 {
-    scatter s = scatter_of(call, along);
+    scatter s = scatter_of(call, along, combine);
     weft_status status = WEFT_OK;
     if (weft__vulkan_address(&call->in[0]) != weft__vulkan_address(&call->out[0])) {
         status = weft__vulkan_move_all(call);
@@ -128,27 +144,38 @@ static weft_status scatter_add(const weft_call *call, bool along)
     if (status == WEFT_OK && !s.unique) {
         status = order_items(call, &s);
     }
-    return status == WEFT_OK ? add_items(call, &s) : status;
+    return status == WEFT_OK ? take_in_items(call, &s) : status;
 }
 
-int64_t weft__vulkan_scatter_add_workspace(const weft_call *call)
+int64_t weft__vulkan_scatter_workspace(const weft_call *call)
 {
-    scatter s = scatter_of(call, false);
+    scatter s = scatter_of(call, false, WEFT_COMBINE_PUT);
     return workspace_bytes(&s);
 }
 
-int64_t weft__vulkan_scatter_add_along_axis_workspace(const weft_call *call)
+int64_t weft__vulkan_scatter_along_workspace(const weft_call *call)
 {
-    scatter s = scatter_of(call, true);
+    scatter s = scatter_of(call, true, WEFT_COMBINE_PUT);
     return workspace_bytes(&s);
 }
 
 weft_status weft__vulkan_scatter_add(const weft_call *call)
 {
-    return scatter_add(call, false);
+    return scatter_items(call, false, WEFT_COMBINE_ADD);
+}
+
+weft_status weft__vulkan_scatter(const weft_call *call)
+{
+    const weft_scatter_params *p = call->params;
+    return scatter_items(call, false, (weft_combine)p->combine);
 }
 
 weft_status weft__vulkan_scatter_add_along_axis(const weft_call *call)
 {
-    return scatter_add(call, true);
+    return scatter_items(call, true, WEFT_COMBINE_ADD);
+}
+
+weft_status weft__vulkan_put_along_axis(const weft_call *call)
+{
+    return scatter_items(call, true, WEFT_COMBINE_PUT);
 }

@@ -109,6 +109,31 @@ weft_status weft__vulkan_slice_update(const weft_call *call)
     return weft__vulkan_move(call, &args);
 }
 
+/* In place as slice_update is. */
+weft_status weft__vulkan_slice_set(const weft_call *call)
+{
+    const weft_slice_params *p = call->params;
+    const weft_tensor *x = &call->in[0], *update = &call->in[1], *out = &call->out[0];
+    int64_t first[WEFT_MAX_DIMS] = {0}, steps[WEFT_MAX_DIMS];
+    weft_status status = WEFT_OK;
+    if (weft__vulkan_address(x) != weft__vulkan_address(out)) {
+        status = weft__vulkan_move_all(call);
+    }
+    if (status != WEFT_OK || weft_tensor_size(update) == 0) {
+        return status;
+    }
+    for (int d = 0; d < out->shape.n; d++) {
+        steps[d] = 1;
+    }
+    for (int i = 0; i < p->axes.n; i++) {
+        first[p->axes.at[i] + out->shape.n] = p->starts.at[i];
+        steps[p->axes.at[i] + out->shape.n] = p->steps.at[i];
+    }
+    weft__vulkan_move_args args = part_of(out, &update->shape, first, steps);
+    read_from(&args, update);
+    return weft__vulkan_move(call, &args);
+}
+
 weft_status weft__vulkan_concatenate(const weft_call *call)
 {
     const weft_axis_params *p = call->params;

@@ -16,7 +16,8 @@ extern const char weft__vulkan_bad_index[];
 
 /* structure.c */
 weft_kernel weft__vulkan_full, weft__vulkan_pad, weft__vulkan_slice_grad,
-    weft__vulkan_dynamic_slice, weft__vulkan_slice_update, weft__vulkan_concatenate;
+    weft__vulkan_dynamic_slice, weft__vulkan_slice_update, weft__vulkan_slice_set,
+    weft__vulkan_concatenate;
 
 /* make.c */
 weft_kernel weft__vulkan_arange, weft__vulkan_random_bits, weft__vulkan_complex_abs;
@@ -24,11 +25,13 @@ bool weft__vulkan_random_bits_fits(const weft_call *call);
 bool weft__vulkan_arange_fits(const weft_call *call);
 
 /* gather.c */
-weft_kernel weft__vulkan_take, weft__vulkan_take_along_axis;
+weft_kernel weft__vulkan_take, weft__vulkan_take_along_axis, weft__vulkan_bounded_index;
+bool weft__vulkan_bounded_index_fits(const weft_call *call);
 
 /* scatter.c */
-weft_kernel weft__vulkan_scatter_add, weft__vulkan_scatter_add_along_axis;
-int64_t weft__vulkan_scatter_add_workspace(const weft_call *call);
-int64_t weft__vulkan_scatter_add_along_axis_workspace(const weft_call *call);
+weft_kernel weft__vulkan_scatter_add, weft__vulkan_scatter_add_along_axis, weft__vulkan_scatter,
+    weft__vulkan_put_along_axis;
+int64_t weft__vulkan_scatter_workspace(const weft_call *call);
+int64_t weft__vulkan_scatter_along_workspace(const weft_call *call);
 
 #endif
