@@ -198,7 +198,7 @@ struct weft_op {
     /* The outputs for a batch of inputs, with the batch in front: in[i] has it as axis 0 where
      * batched[i] and is as it was elsewhere; at least one has it, and it is `size` long. False:
      * this case has no rule, it is computed one by one. Without a rule `leads`, `expand` and one
-     * by one serve, in that order (core/transforms/vmap.c). Elementwise ops need nothing. */
+     * by one serve, in that order (core/transforms/batch.c). Elementwise ops need nothing. */
     bool (*vmap)(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
                  weft_array **out);
     /* All inputs may have one more axis in front, with the same length in all of them; the
