@@ -136,6 +136,8 @@ typedef struct weft__watch weft__watch;
 struct weft__watch {
     /* Whether `slot` may be set; false: weft_fail was called with the reason. */
     bool (*may_set)(weft__watch *watch, weft_array **slot);
+    /* What the default random generator gives out: a key that is new in each call of the trace. */
+    weft_array *(*next_key)(weft__watch *watch);
     /* A slot that should have been set was not, with this status and the thread's message. */
     void (*refused)(weft__watch *watch, weft_status status);
 };

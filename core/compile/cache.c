@@ -146,7 +146,7 @@ weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in
     k->n_in = n_in;
     k->n_out = n_out;
     k->parameters = weft_calloc(n, sizeof *k->parameters);
-    k->replaced = weft_calloc(n, sizeof *k->replaced);
+    k->replaced = weft_calloc(n + 1, sizeof *k->replaced);
     k->fates = weft_calloc((size_t)c->n_slots, sizeof *k->fates);
     if (!k->parameters || !k->replaced || !k->fates) {
         weft__combination_free(k);

@@ -5,6 +5,7 @@
 
 #include "core/compile/compiled.h"
 #include "core/compile/dynamic.h"
+#include "weft/random.h"
 
 enum { DEFAULT_CACHE = 8 };
 
@@ -372,6 +373,17 @@ static weft_status gather(weft_compiled *c, weft_array *const *in, int n_in)
     return weft_eval_n(c->outputs, lazy);
 }
 
+/* A fresh key of the default generator behind the inputs, where the trace has it. */
+static weft_status draw_key(weft_compiled *c, const weft__combination *k)
+{
+    weft_device *before = weft_default_device();
+    weft_set_default_device(k->trace.arguments[k->n_inputs - 1].device);
+    weft_array *key = weft_random_next_key();
+    weft_set_default_device(before);
+    c->inputs[k->n_inputs - 1] = key;
+    return weft_ok(key) ? WEFT_OK : weft__report(key);
+}
+
 static void write_back(weft_compiled *c, const weft__combination *k, weft_array **results)
 {
     for (int i = 0; i < c->n_slots; i++) {
@@ -410,7 +422,7 @@ static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_
 static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_in,
                                  weft_array **out, int n_out)
 {
-    const int most = n_in + n_out + c->n_slots;
+    const int most = n_in + n_out + c->n_slots + 1;
     weft_status status = make_room(&c->inputs, &c->input_room, most);
     if (status == WEFT_OK) {
         status = make_room(&c->outputs, &c->output_room, most);
@@ -421,6 +433,9 @@ static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_
     weft__combination *k = NULL;
     if (status == WEFT_OK) {
         status = find_or_trace(c, in, n_in, n_out, &k);
+    }
+    if (status == WEFT_OK && k->draws) {
+        status = draw_key(c, k);
     }
     weft__variant *v = NULL;
     if (status == WEFT_OK) {

@@ -347,7 +347,12 @@ static weft_status infer_again(const weft__combination *k, const int64_t *sizes,
     weft_status status = in && outs ? WEFT_OK : weft_fail(WEFT_MEMORY, "compile: out of memory");
     weft_scope_open();
     int64_t next = 0;
-    for (int i = 0; next < copy->n_arguments && status == WEFT_OK; i++) {
+    const int64_t n = copy->n_arguments - k->draws;
+    if (k->draws && status == WEFT_OK) {
+        const weft__trace_argument *key = &k->trace.arguments[n];
+        in[n] = weft__placeholder(&key->spec, key->device, n);
+    }
+    for (int i = 0; next < n && status == WEFT_OK; i++) {
         const weft__parameter *p = &k->parameters[i];
         weft_spec spec = p->spec;
         for (int d = 0; d < spec.shape.n; d++) {

@@ -268,7 +268,8 @@ static bool same_constant(weft_array *a, weft_array *b)
 
 weft_status weft__same_structure(const weft__trace *a, const weft__trace *b)
 {
-    if (a->n_nodes != b->n_nodes || a->n_constants != b->n_constants) {
+    if (a->n_nodes != b->n_nodes || a->n_constants != b->n_constants ||
+        a->n_arguments != b->n_arguments) {
         return weft_fail(WEFT_INVALID, "the number of nodes depends on the lengths: %lld and %lld",
                          (long long)a->n_nodes, (long long)b->n_nodes);
     }

@@ -5,6 +5,8 @@
 
 #include "core/compile/compiled.h"
 #include "core/compile/dynamic.h"
+#include "weft/random.h"
+#include "weft/shape.h"
 
 static weft_status out_of_memory(const weft_compiled *c)
 {
@@ -26,10 +28,38 @@ void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size)
 typedef struct watch {
     weft__watch base;
     const weft_compiled *c;
-    uint64_t since; /* arrays from here on were made by the function */
+    uint64_t since;          /* arrays from here on were made by the function */
+    weft_array *placeholder; /* of the key of a call, if the function draws random numbers */
+    weft_array *key;         /* what the next one is split from; held */
     weft_status status;
     char message[512];
 } watch;
+
+/* The generator of a call: its state is a key that each call takes from the default generator. */
+static weft_array *next_key(weft__watch *base)
+{
+    watch *w = (watch *)base;
+    if (!w->placeholder) {
+        const weft_spec spec = {.dtype = WEFT_UINT32, .shape = WEFT_DIMS(2)};
+        weft_array *a = weft__placeholder(&spec, weft_default_device(), -1);
+        if (!weft_ok(a)) {
+            return a;
+        }
+        weft__ref(a);
+        weft__hold(a);
+        w->placeholder = w->key = a;
+    }
+    weft_scope_open();
+    weft_array *keys = weft_random_split(w->key, 2);
+    weft_array *rest = weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0);
+    weft_array *given = weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0);
+    if (weft_ok(rest)) {
+        weft__hold(rest);
+        weft__unhold(w->key);
+        w->key = rest;
+    }
+    return weft_scope_close(given);
+}
 
 /* The first that was refused, for a function that does not look at the status. */
 static void note_refusal(weft__watch *base, weft_status status)
@@ -74,7 +104,7 @@ typedef struct tracing {
 
 static bool make_room(tracing *t)
 {
-    const size_t n = (size_t)(t->k->n_in + t->c->n_slots);
+    const size_t n = (size_t)(t->k->n_in + t->c->n_slots) + 1; /* and a random key */
     t->placeholders = weft_calloc(n, sizeof(weft_array *));
     t->arguments = weft_calloc(n, sizeof(weft_array *));
     t->originals = weft_calloc((size_t)t->c->n_slots, sizeof(weft_array *));
@@ -155,6 +185,9 @@ static void call_function(tracing *t, weft__fate *fates)
     weft__watching = before;
     give_back_slots(t, fates);
     t->c->counts.traces++;
+    if (t->watch.placeholder) {
+        t->placeholders[t->n_inputs++] = t->watch.placeholder;
+    }
 }
 
 /* An array that a slot of the list holds, reached by another way, is that slot's. */
@@ -202,7 +235,8 @@ static weft_status trace_once(tracing *t, const weft__parameter *parameters, wef
                               weft__fate *fates)
 {
     weft_scope_open();
-    t->watch = (watch){.base = {may_set, note_refusal}, .c = t->c, .since = weft__next_seq()};
+    t->watch =
+        (watch){.base = {may_set, next_key, note_refusal}, .c = t->c, .since = weft__next_seq()};
     weft_status status = make_placeholders(t, parameters);
     if (status == WEFT_OK) {
         call_function(t, fates);
@@ -215,6 +249,9 @@ static weft_status trace_once(tracing *t, const weft__parameter *parameters, wef
         for (int i = 0; i < t->n_set; i++) {
             weft__unref(t->outs[t->k->n_out + i]);
         }
+    }
+    if (t->watch.key) {
+        weft__unhold(t->watch.key);
     }
     weft_scope_close(NULL);
     if (status == WEFT_OK) {
@@ -256,6 +293,8 @@ weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
         k->n_set += k->fates[i] == WEFT__SET;
     }
     k->traced = whole.n_nodes;
+    k->draws = whole.n_arguments > k->n_inputs;
+    k->n_inputs = whole.n_arguments;
     if (k->n_symbols > 0) {
         status = weft__forms_find(c, k, &whole);
     }

@@ -16,7 +16,8 @@
  * and state; what it computes from them is what every later call with such arguments computes. So
  * the C code in it must not depend on elements (reading one there is an error), and numbers that
  * vary from call to call must be arguments, 0-d arrays, or state: an array made from data inside is
- * a constant.
+ * a constant. Of the default random generator each call takes one key, from which those inside are
+ * split.
  */
 #ifndef WEFT_COMPILE_H
 #define WEFT_COMPILE_H

@@ -7,6 +7,7 @@
 #include "weft/backend.h"
 #include "weft/compile.h"
 #include "weft/ops.h"
+#include "weft/random.h"
 
 static weft_array *row(int64_t n, double first)
 {
@@ -253,6 +254,54 @@ static void layouts_are_planned_for(void)
     call_with(c, weft_scalar(3, WEFT_FLOAT32));
     CHECK_EQ_INT(calls, 3);
     weft_compiled_free(c);
+    weft_scope_close(NULL);
+}
+
+/* ---- random numbers ------------------------------------------------------------------------- */
+
+static void draw_two(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    ++*(int *)context;
+    out[0] = weft_add(in[0], weft_random_uniform(NULL, weft_shape(in[0]), 0, 1, WEFT_FLOAT32));
+    out[1] = weft_add(in[0], weft_random_uniform(NULL, weft_shape(in[0]), 0, 1, WEFT_FLOAT32));
+}
+
+static void draw(weft_compiled *c, int64_t n, double *sums)
+{
+    weft_array *x = weft_zeros(WEFT_DIMS(n), WEFT_FLOAT32), *out[2] = {NULL};
+    CHECK_OK(weft_compiled_call(c, &x, 1, out, 2));
+    for (int i = 0; i < 2; i++) {
+        sums[i] = item(weft_mean(out[i], WEFT_ALL_AXES, false));
+        CHECK(sums[i] > 0.2 && sums[i] < 0.8);
+    }
+}
+
+static void each_call_draws_other_numbers(void)
+{
+    int calls = 0;
+    double sums[4][2], again[4][2];
+    weft_compiled *c;
+    const uint32_t dynamic[] = {1};
+    weft_scope_open();
+    for (int k = 0; k < 2; k++) {
+        double(*drawn)[2] = k ? again : sums;
+        calls = 0;
+        CHECK_OK(weft_compile(draw_two, &calls, NULL, 0,
+                              &(weft_compile_options){.dynamic = dynamic, .n_dynamic = 1}, &c));
+        weft_random_seed(7);
+        for (int i = 0; i < 4; i++) {
+            draw(c, 64 + 8 * (i / 2), drawn[i]);
+        }
+        CHECK_EQ_INT(calls, 3);
+        CHECK_EQ_INT(weft_compiled_counts(c).compiles, 1);
+        weft_compiled_free(c);
+    }
+    CHECK(sums[0][0] != sums[0][1]);
+    CHECK(sums[0][0] != sums[1][0]);
+    CHECK(sums[2][0] != sums[3][0]);
+    CHECK_BYTES(sums, again, sizeof sums);
     weft_scope_close(NULL);
 }
 
@@ -543,7 +592,7 @@ CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(the_same_array_as_argument_and_state),
            CHECK_CASE(slots_are_swapped_filled_and_emptied),
            CHECK_CASE(the_cache_is_bounded_and_the_latest_stay),
-           CHECK_CASE(layouts_are_planned_for),
+           CHECK_CASE(layouts_are_planned_for), CHECK_CASE(each_call_draws_other_numbers),
            CHECK_CASE(compiled_functions_are_differentiated_and_nested),
            CHECK_CASE(a_step_with_its_gradient_inside), CHECK_CASE(what_cannot_be_compiled_is_said),
            CHECK_CASE(a_kernel_that_fails_is_told), CHECK_CASE(switched_off_it_is_the_function),
