@@ -41,7 +41,7 @@ typedef struct weft__combination {
     weft__forms *forms;          /* of the dynamic axes, or NULL */
     int n_symbols;
     int64_t n_inputs;
-    bool draws; /* random numbers: the last input is a fresh key */
+    bool draws;     /* random numbers: the last input is a fresh key */
     bool *replaced; /* per input: a slot's that the function replaces */
     weft__fate *fates;
     int n_set;             /* outputs of the trace behind n_out */
