@@ -10,7 +10,7 @@
 
 #include "weft/array.h"
 
-static const char *input_path(void)
+static inline const char *input_path(void)
 {
     static char path[64];
     if (*path == '\0')
@@ -19,13 +19,13 @@ static const char *input_path(void)
     return path;
 }
 
-static void remove_input(void)
+static inline void remove_input(void)
 {
     unlink(input_path());
 }
 
 /* Not weft_file_write: that one syncs. NULL when the file cannot be written. */
-static const char *input_file(const uint8_t *data, size_t size)
+static inline const char *input_file(const uint8_t *data, size_t size)
 {
     static int registered;
     if (!registered)
@@ -38,7 +38,7 @@ static const char *input_file(const uint8_t *data, size_t size)
 }
 
 /* Reads every byte of the array. */
-static void input_touch(weft_array *a)
+static inline void input_touch(weft_array *a)
 {
     const unsigned char *bytes = weft_data(a);
     volatile unsigned char sum = 0;

@@ -1,0 +1,337 @@
+/* core/compile/export.c -- writing traced functions. */
+#include "core/compile/export.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/compile/compiled.h"
+#include "weft/io.h"
+#include "weft/version.h"
+
+struct weft_exporter {
+    weft__text json;   /* the functions so far, with commas between them */
+    weft__map arrays;  /* captured ones, each held by its trace's constant */
+    char **signatures; /* name and arguments, to find two that are the same */
+    int n_functions;
+};
+
+weft_status weft_exporter_new(weft_exporter **out)
+{
+    *out = weft_calloc(1, sizeof **out);
+    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "export: out of memory");
+}
+
+void weft_exporter_free(weft_exporter *e)
+{
+    if (!e) {
+        return;
+    }
+    for (int64_t i = 0; i < e->arrays.count; i++) {
+        weft__unhold(e->arrays.keys[i]);
+    }
+    for (int i = 0; i < e->n_functions; i++) {
+        weft_free(e->signatures[i]);
+    }
+    weft__map_free(&e->arrays);
+    weft_free(e->signatures);
+    weft_free(e->json.at);
+    weft_free(e);
+}
+
+/* ---- one function --------------------------------------------------------------------------- */
+
+/* Ops of transforms and of moving between devices: of the values nothing but an input is left. */
+static bool is_passed_through(const weft__trace *t, weft__value v, weft__value *from)
+{
+    static const char *const first[] = {"alias", "barrier", "checkpoint_name", "to"};
+    static const char *const results[] = {"checkpoint", "custom", "kept"};
+    const weft__trace_node *n = &t->nodes[v.index];
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        if (strcmp(n->op->name, first[i]) == 0) {
+            *from = n->inputs[0];
+            return true;
+        }
+    }
+    int64_t output = 0;
+    if (n->op == &weft__op_pick && n->inputs[0].kind == WEFT__NODE) {
+        output = ((const weft__pick_params *)n->params)->output;
+        n = &t->nodes[n->inputs[0].index];
+    }
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        if (strcmp(n->op->name, results[i]) == 0) {
+            *from = n->inputs[output];
+            return true;
+        }
+    }
+    return false;
+}
+
+static weft__value resolve(const weft__trace *t, weft__value v)
+{
+    while (v.kind == WEFT__NODE && is_passed_through(t, v, &v)) {
+    }
+    return v;
+}
+
+/* The place of a captured array among the file's tensors; -1: no memory. */
+static int64_t tensor_of(weft_exporter *e, weft_array *a)
+{
+    bool added;
+    int64_t i = weft__map_index(&e->arrays, a, &added);
+    if (i >= 0 && added) {
+        weft__hold(a);
+    }
+    return i;
+}
+
+/* Arguments "a0", captured arrays "c0", nodes "n0" by their number in the trace, and picks of nodes
+ * "n0.1". */
+static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__value v)
+{
+    v = resolve(t, v);
+    int64_t place = (int64_t)v.index;
+    if (v.kind == WEFT__CONSTANT) {
+        weft_array *a = t->constants[v.index];
+        if (a->outs[0].spec.encoding) {
+            return weft_fail(WEFT_UNSUPPORTED, "export: an array encoded as %s: decode it first",
+                             a->outs[0].spec.encoding->name);
+        }
+        place = tensor_of(e, a);
+        if (place < 0) {
+            return weft_fail(WEFT_MEMORY, "export: out of memory");
+        }
+    }
+    const weft__trace_node *n = v.kind == WEFT__NODE ? &t->nodes[v.index] : NULL;
+    if (n && n->op == &weft__op_pick) {
+        weft__text_format(&e->json, "\"n%lld.%lld\"", (long long)n->inputs[0].index,
+                          (long long)((const weft__pick_params *)n->params)->output);
+    } else {
+        weft__text_format(&e->json, "\"%c%lld\"", "acn"[v.kind], (long long)place);
+    }
+    return WEFT_OK;
+}
+
+static weft_status write_values(weft_exporter *e, const weft__trace *t, const weft__value *values,
+                                int64_t n)
+{
+    weft_status status = WEFT_OK;
+    weft__text_append(&e->json, "[", 1);
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
+        weft__text_append(&e->json, ",", i > 0);
+        status = write_value(e, t, values[i]);
+    }
+    weft__text_append(&e->json, "]", 1);
+    return status;
+}
+
+/* Picks and what is passed through are where they are used. */
+static bool is_written(const weft__trace *t, int64_t i)
+{
+    weft__value from, v = {WEFT__NODE, (uint32_t)i};
+    const char *name = t->nodes[i].op->name;
+    return t->nodes[i].op != &weft__op_pick && !is_passed_through(t, v, &from) &&
+           strcmp(name, "checkpoint") != 0 && strcmp(name, "custom") != 0 &&
+           strcmp(name, "kept") != 0;
+}
+
+static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i)
+{
+    const weft__trace_node *n = &t->nodes[i];
+    if (weft_op_find(n->op->name) != n->op) {
+        return weft_fail(WEFT_UNSUPPORTED, "export: %s: not a registered op (weft_op_register)",
+                         n->op->name);
+    }
+    weft__text_format(&e->json, "{\"id\":%lld,\"op\":", (long long)i);
+    weft__text_quote(&e->json, n->op->name);
+    weft__text_append(&e->json, ",\"inputs\":", 10);
+    weft_status status = write_values(e, t, n->inputs, n->n_inputs);
+    weft__text_append(&e->json, ",\"params\":", 10);
+    if (status == WEFT_OK) {
+        status = weft__params_write(n->op, n->params, &e->json);
+    }
+    weft__text_append(&e->json, ",\"outputs\":[", 12);
+    for (int o = 0; o < n->n_outputs; o++) {
+        weft__text_append(&e->json, ",", o > 0);
+        weft__spec_write(&n->specs[o], &e->json);
+    }
+    weft__text_append(&e->json, "]}", 2);
+    return status;
+}
+
+static weft_status write_function(weft_exporter *e, const char *name, const weft__trace *t)
+{
+    weft__text_append(&e->json, ",", e->n_functions > 0);
+    weft__text_append(&e->json, "{\"name\":", 8);
+    weft__text_quote(&e->json, name);
+    weft__text_append(&e->json, ",\"arguments\":[", 14);
+    for (int64_t i = 0; i < t->n_arguments; i++) {
+        weft__text_append(&e->json, ",", i > 0);
+        weft__spec_write(&t->arguments[i].spec, &e->json);
+    }
+    weft__text_append(&e->json, "],\"nodes\":[", 11);
+    weft_status status = WEFT_OK;
+    bool first = true;
+    for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
+        if (is_written(t, i)) {
+            weft__text_append(&e->json, ",", !first);
+            status = write_node(e, t, i);
+            first = false;
+        }
+    }
+    weft__text_append(&e->json, "],\"results\":", 12);
+    if (status == WEFT_OK) {
+        status = write_values(e, t, t->outputs, t->n_outputs);
+    }
+    weft__text_append(&e->json, "}", 1);
+    if (status == WEFT_OK && e->json.failed) {
+        status = weft_fail(WEFT_MEMORY, "export: out of memory");
+    }
+    return status;
+}
+
+/* ---- tracing -------------------------------------------------------------------------------- */
+
+/* The function called on placeholders of the arguments' specs, in an open scope. */
+static weft_status call_on_placeholders(weft_function *fn, void *context, weft_array *const *in,
+                                        int n_in, weft_array **arrays, int n_out, weft__trace *out)
+{
+    const uint64_t since = weft__next_seq();
+    for (int i = 0; i < n_in; i++) {
+        if (!weft_ok(in[i])) {
+            return weft__report(in[i]);
+        }
+        if (in[i]->outs[0].spec.encoding) {
+            return weft_fail(WEFT_UNSUPPORTED, "export: argument %d is encoded", i);
+        }
+        arrays[i] = weft__placeholder(&in[i]->outs[0].spec, in[i]->device, i);
+    }
+    const int differentiating = weft__differentiating;
+    weft__differentiating = 0;
+    fn(context, arrays, n_in, arrays + n_in, n_out);
+    weft__differentiating = differentiating;
+    for (int i = 0; i < n_out; i++) {
+        if (!weft_ok(arrays[n_in + i])) {
+            return weft_fail(WEFT_INVALID, "export: result %d: %s", i,
+                             weft_error(arrays[n_in + i]));
+        }
+    }
+    return weft__trace_make(out, arrays, n_in, arrays + n_in, n_out, since);
+}
+
+static weft_status trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                         int n_out, weft__trace *out)
+{
+    weft_array **arrays = weft_calloc((size_t)(n_in + n_out), sizeof *arrays);
+    if (!arrays) {
+        return weft_fail(WEFT_MEMORY, "export: out of memory");
+    }
+    weft__trace raw = {0};
+    weft_scope_open();
+    weft_status status = call_on_placeholders(fn, context, in, n_in, arrays, n_out, &raw);
+    weft_scope_close(NULL);
+    weft_free(arrays);
+    if (status == WEFT_OK) {
+        status = weft__simplify(&raw, out);
+        weft__trace_free(&raw);
+    }
+    return status;
+}
+
+/* Takes the signature's arguments: a call must be able to tell functions of one name apart. */
+static weft_status add_signature(weft_exporter *e, const char *name, const weft__trace *t)
+{
+    char *text = weft__signature_text(name, t);
+    char **grown = weft_realloc(e->signatures, (size_t)(e->n_functions + 1) * sizeof *grown);
+    if (grown) {
+        e->signatures = grown;
+    }
+    if (!text || !grown) {
+        weft_free(text);
+        return weft_fail(WEFT_MEMORY, "export: out of memory");
+    }
+    *strstr(text, ") -> (") = 0;
+    for (int i = 0; i < e->n_functions; i++) {
+        if (strcmp(e->signatures[i], text) == 0) {
+            weft_status status = weft_fail(WEFT_INVALID, "export: there is a %s) already", text);
+            weft_free(text);
+            return status;
+        }
+    }
+    e->signatures[e->n_functions] = text;
+    return WEFT_OK;
+}
+
+weft_status weft_exporter_add(weft_exporter *e, const char *name, weft_function *fn, void *context,
+                              weft_array *const *in, int n_in, int n_out)
+{
+    weft__trace t = {0};
+    const size_t before = e->json.n;
+    weft_status status = trace(fn, context, in, n_in, n_out, &t);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    status = add_signature(e, name, &t);
+    if (status == WEFT_OK) {
+        status = write_function(e, name, &t);
+        if (status == WEFT_OK) {
+            e->n_functions++;
+        } else {
+            weft_free(e->signatures[e->n_functions]);
+            e->json.n = before;
+        }
+    }
+    weft__trace_free(&t);
+    return status;
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static weft_status save(weft_exporter *e, const char *path, const char *json)
+{
+    const int n = (int)e->arrays.count;
+    char(*names)[24] = weft_calloc((size_t)n, sizeof *names);
+    const char **pointers = weft_calloc((size_t)n, sizeof *pointers);
+    weft_status status =
+        names && pointers ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: out of memory", path);
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
+        snprintf(names[i], sizeof names[i], "c%d", i);
+        pointers[i] = names[i];
+    }
+    if (status == WEFT_OK) {
+        const weft_metadata metadata = {WEFT__EXPORT_KEY, json};
+        status = weft_safetensors_save(path, pointers, e->arrays.keys, n, &metadata, 1);
+    }
+    weft_free(names);
+    weft_free(pointers);
+    return status;
+}
+
+weft_status weft_exporter_save(weft_exporter *e, const char *path)
+{
+    weft__text json = {0};
+    weft__text_format(&json, "{\"version\":%d,\"weft\":\"%s\",\"functions\":[", WEFT_EXPORT_VERSION,
+                      weft_version());
+    if (e->json.n > 0) {
+        weft__text_append(&json, e->json.at, e->json.n);
+    }
+    weft__text_append(&json, "]}", 2);
+    weft_status status =
+        json.failed ? weft_fail(WEFT_MEMORY, "%s: out of memory", path) : save(e, path, json.at);
+    weft_free(json.at);
+    return status;
+}
+
+weft_status weft_export(const char *path, weft_function *fn, void *context, weft_array *const *in,
+                        int n_in, int n_out)
+{
+    weft_exporter *e;
+    weft_status status = weft_exporter_new(&e);
+    if (status == WEFT_OK) {
+        status = weft_exporter_add(e, "main", fn, context, in, n_in, n_out);
+    }
+    if (status == WEFT_OK) {
+        status = weft_exporter_save(e, path);
+    }
+    weft_exporter_free(e);
+    return status;
+}

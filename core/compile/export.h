@@ -1,0 +1,25 @@
+/* core/compile/export.h -- what writing and reading exported functions share. */
+#ifndef CORE_COMPILE_EXPORT_H
+#define CORE_COMPILE_EXPORT_H
+
+#include "core/compile/trace.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "weft/export.h"
+
+#define WEFT__EXPORT_KEY "weft.functions"
+
+/* Parameters as a JSON object, by the op's field table. */
+weft_status weft__params_write(const weft_op *op, const void *params, weft__text *out);
+/* The other way: fills `params` (params_size bytes, zeroed). Every field must be there. */
+weft_status weft__params_read(const weft_op *op, const weft__json *object, void *params);
+
+/* {"dtype": "float32", "shape": [2, 3]} and back. */
+void weft__spec_write(const weft_spec *spec, weft__text *out);
+weft_status weft__spec_read(const weft__json *object, weft_spec *out);
+bool weft__spec_same(const weft_spec *a, const weft_spec *b);
+
+/* "main(float32 (2, 3)) -> (float32 (2))"; NULL: no memory. */
+char *weft__signature_text(const char *name, const weft__trace *t);
+
+#endif

@@ -1,0 +1,317 @@
+/* tests/compile/test_export.c -- weft/export.h: every op of the table through a file, and what a
+ * file must not be. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/support/cases.h"
+#include "weft/export.h"
+#include "weft/io.h"
+#include "weft/ops.h"
+
+/* ---- every op ------------------------------------------------------------------------------- */
+
+typedef struct subject {
+    const weft_op *op;
+    weft_case c;
+    int n;
+} subject;
+
+static void call_op(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    subject *s = context;
+    weft_array *all[WEFT_MAX_OUTPUTS];
+    (void)n_in;
+    int n = case_apply(s->op, &s->c, in, all);
+    for (int i = 0; i < n_out; i++) {
+        out[i] = i < n ? all[i] : weft_error_array("refused");
+    }
+}
+
+static bool exportable(const weft_op *op)
+{
+    for (const weft_field *f = op->params_fields; f && f->type != WEFT_FIELD_END; f++) {
+        if (f->type == WEFT_FIELD_POINTER) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static weft_dtype dtype_for(const weft_op *op)
+{
+    static const weft_dtype order[] = {WEFT_FLOAT32, WEFT_INT32, WEFT_UINT32,
+                                       WEFT_UINT8,   WEFT_BOOL,  WEFT_COMPLEX64};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        if (case_takes(op, order[i])) {
+            return order[i];
+        }
+    }
+    return WEFT_FLOAT64;
+}
+
+static bool bytes_equal(weft_array *a, weft_array *b)
+{
+    weft_array *x = weft_contiguous(a), *y = weft_contiguous(b);
+    weft_status status = weft_eval_n((weft_array *[]){x, y}, 2);
+    return CHECK_OK(status) && weft_nbytes(x) == weft_nbytes(y) &&
+           memcmp(weft_data(x), weft_data(y), (size_t)weft_nbytes(x)) == 0;
+}
+
+/* Calls `visit` for every op and case that a file can hold. */
+static int each_case(void (*visit)(subject *s, const char *name, weft_array *const *in,
+                                   void *context),
+                     void *context)
+{
+    int count = 0;
+    for (int i = 0; i < weft_op_count(); i++) {
+        const weft_op *op = weft_op_at(i);
+        for (int k = 0; exportable(op) && k < case_count(op); k++) {
+            subject s = {.op = op, .c = case_at(op, k)};
+            weft_array *in[WEFT_MAX_OPERANDS], *out[WEFT_MAX_OUTPUTS];
+            char name[96];
+            weft_dtype dtype = dtype_for(op);
+            snprintf(name, sizeof name, "%s.%d", op->name, k);
+            weft_scope_open();
+            if (case_inputs(op, &s.c, dtype, dtype, CASE_PLAIN, in)) {
+                s.n = case_apply(op, &s.c, in, out);
+                if (s.n > 0) {
+                    visit(&s, name, in, context);
+                    count++;
+                }
+            }
+            weft_scope_close(NULL);
+        }
+    }
+    return count;
+}
+
+static void add_case(subject *s, const char *name, weft_array *const *in, void *exporter)
+{
+    if (weft_exporter_add(exporter, name, call_op, s, in, s->c.n_inputs, s->n) != WEFT_OK) {
+        CHECK_FAIL("%s: %s", name, weft_error_message());
+    }
+}
+
+static void compare_case(subject *s, const char *name, weft_array *const *in, void *imported)
+{
+    weft_array *want[WEFT_MAX_OUTPUTS], *got[WEFT_MAX_OUTPUTS];
+    call_op(s, in, s->c.n_inputs, want, s->n);
+    weft_imported_call(imported, name, in, s->c.n_inputs, got, s->n);
+    for (int i = 0; i < s->n; i++) {
+        if (!weft_ok(got[i])) {
+            CHECK_FAIL("%s: %s", name, weft_error(got[i]));
+        } else if (!bytes_equal(want[i], got[i])) {
+            CHECK_FAIL("%s: output %d differs", name, i);
+        }
+    }
+}
+
+static void every_op_goes_through_a_file(void)
+{
+    const char *path = check_temporary("ops.safetensors");
+    weft_exporter *exporter;
+    weft_imported *imported;
+    CHECK_OK(weft_exporter_new(&exporter));
+    int n = each_case(add_case, exporter);
+    CHECK(n > 200);
+    CHECK_OK(weft_exporter_save(exporter, path));
+    weft_exporter_free(exporter);
+    if (CHECK_OK(weft_import(path, &imported))) {
+        CHECK_EQ_INT(weft_imported_count(imported), n);
+        CHECK_EQ_INT(each_case(compare_case, imported), n);
+        weft_imported_free(imported);
+    }
+}
+
+/* ---- functions ------------------------------------------------------------------------------ */
+
+/* tanh(x w + b), its sum, and a sum that waits for it. */
+static void layer(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    weft_array **weights = context;
+    (void)n_in, (void)n_out;
+    out[0] = weft_tanh(weft_add(weft_matmul(in[0], weights[0]), weights[1]));
+    weft_array *sum = weft_sum(out[0], WEFT_ALL_AXES, false);
+    weft_depends(&sum, 1, out, 1, &out[1]);
+}
+
+static weft_array *ramp(weft_dims shape, double step)
+{
+    int64_t n = 1;
+    for (int i = 0; i < shape.n; i++) {
+        n *= shape.at[i];
+    }
+    return weft_reshape(weft_scale(weft_arange(0, (double)n, 1, WEFT_FLOAT32), step), shape);
+}
+
+static weft_array *first_result(void *context, weft_array *const *in, int n_in)
+{
+    weft_array *out[2];
+    weft_imported_call(context, "layer", in, n_in, out, 2);
+    return out[1];
+}
+
+static weft_array *second_of_layer(void *context, weft_array *const *in, int n_in)
+{
+    weft_array *out[2];
+    layer(context, in, n_in, out, 2);
+    return out[1];
+}
+
+static void a_function_with_weights_at_two_shapes(void)
+{
+    const char *path = check_temporary("layer.safetensors");
+    weft_exporter *exporter;
+    weft_imported *imported;
+    weft_scope_open();
+    weft_array *weights[] = {ramp(WEFT_DIMS(3, 4), 0.1), ramp(WEFT_DIMS(4), -0.2)};
+    weft_array *small = ramp(WEFT_DIMS(2, 3), 0.05), *large = ramp(WEFT_DIMS(5, 3), 0.05);
+    CHECK_OK(weft_eval_n((weft_array *[]){weights[0], weights[1], small, large}, 4));
+    CHECK_OK(weft_exporter_new(&exporter));
+    CHECK_OK(weft_exporter_add(exporter, "layer", layer, weights, &small, 1, 2));
+    CHECK_OK(weft_exporter_add(exporter, "layer", layer, weights, &large, 1, 2));
+    CHECK_STATUS(weft_exporter_add(exporter, "layer", layer, weights, &small, 1, 2), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "there is a layer(float32 (2, 3)) already");
+    CHECK_OK(weft_exporter_save(exporter, path));
+    weft_exporter_free(exporter);
+    weft_safetensors *file;
+    CHECK_OK(weft_safetensors_open(path, &file));
+    CHECK_EQ_INT(weft_safetensors_count(file), 2); /* the weights, once */
+    weft_safetensors_close(file);
+    if (!CHECK_OK(weft_import(path, &imported))) {
+        return;
+    }
+    CHECK_STR(weft_imported_signature(imported, 1),
+              "layer(float32 (5, 3)) -> (float32 (5, 4), float32 ())");
+    CHECK(weft_imported_signature(imported, 2) == NULL);
+    weft_array *inputs[] = {small, large}, *got[2], *want[2], *grad, *wanted;
+    for (int i = 0; i < 2; i++) {
+        layer(weights, &inputs[i], 1, want, 2);
+        weft_imported_call(imported, NULL, &inputs[i], 1, got, 2);
+        CHECK(bytes_equal(want[0], got[0]));
+        weft_value_and_grad(first_result, imported, &inputs[i], 1, &grad);
+        weft_value_and_grad(second_of_layer, weights, &inputs[i], 1, &wanted);
+        CHECK(bytes_equal(wanted, grad));
+    }
+    weft_array *odd = ramp(WEFT_DIMS(3, 3), 1);
+    weft_imported_call(imported, "layer", &odd, 1, got, 2);
+    CHECK_CONTAINS(weft_error(got[1]), "no function layer(float32 (3, 3)) with 2 results");
+    weft_imported_free(imported);
+    weft_scope_close(NULL);
+}
+
+static void square_in_checkpoint(void *context, weft_array *const *in, int n_in, weft_array **out,
+                                 int n_out)
+{
+    (void)context, (void)n_in, (void)n_out;
+    out[0] = weft_multiply(in[0], in[0]);
+}
+
+static void gradient_of_checkpoint(void *context, weft_array *const *in, int n_in, weft_array **out,
+                                   int n_out)
+{
+    (void)n_out;
+    weft_array *one = weft_ones_like(in[0]);
+    weft_vjp(square_in_checkpoint, context, in, n_in, &one, NULL, 1, out);
+    weft_array *inner;
+    weft_checkpoint(square_in_checkpoint, context, in, 1, &inner, 1);
+    out[0] = weft_add(out[0], inner);
+}
+
+static void transforms_leave_only_values(void)
+{
+    const char *path = check_temporary("square.safetensors");
+    weft_imported *imported;
+    weft_scope_open();
+    weft_array *x = ramp(WEFT_DIMS(3), 1), *y;
+    CHECK_OK(weft_eval(x));
+    CHECK_OK(weft_export(path, gradient_of_checkpoint, NULL, &x, 1, 1));
+    if (CHECK_OK(weft_import(path, &imported))) {
+        weft_imported_call(imported, "main", &x, 1, &y, 1);
+        double got[3];
+        CHECK_OK(weft_read(y, WEFT_FLOAT64, got, 3));
+        CHECK_CLOSE(got[2], 4 + 4, 0);
+        weft_imported_free(imported);
+    }
+    weft_scope_close(NULL);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+static void refuse(const char *json, const char *why)
+{
+    const char *path = check_temporary("broken.safetensors");
+    const weft_metadata metadata = {"weft.functions", json};
+    weft_imported *imported;
+    weft_scope_open();
+    weft_array *c = weft_ones(WEFT_DIMS(2), WEFT_FLOAT32);
+    CHECK_OK(weft_safetensors_save(path, (const char *[]){"c0"}, &c, 1, &metadata, 1));
+    CHECK(weft_import(path, &imported) != WEFT_OK);
+    CHECK_CONTAINS(weft_error_message(), why);
+    CHECK_CONTAINS(weft_error_message(), "broken.safetensors");
+    CHECK(imported == NULL);
+    weft_scope_close(NULL);
+}
+
+#define FILE_WITH(nodes, results)                                                                  \
+    "{\"version\":1,\"functions\":[{\"name\":\"f\",\"arguments\":[{\"dtype\":\"float32\","         \
+    "\"shape\":[2]}],\"nodes\":[" nodes "],\"results\":[" results "]}]}"
+#define NODE(op, inputs, params, output)                                                           \
+    "{\"id\":3,\"op\":\"" op "\",\"inputs\":[" inputs "],\"params\":{" params "},\"outputs\":["    \
+    "{\"dtype\":\"float32\",\"shape\":[" output "]}]}"
+
+static void broken_files_are_refused(void)
+{
+    refuse("{\"version\":2}", "expected at most 1, got 2");
+    refuse("{}", "version");
+    refuse("[]", "expected object");
+    refuse(FILE_WITH(NODE("add", "\"a0\",\"c0\"", "", "3"), "\"n3\""),
+           "nodes[0].outputs[0]: add gives float32 (2,), the file says float32 (3,)");
+    refuse(FILE_WITH(NODE("no_such_op", "\"a0\"", "", "2"), "\"n3\""),
+           "there is no op 'no_such_op'");
+    refuse(FILE_WITH(NODE("add", "\"a0\"", "", "2"), "\"n3\""), "expected 2 inputs, got 1");
+    refuse(FILE_WITH(NODE("add", "\"a0\",\"n3\"", "", "2"), "\"n3\""), "no array 'n3' before it");
+    refuse(FILE_WITH(NODE("add", "\"a0\",\"a1\"", "", "2"), "\"n3\""), "no array 'a1'");
+    refuse(FILE_WITH(NODE("add", "\"a0\",\"c7\"", "", "2"), "\"n3\""), "no array 'c7'");
+    refuse(FILE_WITH(NODE("add", "\"a0\",\"c0\"", "", "2"), "\"n3.1\""), "no array 'n3.1'");
+    refuse(FILE_WITH(NODE("sum", "\"a0\"", "\"axes\":[-1]", ""), "\"n3\""), "keepdims");
+    refuse(FILE_WITH(NODE("sum", "\"a0\"", "\"axes\":[-9],\"keepdims\":false", ""), "\"n3\""),
+           "sum");
+    refuse("{\"version\":1,\"functions\":[{\"name\":\"f\",\"arguments\":[{\"dtype\":\"float32\","
+           "\"shape\":[-2]}]}]}",
+           "expected a shape");
+    const char *path = check_temporary("plain.safetensors");
+    weft_imported *imported;
+    weft_scope_open();
+    weft_array *c = weft_ones(WEFT_DIMS(2), WEFT_FLOAT32);
+    CHECK_OK(weft_safetensors_save(path, (const char *[]){"w"}, &c, 1, NULL, 0));
+    CHECK_STATUS(weft_import(path, &imported), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "no exported functions");
+    weft_scope_close(NULL);
+}
+
+static void read_an_element(void *context, weft_array *const *in, int n_in, weft_array **out,
+                            int n_out)
+{
+    (void)context, (void)n_in, (void)n_out;
+    out[0] = weft_item(in[0]) > 0 ? in[0] : weft_negative(in[0]);
+}
+
+static void reading_elements_cannot_be_exported(void)
+{
+    weft_scope_open();
+    weft_array *x = weft_ones(WEFT_SCALAR, WEFT_FLOAT32);
+    weft_exporter *exporter;
+    CHECK_OK(weft_exporter_new(&exporter));
+    (void)weft_exporter_add(exporter, "f", read_an_element, NULL, &x, 1, 1);
+    CHECK_CONTAINS(weft_error_message(), "cannot read elements");
+    weft_exporter_free(exporter);
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("export", CHECK_CASE(every_op_goes_through_a_file),
+           CHECK_CASE(a_function_with_weights_at_two_shapes),
+           CHECK_CASE(transforms_leave_only_values), CHECK_CASE(broken_files_are_refused),
+           CHECK_CASE(reading_elements_cannot_be_exported))
