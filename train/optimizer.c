@@ -1,7 +1,7 @@
 /* train/optimizer.c -- AdamW over a list of slots. */
-#include <math.h>
+#include "train/optimizer.h"
 
-#include "weft/train.h"
+#include <math.h>
 
 /* What each slot has beside its parameter. */
 enum { MOMENT1, MOMENT2, MASTER, N_STATE };
@@ -189,33 +189,39 @@ weft_array *weft_global_norm(weft_array *const *arrays, int n)
     return weft_scope_close(weft_sqrt(all));
 }
 
-/* weft_adamw's five numbers, where the norm is; those that depend on the gradients are computed
- * there too. */
-static weft_array *hyper_of(const weft_optimizer *o, const weft_optimizer_call *call,
-                            weft_array *norm)
+weft_array *weft__optimizer_numbers(const weft_optimizer *o, double lr_factor)
 {
     const double t = (double)(o->steps + 1);
-    weft_device *before = weft_default_device();
-    weft_set_default_device(weft_device_of(norm));
-    weft_array *one = weft_scalar(1, WEFT_FLOAT32);
-    weft_array *scale = one;
-    if (call->clip > 0) {
+    const float numbers[] = {(float)(o->o.lr * lr_factor), (float)(1 - pow(o->o.beta1, t)),
+                             (float)(1 - pow(o->o.beta2, t))};
+    return weft_from_data(numbers, WEFT_FLOAT32, WEFT_DIMS(3));
+}
+
+static weft_array *number_at(weft_array *numbers, int i)
+{
+    return weft_squeeze(weft_slice_axis(numbers, 0, i, i + 1), 0);
+}
+
+/* weft_adamw's five numbers, where the norm is; those that depend on the gradients are computed
+ * there too. */
+static weft_array *hyper_of(weft_array *loss, weft_array *norm, weft_array *numbers, double clip)
+{
+    weft_device *before = weft_default_device(), *there = weft_device_of(norm);
+    weft_set_default_device(there);
+    weft_array *scale = weft_scalar(1, WEFT_FLOAT32);
+    if (clip > 0) {
         /* The small number keeps a norm of zero out of the denominator. */
         weft_array *room =
-            weft_divide(weft_scalar(call->clip, WEFT_FLOAT32), weft_add_scalar(norm, 1e-6));
-        scale = weft_minimum(one, room);
+            weft_divide(weft_scalar(clip, WEFT_FLOAT32), weft_add_scalar(norm, 1e-6));
+        scale = weft_minimum(scale, room);
     }
     weft_array *finite = weft_isfinite(norm);
-    if (call->loss)
-        finite = weft_logical_and(finite, weft_isfinite(call->loss));
-    weft_array *numbers[] = {
-        weft_scalar(o->o.lr * call->lr_factor, WEFT_FLOAT32),
-        scale,
-        weft_scalar(1 - pow(o->o.beta1, t), WEFT_FLOAT32),
-        weft_scalar(1 - pow(o->o.beta2, t), WEFT_FLOAT32),
-        weft_astype(finite, WEFT_FLOAT32),
-    };
-    weft_array *hyper = weft_stack(numbers, 5, 0);
+    if (loss)
+        finite = weft_logical_and(finite, weft_isfinite(loss));
+    weft_array *here = weft_to(numbers, there);
+    weft_array *five[] = {number_at(here, 0), scale, number_at(here, 1), number_at(here, 2),
+                          weft_astype(finite, WEFT_FLOAT32)};
+    weft_array *hyper = weft_stack(five, 5, 0);
     weft_set_default_device(before);
     return hyper;
 }
@@ -249,42 +255,61 @@ static void change_parameter(weft_optimizer *o, int i, weft_array *gradient, per
         change(c, master, out[0]);
 }
 
-static weft_status update(weft_optimizer *o, weft_array *const *gradients,
-                          weft_optimizer_call *call, changes *c)
+static weft_status set(weft_optimizer *o, weft_array *const *gradients, weft_array *loss,
+                       weft_array *numbers, double clip, changes *c)
 {
     weft_array *norm = weft_global_norm(gradients, o->n);
-    per_device hypers = {.at = {hyper_of(o, call, norm)}, .n = 1};
+    per_device hypers = {.at = {hyper_of(loss, norm, numbers, clip)}, .n = 1};
     for (int i = 0; i < o->n; i++)
         change_parameter(o, i, gradients[i], &hypers, c);
     change(c, &o->norm, norm);
-    if (call->loss)
-        change(c, &o->loss, call->loss);
-    const weft_status status = weft_update(c->slots, c->values, c->n);
-    if (status != WEFT_OK)
-        return status;
-    call->grad_norm = weft_item(o->norm);
-    call->loss_value = call->loss ? weft_item(o->loss) : 0;
-    call->applied = isfinite(call->grad_norm) && isfinite(call->loss_value);
-    o->steps += call->applied;
-    return WEFT_OK;
+    if (loss)
+        change(c, &o->loss, loss);
+    return weft_update(c->slots, c->values, c->n);
 }
 
-weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *gradients,
-                                  weft_optimizer_call *call)
+weft_status weft__optimizer_set(weft_optimizer *o, weft_array *const *gradients, weft_array *loss,
+                                weft_array *numbers, double clip)
 {
-    call->applied = false;
-    const size_t most = (size_t)optimizer->n * (1 + N_STATE) + 2;
+    const size_t most = (size_t)o->n * (1 + N_STATE) + 2;
     changes c = {.slots = weft_calloc(most, sizeof *c.slots),
                  .values = weft_calloc(most, sizeof(weft_array *))};
     weft_status status = WEFT_MEMORY;
     if (c.slots && c.values) {
         weft_scope_open();
-        status = update(optimizer, gradients, call, &c);
+        status = set(o, gradients, loss, numbers, clip, &c);
         weft_scope_close(NULL);
     } else {
         no_memory();
     }
     weft_free(c.slots);
     weft_free(c.values);
+    return status;
+}
+
+void weft__optimizer_read(weft_optimizer *o, bool with_loss, weft_optimizer_call *call)
+{
+    call->grad_norm = weft_item(o->norm);
+    call->loss_value = with_loss ? weft_item(o->loss) : 0;
+    call->applied = isfinite(call->grad_norm) && isfinite(call->loss_value);
+    o->steps += call->applied;
+}
+
+void weft__optimizer_results(weft_optimizer *o, weft_array **slots[2])
+{
+    slots[0] = &o->loss;
+    slots[1] = &o->norm;
+}
+
+weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *gradients,
+                                  weft_optimizer_call *call)
+{
+    call->applied = false;
+    weft_scope_open();
+    weft_array *numbers = weft__optimizer_numbers(optimizer, call->lr_factor);
+    weft_status status = weft__optimizer_set(optimizer, gradients, call->loss, numbers, call->clip);
+    weft_scope_close(NULL);
+    if (status == WEFT_OK)
+        weft__optimizer_read(optimizer, call->loss != NULL, call);
     return status;
 }

@@ -85,6 +85,11 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
         return status;
     }
     t->o.adamw = weft_optimizer_options(t->optimizer);
+    status = t->o.compile ? weft__trainer_compile(t) : WEFT_OK;
+    if (status != WEFT_OK) {
+        weft_trainer_free(t);
+        return status;
+    }
     *out = t;
     return WEFT_OK;
 }
@@ -101,6 +106,8 @@ void weft_trainer_free(weft_trainer *trainer)
 {
     if (trainer == NULL)
         return;
+    weft_compiled_free(trainer->compiled);
+    weft_nn_slots_free(&trainer->parameters);
     weft_optimizer_free(trainer->optimizer);
     drop_sums(trainer);
     weft_free(trainer->gradients);
@@ -113,24 +120,23 @@ void weft_trainer_free(weft_trainer *trainer)
 /* ---- one update ----------------------------------------------------------------------------- */
 
 typedef struct loss_call {
-    weft_model *model;
-    const weft_batch *batch;
-    double scale;
-    bool checkpoint;
+    weft_trainer *trainer;
+    weft_array *tokens, *targets, *scale;
 } loss_call;
 
 static weft_array *loss_of(void *context)
 {
     const loss_call *c = context;
-    return weft_next_token_loss(c->model, c->batch->tokens, c->batch->targets, c->scale,
-                                c->checkpoint);
+    weft_array *sum =
+        weft_next_token_loss(c->trainer->model, c->tokens, c->targets, 1, c->trainer->o.checkpoint);
+    return weft_multiply(sum, c->scale);
 }
 
-/* The batch's share of the update's loss; its gradients are then in t->gradients. */
-static weft_array *differentiate(weft_trainer *t, const weft_batch *batch, double scale)
+weft_array *weft__trainer_differentiate(weft_trainer *t, weft_array *tokens, weft_array *targets,
+                                        weft_array *scale)
 {
     weft_module *tree = weft_model_module(t->model);
-    loss_call call = {t->model, batch, scale, t->o.checkpoint};
+    loss_call call = {t, tokens, targets, scale};
     weft_nn_train(tree, true);
     weft_array *loss =
         weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
@@ -152,7 +158,8 @@ static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_ar
 static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double scale,
                                weft_array **values)
 {
-    weft_array *loss = differentiate(t, batch, scale);
+    weft_array *loss = weft__trainer_differentiate(t, batch->tokens, batch->targets,
+                                                   weft_scalar(scale, WEFT_FLOAT32));
     for (int i = 0; i <= t->slots.n; i++) {
         values[i] = weft_astype(i < t->slots.n ? t->gradients[i] : loss, WEFT_FLOAT32);
         if (t->sums[i])
@@ -182,6 +189,16 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
     return status;
 }
 
+static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, double scale,
+                                   double lr_factor, weft_optimizer_call *call)
+{
+    if (t->compiled)
+        return weft__trainer_update(t, batch, scale, lr_factor, call);
+    weft_array *loss = weft__trainer_differentiate(t, batch->tokens, batch->targets,
+                                                   weft_scalar(scale, WEFT_FLOAT32));
+    return update(t, t->gradients, loss, lr_factor, call);
+}
+
 weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
                               double lr_factor, weft_train_report *report)
 {
@@ -197,8 +214,7 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
     weft_status status;
     weft_scope_open();
     if (n == 1) {
-        weft_array *loss = differentiate(trainer, &batches[0], scale);
-        status = update(trainer, trainer->gradients, loss, lr_factor, &call);
+        status = update_from_one(trainer, &batches[0], scale, lr_factor, &call);
     } else {
         status = update_from_sums(trainer, batches, n, scale, lr_factor, &call);
     }

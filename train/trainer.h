@@ -2,6 +2,7 @@
 #ifndef WEFT_TRAIN_TRAINER_H
 #define WEFT_TRAIN_TRAINER_H
 
+#include "weft/compile.h"
 #include "weft/train.h"
 
 struct weft_trainer {
@@ -12,7 +13,18 @@ struct weft_trainer {
     weft_array **gradients; /* (slots.n): of the update in progress, not owned */
     weft_array **sums;      /* (slots.n + 1): gradients and, last, loss of the batches so far */
     weft_array ***sum_slots;
+    weft_compiled *compiled;  /* the update of one batch, if asked for */
+    weft_nn_slots parameters; /* all of them: its state, with the optimizer's */
 };
+
+/* train/compiled_step.c: the update of one batch as a compiled function. */
+weft_status weft__trainer_compile(weft_trainer *t);
+weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
+                                 double lr_factor, weft_optimizer_call *call);
+
+/* The loss of a batch, times the 0-d scale; its gradients are then in t->gradients. */
+weft_array *weft__trainer_differentiate(weft_trainer *t, weft_array *tokens, weft_array *targets,
+                                        weft_array *scale);
 
 /* What a run writes to its folder. */
 typedef struct weft__run weft__run;

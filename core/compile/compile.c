@@ -1,5 +1,6 @@
 /* core/compile/compile.c -- compiled functions: making them, calling them, counting. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,6 +173,47 @@ static weft_status settle(weft_compiled *c, weft_array **originals, weft_array *
     return status;
 }
 
+/* Slots are set, and nothing is evaluated, until the function is through. */
+typedef struct putting_off {
+    weft__watch base;
+    weft_status status;
+    char message[512];
+} putting_off;
+
+static bool may_set(weft__watch *base, weft_array **slot)
+{
+    (void)base;
+    (void)slot;
+    return true;
+}
+
+static weft_array *next_key(weft__watch *base)
+{
+    weft__watching = NULL;
+    weft_array *key = weft_random_next_key();
+    weft__watching = base;
+    return key;
+}
+
+static void note_refusal(weft__watch *base, weft_status status)
+{
+    putting_off *p = (putting_off *)base;
+    if (p->status == WEFT_OK) {
+        p->status = status;
+        snprintf(p->message, sizeof p->message, "%s", weft_error_message());
+    }
+}
+
+static weft_status call_function(weft_compiled *c, weft_array *const *in, int n_in,
+                                 weft_array **out, int n_out)
+{
+    putting_off p = {.base = {may_set, next_key, note_refusal}};
+    weft__watching = &p.base;
+    c->fn(c->context, in, n_in, out, n_out);
+    weft__watching = NULL;
+    return p.status == WEFT_OK ? WEFT_OK : weft_fail(p.status, "%s", p.message);
+}
+
 static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_in,
                                  weft_array **out, int n_out)
 {
@@ -188,7 +230,7 @@ static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_
             weft__hold(originals[i]);
         }
     }
-    c->fn(c->context, in, n_in, out, n_out);
+    weft_status status = call_function(c, in, n_in, out, n_out);
     for (size_t i = 0; i < n; i++) { /* as before, until everything is computed */
         now[i] = *c->slots[i];
         *c->slots[i] = originals[i];
@@ -201,7 +243,9 @@ static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_
             weft__unhold(now[i]);
         }
     }
-    weft_status status = settle(c, originals, now, out, n_out);
+    if (status == WEFT_OK) {
+        status = settle(c, originals, now, out, n_out);
+    }
     weft_scope_close_n(out, n_out);
     weft_free(arrays);
     return status;

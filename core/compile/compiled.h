@@ -6,7 +6,7 @@
 #include "core/eval/program.h"
 #include "weft/compile.h"
 
-enum { WEFT__BUCKETS = 64, WEFT__VARIANTS = 4, WEFT__REASONS = 8, WEFT__SYMBOLS = 3 };
+enum { WEFT__BUCKETS = 64, WEFT__VARIANTS = 8, WEFT__REASONS = 8, WEFT__SYMBOLS = 3 };
 
 /* What a call found in a slot, and what the function did to it. */
 typedef enum weft__fate { WEFT__LEFT, WEFT__SET, WEFT__EMPTIED } weft__fate;

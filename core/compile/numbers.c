@@ -101,13 +101,16 @@ static weft_status read_number(void *context, weft__number_kind kind, void *plac
         all->capacity = larger;
     }
     weft__number v = {.kind = kind};
-    if (kind == WEFT__NUMBER_WHOLE) {
-        v.whole = place ? *(int64_t *)place : weft_item_int(r->t->constants[constant]);
+    const bool whole = kind == WEFT__NUMBER_WHOLE;
+    void *to = whole ? (void *)&v.whole : (void *)&v.real;
+    weft_status status = WEFT_OK;
+    if (place) {
+        memcpy(to, place, sizeof v.whole);
     } else {
-        v.real = place ? *(double *)place : weft_item(r->t->constants[constant]);
+        status = weft_read(r->t->constants[constant], whole ? WEFT_INT64 : WEFT_FLOAT64, to, 1);
     }
     all->at[all->n++] = v;
-    return WEFT_OK;
+    return status;
 }
 
 weft_status weft__numbers_of(const weft__trace *t, weft__numbers *out)

@@ -29,7 +29,7 @@ typedef struct watch {
     weft__watch base;
     const weft_compiled *c;
     uint64_t since;          /* arrays from here on were made by the function */
-    weft_array *placeholder; /* of the key of a call, if the function draws random numbers */
+    weft_array *placeholder; /* of the key of a call */
     weft_array *key;         /* what the next one is split from; held */
     weft_status status;
     char message[512];
@@ -39,16 +39,6 @@ typedef struct watch {
 static weft_array *next_key(weft__watch *base)
 {
     watch *w = (watch *)base;
-    if (!w->placeholder) {
-        const weft_spec spec = {.dtype = WEFT_UINT32, .shape = WEFT_DIMS(2)};
-        weft_array *a = weft__placeholder(&spec, weft_default_device(), -1);
-        if (!weft_ok(a)) {
-            return a;
-        }
-        weft__ref(a);
-        weft__hold(a);
-        w->placeholder = w->key = a;
-    }
     weft_scope_open();
     weft_array *keys = weft_random_split(w->key, 2);
     weft_array *rest = weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0);
@@ -123,6 +113,19 @@ static void free_room(tracing *t)
     weft_free(t->outs);
 }
 
+/* Before the call: what is made inside a checkpoint would be made again by it. */
+static weft_status make_key(watch *w)
+{
+    const weft_spec spec = {.dtype = WEFT_UINT32, .shape = WEFT_DIMS(2)};
+    weft_array *a = weft__placeholder(&spec, weft_default_device(), -1);
+    if (!weft_ok(a)) {
+        return weft__report(a);
+    }
+    weft__hold(a);
+    w->placeholder = w->key = a;
+    return WEFT_OK;
+}
+
 static weft_status make_placeholders(tracing *t, const weft__parameter *parameters)
 {
     for (int i = 0; i < t->k->n_in + t->c->n_slots; i++) {
@@ -185,8 +188,9 @@ static void call_function(tracing *t, weft__fate *fates)
     weft__watching = before;
     give_back_slots(t, fates);
     t->c->counts.traces++;
-    if (t->watch.placeholder) {
+    if (t->watch.key != t->watch.placeholder) { /* the function draws random numbers */
         t->placeholders[t->n_inputs++] = t->watch.placeholder;
+        weft__ref(t->watch.placeholder);
     }
 }
 
@@ -238,6 +242,9 @@ static weft_status trace_once(tracing *t, const weft__parameter *parameters, wef
     t->watch =
         (watch){.base = {may_set, next_key, note_refusal}, .c = t->c, .since = weft__next_seq()};
     weft_status status = make_placeholders(t, parameters);
+    if (status == WEFT_OK) {
+        status = make_key(&t->watch);
+    }
     if (status == WEFT_OK) {
         call_function(t, fates);
         status = t->watch.status == WEFT_OK ? WEFT_OK

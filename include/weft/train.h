@@ -300,6 +300,7 @@ typedef struct weft_trainer_options {
     double warmup_share; /* of the updates, when warmup is 0; 0: no warmup */
     double clip;         /* largest norm of the gradients; 0: off */
     bool checkpoint;     /* trade time for memory: weft_next_token_loss */
+    bool compile;        /* updates of one batch run compiled: less work for the host per update */
     uint64_t seed;       /* of dropout */
 
     int64_t validate_every;     /* updates; 0: before the first and after the last only */

@@ -34,11 +34,12 @@ static double fingerprint(weft_model *model)
 }
 
 /* A trainer made, one step, the trainer freed. */
-static weft_status step(weft_model *model, const weft_batch *batch, bool checkpoint)
+static weft_status step(weft_model *model, const weft_batch *batch, bool checkpoint, bool compile)
 {
     weft_trainer *trainer = NULL;
     weft_trainer_options options = recipe_options(llama());
     options.checkpoint = checkpoint;
+    options.compile = compile;
     weft_status status = weft_trainer_new(model, &options, &trainer);
     if (status == WEFT_OK) {
         status = weft_trainer_step(trainer, batch, 1, 1, NULL);
@@ -47,7 +48,7 @@ static weft_status step(weft_model *model, const weft_batch *batch, bool checkpo
     return status;
 }
 
-static void sweep(bool checkpoint)
+static void sweep(bool checkpoint, bool compile)
 {
     weft_batches *batches = NULL;
     weft_batch batch = {0};
@@ -59,7 +60,7 @@ static void sweep(bool checkpoint)
     }
     weft_scope_open();
     weft_memory_set_cache_limit(0); /* so that buffers are allocations too */
-    CHECK_OK(step(model, &batch, checkpoint));
+    CHECK_OK(step(model, &batch, checkpoint, compile));
     int64_t active = weft_memory_active();
     uint64_t n = 0;
     int failures = 0;
@@ -68,7 +69,7 @@ static void sweep(bool checkpoint)
         double before = fingerprint(model);
         weft_scope_open(); /* a scope that found no memory leaves its temporaries to this one */
         weft_memory_fail_at(n + 1);
-        status = step(model, &batch, checkpoint);
+        status = step(model, &batch, checkpoint, compile);
         uint64_t made = weft_memory_fail_at(0);
         weft_scope_close(NULL);
         if (made <= n) { /* the step ended before: every allocation had its turn */
@@ -96,13 +97,18 @@ static void sweep(bool checkpoint)
 
 static void every_allocation_of_a_step_fails_once(void)
 {
-    sweep(false);
+    sweep(false, false);
 }
 
 static void and_with_checkpointing(void)
 {
-    sweep(true);
+    sweep(true, false);
+}
+
+static void and_compiled(void)
+{
+    sweep(false, true);
 }
 
 CHECK_MAIN("train_no_memory", CHECK_CASE(every_allocation_of_a_step_fails_once),
-           CHECK_CASE(and_with_checkpointing))
+           CHECK_CASE(and_with_checkpointing), CHECK_CASE(and_compiled))

@@ -168,6 +168,8 @@ static void the_same_seed_gives_the_same_run(void)
     }
 }
 
+static bool compiled; /* whether updates are */
+
 /* Two updates with dropout, and the loss that evaluation sees after them. */
 static double losses_with_dropout(bool checkpoint, double dropout, double losses[2])
 {
@@ -182,6 +184,7 @@ static double losses_with_dropout(bool checkpoint, double dropout, double losses
     const weft_trainer_options o = {.steps = 2,
                                     .adamw.lr = 1e-2,
                                     .checkpoint = checkpoint,
+                                    .compile = compiled,
                                     .seed = 3,
                                     .callback = keep,
                                     .context = &l};
@@ -211,6 +214,22 @@ static void dropout_is_on_in_updates_only(void)
     CHECK(fabs(dropped[1] - plain[1]) > 1e-4);
     CHECK_CLOSE(again[1], dropped[1], 0);
     CHECK_RELATIVE(checkpointed[1], dropped[1], 1e-6);
+}
+
+static void compiled_updates_are_the_same(void)
+{
+    for (int checkpoint = 0; checkpoint < 2; checkpoint++) {
+        double plain[2], fast[2], dropped[2];
+        const double loss = losses_with_dropout(checkpoint, 0, plain);
+        compiled = true;
+        CHECK_RELATIVE(losses_with_dropout(checkpoint, 0, fast), loss, 1e-6);
+        CHECK_RELATIVE(fast[0], plain[0], 1e-6);
+        CHECK_RELATIVE(fast[1], plain[1], 1e-6);
+        losses_with_dropout(checkpoint, 0.5, dropped);
+        CHECK_RELATIVE(dropped[0], plain[0], 1e-6);
+        CHECK(fabs(dropped[1] - plain[1]) > 1e-4);
+        compiled = false;
+    }
 }
 
 /* Without adapters whole parameters are trained, and the model is saved. */
@@ -417,7 +436,8 @@ static void evaluation_does_not_depend_on_batches(void)
 CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
            CHECK_CASE(accumulation_weighs_every_target_alike), CHECK_CASE(defaults_are_reported),
            CHECK_CASE(the_same_seed_gives_the_same_run), CHECK_CASE(dropout_is_on_in_updates_only),
-           CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(the_folder_has_everything),
+           CHECK_CASE(compiled_updates_are_the_same), CHECK_CASE(models_without_adapters_train_too),
+           CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(callbacks_cancel),
            CHECK_CASE(updates_that_are_not_finite_stop_the_run),

@@ -1,0 +1,55 @@
+/* train/compiled_step.c -- the update of one batch as a compiled function.
+ *
+ * Its state is everything that an update reads or sets: all parameters, the optimizer's moments and
+ * master copies, and where it leaves loss and norm. Batches differ in their rows and their length,
+ * which are dynamic axes.
+ */
+#include <string.h>
+
+#include "train/optimizer.h"
+#include "train/trainer.h"
+
+/* in: tokens (B, L), targets (B, L), scale (), numbers (3) */
+static void update(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    weft_trainer *t = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] =
+        weft__trainer_differentiate(t, in[0], in[1], in[2]); /* if it fails, so does the call */
+    if (weft_ok(out[0]))
+        (void)weft__optimizer_set(t->optimizer, t->gradients, out[0], in[3], t->o.clip);
+}
+
+weft_status weft__trainer_compile(weft_trainer *t)
+{
+    static const uint32_t dynamic[] = {3, 3}; /* both axes of tokens and targets */
+    const weft_status status = weft_nn_parameters(weft_model_module(t->model), &t->parameters);
+    if (status != WEFT_OK)
+        return status;
+    int n_state;
+    weft_array ***state = weft_optimizer_state(t->optimizer, &n_state);
+    const int n = t->parameters.n + n_state + 2;
+    weft_array ***slots = weft_calloc((size_t)n, sizeof *slots);
+    if (slots == NULL)
+        return weft_fail(WEFT_MEMORY, "trainer: no memory");
+    memcpy(slots, t->parameters.slots, (size_t)t->parameters.n * sizeof *slots);
+    memcpy(slots + t->parameters.n, state, (size_t)n_state * sizeof *slots);
+    weft__optimizer_results(t->optimizer, slots + n - 2);
+    const weft_compile_options options = {.name = "update", .dynamic = dynamic, .n_dynamic = 2};
+    const weft_status compiled = weft_compile(update, t, slots, n, &options, &t->compiled);
+    weft_free(slots);
+    return compiled;
+}
+
+weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
+                                 double lr_factor, weft_optimizer_call *call)
+{
+    weft_array *in[] = {batch->tokens, batch->targets, weft_scalar(scale, WEFT_FLOAT32),
+                        weft__optimizer_numbers(t->optimizer, lr_factor)};
+    weft_array *loss;
+    const weft_status status = weft_compiled_call(t->compiled, in, 4, &loss, 1);
+    if (status == WEFT_OK)
+        weft__optimizer_read(t->optimizer, true, call);
+    return status;
+}
