@@ -72,6 +72,8 @@ static double transcendental(weft_tape_code code, double x)
         return log1p(x);
     case WEFT_TAPE_LOG2:
         return log2(x);
+    case WEFT_TAPE_LOG10:
+        return log10(x);
     case WEFT_TAPE_SIN:
         return sin(x);
     case WEFT_TAPE_COS:
@@ -90,6 +92,12 @@ static double transcendental(weft_tape_code code, double x)
         return cosh(x);
     case WEFT_TAPE_TANH:
         return tanh(x);
+    case WEFT_TAPE_ASINH:
+        return asinh(x);
+    case WEFT_TAPE_ACOSH:
+        return acosh(x);
+    case WEFT_TAPE_ATANH:
+        return atanh(x);
     case WEFT_TAPE_ERF:
         return erf(x);
     case WEFT_TAPE_ERFINV:

@@ -5,7 +5,6 @@
 /* conversion (ops/elementwise/cast.c) */
 OP(cast)
 OP(copy)
-OP(complex_abs)
 
 /* products, norms, attention, losses, optimizer step */
 #include "ops/nn/table.h"

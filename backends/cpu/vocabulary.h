@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-#include "backends/cpu/vocabulary_float.h"
-#include "backends/cpu/vocabulary_trig.h"
+#include "backends/cpu/vocabulary_complex.h"
 #include "backends/cpu/vocabulary_whole.h"
 #include "weft/dtype.h"
 
@@ -208,6 +207,7 @@ DEFINE_DOUBLE(expm1)
 DEFINE_DOUBLE(log)
 DEFINE_DOUBLE(log1p)
 DEFINE_DOUBLE(log2)
+DEFINE_DOUBLE(log10)
 DEFINE_DOUBLE(sin)
 DEFINE_DOUBLE(cos)
 DEFINE_DOUBLE(tan)
@@ -216,6 +216,9 @@ DEFINE_DOUBLE(acos)
 DEFINE_DOUBLE(atan)
 DEFINE_DOUBLE(sinh)
 DEFINE_DOUBLE(cosh)
+DEFINE_DOUBLE(asinh)
+DEFINE_DOUBLE(acosh)
+DEFINE_DOUBLE(atanh)
 DEFINE_DOUBLE(tanh)
 DEFINE_DOUBLE(erf)
 #undef DEFINE_DOUBLE
@@ -250,60 +253,11 @@ static inline double erfinv_f64(double x)
     return copysign(y, x);
 }
 
-/* ---- Complex -------------------------------------------------------------------------------- */
+/* ---- Complex: the parts that are reals ------------------------------------------------------ */
 
-static inline weft_complex64 complex_of(float re, float im)
+static inline weft_complex64 rint_c64(weft_complex64 x)
 {
-    return (weft_complex64){re, im};
-}
-
-static inline weft_complex64 neg_c64(weft_complex64 x)
-{
-    return complex_of(-x.re, -x.im);
-}
-
-static inline weft_complex64 add_c64(weft_complex64 x, weft_complex64 y)
-{
-    return complex_of(x.re + y.re, x.im + y.im);
-}
-
-static inline weft_complex64 sub_c64(weft_complex64 x, weft_complex64 y)
-{
-    return complex_of(x.re - y.re, x.im - y.im);
-}
-
-static inline weft_complex64 mul_c64(weft_complex64 x, weft_complex64 y)
-{
-    return complex_of(x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re);
-}
-
-/* Through double, whose range holds the squares. */
-static inline weft_complex64 div_c64(weft_complex64 x, weft_complex64 y)
-{
-    double a = x.re, b = x.im, c = y.re, d = y.im;
-    double norm = c * c + d * d;
-    return complex_of((float)((a * c + b * d) / norm), (float)((b * c - a * d) / norm));
-}
-
-static inline uint8_t truth_c64(weft_complex64 x)
-{
-    return (uint8_t)((x.re != 0) | (x.im != 0));
-}
-
-static inline weft_complex64 eq_c64(weft_complex64 x, weft_complex64 y)
-{
-    return complex_of((float)((x.re == y.re) & (x.im == y.im)), 0);
-}
-
-static inline weft_complex64 ne_c64(weft_complex64 x, weft_complex64 y)
-{
-    return complex_of((float)((x.re != y.re) | (x.im != y.im)), 0);
-}
-
-static inline weft_complex64 select_c64(weft_complex64 c, weft_complex64 x, weft_complex64 y)
-{
-    int chosen = truth_c64(c);
-    return complex_of(chosen ? x.re : y.re, chosen ? x.im : y.im);
+    return complex_of(rint_f32(x.re), rint_f32(x.im));
 }
 
 #endif

@@ -151,7 +151,7 @@ static const double trig_low[TRIG_POWERS] = {
 };
 
 /* x - quadrant pi/2, between -pi/4 and pi/4; NaN for infinities. */
-static inline float reduce_quadrant(float x, int32_t *quadrant)
+static inline double reduce_quadrant(float x, int32_t *quadrant)
 {
     uint32_t word = float_bits(x);
     int64_t e = (int64_t)(word >> 23 & 255) - 150; /* 64 bits, as wide as what it gathers */
@@ -168,7 +168,7 @@ static inline float reduce_quadrant(float x, int32_t *quadrant)
     r -= n * 0x1.110b46p-26;             /* and this one */
     r = r - n * 0x1.1a62633145c07p-54 + low;
     *quadrant = (int32_t)double_bits(shifted);
-    return x - x == 0 ? (float)r : __builtin_nanf("");
+    return x - x == 0 ? r : __builtin_nan("");
 }
 
 static inline float sine_polynomial(float r)
@@ -195,7 +195,7 @@ static inline float flip_sign(float x, int32_t flip)
 static inline float sin_f32(float x)
 {
     int32_t q;
-    float r = reduce_quadrant(x, &q);
+    float r = (float)reduce_quadrant(x, &q);
     float s = sine_polynomial(r), c = cosine_polynomial(r);
     return flip_sign(q & 1 ? c : s, q & 2);
 }
@@ -203,17 +203,9 @@ static inline float sin_f32(float x)
 static inline float cos_f32(float x)
 {
     int32_t q;
-    float r = reduce_quadrant(x, &q);
+    float r = (float)reduce_quadrant(x, &q);
     float s = sine_polynomial(r), c = cosine_polynomial(r);
     return flip_sign(q & 1 ? s : c, (int32_t)((uint32_t)q + 1u) & 2);
-}
-
-static inline float tan_f32(float x)
-{
-    int32_t q;
-    float r = reduce_quadrant(x, &q);
-    float s = sine_polynomial(r), c = cosine_polynomial(r);
-    return (q & 1 ? -c : s) / (q & 1 ? s : c);
 }
 
 /* The arctangent of 0 <= z <= 1. */

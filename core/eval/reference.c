@@ -1,5 +1,6 @@
 /* core/eval/reference.c -- what a backend without kernels of its own falls back to. */
-#include <complex.h>
+#include "core/eval/complex_step.h"
+
 #include <math.h>
 
 #include "core/eval/plan.h"
@@ -9,45 +10,16 @@ static bool is_whole(const weft_tape *tape)
     return tape->klass == WEFT_CLASS_INTEGER || tape->klass == WEFT_CLASS_BOOL;
 }
 
-typedef double _Complex wide_complex;
-
-static wide_complex complex_step(const weft_tape_step *step, const wide_complex *values)
-{
-    wide_complex x = values[step->value[0]], y = values[step->value[1]];
-    switch ((weft_tape_code)step->code) {
-    case WEFT_TAPE_CONST:
-        return step->constant;
-    case WEFT_TAPE_NEG:
-        return -x;
-    case WEFT_TAPE_ADD:
-        return x + y;
-    case WEFT_TAPE_SUB:
-        return x - y;
-    case WEFT_TAPE_MUL:
-        return x * y;
-    case WEFT_TAPE_DIV:
-        return x / y;
-    case WEFT_TAPE_EQ:
-        return x == y;
-    case WEFT_TAPE_NE:
-        return x != y;
-    case WEFT_TAPE_SELECT:
-        return x != 0 ? y : values[step->value[2]];
-    default: /* the parser lets no other code into a complex formula */
-        return NAN;
-    }
-}
-
-static wide_complex load_complex(const weft_tensor *t, int64_t i)
+static weft__wide_complex load_complex(const weft_tensor *t, int64_t i)
 {
     if (t->dtype != WEFT_COMPLEX64) {
         return weft_tensor_get(t, i);
     }
     const float *pair = (const float *)t->data + 2 * weft_tensor_offset(t, i);
-    return (double)pair[0] + (double)pair[1] * I;
+    return weft__wide_complex_of((double)pair[0], (double)pair[1]);
 }
 
-static void store_complex(const weft_tensor *t, int64_t i, wide_complex value)
+static void store_complex(const weft_tensor *t, int64_t i, weft__wide_complex value)
 {
     if (t->dtype != WEFT_COMPLEX64) {
         weft_tensor_set(t, i, creal(value));
@@ -62,14 +34,14 @@ static void complex_elementwise(const weft_call *call, const weft_tape *tape)
 {
     int64_t n = weft_tensor_size(&call->out[0]);
     for (int64_t i = 0; i < n; i++) {
-        wide_complex values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
+        weft__wide_complex values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
         for (int k = 0; k < call->n_inputs; k++) {
             values[k] = load_complex(&call->in[k], i);
         }
         int last = 0;
         for (int k = 0; k < tape->n_steps; k++) {
             last = tape->n_operands + k;
-            values[last] = complex_step(&tape->steps[k], values);
+            values[last] = weft__complex_step(&tape->steps[k], values);
         }
         store_complex(&call->out[0], i, values[last]);
     }

@@ -26,6 +26,7 @@ static void accumulate(weft__dependents *d, weft_array *a, int o, weft_array *ct
 
 /* ---- one node ------------------------------------------------------------------------------- */
 
+/* Cotangents of complex numbers are those of their parts, as re + i im: the slope is conjugated. */
 static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -33,7 +34,7 @@ static void partials(weft_array *node, weft_array *ct, const bool *wanted, weft_
             continue;
         }
         weft_array *slope = node->op->partial(node, i);
-        grads[i] = slope ? weft_multiply(ct, slope) : ct;
+        grads[i] = slope ? weft_multiply(ct, weft_conjugate(slope)) : ct;
     }
 }
 

@@ -59,6 +59,40 @@ WEFT_API bool weft_dtype_parse(const char *name, weft_dtype *out);
  * that float; anything with complex64 is complex64. */
 WEFT_API weft_dtype weft_promote(weft_dtype a, weft_dtype b);
 
+/* Whether every value of the one keeps its kind in the other: promoted together they are `to`. */
+WEFT_API bool weft_can_cast(weft_dtype from, weft_dtype to);
+
+/* Kinds of dtypes as in NumPy's hierarchy: a dtype is of several. bool is only generic. */
+typedef enum weft_kind {
+    WEFT_KIND_GENERIC, /* all */
+    WEFT_KIND_NUMBER,  /* integers, floats, complex */
+    WEFT_KIND_INTEGER,
+    WEFT_KIND_SIGNED_INTEGER,
+    WEFT_KIND_UNSIGNED_INTEGER,
+    WEFT_KIND_INEXACT, /* floats, complex */
+    WEFT_KIND_FLOATING,
+    WEFT_KIND_COMPLEX
+} weft_kind;
+WEFT_API bool weft_is_dtype(weft_dtype dtype, weft_kind kind);
+
+/* The limits of a float dtype; of complex64 those of its parts. False: it is none. */
+typedef struct weft_finfo {
+    int bits;
+    double min, max;        /* the lowest and the largest finite number */
+    double eps;             /* from 1 to the next number */
+    double smallest_normal; /* positive */
+    double smallest_subnormal;
+} weft_finfo;
+WEFT_API bool weft_finfo_of(weft_dtype dtype, weft_finfo *out);
+
+/* The limits of an integer dtype. False: it is none. */
+typedef struct weft_iinfo {
+    int bits;
+    int64_t min;
+    uint64_t max;
+} weft_iinfo;
+WEFT_API bool weft_iinfo_of(weft_dtype dtype, weft_iinfo *out);
+
 /* Storage conversions of the 16-bit floats, round to nearest even; NaN stays NaN. */
 WEFT_API float weft_float16_to_float(uint16_t bits);
 WEFT_API uint16_t weft_float_to_float16(float value);

@@ -6,15 +6,20 @@
  *
  * Grammar: C expressions over a, b, c, d; numbers; + - * / % unary-minus; < <= > >= == !=; && || !;
  * & | ^ ~ << >>; ?: (both sides are computed); parentheses; and these functions:
- *   real:    abs sign floor ceil rint trunc sqrt rsqrt exp expm1 log log1p log2 sin cos tan tanh
- *            erf erfinv pow atan2 min max isnan isinf isfinite asin acos atan sinh cosh
+ *   real:    abs sign floor ceil rint trunc sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan
+ *            asin acos atan sinh cosh tanh asinh acosh atanh erf erfinv pow atan2 min max isnan
+ *            isinf isfinite
  *   integer: abs sign min max pow
+ *   complex: abs sign rint sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan sinh
+ *            cosh tanh asinh acosh atanh pow min max isnan isinf isfinite conj, imag, which makes
+ *            the imaginary part a real number, and join(x, y) = re x + i re y
  *   names:   pi, inf, nan, bits (the width of the dtype in integer formulas)
- * Bool formulas have comparisons, logic and ?:, complex ones + - * / == != ?: and unary-minus.
- * Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or more is
- * 0; pow with a negative exponent is 1 / pow, truncated. Integer `/` rounds towards minus infinity.
- * The result of `%`, of integers and of reals, has the sign of the divisor. min and max return NaN
- * if either is NaN.
+ * Bool formulas have comparisons, logic and ?:, complex ones neither % nor bits. Complex numbers are
+ * ordered by their real parts, equal ones by their imaginary parts; functions have the branch cuts
+ * of C99. Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or
+ * more is 0; pow with a negative exponent is 1 / pow, truncated. Integer `/` rounds towards minus
+ * infinity. The result of `%`, of integers and of reals, has the sign of the divisor. min and max
+ * return NaN if either is NaN.
  */
 #ifndef WEFT_TAPE_H
 #define WEFT_TAPE_H
@@ -34,15 +39,16 @@ typedef enum weft_tape_code {
     WEFT_TAPE_NEG, WEFT_TAPE_NOT, WEFT_TAPE_BITNOT, WEFT_TAPE_ABS, WEFT_TAPE_SIGN,
     WEFT_TAPE_FLOOR, WEFT_TAPE_CEIL, WEFT_TAPE_RINT, WEFT_TAPE_TRUNC, WEFT_TAPE_SQRT,
     WEFT_TAPE_RSQRT, WEFT_TAPE_EXP, WEFT_TAPE_EXPM1, WEFT_TAPE_LOG, WEFT_TAPE_LOG1P,
-    WEFT_TAPE_LOG2, WEFT_TAPE_SIN, WEFT_TAPE_COS, WEFT_TAPE_TAN, WEFT_TAPE_ASIN, WEFT_TAPE_ACOS,
-    WEFT_TAPE_ATAN, WEFT_TAPE_SINH, WEFT_TAPE_COSH, WEFT_TAPE_TANH, WEFT_TAPE_ERF,
-    WEFT_TAPE_ERFINV, WEFT_TAPE_ISNAN, WEFT_TAPE_ISINF, WEFT_TAPE_ISFINITE,
+    WEFT_TAPE_LOG2, WEFT_TAPE_LOG10, WEFT_TAPE_SIN, WEFT_TAPE_COS, WEFT_TAPE_TAN, WEFT_TAPE_ASIN,
+    WEFT_TAPE_ACOS, WEFT_TAPE_ATAN, WEFT_TAPE_SINH, WEFT_TAPE_COSH, WEFT_TAPE_TANH,
+    WEFT_TAPE_ASINH, WEFT_TAPE_ACOSH, WEFT_TAPE_ATANH, WEFT_TAPE_CONJ, WEFT_TAPE_IMAG,
+    WEFT_TAPE_ERF, WEFT_TAPE_ERFINV, WEFT_TAPE_ISNAN, WEFT_TAPE_ISINF, WEFT_TAPE_ISFINITE,
     /* the value after storing it as float16 or bfloat16; in no formula, but between merged ones */
     WEFT_TAPE_ROUND16, WEFT_TAPE_ROUNDB,
     /* binary */
     WEFT_TAPE_ADD, WEFT_TAPE_SUB, WEFT_TAPE_MUL, WEFT_TAPE_DIV, WEFT_TAPE_MOD, WEFT_TAPE_MIN,
-    WEFT_TAPE_MAX, WEFT_TAPE_POW, WEFT_TAPE_ATAN2, WEFT_TAPE_LT, WEFT_TAPE_LE, WEFT_TAPE_EQ,
-    WEFT_TAPE_NE, WEFT_TAPE_AND, WEFT_TAPE_OR, WEFT_TAPE_BITAND, WEFT_TAPE_BITOR,
+    WEFT_TAPE_MAX, WEFT_TAPE_POW, WEFT_TAPE_ATAN2, WEFT_TAPE_JOIN, WEFT_TAPE_LT, WEFT_TAPE_LE,
+    WEFT_TAPE_EQ, WEFT_TAPE_NE, WEFT_TAPE_AND, WEFT_TAPE_OR, WEFT_TAPE_BITAND, WEFT_TAPE_BITOR,
     WEFT_TAPE_BITXOR, WEFT_TAPE_SHL, WEFT_TAPE_SHR,
     /* ternary: x ? y : z */
     WEFT_TAPE_SELECT,

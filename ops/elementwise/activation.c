@@ -25,9 +25,9 @@ const weft_op weft_op_sigmoid = {
     .name = "sigmoid",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = LOGISTIC("a")},
+    .formula = {.real = LOGISTIC("a"), .complex_ = "1 / (1 + exp(-a))"},
     .partial = sigmoid_partial,
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_sigmoid(weft_array *x)

@@ -1,7 +1,5 @@
-/* ops/elementwise/binary.c -- arithmetic of two numbers, and with a weak scalar. */
+/* ops/elementwise/binary.c -- arithmetic of two numbers. */
 #include "ops/elementwise/elementwise.h"
-
-#include <math.h>
 
 static weft_array *add_partial(weft_array *node, int i)
 {
@@ -119,6 +117,12 @@ weft_array *weft_remainder(weft_array *a, weft_array *b)
     return elementwise2(&weft_op_remainder, a, b);
 }
 
+void weft_divmod(weft_array *a, weft_array *b, weft_array **quotient, weft_array **remainder)
+{
+    *quotient = weft_floor_divide(a, b);
+    *remainder = weft_remainder(a, b);
+}
+
 /* b a^(b-1), which is 0 for b = 0 even at a = 0; a^b log a, with log 0 taken as 0. */
 static weft_array *power_partial(weft_array *node, int i)
 {
@@ -136,10 +140,10 @@ const weft_op weft_op_power = {
     .name = "power",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "pow(a, b)", .integer = "pow(a, b)"},
+    .formula = {.real = "pow(a, b)", .integer = "pow(a, b)", .complex_ = "pow(a, b)"},
     .partial = power_partial,
     .domain = {0.5, 2},
-    .no_test_dtypes = NO_TEST_BOOL | NO_TEST_COMPLEX,
+    .no_test_dtypes = NO_TEST_BOOL,
 };
 
 weft_array *weft_power(weft_array *a, weft_array *b)
@@ -165,9 +169,8 @@ const weft_op weft_op_maximum = {
     .name = "maximum",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "max(a, b)", .integer = "max(a, b)", .boolean = "a || b"},
+    .formula = {.real = "max(a, b)", .integer = "max(a, b)", .boolean = "a || b", .complex_ = "max(a, b)"},
     .partial = maximum_partial,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_maximum(weft_array *a, weft_array *b)
@@ -184,9 +187,8 @@ const weft_op weft_op_minimum = {
     .name = "minimum",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "min(a, b)", .integer = "min(a, b)", .boolean = "a && b"},
+    .formula = {.real = "min(a, b)", .integer = "min(a, b)", .boolean = "a && b", .complex_ = "min(a, b)"},
     .partial = minimum_partial,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_minimum(weft_array *a, weft_array *b)
@@ -235,50 +237,13 @@ const weft_op weft_op_logaddexp = {
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
     .formula = {.real = "a == b ? a + 0.69314718055994530942"
-                        " : max(a, b) + log1p(exp(-abs(a - b)))"},
+                        " : max(a, b) + log1p(exp(-abs(a - b)))", .complex_ = "max(a, b) + log1p(exp(min(a, b) - max(a, b)))"},
     .partial = logaddexp_partial,
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .domain = {-1, 1}, /* complex sums that nearly vanish are far from these */
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_logaddexp(weft_array *a, weft_array *b)
 {
     return real2(&weft_op_logaddexp, a, b);
-}
-
-/* The 0-d array that `value` is beside x: of x's dtype, or of a wider one that can hold it. */
-static weft_array *weak_scalar(const weft_array *x, double value)
-{
-    weft_dtype dtype = weft_dtype_of(x);
-    weft_class klass = weft_dtype_class(dtype);
-    if (klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX) {
-        return weft_scalar(value, dtype);
-    }
-    if (value != floor(value) || fabs(value) > 0x1p53) {
-        return weft_scalar(value, WEFT_FLOAT32);
-    }
-    return weft_scalar_int((int64_t)value, klass == WEFT_CLASS_BOOL ? WEFT_INT32 : dtype);
-}
-
-weft_array *weft_add_scalar(weft_array *x, double value)
-{
-    return weft_add(x, weak_scalar(x, value));
-}
-
-weft_array *weft_scale(weft_array *x, double value)
-{
-    return weft_multiply(x, weak_scalar(x, value));
-}
-
-weft_array *weft_power_scalar(weft_array *x, double exponent)
-{
-    if (exponent == 2) {
-        return weft_square(x);
-    }
-    if (exponent == 0.5) {
-        return weft_sqrt(x);
-    }
-    if (exponent == -0.5) {
-        return weft_rsqrt(x);
-    }
-    return weft_power(x, weak_scalar(x, exponent));
 }

@@ -1,4 +1,4 @@
-/* ops/elementwise/cast.c -- conversion between dtypes, row-major copies, complex magnitude. */
+/* ops/elementwise/cast.c -- conversion between dtypes, row-major copies. */
 #include "ops/elementwise/elementwise.h"
 
 #include <math.h>
@@ -165,50 +165,4 @@ const weft_op weft_op_copy = {
 weft_array *weft_copy(weft_array *x)
 {
     return apply1(&weft_op_copy, x, NULL);
-}
-
-/* ---- complex magnitude ---------------------------------------------------------------------- */
-
-static bool complex_abs_infer(const weft_array *node, weft_spec *out, weft_why *why)
-{
-    if (input_dtype(node, 0) != WEFT_COMPLEX64) {
-        return weft_because(why, "complex_abs: expected complex64, got %s",
-                            weft_dtype_name(input_dtype(node, 0)));
-    }
-    out[0] = (weft_spec){.dtype = WEFT_FLOAT32, .shape = input_shape(node, 0)};
-    return true;
-}
-
-static weft_status complex_abs_reference(const weft_call *call)
-{
-    int64_t n = weft_tensor_size(&call->out[0]);
-    for (int64_t i = 0; i < n; i++) {
-        weft_complex64 z = get_complex(&call->in[0], i);
-        weft_tensor_set(&call->out[0], i, hypot(z.re, z.im));
-    }
-    return WEFT_OK;
-}
-
-static const weft_case complex_abs_cases[] = {
-    {.name = "vector", .n_inputs = 1, .in = {{.shape = {1, {9}}}}},
-};
-
-const weft_op weft_op_complex_abs = {
-    .name = "complex_abs",
-    .family = WEFT_CORE_RANK,
-    .arity = 1,
-    .infer = complex_abs_infer,
-    .leads = true,
-    .reference = complex_abs_reference,
-    .cases = complex_abs_cases,
-    .n_cases = sizeof complex_abs_cases / sizeof *complex_abs_cases,
-    .no_test_dtypes = NO_TEST_FLOATS | NO_TEST_BOOL | NO_TEST_INTEGERS,
-};
-
-weft_array *weft_abs(weft_array *x)
-{
-    if (weft_ok(x) && weft_dtype_of(x) == WEFT_COMPLEX64) {
-        return apply1(&weft_op_complex_abs, x, NULL);
-    }
-    return elementwise1(&weft_op_abs, x);
 }

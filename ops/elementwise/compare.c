@@ -34,10 +34,9 @@ const weft_op weft_op_less = {
     .name = "less",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "a < b", .integer = "a < b", .boolean = "!a && b"},
+    .formula = {.real = "a < b", .integer = "a < b", .boolean = "!a && b", .complex_ = "a < b"},
     .predicate = true,
     .zero_gradient = 3,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_less(weft_array *a, weft_array *b)
@@ -49,10 +48,9 @@ const weft_op weft_op_less_equal = {
     .name = "less_equal",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "a <= b", .integer = "a <= b", .boolean = "!a || b"},
+    .formula = {.real = "a <= b", .integer = "a <= b", .boolean = "!a || b", .complex_ = "a <= b"},
     .predicate = true,
     .zero_gradient = 3,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_less_equal(weft_array *a, weft_array *b)
@@ -64,10 +62,9 @@ const weft_op weft_op_greater = {
     .name = "greater",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "a > b", .integer = "a > b", .boolean = "a && !b"},
+    .formula = {.real = "a > b", .integer = "a > b", .boolean = "a && !b", .complex_ = "a > b"},
     .predicate = true,
     .zero_gradient = 3,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_greater(weft_array *a, weft_array *b)
@@ -79,10 +76,9 @@ const weft_op weft_op_greater_equal = {
     .name = "greater_equal",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "a >= b", .integer = "a >= b", .boolean = "a || !b"},
+    .formula = {.real = "a >= b", .integer = "a >= b", .boolean = "a || !b", .complex_ = "a >= b"},
     .predicate = true,
     .zero_gradient = 3,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_greater_equal(weft_array *a, weft_array *b)

@@ -17,6 +17,7 @@ enum {
     NO_TEST_INTEGERS = 1u << WEFT_UINT8 | 1u << WEFT_UINT16 | 1u << WEFT_UINT32 |
                        1u << WEFT_UINT64 | 1u << WEFT_INT8 | 1u << WEFT_INT16 | 1u << WEFT_INT32 |
                        1u << WEFT_INT64,
+    NO_TEST_WHOLE = NO_TEST_BOOL | NO_TEST_INTEGERS,
     NO_TEST_BUT_FLOATS = NO_TEST_BOOL | NO_TEST_INTEGERS | NO_TEST_COMPLEX
 };
 

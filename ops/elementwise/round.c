@@ -33,9 +33,8 @@ const weft_op weft_op_round = {
     .name = "round",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "rint(a)", .integer = "a", .boolean = "a"},
+    .formula = {.real = "rint(a)", .integer = "a", .boolean = "a", .complex_ = "rint(a)"},
     .zero_gradient = 1,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_round(weft_array *x)
@@ -61,10 +60,9 @@ const weft_op weft_op_isnan = {
     .name = "isnan",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "isnan(a)", .integer = "0", .boolean = "0"},
+    .formula = {.real = "isnan(a)", .integer = "0", .boolean = "0", .complex_ = "isnan(a)"},
     .predicate = true,
     .zero_gradient = 1,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_isnan(weft_array *x)
@@ -76,10 +74,9 @@ const weft_op weft_op_isinf = {
     .name = "isinf",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "isinf(a)", .integer = "0", .boolean = "0"},
+    .formula = {.real = "isinf(a)", .integer = "0", .boolean = "0", .complex_ = "isinf(a)"},
     .predicate = true,
     .zero_gradient = 1,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_isinf(weft_array *x)
@@ -91,13 +88,42 @@ const weft_op weft_op_isfinite = {
     .name = "isfinite",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "isfinite(a)", .integer = "1", .boolean = "1"},
+    .formula = {.real = "isfinite(a)", .integer = "1", .boolean = "1", .complex_ = "isfinite(a)"},
     .predicate = true,
     .zero_gradient = 1,
-    .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
 weft_array *weft_isfinite(weft_array *x)
 {
     return elementwise1(&weft_op_isfinite, x);
+}
+
+const weft_op weft_op_isposinf = {
+    .name = "isposinf",
+    .family = WEFT_ELEMENTWISE,
+    .arity = 1,
+    .formula = {.real = "a == inf", .integer = "0", .boolean = "0"},
+    .predicate = true,
+    .zero_gradient = 1,
+    .no_test_dtypes = NO_TEST_COMPLEX,
+};
+
+weft_array *weft_isposinf(weft_array *x)
+{
+    return elementwise1(&weft_op_isposinf, x);
+}
+
+const weft_op weft_op_isneginf = {
+    .name = "isneginf",
+    .family = WEFT_ELEMENTWISE,
+    .arity = 1,
+    .formula = {.real = "a == -inf", .integer = "0", .boolean = "0"},
+    .predicate = true,
+    .zero_gradient = 1,
+    .no_test_dtypes = NO_TEST_COMPLEX,
+};
+
+weft_array *weft_isneginf(weft_array *x)
+{
+    return elementwise1(&weft_op_isneginf, x);
 }

@@ -4,6 +4,7 @@
 #define HALF_ROOT_PI 0.88622692545275801365 /* sqrt(pi) / 2 */
 #define TWO_OVER_ROOT_PI 1.12837916709551257390
 #define LN_2 0.69314718055994530942
+#define LN_10 2.3025850929940456840
 
 static weft_array *minus_one(weft_array *node, int i)
 {
@@ -48,9 +49,24 @@ const weft_op weft_op_sign = {
     .no_test_dtypes = NO_TEST_COMPLEX,
 };
 
+weft_array *weft_abs(weft_array *x)
+{
+    if (weft_ok(x) && weft_dtype_of(x) == WEFT_COMPLEX64) {
+        return weft_apply(&weft_op_complex_abs, &x, 1, NULL);
+    }
+    return elementwise1(&weft_op_abs, x);
+}
+
+/* A complex number of length 1; its gradient is that of the quotient. */
 weft_array *weft_sign(weft_array *x)
 {
-    return elementwise1(&weft_op_sign, x);
+    if (!weft_ok(x) || weft_dtype_of(x) != WEFT_COMPLEX64) {
+        return elementwise1(&weft_op_sign, x);
+    }
+    weft_scope_open();
+    weft_array *length = weft_abs(x);
+    weft_array *divisor = weft_where(weft_equal_scalar(length, 0), constant_like(length, 1), length);
+    return weft_scope_close(weft_divide(x, divisor));
 }
 
 static weft_array *square_partial(weft_array *node, int i)
@@ -81,10 +97,10 @@ const weft_op weft_op_sqrt = {
     .name = "sqrt",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "sqrt(a)"},
+    .formula = {.real = "sqrt(a)", .complex_ = "sqrt(a)"},
     .partial = sqrt_partial,
     .domain = {0.25, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_sqrt(weft_array *x)
@@ -101,10 +117,10 @@ const weft_op weft_op_rsqrt = {
     .name = "rsqrt",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "rsqrt(a)"},
+    .formula = {.real = "rsqrt(a)", .complex_ = "rsqrt(a)"},
     .partial = rsqrt_partial,
     .domain = {0.25, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_rsqrt(weft_array *x)
@@ -125,7 +141,7 @@ const weft_op weft_op_reciprocal = {
     .formula = {.real = "1 / a", .complex_ = "1 / a"},
     .partial = reciprocal_partial,
     .domain = {0.25, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS & ~(uint32_t)NO_TEST_COMPLEX,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_reciprocal(weft_array *x)
@@ -143,9 +159,9 @@ const weft_op weft_op_exp = {
     .name = "exp",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "exp(a)"},
+    .formula = {.real = "exp(a)", .complex_ = "exp(a)"},
     .partial = exp_partial,
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_exp(weft_array *x)
@@ -163,9 +179,9 @@ const weft_op weft_op_expm1 = {
     .name = "expm1",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "expm1(a)"},
+    .formula = {.real = "expm1(a)", .complex_ = "expm1(a)"},
     .partial = expm1_partial,
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_expm1(weft_array *x)
@@ -182,10 +198,10 @@ const weft_op weft_op_log = {
     .name = "log",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "log(a)"},
+    .formula = {.real = "log(a)", .complex_ = "log(a)"},
     .partial = log_partial,
     .domain = {0.25, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_log(weft_array *x)
@@ -202,10 +218,10 @@ const weft_op weft_op_log1p = {
     .name = "log1p",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "log1p(a)"},
+    .formula = {.real = "log1p(a)", .complex_ = "log1p(a)"},
     .partial = log1p_partial,
     .domain = {-0.5, 3},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_log1p(weft_array *x)
@@ -222,15 +238,35 @@ const weft_op weft_op_log2 = {
     .name = "log2",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "log2(a)"},
+    .formula = {.real = "log2(a)", .complex_ = "log2(a)"},
     .partial = log2_partial,
     .domain = {0.25, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_log2(weft_array *x)
 {
     return real1(&weft_op_log2, x);
+}
+
+static weft_array *log10_partial(weft_array *node, int i)
+{
+    return weft_scale(weft_reciprocal(operand(node, i)), 1 / LN_10);
+}
+
+const weft_op weft_op_log10 = {
+    .name = "log10",
+    .family = WEFT_ELEMENTWISE,
+    .arity = 1,
+    .formula = {.real = "log10(a)", .complex_ = "log10(a)"},
+    .partial = log10_partial,
+    .domain = {0.25, 4},
+    .no_test_dtypes = NO_TEST_WHOLE,
+};
+
+weft_array *weft_log10(weft_array *x)
+{
+    return real1(&weft_op_log10, x);
 }
 
 static weft_array *sin_partial(weft_array *node, int i)
@@ -242,10 +278,10 @@ const weft_op weft_op_sin = {
     .name = "sin",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "sin(a)"},
+    .formula = {.real = "sin(a)", .complex_ = "sin(a)"},
     .partial = sin_partial,
     .domain = {-4, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_sin(weft_array *x)
@@ -262,10 +298,10 @@ const weft_op weft_op_cos = {
     .name = "cos",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "cos(a)"},
+    .formula = {.real = "cos(a)", .complex_ = "cos(a)"},
     .partial = cos_partial,
     .domain = {-4, 4},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_cos(weft_array *x)
@@ -283,10 +319,10 @@ const weft_op weft_op_tan = {
     .name = "tan",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "tan(a)"},
+    .formula = {.real = "tan(a)", .complex_ = "tan(a)"},
     .partial = tan_partial,
     .domain = {-1.2, 1.2},
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_tan(weft_array *x)
@@ -304,9 +340,9 @@ const weft_op weft_op_tanh = {
     .name = "tanh",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = "tanh(a)"},
+    .formula = {.real = "tanh(a)", .complex_ = "tanh(a)"},
     .partial = tanh_partial,
-    .no_test_dtypes = NO_TEST_BUT_FLOATS,
+    .no_test_dtypes = NO_TEST_WHOLE,
 };
 
 weft_array *weft_tanh(weft_array *x)

@@ -37,21 +37,8 @@ weft_array *weft_array_equal(weft_array *a, weft_array *b, bool equal_nan)
     return weft_scope_close(all_of(same));
 }
 
-/* |a - b| <= atol + rtol |b|; infinities only when equal. */
 weft_array *weft_allclose(weft_array *a, weft_array *b, double rtol, double atol, bool equal_nan)
 {
     weft_scope_open();
-    weft_dtype dtype = weft_promote(weft_dtype_of(a), weft_dtype_of(b));
-    bool complex = dtype == WEFT_COMPLEX64;
-    dtype = complex ? dtype : weft_promote(dtype, WEFT_FLOAT32);
-    a = weft_astype(a, dtype);
-    b = weft_astype(b, dtype);
-    weft_array *bound = weft_add_scalar(weft_scale(weft_abs(b), rtol), atol);
-    weft_array *near = weft_less_equal(weft_abs(weft_subtract(a, b)), bound);
-    weft_array *finite = weft_isfinite(weft_abs(b));
-    weft_array *same = weft_logical_or(weft_equal(a, b), weft_logical_and(near, finite));
-    if (equal_nan) {
-        same = weft_logical_or(same, both_nan(weft_abs(a), weft_abs(b)));
-    }
-    return weft_scope_close(all_of(same));
+    return weft_scope_close(all_of(weft_isclose(a, b, rtol, atol, equal_nan)));
 }

@@ -9,6 +9,7 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_shader_8bit_storage : require
 #include "math.glsl"
+#include "math_inverse.glsl"
 #include "library_codes.glsl"
 #include "library_integers.glsl"
 #include "library_convert.glsl"
@@ -25,7 +26,8 @@
     x = exp_(x); x = expm1_(x); x = log_(x); x = log1p_(x); x = log2_(x); x = sin_(x);             \
     x = cos_(x); x = tan_(x); x = asin_(x); x = acos_(x); x = atan_(x); x = sinh_(x);              \
     x = cosh_(x); x = tanh_(x); x = erf_(x); x = erfinv_(x); x = isnan_(x); x = isinf_(x);         \
-    x = isfinite_(x); x = atan2_(x, x); x = round16_(x); x = roundb_(x);
+    x = isfinite_(x); x = atan2_(x, x); x = round16_(x); x = roundb_(x); x = log10_(x);            \
+    x = asinh_(x); x = acosh_(x); x = atanh_(x);
 #define CALL_INTEGER(x)                                                                            \
     x = bitnot_(x); x = bitand_(x, x); x = bitor_(x, x); x = bitxor_(x, x); x = shl_(x, x);        \
     x = shr_(x, x);

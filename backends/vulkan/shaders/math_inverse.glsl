@@ -1,0 +1,41 @@
+// backends/vulkan/shaders/math_inverse.glsl -- inverse hyperbolic functions and log10, of both widths.
+//
+// T is float or double; SQUARE the size from which on 1 beside a square is nothing, and far below
+// where squares overflow; LN2 and LOG10_E constants of the type.
+#define DEFINE_INVERSE(T, SQUARE, LN2, LOG10_E)                                                    \
+    T asinh_(const T x)                                                                            \
+    {                                                                                              \
+        T a = copysign_(x, T(1));                                                                  \
+        bool large = a > SQUARE;                                                                   \
+        T z = large ? T(0) : a;                                                                    \
+        precise T square = z * z;                                                                  \
+        precise T below = T(1) + sqrt_(square + T(1));                                             \
+        precise T t = z + div_(square, below);                                                     \
+        precise T far = log_(a) + LN2;                                                             \
+        return copysign_(large || nan_(a) ? far : log1p_(t), x);                                   \
+    }                                                                                              \
+    T acosh_(const T x)                                                                            \
+    {                                                                                              \
+        bool large = x > SQUARE;                                                                   \
+        precise T z = (large ? T(1) : x) - T(1);                                                   \
+        precise T square = z * (z + T(2));                                                         \
+        precise T t = z + sqrt_(square);                                                           \
+        precise T far = log_(x) + LN2;                                                             \
+        return large || nan_(x) ? far : log1p_(t);                                                 \
+    }                                                                                              \
+    T atanh_(const T x)                                                                            \
+    {                                                                                              \
+        T a = copysign_(x, T(1));                                                                  \
+        precise T twice = a + a;                                                                   \
+        precise T below = T(1) - a;                                                                \
+        precise T r = T(0.5) * log1p_(div_(twice, below));                                         \
+        return copysign_(r, x);                                                                    \
+    }                                                                                              \
+    T log10_(const T x)                                                                            \
+    {                                                                                              \
+        precise T r = log_(x) * LOG10_E;                                                           \
+        return r;                                                                                  \
+    }
+
+DEFINE_INVERSE(float, 1e8, 0.6931471805599453, 0.4342944819032518)
+DEFINE_INVERSE(double, 1e16LF, 0.69314718055994530942LF, 0.43429448190325182765LF)
