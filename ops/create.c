@@ -86,24 +86,6 @@ weft_array *weft_ones(weft_dims shape, weft_dtype dtype)
     return weft_full(shape, 1, dtype);
 }
 
-static weft_array *full_like(weft_array *x, double value)
-{
-    if (!weft_ok(x)) {
-        return x;
-    }
-    return weft_to(weft_full(weft_shape(x), value, weft_dtype_of(x)), weft_device_of(x));
-}
-
-weft_array *weft_zeros_like(weft_array *x)
-{
-    return full_like(x, 0);
-}
-
-weft_array *weft_ones_like(weft_array *x)
-{
-    return full_like(x, 1);
-}
-
 /* ---- arange --------------------------------------------------------------------------------- */
 
 static weft_status arange_reference(const weft_call *call)
@@ -140,6 +122,13 @@ const weft_op weft_op_arange = {
     .n_cases = sizeof arange_cases / sizeof *arange_cases,
 };
 
+weft_array *weft__arange_count(double start, double step, int64_t count, weft_dtype dtype)
+{
+    weft_full_params params = {.dtype = dtype, .value = start, .step = step};
+    params.shape = WEFT_DIMS(count);
+    return weft_apply(&weft_op_arange, NULL, 0, &params);
+}
+
 weft_array *weft_arange(double start, double stop, double step, weft_dtype dtype)
 {
     double count = ceil((stop - start) / step);
@@ -148,7 +137,5 @@ weft_array *weft_arange(double start, double stop, double step, weft_dtype dtype
                                 "of elements",
                                 start, stop, step);
     }
-    weft_full_params params = {.dtype = dtype, .value = start, .step = step};
-    params.shape = WEFT_DIMS(count > 0 ? (int64_t)count : 0);
-    return weft_apply(&weft_op_arange, NULL, 0, &params);
+    return weft__arange_count(start, step, count > 0 ? (int64_t)count : 0, dtype);
 }

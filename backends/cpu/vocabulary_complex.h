@@ -1,9 +1,9 @@
 /* backends/cpu/vocabulary_complex.h -- the codes of tapes for complex64. Computed in double, whose
- * range holds the squares of floats, and rounded once: each part is nearly always the nearest float.
- * Branch cuts and zeros with signs as in C99, annex G; of the cases with infinities and NaN those
- * that have a limit. Formulas for the inverse functions: Hull, Fairgrieve and Tang, "Implementing
- * the complex arcsine and arccosine functions using exception handling", 1997; Kahan, "Branch cuts
- * for complex elementary functions", 1987. Included by vocabulary.h. */
+ * range holds the squares of floats, and rounded once: each part is nearly always the nearest
+ * float. Branch cuts and zeros with signs as in C99, annex G; of the cases with infinities and NaN
+ * those that have a limit. Formulas for the inverse functions: Hull, Fairgrieve and Tang,
+ * "Implementing the complex arcsine and arccosine functions using exception handling", 1997; Kahan,
+ * "Branch cuts for complex elementary functions", 1987. Included by vocabulary.h. */
 #ifndef BACKENDS_CPU_VOCABULARY_COMPLEX_H
 #define BACKENDS_CPU_VOCABULARY_COMPLEX_H
 

@@ -47,7 +47,8 @@ static inline float expm1_f32(float x)
     float p = exp_reduced(x, &k);
     int32_t last = k > 0;
     float scale = power_of_two(k - last);
-    return (scale * p + (scale - power_of_two(-last))) * power_of_two(last);
+    float r = (scale * p + (scale - power_of_two(-last))) * power_of_two(last);
+    return x == 0 ? x : r;
 }
 
 /* e^x - 1 over e^x + 1, with x doubled. */
@@ -103,7 +104,8 @@ static inline float log1p_f32(float x)
     int32_t half = e >> 1;
     float a = power_of_two(-half), b = power_of_two(half - e); /* a b = 2^-e */
     float f = x * a * b + (a * b - 1);                         /* (1 + x) 2^-e - 1, rounded once */
-    return log_special(u, log_sum((float)e, u < F32_INFINITY ? f : 0));
+    float r = log_special(u, log_sum((float)e, u < F32_INFINITY ? f : 0));
+    return x == 0 ? x : r;
 }
 
 static inline float log2_f32(float x)

@@ -197,7 +197,7 @@ static inline float sin_f32(float x)
     int32_t q;
     float r = (float)reduce_quadrant(x, &q);
     float s = sine_polynomial(r), c = cosine_polynomial(r);
-    return flip_sign(q & 1 ? c : s, q & 2);
+    return x == 0 ? x : flip_sign(q & 1 ? c : s, q & 2);
 }
 
 static inline float cos_f32(float x)

@@ -1,7 +1,7 @@
 /* backends/cpu/vocabulary_wide.h -- double with what float and complex64 need of it: logarithms,
- * exponentials and angles to a relative 2^-34 or better, branch-free, so that loops over them become
- * vector code. What is computed in these and rounded once is within 0.51 ulp of float. Polynomials
- * are interpolations in Chebyshev's points. */
+ * exponentials and angles to a relative 2^-34 or better, branch-free, so that loops over them
+ * become vector code. What is computed in these and rounded once is within 0.51 ulp of float.
+ * Polynomials are interpolations in Chebyshev's points. */
 #ifndef BACKENDS_CPU_VOCABULARY_WIDE_H
 #define BACKENDS_CPU_VOCABULARY_WIDE_H
 
@@ -164,7 +164,8 @@ static inline float asinh_f32(float x)
 static inline float acosh_f32(float x)
 {
     double t = (double)x - 1;
-    return (float)log1p_wide(t + __builtin_sqrt(t * (t + 2)));
+    float r = (float)log1p_wide(t + __builtin_sqrt(t * (t + 2)));
+    return x < 1 ? F32_NAN : r;
 }
 
 static inline float atanh_f32(float x)

@@ -7,13 +7,13 @@
 
 #include "weft/array.h"
 
-/* Complex numbers. Functions have the branch cuts of C99 and NumPy; comparisons, maximum and minimum
- * go by the real parts, equal ones by the imaginary parts. Gradients of a real loss L are
+/* Complex numbers. Functions have the branch cuts of C99 and NumPy; comparisons, maximum and
+ * minimum go by the real parts, equal ones by the imaginary parts. Gradients of a real loss L are
  * dL/d(re z) + i dL/d(im z): a cotangent is multiplied by the conjugate of the slope.
  *
- * Where a function has no derivative, gradients are: 0 for abs and sign at 0, a half to each operand
- * for maximum and minimum of equal numbers, 0 for relu at 0, and 0 for what is piecewise constant
- * (floor, round, sign, comparisons). */
+ * Where a function has no derivative, gradients are: 0 for abs and sign at 0, a half to each
+ * operand for maximum and minimum of equal numbers, 0 for relu at 0, and 0 for what is piecewise
+ * constant (floor, round, sign, comparisons). */
 
 #ifdef __cplusplus
 extern "C" {
@@ -23,7 +23,7 @@ extern "C" {
 
 WEFT_API weft_array *weft_positive(weft_array *x); /* x */
 WEFT_API weft_array *weft_negative(weft_array *x);
-WEFT_API weft_array *weft_abs(weft_array *x); /* complex64: float32 magnitude */
+WEFT_API weft_array *weft_abs(weft_array *x);  /* complex64: float32 magnitude */
 WEFT_API weft_array *weft_sign(weft_array *x); /* complex64: x / |x| */
 WEFT_API weft_array *weft_square(weft_array *x);
 WEFT_API weft_array *weft_sqrt(weft_array *x);

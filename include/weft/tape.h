@@ -10,16 +10,15 @@
  *            asin acos atan sinh cosh tanh asinh acosh atanh erf erfinv pow atan2 min max isnan
  *            isinf isfinite
  *   integer: abs sign min max pow
- *   complex: abs sign rint sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan sinh
- *            cosh tanh asinh acosh atanh pow min max isnan isinf isfinite conj, imag, which makes
- *            the imaginary part a real number, and join(x, y) = re x + i re y
- *   names:   pi, inf, nan, bits (the width of the dtype in integer formulas)
- * Bool formulas have comparisons, logic and ?:, complex ones neither % nor bits. Complex numbers are
- * ordered by their real parts, equal ones by their imaginary parts; functions have the branch cuts
- * of C99. Integer arithmetic wraps; x / 0 and x % 0 are 0; MIN / -1 is MIN; a shift by the width or
- * more is 0; pow with a negative exponent is 1 / pow, truncated. Integer `/` rounds towards minus
- * infinity. The result of `%`, of integers and of reals, has the sign of the divisor. min and max
- * return NaN if either is NaN.
+ *   complex: abs sign rint sqrt rsqrt exp expm1 log log1p log2 log10 sin cos tan asin acos atan
+ * sinh cosh tanh asinh acosh atanh pow min max isnan isinf isfinite conj, imag, which makes the
+ * imaginary part a real number, and join(x, y) = re x + i re y names:   pi, inf, nan, bits (the
+ * width of the dtype in integer formulas) Bool formulas have comparisons, logic and ?:, complex
+ * ones neither % nor bits. Complex numbers are ordered by their real parts, equal ones by their
+ * imaginary parts; functions have the branch cuts of C99. Integer arithmetic wraps; x / 0 and x % 0
+ * are 0; MIN / -1 is MIN; a shift by the width or more is 0; pow with a negative exponent is 1 /
+ * pow, truncated. Integer `/` rounds towards minus infinity. The result of `%`, of integers and of
+ * reals, has the sign of the divisor. min and max return NaN if either is NaN.
  */
 #ifndef WEFT_TAPE_H
 #define WEFT_TAPE_H

@@ -8,10 +8,10 @@
         .name = #NAME,                                                                             \
         .family = WEFT_ELEMENTWISE,                                                                \
         .arity = 1,                                                                                \
-        .formula = {.real = FORMULA, .complex_ = FORMULA},                                                              \
+        .formula = {.real = FORMULA, .complex_ = FORMULA},                                         \
         .partial = PARTIAL,                                                                        \
         .domain = {LOW, HIGH},                                                                     \
-        .no_test_dtypes = NO_TEST_WHOLE,                                                      \
+        .no_test_dtypes = NO_TEST_WHOLE,                                                           \
     }
 
 /* ---- inverse trigonometric functions -------------------------------------------------------- */

@@ -169,7 +169,10 @@ const weft_op weft_op_maximum = {
     .name = "maximum",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "max(a, b)", .integer = "max(a, b)", .boolean = "a || b", .complex_ = "max(a, b)"},
+    .formula = {.real = "max(a, b)",
+                .integer = "max(a, b)",
+                .boolean = "a || b",
+                .complex_ = "max(a, b)"},
     .partial = maximum_partial,
 };
 
@@ -187,7 +190,10 @@ const weft_op weft_op_minimum = {
     .name = "minimum",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "min(a, b)", .integer = "min(a, b)", .boolean = "a && b", .complex_ = "min(a, b)"},
+    .formula = {.real = "min(a, b)",
+                .integer = "min(a, b)",
+                .boolean = "a && b",
+                .complex_ = "min(a, b)"},
     .partial = minimum_partial,
 };
 
@@ -237,7 +243,8 @@ const weft_op weft_op_logaddexp = {
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
     .formula = {.real = "a == b ? a + 0.69314718055994530942"
-                        " : max(a, b) + log1p(exp(-abs(a - b)))", .complex_ = "max(a, b) + log1p(exp(min(a, b) - max(a, b)))"},
+                        " : max(a, b) + log1p(exp(-abs(a - b)))",
+                .complex_ = "max(a, b) + log1p(exp(min(a, b) - max(a, b)))"},
     .partial = logaddexp_partial,
     .domain = {-1, 1}, /* complex sums that nearly vanish are far from these */
     .no_test_dtypes = NO_TEST_WHOLE,

@@ -47,7 +47,10 @@ const weft_op weft_op_logical_xor = {
     .name = "logical_xor",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "!a != !b", .integer = "!a != !b", .boolean = "a != b", .complex_ = "!a != !b"},
+    .formula = {.real = "!a != !b",
+                .integer = "!a != !b",
+                .boolean = "a != b",
+                .complex_ = "!a != !b"},
     .predicate = true,
     .zero_gradient = 3,
 };

@@ -65,7 +65,8 @@ weft_array *weft_sign(weft_array *x)
     }
     weft_scope_open();
     weft_array *length = weft_abs(x);
-    weft_array *divisor = weft_where(weft_equal_scalar(length, 0), constant_like(length, 1), length);
+    weft_array *divisor =
+        weft_where(weft_equal_scalar(length, 0), constant_like(length, 1), length);
     return weft_scope_close(weft_divide(x, divisor));
 }
 

@@ -1,6 +1,4 @@
 /* ops/reduce/compare.c -- whole arrays held against each other, and elements that are not 0. */
-#include <math.h>
-
 #include "ops/reduce/reduce.h"
 
 weft_array *weft_count_nonzero(weft_array *x, weft_dims axes, bool keepdims)

@@ -45,20 +45,6 @@ weft_array *weft_median(weft_array *x, weft_dims axes, bool keepdims)
     return weft_scope_close(weft_astype(y, weft_dtype_of(x)));
 }
 
-/* In rows of N elements laid end to end the diagonal is every (N + 1)th. */
-static weft_array *diagonal_of(weft_array *x, int64_t offset)
-{
-    int64_t rows = weft_dim(x, -2), columns = weft_dim(x, -1);
-    int64_t down = offset < 0 ? -offset : 0, right = offset > 0 ? offset : 0;
-    int64_t length = rows - down < columns - right ? rows - down : columns - right;
-    int64_t first = down * columns + right;
-    if (length <= 0) {
-        return weft_slice_axis(weft_flatten(x, -2, -1), -1, 0, 0);
-    }
-    return weft_slice(weft_flatten(x, -2, -1), WEFT_DIMS(-1), WEFT_DIMS(first),
-                      WEFT_DIMS(first + (length - 1) * (columns + 1) + 1), WEFT_DIMS(columns + 1));
-}
-
 weft_array *weft_trace(weft_array *x, int64_t offset, int axis_a, int axis_b)
 {
     return weft_trace_as(x, offset, axis_a, axis_b, weft__sum_dtype(weft_dtype_of(x)));
@@ -66,23 +52,7 @@ weft_array *weft_trace(weft_array *x, int64_t offset, int axis_a, int axis_b)
 
 weft_array *weft_trace_as(weft_array *x, int64_t offset, int axis_a, int axis_b, weft_dtype dtype)
 {
-    weft_dims axes = WEFT_DIMS(axis_a, axis_b), from_end, order = {0};
-    weft_why why;
-    if (!weft_ok(x)) {
-        return x;
-    }
-    int n = weft_ndim(x);
-    if (!weft__axes_in_order(&axes, n, &from_end, &why)) {
-        return weft_error_array("trace: %s", why.text);
-    }
-    for (int i = 0; i < n; i++) {
-        if (i - n != from_end.at[0] && i - n != from_end.at[1]) {
-            order.at[order.n++] = i;
-        }
-    }
-    order.at[order.n++] = from_end.at[0] + n;
-    order.at[order.n++] = from_end.at[1] + n;
     weft_scope_open();
-    weft_array *diagonal = weft_astype(diagonal_of(weft_transpose(x, order), offset), dtype);
+    weft_array *diagonal = weft_astype(weft_diagonal(x, offset, axis_a, axis_b), dtype);
     return weft_scope_close(weft_astype(weft_sum(diagonal, WEFT_DIMS(-1), false), dtype));
 }

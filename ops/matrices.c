@@ -1,0 +1,160 @@
+/* ops/matrices.c -- diagonals, triangles and grids: functions of the place of an element. */
+#include "ops/kernel.h"
+
+/* 0, 1, ... below n along `axis` (-2: a column, -1: a row). */
+static weft_array *places(int64_t n, int axis)
+{
+    weft_array *along = weft_arange(0, (double)n, 1, n > INT32_MAX ? WEFT_INT64 : WEFT_INT32);
+    return axis == -1 ? along : weft_expand_dims(along, -1);
+}
+
+/* Whether row + k is the column, as bool (rows, columns). */
+static weft_array *on_diagonal(int64_t rows, int64_t columns, int64_t k)
+{
+    return weft_equal(weft_add_scalar(places(rows, -2), (double)k), places(columns, -1));
+}
+
+/* Whether the column is at most row + k. */
+static weft_array *below_diagonal(int64_t rows, int64_t columns, int64_t k)
+{
+    return weft_greater_equal(weft_add_scalar(places(rows, -2), (double)k), places(columns, -1));
+}
+
+static bool fits_a_matrix(const char *op, int64_t rows, int64_t columns, weft_array **failed)
+{
+    if (rows < 0 || columns < 0) {
+        *failed = weft_error_array("%s: expected lengths of at least 0, got %lld and %lld", op,
+                                   (long long)rows, (long long)columns);
+        return false;
+    }
+    return true;
+}
+
+weft_array *weft_eye(int64_t rows, int64_t columns, int64_t k, weft_dtype dtype)
+{
+    weft_array *failed;
+    if (!fits_a_matrix("eye", rows, columns, &failed)) {
+        return failed;
+    }
+    weft_scope_open();
+    return weft_scope_close(weft_astype(on_diagonal(rows, columns, k), dtype));
+}
+
+weft_array *weft_identity(int64_t n, weft_dtype dtype)
+{
+    return weft_eye(n, n, 0, dtype);
+}
+
+weft_array *weft_tri(int64_t rows, int64_t columns, int64_t k, weft_dtype dtype)
+{
+    weft_array *failed;
+    if (!fits_a_matrix("tri", rows, columns, &failed)) {
+        return failed;
+    }
+    weft_scope_open();
+    return weft_scope_close(weft_astype(below_diagonal(rows, columns, k), dtype));
+}
+
+/* x where the column is at most row + k, or where it is not; 0 elsewhere. */
+static weft_array *triangle(const char *op, weft_array *x, int64_t k, bool lower)
+{
+    if (!weft_ok(x)) {
+        return x;
+    }
+    if (weft_ndim(x) < 2) {
+        return weft_error_array("%s: expected at least 2 axes, got %d", op, weft_ndim(x));
+    }
+    weft_scope_open();
+    weft_array *below = below_diagonal(weft_dim(x, -2), weft_dim(x, -1), k);
+    weft_array *zero = weft_scalar(0, weft_dtype_of(x));
+    return weft_scope_close(lower ? weft_where(below, x, zero) : weft_where(below, zero, x));
+}
+
+weft_array *weft_tril(weft_array *x, int64_t k)
+{
+    return triangle("tril", x, k, true);
+}
+
+weft_array *weft_triu(weft_array *x, int64_t k)
+{
+    return triangle("triu", x, k - 1, false);
+}
+
+/* ---- diagonals ------------------------------------------------------------------------------ */
+
+/* In rows of N elements laid end to end the diagonal is every (N + 1)th. */
+weft_array *weft_diagonal(weft_array *x, int64_t offset, int axis1, int axis2)
+{
+    if (!weft_ok(x)) {
+        return x;
+    }
+    int ndim = weft_ndim(x), a = axis1 < 0 ? axis1 + ndim : axis1;
+    int b = axis2 < 0 ? axis2 + ndim : axis2;
+    if (a < 0 || a >= ndim || b < 0 || b >= ndim || a == b) {
+        return weft_error_array("diagonal: expected two different axes of %d, got %d and %d", ndim,
+                                axis1, axis2);
+    }
+    weft_dims order = {.n = ndim};
+    int n = 0;
+    for (int i = 0; i < ndim; i++) {
+        if (i != a && i != b) {
+            order.at[n++] = i;
+        }
+    }
+    order.at[n] = a;
+    order.at[n + 1] = b;
+    int64_t rows = weft_dim(x, a), columns = weft_dim(x, b);
+    int64_t down = offset < 0 ? -offset : 0, along = offset > 0 ? offset : 0;
+    int64_t length = rows - down < columns - along ? rows - down : columns - along;
+    int64_t first = length > 0 ? down * columns + along : 0;
+    int64_t stop = length > 0 ? first + (length - 1) * (columns + 1) + 1 : 0;
+    weft_scope_open();
+    weft_array *flat = weft_flatten(weft_transpose(x, order), -2, -1);
+    return weft_scope_close(
+        weft_slice(flat, WEFT_DIMS(-1), WEFT_DIMS(first), WEFT_DIMS(stop), WEFT_DIMS(columns + 1)));
+}
+
+/* The vector beside zeros: row i has element i - down, where there is one. */
+weft_array *weft_diag(weft_array *x, int64_t k)
+{
+    if (weft_ok(x) && weft_ndim(x) == 2) {
+        return weft_diagonal(x, k, 0, 1);
+    }
+    if (!weft_ok(x) || weft_ndim(x) != 1) {
+        return weft_ok(x) ? weft_error_array("diag: expected 1 or 2 axes, got %d", weft_ndim(x))
+                          : x;
+    }
+    int64_t down = k < 0 ? -k : 0, along = k > 0 ? k : 0, n = weft_size(x) + down + along;
+    weft_scope_open();
+    weft_array *rows = weft_expand_dims(weft_pad(x, 0, down, along, 0), -1);
+    weft_array *zero = weft_scalar(0, weft_dtype_of(x));
+    return weft_scope_close(weft_where(on_diagonal(n, n, k), rows, zero));
+}
+
+/* ---- grids ---------------------------------------------------------------------------------- */
+
+void weft_meshgrid(weft_array *const *arrays, int n, bool sparse, bool matrix_order,
+                   weft_array **out)
+{
+    if (n > WEFT_MAX_DIMS) {
+        weft_array *failed =
+            weft_error_array("meshgrid: expected at most %d arrays, got %d", WEFT_MAX_DIMS, n);
+        for (int i = 0; i < n; i++) {
+            out[i] = failed;
+        }
+        return;
+    }
+    weft_dims full = {.n = n};
+    for (int i = 0; i < n; i++) {
+        int axis = !matrix_order && n > 1 && i < 2 ? 1 - i : i;
+        weft_dims shape = {.n = n};
+        for (int d = 0; d < n; d++) {
+            shape.at[d] = 1;
+        }
+        shape.at[axis] = full.at[axis] = weft_size(arrays[i]);
+        out[i] = weft_reshape(arrays[i], shape);
+    }
+    for (int i = 0; i < n && !sparse; i++) {
+        out[i] = weft_broadcast_to(out[i], full);
+    }
+}
