@@ -1,4 +1,4 @@
-// backends/vulkan/shaders/math_inverse.glsl -- inverse hyperbolic functions and log10, of both widths.
+// backends/vulkan/shaders/math_inverse.glsl -- inverse hyperbolic functions, log10: both widths.
 //
 // T is float or double; SQUARE the size from which on 1 beside a square is nothing, and far below
 // where squares overflow; LN2 and LOG10_E constants of the type.
