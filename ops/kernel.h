@@ -44,9 +44,6 @@ weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, in
 /* Zeros where `like` lives. */
 weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype);
 
-/* `shape` with a batch of `size` in front; false when that is one axis too many. */
-bool weft__shape_with_batch(const weft_dims *shape, int64_t size, weft_dims *out);
-
 /* start + i * step for i below count, each computed in double. */
 weft_array *weft__arange_count(double start, double step, int64_t count, weft_dtype dtype);
 

@@ -10,6 +10,7 @@ object=$out.o
 
 trap 'rm -f "$object"' EXIT
 "${LD:-ld}" -r --whole-archive "$internal" -o "$object"
-"${OBJCOPY:-objcopy}" --localize-hidden "$object"
+# By name too: joining may lose that a thread's variable is hidden.
+"${OBJCOPY:-objcopy}" --localize-hidden --wildcard --localize-symbol='weft__*' "$object"
 rm -f "$out"
 "${AR:-ar}" crs "$out" "$object"
