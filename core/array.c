@@ -152,6 +152,15 @@ weft_device *weft_device_of(const weft_array *a)
     return a && a->device ? a->device : weft_default_device();
 }
 
+weft_dtype weft_result_type(weft_array *const *arrays, int n)
+{
+    weft_dtype dtype = n > 0 ? weft_dtype_of(arrays[0]) : WEFT_FLOAT32;
+    for (int i = 1; i < n; i++) {
+        dtype = weft_promote(dtype, weft_dtype_of(arrays[i]));
+    }
+    return dtype;
+}
+
 bool weft_is_evaluated(const weft_array *a)
 {
     return a && a->state == WEFT__EVALUATED;

@@ -58,6 +58,18 @@ bool weft__shape_broadcast(const weft_dims *a, const weft_dims *b, weft_dims *ou
     return true;
 }
 
+bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *out)
+{
+    weft_dims all = {0};
+    for (int i = 0; i < n; i++) {
+        if (!weft__shape_broadcast(&all, &shapes[i], &all)) {
+            return false;
+        }
+    }
+    *out = all;
+    return true;
+}
+
 void weft__strides_contiguous(const weft_dims *shape, int64_t *strides)
 {
     int64_t stride = 1;

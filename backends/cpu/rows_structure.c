@@ -5,6 +5,7 @@
 
 const weft_kernel_row weft__cpu_structure_rows[] = {
     {.op = "full", .kernel = weft__cpu_full},
+    {.op = "arange", .fits = weft__cpu_arange_fits, .kernel = weft__cpu_arange},
     {.op = "cast", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},
     {.op = "copy", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},
     {.op = "contiguous", .layout = WEFT_STRIDED, .kernel = weft__cpu_copy},

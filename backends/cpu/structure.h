@@ -5,8 +5,9 @@
 #include "weft/backend.h"
 
 /* structure.c: any dtype */
-weft_kernel weft__cpu_full, weft__cpu_reshape, weft__cpu_slice_grad, weft__cpu_dynamic_slice,
-    weft__cpu_slice_update, weft__cpu_slice_set, weft__cpu_concatenate, weft__cpu_pad;
+weft_kernel weft__cpu_full, weft__cpu_arange, weft__cpu_reshape, weft__cpu_slice_grad,
+    weft__cpu_dynamic_slice, weft__cpu_slice_update, weft__cpu_slice_set, weft__cpu_concatenate,
+    weft__cpu_pad;
 
 /* gather.c: any dtype */
 weft_kernel weft__cpu_take, weft__cpu_take_along_axis, weft__cpu_bounded_index;
@@ -51,5 +52,7 @@ const float *weft__cpu_floats(weft_dtype dtype, const void *row, int64_t first, 
                               float *room);
 /* The same for storing. */
 void weft__cpu_store(weft_dtype dtype, const float *from, void *row, int64_t first, int64_t n);
+
+bool weft__cpu_arange_fits(const weft_call *call);
 
 #endif

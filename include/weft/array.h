@@ -82,6 +82,10 @@ WEFT_API int64_t weft_size(const weft_array *a);   /* number of elements */
 WEFT_API int64_t weft_nbytes(const weft_array *a); /* size * bytes of an element */
 WEFT_API weft_device *weft_device_of(const weft_array *a);
 WEFT_API bool weft_is_evaluated(const weft_array *a);
+/* The dtype that n arrays take together (weft_promote); float32 for none. */
+WEFT_API weft_dtype weft_result_type(weft_array *const *arrays, int n);
+/* The shape that n shapes broadcast to; false leaves *out as it was: they do not. */
+WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *out);
 
 /* ---- Scopes and ownership ------------------------------------------------------------------- */
 

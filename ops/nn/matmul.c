@@ -108,22 +108,18 @@ static weft_array *unbroadcast(weft_array *gradient, weft_dims shape)
     return axes.n == 0 ? gradient : weft_sum(gradient, axes, true);
 }
 
+/* The cotangent times the conjugate transpose of the other operand. */
 static void matmul_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                        weft_array **grads)
 {
     weft_array *a = weft_node_input(node, 0), *b = weft_node_input(node, 1);
-    bool is_complex = weft_dtype_of(a) == WEFT_COMPLEX64;
-    for (int i = 0; i < 2; i++) {
-        if (!wanted[i]) {
-            continue;
-        }
-        if (is_complex) {
-            grads[i] = weft_error_array("matmul: unsupported: the gradient of complex64");
-        } else if (i == 0) {
-            grads[i] = unbroadcast(weft_matmul(cts[0], weft_swapaxes(b, -1, -2)), weft_shape(a));
-        } else {
-            grads[i] = unbroadcast(weft_matmul(weft_swapaxes(a, -1, -2), cts[0]), weft_shape(b));
-        }
+    if (wanted[0]) {
+        weft_array *other = weft_conjugate(weft_swapaxes(b, -1, -2));
+        grads[0] = unbroadcast(weft_matmul(cts[0], other), weft_shape(a));
+    }
+    if (wanted[1]) {
+        weft_array *other = weft_conjugate(weft_swapaxes(a, -1, -2));
+        grads[1] = unbroadcast(weft_matmul(other, cts[0]), weft_shape(b));
     }
 }
 
