@@ -78,6 +78,31 @@ static void state_is_read_and_written_back(void)
     weft_scope_close(NULL);
 }
 
+static void queued_calls_run_in_order(void)
+{
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, row(4, 0));
+    weft_set(&s.v, row(4, 1));
+    weft_array **state[] = {&s.w, &s.v}, *outs[4];
+    CHECK_OK(weft_compile(accumulate, &s, state, 2, &(weft_compile_options){.async = true}, &c));
+    for (int i = 0; i < 4; i++) {
+        weft_array *x = row(4, i);
+        CHECK_OK(weft_compiled_call(c, &x, 1, &outs[i], 1));
+    }
+    for (int i = 0; i < 4; i++) {
+        CHECK_CLOSE(item(outs[i]), 0 + i + 2 * (1 + i) + 3 * (2 + i) + 4 * (3 + i), 0);
+    }
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 6 + 4 * 6 + 4 * 6, 0);
+    weft_array *last = row(4, 4);
+    CHECK_OK(weft_compiled_call(c, &last, 1, &outs[0], 1));
+    weft_compiled_free(c); /* which waits */
+    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 54 + 6 + 16, 0);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
 /* w -> w * 2 + 1, again and again: the same memory each time */
 static void grow(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
@@ -588,7 +613,7 @@ static void a_graph_is_drawn(void)
 }
 
 CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
-           CHECK_CASE(replaced_state_gives_its_memory),
+           CHECK_CASE(replaced_state_gives_its_memory), CHECK_CASE(queued_calls_run_in_order),
            CHECK_CASE(the_same_array_as_argument_and_state),
            CHECK_CASE(slots_are_swapped_filled_and_emptied),
            CHECK_CASE(the_cache_is_bounded_and_the_latest_stay),
