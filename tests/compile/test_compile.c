@@ -562,56 +562,6 @@ static void switched_off_it_is_the_function(void)
     weft_scope_close(NULL);
 }
 
-/* ---- in words ------------------------------------------------------------------------------- */
-
-static void the_explanation_says_what_and_why(void)
-{
-    scene s = {0};
-    weft_compiled *c;
-    const char *names[] = {"model.w"};
-    weft_scope_open();
-    weft_set(&s.w, row(512, 0));
-    weft_set(&s.v, row(512, 1));
-    weft_array **state[] = {&s.w}, *out;
-    CHECK_OK(weft_compile(accumulate, &s, state, 1,
-                          &(weft_compile_options){.name = "step", .state_names = names}, &c));
-    weft_array *x = row(512, 0);
-    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-    weft_set(&s.w, row(517, 0));
-    weft_set(&s.v, row(517, 1));
-    x = row(517, 0);
-    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-    char *text = weft_compile_explain(c);
-    CHECK_CONTAINS(text, "step: 2 calls, 0 inlined in transforms; 0 hits, 2 compiles");
-    CHECK_CONTAINS(text, "compiled again: input 0 dim 0: 512 -> 517");
-    CHECK_CONTAINS(text, "state 0 (model.w): float32 (517,), replaced");
-    CHECK_CONTAINS(text, "captured constants: 1 (2068 bytes)\n    float32 (517,)");
-    CHECK_CONTAINS(text, "1 inputs overwritten");
-    weft_free(text);
-    weft_compiled_free(c);
-    drop_scene(&s);
-    weft_scope_close(NULL);
-}
-
-static void a_graph_is_drawn(void)
-{
-    char *text;
-    weft_scope_open();
-    weft_array *x = row(4, 0);
-    CHECK_OK(weft_eval(x));
-    weft_array *y[] = {weft_sum(weft_square(x), WEFT_ALL_AXES, false), x};
-    CHECK_OK(weft_graph_dot(y, 2, NULL, &text));
-    CHECK_CONTAINS(text, "digraph weft {");
-    CHECK_CONTAINS(text, "[label=\"square\\nfloat32 (4,)\"]");
-    CHECK_CONTAINS(text, "[shape=box, label=\"array\\nfloat32 (4,)\"]");
-    CHECK_CONTAINS(text, "-> out1;");
-    weft_free(text);
-    CHECK_STATUS(weft_graph_dot(y, 2, "/nowhere/at/all.dot", NULL), WEFT_IO);
-    y[0] = weft_error_array("no array");
-    CHECK_STATUS(weft_graph_dot(y, 1, NULL, &text), WEFT_INVALID);
-    weft_scope_close(NULL);
-}
-
 CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(replaced_state_gives_its_memory), CHECK_CASE(queued_calls_run_in_order),
            CHECK_CASE(the_same_array_as_argument_and_state),
@@ -620,5 +570,4 @@ CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(layouts_are_planned_for), CHECK_CASE(each_call_draws_other_numbers),
            CHECK_CASE(compiled_functions_are_differentiated_and_nested),
            CHECK_CASE(a_step_with_its_gradient_inside), CHECK_CASE(what_cannot_be_compiled_is_said),
-           CHECK_CASE(a_kernel_that_fails_is_told), CHECK_CASE(switched_off_it_is_the_function),
-           CHECK_CASE(the_explanation_says_what_and_why), CHECK_CASE(a_graph_is_drawn))
+           CHECK_CASE(a_kernel_that_fails_is_told), CHECK_CASE(switched_off_it_is_the_function))
