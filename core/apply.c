@@ -223,6 +223,12 @@ static bool check_spec(const weft_spec *spec, weft_why *why)
                                 weft__shape_text(&spec->shape, text));
         }
     }
+    const int64_t last = spec->shape.n > 0 ? spec->shape.at[spec->shape.n - 1] : 1;
+    if (spec->encoding && last % spec->encoding->block != 0) {
+        return weft_because(why, "the last dim, %lld, is no multiple of %lld, a block of %s",
+                            (long long)last, (long long)spec->encoding->block,
+                            spec->encoding->name);
+    }
     int64_t bytes = weft__shape_size(&spec->shape);
     if (bytes < 0 || __builtin_mul_overflow(bytes, (int64_t)weft_dtype_size(spec->dtype), &bytes)) {
         return weft_because(why, "the result has more than 2^63 bytes");
@@ -284,9 +290,29 @@ static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, co
     return weft__failed("%s: %s", op->name, why.text);
 }
 
+/* Those that take them in all inputs may have more than there are bits. */
+static bool takes_encoded(const weft_op *op, int i)
+{
+    return i < 32 ? op->takes_encoded >> i & 1 : op->takes_encoded == UINT32_MAX;
+}
+
+/* Few ops read encoded inputs. */
+static weft_array *refuse_encoded(const weft_op *op, weft_array *const *inputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const weft_encoding *e = inputs[i]->outs[0].spec.encoding;
+        if (e && !takes_encoded(op, i)) {
+            return weft__failed("%s: input %d is encoded as %s: decode it first (weft_decode)",
+                                op->name, i, e->name);
+        }
+    }
+    return NULL;
+}
+
 static weft_array *check_inputs(const weft_op *op, weft_array *const *inputs, int n)
 {
     weft_array *bad = first_bad(inputs, n, op->name);
+    bad = bad ? bad : refuse_encoded(op, inputs, n);
     if (!bad && op->arity >= 0 && n != op->arity) {
         bad = weft__failed("%s: expected %d inputs, got %d", op->name, op->arity, n);
     }
@@ -402,6 +428,7 @@ static weft_array *cast(weft_array *x, weft_dtype dtype)
 weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
 {
     weft_array *bad = first_bad(inputs, n, op->name);
+    bad = bad ? bad : refuse_encoded(op, inputs, n);
     if (bad) {
         return bad;
     }

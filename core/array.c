@@ -144,7 +144,14 @@ int64_t weft_size(const weft_array *a)
 
 int64_t weft_nbytes(const weft_array *a)
 {
-    return weft_size(a) * (int64_t)weft_dtype_size(weft_dtype_of(a));
+    const weft_encoding *e = weft_encoding_of(a);
+    return e ? weft_encoding_bytes(e, weft_size(a))
+             : weft_size(a) * (int64_t)weft_dtype_size(weft_dtype_of(a));
+}
+
+const weft_encoding *weft_encoding_of(const weft_array *a)
+{
+    return a ? a->outs[0].spec.encoding : NULL;
 }
 
 weft_device *weft_device_of(const weft_array *a)
@@ -224,6 +231,7 @@ const weft_op weft__op_transfer = {
     .params_size = sizeof(weft__transfer_params),
     .params_fields = transfer_fields,
     .infer = infer_transfer,
+    .takes_encoded = 1,
     .vjp = transfer_vjp,
     .linear = true,
     .leads = true,
@@ -253,7 +261,7 @@ static bool is_row_major(const weft_array *a)
 /* The evaluated array `a` as a row-major one of `dtype`. */
 static weft_array *readable(weft_array *a, weft_dtype dtype)
 {
-    if (a->outs[0].spec.dtype != dtype) {
+    if (a->outs[0].spec.dtype != dtype || a->outs[0].spec.encoding) {
         weft_cast_params params = {dtype};
         return weft_apply(weft__builtins.cast, &a, 1, &params);
     }
@@ -325,6 +333,13 @@ const void *weft_data(weft_array *a)
         return NULL;
     }
     const weft__view *v = &a->outs[0].view;
+    if (weft_encoding_of(a)) {
+        weft_fail(WEFT_UNSUPPORTED,
+                  "data: the array is encoded as %s: decode it first "
+                  "(weft_decode), or use weft_read",
+                  weft_encoding_of(a)->name);
+        return NULL;
+    }
     if (!v->buffer->host || !is_row_major(a)) {
         weft_fail(WEFT_UNSUPPORTED, "data: the array is not row-major in host memory: use "
                                     "weft_read, or weft_contiguous first");

@@ -46,8 +46,25 @@ static char *address(const weft_tensor *t, int64_t index)
     type value;                                                                                    \
     memcpy(&value, (p), sizeof value)
 
+/* Element `index` of an encoded tensor, by decoding its block. */
+static double get_encoded(const weft_tensor *t, int64_t index)
+{
+    const weft_encoding *e = t->encoding;
+    float block[WEFT_MAX_BLOCK];
+    e->decode(e, (const char *)t->data + index / e->block * e->block_bytes, e->block, block);
+    return (double)block[index % e->block];
+}
+
+int64_t weft_encoding_bytes(const weft_encoding *e, int64_t elements)
+{
+    return elements / e->block * e->block_bytes;
+}
+
 double weft_tensor_get(const weft_tensor *t, int64_t index)
 {
+    if (t->encoding) {
+        return get_encoded(t, index);
+    }
     const char *p = address(t, index);
     switch (t->dtype) {
     case WEFT_FLOAT16: {

@@ -9,6 +9,9 @@ OP(copy)
 /* products, norms, attention, losses, optimizer step */
 #include "ops/nn/table.h"
 
+/* quantised arrays (ops/quantize) */
+#include "ops/quantize/table.h"
+
 /* creation (ops/create.c) */
 OP(full)
 OP(arange)

@@ -31,7 +31,7 @@ static int64_t spec_bytes(const weft_spec *spec)
 {
     int64_t size = weft__shape_size(&spec->shape);
     if (spec->encoding) {
-        return size / spec->encoding->block * spec->encoding->block_bytes;
+        return weft_encoding_bytes(spec->encoding, size);
     }
     return size * (int64_t)weft_dtype_size(spec->dtype);
 }
@@ -150,7 +150,8 @@ static int donor(lowering *l, int o, uint32_t allowed)
         weft_array *x = l->inputs[i];
         weft__buffer *b = l->step->buffers[i];
         bool same = (allowed >> i & 1) && !l->temporaries[i] && x->n_outputs == 1 && b->owned &&
-                    l->in[i].dtype == spec->dtype && weft_tensor_is_contiguous(&l->in[i]) &&
+                    l->in[i].dtype == spec->dtype && l->in[i].encoding == spec->encoding &&
+                    weft_tensor_is_contiguous(&l->in[i]) &&
                     weft_tensor_size(&l->in[i]) == weft__shape_size(&spec->shape) &&
                     2 * spec_bytes(spec) >= b->bytes && weft__plan_refs(l->plan, b) == 1;
         int edges = same ? edges_to(l, x) : 0;

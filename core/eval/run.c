@@ -10,7 +10,7 @@
 static int64_t dense_bytes(const weft_tensor *t)
 {
     int64_t size = weft_tensor_size(t);
-    return t->encoding ? size / t->encoding->block * t->encoding->block_bytes
+    return t->encoding ? weft_encoding_bytes(t->encoding, size)
                        : size * (int64_t)weft_dtype_size(t->dtype);
 }
 

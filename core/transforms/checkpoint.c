@@ -253,6 +253,7 @@ static const weft_op op_checkpoint = {
     .params_size = sizeof(checkpoint_params),
     .params_fields = checkpoint_fields,
     .infer = infer_checkpoint,
+    .takes_encoded = UINT32_MAX,
     .expand = expand_checkpoint,
     .vjp = checkpoint_vjp,
     .jvp = checkpoint_jvp,

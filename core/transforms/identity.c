@@ -42,6 +42,7 @@ static const weft_op op_alias = {
     .infer = infer_same,
     .view = view_same,
     .vjp = pass_back,
+    .takes_encoded = 1,
     .linear = true,
     .leads = true,
 };
@@ -56,6 +57,7 @@ static const weft_op op_barrier = {
     .linear = true,
     .vmap = barrier_vmap,
     .zero_gradient = 1u << 1,
+    .takes_encoded = 3,
 };
 
 weft_array *weft__alias(weft_array *x)

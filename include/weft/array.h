@@ -79,7 +79,7 @@ WEFT_API int weft_ndim(const weft_array *a);
 WEFT_API int64_t weft_dim(const weft_array *a, int axis); /* axis may be negative; 1 if absent */
 WEFT_API weft_dims weft_shape(const weft_array *a);
 WEFT_API int64_t weft_size(const weft_array *a);   /* number of elements */
-WEFT_API int64_t weft_nbytes(const weft_array *a); /* size * bytes of an element */
+WEFT_API int64_t weft_nbytes(const weft_array *a); /* of its elements as they are stored */
 WEFT_API weft_device *weft_device_of(const weft_array *a);
 WEFT_API bool weft_is_evaluated(const weft_array *a);
 /* The dtype that n arrays take together (weft_promote); float32 for none. */

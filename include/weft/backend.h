@@ -32,6 +32,7 @@ typedef struct weft_kernel_row {
     /* Per output, bit i: it may share memory with input i (same size and dtype, row-major). The
      * kernel then sees the same address twice. */
     uint32_t in_place[WEFT_MAX_OUTPUTS];
+    uint32_t takes_encoded;                      /* bit i: operand i may be encoded */
     bool (*fits)(const weft_call *call);         /* sees tensors without data */
     int64_t (*workspace)(const weft_call *call); /* bytes; NULL: none */
     weft_kernel *kernel;

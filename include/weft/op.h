@@ -22,15 +22,42 @@ typedef struct weft_op weft_op;
 
 /* ---- Encodings: how elements are stored ----------------------------------------------------- */
 
+/* Formulas that kernels know; the numbers of weft_encoding complete them. */
+typedef enum weft_encoding_kind {
+    WEFT_ENCODING_OTHER = 0, /* known by its decode function alone */
+    WEFT_ENCODING_AFFINE,    /* scale * code + bias */
+    WEFT_ENCODING_MXFP4,     /* 2^(scale - 127) * E2M1 */
+    WEFT_ENCODING_MXFP8,     /* 2^(scale - 127) * E4M3 */
+    WEFT_ENCODING_NVFP4      /* E4M3 scale * E2M1 */
+} weft_encoding_kind;
+
 /* Shape and dtype are logical; the encoding says how the elements lie in memory. NULL everywhere
- * means dense. Encoded arrays have no strides. */
-typedef struct weft_encoding {
+ * means dense. Encoded arrays have no strides: their rows lie one after another, and a row is its
+ * blocks, each of which can be read without the others. */
+typedef struct weft_encoding weft_encoding;
+struct weft_encoding {
     const char *name;
-    int64_t block;       /* elements of a block along the last axis */
+    int64_t block;       /* elements of a block along the last axis, at most WEFT_MAX_BLOCK */
     int64_t block_bytes; /* bytes of a block */
+    weft_encoding_kind kind;
+    /* Of the kinds above: a block is the scale, the bias if the kind has one, and then `block`
+     * codes of `bits` bits, element i in the bits [i * bits, (i + 1) * bits) counted from the
+     * lowest of the first byte. */
+    int bits;
+    weft_dtype scale; /* affine: dtype of scale and bias */
     /* Decodes `count` elements (a multiple of block) of one row from `blocks` to float32. */
-    void (*decode)(const void *blocks, int64_t count, float *out);
-} weft_encoding;
+    void (*decode)(const weft_encoding *e, const void *blocks, int64_t count, float *out);
+    /* The other way; NULL: arrays of this encoding come from files only. */
+    void (*encode)(const weft_encoding *e, const float *in, int64_t count, void *blocks);
+};
+
+enum { WEFT_MAX_BLOCK = 256 };
+
+/* Bytes of `elements` elements; of whole blocks. */
+WEFT_API int64_t weft_encoding_bytes(const weft_encoding *e, int64_t elements);
+
+/* How an array's elements are stored; NULL: dense. */
+WEFT_API const weft_encoding *weft_encoding_of(const weft_array *a);
 
 /* What an output looks like before it is computed. */
 typedef struct weft_spec {
@@ -186,6 +213,7 @@ struct weft_op {
      * `partial`, composite ones to `expand`. */
     void (*vjp)(weft_array *node, weft_array *const *cts, const bool *wanted, weft_array **grads);
     uint32_t zero_gradient; /* bit i: input i never gets a gradient, by definition */
+    uint32_t takes_encoded; /* bit i: input i may be encoded; elsewhere that is an error */
 
     /* Tangents of the outputs from those of the inputs (NULL: zero); out[o] is NULL on entry and
      * may stay NULL for zero. Few ops need one: without it `linear`, `partial`, `expand` and `vjp`

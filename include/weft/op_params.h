@@ -175,6 +175,23 @@ typedef struct weft_linear_cross_entropy_params {
     bool with_gradient;
 } weft_linear_cross_entropy_params;
 
+/* The ops of ops/quantize. `mode` is a weft_encoding_kind; `bits` and `group` complete it. Codes
+ * are uint32 (..., K bits / 32), scales (..., K / group) and, of the affine mode, biases like them;
+ * w is these two or three inputs, one after another. quantize: w (..., K) [, global_scale ()] ->
+ * codes, scales [, biases]. dequantize: w -> (..., K) of `dtype`. quantized_matmul: x (Bx, M, T), w
+ * (Bw, R, ...) -> (J, M, C): the products of x[lhs[j]] with the transpose of w[rhs[j]] (T = K, C =
+ * R) or, unless `transposed`, with itself (T = R, C = K). When `gathered`, lhs and rhs are the last
+ * two inputs, integers (J) below Bx and Bw; else J = Bx, lhs[j] = j, and rhs[j] = j or, with Bw =
+ * 1, 0. requantize: w (..., K) [, global_scale ()] -> what dequantize makes of its codes, in its
+ * dtype. encode: x (..., K) -> the same, encoded. join_encoded: w -> encoded, of `dtype`.
+ * split_encoded: an encoded array -> w. */
+typedef struct weft_quantized_params {
+    int64_t mode, bits, group;
+    weft_dtype dtype;
+    bool transposed, gathered, has_global;
+    int64_t encoding; /* encode: its number */
+} weft_quantized_params;
+
 /* adamw: inputs parameter, gradient (any float dtypes), m, v, hyper (5); outputs the new parameter
  * (its own dtype), m, v. Computed in the dtype of m and v, which is float32 or float64. */
 typedef struct weft_adamw_params {

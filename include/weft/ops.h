@@ -17,6 +17,7 @@
 #include "weft/linalg.h"
 #include "weft/neural.h"
 #include "weft/products.h"
+#include "weft/quantize.h"
 #include "weft/reduce.h"
 #include "weft/shape.h"
 

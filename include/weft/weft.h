@@ -24,6 +24,7 @@
 #include "weft/ops.h"
 #include "weft/print.h"
 #include "weft/products.h"
+#include "weft/quantize.h"
 #include "weft/random.h"
 #include "weft/reduce.h"
 #include "weft/shape.h"

@@ -25,7 +25,11 @@ static void cast_vjp(weft_array *node, weft_array *const *cts, const bool *wante
 {
     weft_dtype from = input_dtype(node, 0), to = weft_node_spec(node, 0)->dtype;
     bool continuous = to >= WEFT_FLOAT16 && from >= WEFT_FLOAT16;
-    if (wanted[0] && continuous) {
+    const weft_encoding *e = weft_encoding_of(weft_node_input(node, 0));
+    if (wanted[0] && e) {
+        grads[0] =
+            weft_error_array("cast: the array is encoded as %s, which has no gradient", e->name);
+    } else if (wanted[0] && continuous) {
         grads[0] = weft_astype(cts[0], from);
     }
 }
@@ -111,6 +115,7 @@ const weft_op weft_op_cast = {
     .params_size = sizeof(weft_cast_params),
     .params_fields = cast_fields,
     .infer = cast_infer,
+    .takes_encoded = 1,
     .vjp = cast_vjp,
     .linear = true,
     .leads = true,
@@ -121,7 +126,7 @@ const weft_op weft_op_cast = {
 
 weft_array *weft_astype(weft_array *x, weft_dtype dtype)
 {
-    if (weft_ok(x) && weft_dtype_of(x) == dtype) {
+    if (weft_ok(x) && weft_dtype_of(x) == dtype && !weft_encoding_of(x)) {
         return x;
     }
     return apply1(&weft_op_cast, x, &(weft_cast_params){dtype});

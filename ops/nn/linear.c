@@ -60,7 +60,11 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     if (wanted[0]) {
         grads[0] = weft__linear(ct, w, NULL, !params->transposed);
     }
-    if (wanted[1]) {
+    if (wanted[1] && weft_encoding_of(w)) {
+        grads[1] = weft_error_array("linear: the weight is encoded as %s, which has no gradient: "
+                                    "freeze it, or decode it (weft_decode)",
+                                    weft_encoding_of(w)->name);
+    } else if (wanted[1]) {
         grads[1] = params->transposed ? weight_gradient(x, ct, weft_dtype_of(w))
                                       : weight_gradient(ct, x, weft_dtype_of(w));
     }
@@ -176,6 +180,7 @@ const weft_op weft_op_linear = {
     .params_size = sizeof(weft_linear_params),
     .params_fields = fields,
     .infer = infer,
+    .takes_encoded = 1u << 1,
     .vjp = linear_vjp,
     .vmap = linear_vmap,
     .reference = reference,

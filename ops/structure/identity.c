@@ -67,11 +67,19 @@ static bool stop_gradient_view(const weft_array *node, const weft_tensor *in, we
     return true;
 }
 
+static bool stop_gradient_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    out[0] = *weft_node_spec(weft_node_input(node, 0), 0); /* encoded or not */
+    return true;
+}
+
 const weft_op weft_op_stop_gradient = {
     .name = "stop_gradient",
     .family = WEFT_STRUCTURAL,
     .arity = 1,
-    .infer = identity_infer,
+    .infer = stop_gradient_infer,
+    .takes_encoded = 1u << 0,
     .zero_gradient = 1u << 0,
     .leads = true,
     .view = stop_gradient_view,

@@ -49,7 +49,11 @@ static weft_status take_reference(const weft_call *call)
         if (status != WEFT_OK) {
             return status;
         }
-        move_element(&call->in[0], from, &call->out[0], i);
+        if (call->in[0].encoding) {
+            weft_tensor_set(&call->out[0], i, weft_tensor_get(&call->in[0], from));
+        } else {
+            move_element(&call->in[0], from, &call->out[0], i);
+        }
     }
     return WEFT_OK;
 }
@@ -57,8 +61,12 @@ static weft_status take_reference(const weft_call *call)
 static void take_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
-    if (wanted[0]) {
-        weft_array *x = weft_node_input(node, 0);
+    weft_array *x = weft_node_input(node, 0);
+    if (wanted[0] && weft_encoding_of(x)) {
+        grads[0] = weft_error_array("take: the array is encoded as %s, which has no gradient: "
+                                    "freeze it, or decode it (weft_decode)",
+                                    weft_encoding_of(x)->name);
+    } else if (wanted[0]) {
         weft_array *zeros = weft__zeros_beside(x, weft_shape(x), weft_dtype_of(cts[0]));
         grads[0] = apply3(&weft_op_scatter_add, zeros, weft_node_input(node, 1), cts[0],
                           weft_node_params(node));
@@ -99,6 +107,10 @@ static bool take_infer(const weft_array *node, weft_spec *out, weft_why *why)
     if (front < 0) {
         return false;
     }
+    if (weft_encoding_of(weft_node_input(node, 0)) && front == x.n - 1) {
+        return weft_because(why,
+                            "the last axis of an encoded array: decode it first (weft_decode)");
+    }
     if (!weft_dtype_is_integer(input_dtype(node, 1))) {
         return weft_because(why, "indices: expected integers, got %s",
                             weft_dtype_name(input_dtype(node, 1)));
@@ -133,6 +145,7 @@ const weft_op weft_op_take = {
     .params_size = sizeof(weft_axis_params),
     .params_fields = weft__axis_fields,
     .infer = take_infer,
+    .takes_encoded = 1u << 0,
     .vjp = take_vjp,
     .linear = true,
     .vmap = take_vmap,

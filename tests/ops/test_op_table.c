@@ -383,7 +383,7 @@ static void map_case(const weft_op *op, const weft_case *c)
 {
     weft_array *examples[EXAMPLES][WEFT_MAX_OPERANDS];
     weft_dtype dtype = mapped_dtype(op);
-    bool made = c->n_inputs > 0;
+    bool made = c->n_inputs > 0 && case_takes(op, dtype);
     weft_scope_open();
     for (int e = 0; e < EXAMPLES && made; e++) {
         made = case_inputs_from(op, c, dtype, dtype, CASE_PLAIN, 99 + (uint64_t)e, examples[e]);

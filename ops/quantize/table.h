@@ -1,0 +1,10 @@
+/* ops/quantize/table.h -- the ops of this folder, for ops/table.h. */
+OP(quantize)
+OP(dequantize)
+OP(quantized_matmul)
+OP(requantize)
+OP(encode)
+OP(join_encoded)
+OP(split_encoded)
+OP(to_fp8)
+OP(from_fp8)
