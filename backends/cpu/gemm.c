@@ -114,7 +114,7 @@ static bool better_transposed(const plan *p)
 {
     const cpu_gemm *g = &p->g;
     return p->n_batch == 1 && g->n <= p->kernels->gemm_rows && g->m >= 4 * g->n && g->a.row == 1 &&
-           g->a.column != 1 && g->a.dtype == WEFT_FLOAT32;
+           g->a.column != 1 && g->a.dtype == WEFT_FLOAT32 && !g->b.codes;
 }
 
 static cpu_matrix flipped(const cpu_matrix *x)
@@ -146,8 +146,8 @@ static void make_plan(plan *p, const cpu_gemm *g)
     p->block_k = ceil_div(k, ceil_div(k, K_BLOCK));
     p->a = choose_a(&own->a);
     p->shared_b = repeated(&own->b, &own->batch);
-    p->direct_b = own->b.dtype == WEFT_FLOAT32 && own->b.column == 1 && own->m <= 2 * rows &&
-                  own->n % p->kernels->lanes == 0;
+    p->direct_b = !own->b.codes && own->b.dtype == WEFT_FLOAT32 && own->b.column == 1 &&
+                  own->m <= 2 * rows && own->n % p->kernels->lanes == 0;
     p->columns = smaller(padded, PACKED_FLOATS / k / width * width);
     if (p->columns < width)
         p->columns = width;
@@ -190,6 +190,45 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
 
 /* ---- Packing B ------------------------------------------------------------------------------ */
 
+enum { DECODED = WEFT_MAX_BLOCK, MOST_COLUMNS = 32 };
+
+/* Panel of columns [first, first + n), whose rows of codes are columns of B. */
+static void pack_code_columns(const plan *p, int64_t first, int64_t n, float *out)
+{
+    const cpu_codes *c = p->g.b.codes;
+    const int64_t width = p->kernels->gemm_columns;
+    float rows[MOST_COLUMNS * DECODED];
+    for (int64_t k = 0; k < p->g.k; k += DECODED) {
+        int64_t count = smaller(DECODED, p->g.k - k);
+        for (int64_t j = 0; j < n; j++)
+            p->kernels->decode_codes(c, first + j, k / c->group, count / c->group,
+                                     rows + j * DECODED);
+        p->kernels->pack_b(WEFT_FLOAT32, rows, 1, DECODED, count, n, out + k * width);
+    }
+}
+
+/* The same where they are rows of B: the groups that the columns lie in are decoded whole. */
+static void pack_code_rows(const plan *p, int64_t first, int64_t n, float *out)
+{
+    const cpu_codes *c = p->g.b.codes;
+    const int64_t width = p->kernels->gemm_columns;
+    const int64_t group = first / c->group, groups = (first + n - 1) / c->group - group + 1;
+    float row[2 * DECODED + MOST_COLUMNS];
+    for (int64_t k = 0; k < p->g.k; k++) {
+        p->kernels->decode_codes(c, k, group, groups, row);
+        for (int64_t j = 0; j < width; j++)
+            out[k * width + j] = j < n ? row[first - group * c->group + j] : 0;
+    }
+}
+
+static void pack_codes(const plan *p, int64_t first, int64_t n, float *out)
+{
+    if (p->g.b.code_terms)
+        pack_code_rows(p, first, n, out);
+    else
+        pack_code_columns(p, first, n, out);
+}
+
 /* Items are the panels of every batch item of the pass. */
 static void pack_task(void *context, int64_t begin, int64_t end, int worker)
 {
@@ -200,6 +239,10 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
     for (int64_t i = begin; i < end; i++) {
         int64_t item = i / panels, column = i % panels * width;
         int64_t first = p->first_column + column;
+        if (p->g.b.codes) {
+            pack_codes(p, first, smaller(width, p->g.n - first), p->memory + column * p->g.k);
+            continue;
+        }
         const char *b = batch_data(&p->g.b, &p->g.batch, p->first_batch + item);
         b += first * p->g.b.column * size_of(p->g.b.dtype);
         p->kernels->pack_b(p->g.b.dtype, b, p->g.b.row, p->g.b.column, p->g.k,

@@ -2,12 +2,17 @@
 #ifndef BACKENDS_CPU_GEMM_H
 #define BACKENDS_CPU_GEMM_H
 
+#include "backends/cpu/kernels.h"
 #include "weft/backend.h"
 
 /* A batch of matrices; strides in elements. */
 typedef struct cpu_matrix {
     weft_dtype dtype;
     const void *data;
+    /* B: float32 values that are decoded instead, without a batch; the rows of the codes are its
+     * rows (code_terms) or its columns. */
+    const cpu_codes *codes;
+    bool code_terms;
     int64_t row, column;
     int64_t batch[WEFT_MAX_DIMS]; /* per batch axis; 0 where it is repeated */
 } cpu_matrix;

@@ -10,6 +10,7 @@ static cpu_kernels table;
 static void fill(cpu_isa isa)
 {
     CPU_FILL(weft__fill_attention, &table, isa);
+    CPU_FILL(weft__fill_codes, &table, isa);
     CPU_FILL(weft__fill_convert_rows, &table, isa);
     CPU_FILL(weft__fill_fft, &table, isa);
     CPU_FILL(weft__fill_gemm, &table, isa);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "backends/cpu/isa.h"
-#include "weft/dtype.h"
+#include "weft/op.h"
 
 /* C (m, n) = or += A (m, k) B (k, n). A lies in panels of gemm_rows rows that begin every a_panel
  * floats; element (i, p) of a panel is at i * a_row + p * a_k, where one of the two is 1. B lies in
@@ -47,6 +47,19 @@ typedef struct cpu_fft_pass {
     float *wr, *wi, *cr, *ci;
 } cpu_fft_pass;
 
+/* A matrix of quantised groups: where codes, scales and biases of its first group lie, and the
+ * steps from group to group and from row to row, in bytes. Without biases they are the scales
+ * again. */
+typedef struct cpu_codes {
+    int kind; /* weft_encoding_kind */
+    int bits;
+    int64_t group;
+    weft_dtype scale;
+    const char *codes, *scales, *biases;
+    int64_t code_group, code_row, scale_group, scale_row;
+    const weft_encoding *encoding; /* WEFT_ENCODING_OTHER: its blocks are at `codes` */
+} cpu_codes;
+
 typedef struct cpu_kernels {
     /* Rows of n elements of float32, float16 or bfloat16 from and to float32. */
     void (*decode)(weft_dtype dtype, const void *from, float *to, int64_t n);
@@ -72,6 +85,15 @@ typedef struct cpu_kernels {
      * CPU_GEMV_ROWS rows of p and of out. */
     void (*gemv_across)(weft_dtype dtype, int m, int64_t n, const float *p, int64_t p_row,
                         const void *v, int64_t v_row, int64_t width, float *out, int64_t out_row);
+
+    /* isa/codes.c: whole groups of a row as float32; and gemv with rows first .. first + n of a
+     * matrix of codes, where `sums` are those of x over groups (code_sums), and bias and y are
+     * counted from row 0. Not for WEFT_ENCODING_OTHER. */
+    void (*decode_codes)(const cpu_codes *c, int64_t row, int64_t group, int64_t groups,
+                         float *out);
+    void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,
+                       int64_t first, int64_t n, const float *bias, float *y, int64_t y_row);
+    void (*code_sums)(int m, int64_t k, int64_t group, const float *x, float *sums);
 
     /* Plain rows of n floats. */
     void (*scale_row)(float *x, int64_t n, float factor);
@@ -140,6 +162,7 @@ const cpu_kernels *weft__cpu_kernels(void);
 cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);

@@ -23,8 +23,7 @@ static bool signature_fits(const weft_kernel_row *row, const weft_call *call)
     const char *s = row->signature;
     for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
         const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
-        if ((s && !letter_fits(*s, t->dtype)) ||
-            (t->encoding && !(row->takes_encoded >> i & 1))) {
+        if ((s && !letter_fits(*s, t->dtype)) || (t->encoding && !(row->takes_encoded >> i & 1))) {
             return false;
         }
         s = s && s[1] ? s + 1 : s;

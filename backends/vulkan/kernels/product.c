@@ -144,12 +144,16 @@ static bool choose_vectors(product_plan *plan)
     if (plan->wide || plan->p.terms == 0) {
         return false;
     }
-    if (plan->p.rows > FEW_ROWS && plan->p.columns <= FEW_ROWS && !plan->p.has_bias) {
+    const bool coded = plan->p.b.format != 0;
+    if (coded && (plan->p.rows > FEW_ROWS || plan->p.b.term != 1)) {
+        return false;
+    }
+    if (!coded && plan->p.rows > FEW_ROWS && plan->p.columns <= FEW_ROWS && !plan->p.has_bias) {
         exchange(plan);
     }
     if (takes_columns(plan)) {
         plan->way = BY_COLUMNS;
-    } else if (takes_terms(plan)) {
+    } else if (!coded && takes_terms(plan)) {
         plan->way = BY_TERMS;
     } else {
         if (plan->swapped) {
@@ -311,18 +315,26 @@ static bool y_is_packed(const product_plan *plan, uint64_t y)
     return !plan->wide && plan->p.columns % 4 == 0 && y % bytes == 0;
 }
 
+/* What the shader is told of b. */
+static uint32_t b_type(const weft__vulkan_product *p)
+{
+    return p->b.format ? p->b.format : p->b.dtype;
+}
+
 static void tile_launch(const product_plan *plan, const product_push *push,
                         weft__vulkan_launch *launch)
 {
     const weft__vulkan_product *p = &plan->p;
     tile_shape tile = plan->tile;
     bool a_by_term = is_by_term(&p->a), b_by_term = is_by_term(&p->b);
-    launch->shader = plan->wide ? &weft__shader_matmul_f64 : &weft__shader_matmul;
+    launch->shader = p->b.format  ? &weft__shader_matmul_codes
+                     : plan->wide ? &weft__shader_matmul_f64
+                                  : &weft__shader_matmul;
     launch->n_constants = 14;
     const uint32_t constants[] = {
         (uint32_t)(tile.across * tile.down),
         p->a.dtype,
-        p->b.dtype,
+        b_type(p),
         y_type(plan),
         bias_type(plan),
         a_by_term,
@@ -344,10 +356,12 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
     const weft__vulkan_product *p = &plan->p;
     bool by_columns = plan->way == BY_COLUMNS; /* whose last terms are loaded one by one */
     int64_t piece = piece_of(p->b.dtype);
-    launch->shader = by_columns ? &weft__shader_matvec : &weft__shader_vecmat;
+    launch->shader = p->b.format  ? &weft__shader_matvec_codes
+                     : by_columns ? &weft__shader_matvec
+                                  : &weft__shader_vecmat;
     const uint32_t constants[] = {
         p->a.dtype,
-        p->b.dtype,
+        b_type(p),
         y_type(plan),
         bias_type(plan),
         is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece),

@@ -9,6 +9,7 @@
  * and the columns of the second, `term` along what is summed. */
 typedef struct weft__vulkan_factor {
     weft_dtype dtype;
+    uint32_t format; /* of quantised rows (codes.glsl), whose record is at the address; 0: none */
     uint64_t address;
     int64_t outer, term;
     int64_t batch[4];

@@ -23,6 +23,13 @@ layout(constant_id = 11) const uint DOWN = 16;
 layout(constant_id = 12) const uint A_QUADS = 1;
 layout(constant_id = 13) const uint B_QUADS = 1;
 
+#ifdef CODES // B_TYPE is the format of quantised rows, and p.b where they lie
+const uint FORMAT = B_TYPE, B_LOADED = FLOAT32;
+#include "codes.glsl"
+#else
+const uint B_LOADED = B_TYPE;
+#endif
+
 const uint TERMS = 16;
 const uint A_FOURS = A_QUADS * DOWN, B_FOURS = B_QUADS * ACROSS; // of a tile, for each term
 const uint A_WIDTH = A_FOURS + 1, B_WIDTH = B_FOURS + 1; // odd, to spread over the banks
@@ -75,6 +82,20 @@ void keep(raw4 loaded, uint dtype, bool by_term, uint fours, uint i, uint base)
     }
 }
 
+#ifdef CODES
+// Of b: the rows of codes are its columns (B_BY_TERM) or its rows.
+raw4 fetch_codes(uint i, uint first, uint limit, uint k, uint end)
+{
+    Place at = place_of(i, B_BY_TERM, B_FOURS);
+    uint row = first + (B_BY_TERM ? at.four : 4u * at.four), term = k + at.term;
+    if (i >= B_FOURS * TERMS || row >= limit || term >= end) {
+        return raw4(0);
+    }
+    Codes w = Codes(uvec2(p.b));
+    return floatBitsToUint(B_BY_TERM ? decode_four(w, row, term) : decode_four(w, term, row));
+}
+#endif
+
 raw4 a_next[A_LOADS], b_next[B_LOADS];
 
 void fetch_both(ivec2 origin, uvec2 first, uint k, uint end)
@@ -85,8 +106,12 @@ void fetch_both(ivec2 origin, uvec2 first, uint k, uint end)
                           self + i * THREADS, first.x, p.rows, k, end);
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+#ifdef CODES
+        b_next[i] = fetch_codes(self + i * THREADS, first.y, p.columns, k, end);
+#else
         b_next[i] = fetch(p.b, B_TYPE, B_PACKED, B_BY_TERM, B_FOURS, origin.y, p.b_column, p.b_term,
                           self + i * THREADS, first.y, p.columns, k, end);
+#endif
     }
 }
 
@@ -97,7 +122,7 @@ void keep_both()
         keep(a_next[i], A_TYPE, A_BY_TERM, A_FOURS, self + i * THREADS, 0u);
     }
     [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
-        keep(b_next[i], B_TYPE, B_BY_TERM, B_FOURS, self + i * THREADS, B_AT);
+        keep(b_next[i], B_LOADED, B_BY_TERM, B_FOURS, self + i * THREADS, B_AT);
     }
 }
 

@@ -16,6 +16,11 @@ layout(constant_id = 6) const uint LANES = 32; // invocations for a column; a po
 layout(constant_id = 7) const uint LOADS = 4;  // under way
 layout(constant_id = 8) const bool A_PACKED = false;
 
+#ifdef CODES // B_TYPE is the format of quantised rows, and p.b where they lie
+const uint FORMAT = B_TYPE;
+#include "codes.glsl"
+#endif
+
 const uint FOURS = B_TYPE == FLOAT32 ? 1 : 2; // of a piece
 const uint PIECE = 4 * FOURS;
 
@@ -23,6 +28,23 @@ shared float partial[ROWS * THREADS];
 
 vec4 sums[ROWS];
 
+#ifdef CODES
+void add_column(ivec2 origin, uint column, uint lane)
+{
+    Codes w = Codes(uvec2(p.b));
+    for (uint k = lane * 8u; k < p.terms; k += LANES * 8u) {
+        vec2 scale = scale_and_bias(w, column, k);
+        [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
+            vec4 b = codes_four(w, column, k + q) * scale.x;
+            b = KIND == AFFINE ? b + scale.y : b;
+            [[unroll]] for (uint row = 0u; row < ROWS; row++) {
+                int at = origin.x + int(row) * p.a_row + int(k + q);
+                sums[row] += b * convert(load_four(p.a, A_TYPE, A_PACKED, at, 1, 4u), A_TYPE);
+            }
+        }
+    }
+}
+#else
 void add_piece(uvec4 piece, int origin, uint k)
 {
     [[unroll]] for (uint q = 0u; q < FOURS; q++) {
@@ -61,6 +83,8 @@ void add_column(ivec2 origin, uint column, uint lane)
         }
     }
 }
+
+#endif
 
 // Adds up the LANES sums of each column and row, by up to 8 at a time; the first has the result.
 void join(uint lane)

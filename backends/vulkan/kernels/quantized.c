@@ -1,0 +1,281 @@
+/* backends/vulkan/kernels/quantized.c -- kernels over quantised matrices: products, which decode as
+ * they load, and rows as floats. */
+#include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/kernels/product.h"
+#include "backends/vulkan/kernels/structure.h"
+#include "backends/vulkan/shaders.h"
+#include "weft/op_params.h"
+
+enum { GROUP = 256, NO_INDEX = 255 };
+
+/* codes.glsl */
+typedef struct codes_record {
+    uint64_t codes, scales, biases;
+    uint32_t code_group, code_row, scale_group, scale_row;
+} codes_record;
+
+/* A quantised matrix as the shaders see it. */
+typedef struct coded {
+    codes_record record;
+    uint32_t format;
+    int64_t rows, width;
+} coded;
+
+static uint32_t format_of(int64_t kind, int64_t bits, int64_t group, weft_dtype scale)
+{
+    return (uint32_t)(kind | bits << 4 | group << 8 | (int64_t)scale << 16);
+}
+
+static uint64_t address_of(const weft_tensor *t)
+{
+    return t->buffer ? weft__vulkan_address(t) : 0;
+}
+
+/* An encoded tensor; rows are those of all its matrices. */
+static coded coded_of_encoded(const weft_tensor *t)
+{
+    const weft_encoding *e = t->encoding;
+    const int64_t width = t->shape.at[t->shape.n - 1];
+    const uint32_t block = (uint32_t)e->block_bytes;
+    const uint64_t at = address_of(t);
+    const uint64_t bias = e->kind == WEFT_ENCODING_AFFINE ? weft_dtype_size(e->scale) : 0;
+    uint32_t row = (uint32_t)(width / e->block) * block;
+    return (coded){.record = {.codes = at + (uint64_t)(e->block_bytes - e->block * e->bits / 8),
+                              .scales = at,
+                              .biases = at + bias,
+                              .code_group = block,
+                              .code_row = row,
+                              .scale_group = block,
+                              .scale_row = row},
+                   .format = format_of((int64_t)e->kind, e->bits, e->block, e->scale),
+                   .rows = width ? weft_tensor_size(t) / width : 0,
+                   .width = width};
+}
+
+/* Matrix `index` of separate tensors. */
+static coded coded_apart(const weft_quantized_params *p, const weft_tensor *tensors, int64_t index)
+{
+    const weft_dims *shape = &tensors[1].shape;
+    const int64_t groups = shape->at[shape->n - 1], rows = shape->at[shape->n - 2];
+    const uint32_t size = (uint32_t)weft_dtype_size(tensors[1].dtype);
+    codes_record r = {.code_group = (uint32_t)(p->group * p->bits / 8), .scale_group = size};
+    r.code_row = (uint32_t)groups * r.code_group;
+    r.scale_row = (uint32_t)groups * size;
+    r.codes = address_of(&tensors[0]) + (uint64_t)(index * rows) * r.code_row;
+    r.scales = address_of(&tensors[1]) + (uint64_t)(index * rows) * r.scale_row;
+    if (p->mode == WEFT_ENCODING_AFFINE) {
+        r.biases = address_of(&tensors[2]) + (uint64_t)(index * rows) * r.scale_row;
+    }
+    int64_t width = groups * p->group;
+    return (coded){.record = r,
+                   .format = format_of(p->mode, p->bits, p->group, tensors[1].dtype),
+                   .rows = width ? weft_tensor_size(&tensors[1]) / groups : 0,
+                   .width = width};
+}
+
+static bool narrow(weft_dtype dtype)
+{
+    return dtype == WEFT_FLOAT32 || dtype == WEFT_FLOAT16 || dtype == WEFT_BFLOAT16;
+}
+
+/* Everything but the encoded operand, which must be of a kind that codes.glsl knows. */
+static bool fits(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
+        const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
+        if (weft_tensor_size(t) > INT32_MAX ||
+            (t->encoding && t->encoding->kind == WEFT_ENCODING_OTHER)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+/* x (m, terms) with w in one of its forms. */
+static weft__vulkan_product product_of(const coded *w, bool transposed, const weft_tensor *x,
+                                       const weft_tensor *y, int64_t m, int64_t x_row)
+{
+    return (weft__vulkan_product){
+        .rows = m,
+        .columns = transposed ? w->rows : w->width,
+        .terms = transposed ? w->width : w->rows,
+        .sizes = {1, 1, 1, 1},
+        .a = {.dtype = x->dtype, .address = address_of(x), .outer = x_row, .term = 1},
+        .b = {.dtype = WEFT_FLOAT32,
+              .format = w->format,
+              .outer = transposed ? w->width : 1,
+              .term = transposed ? 1 : w->width},
+        .y_dtype = y->dtype,
+        .y = address_of(y)};
+}
+
+static weft_status run(const weft_call *call, weft__vulkan_product *p, const coded *w)
+{
+    p->b.address = weft__vulkan_record(call, &w->record, sizeof w->record);
+    return p->b.address ? weft__vulkan_product_run(call, p, weft__vulkan_workspace(call))
+                        : weft_error_status();
+}
+
+static weft__vulkan_product product_of_linear(const weft_call *call, const coded *w)
+{
+    const weft_linear_params *params = call->params;
+    const weft_tensor *x = &call->in[0];
+    int64_t terms = x->shape.at[x->shape.n - 1];
+    weft__vulkan_product p = product_of(w, !params->transposed, x, &call->out[0],
+                                        terms ? weft_tensor_size(x) / terms : 0, terms);
+    if (call->n_inputs > 2) {
+        p.has_bias = true;
+        p.bias_dtype = call->in[2].dtype;
+        p.bias = address_of(&call->in[2]);
+        p.bias_stride = 1;
+    }
+    return p;
+}
+
+static bool linear_fits(const weft_call *call)
+{
+    return call->in[1].encoding && fits(call) && narrow(call->in[0].dtype) &&
+           (call->n_inputs < 3 || narrow(call->in[2].dtype));
+}
+
+static int64_t linear_workspace(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[1]);
+    weft__vulkan_product p = product_of_linear(call, &w);
+    return weft__vulkan_product_workspace(&p);
+}
+
+static weft_status linear(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[1]);
+    weft__vulkan_product p = product_of_linear(call, &w);
+    return run(call, &p, &w);
+}
+
+/* Pair j of x and w; the matrices follow each other. */
+static weft__vulkan_product product_of_pair(const weft_call *call, int64_t j, coded *w)
+{
+    const weft_quantized_params *params = call->params;
+    const weft_tensor *x = &call->in[0], *y = &call->out[0];
+    const int64_t M = x->shape.at[1], T = x->shape.at[2], C = y->shape.at[2];
+    const int64_t size = (int64_t)weft_dtype_size(x->dtype);
+    *w = coded_apart(params, call->in + 1, call->in[2].shape.at[0] == 1 ? 0 : j);
+    w->rows = call->in[2].shape.at[1];
+    weft__vulkan_product p = product_of(w, params->transposed, x, y, M, T);
+    p.a.address += (uint64_t)(j * M * T * size);
+    p.y += (uint64_t)(j * M * C * size);
+    return p;
+}
+
+static bool matmul_fits(const weft_call *call)
+{
+    const weft_quantized_params *p = call->params;
+    return !p->gathered && fits(call) && narrow(call->in[0].dtype) &&
+           (p->mode != WEFT_ENCODING_AFFINE || narrow(call->in[2].dtype));
+}
+
+static int64_t matmul_workspace(const weft_call *call)
+{
+    coded w;
+    weft__vulkan_product p = product_of_pair(call, 0, &w);
+    return weft__vulkan_product_workspace(&p);
+}
+
+static weft_status matmul(const weft_call *call)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t j = 0; j < call->out[0].shape.at[0] && status == WEFT_OK; j++) {
+        coded w;
+        weft__vulkan_product p = product_of_pair(call, j, &w);
+        status = run(call, &p, &w);
+    }
+    return status;
+}
+
+/* ---- Rows as floats ------------------------------------------------------------------------- */
+
+static weft_status rows_as_floats(const weft_call *call, const coded *w, const weft_tensor *indices,
+                                  weft_dtype rounded)
+{
+    const weft_tensor *out = &call->out[0];
+    struct {
+        uint64_t w, indices, to, fault;
+        uint32_t fault_code, count, width, extent;
+    } push = {.w = weft__vulkan_record(call, &w->record, sizeof w->record),
+              .indices = indices ? weft__vulkan_address(indices) : 0,
+              .to = weft__vulkan_address(out),
+              .fault = weft__vulkan_fault(call),
+              .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, w->rows),
+              .count = (uint32_t)(weft_tensor_size(out) / 4),
+              .width = (uint32_t)(w->width / 4),
+              .extent = (uint32_t)w->rows};
+    weft__vulkan_launch launch = {
+        .shader = &weft__shader_codes_rows,
+        .n_constants = 4,
+        .constants = {w->format, (uint32_t)out->dtype,
+                      indices ? (uint32_t)indices->dtype : (uint32_t)NO_INDEX, (uint32_t)rounded},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups(push.count, GROUP)};
+    return push.w ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
+}
+
+static bool cast_fits(const weft_call *call)
+{
+    return call->in[0].encoding && fits(call) && narrow(call->out[0].dtype);
+}
+
+static weft_status cast(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[0]);
+    return rows_as_floats(call, &w, NULL, WEFT_FLOAT32);
+}
+
+static bool take_fits(const weft_call *call)
+{
+    const weft_axis_params *p = call->params;
+    return cast_fits(call) && call->in[0].shape.n == 2 && p->axis == -2;
+}
+
+static weft_status take(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[0]);
+    return rows_as_floats(call, &w, &call->in[1], WEFT_FLOAT32);
+}
+
+static bool dequantize_fits(const weft_call *call)
+{
+    const weft_quantized_params *p = call->params;
+    return !p->has_global && fits(call) && narrow(call->out[0].dtype) &&
+           (p->mode != WEFT_ENCODING_AFFINE || narrow(call->in[1].dtype));
+}
+
+/* The affine mode rounds product and sum to the dtype of the scales. */
+static weft_status dequantize(const weft_call *call)
+{
+    const weft_quantized_params *p = call->params;
+    coded w = coded_apart(p, call->in, 0);
+    weft_dtype scales = call->in[1].dtype;
+    return rows_as_floats(call, &w, NULL, p->mode == WEFT_ENCODING_AFFINE ? scales : WEFT_FLOAT32);
+}
+
+/* ---- The rows ------------------------------------------------------------------------------- */
+
+static const weft_kernel_row rows[] = {
+    {.op = "linear",
+     .takes_encoded = 1 << 1,
+     .fits = linear_fits,
+     .workspace = linear_workspace,
+     .kernel = linear},
+    {.op = "quantized_matmul",
+     .fits = matmul_fits,
+     .workspace = matmul_workspace,
+     .kernel = matmul},
+    {.op = "cast", .takes_encoded = 1 << 0, .fits = cast_fits, .kernel = cast},
+    {.op = "take", .takes_encoded = 1 << 0, .fits = take_fits, .kernel = take},
+    {.op = "dequantize", .fits = dequantize_fits, .kernel = dequantize},
+};
+
+const weft__vulkan_family weft__vulkan_quantized = {rows, sizeof rows / sizeof *rows};

@@ -1,0 +1,54 @@
+// backends/vulkan/shaders/codes_rows.comp -- rows of a quantised matrix as floats: all of them, or
+// those at indices.
+#version 460
+#include "common.glsl"
+
+layout(local_size_x = 256) in;
+layout(constant_id = 0) const uint FORMAT = 0;
+layout(constant_id = 1) const uint OUT_TYPE = FLOAT32;
+layout(constant_id = 2) const uint INDEX_TYPE = 255; // none: every row in order
+layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32; // product and sum are rounded to it
+
+#include "codes.glsl"
+
+layout(push_constant, scalar) uniform Push {
+    Codes w;
+    Words indices, to;
+    Fault fault;
+    uint fault_code;
+    uint count, width; // of the result: elements over 4; of a row over 4
+    uint extent;       // rows of w
+} p;
+
+float rounded(float value)
+{
+    return ROUND_TYPE == FLOAT16    ? from_float16(to_float16(value))
+           : ROUND_TYPE == BFLOAT16 ? from_bfloat16(to_bfloat16(value))
+                                    : value;
+}
+
+void main()
+{
+    uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
+    if (i >= p.count) {
+        return;
+    }
+    int row = int(i / p.width);
+    uint element = i % p.width * 4u;
+    if (INDEX_TYPE != 255u) {
+        row = checked_index(p.indices, INDEX_TYPE, uint(row), int(p.extent), p.fault, p.fault_code);
+        if (row < 0) {
+            return;
+        }
+    }
+    vec2 scale = scale_and_bias(p.w, uint(row), element);
+    vec4 values = codes_four(p.w, uint(row), element);
+    for (uint j = 0u; j < 4u; j++) {
+        precise float value = values[j] * scale.x; // apart from the sum: both are rounded
+        value = rounded(value);
+        if (KIND == AFFINE) {
+            value = rounded(value + scale.y);
+        }
+        store_real(p.to, OUT_TYPE, 4u * i + j, value);
+    }
+}
