@@ -26,10 +26,13 @@ SIMD uint32_t word_at(int bits, int bytes, const uint8_t *codes, int i)
  * is inlined. No byte beyond the run is read. */
 SIMD vi codes_at(int bits, int bytes, const uint8_t *codes, int i)
 {
-    if (bits == 8) {
-        typedef uint8_t vb __attribute__((vector_size(LANES), aligned(1), may_alias));
-        return __builtin_convertvector(*(const vb *)(codes + i), vi);
-    }
+#if defined(__AVX512F__)
+    if (bits == 8)
+        return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)(codes + i)));
+#elif defined(__AVX2__)
+    if (bits == 8)
+        return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(codes + i)));
+#endif
     const int share = bits == 2 ? 16 : bits <= 4 ? 8 : 4; /* lanes to a word */
     vu words = word_at(bits, bytes, codes, i) - (vu){0};
 #if defined(__AVX512F__)
