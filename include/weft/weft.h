@@ -2,6 +2,7 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include "weft/activations.h"
 #include "weft/array.h"
 #include "weft/backend.h"
 #include "weft/compile.h"
@@ -13,8 +14,10 @@
 #include "weft/fft.h"
 #include "weft/generate.h"
 #include "weft/indexing.h"
+#include "weft/init.h"
 #include "weft/io.h"
 #include "weft/linalg.h"
+#include "weft/losses.h"
 #include "weft/memory.h"
 #include "weft/model.h"
 #include "weft/neural.h"

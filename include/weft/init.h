@@ -1,0 +1,47 @@
+/* weft/init.h -- initialisers: first values of parameters.
+ *
+ * Each makes an array of `shape` and `dtype` (a float one) with a key, NULL: of the default
+ * generator. Weights are (out, ..., in): fan_in is the last axis times those between, fan_out the
+ * first times those between; fewer than two axes are an error. Distributions are MLX's.
+ */
+#ifndef WEFT_INIT_H
+#define WEFT_INIT_H
+
+#include "weft/array.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum weft_fan { WEFT_FAN_IN = 0, WEFT_FAN_OUT } weft_fan;
+
+WEFT_API weft_array *weft_init_constant(weft_dims shape, double value, weft_dtype dtype);
+WEFT_API weft_array *weft_init_identity(weft_dims shape, weft_dtype dtype); /* square matrices */
+WEFT_API weft_array *weft_init_normal(weft_array *key, weft_dims shape, double mean, double std,
+                                      weft_dtype dtype);
+WEFT_API weft_array *weft_init_uniform(weft_array *key, weft_dims shape, double low, double high,
+                                       weft_dtype dtype);
+/* Deviation gain sqrt(2 / (fan_in + fan_out)). (Glorot & Bengio 2010) */
+WEFT_API weft_array *weft_init_glorot_normal(weft_array *key, weft_dims shape, double gain,
+                                             weft_dtype dtype);
+/* Within +-gain sqrt(6 / (fan_in + fan_out)). */
+WEFT_API weft_array *weft_init_glorot_uniform(weft_array *key, weft_dims shape, double gain,
+                                              weft_dtype dtype);
+/* Deviation gain / sqrt(fan). (He et al. 2015) */
+WEFT_API weft_array *weft_init_he_normal(weft_array *key, weft_dims shape, weft_fan fan,
+                                         double gain, weft_dtype dtype);
+/* Within +-gain sqrt(3 / fan). */
+WEFT_API weft_array *weft_init_he_uniform(weft_array *key, weft_dims shape, weft_fan fan,
+                                          double gain, weft_dtype dtype);
+/* A normal matrix with ceil(sparsity * columns) random zeros in every row. */
+WEFT_API weft_array *weft_init_sparse(weft_array *key, weft_dims shape, double sparsity,
+                                      double mean, double std, weft_dtype dtype);
+/* gain times a random matrix with orthonormal rows or columns, of which there are fewer. (Saxe et
+ * al. 2013) */
+WEFT_API weft_array *weft_init_orthogonal(weft_array *key, weft_dims shape, double gain,
+                                          weft_dtype dtype);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
