@@ -19,6 +19,7 @@ static void fill(cpu_isa isa)
     CPU_FILL(weft__fill_norm, &table, isa);
     CPU_FILL(weft__fill_random, &table, isa);
     CPU_FILL(weft__fill_reduce, &table, isa);
+    CPU_FILL(weft__fill_reduce_wide, &table, isa);
     CPU_FILL(weft__fill_rope, &table, isa);
 }
 

@@ -46,6 +46,8 @@ typedef struct cpu_fft_pass {
     float *yr, *yi;
     float *wr, *wi, *cr, *ci;
 } cpu_fft_pass;
+/* How elements are joined; sums and products of integers wrap, NaN wins in extremes. */
+typedef enum cpu_fold { CPU_SUM, CPU_PROD, CPU_MAX, CPU_MIN } cpu_fold;
 
 /* A matrix of quantised groups: where codes, scales and biases of its first group lie, and the
  * steps from group to group and from row to row, in bytes. Without biases they are the scales
@@ -142,6 +144,19 @@ typedef struct cpu_kernels {
     void (*softmax_grad_row)(const float *y, const float *dy, int64_t n, float dot, float *dx);
     void (*log_softmax_grad_row)(const float *y, const float *dy, int64_t n, float sum, float *dx);
 
+    /* isa/reduce_wide.c: n elements `stride` apart as doubles (floats), as 64-bit integers, and as
+     * whether they are not 0; and what they come to, in one or side by side: sums[i] joined with
+     * x[i]. squares: of the deviations from the mean. */
+    void (*load_reals)(weft_dtype dtype, const void *x, int64_t stride, double *out, int64_t n);
+    void (*load_wholes)(weft_dtype dtype, const void *x, int64_t stride, int64_t *out, int64_t n);
+    void (*load_truths)(weft_dtype dtype, const void *x, int64_t stride, int64_t *out, int64_t n);
+    double (*fold_reals)(cpu_fold fold, const double *x, int64_t n);
+    void (*fold_reals_across)(cpu_fold fold, double *sums, const double *x, int64_t n);
+    int64_t (*fold_wholes)(cpu_fold fold, const int64_t *x, int64_t n);
+    void (*fold_wholes_across)(cpu_fold fold, int64_t *sums, const int64_t *x, int64_t n);
+    double (*squares_row)(const double *x, double mean, int64_t n);
+    void (*squares_across)(double *sums, const double *x, const double *means, int64_t n);
+
     /* isa/random.c: n blocks (a[i], b[i]) under a key. */
     void (*threefry)(const uint32_t *key, uint32_t *a, uint32_t *b, int64_t n);
 } cpu_kernels;
@@ -171,6 +186,7 @@ CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_norm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_random, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_reduce, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_reduce_wide, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_rope, cpu_kernels);
 
 #endif

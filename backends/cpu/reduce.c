@@ -1,9 +1,10 @@
-/* backends/cpu/reduce.c -- sum, mean, max and min over any axes of strided input.
+/* backends/cpu/reduce.c -- sum, mean, variance, product, extremes, all and any over any axes of
+ * strided input.
  *
- * Elements are reduced in a double per output, so a sum is rounded once. The reduced elements of an
- * output are cut into parts by shape alone, and the parts join in order: the result does not depend
- * on the number of threads. Either whole rows are reduced (the reduced elements lie together), or
- * blocks of columns side by side (the outputs do).
+ * Elements are reduced in a double per output (integers: in 64 bits), so a sum is rounded once. The
+ * reduced elements of an output are cut into parts by shape alone, and the parts join in order: the
+ * result does not depend on the number of threads. Either whole rows are reduced (the reduced
+ * elements lie together), or blocks of columns side by side (the outputs do).
  */
 #include <math.h>
 #include <string.h>
@@ -13,9 +14,23 @@
 #include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
-enum { ROW_PART = 1 << 16, COLUMN_PART = 1 << 11, COLUMNS = 512, PIECE = 512, GRAIN = 1 << 14 };
+enum {
+    ROW_PART = 1 << 16,
+    COLUMN_PART = 1 << 11,
+    COLUMNS = 512,
+    FEW_COLUMNS = 8, /* below, rows with a stride are faster */
+    PIECE = 512,
+    GRAIN = 1 << 14
+};
 
-typedef enum kind { SUM, MAX, MIN } kind;
+/* What an element is reduced as: a float (with kernels of their own), a double, a 64-bit integer,
+ * or whether it is not 0. */
+typedef enum domain { FLOATS, REALS, WHOLES, TRUTHS } domain;
+
+typedef union cell {
+    double real;
+    int64_t whole;
+} cell;
 
 /* Axes joined where they follow one another in memory. */
 typedef struct axes {
@@ -24,7 +39,9 @@ typedef struct axes {
 } axes;
 
 typedef struct reduction {
-    kind kind;
+    cpu_fold fold;
+    domain domain;
+    bool turned; /* uint64 extremes: the top bit is flipped, so that signed comparison serves */
     weft_dtype dtype;
     const char *x;
     axes kept, reduced;
@@ -32,11 +49,19 @@ typedef struct reduction {
     int64_t width;       /* of that axis */
     int64_t blocks;      /* of it */
     int64_t part, parts; /* elements of a part, parts of an output */
-    double *partials;    /* parts x outputs */
+    cell *partials;      /* parts x outputs */
+    double *means;       /* of the outputs: squares of deviations are summed; else NULL */
     int64_t outputs;
     double scale;
+    double *results; /* where results go instead of `out`, or NULL */
     const weft_tensor *out;
 } reduction;
+
+typedef union room {
+    float floats[PIECE];
+    double reals[PIECE];
+    int64_t wholes[PIECE];
+} room;
 
 static void add_axis(axes *a, int64_t dim, int64_t stride)
 {
@@ -64,7 +89,7 @@ static int64_t offset_of(const axes *a, int64_t index)
     return offset;
 }
 
-/* Everything that follows from the shapes. */
+/* Everything that follows from the shapes. weft_var_params begin as weft_reduce_params do. */
 static reduction plan(const weft_call *call)
 {
     const weft_reduce_params *p = call->params;
@@ -76,8 +101,8 @@ static reduction plan(const weft_call *call)
         add_axis(reduces ? &r.reduced : &r.kept, in->shape.at[d], in->strides[d]);
     }
     int inner = r.kept.n - 1, run = r.reduced.n - 1;
-    r.columns =
-        inner >= 0 && r.kept.strides[inner] == 1 && (run < 0 || r.reduced.strides[run] != 1);
+    r.columns = inner >= 0 && r.kept.strides[inner] == 1 && r.kept.dims[inner] >= FEW_COLUMNS &&
+                (run < 0 || r.reduced.strides[run] != 1);
     r.width = r.columns ? r.kept.dims[inner] : 1;
     r.blocks = (r.width + COLUMNS - 1) / COLUMNS;
     r.part = r.columns ? COLUMN_PART : ROW_PART;
@@ -88,88 +113,190 @@ static reduction plan(const weft_call *call)
     return r;
 }
 
+bool weft__cpu_is_not_complex(const weft_call *call)
+{
+    return call->in[0].dtype != WEFT_COMPLEX64;
+}
+
 int64_t weft__cpu_reduce_workspace(const weft_call *call)
 {
     reduction r = plan(call);
-    return r.parts > 1 ? r.parts * r.outputs * (int64_t)sizeof(double) : 0;
+    return r.parts > 1 ? r.parts * r.outputs * (int64_t)sizeof(cell) : 0;
 }
 
-static double neutral(kind k)
+/* And the means. */
+int64_t weft__cpu_var_workspace(const weft_call *call)
 {
-    return k == SUM ? 0 : k == MAX ? -INFINITY : INFINITY;
+    reduction r = plan(call);
+    return (r.parts > 1 ? r.parts + 1 : 1) * r.outputs * (int64_t)sizeof(cell);
 }
 
-static double join(kind k, double a, double b)
+static bool is_real(const reduction *r)
 {
-    switch (k) {
-    case SUM:
-        return a + b;
-    case MAX:
-        return a > b || isnan(a) ? a : b;
-    default:
-        return a < b || isnan(a) ? a : b;
+    return r->domain <= REALS;
+}
+
+static cell neutral(const reduction *r)
+{
+    static const double reals[] = {0, 1, -INFINITY, INFINITY};
+    static const int64_t wholes[] = {0, 1, INT64_MIN, INT64_MAX};
+    if (r->domain == TRUTHS) {
+        return (cell){.whole = r->fold == CPU_MIN}; /* all of none are set, and none is */
     }
+    return is_real(r) ? (cell){.real = reals[r->fold]} : (cell){.whole = wholes[r->fold]};
 }
 
-/* n <= PIECE elements as float32. */
-static const float *piece(const reduction *r, int64_t first, int64_t stride, int64_t n, float *room)
+static cell join(const reduction *r, cell a, cell b)
+{
+    const cpu_kernels *table = weft__cpu_kernels();
+    if (is_real(r)) {
+        table->fold_reals_across(r->fold, &a.real, &b.real, 1);
+    } else {
+        table->fold_wholes_across(r->fold, &a.whole, &b.whole, 1);
+    }
+    return a;
+}
+
+/* ---- pieces --------------------------------------------------------------------------------- */
+
+static const float *load_floats(const reduction *r, int64_t first, int64_t stride, int64_t n,
+                                float *to)
 {
     if (stride == 1) {
-        return weft__cpu_floats(r->dtype, r->x, first, n, room);
+        return weft__cpu_floats(r->dtype, r->x, first, n, to);
     }
     for (int64_t i = 0; i < n; i++) {
         int64_t at = first + i * stride;
-        room[i] = r->dtype == WEFT_FLOAT32 ? ((const float *)(const void *)r->x)[at]
-                  : r->dtype == WEFT_FLOAT16
-                      ? weft_float16_to_float(((const uint16_t *)(const void *)r->x)[at])
-                      : weft_bfloat16_to_float(((const uint16_t *)(const void *)r->x)[at]);
+        to[i] = r->dtype == WEFT_FLOAT32 ? ((const float *)(const void *)r->x)[at]
+                : r->dtype == WEFT_FLOAT16
+                    ? weft_float16_to_float(((const uint16_t *)(const void *)r->x)[at])
+                    : weft_bfloat16_to_float(((const uint16_t *)(const void *)r->x)[at]);
     }
-    return room;
+    return to;
 }
 
-static double reduce_piece(kind k, const float *x, int64_t n)
+static const double *load_reals(const reduction *r, int64_t first, int64_t stride, int64_t n,
+                                double *to)
+{
+    const char *x = r->x + first * (int64_t)weft_dtype_size(r->dtype);
+    if (stride == 1 && r->dtype == WEFT_FLOAT64) {
+        return (const double *)(const void *)x;
+    }
+    weft__cpu_kernels()->load_reals(r->dtype, x, stride, to, n);
+    return to;
+}
+
+static const int64_t *load_wholes(const reduction *r, int64_t first, int64_t stride, int64_t n,
+                                  int64_t *to)
+{
+    const char *x = r->x + first * (int64_t)weft_dtype_size(r->dtype);
+    if (r->domain == TRUTHS) {
+        weft__cpu_kernels()->load_truths(r->dtype, x, stride, to, n);
+    } else {
+        weft__cpu_kernels()->load_wholes(r->dtype, x, stride, to, n);
+    }
+    for (int64_t i = 0; r->turned && i < n; i++) {
+        to[i] ^= INT64_MIN;
+    }
+    return to;
+}
+
+static double reduce_floats(cpu_fold fold, const float *x, int64_t n)
 {
     const cpu_kernels *table = weft__cpu_kernels();
-    return k == SUM   ? table->sum_row(x, n)
-           : k == MAX ? (double)table->max_row(x, n)
-                      : (double)table->min_row(x, n);
+    return fold == CPU_SUM   ? table->sum_row(x, n)
+           : fold == CPU_MAX ? (double)table->max_row(x, n)
+                             : (double)table->min_row(x, n);
+}
+
+/* n <= PIECE elements of the output o, `stride` apart. */
+static cell reduce_piece(const reduction *r, int64_t o, int64_t first, int64_t stride, int64_t n)
+{
+    const cpu_kernels *table = weft__cpu_kernels();
+    room to;
+    if (r->means) {
+        const double *x = load_reals(r, first, stride, n, to.reals);
+        return (cell){.real = table->squares_row(x, r->means[o], n)};
+    }
+    switch (r->domain) {
+    case FLOATS:
+        return (cell){.real =
+                          reduce_floats(r->fold, load_floats(r, first, stride, n, to.floats), n)};
+    case REALS:
+        return (cell){.real =
+                          table->fold_reals(r->fold, load_reals(r, first, stride, n, to.reals), n)};
+    default:
+        return (cell){
+            .whole = table->fold_wholes(r->fold, load_wholes(r, first, stride, n, to.wholes), n)};
+    }
+}
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+static void finish_whole(const reduction *r, int64_t o, int64_t value)
+{
+    value ^= r->turned ? INT64_MIN : 0;
+    switch (weft_dtype_size(r->out->dtype)) {
+    case 1:
+        ((uint8_t *)r->out->data)[o] = (uint8_t)value;
+        break;
+    case 2:
+        ((uint16_t *)r->out->data)[o] = (uint16_t)value;
+        break;
+    case 4:
+        ((uint32_t *)r->out->data)[o] = (uint32_t)value;
+        break;
+    default:
+        ((int64_t *)r->out->data)[o] = value;
+    }
+}
+
+static void finish(const reduction *r, int64_t o, cell value)
+{
+    if (!is_real(r)) {
+        finish_whole(r, o, value.whole);
+        return;
+    }
+    double result = value.real * r->scale;
+    if (r->results) {
+        r->results[o] = result;
+    } else if (r->out->dtype == WEFT_FLOAT64) {
+        ((double *)r->out->data)[o] = result;
+    } else {
+        float rounded = (float)result;
+        weft__cpu_store(r->out->dtype, &rounded, r->out->data, o, 1);
+    }
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Elements [begin, end) of those that are reduced into the output whose elements begin at base. */
-static double reduce_range(const reduction *r, int64_t base, int64_t begin, int64_t end)
+/* Elements [begin, end) of those that are reduced into output o, whose elements begin at base. */
+static cell reduce_range(const reduction *r, int64_t o, int64_t base, int64_t begin, int64_t end)
 {
     int run = r->reduced.n - 1;
     int64_t length = run >= 0 ? r->reduced.dims[run] : 1;
     int64_t stride = run >= 0 ? r->reduced.strides[run] : 1;
-    double result = neutral(r->kind);
-    float room[PIECE];
+    cell result = neutral(r);
     while (begin < end) {
         int64_t n = length - begin % length;
         n = n < end - begin ? n : end - begin;
         n = n < PIECE ? n : PIECE;
-        const float *x = piece(r, base + offset_of(&r->reduced, begin), stride, n, room);
-        result = join(r->kind, result, reduce_piece(r->kind, x, n));
+        int64_t first = base + offset_of(&r->reduced, begin);
+        result = join(r, result, reduce_piece(r, o, first, stride, n));
         begin += n;
     }
     return result;
 }
 
 /* A float32 row that lies together needs no cutting into pieces. */
-static double reduce_row(const reduction *r, int64_t base, int64_t begin, int64_t end)
+static cell reduce_row(const reduction *r, int64_t o, int64_t base, int64_t begin, int64_t end)
 {
-    if (r->dtype == WEFT_FLOAT32 && r->reduced.n == 1 && r->reduced.strides[0] == 1) {
+    bool together = r->reduced.n == 1 && r->reduced.strides[0] == 1;
+    if (r->domain == FLOATS && !r->means && r->dtype == WEFT_FLOAT32 && together) {
         const float *x = (const float *)(const void *)r->x;
-        return reduce_piece(r->kind, x + base + begin, end - begin);
+        return (cell){.real = reduce_floats(r->fold, x + base + begin, end - begin)};
     }
-    return reduce_range(r, base, begin, end);
-}
-
-static void finish(const reduction *r, int64_t o, double value)
-{
-    float result = (float)(value * r->scale);
-    weft__cpu_store(r->out->dtype, &result, r->out->data, o, 1);
+    return reduce_range(r, o, base, begin, end);
 }
 
 static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
@@ -180,7 +307,7 @@ static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
         int64_t o = task / r->parts, part = task % r->parts;
         int64_t first = part * r->part, last = first + r->part;
         last = last < r->reduced.size ? last : r->reduced.size;
-        double value = reduce_row(r, offset_of(&r->kept, o), first, last);
+        cell value = reduce_row(r, o, offset_of(&r->kept, o), first, last);
         if (r->parts > 1) {
             r->partials[part * r->outputs + o] = value;
         } else {
@@ -191,32 +318,52 @@ static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t part)
+static void join_floats(const reduction *r, double *sums, const float *x, int64_t n)
 {
     const cpu_kernels *table = weft__cpu_kernels();
-    void (*join_row)(double *, const float *, int64_t) = r->kind == SUM   ? table->sum_columns
-                                                         : r->kind == MAX ? table->max_columns
-                                                                          : table->min_columns;
+    (r->fold == CPU_SUM   ? table->sum_columns
+     : r->fold == CPU_MAX ? table->max_columns
+                          : table->min_columns)(sums, x, n);
+}
+
+/* Joins n outputs from o on with the elements from `first` on. */
+static void join_step(const reduction *r, int64_t o, cell *sums, int64_t first, int64_t n)
+{
+    const cpu_kernels *table = weft__cpu_kernels();
+    room to;
+    if (r->means) {
+        table->squares_across(&sums->real, load_reals(r, first, 1, n, to.reals), r->means + o, n);
+    } else if (r->domain == FLOATS) {
+        join_floats(r, &sums->real, load_floats(r, first, 1, n, to.floats), n);
+    } else if (r->domain == REALS) {
+        const double *x = load_reals(r, first, 1, n, to.reals);
+        table->fold_reals_across(r->fold, &sums->real, x, n);
+    } else {
+        const int64_t *x = load_wholes(r, first, 1, n, to.wholes);
+        table->fold_wholes_across(r->fold, &sums->whole, x, n);
+    }
+}
+
+static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t part)
+{
     int64_t column = block * COLUMNS, first = part * r->part, last = first + r->part;
     int64_t n = r->width - column < COLUMNS ? r->width - column : COLUMNS;
     int64_t o = row * r->width + column, base = offset_of(&r->kept, o);
-    double sums[COLUMNS];
-    float room[COLUMNS];
+    cell sums[COLUMNS];
     last = last < r->reduced.size ? last : r->reduced.size;
     for (int64_t i = 0; i < n; i++) {
-        sums[i] = neutral(r->kind);
+        sums[i] = neutral(r);
     }
     for (int64_t k = first; k < last; k++) {
-        join_row(sums, piece(r, base + offset_of(&r->reduced, k), 1, n, room), n);
+        join_step(r, o, sums, base + offset_of(&r->reduced, k), n);
     }
     if (r->parts > 1) {
         memcpy(r->partials + part * r->outputs + o, sums, (size_t)n * sizeof *sums);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        room[i] = (float)(sums[i] * r->scale);
+        finish(r, o + i, sums[i]);
     }
-    weft__cpu_store(r->out->dtype, room, r->out->data, o, n);
 }
 
 static void reduce_columns(void *context, int64_t begin, int64_t end, int worker)
@@ -236,50 +383,96 @@ static void join_parts(void *context, int64_t begin, int64_t end, int worker)
     const reduction *r = context;
     (void)worker;
     for (int64_t o = begin; o < end; o++) {
-        double value = r->partials[o];
+        cell value = r->partials[o];
         for (int64_t part = 1; part < r->parts; part++) {
-            value = join(r->kind, value, r->partials[part * r->outputs + o]);
+            value = join(r, value, r->partials[part * r->outputs + o]);
         }
         finish(r, o, value);
     }
 }
 
-static weft_status reduce(const weft_call *call, kind k, bool mean)
+static void run(reduction *r)
+{
+    int64_t part = r->reduced.size < r->part ? r->reduced.size : r->part;
+    if (r->columns) {
+        int64_t columns = r->width < COLUMNS ? r->width : COLUMNS;
+        weft__cpu_parallel(r->outputs / r->width * r->blocks * r->parts,
+                           GRAIN / (part * columns + 1), reduce_columns, r);
+    } else {
+        weft__cpu_parallel(r->outputs * r->parts, GRAIN / (part + 16), reduce_rows, r);
+    }
+    if (r->parts > 1) {
+        weft__cpu_parallel(r->outputs, GRAIN / r->parts, join_parts, r);
+    }
+}
+
+static weft_status reduce(const weft_call *call, cpu_fold fold, bool truths, bool mean)
 {
     reduction r = plan(call);
-    r.kind = k;
+    bool narrow = r.dtype == WEFT_FLOAT32 || r.dtype == WEFT_FLOAT16 || r.dtype == WEFT_BFLOAT16;
+    r.fold = fold;
+    r.domain = truths                          ? TRUTHS
+               : !weft_dtype_is_float(r.dtype) ? WHOLES
+               : narrow && fold != CPU_PROD    ? FLOATS
+                                               : REALS;
+    r.turned = r.domain == WHOLES && r.dtype == WEFT_UINT64 && fold >= CPU_MAX;
     r.scale = mean ? 1 / (double)r.reduced.size : 1;
     r.partials = call->workspace;
-    int64_t part = r.reduced.size < r.part ? r.reduced.size : r.part;
-    if (r.columns) {
-        int64_t columns = r.width < COLUMNS ? r.width : COLUMNS;
-        weft__cpu_parallel(r.outputs / r.width * r.blocks * r.parts, GRAIN / (part * columns + 1),
-                           reduce_columns, &r);
-    } else {
-        weft__cpu_parallel(r.outputs * r.parts, GRAIN / (part + 16), reduce_rows, &r);
-    }
-    if (r.parts > 1) {
-        weft__cpu_parallel(r.outputs, GRAIN / r.parts, join_parts, &r);
-    }
+    run(&r);
     return WEFT_OK;
 }
 
 weft_status weft__cpu_sum(const weft_call *call)
 {
-    return reduce(call, SUM, false);
+    return reduce(call, CPU_SUM, false, false);
 }
 
 weft_status weft__cpu_mean(const weft_call *call)
 {
-    return reduce(call, SUM, true);
+    return reduce(call, CPU_SUM, false, true);
+}
+
+weft_status weft__cpu_prod(const weft_call *call)
+{
+    return reduce(call, CPU_PROD, false, false);
 }
 
 weft_status weft__cpu_max(const weft_call *call)
 {
-    return reduce(call, MAX, false);
+    return reduce(call, CPU_MAX, false, false);
 }
 
 weft_status weft__cpu_min(const weft_call *call)
 {
-    return reduce(call, MIN, false);
+    return reduce(call, CPU_MIN, false, false);
+}
+
+weft_status weft__cpu_all(const weft_call *call)
+{
+    return reduce(call, CPU_MIN, true, false);
+}
+
+weft_status weft__cpu_any(const weft_call *call)
+{
+    return reduce(call, CPU_MAX, true, false);
+}
+
+/* The means in double first, then the squares. */
+weft_status weft__cpu_var(const weft_call *call)
+{
+    const weft_var_params *p = call->params;
+    reduction r = plan(call);
+    double *means = call->workspace;
+    double freedom = (double)(r.reduced.size - p->ddof);
+    r.fold = CPU_SUM;
+    r.domain = r.dtype == WEFT_FLOAT64 ? REALS : FLOATS;
+    r.partials = (cell *)call->workspace + r.outputs;
+    reduction first = r;
+    first.scale = 1 / (double)r.reduced.size;
+    first.results = means;
+    run(&first);
+    r.means = means;
+    r.scale = 1 / (freedom > 0 ? freedom : 0);
+    run(&r);
+    return WEFT_OK;
 }

@@ -3,6 +3,12 @@
 #include "backends/cpu/backend.h"
 #include "backends/cpu/structure.h"
 
+#define REDUCTION(name, function)                                                                  \
+    {                                                                                              \
+        .op = name, .layout = WEFT_STRIDED, .fits = weft__cpu_is_not_complex,                      \
+        .workspace = weft__cpu_reduce_workspace, .kernel = function                                \
+    }
+
 const weft_kernel_row weft__cpu_structure_rows[] = {
     {.op = "full", .kernel = weft__cpu_full},
     {.op = "arange", .fits = weft__cpu_arange_fits, .kernel = weft__cpu_arange},
@@ -40,26 +46,17 @@ const weft_kernel_row weft__cpu_structure_rows[] = {
      .kernel = weft__cpu_scatter_add_along_axis},
     {.op = "put_along_axis", .in_place = {1u << 0}, .kernel = weft__cpu_put_along_axis},
 
-    {.op = "sum",
+    REDUCTION("sum", weft__cpu_sum),
+    REDUCTION("mean", weft__cpu_mean),
+    REDUCTION("prod", weft__cpu_prod),
+    REDUCTION("max", weft__cpu_max),
+    REDUCTION("min", weft__cpu_min),
+    REDUCTION("all", weft__cpu_all),
+    REDUCTION("any", weft__cpu_any),
+    {.op = "var",
      .layout = WEFT_STRIDED,
-     .fits = weft__cpu_is_narrow,
-     .workspace = weft__cpu_reduce_workspace,
-     .kernel = weft__cpu_sum},
-    {.op = "mean",
-     .layout = WEFT_STRIDED,
-     .fits = weft__cpu_is_narrow,
-     .workspace = weft__cpu_reduce_workspace,
-     .kernel = weft__cpu_mean},
-    {.op = "max",
-     .layout = WEFT_STRIDED,
-     .fits = weft__cpu_is_narrow,
-     .workspace = weft__cpu_reduce_workspace,
-     .kernel = weft__cpu_max},
-    {.op = "min",
-     .layout = WEFT_STRIDED,
-     .fits = weft__cpu_is_narrow,
-     .workspace = weft__cpu_reduce_workspace,
-     .kernel = weft__cpu_min},
+     .workspace = weft__cpu_var_workspace,
+     .kernel = weft__cpu_var},
 
     {.op = "softmax",
      .in_place = {1u << 0},

@@ -18,9 +18,12 @@ weft_kernel weft__cpu_scatter_add, weft__cpu_scatter_add_along_axis, weft__cpu_s
 int64_t weft__cpu_scatter_workspace(const weft_call *call);
 int64_t weft__cpu_scatter_along_workspace(const weft_call *call);
 
-/* reduce.c: float32 and 16-bit floats, any axes */
-weft_kernel weft__cpu_sum, weft__cpu_mean, weft__cpu_max, weft__cpu_min;
+/* reduce.c: all dtypes but complex64, any axes; mean and var: floats */
+weft_kernel weft__cpu_sum, weft__cpu_mean, weft__cpu_prod, weft__cpu_max, weft__cpu_min,
+    weft__cpu_all, weft__cpu_any, weft__cpu_var;
 int64_t weft__cpu_reduce_workspace(const weft_call *call);
+int64_t weft__cpu_var_workspace(const weft_call *call);
+bool weft__cpu_is_not_complex(const weft_call *call);
 
 /* softmax.c: float32 and 16-bit floats, last axis */
 weft_kernel weft__cpu_softmax, weft__cpu_log_softmax, weft__cpu_softmax_grad,
