@@ -9,6 +9,12 @@
         .workspace = weft__cpu_reduce_workspace, .kernel = function                                \
     }
 
+#define SCAN(name, function)                                                                       \
+    {                                                                                              \
+        .op = name, .in_place = {1}, .fits = weft__cpu_is_not_complex,                             \
+        .workspace = weft__cpu_scan_workspace, .kernel = function                                  \
+    }
+
 const weft_kernel_row weft__cpu_structure_rows[] = {
     {.op = "full", .kernel = weft__cpu_full},
     {.op = "arange", .fits = weft__cpu_arange_fits, .kernel = weft__cpu_arange},
@@ -78,10 +84,12 @@ const weft_kernel_row weft__cpu_structure_rows[] = {
     {.op = "argmax", .fits = weft__cpu_softmax_fits, .kernel = weft__cpu_argmax},
     {.op = "argmin", .fits = weft__cpu_softmax_fits, .kernel = weft__cpu_argmin},
 
-    {.op = "cumsum",
-     .in_place = {1u << 0},
-     .fits = weft__cpu_is_narrow,
-     .kernel = weft__cpu_cumsum},
+    SCAN("cumsum", weft__cpu_cumsum),
+    SCAN("cumprod", weft__cpu_cumprod),
+    SCAN("cummax", weft__cpu_cummax),
+    SCAN("cummin", weft__cpu_cummin),
+    SCAN("logcumsumexp", weft__cpu_logcumsumexp),
+    {.op = "linear_scan", .in_place = {3}, .kernel = weft__cpu_linear_scan},
     {.op = "sort",
      .fits = weft__cpu_sort_fits,
      .workspace = weft__cpu_sort_workspace,

@@ -31,8 +31,10 @@ weft_kernel weft__cpu_softmax, weft__cpu_log_softmax, weft__cpu_softmax_grad,
 bool weft__cpu_softmax_fits(const weft_call *call);
 bool weft__cpu_logsumexp_fits(const weft_call *call);
 
-/* scan.c: float32 and 16-bit floats, any axis */
-weft_kernel weft__cpu_cumsum;
+/* scan.c: all dtypes but complex64, any axis; the last two: floats */
+weft_kernel weft__cpu_cumsum, weft__cpu_cumprod, weft__cpu_cummax, weft__cpu_cummin,
+    weft__cpu_logcumsumexp, weft__cpu_linear_scan;
+int64_t weft__cpu_scan_workspace(const weft_call *call);
 
 /* sort.c: dtypes of up to 32 bits, last axis */
 weft_kernel weft__cpu_sort, weft__cpu_argsort;
