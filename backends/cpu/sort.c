@@ -50,7 +50,7 @@ static uint32_t float_key(uint32_t bits, uint32_t sign, uint32_t infinity)
     return bits & sign ? sign - magnitude : sign + magnitude;
 }
 
-static uint32_t key_of(weft_dtype dtype, const void *row, int64_t i)
+uint32_t weft__cpu_sort_key(weft_dtype dtype, const void *row, int64_t i)
 {
     switch (dtype) {
     case WEFT_FLOAT32:
@@ -139,7 +139,7 @@ static void sort_rows(void *context, int64_t begin, int64_t end, int worker)
             (uint64_t *)s->call->workspace + 2 * s->length * (s->by_row ? row : worker);
         const void *from = (const char *)in->data + (size_t)(row * s->length) * size;
         for (int64_t i = 0; i < s->length; i++) {
-            items[i] = (uint64_t)key_of(in->dtype, from, i) << 32 | (uint64_t)i;
+            items[i] = (uint64_t)weft__cpu_sort_key(in->dtype, from, i) << 32 | (uint64_t)i;
         }
         const uint64_t *sorted = items;
         if (s->length <= SHORT_ROW) {

@@ -44,6 +44,17 @@ int64_t weft__cpu_sort_workspace(const weft_call *call);
 /* fft.c: the three transforms, any axis */
 weft_kernel weft__cpu_fft;
 int64_t weft__cpu_fft_workspace(const weft_call *call);
+/* The key of element i of a row that sorts as the element does, for the same dtypes. */
+uint32_t weft__cpu_sort_key(weft_dtype dtype, const void *row, int64_t i);
+
+/* sort_wide.c: sorts of dtypes of 64 bits; partitions and searches of all but complex64 */
+weft_kernel weft__cpu_sort_wide, weft__cpu_argsort_wide, weft__cpu_argpartition,
+    weft__cpu_searchsorted;
+bool weft__cpu_sort_wide_fits(const weft_call *call);
+bool weft__cpu_argpartition_fits(const weft_call *call);
+bool weft__cpu_searchsorted_fits(const weft_call *call);
+int64_t weft__cpu_sort_wide_workspace(const weft_call *call);
+int64_t weft__cpu_argpartition_workspace(const weft_call *call);
 
 /* random.c */
 weft_kernel weft__cpu_random_bits;
