@@ -140,21 +140,24 @@ static double value_of(const state *at)
     return isinf(at->so_far.real) ? at->so_far.real : at->so_far.real + log(at->scale);
 }
 
-/* A tile of one row, in the order of the scan: x becomes the results. */
+/* A tile of one row, in the order of the scan, from `a` on: x becomes the results. */
 #define RUN(member, JOIN)                                                                          \
     for (int64_t i = 0; i < n; i++) {                                                              \
-        cell a = at->so_far, b = x[i];                                                             \
-        at->so_far.member = (JOIN);                                                                \
-        x[i] = s->inclusive ? at->so_far : a;                                                      \
+        cell b = x[i];                                                                             \
+        x[i] = a;                                                                                  \
+        a.member = (JOIN);                                                                         \
+        if (inclusive) {                                                                           \
+            x[i] = a;                                                                              \
+        }                                                                                          \
     }                                                                                              \
-    return
+    return a
 
 #define LARGER (b.real > a.real || isnan(b.real) ? b.real : a.real)
 #define SMALLER (b.real < a.real || isnan(b.real) ? b.real : a.real)
 
-static void run_reals(const scan *s, state *at, cell *x, int64_t n)
+static cell run_reals(cpu_fold fold, bool inclusive, cell a, cell *x, int64_t n)
 {
-    switch (s->fold) {
+    switch (fold) {
     case CPU_SUM:
         RUN(real, a.real + b.real);
     case CPU_PROD:
@@ -166,9 +169,9 @@ static void run_reals(const scan *s, state *at, cell *x, int64_t n)
     }
 }
 
-static void run_wholes(const scan *s, state *at, cell *x, int64_t n)
+static cell run_wholes(cpu_fold fold, bool inclusive, cell a, cell *x, int64_t n)
 {
-    switch (s->fold) {
+    switch (fold) {
     case CPU_SUM:
         RUN(whole, (int64_t)((uint64_t)a.whole + (uint64_t)b.whole));
     case CPU_PROD:
@@ -186,11 +189,11 @@ static void run_wholes(const scan *s, state *at, cell *x, int64_t n)
 static void run(const scan *s, state *at, cell *x, int64_t n)
 {
     if (s->whole) {
-        run_wholes(s, at, x, n);
+        at->so_far = run_wholes(s->fold, s->inclusive, at->so_far, x, n);
         return;
     }
     if (!s->logs) {
-        run_reals(s, at, x, n);
+        at->so_far = run_reals(s->fold, s->inclusive, at->so_far, x, n);
         return;
     }
     for (int64_t i = 0; i < n; i++) {
