@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-find include core ops nn models train cli backends examples -name '*.[ch]' | sort | xargs awk '
+find include core ops nn optim models train cli backends examples -name '*.[ch]' | sort |
+    xargs awk '
 # The floor that a path lies on.
 function floor_of(path) {
     if (path ~ /^weft\// || path ~ /^include\/weft\//) return "weft"
@@ -20,8 +21,9 @@ BEGIN {
     below["ops"] = "weft core ops"
     below["transforms"] = "weft core ops transforms"
     below["nn"] = "weft core ops transforms nn"
+    below["optim"] = "weft core ops transforms nn optim"
     below["models"] = "weft core ops transforms nn models"
-    below["train"] = "weft core ops transforms nn models train"
+    below["train"] = "weft core ops transforms nn optim models train"
     below["cli"] = "weft cli"
     below["examples"] = "weft"
     below["backends"] = "weft backends"

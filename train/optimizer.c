@@ -172,23 +172,6 @@ static weft_array **number_on(per_device *all, const weft_device *device)
     return &all->at[i];
 }
 
-/* Summed up on each device by itself, so that one number of each has to move. */
-weft_array *weft_global_norm(weft_array *const *arrays, int n)
-{
-    per_device sums = {0};
-    weft_scope_open();
-    for (int i = 0; i < n; i++) {
-        weft_array *wide = weft_astype(arrays[i], WEFT_FLOAT32);
-        weft_array *square = weft_sum(weft_square(wide), WEFT_ALL_AXES, false);
-        weft_array **sum = number_on(&sums, weft_device_of(arrays[i]));
-        *sum = *sum ? weft_add(*sum, square) : square;
-    }
-    weft_array *all = sums.n > 0 ? sums.at[0] : weft_scalar(0, WEFT_FLOAT32);
-    for (int i = 1; i < sums.n; i++)
-        all = weft_add(all, sums.at[i]);
-    return weft_scope_close(weft_sqrt(all));
-}
-
 weft_array *weft__optimizer_numbers(const weft_optimizer *o, double lr_factor)
 {
     const double t = (double)(o->steps + 1);

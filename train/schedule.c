@@ -31,6 +31,23 @@ double weft_schedule_factor(const weft_schedule *schedule, int64_t s)
     return factor;
 }
 
+/* min(1, (s + 1) / W) */
+static weft_rate *warmup_rate(int64_t W)
+{
+    if (W <= 1)
+        return weft_rate_constant(1);
+    return weft_rate_linear(1 / (double)W, 1, W - 1);
+}
+
+weft_rate *weft_schedule_rate(const weft_schedule *schedule, double lr)
+{
+    weft_rate *rate =
+        schedule->kind == WEFT_SCHEDULE_CONSTANT || schedule->steps <= 0 ? weft_rate_constant(lr)
+        : schedule->kind == WEFT_SCHEDULE_LINEAR ? weft_rate_linear(lr, 0, schedule->steps)
+                                                 : weft_rate_cosine_decay(lr, schedule->steps, 0);
+    return weft_rate_product(rate, warmup_rate(schedule->warmup));
+}
+
 const char *weft_schedule_name(weft_schedule_kind kind)
 {
     return (unsigned)kind < N_NAMES ? names[kind] : "unknown";

@@ -16,6 +16,7 @@
 #define WEFT_TRAIN_H
 
 #include "weft/model.h"
+#include "weft/optim.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -40,6 +41,9 @@ typedef struct weft_schedule {
  * 1 - s / S or (1 + cos(pi s / S)) / 2. Beyond S, where the latter two would rise or turn negative,
  * they are 0. */
 WEFT_API double weft_schedule_factor(const weft_schedule *schedule, int64_t s);
+
+/* lr times that, for a weft_optim; NULL after a failure. Free with weft_rate_free. */
+WEFT_API weft_rate *weft_schedule_rate(const weft_schedule *schedule, double lr);
 
 /* "constant", "linear", "cosine"; parsing leaves *out as it was when it returns false. */
 WEFT_API const char *weft_schedule_name(weft_schedule_kind kind);
@@ -89,9 +93,6 @@ WEFT_API int64_t weft_optimizer_steps(const weft_optimizer *optimizer);
 /* What the optimizer remembers, in the order m, v and (NULL where there is none) master of each
  * slot: 3 n slots, the optimizer's. */
 WEFT_API weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n);
-
-/* sqrt of the sum of squares over all elements of n arrays, float32 0-d. */
-WEFT_API weft_array *weft_global_norm(weft_array *const *arrays, int n);
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 

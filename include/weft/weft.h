@@ -25,6 +25,7 @@
 #include "weft/op.h"
 #include "weft/op_params.h"
 #include "weft/ops.h"
+#include "weft/optim.h"
 #include "weft/print.h"
 #include "weft/products.h"
 #include "weft/quantize.h"

@@ -1,0 +1,299 @@
+/* weft/optim.h -- optimizers over a module's parameters, schedules, gradient clipping.
+ *
+ *     weft_nn_trainable(model, &parameters);
+ *     weft_optim_group groups[] = {
+ *         {.type = &weft_optim_muon, .learning_rate = 0.02, .filter = weft_optim_is_matrix},
+ *         {.type = &weft_optim_adamw, .learning_rate = 1e-3},
+ *     };
+ *     weft_optim_new(&parameters, groups, 2, &optimizer);
+ *     ...
+ *     status = weft_optim_update(optimizer, gradients);
+ *
+ * Names, formulas and defaults are MLX's; where PyTorch's differ, the options say so. What an
+ * optimizer remembers is float32 (float64 for a float64 parameter), whatever the parameter's dtype,
+ * and a parameter of 16 bits has a float32 master copy, of which it is the rounding: with an
+ * average kept in bfloat16 0.999 would be 1 and small updates would be lost.
+ *
+ * In the option structs zero means the default. Where the default is not zero, a number below zero
+ * means zero.
+ */
+#ifndef WEFT_OPTIM_H
+#define WEFT_OPTIM_H
+
+#include "weft/nn.h"
+#include "weft/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Rates: numbers that vary with the step ------------------------------------------------- */
+
+/* A function of the step (from 0), written as a formula of arrays, so that a compiled step computes
+ * it too. Freed with weft_rate_free, which accepts NULL. The makers return NULL when an argument is
+ * out of range or there is no memory (weft_error_message). */
+typedef struct weft_rate weft_rate;
+
+WEFT_API weft_rate *weft_rate_constant(double value);
+/* init rate^step, for a positive rate. */
+WEFT_API weft_rate *weft_rate_exponential_decay(double init, double rate);
+/* init rate^floor(step / step_size) */
+WEFT_API weft_rate *weft_rate_step_decay(double init, double rate, int64_t step_size);
+/* end + (init - end) (1 + cos(pi s / decay_steps)) / 2 with s = min(step, decay_steps) */
+WEFT_API weft_rate *weft_rate_cosine_decay(double init, int64_t decay_steps, double end);
+/* From init to end in `steps` steps, then end. */
+WEFT_API weft_rate *weft_rate_linear(double init, double end, int64_t steps);
+/* n rates, one after the other: rate i + 1 begins at step boundaries[i] (n - 1 of them) and counts
+ * from there. The parts are taken, also on failure; a NULL one has failed. */
+WEFT_API weft_rate *weft_rate_join(weft_rate *const *rates, int n, const int64_t *boundaries);
+/* a times b, which are taken, also on failure. */
+WEFT_API weft_rate *weft_rate_product(weft_rate *a, weft_rate *b);
+/* The caller's own formula: step float 0-d -> float 0-d. The context must outlive the rate. */
+typedef weft_array *weft_rate_function(void *context, weft_array *step);
+WEFT_API weft_rate *weft_rate_custom(weft_rate_function *fn, void *context);
+WEFT_API void weft_rate_free(weft_rate *rate);
+
+/* The rate at step 0-d (integers as float64): 0-d of step's float dtype. */
+WEFT_API weft_array *weft_rate_array(const weft_rate *rate, weft_array *step);
+/* The same as a number; NaN after a failure. */
+WEFT_API double weft_rate_at(const weft_rate *rate, int64_t step);
+
+/* ---- Optimizers ----------------------------------------------------------------------------- */
+
+typedef struct weft_optim_type weft_optim_type;
+
+/* g <- g + weight_decay p; v <- momentum v + (1 - dampening) g; p <- p - lr v, or with nesterov
+ * p - lr (g + momentum v). Without momentum v is g. nesterov needs a momentum and no dampening.
+ * PyTorch begins with v = g, even with dampening. */
+typedef struct weft_optim_sgd_options {
+    double momentum, weight_decay, dampening;
+    bool nesterov;
+} weft_optim_sgd_options;
+extern WEFT_API const weft_optim_type weft_optim_sgd;
+
+/* v <- alpha v + (1 - alpha) g^2; p <- p - lr g / (sqrt(v) + eps) (Tieleman & Hinton 2012) */
+typedef struct weft_optim_rmsprop_options {
+    double alpha; /* 0: 0.99 */
+    double eps;   /* 0: 1e-8 */
+} weft_optim_rmsprop_options;
+extern WEFT_API const weft_optim_type weft_optim_rmsprop;
+
+/* v <- v + g^2; p <- p - lr g / (sqrt(v) + eps) (Duchi et al. 2011) */
+typedef struct weft_optim_adagrad_options {
+    double eps; /* 0: 1e-8; PyTorch: 1e-10 */
+} weft_optim_adagrad_options;
+extern WEFT_API const weft_optim_type weft_optim_adagrad;
+
+/* v <- rho v + (1 - rho) g^2; d = sqrt(u + eps) / sqrt(v + eps) g; u <- rho u + (1 - rho) d^2;
+ * p <- p - lr d (Zeiler 2012) */
+typedef struct weft_optim_adadelta_options {
+    double rho; /* 0: 0.9 */
+    double eps; /* 0: 1e-6 */
+} weft_optim_adadelta_options;
+extern WEFT_API const weft_optim_type weft_optim_adadelta;
+
+/* m <- beta1 m + (1 - beta1) g; v <- beta2 v + (1 - beta2) g^2; p <- p - lr m / (sqrt(v) + eps)
+ * (Kingma & Ba 2015). With bias_correction (PyTorch: always) m and v are divided by 1 - beta^t,
+ * t being the step from 1. */
+typedef struct weft_optim_adam_options {
+    double beta1, beta2; /* 0: 0.9, 0.999 */
+    double eps;          /* 0: 1e-8 */
+    bool bias_correction;
+} weft_optim_adam_options;
+extern WEFT_API const weft_optim_type weft_optim_adam;
+
+/* Adam after p <- p (1 - lr weight_decay) (Loshchilov & Hutter 2019). */
+typedef struct weft_optim_adamw_options {
+    double beta1, beta2; /* 0: 0.9, 0.999 */
+    double eps;          /* 0: 1e-8 */
+    double weight_decay; /* 0: 0.01 */
+    bool bias_correction;
+} weft_optim_adamw_options;
+extern WEFT_API const weft_optim_type weft_optim_adamw;
+
+/* m as Adam; v <- max(beta2 v, |g|); p <- p - lr m / (v + eps) (Kingma & Ba 2015). With
+ * bias_correction (PyTorch: always) m is divided by 1 - beta1^t. */
+typedef weft_optim_adam_options weft_optim_adamax_options;
+extern WEFT_API const weft_optim_type weft_optim_adamax;
+
+/* p <- p (1 - lr weight_decay) - lr sign(beta1 m + (1 - beta1) g); m <- beta2 m + (1 - beta2) g
+ * (Chen et al. 2023). */
+typedef struct weft_optim_lion_options {
+    double beta1, beta2; /* 0: 0.9, 0.99 */
+    double weight_decay;
+} weft_optim_lion_options;
+extern WEFT_API const weft_optim_type weft_optim_lion;
+
+/* Shazeer & Stern 2018: g^2 + eps1 is averaged with beta2 = 1 - t^-decay_rate, over the rows and
+ * over the columns of the last two axes only (0-d and 1-d parameters: in full); the update is
+ * divided by max(1, its root mean square / clip_threshold), then, with beta1, averaged. */
+typedef struct weft_optim_adafactor_options {
+    double eps1, eps2;       /* 0: 1e-30, 1e-3 */
+    double clip_threshold;   /* 0: 1 */
+    double decay_rate;       /* 0: 0.8, which MLX writes -0.8 */
+    double beta1;            /* 0: no first moment */
+    double weight_decay;     /* times the scaled learning rate; PyTorch: times the plain one */
+    bool no_scale_parameter; /* lr is not multiplied by max(eps2, root mean square of p) */
+    /* Use the group's learning rate: otherwise it is min(0.01, 1 / sqrt(t)), or with warmup_init
+     * min(1e-6 t, 1 / sqrt(t)). */
+    bool no_relative_step;
+    bool warmup_init;
+} weft_optim_adafactor_options;
+extern WEFT_API const weft_optim_type weft_optim_adafactor;
+
+/* g <- g + weight_decay p; v <- momentum v + (1 - momentum) g; with nesterov u = (1 - momentum) g +
+ * momentum v, else v; u is brought near an orthogonal matrix by ns_steps Newton-Schulz iterations
+ * (Jordan 2024); p <- p - lr sqrt(max(1, rows / columns)) u. More than two axes are flattened to
+ * two behind the first for that, and rows and columns are the last two; parameters with fewer than
+ * two axes take u as it is: better give them to another optimizer. PyTorch decays p itself, and
+ * iterates in bfloat16. */
+typedef struct weft_optim_muon_options {
+    double momentum;     /* 0: 0.95 */
+    double weight_decay; /* 0: 0.01 */
+    bool no_nesterov;
+    int64_t ns_steps; /* 0: 5 */
+} weft_optim_muon_options;
+extern WEFT_API const weft_optim_type weft_optim_muon;
+
+/* The types above by name ("sgd", ...; NULL: there is none) and by number (NULL beyond the last).
+ */
+WEFT_API const weft_optim_type *weft_optim_type_find(const char *name);
+WEFT_API const weft_optim_type *weft_optim_type_at(int i);
+
+/* ---- Parameter groups ----------------------------------------------------------------------- */
+
+typedef bool weft_optim_filter(void *context, const char *path, const weft_array *parameter);
+
+/* Filters: parameters with two axes; those whose path contains the text that is the context. */
+WEFT_API bool weft_optim_is_matrix(void *context, const char *path, const weft_array *parameter);
+WEFT_API bool weft_optim_path_contains(void *text, const char *path, const weft_array *parameter);
+
+/* Makes a number of the options vary: "learning_rate", or any of the options' doubles. The rate
+ * must outlive the optimizer. */
+typedef struct weft_optim_schedule {
+    const char *name;
+    const weft_rate *rate;
+} weft_optim_schedule;
+
+typedef struct weft_optim_group {
+    const weft_optim_type *type;
+    const void *options;       /* the type's struct, copied; NULL: all zero */
+    double learning_rate;      /* must be positive unless scheduled or not used (Adafactor) */
+    weft_optim_filter *filter; /* NULL: every parameter that no earlier group took */
+    void *context;             /* of the filter */
+    const weft_optim_schedule *schedules;
+    int n_schedules;
+} weft_optim_group;
+
+typedef struct weft_optim weft_optim;
+
+/* An optimizer of the parameters that weft_nn_trainable found; each goes to the first group whose
+ * filter takes it, and one that none takes is WEFT_INVALID, as are empty parameters' slots, dtypes
+ * that are no floats and options out of range. Paths are copied; the slots must stay where they are
+ * while the optimizer lives, and only it may set them (else master copies are not the parameters
+ * any more). */
+WEFT_API weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_group *groups,
+                                    int n_groups, weft_optim **out);
+WEFT_API void weft_optim_free(weft_optim *optimizer);
+
+/* One update from gradients: one a parameter, in its order and shape, any float dtype; NULL leaves
+ * that parameter and what is remembered of it alone. Everything is evaluated together, and on a
+ * failure nothing changes. In a compiled function it becomes part of the graph. */
+WEFT_API weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradients);
+
+/* What the optimizer remembers, as slots: "step" (int64 0-d, updates so far), "learning_rate" of
+ * the first group and "learning_rate.1", ... of the others (float64 0-d, on the CPU), and for each
+ * parameter "PATH.m" and so on, with "PATH.master" for one of 16 bits. The lists are the
+ * optimizer's. */
+WEFT_API weft_array ***weft_optim_state(weft_optim *optimizer, int *n);
+WEFT_API const char *const *weft_optim_state_names(const weft_optim *optimizer);
+/* The same with the parameters' slots in front: the state of a compiled step, and its names. */
+WEFT_API weft_array ***weft_optim_slots(weft_optim *optimizer, int *n);
+WEFT_API const char *const *weft_optim_slot_names(const weft_optim *optimizer);
+
+/* Updates that were made; -1 after a failure. */
+WEFT_API int64_t weft_optim_step_count(const weft_optim *optimizer);
+
+/* A group's learning rate of the latest (if scheduled) or next update, and setting it, which does
+ * not make a compiled step compile again. A scheduled one is overwritten by the next update. */
+WEFT_API double weft_optim_learning_rate(const weft_optim *optimizer, int group);
+WEFT_API weft_status weft_optim_set_learning_rate(weft_optim *optimizer, int group, double rate);
+
+/* The group of parameter i. */
+WEFT_API int weft_optim_group_of(const weft_optim *optimizer, int i);
+
+/* The state as a safetensors file under its names. Loading sets all of it or, when a tensor is
+ * missing, unexpected or of another shape or dtype (WEFT_INVALID), nothing; parameters are in files
+ * of their own (weft_nn_save). With both loaded, training goes on as if it had not stopped. */
+WEFT_API weft_status weft_optim_save(const weft_optim *optimizer, const char *path);
+WEFT_API weft_status weft_optim_load(weft_optim *optimizer, const char *path);
+
+/* ---- Gradients ------------------------------------------------------------------------------ */
+
+/* sqrt of the sum of squares over all elements of n arrays, float32 0-d. */
+WEFT_API weft_array *weft_global_norm(weft_array *const *arrays, int n);
+
+/* out[i] = gradients[i] min(1, max_norm / (norm + 1e-6)) in its dtype, with the global norm, which
+ * is returned. NULL gradients stay NULL. out may be gradients. */
+WEFT_API weft_array *weft_clip_grad_norm(weft_array *const *gradients, int n, double max_norm,
+                                         weft_array **out);
+/* out[i] = gradients[i] clipped to [-most, most]. out may be gradients. */
+WEFT_API void weft_clip_grad_value(weft_array *const *gradients, int n, double most,
+                                   weft_array **out);
+
+/* ---- Writing an optimizer ------------------------------------------------------------------- */
+
+enum { WEFT_OPTIM_STATES = 4 };
+
+/* A hyper-parameter: `array` (float64 0-d) when it varies, else `value`. */
+typedef struct weft_optim_number {
+    double value;
+    weft_array *array;
+} weft_optim_number;
+
+/* One parameter's update, as a type sees it. */
+typedef struct weft_optim_step {
+    const weft_optim_type *type;
+    const void *options;              /* defaults filled in; NaN for a scheduled number */
+    const weft_optim_number *numbers; /* one a field; see weft_optim_hyper */
+    weft_optim_number learning_rate;
+    weft_array *count;     /* this update's number, from 1: float64 0-d */
+    weft_array *parameter; /* float32 or float64: the master copy where there is one */
+    weft_array *gradient;  /* in parameter's shape and dtype */
+    weft_array **state;    /* what was remembered, to be replaced; NULL where there is none */
+    weft_array **shared;   /* for what a group's parameters have in common: NULL at first */
+} weft_optim_step;
+
+/* An optimizer: a literal of this in a file of its own. */
+struct weft_optim_type {
+    const char *name;
+    const weft_field *fields; /* of the options: doubles, integers, bools */
+    size_t options_size;
+    const void *defaults;                  /* an options struct; NULL: all zero */
+    const char *states[WEFT_OPTIM_STATES]; /* names of what it remembers of a parameter */
+    /* Puts in *shape (which is the parameter's) that of state i; false: it is not used. It begins
+     * as zeros. NULL: all used, in the parameter's shape. */
+    bool (*state_shape)(const void *options, int i, weft_dims *shape);
+    weft_status (*check)(const void *options); /* NULL: nothing beyond numbers >= 0 */
+    bool (*own_rate)(const void *options);     /* it needs no learning rate; NULL: it does */
+    /* The new parameter; s->state[i] is replaced by what is to be remembered. */
+    weft_array *(*update)(weft_optim_step *s);
+};
+
+/* The hyper-parameter of that name; a bool or an integer as its number. */
+WEFT_API weft_optim_number weft_optim_hyper(const weft_optim_step *s, const char *name);
+/* x a, x + a, 1 - a, and 1 - a^t for update t (exact for an a near 1). */
+WEFT_API weft_array *weft_optim_times(weft_array *x, weft_optim_number a);
+WEFT_API weft_array *weft_optim_plus(weft_array *x, weft_optim_number a);
+WEFT_API weft_optim_number weft_optim_rest(weft_optim_number a);
+WEFT_API weft_optim_number weft_optim_rest_of_power(weft_optim_number a, weft_array *t);
+/* share old + (1 - share) new */
+WEFT_API weft_array *weft_optim_average(weft_array *old, weft_array *recent,
+                                        weft_optim_number share);
+/* Whether it is the constant 0. */
+WEFT_API bool weft_optim_is_zero(weft_optim_number a);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

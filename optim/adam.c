@@ -1,0 +1,145 @@
+/* optim/adam.c -- Adam and AdamW, by the fused op where the hyper-parameters are constants. */
+#include "optim/optim.h"
+
+enum { M, V };
+
+static weft_status check_betas(const char *type, double beta1, double beta2)
+{
+    const weft_status status = weft__optim_expect(type, "beta1", beta1, true, false);
+    return status == WEFT_OK ? weft__optim_expect(type, "beta2", beta2, true, false) : status;
+}
+
+static weft_status check_adam(const void *options)
+{
+    const weft_optim_adam_options *o = options;
+    return check_betas("adam", o->beta1, o->beta2);
+}
+
+static weft_status check_adamw(const void *options)
+{
+    const weft_optim_adamw_options *o = options;
+    return check_betas("adamw", o->beta1, o->beta2);
+}
+
+typedef struct numbers {
+    weft_optim_number beta1, beta2, eps, decay;
+    weft_optim_number rest1, rest2; /* what m and v are divided by */
+} numbers;
+
+/* 0-d, of the parameter's dtype */
+static weft_array *as_array(weft_optim_number a, weft_dtype dtype)
+{
+    return a.array ? weft_astype(a.array, dtype) : weft_scalar(a.value, dtype);
+}
+
+/* weft_adamw's five numbers, where the parameter is: the same for all parameters of a group that
+ * are on one device. */
+static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
+{
+    const weft_dtype dtype = weft_dtype_of(s->parameter);
+    weft_device *device = weft_device_of(s->parameter);
+    weft_array *known = *s->shared;
+    if (known && weft_dtype_of(known) == dtype && weft_device_of(known) == device)
+        return known;
+    weft_array *one = weft_scalar(1, dtype);
+    weft_array *parts[] = {as_array(s->learning_rate, dtype), one, as_array(n->rest1, dtype),
+                           as_array(n->rest2, dtype), one};
+    *s->shared = weft_to(weft_stack(parts, 5, 0), device);
+    return *s->shared;
+}
+
+static weft_array *fused(weft_optim_step *s, const numbers *n)
+{
+    weft_array *out[3];
+    weft_adamw(s->parameter, s->gradient, s->state[M], s->state[V], fused_numbers(s, n),
+               n->beta1.value, n->beta2.value, n->eps.value, n->decay.value, out);
+    s->state[M] = out[1];
+    s->state[V] = out[2];
+    return out[0];
+}
+
+static weft_array *over(weft_array *x, weft_optim_number a)
+{
+    return a.array ? weft_divide(x, weft_astype(a.array, weft_dtype_of(x))) : x;
+}
+
+static weft_array *by_formula(weft_optim_step *s, const numbers *n)
+{
+    weft_array *m = weft_optim_average(s->state[M], s->gradient, n->beta1);
+    weft_array *v = weft_optim_average(s->state[V], weft_square(s->gradient), n->beta2);
+    weft_array *root = weft_optim_plus(weft_sqrt(over(v, n->rest2)), n->eps);
+    weft_array *step = weft_divide(over(m, n->rest1), root);
+    s->state[M] = m;
+    s->state[V] = v;
+    step = weft_add(step, weft_optim_times(s->parameter, n->decay));
+    return weft_subtract(s->parameter, weft_optim_times(step, s->learning_rate));
+}
+
+static weft_array *adam(weft_optim_step *s, weft_optim_number decay)
+{
+    numbers n = {
+        .beta1 = weft_optim_hyper(s, "beta1"),
+        .beta2 = weft_optim_hyper(s, "beta2"),
+        .eps = weft_optim_hyper(s, "eps"),
+        .decay = decay,
+        .rest1 = {.value = 1},
+        .rest2 = {.value = 1},
+    };
+    if (weft_optim_hyper(s, "bias_correction").value != 0) {
+        n.rest1 = weft_optim_rest_of_power(n.beta1, s->count);
+        n.rest2 = weft_optim_rest_of_power(n.beta2, s->count);
+    }
+    const bool constant = !n.beta1.array && !n.beta2.array && !n.eps.array && !n.decay.array;
+    return constant ? fused(s, &n) : by_formula(s, &n);
+}
+
+static weft_array *update_adam(weft_optim_step *s)
+{
+    return adam(s, (weft_optim_number){0});
+}
+
+static weft_array *update_adamw(weft_optim_step *s)
+{
+    return adam(s, weft_optim_hyper(s, "weight_decay"));
+}
+
+static const weft_field adam_fields[] = {
+    WEFT_FIELD(DOUBLE, weft_optim_adam_options, beta1),
+    WEFT_FIELD(DOUBLE, weft_optim_adam_options, beta2),
+    WEFT_FIELD(DOUBLE, weft_optim_adam_options, eps),
+    WEFT_FIELD(BOOL, weft_optim_adam_options, bias_correction),
+    WEFT_FIELDS_END,
+};
+
+static const weft_field adamw_fields[] = {
+    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, beta1),
+    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, beta2),
+    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, eps),
+    WEFT_FIELD(DOUBLE, weft_optim_adamw_options, weight_decay),
+    WEFT_FIELD(BOOL, weft_optim_adamw_options, bias_correction),
+    WEFT_FIELDS_END,
+};
+
+static const weft_optim_adam_options adam_defaults = {.beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
+static const weft_optim_adamw_options adamw_defaults = {
+    .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01};
+
+const weft_optim_type weft_optim_adam = {
+    .name = "adam",
+    .fields = adam_fields,
+    .options_size = sizeof(weft_optim_adam_options),
+    .defaults = &adam_defaults,
+    .states = {"m", "v"},
+    .check = check_adam,
+    .update = update_adam,
+};
+
+const weft_optim_type weft_optim_adamw = {
+    .name = "adamw",
+    .fields = adamw_fields,
+    .options_size = sizeof(weft_optim_adamw_options),
+    .defaults = &adamw_defaults,
+    .states = {"m", "v"},
+    .check = check_adamw,
+    .update = update_adamw,
+};

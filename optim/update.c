@@ -1,0 +1,132 @@
+/* optim/update.c -- one update of all parameters, as one graph. */
+#include "optim/optim.h"
+
+/* The slots that an update sets, and what to. */
+typedef struct changes {
+    weft_array ***slots;
+    weft_array **values;
+    int n;
+} changes;
+
+static void change(changes *c, weft_array **slot, weft_array *value)
+{
+    c->slots[c->n] = slot;
+    c->values[c->n++] = value;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+static weft_optim_number constant_of(const optim_group *g, int i)
+{
+    const char *at = (const char *)g->options + g->type->fields[i].offset;
+    switch (g->type->fields[i].type) {
+    case WEFT_FIELD_DOUBLE:
+        return (weft_optim_number){.value = *(const double *)at};
+    case WEFT_FIELD_INT:
+        return (weft_optim_number){.value = (double)*(const int64_t *)at};
+    case WEFT_FIELD_BOOL:
+        return (weft_optim_number){.value = *(const bool *)at};
+    default:
+        return (weft_optim_number){
+            .array = weft_error_array("%s: %s: a hyper-parameter is a double, an integer or a bool",
+                                      g->type->name, g->type->fields[i].name)};
+    }
+}
+
+/* The numbers of this update; `step` is the count before it. */
+static void set_numbers(optim_group *g, weft_array *step, changes *c)
+{
+    for (int i = 0; i < g->n_fields; i++)
+        g->numbers[i] = g->rates[i]
+                            ? (weft_optim_number){.array = weft_rate_array(g->rates[i], step)}
+                            : constant_of(g, i);
+    g->lr_now = g->lr;
+    if (g->lr_rate) {
+        g->lr_now = weft_rate_array(g->lr_rate, step);
+        change(c, &g->lr, g->lr_now);
+    }
+}
+
+/* ---- parameters ----------------------------------------------------------------------------- */
+
+/* The gradient as the rule wants it, or an error that names the parameter. */
+static weft_array *gradient_for(const optim_parameter *p, weft_array *gradient, weft_array *wide)
+{
+    const weft_dims a = weft_shape(gradient), b = weft_shape(wide);
+    bool same = a.n == b.n;
+    for (int i = 0; same && i < a.n; i++)
+        same = a.at[i] == b.at[i];
+    if (weft_ok(gradient) && (!same || !weft_dtype_is_float(weft_dtype_of(gradient))))
+        return weft_error_array(
+            "optimizer: %s: expected a float gradient in the parameter's shape, "
+            "got %s of %d axes and %lld elements",
+            p->path, weft_dtype_name(weft_dtype_of(gradient)), a.n, (long long)weft_size(gradient));
+    return weft_astype(gradient, weft_dtype_of(wide));
+}
+
+static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array *gradient,
+                             changes *c)
+{
+    weft_array *state[WEFT_OPTIM_STATES] = {0};
+    for (int i = 0; i < WEFT_OPTIM_STATES; i++)
+        state[i] = p->state[i];
+    s->parameter = p->master ? p->master : *p->slot;
+    s->gradient = gradient_for(p, gradient, s->parameter);
+    s->state = state;
+    weft_array *value = s->type->update(s);
+    change(c, p->slot, weft_astype(value, weft_dtype_of(*p->slot)));
+    for (int i = 0; i < WEFT_OPTIM_STATES; i++) {
+        if (p->state[i])
+            change(c, &p->state[i], state[i]);
+    }
+    if (p->master)
+        change(c, &p->master, value);
+}
+
+static weft_status update(weft_optim *o, weft_array *const *gradients, weft_array **shared,
+                          changes *c)
+{
+    weft_array *next = weft_add_scalar(o->step, 1);
+    weft_array *count = weft_astype(next, WEFT_FLOAT64);
+    for (int i = 0; i < o->n_groups; i++)
+        set_numbers(&o->groups[i], o->step, c);
+    for (int i = 0; i < o->n; i++) {
+        optim_parameter *p = &o->parameters[i];
+        optim_group *g = &o->groups[p->group];
+        if (gradients[i] == NULL)
+            continue;
+        weft_optim_step s = {
+            .type = g->type,
+            .options = g->options,
+            .numbers = g->numbers,
+            .learning_rate = {.array = g->lr_now},
+            .count = count,
+            .shared = &shared[p->group],
+        };
+        update_parameter(p, &s, gradients[i], c);
+    }
+    change(c, &o->step, next);
+    return weft_update(c->slots, c->values, c->n);
+}
+
+weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradients)
+{
+    weft_optim *o = optimizer;
+    changes c = {.slots = weft_calloc((size_t)o->n_slots, sizeof *c.slots),
+                 .values = weft_calloc((size_t)o->n_slots, sizeof(weft_array *))};
+    weft_array **shared = weft_calloc((size_t)o->n_groups + 1, sizeof(weft_array *));
+    weft_status status = WEFT_MEMORY;
+    if (c.slots && c.values && shared) {
+        weft_device *before = weft__optim_on_cpu();
+        weft_scope_open();
+        status = update(o, gradients, shared, &c);
+        weft_scope_close(NULL);
+        weft_set_default_device(before);
+    } else {
+        weft__optim_no_memory();
+    }
+    weft_free(c.slots);
+    weft_free(c.values);
+    weft_free(shared);
+    return status;
+}
