@@ -8,12 +8,17 @@ static char path_w[] = "layer.w", path_b[] = "layer.b", path_k[] = "k";
 static const char *const starts[] = {"start/w", "start/b", "start/k"};
 static const char *const gradients[] = {"gradients/w", "gradients/b", "gradients/k"};
 
+weft_array *scene_tensor(const char *name, weft_dtype dtype)
+{
+    return weft_to(golden_as(name, dtype), weft_default_device());
+}
+
 void scene_start(scene *s, weft_dtype dtype)
 {
     *s = (scene){.paths = {path_w, path_b, path_k}};
     weft_scope_open();
     for (int i = 0; i < SCENE_PARAMETERS; i++) {
-        CHECK_OK(weft_set(&s->arrays[i], golden_as(starts[i], dtype)));
+        CHECK_OK(weft_set(&s->arrays[i], scene_tensor(starts[i], dtype)));
         s->addresses[i] = &s->arrays[i];
     }
     weft_scope_close(NULL);
@@ -29,7 +34,7 @@ void scene_end(scene *s)
 void scene_gradients(int t, weft_dtype dtype, weft_array **out)
 {
     for (int i = 0; i < SCENE_PARAMETERS; i++)
-        out[i] = weft_squeeze(weft_slice_axis(golden_as(gradients[i], dtype), 0, t, t + 1), 0);
+        out[i] = weft_squeeze(weft_slice_axis(scene_tensor(gradients[i], dtype), 0, t, t + 1), 0);
 }
 
 #define OPTIONS(type, ...)                                                                         \

@@ -153,7 +153,7 @@ static weft_array *wave(double phase, weft_dims shape, weft_dtype dtype)
     return weft_astype(weft_reshape(x, shape), dtype);
 }
 
-static bool mlp_start(mlp *m, const run *r, weft_dtype dtype)
+static bool mlp_start(mlp *m, const weft_optim_group *group, weft_dtype dtype)
 {
     static char w1[] = "w1", b1[] = "b1", w2[] = "w2";
     *m = (mlp){.addresses = {&m->w1, &m->b1, &m->w2}, .paths = {w1, b1, w2}};
@@ -166,9 +166,7 @@ static bool mlp_start(mlp *m, const run *r, weft_dtype dtype)
     weft_set(&m->y, wave(5, WEFT_DIMS(5, 2), dtype));
     CHECK_OK(weft_eval_n((weft_array *[]){m->w1, m->b1, m->w2, m->x, m->y}, 5));
     weft_scope_close(NULL);
-    const weft_optim_group group = {
-        .type = r->type, .options = r->options, .learning_rate = r->learning_rate};
-    return CHECK_OK(weft_optim_new(&m->slots, &group, 1, &m->optimizer));
+    return CHECK_OK(weft_optim_new(&m->slots, group, 1, &m->optimizer));
 }
 
 static void mlp_end(mlp *m)
@@ -191,11 +189,12 @@ static void check_equal(weft_array *a, weft_array *b, double tolerance, const ch
 
 /* 20 compiled steps with a rate that varies, beside as many plain ones. Chains that are fused are
  * computed in one go, which may round otherwise: hence a tolerance. */
-static void train_both(const run *r, weft_dtype dtype, double tolerance)
+static void train_both(const char *name, const weft_optim_group *group, weft_dtype dtype,
+                       double tolerance)
 {
     mlp plain, quick;
     weft_compiled *compiled = NULL;
-    if (!mlp_start(&plain, r, dtype) || !mlp_start(&quick, r, dtype))
+    if (!mlp_start(&plain, group, dtype) || !mlp_start(&quick, group, dtype))
         return;
     int n;
     weft_array ***state = weft_optim_slots(quick.optimizer, &n);
@@ -222,23 +221,48 @@ static void train_both(const run *r, weft_dtype dtype, double tolerance)
         CHECK_EQ_INT(weft_optim_step_count(quick.optimizer), SCENE_STEPS);
         weft_array ***other = weft_optim_slots(plain.optimizer, &n);
         for (int i = 0; i < n; i++)
-            check_equal(*state[i], *other[i], tolerance, r->name);
+            check_equal(*state[i], *other[i], tolerance, name);
     }
     weft_compiled_free(compiled);
     mlp_end(&plain);
     mlp_end(&quick);
 }
 
+static void train_all(weft_dtype dtype, double tolerance)
+{
+    for (int i = 0; i < n_runs; i++) {
+        const weft_optim_group group = {.type = runs[i].type,
+                                        .options = runs[i].options,
+                                        .learning_rate = runs[i].learning_rate};
+        train_both(runs[i].name, &group, dtype, tolerance);
+    }
+}
+
 static void a_compiled_step_compiles_once_and_is_the_plain_one(void)
 {
-    for (int i = 0; i < n_runs; i++)
-        train_both(&runs[i], WEFT_FLOAT32, 1e-6);
+    train_all(WEFT_FLOAT32, 1e-6);
 }
 
 static void a_compiled_step_has_master_copies(void)
 {
-    for (int i = 0; i < n_runs; i++)
-        train_both(&runs[i], WEFT_BFLOAT16, 1e-2);
+    train_all(WEFT_BFLOAT16, 1e-2);
+}
+
+/* Rates that are part of the compiled graph. */
+static void a_compiled_step_computes_its_rates(void)
+{
+    weft_rate *parts[] = {weft_rate_linear(0, 0.02, 5), weft_rate_cosine_decay(0.02, 15, 0)};
+    weft_rate *rate = weft_rate_join(parts, 2, (const int64_t[]){5});
+    weft_rate *beta = weft_rate_linear(0.5, 0.9, 10);
+    const weft_optim_schedule rates[] = {{"learning_rate", rate}, {"beta1", beta}};
+    const weft_optim_adamw_options options = {.bias_correction = true};
+    for (int n = 1; n <= 2; n++) {
+        const weft_optim_group group = {
+            .type = &weft_optim_adamw, .options = &options, .schedules = rates, .n_schedules = n};
+        train_both("adamw with rates", &group, WEFT_FLOAT32, 1e-6);
+    }
+    weft_rate_free(rate);
+    weft_rate_free(beta);
 }
 
 /* ---- types ---------------------------------------------------------------------------------- */
@@ -257,4 +281,5 @@ CHECK_MAIN("optimizers", CHECK_CASE(float64_follows_the_golden_runs),
            CHECK_CASE(float32_follows_the_golden_runs),
            CHECK_CASE(scheduled_numbers_follow_the_golden_runs),
            CHECK_CASE(a_compiled_step_compiles_once_and_is_the_plain_one),
-           CHECK_CASE(a_compiled_step_has_master_copies), CHECK_CASE(types_have_names))
+           CHECK_CASE(a_compiled_step_has_master_copies),
+           CHECK_CASE(a_compiled_step_computes_its_rates), CHECK_CASE(types_have_names))
