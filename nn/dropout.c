@@ -3,13 +3,20 @@
 
 #include "nn/module.h"
 
+/* Axes that share a draw have length 1 in the mask. */
 static weft_array *forward(weft_module *self, weft_array *x)
 {
-    const double p = ((weft_nn_dropout *)self)->p;
-    if (!self->training || p == 0)
+    const weft_nn_dropout *m = (const weft_nn_dropout *)self;
+    if (!self->training || m->p == 0 || !weft_ok(x))
         return x;
-    weft_array *kept = weft_random_bernoulli(NULL, weft_shape(x), 1 - p);
-    return weft_where(kept, weft_scale(x, 1 / (1 - p)), weft_scalar(0, weft_dtype_of(x)));
+    weft_dims shape = weft_shape(x);
+    if (m->spatial && shape.n != m->spatial + 1 && shape.n != m->spatial + 2)
+        return weft_error_array("dropout%dd: expected %d or %d axes, got %d", m->spatial,
+                                m->spatial + 1, m->spatial + 2, shape.n);
+    for (int i = 0; i < m->spatial; i++)
+        shape.at[shape.n - 2 - i] = 1;
+    weft_array *kept = weft_random_bernoulli(NULL, shape, 1 - m->p);
+    return weft_where(kept, weft_scale(x, 1 / (1 - m->p)), weft_scalar(0, weft_dtype_of(x)));
 }
 
 static void describe(const weft_module *self, char *out, size_t size)
@@ -23,7 +30,7 @@ static const weft_module_type type = {
     .describe = describe,
 };
 
-weft_module *weft_nn_dropout_new(double p)
+static weft_module *dropout(double p, int spatial)
 {
     if (!(p >= 0 && p < 1)) {
         weft_fail(WEFT_INVALID, "dropout: expected a probability in [0, 1), got %g", p);
@@ -33,5 +40,21 @@ weft_module *weft_nn_dropout_new(double p)
     if (m == NULL)
         return NULL;
     m->p = p;
+    m->spatial = spatial;
     return weft_nn_finish(m);
+}
+
+weft_module *weft_nn_dropout_new(double p)
+{
+    return dropout(p, 0);
+}
+
+weft_module *weft_nn_dropout2d_new(double p)
+{
+    return dropout(p, 2);
+}
+
+weft_module *weft_nn_dropout3d_new(double p)
+{
+    return dropout(p, 3);
 }

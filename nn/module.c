@@ -41,7 +41,8 @@ void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft
         return;
     }
     m->slots = slots;
-    slots[m->n_slots++] = (weft_slot){.name = name, .address = field, .kind = kind};
+    slots[m->n_slots++] = (weft_slot){
+        .name = name, .address = field, .kind = kind, .frozen = kind == WEFT_SLOT_STATISTIC};
     *field = weft_keep(value);
 }
 
@@ -180,6 +181,13 @@ weft_array *weft_nn_leave_module(weft_module *m, weft_array *y)
     clear_tied(m);
     pop_path(m);
     return weft_scope_close(y);
+}
+
+void weft_nn_leave_n(weft_module *m, weft_array **ys, int n)
+{
+    clear_tied(m);
+    pop_path(m);
+    weft_scope_close_n(ys, n);
 }
 
 weft_array *weft_nn_call(weft_module *m, weft_array *x)

@@ -9,6 +9,9 @@ extern const weft_module_type weft__nn_list_type;
 /* The parameter of that name (tied ones too); NULL when absent. */
 weft_slot *weft__nn_slot(weft_module *m, const char *name);
 
+/* Whether visitors see the slot and checkpoints have it. */
+bool weft__nn_is_visited(const weft_slot *slot);
+
 /* Registers a field that stays empty until weft__nn_put_child, which cannot fail; so a tree can be
  * changed in one step that cannot stop halfway. False, and m->failed: no memory. */
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field);

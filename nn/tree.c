@@ -8,7 +8,7 @@
 static void set_frozen(weft_module *m, bool frozen)
 {
     for (int i = 0; i < m->n_slots; i++)
-        m->slots[i].frozen = frozen;
+        m->slots[i].frozen = frozen || m->slots[i].kind == WEFT_SLOT_STATISTIC;
     for (int i = 0; i < m->n_children; i++)
         set_frozen(*m->children[i].address, frozen);
 }
@@ -35,7 +35,7 @@ int64_t weft_nn_count(weft_module *m, bool trainable_only)
     int64_t count = 0;
     for (int i = 0; i < m->n_slots; i++) {
         const weft_slot *slot = &m->slots[i];
-        if (slot->kind == WEFT_SLOT_PARAMETER && !(trainable_only && slot->frozen))
+        if (weft__nn_is_visited(slot) && !(trainable_only && slot->frozen))
             count += weft_size(*slot->address);
     }
     for (int i = 0; i < m->n_children; i++)

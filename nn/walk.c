@@ -33,12 +33,17 @@ static void path_pop(path *p, size_t length)
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
+bool weft__nn_is_visited(const weft_slot *slot)
+{
+    return slot->kind == WEFT_SLOT_PARAMETER || slot->kind == WEFT_SLOT_STATISTIC;
+}
+
 static weft_status walk(weft_module *m, path *p, weft_nn_visitor *visit, void *context)
 {
     const size_t here = p->length;
     weft_status status = WEFT_OK;
     for (int i = 0; i < m->n_slots && status == WEFT_OK; i++) {
-        if (m->slots[i].kind != WEFT_SLOT_PARAMETER)
+        if (!weft__nn_is_visited(&m->slots[i]))
             continue;
         status = path_push(p, m->slots[i].name);
         if (status == WEFT_OK)

@@ -59,6 +59,7 @@ typedef struct weft_module_type {
 
 typedef enum weft_slot_kind {
     WEFT_SLOT_PARAMETER, /* in checkpoints, visited */
+    WEFT_SLOT_STATISTIC, /* the same, but computed by the module: frozen for good */
     WEFT_SLOT_BUFFER,    /* owned, but neither in checkpoints nor visited */
     WEFT_SLOT_TIED       /* another module's parameter (weft_nn_tie): not visited */
 } weft_slot_kind;
@@ -95,6 +96,8 @@ struct weft_module {
  * registered. A child (taken, also on failure) that is NULL has failed. */
 #define weft_nn_param(m, field, value)                                                             \
     weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_PARAMETER)
+#define weft_nn_statistic(m, field, value)                                                         \
+    weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_STATISTIC)
 #define weft_nn_buffer(m, field, value)                                                            \
     weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_BUFFER)
 #define weft_nn_child(m, field, value) weft_nn_add_child(&(m)->module, #field, &(m)->field, (value))
@@ -128,6 +131,7 @@ WEFT_API weft_array *weft_nn_call(weft_module *m, weft_array *x);
 #define weft_nn_leave(m, y) weft_nn_leave_module(&(m)->module, (y))
 WEFT_API void weft_nn_enter_module(weft_module *m, const char *function);
 WEFT_API weft_array *weft_nn_leave_module(weft_module *m, weft_array *y);
+WEFT_API void weft_nn_leave_n(weft_module *m, weft_array **ys, int n); /* more than one result */
 
 /* ---- Walking -------------------------------------------------------------------------------- */
 
@@ -164,7 +168,8 @@ WEFT_API weft_status weft_nn_parameters(weft_module *m, weft_nn_slots *out);
 WEFT_API weft_status weft_nn_trainable(weft_module *m, weft_nn_slots *out); /* not frozen */
 WEFT_API void weft_nn_slots_free(weft_nn_slots *slots);
 
-/* Freezes or unfreezes every parameter of the tree. New parameters are not frozen. */
+/* Freezes or unfreezes every parameter of the tree; statistics stay frozen. New parameters are not
+ * frozen. */
 WEFT_API void weft_nn_freeze(weft_module *m);
 WEFT_API void weft_nn_unfreeze(weft_module *m);
 
@@ -267,8 +272,12 @@ WEFT_API weft_module *weft_nn_layer_norm_new(int64_t E, double eps, bool bias);
 typedef struct weft_nn_dropout {
     weft_module module;
     double p;
+    int spatial; /* axes before the last that share a draw with it */
 } weft_nn_dropout;
 WEFT_API weft_module *weft_nn_dropout_new(double p);
+/* Whole channels: x ([N,] H, W, C), or ([N,] D, H, W, C). */
+WEFT_API weft_module *weft_nn_dropout2d_new(double p);
+WEFT_API weft_module *weft_nn_dropout3d_new(double p);
 
 /* ---- LoRA ----------------------------------------------------------------------------------- */
 

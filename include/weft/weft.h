@@ -16,6 +16,7 @@
 #include "weft/indexing.h"
 #include "weft/init.h"
 #include "weft/io.h"
+#include "weft/layers.h"
 #include "weft/linalg.h"
 #include "weft/losses.h"
 #include "weft/memory.h"

@@ -16,5 +16,9 @@ void against_function(const char *name, weft_array *(*f)(weft_array *const *in),
  * file. */
 void against_module(const char *name, weft_module *m,
                     weft_array *(*f)(weft_module *m, weft_array *const *in), double tolerance);
+/* In float32 only. */
+void against_module_single(const char *name, weft_module *m,
+                           weft_array *(*f)(weft_module *m, weft_array *const *in),
+                           double tolerance);
 
 #endif

@@ -4,39 +4,7 @@ import os
 import numpy as np
 import torch
 import torch.nn.functional as F
-from safetensors.numpy import save_file
-
-torch.manual_seed(4)
-rng = np.random.default_rng(4)
-out = {}
-
-
-def case(name, f, *inputs):
-    arrays = [np.asarray(x) for x in inputs]
-    tensors = []
-    for i, a in enumerate(arrays):
-        out[f"{name}/in{i}"] = np.ascontiguousarray(a)
-        t = torch.tensor(a)
-        if t.is_floating_point():
-            t = t.double().requires_grad_()
-        tensors.append(t)
-    y = f(*tensors)
-    out[f"{name}/out0"] = y.detach().double().numpy()
-    if not y.requires_grad:
-        return
-    ct = rng.normal(size=y.shape).astype(np.float32)
-    out[f"{name}/ct"] = np.asarray(ct)
-    wanted = [t for t in tensors if t.requires_grad]
-    grads = iter(torch.autograd.grad(y, wanted, torch.tensor(ct).double(), allow_unused=True))
-    for i, t in enumerate(tensors):
-        if t.requires_grad:
-            g = next(grads)
-            out[f"{name}/grad{i}"] = np.zeros(t.shape) if g is None else g.numpy()
-
-
-def normal(*shape, scale=1.0):
-    return (rng.normal(size=shape) * scale).astype(np.float32)
-
+from golden import case, normal, rng, save
 
 # Activations: numbers on every piece, none at a corner, and large ones.
 x = np.concatenate([normal(15, scale=2), np.float32([-30, -9, 30, 200, -200, 0.25])]).reshape(3, 7)
@@ -102,4 +70,4 @@ def triplet(a, p, n, degree=3.0):
 case("triplet", triplet, a, b, c)
 case("cosine", lambda x, t: F.cosine_similarity(x, t, dim=1, eps=1e-8), a, b)
 case("margin", lambda x, y, t: F.margin_ranking_loss(x, y, t, margin=0.3, **n), a, b, t11)
-save_file(out, os.path.join(os.path.dirname(os.path.abspath(__file__)), "functions.safetensors"))
+save(os.path.join(os.path.dirname(os.path.abspath(__file__)), "functions.safetensors"))

@@ -1,0 +1,289 @@
+/* weft/layers.h -- layers beyond those of nn.h: MLX's, with its names, arguments and first values.
+ *
+ * Arrays are channels last. Constructors return NULL, with the reason in weft_error_message, for
+ * arguments without a meaning. What has a forward of one array is called by weft_nn_call, the
+ * others by the function that stands beside their constructor. Fields are the names in checkpoints.
+ * Parameters start uniform in +-1/sqrt(in), scales at ones and shifts at zeros, unless said
+ * otherwise.
+ */
+#ifndef WEFT_LAYERS_H
+#define WEFT_LAYERS_H
+
+#include "weft/nn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Containers and activations ------------------------------------------------------------- */
+
+/* One after the other: layers "layers.0", "layers.1", ... at most `capacity` of them. Append with
+ * weft_nn_sequential_append, which takes the layer, also on failure. */
+typedef struct weft_nn_sequential {
+    weft_module module;
+    weft_module *layers; /* weft_nn_list */
+} weft_nn_sequential;
+WEFT_API weft_module *weft_nn_sequential_new(int capacity);
+WEFT_API void weft_nn_sequential_append(weft_module *sequential, weft_module *layer);
+/* A sequential of n layers, which it takes, also on failure. */
+WEFT_API weft_module *weft_nn_sequential_of(weft_module *const *layers, int n);
+
+/* x */
+WEFT_API weft_module *weft_nn_identity_new(void);
+
+typedef weft_array *weft_activation(weft_array *x);
+
+/* A function as a layer, by MLX's name of it ("relu", "elu", "softmax", ...) with the parameter
+ * that MLX's layer has by default; with another slope, alpha, bound, threshold or axis; or any
+ * function, with a name (which outlives the module) to describe it. */
+typedef struct weft_nn_activation {
+    weft_module module;
+    const char *name;
+    weft_activation *function;
+    weft_array *(*with_number)(weft_array *x, double number);
+    weft_array *(*with_axis)(weft_array *x, int axis);
+    double number; /* or the axis */
+} weft_nn_activation;
+WEFT_API weft_module *weft_nn_activation_new(const char *name);
+WEFT_API weft_module *weft_nn_activation_with(const char *name, double number);
+WEFT_API weft_module *weft_nn_activation_of(const char *name, weft_activation *function);
+
+/* weft_prelu with weight (n), n = 1 or the last axis, of `first` (MLX: 0.25). */
+typedef struct weft_nn_prelu {
+    weft_module module;
+    weft_array *weight;
+} weft_nn_prelu;
+WEFT_API weft_module *weft_nn_prelu_new(int64_t n, double first);
+
+/* y[o] = sum over i and j of a[i] weight[o, j, i] b[j] + bias[o]: a (..., in1), b (..., in2) ->
+ * (..., out). weight (out, in2, in1). */
+typedef struct weft_nn_bilinear {
+    weft_module module;
+    weft_array *weight;
+    weft_array *bias; /* NULL: none */
+} weft_nn_bilinear;
+WEFT_API weft_module *weft_nn_bilinear_new(int64_t in1, int64_t in2, int64_t out, bool bias);
+WEFT_API weft_array *weft_nn_bilinear_call(weft_module *m, weft_array *a, weft_array *b);
+
+/* ---- Normalisation -------------------------------------------------------------------------- */
+
+typedef struct weft_nn_batch_norm_options {
+    double eps;         /* 0: 1e-5 */
+    double momentum;    /* 0: 0.1, the share of the new batch in the running statistics */
+    bool no_affine;     /* without weight and bias */
+    bool no_statistics; /* without running statistics: always those of the batch */
+} weft_nn_batch_norm_options;
+
+/* (x - mean) / sqrt(var + eps) * weight + bias per channel of x (N, ..., C). In training the
+ * statistics are those of the batch, and the running ones move towards them (the variance without
+ * bias); else they are the running ones. Those are in checkpoints, never trained, and lazy:
+ * evaluate them with the step (weft_nn_eval). Options NULL: all zero. */
+typedef struct weft_nn_batch_norm {
+    weft_module module;
+    weft_array *weight, *bias;
+    weft_array *running_mean, *running_var; /* NULL: none */
+    double eps, momentum;
+} weft_nn_batch_norm;
+WEFT_API weft_module *weft_nn_batch_norm_new(int64_t C, const weft_nn_batch_norm_options *options);
+
+typedef struct weft_nn_group_norm_options {
+    double eps; /* 0: 1e-5 */
+    bool no_affine;
+    bool pytorch_compatible; /* groups of neighbouring channels; else channel c is of group
+                              * c mod groups, as in MLX */
+} weft_nn_group_norm_options;
+
+/* x (N, ..., C) normalised over all but N in groups of channels. Options NULL: all zero. */
+typedef struct weft_nn_group_norm {
+    weft_module module;
+    weft_array *weight, *bias;
+    int64_t groups;
+    double eps;
+    bool pytorch_compatible;
+} weft_nn_group_norm;
+WEFT_API weft_module *weft_nn_group_norm_new(int64_t groups, int64_t C,
+                                             const weft_nn_group_norm_options *options);
+
+/* x (N, ..., C) normalised over all but N and C; with weight and bias (C) when `affine`. eps 0:
+ * 1e-5. */
+typedef struct weft_nn_instance_norm {
+    weft_module module;
+    weft_array *weight, *bias;
+    double eps;
+} weft_nn_instance_norm;
+WEFT_API weft_module *weft_nn_instance_norm_new(int64_t C, double eps, bool affine);
+
+/* ---- Positions ------------------------------------------------------------------------------ */
+
+/* weft_rope of x (..., L, D) along its last but one axis, at the positions (offset + i) scale;
+ * the first `dims` of D rotate. `traditional`: pairs lie beside each other. base 0: 10000, scale 0:
+ * 1. weft_nn_call has offset 0. */
+typedef struct weft_nn_rope {
+    weft_module module;
+    weft_array *frequencies; /* a buffer (dims / 2) */
+    bool traditional;
+} weft_nn_rope;
+WEFT_API weft_module *weft_nn_rope_new(int64_t dims, bool traditional, double base, double scale);
+WEFT_API weft_array *weft_nn_rope_call(weft_module *m, weft_array *x, int64_t offset);
+
+typedef struct weft_nn_sinusoidal_options {
+    double min_freq, max_freq;  /* 0: 0.0001 and 1 */
+    double scale;               /* 0: sqrt(2 / dims) */
+    bool cos_first, full_turns; /* full turns: frequencies times 2 pi */
+} weft_nn_sinusoidal_options;
+
+/* Positions (...) -> (..., dims): scaled sines and then cosines of the positions times frequencies
+ * that fall evenly in logarithm from max_freq to min_freq. Options NULL: all zero. (Vaswani et al.
+ * 2017) */
+typedef struct weft_nn_sinusoidal {
+    weft_module module;
+    weft_array *sigmas; /* a buffer (dims / 2) */
+    double scale;
+    bool cos_first;
+} weft_nn_sinusoidal;
+WEFT_API weft_module *weft_nn_sinusoidal_new(int64_t dims,
+                                             const weft_nn_sinusoidal_options *options);
+
+/* What ALiBi adds to attention scores: (1, H, L, S), minus the distance of query offset + i and key
+ * j times the head's slope. (Press et al. 2021) */
+WEFT_API weft_array *weft_alibi(int64_t H, int64_t L, int64_t S, int64_t offset, weft_dtype dtype);
+/* The same added to scores (B, H, L, S), and an additive mask too (NULL: none); weft_nn_call has
+ * offset 0 and no mask. */
+WEFT_API weft_module *weft_nn_alibi_new(void);
+WEFT_API weft_array *weft_nn_alibi_call(weft_module *m, weft_array *scores, int64_t offset,
+                                        weft_array *mask);
+
+/* ---- Recurrent ------------------------------------------------------------------------------ */
+
+/* x (..., L, in) -> all hidden states (..., L, H), from `hidden` (..., H), NULL: zeros;
+ * weft_nn_call starts at zeros. Parameters are uniform in +-1/sqrt(H). */
+
+/* h' = activation(Wxh x + Whh h + bias); activation NULL: tanh. (Elman 1990) */
+typedef struct weft_nn_rnn {
+    weft_module module;
+    weft_array *Wxh, *Whh;
+    weft_array *bias; /* NULL: none */
+    weft_activation *activation;
+} weft_nn_rnn;
+WEFT_API weft_module *weft_nn_rnn_new(int64_t in, int64_t H, bool bias,
+                                      weft_activation *activation);
+WEFT_API weft_array *weft_nn_rnn_call(weft_module *m, weft_array *x, weft_array *hidden);
+
+/* r, z = sigmoid(Wx x + b + Wh h), n = tanh(Wx x + b + r (Wh h + bhn)), h' = (1 - z) n + z h;
+ * Wx (3H, in) and Wh (3H, H) hold r, z, n. (Cho et al. 2014) */
+typedef struct weft_nn_gru {
+    weft_module module;
+    weft_array *Wx, *Wh;
+    weft_array *b, *bhn; /* NULL: none */
+} weft_nn_gru;
+WEFT_API weft_module *weft_nn_gru_new(int64_t in, int64_t H, bool bias);
+WEFT_API weft_array *weft_nn_gru_call(weft_module *m, weft_array *x, weft_array *hidden);
+
+/* i, f, g, o = Wx x + Wh h + bias; c' = sigmoid(f) c + sigmoid(i) tanh(g); h' = sigmoid(o)
+ * tanh(c'); Wx (4H, in) and Wh (4H, H) hold i, f, g, o. The call also takes the first cell state
+ * (NULL: zeros) and puts all of them, (..., L, H), in *cells (NULL: not wanted). (Hochreiter &
+ * Schmidhuber 1997)
+ */
+typedef struct weft_nn_lstm {
+    weft_module module;
+    weft_array *Wx, *Wh;
+    weft_array *bias; /* NULL: none */
+} weft_nn_lstm;
+WEFT_API weft_module *weft_nn_lstm_new(int64_t in, int64_t H, bool bias);
+WEFT_API weft_array *weft_nn_lstm_call(weft_module *m, weft_array *x, weft_array *hidden,
+                                       weft_array *cell, weft_array **cells);
+
+/* ---- Transformer ---------------------------------------------------------------------------- */
+
+typedef struct weft_nn_attention_options {
+    int64_t query_in, key_in, value_in; /* of the projections; 0: dims, dims, key_in */
+    int64_t value_dims, out;            /* 0: dims */
+    bool bias;
+} weft_nn_attention_options;
+
+/* Attention of projected queries (B, L, query_in), keys (B, S, key_in) and values (B, S, value_in)
+ * in `heads` heads -> (B, L, out). mask NULL, or as in weft_attention. Options NULL: all zero. */
+typedef struct weft_nn_multi_head_attention {
+    weft_module module;
+    weft_module *query_proj, *key_proj, *value_proj, *out_proj;
+    int64_t heads;
+} weft_nn_multi_head_attention;
+WEFT_API weft_module *weft_nn_multi_head_attention_new(int64_t dims, int64_t heads,
+                                                       const weft_nn_attention_options *options);
+WEFT_API weft_array *weft_nn_multi_head_attention_call(weft_module *m, weft_array *queries,
+                                                       weft_array *keys, weft_array *values,
+                                                       weft_array *mask);
+/* (N, N): 0 where query i sees key j <= i, else the dtype's most negative number. */
+WEFT_API weft_array *weft_causal_mask(int64_t N, weft_dtype dtype);
+
+typedef struct weft_nn_transformer_options {
+    int64_t mlp_dims;            /* 0: 4 dims */
+    double dropout;              /* 0: none */
+    weft_activation *activation; /* of the MLP; NULL: weft_relu */
+    bool norm_last;              /* normalise after adding, as the first transformers */
+    bool checkpoint;             /* compute each layer again for its gradient */
+} weft_nn_transformer_options;
+
+/* Self-attention and an MLP, each added to x (B, L, dims). Options of all of these NULL: all zero.
+ * Masks of all NULL: none. (Vaswani et al. 2017) */
+typedef struct weft_nn_encoder_layer {
+    weft_module module;
+    weft_module *attention, *ln1, *ln2, *linear1, *linear2, *dropout1, *dropout2;
+    weft_activation *activation;
+    bool norm_last;
+} weft_nn_encoder_layer;
+WEFT_API weft_module *weft_nn_encoder_layer_new(int64_t dims, int64_t heads,
+                                                const weft_nn_transformer_options *options);
+WEFT_API weft_array *weft_nn_encoder_layer_call(weft_module *m, weft_array *x, weft_array *mask);
+
+/* `n` layers and a LayerNorm. */
+typedef struct weft_nn_encoder {
+    weft_module module;
+    weft_module *layers, *ln;
+    bool checkpoint;
+} weft_nn_encoder;
+WEFT_API weft_module *weft_nn_encoder_new(int n, int64_t dims, int64_t heads,
+                                          const weft_nn_transformer_options *options);
+WEFT_API weft_array *weft_nn_encoder_call(weft_module *m, weft_array *x, weft_array *mask);
+
+/* The same with attention to `memory` (B, S, dims) between the two. */
+typedef struct weft_nn_decoder_layer {
+    weft_module module;
+    weft_module *self_attention, *cross_attention, *ln1, *ln2, *ln3, *linear1, *linear2;
+    weft_module *dropout1, *dropout2, *dropout3;
+    weft_activation *activation;
+    bool norm_last;
+} weft_nn_decoder_layer;
+WEFT_API weft_module *weft_nn_decoder_layer_new(int64_t dims, int64_t heads,
+                                                const weft_nn_transformer_options *options);
+WEFT_API weft_array *weft_nn_decoder_layer_call(weft_module *m, weft_array *x, weft_array *memory,
+                                                weft_array *mask, weft_array *memory_mask);
+
+typedef struct weft_nn_decoder {
+    weft_module module;
+    weft_module *layers, *ln;
+    bool checkpoint;
+} weft_nn_decoder;
+WEFT_API weft_module *weft_nn_decoder_new(int n, int64_t dims, int64_t heads,
+                                          const weft_nn_transformer_options *options);
+WEFT_API weft_array *weft_nn_decoder_call(weft_module *m, weft_array *x, weft_array *memory,
+                                          weft_array *mask, weft_array *memory_mask);
+
+/* source (B, S, dims) and target (B, L, dims) -> (B, L, dims). MLX: dims 512, 8 heads, 6 layers
+ * each.
+ */
+typedef struct weft_nn_transformer {
+    weft_module module;
+    weft_module *encoder, *decoder;
+} weft_nn_transformer;
+WEFT_API weft_module *weft_nn_transformer_new(int64_t dims, int64_t heads, int encoder_layers,
+                                              int decoder_layers,
+                                              const weft_nn_transformer_options *options);
+WEFT_API weft_array *weft_nn_transformer_call(weft_module *m, weft_array *source,
+                                              weft_array *target, weft_array *source_mask,
+                                              weft_array *target_mask, weft_array *memory_mask);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
