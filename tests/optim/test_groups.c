@@ -148,6 +148,65 @@ static void a_parameter_without_gradient_stays(void)
     golden_close();
 }
 
+/* ---- a program's own type, on a module ------------------------------------------------------ */
+
+typedef struct signs_options {
+    double inertia; /* 0: 0.5 */
+    int64_t power;
+} signs_options;
+
+/* m <- inertia m + g; p <- p - lr sign(m) */
+static weft_array *signs_update(weft_optim_step *s)
+{
+    CHECK_CLOSE(weft_optim_hyper(s, "power").value, 3, 0);
+    CHECK(!weft_ok(weft_optim_hyper(s, "mass").array));
+    s->state[0] =
+        weft_add(weft_optim_times(s->state[0], weft_optim_hyper(s, "inertia")), s->gradient);
+    return weft_subtract(s->parameter, weft_optim_times(weft_sign(s->state[0]), s->learning_rate));
+}
+
+static const weft_field signs_fields[] = {WEFT_FIELD(DOUBLE, signs_options, inertia),
+                                          WEFT_FIELD(INT, signs_options, power), WEFT_FIELDS_END};
+static const signs_options signs_defaults = {.inertia = 0.5, .power = 3};
+static const weft_optim_type signs = {.name = "signs",
+                                      .fields = signs_fields,
+                                      .options_size = sizeof(signs_options),
+                                      .defaults = &signs_defaults,
+                                      .states = {"m"},
+                                      .update = signs_update};
+
+static void a_program_has_its_own_type(void)
+{
+    static char bias[] = "bias";
+    const weft_optim_group groups[] = {{.type = &signs,
+                                        .learning_rate = 0.25,
+                                        .filter = weft_optim_path_contains,
+                                        .context = bias},
+                                       {.type = &weft_optim_sgd, .learning_rate = 1}};
+    weft_module *linear = weft_nn_linear_new(2, 1, true);
+    weft_nn_slots parameters = {0};
+    weft_optim *o = NULL;
+    weft_scope_open();
+    if (CHECK(linear != NULL) && CHECK_OK(weft_nn_trainable(linear, &parameters)) &&
+        CHECK_OK(weft_optim_new(&parameters, groups, 2, &o))) {
+        weft_array **b = weft_nn_find(linear, "bias"), *before = weft_copy(*b);
+        CHECK_OK(weft_eval(before));
+        const double g[] = {1, -0.25, -0.5}, expected[] = {-0.25, -0.5, -0.25};
+        for (int t = 0; t < 3; t++) { /* m: 1, 0.25, -0.375 */
+            weft_array *gradients[2];
+            for (int i = 0; i < 2; i++)
+                gradients[i] = weft_full(weft_shape(*parameters.slots[i]), g[t], WEFT_FLOAT32);
+            CHECK_OK(weft_optim_update(o, gradients));
+            CHECK_CLOSE(weft_item(weft_subtract(*b, before)), expected[t], 1e-6);
+        }
+        CHECK_STR(weft_optim_state_names(o)[3], "bias.m");
+    }
+    weft_scope_close(NULL);
+    weft_optim_free(o);
+    weft_nn_slots_free(&parameters);
+    weft_nn_free(linear);
+}
+
 /* ---- 16 bits -------------------------------------------------------------------------------- */
 
 /* 200 steps of about 1e-5 from 1, of which each is far below bfloat16's resolution there. */
@@ -522,7 +581,7 @@ static void clipping(void)
 
 CHECK_MAIN("optim_groups", CHECK_CASE(parameters_go_to_the_first_group_that_takes_them),
            CHECK_CASE(states_have_names), CHECK_CASE(a_parameter_without_gradient_stays),
-           CHECK_CASE(sixteen_bits_do_not_stagnate),
+           CHECK_CASE(a_program_has_its_own_type), CHECK_CASE(sixteen_bits_do_not_stagnate),
            CHECK_CASE(a_master_copy_is_a_float32_parameter),
            CHECK_CASE(a_loaded_state_continues_to_the_bit),
            CHECK_CASE(a_state_that_does_not_fit_changes_nothing),
