@@ -185,7 +185,7 @@ static double binary(weft_tape_code code, double x, double y)
 
 double weft_tape_eval(const weft_tape *tape, const double *operands)
 {
-    double values[WEFT_TAPE_MAX_STEPS + 8] = {0};
+    double values[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
     int n = tape->n_operands;
     for (int i = 0; i < n; i++) {
         values[i] = operands[i];
@@ -328,7 +328,7 @@ static int64_t integer_binary(weft_tape_code code, int64_t x, int64_t y, integer
 int64_t weft_tape_eval_int(const weft_tape *tape, const int64_t *operands, weft_dtype dtype)
 {
     integer_type t = {8 * (int)weft_dtype_size(dtype), weft_dtype_is_signed(dtype)};
-    int64_t values[WEFT_TAPE_MAX_STEPS + 8] = {0};
+    int64_t values[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
     int n = tape->n_operands;
     for (int i = 0; i < n; i++) {
         values[i] = operands[i];

@@ -93,6 +93,7 @@ weft_backend weft__cpu_backend = {
     .host_memory = true,
     .rows = all_rows,
     .elementwise = weft__cpu_elementwise,
+    .fuses = WEFT_TAPE_MAX_OPERANDS,
     .copy = weft__cpu_copy,
 };
 

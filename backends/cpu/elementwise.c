@@ -37,10 +37,10 @@ typedef struct job {
     char *out;
     cpu_map *map; /* NULL: the chain */
     int bits;
-    int64_t block;                        /* elements of a block at most */
-    cpu_convert *store;                   /* NULL: results are written in place */
-    cpu_convert *load[WEFT_MAX_OPERANDS]; /* NULL: no conversion */
-    bool scalar[WEFT_MAX_OPERANDS];
+    int64_t block;                             /* elements of a block at most */
+    cpu_convert *store;                        /* NULL: results are written in place */
+    cpu_convert *load[WEFT_TAPE_MAX_OPERANDS]; /* NULL: no conversion */
+    bool scalar[WEFT_TAPE_MAX_OPERANDS];
     cpu_chain chain;
 } job;
 
@@ -90,8 +90,7 @@ static bool same_tape(const cpu_key *key, const weft_tape *tape, bool to_bool)
     return true;
 }
 
-/* The generated kernel of the tape; NULL when there is none. */
-static cpu_map *find_map(const weft_tape *tape, cpu_type type, bool to_bool)
+cpu_map *weft__cpu_find_map(const weft_tape *tape, cpu_type type, bool to_bool)
 {
     uint64_t hash = cpu_tape_hash(tape, to_bool);
     int low = 0, high = weft__cpu_key_count;
@@ -108,6 +107,15 @@ static cpu_map *find_map(const weft_tape *tape, cpu_type type, bool to_bool)
         return NULL;
     }
     return weft__cpu_elementwise_table()->fused[low][type - first_types[tape->klass]];
+}
+
+/* How many elements of all operands and results of a chain are in the L1 cache together. */
+static int64_t chain_block(const job *j)
+{
+    int64_t block =
+        CPU_CHAIN_CACHE / ((j->n_inputs + j->chain.n_slots + 2) * (int64_t)j->type_size);
+    block = block / CPU_CHAIN_BLOCK * CPU_CHAIN_BLOCK;
+    return block < CPU_CHAIN_BLOCK ? CPU_CHAIN_BLOCK : block > CPU_BLOCK ? CPU_BLOCK : block;
 }
 
 static void prepare(job *j, const weft_call *call, const weft_tape *tape)
@@ -127,16 +135,17 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
     j->out_size = weft_dtype_size(out->dtype);
     j->bits = 8 * (int)weft_dtype_size(dtype);
     bool to_bool = out->dtype == WEFT_BOOL && type != CPU_B8;
-    if (!wraps_between_steps(tape, type, j->bits)) {
-        j->map = find_map(tape, type, to_bool);
+    if (tape->n_parts == 0 && !wraps_between_steps(tape, type, j->bits)) {
+        j->map = weft__cpu_find_map(tape, type, to_bool);
     }
     j->store = j->type_dtype != out->dtype ? convert[j->type_dtype][out->dtype] : NULL;
     if (j->map && to_bool) {
         j->store = NULL;
     }
-    j->block = j->map ? CPU_BLOCK : CPU_CHAIN_BLOCK;
+    j->block = CPU_BLOCK;
     if (!j->map) {
         weft__cpu_chain_prepare(&j->chain, tape, type, j->bits);
+        j->block = chain_block(j);
     }
     weft__cpu_walk(out, call->in, call->n_inputs, &j->walk);
     int last = j->walk.n_dims - 1;
@@ -154,12 +163,24 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-/* The memory of one task. */
+/* The memory of one task: one after another, blocks of the operands, one for results before their
+ * conversion, those of the chain's slots, and one for what was gathered, before its conversion:
+ * up to 8 bytes an element, whatever the type is. */
 typedef struct blocks {
-    _Alignas(64) char in[WEFT_MAX_OPERANDS][CPU_BLOCK * 8];
-    _Alignas(64) char raw[CPU_BLOCK * 8]; /* what was gathered, before its conversion */
-    _Alignas(64) char out[CPU_BLOCK * 8];
+    char *at;
+    size_t bytes; /* of a block */
 } blocks;
+
+enum {
+    MAP_ROOM = (WEFT_MAX_OPERANDS + 2) * CPU_BLOCK * 8,
+    CHAIN_ROOM = (WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS + 2) * CPU_CHAIN_BLOCK * 8
+};
+_Static_assert((int)CHAIN_ROOM >= (int)CPU_CHAIN_CACHE, "room for any chain");
+
+static char *block_at(const blocks *b, int i)
+{
+    return b->at + (size_t)i * b->bytes;
+}
 
 static const char *element(const job *j, int k, int64_t at)
 {
@@ -180,58 +201,59 @@ static void fill_block(const job *j, int k, int64_t at, int64_t n, char *to)
 }
 
 /* Operand k from position `at` on, n elements of the computation's type. */
-static const void *read_block(const job *j, int k, int64_t at, int64_t n, blocks *b)
+static const void *read_block(const job *j, int k, int64_t at, int64_t n, const blocks *b)
 {
+    char *own = block_at(b, k);
     if (j->scalar[k]) {
-        return b->in[k]; /* filled when the task began */
+        return own; /* filled when the task began */
     }
     int last = j->walk.n_dims - 1;
     int64_t stride = j->walk.strides[k][last];
     bool one_row = last == 0 || at % j->walk.shape[last] + n <= j->walk.shape[last];
     if (one_row && stride == 0) {
-        fill_block(j, k, at, n, b->in[k]);
-        return b->in[k];
+        fill_block(j, k, at, n, own);
+        return own;
     }
-    const void *raw = b->raw;
+    const void *raw;
     if (one_row && stride == 1) {
         raw = element(j, k, at);
     } else {
-        char *to = j->load[k] ? b->raw : b->in[k];
+        char *to = j->load[k] ? block_at(b, j->n_inputs + 1 + j->chain.n_slots) : own;
         weft__cpu_gather(&j->walk, k, &j->in[k], at, n, to);
         raw = to;
     }
     if (!j->load[k]) {
         return raw;
     }
-    j->load[k](raw, b->in[k], n);
-    return b->in[k];
+    j->load[k](raw, own, n);
+    return own;
 }
 
-static void run_block(const job *j, int64_t at, int64_t n, blocks *b, char *slots)
+static void run_block(const job *j, int64_t at, int64_t n, const blocks *b)
 {
-    const void *in[WEFT_MAX_OPERANDS];
+    const void *in[WEFT_TAPE_MAX_OPERANDS];
     for (int k = 0; k < j->n_inputs; k++) {
         in[k] = read_block(j, k, at, n, b);
     }
     char *target = j->out + (size_t)at * j->out_size;
-    void *to = j->store ? b->out : target;
+    void *to = j->store ? block_at(b, j->n_inputs) : target;
     if (j->map) {
         j->map(in, to, n, j->bits);
     } else {
-        weft__cpu_chain_run(&j->chain, in, to, n, slots);
+        weft__cpu_chain_run(&j->chain, in, to, n, block_at(b, j->n_inputs + 1), j->block);
     }
     if (j->store) {
         j->store(to, target, n);
     }
 }
 
-static void run_blocks(const job *j, int64_t begin, int64_t end, char *slots)
+static void run_blocks(const job *j, int64_t begin, int64_t end, const blocks *b)
 {
-    blocks b;
     int64_t row = j->walk.shape[j->walk.n_dims - 1];
+    int64_t most = (int64_t)(b->bytes / j->type_size);
     for (int k = 0; k < j->n_inputs; k++) {
         if (j->scalar[k]) {
-            fill_block(j, k, 0, j->block < CPU_BLOCK ? j->block : CPU_BLOCK, b.in[k]);
+            fill_block(j, k, 0, end - begin < most ? end - begin : most, block_at(b, k));
         }
     }
     for (int64_t at = begin, n; at < end; at += n) {
@@ -239,23 +261,26 @@ static void run_blocks(const job *j, int64_t begin, int64_t end, char *slots)
         if (row >= MIN_ROW && row - at % row < n) {
             n = row - at % row;
         }
-        run_block(j, at, n, &b, slots);
+        run_block(j, at, n, b);
     }
 }
 
 static void run_map(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
-    run_blocks(context, begin, end, NULL);
+    const job *j = context;
+    _Alignas(64) char room[MAP_ROOM];
+    run_blocks(j, begin, end, &(blocks){room, CPU_BLOCK * j->type_size});
 }
 
 static void run_chain(void *context, int64_t begin, int64_t end, int worker)
 {
     (void)worker;
     const job *j = context;
-    _Alignas(64) char slots[WEFT_TAPE_MAX_STEPS * CPU_CHAIN_BLOCK * 8];
-    weft__cpu_chain_constants(&j->chain, slots);
-    run_blocks(j, begin, end, slots);
+    _Alignas(64) char room[CHAIN_ROOM];
+    const blocks b = {room, (size_t)j->block * j->type_size};
+    weft__cpu_chain_constants(&j->chain, block_at(&b, j->n_inputs + 1), j->block);
+    run_blocks(j, begin, end, &b);
 }
 
 weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)

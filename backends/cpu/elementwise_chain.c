@@ -1,6 +1,7 @@
-/* backends/cpu/elementwise_chain.c -- tapes step by step: one vector loop over a block per step,
- * the results between them in slots that are used again after their last reading. Slower than a
- * kernel that was generated for the whole tape, which tests hold it equal to. */
+/* backends/cpu/elementwise_chain.c -- tapes in several loops over a block: one for each op of a
+ * merged tape, by the kernel that the op has when it is computed alone, so that merging changes no
+ * bit; one for each step of any other tape. The results between them are in slots that are used
+ * again after their last reading, and stay in the L1 cache. */
 #include "backends/cpu/elementwise.h"
 
 #include <string.h>
@@ -10,44 +11,100 @@ static bool is_constant(const weft_tape_step *step)
     return step->code == WEFT_TAPE_CONST || step->code == WEFT_TAPE_BITS;
 }
 
-/* The last step that reads value `v`. */
-static int last_reader(const weft_tape *t, int v)
+/* ---- Links ---------------------------------------------------------------------------------- */
+
+static void push(cpu_chain *c, cpu_map *map, const unsigned char *read, int n, int write)
 {
-    int last = -1;
-    for (int i = 0; i < t->n_steps; i++) {
-        for (int k = 0; k < weft_tape_arity((weft_tape_code)t->steps[i].code); k++) {
-            last = t->steps[i].value[k] == v ? i : last;
+    cpu_link *link = &c->links[c->n_links++];
+    *link = (cpu_link){.map = map, .n_reads = (unsigned char)n, .write = (unsigned char)write};
+    memcpy(link->read, read, (size_t)n);
+}
+
+/* The steps [begin, end) of the tape, one by one. */
+static void push_steps(cpu_chain *c, int begin, int end)
+{
+    cpu_map *const(*maps)[CPU_TYPE_COUNT] = weft__cpu_elementwise_table()->steps;
+    for (int i = begin; i < end; i++) {
+        const weft_tape_step *s = &c->tape->steps[i];
+        if (is_constant(s)) {
+            c->constants[c->n_constants++] = (unsigned char)i;
+            continue;
+        }
+        push(c, maps[s->code][c->type], s->value, weft_tape_arity((weft_tape_code)s->code),
+             c->tape->n_operands + i);
+        c->links[c->n_links - 1].wraps = c->bits < 32 && (c->type == CPU_I32 || c->type == CPU_U32);
+    }
+}
+
+/* One op of a merged tape, whose steps end before `end`. */
+static void push_part(cpu_chain *c, const weft_tape_part *part, int end)
+{
+    const weft_tape *t = part->tape;
+    cpu_map *map = weft__cpu_find_map(t, c->type, false);
+    if (map) {
+        push(c, map, part->operand, t->n_operands, part->result);
+    } else {
+        push_steps(c, end - t->n_steps, end);
+    }
+    if (part->rounding) {
+        cpu_convert *const(*convert)[WEFT_DTYPE_COUNT] = weft__cpu_elementwise_table()->convert;
+        weft_dtype dtype = part->rounding == WEFT_TAPE_ROUND16 ? WEFT_FLOAT16 : WEFT_BFLOAT16;
+        cpu_link *link = &c->links[c->n_links - 1];
+        link->to = convert[WEFT_FLOAT32][dtype];
+        link->fro = convert[dtype][WEFT_FLOAT32];
+        link->write = part->result;
+    }
+}
+
+/* ---- Slots ---------------------------------------------------------------------------------- */
+
+static void place_results(cpu_chain *c)
+{
+    int last_reader[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
+    int busy_until[WEFT_TAPE_MAX_STEPS]; /* the last link that reads what the slot holds */
+    memset(last_reader, -1, sizeof last_reader);
+    for (int i = 0; i < c->n_links; i++) {
+        for (int k = 0; k < c->links[i].n_reads; k++) {
+            last_reader[c->links[i].read[k]] = i;
         }
     }
-    return last;
+    c->n_slots = c->n_constants;
+    for (int i = 0; i < c->n_links; i++) {
+        int slot = c->n_constants;
+        while (slot < c->n_slots && busy_until[slot] >= i) {
+            slot++;
+        }
+        c->n_slots += slot == c->n_slots;
+        c->links[i].slot = (unsigned char)slot;
+        busy_until[slot] = last_reader[c->links[i].write];
+    }
 }
 
 void weft__cpu_chain_prepare(cpu_chain *chain, const weft_tape *tape, cpu_type type, int bits)
 {
     static const unsigned char sizes[CPU_TYPE_COUNT] = {4, 8, 4, 4, 8, 8, 1, 8};
-    *chain = (cpu_chain){.tape = tape, .type = type, .bits = bits, .size = sizes[type]};
-    int busy_until[WEFT_TAPE_MAX_STEPS]; /* the last step that reads what the slot holds */
-    for (int i = 0; i < tape->n_steps; i++) {
-        int slot = 0;
-        while (slot < chain->n_slots && busy_until[slot] >= i) {
-            slot++;
-        }
-        bool constant = is_constant(&tape->steps[i]);
-        if (constant) {
-            slot = chain->n_slots; /* filled before the first step: never shared */
-        }
-        chain->n_slots += slot == chain->n_slots;
-        chain->slot[i] = (unsigned char)slot;
-        busy_until[slot] = constant ? WEFT_TAPE_MAX_STEPS : last_reader(tape, tape->n_operands + i);
+    chain->tape = tape;
+    chain->type = type;
+    chain->bits = bits;
+    chain->size = sizes[type];
+    chain->n_links = chain->n_constants = 0;
+    chain->result = (unsigned char)(tape->n_steps ? tape->n_operands + tape->n_steps - 1 : 0);
+    if (tape->n_parts == 0) {
+        push_steps(chain, 0, tape->n_steps);
     }
+    int end = 0;
+    for (int i = 0; i < tape->n_parts; i++) {
+        end += tape->parts[i].tape->n_steps;
+        push_part(chain, &tape->parts[i], end);
+        end += tape->parts[i].rounding != 0;
+        chain->result = tape->parts[i].result;
+    }
+    place_results(chain);
 }
 
-size_t weft__cpu_chain_slot_bytes(const cpu_chain *chain)
-{
-    return CPU_CHAIN_BLOCK * chain->size;
-}
+/* ---- Running -------------------------------------------------------------------------------- */
 
-static void fill_constant(const cpu_chain *chain, double value, void *to)
+static void fill_constant(const cpu_chain *chain, double value, void *to, int64_t n)
 {
     float f32 = (float)value;
     int32_t i32 = (int32_t)(int64_t)value;
@@ -55,17 +112,15 @@ static void fill_constant(const cpu_chain *chain, double value, void *to)
     uint8_t b8 = value != 0;
     weft_complex64 c64 = {f32, 0};
     const void *const elements[CPU_TYPE_COUNT] = {&f32, &value, &i32, &i32, &i64, &i64, &b8, &c64};
-    weft__cpu_walk_splat(to, elements[chain->type], chain->size, CPU_CHAIN_BLOCK);
+    weft__cpu_walk_splat(to, elements[chain->type], chain->size, n);
 }
 
-void weft__cpu_chain_constants(const cpu_chain *chain, char *slots)
+void weft__cpu_chain_constants(const cpu_chain *chain, char *slots, int64_t block)
 {
-    for (int i = 0; i < chain->tape->n_steps; i++) {
-        const weft_tape_step *s = &chain->tape->steps[i];
-        if (is_constant(s)) {
-            fill_constant(chain, s->code == WEFT_TAPE_BITS ? chain->bits : s->constant,
-                          slots + chain->slot[i] * weft__cpu_chain_slot_bytes(chain));
-        }
+    for (int i = 0; i < chain->n_constants; i++) {
+        const weft_tape_step *s = &chain->tape->steps[chain->constants[i]];
+        fill_constant(chain, s->code == WEFT_TAPE_BITS ? chain->bits : s->constant,
+                      slots + (size_t)i * (size_t)block * chain->size, block);
     }
 }
 
@@ -73,12 +128,12 @@ void weft__cpu_chain_constants(const cpu_chain *chain, char *slots)
 static void wrap(const cpu_chain *chain, void *block, int64_t n)
 {
     int spare = 32 - chain->bits;
-    if (chain->type == CPU_I32 && spare > 0) {
+    if (chain->type == CPU_I32) {
         int32_t *x = block;
         for (int64_t i = 0; i < n; i++) {
             x[i] = (int32_t)((uint32_t)x[i] << spare) >> spare;
         }
-    } else if (chain->type == CPU_U32 && spare > 0) {
+    } else {
         uint32_t *x = block;
         for (int64_t i = 0; i < n; i++) {
             x[i] = x[i] << spare >> spare;
@@ -86,32 +141,41 @@ static void wrap(const cpu_chain *chain, void *block, int64_t n)
     }
 }
 
-void weft__cpu_chain_run(const cpu_chain *chain, const void *const *in, void *out, int64_t n,
-                         char *slots)
+/* As storing the values and reading them again. */
+static void round_values(const cpu_link *link, float *x, int64_t n)
 {
-    const weft_tape *t = chain->tape;
-    const cpu_elementwise_table *table = weft__cpu_elementwise_table();
-    size_t slot_bytes = weft__cpu_chain_slot_bytes(chain);
-    const void *values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
-    for (int i = 0; i < t->n_operands; i++) {
-        values[i] = in[i];
+    uint16_t narrow[CPU_BLOCK];
+    link->to(x, narrow, n);
+    link->fro(narrow, x, n);
+}
+
+void weft__cpu_chain_run(const cpu_chain *chain, const void *const *in, void *out, int64_t n,
+                         char *slots, int64_t block)
+{
+    const size_t slot_bytes = (size_t)block * chain->size;
+    const int n_operands = chain->tape->n_operands;
+    const void *values[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
+    memcpy(values, in, (size_t)n_operands * sizeof *in);
+    for (int i = 0; i < chain->n_constants; i++) {
+        values[n_operands + chain->constants[i]] = slots + (size_t)i * slot_bytes;
     }
-    for (int i = 0; i < t->n_steps; i++) {
-        const weft_tape_step *s = &t->steps[i];
-        void *to = slots + chain->slot[i] * slot_bytes;
-        if (!is_constant(s)) {
-            to = i == t->n_steps - 1 ? out : to;
-            const void *read[3];
-            for (int k = 0; k < 3; k++) {
-                read[k] = values[s->value[k]];
-            }
-            table->steps[s->code][chain->type](read, to, n, chain->bits);
+    for (int i = 0; i < chain->n_links; i++) {
+        const cpu_link *link = &chain->links[i];
+        void *to = i == chain->n_links - 1 ? out : slots + link->slot * slot_bytes;
+        const void *read[WEFT_MAX_OPERANDS];
+        for (int k = 0; k < link->n_reads; k++) {
+            read[k] = values[link->read[k]];
+        }
+        link->map(read, to, n, chain->bits);
+        if (link->wraps) {
             wrap(chain, to, n);
         }
-        values[t->n_operands + i] = to;
+        if (link->to) {
+            round_values(link, to, n);
+        }
+        values[link->write] = to;
     }
-    const void *result = values[t->n_steps ? t->n_operands + t->n_steps - 1 : 0];
-    if (result != out) {
-        memcpy(out, result, (size_t)n * chain->size); /* an operand or a constant */
+    if (values[chain->result] != out) {
+        memcpy(out, values[chain->result], (size_t)n * chain->size); /* an operand or a constant */
     }
 }

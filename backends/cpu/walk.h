@@ -17,7 +17,7 @@ typedef struct cpu_walk {
     int n_dims; /* at least 1 */
     int64_t size;
     int64_t shape[WEFT_MAX_DIMS];
-    int64_t strides[WEFT_MAX_OPERANDS][WEFT_MAX_DIMS];
+    int64_t strides[WEFT_TAPE_MAX_OPERANDS][WEFT_MAX_DIMS];
 } cpu_walk;
 
 /* The walk over `n` inputs of the output's shape. */

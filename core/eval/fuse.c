@@ -13,7 +13,11 @@ enum { STEP = 128 }; /* values of a tape under construction: operands, then STEP
 
 static bool is_wide(const weft_array *node)
 {
-    return node->inputs[node->n_inputs - 1]->outs[0].spec.dtype == WEFT_FLOAT64;
+    bool wide = false;
+    for (int i = 0; i < node->n_inputs; i++) {
+        wide = wide || node->inputs[i]->outs[0].spec.dtype == WEFT_FLOAT64;
+    }
+    return wide;
 }
 
 /* The formula of a node that computes in float or double and has no kernel of its own. */
@@ -21,7 +25,7 @@ static const weft_tape *fusable(weft_array *node)
 {
     int rows;
     if (node->op->family != WEFT_ELEMENTWISE || node->op->reference || node->op->expand ||
-        !node->device->backend->fuses) {
+        node->device->backend->fuses == 0) {
         return NULL;
     }
     weft_dtype dtype = node->inputs[node->n_inputs - 1]->outs[0].spec.dtype;
@@ -69,7 +73,7 @@ static bool measure(weft__plan *plan, weft_array *node, const weft_tape *tape, i
         *steps += e ? e->fused_steps : 0;
         *operands += e ? e->fused_operands : 1;
     }
-    return *steps <= WEFT_TAPE_MAX_STEPS && *operands <= WEFT_MAX_OPERANDS;
+    return *steps <= WEFT_TAPE_MAX_STEPS && *operands <= node->device->backend->fuses;
 }
 
 bool weft__fuse_defers(weft__plan *plan, weft_array *node)
@@ -126,12 +130,38 @@ static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node)
         }
         result = values[tape->n_operands + i] = push(f, step);
     }
-    f->nodes[f->n_nodes++] = node;
+    weft_tape_part *part = &f->parts[f->n_nodes];
+    *part = (weft_tape_part){.tape = tape};
+    memcpy(part->operand, values, sizeof part->operand);
     if (node != f->last && rounding(node)) {
-        result =
-            push(f, (weft_tape_step){.code = (unsigned char)rounding(node), .value = {result}});
+        part->rounding = (unsigned char)rounding(node);
+        result = push(f, (weft_tape_step){.code = part->rounding, .value = {result}});
     }
+    part->result = result;
+    f->nodes[f->n_nodes++] = node;
     return result;
+}
+
+static void number(const weft__fusion *f, unsigned char *values, int n)
+{
+    for (int i = 0; i < n; i++) {
+        values[i] = (unsigned char)(values[i] >= STEP ? f->n_inputs + values[i] - STEP : values[i]);
+    }
+}
+
+/* Operands first, then steps, now that it is known how many operands there are. */
+static void number_values(weft__fusion *f)
+{
+    f->tape.n_operands = f->n_inputs;
+    for (int i = 0; i < f->tape.n_steps; i++) {
+        number(f, f->tape.steps[i].value, 3);
+    }
+    for (int i = 0; i < f->n_nodes; i++) {
+        number(f, f->parts[i].operand, WEFT_MAX_OPERANDS);
+        number(f, &f->parts[i].result, 1);
+    }
+    f->tape.parts = f->parts;
+    f->tape.n_parts = f->n_nodes;
 }
 
 weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
@@ -154,13 +184,7 @@ weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
     f->last = node;
     f->tape.klass = WEFT_CLASS_REAL;
     append(plan, f, node);
-    f->tape.n_operands = f->n_inputs;
-    for (int i = 0; i < f->tape.n_steps; i++) {
-        for (int k = 0; k < 3; k++) {
-            unsigned char *v = &f->tape.steps[i].value[k];
-            *v = (unsigned char)(*v >= STEP ? f->n_inputs + *v - STEP : *v);
-        }
-    }
+    number_values(f);
     return f;
 }
 

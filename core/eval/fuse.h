@@ -9,9 +9,10 @@ typedef struct weft__fusion {
     weft_array *last; /* whose elements the tape gives */
     weft_array *nodes[WEFT_TAPE_MAX_STEPS + 1];
     int n_nodes;
-    weft_array *inputs[WEFT_MAX_OPERANDS];
+    weft_array *inputs[WEFT_TAPE_MAX_OPERANDS];
     int n_inputs;
     weft_tape tape;
+    weft_tape_part parts[WEFT_TAPE_MAX_STEPS + 1]; /* by node */
 } weft__fusion;
 
 /* Whether the node need not be computed now, since its one reader may do so; notes it in the

@@ -34,7 +34,7 @@ static void complex_elementwise(const weft_call *call, const weft_tape *tape)
 {
     int64_t n = weft_tensor_size(&call->out[0]);
     for (int64_t i = 0; i < n; i++) {
-        weft__wide_complex values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
+        weft__wide_complex values[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
         for (int k = 0; k < call->n_inputs; k++) {
             values[k] = load_complex(&call->in[k], i);
         }
@@ -58,13 +58,13 @@ weft_status weft__reference_elementwise(const weft_call *call, const weft_tape *
     int64_t n = weft_tensor_size(out);
     for (int64_t i = 0; i < n; i++) {
         if (is_whole(tape)) {
-            int64_t values[WEFT_MAX_OPERANDS] = {0};
+            int64_t values[WEFT_TAPE_MAX_OPERANDS] = {0};
             for (int k = 0; k < call->n_inputs; k++) {
                 values[k] = weft_tensor_get_int(&call->in[k], i);
             }
             weft_tensor_set_int(out, i, weft_tape_eval_int(tape, values, dtype));
         } else {
-            double values[WEFT_MAX_OPERANDS] = {0};
+            double values[WEFT_TAPE_MAX_OPERANDS] = {0};
             for (int k = 0; k < call->n_inputs; k++) {
                 values[k] = weft_tensor_get(&call->in[k], i);
             }

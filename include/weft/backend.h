@@ -82,10 +82,10 @@ typedef struct weft_backend {
     /* Whether `elementwise` takes the call (tensors without data); NULL: always. What it does not
      * take runs by the reference kernel. */
     bool (*elementwise_fits)(const weft_call *call, const weft_tape *tape);
-    /* It also takes tapes of the real class that were merged from several ops: up to
-     * WEFT_MAX_OPERANDS operands, and WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB. The call's op is
-     * the last of them. */
-    bool fuses;
+    /* It also takes tapes of the real class that were merged from several ops, with
+     * WEFT_TAPE_ROUND16 and WEFT_TAPE_ROUNDB between them: how many operands they may have, at
+     * most WEFT_TAPE_MAX_OPERANDS; 0: none are merged. The call's op is the last of them. */
+    int fuses;
     /* Copies in[0] (strided) to out[0] (row-major, of the same dtype). What copy_fits refuses
      * (NULL: nothing; it sees tensors without data) is copied on the host. */
     weft_kernel *copy;

@@ -55,7 +55,10 @@ typedef enum weft_tape_code {
 } weft_tape_code;
 /* clang-format on */
 
-enum { WEFT_TAPE_MAX_STEPS = 48 };
+enum {
+    WEFT_TAPE_MAX_STEPS = 48,
+    WEFT_TAPE_MAX_OPERANDS = 32 /* of merged tapes; those of one op have WEFT_MAX_OPERANDS */
+};
 
 /* Value i < n_operands is operand i; value n_operands + k is the result of instruction k. Truth is
  * 1 or 0 in the class's own type. */
@@ -65,12 +68,26 @@ typedef struct weft_tape_step {
     double constant;        /* of WEFT_TAPE_CONST */
 } weft_tape_step;
 
+struct weft_tape_part;
+
 typedef struct weft_tape {
     weft_class klass;
     int n_operands;
     int n_steps; /* the last step is the result; 0 steps: the result is operand 0 */
     weft_tape_step steps[WEFT_TAPE_MAX_STEPS];
+    const struct weft_tape_part *parts; /* the ops that the tape was merged from, or NULL */
+    int n_parts;
 } weft_tape;
+
+/* One op of a merged tape, which may have a kernel of its own: its tape, the values of the merged
+ * tape that are its operands, and the value that is its result. `rounding` is WEFT_TAPE_ROUND16,
+ * WEFT_TAPE_ROUNDB (the result is then that step's value) or 0. */
+typedef struct weft_tape_part {
+    const weft_tape *tape;
+    unsigned char operand[8]; /* WEFT_MAX_OPERANDS */
+    unsigned char result;
+    unsigned char rounding;
+} weft_tape_part;
 
 /* Parses a formula; false puts a message with the position into `why` (size bytes). */
 WEFT_API bool weft_tape_parse(const char *formula, weft_class klass, int n_operands, weft_tape *out,
