@@ -1,0 +1,163 @@
+/* tests/reference/test_reference.c -- the documents that are made from the lines: every function of
+ * arrays has a line, every name of MLX is answered, and docs/ has what the lines give. */
+#include "tests/reference/reference.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+
+static char *read_source(const char *name)
+{
+    char *text = NULL;
+    if (!CHECK_OK(weft_file_read(check_source(name), 0, &text, NULL)))
+        return NULL;
+    return text;
+}
+
+/* The first place where two texts differ, with what stands there. */
+static bool same_text(const char *made, const char *committed, const char *name)
+{
+    size_t i = 0;
+    int row = 1;
+    while (made[i] != '\0' && made[i] == committed[i])
+        row += made[i++] == '\n';
+    if (made[i] == committed[i])
+        return CHECK(true);
+    while (i > 0 && made[i - 1] != '\n')
+        i--;
+    CHECK_FAIL("%s:%d is out of date (build/tests/write_reference docs):\n  made:      %.*s\n"
+               "  committed: %.*s",
+               name, row, (int)strcspn(made + i, "\n"), made + i,
+               (int)strcspn(committed + i, "\n"), committed + i);
+    return false;
+}
+
+static void check_file(const char *made_path, const char *name)
+{
+    char *made = NULL, *committed = read_source(name);
+    if (CHECK_OK(weft_file_read(made_path, 0, &made, NULL)) && committed != NULL)
+        same_text(made, committed, name);
+    weft_free(made);
+    weft_free(committed);
+}
+
+static bool has_line(const char *name, size_t length)
+{
+    for (int i = 0; i < line_count(); i++) {
+        if (strlen(line_at(i)->name) == length && strncmp(line_at(i)->name, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void every_function_of_arrays_has_a_line(void)
+{
+    static const char *const headers[] = {"creation", "elementwise", "shape",  "indexing",
+                                          "reduce",   "products",    "linalg", "fft",
+                                          "random",   "neural",      NULL};
+    for (int h = 0; headers[h] != NULL; h++) {
+        char path[128];
+        snprintf(path, sizeof path, "include/weft/%s.h", headers[h]);
+        char *text = read_source(path);
+        int found = 0;
+        for (char *at = text; at != NULL && (at = strstr(at, "WEFT_API ")) != NULL;) {
+            char *name = strstr(at, "weft_");
+            while (name != NULL && name[strcspn(name, " (*;")] != '(')
+                name = strstr(name + 5, "weft_");
+            if (!CHECK(name != NULL))
+                break;
+            size_t length = strcspn(name, "(");
+            found++;
+            if (!has_line(name, length))
+                CHECK_FAIL("%s: %.*s has no line in tests/reference/", path, (int)length, name);
+            at = name;
+        }
+        CHECK(found > 0);
+        weft_free(text);
+    }
+}
+
+static bool mlx_has_line(const char *name)
+{
+    for (int i = 0; i < line_count(); i++) {
+        if (strcmp(line_at(i)->mlx, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A name of the list has a line, or an answer after a colon, and not both. */
+static void every_name_of_mlx_is_answered(void)
+{
+    char *text = read_source("tests/reference/mlx_names.txt"), *rest = text, *entry;
+    int names = 0;
+    while (rest != NULL && (entry = strsep(&rest, "\n")) != NULL) {
+        if (entry[0] == '\0' || entry[0] == '#')
+            continue;
+        char *colon = strchr(entry, ':');
+        if (colon != NULL)
+            *colon = '\0';
+        names++;
+        if (mlx_has_line(entry) == (colon != NULL))
+            CHECK_FAIL("%s: %s", entry, colon != NULL ? "has a line and an answer" : "no line");
+    }
+    CHECK_EQ_INT(names, 259);
+    weft_free(text);
+}
+
+static void lines_name_what_mlx_has(void)
+{
+    char *text = read_source("tests/reference/mlx_names.txt");
+    for (int i = 0; i < line_count() && text != NULL; i++) {
+        char entry[96];
+        snprintf(entry, sizeof entry, "\n%s\n", line_at(i)->mlx);
+        if (line_at(i)->mlx[0] != '\0' && strstr(text, entry) == NULL)
+            CHECK_FAIL("%s: %s is no name of MLX", line_at(i)->name, line_at(i)->mlx);
+    }
+    CHECK(text != NULL);
+    weft_free(text);
+}
+
+/* All of the table but the column of another device, which is taken as it stands. */
+static void the_inventory_is_what_the_lines_do(void)
+{
+    if (strcmp(weft_device_name(weft_default_device()), "cpu") != 0) {
+        check_skip("it is measured on the CPU");
+        return;
+    }
+    char *old = read_source("docs/inventory.md"), folder[512], made[600];
+    snprintf(folder, sizeof folder, "%s", check_temporary("lines"));
+    if (!CHECK_OK(weft_folder_make(folder)) || !CHECK(chdir(folder) == 0))
+        return;
+    snprintf(made, sizeof made, "%s/inventory.md", folder);
+    weft_scope_open();
+    CHECK_EQ_INT(write_inventory(made, old, NULL, false, folder), 0);
+    weft_scope_close(NULL);
+    check_file(made, "docs/inventory.md");
+    weft_free(old);
+}
+
+static void the_reference_is_what_the_headers_say(void)
+{
+    char made[512], root[512];
+    snprintf(made, sizeof made, "%s", check_temporary("page.md"));
+    snprintf(root, sizeof root, "%s", check_source("."));
+    weft_scope_open();
+    for (int i = 0; reference_headers[i] != NULL; i++) {
+        char name[128];
+        snprintf(name, sizeof name, "docs/reference/%s.md", reference_headers[i]);
+        if (CHECK_OK(write_reference(reference_headers[i], root, made)))
+            check_file(made, name);
+    }
+    if (CHECK_OK(write_reference_list(root, made)))
+        check_file(made, "docs/reference/README.md");
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("reference", CHECK_CASE(every_function_of_arrays_has_a_line),
+           CHECK_CASE(every_name_of_mlx_is_answered), CHECK_CASE(lines_name_what_mlx_has),
+           CHECK_CASE(the_inventory_is_what_the_lines_do),
+           CHECK_CASE(the_reference_is_what_the_headers_say))
