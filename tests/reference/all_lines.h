@@ -6,9 +6,9 @@
  * that returns a status; n is 0 for what makes no array.
  *
  * In them f(i, 2, N) is input i, an array (2, N) of numbers, f0(i) one without axes, p of positive
- * numbers, u of numbers between 0 and 1, w of whole numbers, m a well-conditioned square matrix, z of
- * complex64, b of bool, n(i, 4, 2) of two indices below 4, k(i) a random key; N is a length that may vary and T the
- * dtype under test. */
+ * numbers, u of numbers between 0 and 1, w of whole numbers, m a well-conditioned square matrix, z
+ * of complex64, b of bool, n(i, 4, 2) of two indices below 4, k(i) a random key; N is a length that
+ * may vary and T the dtype under test. */
 #define HEADER "creation"
 #include "tests/reference/lines_creation.h"
 #undef HEADER
@@ -38,6 +38,18 @@
 #undef HEADER
 #define HEADER "neural"
 #include "tests/reference/lines_neural.h"
+#undef HEADER
+#define HEADER "quantize"
+#include "tests/reference/lines_quantize.h"
+#undef HEADER
+#define HEADER "activations"
+#include "tests/reference/lines_activations.h"
+#undef HEADER
+#define HEADER "losses"
+#include "tests/reference/lines_losses.h"
+#undef HEADER
+#define HEADER "init"
+#include "tests/reference/lines_init.h"
 #undef HEADER
 #define HEADER "transforms"
 #include "tests/reference/lines_transforms.h"

@@ -1,6 +1,6 @@
-/* tests/reference/main.c -- write_reference FOLDER [--vulkan | --vulkan-again]: writes the generated
- * documents into a folder such as docs/; with --vulkan the inventory's last column is measured where
- * a row is new, or in all rows. */
+/* tests/reference/main.c -- write_reference FOLDER [--vulkan | --vulkan-again]: writes the
+ * generated documents into a folder such as docs/; with --vulkan the inventory's last column is
+ * measured where a row is new, or in all rows. */
 #include "tests/reference/reference.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* tests/reference/measure.c -- runs a line in every dtype, through every transform, compiled, from a
- * file and on a device, and says what came of it. */
+/* tests/reference/measure.c -- runs a line in every dtype, through every transform, compiled, from
+ * a file and on a device, and says what came of it. */
 #include "tests/reference/reference.h"
 
 #include <math.h>
@@ -184,8 +184,8 @@ void dtypes_in_words(uint32_t dtypes, char *out, size_t size)
         uint32_t bits;
         const char *name;
     } groups[] = {
-        {0x3fff, "all"},      {0x1ffe, "all real"}, {0x3e00, "floats, complex64"},
-        {0x1e00, "floats"},   {0x01fe, "integers"}, {0x001e, "unsigned"},
+        {0x3fff, "all"},    {0x1ffe, "all real"}, {0x3e00, "floats, complex64"},
+        {0x1e00, "floats"}, {0x01fe, "integers"}, {0x001e, "unsigned"},
         {0x01e0, "signed"},
     };
     size_t used = 0;
@@ -275,9 +275,7 @@ static void derivatives(subject *s, measured *m)
     bool any = false;
     for (int o = 0; o < s->l->n_out; o++)
         any = any || differentiable(s->out_dtype[o]);
-    const char *why = float_inputs(s) == 0 ? "no float inputs"
-                      : !any               ? "result is no float"
-                                           : NULL;
+    const char *why = float_inputs(s) == 0 ? "no float inputs" : !any ? "result is no float" : NULL;
     if (why != NULL) {
         say(m->vjp, why);
         say(m->jvp, why);
@@ -302,8 +300,8 @@ static void map(subject *s, measured *m)
     for (int i = 0; i < s->n; i++)
         in[i] = weft_stack((weft_array *[]){one[0][i], one[1][i]}, 2, 0);
     (void)evaluate(in, s->n);
-    weft_status status = weft_vmap(line_function, &s->call, in, NULL, s->n, outs, NULL,
-                                   s->l->n_out);
+    weft_status status =
+        weft_vmap(line_function, &s->call, in, NULL, s->n, outs, NULL, s->l->n_out);
     if (status == WEFT_OK)
         status = weft_eval_n(outs, s->l->n_out);
     bool same = true;
@@ -311,7 +309,8 @@ static void map(subject *s, measured *m)
         line_function(&s->call, one[e], s->n, alone[e], s->l->n_out);
         status = weft_eval_n(alone[e], s->l->n_out);
         for (int o = 0; o < s->l->n_out; o++) {
-            weft_array *part = weft_squeeze(weft_slice_axis(outs[o], 0, e, e + 1), 0);
+            weft_array *dense = weft_decode(outs[o]);
+            weft_array *part = weft_squeeze(weft_slice_axis(dense, 0, e, e + 1), 0);
             same = same && close_to(part, alone[e][o]);
         }
     }
@@ -464,8 +463,7 @@ void measure(const line *l, weft_device *vulkan, const char *folder, measured *o
         return;
     if (l->n_out == 0 || strcmp(l->header, "io") == 0) {
         const char *why = reason_for(l->name, "all");
-        char *cells[] = {out->vjp,       out->jvp,      out->vmap,
-                         out->shapeless, out->exported, out->vulkan};
+        char *cells[] = {out->vjp, out->jvp, out->vmap, out->shapeless, out->exported, out->vulkan};
         for (int i = 0; i < 6; i++)
             say(cells[i], why != NULL ? why : "no function of arrays");
         return;

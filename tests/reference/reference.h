@@ -1,5 +1,5 @@
-/* tests/reference/reference.h -- one line for each function of arrays: what runs, is measured and is
- * shown in the documentation. The lines are in lines_*.h, by public header. */
+/* tests/reference/reference.h -- one line for each function of arrays: what runs, is measured and
+ * is shown in the documentation. The lines are in lines_*.h, by public header. */
 #ifndef TESTS_REFERENCE_REFERENCE_H
 #define TESTS_REFERENCE_REFERENCE_H
 
@@ -89,9 +89,9 @@ void dtypes_in_words(uint32_t dtypes, char *out, size_t size);
 /* A reason for a cell that is not a plain yes, from reasons.h; NULL: none is written. */
 const char *reason_for(const char *name, const char *column);
 
-/* docs/inventory.md. The Vulkan column is what the text `old` has, and is measured on the device for
- * rows that it does not have, or for all, `again`. Returns how many cells are empty or wrong; below
- * 0: a file failed. */
+/* docs/inventory.md. The Vulkan column is what the text `old` has, and is measured on the device
+ * for rows that it does not have, or for all, `again`. Returns how many cells are empty or wrong;
+ * below 0: a file failed. */
 int write_inventory(const char *path, const char *old, weft_device *vulkan, bool again,
                     const char *folder);
 
@@ -99,6 +99,5 @@ int write_inventory(const char *path, const char *old, weft_device *vulkan, bool
 weft_status write_reference(const char *header, const char *source_root, const char *path);
 extern const char *const reference_headers[]; /* ends with NULL */
 weft_status write_reference_list(const char *source_root, const char *path);
-
 
 #endif

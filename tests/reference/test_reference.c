@@ -30,8 +30,8 @@ static bool same_text(const char *made, const char *committed, const char *name)
         i--;
     CHECK_FAIL("%s:%d is out of date (build/tests/write_reference docs):\n  made:      %.*s\n"
                "  committed: %.*s",
-               name, row, (int)strcspn(made + i, "\n"), made + i,
-               (int)strcspn(committed + i, "\n"), committed + i);
+               name, row, (int)strcspn(made + i, "\n"), made + i, (int)strcspn(committed + i, "\n"),
+               committed + i);
     return false;
 }
 
@@ -55,9 +55,9 @@ static bool has_line(const char *name, size_t length)
 
 static void every_function_of_arrays_has_a_line(void)
 {
-    static const char *const headers[] = {"creation", "elementwise", "shape",  "indexing",
-                                          "reduce",   "products",    "linalg", "fft",
-                                          "random",   "neural",      NULL};
+    static const char *const headers[] = {"creation", "elementwise", "shape",  "indexing", "reduce",
+                                          "products", "linalg",      "fft",    "random",   "neural",
+                                          "quantize", "activations", "losses", "init",     NULL};
     for (int h = 0; headers[h] != NULL; h++) {
         char path[128];
         snprintf(path, sizeof path, "include/weft/%s.h", headers[h]);
@@ -121,6 +121,12 @@ static void lines_name_what_mlx_has(void)
     weft_free(text);
 }
 
+/* Lines write files where they are. */
+static bool go_to(const char *folder)
+{
+    return CHECK_OK(weft_folder_make(folder)) && CHECK(chdir(folder) == 0);
+}
+
 /* All of the table but the column of another device, which is taken as it stands. */
 static void the_inventory_is_what_the_lines_do(void)
 {
@@ -130,7 +136,7 @@ static void the_inventory_is_what_the_lines_do(void)
     }
     char *old = read_source("docs/inventory.md"), folder[512], made[600];
     snprintf(folder, sizeof folder, "%s", check_temporary("lines"));
-    if (!CHECK_OK(weft_folder_make(folder)) || !CHECK(chdir(folder) == 0))
+    if (!go_to(folder))
         return;
     snprintf(made, sizeof made, "%s/inventory.md", folder);
     weft_scope_open();
@@ -145,6 +151,8 @@ static void the_reference_is_what_the_headers_say(void)
     char made[512], root[512];
     snprintf(made, sizeof made, "%s", check_temporary("page.md"));
     snprintf(root, sizeof root, "%s", check_source("."));
+    if (!go_to(check_temporary("lines")))
+        return;
     weft_scope_open();
     for (int i = 0; reference_headers[i] != NULL; i++) {
         char name[128];

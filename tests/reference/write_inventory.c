@@ -44,7 +44,8 @@ static bool old_cell(const char *text, const char *name, char *cell)
 
 static const char preface[] =
     "# Inventory\n\n"
-    "Every function of arrays in the public headers, beside its name in MLX, and what it can do. The\n"
+    "Every function of arrays in the public headers, beside its name in MLX, and what it can do. "
+    "The\n"
     "table is measured, not written: `tests/reference/` has a line for each function, which\n"
     "`build/tests/write_reference docs` runs\n\n"
     "- **dtypes**: with its numbers in each of the 14 dtypes; where some are refused, the reason\n"
@@ -53,7 +54,8 @@ static const char preface[] =
     "- **vmap**: over two examples, compared with each by itself;\n"
     "- **shapeless**: compiled once with a length that varies, and called with two others;\n"
     "- **exported**: written to a file, read back, called: the same bytes;\n"
-    "- **Vulkan**: on a device (`write_reference docs --vulkan`; `--vulkan-again` for rows that have\n"
+    "- **Vulkan**: on a device (`write_reference docs --vulkan`; `--vulkan-again` for rows that "
+    "have\n"
     "  it): \"yes\" if all of it ran there, else the ops that the host computed for it.\n\n"
     "\"no float inputs\" and \"result is no float\" mean that there is nothing to differentiate,\n"
     "\"line of fixed shape\" that a length of the inputs\n"

@@ -8,11 +8,11 @@
 #include <string.h>
 
 const char *const reference_headers[] = {
-    "array",    "creation", "elementwise", "shape",  "indexing", "reduce", "products",
-    "linalg",   "fft",      "random",      "neural", "dtype",    "print",  "transforms",
-    "compile",  "export",   "io",          "dlpack", "nn",       "train",  "memory",
-    "status",   "op",       "backend",     "tape",   "model",    "generate", "tokenizer",
-    NULL,
+    "array",   "creation", "elementwise", "shape",    "indexing",   "reduce",      "products",
+    "linalg",  "fft",      "random",      "neural",   "quantize",   "activations", "losses",
+    "init",    "optim",    "dtype",       "print",    "transforms", "compile",     "export",
+    "io",      "dlpack",   "nn",          "train",    "memory",     "status",      "op",
+    "backend", "tape",     "model",       "generate", "tokenizer",  NULL,
 };
 
 /* What differs from machine to machine in the last digits is not shown: numbers are rounded to four
@@ -50,7 +50,7 @@ static void show_array(FILE *file, weft_array *a)
     fprintf(file, "%s (", weft_dtype_name(weft_dtype_of(a)));
     for (int d = 0; d < shape.n; d++)
         fprintf(file, d > 0 ? ", %lld" : "%lld", (long long)shape.at[d]);
-    weft_print_options options = {.precision = 4, .suppress = true};
+    weft_print_options options = {.precision = 4, .suppress = true, .threshold = 50};
     char *text = weft_to_text(rounded(a), &options);
     fprintf(file, ")\n%s\n", text != NULL ? text : weft_error_message());
     weft_free(text);
@@ -213,7 +213,8 @@ weft_status write_reference_list(const char *source_root, const char *path)
           "arrays a line that runs, with what it gives. In the lines `f(0, 2, 3)` is an array of\n"
           "numbers, shape (2, 3), the first of the line, and `f0(0)` one without axes; `p` is one\n"
           "of positive numbers, `u` of numbers between 0 and 1, `w` of whole numbers, `m` a\n"
-          "well-conditioned square matrix, `z` of complex numbers, `b` of bool, `n(1, 4, 3)` of three indices below 4,\n"
+          "well-conditioned square matrix, `z` of complex numbers, `b` of bool, `n(1, 4, 3)` of "
+          "three indices below 4,\n"
           "`k(0)` a random key. `N` is 3, `T` is `WEFT_FLOAT32`, `ARRAYS(a, c)` a C array of\n"
           "arrays, and `out` where results go. Floats are shown to four decimals. The pages are\n"
           "made by `build/tests/write_reference docs`.\n\n",
