@@ -21,7 +21,8 @@ LINE("random.truncated_normal", weft_random_truncated_normal_array,
      weft_random_truncated_normal_array(k(0), WEFT_DIMS(3), weft_negative(p(1, 3)), p(2, 3), T))
 LINE("random.gumbel", weft_random_gumbel, weft_random_gumbel(k(0), WEFT_DIMS(3), T))
 LINE("random.laplace", weft_random_laplace, weft_random_laplace(k(0), WEFT_DIMS(3), 0, 1, T))
-LINE("random.randint", weft_random_randint, weft_random_randint(k(0), WEFT_DIMS(3), 0, 10, WEFT_INT32))
+LINE("random.randint", weft_random_randint,
+     weft_random_randint(k(0), WEFT_DIMS(3), 0, 10, WEFT_INT32))
 LINE("random.randint", weft_random_randint_array,
      weft_random_randint_array(k(0), WEFT_DIMS(3), n(1, 4, 3), weft_add_scalar(n(2, 4, 3), 4),
                                WEFT_INT32))

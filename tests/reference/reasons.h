@@ -1,5 +1,7 @@
-/* tests/reference/reasons.h -- why a cell of the inventory is no plain yes: REASON(function, column,
- * text). The column "zero" is of derivatives that are 0, "all" of the whole row. */
+/* tests/reference/reasons.h -- why a cell of the inventory is no plain yes.
+ *
+ * REASON(function, column, text). The column "zero" is of derivatives that are 0, "all" of the
+ * whole row. */
 /* clang-format off */
 REASON("weft_floor", "zero", "zero: piecewise constant")
 REASON("weft_sign", "zero", "zero: piecewise constant")
