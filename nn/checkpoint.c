@@ -6,10 +6,11 @@
 #include "core/io/text.h"
 #include "core/shape.h"
 #include "nn/module.h"
+#include "weft/nn_tools.h"
 
 enum { LIST_LENGTH = 900 }; /* characters of each list in a message */
 
-/* ---- loading: matching parameters and tensors ----------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------- */
 
 /* A tensor of the file under its path in the tree. */
 typedef struct tensor {
@@ -31,7 +32,8 @@ typedef struct problems {
 } problems;
 
 typedef struct loader {
-    const weft_safetensors *file;
+    const weft_safetensors *file; /* NULL: arrays */
+    const weft_named_arrays *arrays;
     const weft_nn_load_options *options;
     tensor *tensors; /* sorted by path */
     int n_tensors;
@@ -44,6 +46,28 @@ static weft_status no_memory(void)
 {
     return weft_fail(WEFT_MEMORY, "no memory to load parameters");
 }
+
+/* ---- loading: where tensors come from ------------------------------------------------------- */
+
+static int count_of(const loader *l)
+{
+    return l->file ? weft_safetensors_count(l->file) : l->arrays->n;
+}
+
+static weft_safetensors_entry entry_of(const loader *l, int i)
+{
+    if (l->file)
+        return *weft_safetensors_at(l->file, i);
+    weft_array *a = l->arrays->arrays[i];
+    return (weft_safetensors_entry){l->arrays->names[i], "arrays", weft_dtype_of(a), weft_shape(a)};
+}
+
+static weft_array *tensor_of(const loader *l, int i)
+{
+    return l->file ? weft_safetensors_get_at(l->file, i) : l->arrays->arrays[i];
+}
+
+/* ---- loading: matching ---------------------------------------------------------------------- */
 
 static void loader_free(loader *l)
 {
@@ -72,13 +96,13 @@ static int compare_tensors(const void *a, const void *b)
 
 static weft_status list_tensors(loader *l)
 {
-    const int n = weft_safetensors_count(l->file);
+    const int n = count_of(l);
     l->tensors = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *l->tensors);
     if (l->tensors == NULL)
         return no_memory();
     for (int i = 0; i < n; i++) {
         char path[WEFT_NN_PATH];
-        const char *name = weft_safetensors_name(l->file, i);
+        const char *name = entry_of(l, i).name;
         if (l->options->rename && !l->options->rename(l->options->context, name, path, sizeof path))
             continue;
         tensor *t = &l->tensors[l->n_tensors];
@@ -93,8 +117,7 @@ static weft_status list_tensors(loader *l)
         const tensor *a = &l->tensors[i - 1], *b = &l->tensors[i];
         if (strcmp(a->path, b->path) == 0)
             return weft_fail(WEFT_INVALID, "tensors '%s' and '%s' are both %s",
-                             weft_safetensors_name(l->file, a->index),
-                             weft_safetensors_name(l->file, b->index), a->path);
+                             entry_of(l, a->index).name, entry_of(l, b->index).name, a->path);
     }
     return WEFT_OK;
 }
@@ -132,9 +155,9 @@ static weft_status match_parameter(void *context, const weft_nn_item *item)
         return WEFT_OK;
     }
     found->used = true;
-    const weft_safetensors_entry *entry = weft_safetensors_at(l->file, found->index);
-    if (!fits(entry, *item->slot->address)) {
-        add_mismatch(l, item, entry);
+    const weft_safetensors_entry entry = entry_of(l, found->index);
+    if (!fits(&entry, *item->slot->address)) {
+        add_mismatch(l, item, &entry);
         return WEFT_OK;
     }
     if (l->n_matches == l->capacity) {
@@ -167,11 +190,11 @@ static weft_status report(const loader *l)
     add_list(&t, &l->missing, "missing");
     add_list(&t, &l->unexpected, "unexpected");
     add_list(&t, &l->mismatched, "of another shape or dtype");
-    const weft_safetensors_entry *first = weft_safetensors_at(l->file, 0);
+    const bool named = l->file && count_of(l) > 0;
     const weft_status status =
         t.failed ? no_memory()
                  : weft_fail(WEFT_INVALID, "%s: the tensors are not the module's: %s",
-                             first ? first->path : "safetensors", t.at);
+                             named ? entry_of(l, 0).path : "load", t.at);
     weft_free(t.at);
     return status;
 }
@@ -180,7 +203,7 @@ static weft_status report(const loader *l)
 
 static weft_array *converted(const loader *l, const match *m)
 {
-    weft_array *value = weft_safetensors_get_at(l->file, m->index);
+    weft_array *value = tensor_of(l, m->index);
     if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
         value = weft_astype(value, l->options->dtype);
     return weft_to(value, l->options->device ? l->options->device : weft_device_of(*m->slot));
@@ -209,23 +232,52 @@ static weft_status set_matches(const loader *l)
     return status;
 }
 
-weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
-                         const weft_nn_load_options *options)
+static weft_status load(weft_module *m, loader l, const weft_nn_load_options *options)
 {
     static const weft_nn_load_options defaults = {0};
-    loader l = {.file = file, .options = options ? options : &defaults};
+    l.options = options ? options : &defaults;
     weft_status status = list_tensors(&l);
     if (status == WEFT_OK)
         status = weft_nn_visit(m, match_parameter, &l);
     for (int i = 0; i < l.n_tensors && !l.options->allow_unexpected; i++) {
         if (!l.tensors[i].used)
-            add_problem(&l.unexpected, weft_safetensors_name(file, l.tensors[i].index));
+            add_problem(&l.unexpected, entry_of(&l, l.tensors[i].index).name);
     }
     if (status == WEFT_OK)
         status = report(&l);
     if (status == WEFT_OK)
         status = set_matches(&l);
     loader_free(&l);
+    return status;
+}
+
+weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
+                         const weft_nn_load_options *options)
+{
+    return load(m, (loader){.file = file}, options);
+}
+
+weft_status weft_nn_load_arrays(weft_module *m, const weft_named_arrays *arrays,
+                                const weft_nn_load_options *options)
+{
+    for (int i = 0; i < arrays->n; i++) {
+        if (!weft_ok(arrays->arrays[i]))
+            return weft_fail(WEFT_INVALID, "%s: %s", arrays->names[i],
+                             weft_error(arrays->arrays[i]));
+    }
+    return load(m, (loader){.arrays = arrays}, options);
+}
+
+weft_status weft_nn_load_npz(weft_module *m, const char *path, const weft_nn_load_options *options)
+{
+    weft_named_arrays arrays;
+    weft_scope_open();
+    weft_status status = weft_npz_load(path, &arrays);
+    if (status == WEFT_OK) {
+        status = weft_nn_load_arrays(m, &arrays, options);
+        weft_named_arrays_free(&arrays);
+    }
+    weft_scope_close(NULL);
     return status;
 }
 
@@ -250,12 +302,22 @@ static weft_status name_tensors(saver *s, const weft_nn_slots *slots)
         s->names[s->n] = weft_strdup(name);
         if (s->names[s->n] == NULL)
             return weft_fail(WEFT_MEMORY, "no memory to save parameters");
-        s->arrays[s->n++] = *slots->slots[i];
+        s->arrays[s->n++] = weft_decode(*slots->slots[i]);
     }
     return WEFT_OK;
 }
 
-weft_status weft_nn_save(weft_module *m, const char *path, const weft_nn_save_options *options)
+static weft_status write_file(const char *path, const saver *s, bool npz)
+{
+    const char *const *names = (const char *const *)s->names;
+    if (npz)
+        return weft_npz_save(path, names, s->arrays, s->n, false);
+    return weft_safetensors_save(path, names, s->arrays, s->n, s->options->metadata,
+                                 s->options->n_metadata);
+}
+
+static weft_status save(weft_module *m, const char *path, const weft_nn_save_options *options,
+                        bool npz)
 {
     static const weft_nn_save_options defaults = {0};
     saver s = {.options = options ? options : &defaults};
@@ -269,15 +331,26 @@ weft_status weft_nn_save(weft_module *m, const char *path, const weft_nn_save_op
     s.arrays = weft_calloc(n, sizeof *s.arrays);
     if (s.names == NULL || s.arrays == NULL)
         status = weft_fail(WEFT_MEMORY, "%s: no memory to save parameters", path);
-    else
+    weft_scope_open();
+    if (status == WEFT_OK)
         status = name_tensors(&s, &slots);
     if (status == WEFT_OK)
-        status = weft_safetensors_save(path, (const char *const *)s.names, s.arrays, s.n,
-                                       s.options->metadata, s.options->n_metadata);
+        status = write_file(path, &s, npz);
+    weft_scope_close(NULL);
     for (int i = 0; i < s.n; i++)
         weft_free(s.names[i]);
     weft_free(s.names);
     weft_free(s.arrays);
     weft_nn_slots_free(&slots);
     return status;
+}
+
+weft_status weft_nn_save(weft_module *m, const char *path, const weft_nn_save_options *options)
+{
+    return save(m, path, options, false);
+}
+
+weft_status weft_nn_save_npz(weft_module *m, const char *path, const weft_nn_save_options *options)
+{
+    return save(m, path, options, true);
 }

@@ -8,11 +8,11 @@ static weft_array *forward(weft_module *self, weft_array *ids)
     return weft_embedding(((weft_nn_embedding *)self)->weight, ids);
 }
 
-static const weft_module_type type = {.name = "embedding", .forward = forward};
+const weft_module_type weft__nn_embedding_type = {.name = "embedding", .forward = forward};
 
 weft_module *weft_nn_embedding_new(int64_t V, int64_t E)
 {
-    weft_nn_embedding *m = weft_nn_new(weft_nn_embedding, &type);
+    weft_nn_embedding *m = weft_nn_new(weft_nn_embedding, &weft__nn_embedding_type);
     if (m == NULL)
         return NULL;
     const double deviation = E > 0 ? 1.0 / sqrt((double)E) : 0;

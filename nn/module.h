@@ -4,13 +4,16 @@
 
 #include "weft/nn.h"
 
-extern const weft_module_type weft__nn_list_type;
+extern const weft_module_type weft__nn_list_type, weft__nn_embedding_type;
 
 /* The parameter of that name (tied ones too); NULL when absent. */
 weft_slot *weft__nn_slot(weft_module *m, const char *name);
 
 /* Whether visitors see the slot and checkpoints have it. */
 bool weft__nn_is_visited(const weft_slot *slot);
+
+/* Converts a parameter of a float dtype to the dtype that context points to: a visitor. */
+weft_status weft__nn_cast_item(void *context, const weft_nn_item *item);
 
 /* Registers a field that stays empty until weft__nn_put_child, which cannot fail; so a tree can be
  * changed in one step that cannot stop halfway. False, and m->failed: no memory. */

@@ -46,7 +46,7 @@ int64_t weft_nn_count(weft_module *m, bool trainable_only)
 /* ---- casting -------------------------------------------------------------------------------- */
 
 /* One parameter at a time, so that the old and the new tree never exist together. */
-static weft_status cast(void *context, const weft_nn_item *item)
+weft_status weft__nn_cast_item(void *context, const weft_nn_item *item)
 {
     const weft_dtype dtype = *(const weft_dtype *)context;
     weft_array **slot = item->slot->address;
@@ -64,7 +64,7 @@ weft_status weft_nn_cast(weft_module *m, weft_dtype dtype)
     if (!weft_dtype_is_float(dtype))
         return weft_fail(WEFT_INVALID, "weft_nn_cast: expected a float dtype, got %s",
                          weft_dtype_name(dtype));
-    return weft_nn_visit(m, cast, &dtype);
+    return weft_nn_visit(m, weft__nn_cast_item, &dtype);
 }
 
 /* ---- describing ----------------------------------------------------------------------------- */
@@ -79,7 +79,20 @@ static void describe_slot(weft__text *t, const weft_slot *slot)
     const weft_dims dims = weft_shape(*slot->address);
     weft__text_format(t, ", %s %s %s%s", slot->name, weft__shape_text(&dims, shape),
                       weft_dtype_name(weft_dtype_of(*slot->address)),
-                      slot->frozen ? " frozen" : "");
+                      slot->kind == WEFT_SLOT_STATISTIC ? " statistic"
+                      : slot->frozen                    ? " frozen"
+                                                        : "");
+}
+
+/* Of what has children, and of the root: how many elements there are. */
+static void describe_count(weft__text *t, weft_module *m, int depth)
+{
+    const int64_t all = weft_nn_count(m, false), trainable = weft_nn_count(m, true);
+    if (all == 0 || (depth > 0 && m->n_children == 0))
+        return;
+    weft__text_format(t, ", %lld parameters", (long long)all);
+    if (trainable < all)
+        weft__text_format(t, ", %lld trainable", (long long)trainable);
 }
 
 static void describe(weft__text *t, weft_module *m, const char *name, int depth)
@@ -93,6 +106,7 @@ static void describe(weft__text *t, weft_module *m, const char *name, int depth)
         if (m->slots[i].kind != WEFT_SLOT_BUFFER)
             describe_slot(t, &m->slots[i]);
     }
+    describe_count(t, m, depth);
     weft__text_append(t, "\n", 1);
     for (int i = 0; i < m->n_children; i++)
         describe(t, *m->children[i].address, m->children[i].name, depth + 1);

@@ -179,7 +179,8 @@ WEFT_API void weft_nn_train(weft_module *m, bool training);
 /* Elements of all parameters, or of those that are not frozen. */
 WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only);
 
-/* The tree in words, one module a line, in a new string (weft_free); NULL without memory. */
+/* The tree in words, one module a line with the shapes of its parameters, and how many elements
+ * what has children has; in a new string (weft_free); NULL without memory. */
 WEFT_API char *weft_nn_describe(weft_module *m);
 
 /* Converts every parameter of a float dtype to `dtype`, and evaluates it. */
@@ -214,7 +215,8 @@ typedef struct weft_nn_save_options {
     int n_metadata;
 } weft_nn_save_options;
 
-/* Saves the parameters with weft_safetensors_save. NULL options: all zero. */
+/* Saves the parameters with weft_safetensors_save, encoded ones (weft_nn_quantize) as dense
+ * bfloat16. NULL options: all zero. */
 WEFT_API weft_status weft_nn_save(weft_module *m, const char *path,
                                   const weft_nn_save_options *options);
 

@@ -23,6 +23,7 @@
 #include "weft/model.h"
 #include "weft/neural.h"
 #include "weft/nn.h"
+#include "weft/nn_tools.h"
 #include "weft/op.h"
 #include "weft/op_params.h"
 #include "weft/ops.h"

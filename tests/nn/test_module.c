@@ -342,10 +342,11 @@ static void casting_and_describing(void)
         CHECK_EQ_INT(weft_dtype_of(*weft_nn_find(m, "layers.1.up_proj.bias")), WEFT_BFLOAT16);
         CHECK_STATUS(weft_nn_cast(m, WEFT_INT8), WEFT_INVALID);
         char *text = weft_nn_describe(m);
-        CHECK_CONTAINS(text, "net, gain (4,) bfloat16\n");
-        CHECK_CONTAINS(text,
-                       "\n  layers: list of 2\n    0: mlp\n      up_proj: linear, weight (8, 4) "
-                       "bfloat16, bias (8,) bfloat16\n");
+        CHECK_CONTAINS(text, "net, gain (4,) bfloat16, 188 parameters, 148 trainable\n");
+        CHECK_CONTAINS(
+            text,
+            "\n  layers: list of 2, 144 parameters\n    0: mlp, 72 parameters\n      up_proj: "
+            "linear, weight (8, 4) bfloat16, bias (8,) bfloat16\n");
         CHECK_CONTAINS(text, "\n  embed: embedding, weight (10, 4) bfloat16 frozen\n");
         CHECK_CONTAINS(text, "\n  head: linear, weight tied\n");
         weft_free(text);
