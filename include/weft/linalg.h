@@ -2,10 +2,8 @@
  *
  * Matrices are the last two axes; leading axes are a batch. Integers count as float32; 16-bit
  * floats are computed in float32 and the results rounded once; float64 and complex64 are computed
- * as they are, except that eig and eigvals always return complex64. Real matrices have derivatives
- * of any order. Unsupported, with an error that says so: derivatives that need the conjugate of a
- * complex matrix (all of complex64, and those of eig and eigvals), and of complex64 pinv,
- * cholesky_inv and the upper triangles of cholesky, eigh and eigvalsh.
+ * as they are, except that eig and eigvals always return complex64. Everything has derivatives of
+ * any order.
  *
  * A matrix with a NaN or an infinity gives NaN in all its results, without an error. A singular
  * matrix where an inverse is needed, and one that is not positive definite in cholesky, fail the

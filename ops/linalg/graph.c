@@ -32,9 +32,7 @@ weft_array *weft__matrix(const char *op, weft_array *x, bool square)
 
 weft_array *weft__conj(weft_array *x)
 {
-    return weft_dtype_of(x) == WEFT_COMPLEX64 && weft_ok(x)
-               ? weft_error_array("unsupported: the conjugate of complex64")
-               : x;
+    return weft_dtype_of(x) == WEFT_COMPLEX64 ? weft_conjugate(x) : x;
 }
 
 weft_array *weft__adjoint(weft_array *x)
@@ -44,7 +42,7 @@ weft_array *weft__adjoint(weft_array *x)
 
 weft_array *weft__real_part(weft_array *x)
 {
-    return weft_dtype_of(x) == WEFT_COMPLEX64 ? weft_astype(x, WEFT_FLOAT32) : x;
+    return weft_dtype_of(x) == WEFT_COMPLEX64 ? weft_real(x) : x;
 }
 
 /* column - row >= diagonal, (m, n), beside x. */

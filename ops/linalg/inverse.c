@@ -90,7 +90,7 @@ const weft_op weft_op_pinv = {
     .expand = pinv_expand,
     .cases = pinv_cases,
     .n_cases = sizeof pinv_cases / sizeof *pinv_cases,
-    .no_test_dtypes = NOT_MATRIX_DTYPES | DTYPE_BIT(WEFT_COMPLEX64),
+    .no_test_dtypes = NOT_MATRIX_DTYPES,
     .tolerance = 0x1p-18, /* conditioning */
 };
 
