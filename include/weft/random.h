@@ -52,6 +52,21 @@ WEFT_API weft_array *weft_random_gumbel(weft_array *key, weft_dims shape, weft_d
 WEFT_API weft_array *weft_random_laplace(weft_array *key, weft_dims shape, double mean,
                                          double scale, weft_dtype dtype);
 
+/* The multivariate normal distribution of mean (..., N) and covariance (..., N, N), of which the
+ * batch axes broadcast: (shape..., N). A scalar shape: that of the batch axes. mean + F z with z
+ * standard normal and F F^T = covariance: by svd the symmetric root, as in MLX, or by eigh the
+ * same; by cholesky the lower triangle, as JAX's default, which fails where the covariance is
+ * singular. By svd a matrix that is not positive semi-definite gives no error and no distribution;
+ * by eigh negative eigenvalues count as 0. */
+typedef enum weft_normal_method {
+    WEFT_NORMAL_SVD = 0,
+    WEFT_NORMAL_EIGH,
+    WEFT_NORMAL_CHOLESKY
+} weft_normal_method;
+WEFT_API weft_array *weft_random_multivariate_normal(weft_array *key, weft_dims shape,
+                                                     weft_array *mean, weft_array *covariance,
+                                                     weft_normal_method method, weft_dtype dtype);
+
 /* Integers in [low, high), from two words an element as in JAX: nearly without bias, and exact
  * whatever the range. The array form gives low where high is not above it. */
 WEFT_API weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low,

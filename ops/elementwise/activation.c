@@ -161,6 +161,8 @@ weft_array *weft_gelu(weft_array *x)
 #define TANH_ARGUMENT(x) "(" TANH_SCALE_TEXT " * (" x " + 0.044715 * " x " * " x " * " x "))"
 #define TANH_ARGUMENT_SLOPE(x) "(" TANH_SCALE_TEXT " * (1 + 0.134145 * " x " * " x "))"
 #define GELU_TANH(x) x " * " LOGISTIC(TANH_ARGUMENT(x))
+/* Beyond 64 the logistic function is 0 or 1, in double, too, and x^3 would overflow. */
+#define BOUNDED "max(-64, min(a, 64))"
 
 /* With s = sigmoid(v), s' = s (1 - s): s' (2 v' + x ((1 - 2 s) v'^2 + v'')). */
 static weft_array *gelu_tanh_slope_partial(weft_array *node, int i)
@@ -180,8 +182,8 @@ const weft_op weft_op_gelu_tanh_slope = {
     .name = "gelu_tanh_slope",
     .family = WEFT_ELEMENTWISE,
     .arity = 1,
-    .formula = {.real = LOGISTIC(TANH_ARGUMENT("a")) " * (1 + a * " CO_LOGISTIC(
-                    TANH_ARGUMENT("a")) " * " TANH_ARGUMENT_SLOPE("a") ")"},
+    .formula = {.real = LOGISTIC(TANH_ARGUMENT(BOUNDED)) " * (1 + " BOUNDED " * " CO_LOGISTIC(
+                    TANH_ARGUMENT(BOUNDED)) " * " TANH_ARGUMENT_SLOPE(BOUNDED) ")"},
     .partial = gelu_tanh_slope_partial,
     .no_test_dtypes = NO_TEST_BUT_FLOATS,
 };
@@ -258,12 +260,13 @@ static weft_array *softcap_partial(weft_array *node, int i)
     return one_minus(weft_square(weft_divide(node, operand(node, 1))));
 }
 
-/* Inputs x and the cap, which is a constant. */
+/* Inputs x and the cap, which is a constant. Far below the cap x is the result: the quotient might
+ * be subnormal. */
 const weft_op weft_op_softcap = {
     .name = "softcap",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "b * tanh(a / b)"},
+    .formula = {.real = "abs(a / b) < 1e-9 ? a : b * tanh(a / b)"},
     .partial = softcap_partial,
     .zero_gradient = 2,
     .domain = {0.5, 3},

@@ -7,7 +7,9 @@
 
 typedef double _Complex number;
 
-/* ---- reference: in float64, by the prime factors of the length ------------------------------- */
+/* ---- reference: in float64 ------------------------------------------------------------------- */
+
+enum { LARGEST_RADIX = 64 }; /* a larger prime factor costs more than a convolution */
 
 static int64_t smallest_factor(int64_t n)
 {
@@ -17,6 +19,16 @@ static int64_t smallest_factor(int64_t n)
         }
     }
     return n;
+}
+
+static int64_t largest_factor(int64_t n)
+{
+    int64_t p = smallest_factor(n);
+    while (p < n) {
+        n /= p;
+        p = smallest_factor(n);
+    }
+    return p;
 }
 
 /* What the recursion shares: the powers of e^{-2 pi i / size}, and room for one butterfly. */
@@ -48,6 +60,83 @@ static void transform(const roots *w, const number *in, int64_t step, number *ou
             }
             out[q * m + k] = sum;
         }
+    }
+}
+
+/* The transform of lines of n numbers, from x to y. With large prime factors it is a convolution
+ * with chirps, by transforms of a power of two (Bluestein 1970); chirp is NULL without. */
+typedef struct line {
+    int64_t n;
+    roots w; /* its size: the length of x and y */
+    number *x, *y, *chirp, *spectrum;
+} line;
+
+static number root(int64_t j, int64_t n, bool inverse)
+{
+    double angle = 2 * 3.14159265358979323846 * (double)j / (double)n;
+    return CMPLX(cos(angle), inverse ? sin(angle) : -sin(angle));
+}
+
+/* chirp[j] = e^{-pi i j^2 / n}; spectrum, the transform of its conjugate, laid around. */
+static void make_chirps(line *l, bool inverse)
+{
+    int64_t m = l->w.size;
+    for (int64_t j = 0; j < m; j++) {
+        l->x[j] = 0;
+    }
+    for (int64_t j = 0; j < l->n; j++) {
+        l->chirp[j] = root(j * j % (2 * l->n), 2 * l->n, inverse);
+        l->x[j] = conj(l->chirp[j]);
+        l->x[(m - j) % m] = l->x[j];
+    }
+    transform(&l->w, l->x, 1, l->spectrum, m);
+}
+
+static weft_status make_line(const char *op, int64_t n, bool inverse, line *l)
+{
+    bool convolved = largest_factor(n) > LARGEST_RADIX;
+    int64_t m = convolved ? 2 : n;
+    while (convolved && m < 2 * n - 1) {
+        m *= 2;
+    }
+    int64_t room = LARGEST_RADIX + (convolved ? n + m : 0);
+    *l = (line){.n = n, .w.size = m};
+    l->x = weft_malloc((size_t)(3 * m + room) * sizeof *l->x);
+    if (!l->x) {
+        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld numbers", op,
+                         (long long)(3 * m + room));
+    }
+    l->y = l->x + m;
+    l->w.power = l->y + m;
+    l->w.room = l->w.power + m;
+    for (int64_t i = 0; i < m; i++) {
+        l->w.power[i] = root(i, m, inverse && !convolved);
+    }
+    if (convolved) {
+        l->chirp = l->w.room + LARGEST_RADIX;
+        l->spectrum = l->chirp + n;
+        make_chirps(l, inverse);
+    }
+    return WEFT_OK;
+}
+
+static void transform_line(const line *l)
+{
+    int64_t m = l->w.size;
+    if (!l->chirp) {
+        transform(&l->w, l->x, 1, l->y, m);
+        return;
+    }
+    for (int64_t j = 0; j < m; j++) {
+        l->x[j] = j < l->n ? l->x[j] * l->chirp[j] : 0;
+    }
+    transform(&l->w, l->x, 1, l->y, m);
+    for (int64_t j = 0; j < m; j++) {
+        l->x[j] = conj(l->y[j] * l->spectrum[j]); /* back: forward between conjugates */
+    }
+    transform(&l->w, l->x, 1, l->y, m);
+    for (int64_t k = 0; k < l->n; k++) {
+        l->y[k] = conj(l->y[k]) * l->chirp[k] / (double)m;
     }
 }
 
@@ -87,29 +176,23 @@ static weft_status reference(const weft_call *call)
     axis_extents from = extents_of(&in->shape, p->axis), to = extents_of(&out->shape, p->axis);
     bool half = out->dtype != WEFT_COMPLEX64;
     int64_t n = half ? to.length : from.length;
-    number *x = weft_malloc((size_t)(4 * n + 1) * sizeof *x);
-    if (!x) {
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld numbers", call->op->name,
-                         (long long)n);
+    line l;
+    weft_status status = make_line(call->op->name, n, p->inverse || half, &l);
+    if (status != WEFT_OK) {
+        return status;
     }
-    number *y = x + n;
-    roots w = {.size = n, .power = y + n, .room = y + 2 * n};
-    for (int64_t i = 0; i < n; i++) {
-        double angle = 2 * 3.14159265358979323846 * (double)i / (double)n;
-        w.power[i] = CMPLX(cos(angle), p->inverse || half ? sin(angle) : -sin(angle));
-    }
-    for (int64_t line = 0; line < from.outer * from.inner; line++) {
-        int64_t outer = line / from.inner, inner = line % from.inner;
+    for (int64_t i = 0; i < from.outer * from.inner; i++) {
+        int64_t outer = i / from.inner, inner = i % from.inner;
         int64_t base = outer * from.length * from.inner + inner;
         for (int64_t j = 0; j < n; j++) {
-            x[j] = half ? mirrored(in, base, from.inner, j, n) : load(in, base + j * from.inner);
+            l.x[j] = half ? mirrored(in, base, from.inner, j, n) : load(in, base + j * from.inner);
         }
-        transform(&w, x, 1, y, n);
+        transform_line(&l);
         for (int64_t k = 0; k < to.length; k++) {
-            store(out, (outer * to.length + k) * to.inner + inner, y[k] * p->scale);
+            store(out, (outer * to.length + k) * to.inner + inner, l.y[k] * p->scale);
         }
     }
-    weft_free(x);
+    weft_free(l.x);
     return WEFT_OK;
 }
 

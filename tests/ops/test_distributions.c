@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/check.h"
 #include "tests/support/golden.h"
@@ -95,6 +96,72 @@ static void formulas_are_those_of_mlx(void)
         weft_scope_close(NULL);
     }
     golden_close();
+}
+
+/* The words are the same, so are the factors but for rounding. */
+static void multivariate_is_that_of_mlx_and_jax(void)
+{
+    const weft_dtype f = WEFT_FLOAT32;
+    const weft_dims five = WEFT_DIMS(5);
+    if (!golden_open("ops/random")) {
+        return;
+    }
+    for (int s = 0; s < SEEDS; s++) {
+        weft_scope_open();
+        weft_array *key = weft_random_key(seeds[s]);
+        weft_array *mean = golden_get("multivariate_mean");
+        weft_array *covariance = golden_get("multivariate_covariance");
+        golden_check(
+            weft_random_multivariate_normal(key, five, mean, covariance, WEFT_NORMAL_SVD, f),
+            named("multivariate_svd", s), 3e-6);
+        golden_check(
+            weft_random_multivariate_normal(key, five, mean, covariance, WEFT_NORMAL_EIGH, f),
+            named("multivariate_svd", s), 3e-6);
+        golden_check(
+            weft_random_multivariate_normal(key, five, mean, covariance, WEFT_NORMAL_CHOLESKY, f),
+            named("multivariate_cholesky", s), 2e-5 /* JAX's normal numbers */);
+        golden_check(weft_random_multivariate_normal(
+                         key, WEFT_SCALAR, golden_get("multivariate_means"),
+                         golden_get("multivariate_covariances"), WEFT_NORMAL_SVD, f),
+                     named("multivariate_batch", s), 6e-6);
+        weft_scope_close(NULL);
+    }
+    golden_close();
+}
+
+/* Of MANY draws the covariance is within five standard errors, sqrt((c_ii c_jj + c_ij^2) / MANY);
+ * the matrix has rank 2, so the third number is the sum of the others. */
+static void multivariate_has_its_covariance(void)
+{
+    static const float c[9] = {2, -0.5f, 1.5f, -0.5f, 1, 0.5f, 1.5f, 0.5f, 2};
+    weft_scope_open();
+    weft_array *mean = weft_keep(weft_zeros(WEFT_DIMS(3), WEFT_FLOAT32));
+    weft_array *covariance = weft_keep(weft_from_data(c, WEFT_FLOAT32, WEFT_DIMS(3, 3)));
+    for (int method = WEFT_NORMAL_SVD; method <= WEFT_NORMAL_EIGH; method++) {
+        double got[9];
+        float most;
+        weft_array *x =
+            weft_random_multivariate_normal(weft_random_key(5), WEFT_DIMS(MANY), mean, covariance,
+                                            (weft_normal_method)method, WEFT_FLOAT32);
+        weft_keep(x);
+        weft_array *product = weft_matmul(weft_swapaxes(x, -1, -2), x);
+        CHECK_OK(weft_read(weft_scale(product, 1.0 / MANY), WEFT_FLOAT64, got, 9));
+        for (int i = 0; i < 9; i++) {
+            double variance = (double)(c[i / 3 * 4] * c[i % 3 * 4] + c[i] * c[i]) / MANY;
+            CHECK_CLOSE(got[i], (double)c[i], 5 * sqrt(variance));
+        }
+        weft_array *sum = weft_add(weft_slice_axis(x, 1, 0, 1), weft_slice_axis(x, 1, 1, 2));
+        weft_array *off = weft_abs(weft_subtract(weft_slice_axis(x, 1, 2, 3), sum));
+        CHECK_OK(weft_read(weft_max(off, WEFT_ALL_AXES, false), WEFT_FLOAT32, &most, 1));
+        weft_drop(x);
+        CHECK((double)most < 5e-3); /* the root of what rounding leaves of the eigenvalue 0 */
+    }
+    CHECK(strstr(weft_error(weft_random_multivariate_normal(NULL, WEFT_DIMS(2), mean, mean,
+                                                            WEFT_NORMAL_SVD, WEFT_FLOAT32)),
+                 "expected a mean of (..., N)"));
+    weft_drop(mean);
+    weft_drop(covariance);
+    weft_scope_close(NULL);
 }
 
 /* ---- distribution functions ----------------------------------------------------------------- */
@@ -272,6 +339,8 @@ static void bad_arguments_say_what_is_wrong(void)
 }
 
 CHECK_MAIN("distributions", CHECK_CASE(randint_is_that_of_jax),
-           CHECK_CASE(formulas_are_those_of_mlx), CHECK_CASE(samples_follow_their_distributions),
-           CHECK_CASE(integers_are_even), CHECK_CASE(permutations_have_everything_once),
-           CHECK_CASE(array_bounds_are_kept), CHECK_CASE(bad_arguments_say_what_is_wrong))
+           CHECK_CASE(formulas_are_those_of_mlx), CHECK_CASE(multivariate_is_that_of_mlx_and_jax),
+           CHECK_CASE(multivariate_has_its_covariance),
+           CHECK_CASE(samples_follow_their_distributions), CHECK_CASE(integers_are_even),
+           CHECK_CASE(permutations_have_everything_once), CHECK_CASE(array_bounds_are_kept),
+           CHECK_CASE(bad_arguments_say_what_is_wrong))

@@ -58,4 +58,20 @@ for s, seed in enumerate(SEEDS):
     put("categorical_n", mx.random.categorical(logits, axis=0, num_samples=6, key=key))
     put("categorical_shape", mx.random.categorical(logits, axis=-1, shape=(4, 3), key=key))
 
+COVARIANCE = np.array([[2, 0.5, 0.1], [0.5, 1, 0.3], [0.1, 0.3, 0.7]], np.float32)
+MEAN = np.array([1, -2, 0.5], np.float32)
+MEANS = np.arange(6, dtype=np.float32).reshape(2, 1, 3)
+COVARIANCES = COVARIANCE * np.arange(1, 5, dtype=np.float32).reshape(4, 1, 1)
+for s, seed in enumerate(SEEDS):
+    words = jax_key(seed)
+    with mx.stream(mx.cpu):
+        draw = lambda mean, cov, shape: np.array(
+            mx.random.multivariate_normal(mx.array(mean), mx.array(cov), shape, key=mx.array(words)))
+        out[f"multivariate_svd.{s}"] = draw(MEAN, COVARIANCE, (5,))
+        out[f"multivariate_batch.{s}"] = draw(MEANS, COVARIANCES, ())
+    x = jax.random.multivariate_normal(words, MEAN, COVARIANCE, (5,), np.float32, "cholesky")
+    out[f"multivariate_cholesky.{s}"] = np.ascontiguousarray(np.asarray(x))
+out["multivariate_mean"], out["multivariate_means"] = MEAN, MEANS
+out["multivariate_covariance"], out["multivariate_covariances"] = COVARIANCE, COVARIANCES
+
 save_file(out, "random.safetensors")
