@@ -11,6 +11,16 @@ OP(copy)
 
 /* quantised arrays (ops/quantize) */
 #include "ops/quantize/table.h"
+/* products of parts (ops/products) */
+OP(gather_mm)
+OP(gather_mm_sums)
+OP(hadamard)
+OP(segmented_mm)
+OP(segmented_mm_grad)
+
+/* convolutions (ops/conv) */
+OP(conv)
+OP(conv_weight_grad)
 
 /* creation (ops/create.c) */
 OP(full)

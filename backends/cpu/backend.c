@@ -109,6 +109,7 @@ static void join_rows(void)
     append(weft__cpu_nn_rows, weft__cpu_nn_row_count);
     append(weft__cpu_linalg_rows, weft__cpu_linalg_row_count);
     append(weft__cpu_quantized_rows, weft__cpu_quantized_row_count);
+    append(weft__cpu_conv_rows, weft__cpu_conv_row_count);
     append(weft__cpu_structure_rows, weft__cpu_structure_row_count);
 }
 

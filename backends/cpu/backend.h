@@ -14,6 +14,8 @@ extern const weft_kernel_row weft__cpu_linalg_rows[]; /* rows_linalg.c */
 extern const int weft__cpu_linalg_row_count;
 extern const weft_kernel_row weft__cpu_quantized_rows[]; /* rows_quantized.c */
 extern const int weft__cpu_quantized_row_count;
+extern const weft_kernel_row weft__cpu_conv_rows[]; /* rows_conv.c */
+extern const int weft__cpu_conv_row_count;
 extern const weft_kernel_row weft__cpu_structure_rows[];
 extern const int weft__cpu_structure_row_count;
 

@@ -188,6 +188,22 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
     return floats * (int64_t)sizeof(float);
 }
 
+/* Whatever the plan: packed columns of B (or of A, where the other way round is quicker), a tile's
+ * block of A and its results for each worker. */
+int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
+{
+    const cpu_kernels *kernels = weft__cpu_kernels();
+    const int64_t rows = kernels->gemm_rows, width = kernels->gemm_columns;
+    int64_t k = g->k > 0 ? g->k : 1, padded = round_up(g->n > g->m ? g->n : g->m, width);
+    int64_t packed = smaller(padded * k, PACKED_FLOATS);
+    packed = packed > width * k ? packed : width * k;
+    int64_t tile_m = rows * ROW_PANELS, tile_n = round_up(TILE_COLUMNS, width);
+    int64_t own = round_up(tile_m * K_BLOCK + ROW_PANELS * kernels->lanes, 16) +
+                  round_up(tile_m * tile_n, 16);
+    int64_t flat = g->n <= rows ? round_up(g->m * g->n, 16) : 0;
+    return (packed + weft__cpu_workers() * own + flat) * (int64_t)sizeof(float);
+}
+
 /* ---- Packing B ------------------------------------------------------------------------------ */
 
 enum { DECODED = WEFT_MAX_BLOCK, MOST_COLUMNS = 32 };

@@ -38,6 +38,19 @@ void weft__cpu_gemm_double(const cpu_gemm *g);
 /* OpenBLAS and LAPACK run on the calling thread from now on. */
 void weft__cpu_single_thread_blas(void);
 
+/* One product (no batch) by whatever is quickest for its sizes: as weft__cpu_gemm, or with few rows
+ * each row of B^T read once. The bound is the workspace of any product with at most m and k. */
+int64_t weft__cpu_product_bound(const cpu_gemm *g);
+void weft__cpu_product(const cpu_gemm *g, void *workspace);
+int64_t weft__cpu_gemm_bound(const cpu_gemm *g);
+
+/* Rows of rows_conv.c. */
+weft_kernel weft__cpu_gather_mm, weft__cpu_gather_mm_sums, weft__cpu_segmented_mm;
+int64_t weft__cpu_gather_mm_workspace(const weft_call *call);
+int64_t weft__cpu_gather_mm_sums_workspace(const weft_call *call);
+int64_t weft__cpu_segmented_mm_workspace(const weft_call *call);
+bool weft__cpu_chosen_fits(const weft_call *call);
+
 /* Rows of rows_nn.c. */
 weft_kernel weft__cpu_matmul, weft__cpu_matmul_double, weft__cpu_linear, weft__cpu_linear_double;
 int64_t weft__cpu_matmul_workspace(const weft_call *call);

@@ -46,6 +46,7 @@ typedef struct cpu_fft_pass {
     float *yr, *yi;
     float *wr, *wi, *cr, *ci;
 } cpu_fft_pass;
+
 /* How elements are joined; sums and products of integers wrap, NaN wins in extremes. */
 typedef enum cpu_fold { CPU_SUM, CPU_PROD, CPU_MAX, CPU_MIN } cpu_fold;
 
@@ -61,6 +62,18 @@ typedef struct cpu_codes {
     int64_t code_group, code_row, scale_group, scale_row;
     const weft_encoding *encoding; /* WEFT_ENCODING_OTHER: its blocks are at `codes` */
 } cpu_codes;
+
+/* Outputs of a convolution of each channel by itself: y[o, c], y_step apart, is the sum over taps t
+ * of x[x_at[t] + o x_step + c] weight[w_at[t] + c]. Offsets are in elements. */
+typedef struct cpu_depthwise {
+    int64_t taps, outputs, channels;
+    const void *x;
+    int64_t x_step;
+    const int64_t *x_at, *w_at;
+    const float *weight;
+    float *y;
+    int64_t y_step;
+} cpu_depthwise;
 
 typedef struct cpu_kernels {
     /* Rows of n elements of float32, float16 or bfloat16 from and to float32. */
@@ -156,6 +169,10 @@ typedef struct cpu_kernels {
     void (*fold_wholes_across)(cpu_fold fold, int64_t *sums, const int64_t *x, int64_t n);
     double (*squares_row)(const double *x, double mean, int64_t n);
     void (*squares_across)(double *sums, const double *x, const double *means, int64_t n);
+    /* isa/conv.c. The gradient adds to sums[c] the products of x and ct over the outputs. */
+    void (*depthwise)(weft_dtype dtype, const cpu_depthwise *d);
+    void (*depthwise_grad)(weft_dtype dtype, const void *x, int64_t x_step, const void *ct,
+                           int64_t ct_step, int64_t outputs, int64_t channels, float *sums);
 
     /* isa/random.c: n blocks (a[i], b[i]) under a key. */
     void (*threefry)(const uint32_t *key, uint32_t *a, uint32_t *b, int64_t n);
@@ -178,6 +195,7 @@ cpu_isa weft__cpu_use_isa(cpu_isa isa);
 
 CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_codes, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_conv, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);

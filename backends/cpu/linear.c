@@ -209,6 +209,27 @@ weft_status weft__cpu_linear(const weft_call *call)
     return WEFT_OK;
 }
 
+/* ---- One product ---------------------------------------------------------------------------- */
+
+int64_t weft__cpu_product_bound(const cpu_gemm *g)
+{
+    int64_t streamed = CPU_GEMV_ROWS * (vectors(g->k) + vectors(g->n)) * (int64_t)sizeof(float);
+    int64_t tiles = weft__cpu_gemm_bound(g);
+    return streamed > tiles ? streamed : tiles;
+}
+
+void weft__cpu_product(const cpu_gemm *g, void *workspace)
+{
+    cpu_gemm simple = *g;
+    simplify(&simple);
+    if (streams(&simple)) {
+        float *x = workspace;
+        run_stream(&simple, x, x + weft__cpu_gemv_rows(simple.m) * vectors(simple.k));
+    } else {
+        weft__cpu_gemm(&simple, workspace);
+    }
+}
+
 /* ---- linear in float64 ---------------------------------------------------------------------- */
 
 bool weft__cpu_linear_double_fits(const weft_call *call)

@@ -198,6 +198,35 @@ typedef struct weft_adamw_params {
     double beta1, beta2, eps, decay;
 } weft_adamw_params;
 
+/* gather_mm: inputs a (A, M, K), b (B, K, N), lhs (I), rhs (I) integers -> (I, M, N): a[lhs_i]
+ * b[rhs_i]. gather_mm_sums: a (A, M, K), ct (I, M, N), lhs, rhs -> (count, K, N): the sums of
+ * a[lhs_i]^T ct_i over the i of each rhs. segmented_mm (no parameters): a (..., M, K), b (..., K,
+ * N), segments (..., S, 2) -> (..., S, M, N). segmented_mm_grad: ct (..., S, M, N), b, segments ->
+ * (..., M, K). */
+typedef struct weft_gather_mm_params {
+    int64_t count;
+    bool sorted;
+} weft_gather_mm_params;
+
+/* hadamard: x (..., m 2^k), m of 1, 12, 20 or 28; transposed: by the transpose of the matrix of m.
+ */
+typedef struct weft_hadamard_params {
+    double scale;
+    bool transposed;
+} weft_hadamard_params;
+
+/* conv: inputs x (N, ..., C), weight (O, ..., C / groups), one dtype, one to three spatial axes ->
+ * (N, ..., O). Output o of an axis meets with element j of the kernel (flipped: the last less j)
+ * element o stride + j kernel_dilation - pad_low of x spread: input_dilation - 1 zeros between its
+ * elements, zeros outside. Pads below 0 cut. conv_weight_grad: inputs x, the cotangent (N, ..., O)
+ * -> (O, kernel..., C / groups). */
+typedef struct weft_conv_params {
+    weft_dims stride, pad_low, pad_high, kernel_dilation, input_dilation; /* one a spatial axis */
+    weft_dims kernel; /* conv_weight_grad: its sizes */
+    int64_t groups;
+    bool flip;
+} weft_conv_params;
+
 /* random_bits */
 typedef struct weft_bits_params {
     weft_dims shape;

@@ -10,6 +10,7 @@
 #ifndef WEFT_OPS_H
 #define WEFT_OPS_H
 
+#include "weft/conv.h"
 #include "weft/creation.h"
 #include "weft/elementwise.h"
 #include "weft/fft.h"

@@ -55,6 +55,28 @@ WEFT_API weft_array *weft_einsum(const char *subscripts, weft_array *const *oper
 WEFT_API weft_status weft_einsum_path(const char *subscripts, weft_array *const *operands, int n,
                                       char *out, size_t size);
 
+/* ---- Products of parts ---------------------------------------------------------------------- */
+
+/* a (..., M, K) and b (..., K, N) are lists of matrices; result i is a[lhs_i] b[rhs_i], (I..., M,
+ * N) where the indices, integers that count from the end when negative, broadcast to (I...). NULL:
+ * all matrices in order. `sorted` says that rhs ascends; results do not depend on it. Floats; an
+ * index out of range fails the evaluation. */
+WEFT_API weft_array *weft_gather_mm(weft_array *a, weft_array *b, weft_array *lhs, weft_array *rhs,
+                                    bool sorted);
+/* a (M, K), b (K, N), segments (..., 2) integers -> (..., M, N): result i sums only the terms from
+ * segments[i, 0] to segments[i, 1], which lie in [0, K] or fail the evaluation. Floats. */
+WEFT_API weft_array *weft_segmented_mm(weft_array *a, weft_array *b, weft_array *segments);
+/* a (..., M, K) b (..., K, N) with masks on blocks of `block` by `block` elements, each (..., rows
+ * / block, columns / block) rounded up, or NULL. bool: what is masked out is zero, whatever its
+ * value; numbers multiply, and have gradients. */
+WEFT_API weft_array *weft_block_masked_mm(weft_array *a, weft_array *b, int64_t block,
+                                          weft_array *mask_out, weft_array *mask_lhs,
+                                          weft_array *mask_rhs);
+/* H x along the last axis, of m 2^k elements with m of 1, 12, 20 or 28: H is the Kronecker product
+ * of a Hadamard matrix of m (N. J. A. Sloane's) and Sylvester's of 2^k. Times `scale`; 0:
+ * 1 / sqrt(elements). */
+WEFT_API weft_array *weft_hadamard_transform(weft_array *x, double scale);
+
 #ifdef __cplusplus
 }
 #endif

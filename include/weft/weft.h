@@ -6,6 +6,7 @@
 #include "weft/array.h"
 #include "weft/backend.h"
 #include "weft/compile.h"
+#include "weft/conv.h"
 #include "weft/creation.h"
 #include "weft/dlpack.h"
 #include "weft/dtype.h"

@@ -217,7 +217,127 @@ static void the_others_say_what_is_wrong(void)
     weft_scope_close(NULL);
 }
 
+/* ---- Products of parts ---------------------------------------------------------------------- */
+
+static weft_array *part_in(const char *name, int i, weft_dtype dtype)
+{
+    char tensor[64];
+    snprintf(tensor, sizeof tensor, "%s/in%d", name, i);
+    return golden_as(tensor, dtype);
+}
+
+static weft_array *gathered(const char *name, weft_dtype dtype, bool sorted)
+{
+    return weft_gather_mm(part_in(name, 0, dtype), part_in(name, 1, dtype),
+                          part_in(name, 2, WEFT_INT32), part_in(name, 3, WEFT_INT64), sorted);
+}
+
+static void products_of_parts_equal_numpy(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_FLOAT64, WEFT_FLOAT32};
+    CHECK(golden_open("ops/products"));
+    for (int i = 0; i < 2; i++) {
+        weft_dtype d = dtypes[i];
+        double tolerance = i ? 2e-5 : 1e-12; /* sums of up to 64 products */
+        weft_scope_open();
+        golden_check(gathered("gather_mm", d, false), "gather_mm/out0", tolerance);
+        golden_check(gathered("gather_mm_rows", d, true), "gather_mm_rows/out0", tolerance);
+        golden_check(weft_segmented_mm(part_in("segmented_mm", 0, d), part_in("segmented_mm", 1, d),
+                                       part_in("segmented_mm", 2, WEFT_INT32)),
+                     "segmented_mm/out0", tolerance);
+        golden_check(
+            weft_block_masked_mm(part_in("block_masked", 0, d), part_in("block_masked", 1, d), 32,
+                                 part_in("block_masked", 2, d), part_in("block_masked", 3, d),
+                                 part_in("block_masked", 4, d)),
+            "block_masked/out0", tolerance);
+        weft_scope_close(NULL);
+    }
+    golden_close();
+}
+
+static void masks_that_are_false_hide_anything(void)
+{
+    weft_scope_open();
+    float v[4] = {1, 2, 3, 4};
+    bool keep[4] = {true, false, false, true};
+    weft_array *a = weft_from_data(v, WEFT_FLOAT32, WEFT_DIMS(2, 2));
+    weft_array *mask = weft_from_data(keep, WEFT_BOOL, WEFT_DIMS(2, 2));
+    weft_array *bad =
+        weft_divide(a, weft_where(mask, a, weft_zeros(WEFT_DIMS(2, 2), WEFT_FLOAT32)));
+    float y[4];
+    CHECK_OK(weft_read(weft_block_masked_mm(bad, a, 1, mask, mask, NULL), WEFT_FLOAT32, y, 4));
+    CHECK(y[0] == 1 && y[1] == 0 && y[2] == 0 && y[3] == 4);
+    weft_scope_close(NULL);
+}
+
+/* bfloat16 experts: one rounding of each result, by groups and by single rows. */
+static void gathered_bfloat16_is_rounded_once(void)
+{
+    weft_scope_open();
+    CHECK(golden_open("ops/products"));
+    weft_array *in[4];
+    for (int i = 0; i < 4; i++)
+        in[i] = part_in("gather_mm_rows", i, i < 2 ? WEFT_BFLOAT16 : WEFT_INT32);
+    CHECK_OK(weft_eval_n(in, 4));
+    weft_array *turned = weft_swapaxes(weft_contiguous(weft_swapaxes(in[1], 1, 2)), 1, 2);
+    weft_array *want = weft_gather_mm(weft_astype(in[0], WEFT_FLOAT64),
+                                      weft_astype(in[1], WEFT_FLOAT64), in[2], in[3], false);
+    CHECK_OK(weft_eval(want));
+    CHECK_OK(weft_eval(turned));
+    for (int i = 0; i < 2; i++) {
+        weft_array *y = weft_gather_mm(in[0], i ? turned : in[1], in[2], in[3], i);
+        CHECK_EQ_INT(weft_dtype_of(y), WEFT_BFLOAT16);
+        weft_array *error = weft_abs(weft_subtract(weft_astype(y, WEFT_FLOAT64), want));
+        weft_array *limit =
+            weft_scale(weft_maximum(weft_abs(want), weft_scalar(1, WEFT_FLOAT64)), 0x1p-8 + 1e-5);
+        CHECK(weft_item_int(weft_all(weft_less_equal(error, limit), WEFT_ALL_AXES, false)) == 1);
+    }
+    golden_close();
+    weft_scope_close(NULL);
+}
+
+static void hadamard_equals_scipy_and_mlx(void)
+{
+    static const int sizes[] = {1, 2, 64, 256, 12, 40, 112};
+    CHECK(golden_open("ops/products"));
+    for (int i = 0; i < 7; i++) {
+        char in[32], out[32];
+        snprintf(in, sizeof in, "hadamard%d/in0", sizes[i]);
+        snprintf(out, sizeof out, "hadamard%d/out0", sizes[i]);
+        weft_scope_open();
+        golden_check(weft_hadamard_transform(golden_get(in), 0), out, 1e-13);
+        golden_check(weft_hadamard_transform(golden_as(in, WEFT_FLOAT32), 0), out, 2e-6);
+        weft_scope_close(NULL);
+    }
+    golden_close();
+}
+
+static void parts_say_what_is_wrong(void)
+{
+    weft_scope_open();
+    weft_array *a = weft_zeros(WEFT_DIMS(2, 3, 4), WEFT_FLOAT32);
+    weft_array *b = weft_zeros(WEFT_DIMS(3, 4, 5), WEFT_FLOAT32);
+    weft_array *three = weft_full(WEFT_DIMS(1), 3, WEFT_INT32);
+    CHECK_STATUS(weft_eval(weft_gather_mm(a, b, NULL, three, false)), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "index 3 is out of range for an axis of size 3");
+    weft_array *bad = weft_zeros(WEFT_DIMS(2, 3, 5), WEFT_FLOAT32);
+    CHECK_CONTAINS(weft_error(weft_gather_mm(bad, bad, NULL, NULL, false)),
+                   "inner dimensions differ");
+    CHECK_CONTAINS(weft_error(weft_hadamard_transform(bad, 0)), "got 5");
+    CHECK_CONTAINS(weft_error(weft_block_masked_mm(bad, bad, 32, NULL, bad, NULL)), "mask_lhs");
+    CHECK_CONTAINS(weft_error(weft_segmented_mm(bad, bad, bad)), "segments (..., 2)");
+    weft_array *m = weft_zeros(WEFT_DIMS(2, 4), WEFT_FLOAT32);
+    weft_array *n = weft_zeros(WEFT_DIMS(4, 2), WEFT_FLOAT32);
+    weft_array *beyond = weft_full(WEFT_DIMS(1, 2), 5, WEFT_INT32);
+    CHECK_STATUS(weft_eval(weft_segmented_mm(m, n, beyond)), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "segment [5, 5) of 4 terms");
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("products", CHECK_CASE(einsum_equals_numpy), CHECK_CASE(einsum_has_gradients),
            CHECK_CASE(einsum_of_integers_and_bool), CHECK_CASE(einsum_says_what_is_wrong),
            CHECK_CASE(paths_are_the_cheapest), CHECK_CASE(the_other_products_equal_numpy),
-           CHECK_CASE(the_others_say_what_is_wrong))
+           CHECK_CASE(the_others_say_what_is_wrong), CHECK_CASE(products_of_parts_equal_numpy),
+           CHECK_CASE(masks_that_are_false_hide_anything),
+           CHECK_CASE(gathered_bfloat16_is_rounded_once), CHECK_CASE(hadamard_equals_scipy_and_mlx),
+           CHECK_CASE(parts_say_what_is_wrong))

@@ -74,4 +74,34 @@ put("vecdot_axis", [a, b], np.vecdot(a, b, axis=1))
 c, a, b = draw(5), draw(2, 3, 4), draw(4, 5)
 put("addmm", [c, a, b], 0.5 * (a @ b) - 2 * c)
 
+# Products of parts: matrices that indices choose, segments of the terms, masked blocks.
+a, b = draw(2, 3, 4, 5), draw(6, 5, 7)
+lhs, rhs = rng.integers(-6, 6, (4, 1)), rng.integers(0, 6, (3,))
+put("gather_mm", [a, b, lhs, rhs], a.reshape(6, 4, 5)[lhs] @ b[rhs])
+a, b = draw(40, 1, 16), draw(4, 16, 9)
+lhs, rhs = rng.integers(0, 40, 64), np.sort(rng.integers(0, 4, 64))
+put("gather_mm_rows", [a, b, lhs, rhs], a[lhs] @ b[rhs])
+a, b = draw(3, 10), draw(10, 4)
+segments = np.array([[[0, 4], [4, 10]], [[2, 2], [3, 9]]])
+put("segmented_mm", [a, b, segments],
+    np.stack([[a[:, s:e] @ b[s:e] for s, e in row] for row in segments]))
+a, b = draw(2, 70, 33), draw(33, 40)
+masks = [rng.uniform(-1, 1, s) for s in [(2, 3, 2), (3, 2), (2, 2)]]
+
+
+def spread(mask, *shape):
+    return np.repeat(np.repeat(mask, 32, -2), 32, -1)[..., : shape[0], : shape[1]]
+
+
+put("block_masked", [a, b, *masks],
+    spread(masks[0], 70, 40) * ((spread(masks[1], 70, 33) * a) @ (spread(masks[2], 33, 40) * b)))
+
+# MLX's Hadamard matrices of 12, 20 and 28 (scipy's of powers of two are the same).
+import mlx.core as mx  # noqa: E402
+
+for n in [1, 2, 64, 256, 12, 40, 112]:
+    x = draw(3, n)
+    h = np.array(mx.hadamard_transform(mx.eye(n), scale=1.0), dtype=np.float64).T
+    put(f"hadamard{n}", [x], x @ h.T / np.sqrt(n))
+
 save_file(out, os.path.splitext(os.path.abspath(__file__))[0] + ".safetensors")
