@@ -153,6 +153,32 @@ WEFT_API weft_module *weft_nn_alibi_new(void);
 WEFT_API weft_array *weft_nn_alibi_call(weft_module *m, weft_array *scores, int64_t offset,
                                         weft_array *mask);
 
+/* ---- Images and sequences of channels ------------------------------------------------------- */
+
+typedef enum weft_upsample_mode {
+    WEFT_UPSAMPLE_NEAREST = 0,
+    WEFT_UPSAMPLE_LINEAR,
+    WEFT_UPSAMPLE_CUBIC /* with slope -0.75, antialiased -0.5 */
+} weft_upsample_mode;
+
+typedef struct weft_nn_upsample_options {
+    weft_upsample_mode mode;
+    bool align_corners; /* the first and last elements stay where they are; else centres do */
+    bool antialias;     /* linear and cubic: the filter grows with what an output covers */
+} weft_nn_upsample_options;
+
+/* x (N, spatial..., C) with each spatial axis of L at floor(scale L): n scales, one for each, or
+ * one for all. Integers become float32 unless the mode is nearest. Options NULL: all zero. */
+typedef struct weft_nn_upsample {
+    weft_module module;
+    double scale[3];
+    int n_scales;
+    weft_upsample_mode mode;
+    bool align_corners, antialias;
+} weft_nn_upsample;
+WEFT_API weft_module *weft_nn_upsample_new(const double *scale, int n,
+                                           const weft_nn_upsample_options *options);
+
 /* ---- Recurrent ------------------------------------------------------------------------------ */
 
 /* x (..., L, in) -> all hidden states (..., L, H), from `hidden` (..., H), NULL: zeros;

@@ -4,11 +4,11 @@
 #include "nn/layers/norms.h"
 
 /* running <- (1 - momentum) running + momentum now */
-static void move_towards(weft_array **running, weft_array *now, double momentum)
+static bool move_towards(weft_array **running, weft_array *now, double momentum)
 {
     weft_array *y = weft_add(weft_scale(*running, 1 - momentum),
                              weft_scale(weft_astype(now, weft_dtype_of(*running)), momentum));
-    weft_set(running, weft_stop_gradient(y));
+    return weft_set(running, weft_stop_gradient(y)) == WEFT_OK;
 }
 
 /* Statistics of the batch over all axes but the last. */
@@ -22,8 +22,10 @@ static weft_array *normalised(weft_nn_batch_norm *m, weft_array *x)
         return weft_error_array("batch_norm: training needs more than one value of each channel");
     weft_array *mean = weft_mean(x, axes, false), *var = weft_var(x, axes, false, 0);
     if (m->module.training && m->running_mean) {
-        move_towards(&m->running_mean, mean, m->momentum);
-        move_towards(&m->running_var, weft_scale(var, (double)n / (double)(n - 1)), m->momentum);
+        weft_array *unbiased = weft_scale(var, (double)n / (double)(n - 1));
+        if (!move_towards(&m->running_mean, mean, m->momentum) ||
+            !move_towards(&m->running_var, unbiased, m->momentum))
+            return weft_error_array("batch_norm: %s", weft_error_message());
     }
     return weft_multiply(weft_subtract(x, mean), weft_rsqrt(weft_add_scalar(var, m->eps)));
 }
