@@ -9,6 +9,7 @@
 #ifndef WEFT_LAYERS_H
 #define WEFT_LAYERS_H
 
+#include "weft/conv.h"
 #include "weft/nn.h"
 
 #ifdef __cplusplus
@@ -154,6 +155,53 @@ WEFT_API weft_array *weft_nn_alibi_call(weft_module *m, weft_array *scores, int6
                                         weft_array *mask);
 
 /* ---- Images and sequences of channels ------------------------------------------------------- */
+
+/* Lists have a number for each spatial axis, or one for all; empty: the default. */
+typedef struct weft_nn_conv_options {
+    weft_dims stride, dilation; /* 1 */
+    weft_dims padding;          /* 0, on both sides */
+    weft_dims output_padding;   /* 0; of transposed ones */
+    int64_t groups;             /* 0: 1 */
+    bool no_bias;
+} weft_nn_conv_options;
+
+/* weft_conv_general, or weft_conv_transpose1d to 3d, of x (N, spatial..., in) -> (N, ..., out) with
+ * weight (out, kernel..., in / groups), uniform in +-1/sqrt(in / groups * kernel), and bias (out)
+ * of zeros. Options NULL: all zero. */
+typedef struct weft_nn_conv {
+    weft_module module;
+    weft_array *weight;
+    weft_array *bias; /* NULL: none */
+    weft_nn_conv_options options;
+    int spatial;
+    bool transposed;
+} weft_nn_conv;
+WEFT_API weft_module *weft_nn_conv1d_new(int64_t in, int64_t out, weft_dims kernel,
+                                         const weft_nn_conv_options *options);
+WEFT_API weft_module *weft_nn_conv2d_new(int64_t in, int64_t out, weft_dims kernel,
+                                         const weft_nn_conv_options *options);
+WEFT_API weft_module *weft_nn_conv3d_new(int64_t in, int64_t out, weft_dims kernel,
+                                         const weft_nn_conv_options *options);
+WEFT_API weft_module *weft_nn_conv_transpose1d_new(int64_t in, int64_t out, weft_dims kernel,
+                                                   const weft_nn_conv_options *options);
+WEFT_API weft_module *weft_nn_conv_transpose2d_new(int64_t in, int64_t out, weft_dims kernel,
+                                                   const weft_nn_conv_options *options);
+WEFT_API weft_module *weft_nn_conv_transpose3d_new(int64_t in, int64_t out, weft_dims kernel,
+                                                   const weft_nn_conv_options *options);
+
+/* weft_max_pool and weft_avg_pool, with their lists: an empty stride is the window. */
+typedef struct weft_nn_pool {
+    weft_module module;
+    weft_array *(*pool)(weft_array *x, weft_dims window, weft_dims stride, weft_dims padding);
+    int spatial;
+    weft_dims window, stride, padding;
+} weft_nn_pool;
+WEFT_API weft_module *weft_nn_max_pool1d_new(weft_dims window, weft_dims stride, weft_dims padding);
+WEFT_API weft_module *weft_nn_max_pool2d_new(weft_dims window, weft_dims stride, weft_dims padding);
+WEFT_API weft_module *weft_nn_max_pool3d_new(weft_dims window, weft_dims stride, weft_dims padding);
+WEFT_API weft_module *weft_nn_avg_pool1d_new(weft_dims window, weft_dims stride, weft_dims padding);
+WEFT_API weft_module *weft_nn_avg_pool2d_new(weft_dims window, weft_dims stride, weft_dims padding);
+WEFT_API weft_module *weft_nn_avg_pool3d_new(weft_dims window, weft_dims stride, weft_dims padding);
 
 typedef enum weft_upsample_mode {
     WEFT_UPSAMPLE_NEAREST = 0,

@@ -8,6 +8,61 @@
 
 static const double near = 4e-6; /* sums of some dozens of terms in float32 */
 
+static void convolutions_are_pytorchs(void)
+{
+    const weft_nn_conv_options one = {.stride = WEFT_DIMS(2), .padding = WEFT_DIMS(1)};
+    const weft_nn_conv_options two = {.stride = WEFT_DIMS(2, 1),
+                                      .padding = WEFT_DIMS(1, 2),
+                                      .dilation = WEFT_DIMS(1, 2),
+                                      .groups = 2};
+    const weft_nn_conv_options bare = {.no_bias = true};
+    if (!golden_open("nn/images"))
+        return;
+    against_module("conv1d", weft_nn_conv1d_new(3, 4, WEFT_DIMS(3), &one), NULL, near);
+    against_module("conv2d", weft_nn_conv2d_new(4, 4, WEFT_DIMS(3, 2), &two), NULL, near);
+    against_module("conv3d", weft_nn_conv3d_new(2, 4, WEFT_DIMS(2), &bare), NULL, near);
+    golden_close();
+}
+
+static void transposed_convolutions_are_pytorchs(void)
+{
+    const weft_nn_conv_options one = {
+        .stride = WEFT_DIMS(2), .padding = WEFT_DIMS(1), .output_padding = WEFT_DIMS(1)};
+    const weft_nn_conv_options two = {
+        .stride = WEFT_DIMS(2, 1), .padding = WEFT_DIMS(0, 1), .dilation = WEFT_DIMS(1, 2)};
+    const weft_nn_conv_options three = {.stride = WEFT_DIMS(2)};
+    if (!golden_open("nn/images"))
+        return;
+    against_module("conv_transpose1d", weft_nn_conv_transpose1d_new(3, 4, WEFT_DIMS(3), &one), NULL,
+                   near);
+    against_module("conv_transpose2d", weft_nn_conv_transpose2d_new(2, 4, WEFT_DIMS(3, 2), &two),
+                   NULL, near);
+    against_module("conv_transpose3d", weft_nn_conv_transpose3d_new(2, 4, WEFT_DIMS(2), &three),
+                   NULL, near);
+    golden_close();
+}
+
+static void pools_are_pytorchs(void)
+{
+    const weft_dims none = WEFT_SCALAR, two = WEFT_DIMS(2), three = WEFT_DIMS(3),
+                    one = WEFT_DIMS(1);
+    if (!golden_open("nn/images"))
+        return;
+    against_module("max_pool1d", weft_nn_max_pool1d_new(three, two, one), NULL, near);
+    against_module("max_pool2d", weft_nn_max_pool2d_new(WEFT_DIMS(3, 3), two, one), NULL, near);
+    against_module("max_pool3d", weft_nn_max_pool3d_new(three, two, one), NULL, near);
+    against_module("avg_pool1d", weft_nn_avg_pool1d_new(three, two, one), NULL, near);
+    against_module("avg_pool2d", weft_nn_avg_pool2d_new(three, two, one), NULL, near);
+    against_module("avg_pool3d", weft_nn_avg_pool3d_new(three, two, one), NULL, near);
+    against_module("max_pool1d_plain", weft_nn_max_pool1d_new(two, none, none), NULL, near);
+    against_module("max_pool2d_plain", weft_nn_max_pool2d_new(two, none, none), NULL, near);
+    against_module("max_pool3d_plain", weft_nn_max_pool3d_new(two, none, none), NULL, near);
+    against_module("avg_pool1d_plain", weft_nn_avg_pool1d_new(two, none, none), NULL, near);
+    against_module("avg_pool2d_plain", weft_nn_avg_pool2d_new(two, none, none), NULL, near);
+    against_module("avg_pool3d_plain", weft_nn_avg_pool3d_new(two, none, none), NULL, near);
+    golden_close();
+}
+
 static void upsampling_is_pytorchs(void)
 {
     static const struct {
@@ -37,14 +92,31 @@ static void upsampling_is_pytorchs(void)
     golden_close();
 }
 
-static void edges(void)
+static void first_weights_and_refusals(void)
 {
     weft_scope_open();
+    weft_random_seed(3);
+    const weft_nn_conv_options groups = {.groups = 2};
+    weft_module *m = weft_nn_conv2d_new(8, 16, WEFT_DIMS(5), &groups);
+    if (CHECK(m != NULL)) { /* within 1 / sqrt(4 * 25) */
+        weft_array *w = *weft_nn_find(m, "weight");
+        const double most = weft_item(weft_max(weft_abs(w), WEFT_ALL_AXES, false));
+        CHECK(most <= 0.1 && most > 0.099);
+        CHECK(!weft_ok(weft_nn_call(m, weft_zeros(WEFT_DIMS(1, 9, 8), WEFT_FLOAT32))));
+    }
+    weft_nn_free(m);
+    CHECK(weft_nn_conv2d_new(3, 4, WEFT_DIMS(3), &groups) == NULL);
+    CHECK(weft_nn_conv1d_new(3, 4, WEFT_DIMS(3, 3), NULL) == NULL);
+    CHECK(weft_nn_max_pool2d_new(WEFT_DIMS(1, 2, 3), WEFT_SCALAR, WEFT_SCALAR) == NULL);
+    m = weft_nn_avg_pool2d_new(WEFT_DIMS(2), WEFT_SCALAR, WEFT_SCALAR);
+    if (CHECK(m != NULL))
+        CHECK(!weft_ok(weft_nn_call(m, weft_zeros(WEFT_DIMS(1, 9, 8), WEFT_FLOAT32))));
+    weft_nn_free(m);
     const weft_nn_upsample_options wrong = {.antialias = true},
                                    linear = {.mode = WEFT_UPSAMPLE_LINEAR};
     CHECK(weft_nn_upsample_new((double[]){2}, 1, &wrong) == NULL);
     CHECK(weft_nn_upsample_new((double[]){-2}, 1, NULL) == NULL);
-    weft_module *m = weft_nn_upsample_new((double[]){2}, 1, &linear);
+    m = weft_nn_upsample_new((double[]){2}, 1, &linear);
     if (CHECK(m != NULL)) {
         CHECK(!weft_ok(weft_nn_call(m, weft_zeros(WEFT_DIMS(1, 9), WEFT_FLOAT32))));
         weft_array *empty = weft_nn_call(m, weft_zeros(WEFT_DIMS(1, 3, 0), WEFT_FLOAT32));
@@ -56,4 +128,6 @@ static void edges(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("images", CHECK_CASE(upsampling_is_pytorchs), CHECK_CASE(edges))
+CHECK_MAIN("images", CHECK_CASE(convolutions_are_pytorchs),
+           CHECK_CASE(transposed_convolutions_are_pytorchs), CHECK_CASE(pools_are_pytorchs),
+           CHECK_CASE(upsampling_is_pytorchs), CHECK_CASE(first_weights_and_refusals))
