@@ -109,6 +109,32 @@ static weft_array *running_back(weft_array *x, weft_dims axes)
     return weft_cumsum(x, (int)axes.at[0], true, false);
 }
 
+/* Factors near 1, some of them times 1e15 or 1e-15: products leave float's range and come back. */
+static weft_array *running_products(weft_array *x, weft_dims axes)
+{
+    weft_array *near_1 = weft_add_scalar(weft_scale(x, 0.25), 1);
+    weft_array *large = weft_scale(near_1, 1e15), *small = weft_scale(near_1, 1e-15);
+    weft_array *limit = weft_scalar(1.9, weft_dtype_of(x));
+    near_1 = weft_where(weft_greater(x, limit), large, near_1);
+    near_1 = weft_where(weft_less(x, weft_negative(limit)), small, near_1);
+    return weft_cumprod(near_1, (int)axes.at[0], false, true);
+}
+
+static weft_array *running_logs(weft_array *x, weft_dims axes)
+{
+    return weft_logcumsumexp(x, (int)axes.at[0], true, true);
+}
+
+static weft_array *running_largest(weft_array *x, weft_dims axes)
+{
+    return weft_cummax(x, (int)axes.at[0], false, true);
+}
+
+static weft_array *running_smallest(weft_array *x, weft_dims axes)
+{
+    return weft_cummin(x, (int)axes.at[0], true, false);
+}
+
 typedef struct named_fn {
     const char *name;
     apply_fn *apply;
@@ -128,6 +154,10 @@ static const named_fn softmax_family[] = {{"softmax", softmaxes, false},
                                           {"softmax_grad", softmax_grads, false},
                                           {"log_softmax_grad", log_softmax_grads, false}};
 static const named_fn scans[] = {{"cumsum", running, false}, {"cumsum back", running_back, false}};
+static const named_fn other_scans[] = {{"cumprod", running_products, false},
+                                       {"logcumsumexp", running_logs, false},
+                                       {"cummax", running_largest, true},
+                                       {"cummin back", running_smallest, true}};
 static const named_fn sorts[] = {{"sort", sorted, true}, {"argsort", sorted_places, true}};
 
 #define LENGTH(array) (int)(sizeof(array) / sizeof *(array))
@@ -493,6 +523,16 @@ static void scans_agree(void)
     check_all(scans, LENGTH(scans), WEFT_DIMS(3, 400, 5), WEFT_DIMS(1), WEFT_FLOAT32, false);
 }
 
+static void other_scans_agree(void)
+{
+    check_all(other_scans, LENGTH(other_scans), WEFT_DIMS(5, 3000), WEFT_DIMS(1), WEFT_FLOAT32,
+              false);
+    check_all(other_scans, LENGTH(other_scans), WEFT_DIMS(3, 100, 7), WEFT_DIMS(1), WEFT_FLOAT32,
+              false);
+    check_all(other_scans, LENGTH(other_scans), WEFT_DIMS(40, 9), WEFT_DIMS(0), WEFT_FLOAT32,
+              false);
+}
+
 static void sorts_agree(void)
 {
     static const int64_t lengths[] = {1, 2, 3, 511, 513, 2048, 2049};
@@ -513,4 +553,5 @@ CHECK_MAIN("vulkan_reduce", CHECK_CASE(reductions_of_rows), CHECK_CASE(reduction
            CHECK_CASE(many_rows), CHECK_CASE(many_axes), CHECK_CASE(sums_are_accurate),
            CHECK_CASE(nothing_to_reduce), CHECK_CASE(numbers_that_are_none),
            CHECK_CASE(rows_without_a_number), CHECK_CASE(places_of_extremes),
-           CHECK_CASE(softmaxes_agree), CHECK_CASE(scans_agree), CHECK_CASE(sorts_agree))
+           CHECK_CASE(softmaxes_agree), CHECK_CASE(scans_agree), CHECK_CASE(other_scans_agree),
+           CHECK_CASE(sorts_agree))

@@ -42,10 +42,11 @@ bool weft__vulkan_reduce_copied_fits(const weft_call *call);
 int64_t weft__vulkan_reduce_workspace(const weft_call *call);
 weft_status weft__vulkan_reduce(const weft_call *call);
 
-/* The rows of ops along an axis: softmax and log_softmax, their gradients, cumsum, sort and
+/* The rows of ops along an axis: softmax and log_softmax, their gradients, scans, sort and
  * argsort. */
 bool weft__vulkan_softmax_fits(const weft_call *call);
 bool weft__vulkan_cumsum_fits(const weft_call *call);
+bool weft__vulkan_scan_fits(const weft_call *call);
 bool weft__vulkan_sort_fits(const weft_call *call);
 bool weft__vulkan_sort_copied_fits(const weft_call *call);
 int64_t weft__vulkan_softmax_workspace(const weft_call *call);
@@ -54,6 +55,7 @@ int64_t weft__vulkan_sort_workspace(const weft_call *call);
 weft_status weft__vulkan_softmax(const weft_call *call);
 weft_status weft__vulkan_softmax_grad(const weft_call *call);
 weft_status weft__vulkan_cumsum(const weft_call *call);
+weft_status weft__vulkan_scan(const weft_call *call);
 weft_status weft__vulkan_sort(const weft_call *call);
 
 #endif

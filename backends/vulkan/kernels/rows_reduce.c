@@ -37,6 +37,9 @@
     ALONG_AXIS(name, weft__vulkan_sort_fits, weft__vulkan_sort_copied_fits,                        \
                weft__vulkan_sort_workspace, weft__vulkan_sort, 0)
 
+#define SCAN(name)                                                                                 \
+    ALONG_AXIS(name, weft__vulkan_scan_fits, weft__vulkan_walk_fits, NULL, weft__vulkan_scan, 0)
+
 static const weft_kernel_row rows[] = {
     REDUCTION("sum"),
     REDUCTION("mean"),
@@ -52,6 +55,16 @@ static const weft_kernel_row rows[] = {
     SOFTMAX("log_softmax"),
     SOFTMAX_GRAD("softmax_grad"),
     SOFTMAX_GRAD("log_softmax_grad"),
+    SCAN("cumprod"),
+    SCAN("cummax"),
+    SCAN("cummin"),
+    SCAN("cumargmax"),
+    SCAN("cumargmin"),
+    SCAN("logcumsumexp"),
+    {.op = "linear_scan",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_walk_fits,
+     .kernel = weft__vulkan_scan},
     ALONG_AXIS("cumsum", weft__vulkan_cumsum_fits, weft__vulkan_walk_fits,
                weft__vulkan_cumsum_workspace, weft__vulkan_cumsum, 1),
     SORT("sort"),
