@@ -33,7 +33,7 @@ static int64_t checked_bytes(const char *what, weft_dtype dtype, const weft_dims
 static weft_array *upload(const void *data, int64_t bytes, const weft_spec *spec)
 {
     weft_device *device = weft_default_device();
-    weft__buffer *buffer = device ? weft__buffer_new(device, bytes, true, "data", spec) : NULL;
+    weft__buffer *buffer = device ? weft__buffer_new(device, bytes, NULL, "data", spec) : NULL;
     if (!buffer) {
         return weft__failed_as(weft_error_status(), "from_data: %s", weft_error_message());
     }

@@ -145,11 +145,16 @@ static int64_t cache_limit(void)
 
 /* ---- allocation ----------------------------------------------------------------------------- */
 
-static weft__buffer *take_cached(weft_device *device, int64_t bytes, bool host_writes)
+static bool is_free(const weft__buffer *b, const void *owner)
+{
+    return atomic_load(&b->busy) == 0 || (owner && b->owner == owner);
+}
+
+static weft__buffer *take_cached(weft_device *device, int64_t bytes, const void *owner)
 {
     int64_t rounded;
     weft__buffer *b = pool.buckets[bucket_of(bytes, &rounded)];
-    while (b && (b->device != device || (host_writes && atomic_load(&b->busy) > 0))) {
+    while (b && (b->device != device || !is_free(b, owner))) {
         b = b->next;
     }
     if (b) {
@@ -241,7 +246,7 @@ static weft__buffer *allocate(weft_device *device, int64_t bytes)
     return b;
 }
 
-weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_writes,
+weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *owner,
                                const char *label, const weft_spec *spec)
 {
     if (bytes > LARGEST) {
@@ -252,7 +257,7 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_wri
     int64_t rounded = weft__bucket_bytes(bytes);
     pthread_mutex_lock(&pool.lock);
     bool room = reserve(device, rounded);
-    weft__buffer *b = room ? take_cached(device, rounded, host_writes) : NULL;
+    weft__buffer *b = room ? take_cached(device, rounded, owner) : NULL;
     if (room && !b) {
         pthread_mutex_unlock(&pool.lock);
         b = allocate(device, rounded);
@@ -260,7 +265,7 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_wri
     }
     if (b) {
         b->plan = 0;
-        if (host_writes) { /* else the step that fills it says so when it begins */
+        if (!owner) { /* else the step that fills it says so when it begins */
             atomic_store(&b->failed, false);
         }
         count_in(b, label, spec);

@@ -22,6 +22,14 @@ struct weft__buffer {
     uint64_t plan;
     int plan_refs;
 
+    /* The tickets of the last plans that write and read it, what they were when the last reader
+     * came, and whose that last plan is (core/eval/queue.c), under the evaluation lock. `many`:
+     * the last reader does not run behind the one before it. */
+    _Atomic uint64_t writer; /* read at any time, for messages */
+    uint64_t reader, reader_before;
+    bool many, many_before;
+    const void *owner;
+
     int64_t stand_in; /* > 0: it has no memory, it stands for some in a program */
 
     /* What it holds, for messages about memory. */
@@ -36,10 +44,10 @@ struct weft__buffer {
     weft__buffer *older, *newer;   /* the cache by age */
 };
 
-/* A buffer of at least `bytes` with one reference, from the cache or the device. With
- * `host_writes` the memory is idle, so the host may fill it at once. NULL with a message recorded
- * when there is no memory or the limit is reached. */
-weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, bool host_writes,
+/* A buffer of at least `bytes` with one reference, from the cache or the device. The memory is
+ * idle, so the host may fill it at once, or, with an owner, only that owner's plans are busy with
+ * it. NULL with a message recorded when there is no memory or the limit is reached. */
+weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *owner,
                                const char *label, const weft_spec *spec);
 
 /* A buffer over memory that is not Weft's. On failure the caller still owns it. */

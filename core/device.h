@@ -18,6 +18,7 @@ struct weft_device {
     char name[64];
     weft_counts counts;            /* under the evaluation lock */
     struct weft__profile *profile; /* NULL: not profiled; changes while nothing runs */
+    uint64_t user;                 /* the last plan on a device that has `wait`: its ticket */
     weft_device *next;
     const weft_kernel_row **rows;          /* grouped by op, best first within a group */
     weft__op_rows found[WEFT__ROWS_FOUND]; /* by the op's address; under the evaluation lock */

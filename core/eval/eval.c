@@ -1,170 +1,13 @@
-/* core/eval/eval.c -- evaluation as callers see it, and the queue behind weft_eval_async. */
+/* core/eval/eval.c -- evaluation as callers see it: planning under one lock, running outside it. */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/types.h>
-#include <unistd.h>
 
-#include "core/eval/plan.h"
 #include "core/eval/profile.h"
+#include "core/eval/queue.h"
 
-/* One evaluation at a time is planned, and plans run in the order they were made. */
+/* One evaluation at a time is planned. Running needs no lock: a plan waits for its turn. */
 static pthread_mutex_t evaluation = PTHREAD_MUTEX_INITIALIZER;
-
-/* ---- the queue ------------------------------------------------------------------------------ */
-
-typedef struct queued {
-    struct queued *next;
-    weft__plan plan;
-    void (*done)(void *context); /* of a program, which keeps the plan; else NULL */
-    void *context;
-} queued;
-
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    pid_t process; /* that the thread belongs to: a fork has none */
-    bool running;  /* the thread exists */
-    bool stop;
-    queued *first, *last; /* the first is being run */
-} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-/* The failure of a run: kept for those who find arrays that it left without elements. */
-static struct {
-    pthread_mutex_t lock;
-    weft_status status;
-    bool told; /* somebody has been told of it */
-    char message[1024];
-} failure = {.lock = PTHREAD_MUTEX_INITIALIZER, .told = true};
-
-static void note_failure(weft_status status, bool told)
-{
-    pthread_mutex_lock(&failure.lock);
-    if (failure.told) { /* the first is the cause of the others */
-        failure.status = status;
-        failure.told = told;
-        snprintf(failure.message, sizeof failure.message, "%s", weft_error_message());
-    }
-    pthread_mutex_unlock(&failure.lock);
-}
-
-weft_status weft__failed_before(const char *where)
-{
-    pthread_mutex_lock(&failure.lock);
-    weft_status status = weft_fail(failure.status, "%s: what it needs could not be computed: %s",
-                                   where, failure.message);
-    failure.told = true;
-    pthread_mutex_unlock(&failure.lock);
-    return status;
-}
-
-/* The thread is in an evaluation, where a kernel, an expansion or a release callback of the user
- * cannot begin another. */
-static _Thread_local bool evaluating;
-
-static weft_status run(weft__plan *plan, bool told)
-{
-    weft_status status = weft__plan_run(plan);
-    if (status != WEFT_OK) {
-        note_failure(status, told);
-    }
-    return status;
-}
-
-static void *run_queue(void *unused)
-{
-    (void)unused;
-    evaluating = true;
-    pthread_mutex_lock(&queue.lock);
-    for (;;) {
-        while (!queue.first && !queue.stop) {
-            pthread_cond_wait(&queue.changed, &queue.lock);
-        }
-        queued *q = queue.first;
-        if (!q) {
-            break;
-        }
-        pthread_mutex_unlock(&queue.lock);
-        (void)run(&q->plan, false);
-        if (q->done) {
-            q->done(q->context);
-        } else {
-            weft__plan_free(&q->plan);
-        }
-        pthread_mutex_lock(&queue.lock);
-        queue.first = q->next;
-        if (!queue.first) {
-            queue.last = NULL;
-        }
-        weft_free(q);
-        pthread_cond_broadcast(&queue.changed);
-    }
-    pthread_mutex_unlock(&queue.lock);
-    return NULL;
-}
-
-/* Runs what is queued to its end, so that no thread of ours outlives main. */
-__attribute__((destructor)) static void stop_queue(void)
-{
-    if (queue.running && queue.process != getpid()) {
-        return;
-    }
-    pthread_mutex_lock(&queue.lock);
-    bool running = queue.running;
-    queue.stop = true;
-    pthread_cond_broadcast(&queue.changed);
-    pthread_mutex_unlock(&queue.lock);
-    if (running) {
-        pthread_join(queue.thread, NULL);
-        queue.running = false;
-    }
-}
-
-static bool start_queue(void)
-{
-    pthread_mutex_lock(&queue.lock);
-    if (!queue.running && !queue.stop) {
-        queue.running = pthread_create(&queue.thread, NULL, run_queue, NULL) == 0;
-        queue.process = getpid();
-    }
-    bool running = queue.running && !queue.stop && queue.process == getpid();
-    pthread_mutex_unlock(&queue.lock);
-    return running;
-}
-
-static void enqueue(queued *q)
-{
-    pthread_mutex_lock(&queue.lock);
-    *(queue.last ? &queue.last->next : &queue.first) = q;
-    queue.last = q;
-    pthread_cond_broadcast(&queue.changed);
-    pthread_mutex_unlock(&queue.lock);
-}
-
-/* Waits until the queue is empty. */
-static void drain(void)
-{
-    pthread_mutex_lock(&queue.lock);
-    while (queue.first) {
-        pthread_cond_wait(&queue.changed, &queue.lock);
-    }
-    pthread_mutex_unlock(&queue.lock);
-}
-
-/* A failure of the queue that nobody was told of. */
-static weft_status untold_failure(void)
-{
-    weft_status status = WEFT_OK;
-    pthread_mutex_lock(&failure.lock);
-    if (!failure.told) {
-        status = weft_fail(failure.status, "%s", failure.message);
-        failure.told = true;
-    }
-    pthread_mutex_unlock(&failure.lock);
-    return status;
-}
 
 static weft_status inside(void)
 {
@@ -172,17 +15,29 @@ static weft_status inside(void)
                                        "its expansion or a callback");
 }
 
+static weft_status wait_for_device(weft_device *device)
+{
+    return device->backend->wait ? device->backend->wait(device->state) : WEFT_OK;
+}
+
 weft_status weft_synchronize(weft_device *device)
 {
-    if (evaluating) {
+    if (weft__evaluating) {
         return inside();
     }
-    drain();
-    weft_status status = untold_failure();
-    if (status == WEFT_OK && device->backend->wait) {
-        status = device->backend->wait(device->state);
+    weft__flights_wait();
+    weft_status status = weft__untold_failure(NULL);
+    return status == WEFT_OK ? wait_for_device(device) : status;
+}
+
+weft_status weft_stream_synchronize(weft_stream *stream)
+{
+    if (weft__evaluating) {
+        return inside();
     }
-    return status;
+    weft__stream_wait(stream);
+    weft_status status = weft__untold_failure(stream);
+    return status == WEFT_OK ? wait_for_device(weft_stream_device(stream)) : status;
 }
 
 weft_counts weft_device_counts(const weft_device *device)
@@ -202,11 +57,11 @@ void weft_device_reset_counts(weft_device *device)
 
 weft_status weft_device_profile(weft_device *device, bool on)
 {
-    if (evaluating) {
+    if (weft__evaluating) {
         return inside();
     }
     pthread_mutex_lock(&evaluation);
-    drain();
+    weft__flights_wait();
     weft_status status = weft__profile_set(device, on);
     pthread_mutex_unlock(&evaluation);
     return status;
@@ -215,11 +70,11 @@ weft_status weft_device_profile(weft_device *device, bool on)
 int weft_device_report(weft_device *device, weft_op_report *out, int max, weft_totals *totals)
 {
     weft_totals unwanted;
-    if (evaluating) {
+    if (weft__evaluating) {
         return 0;
     }
     pthread_mutex_lock(&evaluation);
-    drain();
+    weft__flights_wait();
     int n = weft__profile_report(device, out, max, totals ? totals : &unwanted);
     pthread_mutex_unlock(&evaluation);
     return n;
@@ -236,7 +91,7 @@ int weft_device_counters(weft_device *device, weft_counter *out, int max)
 static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
 {
     *pending = false;
-    if (evaluating) {
+    if (weft__evaluating) {
         return inside();
     }
     for (int i = 0; i < n; i++) {
@@ -270,8 +125,9 @@ static void hold(weft_array *const *arrays, int n, void (*change)(weft_array *a)
 
 /* Makes and commits a plan; the expansions' temporaries live in a scope of its own. The roots are
  * held: those of another thread's scope are not pinned. */
-static weft_status prepare(weft__plan *plan, weft_array *const *arrays, int n)
+static weft_status prepare(weft__plan *plan, const void *owner, weft_array *const *arrays, int n)
 {
+    plan->owner = owner;
     weft_scope_open();
     hold(arrays, n, weft__hold);
     plan->first_internal = weft__next_seq();
@@ -296,32 +152,55 @@ static weft_status failed_before(weft_array *const *arrays, int n)
     for (int i = 0; i < n; i++) {
         for (int o = 0; o < arrays[i]->n_outputs; o++) {
             if (atomic_load(&arrays[i]->outs[o].view.buffer->failed)) {
-                return weft__failed_before("eval");
+                return weft__failed_before("eval", arrays[i]->outs[o].view.buffer);
             }
         }
     }
     return WEFT_OK;
 }
 
+/* Plans, and gives the plan its place among those in flight, where `f` has yet to enter. */
+static weft_status prepare_flight(weft__flight *f, weft__plan *plan, const void *owner,
+                                  weft_array *const *arrays, int n)
+{
+    weft_status status = prepare(plan, owner, arrays, n);
+    if (status == WEFT_OK) {
+        weft__flight_begin(f, owner);
+        weft__flight_steps(f, plan->first);
+    }
+    return status;
+}
+
 static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *plan)
 {
-    evaluating = true;
+    weft__flight f = {0};
+    weft__evaluating = true;
     pthread_mutex_lock(&evaluation);
-    weft_status status = prepare(plan, arrays, n);
+    weft_status status = prepare_flight(&f, plan, weft__thread_owner(), arrays, n);
     if (status == WEFT_OK) {
-        drain();
-        status = run(plan, true);
+        weft__flight_enter(&f);
+    }
+    pthread_mutex_unlock(&evaluation);
+    if (status == WEFT_OK) {
+        status = weft__flight_run(&f, plan);
     }
     weft__plan_free(plan);
-    pthread_mutex_unlock(&evaluation);
-    evaluating = false;
+    weft__evaluating = false;
     return status;
 }
 
 /* Waits for arrays that are evaluated, or being so. */
 static weft_status wait_for(weft_array *const *arrays, int n)
 {
-    drain();
+    weft__flight all = {0};
+    pthread_mutex_lock(&evaluation);
+    for (int i = 0; i < n; i++) {
+        for (int o = 0; o < arrays[i]->n_outputs; o++) {
+            weft__flight_after(&all, arrays[i]->outs[o].view.buffer);
+        }
+    }
+    pthread_mutex_unlock(&evaluation);
+    weft__flight_wait(&all);
     return failed_before(arrays, n);
 }
 
@@ -345,7 +224,7 @@ weft_status weft_eval(weft_array *a)
     return weft_eval_n(&a, 1);
 }
 
-weft_status weft_eval_async(weft_array *const *arrays, int n)
+weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays, int n)
 {
     bool pending;
     weft_status status = check_roots(arrays, n, &pending);
@@ -356,65 +235,50 @@ weft_status weft_eval_async(weft_array *const *arrays, int n)
     if (!pending) {
         return WEFT_OK;
     }
-    queued *q = weft_calloc(1, sizeof *q);
-    if (!q || !start_queue()) { /* without a queue the caller waits */
-        weft_free(q);
+    weft__flight *f = weft_calloc(1, sizeof *f);
+    if (!f || !weft__stream_start(stream)) { /* without a queue the caller waits */
+        weft_free(f);
         return weft_eval_n(arrays, n);
     }
-    evaluating = true;
+    weft__evaluating = true;
     pthread_mutex_lock(&evaluation);
-    status = prepare(&q->plan, arrays, n);
+    status = prepare_flight(f, &f->plan, stream, arrays, n);
     if (status == WEFT_OK) {
-        enqueue(q);
+        weft__stream_queue(stream, f);
     } else {
-        weft__plan_free(&q->plan);
-        weft_free(q);
+        weft__plan_free(&f->plan);
+        weft_free(f);
     }
     pthread_mutex_unlock(&evaluation);
-    evaluating = false;
+    weft__evaluating = false;
     return status;
+}
+
+weft_status weft_eval_async(weft_array *const *arrays, int n)
+{
+    return weft_eval_on(weft_default_stream(), arrays, n);
 }
 
 /* ---- programs ------------------------------------------------------------------------------- */
 
 weft_status weft__evaluation_begin(void)
 {
-    if (evaluating) {
+    if (weft__evaluating) {
         return inside();
     }
-    evaluating = true;
+    weft__evaluating = true;
     pthread_mutex_lock(&evaluation);
     return WEFT_OK;
 }
 
-void weft__evaluation_end(void)
+void weft__evaluation_leave(void)
 {
     pthread_mutex_unlock(&evaluation);
-    evaluating = false;
 }
 
-void weft__drain(void)
+void weft__evaluation_end(void)
 {
-    drain();
-}
-
-weft_status weft__run_now(weft__plan *plan)
-{
-    return run(plan, true);
-}
-
-bool weft__run_later(const weft__plan *plan, void (*done)(void *context), void *context)
-{
-    queued *q = weft_calloc(1, sizeof *q);
-    if (!q || !start_queue()) {
-        weft_free(q);
-        return false;
-    }
-    q->plan = *plan;
-    q->done = done;
-    q->context = context;
-    enqueue(q);
-    return true;
+    weft__evaluating = false;
 }
 
 /* ---- replacing what slots hold -------------------------------------------------------------- */

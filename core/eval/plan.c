@@ -181,7 +181,7 @@ weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t b
         return b;
     }
     b = plan->stand_ins ? weft__stand_in_new(plan->stand_ins, device, rounded, label, spec)
-                        : weft__buffer_new(device, rounded, false, label, spec);
+                        : weft__buffer_new(device, rounded, plan->owner, label, spec);
     if (!b) {
         return NULL;
     }

@@ -54,7 +54,8 @@ typedef struct weft__plan {
     bool each_op;            /* every op by itself: its elements are looked at (WEFT_CHECK_NAN) */
     bool failed;             /* an entry could not be made: the plan must not be committed */
     bool committed;
-    const char *path; /* module path of the node being expanded, or NULL */
+    const char *path;  /* module path of the node being expanded, or NULL */
+    const void *owner; /* whose plans run one after another (queue.h) */
     weft__entry *entries;
     int64_t n_entries, entry_capacity;
     weft_array **nodes; /* to plan: a list for each graph that is being walked, one after another */
@@ -113,17 +114,14 @@ bool weft__step_copies(weft__step *step, weft_device *device, const weft_tensor 
 weft__buffer *weft__stand_in_new(weft__stand_ins *all, weft_device *device, int64_t bytes,
                                  const char *label, const weft_spec *spec);
 
-/* eval.c: the lock around planning and running, which a kernel or an expansion cannot take; waiting
- * for what is queued; running, with a failure noted for those that find its traces. */
+/* eval.c: an evaluation, in which a kernel or an expansion cannot begin another; _begin takes the
+ * lock around planning, _leave leaves it. */
 weft_status weft__evaluation_begin(void);
+void weft__evaluation_leave(void);
 void weft__evaluation_end(void);
-void weft__drain(void);
-weft_status weft__run_now(weft__plan *plan);
-/* Queues the plan; done(context) is called after its run. False: nothing is queued. */
-bool weft__run_later(const weft__plan *plan, void (*done)(void *context), void *context);
 
-/* eval.c: fails with what is known about the failure of an earlier computation. */
-weft_status weft__failed_before(const char *where);
+/* queue.c: fails with what is known about the failure that left the buffer unfilled. */
+weft_status weft__failed_before(const char *where, const weft__buffer *b);
 
 /* reference.c: kernels that every backend can fall back to. */
 weft_status weft__reference_elementwise(const weft_call *call, const weft_tape *tape);

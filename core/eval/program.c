@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/eval/queue.h"
 #include "core/shape.h"
 
 static weft_status out_of_memory(void)
@@ -251,6 +252,7 @@ static weft_status plan_over(weft__program *p, const weft__layout *inputs,
         status = plan(p, out, n_out);
         p->facts.fused = count_fused(inputs, p->n_in) - before;
         weft__plan_forget(&p->plan);
+        weft__evaluation_leave();
         weft__evaluation_end();
     }
     for (int i = 0; i < n_out; i++) {
@@ -296,7 +298,7 @@ void weft__program_free(weft__program *p)
     if (!p) {
         return;
     }
-    weft__drain();
+    weft__flight_wait_ticket(p->ticket);
     for (int i = 0; p->outputs && i < p->n_out; i++) {
         if (p->outputs[i].view.buffer) {
             weft__buffer_unref(p->outputs[i].view.buffer);

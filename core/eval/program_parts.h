@@ -47,6 +47,7 @@ struct weft__program {
     weft__stand_ins buffers;
     weft__patch *patches; /* by block */
     weft__base *bases;    /* per block */
+    uint64_t ticket;      /* of the latest run; 0: none */
     weft__program_output *outputs;
     weft__step *copies; /* per input: a copy of it, if a run needs one */
     weft_tensor *copied;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/eval/program_parts.h"
+#include "core/eval/queue.h"
 
 /* One run, from taking memory to giving it back. */
 typedef struct running {
@@ -13,6 +14,8 @@ typedef struct running {
     bool *given;          /* per input: its memory is overwritten */
     weft__step *first;    /* copies, then the plan's steps */
     weft__step *last_copy;
+    weft_stream *stream; /* NULL: it runs on the calling thread */
+    weft__flight *flight;
 } running;
 
 /* Marks the memory of inputs that are not given up. */
@@ -54,10 +57,16 @@ static void take_input(running *r, int i)
                                .offset = view->offset};
 }
 
+static const void *owner_of(const running *r)
+{
+    return r->stream ? (const void *)r->stream : weft__thread_owner();
+}
+
 static weft_status take_block(running *r, int64_t i)
 {
     const weft__program_buffer *info = &r->p->buffers.at[i];
-    weft__buffer *b = weft__buffer_new(info->device, info->bytes, false, info->label, &info->spec);
+    weft__buffer *b =
+        weft__buffer_new(info->device, info->bytes, owner_of(r), info->label, &info->spec);
     if (!b) {
         return WEFT_MEMORY;
     }
@@ -96,8 +105,9 @@ static weft_status take_memory(running *r)
     const uint64_t mark = UINT64_MAX - atomic_fetch_add(&next_mark, 1); /* no plan's number */
     for (int i = 0; i < r->p->n_in; i++) {
         weft__buffer *b = r->call->in[i]->outs[0].view.buffer;
-        if (atomic_load(&b->failed)) {
-            return weft__failed_before("compiled function");
+        /* What is still to be filled may have the mark of what was there before. */
+        if (atomic_load(&b->failed) && !weft__in_flight(atomic_load(&b->writer))) {
+            return weft__failed_before("compiled function", b);
         }
         if (!is_lent(r, i)) {
             b->plan = mark;
@@ -199,6 +209,15 @@ static void spend(const running *r)
     }
 }
 
+/* After a failure: the array is there, without elements. */
+static void unspend(const running *r, int i)
+{
+    weft_array *a = r->call->in[i];
+    weft__buffer_ref(r->bases[i].buffer);
+    a->outs[0].view.buffer = r->bases[i].buffer;
+    atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
+}
+
 static void free_run(running *r)
 {
     weft_free(r->bases);
@@ -226,70 +245,109 @@ static void unlink_copies(running *r)
     }
 }
 
-/* With all memory there, under the evaluation lock: nothing but a kernel can fail from here on. */
-static weft_status start(running *r)
+/* The plan's place among those in flight, by all that it touches. */
+static void note_memory(running *r)
 {
-    weft__program *p = r->p;
+    weft__flight_begin(r->flight, owner_of(r));
+    weft__flight_steps(r->flight, r->flight->plan.first);
+    for (int64_t i = r->p->n_in; i < r->p->buffers.n; i++) {
+        weft__flight_writes(r->flight, r->bases[i].buffer); /* workspaces too */
+    }
+    r->p->ticket = r->flight->ticket;
+}
+
+/* With all memory there, under the evaluation lock: nothing but a kernel can fail from here on. */
+static void start(running *r)
+{
     set_addresses(r);
     unlink_copies(r);
-    weft__plan steps = {.first = r->last_copy ? r->first : p->plan.first};
-    if (!r->call->wait) {
-        spend(r); /* the queue may be done with the run before this thread goes on */
-        if (weft__run_later(&steps, finish, r)) {
-            return WEFT_OK;
-        }
-        memset(r->given, 0, (size_t)p->n_in * sizeof *r->given);
+    r->flight->plan.first = r->last_copy ? r->first : r->p->plan.first;
+    note_memory(r);
+    spend(r); /* a stream may be done with the run before this thread goes on */
+    if (r->stream) {
+        r->flight->done = finish;
+        r->flight->context = r;
+        weft__stream_queue(r->stream, r->flight);
+    } else {
+        weft__flight_enter(r->flight);
     }
-    weft_status status = weft__run_now(&steps);
-    for (int i = 0; i < p->n_in && status != WEFT_OK; i++) {
+}
+
+static weft_status run_here(running *r)
+{
+    weft_status status = weft__flight_run(r->flight, &r->flight->plan);
+    for (int i = 0; i < r->p->n_in && status != WEFT_OK; i++) {
         if (r->given[i]) {
             atomic_store(&r->bases[i].buffer->failed, true);
+            unspend(r, i);
         }
     }
-    if (status == WEFT_OK) {
-        spend(r);
-    }
+    weft_free(r->flight);
     finish(r);
     return status;
 }
 
-static weft_status run_locked(running *r)
+static weft_status take_all(running *r)
 {
-    weft__drain(); /* the run before may still use the steps */
     weft_status status = take_memory(r);
     if (status == WEFT_OK) {
         status = make_outputs(r);
     }
-    if (status == WEFT_OK) {
-        return start(r);
+    if (status != WEFT_OK) {
+        give_back_memory(r);
     }
-    give_back_memory(r);
-    free_run(r);
     return status;
+}
+
+static running *new_run(weft__program *p, const weft__program_call *call)
+{
+    running *r = weft_calloc(1, sizeof *r);
+    if (!r) {
+        return NULL;
+    }
+    *r = (running){.p = p,
+                   .call = call,
+                   .bases = weft_calloc((size_t)p->buffers.n, sizeof *r->bases),
+                   .owned = weft_calloc((size_t)p->n_in, sizeof *r->owned),
+                   .given = weft_calloc((size_t)p->n_in, sizeof *r->given),
+                   .flight = weft_calloc(1, sizeof *r->flight)};
+    if (!r->bases || !r->owned || !r->given || !r->flight) {
+        weft_free(r->flight);
+        free_run(r);
+        return NULL;
+    }
+    weft_stream *stream = call->wait ? NULL : weft_default_stream();
+    r->stream = stream && weft__stream_start(stream) ? stream : NULL;
+    return r;
 }
 
 weft_status weft__program_run(weft__program *p, const weft__program_call *call)
 {
-    running *r = weft_calloc(1, sizeof *r);
-    if (r) {
-        *r = (running){.p = p,
-                       .call = call,
-                       .bases = weft_calloc((size_t)p->buffers.n, sizeof *r->bases),
-                       .owned = weft_calloc((size_t)p->n_in, sizeof *r->owned),
-                       .given = weft_calloc((size_t)p->n_in, sizeof *r->given)};
-    }
-    if (!r || !r->bases || !r->owned || !r->given) {
-        if (r) {
-            free_run(r);
-        }
+    running *r = new_run(p, call);
+    if (!r) {
         return out_of_memory();
+    }
+    if (!weft__evaluating) {
+        weft__flight_wait_ticket(p->ticket); /* the run before uses the steps */
     }
     weft_status status = weft__evaluation_begin();
     if (status != WEFT_OK) {
+        weft_free(r->flight);
         free_run(r);
         return status;
     }
-    status = run_locked(r);
+    const bool here = !r->stream; /* once it is queued, `r` is the stream's */
+    status = take_all(r);
+    if (status == WEFT_OK) {
+        start(r);
+    } else {
+        weft_free(r->flight);
+        free_run(r);
+    }
+    weft__evaluation_leave();
+    if (status == WEFT_OK && here) {
+        status = run_here(r);
+    }
     weft__evaluation_end();
     return status;
 }

@@ -245,14 +245,15 @@ static weft_status check_nan(const weft__step *step)
                      path[0] ? ": " : "", call->op->name, o - 1, (long long)at, came);
 }
 
-static bool input_failed(const weft__step *step)
+/* An input that could not be computed; NULL: none. */
+static const weft__buffer *failed_input(const weft__step *step)
 {
     for (int i = 0; i < step->call.n_inputs; i++) {
         if (step->buffers[i]->failed) {
-            return true;
+            return step->buffers[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 /* What this step and all later ones should have computed is marked. */
@@ -287,8 +288,9 @@ weft_status weft__plan_run(weft__plan *plan)
     bool check = weft__check_nan();
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
-        if (input_failed(step)) {
-            status = weft__failed_before(step->call.op->name);
+        const weft__buffer *missing = failed_input(step);
+        if (missing) {
+            status = weft__failed_before(step->call.op->name, missing);
         }
         for (int o = 0; o < step->call.n_outputs; o++) {
             atomic_bool *failed = &step->buffers[step->call.n_inputs + o]->failed;

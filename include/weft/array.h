@@ -14,7 +14,7 @@
  * or at reading is enough. Accessors are total: a failed array has rank 0.
  *
  * Threads: a scope and its temporaries belong to their thread; evaluated arrays may be read from
- * any thread; reference counts are atomic; evaluation is serialised by the device.
+ * any thread; reference counts are atomic; independent evaluations run side by side (stream.h).
  */
 #ifndef WEFT_ARRAY_H
 #define WEFT_ARRAY_H
@@ -123,8 +123,8 @@ WEFT_API weft_status weft_update(weft_array **const *slots, weft_array *const *v
 WEFT_API weft_status weft_eval(weft_array *a);
 WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n);
 
-/* Starts the computation and returns; reading an array, or evaluating one that depends on it,
- * waits. A failure of the computation itself is reported by whoever waits. */
+/* Starts it on the thread's default stream (stream.h) and returns; reading an array, or evaluating
+ * what depends on it, waits. A failure of the computation is reported by whoever waits. */
 WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
 
 /* ---- Reading -------------------------------------------------------------------------------- */

@@ -36,6 +36,7 @@
 #include "weft/reduce.h"
 #include "weft/shape.h"
 #include "weft/status.h"
+#include "weft/stream.h"
 #include "weft/tape.h"
 #include "weft/tokenizer.h"
 #include "weft/train.h"
