@@ -95,6 +95,10 @@ const char *reason_for(const char *name, const char *column);
 int write_inventory(const char *path, const char *old, weft_device *vulkan, bool again,
                     const char *folder);
 
+/* docs/names.md: names in MLX, NumPy and PyTorch, the last two from peer_names.txt. Returns how
+ * many lines are not in there; below 0: a file failed. */
+int write_names(const char *path);
+
 /* docs/reference/HEADER.md from include/weft/HEADER.h, and the list of all of them. */
 weft_status write_reference(const char *header, const char *source_root, const char *path);
 extern const char *const reference_headers[]; /* ends with NULL */

@@ -165,7 +165,63 @@ static void the_reference_is_what_the_headers_say(void)
     weft_scope_close(NULL);
 }
 
+static void the_names_are_those_of_the_lines(void)
+{
+    const char *made = check_temporary("names.md");
+    CHECK_EQ_INT(write_names(made), 0);
+    check_file(made, "docs/names.md");
+}
+
+/* Text without the spaces in front of lines. */
+static void flush_left(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from != '\0';) {
+        from += strspn(from, " ");
+        size_t length = strcspn(from, "\n");
+        memmove(to, from, length);
+        to += length;
+        from += length;
+        if (*from == '\n')
+            *to++ = *from++;
+    }
+    *to = '\0';
+}
+
+/* Every C block of the document is a part of an example, which the tests run. */
+static void check_snippets(const char *document, const char *example)
+{
+    char *text = read_source(document), *code = read_source(example);
+    int blocks = 0;
+    if (text == NULL || code == NULL)
+        return;
+    flush_left(code);
+    for (char *at = text; (at = strstr(at, "```c\n")) != NULL;) {
+        char *start = at + 5, *end = strstr(start, "```");
+        if (!CHECK(end != NULL))
+            break;
+        *end = '\0';
+        blocks++;
+        flush_left(start);
+        if (strstr(code, start) == NULL)
+            CHECK_FAIL("%s: not in %s:\n%s", document, example, start);
+        at = end + 1;
+    }
+    CHECK(blocks > 0);
+    weft_free(text);
+    weft_free(code);
+}
+
+static void snippets_are_parts_of_examples(void)
+{
+    check_snippets("docs/tutorial.md", "examples/08_transformer.c");
+    check_snippets("docs/coming-from-mlx.md", "examples/09_from_python.c");
+    check_snippets("docs/coming-from-numpy.md", "examples/09_from_python.c");
+    check_snippets("docs/coming-from-pytorch.md", "examples/09_from_python.c");
+}
+
 CHECK_MAIN("reference", CHECK_CASE(every_function_of_arrays_has_a_line),
            CHECK_CASE(every_name_of_mlx_is_answered), CHECK_CASE(lines_name_what_mlx_has),
            CHECK_CASE(the_inventory_is_what_the_lines_do),
+           CHECK_CASE(the_names_are_those_of_the_lines), CHECK_CASE(snippets_are_parts_of_examples),
            CHECK_CASE(the_reference_is_what_the_headers_say))
