@@ -27,6 +27,9 @@
 #define HEADER "products"
 #include "tests/reference/lines_products.h"
 #undef HEADER
+#define HEADER "conv"
+#include "tests/reference/lines_conv.h"
+#undef HEADER
 #define HEADER "linalg"
 #include "tests/reference/lines_linalg.h"
 #undef HEADER

@@ -13,3 +13,11 @@ LINE("kron", weft_kron, weft_kron(f(0, N, 2), f(1, 2, 2)))
 LINE("einsum", weft_einsum, weft_einsum("ij,kj->ik", ARRAYS(f(0, N, 3), f(1, 2, 3)), 2))
 STATUS("einsum_path", weft_einsum_path, 0,
        weft_einsum_path("ij,jk,kl->il", ARRAYS(f(0, 8, 4), f(1, 4, 6), f(2, 6, 2)), 3, said, size))
+LINE("gather_mm", weft_gather_mm,
+     weft_gather_mm(f(0, 2, N, 3), f(1, 2, 3, 2), n(2, 2, 3), n(3, 2, 3), false))
+LINE("segmented_mm", weft_segmented_mm,
+     weft_segmented_mm(f(0, N, 4), f(1, 4, 2), weft_reshape(weft_arange(0, 4, 1, WEFT_INT32),
+                                                            WEFT_DIMS(2, 2))))
+LINE("block_masked_mm", weft_block_masked_mm,
+     weft_block_masked_mm(f(0, 4, 4), f(1, 4, 4), 2, b(2, 2, 2), NULL, NULL))
+LINE("hadamard_transform", weft_hadamard_transform, weft_hadamard_transform(f(0, N, 4), 0))

@@ -33,3 +33,7 @@ LINE("random.categorical", weft_random_categorical_n,
      weft_random_categorical_n(k(0), f(1, N, 4), 1, 3))
 LINE("random.categorical", weft_random_categorical_shape,
      weft_random_categorical_shape(k(0), f(1, 2, 4), 1, WEFT_DIMS(3, 2)))
+LINE("random.multivariate_normal", weft_random_multivariate_normal,
+     weft_random_multivariate_normal(k(0), WEFT_DIMS(3), f(1, 2),
+                                     weft_matmul(m(2, 2, 2), weft_swapaxes(m(2, 2, 2), 0, 1)),
+                                     WEFT_NORMAL_CHOLESKY, T))

@@ -55,9 +55,9 @@ static bool has_line(const char *name, size_t length)
 
 static void every_function_of_arrays_has_a_line(void)
 {
-    static const char *const headers[] = {"creation", "elementwise", "shape",  "indexing", "reduce",
-                                          "products", "linalg",      "fft",    "random",   "neural",
-                                          "quantize", "activations", "losses", "init",     NULL};
+    static const char *const headers[] = {
+        "creation", "elementwise", "shape",    "indexing",    "reduce", "products", "linalg", "fft",
+        "random",   "neural",      "quantize", "activations", "losses", "init",     "conv",   NULL};
     for (int h = 0; headers[h] != NULL; h++) {
         char path[128];
         snprintf(path, sizeof path, "include/weft/%s.h", headers[h]);

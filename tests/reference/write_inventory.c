@@ -54,12 +54,16 @@ static const char preface[] =
     "- **vmap**: over two examples, compared with each by itself;\n"
     "- **shapeless**: compiled once with a length that varies, and called with two others;\n"
     "- **exported**: written to a file, read back, called: the same bytes;\n"
-    "- **Vulkan**: on a device (`write_reference docs --vulkan`; `--vulkan-again` for rows that "
-    "have\n"
-    "  it): \"yes\" if all of it ran there, else the ops that the host computed for it.\n\n"
+    "- **Vulkan**: on a device (`write_reference docs --vulkan`, or `--vulkan-again` for rows "
+    "that\n"
+    "  have it): \"yes\" if all of it ran there, else the ops that the host computed for it. "
+    "Those\n"
+    "  are factorisations, which LAPACK does, spectra, the scans that are no sums, quantising\n"
+    "  itself (not products with what is quantised), and complex numbers' parts.\n\n"
     "\"no float inputs\" and \"result is no float\" mean that there is nothing to differentiate,\n"
-    "\"line of fixed shape\" that a length of the inputs\n"
-    "stands in the call as a number.\n";
+    "\"no array inputs\" that there is nothing to map or to compile for, and \"line of fixed "
+    "shape\"\n"
+    "that the line has its lengths as numbers in the call, or several results of one matrix.\n";
 
 static void head(FILE *file, const char *header)
 {

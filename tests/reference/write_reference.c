@@ -8,18 +8,19 @@
 #include <string.h>
 
 const char *const reference_headers[] = {
-    "array",   "creation", "elementwise", "shape",    "indexing",   "reduce",      "products",
-    "linalg",  "fft",      "random",      "neural",   "quantize",   "activations", "losses",
-    "init",    "optim",    "dtype",       "print",    "transforms", "compile",     "export",
-    "io",      "dlpack",   "nn",          "train",    "memory",     "status",      "op",
-    "backend", "tape",     "model",       "generate", "tokenizer",  NULL,
+    "array",     "creation",   "elementwise", "shape",   "indexing", "reduce",   "products",
+    "conv",      "linalg",     "fft",         "random",  "neural",   "quantize", "activations",
+    "losses",    "init",       "optim",       "nn",      "layers",   "nn_tools", "dtype",
+    "print",     "transforms", "compile",     "export",  "io",       "dlpack",   "memory",
+    "status",    "op",         "op_params",   "backend", "tape",     "model",    "generate",
+    "tokenizer", "train",      "ops",         "version", NULL,
 };
 
 /* What differs from machine to machine in the last digits is not shown: numbers are rounded to four
  * decimals, and there is no -0. */
 static weft_array *rounded(weft_array *a)
 {
-    enum { MOST = 512 };
+    enum { MOST = 4096 };
     static weft_complex64 pairs[MOST];
     static double values[MOST];
     weft_dtype dtype = weft_dtype_of(a);
