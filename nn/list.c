@@ -39,7 +39,7 @@ weft_module *weft_nn_list_new(int capacity)
 
 void weft_nn_list_append(weft_module *list, weft_module *item)
 {
-    if (list == NULL || list->type != &weft__nn_list_type) {
+    if (list == NULL || list->type != &weft__nn_list_type || list->failed) {
         weft_nn_free(item);
         return;
     }
