@@ -59,11 +59,11 @@ static const char preface[] =
     "  have it): \"yes\" if all of it ran there, else the ops that the host computed for it. "
     "Those\n"
     "  are factorisations, which LAPACK does, spectra, the scans that are no sums, quantising\n"
-    "  itself (not products with what is quantised), and complex numbers' parts.\n\n"
+    "  itself (not products with what is quantised), searching, and complex numbers' parts.\n\n"
     "\"no float inputs\" and \"result is no float\" mean that there is nothing to differentiate,\n"
     "\"no array inputs\" that there is nothing to map or to compile for, and \"line of fixed "
     "shape\"\n"
-    "that the line has its lengths as numbers in the call, or several results of one matrix.\n";
+    "that the line has its lengths as numbers in the call.\n";
 
 static void head(FILE *file, const char *header)
 {
