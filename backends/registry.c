@@ -2,6 +2,7 @@
 #include "backends/registry.h"
 
 #include "backends/cpu/backend.h"
+#include "weft/vulkan.h"
 
 #ifdef WEFT_HAVE_VULKAN
 #include "backends/vulkan/backend.h"
@@ -14,3 +15,31 @@ const weft_backend *const weft__backends[] = {
 #endif
 };
 const int weft__backend_count = sizeof weft__backends / sizeof *weft__backends;
+
+#ifndef WEFT_HAVE_VULKAN
+/* What a program that brings kernels for Vulkan is told by a build without it; no device of it ever
+ * calls them. */
+weft_status weft_vulkan_dispatch(const weft_call *call, const weft_vulkan_launch *launch)
+{
+    (void)call, (void)launch;
+    return weft_fail(WEFT_UNSUPPORTED, "vulkan_dispatch: this build has no Vulkan backend");
+}
+
+uint64_t weft_vulkan_address(const weft_tensor *t)
+{
+    (void)t;
+    return 0;
+}
+
+uint64_t weft_vulkan_workspace(const weft_call *call)
+{
+    (void)call;
+    return 0;
+}
+
+bool weft_vulkan_fits(const weft_call *call)
+{
+    (void)call;
+    return false;
+}
+#endif

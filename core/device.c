@@ -7,12 +7,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/eval/plan.h"
+
 enum { MAX_BACKENDS = 16 };
+
+/* Rows that came from outside; kept as long as the process. */
+typedef struct added_rows {
+    struct added_rows *next; /* that came before */
+    const weft_backend *backend;
+    const weft_kernel_row *rows;
+    int n;
+} added_rows;
 
 static struct {
     pthread_mutex_t lock;
     const weft_backend *added[MAX_BACKENDS];
     int n_added;
+    added_rows *rows;     /* the latest first */
     weft_device *devices; /* opened, newest first */
 } registry = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -64,31 +75,56 @@ weft_status weft_backend_register(const weft_backend *backend)
 
 /* ---- rows by op ----------------------------------------------------------------------------- */
 
+typedef struct ranked_row {
+    const weft_kernel_row *row;
+    int rank; /* which is tried first */
+} ranked_row;
+
 static int by_op(const void *a, const void *b)
 {
-    const weft_kernel_row *x = *(const weft_kernel_row *const *)a;
-    const weft_kernel_row *y = *(const weft_kernel_row *const *)b;
-    int order = strcmp(x->op, y->op);
-    return order ? order : x < y ? -1 : x > y; /* the table's order within an op */
+    const ranked_row *x = a, *y = b;
+    int order = strcmp(x->row->op, y->row->op);
+    return order ? order : x->rank - y->rank;
 }
 
-static bool sort_rows(weft_device *d)
+static int append_rows(ranked_row *all, int n, const weft_kernel_row *rows, int count)
 {
-    int n = d->backend->n_rows;
-    d->rows = weft_malloc((size_t)n * sizeof(void *));
-    if (!d->rows) {
-        return false;
+    for (int i = 0; i < count; i++, n++) {
+        all[n] = (ranked_row){&rows[i], n};
     }
-    for (int i = 0; i < n; i++) {
-        d->rows[i] = &d->backend->rows[i];
+    return n;
+}
+
+/* A backend's rows by op, those that were added last in front: *n of them. NULL: no memory. */
+static const weft_kernel_row **sorted_rows(const weft_backend *backend, int *n)
+{
+    int total = backend->n_rows;
+    for (const added_rows *a = registry.rows; a; a = a->next) {
+        total += a->backend == backend ? a->n : 0;
     }
-    qsort(d->rows, (size_t)n, sizeof(void *), by_op);
-    return true;
+    ranked_row *all = weft_malloc((size_t)total * sizeof *all);
+    const weft_kernel_row **rows = weft_malloc((size_t)total * sizeof *rows);
+    if (all && rows) {
+        *n = 0;
+        for (const added_rows *a = registry.rows; a; a = a->next) {
+            *n = append_rows(all, *n, a->rows, a->backend == backend ? a->n : 0);
+        }
+        *n = append_rows(all, *n, backend->rows, backend->n_rows);
+        qsort(all, (size_t)total, sizeof *all, by_op);
+        for (int i = 0; i < total; i++) {
+            rows[i] = all[i].row;
+        }
+    } else {
+        weft_free(rows);
+        rows = NULL;
+    }
+    weft_free(all);
+    return rows;
 }
 
 static weft__op_rows find_rows(const weft_device *device, const weft_op *op)
 {
-    int low = 0, high = device->backend->n_rows;
+    int low = 0, high = device->n_rows;
     while (low < high) {
         int middle = (low + high) / 2;
         if (strcmp(device->rows[middle]->op, op->name) < 0) {
@@ -98,7 +134,7 @@ static weft__op_rows find_rows(const weft_device *device, const weft_op *op)
         }
     }
     int n = 0;
-    while (low + n < device->backend->n_rows && strcmp(device->rows[low + n]->op, op->name) == 0) {
+    while (low + n < device->n_rows && strcmp(device->rows[low + n]->op, op->name) == 0) {
         n++;
     }
     return (weft__op_rows){op, low, n};
@@ -112,6 +148,84 @@ const weft_kernel_row *const *weft__device_rows(weft_device *device, const weft_
     }
     *n = found->n;
     return device->rows + found->first;
+}
+
+/* ---- rows from outside ---------------------------------------------------------------------- */
+
+static weft_status check_rows(const weft_kernel_row *rows, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (!rows[i].op || !rows[i].kernel) {
+            return weft_fail(WEFT_INVALID, "backend_add_rows: row %d: expected an op and a kernel",
+                             i);
+        }
+    }
+    return WEFT_OK;
+}
+
+/* Sorts the rows of open devices anew; nothing changes without memory. */
+static weft_status sort_again(const weft_backend *backend)
+{
+    bool ok = true;
+    for (weft_device *d = registry.devices; d; d = d->next) {
+        if (d->backend == backend && ok) {
+            d->next_rows = sorted_rows(backend, &d->n_next_rows);
+            ok = d->next_rows != NULL;
+        }
+    }
+    for (weft_device *d = registry.devices; d; d = d->next) {
+        if (d->next_rows && ok) {
+            weft_free(d->rows);
+            d->rows = d->next_rows;
+            d->n_rows = d->n_next_rows;
+            memset(d->found, 0, sizeof d->found);
+        } else {
+            weft_free(d->next_rows);
+        }
+        d->next_rows = NULL;
+    }
+    return ok ? WEFT_OK : weft_fail(WEFT_MEMORY, "backend_add_rows: out of memory");
+}
+
+/* Under both locks. */
+static weft_status add_rows(const char *name, added_rows *added)
+{
+    added->backend = find_backend(name, strlen(name));
+    if (!added->backend) {
+        return weft_fail(WEFT_DEVICE, "backend_add_rows: '%s': there is no such backend", name);
+    }
+    added->next = registry.rows;
+    registry.rows = added;
+    weft_status status = sort_again(added->backend);
+    if (status != WEFT_OK) {
+        registry.rows = added->next;
+    }
+    return status;
+}
+
+weft_status weft_backend_add_rows(const char *backend, const weft_kernel_row *rows, int n)
+{
+    weft_status status = check_rows(rows, n);
+    if (status != WEFT_OK || n <= 0) {
+        return status;
+    }
+    added_rows *added = weft_calloc(1, sizeof *added);
+    status = added ? weft__evaluation_begin()
+                   : weft_fail(WEFT_MEMORY, "backend_add_rows: out of memory");
+    if (status != WEFT_OK) {
+        weft_free(added);
+        return status;
+    }
+    *added = (added_rows){.rows = rows, .n = n};
+    pthread_mutex_lock(&registry.lock);
+    status = add_rows(backend, added);
+    pthread_mutex_unlock(&registry.lock);
+    weft__evaluation_leave();
+    weft__evaluation_end();
+    if (status != WEFT_OK) {
+        weft_free(added);
+    }
+    return status;
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */
@@ -136,7 +250,8 @@ static weft_device *open_device(const weft_backend *backend, int index)
     }
     d->backend = backend;
     write_name(d->name, sizeof d->name, backend, index);
-    if (!sort_rows(d)) {
+    d->rows = sorted_rows(backend, &d->n_rows);
+    if (!d->rows) {
         weft_fail(WEFT_MEMORY, "device: out of memory");
         weft_free(d);
         return NULL;

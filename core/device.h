@@ -12,6 +12,7 @@ typedef struct weft__op_rows {
 
 enum { WEFT__ROWS_FOUND = 256 };
 
+/* The rows are read and changed under the evaluation lock. */
 struct weft_device {
     const weft_backend *backend;
     void *state;
@@ -20,8 +21,11 @@ struct weft_device {
     struct weft__profile *profile; /* NULL: not profiled; changes while nothing runs */
     uint64_t user;                 /* the last plan on a device that has `wait`: its ticket */
     weft_device *next;
-    const weft_kernel_row **rows;          /* grouped by op, best first within a group */
-    weft__op_rows found[WEFT__ROWS_FOUND]; /* by the op's address; under the evaluation lock */
+    const weft_kernel_row **rows; /* grouped by op, best first within a group */
+    int n_rows;
+    const weft_kernel_row **next_rows; /* while rows are added */
+    int n_next_rows;
+    weft__op_rows found[WEFT__ROWS_FOUND]; /* by the op's address */
 };
 
 /* The rows for an op, best first: *n of them. Called under the evaluation lock. */

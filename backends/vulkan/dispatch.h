@@ -3,11 +3,11 @@
 #ifndef BACKENDS_VULKAN_DISPATCH_H
 #define BACKENDS_VULKAN_DISPATCH_H
 
-#include "weft/backend.h"
+#include "weft/vulkan.h"
 
 enum {
-    WEFT__VULKAN_MAX_CONSTANTS = 16,
-    WEFT__VULKAN_MAX_PUSH = 128 /* bytes; what every device has */
+    WEFT__VULKAN_MAX_CONSTANTS = WEFT_VULKAN_MAX_CONSTANTS,
+    WEFT__VULKAN_MAX_PUSH = WEFT_VULKAN_MAX_PUSH /* bytes; what every device has */
 };
 
 /* Optional features that kernels ask for. */
@@ -22,11 +22,7 @@ typedef enum weft__vulkan_feature {
 
 /* SPIR-V, of a .comp file (shaders.h, made by the build) or written at run time. A pipeline is kept
  * per shader address and constants. */
-typedef struct weft__vulkan_shader {
-    const char *name;
-    const uint32_t *words;
-    size_t n_words;
-} weft__vulkan_shader;
+typedef weft_vulkan_shader weft__vulkan_shader;
 
 typedef struct weft__vulkan_launch {
     const weft__vulkan_shader *shader;

@@ -92,7 +92,8 @@ typedef struct weft_backend {
     bool (*copy_fits)(const weft_call *call);
 
     /* Runs queued work. Kernels of a device run in the order they were submitted. A backend that
-     * leaves these NULL runs each kernel before its call returns. */
+     * leaves these NULL runs each kernel before its call returns, and its kernels are called from
+     * several threads at a time; those of a backend with `wait` are not. */
     weft_status (*flush)(void *state);
     weft_status (*wait)(void *state);
 
@@ -107,6 +108,12 @@ typedef struct weft_backend {
 /* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must
  * outlive the process's use of it. */
 WEFT_API weft_status weft_backend_register(const weft_backend *backend);
+
+/* Adds n rows to a backend that there is, "cpu" say, in front of its own and of those added before:
+ * from now on they are tried first, also on devices that are open. Compiled functions keep the
+ * kernels that they were traced with. The rows must outlive the process's use of them. WEFT_DEVICE:
+ * no such backend; WEFT_INVALID: a row without an op or a kernel. */
+WEFT_API weft_status weft_backend_add_rows(const char *backend, const weft_kernel_row *rows, int n);
 
 /* What the backend's `open` made. */
 WEFT_API void *weft_device_state(const weft_device *device);

@@ -42,5 +42,6 @@
 #include "weft/train.h"
 #include "weft/transforms.h"
 #include "weft/version.h"
+#include "weft/vulkan.h"
 
 #endif

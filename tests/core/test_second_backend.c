@@ -401,6 +401,80 @@ static void gradients_stay_on_their_device(void)
     CHECK_RELATIVE(norms[1], norms[0], 1e-5);
 }
 
+/* ---- rows from outside ---------------------------------------------------------------------- */
+
+static bool same_spec(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    const weft_array *x = weft_node_input(node, 0);
+    *out = (weft_spec){.dtype = weft_dtype_of(x), .shape = weft_shape(x)};
+    return true;
+}
+
+static weft_status fill(const weft_call *call, double value)
+{
+    for (int64_t i = 0; i < weft_tensor_size(&call->out[0]); i++) {
+        weft_tensor_set(&call->out[0], i, value);
+    }
+    return WEFT_OK;
+}
+
+static weft_status fill_1(const weft_call *call)
+{
+    return fill(call, 1);
+}
+
+static weft_status fill_2(const weft_call *call)
+{
+    return fill(call, 2);
+}
+
+static weft_status fill_3(const weft_call *call)
+{
+    return fill(call, 3);
+}
+
+static const weft_op which_op = {
+    .name = "test_which_row",
+    .family = WEFT_CORE_RANK,
+    .arity = 1,
+    .infer = same_spec,
+    .reference = fill_1,
+};
+
+/* Which kernel computed it: 1 the definition, 2 and 3 the rows. */
+static double which(weft_dtype dtype)
+{
+    weft_array *x = weft_zeros(WEFT_DIMS(1), dtype);
+    return weft_item(weft_apply(&which_op, &x, 1, NULL));
+}
+
+static void rows_can_be_added_to_a_backend(void)
+{
+    static const weft_kernel_row floats = {
+        .op = "test_which_row", .signature = "F", .kernel = fill_2};
+    static const weft_kernel_row float32 = {
+        .op = "test_which_row", .signature = "f", .kernel = fill_3};
+    static const weft_kernel_row negative = {.op = "negative", .signature = "f", .kernel = fill_3};
+    static const weft_kernel_row without_kernel = {.op = "test_which_row"};
+    weft_scope_open();
+    CHECK_CLOSE(which(WEFT_FLOAT32), 1, 0);
+    CHECK_OK(weft_backend_add_rows("cpu", &floats, 1)); /* while the device is open */
+    CHECK_CLOSE(which(WEFT_FLOAT32), 2, 0);
+    CHECK_OK(weft_backend_add_rows("cpu", &float32, 1)); /* the latest goes first */
+    CHECK_CLOSE(which(WEFT_FLOAT32), 3, 0);
+    CHECK_CLOSE(which(WEFT_FLOAT64), 2, 0);
+    CHECK_CLOSE(which(WEFT_INT32), 1, 0);
+    CHECK_STATUS(weft_backend_add_rows("nowhere", &floats, 1), WEFT_DEVICE);
+    CHECK_CONTAINS(weft_error_message(), "nowhere");
+    CHECK_STATUS(weft_backend_add_rows("cpu", &without_kernel, 1), WEFT_INVALID);
+    CHECK_OK(weft_backend_add_rows("cpu", NULL, 0));
+    CHECK_CLOSE(weft_item(weft_negative(weft_ones(WEFT_DIMS(1), WEFT_FLOAT32))), -1, 0);
+    CHECK_OK(weft_backend_add_rows("cpu", &negative, 1)); /* an op that has been there before */
+    CHECK_CLOSE(weft_item(weft_negative(weft_ones(WEFT_DIMS(1), WEFT_FLOAT32))), 3, 0);
+    weft_scope_close(NULL);
+}
+
 static void nothing_is_left_there(void)
 {
     CHECK_EQ_INT(weft_memory_active(), 0);
@@ -413,4 +487,4 @@ CHECK_MAIN("second_backend", CHECK_CASE(devices_have_names), CHECK_CASE(devices_
            CHECK_CASE(elements_move_both_ways), CHECK_CASE(gradients_move_back),
            CHECK_CASE(counts_tell_where_nodes_ran), CHECK_CASE(a_profile_tells_of_each_op),
            CHECK_CASE(training_gives_the_cpus_numbers), CHECK_CASE(gradients_stay_on_their_device),
-           CHECK_CASE(nothing_is_left_there))
+           CHECK_CASE(rows_can_be_added_to_a_backend), CHECK_CASE(nothing_is_left_there))
