@@ -238,7 +238,8 @@ static bool check_spec(const weft_spec *spec, weft_why *why)
 
 static bool infer(weft_array *a, weft_why *why)
 {
-    weft_spec specs[WEFT_MAX_OUTPUTS] = {{0}};
+    weft_spec specs[WEFT_MAX_OUTPUTS];
+    memset(specs, 0, (size_t)a->n_outputs * sizeof *specs);
     bool (*rule)(const weft_array *, weft_spec *, weft_why *) =
         a->op->infer ? a->op->infer : infer_elementwise;
     if (!rule(a, specs, why)) {
@@ -281,7 +282,8 @@ static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, co
         memcpy(a->params, params, op->params_size);
     }
     connect(a, inputs, n);
-    weft_why why = {""};
+    weft_why why;
+    why.text[0] = '\0';
     if (infer(a, &why)) {
         return a;
     }

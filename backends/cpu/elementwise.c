@@ -118,6 +118,7 @@ static int64_t chain_block(const job *j)
     return block < CPU_CHAIN_BLOCK ? CPU_CHAIN_BLOCK : block > CPU_BLOCK ? CPU_BLOCK : block;
 }
 
+/* Everything but the walk. The job is large: what is not needed is not set. */
 static void prepare(job *j, const weft_call *call, const weft_tape *tape)
 {
     const weft_tensor *out = &call->out[0];
@@ -135,24 +136,28 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
     j->out_size = weft_dtype_size(out->dtype);
     j->bits = 8 * (int)weft_dtype_size(dtype);
     bool to_bool = out->dtype == WEFT_BOOL && type != CPU_B8;
-    if (tape->n_parts == 0 && !wraps_between_steps(tape, type, j->bits)) {
-        j->map = weft__cpu_find_map(tape, type, to_bool);
-    }
-    j->store = j->type_dtype != out->dtype ? convert[j->type_dtype][out->dtype] : NULL;
-    if (j->map && to_bool) {
-        j->store = NULL;
-    }
+    bool one_loop = tape->n_parts == 0 && !wraps_between_steps(tape, type, j->bits);
+    j->map = one_loop ? weft__cpu_find_map(tape, type, to_bool) : NULL;
+    bool stores = j->type_dtype != out->dtype && !(j->map && to_bool);
+    j->store = stores ? convert[j->type_dtype][out->dtype] : NULL;
     j->block = CPU_BLOCK;
+    j->chain.n_slots = 0;
     if (!j->map) {
         weft__cpu_chain_prepare(&j->chain, tape, type, j->bits);
         j->block = chain_block(j);
     }
-    weft__cpu_walk(out, call->in, call->n_inputs, &j->walk);
-    int last = j->walk.n_dims - 1;
-    bool in_place = j->map && !j->store;
     for (int i = 0; i < call->n_inputs; i++) {
         weft_dtype from = call->in[i].dtype;
         j->load[i] = from != j->type_dtype ? convert[from][j->type_dtype] : NULL;
+    }
+}
+
+static void prepare_walk(job *j, const weft_call *call)
+{
+    weft__cpu_walk(&call->out[0], call->in, call->n_inputs, &j->walk);
+    int last = j->walk.n_dims - 1;
+    bool in_place = j->map && !j->store;
+    for (int i = 0; i < call->n_inputs; i++) {
         j->scalar[i] = weft__cpu_walk_is_scalar(&j->walk, i);
         in_place &= !j->load[i] && j->walk.strides[i][last] == 1;
     }
@@ -283,6 +288,24 @@ static void run_chain(void *context, int64_t begin, int64_t end, int worker)
     run_blocks(j, begin, end, &b);
 }
 
+/* A small call whose operands lie as its output does needs no walk. */
+static bool run_small(const job *j, int64_t size)
+{
+    const void *in[WEFT_MAX_OPERANDS];
+    if (!j->map || j->store || size > CPU_GRAIN) {
+        return false;
+    }
+    for (int i = 0; i < j->n_inputs; i++) {
+        const weft_tensor *t = &j->in[i];
+        if (j->load[i] || !weft_tensor_is_contiguous(t) || weft_tensor_size(t) != size) {
+            return false;
+        }
+        in[i] = t->data;
+    }
+    j->map(in, j->out, size, j->bits);
+    return true;
+}
+
 weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)
 {
     const weft_tensor *out = &call->out[0];
@@ -292,11 +315,16 @@ weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)
                              call->op->name, i, call->in[i].encoding->name);
         }
     }
-    if (weft_tensor_size(out) == 0) {
+    int64_t size = weft_tensor_size(out);
+    if (size == 0) {
         return WEFT_OK;
     }
-    job j = {0};
+    job j;
     prepare(&j, call, tape);
+    if (run_small(&j, size)) {
+        return WEFT_OK;
+    }
+    prepare_walk(&j, call);
     weft__cpu_parallel(j.walk.size, CPU_GRAIN, j.map ? run_map : run_chain, &j);
     return WEFT_OK;
 }

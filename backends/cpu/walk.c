@@ -13,35 +13,35 @@ static bool axes_join(const cpu_walk *w, int n, int outer, int inner)
     return true;
 }
 
-void weft__cpu_walk(const weft_tensor *out, const weft_tensor *in, int n, cpu_walk *walk)
+void weft__cpu_walk(const weft_tensor *out, const weft_tensor *in, int n, cpu_walk *w)
 {
-    cpu_walk w = {.size = weft_tensor_size(out)};
+    w->size = weft_tensor_size(out);
+    w->n_dims = 0;
     for (int axis = 0; axis < out->shape.n; axis++) {
         if (out->shape.at[axis] == 1) {
             continue;
         }
-        w.shape[w.n_dims] = out->shape.at[axis];
+        w->shape[w->n_dims] = out->shape.at[axis];
         for (int k = 0; k < n; k++) {
-            w.strides[k][w.n_dims] = in[k].strides[axis];
+            w->strides[k][w->n_dims] = in[k].strides[axis];
         }
-        w.n_dims++;
-        int inner = w.n_dims - 1, outer = inner - 1;
-        if (inner > 0 && axes_join(&w, n, outer, inner)) {
-            w.shape[outer] *= w.shape[inner];
+        w->n_dims++;
+        int inner = w->n_dims - 1, outer = inner - 1;
+        if (inner > 0 && axes_join(w, n, outer, inner)) {
+            w->shape[outer] *= w->shape[inner];
             for (int k = 0; k < n; k++) {
-                w.strides[k][outer] = w.strides[k][inner];
+                w->strides[k][outer] = w->strides[k][inner];
             }
-            w.n_dims--;
+            w->n_dims--;
         }
     }
-    if (w.n_dims == 0) {
-        w.n_dims = 1;
-        w.shape[0] = 1;
+    if (w->n_dims == 0) {
+        w->n_dims = 1;
+        w->shape[0] = 1;
         for (int k = 0; k < n; k++) {
-            w.strides[k][0] = 1;
+            w->strides[k][0] = 1;
         }
     }
-    *walk = w;
 }
 
 int64_t weft__cpu_walk_offset(const cpu_walk *walk, int k, int64_t at)

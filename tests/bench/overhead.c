@@ -1,0 +1,102 @@
+/* tests/bench/overhead.c -- what an op costs beside its arithmetic: graphs of 1000 ops on 16
+ * float32 numbers, built, evaluated and freed; one line of JSON for overhead.py.
+ *
+ *     bench_overhead [ROUNDS]        graphs of each kind (default 300); the best of each counts
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "weft/compile.h"
+#include "weft/ops.h"
+
+enum { OPS = 1000, ELEMENTS = 16 };
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void check(weft_status status)
+{
+    if (status != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_error_message());
+        exit(1);
+    }
+}
+
+/* x y + y, over and over. */
+static weft_array *chain(weft_array *x, weft_array *y)
+{
+    for (int i = 0; i < OPS / 2; i++) {
+        x = weft_add(weft_multiply(x, y), y);
+    }
+    return x;
+}
+
+/* Each result has two readers, so that no ops are merged. */
+static weft_array *lattice(weft_array *x, weft_array *y)
+{
+    weft_array *before = y;
+    for (int i = 0; i < OPS; i++) {
+        weft_array *next = i % 2 ? weft_maximum(x, before) : weft_minimum(x, before);
+        before = x;
+        x = next;
+    }
+    return x;
+}
+
+typedef weft_array *graph(weft_array *x, weft_array *y);
+
+static void traced(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    graph *const *make = context;
+    (void)n_in;
+    (void)n_out;
+    out[0] = (*make)(in[0], in[1]);
+}
+
+static double measure(graph *make, weft_array *const *in, weft_compiled *compiled, int rounds)
+{
+    double best = 1e9;
+    for (int i = 0; i < rounds; i++) {
+        double began = seconds();
+        weft_scope_open();
+        weft_array *out = NULL;
+        if (compiled) {
+            check(weft_compiled_call(compiled, in, 2, &out, 1));
+        } else {
+            out = make(in[0], in[1]);
+        }
+        check(weft_eval(out));
+        weft_scope_close(NULL);
+        double took = seconds() - began;
+        best = took < best ? took : best;
+    }
+    return best / OPS * 1e9;
+}
+
+int main(int argc, char **argv)
+{
+    int rounds = argc > 1 ? atoi(argv[1]) : 300;
+    static graph *const makes[] = {chain, lattice};
+    static const char *const names[] = {"chain", "lattice"};
+    weft_scope_open();
+    weft_array *in[2] = {weft_full(WEFT_DIMS(ELEMENTS), 1, WEFT_FLOAT32),
+                         weft_full(WEFT_DIMS(ELEMENTS), 0.5, WEFT_FLOAT32)};
+    check(weft_eval_n(in, 2));
+    printf("{");
+    for (int k = 0; k < 2; k++) {
+        graph *make = makes[k];
+        printf("%s\"%s\": %.1f, ", k ? ", " : "", names[k], measure(make, in, NULL, rounds));
+        weft_compiled *compiled;
+        check(weft_compile(traced, &make, NULL, 0, NULL, &compiled));
+        printf("\"%s compiled\": %.1f", names[k], measure(make, in, compiled, rounds));
+        weft_compiled_free(compiled);
+    }
+    printf("}\n");
+    weft_scope_close(NULL);
+    return 0;
+}
