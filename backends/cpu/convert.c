@@ -16,6 +16,7 @@ void weft__cpu_elementwise_use(cpu_isa isa)
 {
     CPU_FILL(weft__fill_elementwise, &table, isa);
     CPU_FILL(weft__fill_convert, &table, isa);
+    CPU_FILL(weft__fill_elementwise_run, &table, isa);
 }
 
 static void fill(void)

@@ -13,10 +13,14 @@ enum {
 /* One loop over a block. Values are numbered as in the tape. */
 typedef struct cpu_link {
     cpu_map *map;
+    const weft_tape_step *step; /* when it is only that */
     unsigned char read[WEFT_MAX_OPERANDS], n_reads;
     unsigned char write;   /* the value that it makes */
     unsigned char slot;    /* where it is kept */
     bool wraps;            /* an integer narrower than its type */
+    unsigned char op;      /* cpu_run_op: what it is within a run */
+    unsigned char other;   /* the value that a run's step reads beside the one so far */
+    unsigned char run;     /* links of the run that begins here, if more than 1 */
     cpu_convert *to, *fro; /* through a narrower float, if not NULL */
 } cpu_link;
 

@@ -33,14 +33,36 @@ typedef void cpu_map(const void *const *in, void *out, int64_t n, int bits);
 /* to[i] = from[i], converted as weft_astype says. */
 typedef void cpu_convert(const void *from, void *to, int64_t n);
 
+/* One op of a run: the value so far, x, becomes x op y. The _OF are those with y first. */
+typedef enum cpu_run_op {
+    CPU_RUN_NONE,
+    CPU_RUN_ADD,
+    CPU_RUN_SUB,
+    CPU_RUN_SUB_FROM, /* y - x */
+    CPU_RUN_MUL,
+    CPU_RUN_MIN,
+    CPU_RUN_MIN_OF,
+    CPU_RUN_MAX,
+    CPU_RUN_MAX_OF
+} cpu_run_op;
+
+typedef struct cpu_run_step {
+    cpu_run_op op;
+    const float *y;
+} cpu_run_step;
+
 typedef struct cpu_elementwise_table {
     cpu_map *const (*fused)[CPU_VARIANTS];           /* by key, and by the type within its class */
     cpu_map *const (*steps)[CPU_TYPE_COUNT];         /* by code; NULL where it has no meaning */
     cpu_convert *const (*convert)[WEFT_DTYPE_COUNT]; /* from, to */
+    /* Several ops on n floats, a multiple of run_elements. */
+    void (*run)(const cpu_run_step *steps, int n_steps, const float *x, float *out, int64_t n);
+    int64_t run_elements;
 } cpu_elementwise_table;
 
 CPU_DECLARE_FILL(weft__fill_elementwise, cpu_elementwise_table);
 CPU_DECLARE_FILL(weft__fill_convert, cpu_elementwise_table);
+CPU_DECLARE_FILL(weft__fill_elementwise_run, cpu_elementwise_table);
 
 /* A tape that has kernels. They are sorted by hash. */
 typedef struct cpu_key {
