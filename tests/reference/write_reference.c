@@ -13,7 +13,7 @@ const char *const reference_headers[] = {
     "losses",    "init",       "optim",       "nn",      "layers",   "nn_tools", "dtype",
     "print",     "transforms", "compile",     "export",  "io",       "dlpack",   "memory",
     "status",    "op",         "op_params",   "backend", "tape",     "model",    "generate",
-    "tokenizer", "train",      "ops",         "version", NULL,
+    "tokenizer", "train",      "ops",         "version", "stream",   "vulkan",   NULL,
 };
 
 /* What differs from machine to machine in the last digits is not shown: numbers are rounded to four
