@@ -281,6 +281,7 @@ static void memory_grows_by_the_cache_alone(void)
     int32_t id = 0;
     for (int i = 0; i < TOKENS && id >= 0; i++) {
         CHECK_OK(weft_generator_next(g, &id, NULL));
+        CHECK_OK(weft_synchronize(weft_default_device())); /* the next step is under way */
         active[i] = weft_memory_active();
         if (i == 20)
             weft_memory_reset_peak();
