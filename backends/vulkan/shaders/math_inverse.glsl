@@ -16,12 +16,13 @@
     }                                                                                              \
     T acosh_(const T x)                                                                            \
     {                                                                                              \
-        bool large = x > SQUARE;                                                                   \
-        precise T z = (large ? T(1) : x) - T(1);                                                   \
+        bool below = x < T(1); /* NaN, as the logarithm of what is negative */                     \
+        bool far = below || x > SQUARE || nan_(x);                                                 \
+        precise T z = (far ? T(1) : x) - T(1);                                                     \
         precise T square = z * (z + T(2));                                                         \
         precise T t = z + sqrt_(square);                                                           \
-        precise T far = log_(x) + LN2;                                                             \
-        return large || nan_(x) ? far : log1p_(t);                                                 \
+        precise T r = log_(below ? T(-1) : x) + LN2;                                               \
+        return far ? r : log1p_(t);                                                                \
     }                                                                                              \
     T atanh_(const T x)                                                                            \
     {                                                                                              \
