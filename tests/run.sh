@@ -58,7 +58,7 @@ run() {
 
 # on_vulkan LABEL FOLDER [CASES]: the suites that take a device, and the op table in pieces, each in
 # a process of its own, on the first Vulkan device. CASES: only those of the op table that are named
-# so.
+# so, and a few of the suites.
 on_vulkan() {
     local label=$1 folder=$2 cases=${3:-} pieces=12 piece name
     export WEFT_TEST_DEVICE=vulkan
@@ -70,7 +70,13 @@ on_vulkan() {
             "$folder/tests/test_op_table" $cases &
     done
     wait
-    run "$label" "$folder" device
+    if [ -z "$cases" ]; then
+        run "$label" "$folder" device
+    else
+        for name in eval compile products quantize families trainer generate; do
+            tests/one.sh "$label" "$name" "$folder/tests/test_$name"
+        done
+    fi
     # Without optional features arrays are not mapped either: everything goes by copies.
     for name in vulkan_runtime structure families trainer; do
         WEFT_VULKAN_DISABLE=all tests/one.sh "$label" "$name-bare" "$folder/tests/test_$name"
@@ -102,7 +108,7 @@ done
 if [ "$quick" -eq 0 ]; then
     if build asan "$build-asan" tests -Db_sanitize=address,undefined; then
         run asan "$build-asan" all
-        # The kernels' own code is in the values; derivatives only combine them, slowly here.
+        # A driver in software is slow under the sanitizers: every kernel once, and whole programs.
         on_vulkan vulkan-asan "$build-asan" every_op_has_cases_and_values
     fi
     if build tsan "$build-tsan" thread-tests -Db_sanitize=thread; then
