@@ -73,7 +73,7 @@ on_vulkan() {
     if [ -z "$cases" ]; then
         run "$label" "$folder" device
     else
-        for name in eval compile products quantize families trainer generate; do
+        for name in eval compile products families trainer generate; do
             tests/one.sh "$label" "$name" "$folder/tests/test_$name"
         done
     fi
