@@ -5,6 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A function that is called instead, because the compiler finds the file long, leaves the loop
+ * around it scalar: so it is not asked. */
+#define CPU_INLINE static inline __attribute__((always_inline))
+
 static inline uint32_t float_bits(float x)
 {
     uint32_t word;

@@ -15,7 +15,7 @@
 #define F32_ROUNDER 0x1.8p23f /* adding it leaves the nearest whole number in the low bits */
 
 /* x = k ln 2 + r: returns (e^r - 1), and k. NaN gives NaN, and any k. */
-static inline float exp_reduced(float x, int32_t *k)
+CPU_INLINE float exp_reduced(float x, int32_t *k)
 {
     float shifted = x * F32_LOG2_E + F32_ROUNDER;
     float n = shifted - F32_ROUNDER;
@@ -29,7 +29,7 @@ static inline float exp_reduced(float x, int32_t *k)
     return r + r * r * q;
 }
 
-static inline float exp_f32(float x)
+CPU_INLINE float exp_f32(float x)
 {
     x = 89.0f < x ? 89.0f : x;
     x = -104.0f > x ? -104.0f : x;
@@ -39,7 +39,7 @@ static inline float exp_f32(float x)
     return (1 + p) * power_of_two(half) * power_of_two(k - half);
 }
 
-static inline float expm1_f32(float x)
+CPU_INLINE float expm1_f32(float x)
 {
     x = 89.0f < x ? 89.0f : x;
     x = -20.0f > x ? -20.0f : x;
@@ -52,7 +52,7 @@ static inline float expm1_f32(float x)
 }
 
 /* e^x - 1 over e^x + 1, with x doubled. */
-static inline float tanh_f32(float x)
+CPU_INLINE float tanh_f32(float x)
 {
     float a = __builtin_fabsf(x);
     a = 10.0f < a ? 10.0f : a;
@@ -61,7 +61,7 @@ static inline float tanh_f32(float x)
 }
 
 /* The exponent of x > 0 and 1 + *f, its mantissa, between sqrt(1/2) and sqrt(2). */
-static inline int32_t split_exponent(float x, float *f)
+CPU_INLINE int32_t split_exponent(float x, float *f)
 {
     int tiny = x < 0x1p-126f;
     uint32_t word = float_bits(tiny ? x * 0x1p23f : x) - 0x3f3504f3u;
@@ -70,14 +70,14 @@ static inline int32_t split_exponent(float x, float *f)
 }
 
 /* The cases of a logarithm that the formula misses; `x` as the argument of log. */
-static inline float log_special(float x, float result)
+CPU_INLINE float log_special(float x, float result)
 {
     result = x > 0 ? result : x == 0 ? -F32_INFINITY : F32_NAN;
     return x < F32_INFINITY ? result : x;
 }
 
 /* e ln 2 + log(1 + f) */
-static inline float log_sum(float e, float f)
+CPU_INLINE float log_sum(float e, float f)
 {
     float q = -0.0785950422f * f + 0.128815889f;
     q = q * f - 0.131287739f;
@@ -90,14 +90,14 @@ static inline float log_sum(float e, float f)
     return e * F32_LN2_HIGH + (f + tail);
 }
 
-static inline float log_f32(float x)
+CPU_INLINE float log_f32(float x)
 {
     float f;
     int32_t e = split_exponent(x, &f);
     return log_special(x, log_sum((float)e, f));
 }
 
-static inline float log1p_f32(float x)
+CPU_INLINE float log1p_f32(float x)
 {
     float u = 1 + x;
     int32_t e = (int32_t)(float_bits(u) - 0x3f3504f3u) >> 23;
@@ -108,7 +108,7 @@ static inline float log1p_f32(float x)
     return x == 0 ? x : r;
 }
 
-static inline float log2_f32(float x)
+CPU_INLINE float log2_f32(float x)
 {
     float f;
     int32_t e = split_exponent(x, &f);
@@ -125,7 +125,7 @@ static inline float log2_f32(float x)
     return log_special(x, (float)e + (f * 1.44269502f + f * (f * q + 1.925963e-08f)));
 }
 
-static inline float erf_f32(float x)
+CPU_INLINE float erf_f32(float x)
 {
     float a = __builtin_fabsf(x), z = a * a;
     float p = 7.85387747e-05f * z - 0.000801019836f;
@@ -149,7 +149,7 @@ static inline float erf_f32(float x)
 }
 
 /* erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails. */
-static inline float erfinv_f32(float x)
+CPU_INLINE float erfinv_f32(float x)
 {
     float a = __builtin_fabsf(x);
     float w = -log_f32((1 - a) * (1 + a));
@@ -180,7 +180,7 @@ static inline float erfinv_f32(float x)
 /* ---- Through double ------------------------------------------------------------------------- */
 
 /* 2^t for any t, to a relative 2^-34; beyond float's range it is beyond it here too. */
-static inline double exp2_wide(double t)
+CPU_INLINE double exp2_wide(double t)
 {
     t = 1000.0 < t ? 1000.0 : t;
     t = -1000.0 > t ? -1000.0 : t;
@@ -198,7 +198,7 @@ static inline double exp2_wide(double t)
 }
 
 /* log2 of a >= 0 to a relative 2^-50; 0 and infinity give large finite numbers. */
-static inline double log2_wide(float a)
+CPU_INLINE double log2_wide(float a)
 {
     float f;
     int32_t e = split_exponent(a, &f);
@@ -213,7 +213,7 @@ static inline double log2_wide(float a)
     return a == 0 ? -1e300 : a < F32_INFINITY ? r : 1e300;
 }
 
-static inline float pow_f32(float x, float y)
+CPU_INLINE float pow_f32(float x, float y)
 {
     float a = __builtin_fabsf(x), b = __builtin_fabsf(y);
     float r = (float)exp2_wide((double)y * log2_wide(a));
@@ -229,7 +229,7 @@ static inline float pow_f32(float x, float y)
     return (y == 0) | (x == 1) | ((x == -1) & (b == F32_INFINITY)) ? 1 : r;
 }
 
-static inline float sinh_f32(float x)
+CPU_INLINE float sinh_f32(float x)
 {
     float a = __builtin_fabsf(x), z = a * a;
     double e = exp2_wide((double)a * 1.4426950408889634074);
@@ -240,7 +240,7 @@ static inline float sinh_f32(float x)
     return __builtin_copysignf(r, x);
 }
 
-static inline float cosh_f32(float x)
+CPU_INLINE float cosh_f32(float x)
 {
     double e = exp2_wide((double)__builtin_fabsf(x) * 1.4426950408889634074);
     return (float)(0.5 * (e + 1 / e));

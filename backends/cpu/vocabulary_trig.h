@@ -151,7 +151,7 @@ static const double trig_low[TRIG_POWERS] = {
 };
 
 /* x - quadrant pi/2, between -pi/4 and pi/4; NaN for infinities. */
-static inline double reduce_quadrant(float x, int32_t *quadrant)
+CPU_INLINE double reduce_quadrant(float x, int32_t *quadrant)
 {
     uint32_t word = float_bits(x);
     int64_t e = (int64_t)(word >> 23 & 255) - 150; /* 64 bits, as wide as what it gathers */
@@ -171,7 +171,7 @@ static inline double reduce_quadrant(float x, int32_t *quadrant)
     return x - x == 0 ? r : __builtin_nan("");
 }
 
-static inline float sine_polynomial(float r)
+CPU_INLINE float sine_polynomial(float r)
 {
     float z = r * r;
     float p = -0.000195166562f * z + 0.00833217334f;
@@ -179,7 +179,7 @@ static inline float sine_polynomial(float r)
     return r + r * z * p;
 }
 
-static inline float cosine_polynomial(float r)
+CPU_INLINE float cosine_polynomial(float r)
 {
     float z = r * r;
     float p = 2.44377316e-05f * z - 0.00138873619f;
@@ -187,12 +187,12 @@ static inline float cosine_polynomial(float r)
     return 1 + z * (z * p - 0.5f);
 }
 
-static inline float flip_sign(float x, int32_t flip)
+CPU_INLINE float flip_sign(float x, int32_t flip)
 {
     return bits_float(float_bits(x) ^ (flip ? 0x80000000u : 0u));
 }
 
-static inline float sin_f32(float x)
+CPU_INLINE float sin_f32(float x)
 {
     int32_t q;
     float r = (float)reduce_quadrant(x, &q);
@@ -200,7 +200,7 @@ static inline float sin_f32(float x)
     return x == 0 ? x : flip_sign(q & 1 ? c : s, q & 2);
 }
 
-static inline float cos_f32(float x)
+CPU_INLINE float cos_f32(float x)
 {
     int32_t q;
     float r = (float)reduce_quadrant(x, &q);
@@ -209,7 +209,7 @@ static inline float cos_f32(float x)
 }
 
 /* The arctangent of 0 <= z <= 1. */
-static inline float atan_polynomial(float z)
+CPU_INLINE float atan_polynomial(float z)
 {
     float t = z * z;
     float p = -0.00182722497f * t + 0.0110644875f;
@@ -226,7 +226,7 @@ static inline float atan_polynomial(float z)
 #define HALF_PI_HIGH 0x1.921fb6p+0f
 #define HALF_PI_LOW (-0x1.777a5cp-25f)
 
-static inline float atan_f32(float x)
+CPU_INLINE float atan_f32(float x)
 {
     float a = __builtin_fabsf(x);
     int steep = a > 1;
@@ -236,7 +236,7 @@ static inline float atan_f32(float x)
 }
 
 /* The angle of the point (x, y), from its eighth of the plane outwards. */
-static inline float atan2_f32(float y, float x)
+CPU_INLINE float atan2_f32(float y, float x)
 {
     float ax = __builtin_fabsf(x), ay = __builtin_fabsf(y);
     int steep = ay > ax;
@@ -251,7 +251,7 @@ static inline float atan2_f32(float y, float x)
 
 /* For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
  */
-static inline float asin_core(float a)
+CPU_INLINE float asin_core(float a)
 {
     int large = a > 0.5f;
     float z = large ? (1 - a) * 0.5f : a * a;
@@ -263,7 +263,7 @@ static inline float asin_core(float a)
     return s + s * z * p;
 }
 
-static inline float asin_f32(float x)
+CPU_INLINE float asin_f32(float x)
 {
     float a = __builtin_fabsf(x);
     float r = asin_core(a);
@@ -271,7 +271,7 @@ static inline float asin_f32(float x)
     return __builtin_copysignf(r, x);
 }
 
-static inline float acos_f32(float x)
+CPU_INLINE float acos_f32(float x)
 {
     float a = __builtin_fabsf(x);
     float r = asin_core(a);
