@@ -5,6 +5,7 @@
 
 #include "core/io/text.h"
 #include "core/shape.h"
+#include "nn/encoded.h"
 #include "nn/module.h"
 #include "weft/nn_tools.h"
 
@@ -19,10 +20,13 @@ typedef struct tensor {
     bool used;
 } tensor;
 
-/* A parameter and the tensor it gets. */
+/* A parameter and the tensor it gets, or the two or three that an encoded one is made of. */
 typedef struct match {
-    weft_array **slot;
-    int index;
+    weft_slot *slot;
+    weft_module *module;
+    bool encoded;
+    weft_quantize_options format; /* if encoded */
+    int parts[3];                 /* -1: none */
 } match;
 
 /* One of the lists of a report: "2 missing: a, b". */
@@ -140,26 +144,44 @@ static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safeten
     add_problem(&l->mismatched, text);
 }
 
-static weft_status match_parameter(void *context, const weft_nn_item *item)
+/* The tensor of that path; it counts as used. NULL: there is none. */
+static tensor *take_tensor(const loader *l, const char *path)
 {
-    loader *l = context;
-    if (l->options->trainable_only && item->slot->frozen)
-        return WEFT_OK;
-    tensor key = {.path = (char *)item->path};
-    tensor *found = l->n_tensors ? bsearch(&key, l->tensors, (size_t)l->n_tensors,
-                                           sizeof *l->tensors, compare_tensors)
-                                 : NULL;
-    if (found == NULL) {
-        if (!l->options->allow_missing)
-            add_problem(&l->missing, item->path);
-        return WEFT_OK;
+    const tensor key = {.path = (char *)path};
+    if (l->n_tensors == 0)
+        return NULL;
+    tensor *found =
+        bsearch(&key, l->tensors, (size_t)l->n_tensors, sizeof *l->tensors, compare_tensors);
+    if (found)
+        found->used = true;
+    return found;
+}
+
+/* Whether tensor `codes` and its neighbours are the parameter in an encoding. */
+static bool match_parts(const loader *l, const weft_nn_item *item, int codes, match *out)
+{
+    weft_safetensors_entry entries[3];
+    const weft_safetensors_entry *parts[3] = {&entries[0]};
+    entries[0] = entry_of(l, codes);
+    if (entries[0].dtype != WEFT_UINT32 || !weft__nn_takes_encoded(item))
+        return false;
+    for (int i = 1; i < 3; i++) {
+        char path[WEFT_NN_PATH];
+        const tensor *found =
+            weft__nn_part_path(item->path, i, path, sizeof path) ? take_tensor(l, path) : NULL;
+        out->parts[i] = found ? found->index : -1;
+        if (found) {
+            entries[i] = entry_of(l, found->index);
+            parts[i] = &entries[i];
+        }
     }
-    found->used = true;
-    const weft_safetensors_entry entry = entry_of(l, found->index);
-    if (!fits(&entry, *item->slot->address)) {
-        add_mismatch(l, item, &entry);
-        return WEFT_OK;
-    }
+    const weft_dims shape = weft_shape(*item->slot->address);
+    out->encoded = weft__nn_format_of(parts, &shape, &out->format);
+    return out->encoded;
+}
+
+static weft_status add_match(loader *l, const match *m)
+{
     if (l->n_matches == l->capacity) {
         const int capacity = 2 * l->capacity + 32;
         match *moved = weft_realloc(l->matches, (size_t)capacity * sizeof *moved);
@@ -168,7 +190,26 @@ static weft_status match_parameter(void *context, const weft_nn_item *item)
         l->matches = moved;
         l->capacity = capacity;
     }
-    l->matches[l->n_matches++] = (match){item->slot->address, found->index};
+    l->matches[l->n_matches++] = *m;
+    return WEFT_OK;
+}
+
+static weft_status match_parameter(void *context, const weft_nn_item *item)
+{
+    loader *l = context;
+    if (l->options->trainable_only && item->slot->frozen)
+        return WEFT_OK;
+    const tensor *found = take_tensor(l, item->path);
+    if (found == NULL) {
+        if (!l->options->allow_missing)
+            add_problem(&l->missing, item->path);
+        return WEFT_OK;
+    }
+    match m = {.slot = item->slot, .module = item->module, .parts = {found->index, -1, -1}};
+    const weft_safetensors_entry entry = entry_of(l, found->index);
+    if (match_parts(l, item, found->index, &m) || fits(&entry, *item->slot->address))
+        return add_match(l, &m);
+    add_mismatch(l, item, &entry);
     return WEFT_OK;
 }
 
@@ -201,12 +242,25 @@ static weft_status report(const loader *l)
 
 /* ---- loading: setting ----------------------------------------------------------------------- */
 
+/* Values of an encoded parameter are of the scales' dtype, if these are floats. */
+static weft_array *joined(const loader *l, const match *m)
+{
+    weft_array *parts[3] = {NULL};
+    for (int i = 0; i < 3 && m->parts[i] >= 0; i++)
+        parts[i] = tensor_of(l, m->parts[i]);
+    const weft_dtype scales = weft_dtype_of(parts[1]),
+                     dtype = weft_dtype_is_float(scales) ? scales : WEFT_BFLOAT16;
+    return weft_join_encoded(parts[0], parts[1], parts[2],
+                             l->options->dtype ? l->options->dtype : dtype, &m->format);
+}
+
 static weft_array *converted(const loader *l, const match *m)
 {
-    weft_array *value = tensor_of(l, m->index);
+    weft_array *value = m->encoded ? joined(l, m) : tensor_of(l, m->parts[0]);
     if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
-        value = weft_astype(value, l->options->dtype);
-    return weft_to(value, l->options->device ? l->options->device : weft_device_of(*m->slot));
+        value = weft__nn_recast(value, l->options->dtype);
+    weft_device *device = weft_device_of(*m->slot->address);
+    return weft_to(value, l->options->device ? l->options->device : device);
 }
 
 /* All at once: on a failure no parameter has changed. */
@@ -221,11 +275,15 @@ static weft_status set_matches(const loader *l)
     } else {
         weft_scope_open();
         for (int i = 0; i < l->n_matches; i++) {
-            slots[i] = l->matches[i].slot;
+            slots[i] = l->matches[i].slot->address;
             values[i] = converted(l, &l->matches[i]);
         }
         status = weft_update(slots, values, l->n_matches);
         weft_scope_close(NULL);
+    }
+    for (int i = 0; i < l->n_matches && status == WEFT_OK; i++) {
+        if (l->matches[i].encoded)
+            weft_nn_freeze(l->matches[i].module); /* as weft_nn_quantize does */
     }
     weft_free(slots);
     weft_free(values);
@@ -290,21 +348,41 @@ typedef struct saver {
     int n;
 } saver;
 
-/* Replaces the paths by the names in the file, leaving out what the renaming drops. */
-static weft_status name_tensors(saver *s, const weft_nn_slots *slots)
+/* Adds a tensor under its name in the file, unless the renaming drops it. */
+static weft_status add_tensor(saver *s, const char *path, weft_array *a)
 {
-    for (int i = 0; i < slots->n; i++) {
-        char name[WEFT_NN_PATH];
-        snprintf(name, sizeof name, "%s", slots->paths[i]);
-        if (s->options->rename &&
-            !s->options->rename(s->options->context, slots->paths[i], name, sizeof name))
-            continue;
-        s->names[s->n] = weft_strdup(name);
-        if (s->names[s->n] == NULL)
-            return weft_fail(WEFT_MEMORY, "no memory to save parameters");
-        s->arrays[s->n++] = weft_decode(*slots->slots[i]);
-    }
+    char name[WEFT_NN_PATH];
+    snprintf(name, sizeof name, "%s", path);
+    if (s->options->rename && !s->options->rename(s->options->context, path, name, sizeof name))
+        return WEFT_OK;
+    s->names[s->n] = weft_strdup(name);
+    if (s->names[s->n] == NULL)
+        return weft_fail(WEFT_MEMORY, "no memory to save parameters");
+    s->arrays[s->n++] = a;
     return WEFT_OK;
+}
+
+static weft_status add_parameter(saver *s, const char *path, weft_array *a)
+{
+    weft_array *parts[3];
+    if (s->options->dense || !weft__nn_parts(a, parts))
+        return add_tensor(s, path, weft_decode(a));
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < 3 && parts[i] && status == WEFT_OK; i++) {
+        char name[WEFT_NN_PATH];
+        status = weft__nn_part_path(path, i, name, sizeof name)
+                     ? add_tensor(s, name, parts[i])
+                     : weft_fail(WEFT_INVALID, "%s: its path is too long", path);
+    }
+    return status;
+}
+
+static weft_status add_parameters(saver *s, const weft_nn_slots *slots)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < slots->n && status == WEFT_OK; i++)
+        status = add_parameter(s, slots->paths[i], *slots->slots[i]);
+    return status;
 }
 
 static weft_status write_file(const char *path, const saver *s, bool npz)
@@ -326,14 +404,14 @@ static weft_status save(weft_module *m, const char *path, const weft_nn_save_opt
         s.options->trainable_only ? weft_nn_trainable(m, &slots) : weft_nn_parameters(m, &slots);
     if (status != WEFT_OK)
         return status;
-    const size_t n = slots.n > 0 ? (size_t)slots.n : 1;
+    const size_t n = slots.n > 0 ? 3 * (size_t)slots.n : 1;
     s.names = weft_calloc(n, sizeof *s.names);
     s.arrays = weft_calloc(n, sizeof *s.arrays);
     if (s.names == NULL || s.arrays == NULL)
         status = weft_fail(WEFT_MEMORY, "%s: no memory to save parameters", path);
     weft_scope_open();
     if (status == WEFT_OK)
-        status = name_tensors(&s, &slots);
+        status = add_parameters(&s, &slots);
     if (status == WEFT_OK)
         status = write_file(path, &s, npz);
     weft_scope_close(NULL);

@@ -3,6 +3,7 @@
 
 #include "core/io/text.h"
 #include "core/shape.h"
+#include "nn/encoded.h"
 #include "nn/module.h"
 
 static void set_frozen(weft_module *m, bool frozen)
@@ -53,7 +54,7 @@ weft_status weft__nn_cast_item(void *context, const weft_nn_item *item)
     if (!weft_dtype_is_float(weft_dtype_of(*slot)) || weft_dtype_of(*slot) == dtype)
         return WEFT_OK;
     weft_scope_open();
-    weft_array *value = weft_astype(*slot, dtype);
+    weft_array *value = weft__nn_recast(*slot, dtype);
     const weft_status status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);
     return status;

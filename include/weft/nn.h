@@ -183,7 +183,8 @@ WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only);
  * what has children has; in a new string (weft_free); NULL without memory. */
 WEFT_API char *weft_nn_describe(weft_module *m);
 
-/* Converts every parameter of a float dtype to `dtype`, and evaluates it. */
+/* Converts every parameter of a float dtype to `dtype`, and evaluates it. Encoded ones keep their
+ * codes and scales. */
 WEFT_API weft_status weft_nn_cast(weft_module *m, weft_dtype dtype);
 
 /* ---- Loading and saving --------------------------------------------------------------------- */
@@ -203,20 +204,25 @@ typedef struct weft_nn_load_options {
 } weft_nn_load_options;
 
 /* Sets the parameters from the file's tensors. One message reports all that is missing, unexpected
- * or of another shape, and then nothing has changed. NULL options: all zero. */
+ * or of another shape, and then nothing has changed. NULL options: all zero.
+ * The weight of a linear or an embedding may be stored in an encoding (weft/quantize.h), as MLX
+ * stores it: codes (out, in bits / 32) uint32 under its path, and "scales" (and "biases") beside
+ * it. It becomes an encoded array of the scales' dtype (bfloat16 where these are bytes) or of
+ * options->dtype, and its module is frozen. */
 WEFT_API weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
                                   const weft_nn_load_options *options);
 
 typedef struct weft_nn_save_options {
     bool trainable_only;
+    bool dense; /* encoded parameters as they decode */
     weft_nn_rename *rename;
     void *context;
     const weft_metadata *metadata;
     int n_metadata;
 } weft_nn_save_options;
 
-/* Saves the parameters with weft_safetensors_save, encoded ones (weft_nn_quantize) as dense
- * bfloat16. NULL options: all zero. */
+/* Saves the parameters with weft_safetensors_save, encoded ones (weft_nn_quantize) as weft_nn_load
+ * expects them, bit for bit; blocks without separate scales are decoded. NULL options: all zero. */
 WEFT_API weft_status weft_nn_save(weft_module *m, const char *path,
                                   const weft_nn_save_options *options);
 

@@ -244,7 +244,148 @@ static void quantising_chooses(void)
     weft_nn_free(m);
 }
 
+/* ---- quantised trees in files --------------------------------------------------------------- */
+
+static weft_module *quantised_net(void)
+{
+    weft_module *parts[] = {weft_nn_embedding_new(9, 64), weft_nn_linear_new(64, 96, true),
+                            weft_nn_linear_new(96, 5, true)};
+    return weft_nn_sequential_of(parts, 3);
+}
+
+static bool same_storage(weft_array *a, weft_array *b)
+{
+    weft_array *x[3], *y[3];
+    bool same = CHECK(weft_encoding_of(a) == weft_encoding_of(b)) &&
+                CHECK_EQ_INT(weft_dtype_of(a), weft_dtype_of(b));
+    if (weft_encoding_of(a) == NULL)
+        return same && weft_item_int(weft_array_equal(a, b, false));
+    weft_split_encoded(a, x);
+    weft_split_encoded(b, y);
+    for (int i = 0; i < 3 && same && x[i]; i++)
+        same = weft_item_int(weft_array_equal(x[i], y[i], false));
+    return same;
+}
+
+static void same_parameters(weft_module *m, weft_module *other)
+{
+    weft_nn_slots a, b;
+    if (CHECK_OK(weft_nn_parameters(m, &a)) && CHECK_OK(weft_nn_parameters(other, &b))) {
+        for (int i = 0; i < a.n; i++) {
+            if (!same_storage(*a.slots[i], *b.slots[i]))
+                CHECK_FAIL("%s differs", a.paths[i]);
+        }
+        weft_nn_slots_free(&a);
+        weft_nn_slots_free(&b);
+    }
+}
+
+static weft_status save_and_load(weft_module *m, weft_module *fresh, bool npz,
+                                 const weft_nn_load_options *options)
+{
+    const char *path = check_temporary(npz ? "quantised.npz" : "quantised.safetensors");
+    weft_safetensors *file;
+    weft_status status = npz ? weft_nn_save_npz(m, path, NULL) : weft_nn_save(m, path, NULL);
+    if (status != WEFT_OK || npz)
+        return status != WEFT_OK ? status : weft_nn_load_npz(fresh, path, options);
+    status = weft_safetensors_open(path, &file);
+    if (status == WEFT_OK) {
+        status = weft_nn_load(fresh, file, options);
+        weft_safetensors_close(file);
+    }
+    return status;
+}
+
+/* Every format, into a tree that is dense or of another format: bit for bit, and frozen as the
+ * quantised tree is. */
+static void quantised_trees_stay_quantised(void)
+{
+    static const weft_quantize_options formats[] = {
+        {.bits = 2, .group_size = 32}, {.bits = 3, .group_size = 32}, {.bits = 4, .group_size = 32},
+        {.bits = 5, .group_size = 32}, {.bits = 6, .group_size = 32}, {.bits = 8, .group_size = 64},
+        {.mode = WEFT_MXFP4},          {.mode = WEFT_MXFP8},          {.mode = WEFT_NVFP4}};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        weft_module *m = quantised_net(), *fresh = quantised_net();
+        weft_scope_open();
+        if (CHECK(m && fresh) &&
+            CHECK_OK(weft_nn_quantize(m, &(weft_nn_quantize_options){.format = formats[i]}))) {
+            if (i % 2)
+                CHECK_OK(weft_nn_quantize(fresh, NULL));
+            CHECK_OK(save_and_load(m, fresh, false, NULL));
+            same_parameters(m, fresh);
+            CHECK_EQ_INT(trainable(m), trainable(fresh));
+            weft_array *ids = weft_from_data((int32_t[]){8, 0, 3}, WEFT_INT32, WEFT_DIMS(3));
+            weft_array *same =
+                weft_array_equal(weft_nn_call(m, ids), weft_nn_call(fresh, ids), false);
+            CHECK_EQ_INT(weft_item_int(same), 1);
+        }
+        weft_scope_close(NULL);
+        weft_nn_free(m);
+        weft_nn_free(fresh);
+    }
+}
+
+static void quantised_trees_in_other_forms(void)
+{
+    weft_module *m = quantised_net(), *fresh = quantised_net(), *dense = quantised_net();
+    const char *path = check_temporary("quantised_dense.safetensors");
+    weft_safetensors *file;
+    weft_scope_open();
+    if (CHECK(m && fresh && dense) &&
+        CHECK_OK(weft_nn_quantize(m, &(weft_nn_quantize_options){.format.mode = WEFT_MXFP4}))) {
+        const weft_status status = save_and_load(m, fresh, true, NULL);
+        if (status != WEFT_UNSUPPORTED && CHECK_OK(status))
+            same_parameters(m, fresh);
+        CHECK_OK(save_and_load(m, fresh, false, &(weft_nn_load_options){.dtype = WEFT_FLOAT16}));
+        CHECK_EQ_INT(weft_dtype_of(*weft_nn_find(fresh, "layers.1.weight")), WEFT_FLOAT16);
+        CHECK_OK(weft_nn_cast(fresh, WEFT_BFLOAT16));
+        CHECK_OK(weft_nn_cast(m, WEFT_FLOAT16)); /* the biases round twice too */
+        CHECK_OK(weft_nn_cast(m, WEFT_BFLOAT16));
+        same_parameters(m, fresh);
+        CHECK_OK(weft_nn_save(m, path, &(weft_nn_save_options){.dense = true}));
+        if (CHECK_OK(weft_safetensors_open(path, &file))) {
+            CHECK_EQ_INT(weft_safetensors_count(file), 5);
+            CHECK_OK(weft_nn_load(dense, file, NULL));
+            weft_safetensors_close(file);
+            weft_array *stored = weft_decode(*weft_nn_find(m, "layers.1.weight"));
+            CHECK(same_storage(stored, *weft_nn_find(dense, "layers.1.weight")));
+        }
+    }
+    weft_scope_close(NULL);
+    weft_nn_free(m);
+    weft_nn_free(fresh);
+    weft_nn_free(dense);
+}
+
+/* Codes without scales, of another number of groups, and where no codes can be. */
+static void wrong_parts_are_reported(void)
+{
+    const char *path = check_temporary("wrong_parts.safetensors");
+    const char *names[] = {"layers.0.weight", "layers.1.weight", "layers.1.scales",
+                           "layers.1.bias",   "layers.2.weight", "layers.2.bias"};
+    weft_safetensors *file;
+    weft_module *m = quantised_net();
+    weft_scope_open();
+    weft_array *arrays[] = {
+        weft_zeros(WEFT_DIMS(9, 8), WEFT_UINT32),   weft_zeros(WEFT_DIMS(96, 8), WEFT_UINT32),
+        weft_zeros(WEFT_DIMS(96, 3), WEFT_UINT8),   weft_zeros(WEFT_DIMS(12), WEFT_UINT32),
+        weft_zeros(WEFT_DIMS(5, 96), WEFT_FLOAT32), weft_zeros(WEFT_DIMS(5), WEFT_FLOAT32)};
+    CHECK_OK(weft_safetensors_save(path, names, arrays, 6, NULL, 0));
+    if (CHECK(m != NULL) && CHECK_OK(weft_safetensors_open(path, &file))) {
+        CHECK_STATUS(weft_nn_load(m, file, NULL), WEFT_INVALID);
+        const char *message = weft_error_message();
+        CHECK_CONTAINS(message, "3 of another shape or dtype");
+        CHECK_CONTAINS(message, "layers.0.weight: expected (9, 64) float32, found (9, 8) uint32");
+        CHECK_CONTAINS(message, "layers.1.weight: expected (96, 64) float32, found (96, 8) uint32");
+        weft_safetensors_close(file);
+    }
+    weft_scope_close(NULL);
+    weft_nn_free(m);
+}
+
 CHECK_MAIN("nn_tools", CHECK_CASE(freezing_by_path_key_and_predicate),
            CHECK_CASE(applying_and_setting), CHECK_CASE(npz_there_and_back),
            CHECK_CASE(gradients_of_trainable_parameters),
-           CHECK_CASE(quantised_layers_use_what_was_stored), CHECK_CASE(quantising_chooses))
+           CHECK_CASE(quantised_layers_use_what_was_stored), CHECK_CASE(quantising_chooses),
+           CHECK_CASE(quantised_trees_stay_quantised), CHECK_CASE(quantised_trees_in_other_forms),
+           CHECK_CASE(wrong_parts_are_reported))

@@ -1,0 +1,29 @@
+/* nn/encoded.h -- encoded parameters in checkpoints: beside "a.weight", which has the codes, are
+ * "a.scales" and, for affine, "a.biases". */
+#ifndef WEFT_NN_ENCODED_H
+#define WEFT_NN_ENCODED_H
+
+#include "weft/nn.h"
+#include "weft/quantize.h"
+
+/* Whether a parameter may be encoded: the weights of linears and embeddings. */
+bool weft__nn_takes_encoded(const weft_nn_item *item);
+
+/* The path of part 0 (the codes: the parameter's own), 1 (scales) or 2 (biases). False: too long.
+ */
+bool weft__nn_part_path(const char *path, int part, char *out, size_t size);
+
+/* The codes, scales and biases (or NULL) of an encoded array; false for one that is dense or of
+ * blocks that have no such parts. */
+bool weft__nn_parts(weft_array *a, weft_array *out[3]);
+
+/* The format that stored parts (NULL: not there) of a parameter of `shape` have; false: none. The
+ * shapes and dtypes tell everything. */
+bool weft__nn_format_of(const weft_safetensors_entry *const parts[3], const weft_dims *shape,
+                        weft_quantize_options *out);
+
+/* The array in another float dtype; one with parts keeps its codes, unless it
+ * becomes float64, which no kernel decodes to. */
+weft_array *weft__nn_recast(weft_array *a, weft_dtype dtype);
+
+#endif
