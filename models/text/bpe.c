@@ -34,9 +34,18 @@ int weft__char_to_byte(uint32_t code)
     return n == 67 ? 173 : -1;
 }
 
+void weft__bpe_find_bytes(bpe_model *model)
+{
+    for (int b = 0; b < 256; b++) {
+        char text[4];
+        const int size = weft__utf8_encode(weft__byte_to_char((unsigned char)b), text);
+        model->byte_ids[b] = weft__vocab_find_in_model(&model->vocab, text, (size_t)size);
+    }
+}
+
 /* ---- the heap ------------------------------------------------------------------------------- */
 
-static weft_status heap_push(bpe_scratch *s, bpe_candidate candidate)
+weft_status weft__heap_push(bpe_scratch *s, bpe_candidate candidate)
 {
     if (s->heap_count == s->heap_capacity) {
         void *data = s->heap;
@@ -55,7 +64,7 @@ static weft_status heap_push(bpe_scratch *s, bpe_candidate candidate)
     return WEFT_OK;
 }
 
-static bpe_candidate heap_pop(bpe_scratch *s)
+bpe_candidate weft__heap_pop(bpe_scratch *s)
 {
     const bpe_candidate top = s->heap[0];
     const bpe_candidate last = s->heap[--s->heap_count];
@@ -77,7 +86,7 @@ static bpe_candidate heap_pop(bpe_scratch *s)
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
-static weft_status add_symbol(bpe_scratch *s, int32_t id)
+weft_status weft__symbol_add(bpe_scratch *s, bpe_symbol symbol)
 {
     if (s->symbol_count == s->symbol_capacity) {
         void *data = s->symbols;
@@ -88,12 +97,18 @@ static weft_status add_symbol(bpe_scratch *s, int32_t id)
             return status;
     }
     const int32_t at = (int32_t)s->symbol_count++;
-    s->symbols[at] = (bpe_symbol){.id = id, .previous = at - 1, .next = at + 1};
+    symbol.previous = at - 1;
+    symbol.next = at + 1;
+    s->symbols[at] = symbol;
     return WEFT_OK;
 }
 
-/* The <0xXX> tokens of a character's bytes, all or none: how many. */
-static int fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4])
+static weft_status add_symbol(bpe_scratch *s, int32_t id)
+{
+    return weft__symbol_add(s, (bpe_symbol){.id = id});
+}
+
+int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4])
 {
     for (int i = 0; i < size; i++) {
         char name[8];
@@ -122,7 +137,7 @@ static weft_status start_symbols(const bpe_model *model, bpe_scratch *s, const c
         int32_t bytes[4];
         int count = 0;
         if (id < 0 && model->byte_fallback && !model->byte_level)
-            count = fallback_ids(model, text, size, bytes);
+            count = weft__fallback_ids(model, text, size, bytes);
         if (id >= 0) {
             if (unknown_waits)
                 status = add_symbol(s, model->unknown);
@@ -151,10 +166,10 @@ static weft_status queue_merge(const bpe_model *model, bpe_scratch *s, int32_t a
     const text_merge *merge = weft__merges_find(&model->merges, left, right);
     if (!merge)
         return WEFT_OK;
-    return heap_push(s, (bpe_candidate){.key = (uint64_t)merge->rank << 32 | (uint32_t)at,
-                                        .left = left,
-                                        .right = right,
-                                        .id = merge->id});
+    return weft__heap_push(s, (bpe_candidate){.key = (uint64_t)merge->rank << 32 | (uint32_t)at,
+                                              .left = left,
+                                              .right = right,
+                                              .id = merge->id});
 }
 
 static weft_status merge_symbols(const bpe_model *model, bpe_scratch *s)
@@ -165,7 +180,7 @@ static weft_status merge_symbols(const bpe_model *model, bpe_scratch *s)
     for (int32_t i = 0; i + 1 < end && !status; i++)
         status = queue_merge(model, s, i);
     while (s->heap_count > 0 && !status) {
-        const bpe_candidate best = heap_pop(s);
+        const bpe_candidate best = weft__heap_pop(s);
         const int32_t at = (int32_t)(uint32_t)best.key;
         bpe_symbol *symbol = &s->symbols[at];
         /* A candidate is stale once either of its symbols has merged with another. */
@@ -213,6 +228,8 @@ weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const
     if (length > INT32_MAX)
         return weft_fail(WEFT_INVALID, "tokenizer: a word of %zu bytes, at most %d fit", length,
                          INT32_MAX);
+    if (model->ranks)
+        return weft__spm_encode(model, scratch, word, length, out);
     weft_status status = WEFT_OK;
     if (model->ignore_merges) {
         int32_t id = -1;

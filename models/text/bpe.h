@@ -18,11 +18,14 @@ typedef struct bpe_model {
     bool ignore_merges; /* a word that is a token is that token */
     int32_t unknown;    /* -1: characters without a token are dropped */
     int32_t byte_ids[256];
+    uint32_t
+        *ranks; /* by id: merges go by the rank of what they make, `merges` is empty; or NULL */
 } bpe_model;
 
 typedef struct bpe_symbol {
     int32_t id; /* -1: absorbed by its left neighbour */
     int32_t previous, next;
+    uint32_t start, length; /* in the word; where ranks decide. Length 0: absorbed */
 } bpe_symbol;
 
 typedef struct bpe_candidate {
@@ -44,6 +47,20 @@ void weft__bpe_release(bpe_scratch *scratch);
 /* Appends the ids of a word of valid UTF-8 to `out`: O(n log n) in its length. */
 weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
                              size_t length, id_buffer *out);
+
+/* The same where the ranks of tokens decide; weft__bpe_encode calls it. */
+weft_status weft__spm_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                             size_t length, id_buffer *out);
+
+/* The <0xXX> tokens of a character's bytes, all or none: how many. */
+int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4]);
+
+/* Finds the tokens of single bytes, once the vocabulary is whole. */
+void weft__bpe_find_bytes(bpe_model *model);
+
+weft_status weft__symbol_add(bpe_scratch *scratch, bpe_symbol symbol);
+weft_status weft__heap_push(bpe_scratch *scratch, bpe_candidate candidate);
+bpe_candidate weft__heap_pop(bpe_scratch *scratch);
 
 /* Byte-level spelling: printable bytes are themselves, the others U+0100 and up. */
 uint32_t weft__byte_to_char(unsigned char byte);

@@ -137,6 +137,17 @@ weft_status weft__decoder_load(const weft__json *root, text_decoder *out)
     return status;
 }
 
+weft_status weft__decoder_from_marks(text_decoder *out, bool prefix, const char *name)
+{
+    const weft__json at = {.name = name};
+    *out = (text_decoder){.kind = DECODE_CHARACTERS,
+                          .byte_fallback = true,
+                          .fuse = true,
+                          .strip_start = prefix,
+                          .strip = ' '};
+    return add_replace(&at, "\xE2\x96\x81", " ", out);
+}
+
 void weft__decoder_release(text_decoder *decoder)
 {
     for (int i = 0; i < decoder->replace_count; i++) {

@@ -32,6 +32,10 @@ typedef struct text_decoder {
 
 /* Reads the "decoder" of a tokenizer.json. */
 weft_status weft__decoder_load(const weft__json *root, text_decoder *out);
+
+/* The decoder of vocabularies that write spaces as U+2581; `prefix`: the first one is none. */
+weft_status weft__decoder_from_marks(text_decoder *out, bool prefix, const char *name);
+
 void weft__decoder_release(text_decoder *decoder);
 
 /* What has been decoded, but is not yet text. Zeroed is the start. */

@@ -273,15 +273,6 @@ static weft_status load_unknown(const weft__json *at, bpe_model *model)
     return WEFT_OK;
 }
 
-static void find_bytes(bpe_model *model)
-{
-    for (int b = 0; b < 256; b++) {
-        char text[4];
-        const int size = weft__utf8_encode(weft__byte_to_char((unsigned char)b), text);
-        model->byte_ids[b] = weft__vocab_find_in_model(&model->vocab, text, (size_t)size);
-    }
-}
-
 weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model *model)
 {
     *model = (bpe_model){.byte_level = byte_level, .unknown = -1};
@@ -302,7 +293,7 @@ weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model 
     if (!status)
         status = weft__json_find_bool(&at, "ignore_merges", &model->ignore_merges);
     if (!status)
-        find_bytes(model);
+        weft__bpe_find_bytes(model);
     return status;
 }
 
@@ -310,4 +301,6 @@ void weft__model_release(bpe_model *model)
 {
     weft__vocab_release(&model->vocab);
     weft__merges_release(&model->merges);
+    weft_free(model->ranks);
+    model->ranks = NULL;
 }

@@ -21,6 +21,16 @@ static const struct {
     {"NFKD", UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT},
 };
 
+static weft_status keep(const char *text, size_t length, const char *name, char **out)
+{
+    *out = weft_malloc(length + 1);
+    if (!*out)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+    memcpy(*out, text, length);
+    (*out)[length] = '\0';
+    return WEFT_OK;
+}
+
 static weft_status load_content(const weft__json *at, const char *key, normalizer_step *step)
 {
     weft__json content;
@@ -28,13 +38,22 @@ static weft_status load_content(const weft__json *at, const char *key, normalize
     weft_status status = weft__json_get(at, key, &content);
     if (!status)
         status = weft__json_as_string(&content, &text, &step->content_length);
-    if (status)
-        return status;
-    step->content = weft_malloc(step->content_length + 1);
-    if (!step->content)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", at->name);
-    memcpy(step->content, text, step->content_length + 1);
-    return WEFT_OK;
+    return status ? status : keep(text, step->content_length, at->name, &step->content);
+}
+
+/* What a Replace looks for: {"String": s}, kept as it is, or {"Regex": r}. */
+static weft_status load_pattern(const weft__json *at, normalizer_step *step)
+{
+    weft__json pattern, form;
+    const char *text = NULL;
+    weft_status status = weft__json_get(at, "pattern", &pattern);
+    if (!status)
+        status = weft__json_find(&pattern, "String", &form);
+    if (!status && !form.value)
+        return weft__regex_from_json(at, "pattern", &step->pattern);
+    if (!status)
+        status = weft__json_as_string(&form, &text, &step->from_length);
+    return status ? status : keep(text, step->from_length, at->name, &step->from);
 }
 
 static weft_status load_step(const weft__json *at, const char *type, text_normalizer *out)
@@ -59,7 +78,7 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
     if (strcmp(type, "Replace") == 0) {
         step->kind = NORMALIZE_REPLACE;
         out->count++;
-        const weft_status status = weft__regex_from_json(at, "pattern", &step->pattern);
+        const weft_status status = load_pattern(at, step);
         return status ? status : load_content(at, "content", step);
     }
     return weft__json_fail(at, WEFT_UNSUPPORTED, "normalizer type \"%s\" is unsupported", type);
@@ -103,9 +122,39 @@ void weft__normalizer_release(text_normalizer *normalizer)
 {
     for (int i = 0; i < normalizer->count; i++) {
         weft__regex_free(normalizer->steps[i].pattern);
+        weft_free(normalizer->steps[i].from);
         weft_free(normalizer->steps[i].content);
     }
     *normalizer = (text_normalizer){0};
+}
+
+weft_status weft__normalizer_add_nfc(text_normalizer *normalizer)
+{
+    normalizer->steps[normalizer->count++] =
+        (normalizer_step){.kind = NORMALIZE_UNICODE, .options = unicode_forms[0].options};
+    return WEFT_OK;
+}
+
+weft_status weft__normalizer_add_marks(text_normalizer *normalizer, bool prefix, const char *name)
+{
+    static const char mark[] = "\xE2\x96\x81";
+    normalizer_step *step = &normalizer->steps[normalizer->count];
+    weft_status status = WEFT_OK;
+    if (prefix) {
+        step->kind = NORMALIZE_PREPEND;
+        step->content_length = 3;
+        normalizer->count++;
+        status = keep(mark, 3, name, &step->content);
+        step++;
+    }
+    if (status)
+        return status;
+    normalizer->count++;
+    step->kind = NORMALIZE_REPLACE;
+    step->from_length = 1;
+    step->content_length = 3;
+    status = keep(" ", 1, name, &step->from);
+    return status ? status : keep(mark, 3, name, &step->content);
 }
 
 /* ---- Unicode forms -------------------------------------------------------------------------- */
@@ -248,6 +297,25 @@ static bool is_normal(const char *text, size_t length, int options)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+static weft_status replace_text(const normalizer_step *step, const char *text, size_t length,
+                                text_buffer *out)
+{
+    const char *end = text + length;
+    weft_status status = WEFT_OK;
+    while (!status && step->from_length > 0) {
+        const char *at = step->from_length == 1
+                             ? memchr(text, *step->from, (size_t)(end - text))
+                             : memmem(text, (size_t)(end - text), step->from, step->from_length);
+        if (!at)
+            break;
+        status = weft__bytes_append(out, text, (size_t)(at - text));
+        if (!status)
+            status = weft__bytes_append(out, step->content, step->content_length);
+        text = at + step->from_length;
+    }
+    return status ? status : weft__bytes_append(out, text, (size_t)(end - text));
+}
+
 static weft_status replace(const normalizer_step *step, const char *text, size_t length,
                            text_buffer *out)
 {
@@ -283,7 +351,8 @@ weft_status weft__normalize(const text_normalizer *normalizer, const char *text,
         if (step->kind == NORMALIZE_UNICODE) {
             status = weft__normalize_unicode(text, length, step->options, out);
         } else if (step->kind == NORMALIZE_REPLACE) {
-            status = replace(step, text, length, out);
+            status = step->from ? replace_text(step, text, length, out)
+                                : replace(step, text, length, out);
         } else {
             status = weft__bytes_append(out, step->content, step->content_length);
             if (!status)

@@ -17,8 +17,10 @@ typedef enum normalizer_kind {
 typedef struct normalizer_step {
     normalizer_kind kind;
     int options;         /* UNICODE: utf8proc's */
-    text_regex *pattern; /* REPLACE */
-    char *content;       /* PREPEND, REPLACE */
+    text_regex *pattern; /* REPLACE; NULL where `from` is what is replaced */
+    char *from;
+    size_t from_length;
+    char *content; /* PREPEND, REPLACE */
     size_t content_length;
 } normalizer_step;
 
@@ -30,6 +32,11 @@ typedef struct text_normalizer {
 
 /* Reads the "normalizer" of a tokenizer.json; absent and null are no normalizer. */
 weft_status weft__normalizer_load(const weft__json *root, text_normalizer *out);
+
+/* Adds steps: composition; a U+2581 in place of each space, and one in front where `prefix`. */
+weft_status weft__normalizer_add_nfc(text_normalizer *normalizer);
+weft_status weft__normalizer_add_marks(text_normalizer *normalizer, bool prefix, const char *name);
+
 void weft__normalizer_release(text_normalizer *normalizer);
 
 /* Normalizes valid UTF-8. *result points to `text` itself when nothing changed it, else into one of

@@ -155,6 +155,14 @@ weft_status weft__splitter_load(const weft__json *root, text_splitter *out)
     return status;
 }
 
+weft_status weft__splitter_add_pattern(text_splitter *splitter, const char *pattern,
+                                       const weft__json *at)
+{
+    splitter_step *step = &splitter->steps[splitter->count++];
+    step->behavior = SPLIT_ISOLATED;
+    return weft__regex_new(pattern, strlen(pattern), false, at, &step->pattern);
+}
+
 void weft__splitter_release(text_splitter *splitter)
 {
     for (int i = 0; i < splitter->count; i++)

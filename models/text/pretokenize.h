@@ -41,6 +41,11 @@ typedef struct text_splitter {
 
 /* Reads the "pre_tokenizer" of a tokenizer.json; absent and null are none. */
 weft_status weft__splitter_load(const weft__json *root, text_splitter *out);
+
+/* Adds a step that cuts out what the pattern matches; `at` names it in messages. */
+weft_status weft__splitter_add_pattern(text_splitter *splitter, const char *pattern,
+                                       const weft__json *at);
+
 void weft__splitter_release(text_splitter *splitter);
 
 /* Gets the words one after another; a status other than WEFT_OK ends the splitting. */

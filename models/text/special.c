@@ -8,6 +8,26 @@
 
 /* ---- added tokens --------------------------------------------------------------------------- */
 
+weft_status weft__added_enter(weft_tokenizer *t, const added_token *token, bool normalized)
+{
+    if (!normalized)
+        return weft__added_add(&t->raw, token);
+    added_token own = *token;
+    text_buffer scratch[2] = {{0}};
+    const char *form = token->text;
+    weft_status status =
+        weft__normalize(&t->normalizer, token->text, token->length, scratch, &form, &own.length);
+    if (!status && own.length > 0) {
+        own.text = (char *)form;
+        if (own.length != token->length || memcmp(form, token->text, own.length) != 0)
+            t->model.vocab.tokens[own.id].flags |= TOKEN_RENAMED;
+        status = weft__added_add(&t->normalized, &own);
+    }
+    weft__bytes_release(&scratch[0]);
+    weft__bytes_release(&scratch[1]);
+    return status;
+}
+
 static weft_status load_added(const weft__json *item, weft_tokenizer *t)
 {
     weft__json content;
@@ -27,22 +47,9 @@ static weft_status load_added(const weft__json *item, weft_tokenizer *t)
         status = weft__json_find_bool(item, "normalized", &normalized);
     if (status || token.length == 0)
         return status;
+    token.text = (char *)text;
     token.id = weft__vocab_find(&t->model.vocab, text, token.length);
-    /* What is looked for behind the normalizer has gone through it too. */
-    const size_t length = token.length;
-    text_buffer scratch[2] = {{0}};
-    const char *form = text;
-    if (normalized)
-        status = weft__normalize(&t->normalizer, text, token.length, scratch, &form, &token.length);
-    if (!status && token.length > 0) {
-        token.text = (char *)form;
-        if (token.length != length || memcmp(form, text, length) != 0)
-            t->model.vocab.tokens[token.id].flags |= TOKEN_RENAMED;
-        status = weft__added_add(normalized ? &t->normalized : &t->raw, &token);
-    }
-    weft__bytes_release(&scratch[0]);
-    weft__bytes_release(&scratch[1]);
-    return status;
+    return weft__added_enter(t, &token, normalized);
 }
 
 weft_status weft__added_load(const weft__json *root, weft_tokenizer *tokenizer)

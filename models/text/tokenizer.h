@@ -35,6 +35,10 @@ weft_status weft__postprocessor_load(const weft__json *root, weft_tokenizer *tok
 /* Reads bos, eos and pad from a tokenizer_config.json. */
 weft_status weft__special_load(const weft__json *config, weft_tokenizer *tokenizer);
 
+/* Adds a token to the set that looks for it in the text, once the vocabulary has it. `normalized`:
+ * behind the normalizer, through which the token goes too. Sort the sets at the end. */
+weft_status weft__added_enter(weft_tokenizer *tokenizer, const added_token *token, bool normalized);
+
 /* The text of an id that decoding starts from, NULL when it has no token. */
 const char *weft__token_text(const weft_tokenizer *tokenizer, int32_t id, size_t *length);
 

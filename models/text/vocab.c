@@ -77,6 +77,7 @@ weft_status weft__vocab_add(text_vocab *vocab, int32_t id, const char *text, siz
     if (status)
         return status;
     vocab->slots[find_slot(vocab, text, length)] = (uint32_t)id + 1;
+    vocab->longest = length > vocab->longest ? length : vocab->longest;
     vocab->tokens[id] =
         (vocab_token){.start = start, .length = (uint32_t)length, .flags = (uint8_t)flags};
     return WEFT_OK;

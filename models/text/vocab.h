@@ -27,6 +27,7 @@ typedef struct text_vocab {
     int32_t size;        /* one more than the largest id */
     uint32_t *slots;     /* id + 1, or 0 */
     size_t mask;
+    size_t longest; /* token, in bytes */
 } text_vocab;
 
 /* An empty vocabulary for ids below `size` and at most `count` tokens. */
