@@ -37,12 +37,16 @@ static int64_t round_up(int64_t n, int64_t to)
     return (n + to - 1) / to * to;
 }
 
-static void make_plan(forward *f, const weft_call *call)
+/* While planning, lengths are not known: none is longer than all keys, and more keys never take
+ * less memory. */
+static void make_plan(forward *f, const weft_call *call, bool planning)
 {
     const weft_attention_params *params = call->params;
     memset(f, 0, sizeof *f);
     f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[3] : NULL);
     const cpu_attention *a = &f->a;
+    if (params->has_lengths && !planning)
+        weft__cpu_attention_cut(&f->a, &call->in[call->n_inputs - 1]);
     f->o = &call->out[0];
     f->lse = &call->out[1];
     f->rows = round_up(a->block * a->G, ATTENTION_VECTOR);
@@ -68,7 +72,7 @@ static void make_plan(forward *f, const weft_call *call)
 int64_t weft__cpu_attention_workspace(const weft_call *call)
 {
     forward f;
-    make_plan(&f, call);
+    make_plan(&f, call, true);
     int64_t floats = f.n_partials * f.partial + weft__cpu_workers() * f.scratch;
     return floats * (int64_t)sizeof(float);
 }
@@ -118,7 +122,7 @@ static void soften(const forward *f, const place *p, int64_t s0, int64_t n, floa
     for (int64_t r = 0; r < p->rows; r++) {
         int64_t l = p->l0 + r / a->G, from, to;
         float *s = scratch + f->at_s + r * ATTENTION_KEYS_LD;
-        weft__cpu_attention_sees(a, l, &from, &to);
+        weft__cpu_attention_sees(a, p->b, l, &from, &to);
         from = from < s0 ? 0 : from - s0 < n ? from - s0 : n;
         to = to < s0 ? 0 : to - s0 < n ? to - s0 : n;
         if (from >= to) {
@@ -202,8 +206,8 @@ static void run_keys(const forward *f, const place *p, int64_t part, float *scra
             results[h * step + f->rows + r] = -INFINITY;
     }
     int64_t from, to, last_from, last_to;
-    weft__cpu_attention_sees(a, p->l0, &from, &to);
-    weft__cpu_attention_sees(a, p->l0 + p->n_l - 1, &last_from, &last_to);
+    weft__cpu_attention_sees(a, p->b, p->l0, &from, &to);
+    weft__cpu_attention_sees(a, p->b, p->l0 + p->n_l - 1, &last_from, &last_to);
     if (from < part * f->part)
         from = part * f->part;
     if (last_to > (part + 1) * f->part)
@@ -305,7 +309,7 @@ static void merge_task(void *context, int64_t begin, int64_t end, int worker)
 weft_status weft__cpu_attention(const weft_call *call)
 {
     forward f;
-    make_plan(&f, call);
+    make_plan(&f, call, false);
     f.memory = call->workspace;
     int64_t tiles = f.a.B * f.a.Hk * f.a.n_blocks;
     if (tiles == 0)

@@ -17,6 +17,8 @@ typedef struct cpu_attention {
     const weft_attention_params *params;
     const cpu_kernels *kernels;
     const weft_tensor *q, *k, *v, *mask;
+    const int32_t *lengths; /* (B) keys of each row; NULL: all have S */
+    int64_t lengths_step;
     int64_t B, L, S, H, Hk, D, Dv;
     int64_t G;           /* query heads per key head */
     int64_t block;       /* queries of a tile; its rows are (query, head of the group) */
@@ -27,8 +29,13 @@ typedef struct cpu_attention {
 /* `mask` may be NULL. */
 cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask);
 
-/* The keys [*from, *to) that query l sees by causality and window; empty when *from >= *to. */
-void weft__cpu_attention_sees(const cpu_attention *a, int64_t l, int64_t *from, int64_t *to);
+/* With these lengths: S becomes the longest of them. */
+void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths);
+
+/* The keys [*from, *to) that query l of row b sees by length, causality and window; empty when
+ * *from >= *to. */
+void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from,
+                              int64_t *to);
 
 /* Rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32 times
  * `factor`, each filled up with zeros to `ld` floats. */

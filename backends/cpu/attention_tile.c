@@ -34,13 +34,33 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
     return a;
 }
 
-void weft__cpu_attention_sees(const cpu_attention *a, int64_t l, int64_t *from, int64_t *to)
+static int64_t length_of(const cpu_attention *a, int64_t b)
 {
+    if (a->lengths == NULL)
+        return a->S;
+    const int64_t length = a->lengths[b * a->lengths_step];
+    return length < 0 ? 0 : length < a->S ? length : a->S;
+}
+
+void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths)
+{
+    a->lengths = lengths->data;
+    a->lengths_step = a->B > 1 ? lengths->strides[0] : 0;
+    int64_t longest = 0;
+    for (int64_t b = 0; b < a->B; b++)
+        longest = length_of(a, b) > longest ? length_of(a, b) : longest;
+    a->S = longest;
+}
+
+void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from,
+                              int64_t *to)
+{
+    const int64_t S = length_of(a, b);
     *from = 0;
-    *to = a->S;
+    *to = S;
     if (a->params->causal) {
-        int64_t own = l + a->S - a->L; /* the key at the query's own place */
-        *to = own + 1 < 0 ? 0 : own + 1 < a->S ? own + 1 : a->S;
+        int64_t own = l + S - a->L; /* the key at the query's own place */
+        *to = own + 1 < 0 ? 0 : own + 1 < S ? own + 1 : S;
         if (a->params->window > 0 && own - a->params->window + 1 > 0)
             *from = own - a->params->window + 1;
     }
@@ -99,7 +119,8 @@ void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int6
 bool weft__cpu_attention_fits(const weft_call *call)
 {
     for (int i = 0; i < call->n_inputs; i++)
-        if (!weft__cpu_narrow(call->in[i].dtype) && call->in[i].dtype != WEFT_BOOL)
+        if (!weft__cpu_narrow(call->in[i].dtype) && call->in[i].dtype != WEFT_BOOL &&
+            call->in[i].dtype != WEFT_INT32)
             return false;
     return call->in[0].shape.at[3] > 0;
 }

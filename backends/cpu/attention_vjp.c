@@ -149,7 +149,7 @@ static void soften(const backward *g, const place *p, float *scratch)
         float sum =
             ((const float *)
                  lse->data)[p->b * lse->strides[0] + l * lse->strides[1] + h * lse->strides[2]];
-        weft__cpu_attention_sees(a, l, &from, &to);
+        weft__cpu_attention_sees(a, p->b, l, &from, &to);
         from = from < p->s0 ? 0 : from - p->s0 < p->n ? from - p->s0 : p->n;
         to = to < p->s0 ? 0 : to - p->s0 < p->n ? to - p->s0 : p->n;
         if (from >= to || sum == -INFINITY) {
@@ -217,8 +217,8 @@ static void put(const cpu_attention *a, const weft_tensor *x, const place *p, co
 static bool clip(const cpu_attention *a, place *p)
 {
     int64_t from, to, last_from, last_to;
-    weft__cpu_attention_sees(a, p->l0, &from, &to);
-    weft__cpu_attention_sees(a, p->l0 + p->n_l - 1, &last_from, &last_to);
+    weft__cpu_attention_sees(a, p->b, p->l0, &from, &to);
+    weft__cpu_attention_sees(a, p->b, p->l0 + p->n_l - 1, &last_from, &last_to);
     if (last_to - p->s0 < p->n)
         p->n = last_to - p->s0;
     return p->n > 0 && from < p->s0 + p->n;

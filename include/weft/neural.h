@@ -64,6 +64,10 @@ typedef struct weft_attention_options {
     double softcap; /* > 0: scores become cap tanh(score / cap), before the mask */
     weft_array
         *mask; /* NULL; bool (true: visible) or float (added), broadcastable to (B, H, L, S) */
+    /* NULL; integers, 0-d, (1) or (B): only the first lengths[b] keys of row b are there, and
+     * causality counts from the last of them, as if k and v had been cut. Below 0 is 0, above S is
+     * S. Time goes with the lengths, not with S, so k and v may be a cache with room to grow. */
+    weft_array *lengths;
 } weft_attention_options;
 
 /* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,

@@ -152,16 +152,17 @@ typedef struct weft_rope_params {
     double amplitude;
 } weft_rope_params;
 
-/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask]; outputs o
- * (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale, softcap and mask)
+/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths]; outputs
+ * o (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale, softcap and mask)
  * (B, L, H) in the compute dtype, -inf for a query that sees nothing (its o is 0). The mask has
- * rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). scale
- * is never 0 here. attention_vjp: inputs q, k, v, o, lse, do [, mask]; outputs dq, dk, dv in the
- * dtypes of q, k, v. */
+ * rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). Of
+ * lengths int32 (B) each says how many keys its row of the batch has, the others being as if they
+ * were not there; below 0 is 0 and above S is S. scale is never 0 here. attention_vjp: inputs q, k,
+ * v, o, lse, do [, mask], never with lengths; outputs dq, dk, dv in the dtypes of q, k, v. */
 typedef struct weft_attention_params {
     double scale, softcap;
     int64_t window;
-    bool causal, has_mask;
+    bool causal, has_mask, has_lengths;
 } weft_attention_params;
 
 /* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in

@@ -78,13 +78,21 @@ attention_parts weft__attention_parts(weft_array *q, weft_array *k, weft_array *
 
 /* ---- Expansion ------------------------------------------------------------------------------ */
 
+/* The node's mask with its lengths in it, or NULL, and the parameters that go with it. */
+static weft_array *whole_mask(weft_array *node, weft_attention_params *params)
+{
+    *params = *(const weft_attention_params *)weft_node_params(node);
+    weft_array *mask = params->has_mask ? weft_node_input(node, 3) : NULL;
+    return params->has_lengths ? weft__attention_lengths_mask(node, mask, params) : mask;
+}
+
 /* Softmax by hand: a row of which nothing is seen has sum 0, and must give neither NaN nor a NaN
  * gradient. */
 static void expand(weft_array *node, weft_array **outs)
 {
-    const weft_attention_params *params = weft_node_params(node);
+    weft_attention_params params;
     weft_array *q = weft_node_input(node, 0), *k = weft_node_input(node, 1);
-    weft_array *mask = params->has_mask ? weft_node_input(node, 3) : NULL;
+    weft_array *mask = whole_mask(node, &params);
     weft_dims lse_shape = weft_node_spec(node, 1)->shape;
     weft_dtype dtype = compute_dtype(q);
     if (weft_dim(k, 1) == 0) {
@@ -93,7 +101,7 @@ static void expand(weft_array *node, weft_array **outs)
         outs[1] = beside(q, weft_full(lse_shape, -INFINITY, dtype));
         return;
     }
-    attention_parts parts = weft__attention_parts(q, k, weft_node_input(node, 2), mask, params);
+    attention_parts parts = weft__attention_parts(q, k, weft_node_input(node, 2), mask, &params);
     weft_array *zero = weft_scalar(0, dtype), *one = weft_scalar(1, dtype);
     weft_array *top = weft_stop_gradient(weft_max(parts.scores, WEFT_DIMS(-1), true));
     top = weft_where(weft_isinf(top), zero, top);
@@ -112,8 +120,8 @@ static void expand(weft_array *node, weft_array **outs)
 static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                           weft_array **grads)
 {
-    const weft_attention_params *params = weft_node_params(node);
-    weft_array *mask = params->has_mask ? weft_node_input(node, 3) : NULL;
+    weft_attention_params params;
+    weft_array *mask = whole_mask(node, &params);
     weft_array *in[] = {weft_node_input(node, 0),
                         weft_node_input(node, 1),
                         weft_node_input(node, 2),
@@ -127,12 +135,12 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
         in[5] = beside(in[0], weft_zeros(o->shape, o->dtype));
     }
     if (cts[1] == NULL) {
-        weft_array *all = weft_apply(&weft_op_attention_vjp, in, mask ? 7 : 6, params);
+        weft_array *all = weft_apply(&weft_op_attention_vjp, in, mask ? 7 : 6, &params);
         for (int i = 0; i < 3; i++) {
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
     } else { /* only a second derivative, or a user of the raw op, has this */
-        weft__attention_gradients(in, mask, cts[1], params, out);
+        weft__attention_gradients(in, mask, cts[1], &params, out);
     }
     for (int i = 0; i < 3; i++) {
         grads[i] = wanted[i] ? out[i] : NULL;
@@ -141,10 +149,10 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
 
 /* ---- The op --------------------------------------------------------------------------------- */
 
-bool weft__attention_infer(const weft_array *node, int mask, weft_why *why)
+bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (!weft__expect_inputs(node, mask + params->has_mask, why) ||
+    if (!weft__expect_inputs(node, n + params->has_mask + params->has_lengths, why) ||
         !weft__expect_float(node, 0, "q", why) || !weft__expect_float(node, 1, "k", why) ||
         !weft__expect_float(node, 2, "v", why) ||
         !weft__expect_rank(node, 0, "q", "(B, L, H, D)", 4, why) ||
@@ -188,10 +196,21 @@ static bool infer_mask(const weft_array *node, weft_why *why)
                         weft__shape_text(&mask, mask_text), weft__shape_text(&scores, scores_text));
 }
 
+static bool infer_lengths(const weft_array *node, weft_why *why)
+{
+    const int last = weft_node_n_inputs(node) - 1;
+    if (input_dtype(node, last) != WEFT_INT32) {
+        return weft_because(why, "lengths are %s, expected int32",
+                            weft_dtype_name(input_dtype(node, last)));
+    }
+    return weft__expect_shape(node, last, "lengths", WEFT_DIMS(input_shape(node, 0).at[0]), why);
+}
+
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (!weft__attention_infer(node, 3, why) || (params->has_mask && !infer_mask(node, why))) {
+    if (!weft__attention_infer(node, 3, why) || (params->has_mask && !infer_mask(node, why)) ||
+        (params->has_lengths && !infer_lengths(node, why))) {
         return false;
     }
     weft_array *q = weft_node_input(node, 0);
@@ -209,6 +228,7 @@ const weft_field weft__attention_fields[] = {
     WEFT_FIELD(INT, weft_attention_params, window),
     WEFT_FIELD(BOOL, weft_attention_params, causal),
     WEFT_FIELD(BOOL, weft_attention_params, has_mask),
+    WEFT_FIELD(BOOL, weft_attention_params, has_lengths),
     WEFT_FIELDS_END,
 };
 
@@ -219,9 +239,12 @@ static const weft_attention_params capped = {.scale = 0.6, .softcap = 1.5, .caus
 static const weft_attention_params masked = {.scale = 0.6, .has_mask = true};
 static const weft_attention_params both = {
     .scale = 0.6, .softcap = 2, .causal = true, .has_mask = true};
+static const weft_attention_params lengths = {.scale = 0.7, .has_lengths = true};
+static const weft_attention_params all_kinds = {
+    .scale = 0.7, .softcap = 2, .window = 7, .causal = true, .has_mask = true, .has_lengths = true};
 
 /* Queries that see nothing are not here: their log-sum-exp has no derivative to compare with. So
- * the bool masks are long enough that none hides a whole row by chance. */
+ * the bool masks and lengths are long enough that none hides a whole row by chance. */
 #define QKV(B, L, S, H, Hk, D, Dv)                                                                 \
     {.shape = {4, {B, L, H, D}}}, {.shape = {4, {B, S, Hk, D}}},                                   \
     {                                                                                              \
@@ -243,6 +266,17 @@ static const weft_case cases[] = {
      &masked},
     {"float mask", 4, {QKV(1, 2, 3, 2, 2, 3, 3), {.shape = {4, {1, 2, 2, 3}}}}, &both},
     {"no batch", 3, {QKV(0, 2, 3, 2, 2, 4, 4)}, &full},
+    {"lengths", 4, {QKV(3, 2, 16, 4, 2, 3, 2), {.shape = {1, {3}}, .index_below = 17}}, &lengths},
+    {"mask and lengths",
+     5,
+     {QKV(2, 2, 24, 2, 1, 3, 3),
+      {.shape = {4, {2, 1, 1, 24}}},
+      {.shape = {1, {2}}, .index_below = 25}},
+     &all_kinds},
+    {"lengths of no batch",
+     4,
+     {QKV(0, 2, 3, 2, 2, 4, 4), {.shape = {1, {0}}, .index_below = 3}},
+     &lengths},
 };
 #undef QKV
 
@@ -255,7 +289,7 @@ const weft_op weft_op_attention = {
     .params_fields = weft__attention_fields,
     .infer = infer,
     .vjp = attention_vjp,
-    .zero_gradient = 1u << 3,
+    .zero_gradient = 1u << 3 | 1u << 4,
     .vmap = weft__attention_vmap,
     .expand = expand,
     .cases = cases,
@@ -285,11 +319,16 @@ weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
         .window = given.window,
         .causal = given.causal,
         .has_mask = given.mask != NULL,
+        .has_lengths = given.lengths != NULL,
     };
-    weft_array *inputs[4] = {as_inexact(q), k, v};
+    weft_array *inputs[5] = {as_inexact(q), k, v};
+    int n = 3;
     if (params.has_mask) {
-        inputs[3] = mask_of_rank_4(given.mask);
+        inputs[n++] = mask_of_rank_4(given.mask);
     }
-    weft_array *node = weft_apply(&weft_op_attention, inputs, params.has_mask ? 4 : 3, &params);
+    if (params.has_lengths) {
+        inputs[n++] = weft__attention_lengths(given.lengths, weft_dim(q, 0));
+    }
+    weft_array *node = weft_apply(&weft_op_attention, inputs, n, &params);
     return weft_pick(node, 0);
 }

@@ -15,19 +15,18 @@ static weft_array *long_mask(weft_array *mask, bool batched, int64_t size, int64
     return merge_batch(weft_broadcast_to(mask, shape));
 }
 
-/* Without a mask the inputs are q, k, v or q, k, v, o, lse, do. */
+/* Without mask and lengths the inputs are q, k, v or q, k, v, o, lse, do. */
 bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                           int64_t size, weft_array **out)
 {
     const weft_attention_params *params = weft_node_params(node);
-    int n = weft_node_n_inputs(node), mask = params->has_mask ? n - 1 : n;
+    int n = weft_node_n_inputs(node), mask = n - params->has_mask - params->has_lengths;
     int64_t B = input_shape(node, 0).at[0];
     weft_array *inputs[7];
-    for (int i = 0; i < mask; i++) {
-        inputs[i] = merge_batch(batch_of(in[i], batched[i], size));
-    }
-    if (params->has_mask) {
-        inputs[mask] = long_mask(in[mask], batched[mask], size, B);
+    for (int i = 0; i < n; i++) {
+        const bool is_mask = params->has_mask && i == mask;
+        inputs[i] = is_mask ? long_mask(in[i], batched[i], size, B)
+                            : merge_batch(batch_of(in[i], batched[i], size));
     }
     weft_array *y = weft_apply(weft_node_op(node), inputs, n, params);
     for (int o = 0; o < weft_node_n_outputs(node); o++) {

@@ -62,6 +62,10 @@ static void expand(weft_array *node, weft_array **outs)
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
+    const weft_attention_params *params = weft_node_params(node);
+    if (params->has_lengths) {
+        return weft_because(why, "lengths are not for the gradient: give a mask");
+    }
     if (!weft__attention_infer(node, 6, why)) {
         return false;
     }

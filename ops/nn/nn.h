@@ -77,8 +77,15 @@ weft_array *weft__rows(weft_array *x);
 extern const weft_op weft_op_attention_vjp; /* attention_vjp.c */
 extern const weft_field weft__attention_fields[];
 
-/* Checks q, k, v and the parameters; the mask is input `mask`, the last one. */
-bool weft__attention_infer(const weft_array *node, int mask, weft_why *why);
+/* Checks q, k, v and the parameters; there are n inputs besides mask and lengths. */
+bool weft__attention_infer(const weft_array *node, int n, weft_why *why);
+
+/* attention_lengths.c: the mask that lengths, causality and window make with `mask`, which may be
+ * NULL: with it, *params becomes those of the same attention without these three. */
+weft_array *weft__attention_lengths_mask(weft_array *node, weft_array *mask,
+                                         weft_attention_params *params);
+/* Lengths as the op has them, int32 (B). */
+weft_array *weft__attention_lengths(weft_array *lengths, int64_t B);
 
 /* The arrays of one attention in the layout of its products, in the compute dtype: q (B, Hk, G, L,
  * D), k (B, Hk, 1, S, D), v (B, Hk, 1, S, Dv), where H = Hk G. Views: no head is copied. */

@@ -14,25 +14,114 @@ typedef struct attention_case {
     weft_attention_params params;
     weft_dims mask; /* rank 0: none */
     bool float_mask;
+    int32_t lengths[2]; /* with has_lengths */
 } attention_case;
 
 static const attention_case problems[] = {
-    {"plain", 2, 5, 7, 2, 2, 8, 8, {0.3, 0, 0, false, false}, {0}, false},
-    {"causal", 2, 150, 150, 3, 1, 16, 16, {0.25, 0, 0, true, false}, {0}, false},
-    {"offset", 1, 70, 300, 2, 1, 20, 12, {0.2, 0, 0, true, false}, {0}, false},
-    {"more queries", 1, 40, 25, 2, 2, 8, 8, {0.2, 0, 0, true, false}, {0}, false},
-    {"window", 1, 300, 300, 2, 2, 8, 16, {0.3, 0, 37, true, false}, {0}, false},
-    {"softcap", 1, 33, 140, 4, 2, 32, 32, {0.5, 2, 0, true, false}, {0}, false},
-    {"decode", 1, 1, 700, 6, 2, 64, 64, {0.125, 0, 0, true, false}, {0}, false},
-    {"decode one head", 2, 1, 1100, 1, 1, 24, 40, {0.2, 0, 500, true, false}, {0}, false},
-    {"bool mask", 2, 9, 200, 4, 2, 8, 8, {0.3, 0, 0, false, true}, {4, {2, 1, 9, 200}}, false},
-    {"key mask", 2, 3, 600, 4, 1, 8, 8, {0.3, 0, 0, false, true}, {4, {2, 1, 1, 600}}, false},
-    {"float mask", 1, 20, 30, 2, 1, 8, 8, {0.3, 3, 0, true, true}, {4, {1, 2, 20, 30}}, true},
-    {"query mask", 1, 20, 30, 2, 1, 8, 8, {0.3, 0, 0, false, true}, {4, {1, 2, 20, 1}}, false},
-    {"eight heads", 1, 1, 600, 16, 2, 40, 72, {0.2, 0, 0, true, false}, {0}, false},
-    {"seven rows", 1, 7, 30, 3, 3, 16, 100, {0.2, 0, 0, true, false}, {0}, false},
-    {"no keys", 1, 3, 0, 2, 1, 8, 8, {0.3, 0, 0, false, false}, {0}, false},
-    {"many heads", 1, 2, 10, 210, 1, 8, 8, {0.3, 0, 0, true, false}, {0}, false},
+    {"plain", 2, 5, 7, 2, 2, 8, 8, {0.3, 0, 0, false, false, false}, {0}, false, {0}},
+    {"causal", 2, 150, 150, 3, 1, 16, 16, {0.25, 0, 0, true, false, false}, {0}, false, {0}},
+    {"offset", 1, 70, 300, 2, 1, 20, 12, {0.2, 0, 0, true, false, false}, {0}, false, {0}},
+    {"more queries", 1, 40, 25, 2, 2, 8, 8, {0.2, 0, 0, true, false, false}, {0}, false, {0}},
+    {"window", 1, 300, 300, 2, 2, 8, 16, {0.3, 0, 37, true, false, false}, {0}, false, {0}},
+    {"softcap", 1, 33, 140, 4, 2, 32, 32, {0.5, 2, 0, true, false, false}, {0}, false, {0}},
+    {"decode", 1, 1, 700, 6, 2, 64, 64, {0.125, 0, 0, true, false, false}, {0}, false, {0}},
+    {"decode one head",
+     2,
+     1,
+     1100,
+     1,
+     1,
+     24,
+     40,
+     {0.2, 0, 500, true, false, false},
+     {0},
+     false,
+     {0}},
+    {"bool mask",
+     2,
+     9,
+     200,
+     4,
+     2,
+     8,
+     8,
+     {0.3, 0, 0, false, true, false},
+     {4, {2, 1, 9, 200}},
+     false,
+     {0}},
+    {"key mask",
+     2,
+     3,
+     600,
+     4,
+     1,
+     8,
+     8,
+     {0.3, 0, 0, false, true, false},
+     {4, {2, 1, 1, 600}},
+     false,
+     {0}},
+    {"float mask",
+     1,
+     20,
+     30,
+     2,
+     1,
+     8,
+     8,
+     {0.3, 3, 0, true, true, false},
+     {4, {1, 2, 20, 30}},
+     true,
+     {0}},
+    {"query mask",
+     1,
+     20,
+     30,
+     2,
+     1,
+     8,
+     8,
+     {0.3, 0, 0, false, true, false},
+     {4, {1, 2, 20, 1}},
+     false,
+     {0}},
+    {"eight heads", 1, 1, 600, 16, 2, 40, 72, {0.2, 0, 0, true, false, false}, {0}, false, {0}},
+    {"seven rows", 1, 7, 30, 3, 3, 16, 100, {0.2, 0, 0, true, false, false}, {0}, false, {0}},
+    {"no keys", 1, 3, 0, 2, 1, 8, 8, {0.3, 0, 0, false, false, false}, {0}, false, {0}},
+    {"many heads", 1, 2, 10, 210, 1, 8, 8, {0.3, 0, 0, true, false, false}, {0}, false, {0}},
+};
+
+/* Attention alone: the gradient has no lengths. */
+static const attention_case cut_problems[] = {
+    {"cut decode",
+     2,
+     1,
+     1280,
+     6,
+     2,
+     64,
+     64,
+     {0.125, 0, 0, true, false, true},
+     {0},
+     false,
+     {9, 777}},
+    {"cut window", 2, 1, 768, 2, 2, 8, 8, {0.3, 0, 40, true, false, true}, {0}, false, {600, 30}},
+    {"cut tiles", 2, 70, 512, 4, 2, 16, 24, {0.3, 2, 0, true, false, true}, {0}, false, {300, 71}},
+    {"cut all seen", 2, 5, 300, 2, 1, 8, 8, {0.3, 0, 0, false, false, true}, {0}, false, {1, 299}},
+    {"nothing left", 2, 3, 300, 2, 1, 8, 8, {0.3, 0, 0, true, false, true}, {0}, false, {0, 2}},
+    {"outside", 2, 3, 30, 2, 1, 8, 8, {0.3, 0, 0, true, false, true}, {0}, false, {-4, 31}},
+    {"cut mask",
+     2,
+     3,
+     600,
+     4,
+     1,
+     8,
+     8,
+     {0.3, 0, 0, false, true, true},
+     {4, {2, 1, 1, 600}},
+     false,
+     {500, 411}},
 };
 
 static double mask_at(const attention_case *c, const weft_tensor *mask, int64_t b, int64_t h,
@@ -43,6 +132,12 @@ static double mask_at(const attention_case *c, const weft_tensor *mask, int64_t 
         index = index * c->mask.at[i] + (c->mask.at[i] == 1 ? 0 : at[i]);
     double value = weft_tensor_get(mask, index);
     return c->float_mask ? value : value != 0 ? 0 : -INFINITY;
+}
+
+static int64_t length_of(const attention_case *c, int64_t b)
+{
+    const int64_t length = c->params.has_lengths ? c->lengths[b] : c->S;
+    return length < 0 ? 0 : length < c->S ? length : c->S;
 }
 
 typedef struct problem {
@@ -71,7 +166,9 @@ static double expect_scores(const problem *p, int64_t b, int64_t l, int64_t h, d
         x *= c->params.scale;
         capped[s] = c->params.softcap > 0 ? c->params.softcap * tanh(x / c->params.softcap) : x;
         score[s] = capped[s] + (c->mask.n ? mask_at(c, &p->mask.t, b, h, l, s) : 0);
-        int64_t own = l + c->S - c->L;
+        int64_t own = l + length_of(c, b) - c->L;
+        if (s >= length_of(c, b))
+            score[s] = -INFINITY;
         if (c->params.causal && (s > own || (c->params.window && own - s >= c->params.window)))
             score[s] = -INFINITY;
         top = score[s] > top ? score[s] : top;
@@ -170,7 +267,14 @@ static results run(const problem *p, weft_dtype dtype)
                  tensor_empty(dtype, p->v.t.shape)};
     weft_attention_params params = p->c.params;
     int masks = p->c.mask.n ? 1 : 0;
-    weft_tensor in[] = {p->q.t, p->k.t, p->v.t, p->mask.t}, out[] = {r.o.t, r.lse.t};
+    weft_tensor in[] = {p->q.t, p->k.t, p->v.t, p->mask.t, {0}}, out[] = {r.o.t, r.lse.t};
+    if (params.has_lengths) {
+        int32_t lengths[2] = {p->c.lengths[0], p->c.lengths[1]};
+        in[3 + masks] = (weft_tensor){
+            .dtype = WEFT_INT32, .shape = WEFT_DIMS(p->c.B), .strides = {1}, .data = lengths};
+        run_row("attention", &params, in, 4 + masks, out, 2);
+        return r;
+    }
     run_row("attention", &params, in, 3 + masks, out, 2);
     weft_tensor vjp_in[] = {p->q.t, p->k.t, p->v.t, r.o.t, r.lse.t, p->d_o.t, p->mask.t};
     weft_tensor vjp_out[] = {r.dq.t, r.dk.t, r.dv.t};
@@ -203,7 +307,7 @@ static void try_case(const attention_case *c, weft_dtype dtype, lie layout)
                    {"dk", &r.dk.t, p.dk, 4 + (double)c->L * (double)c->H / (double)c->Hk / 20},
                    {"dv", &r.dv.t, p.dv, 4 + (double)c->L * (double)c->H / (double)c->Hk / 20}};
     double epsilon = epsilon_of(dtype);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < (c->params.has_lengths ? 2 : 5); i++) {
         snprintf(what, sizeof what, "%s %s %s layout %d", c->name, weft_dtype_name(dtype),
                  outputs[i].name, layout);
         double own = i == 1 ? 0x1p-23 : epsilon;
@@ -220,6 +324,8 @@ static void test_cases(void)
             continue;
         for (size_t i = 0; i < sizeof problems / sizeof *problems; i++)
             try_case(&problems[i], WEFT_FLOAT32, LIE_DENSE);
+        for (size_t i = 0; i < sizeof cut_problems / sizeof *cut_problems; i++)
+            try_case(&cut_problems[i], WEFT_FLOAT32, LIE_DENSE);
     }
 }
 
@@ -229,6 +335,36 @@ static void test_dtypes_and_layouts(void)
         try_case(&problems[i], WEFT_BFLOAT16, LIE_DENSE);
         try_case(&problems[i], WEFT_FLOAT16, LIE_ROWS);
         try_case(&problems[i], WEFT_FLOAT32, LIE_ROWS);
+    }
+    for (size_t i = 0; i < sizeof cut_problems / sizeof *cut_problems; i++) {
+        try_case(&cut_problems[i], WEFT_BFLOAT16, LIE_DENSE);
+        try_case(&cut_problems[i], WEFT_FLOAT32, LIE_ROWS);
+    }
+}
+
+/* Lengths give the bits that a cut gives, however long the rest is. */
+static void test_cuts(void)
+{
+    attention_case c = {"cut", 1,     1,  1536, 6, 2, 16, 16, {0.25, 0, 0, true, false, true},
+                        {0},   false, {0}};
+    for (int i = 0; i < 5; i++) {
+        c.lengths[0] = (const int32_t[]){1, 255, 513, 1100, 1536}[i];
+        for (c.L = 1; c.L < 50; c.L += 40) {
+            problem p = make_problem(&c, WEFT_FLOAT32, LIE_DENSE);
+            results whole = run(&p, WEFT_FLOAT32);
+            p.c.params.has_lengths = false;
+            p.c.S = p.k.t.shape.at[1] = p.v.t.shape.at[1] = c.lengths[0];
+            weft_tensor in[] = {p.q.t, p.k.t, p.v.t};
+            owned_tensor o = tensor_empty(WEFT_FLOAT32, p.d_o.t.shape);
+            owned_tensor lse = tensor_empty(WEFT_FLOAT32, WEFT_DIMS(c.B, c.L, c.H));
+            run_row("attention", &p.c.params, in, 3, (weft_tensor[]){o.t, lse.t}, 2);
+            CHECK_BYTES(whole.o.memory, o.memory, (size_t)o.bytes);
+            CHECK_BYTES(whole.lse.memory, lse.memory, (size_t)lse.bytes);
+            tensor_free(&o);
+            tensor_free(&lse);
+            free_results(&whole);
+            free_problem(&p);
+        }
     }
 }
 
@@ -256,4 +392,4 @@ static void test_threads(void)
 }
 
 CHECK_MAIN("attention", CHECK_CASE(test_cases), CHECK_CASE(test_dtypes_and_layouts),
-           CHECK_CASE(test_threads))
+           CHECK_CASE(test_cuts), CHECK_CASE(test_threads))

@@ -22,6 +22,7 @@ typedef struct problem {
     lie lie;
     weft_dtype dtype, cache_dtype; /* 0: float32, and that of q */
     int out;
+    int32_t lengths[2]; /* with has_lengths */
 } problem;
 
 static weft_dtype dtype_of(const problem *p)
@@ -73,7 +74,11 @@ static weft_array *make(const void *context)
     weft_array *in[7] = {heads(p, dtype, p->L, p->H, p->D, false),
                          heads(p, cache, p->S, p->Hk, p->D, true),
                          heads(p, cache, p->S, p->Hk, p->Dv, true), mask_of(p)};
-    weft_array *node = weft_apply(weft_op_find("attention"), in, 3 + params.has_mask, &params);
+    int n = 3 + params.has_mask;
+    if (params.has_lengths) {
+        in[n++] = weft_from_data(p->lengths, WEFT_INT32, WEFT_DIMS(p->B));
+    }
+    weft_array *node = weft_apply(weft_op_find("attention"), in, n, &params);
     if (p->out < 2) {
         return weft_pick(node, p->out);
     }
@@ -129,6 +134,22 @@ static void decoding_reads_a_cache(void)
     CHECK_ALL(problems, 2);
 }
 
+static void lengths_cut_the_keys(void)
+{
+#define CUT .causal = true, .has_lengths = true
+    static const problem problems[] = {
+        {2, 1, 600, 8, 2, 64, 64, {CUT}, .lie = CACHE, .lengths = {9, 555}},
+        {2, 1, 600, 3, 3, 80, 80, {CUT, .window = 100}, .lie = DENSE, .lengths = {0, 480}},
+        {2, 7, 300, 2, 2, 64, 64, {CUT, .window = 9}, .lie = CACHE, .lengths = {299, 5}},
+        {2, 1, 300, 5, 1, 256, 256, {.has_lengths = true}, BOOLS_OF_KEYS, .lengths = {30, 301}},
+        {2, 65, 600, 4, 1, 128, 128, {CUT}, .lie = CACHE, .lengths = {65, 400}},
+        {2, 33, 600, 2, 2, 32, 32, {CUT, .softcap = 2}, FLOATS, .lengths = {600, 20}},
+        {2, 40, 90, 2, 1, 48, 20, {.has_lengths = true}, .lie = HEADS, .lengths = {-1, 64}},
+    };
+#undef CUT
+    CHECK_ALL(problems, 2);
+}
+
 static void tiles_of_queries_see_what_they_should(void)
 {
     static const problem problems[] = {
@@ -148,17 +169,36 @@ static void tiles_of_queries_see_what_they_should(void)
     CHECK_ALL(problems, 2);
 }
 
+#define AS(mask_, lie_, dtype_, cache_)                                                            \
+    .mask = mask_, .lie = lie_, .dtype = dtype_, .cache_dtype = cache_
+
 static void attention_has_any_dtype(void)
 {
     static const problem problems[] = {
-        {1, 1, 300, 4, 2, 64, 64, {.causal = true}, NONE, CACHE, WEFT_BFLOAT16, 0, 0},
-        {1, 1, 300, 4, 2, 64, 64, {.causal = true}, FLOATS, CACHE, WEFT_FLOAT16, 0, 0},
-        {1, 1, 300, 4, 2, 64, 64, {.causal = true}, NONE, CACHE, WEFT_FLOAT32, WEFT_FLOAT16, 0},
-        {1, 2, 300, 1, 1, 64, 64, {.causal = true, .softcap = 2}, BOOLS, CACHE, WEFT_FLOAT64, 0, 0},
-        {1, 65, 90, 4, 2, 64, 64, {.causal = true}, NONE, CACHE, WEFT_BFLOAT16, 0, 0},
-        {1, 65, 90, 4, 2, 32, 32, {.causal = true}, FLOATS, HEADS, WEFT_FLOAT16, 0, 0},
-        {1, 65, 90, 4, 2, 32, 32, {.causal = true}, NONE, CACHE, WEFT_FLOAT32, WEFT_BFLOAT16, 0},
-        {1, 40, 70, 2, 2, 72, 64, {.causal = true, .softcap = 2}, BOOLS, CACHE, WEFT_FLOAT64, 0, 0},
+        {1, 1, 300, 4, 2, 64, 64, {.causal = true}, AS(NONE, CACHE, WEFT_BFLOAT16, 0)},
+        {1, 1, 300, 4, 2, 64, 64, {.causal = true}, AS(FLOATS, CACHE, WEFT_FLOAT16, 0)},
+        {1, 1, 300, 4, 2, 64, 64, {.causal = true}, AS(NONE, CACHE, WEFT_FLOAT32, WEFT_FLOAT16)},
+        {1,
+         2,
+         300,
+         1,
+         1,
+         64,
+         64,
+         {.causal = true, .softcap = 2},
+         AS(BOOLS, CACHE, WEFT_FLOAT64, 0)},
+        {1, 65, 90, 4, 2, 64, 64, {.causal = true}, AS(NONE, CACHE, WEFT_BFLOAT16, 0)},
+        {1, 65, 90, 4, 2, 32, 32, {.causal = true}, AS(FLOATS, HEADS, WEFT_FLOAT16, 0)},
+        {1, 65, 90, 4, 2, 32, 32, {.causal = true}, AS(NONE, CACHE, WEFT_FLOAT32, WEFT_BFLOAT16)},
+        {1,
+         40,
+         70,
+         2,
+         2,
+         72,
+         64,
+         {.causal = true, .softcap = 2},
+         AS(BOOLS, CACHE, WEFT_FLOAT64, 0)},
     };
     CHECK_ALL(problems, 2);
 }
@@ -185,14 +225,22 @@ static void gradients_agree(void)
 static void gradients_have_any_dtype(void)
 {
     static const problem problems[] = {
-        {1, 40, 70, 4, 2, 64, 64, {.causal = true}, NONE, CACHE, WEFT_BFLOAT16, 0, 0},
-        {1, 40, 70, 4, 2, 32, 32, {.causal = true}, FLOATS, HEADS, WEFT_FLOAT16, 0, 0},
-        {1, 40, 70, 4, 2, 32, 32, {.causal = true}, NONE, CACHE, WEFT_FLOAT32, WEFT_BFLOAT16, 0},
-        {1, 40, 70, 2, 2, 72, 64, {.causal = true, .softcap = 2}, BOOLS, CACHE, WEFT_FLOAT64, 0, 0},
+        {1, 40, 70, 4, 2, 64, 64, {.causal = true}, AS(NONE, CACHE, WEFT_BFLOAT16, 0)},
+        {1, 40, 70, 4, 2, 32, 32, {.causal = true}, AS(FLOATS, HEADS, WEFT_FLOAT16, 0)},
+        {1, 40, 70, 4, 2, 32, 32, {.causal = true}, AS(NONE, CACHE, WEFT_FLOAT32, WEFT_BFLOAT16)},
+        {1,
+         40,
+         70,
+         2,
+         2,
+         72,
+         64,
+         {.causal = true, .softcap = 2},
+         AS(BOOLS, CACHE, WEFT_FLOAT64, 0)},
     };
     CHECK_ALL(problems, 5);
 }
 
-CHECK_MAIN("vulkan_attention", CHECK_CASE(decoding_reads_a_cache),
+CHECK_MAIN("vulkan_attention", CHECK_CASE(decoding_reads_a_cache), CHECK_CASE(lengths_cut_the_keys),
            CHECK_CASE(tiles_of_queries_see_what_they_should), CHECK_CASE(attention_has_any_dtype),
            CHECK_CASE(gradients_agree), CHECK_CASE(gradients_have_any_dtype))

@@ -26,6 +26,7 @@ attention weft__vulkan_attention_of(const weft_call *call, int mask)
                    .k = &in[1],
                    .v = &in[2],
                    .mask = params->has_mask ? &in[mask] : NULL,
+                   .lengths = params->has_lengths ? &in[mask + params->has_mask] : NULL,
                    .B = in[0].shape.at[0],
                    .L = in[0].shape.at[1],
                    .S = in[1].shape.at[1],
@@ -56,16 +57,20 @@ void weft__vulkan_attention_arguments(const attention *a, attention_arguments *o
         .k = weft__vulkan_address_or_0(a->k),
         .v = weft__vulkan_address_or_0(a->v),
         .mask = weft__vulkan_address_or_0(a->mask),
+        .lengths = weft__vulkan_address_or_0(a->lengths),
         .L = (int32_t)a->L,
         .S = (int32_t)a->S,
         .Hk = (int32_t)a->Hk,
         .D = (int32_t)a->D,
         .Dv = (int32_t)a->Dv,
-        .offset = params->causal ? (int32_t)(a->S - a->L) : FAR,
+        .offset = params->causal ? (int32_t)((a->lengths ? 0 : a->S) - a->L) : FAR,
         .window = windowed ? (int32_t)params->window : 2 * FAR,
         .chunk = (int32_t)a->S,
         .chunks = 1,
         .pairs = (int32_t)a->pairs,
+        .cut = a->lengths == NULL ? 0
+               : params->causal   ? 2
+                                  : 1,
         .reals = weft__vulkan_reals_of(a->wide, params->scale, params->softcap)};
     weft__vulkan_attention_strides(a->q, 3, out->q_at);
     weft__vulkan_attention_strides(a->k, 3, out->k_at);
@@ -79,7 +84,7 @@ bool weft__vulkan_attention_fits_copies(const weft_call *call)
 {
     const attention a = weft__vulkan_attention_of(call, 3);
     return weft__vulkan_fits(call) && a.D <= ATTENTION_MOST_DIMS && a.Dv <= ATTENTION_MOST_DIMS &&
-           a.L < FAR && a.S < FAR;
+           a.L < FAR && a.S < FAR && (!a.lengths || weft_tensor_is_contiguous(a.lengths));
 }
 
 bool weft__vulkan_attention_fits(const weft_call *call)
@@ -130,11 +135,13 @@ typedef struct plan {
     int64_t first, chunk, chunks, tiles; /* as in attention.glsl */
 } plan;
 
-/* Keys from first on are seen by some query. */
+/* Keys from first on are seen by some query; with lengths, which the host does not know, all may
+ * be.
+ */
 static int64_t first_key(const attention *a)
 {
     const int64_t window = a->params->window, first = a->S - a->L - window + 1;
-    return a->params->causal && window > 0 && first > 0 ? first : 0;
+    return a->params->causal && !a->lengths && window > 0 && first > 0 ? first : 0;
 }
 
 static int64_t divide(int64_t n, int64_t by)

@@ -15,23 +15,23 @@ enum {
 
 /* As attention.glsl has it. */
 typedef struct attention_arguments {
-    uint64_t q, k, v, mask, o, lse, d_o, dq, dk, dv, work;
+    uint64_t q, k, v, mask, lengths, o, lse, d_o, dq, dk, dv, work;
     uint32_t q_at[3], k_at[3], v_at[3], mask_at[4], o_at[3], d_o_at[3], lse_at[2];
     int32_t L, S, Hk, D, Dv, offset, window, first, chunk, chunks, tiles, pairs;
-    uint32_t unused;
+    int32_t cut;
     weft__vulkan_reals reals; /* scale, softcap */
 } attention_arguments;
 
 typedef struct attention {
     const weft_attention_params *params;
-    const weft_tensor *q, *k, *v, *mask;
+    const weft_tensor *q, *k, *v, *mask, *lengths;
     int64_t B, L, S, H, Hk, G, D, Dv;
     int64_t rows;  /* L G */
     int64_t pairs; /* B Hk */
     bool wide;
 } attention;
 
-/* The mask is input `mask` of the call, if there is one. */
+/* The mask is input `mask` of the call, if there is one; lengths are behind it. */
 attention weft__vulkan_attention_of(const weft_call *call, int mask);
 void weft__vulkan_attention_arguments(const attention *a, attention_arguments *out);
 void weft__vulkan_attention_strides(const weft_tensor *t, int n, uint32_t *out);

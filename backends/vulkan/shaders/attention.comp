@@ -109,6 +109,7 @@ void main()
     // Later queries see more keys: they start first.
     int row0 = (p.at.tiles - 1 - number) * int(OWN_ITEMS), rows = p.at.L * int(G);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
+    cut_keys(b);
     View q = rows_of(p.at.q, p.at.q_at, b, hk), k = keys_of(p.at.k, p.at.k_at, b, hk);
     View v = keys_of(p.at.v, p.at.v_at, b, hk);
     int from, to;

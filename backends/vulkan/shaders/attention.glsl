@@ -24,7 +24,7 @@ const uint REAL_TYPE = FLOAT32;
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Arguments
 {
-    Words q, k, v, mask, o, lse, d_o, dq, dk, dv, work;
+    Words q, k, v, mask, lengths, o, lse, d_o, dq, dk, dv, work;
     uint q_at[3], k_at[3], v_at[3]; // strides of B, L or S, H or Hk
     uint mask_at[4];                // of B, H, L, S
     uint o_at[3], d_o_at[3], lse_at[2];
@@ -33,7 +33,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Arguments
     int first, chunk, chunks; // chunk c of the keys starts at first + c chunk
     int tiles;                // workgroups of a pair of b and hk
     int pairs;                // B Hk
-    uint unused;
+    int cut; // 0: no lengths; 1: they end the keys; 2: and the offset counts from there
     real scale, softcap;
 };
 
@@ -74,9 +74,23 @@ uint out_row_of(int b, int hk, int row)
            uint(row) % G;
 }
 
+// Where the keys of this workgroup's row of the batch end, and its offset: S and that of the
+// arguments but for lengths.
+int keys_end, keys_offset;
+
+void cut_keys(int b)
+{
+    keys_end = p.at.S;
+    keys_offset = p.at.offset;
+    if (p.at.cut != 0) {
+        keys_end = clamp(int(p.at.lengths.at[b]), 0, p.at.S);
+        keys_offset += p.at.cut == 2 ? keys_end : 0;
+    }
+}
+
 bool sees(int l, int key)
 {
-    int ahead = l + p.at.offset - key;
+    int ahead = l + keys_offset - key;
     return ahead >= 0 && ahead < p.at.window;
 }
 

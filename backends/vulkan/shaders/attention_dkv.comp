@@ -38,6 +38,7 @@ void main()
     // Earlier keys are seen by more queries: they start first.
     int key0 = number * int(OWN_ITEMS), key1 = min(key0 + int(OWN_ITEMS), p.at.S);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
+    cut_keys(b);
     int from = max(0, key0 - p.at.offset), to = min(p.at.L, p.at.window - p.at.offset + key1 - 1);
     View q = rows_of(p.at.q, p.at.q_at, b, hk), d_o = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
     View k = keys_of(p.at.k, p.at.k_at, b, hk), v = keys_of(p.at.v, p.at.v_at, b, hk);

@@ -34,6 +34,7 @@ void main()
     // Later queries see more keys: they start first.
     int row0 = (p.at.tiles - 1 - number) * int(OWN_ITEMS), rows = p.at.L * int(G);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
+    cut_keys(b);
     int l0 = row0 / int(G), l1 = (min(row0 + int(OWN_ITEMS), rows) - 1) / int(G);
     int from = max(0, l0 + p.at.offset - p.at.window + 1), to = min(p.at.S, l1 + p.at.offset + 1);
     View q = rows_of(p.at.q, p.at.q_at, b, hk), d_o = rows_of(p.at.d_o, p.at.d_o_at, b, hk);

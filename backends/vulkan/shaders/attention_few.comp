@@ -160,6 +160,7 @@ void main()
         return;
     }
     int b = pair / p.at.Hk, hk = pair % p.at.Hk, from, to;
+    cut_keys(b);
     keys_seen(0, p.at.L - 1, chunk, from, to);
     int n = max(to - from, 0);
     load_queries(rows_of(p.at.q, p.at.q_at, b, hk));

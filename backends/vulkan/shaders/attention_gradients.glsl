@@ -27,7 +27,7 @@ void differentiate(const Row row, int key, real qk, real d_probability, out real
                    out real d_qk)
 {
     probability = d_qk = real(0);
-    if (row.l >= p.at.L || key >= p.at.S || !sees(row.l, key)) {
+    if (row.l >= p.at.L || key >= keys_end || !sees(row.l, key)) {
         return;
     }
     real slope, score = score_of(qk, row.b, row.l, row.head, key, slope);

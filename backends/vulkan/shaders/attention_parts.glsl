@@ -18,8 +18,8 @@ real inverse_of(real sum)
 void keys_seen(int l0, int l1, int chunk, out int from, out int to)
 {
     int start = p.at.first + chunk * p.at.chunk;
-    from = max(start, l0 + p.at.offset - p.at.window + 1);
-    to = min(min(start + p.at.chunk, p.at.S), l1 + p.at.offset + 1);
+    from = max(start, l0 + keys_offset - p.at.window + 1);
+    to = min(min(start + p.at.chunk, keys_end), l1 + keys_offset + 1);
 }
 
 uint part_start(uint out_row, int chunk)
