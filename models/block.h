@@ -1,29 +1,47 @@
-/* models/block.h -- one block of the decoder. */
+/* models/block.h -- the usual block and its parts, which other blocks have too. */
 #ifndef WEFT_MODELS_BLOCK_H
 #define WEFT_MODELS_BLOCK_H
 
 #include "models/decoder.h"
 
-/* What all blocks of one forward share. */
-typedef struct weft__step {
-    weft_array *positions;   /* (L) or (B, L) */
-    weft_array *frequencies; /* (d/2) */
-    double amplitude;
-    weft_array *mask; /* NULL: causality alone */
-} weft__step;
+/* RMSNorm of the last E elements with the family's eps and offset, of gain 1 at first. */
+weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E);
 
-/* `window` 0: none. */
-weft_module *weft__block_new(const weft__decoder_config *c, int64_t window);
+/* ---- attention.c: q_proj, k_proj, v_proj, o_proj, q_norm, k_norm ----------------------------- */
 
-/* x (B, L, E) -> (B, L, E). cache may be NULL. */
-weft_array *weft__block_forward(weft_module *block, weft_array *x, const weft__step *step,
-                                weft_cache *cache);
+/* `value_norm`: each head's values are normalised, without a gain. */
+weft_module *weft__attention_new(const weft__decoder_config *c, const weft__layer *layer,
+                                 bool value_norm);
+/* x (B, L, E) -> (B, L, E) */
+weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const weft__step *step,
+                                    weft_cache *cache);
 
-/* Where its parameters are. */
-weft_device *weft__block_device(const weft_module *block);
+/* ---- mlp.c: gate_proj, up_proj, down_proj ---------------------------------------------------- */
 
-/* Whether the MLP's activation is known; its names for a message otherwise. */
-bool weft__activation_known(const char *name);
-extern const char weft__activation_names[];
+/* activation(gate) * up: weft_swiglu for one. NULL: the name is unknown. */
+typedef weft_array *weft__gate_function(weft_array *gate, weft_array *up);
+weft__gate_function *weft__gate_find(const char *activation);
+extern const char weft__activation_names[]; /* for a message */
+
+/* A module that weft_nn_call calls. */
+weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t intermediate_size);
+
+/* ---- experts.c: gate_proj, up_proj, down_proj of all experts, and a router ------------------- */
+
+/* Gated MLPs of moe_intermediate_size. */
+weft_module *weft__experts_new(const weft__decoder_config *c);
+/* x (T, E) through the experts that ids (T, k) name, summed with weights (T, k): (T, E). */
+weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_array *ids,
+                                  weft_array *weights);
+/* The largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or over
+ * the k when `normalised`. */
+void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
+                 weft_array **weights);
+/* gate (the router) and switch_mlp (the experts): a module that weft_nn_call calls. */
+weft_module *weft__moe_new(const weft__decoder_config *c);
+
+/* ---- block.c --------------------------------------------------------------------------------- */
+
+extern const weft__architecture weft__usual_architecture;
 
 #endif

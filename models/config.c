@@ -13,6 +13,7 @@ struct weft_config {
     weft__json inner; /* text_config; value NULL: none */
     char *text;
     weft__rope_lists rope;
+    const weft__tensors *tensors;
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -89,6 +90,23 @@ const char *weft_config_where(const weft_config *config)
 const weft__rope_lists *weft__config_rope_lists(const weft_config *config)
 {
     return &config->rope;
+}
+
+void weft__config_set_tensors(weft_config *config, const weft__tensors *tensors)
+{
+    config->tensors = tensors;
+}
+
+bool weft__config_has_tensors(const weft_config *config)
+{
+    return config->tensors != NULL;
+}
+
+bool weft__config_tensor(const weft_config *config, const char *path, weft_dims *out)
+{
+    weft_dims shape;
+    return config->tensors &&
+           config->tensors->shape(config->tensors->context, path, out ? out : &shape);
 }
 
 /* ---- looking up ----------------------------------------------------------------------------- */

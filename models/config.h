@@ -25,4 +25,20 @@ const weft__rope_lists *weft__config_rope_lists(const weft_config *config);
 weft_status weft__config_rope_object(const weft_config *config, weft__json *out);
 weft_status weft__config_read_rope_lists(const weft_config *config, weft__rope_lists *out);
 
+/* How layers with a window rotate: as rope_parameters says of sliding_attention; else, with
+ * `sliding_theta`, by rope_local_base_freq (or that) without scaling; else as all layers. */
+weft_status weft__config_sliding_rope(const weft_config *config, int64_t head_dim, double theta,
+                                      double sliding_theta, weft_rope_options *out);
+
+/* The shapes of the checkpoint's tensors by their paths, for what config.json leaves out. */
+typedef struct weft__tensors {
+    bool (*shape)(const void *context, const char *path, weft_dims *out);
+    const void *context;
+} weft__tensors;
+/* `tensors` must outlive its use; NULL: there are none. */
+void weft__config_set_tensors(weft_config *config, const weft__tensors *tensors);
+bool weft__config_has_tensors(const weft_config *config);
+/* False: there is no such tensor, or none at all. `out` may be NULL. */
+bool weft__config_tensor(const weft_config *config, const char *path, weft_dims *out);
+
 #endif

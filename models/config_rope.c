@@ -154,24 +154,59 @@ static const weft_config_field outer[] = {
 };
 #undef OUTER
 
-weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double theta,
-                             weft_rope_options *out)
+/* What `object` (value NULL: nothing) and the keys beside it say. */
+static weft_status read_rope(const weft_config *config, const weft__json *object, int64_t head_dim,
+                             double theta, weft_rope_options *out)
 {
     *out = (weft_rope_options){
         .head_dim = head_dim,
         .short_factor = weft__config_rope_lists(config)->short_factor,
         .long_factor = weft__config_rope_lists(config)->long_factor,
     };
-    weft__json object;
     weft_status status = weft_config_read(config, outer, sizeof outer / sizeof *outer, out);
     if (status == WEFT_OK && !weft_config_has(config, "rope_theta"))
         out->theta = theta;
-    if (status == WEFT_OK)
-        status = weft__config_rope_object(config, &object);
-    if (status == WEFT_OK && object.value) {
-        status = read_kind(&object, &out->kind);
+    if (status == WEFT_OK && object->value) {
+        status = read_kind(object, &out->kind);
         if (status == WEFT_OK)
-            status = read_numbers(&object, out);
+            status = read_numbers(object, out);
     }
     return status == WEFT_OK ? check(config, out) : status;
+}
+
+weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double theta,
+                             weft_rope_options *out)
+{
+    weft__json object;
+    const weft_status status = weft__config_rope_object(config, &object);
+    return status == WEFT_OK ? read_rope(config, &object, head_dim, theta, out) : status;
+}
+
+/* rope_parameters.sliding_attention; value NULL: there is none. */
+static weft_status sliding_object(const weft_config *config, weft__json *out)
+{
+    const weft__json all = weft__config_at(config, "rope_parameters");
+    *out = (weft__json){0};
+    weft_status status = all.value ? weft__json_find(&all, "sliding_attention", out) : WEFT_OK;
+    if (status == WEFT_OK && out->value)
+        status = weft__json_as_object(out);
+    return status;
+}
+
+weft_status weft__config_sliding_rope(const weft_config *config, int64_t head_dim, double theta,
+                                      double sliding_theta, weft_rope_options *out)
+{
+    weft__json object;
+    const weft_status status = sliding_object(config, &object);
+    if (status != WEFT_OK)
+        return status;
+    if (object.value)
+        return read_rope(config, &object, head_dim, sliding_theta > 0 ? sliding_theta : theta, out);
+    if (sliding_theta <= 0)
+        return weft_config_rope(config, head_dim, theta, out);
+    *out = (weft_rope_options){
+        .head_dim = head_dim,
+        .theta = weft_config_double(config, "rope_local_base_freq", sliding_theta),
+    };
+    return check(config, out);
 }

@@ -1,5 +1,5 @@
-/* models/decoder.h -- the decoder that llama and its relatives share: pre-norm blocks of rotary
- * grouped-query attention and a gated MLP. */
+/* models/decoder.h -- the decoder that the families share: embedding, blocks of rotary
+ * grouped-query attention and a gated MLP or experts, final norm, output head. */
 #ifndef WEFT_MODELS_DECODER_H
 #define WEFT_MODELS_DECODER_H
 
@@ -10,15 +10,29 @@
 typedef struct weft__decoder_config {
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
     int64_t num_attention_heads, num_key_value_heads, head_dim;
-    int64_t sliding_window, max_window_layers;
+    int64_t sliding_window, max_window_layers, sliding_window_pattern;
     double rms_norm_eps;
-    bool attention_bias; /* on q, k and v */
-    bool output_bias;    /* on o */
+    double rms_norm_offset; /* the gain of a norm is this + its weight */
+    bool attention_bias;    /* on q, k and v */
+    bool output_bias;       /* on o */
     bool mlp_bias;
     bool qk_norm; /* RMSNorm of each head's q and k before the rotation */
     bool use_sliding_window;
+    bool sandwich; /* attention and MLP have a norm behind them too */
     const char *hidden_act;
-    double theta; /* when config.json says none */
+    double theta;           /* when config.json says none */
+    double sliding_theta;   /* of layers with a window, which are then not scaled; 0: as the others,
+                               unless rope_parameters tells them apart */
+    double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
+    double query_pre_attn_scalar;
+    double attn_logit_softcapping, final_logit_softcapping; /* 0: none */
+    double embedding_scale, residual_scale, hidden_scale;   /* 0: 1; the last: before the head */
+    double query_beta; /* queries grow by 1 + this * ln(1 + floor(position / query_period)) */
+    int64_t query_period;
+    /* Experts: a layer has them when num_experts > 0, its number + 1 is a multiple of
+     * decoder_sparse_step and mlp_only_layers does not have it. */
+    int64_t num_experts, num_experts_per_tok, moe_intermediate_size, decoder_sparse_step;
+    bool norm_topk_prob;
 } weft__decoder_config;
 
 /* The rows of a family's table that all have; `V`, `E`, `F`, `L` and `H` are the defaults. */
@@ -34,15 +48,64 @@ typedef struct weft__decoder_config {
 /* Which layers have a window when config.json has no layer_types. */
 typedef enum weft__window_rule {
     WEFT__WINDOW_NONE,
-    WEFT__WINDOW_ALL, /* every layer, when sliding_window is positive */
-    WEFT__WINDOW_LATE /* with use_sliding_window: those from max_window_layers on */
+    WEFT__WINDOW_ALL,    /* every layer, when sliding_window is positive */
+    WEFT__WINDOW_LATE,   /* with use_sliding_window: those from max_window_layers on */
+    WEFT__WINDOW_PATTERN /* all but every sliding_window_pattern-th */
 } weft__window_rule;
 
+/* What differs from layer to layer. */
+typedef struct weft__layer {
+    int64_t index;
+    int64_t window; /* 0: none, and the rotation is that of full attention */
+    int64_t head_dim, n_kv_heads, intermediate_size;
+    int64_t source;       /* the layer whose keys and values it attends to; usually its own */
+    bool is_source;       /* a later layer attends to its keys and values */
+    bool keys_are_values; /* there is no projection of values: they are what that of keys gives */
+    bool sparse;          /* experts */
+} weft__layer;
+
+typedef struct weft__rotation {
+    weft_array *frequencies; /* (d/2) */
+    double amplitude;
+} weft__rotation;
+
+typedef struct weft__keys_values {
+    weft_array *k, *v;
+} weft__keys_values;
+
+/* What all blocks of one forward share. */
+typedef struct weft__step {
+    weft_array *positions;       /* (L) or (B, L) */
+    weft__rotation rotations[2]; /* of layers without and with a window */
+    weft_array *query_scale;     /* (L, 1, 1) or (B, L, 1, 1), or NULL */
+    weft_array *mask;            /* NULL: causality alone */
+    weft_array *extra;           /* what the architecture's `prepare` made, or NULL */
+    weft__keys_values *kept;     /* of source layers, one a layer */
+} weft__step;
+
+/* What an architecture puts in place of the usual parts. */
+typedef struct weft__architecture {
+    weft_module *(*block)(const weft__decoder_config *c, const weft__layer *layer);
+    /* x (B, L, E) -> (B, L, E). cache may be NULL. */
+    weft_array *(*forward)(weft_module *block, weft_array *x, const weft__step *step,
+                           weft_cache *cache);
+    /* Fills in what the layer's place in the model decides; NULL: nothing more than config.json's
+     * layer_types. */
+    weft_status (*layer)(const weft_config *config, const weft__decoder_config *c,
+                         weft__layer *layer);
+    /* A module whose parameters are the model's own (a transparent child), when the model has it,
+     * and what it makes of tokens (B, L) and embeddings x (B, L, E) for all blocks. NULL: none. */
+    bool (*has_extra)(const weft_config *config, const weft__decoder_config *c);
+    weft_module *(*extra)(const weft_config *config, const weft__decoder_config *c);
+    weft_array *(*prepare)(weft_module *extra, weft_array *tokens, weft_array *x);
+} weft__architecture;
+
 /* The module tree: model (embed_tokens, layers, norm) and lm_head, tied to the embedding when
- * has_head is false. num_key_value_heads and head_dim of 0 take their defaults. NULL, with the
- * message, on failure. */
+ * has_head is false. num_key_value_heads and head_dim of 0 take their defaults. NULL architecture:
+ * the usual blocks (models/block.h). NULL, with the message, on failure. */
 weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *c,
-                               weft__window_rule windows, bool has_head, weft_model_info *info);
+                               weft__window_rule windows, const weft__architecture *architecture,
+                               bool has_head, weft_model_info *info);
 
 /* The family's functions (weft/model.h). */
 weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,

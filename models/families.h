@@ -1,6 +1,11 @@
 /* models/families.h -- the families that come with Weft, one line each. Included where FAMILY(name)
  * is defined; the literal is weft__family_<name>. */
+FAMILY(gemma2)
+FAMILY(gemma3)
+FAMILY(gemma3_text)
 FAMILY(llama)
 FAMILY(mistral)
+FAMILY(mixtral)
 FAMILY(qwen2)
 FAMILY(qwen3)
+FAMILY(qwen3_moe)

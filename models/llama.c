@@ -17,7 +17,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
         return NULL;
     c.output_bias = c.attention_bias;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_NONE, has_head, info);
+    return weft__decoder_new(config, &c, WEFT__WINDOW_NONE, NULL, has_head, info);
 }
 
 const weft_model_family weft__family_llama = {

@@ -18,7 +18,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     /* null means no window; a file that says nothing is of the first release, which has one. */
     if (!weft__config_mentions(config, "sliding_window"))
         c.sliding_window = 4096;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, has_head, info);
+    return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, NULL, has_head, info);
 }
 
 const weft_model_family weft__family_mistral = {

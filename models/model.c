@@ -13,6 +13,7 @@ struct weft_model {
     weft_config *config;
     weft_module *module;
     weft_model_info info;
+    char *skipped; /* NULL: nothing was */
     int32_t *eos;
     int n_eos;
 };
@@ -55,7 +56,11 @@ static weft_status build(weft_model *m, bool has_head)
     weft_scope_open();
     m->module = m->family->build(m->config, has_head, &m->info);
     weft_scope_close(NULL);
-    return m->module ? WEFT_OK : weft_error_status();
+    if (m->module == NULL)
+        return weft_error_status();
+    if (m->info.n_caches == 0)
+        m->info.n_caches = m->info.n_layers;
+    return WEFT_OK;
 }
 
 /* ---- the ids that end a text ---------------------------------------------------------------- */
@@ -145,23 +150,40 @@ static weft_status load_config(const char *folder, weft_config **out)
 }
 
 /* A separate head is used when it is there, unless the configuration says that it is tied. */
-static weft_status load_weights(weft_model *m, const weft_safetensors *file, weft_dtype dtype,
-                                const weft__placement *placement)
+static weft_status load_weights(weft_model *m, weft__weights *w, const char *where,
+                                weft_dtype dtype, const weft__placement *placement)
 {
     const bool tied = weft_config_bool(m->config, "tie_word_embeddings", false);
-    const bool has_head = !tied && weft__weights_have(file, m->family, "lm_head.weight");
-    weft_status status = build(m, has_head);
+    const weft__tensors tensors = {weft__weights_shape, w};
+    weft__config_set_tensors(m->config, &tensors);
+    weft_status status = build(m, !tied && weft__weights_find(w, "lm_head.weight"));
+    weft__config_set_tensors(m->config, NULL);
     if (status == WEFT_OK)
         status = weft__placement_set(placement, m->module, &m->info);
     if (status != WEFT_OK)
         return status;
-    weft__renaming renaming = {m->family, m->info.tied};
-    const weft_nn_load_options load = {
-        .dtype = dtype,
-        .rename = weft__weights_rename,
-        .context = &renaming,
-    };
-    return weft_nn_load(m->module, file, &load);
+    weft__weights_drop_unused(w, &m->info);
+    m->skipped = w->skipped.at;
+    w->skipped = (weft__text){0};
+    return weft__weights_load(w, m->module, where, dtype);
+}
+
+static weft_status load_file(weft_model *m, const weft_safetensors *file, weft_dtype dtype,
+                             const weft__placement *placement)
+{
+    weft__weights w = {0};
+    weft_device *before = weft_default_device();
+    weft_set_default_device(placement->host); /* the file's arrays pass through it */
+    weft_scope_open();
+    weft_status status = weft__weights_read(file, m->family, &w);
+    const char *where =
+        weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path : NULL;
+    if (status == WEFT_OK)
+        status = load_weights(m, &w, where, dtype, placement);
+    weft__weights_free(&w);
+    weft_scope_close(NULL);
+    weft_set_default_device(before);
+    return status;
 }
 
 static weft_status load(weft_model *m, const char *folder, const weft_model_options *o)
@@ -180,12 +202,8 @@ static weft_status load(weft_model *m, const char *folder, const weft_model_opti
     if (status == WEFT_OK && o->gpu_layers != 0 && !m->family->follows_parameters)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
                            weft_config_where(m->config), m->family->model_type);
-    if (status == WEFT_OK) {
-        weft_device *before = weft_default_device();
-        weft_set_default_device(placement.host); /* the file's arrays pass through it */
-        status = load_weights(m, file, o->dtype, &placement);
-        weft_set_default_device(before);
-    }
+    if (status == WEFT_OK)
+        status = load_file(m, file, o->dtype, &placement);
     if (status == WEFT_OK)
         status = read_eos(m, folder);
     weft_safetensors_close(file);
@@ -215,7 +233,7 @@ static weft_status make(weft_model *m, const weft_config *config)
     if (status == WEFT_OK)
         status = choose_family(m, NULL);
     if (status == WEFT_OK)
-        status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", false));
+        status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", m->family->tied));
     return status == WEFT_OK ? read_eos(m, NULL) : status;
 }
 
@@ -241,6 +259,7 @@ void weft_model_free(weft_model *model)
     weft_nn_free(model->module);
     weft_config_free(model->config);
     weft_free(model->eos);
+    weft_free(model->skipped);
     weft_free(model);
 }
 
@@ -298,6 +317,11 @@ const int32_t *weft_model_eos(const weft_model *model, int *n)
     return model->eos;
 }
 
+const char *weft_model_skipped(const weft_model *model)
+{
+    return model->skipped;
+}
+
 /* ---- forward -------------------------------------------------------------------------------- */
 
 weft_array *weft_model_hidden(weft_model *model, weft_array *tokens, const weft_model_call *call)
@@ -331,7 +355,7 @@ weft_array *weft_model_head_weight(weft_model *model)
 
 weft_cache **weft_model_new_caches(weft_model *model)
 {
-    const int64_t n = model->info.n_layers;
+    const int64_t n = model->info.n_caches;
     weft_cache **caches = weft_calloc((size_t)(n > 0 ? n : 1), sizeof(weft_cache *));
     if (caches == NULL) {
         weft_fail(WEFT_MEMORY, "no memory for %lld caches", (long long)n);
@@ -350,7 +374,7 @@ weft_cache **weft_model_new_caches(weft_model *model)
 
 void weft_model_free_caches(weft_model *model, weft_cache **caches)
 {
-    for (int64_t i = 0; caches && i < model->info.n_layers; i++)
+    for (int64_t i = 0; caches && i < model->info.n_caches; i++)
         weft_cache_free(caches[i]);
     weft_free(caches);
 }

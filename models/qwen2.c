@@ -16,7 +16,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     weft__decoder_config c = {.theta = 10000, .attention_bias = true};
     if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
         return NULL;
-    return weft__decoder_new(config, &c, WEFT__WINDOW_LATE, has_head, info);
+    return weft__decoder_new(config, &c, WEFT__WINDOW_LATE, NULL, has_head, info);
 }
 
 const weft_model_family weft__family_qwen2 = {

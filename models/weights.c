@@ -3,7 +3,10 @@
 #include "models/weights.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "weft/nn_tools.h"
 
 static const char *const prefixes[] = {
     "model.language_model.model.",
@@ -13,7 +16,7 @@ static const char *const prefixes[] = {
     "model.",
 };
 
-static const char *const dropped_beginnings[] = {
+static const char *const towers[] = {
     "vision_tower",          "vision_model",    "visual",
     "multi_modal_projector", "audio_tower",     "embed_audio",
     "embed_vision",          "vision_embedder", "mtp.",
@@ -46,17 +49,23 @@ static const char *stripped(const char *name)
     return name;
 }
 
-static bool is_dropped(const char *name)
+/* The tower that a tensor is of; NULL: it is of the text model. */
+static const char *tower_of(const char *bare)
 {
-    for (size_t i = 0; i < sizeof dropped_beginnings / sizeof *dropped_beginnings; i++) {
-        if (starts(name, dropped_beginnings[i]))
-            return true;
+    for (size_t i = 0; i < sizeof towers / sizeof *towers; i++) {
+        if (starts(bare, towers[i]))
+            return towers[i];
     }
+    return NULL;
+}
+
+static bool is_dropped(const char *bare)
+{
     for (size_t i = 0; i < sizeof dropped_endings / sizeof *dropped_endings; i++) {
-        if (ends(name, dropped_endings[i]))
+        if (ends(bare, dropped_endings[i]))
             return true;
     }
-    return strstr(name, "rotary_emb") != NULL;
+    return tower_of(bare) || strstr(bare, "rotary_emb") != NULL;
 }
 
 static bool usual_rename(const char *name, char *out, size_t size)
@@ -64,7 +73,13 @@ static bool usual_rename(const char *name, char *out, size_t size)
     const char *bare = stripped(name);
     if (is_dropped(bare))
         return false;
-    snprintf(out, size, "%s%s", starts(bare, "lm_head.") ? "" : "model.", bare);
+    /* Mixtral's experts stand where others' do, under a name of their own. */
+    static const char sparse[] = ".block_sparse_moe.";
+    const char *at = strstr(bare, sparse), *above = starts(bare, "lm_head.") ? "" : "model.";
+    if (at)
+        snprintf(out, size, "%s%.*s.mlp.%s", above, (int)(at - bare), bare, at + sizeof sparse - 1);
+    else
+        snprintf(out, size, "%s%s", above, bare);
     return true;
 }
 
@@ -73,19 +88,145 @@ static bool family_rename(const weft_model_family *family, const char *name, cha
     return family->rename ? family->rename(NULL, name, out, size) : usual_rename(name, out, size);
 }
 
-bool weft__weights_rename(void *context, const char *name, char *out, size_t size)
+/* ---- the list ------------------------------------------------------------------------------- */
+
+weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *array)
 {
-    const weft__renaming *r = context;
-    return family_rename(r->family, name, out, size) &&
-           !(r->drop_head && strcmp(out, "lm_head.weight") == 0);
+    if (w->n == w->capacity) {
+        const int capacity = 2 * w->capacity + 64;
+        weft__weight *moved = weft_realloc(w->at, (size_t)capacity * sizeof *moved);
+        if (moved == NULL)
+            return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", path);
+        w->at = moved;
+        w->capacity = capacity;
+    }
+    char *copy = weft_strdup(path);
+    if (copy == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", path);
+    w->at[w->n++] = (weft__weight){copy, array};
+    return WEFT_OK;
 }
 
-bool weft__weights_have(const weft_safetensors *file, const weft_model_family *family,
-                        const char *path)
+static int compare(const void *a, const void *b)
+{
+    return strcmp(((const weft__weight *)a)->path, ((const weft__weight *)b)->path);
+}
+
+void weft__weights_sort(weft__weights *w)
+{
+    if (w->n > 0)
+        qsort(w->at, (size_t)w->n, sizeof *w->at, compare);
+}
+
+weft__weight *weft__weights_find(const weft__weights *w, const char *path)
+{
+    const weft__weight key = {.path = (char *)path};
+    return w->n > 0 ? bsearch(&key, w->at, (size_t)w->n, sizeof *w->at, compare) : NULL;
+}
+
+bool weft__weights_shape(const void *weights, const char *path, weft_dims *out)
+{
+    const weft__weight *found = weft__weights_find(weights, path);
+    if (found && weft_ok(found->array))
+        *out = weft_shape(found->array);
+    return found && weft_ok(found->array);
+}
+
+void weft__weights_free(weft__weights *w)
+{
+    for (int i = 0; i < w->n; i++)
+        weft_free(w->at[i].path);
+    weft_free(w->at);
+    weft_free(w->skipped.at);
+    *w = (weft__weights){0};
+}
+
+/* ---- from a file ---------------------------------------------------------------------------- */
+
+static void count_skipped(weft__weights *w, const char *name)
+{
+    const char *tower = tower_of(stripped(name));
+    if (tower == NULL)
+        return;
+    w->n_skipped++;
+    if (w->skipped.at == NULL || strstr(w->skipped.at, tower) == NULL)
+        weft__text_format(&w->skipped, "%s%s", w->skipped.n ? ", " : "", tower);
+}
+
+weft_status weft__weights_read(const weft_safetensors *file, const weft_model_family *family,
+                               weft__weights *out)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < weft_safetensors_count(file) && status == WEFT_OK; i++) {
+        char path[WEFT_NN_PATH];
+        const char *name = weft_safetensors_name(file, i);
+        if (family_rename(family, name, path, sizeof path))
+            status = weft__weights_add(out, path, weft_safetensors_get_at(file, i));
+        else
+            count_skipped(out, name);
+    }
+    weft__weights_sort(out);
+    return status == WEFT_OK ? weft__weights_stack_experts(out) : status;
+}
+
+/* ---- into a tree ---------------------------------------------------------------------------- */
+
+static bool is_unused(const char *path, const weft_model_info *info)
+{
+    static const char layers[] = "model.layers.";
+    if (starts(path, "lm_head."))
+        return info->tied;
+    if (info->n_caches >= info->n_layers || !starts(path, layers))
+        return false;
+    char *rest;
+    const long long layer = strtoll(path + sizeof layers - 1, &rest, 10);
+    return layer >= info->n_caches &&
+           (starts(rest, ".self_attn.k_") || starts(rest, ".self_attn.v_"));
+}
+
+void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info)
+{
+    int kept = 0;
+    for (int i = 0; i < w->n; i++) {
+        if (is_unused(w->at[i].path, info))
+            weft_free(w->at[i].path);
+        else
+            w->at[kept++] = w->at[i];
+    }
+    w->n = kept;
+}
+
+weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const char *where,
+                               weft_dtype dtype)
+{
+    const size_t n = w->n > 0 ? (size_t)w->n : 1;
+    weft_named_arrays arrays = {
+        .n = w->n,
+        .names = weft_calloc(n, sizeof *arrays.names),
+        .arrays = weft_calloc(n, sizeof *arrays.arrays),
+    };
+    weft_status status = WEFT_OK;
+    if (arrays.names == NULL || arrays.arrays == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
+    for (int i = 0; i < w->n && status == WEFT_OK; i++) {
+        arrays.names[i] = w->at[i].path;
+        arrays.arrays[i] = w->at[i].array;
+    }
+    const weft_nn_load_options load = {.dtype = dtype, .where = where};
+    if (status == WEFT_OK)
+        status = weft_nn_load_arrays(tree, &arrays, &load);
+    weft_free(arrays.names);
+    weft_free(arrays.arrays);
+    return status;
+}
+
+/* ---- without a model_type ------------------------------------------------------------------- */
+
+static bool has(const weft_safetensors *file, const char *path)
 {
     char renamed[WEFT_NN_PATH];
     for (int i = 0; i < weft_safetensors_count(file); i++) {
-        if (family_rename(family, weft_safetensors_name(file, i), renamed, sizeof renamed) &&
+        if (usual_rename(weft_safetensors_name(file, i), renamed, sizeof renamed) &&
             strcmp(renamed, path) == 0)
             return true;
     }
@@ -94,10 +235,9 @@ bool weft__weights_have(const weft_safetensors *file, const weft_model_family *f
 
 const char *weft__weights_model_type(const weft_safetensors *file)
 {
-    static const weft_model_family usual = {0};
-    if (weft__weights_have(file, &usual, "model.layers.0.self_attn.q_norm.weight"))
+    if (has(file, "model.layers.0.self_attn.q_norm.weight"))
         return "qwen3";
-    if (weft__weights_have(file, &usual, "model.layers.0.self_attn.q_proj.bias"))
+    if (has(file, "model.layers.0.self_attn.q_proj.bias"))
         return "qwen2";
     return "llama";
 }

@@ -1,21 +1,48 @@
-/* models/weights.h -- checkpoints' tensor names. */
+/* models/weights.h -- the tensors of a checkpoint under the paths of the tree that they go to. */
 #ifndef WEFT_MODELS_WEIGHTS_H
 #define WEFT_MODELS_WEIGHTS_H
 
+#include "core/io/text.h"
+#include "models/config.h"
 #include "weft/model.h"
 
-/* Names on the way into a tree. `drop_head`: the head is the embedding, so a copy is ignored. */
-typedef struct weft__renaming {
-    const weft_model_family *family;
-    bool drop_head;
-} weft__renaming;
+typedef struct weft__weight {
+    char *path;
+    weft_array *array; /* a temporary */
+} weft__weight;
 
-/* A weft_nn_rename; the context is a weft__renaming. */
-bool weft__weights_rename(void *context, const char *name, char *out, size_t size);
+/* Zero it first; free it with weft__weights_free. */
+typedef struct weft__weights {
+    weft__weight *at; /* sorted by path */
+    int n, capacity;
+    weft__text skipped; /* "vision_tower, audio_tower": towers of other modalities */
+    int n_skipped;
+} weft__weights;
 
-/* Whether the file has that path once its names are renamed. */
-bool weft__weights_have(const weft_safetensors *file, const weft_model_family *family,
-                        const char *path);
+/* The file's tensors: prefixes of wrappers stripped, towers left out, experts put together. */
+weft_status weft__weights_read(const weft_safetensors *file, const weft_model_family *family,
+                               weft__weights *out);
+void weft__weights_free(weft__weights *w);
+
+/* Takes an array under a path; then they must be sorted again. */
+weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *array);
+void weft__weights_sort(weft__weights *w);
+/* NULL: there is none. */
+weft__weight *weft__weights_find(const weft__weights *w, const char *path);
+/* The context of a weft__tensors. */
+bool weft__weights_shape(const void *weights, const char *path, weft_dims *out);
+
+/* Experts that are stored one by one, and gate and up that are stored as one, become the stacks
+ * that trees have: (experts, out, in) under switch_mlp or experts.switch_glu. */
+weft_status weft__weights_stack_experts(weft__weights *w);
+
+/* Without what a tree of that description has no place for though checkpoints may: the head when
+ * it is the embedding, keys and values of layers that attend to others'. */
+void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info);
+
+/* Sets the tree's parameters; the messages begin with `where`. */
+weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const char *where,
+                               weft_dtype dtype);
 
 /* The model_type that the tensors' names tell, for a config.json that does not say. */
 const char *weft__weights_model_type(const weft_safetensors *file);

@@ -235,7 +235,10 @@ static weft_status report(const loader *l)
     const weft_status status =
         t.failed ? no_memory()
                  : weft_fail(WEFT_INVALID, "%s: the tensors are not the module's: %s",
-                             named ? entry_of(l, 0).path : "load", t.at);
+                             l->options->where ? l->options->where
+                             : named           ? entry_of(l, 0).path
+                                               : "load",
+                             t.at);
     weft_free(t.at);
     return status;
 }

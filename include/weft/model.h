@@ -124,7 +124,7 @@ WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
 
 /* How a forward is called. All zero: the whole sequence, from position 0, nothing remembered. */
 typedef struct weft_model_call {
-    weft_cache **caches;   /* one a layer, or NULL */
+    weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
     weft_array *mask;      /* besides causality, as weft_attention's; NULL: none */
     bool checkpoint;       /* compute each layer's inside again for its gradient */
@@ -133,6 +133,7 @@ typedef struct weft_model_call {
 /* What everybody may want to know of a model; filled by the family's `build`. */
 typedef struct weft_model_info {
     int64_t n_layers;
+    int64_t n_caches; /* layers with keys and values of their own, which are the first; 0: all */
     int64_t vocab_size;
     int64_t hidden_size;
     int64_t max_positions; /* 0: unknown */
@@ -157,6 +158,7 @@ typedef struct weft_model_family {
      * that weft_model_options.gpu_layers can part them. A parameter is in layer N when "layers.N."
      * is in its path, and in the input embedding when "embed_tokens" is. */
     bool follows_parameters;
+    bool tied; /* a new model's head is the embedding unless tie_word_embeddings says otherwise */
     /* A tensor's name -> its path, or false to drop it; NULL: the usual prefixes are stripped
      * ("language_model.model.", ...) and other modalities' towers dropped. */
     weft_nn_rename *rename;
@@ -206,6 +208,10 @@ WEFT_API const weft_config *weft_model_config(const weft_model *model);
 /* The ids that end a text: those of config.json and generation_config.json. The model's. */
 WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n);
 
+/* The parts of the checkpoint that are not of the text model and were left out, "vision_tower,
+ * multi_modal_projector" for one; NULL: none. The model's. */
+WEFT_API const char *weft_model_skipped(const weft_model *model);
+
 /* tokens (B, L) int32 -> hidden (B, L, E) -> logits (B, L, V). NULL call: all zero. */
 WEFT_API weft_array *weft_model_hidden(weft_model *model, weft_array *tokens,
                                        const weft_model_call *call);
@@ -217,7 +223,7 @@ WEFT_API weft_array *weft_model_forward(weft_model *model, weft_array *tokens,
  * weft_model_info's softcap; NULL when the family has none. A borrowed array: the slot's. */
 WEFT_API weft_array *weft_model_head_weight(weft_model *model);
 
-/* Caches for one sequence or batch, one a layer (weft_model_info's n_layers of them). NULL without
+/* Caches for one sequence or batch, one a layer (weft_model_info's n_caches of them). NULL without
  * memory. */
 WEFT_API weft_cache **weft_model_new_caches(weft_model *model);
 WEFT_API void weft_model_free_caches(weft_model *model, weft_cache **caches); /* NULL: accepted */

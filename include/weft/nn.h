@@ -199,6 +199,7 @@ typedef struct weft_nn_load_options {
     bool trainable_only;   /* frozen parameters are as if they were not there */
     weft_dtype dtype;      /* float parameters are converted to it; 0: they keep the file's */
     weft_device *device;   /* NULL: each where its parameter is */
+    const char *where;     /* in front of messages; NULL: the file, or "load" */
     weft_nn_rename *rename;
     void *context; /* of rename */
 } weft_nn_load_options;

@@ -187,8 +187,8 @@ enum { CACHE_SLOTS = 4 };
  * the caches, so that no graph grows behind a slot. */
 static weft_status start(weft_generator *g, weft_array **arrays, int n)
 {
-    int64_t layers = g->caches != NULL ? weft_model_info_of(g->model)->n_layers : 0;
-    for (int64_t i = 0; i < layers; i++) {
+    int64_t caches = g->caches != NULL ? weft_model_info_of(g->model)->n_caches : 0;
+    for (int64_t i = 0; i < caches; i++) {
         weft_array **slots[CACHE_SLOTS];
         int held = weft_cache_state(g->caches[i], slots);
         for (int k = 0; k < held; k++) {
@@ -202,9 +202,9 @@ static weft_status start(weft_generator *g, weft_array **arrays, int n)
 /* Room for the caches' arrays and `more`. Free with weft_free. */
 static weft_array **room(const weft_generator *g, int more)
 {
-    int64_t layers = weft_model_info_of(g->model)->n_layers;
+    int64_t caches = weft_model_info_of(g->model)->n_caches;
     weft_array **arrays =
-        weft_malloc(((size_t)layers * CACHE_SLOTS + (size_t)more) * sizeof *arrays);
+        weft_malloc(((size_t)caches * CACHE_SLOTS + (size_t)more) * sizeof *arrays);
     if (arrays == NULL)
         weft_fail(WEFT_MEMORY, "generate: no memory");
     return arrays;

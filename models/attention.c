@@ -1,0 +1,115 @@
+/* models/attention.c -- rotary grouped-query attention with a cache. */
+#include "models/block.h"
+
+typedef struct attention {
+    weft_module module;
+    weft_module *q_proj, *k_proj, *v_proj, *o_proj; /* k_proj, v_proj NULL: another layer's */
+    weft_module *q_norm, *k_norm;                   /* NULL: none */
+    weft__layer layer;
+    int64_t n_heads;
+    double scale, softcap, eps;
+    bool value_norm;
+} attention;
+
+static const weft_module_type attention_type = {.name = "attention"};
+
+static bool borrows(const attention *m)
+{
+    return m->layer.source != m->layer.index;
+}
+
+weft_module *weft__attention_new(const weft__decoder_config *c, const weft__layer *layer,
+                                 bool value_norm)
+{
+    attention *m = weft_nn_new(attention, &attention_type);
+    if (m == NULL)
+        return NULL;
+    const int64_t E = c->hidden_size, H = c->num_attention_heads;
+    const int64_t D = layer->head_dim, Hk = layer->n_kv_heads;
+    m->layer = *layer;
+    m->n_heads = H;
+    m->scale = c->attention_scale;
+    m->softcap = c->attn_logit_softcapping;
+    m->eps = c->rms_norm_eps;
+    m->value_norm = value_norm;
+    weft_nn_child(m, q_proj, weft_nn_linear_new(E, H * D, c->attention_bias));
+    if (!borrows(m))
+        weft_nn_child(m, k_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
+    if (!borrows(m) && !layer->keys_are_values)
+        weft_nn_child(m, v_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
+    weft_nn_child(m, o_proj, weft_nn_linear_new(H * D, E, c->output_bias));
+    if (c->qk_norm)
+        weft_nn_child(m, q_norm, weft__norm_new(c, D));
+    if (c->qk_norm && !borrows(m))
+        weft_nn_child(m, k_norm, weft__norm_new(c, D));
+    return weft_nn_finish(m);
+}
+
+/* x (B, L, E) through a projection -> (B, L, heads, D) */
+static weft_array *heads(weft_module *projection, weft_array *x, int64_t n, int64_t D)
+{
+    weft_array *y = weft_nn_call(projection, x); /* (B, L, n D) */
+    return weft_reshape(y, WEFT_DIMS(weft_dim(x, 0), weft_dim(x, 1), n, D));
+}
+
+static weft_array *rotated(const attention *m, weft_array *x, const weft__step *s)
+{
+    const int kind = m->layer.window > 0;
+    return weft_rope(x, s->positions, s->rotations[kind].frequencies, false,
+                     s->rotations[kind].amplitude);
+}
+
+/* Keys and values of all tokens up to now, (B, S, Hk, D) each. */
+static weft__keys_values own_keys_values(attention *m, weft_array *x, const weft__step *s,
+                                         weft_cache *cache)
+{
+    const int64_t Hk = m->layer.n_kv_heads, D = m->layer.head_dim;
+    weft_array *k = heads(m->k_proj, x, Hk, D);                 /* (B, L, Hk, D) */
+    weft_array *v = m->v_proj ? heads(m->v_proj, x, Hk, D) : k; /* (B, L, Hk, D) */
+    if (m->k_norm)
+        k = weft_nn_call(m->k_norm, k);
+    if (m->value_norm)
+        v = weft_rms_norm(v, NULL, m->eps, 0);
+    k = rotated(m, k, s);
+    if (cache)
+        weft_cache_update(cache, k, v, &k, &v); /* (B, S, Hk, D) */
+    return (weft__keys_values){k, v};
+}
+
+/* Those of the source layer, which may be on another device. */
+static weft__keys_values borrowed_keys_values(const attention *m, const weft__step *s)
+{
+    const weft__keys_values *of = &s->kept[m->layer.source];
+    weft_device *here = weft_default_device();
+    return (weft__keys_values){weft_to(of->k, here), weft_to(of->v, here)};
+}
+
+weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft__step *s,
+                                    weft_cache *cache)
+{
+    attention *m = (attention *)self;
+    weft_nn_enter(m);
+    const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), D = m->layer.head_dim;
+    weft_array *q = heads(m->q_proj, x, m->n_heads, D); /* (B, L, H, D) */
+    if (m->q_norm)
+        q = weft_nn_call(m->q_norm, q);
+    q = rotated(m, q, s);
+    if (s->query_scale)
+        q = weft_multiply(q, weft_astype(s->query_scale, weft_dtype_of(q)));
+    const weft__keys_values all =
+        borrows(m) ? borrowed_keys_values(m, s) : own_keys_values(m, x, s, cache);
+    if (m->layer.is_source) {
+        weft_set(&s->kept[m->layer.index].k, all.k);
+        weft_set(&s->kept[m->layer.index].v, all.v);
+    }
+    const weft_attention_options o = {
+        .scale = m->scale,
+        .causal = true,
+        .window = m->layer.window,
+        .softcap = m->softcap,
+        .mask = s->mask,
+    };
+    weft_array *y = weft_attention(q, all.k, all.v, &o); /* (B, L, H, D) */
+    y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));
+    return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
+}

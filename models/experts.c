@@ -1,0 +1,123 @@
+/* models/experts.c -- a mixture of experts (Shazeer et al. 2017): a router chooses a few of many
+ * gated MLPs for each token. */
+#include <math.h>
+
+#include "models/block.h"
+
+/* ---- a linear of each expert ----------------------------------------------------------------- */
+
+typedef struct switch_linear {
+    weft_module module;
+    weft_array *weight; /* (experts, out, in) */
+} switch_linear;
+
+static const weft_module_type switch_linear_type = {.name = "switch_linear"};
+
+static weft_module *switch_linear_new(int64_t experts, int64_t in, int64_t out)
+{
+    switch_linear *m = weft_nn_new(switch_linear, &switch_linear_type);
+    if (m == NULL)
+        return NULL;
+    const double bound = in > 0 ? 1.0 / sqrt((double)in) : 0;
+    const weft_dims shape = WEFT_DIMS(experts, out, in);
+    weft_nn_param(m, weight, weft_random_uniform(NULL, shape, -bound, bound, WEFT_FLOAT32));
+    return weft_nn_finish(m);
+}
+
+/* Rows `rows` (I) of x (T, in) through the experts `ids` (I): (I, out). NULL rows: all, in order.
+ */
+static weft_array *switch_call(weft_module *self, weft_array *x, weft_array *rows, weft_array *ids)
+{
+    switch_linear *m = (switch_linear *)self;
+    weft_nn_enter(m);
+    weft_array *weight = weft_astype(m->weight, weft_dtype_of(x));
+    weft_array *y = weft_gather_mm(weft_expand_dims(x, 1), weft_swapaxes(weight, -1, -2), rows, ids,
+                                   false); /* (I, 1, out) */
+    return weft_nn_leave(m, weft_squeeze(y, 1));
+}
+
+/* ---- the experts ----------------------------------------------------------------------------- */
+
+typedef struct experts {
+    weft_module module;
+    weft_module *gate_proj, *up_proj, *down_proj;
+    weft__gate_function *gate;
+} experts;
+
+static const weft_module_type experts_type = {.name = "experts"};
+
+weft_module *weft__experts_new(const weft__decoder_config *c)
+{
+    experts *m = weft_nn_new(experts, &experts_type);
+    if (m == NULL)
+        return NULL;
+    const int64_t n = c->num_experts, E = c->hidden_size, F = c->moe_intermediate_size;
+    m->gate = weft__gate_find(c->hidden_act);
+    weft_nn_child(m, gate_proj, switch_linear_new(n, E, F));
+    weft_nn_child(m, up_proj, switch_linear_new(n, E, F));
+    weft_nn_child(m, down_proj, switch_linear_new(n, F, E));
+    return weft_nn_finish(m);
+}
+
+weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *ids,
+                                  weft_array *weights)
+{
+    experts *m = (experts *)self;
+    weft_nn_enter(m);
+    const int64_t T = weft_dim(x, 0), E = weft_dim(x, 1), k = weft_dim(ids, 1);
+    weft_array *token = weft_arange(0, (double)T, 1, WEFT_INT32); /* (T) */
+    token = weft_broadcast_to(weft_expand_dims(token, 1), WEFT_DIMS(T, k));
+    token = weft_reshape(token, WEFT_DIMS(T * k));
+    ids = weft_reshape(ids, WEFT_DIMS(T * k));
+    weft_array *y = m->gate(switch_call(m->gate_proj, x, token, ids),
+                            switch_call(m->up_proj, x, token, ids)); /* (T k, F) */
+    y = switch_call(m->down_proj, y, NULL, ids);                     /* (T k, E) */
+    y = weft_multiply(weft_reshape(y, WEFT_DIMS(T, k, E)), weft_expand_dims(weights, 2));
+    return weft_nn_leave(m, weft_sum(y, WEFT_DIMS(1), false)); /* (T, E) */
+}
+
+/* ---- the router ------------------------------------------------------------------------------ */
+
+void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
+                 weft_array **weights)
+{
+    weft_array *scores = weft_astype(logits, WEFT_FLOAT32);
+    *ids = weft_argtopk(scores, k, -1);
+    weft_array *chosen = weft_take_along_axis(scores, *ids, -1); /* (T, k) */
+    if (normalised)
+        chosen = weft_softmax(chosen, -1);
+    else
+        chosen = weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
+    *weights = weft_astype(chosen, weft_dtype_of(logits));
+}
+
+typedef struct moe {
+    weft_module module;
+    weft_module *gate, *switch_mlp;
+    int64_t k;
+    bool normalised;
+} moe;
+
+/* x (B, L, E) -> (B, L, E) */
+static weft_array *moe_forward(weft_module *self, weft_array *x)
+{
+    moe *m = (moe *)self;
+    weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
+    weft__route(weft_nn_call(m->gate, rows), m->k, m->normalised, &ids, &weights);
+    weft_array *y = weft__experts_forward(m->switch_mlp, rows, ids, weights);
+    return weft_reshape(y, weft_shape(x));
+}
+
+static const weft_module_type moe_type = {.name = "moe", .forward = moe_forward};
+
+weft_module *weft__moe_new(const weft__decoder_config *c)
+{
+    moe *m = weft_nn_new(moe, &moe_type);
+    if (m == NULL)
+        return NULL;
+    m->k = c->num_experts_per_tok;
+    m->normalised = c->norm_topk_prob;
+    weft_nn_child(m, gate, weft_nn_linear_new(c->hidden_size, c->num_experts, false));
+    weft_nn_child(m, switch_mlp, weft__experts_new(c));
+    return weft_nn_finish(m);
+}

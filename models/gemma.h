@@ -1,0 +1,41 @@
+/* models/gemma.h -- what Gemma 2, 3 and 4 share: the rows of their tables, and the scale of the
+ * embedding. */
+#ifndef WEFT_MODELS_GEMMA_H
+#define WEFT_MODELS_GEMMA_H
+
+#include <math.h>
+
+#include "models/config.h"
+#include "models/decoder.h"
+
+/* Older files say "hidden_act": "gelu" and mean the tanh form: hidden_activation is what counts. */
+#define WEFT__GEMMA_ACTIVATION                                                                     \
+    {                                                                                              \
+        "hidden_activation", WEFT_CONFIG_STRING, offsetof(weft__decoder_config, hidden_act),       \
+            false, 0, "gelu_pytorch_tanh"                                                          \
+    }
+
+#define WEFT__GEMMA_FIELDS(V, E, F, L, H, Hk, D)                                                   \
+    WEFT__DECODER_FIELDS(V, E, F, L, H), WEFT__GEMMA_ACTIVATION,                                   \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, Hk),                  \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, D),                              \
+        WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false)
+
+/* A key that has a default but may be null, for none: 0 then. */
+static inline void weft__gemma_null_is_none(const weft_config *config, const char *key,
+                                            double *value)
+{
+    if (weft__config_mentions(config, key) && !weft_config_has(config, key))
+        *value = 0;
+}
+
+/* Embeddings are multiplied by sqrt(hidden_size), and scores by 1 / sqrt(query_pre_attn_scalar). */
+static inline void weft__gemma_scales(weft__decoder_config *c)
+{
+    c->output_bias = c->attention_bias;
+    c->embedding_scale = sqrt((double)c->hidden_size);
+    if (c->query_pre_attn_scalar > 0)
+        c->attention_scale = 1 / sqrt(c->query_pre_attn_scalar);
+}
+
+#endif

@@ -1,0 +1,219 @@
+/* models/layers.c -- what config.json says of the layers, one by one. */
+#include "models/layers.h"
+
+#include <string.h>
+
+#include "models/block.h"
+#include "models/config.h"
+
+enum { MOST_LAYERS = 4096 };
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+static weft_status check_sizes(const weft_config *config, const weft__decoder_config *c)
+{
+    const bool sparse = c->num_experts != 0;
+    const struct {
+        const char *name;
+        int64_t value;
+        int most; /* keeps every product of two sizes within 64 bits */
+    } sizes[] = {
+        {"vocab_size", c->vocab_size, INT32_MAX},
+        {"hidden_size", c->hidden_size, INT32_MAX},
+        {"intermediate_size", c->intermediate_size, INT32_MAX},
+        {"num_hidden_layers", c->num_hidden_layers, MOST_LAYERS},
+        {"num_attention_heads", c->num_attention_heads, INT32_MAX},
+        {"num_key_value_heads", c->num_key_value_heads, INT32_MAX},
+        {"head_dim", c->head_dim, INT32_MAX},
+        {"num_experts", sparse ? c->num_experts : 1, INT16_MAX},
+        {"num_experts_per_tok", sparse ? c->num_experts_per_tok : 1, INT16_MAX},
+        {"moe_intermediate_size", sparse ? c->moe_intermediate_size : 1, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
+            return weft_fail(WEFT_INVALID, "%s: %s: expected 1 to %d, got %lld",
+                             weft_config_where(config), sizes[i].name, sizes[i].most,
+                             (long long)sizes[i].value);
+    }
+    if (sparse && c->num_experts_per_tok > c->num_experts)
+        return weft_fail(WEFT_INVALID, "%s: num_experts_per_tok: expected at most %lld, got %lld",
+                         weft_config_where(config), (long long)c->num_experts,
+                         (long long)c->num_experts_per_tok);
+    return WEFT_OK;
+}
+
+/* The size of a head, from the weights where config.json does not tell. */
+static int64_t head_dim_of(const weft_config *config, const weft__decoder_config *c)
+{
+    weft_dims shape;
+    const int64_t H = c->num_attention_heads;
+    if (H < 1)
+        return 0;
+    if (weft__config_tensor(config, "model.layers.0.self_attn.q_proj.weight", &shape) &&
+        shape.n == 2 && shape.at[0] % H == 0)
+        return shape.at[0] / H;
+    return c->hidden_size / H;
+}
+
+weft_status weft__layers_check(const weft_config *config, weft__decoder_config *c)
+{
+    const char *where = weft_config_where(config);
+    if (c->num_key_value_heads == 0)
+        c->num_key_value_heads = c->num_attention_heads;
+    if (c->head_dim == 0)
+        c->head_dim = head_dim_of(config, c);
+    const weft_status status = check_sizes(config, c);
+    if (status != WEFT_OK)
+        return status;
+    if (c->num_attention_heads % c->num_key_value_heads != 0)
+        return weft_fail(
+            WEFT_INVALID,
+            "%s: num_attention_heads: expected a multiple of num_key_value_heads %lld, "
+            "got %lld",
+            where, (long long)c->num_key_value_heads, (long long)c->num_attention_heads);
+    if (c->head_dim % 2 != 0)
+        return weft_fail(WEFT_INVALID, "%s: head_dim: expected an even number, got %lld", where,
+                         (long long)c->head_dim);
+    if (!(c->rms_norm_eps > 0))
+        return weft_fail(WEFT_INVALID, "%s: rms_norm_eps: expected a positive number, got %g",
+                         where, c->rms_norm_eps);
+    if (c->attn_logit_softcapping < 0 || c->final_logit_softcapping < 0)
+        return weft_fail(WEFT_INVALID,
+                         "%s: attn_logit_softcapping, final_logit_softcapping: expected positive "
+                         "numbers, got %g and %g",
+                         where, c->attn_logit_softcapping, c->final_logit_softcapping);
+    if (!weft__gate_find(c->hidden_act))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: hidden_act: '%s' is unknown (known: %s)", where,
+                         c->hidden_act, weft__activation_names);
+    return WEFT_OK;
+}
+
+/* ---- layers --------------------------------------------------------------------------------- */
+
+/* The window of a layer that config.json's layer_types calls `type`. */
+static weft_status named_window(const weft__json *at, const weft__decoder_config *c,
+                                int64_t *window)
+{
+    const char *type;
+    const weft_status status = weft__json_as_string(at, &type, NULL);
+    if (status != WEFT_OK)
+        return status;
+    if (strcmp(type, "full_attention") == 0) {
+        *window = 0;
+        return WEFT_OK;
+    }
+    if (strcmp(type, "sliding_attention") != 0)
+        return weft__json_fail(at, WEFT_UNSUPPORTED,
+                               "'%s' is unknown (known: full_attention, sliding_attention)", type);
+    if (c->sliding_window < 1)
+        return weft__json_fail(at, WEFT_INVALID,
+                               "sliding_attention needs a positive sliding_window");
+    *window = c->sliding_window;
+    return WEFT_OK;
+}
+
+static bool slides(const weft__decoder_config *c, weft__window_rule rule, int64_t layer)
+{
+    switch (rule) {
+    case WEFT__WINDOW_NONE:
+        return false;
+    case WEFT__WINDOW_ALL:
+        return true;
+    case WEFT__WINDOW_LATE:
+        return c->use_sliding_window && layer >= c->max_window_layers;
+    case WEFT__WINDOW_PATTERN:
+        return c->sliding_window_pattern < 1 || (layer + 1) % c->sliding_window_pattern != 0;
+    }
+    return false;
+}
+
+static weft_status window_of(const weft_config *config, const weft__decoder_config *c,
+                             weft__window_rule rule, int64_t layer, int64_t *window)
+{
+    const weft__json types = weft__config_at(config, "layer_types");
+    if (types.value) {
+        weft__json at;
+        size_t n;
+        weft_status status = weft__json_length(&types, &n);
+        if (status == WEFT_OK && n != (size_t)c->num_hidden_layers)
+            status = weft__json_fail(&types, WEFT_INVALID, "expected %lld layers, got %zu",
+                                     (long long)c->num_hidden_layers, n);
+        if (status == WEFT_OK)
+            status = weft__json_at(&types, (size_t)layer, &at);
+        return status == WEFT_OK ? named_window(&at, c, window) : status;
+    }
+    *window = slides(c, rule, layer) && c->sliding_window > 0 ? c->sliding_window : 0;
+    return WEFT_OK;
+}
+
+/* Whether mlp_only_layers has the layer. */
+static weft_status is_dense(const weft_config *config, int64_t layer, bool *out)
+{
+    const weft__json list = weft__config_at(config, "mlp_only_layers");
+    size_t n = 0;
+    weft_status status = list.value ? weft__json_length(&list, &n) : WEFT_OK;
+    *out = false;
+    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+        weft__json at;
+        int64_t number = -1;
+        status = weft__json_at(&list, i, &at);
+        if (status == WEFT_OK)
+            status = weft__json_as_int(&at, &number);
+        *out = *out || number == layer;
+    }
+    return status;
+}
+
+static weft_status read_layer(const weft_config *config, const weft__decoder_config *c,
+                              weft__window_rule windows, const weft__architecture *architecture,
+                              weft__layer *layer)
+{
+    bool dense = true;
+    weft_status status = window_of(config, c, windows, layer->index, &layer->window);
+    if (status == WEFT_OK && c->num_experts > 0)
+        status = is_dense(config, layer->index, &dense);
+    const int64_t every = c->decoder_sparse_step > 1 ? c->decoder_sparse_step : 1;
+    layer->sparse = !dense && (layer->index + 1) % every == 0;
+    if (status == WEFT_OK && architecture->layer)
+        status = architecture->layer(config, c, layer);
+    if (status != WEFT_OK)
+        return status;
+    if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||
+        layer->head_dim < 2 || layer->head_dim % 2 != 0 || layer->head_dim > INT32_MAX)
+        return weft_fail(
+            WEFT_INVALID, "%s: layer %lld: %lld heads, %lld of keys and values, of %lld elements",
+            weft_config_where(config), (long long)layer->index, (long long)c->num_attention_heads,
+            (long long)layer->n_kv_heads, (long long)layer->head_dim);
+    return WEFT_OK;
+}
+
+weft_status weft__layers_read(const weft_config *config, const weft__decoder_config *c,
+                              weft__window_rule windows, const weft__architecture *architecture,
+                              weft__layer *out)
+{
+    const weft__layer *first[2] = {NULL}; /* of full attention, and with a window */
+    for (int64_t i = 0; i < c->num_hidden_layers; i++) {
+        out[i] = (weft__layer){
+            .index = i,
+            .head_dim = c->head_dim,
+            .n_kv_heads = c->num_key_value_heads,
+            .intermediate_size = c->intermediate_size,
+            .source = i,
+        };
+        const weft_status status = read_layer(config, c, windows, architecture, &out[i]);
+        if (status != WEFT_OK)
+            return status;
+        const weft__layer **of_kind = &first[out[i].window > 0];
+        if (*of_kind == NULL)
+            *of_kind = &out[i];
+        if ((*of_kind)->head_dim != out[i].head_dim)
+            return weft_fail(WEFT_INVALID,
+                             "%s: heads of layers %lld and %lld: %lld and %lld "
+                             "elements, expected as many",
+                             weft_config_where(config), (long long)(*of_kind)->index, (long long)i,
+                             (long long)(*of_kind)->head_dim, (long long)out[i].head_dim);
+    }
+    for (int64_t i = 0; i < c->num_hidden_layers; i++)
+        out[out[i].source].is_source = out[out[i].source].is_source || out[i].source != i;
+    return WEFT_OK;
+}

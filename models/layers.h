@@ -1,0 +1,15 @@
+/* models/layers.h -- what config.json says of the layers, one by one. */
+#ifndef WEFT_MODELS_LAYERS_H
+#define WEFT_MODELS_LAYERS_H
+
+#include "models/decoder.h"
+
+/* Fills in the sizes that are 0 and may be, and checks the rest. */
+weft_status weft__layers_check(const weft_config *config, weft__decoder_config *c);
+
+/* All of them; `out` has room for num_hidden_layers. */
+weft_status weft__layers_read(const weft_config *config, const weft__decoder_config *c,
+                              weft__window_rule windows, const weft__architecture *architecture,
+                              weft__layer *out);
+
+#endif

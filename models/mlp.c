@@ -1,0 +1,54 @@
+/* models/mlp.c -- the gated MLP: down(activation(gate(x)) * up(x)). */
+#include <string.h>
+
+#include "models/block.h"
+
+static const struct {
+    const char *name;
+    weft__gate_function *gate;
+} activations[] = {
+    {"silu", weft_swiglu},
+    {"swish", weft_swiglu},
+    {"gelu_pytorch_tanh", weft_geglu},
+    {"gelu_new", weft_geglu},
+};
+
+const char weft__activation_names[] = "silu, swish, gelu_pytorch_tanh, gelu_new";
+
+weft__gate_function *weft__gate_find(const char *activation)
+{
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        if (strcmp(activations[i].name, activation) == 0)
+            return activations[i].gate;
+    }
+    return NULL;
+}
+
+typedef struct mlp {
+    weft_module module;
+    weft_module *gate_proj, *up_proj, *down_proj;
+    weft__gate_function *gate;
+} mlp;
+
+/* x (B, L, E) -> (B, L, E) */
+static weft_array *forward(weft_module *self, weft_array *x)
+{
+    mlp *m = (mlp *)self;
+    weft_array *y = m->gate(weft_nn_call(m->gate_proj, x), weft_nn_call(m->up_proj, x));
+    return weft_nn_call(m->down_proj, y); /* y (B, L, F) */
+}
+
+static const weft_module_type mlp_type = {.name = "mlp", .forward = forward};
+
+weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t F)
+{
+    mlp *m = weft_nn_new(mlp, &mlp_type);
+    if (m == NULL)
+        return NULL;
+    const int64_t E = c->hidden_size;
+    m->gate = weft__gate_find(c->hidden_act);
+    weft_nn_child(m, gate_proj, weft_nn_linear_new(E, F, c->mlp_bias));
+    weft_nn_child(m, up_proj, weft_nn_linear_new(E, F, c->mlp_bias));
+    weft_nn_child(m, down_proj, weft_nn_linear_new(F, E, c->mlp_bias));
+    return weft_nn_finish(m);
+}

@@ -1,0 +1,161 @@
+/* models/weights_experts.c -- experts' tensors as trees have them: one stack for each of gate, up
+ * and down. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/weights.h"
+
+enum { MOST_EXPERTS = 4096 };
+
+/* How files call the projections, and trees. */
+static const struct {
+    const char *stored, *name;
+} projections[] = {
+    {"gate_proj", "gate_proj"}, {"up_proj", "up_proj"}, {"down_proj", "down_proj"},
+    {"w1", "gate_proj"},        {"w3", "up_proj"},      {"w2", "down_proj"},
+};
+
+static const char *projection_of(const char *stored)
+{
+    for (size_t i = 0; i < sizeof projections / sizeof *projections; i++) {
+        if (strcmp(projections[i].stored, stored) == 0)
+            return projections[i].name;
+    }
+    return NULL;
+}
+
+/* "model.layers.3.mlp" and a projection -> its path in the tree. Experts that stand beside the MLP
+ * are called differently from those in its place. */
+static void stack_path(const char *parent, const char *projection, char *out, size_t size)
+{
+    const size_t n = strlen(parent);
+    const bool in_place = n >= 4 && strcmp(parent + n - 4, ".mlp") == 0;
+    snprintf(out, size, "%s.%s.%s.weight", parent, in_place ? "switch_mlp" : "experts.switch_glu",
+             projection);
+}
+
+/* ---- one by one: PARENT.experts.E.PROJECTION.weight ------------------------------------------ */
+
+typedef struct expert_name {
+    char parent[WEFT_NN_PATH], stored[32];
+    long number;
+} expert_name;
+
+static bool parse(const char *path, expert_name *out)
+{
+    static const char middle[] = ".experts.";
+    const char *at = strstr(path, middle);
+    if (at == NULL)
+        return false;
+    snprintf(out->parent, sizeof out->parent, "%.*s", (int)(at - path), path);
+    at += sizeof middle - 1;
+    char *end;
+    out->number = strtol(at, &end, 10);
+    int read = 0;
+    return end > at && *at >= '0' && *at <= '9' &&
+           sscanf(end, ".%31[a-z0-9_].weight%n", out->stored, &read) == 1 && read > 0 &&
+           end[read] == '\0' && projection_of(out->stored);
+}
+
+/* The experts from the one with number 0 on. */
+static weft_status stack(const weft__weights *w, const expert_name *first, weft__weights *stacks)
+{
+    weft_array *parts[MOST_EXPERTS];
+    char path[WEFT_NN_PATH + 64];
+    int n = 0;
+    while (n < MOST_EXPERTS) {
+        snprintf(path, sizeof path, "%s.experts.%d.%s.weight", first->parent, n, first->stored);
+        const weft__weight *found = weft__weights_find(w, path);
+        if (found == NULL)
+            break;
+        parts[n++] = found->array;
+    }
+    stack_path(first->parent, projection_of(first->stored), path, sizeof path);
+    return weft__weights_add(stacks, path, weft_stack(parts, n, 0));
+}
+
+/* Whether the tensor is in its projection's stack: nothing is missing before it. */
+static bool is_stacked(const weft__weights *stacks, const weft__weight *item)
+{
+    expert_name name;
+    char path[WEFT_NN_PATH + 64];
+    if (!parse(item->path, &name))
+        return false;
+    stack_path(name.parent, projection_of(name.stored), path, sizeof path);
+    const weft__weight *found = weft__weights_find(stacks, path);
+    return found && (!weft_ok(found->array) || name.number < weft_dim(found->array, 0));
+}
+
+/* ---- gate and up as one: PARENT.experts.gate_up_proj ----------------------------------------- */
+
+static bool ends(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Adds the parts of a stack that holds gate over up, or down's. */
+static weft_status add_fused(weft__weights *out, const weft__weight *item)
+{
+    char parent[WEFT_NN_PATH], path[WEFT_NN_PATH + 64];
+    snprintf(parent, sizeof parent, "%.*s", (int)(strstr(item->path, ".experts.") - item->path),
+             item->path);
+    if (ends(item->path, ".experts.down_proj")) {
+        stack_path(parent, "down_proj", path, sizeof path);
+        return weft__weights_add(out, path, item->array);
+    }
+    const int64_t F =
+        weft_ok(item->array) && weft_ndim(item->array) == 3 ? weft_dim(item->array, 1) / 2 : 0;
+    if (F == 0 || weft_dim(item->array, 1) != 2 * F)
+        return weft_fail(WEFT_INVALID, "%s: expected (experts, twice as many as gates, in)",
+                         item->path);
+    stack_path(parent, "gate_proj", path, sizeof path);
+    weft_status status =
+        weft__weights_add(out, path, weft_slice_axis(item->array, 1, 0, F)); /* (n, F, E) */
+    stack_path(parent, "up_proj", path, sizeof path);
+    if (status == WEFT_OK)
+        status = weft__weights_add(out, path, weft_slice_axis(item->array, 1, F, 2 * F));
+    return status;
+}
+
+static bool is_fused(const char *path)
+{
+    return ends(path, ".experts.gate_up_proj") || ends(path, ".experts.down_proj");
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static weft_status collect(const weft__weights *w, weft__weights *stacks)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < w->n && status == WEFT_OK; i++) {
+        expert_name name;
+        if (is_fused(w->at[i].path))
+            status = add_fused(stacks, &w->at[i]);
+        else if (parse(w->at[i].path, &name) && name.number == 0)
+            status = stack(w, &name, stacks);
+    }
+    weft__weights_sort(stacks);
+    return status;
+}
+
+weft_status weft__weights_stack_experts(weft__weights *w)
+{
+    weft__weights stacks = {0};
+    weft_status status = collect(w, &stacks);
+    int kept = 0;
+    for (int i = 0; i < w->n && status == WEFT_OK; i++) {
+        if (is_fused(w->at[i].path) || is_stacked(&stacks, &w->at[i]))
+            weft_free(w->at[i].path);
+        else
+            w->at[kept++] = w->at[i];
+    }
+    if (status == WEFT_OK)
+        w->n = kept;
+    for (int i = 0; i < stacks.n && status == WEFT_OK; i++)
+        status = weft__weights_add(w, stacks.at[i].path, stacks.at[i].array);
+    weft__weights_free(&stacks);
+    weft__weights_sort(w);
+    return status;
+}
