@@ -20,7 +20,7 @@ static weft_array *node_alloc(int n_inputs, int n_outputs, size_t params_size)
     size_t inputs_at = size;
     size += (size_t)n_inputs * sizeof(weft_array *);
     size_t params_at = (size + 15) / 16 * 16;
-    weft_array *a = weft_calloc(1, params_at + params_size);
+    weft_array *a = weft__node_alloc(params_at + params_size);
     if (!a) {
         return NULL;
     }
@@ -42,7 +42,7 @@ static weft_array *node_new(int n_inputs, int n_outputs, size_t params_size)
 {
     weft_array *a = node_alloc(n_inputs, n_outputs, params_size);
     if (a && !weft__scope_own(a)) {
-        weft_free(a);
+        weft__node_free(a);
         return NULL;
     }
     return a;
@@ -74,7 +74,7 @@ static pthread_once_t no_memory_once = PTHREAD_ONCE_INIT;
 static void make_no_memory(void)
 {
     weft_array *a = (weft_array *)(void *)no_memory;
-    atomic_store(&a->refs, 1);
+    atomic_store(&a->counts, WEFT__REF);
     atomic_store(&a->holds, 1);
     a->n_outputs = 1;
     a->outs[0].spec.dtype = WEFT_FLOAT32;
@@ -263,8 +263,7 @@ static void connect(weft_array *a, weft_array *const *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
         a->inputs[i] = inputs[i];
-        weft__ref(inputs[i]);
-        atomic_fetch_add(&inputs[i]->uses, 1);
+        weft__connect(inputs[i]);
     }
 }
 
@@ -427,8 +426,45 @@ static weft_array *cast(weft_array *x, weft_dtype dtype)
     return weft_apply(weft__builtins.cast, &x, 1, &params);
 }
 
+/* Whether the arrays can be the inputs of an elementwise op as they are: not failed, not spent, not
+ * encoded, and the same in shape, dtype and device. */
+static bool are_alike(weft_array *const *inputs, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const weft_array *x = inputs[i], *first = inputs[0];
+        const weft_spec *s = x ? &x->outs[0].spec : NULL;
+        if (!x || x->state >= WEFT__SPENT || s->encoding || !x->device ||
+            x->device != first->device || s->dtype != first->outs[0].spec.dtype ||
+            !weft__shape_equal(&s->shape, &first->outs[0].spec.shape)) {
+            return false;
+        }
+    }
+    return n > 0;
+}
+
+/* The op, which has no rule of its own for shapes, over arrays that are alike. */
+static weft_array *build_alike(const weft_op *op, weft_array *const *inputs, int n)
+{
+    weft_array *a = node_new(n, 1, op->params_size);
+    if (!a) {
+        return weft__no_memory();
+    }
+    const weft_spec *first = &inputs[0]->outs[0].spec;
+    a->op = op;
+    a->device = inputs[0]->device;
+    a->path = weft__path_remember();
+    a->outs[0].spec.dtype = op->predicate ? WEFT_BOOL : first->dtype;
+    a->outs[0].spec.shape = first->shape;
+    connect(a, inputs, n);
+    return a;
+}
+
 weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
 {
+    if (n == op->arity && n <= 4 && !op->infer && op->n_outputs <= 1 && are_alike(inputs, n) &&
+        weft__has_formula(op, inputs[0]->outs[0].spec.dtype)) {
+        return build_alike(op, inputs, n);
+    }
     weft_array *bad = first_bad(inputs, n, op->name);
     bad = bad ? bad : refuse_encoded(op, inputs, n);
     if (bad) {

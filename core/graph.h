@@ -30,33 +30,51 @@ typedef enum weft__state {
 
 /* Three counts. refs: pointers that keep the node in memory. uses: nodes not yet scheduled that
  * have it as input. holds: slots, keeps and pins, which keep its elements. An evaluated node with
- * neither uses nor holds is spent as soon as its last user is scheduled.
+ * neither uses nor holds is spent as soon as its last user is scheduled. Refs and uses are one
+ * number, since an edge of the graph is one of each.
  *
  * Threads: the counts, the state, `leaf` and `scope` may be read by any thread; a state other than
  * LAZY is written after all that it announces. The graph of a node (op, inputs) is its builder's
  * until the node is evaluated, and then gone. */
 struct weft_array {
-    atomic_int refs, uses, holds;
+    atomic_uint_fast64_t counts; /* refs, and uses times WEFT__USE */
+    atomic_int holds;
     _Atomic(weft__state) state;
-    atomic_bool leaf; /* made from data: not spent while a scope owns it */
-    bool pinned;      /* its scope holds it: named in weft_eval; of the scope's thread */
     int n_inputs, n_outputs;
-    weft_status status; /* of an error array */
-    uint64_t seq;       /* order of creation: inputs always come first */
-    const weft_op *op;  /* NULL for leaves and after detaching */
-    void *params;
-    weft_array **inputs;
-    weft_device *device;          /* NULL in error arrays */
     _Atomic(weft__scope *) scope; /* the scope that owns one reference, or NULL */
-    const char *path;             /* module path at creation when checks are on, else NULL */
-    char *error;
+    const weft_op *op;            /* NULL for leaves and after detaching */
+    weft_array **inputs;
+    void *params;
+    weft_device *device; /* NULL in error arrays */
 
     /* Its entry in the plan being made (core/eval/plan.c), under the evaluation lock. */
     uint64_t plan;
     int64_t plan_entry;
 
+    uint64_t seq;       /* order of creation: inputs always come first */
+    const char *path;   /* module path at creation when checks are on, else NULL */
+    char *error;        /* of an error array */
+    weft_status status; /* of an error array */
+    int grains;         /* how large it is (core/node.c) */
+    atomic_bool leaf;   /* made from data: not spent while a scope owns it */
+    bool pinned;        /* its scope holds it: named in weft_eval; of the scope's thread */
+
     weft__output outs[];
 };
+
+#define WEFT__REF ((uint_fast64_t)1)
+#define WEFT__USE ((uint_fast64_t)1 << 32)
+#define WEFT__EDGE (WEFT__REF + WEFT__USE)
+
+static inline int64_t weft__refs(const weft_array *a)
+{
+    return (int64_t)(atomic_load(&a->counts) % WEFT__USE);
+}
+
+static inline int64_t weft__uses(const weft_array *a)
+{
+    return (int64_t)(atomic_load(&a->counts) / WEFT__USE);
+}
 
 /* ---- apply.c -------------------------------------------------------------------------------- */
 
@@ -88,12 +106,18 @@ typedef struct weft__transfer_params {
 /* op_tapes.c: whether the elementwise op has a meaning for the dtype. */
 bool weft__has_formula(const weft_op *op, weft_dtype dtype);
 
-/* ---- node.c: references --------------------------------------------------------------------- */
+/* ---- node.c: memory and references ---------------------------------------------------------- */
 
+/* Memory for a node, all zero but for `grains`. NULL: none. */
+weft_array *weft__node_alloc(size_t size);
+/* Gives back a node that nothing refers to, and that refers to nothing. */
+void weft__node_free(weft_array *a);
 void weft__ref(weft_array *a);
 void weft__unref(weft_array *a); /* frees iteratively what becomes unreachable */
 void weft__hold(weft_array *a);  /* refs and holds */
 void weft__unhold(weft_array *a);
+void weft__connect(weft_array *input); /* an edge to it more: refs and uses */
+void weft__disconnect(weft_array *input);
 /* Drops the inputs of an evaluated node: edges no longer needed. */
 void weft__detach(weft_array *a);
 

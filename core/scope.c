@@ -114,7 +114,7 @@ bool weft__scope_own(weft_array *a)
     }
     s->items[s->count++] = a;
     atomic_init(&a->scope, s);
-    atomic_init(&a->refs, 1);
+    atomic_init(&a->counts, WEFT__REF);
     return true;
 }
 

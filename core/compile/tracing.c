@@ -219,7 +219,7 @@ static weft_status check_kept(const tracing *t)
 {
     int64_t next = 0;
     for (int i = 0; i < t->k->n_in + t->c->n_slots; i++) {
-        if (!t->arguments[i] || atomic_load(&t->placeholders[next++]->refs) == 1) {
+        if (!t->arguments[i] || weft__refs(t->placeholders[next++]) == 1) {
             continue;
         }
         char which[160];

@@ -49,8 +49,7 @@ static weft_tape_code rounding(const weft_array *node)
 static bool has_one_reader(weft__plan *plan, weft_array *a)
 {
     const weft__entry *e = weft__plan_entry(plan, a);
-    return e && atomic_load(&a->uses) - e->consumed == 1 &&
-           atomic_load(&a->holds) - e->released == 0;
+    return e && weft__uses(a) - e->consumed == 1 && atomic_load(&a->holds) - e->released == 0;
 }
 
 /* The input, waiting to become a part of `node`: NULL when it is none. */

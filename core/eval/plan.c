@@ -250,8 +250,7 @@ bool weft__plan_would_spend(weft__plan *plan, weft_array *a, int edges)
     if (!e || !e->views || (a->leaf && !e->internal && a->scope)) {
         return false; /* a leaf: a constant that the caller can still see */
     }
-    return atomic_load(&a->uses) - e->consumed - edges == 0 &&
-           atomic_load(&a->holds) - e->released == 0;
+    return weft__uses(a) - e->consumed - edges == 0 && atomic_load(&a->holds) - e->released == 0;
 }
 
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a)

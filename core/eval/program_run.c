@@ -41,8 +41,8 @@ static bool is_alone(const running *r, int i)
     const weft__view *view = &a->outs[0].view;
     const weft__buffer *b = view->buffer;
     bool visible = a->leaf && a->scope; /* a constant that the caller can still see */
-    return atomic_load(&a->holds) == 1 && atomic_load(&a->uses) == 0 && !visible &&
-           a->n_outputs == 1 && b->owned && atomic_load(&b->refs) == 1 && view->offset == 0 &&
+    return atomic_load(&a->holds) == 1 && weft__uses(a) == 0 && !visible && a->n_outputs == 1 &&
+           b->owned && atomic_load(&b->refs) == 1 && view->offset == 0 &&
            b->bytes >= r->p->buffers.at[i].bytes;
 }
 

@@ -93,11 +93,9 @@ static void lead_inputs(weft_array *a, const weft__map *stand_ins, weft_array *c
     for (int k = 0; k < a->n_inputs; k++) {
         weft_array *old = a->inputs[k], *value = kept_for(stand_ins, kept, old);
         if (value != old) {
-            weft__ref(value);
-            atomic_fetch_add(&value->uses, 1);
+            weft__connect(value);
             a->inputs[k] = value;
-            atomic_fetch_sub(&old->uses, 1);
-            weft__unref(old);
+            weft__disconnect(old);
         }
     }
 }

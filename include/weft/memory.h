@@ -50,7 +50,8 @@ WEFT_API void weft_free(void *block);
 WEFT_API char *weft_format(const char *format, ...) WEFT_PRINTF(1, 2);
 
 /* For tests: after this call the allocation number `nth` (from 1) fails once, buffers included;
- * 0 switches it off. Returns how many allocations were made since the last call. */
+ * 0 switches it off. Returns how many allocations were made since the last call; the first call,
+ * with which counting begins, 0. */
 WEFT_API uint64_t weft_memory_fail_at(uint64_t nth);
 
 #ifdef __cplusplus
