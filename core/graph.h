@@ -8,6 +8,7 @@
 #include "weft/op.h"
 
 typedef struct weft__scope weft__scope;
+typedef struct weft__entry weft__entry; /* core/eval/plan.h */
 
 /* Where the elements of one output lie. */
 typedef struct weft__view {
@@ -49,7 +50,7 @@ struct weft_array {
 
     /* Its entry in the plan being made (core/eval/plan.c), under the evaluation lock. */
     uint64_t plan;
-    int64_t plan_entry;
+    weft__entry *plan_entry;
 
     uint64_t seq;       /* order of creation: inputs always come first */
     const char *path;   /* module path at creation when checks are on, else NULL */
@@ -120,6 +121,9 @@ void weft__connect(weft_array *input); /* an edge to it more: refs and uses */
 void weft__disconnect(weft_array *input);
 /* Drops the inputs of an evaluated node: edges no longer needed. */
 void weft__detach(weft_array *a);
+/* The same, but what becomes unreachable is kept until weft__bury, in a chain that begins NULL. */
+void weft__detach_later(weft_array *a, weft_array **dead);
+void weft__bury(weft_array *dead);
 
 /* ---- scope.c -------------------------------------------------------------------------------- */
 

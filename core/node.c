@@ -160,7 +160,7 @@ static void drop_inputs(weft_array *a, weft_array **dead)
     a->n_inputs = 0;
 }
 
-static void bury(weft_array *dead)
+void weft__bury(weft_array *dead)
 {
     while (dead) {
         weft_array *a = dead;
@@ -178,20 +178,25 @@ void weft__unref(weft_array *a)
 {
     weft_array *dead = NULL;
     drop(a, WEFT__REF, &dead);
-    bury(dead);
+    weft__bury(dead);
 }
 
 void weft__disconnect(weft_array *input)
 {
     weft_array *dead = NULL;
     drop(input, WEFT__EDGE, &dead);
-    bury(dead);
+    weft__bury(dead);
+}
+
+void weft__detach_later(weft_array *a, weft_array **dead)
+{
+    drop_inputs(a, dead);
+    a->op = NULL;
 }
 
 void weft__detach(weft_array *a)
 {
     weft_array *dead = NULL;
-    drop_inputs(a, &dead);
-    a->op = NULL;
-    bury(dead);
+    weft__detach_later(a, &dead);
+    weft__bury(dead);
 }

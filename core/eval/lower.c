@@ -9,6 +9,14 @@
 #include "core/shape.h"
 #include "weft/op_params.h"
 
+static void place_tensor(weft_tensor *t, const weft__view *view)
+{
+    t->buffer = view->buffer->handle;
+    t->offset = view->offset;
+    t->data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
+}
+
+/* Without a view: row-major, and nowhere yet. */
 static void fill_tensor(weft_tensor *t, const weft_spec *spec, const weft__view *view)
 {
     t->dtype = spec->dtype;
@@ -16,9 +24,7 @@ static void fill_tensor(weft_tensor *t, const weft_spec *spec, const weft__view 
     t->shape = spec->shape;
     if (view) {
         memcpy(t->strides, view->strides, sizeof t->strides);
-        t->buffer = view->buffer->handle;
-        t->offset = view->offset;
-        t->data = view->buffer->host ? (char *)view->buffer->host + view->offset : NULL;
+        place_tensor(t, view);
     } else {
         memset(t->strides, 0, sizeof t->strides);
         weft__strides_contiguous(&spec->shape, t->strides);
@@ -46,22 +52,30 @@ typedef struct lowering {
     int n_inputs;
     weft__step *step;
     weft_tensor *in, *out;
-    weft__buffer **temporaries; /* copies made for this step, per input, or NULL */
+    weft__buffer **temporaries; /* copies made for this step, per input or NULL; NULL: none yet */
 } lowering;
 
-static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, weft_tensor **in,
-                            weft_tensor **out)
+/* A step in one piece of memory: parameters, itself, tensors, buffers. */
+static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_t params_size,
+                            weft_tensor **in, weft_tensor **out)
 {
-    weft__step *step = weft__plan_alloc(plan, sizeof *step);
-    *in = weft__plan_alloc(plan, (size_t)n_inputs * sizeof **in);
-    *out = weft__plan_alloc(plan, (size_t)n_outputs * sizeof **out);
-    weft__buffer **buffers =
-        weft__plan_alloc(plan, (size_t)(n_inputs + n_outputs) * sizeof *buffers);
-    if (!step || !*in || !*out || !buffers) {
+    const size_t n = (size_t)n_inputs + (size_t)n_outputs;
+    const size_t step_at = (params_size + 15) / 16 * 16, in_at = step_at + sizeof(weft__step),
+                 buffers_at = in_at + n * sizeof **in;
+    char *memory = weft__plan_alloc(plan, buffers_at + n * sizeof(weft__buffer *));
+    if (!memory) {
         return NULL;
     }
-    *step = (weft__step){.buffers = buffers};
-    step->call = (weft_call){.n_inputs = n_inputs, .n_outputs = n_outputs, .in = *in, .out = *out};
+    weft__step *step = (weft__step *)(void *)(memory + step_at);
+    memset(step, 0, sizeof *step);
+    *in = (weft_tensor *)(void *)(memory + in_at);
+    *out = *in + n_inputs;
+    step->buffers = (weft__buffer **)(void *)(memory + buffers_at);
+    step->call.params = memory;
+    step->call.n_inputs = n_inputs;
+    step->call.n_outputs = n_outputs;
+    step->call.in = *in;
+    step->call.out = *out;
     return step;
 }
 
@@ -96,13 +110,25 @@ bool weft__step_copies(weft__step *step, weft_device *device, const weft_tensor 
     return own;
 }
 
+static bool temporaries_there(lowering *l)
+{
+    const size_t bytes = (size_t)l->n_inputs * sizeof *l->temporaries;
+    if (!l->temporaries) {
+        l->temporaries = weft__plan_alloc(l->plan, bytes);
+        if (l->temporaries) {
+            memset(l->temporaries, 0, bytes);
+        }
+    }
+    return l->temporaries != NULL;
+}
+
 /* Replaces input i of the step by a row-major copy. */
 static weft_status copy_input(lowering *l, int i)
 {
     weft_device *device = l->step->device;
     weft_tensor *from, *to;
-    weft__step *copy = step_new(l->plan, 1, 1, &from, &to);
-    if (!copy) {
+    weft__step *copy = step_new(l->plan, 1, 1, 0, &from, &to);
+    if (!copy || !temporaries_there(l)) {
         return WEFT_MEMORY;
     }
     *from = l->in[i];
@@ -140,23 +166,24 @@ static int edges_to(const lowering *l, const weft_array *input)
 }
 
 /* The input whose memory output `o` may take over, or -1. */
-static int donor(lowering *l, int o, uint32_t allowed)
+static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t allowed)
 {
-    const weft_spec *spec = &l->node->outs[o].spec;
     if (l->plan->retain && l->node->seq < l->plan->first_internal) {
         return -1;
     }
     for (int i = 0; i < l->n_inputs && i < 32; i++) {
         weft_array *x = l->inputs[i];
         weft__buffer *b = l->step->buffers[i];
-        bool same = (allowed >> i & 1) && !l->temporaries[i] && x->n_outputs == 1 && b->owned &&
-                    l->in[i].dtype == spec->dtype && l->in[i].encoding == spec->encoding &&
-                    weft_tensor_is_contiguous(&l->in[i]) &&
-                    weft_tensor_size(&l->in[i]) == weft__shape_size(&spec->shape) &&
-                    2 * spec_bytes(spec) >= b->bytes && weft__plan_refs(l->plan, b) == 1;
+        const weft_tensor *t = &l->in[i];
+        bool same = (allowed >> i & 1) && weft__plan_refs(l->plan, b) == 1 && b->owned &&
+                    !(l->temporaries && l->temporaries[i]) && x->n_outputs == 1 &&
+                    t->dtype == spec->dtype && t->encoding == spec->encoding &&
+                    2 * bytes >= b->bytes && weft_tensor_is_contiguous(t) &&
+                    (weft__shape_equal(&t->shape, &spec->shape) ||
+                     weft_tensor_size(t) == weft__shape_size(&spec->shape));
         int edges = same ? edges_to(l, x) : 0;
         bool alone = edges == 1 || (edges > 1 && l->node->op->family == WEFT_ELEMENTWISE);
-        if (alone && weft__plan_would_spend(l->plan, x, edges)) {
+        if (alone && weft__plan_would_spend(weft__plan_entry(l->plan, x), edges)) {
             return i;
         }
     }
@@ -168,31 +195,29 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
 {
     weft_array *node = l->node;
     weft__view *views = weft__plan_alloc(l->plan, (size_t)node->n_outputs * sizeof *views);
-    if (!views) {
+    weft__entry *e = weft__plan_entry(l->plan, node);
+    if (!views || !e) {
         return WEFT_MEMORY;
     }
-    memset(views, 0, (size_t)node->n_outputs * sizeof *views);
     for (int o = 0; o < node->n_outputs; o++) {
         const weft_spec *spec = &node->outs[o].spec;
-        int from = in_place ? donor(l, o, in_place[o]) : -1;
+        const int64_t bytes = spec_bytes(spec);
+        int from = in_place ? donor(l, spec, bytes, in_place[o]) : -1;
+        weft__view *view = &views[o];
         if (from >= 0) {
-            views[o].buffer = l->step->buffers[from];
-            views[o].offset = l->in[from].offset;
-            weft__plan_ref(views[o].buffer);
+            view->buffer = l->step->buffers[from];
+            view->offset = l->in[from].offset;
+            weft__plan_ref(view->buffer);
         } else {
-            views[o].buffer =
-                weft__plan_buffer(l->plan, node->device, spec_bytes(spec), node->op->name, spec);
-            if (!views[o].buffer) {
+            view->buffer = weft__plan_buffer(l->plan, node->device, bytes, node->op->name, spec);
+            view->offset = 0;
+            if (!view->buffer) {
                 return WEFT_MEMORY;
             }
         }
-        weft__strides_contiguous(&spec->shape, views[o].strides);
-        fill_tensor(&l->out[o], spec, &views[o]);
-        l->step->buffers[l->n_inputs + o] = views[o].buffer;
-    }
-    weft__entry *e = weft__plan_entry(l->plan, node);
-    if (!e) {
-        return WEFT_MEMORY;
+        memcpy(view->strides, l->out[o].strides, sizeof view->strides);
+        place_tensor(&l->out[o], view);
+        l->step->buffers[l->n_inputs + o] = view->buffer;
     }
     e->views = views;
     return WEFT_OK;
@@ -200,7 +225,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
 
 static weft_status drop_temporaries(lowering *l)
 {
-    for (int i = 0; i < l->n_inputs; i++) {
+    for (int i = 0; l->temporaries && i < l->n_inputs; i++) {
         if (l->temporaries[i] && !weft__plan_unref(l->plan, l->temporaries[i])) {
             return WEFT_MEMORY;
         }
@@ -258,25 +283,22 @@ static const weft__view *views_of(weft__plan *plan, weft_array *a, const weft_op
 static weft_status open_step(lowering *l)
 {
     weft_array *node = l->node;
-    const size_t n = (size_t)l->n_inputs;
-    for (int i = 0; i < l->n_inputs;
-         i++) { /* before the step is made: one that waits comes first */
+    const size_t params_size = node->op->params_size;
+    for (int i = 0; i < l->n_inputs; i++) { /* one that waits comes before the step */
         if (!views_of(l->plan, l->inputs[i], node->op)) {
             return weft_error_status();
         }
     }
-    l->step = step_new(l->plan, l->n_inputs, node->n_outputs, &l->in, &l->out);
-    l->temporaries = weft__plan_alloc(l->plan, n * sizeof *l->temporaries);
-    void *params = weft__plan_alloc(l->plan, node->op->params_size);
-    if (!l->step || !l->temporaries || !params) {
+    l->step = step_new(l->plan, l->n_inputs, node->n_outputs, params_size, &l->in, &l->out);
+    if (!l->step) {
         return WEFT_MEMORY;
     }
-    memset(l->temporaries, 0, n * sizeof *l->temporaries);
-    memcpy(params, node->params, node->op->params_size); /* the node may go before the step runs */
+    if (params_size) { /* the node may go before the step runs */
+        memcpy((void *)(uintptr_t)l->step->call.params, node->params, params_size);
+    }
     l->step->device = node->device;
     l->step->path = l->plan->path ? l->plan->path : node->path;
     l->step->call.op = node->op;
-    l->step->call.params = params;
     l->step->call.device = node->device;
     for (int i = 0; i < l->n_inputs; i++) {
         const weft__view *views = weft__plan_entry(l->plan, l->inputs[i])->views;
@@ -447,7 +469,8 @@ static weft_status lower_expansion(weft__plan *plan, weft_array *node)
         status = set_views(plan, node, views, node->n_outputs);
     }
     for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
-        status = weft__plan_maybe_spend(plan, outs[i]);
+        weft__entry *e = weft__plan_entry(plan, outs[i]);
+        status = e ? weft__plan_maybe_spend(plan, e) : WEFT_MEMORY;
     }
     weft__count(node->device, node->op, expansions);
     return status;
@@ -482,7 +505,7 @@ static weft_status consume(weft__plan *plan, weft_array *node)
         e->consumed++;
     }
     for (int i = 0; i < node->n_inputs; i++) {
-        weft_status status = weft__plan_maybe_spend(plan, node->inputs[i]);
+        weft_status status = weft__plan_maybe_spend(plan, weft__plan_entry(plan, node->inputs[i]));
         if (status != WEFT_OK) {
             return status;
         }

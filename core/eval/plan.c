@@ -12,7 +12,7 @@ enum { ARENA_BLOCK = 1 << 16, BLOCKS_KEPT = 64 };
 
 struct weft__arena {
     struct weft__arena *next;
-    size_t used, size;
+    size_t size;
     _Alignas(16) char bytes[];
 };
 
@@ -52,7 +52,6 @@ static struct weft__arena *take_block(size_t size)
         block = weft_malloc(sizeof *block + size);
     }
     if (block) {
-        block->used = 0;
         block->size = size;
     }
     return block;
@@ -73,22 +72,19 @@ static void give_back_block(struct weft__arena *block)
     }
 }
 
-void *weft__plan_alloc(weft__plan *plan, size_t size)
+/* `size` bytes of a new block. */
+void *weft__plan_block(weft__plan *plan, size_t size)
 {
-    size = (size + 15) / 16 * 16;
-    struct weft__arena *block = plan->arena;
-    if (!block || block->size - block->used < size) {
-        block = take_block(size);
-        if (!block) {
-            weft_fail(WEFT_MEMORY, "eval: out of memory");
-            return NULL;
-        }
-        block->next = plan->arena;
-        plan->arena = block;
+    struct weft__arena *block = take_block(size);
+    if (!block) {
+        weft_fail(WEFT_MEMORY, "eval: out of memory");
+        return NULL;
     }
-    void *p = block->bytes + block->used;
-    block->used += size;
-    return p;
+    block->next = plan->arena;
+    plan->arena = block;
+    plan->free = block->bytes + size;
+    plan->end = block->bytes + block->size;
+    return block->bytes;
 }
 
 /* ---- growing lists -------------------------------------------------------------------------- */
@@ -121,23 +117,16 @@ static bool append(weft__buffer ***list, int64_t *count, int64_t *capacity, weft
 
 /* ---- buffers in the simulation -------------------------------------------------------------- */
 
-int weft__plan_refs(weft__plan *plan, weft__buffer *b)
+int weft__plan_meet_buffer(weft__plan *plan, weft__buffer *b)
 {
-    if (b->plan != plan->id) {
-        if (!append(&plan->touched, &plan->n_touched, &plan->touched_capacity, b)) {
-            return -1;
-        }
-        b->plan = plan->id;
-        /* A program uses the memory again and again: it is never free for something else. */
-        b->plan_refs = atomic_load(&b->refs) + (plan->stand_ins && !b->stand_in);
-        weft__buffer_ref(b); /* the plan's own, which the simulation does not count */
+    if (!append(&plan->touched, &plan->n_touched, &plan->touched_capacity, b)) {
+        return -1;
     }
+    b->plan = plan->id;
+    /* A program uses the memory again and again: it is never free for something else. */
+    b->plan_refs = atomic_load(&b->refs) + (plan->stand_ins && !b->stand_in);
+    weft__buffer_ref(b); /* the plan's own, which the simulation does not count */
     return b->plan_refs;
-}
-
-void weft__plan_ref(weft__buffer *b)
-{
-    b->plan_refs++;
 }
 
 bool weft__plan_unref(weft__plan *plan, weft__buffer *b)
@@ -219,51 +208,39 @@ static weft__entry *no_entry(weft__plan *plan)
     return NULL;
 }
 
-weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a)
+weft__entry *weft__plan_meet(weft__plan *plan, weft_array *a)
 {
-    if (a->plan == plan->id) {
-        return &plan->entries[a->plan_entry];
-    }
-    if (plan->failed) {
-        return NULL;
-    }
-    weft__entry *grown =
-        with_room(plan->entries, plan->n_entries, &plan->entry_capacity, sizeof *grown);
-    if (!grown) {
+    weft__entry *e = plan->failed ? NULL : weft__plan_alloc(plan, sizeof *e);
+    if (!e) {
         return no_entry(plan);
     }
-    plan->entries = grown;
-    weft__entry *e = &grown[plan->n_entries];
     *e = (weft__entry){.array = a, .internal = a->seq >= plan->first_internal};
     if (a->state == WEFT__EVALUATED && !copy_views(plan, a, e)) {
         return no_entry(plan);
     }
-    weft__ref(a);
     a->plan = plan->id;
-    a->plan_entry = plan->n_entries++;
+    a->plan_entry = e;
+    *(plan->last_entry ? &plan->last_entry->next : &plan->entries) = e;
+    plan->last_entry = e;
     return e;
 }
 
-bool weft__plan_would_spend(weft__plan *plan, weft_array *a, int edges)
+bool weft__plan_would_spend(const weft__entry *e, int edges)
 {
-    const weft__entry *e = weft__plan_entry(plan, a);
-    if (!e || !e->views || (a->leaf && !e->internal && a->scope)) {
+    const weft_array *a = e->array;
+    if (!e->views || (a->leaf && !e->internal && a->scope)) {
         return false; /* a leaf: a constant that the caller can still see */
     }
     return weft__uses(a) - e->consumed - edges == 0 && atomic_load(&a->holds) - e->released == 0;
 }
 
-weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a)
+weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e)
 {
-    weft__entry *e = weft__plan_entry(plan, a);
-    if (!e) {
-        return WEFT_MEMORY;
-    }
-    if (e->spent || !weft__plan_would_spend(plan, a, 0)) {
+    if (e->spent || !weft__plan_would_spend(e, 0)) {
         return WEFT_OK;
     }
     e->spent = true;
-    for (int i = 0; i < a->n_outputs; i++) {
+    for (int i = 0; i < e->array->n_outputs; i++) {
         if (!weft__plan_unref(plan, e->views[i].buffer)) {
             return WEFT_MEMORY;
         }
@@ -364,15 +341,14 @@ void weft__plan_commit(weft__plan *plan)
     for (int64_t i = 0; i < plan->n_touched; i++) {
         weft__buffer_begin(plan->touched[i]);
     }
-    for (int64_t i = 0; i < plan->n_entries; i++) {
-        const weft__entry *e = &plan->entries[i];
+    for (const weft__entry *e = plan->entries; e; e = e->next) {
         if (e->spent) {
             commit_spent(e->array);
         } else if (e->planned) {
             commit_views(e->array, e);
         }
         if (e->planned && (!plan->retain || e->internal)) {
-            weft__detach(e->array);
+            weft__detach_later(e->array, &plan->dead);
         }
     }
     /* What remains referenced belongs to arrays; what does not goes to the cache, still busy. */
@@ -383,16 +359,14 @@ void weft__plan_commit(weft__plan *plan)
 
 void weft__plan_forget(weft__plan *plan)
 {
-    for (int64_t i = 0; i < plan->n_entries; i++) {
-        weft__unref(plan->entries[i].array);
-    }
-    weft_free(plan->entries);
+    weft__bury(plan->dead);
     weft_free(plan->nodes);
     weft_free(plan->idle);
-    plan->entries = NULL;
+    plan->entries = plan->last_entry = NULL;
+    plan->dead = NULL;
     plan->nodes = NULL;
     plan->idle = NULL;
-    plan->n_entries = plan->n_nodes = plan->n_idle = 0;
+    plan->n_nodes = plan->n_idle = 0;
 }
 
 void weft__plan_free(weft__plan *plan)

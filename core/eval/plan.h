@@ -31,9 +31,11 @@ typedef struct weft__step {
     const char *path;
 } weft__step;
 
-/* What the plan knows about an array that it meets. */
-typedef struct weft__entry {
-    weft_array *array; /* with a reference */
+/* What the plan knows about an array that it meets. The graph keeps the array: the roots are held,
+ * and edges are dropped by the commit alone. */
+struct weft__entry {
+    weft__entry *next; /* in order of first sight */
+    weft_array *array;
     weft__view *views; /* per output; NULL until planned */
     int consumed;      /* edges to it that planned nodes have used */
     int released;      /* holds of slots that are about to be replaced */
@@ -43,7 +45,7 @@ typedef struct weft__entry {
     bool spent;
     bool deferred; /* waits to become a part of its reader (fuse.c), and how large that part is */
     int fused_steps, fused_operands;
-} weft__entry;
+};
 
 typedef struct weft__stand_ins weft__stand_ins;
 
@@ -56,12 +58,13 @@ typedef struct weft__plan {
     bool committed;
     const char *path;  /* module path of the node being expanded, or NULL */
     const void *owner; /* whose plans run one after another (queue.h) */
-    weft__entry *entries;
-    int64_t n_entries, entry_capacity;
+    weft__entry *entries, *last_entry;
+    weft_array *dead;   /* what nothing refers to since the commit */
     weft_array **nodes; /* to plan: a list for each graph that is being walked, one after another */
     int64_t n_nodes, node_capacity, n_graphs;
     weft__step *first, *last;
     struct weft__arena *arena;
+    char *free, *end;       /* what is left of its newest block */
     weft__buffer **touched; /* every buffer met, each once, with a reference */
     int64_t n_touched, touched_capacity;
     weft__buffer **idle; /* owned buffers without virtual references: to be reused */
@@ -81,24 +84,48 @@ void weft__plan_forget(weft__plan *plan);
 
 /* ---- shared by plan.c and lower.c ----------------------------------------------------------- */
 
-void *weft__plan_alloc(weft__plan *plan, size_t size); /* not zeroed; freed with the plan */
+void *weft__plan_block(weft__plan *plan, size_t size);
 
-/* The entry of `a`, made on first sight. NULL: no memory. May move the entries. */
-weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a);
+/* Memory that is freed with the plan: not zeroed, at a multiple of 16. NULL: none. */
+static inline void *weft__plan_alloc(weft__plan *plan, size_t size)
+{
+    size = (size + 15) / 16 * 16;
+    if (!plan->free || (size_t)(plan->end - plan->free) < size) {
+        return weft__plan_block(plan, size);
+    }
+    void *p = plan->free;
+    plan->free += size;
+    return p;
+}
+
+weft__entry *weft__plan_meet(weft__plan *plan, weft_array *a);
+
+/* The entry of `a`, made on first sight. NULL: no memory. */
+static inline weft__entry *weft__plan_entry(weft__plan *plan, weft_array *a)
+{
+    return a->plan == plan->id ? a->plan_entry : weft__plan_meet(plan, a);
+}
 
 /* Memory for an output, as a row-major view with one virtual reference. NULL: no memory. */
 weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t bytes,
                                 const char *label, const weft_spec *spec);
-void weft__plan_ref(weft__buffer *b);
+static inline void weft__plan_ref(weft__buffer *b)
+{
+    b->plan_refs++;
+}
 bool weft__plan_unref(weft__plan *plan, weft__buffer *b);
 
 /* How many references the simulation counts; brings the buffer into the plan. -1: no memory. */
-int weft__plan_refs(weft__plan *plan, weft__buffer *b);
+int weft__plan_meet_buffer(weft__plan *plan, weft__buffer *b);
+static inline int weft__plan_refs(weft__plan *plan, weft__buffer *b)
+{
+    return b->plan == plan->id ? b->plan_refs : weft__plan_meet_buffer(plan, b);
+}
 
-/* Whether `a` is spent once `edges` more of its uses are gone. */
-bool weft__plan_would_spend(weft__plan *plan, weft_array *a, int edges);
-/* Spends `a` if nothing needs its elements any more. */
-weft_status weft__plan_maybe_spend(weft__plan *plan, weft_array *a);
+/* Whether the array is spent once `edges` more of its uses are gone. */
+bool weft__plan_would_spend(const weft__entry *e, int edges);
+/* Spends the array if nothing needs its elements any more. */
+weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e);
 
 /* lower.c: turns one node into views or steps. */
 weft_status weft__plan_node(weft__plan *plan, weft_array *a);
