@@ -127,8 +127,8 @@ static bool slides(const weft__decoder_config *c, weft__window_rule rule, int64_
     return false;
 }
 
-static weft_status window_of(const weft_config *config, const weft__decoder_config *c,
-                             weft__window_rule rule, int64_t layer, int64_t *window)
+weft_status weft__layers_window(const weft_config *config, const weft__decoder_config *c,
+                                weft__window_rule rule, int64_t layer, int64_t *window)
 {
     const weft__json types = weft__config_at(config, "layer_types");
     if (types.value) {
@@ -169,7 +169,7 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
                               weft__layer *layer)
 {
     bool dense = true;
-    weft_status status = window_of(config, c, windows, layer->index, &layer->window);
+    weft_status status = weft__layers_window(config, c, windows, layer->index, &layer->window);
     if (status == WEFT_OK && c->num_experts > 0)
         status = is_dense(config, layer->index, &dense);
     const int64_t every = c->decoder_sparse_step > 1 ? c->decoder_sparse_step : 1;

@@ -5,11 +5,13 @@
 
 #include "tests/check.h"
 #include "weft/model.h"
+#include "weft/transforms.h"
 
 enum { PROMPT = 12, TOTAL = 36 };
 
 static const char *const families[] = {
-    "llama", "llama-bias", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "qwen3-moe",
+    "llama",  "llama-bias", "mistral",      "qwen2",      "qwen3",
+    "gemma2", "gemma3",     "gemma4-dense", "gemma4-moe", "qwen3-moe",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -208,6 +210,55 @@ static void the_head_is_apart_from_the_body(void)
     }
 }
 
+/* ---- gradients ------------------------------------------------------------------------------ */
+
+typedef struct run {
+    setup *s;
+    bool checkpoint;
+} run;
+
+static weft_array *loss(void *context)
+{
+    const run *r = context;
+    weft_array *ids = weft_safetensors_get(r->s->reference, "input_ids"); /* (2, 40) */
+    const weft_model_call call = {.checkpoint = r->checkpoint};
+    weft_array *logits = weft_model_forward(r->s->model, ids, &call);
+    return weft_mean(weft_cross_entropy(logits, ids), WEFT_ALL_AXES, false);
+}
+
+/* Through keys that later layers attend to, inputs of each layer's own and experts. */
+static void checkpointing_keeps_gradients(void)
+{
+    static const char *const of[] = {"gemma4-dense", "gemma4-moe"};
+    for (int i = 0; i < 2; i++) {
+        setup s;
+        if (open_family(of[i], NULL, &s)) {
+            weft_scope_open();
+            weft_module *tree = weft_model_module(s.model);
+            weft_array **slots[] = {
+                weft_nn_find(tree, "model.embed_tokens.weight"),
+                weft_nn_find(tree, "model.layers.3.self_attn.k_proj.weight"),
+            };
+            weft_array *plain[2], *again[2];
+            run r = {&s, false};
+            weft_array *expected = weft_value_and_grad_slots(loss, &r, slots, 2, plain);
+            r.checkpoint = true;
+            weft_array *value = weft_value_and_grad_slots(loss, &r, slots, 2, again);
+            weft_array *all[] = {value, expected, plain[0], plain[1], again[0], again[1]};
+            CHECK_OK(weft_eval_n(all, 6));
+            CHECK_RELATIVE(weft_item(value), weft_item(expected), 1e-6);
+            for (int k = 0; k < 2; k++) {
+                const double size = weft_item(weft_max(weft_abs(plain[k]), WEFT_ALL_AXES, false));
+                CHECK(size > 0);
+                CHECK_CLOSE(largest_difference(again[k], plain[k]) / size, 0, 1e-5);
+            }
+            weft_scope_close(NULL);
+        }
+        close_family(&s);
+    }
+}
+
 CHECK_MAIN("families", CHECK_CASE(logits_are_the_reference), CHECK_CASE(greedy_without_a_cache),
            CHECK_CASE(greedy_with_caches), CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
-           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(the_head_is_apart_from_the_body))
+           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(the_head_is_apart_from_the_body),
+           CHECK_CASE(checkpointing_keeps_gradients))

@@ -9,6 +9,7 @@ const recipe recipes[] = {
     {"lora-qwen3", "qwen3", 20, 0.01, 0.01},
     {"lora-llama", "llama", 20, 0.01, -1},
     {"lora-qwen3-rs", "qwen3", 12, 0.005, 0.01},
+    {"lora-gemma3", "gemma3", 12, 0.005, 0.01},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;
 

@@ -1,0 +1,434 @@
+/* models/gemma4.c -- Gemma 4's text model (Gemma team 2026), alone and inside those that also see:
+ * heads of two sizes, values that are normalised and may be the keys, layers that share keys and
+ * values, inputs of each layer's own, experts beside the MLP. Files disagree about what is left
+ * out of config.json, so the shapes of the weights decide where there are any. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/block.h"
+#include "models/gemma.h"
+#include "models/layers.h"
+#include "models/placement.h"
+#include "models/registry.h"
+
+typedef struct gemma4_config {
+    weft__decoder_config decoder;
+    int64_t global_head_dim, num_global_key_value_heads, num_kv_shared_layers;
+    int64_t hidden_size_per_layer_input, vocab_size_per_layer_input, top_k_experts;
+    bool attention_k_eq_v, use_double_wide_mlp, enable_moe_block;
+    bool has_scalars; /* each layer has a layer_scalar */
+} gemma4_config;
+
+static const weft_config_field fields[] = {
+    WEFT__GEMMA_FIELDS(262144, 2304, 9216, 30, 8, 4, 256),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window, 512),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, sliding_window_pattern, 6),
+    WEFT_CONFIG_OPTIONAL(DOUBLE, weft__decoder_config, final_logit_softcapping, 0),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, 0),
+    WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 0),
+};
+
+static const weft_config_field own_fields[] = {
+    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, global_head_dim, 0),
+    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, num_global_key_value_heads, 0),
+    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, num_kv_shared_layers, -1),
+    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, hidden_size_per_layer_input, 0),
+    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, vocab_size_per_layer_input, 0),
+    WEFT_CONFIG_OPTIONAL(INT, gemma4_config, top_k_experts, 8),
+    WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, attention_k_eq_v, false),
+    WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, use_double_wide_mlp, false),
+    WEFT_CONFIG_OPTIONAL(BOOL, gemma4_config, enable_moe_block, false),
+};
+
+/* ---- what the layers are -------------------------------------------------------------------- */
+
+static bool layer_tensor(const weft_config *config, int64_t layer, const char *name,
+                         weft_dims *shape)
+{
+    char path[96];
+    snprintf(path, sizeof path, "model.layers.%lld.%s", (long long)layer, name);
+    return weft__config_tensor(config, path, shape);
+}
+
+/* per_layer_config: {"5": {"head_dim": 512}}, the newer form. */
+static weft_status read_override(const weft_config *config, weft__layer *layer)
+{
+    const weft__json all = weft__config_at(config, "per_layer_config");
+    weft__json own = {0};
+    char key[24];
+    snprintf(key, sizeof key, "%lld", (long long)layer->index);
+    weft_status status = all.value ? weft__json_find(&all, key, &own) : WEFT_OK;
+    if (status == WEFT_OK && own.value)
+        status = weft__json_find_int(&own, "head_dim", &layer->head_dim);
+    if (status == WEFT_OK && own.value)
+        status = weft__json_find_int(&own, "num_key_value_heads", &layer->n_kv_heads);
+    return status;
+}
+
+/* As config.json says. */
+static weft_status read_heads(const weft_config *config, const gemma4_config *c, weft__layer *layer)
+{
+    if (layer->window > 0)
+        return read_override(config, layer);
+    layer->keys_are_values = c->attention_k_eq_v;
+    if (weft_config_has(config, "per_layer_config"))
+        return read_override(config, layer);
+    if (c->global_head_dim > 0 || !weft__config_mentions(config, "global_head_dim"))
+        layer->head_dim = c->global_head_dim > 0 ? c->global_head_dim : 512;
+    if (c->attention_k_eq_v && c->num_global_key_value_heads > 0)
+        layer->n_kv_heads = c->num_global_key_value_heads;
+    return WEFT_OK;
+}
+
+/* As the shapes of the layer's weights say. */
+static void look_at_weights(const weft_config *config, weft__layer *layer)
+{
+    weft_dims shape;
+    if (layer_tensor(config, layer->index, "self_attn.q_norm.weight", &shape) && shape.n == 1)
+        layer->head_dim = shape.at[0];
+    if (layer_tensor(config, layer->index, "self_attn.k_proj.weight", &shape) && shape.n == 2 &&
+        layer->head_dim > 0)
+        layer->n_kv_heads = shape.at[0] / layer->head_dim;
+    if (layer_tensor(config, layer->index, "mlp.gate_proj.weight", &shape) && shape.n == 2)
+        layer->intermediate_size = shape.at[0];
+    layer->keys_are_values =
+        layer->window == 0 && !layer_tensor(config, layer->index, "self_attn.v_proj.weight", NULL);
+    layer->sparse = layer_tensor(config, layer->index, "router.proj.weight", NULL);
+}
+
+/* The first of the layers that attend to others' keys and values. */
+static int64_t first_shared(const weft_config *config, const gemma4_config *c)
+{
+    int64_t n = c->decoder.num_hidden_layers;
+    if (c->num_kv_shared_layers >= 0)
+        return n - c->num_kv_shared_layers;
+    while (n > 0 && weft__config_has_tensors(config) &&
+           !layer_tensor(config, n - 1, "self_attn.k_proj.weight", NULL))
+        n--;
+    return n;
+}
+
+/* The last layer of the same kind that has keys and values of its own. */
+static weft_status find_source(const weft_config *config, const gemma4_config *c, int64_t first,
+                               weft__layer *layer)
+{
+    for (int64_t i = first - 1; i >= 0; i--) {
+        int64_t window;
+        const weft_status status =
+            weft__layers_window(config, &c->decoder, WEFT__WINDOW_PATTERN, i, &window);
+        if (status != WEFT_OK)
+            return status;
+        if ((window > 0) == (layer->window > 0)) {
+            layer->source = i;
+            return WEFT_OK;
+        }
+    }
+    return weft_fail(WEFT_INVALID,
+                     "%s: layer %lld shares keys and values, but no layer before %lld is of its "
+                     "kind",
+                     weft_config_where(config), (long long)layer->index, (long long)first);
+}
+
+static weft_status layer_of(const weft_config *config, const weft__decoder_config *decoder,
+                            weft__layer *layer)
+{
+    const gemma4_config *c = (const gemma4_config *)decoder;
+    const int64_t first = first_shared(config, c);
+    if (first < 1 || first > decoder->num_hidden_layers)
+        return weft_fail(WEFT_INVALID,
+                         "%s: num_kv_shared_layers: expected fewer than %lld layers, got %lld",
+                         weft_config_where(config), (long long)decoder->num_hidden_layers,
+                         (long long)c->num_kv_shared_layers);
+    if (!weft_config_has(config, "layer_types") && layer->index == decoder->num_hidden_layers - 1)
+        layer->window = 0; /* the last layer sees everything */
+    layer->sparse = c->enable_moe_block;
+    weft_status status = read_heads(config, c, layer);
+    if (status == WEFT_OK && layer->index >= first) {
+        if (c->use_double_wide_mlp)
+            layer->intermediate_size *= 2;
+        status = find_source(config, c, first, layer);
+    }
+    if (status == WEFT_OK && weft__config_has_tensors(config))
+        look_at_weights(config, layer);
+    return status;
+}
+
+/* ---- inputs of each layer's own -------------------------------------------------------------- */
+
+typedef struct inputs {
+    weft_module module;
+    weft_module *embed_tokens_per_layer, *per_layer_model_projection, *per_layer_projection_norm;
+    int64_t n_layers, n_tokens;
+} inputs;
+
+static const weft_module_type inputs_type = {.name = "per_layer_inputs"};
+
+static bool has_inputs(const weft_config *config, const weft__decoder_config *c)
+{
+    (void)config;
+    return ((const gemma4_config *)c)->hidden_size_per_layer_input > 0;
+}
+
+static weft_module *inputs_new(const weft_config *config, const weft__decoder_config *c)
+{
+    (void)config;
+    const gemma4_config *own = (const gemma4_config *)c;
+    inputs *m = weft_nn_new(inputs, &inputs_type);
+    if (m == NULL)
+        return NULL;
+    const int64_t P = own->hidden_size_per_layer_input, all = c->num_hidden_layers * P;
+    m->n_layers = c->num_hidden_layers;
+    m->n_tokens = own->vocab_size_per_layer_input;
+    weft_nn_child(m, embed_tokens_per_layer, weft_nn_embedding_new(m->n_tokens, all));
+    weft_nn_child(m, per_layer_model_projection, weft_nn_linear_new(c->hidden_size, all, false));
+    weft_nn_child(m, per_layer_projection_norm, weft__norm_new(c, P));
+    return weft_nn_finish(m);
+}
+
+/* Both of a token's own rows and of its embedding x (B, L, E): (B, L, layers, P). */
+static weft_array *inputs_of(weft_module *self, weft_array *tokens, weft_array *x)
+{
+    inputs *m = (inputs *)self;
+    weft_nn_enter(m);
+    const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), E = weft_dim(x, 2);
+    const double deviation = sqrt(1.0 / (double)E);
+    weft_array *known = weft_less_scalar(tokens, (double)m->n_tokens);
+    weft_array *ids = weft_where(known, tokens, weft_zeros_like(tokens)); /* others: row 0 */
+    weft_array *a = weft__call_there(m->embed_tokens_per_layer, ids);     /* (B, L, layers P) */
+    const weft_dims shape = WEFT_DIMS(B, L, m->n_layers, weft_dim(a, 2) / m->n_layers);
+    a = weft_reshape(weft_scale(a, sqrt((double)shape.at[3])), shape);
+    weft_array *b = weft__call_there(m->per_layer_model_projection, x); /* (B, L, layers P) */
+    b = weft_reshape(weft_scale(b, deviation), shape);
+    b = weft__call_there(m->per_layer_projection_norm, b);
+    a = weft_to(weft_astype(a, weft_dtype_of(b)), weft_device_of(b));
+    return weft_nn_leave(m, weft_scale(weft_add(b, a), sqrt(0.5)));
+}
+
+/* ---- experts beside the MLP ------------------------------------------------------------------ */
+
+typedef struct router {
+    weft_module module;
+    weft_module *proj;
+    weft_array *scale, *per_expert_scale; /* (E), (experts) */
+    double eps;
+    int64_t k;
+} router;
+
+static const weft_module_type router_type = {.name = "router"};
+
+static weft_module *router_new(const weft__decoder_config *c)
+{
+    router *m = weft_nn_new(router, &router_type);
+    if (m == NULL)
+        return NULL;
+    m->eps = c->rms_norm_eps;
+    m->k = c->num_experts_per_tok;
+    weft_nn_child(m, proj, weft_nn_linear_new(c->hidden_size, c->num_experts, false));
+    weft_nn_param(m, scale, weft_ones(WEFT_DIMS(c->hidden_size), WEFT_FLOAT32));
+    weft_nn_param(m, per_expert_scale, weft_ones(WEFT_DIMS(c->num_experts), WEFT_FLOAT32));
+    return weft_nn_finish(m);
+}
+
+/* x (T, E) -> ids and weights (T, k) */
+static void route(weft_module *self, weft_array *x, weft_array **ids, weft_array **weights)
+{
+    router *m = (router *)self;
+    weft_nn_enter(m);
+    x = weft_rms_norm(x, weft_astype(m->scale, weft_dtype_of(x)), m->eps, 0);
+    x = weft_scale(x, 1 / sqrt((double)weft_dim(x, 1)));
+    weft__route(weft_nn_call(m->proj, x), m->k, true, ids, weights);
+    weft_array *scale = weft_take(m->per_expert_scale, *ids, 0); /* (T, k) */
+    *weights = weft_multiply(*weights, weft_astype(scale, weft_dtype_of(*weights)));
+    weft_array *results[] = {*ids, *weights};
+    weft_nn_leave_n(&m->module, results, 2);
+    *ids = results[0];
+    *weights = results[1];
+}
+
+typedef struct holder {
+    weft_module module;
+    weft_module *switch_glu;
+} holder;
+
+static const weft_module_type holder_type = {.name = "experts"};
+
+static weft_module *holder_new(const weft__decoder_config *c)
+{
+    holder *m = weft_nn_new(holder, &holder_type);
+    if (m == NULL)
+        return NULL;
+    weft_nn_child(m, switch_glu, weft__experts_new(c));
+    return weft_nn_finish(m);
+}
+
+/* ---- the block ------------------------------------------------------------------------------- */
+
+typedef struct block {
+    weft_module module;
+    weft_module *self_attn, *mlp, *input_layernorm, *post_attention_layernorm;
+    weft_module *pre_feedforward_layernorm, *post_feedforward_layernorm;
+    weft_module *router, *experts; /* NULL: none; so are these three norms */
+    weft_module *pre_feedforward_layernorm_2, *post_feedforward_layernorm_1,
+        *post_feedforward_layernorm_2;
+    weft_module *per_layer_input_gate, *per_layer_projection; /* NULL: no inputs of its own */
+    weft_module *post_per_layer_input_norm;
+    weft_array *layer_scalar; /* (1), or NULL */
+    weft__gate_function *gate;
+    int64_t index;
+} block;
+
+static const weft_module_type block_type = {.name = "block"};
+
+static void add_experts(block *m, const weft__decoder_config *c)
+{
+    const int64_t E = c->hidden_size;
+    weft_nn_child(m, router, router_new(c));
+    weft_nn_child(m, experts, holder_new(c));
+    weft_nn_child(m, pre_feedforward_layernorm_2, weft__norm_new(c, E));
+    weft_nn_child(m, post_feedforward_layernorm_1, weft__norm_new(c, E));
+    weft_nn_child(m, post_feedforward_layernorm_2, weft__norm_new(c, E));
+}
+
+static weft_module *block_new(const weft__decoder_config *c, const weft__layer *layer)
+{
+    block *m = weft_nn_new(block, &block_type);
+    if (m == NULL)
+        return NULL;
+    const gemma4_config *own = (const gemma4_config *)c;
+    const int64_t E = c->hidden_size, P = own->hidden_size_per_layer_input;
+    m->index = layer->index;
+    m->gate = weft__gate_find(c->hidden_act);
+    weft_nn_child(m, input_layernorm, weft__norm_new(c, E));
+    weft_nn_child(m, self_attn, weft__attention_new(c, layer, true));
+    weft_nn_child(m, post_attention_layernorm, weft__norm_new(c, E));
+    weft_nn_child(m, pre_feedforward_layernorm, weft__norm_new(c, E));
+    weft_nn_child(m, mlp, weft__mlp_new(c, layer->intermediate_size));
+    weft_nn_child(m, post_feedforward_layernorm, weft__norm_new(c, E));
+    if (layer->sparse)
+        add_experts(m, c);
+    if (P > 0) {
+        weft_nn_child(m, per_layer_input_gate, weft_nn_linear_new(E, P, false));
+        weft_nn_child(m, per_layer_projection, weft_nn_linear_new(P, E, false));
+        weft_nn_child(m, post_per_layer_input_norm, weft__norm_new(c, E));
+    }
+    if (own->has_scalars)
+        weft_nn_statistic(m, layer_scalar, weft_ones(WEFT_DIMS(1), WEFT_FLOAT32));
+    return weft_nn_finish(m);
+}
+
+/* The MLP, and beside it the experts: x (B, L, E) -> (B, L, E). The router reads x as it is. */
+static weft_array *feed_forward(block *m, weft_array *x)
+{
+    weft_array *y = weft_nn_call(m->mlp, weft_nn_call(m->pre_feedforward_layernorm, x));
+    if (m->router == NULL)
+        return y;
+    weft_array *ids, *weights, *rows = weft_flatten(x, 0, 1); /* (T, E) */
+    route(m->router, rows, &ids, &weights);
+    weft_array *z = weft_nn_call(m->pre_feedforward_layernorm_2, rows);
+    z = weft__experts_forward(((holder *)m->experts)->switch_glu, z, ids, weights);
+    z = weft_nn_call(m->post_feedforward_layernorm_2, weft_reshape(z, weft_shape(x)));
+    return weft_add(weft_nn_call(m->post_feedforward_layernorm_1, y), z);
+}
+
+static weft_array *block_forward(weft_module *self, weft_array *x, const weft__step *step,
+                                 weft_cache *cache)
+{
+    block *m = (block *)self;
+    weft_nn_enter(m);
+    weft_array *y = weft_nn_call(m->input_layernorm, x); /* (B, L, E) */
+    y = weft__attention_forward(m->self_attn, y, step, cache);
+    x = weft_add(x, weft_nn_call(m->post_attention_layernorm, y));
+    y = feed_forward(m, x);
+    x = weft_add(x, weft_nn_call(m->post_feedforward_layernorm, y));
+    if (m->per_layer_input_gate) {
+        weft_array *own = weft_slice_axis(step->extra, 2, m->index, m->index + 1);
+        y = m->gate(weft_nn_call(m->per_layer_input_gate, x), weft_squeeze(own, 2)); /* (B, L, P) */
+        y = weft_nn_call(m->per_layer_projection, y);
+        x = weft_add(x, weft_nn_call(m->post_per_layer_input_norm, y));
+    }
+    if (m->layer_scalar)
+        x = weft_multiply(x, weft_astype(m->layer_scalar, weft_dtype_of(x)));
+    return weft_nn_leave(m, x);
+}
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static const weft__architecture architecture = {
+    .block = block_new,
+    .forward = block_forward,
+    .layer = layer_of,
+    .has_extra = has_inputs,
+    .extra = inputs_new,
+    .prepare = inputs_of,
+};
+
+/* Inputs of each layer's own: whether there are any, and how wide. */
+static void find_inputs(const weft_config *config, gemma4_config *c)
+{
+    weft_dims shape;
+    const int64_t layers = c->decoder.num_hidden_layers;
+    if (weft__config_has_tensors(config)) {
+        const bool found =
+            weft__config_tensor(config, "model.embed_tokens_per_layer.weight", &shape) &&
+            shape.n == 2 && layers > 0;
+        c->hidden_size_per_layer_input = found ? shape.at[1] / layers : 0;
+        c->vocab_size_per_layer_input = found ? shape.at[0] : 0;
+    } else if (!weft__config_mentions(config, "hidden_size_per_layer_input")) {
+        c->hidden_size_per_layer_input = 256;
+    }
+    if (c->vocab_size_per_layer_input == 0)
+        c->vocab_size_per_layer_input = c->decoder.vocab_size;
+}
+
+static weft_status check_own(const weft_config *config, const gemma4_config *c)
+{
+    const char *where = weft_config_where(config);
+    const char *both = weft_config_string(config, "use_bidirectional_attention", "vision");
+    if (strcmp(both, "vision") != 0)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: use_bidirectional_attention: '%s' is unsupported",
+                         where, both);
+    if (c->hidden_size_per_layer_input < 0 || c->hidden_size_per_layer_input > INT16_MAX ||
+        c->vocab_size_per_layer_input < 1 || c->vocab_size_per_layer_input > INT32_MAX)
+        return weft_fail(WEFT_INVALID,
+                         "%s: hidden_size_per_layer_input, vocab_size_per_layer_input: expected "
+                         "0 to %d and 1 to %d, got %lld and %lld",
+                         where, INT16_MAX, INT32_MAX, (long long)c->hidden_size_per_layer_input,
+                         (long long)c->vocab_size_per_layer_input);
+    return WEFT_OK;
+}
+
+static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
+{
+    gemma4_config c = {
+        .decoder = {.theta = 1e6, .sliding_theta = 1e4, .qk_norm = true, .attention_scale = 1}};
+    weft__decoder_config *d = &c.decoder;
+    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, d) != WEFT_OK ||
+        weft_config_read(config, own_fields, sizeof own_fields / sizeof *own_fields, &c) != WEFT_OK)
+        return NULL;
+    if (d->num_experts == 0)
+        d->num_experts = weft_config_int(config, "num_local_experts", 0);
+    d->num_experts_per_tok = c.top_k_experts;
+    weft__gemma_scales(d);
+    find_inputs(config, &c);
+    c.has_scalars =
+        !weft__config_has_tensors(config) || layer_tensor(config, 0, "layer_scalar", NULL);
+    if (check_own(config, &c) != WEFT_OK)
+        return NULL;
+    return weft__decoder_new(config, d, WEFT__WINDOW_PATTERN, &architecture, has_head, info);
+}
+
+#define GEMMA4(name)                                                                               \
+    const weft_model_family weft__family_##name = {                                                \
+        .model_type = #name,                                                                       \
+        .build = build,                                                                            \
+        .hidden = weft__decoder_hidden,                                                            \
+        .head = weft__decoder_head,                                                                \
+        .head_weight = weft__decoder_head_weight,                                                  \
+        .follows_parameters = true,                                                                \
+        .tied = true,                                                                              \
+    }
+GEMMA4(gemma4);
+GEMMA4(gemma4_text);
+GEMMA4(gemma4_unified);
+GEMMA4(gemma4_unified_text);
+#undef GEMMA4
