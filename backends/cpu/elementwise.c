@@ -2,17 +2,23 @@
  *
  * Operands are taken in blocks that fit the L1 cache, converted to the type of the computation
  * where they have another, and handed to a generated kernel, or to the chain when the tape has
- * none. What lies in memory as the kernel wants it is used in place. */
+ * none: as one program if it computes in float. What lies in memory as the kernel wants it is used
+ * in place. */
 #include "backends/cpu/elementwise.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "backends/cpu/backend.h"
 #include "backends/cpu/pool.h"
 
 enum {
-    MIN_ROW = 128 /* rows at least this long are worked on one by one, so that their parts can be
-                     used in place; shorter ones are gathered into blocks */
+    MIN_ROW = 128, /* rows at least this long are worked on one by one, so that their parts can be
+                      used in place; shorter ones are gathered into blocks */
+    PROGRAM_SIZE = 512, /* elements from which a program is worth being written */
+    STREAM_GRAIN = 8 * CPU_GRAIN,
+    CACHE_UNKNOWN = 32 << 20
 };
 
 static const weft_dtype type_dtypes[CPU_TYPE_COUNT] = {
@@ -32,16 +38,26 @@ typedef struct job {
     cpu_walk walk;
     const weft_tensor *in;
     int n_inputs;
+    const weft_tape *tape;
+    cpu_type type;
     weft_dtype type_dtype;
     size_t type_size, out_size;
     char *out;
     cpu_map *map; /* NULL: the chain */
     int bits;
-    int64_t block;                             /* elements of a block at most */
-    cpu_convert *store;                        /* NULL: results are written in place */
+    int64_t block;      /* elements that are worked on at a time, at most */
+    int64_t row;        /* that is not crossed: the work is cut there; INT64_MAX: nowhere */
+    int64_t room;       /* elements of a block of an operand or slot */
+    int n_blocks;       /* of operands */
+    int64_t grain;      /* elements of a task */
+    bool streams;       /* operands and output are beyond the caches */
+    cpu_convert *store; /* NULL: results are written in place */
     cpu_convert *load[WEFT_TAPE_MAX_OPERANDS]; /* NULL: no conversion */
-    bool scalar[WEFT_TAPE_MAX_OPERANDS];
+    bool scalar[WEFT_TAPE_MAX_OPERANDS], dense[WEFT_TAPE_MAX_OPERANDS];
+    int at[WEFT_TAPE_MAX_OPERANDS];       /* the operand's block, if it has one */
+    float number[WEFT_TAPE_MAX_OPERANDS]; /* of scalars, if there is a program */
     cpu_chain chain;
+    cpu_program program; /* the chain's; without records: none */
 } job;
 
 /* ---- What a call needs ---------------------------------------------------------------------- */
@@ -109,15 +125,6 @@ cpu_map *weft__cpu_find_map(const weft_tape *tape, cpu_type type, bool to_bool)
     return weft__cpu_elementwise_table()->fused[low][type - first_types[tape->klass]];
 }
 
-/* How many elements of all operands and results of a chain are in the L1 cache together. */
-static int64_t chain_block(const job *j)
-{
-    int64_t block =
-        CPU_CHAIN_CACHE / ((j->n_inputs + j->chain.n_slots + 2) * (int64_t)j->type_size);
-    block = block / CPU_CHAIN_BLOCK * CPU_CHAIN_BLOCK;
-    return block < CPU_CHAIN_BLOCK ? CPU_CHAIN_BLOCK : block > CPU_BLOCK ? CPU_BLOCK : block;
-}
-
 /* Everything but the walk. The job is large: what is not needed is not set. */
 static void prepare(job *j, const weft_call *call, const weft_tape *tape)
 {
@@ -130,6 +137,8 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
     cpu_convert *const(*convert)[WEFT_DTYPE_COUNT] = weft__cpu_elementwise_table()->convert;
     j->in = call->in;
     j->n_inputs = call->n_inputs;
+    j->tape = tape;
+    j->type = type;
     j->type_dtype = type_dtypes[type];
     j->type_size = weft_dtype_size(j->type_dtype);
     j->out = out->data;
@@ -140,30 +149,135 @@ static void prepare(job *j, const weft_call *call, const weft_tape *tape)
     j->map = one_loop ? weft__cpu_find_map(tape, type, to_bool) : NULL;
     bool stores = j->type_dtype != out->dtype && !(j->map && to_bool);
     j->store = stores ? convert[j->type_dtype][out->dtype] : NULL;
-    j->block = CPU_BLOCK;
     j->chain.n_slots = 0;
-    if (!j->map) {
-        weft__cpu_chain_prepare(&j->chain, tape, type, j->bits);
-        j->block = chain_block(j);
-    }
+    j->program.n_records = 0;
+    j->grain = CPU_GRAIN;
     for (int i = 0; i < call->n_inputs; i++) {
         weft_dtype from = call->in[i].dtype;
         j->load[i] = from != j->type_dtype ? convert[from][j->type_dtype] : NULL;
     }
 }
 
-static void prepare_walk(job *j, const weft_call *call)
+/* Whether rows are worked on one by one. Long ones are, so that operands can be used in place;
+ * short ones are gathered into blocks, and for a program all that end amid a group. */
+static bool goes_by_rows(const job *j, bool program)
 {
-    weft__cpu_walk(&call->out[0], call->in, call->n_inputs, &j->walk);
+    const int64_t row = j->walk.shape[j->walk.n_dims - 1];
+    const int64_t group = weft__cpu_elementwise_table()->group;
+    return row >= (program && row % group != 0 ? 8 * group : MIN_ROW);
+}
+
+/* Whether the operands lie as the computation wants them. Programs have single numbers as such;
+ * kernels want them as blocks. */
+static bool is_in_place(const job *j, bool program)
+{
     int last = j->walk.n_dims - 1;
-    bool in_place = j->map && !j->store;
-    for (int i = 0; i < call->n_inputs; i++) {
+    bool in_place = !j->store && (last == 0 || goes_by_rows(j, program));
+    for (int i = 0; i < j->n_inputs; i++) {
+        bool number = j->scalar[i] && program;
+        in_place = in_place && (number || (!j->load[i] && j->walk.strides[i][last] == 1));
+    }
+    return in_place;
+}
+
+static pthread_once_t cache_once = PTHREAD_ONCE_INIT;
+static int64_t cache_bytes = CACHE_UNKNOWN;
+
+static void measure_cache(void)
+{
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    cache_bytes = bytes > 0 ? bytes : CACHE_UNKNOWN;
+#endif
+}
+
+void weft__cpu_elementwise_cache(int64_t bytes)
+{
+    pthread_once(&cache_once, measure_cache);
+    cache_bytes = bytes;
+}
+
+/* Whether what is read and written is more than stays in the last cache. What is computed in place
+ * is in the cache when it is written. */
+static bool goes_through_memory(const job *j)
+{
+    int64_t bytes = j->walk.size * (int64_t)j->out_size;
+    for (int i = 0; i < j->n_inputs; i++) {
+        if (j->in[i].data == (const void *)j->out) {
+            return false;
+        }
+        bytes += j->dense[i] ? j->walk.size * (int64_t)weft_dtype_size(j->in[i].dtype) : 0;
+    }
+    pthread_once(&cache_once, measure_cache);
+    return bytes > cache_bytes;
+}
+
+/* The one element of a scalar operand, converted. */
+static void read_number(const job *j, int k, void *to)
+{
+    const weft_tensor *t = &j->in[k];
+    if (j->load[k]) {
+        j->load[k](t->data, to, 1);
+    } else {
+        memcpy(to, t->data, j->type_size);
+    }
+}
+
+/* The tape as a chain; as a program, if it is one of floats and long enough to be worth it. */
+static void write_chain(job *j)
+{
+    const float *number[WEFT_TAPE_MAX_OPERANDS] = {NULL};
+    weft__cpu_chain_prepare(&j->chain, j->tape, j->type, j->bits);
+    if (j->type != CPU_F32 || j->walk.size < PROGRAM_SIZE) {
+        return;
+    }
+    for (int i = 0; i < j->n_inputs; i++) {
+        if (j->scalar[i]) {
+            read_number(j, i, &j->number[i]);
+            number[i] = &j->number[i];
+        }
+    }
+    weft__cpu_program_write(&j->program, &j->chain, number);
+    if (j->program.n_records > 0) {
+        j->map = NULL;
+        j->chain.n_slots = 0; /* it has its own */
+    }
+}
+
+/* How many elements of all operands and results are in the L1 cache together, and where the blocks
+ * of operands are. */
+static void place_blocks(job *j, bool program)
+{
+    j->n_blocks = 0;
+    for (int i = 0; i < j->n_inputs; i++) {
+        j->at[i] = j->n_blocks;
+        j->n_blocks += !(program && j->scalar[i]);
+    }
+    int64_t bytes = (j->n_blocks + j->chain.n_slots + 2) * (int64_t)j->type_size;
+    int64_t room = CPU_CHAIN_CACHE / bytes / CPU_CHAIN_BLOCK * CPU_CHAIN_BLOCK;
+    room = room < CPU_CHAIN_BLOCK ? CPU_CHAIN_BLOCK : room;
+    j->room = j->map || room > CPU_BLOCK ? CPU_BLOCK : room;
+}
+
+/* How the work is cut, once the walk is known. */
+static void prepare_blocks(job *j)
+{
+    for (int i = 0; i < j->n_inputs; i++) {
         j->scalar[i] = weft__cpu_walk_is_scalar(&j->walk, i);
-        in_place &= !j->load[i] && j->walk.strides[i][last] == 1;
+        j->dense[i] = weft__cpu_walk_is_dense(&j->walk, i);
     }
-    if (in_place && j->walk.shape[last] >= MIN_ROW) {
-        j->block = CPU_GRAIN; /* nothing goes through blocks */
+    bool floats = j->type == CPU_F32 && j->out_size == sizeof(float);
+    bool streams = floats && is_in_place(j, true) && goes_through_memory(j);
+    if (!j->map || streams) {
+        write_chain(j);
     }
+    const bool program = j->program.n_records > 0;
+    place_blocks(j, program);
+    j->streams = streams && program;
+    j->grain = j->streams ? STREAM_GRAIN : CPU_GRAIN;
+    j->row = goes_by_rows(j, program) ? j->walk.shape[j->walk.n_dims - 1] : INT64_MAX;
+    bool whole = (j->map || program) && is_in_place(j, program);
+    j->block = whole ? j->grain : j->room;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -173,12 +287,14 @@ static void prepare_walk(job *j, const weft_call *call)
  * up to 8 bytes an element, whatever the type is. */
 typedef struct blocks {
     char *at;
-    size_t bytes; /* of a block */
+    size_t bytes;         /* of a block */
+    cpu_running *program; /* or NULL */
 } blocks;
 
 enum {
     MAP_ROOM = (WEFT_MAX_OPERANDS + 2) * CPU_BLOCK * 8,
-    CHAIN_ROOM = (WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS + 2) * CPU_CHAIN_BLOCK * 8
+    CHAIN_ROOM = (WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS + 2) * CPU_CHAIN_BLOCK * 8,
+    PROGRAM_ROOM = CPU_CHAIN_CACHE + CPU_BLOCK * 8
 };
 _Static_assert((int)CHAIN_ROOM >= (int)CPU_CHAIN_CACHE, "room for any chain");
 
@@ -208,13 +324,13 @@ static void fill_block(const job *j, int k, int64_t at, int64_t n, char *to)
 /* Operand k from position `at` on, n elements of the computation's type. */
 static const void *read_block(const job *j, int k, int64_t at, int64_t n, const blocks *b)
 {
-    char *own = block_at(b, k);
+    char *own = block_at(b, j->at[k]);
     if (j->scalar[k]) {
-        return own; /* filled when the task began */
+        return own; /* filled when the task began; a program does not read it */
     }
     int last = j->walk.n_dims - 1;
     int64_t stride = j->walk.strides[k][last];
-    bool one_row = last == 0 || at % j->walk.shape[last] + n <= j->walk.shape[last];
+    bool one_row = j->dense[k] || at % j->walk.shape[last] + n <= j->walk.shape[last];
     if (one_row && stride == 0) {
         fill_block(j, k, at, n, own);
         return own;
@@ -223,7 +339,7 @@ static const void *read_block(const job *j, int k, int64_t at, int64_t n, const 
     if (one_row && stride == 1) {
         raw = element(j, k, at);
     } else {
-        char *to = j->load[k] ? block_at(b, j->n_inputs + 1 + j->chain.n_slots) : own;
+        char *to = j->load[k] ? block_at(b, j->n_blocks + 1 + j->chain.n_slots) : own;
         weft__cpu_gather(&j->walk, k, &j->in[k], at, n, to);
         raw = to;
     }
@@ -241,11 +357,13 @@ static void run_block(const job *j, int64_t at, int64_t n, const blocks *b)
         in[k] = read_block(j, k, at, n, b);
     }
     char *target = j->out + (size_t)at * j->out_size;
-    void *to = j->store ? block_at(b, j->n_inputs) : target;
-    if (j->map) {
+    void *to = j->store ? block_at(b, j->n_blocks) : target;
+    if (b->program) {
+        weft__cpu_program_run(b->program, in, to, n, j->streams);
+    } else if (j->map) {
         j->map(in, to, n, j->bits);
     } else {
-        weft__cpu_chain_run(&j->chain, in, to, n, block_at(b, j->n_inputs + 1), j->block);
+        weft__cpu_chain_run(&j->chain, in, to, n, block_at(b, j->n_blocks + 1), j->room);
     }
     if (j->store) {
         j->store(to, target, n);
@@ -254,17 +372,16 @@ static void run_block(const job *j, int64_t at, int64_t n, const blocks *b)
 
 static void run_blocks(const job *j, int64_t begin, int64_t end, const blocks *b)
 {
-    int64_t row = j->walk.shape[j->walk.n_dims - 1];
-    int64_t most = (int64_t)(b->bytes / j->type_size);
-    for (int k = 0; k < j->n_inputs; k++) {
+    for (int k = 0; k < j->n_inputs && !b->program; k++) {
         if (j->scalar[k]) {
-            fill_block(j, k, 0, end - begin < most ? end - begin : most, block_at(b, k));
+            fill_block(j, k, 0, end - begin < j->room ? end - begin : j->room,
+                       block_at(b, j->at[k]));
         }
     }
     for (int64_t at = begin, n; at < end; at += n) {
         n = end - at < j->block ? end - at : j->block;
-        if (row >= MIN_ROW && row - at % row < n) {
-            n = row - at % row;
+        if (j->row - at % j->row < n) {
+            n = j->row - at % j->row;
         }
         run_block(j, at, n, b);
     }
@@ -275,7 +392,7 @@ static void run_map(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     const job *j = context;
     _Alignas(64) char room[MAP_ROOM];
-    run_blocks(j, begin, end, &(blocks){room, CPU_BLOCK * j->type_size});
+    run_blocks(j, begin, end, &(blocks){room, (size_t)j->room * j->type_size, NULL});
 }
 
 static void run_chain(void *context, int64_t begin, int64_t end, int worker)
@@ -283,9 +400,19 @@ static void run_chain(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     const job *j = context;
     _Alignas(64) char room[CHAIN_ROOM];
-    const blocks b = {room, (size_t)j->block * j->type_size};
-    weft__cpu_chain_constants(&j->chain, block_at(&b, j->n_inputs + 1), j->block);
+    const blocks b = {room, (size_t)j->room * j->type_size, NULL};
+    weft__cpu_chain_constants(&j->chain, block_at(&b, j->n_blocks + 1), j->room);
     run_blocks(j, begin, end, &b);
+}
+
+static void run_program(void *context, int64_t begin, int64_t end, int worker)
+{
+    (void)worker;
+    const job *j = context;
+    _Alignas(64) char room[PROGRAM_ROOM];
+    cpu_running program;
+    weft__cpu_program_open(&program, &j->program);
+    run_blocks(j, begin, end, &(blocks){room, (size_t)j->room * j->type_size, &program});
 }
 
 /* A small call whose operands lie as its output does needs no walk. */
@@ -324,7 +451,9 @@ weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)
     if (run_small(&j, size)) {
         return WEFT_OK;
     }
-    prepare_walk(&j, call);
-    weft__cpu_parallel(j.walk.size, CPU_GRAIN, j.map ? run_map : run_chain, &j);
+    weft__cpu_walk(out, call->in, call->n_inputs, &j.walk);
+    prepare_blocks(&j);
+    cpu_task *task = j.map ? run_map : j.program.n_records > 0 ? run_program : run_chain;
+    weft__cpu_parallel(j.walk.size, j.grain, task, &j);
     return WEFT_OK;
 }

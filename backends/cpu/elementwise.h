@@ -1,4 +1,5 @@
-/* backends/cpu/elementwise.h -- between elementwise.c and elementwise_chain.c. */
+/* backends/cpu/elementwise.h -- between elementwise.c, elementwise_chain.c and
+ * elementwise_program.c. */
 #ifndef BACKENDS_CPU_ELEMENTWISE_H
 #define BACKENDS_CPU_ELEMENTWISE_H
 
@@ -15,13 +16,11 @@ typedef struct cpu_link {
     cpu_map *map;
     const weft_tape_step *step; /* when it is only that */
     unsigned char read[WEFT_MAX_OPERANDS], n_reads;
-    unsigned char write;   /* the value that it makes */
-    unsigned char slot;    /* where it is kept */
-    bool wraps;            /* an integer narrower than its type */
-    unsigned char op;      /* cpu_run_op: what it is within a run */
-    unsigned char other;   /* the value that a run's step reads beside the one so far */
-    unsigned char run;     /* links of the run that begins here, if more than 1 */
-    cpu_convert *to, *fro; /* through a narrower float, if not NULL */
+    unsigned char write;    /* the value that it makes */
+    unsigned char slot;     /* where it is kept */
+    bool wraps;             /* an integer narrower than its type */
+    cpu_convert *to, *fro;  /* through a narrower float, if not NULL */
+    unsigned char rounding; /* the code of that */
 } cpu_link;
 
 /* A tape without a kernel of its own, ready to be run step by step over blocks. */
@@ -47,5 +46,55 @@ void weft__cpu_chain_constants(const cpu_chain *chain, char *slots, int64_t bloc
 /* n <= block elements. Nothing is written to `out` before the last reading of `in`. */
 void weft__cpu_chain_run(const cpu_chain *chain, const void *const *in, void *out, int64_t n,
                          char *slots, int64_t block);
+
+/* ---- Programs ------------------------------------------------------------------------------- */
+
+enum { CPU_PROGRAM_RECORDS = 256, CPU_PROGRAM_ARGUMENTS = 128, CPU_PROGRAM_SLOTS = 48 };
+
+typedef enum cpu_place { CPU_NOWHERE, CPU_IN_OPERAND, CPU_IN_SLOT, CPU_IN_OUTPUT } cpu_place;
+
+/* A record before it is known where things lie. */
+typedef struct cpu_draft {
+    unsigned char stage;        /* cpu_stage_name */
+    unsigned char place, index; /* of y */
+    unsigned char first_argument;
+    float number;
+    cpu_map *map;
+} cpu_draft;
+
+/* A chain of float as one program (elementwise_kernels.h); without records there is none. */
+typedef struct cpu_program {
+    int n_records, n_arguments, n_slots;
+    cpu_draft records[CPU_PROGRAM_RECORDS];
+    unsigned char arguments[CPU_PROGRAM_ARGUMENTS]; /* slots */
+} cpu_program;
+
+/* A program of one task, with memory for its slots and for the end of a row. */
+typedef struct cpu_running {
+    const cpu_program *program;
+    bool reads[WEFT_TAPE_MAX_OPERANDS]; /* operand k, in memory */
+    cpu_record records[CPU_PROGRAM_RECORDS];
+    const void *arguments[CPU_PROGRAM_ARGUMENTS];
+    _Alignas(64) float slots[CPU_PROGRAM_SLOTS][CPU_CHAIN_BLOCK];
+    _Alignas(64) float rest[WEFT_TAPE_MAX_OPERANDS][CPU_CHAIN_BLOCK];
+} cpu_running;
+
+/* The stage of a code with operand k of it as x; CPU_STAGE_COUNT when there is none. */
+cpu_stage_name weft__cpu_stage_of(unsigned char code, int k);
+
+/* number[k]: operand k, where that is one number; NULL where it is not. */
+void weft__cpu_program_write(cpu_program *program, const cpu_chain *chain,
+                             const float *const *number);
+
+/* For tests, while nothing runs: how large the last cache is taken to be. */
+void weft__cpu_elementwise_cache(int64_t bytes);
+
+void weft__cpu_program_open(cpu_running *r, const cpu_program *program);
+
+/* n elements. Operands are read where `in` says; numbers are not. Nothing is written to `out`
+ * before the last reading of `in`, element by element. streams: operands come from beyond the
+ * caches, and the output goes there. */
+void weft__cpu_program_run(cpu_running *r, const void *const *in, void *out, int64_t n,
+                           bool streams);
 
 #endif

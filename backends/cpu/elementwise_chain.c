@@ -37,16 +37,30 @@ static void push_steps(cpu_chain *c, int begin, int end)
     }
 }
 
+/* Whether the steps one by one give the bits of the op's own kernel, and are stages of programs: no
+ * product is added to something, which the kernel may do in one instruction. */
+static bool is_plain(const cpu_chain *c, const weft_tape *t)
+{
+    bool product[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {false};
+    bool plain = c->type == CPU_F32 && t->n_steps > 0 && !is_constant(&t->steps[t->n_steps - 1]);
+    for (int i = 0; i < t->n_steps; i++) {
+        const weft_tape_step *s = &t->steps[i];
+        bool sum = s->code == WEFT_TAPE_ADD || s->code == WEFT_TAPE_SUB;
+        plain = plain && (is_constant(s) || weft__cpu_stage_of(s->code, 0) != CPU_STAGE_COUNT) &&
+                !(sum && (product[s->value[0]] || product[s->value[1]]));
+        product[t->n_operands + i] = s->code == WEFT_TAPE_MUL || s->code == WEFT_TAPE_NEG;
+    }
+    return plain;
+}
+
 /* One op of a merged tape, whose steps end before `end`. */
 static void push_part(cpu_chain *c, const weft_tape_part *part, int end)
 {
     const weft_tape *t = part->tape;
-    cpu_map *map = weft__cpu_find_map(t, c->type, false);
+    bool real = c->type == CPU_F32 || c->type == CPU_F64; /* narrow integers wrap at every step */
+    cpu_map *map = real && !is_plain(c, t) ? weft__cpu_find_map(t, c->type, false) : NULL;
     if (map) {
         push(c, map, part->operand, t->n_operands, part->result);
-        bool plain = t->n_steps == 1 && t->n_operands == 2 && t->steps[0].value[0] == 0 &&
-                     t->steps[0].value[1] == 1;
-        c->links[c->n_links - 1].step = plain ? &t->steps[0] : NULL;
     } else {
         push_steps(c, end - t->n_steps, end);
     }
@@ -54,69 +68,10 @@ static void push_part(cpu_chain *c, const weft_tape_part *part, int end)
         cpu_convert *const(*convert)[WEFT_DTYPE_COUNT] = weft__cpu_elementwise_table()->convert;
         weft_dtype dtype = part->rounding == WEFT_TAPE_ROUND16 ? WEFT_FLOAT16 : WEFT_BFLOAT16;
         cpu_link *link = &c->links[c->n_links - 1];
+        link->rounding = part->rounding;
         link->to = convert[WEFT_FLOAT32][dtype];
         link->fro = convert[dtype][WEFT_FLOAT32];
         link->write = part->result;
-    }
-}
-
-/* ---- Runs ----------------------------------------------------------------------------------- */
-
-/* What the link is with operand `k` as the value so far. */
-static cpu_run_op run_op(const cpu_chain *c, const cpu_link *link, int k)
-{
-    static const struct {
-        unsigned char code, ops[2];
-    } simple[] = {
-        {WEFT_TAPE_ADD, {CPU_RUN_ADD, CPU_RUN_ADD}},
-        {WEFT_TAPE_SUB, {CPU_RUN_SUB, CPU_RUN_SUB_FROM}},
-        {WEFT_TAPE_MUL, {CPU_RUN_MUL, CPU_RUN_MUL}},
-        {WEFT_TAPE_MIN, {CPU_RUN_MIN, CPU_RUN_MIN_OF}},
-        {WEFT_TAPE_MAX, {CPU_RUN_MAX, CPU_RUN_MAX_OF}},
-    };
-    const weft_tape_step *s = link->step;
-    if (c->type != CPU_F32 || !s || link->to) {
-        return CPU_RUN_NONE;
-    }
-    for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
-        if (simple[i].code == s->code) {
-            return (cpu_run_op)simple[i].ops[k];
-        }
-    }
-    return CPU_RUN_NONE;
-}
-
-/* Whether the link's only use of `value` is as one operand; which. */
-static int operand_of(const cpu_link *link, int value)
-{
-    int n = 0, at = -1;
-    for (int k = 0; k < link->n_reads; k++) {
-        n += link->read[k] == value;
-        at = link->read[k] == value ? k : at;
-    }
-    return n == 1 ? at : -1;
-}
-
-/* Links that each work on nothing but the result of the one before become a run. */
-static void find_runs(cpu_chain *c, const unsigned char *readers)
-{
-    for (int i = 0; i < c->n_links; i++) {
-        cpu_link *first = &c->links[i];
-        first->op = (unsigned char)run_op(c, first, 0);
-        first->other = first->n_reads > 1 ? first->read[1] : 0;
-        int end = i + 1;
-        while (first->op && end < c->n_links) {
-            cpu_link *next = &c->links[end];
-            int value = c->links[end - 1].write, k = operand_of(next, value);
-            if (k < 0 || readers[value] != 1 || !run_op(c, next, k)) {
-                break;
-            }
-            next->op = (unsigned char)run_op(c, next, k);
-            next->other = next->read[1 - k];
-            end++;
-        }
-        first->run = (unsigned char)(end - i);
-        i = end - 1;
     }
 }
 
@@ -124,17 +79,14 @@ static void find_runs(cpu_chain *c, const unsigned char *readers)
 
 static void place_results(cpu_chain *c)
 {
-    unsigned char readers[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
     int last_reader[WEFT_TAPE_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS];
     int busy_until[WEFT_TAPE_MAX_STEPS]; /* the last link that reads what the slot holds */
     memset(last_reader, -1, sizeof last_reader);
     for (int i = 0; i < c->n_links; i++) {
         for (int k = 0; k < c->links[i].n_reads; k++) {
             last_reader[c->links[i].read[k]] = i;
-            readers[c->links[i].read[k]]++;
         }
     }
-    find_runs(c, readers);
     c->n_slots = c->n_constants;
     for (int i = 0; i < c->n_links; i++) {
         int slot = c->n_constants;
@@ -156,8 +108,12 @@ void weft__cpu_chain_prepare(cpu_chain *chain, const weft_tape *tape, cpu_type t
     chain->size = sizes[type];
     chain->n_links = chain->n_constants = 0;
     chain->result = (unsigned char)(tape->n_steps ? tape->n_operands + tape->n_steps - 1 : 0);
-    if (tape->n_parts == 0) {
-        push_steps(chain, 0, tape->n_steps);
+    if (tape->n_parts == 0 && tape->n_steps > 0) {
+        weft_tape_part whole = {.tape = tape, .result = chain->result};
+        for (int i = 0; i < tape->n_operands; i++) {
+            whole.operand[i] = (unsigned char)i;
+        }
+        push_part(chain, &whole, tape->n_steps);
     }
     int end = 0;
     for (int i = 0; i < tape->n_parts; i++) {
@@ -216,38 +172,19 @@ static void round_values(const cpu_link *link, float *x, int64_t n)
     link->fro(narrow, x, n);
 }
 
-/* The run's links on the first n elements, as many as whole runs of vectors have. */
-static int64_t run_links(const cpu_chain *chain, int first, const void **values, void *out,
-                         int64_t n)
+static void run_link(const cpu_chain *chain, const cpu_link *link, const void **values, void *to,
+                     int64_t n)
 {
-    const cpu_elementwise_table *table = weft__cpu_elementwise_table();
-    const cpu_link *links = &chain->links[first];
-    cpu_run_step steps[2 * WEFT_TAPE_MAX_STEPS];
-    n -= n % table->run_elements;
-    for (int i = 0; i < links->run && n > 0; i++) {
-        steps[i] = (cpu_run_step){(cpu_run_op)links[i].op, values[links[i].other]};
-    }
-    if (n > 0) {
-        table->run(steps, links->run, values[links->read[0]], out, n);
-    }
-    return n;
-}
-
-/* One link on the elements [begin, n) of the block. */
-static void run_link(const cpu_chain *chain, const cpu_link *link, const void **values, char *to,
-                     int64_t begin, int64_t n)
-{
-    const size_t offset = (size_t)begin * chain->size;
     const void *read[WEFT_MAX_OPERANDS];
     for (int k = 0; k < link->n_reads; k++) {
-        read[k] = (const char *)values[link->read[k]] + offset;
+        read[k] = values[link->read[k]];
     }
-    link->map(read, to + offset, n - begin, chain->bits);
+    link->map(read, to, n, chain->bits);
     if (link->wraps) {
-        wrap(chain, to + offset, n - begin);
+        wrap(chain, to, n);
     }
     if (link->to) {
-        round_values(link, (void *)(to + offset), n - begin);
+        round_values(link, to, n);
     }
     values[link->write] = to;
 }
@@ -262,17 +199,10 @@ void weft__cpu_chain_run(const cpu_chain *chain, const void *const *in, void *ou
     for (int i = 0; i < chain->n_constants; i++) {
         values[n_operands + chain->constants[i]] = slots + (size_t)i * slot_bytes;
     }
-    for (int i = 0, run; i < chain->n_links; i += run) {
-        run = chain->links[i].run;
-        const cpu_link *end = &chain->links[i + run - 1];
-        char *result = i + run == chain->n_links ? out : slots + end->slot * slot_bytes;
-        int64_t done = run > 1 ? run_links(chain, i, values, result, n) : 0;
-        for (int k = i; k < i + run && done < n; k++) {
-            const cpu_link *link = &chain->links[k];
-            run_link(chain, link, values, link == end ? result : slots + link->slot * slot_bytes,
-                     done, n);
-        }
-        values[end->write] = result;
+    for (int i = 0; i < chain->n_links; i++) {
+        const cpu_link *link = &chain->links[i];
+        bool last = i == chain->n_links - 1;
+        run_link(chain, link, values, last ? out : slots + link->slot * slot_bytes, n);
     }
     if (values[chain->result] != out) {
         memcpy(out, values[chain->result], (size_t)n * chain->size); /* an operand or a constant */

@@ -33,31 +33,97 @@ typedef void cpu_map(const void *const *in, void *out, int64_t n, int bits);
 /* to[i] = from[i], converted as weft_astype says. */
 typedef void cpu_convert(const void *from, void *to, int64_t n);
 
-/* One op of a run: the value so far, x, becomes x op y. The _OF are those with y first. */
-typedef enum cpu_run_op {
-    CPU_RUN_NONE,
-    CPU_RUN_ADD,
-    CPU_RUN_SUB,
-    CPU_RUN_SUB_FROM, /* y - x */
-    CPU_RUN_MUL,
-    CPU_RUN_MIN,
-    CPU_RUN_MIN_OF,
-    CPU_RUN_MAX,
-    CPU_RUN_MAX_OF
-} cpu_run_op;
+/* ---- Programs ------------------------------------------------------------------------------- */
 
-typedef struct cpu_run_step {
-    cpu_run_op op;
-    const float *y;
-} cpu_run_step;
+/* What a program of several ops is made of. Every stage works on one group of floats in registers,
+ * x, and hands it to the stage of the next record. Each rounds as the op's own kernel does. Those
+ * up to CPU_STAGE_LE_OF have y in memory, and a twin after them that has a number instead: x op y,
+ * or y op x where the name says OF. */
+typedef enum cpu_stage_name {
+    CPU_STAGE_LOAD, /* x = y */
+    CPU_STAGE_LOAD_NUMBER,
+    CPU_STAGE_ADD,
+    CPU_STAGE_ADD_NUMBER,
+    CPU_STAGE_SUB,
+    CPU_STAGE_SUB_NUMBER,
+    CPU_STAGE_SUB_OF,
+    CPU_STAGE_SUB_OF_NUMBER,
+    CPU_STAGE_MUL,
+    CPU_STAGE_MUL_NUMBER,
+    CPU_STAGE_DIV,
+    CPU_STAGE_DIV_NUMBER,
+    CPU_STAGE_DIV_OF,
+    CPU_STAGE_DIV_OF_NUMBER,
+    CPU_STAGE_MIN,
+    CPU_STAGE_MIN_NUMBER,
+    CPU_STAGE_MIN_OF,
+    CPU_STAGE_MIN_OF_NUMBER,
+    CPU_STAGE_MAX,
+    CPU_STAGE_MAX_NUMBER,
+    CPU_STAGE_MAX_OF,
+    CPU_STAGE_MAX_OF_NUMBER,
+    CPU_STAGE_LT,
+    CPU_STAGE_LT_NUMBER,
+    CPU_STAGE_LT_OF,
+    CPU_STAGE_LT_OF_NUMBER,
+    CPU_STAGE_LE,
+    CPU_STAGE_LE_NUMBER,
+    CPU_STAGE_LE_OF,
+    CPU_STAGE_LE_OF_NUMBER,
+    CPU_STAGE_EQ,
+    CPU_STAGE_EQ_NUMBER,
+    CPU_STAGE_NE,
+    CPU_STAGE_NE_NUMBER,
+    CPU_STAGE_AND,
+    CPU_STAGE_AND_NUMBER,
+    CPU_STAGE_OR,
+    CPU_STAGE_OR_NUMBER,
+    CPU_STAGE_MIN_PLAIN, /* y is a number, and neither NaN nor 0 */
+    CPU_STAGE_MAX_PLAIN,
+    CPU_STAGE_NEG,
+    CPU_STAGE_ABS,
+    CPU_STAGE_SQRT,
+    CPU_STAGE_NOT,
+    CPU_STAGE_SQUARE,
+    CPU_STAGE_ROUND16, /* through float16 */
+    CPU_STAGE_ROUNDB,
+    CPU_STAGE_SELECT,        /* x ? y : the next record's y; two records */
+    CPU_STAGE_SELECT_FIRST,  /* y ? x : the next record's y */
+    CPU_STAGE_SELECT_SECOND, /* y ? the next record's y : x */
+    CPU_STAGE_CALL,          /* map(in, y), and x = y */
+    CPU_STAGE_STORE,         /* y = x */
+    CPU_STAGE_STREAM,        /* the same past the caches; y is a multiple of 64 bytes */
+    CPU_STAGE_END,           /* the last record */
+    CPU_STAGE_COUNT
+} cpu_stage_name;
+
+/* A function of isa/elementwise_run.c; its arguments are vectors, so only that file can call it. */
+typedef void cpu_stage(void);
+
+typedef struct cpu_record {
+    cpu_stage *stage;
+    char *y;
+    int64_t mask; /* -1: y goes on from group to group; 0: it is one group, the same for all */
+    float number;
+    cpu_map *map;
+    const void *const *in; /* of `map`: one group each */
+} cpu_record;
+
+/* Memory from which a program reads as it goes and which is beyond the caches: fetched early. */
+typedef struct cpu_ahead {
+    int n;
+    const char *at[WEFT_TAPE_MAX_OPERANDS];
+} cpu_ahead;
 
 typedef struct cpu_elementwise_table {
     cpu_map *const (*fused)[CPU_VARIANTS];           /* by key, and by the type within its class */
     cpu_map *const (*steps)[CPU_TYPE_COUNT];         /* by code; NULL where it has no meaning */
     cpu_convert *const (*convert)[WEFT_DTYPE_COUNT]; /* from, to */
-    /* Several ops on n floats, a multiple of run_elements. */
-    void (*run)(const cpu_run_step *steps, int n_steps, const float *x, float *out, int64_t n);
-    int64_t run_elements;
+    cpu_stage *const *stages;                        /* by cpu_stage_name */
+    /* Runs a program on n floats, a multiple of `group`. ahead: NULL when nothing is to be fetched
+     * early. */
+    void (*run)(const cpu_record *program, int64_t n, const cpu_ahead *ahead);
+    int64_t group;
 } cpu_elementwise_table;
 
 CPU_DECLARE_FILL(weft__fill_elementwise, cpu_elementwise_table);

@@ -1,73 +1,378 @@
-/* backends/cpu/isa/elementwise_run.c -- several simple ops in one loop: x op y1 op y2 ..., with the
- * results between them in registers. Each op rounds as its own kernel does. */
+/* backends/cpu/isa/elementwise_run.c -- programs of elementwise ops: each stage works on one group
+ * of floats, eight vectors in registers, and ends in a jump to the next stage, so that a value goes
+ * through all ops of a chain without being stored. There is one op in a stage, hence nothing that
+ * the compiler could contract: each rounds as its own kernel does. */
 #include "backends/cpu/elementwise_kernels.h"
 #include "backends/cpu/isa/simd.h"
 
-enum { VECTORS = 8 }; /* that are worked on at a time, to be worth the choice of the op */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
-SIMD vf choose(vi condition, vf x, vf y)
+enum {
+    VECTORS = 8,
+    GROUP = VECTORS * LANES * (int)sizeof(float), /* bytes */
+    LINE = 64,
+    PAGE = 4096,
+    PAGES = 4 /* that are worked on side by side when they come from memory */
+};
+
+#define ZERO ((vf){0})
+
+/* ---- Comparisons and what follows from them ------------------------------------------------- */
+
+#if defined(__AVX512F__)
+typedef __mmask16 truth;
+
+#define COMPARE(x, y, how) _mm512_cmp_ps_mask((__m512)(x), (__m512)(y), how)
+#define LESS(x, y) COMPARE(x, y, _CMP_LT_OS)
+#define LESS_EQUAL(x, y) COMPARE(x, y, _CMP_LE_OS)
+#define EQUAL(x, y) COMPARE(x, y, _CMP_EQ_OQ)
+#define NOT_EQUAL(x, y) COMPARE(x, y, _CMP_NEQ_UQ)
+
+SIMD vf choose(truth condition, vf x, vf y)
 {
-    return (vf)(((vi)x & condition) | ((vi)y & ~condition));
+    return (vf)_mm512_mask_blend_ps(condition, (__m512)y, (__m512)x);
 }
 
-/* a[v] op= y[v], for all v. */
-#define EACH_VECTOR(expression)                                                                    \
-    do {                                                                                           \
-        _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)                                  \
-        {                                                                                          \
-            const vf x = a[v], y = *(const vf_any *)(from + v * LANES);                            \
-            a[v] = (expression);                                                                   \
-        }                                                                                          \
-    } while (0)
-
-static void run(const cpu_run_step *steps, int n_steps, const float *in, float *out, int64_t n)
+SIMD vf as_number(truth condition)
 {
-    for (int64_t i = 0; i < n; i += VECTORS * LANES) {
-        vf a[VECTORS];
-        _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
+    return (vf)_mm512_maskz_mov_ps(condition, _mm512_set1_ps(1));
+}
+#else
+typedef vi truth;
+
+#define LESS(x, y) ((x) < (y))
+#define LESS_EQUAL(x, y) ((x) <= (y))
+#define EQUAL(x, y) ((x) == (y))
+#define NOT_EQUAL(x, y) ((x) != (y))
+
+SIMD vf choose(truth condition, vf x, vf y)
+{
+#if defined(__AVX2__)
+    return (vf)_mm256_blendv_ps((__m256)y, (__m256)x, (__m256)condition);
+#else
+    return (vf)(((vi)x & condition) | ((vi)y & ~condition));
+#endif
+}
+
+SIMD vf as_number(truth condition)
+{
+    return (vf)((vi)vset(1) & condition);
+}
+#endif
+
+/* x < y ? x : y and x > y ? x : y, as the instructions have it. */
+#if defined(__AVX512F__)
+#define LESSER(x, y) (vf) _mm512_min_ps((__m512)(x), (__m512)(y))
+#define GREATER(x, y) (vf) _mm512_max_ps((__m512)(x), (__m512)(y))
+#elif defined(__AVX2__)
+#define LESSER(x, y) (vf) _mm256_min_ps((__m256)(x), (__m256)(y))
+#define GREATER(x, y) (vf) _mm256_max_ps((__m256)(x), (__m256)(y))
+#elif defined(__x86_64__)
+#define LESSER(x, y) (vf) _mm_min_ps((__m128)(x), (__m128)(y))
+#define GREATER(x, y) (vf) _mm_max_ps((__m128)(x), (__m128)(y))
+#else
+#define LESSER(x, y) choose((x) < (y), x, y)
+#define GREATER(x, y) choose((x) > (y), x, y)
+#endif
+
+/* NaN wins, whichever of the two it is. */
+SIMD vf lesser(vf x, vf y)
+{
+    return choose(NOT_EQUAL(x, x), x, LESSER(x, y));
+}
+
+SIMD vf greater(vf x, vf y)
+{
+    return choose(NOT_EQUAL(x, x), x, GREATER(x, y));
+}
+
+SIMD vf magnitude(vf x)
+{
+    return (vf)((vi)x & 0x7fffffff);
+}
+
+SIMD vf negative(vf x)
+{
+    return (vf)((vi)x ^ (vi)vset(-0.0f));
+}
+
+SIMD vf root(vf x)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX2__)
+    return (vf)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+    return (vf)_mm_sqrt_ps((__m128)x);
+#else
+    for (int i = 0; i < LANES; i++) {
+        x[i] = __builtin_sqrtf(x[i]);
+    }
+    return x;
+#endif
+}
+
+SIMD vf through_float16(vf x)
+{
+    uint16_t narrow[LANES];
+    vstore_float16(narrow, x);
+    return vload_float16(narrow);
+}
+
+/* To the nearest, ties to even; NaN stays NaN. */
+SIMD vf through_bfloat16(vf x)
+{
+    const vi bits = (vi)x, high = (vi){0} - 0x10000;
+    vi rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    return (vf)((vi)choose(NOT_EQUAL(x, x), (vf)(bits | 0x400000), (vf)rounded) & high);
+}
+
+/* ---- Stages --------------------------------------------------------------------------------- */
+
+/* at: the byte at which the group begins. Eight vectors are as many as any calling convention
+ * passes in registers, and leave half of the registers to the stage. */
+#define ARGUMENTS                                                                                  \
+    const cpu_record *r, int64_t at, vf x0, vf x1, vf x2, vf x3, vf x4, vf x5, vf x6, vf x7
+typedef void stage(ARGUMENTS);
+
+/* The last thing that a stage does, so that it becomes a jump. */
+#define GO_ON(records)                                                                             \
+    ((stage *)r[records].stage)(r + (records), at, x0, x1, x2, x3, x4, x5, x6, x7)
+
+SIMD vf other(const cpu_record *r, int64_t at, int v)
+{
+    return vload((const float *)(const void *)(r->y + (at & r->mask)) + v * LANES);
+}
+
+/* Vector v of the group: x becomes the expression, which may use y and z. */
+#define VECTOR(v, Y, Z, expression)                                                                \
+    {                                                                                              \
+        const vf x = x##v, y = Y(v), z = Z(v);                                                     \
+        (void)x, (void)y, (void)z;                                                                 \
+        x##v = (expression);                                                                       \
+    }
+#define FROM_MEMORY(v) other(r, at, v)
+#define FROM_NEXT(v) other(r + 1, at, v)
+#define THE_NUMBER(v) number
+#define NOTHING(v) x##v
+
+/* One that uses so many records, y and z from there. */
+#define STAGE(name, records, Y, Z, expression)                                                     \
+    static void stage_##name(ARGUMENTS)                                                            \
+    {                                                                                              \
+        const vf number = vset(r->number);                                                         \
+        (void)number;                                                                              \
+        VECTOR(0, Y, Z, expression)                                                                \
+        VECTOR(1, Y, Z, expression)                                                                \
+        VECTOR(2, Y, Z, expression)                                                                \
+        VECTOR(3, Y, Z, expression)                                                                \
+        VECTOR(4, Y, Z, expression)                                                                \
+        VECTOR(5, Y, Z, expression)                                                                \
+        VECTOR(6, Y, Z, expression)                                                                \
+        VECTOR(7, Y, Z, expression)                                                                \
+        GO_ON(records);                                                                            \
+    }
+#define TWINS(name, expression)                                                                    \
+    STAGE(name, 1, FROM_MEMORY, NOTHING, expression)                                               \
+    STAGE(name##_number, 1, THE_NUMBER, NOTHING, expression)
+#define UNARY(name, expression) STAGE(name, 1, NOTHING, NOTHING, expression)
+
+/* clang-format off */
+TWINS(load, y)
+TWINS(add, x + y)
+TWINS(sub, x - y)
+TWINS(sub_of, y - x)
+TWINS(mul, x * y)
+TWINS(div, x / y)
+TWINS(div_of, y / x)
+TWINS(min, lesser(x, y))
+TWINS(min_of, lesser(y, x))
+TWINS(max, greater(x, y))
+TWINS(max_of, greater(y, x))
+TWINS(lt, as_number(LESS(x, y)))
+TWINS(lt_of, as_number(LESS(y, x)))
+TWINS(le, as_number(LESS_EQUAL(x, y)))
+TWINS(le_of, as_number(LESS_EQUAL(y, x)))
+TWINS(eq, as_number(EQUAL(x, y)))
+TWINS(ne, as_number(NOT_EQUAL(x, y)))
+TWINS(and, as_number((truth)(NOT_EQUAL(x, ZERO) & NOT_EQUAL(y, ZERO))))
+TWINS(or, as_number((truth)(NOT_EQUAL(x, ZERO) | NOT_EQUAL(y, ZERO))))
+/* The instruction gives its second operand if either is NaN or both are 0: that is x. */
+STAGE(min_plain, 1, THE_NUMBER, NOTHING, LESSER(y, x))
+STAGE(max_plain, 1, THE_NUMBER, NOTHING, GREATER(y, x))
+UNARY(neg, negative(x))
+UNARY(abs, magnitude(x))
+UNARY(sqrt, root(x))
+UNARY(not, as_number(EQUAL(x, ZERO)))
+UNARY(square, x * x)
+UNARY(round16, through_float16(x))
+UNARY(roundb, through_bfloat16(x))
+STAGE(select, 2, FROM_MEMORY, FROM_NEXT, choose(NOT_EQUAL(x, ZERO), y, z))
+STAGE(select_first, 2, FROM_MEMORY, FROM_NEXT, choose(NOT_EQUAL(y, ZERO), x, z))
+STAGE(select_second, 2, FROM_MEMORY, FROM_NEXT, choose(NOT_EQUAL(y, ZERO), z, x))
+/* clang-format on */
+
+SIMD void store_group(char *to, vf x0, vf x1, vf x2, vf x3, vf x4, vf x5, vf x6, vf x7)
+{
+    float *y = (float *)(void *)to;
+    vstore(y, x0);
+    vstore(y + LANES, x1);
+    vstore(y + 2 * LANES, x2);
+    vstore(y + 3 * LANES, x3);
+    vstore(y + 4 * LANES, x4);
+    vstore(y + 5 * LANES, x5);
+    vstore(y + 6 * LANES, x6);
+    vstore(y + 7 * LANES, x7);
+}
+
+static void stage_store(ARGUMENTS)
+{
+    store_group(r->y + (at & r->mask), x0, x1, x2, x3, x4, x5, x6, x7);
+    GO_ON(1);
+}
+
+/* The registers are the callee's: what is needed again is in memory. */
+static void stage_call(ARGUMENTS)
+{
+    r->map(r->in, r->y, VECTORS * LANES, 32);
+    (void)x0, (void)x1, (void)x2, (void)x3, (void)x4, (void)x5, (void)x6, (void)x7;
+    x0 = other(r, at, 0);
+    x1 = other(r, at, 1);
+    x2 = other(r, at, 2);
+    x3 = other(r, at, 3);
+    x4 = other(r, at, 4);
+    x5 = other(r, at, 5);
+    x6 = other(r, at, 6);
+    x7 = other(r, at, 7);
+    GO_ON(1);
+}
+
+static void stage_end(ARGUMENTS)
+{
+    (void)r, (void)at;
+    (void)x0, (void)x1, (void)x2, (void)x3, (void)x4, (void)x5, (void)x6, (void)x7;
+}
+
+#if defined(__x86_64__)
+SIMD void stream(float *to, vf x)
+{
+#if defined(__AVX512F__)
+    _mm512_stream_ps(to, (__m512)x);
+#elif defined(__AVX2__)
+    _mm256_stream_ps(to, (__m256)x);
+#else
+    _mm_stream_ps(to, (__m128)x);
+#endif
+}
+
+static void stage_stream(ARGUMENTS)
+{
+    float *y = (float *)(void *)(r->y + at);
+    stream(y, x0);
+    stream(y + LANES, x1);
+    stream(y + 2 * LANES, x2);
+    stream(y + 3 * LANES, x3);
+    stream(y + 4 * LANES, x4);
+    stream(y + 5 * LANES, x5);
+    stream(y + 6 * LANES, x6);
+    stream(y + 7 * LANES, x7);
+    GO_ON(1);
+}
+#endif
+
+/* ---- Programs ------------------------------------------------------------------------------- */
+
+SIMD void run_group(const cpu_record *program, int64_t at)
+{
+    const vf x = {0};
+    ((stage *)program->stage)(program, at, x, x, x, x, x, x, x, x);
+}
+
+/* The next pages' lines at the same place. */
+SIMD void fetch_ahead(const cpu_ahead *ahead, int64_t at)
+{
+    for (int k = 0; k < ahead->n; k++) {
+        const char *from = ahead->at[k] + at + PAGES * PAGE;
+        _Pragma("GCC unroll 8") for (int line = 0; line < GROUP; line += LINE)
         {
-            a[v] = *(const vf_any *)(in + i + v * LANES);
-        }
-        for (int s = 0; s < n_steps; s++) {
-            const float *from = steps[s].y + i;
-            switch (steps[s].op) {
-            case CPU_RUN_ADD:
-                EACH_VECTOR(x + y);
-                break;
-            case CPU_RUN_SUB:
-                EACH_VECTOR(x - y);
-                break;
-            case CPU_RUN_SUB_FROM:
-                EACH_VECTOR(y - x);
-                break;
-            case CPU_RUN_MUL:
-                EACH_VECTOR(x * y);
-                break;
-            case CPU_RUN_MIN:
-                EACH_VECTOR(choose((x < y) | (x != x), x, y));
-                break;
-            case CPU_RUN_MIN_OF:
-                EACH_VECTOR(choose((y < x) | (y != y), y, x));
-                break;
-            case CPU_RUN_MAX:
-                EACH_VECTOR(choose((x > y) | (x != x), x, y));
-                break;
-            case CPU_RUN_MAX_OF:
-                EACH_VECTOR(choose((y > x) | (y != y), y, x));
-                break;
-            case CPU_RUN_NONE:
-                break;
-            }
-        }
-        _Pragma("GCC unroll 8") for (int v = 0; v < VECTORS; v++)
-        {
-            *(vf_any *)(out + i + v * LANES) = a[v];
+            __builtin_prefetch(from + line);
         }
     }
 }
 
+/* What comes from memory is read from a few pages in turn: they come in beside each other. */
+static void run(const cpu_record *program, int64_t n, const cpu_ahead *ahead)
+{
+    const int64_t bytes = n * (int64_t)sizeof(float);
+    int64_t at = 0;
+    for (; ahead && at + PAGES * PAGE <= bytes; at += PAGES * PAGE) {
+        for (int64_t place = 0; place < PAGE; place += GROUP) {
+            for (int64_t page = 0; page < PAGES * PAGE; page += PAGE) {
+                fetch_ahead(ahead, at + page + place);
+                run_group(program, at + page + place);
+            }
+        }
+    }
+    for (; at < bytes; at += GROUP) {
+        run_group(program, at);
+    }
+#if defined(__x86_64__)
+    if (ahead) {
+        _mm_sfence(); /* what was streamed is seen before what is stored from here on */
+    }
+#endif
+}
+
+#define ONE(NAME, name) [CPU_STAGE_##NAME] = (cpu_stage *)stage_##name
+#define BOTH(NAME, name) ONE(NAME, name), ONE(NAME##_NUMBER, name##_number)
+
+static cpu_stage *const stages[CPU_STAGE_COUNT] = {
+    BOTH(LOAD, load),
+    BOTH(ADD, add),
+    BOTH(SUB, sub),
+    BOTH(SUB_OF, sub_of),
+    BOTH(MUL, mul),
+    BOTH(DIV, div),
+    BOTH(DIV_OF, div_of),
+    BOTH(MIN, min),
+    BOTH(MIN_OF, min_of),
+    BOTH(MAX, max),
+    BOTH(MAX_OF, max_of),
+    BOTH(LT, lt),
+    BOTH(LT_OF, lt_of),
+    BOTH(LE, le),
+    BOTH(LE_OF, le_of),
+    BOTH(EQ, eq),
+    BOTH(NE, ne),
+    BOTH(AND, and),
+    BOTH(OR, or),
+    ONE(MIN_PLAIN, min_plain),
+    ONE(MAX_PLAIN, max_plain),
+    ONE(NEG, neg),
+    ONE(ABS, abs),
+    ONE(SQRT, sqrt),
+    ONE(NOT, not ),
+    ONE(SQUARE, square),
+    ONE(ROUND16, round16),
+    ONE(ROUNDB, roundb),
+    ONE(SELECT, select),
+    ONE(SELECT_FIRST, select_first),
+    ONE(SELECT_SECOND, select_second),
+    ONE(CALL, call),
+    ONE(STORE, store),
+#if defined(__x86_64__)
+    ONE(STREAM, stream),
+#else
+    ONE(STREAM, store),
+#endif
+    ONE(END, end),
+};
+
 void CPU_NAME(weft__fill_elementwise_run)(cpu_elementwise_table *table)
 {
+    table->stages = stages;
     table->run = run;
-    table->run_elements = VECTORS * LANES;
+    table->group = VECTORS * LANES;
 }
