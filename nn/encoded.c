@@ -26,7 +26,7 @@ bool weft__nn_part_path(const char *path, int part, char *out, size_t size)
 bool weft__nn_parts(weft_array *a, weft_array *out[3])
 {
     const weft_encoding *e = weft_encoding_of(a);
-    if (e == NULL || e->kind == WEFT_ENCODING_OTHER)
+    if (e == NULL || e->kind < WEFT_ENCODING_AFFINE || e->kind > WEFT_ENCODING_NVFP4)
         return false;
     weft_split_encoded(a, out);
     return true;
