@@ -72,7 +72,8 @@ typedef struct weft_attention_options {
 
 /* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,
  * Dv) in q's dtype; query head h reads key head h / (H / Hk). A query that sees no key gives zeros.
- * The L x S matrix is never stored. NULL options: all zero. */
+ * The L x S matrix is never stored, except for the gradient of a float mask (a learned bias). NULL
+ * options: all zero. */
 WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                                     const weft_attention_options *options);
 

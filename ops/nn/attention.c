@@ -117,6 +117,13 @@ static void expand(weft_array *node, weft_array **outs)
 
 /* ---- Derivative ----------------------------------------------------------------------------- */
 
+/* Whether what is added to the scores is an input. */
+static bool has_bias(const weft_array *node)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    return params->has_mask && weft_dtype_is_float(weft_dtype_of(weft_node_input(node, 3)));
+}
+
 static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                           weft_array **grads)
 {
@@ -129,21 +136,27 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
                         weft_pick(node, 1),
                         cts[0],
                         mask};
-    weft_array *out[3];
+    weft_array *out[4] = {NULL};
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
         in[5] = beside(in[0], weft_zeros(o->shape, o->dtype));
     }
-    if (cts[1] == NULL) {
+    /* The fused op has no gradient of the mask, which can be as large as the scores. */
+    const bool bias = has_bias(node) && wanted[3];
+    if (cts[1] == NULL && !bias) {
         weft_array *all = weft_apply(&weft_op_attention_vjp, in, mask ? 7 : 6, &params);
         for (int i = 0; i < 3; i++) {
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
-    } else { /* only a second derivative, or a user of the raw op, has this */
+    } else { /* or: a second derivative, or a user of the raw op */
         weft__attention_gradients(in, mask, cts[1], &params, out);
     }
     for (int i = 0; i < 3; i++) {
         grads[i] = wanted[i] ? out[i] : NULL;
+    }
+    if (bias) { /* lengths may have made it larger */
+        weft_array *own = weft_node_input(node, 3);
+        grads[3] = weft_astype(weft__sum_broadcast(out[3], weft_shape(own)), weft_dtype_of(own));
     }
 }
 
@@ -265,6 +278,7 @@ static const weft_case cases[] = {
      {QKV(1, 2, 16, 4, 2, 2, 2), {.shape = {4, {1, 4, 1, 16}}, .boolean = true}},
      &masked},
     {"float mask", 4, {QKV(1, 2, 3, 2, 2, 3, 3), {.shape = {4, {1, 2, 2, 3}}}}, &both},
+    {"bias per head", 4, {QKV(2, 2, 3, 4, 2, 3, 2), {.shape = {4, {1, 4, 1, 3}}}}, &masked},
     {"no batch", 3, {QKV(0, 2, 3, 2, 2, 4, 4)}, &full},
     {"lengths", 4, {QKV(3, 2, 16, 4, 2, 3, 2), {.shape = {1, {3}}, .index_below = 17}}, &lengths},
     {"mask and lengths",
@@ -289,7 +303,7 @@ const weft_op weft_op_attention = {
     .params_fields = weft__attention_fields,
     .infer = infer,
     .vjp = attention_vjp,
-    .zero_gradient = 1u << 3 | 1u << 4,
+    .zero_gradient = 1u << 4,
     .vmap = weft__attention_vmap,
     .expand = expand,
     .cases = cases,

@@ -2,6 +2,8 @@
  * probabilities can be computed again block by block (Dao et al. 2022). */
 #include "ops/nn/nn.h"
 
+#include <string.h>
+
 /* exp(scores - lse): the probabilities; rows that see nothing are zeros. */
 static weft_array *probabilities(weft_array *scores, weft_array *lse, int64_t Hk)
 {
@@ -17,10 +19,20 @@ static weft_array *merge_group(weft_array *x, weft_dtype dtype)
     return weft_astype(weft__attention_ungroup(x), dtype);
 }
 
-/* With P the probabilities: dv = P^T do; dP = do v^T; dS = P (dP - rowsum(do o) + d_lse), times the
- * slope of the softcap and the scale; dq = dS k; dk = dS^T q. */
+/* From (B, Hk, G, L, S), the gradient of the scores, to that of what was added to them. */
+static weft_array *mask_gradient(weft_array *d_s, weft_array *mask)
+{
+    const weft_dims s = weft_shape(d_s);
+    d_s = weft_reshape(d_s, WEFT_DIMS(s.at[0], s.at[1] * s.at[2], s.at[3], s.at[4]));
+    return weft_astype(weft__sum_broadcast(d_s, weft_shape(mask)), weft_dtype_of(mask));
+}
+
+/* With P the probabilities: dv = P^T do; dP = do v^T; dS = P (dP - rowsum(do o) + d_lse), which is
+ * the gradient of the mask, and times the slope of the softcap and the scale dq = dS k; dk = dS^T
+ * q.
+ */
 void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_array *d_lse,
-                               const weft_attention_params *params, weft_array **out)
+                               const weft_attention_params *params, weft_array *out[4])
 {
     weft_array *q = in[0], *k = in[1], *v = in[2];
     weft_dtype dtype = compute_dtype(q);
@@ -37,6 +49,8 @@ void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_a
     }
     weft_array *d_p = weft_matmul(d_o, weft_swapaxes(parts.v, -1, -2));
     weft_array *d_s = weft_multiply(p, weft_subtract(d_p, shift));
+    const bool added = mask && weft_dtype_is_float(weft_dtype_of(mask));
+    out[3] = added ? mask_gradient(d_s, mask) : NULL;
     if (params->softcap > 0) {
         weft_array *ratio = weft_square(weft_scale(parts.capped, 1 / params->softcap));
         d_s = weft_multiply(d_s, weft_subtract(weft_scalar(1, dtype), ratio));
@@ -57,7 +71,9 @@ static void expand(weft_array *node, weft_array **outs)
         in[i] = weft_node_input(node, i);
     }
     weft_array *mask = params->has_mask ? weft_node_input(node, 6) : NULL;
-    weft__attention_gradients(in, mask, NULL, params, outs);
+    weft_array *all[4];
+    weft__attention_gradients(in, mask, NULL, params, all);
+    memcpy(outs, all, 3 * sizeof *outs);
 }
 
 static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
@@ -120,7 +136,6 @@ const weft_op weft_op_attention_vjp = {
     .params_size = sizeof(weft_attention_params),
     .params_fields = weft__attention_fields,
     .infer = infer,
-    .zero_gradient = 1u << 6,
     .vmap = weft__attention_vmap,
     .expand = expand,
     .cases = cases,

@@ -96,11 +96,10 @@ static weft_status reference(const weft_call *call)
 
 /* ---- Derivative ----------------------------------------------------------------------------- */
 
-/* Sums the batch axes along which the operand was broadcast. */
-static weft_array *unbroadcast(weft_array *gradient, weft_dims shape)
+weft_array *weft__sum_broadcast(weft_array *gradient, weft_dims shape)
 {
     weft_dims axes = {0};
-    for (int axis = 0; axis < shape.n - 2; axis++) {
+    for (int axis = 0; axis < shape.n; axis++) {
         if (shape.at[axis] == 1 && weft_dim(gradient, axis) != 1) {
             axes.at[axes.n++] = axis - shape.n;
         }
@@ -115,11 +114,11 @@ static void matmul_vjp(weft_array *node, weft_array *const *cts, const bool *wan
     weft_array *a = weft_node_input(node, 0), *b = weft_node_input(node, 1);
     if (wanted[0]) {
         weft_array *other = weft_conjugate(weft_swapaxes(b, -1, -2));
-        grads[0] = unbroadcast(weft_matmul(cts[0], other), weft_shape(a));
+        grads[0] = weft__sum_broadcast(weft_matmul(cts[0], other), weft_shape(a));
     }
     if (wanted[1]) {
         weft_array *other = weft_conjugate(weft_swapaxes(a, -1, -2));
-        grads[1] = unbroadcast(weft_matmul(other, cts[0]), weft_shape(b));
+        grads[1] = weft__sum_broadcast(weft_matmul(other, cts[0]), weft_shape(b));
     }
 }
 

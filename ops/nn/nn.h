@@ -69,6 +69,10 @@ bool weft__expect_inputs(const weft_array *node, int n, weft_why *why);
 /* x w^T + bias, or x w when transposed. */
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed);
 
+/* matmul.c: the gradient of an operand of `shape` from that of its broadcast: of the same rank,
+ * summed over the axes that were of length 1. */
+weft_array *weft__sum_broadcast(weft_array *gradient, weft_dims shape);
+
 /* x (..., E) as a matrix (rows, E). */
 weft_array *weft__rows(weft_array *x);
 
@@ -106,10 +110,11 @@ weft_array *weft__attention_ungroup(weft_array *x);
 bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                           int64_t size, weft_array **out);
 
-/* attention_vjp.c: dq, dk, dv from q, k, v, o, lse, do in smaller ops. d_lse (B, L, H), the
- * cotangent of the log-sum-exp, may be NULL. */
+/* attention_vjp.c: dq, dk, dv from q, k, v, o, lse, do in smaller ops, and out[3], the gradient of
+ * a float mask (NULL for another). d_lse (B, L, H), the cotangent of the log-sum-exp, may be NULL.
+ */
 void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_array *d_lse,
-                               const weft_attention_params *params, weft_array **out);
+                               const weft_attention_params *params, weft_array *out[4]);
 
 /* ---- cross_entropy.c ------------------------------------------------------------------------ */
 
