@@ -141,17 +141,16 @@ void weft_optim_free(weft_optim *o)
         for (int j = 0; j < WEFT_OPTIM_STATES; j++)
             weft_drop(o->parameters[i].state[j]);
         weft_drop(o->parameters[i].master);
+        weft_drop(o->parameters[i].sum);
         weft_free(o->parameters[i].path);
     }
     for (int i = 0; i < o->n_groups; i++)
         weft__optim_group_end(&o->groups[i]);
-    for (int i = 0; o->names && i < o->n_slots; i++)
-        weft_free(o->names[i]);
+    weft__optim_unlist(o);
     weft_drop(o->step);
+    weft_drop(o->seen);
     weft_free(o->parameters);
     weft_free(o->groups);
-    weft_free(o->slots);
-    weft_free(o->names);
     weft_free(o);
 }
 

@@ -23,6 +23,7 @@ typedef struct optim_parameter {
     int group;
     weft_array *state[WEFT_OPTIM_STATES];
     weft_array *master; /* NULL unless the parameter has 16 bits */
+    weft_array *sum;    /* of gradients; NULL unless they are accumulated */
 } optim_parameter;
 
 struct weft_optim {
@@ -30,6 +31,8 @@ struct weft_optim {
     optim_parameter *parameters;
     optim_group *groups;
     weft_array *step; /* int64 0-d */
+    int64_t every;    /* calls to an update; 0: gradients are not accumulated */
+    weft_array *seen; /* int64 0-d: calls since the last update */
     /* The parameters' slots, then the state: step, learning rates, and each parameter's. */
     int n_slots;
     weft_array ***slots;
@@ -38,12 +41,32 @@ struct weft_optim {
 
 weft_status weft__optim_no_memory(void);
 
+/* The slots that a call sets, and what to. */
+typedef struct optim_changes {
+    weft_array ***slots;
+    weft_array **values;
+    int n;
+} optim_changes;
+
+/* optim/update.c: adds a slot; the gradient in the dtype of `wide` or an error that names the
+ * parameter; adds what an update of all parameters sets (`shared`: an array per group, NULL). */
+void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value);
+weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide);
+void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
+                         optim_changes *c);
+
+/* optim/accumulate.c: a call of an optimizer that accumulates; `sums` has room for the parameters'.
+ */
+weft_status weft__optim_accumulate(weft_optim *o, weft_array *const *gradients, weft_array **sums,
+                                   weft_array **shared, optim_changes *c);
+
 /* optim/groups.c: fills in one group, and finds each parameter's. */
 weft_status weft__optim_group_start(optim_group *g, const weft_optim_group *from, int index);
 void weft__optim_group_end(optim_group *g);
 
-/* optim/state.c: lists the slots and names them. */
+/* optim/state.c: lists the slots and names them; again when there are more. */
 weft_status weft__optim_list(weft_optim *o);
+void weft__optim_unlist(weft_optim *o);
 
 /* For types' checks: "adamw: beta1: expected a number in [0, 1), got 2". A scheduled number (NaN)
  * passes. */

@@ -24,12 +24,26 @@ static weft_status list_parameter(weft_optim *o, optim_parameter *p)
     }
     if (status == WEFT_OK && p->master)
         status = list(o, &p->master, weft_format("%s.master", p->path));
+    if (status == WEFT_OK && p->sum)
+        status = list(o, &p->sum, weft_format("%s.gradient", p->path));
     return status;
+}
+
+void weft__optim_unlist(weft_optim *o)
+{
+    for (int i = 0; o->names && i < o->n_slots; i++)
+        weft_free(o->names[i]);
+    weft_free(o->names);
+    weft_free(o->slots);
+    o->names = NULL;
+    o->slots = NULL;
+    o->n_slots = 0;
 }
 
 weft_status weft__optim_list(weft_optim *o)
 {
-    const size_t most = (size_t)o->n * (WEFT_OPTIM_STATES + 2) + (size_t)o->n_groups + 1;
+    const size_t most = (size_t)o->n * (WEFT_OPTIM_STATES + 3) + (size_t)o->n_groups + 2;
+    weft__optim_unlist(o);
     o->slots = weft_calloc(most, sizeof *o->slots);
     o->names = weft_calloc(most, sizeof *o->names);
     if (o->slots == NULL || o->names == NULL)
@@ -39,6 +53,8 @@ weft_status weft__optim_list(weft_optim *o)
         status = list(o, o->parameters[i].slot, weft_strdup(o->parameters[i].path));
     if (status == WEFT_OK)
         status = list(o, &o->step, weft_strdup("step"));
+    if (status == WEFT_OK && o->seen)
+        status = list(o, &o->seen, weft_strdup("accumulated"));
     for (int i = 0; status == WEFT_OK && i < o->n_groups; i++)
         status = list(o, &o->groups[i].lr,
                       i == 0 ? weft_strdup("learning_rate") : weft_format("learning_rate.%d", i));

@@ -1,14 +1,7 @@
 /* optim/update.c -- one update of all parameters, as one graph. */
 #include "optim/optim.h"
 
-/* The slots that an update sets, and what to. */
-typedef struct changes {
-    weft_array ***slots;
-    weft_array **values;
-    int n;
-} changes;
-
-static void change(changes *c, weft_array **slot, weft_array *value)
+void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value)
 {
     c->slots[c->n] = slot;
     c->values[c->n++] = value;
@@ -34,7 +27,7 @@ static weft_optim_number constant_of(const optim_group *g, int i)
 }
 
 /* The numbers of this update; `step` is the count before it. */
-static void set_numbers(optim_group *g, weft_array *step, changes *c)
+static void set_numbers(optim_group *g, weft_array *step, optim_changes *c)
 {
     for (int i = 0; i < g->n_fields; i++)
         g->numbers[i] = g->rates[i]
@@ -43,14 +36,13 @@ static void set_numbers(optim_group *g, weft_array *step, changes *c)
     g->lr_now = g->lr;
     if (g->lr_rate) {
         g->lr_now = weft_rate_array(g->lr_rate, step);
-        change(c, &g->lr, g->lr_now);
+        weft__optim_change(c, &g->lr, g->lr_now);
     }
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
 
-/* The gradient as the rule wants it, or an error that names the parameter. */
-static weft_array *gradient_for(const optim_parameter *p, weft_array *gradient, weft_array *wide)
+weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide)
 {
     const weft_dims a = weft_shape(gradient), b = weft_shape(wide);
     bool same = a.n == b.n;
@@ -65,26 +57,26 @@ static weft_array *gradient_for(const optim_parameter *p, weft_array *gradient, 
 }
 
 static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array *gradient,
-                             changes *c)
+                             optim_changes *c)
 {
     weft_array *state[WEFT_OPTIM_STATES] = {0};
     for (int i = 0; i < WEFT_OPTIM_STATES; i++)
         state[i] = p->state[i];
     s->parameter = p->master ? p->master : *p->slot;
-    s->gradient = gradient_for(p, gradient, s->parameter);
+    s->gradient = weft__optim_gradient(p, gradient, s->parameter);
     s->state = state;
     weft_array *value = s->type->update(s);
-    change(c, p->slot, weft_astype(value, weft_dtype_of(*p->slot)));
+    weft__optim_change(c, p->slot, weft_astype(value, weft_dtype_of(*p->slot)));
     for (int i = 0; i < WEFT_OPTIM_STATES; i++) {
         if (p->state[i])
-            change(c, &p->state[i], state[i]);
+            weft__optim_change(c, &p->state[i], state[i]);
     }
     if (p->master)
-        change(c, &p->master, value);
+        weft__optim_change(c, &p->master, value);
 }
 
-static weft_status update(weft_optim *o, weft_array *const *gradients, weft_array **shared,
-                          changes *c)
+void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
+                         optim_changes *c)
 {
     weft_array *next = weft_add_scalar(o->step, 1);
     weft_array *count = weft_astype(next, WEFT_FLOAT64);
@@ -105,21 +97,30 @@ static weft_status update(weft_optim *o, weft_array *const *gradients, weft_arra
         };
         update_parameter(p, &s, gradients[i], c);
     }
-    change(c, &o->step, next);
+    weft__optim_change(c, &o->step, next);
+}
+
+static weft_status update(weft_optim *o, weft_array *const *gradients, weft_array **sums,
+                          weft_array **shared, optim_changes *c)
+{
+    if (o->every > 0)
+        return weft__optim_accumulate(o, gradients, sums, shared, c);
+    weft__optim_collect(o, gradients, shared, c);
     return weft_update(c->slots, c->values, c->n);
 }
 
 weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradients)
 {
     weft_optim *o = optimizer;
-    changes c = {.slots = weft_calloc((size_t)o->n_slots, sizeof *c.slots),
-                 .values = weft_calloc((size_t)o->n_slots, sizeof(weft_array *))};
+    optim_changes c = {.slots = weft_calloc((size_t)o->n_slots, sizeof *c.slots),
+                       .values = weft_calloc((size_t)o->n_slots, sizeof(weft_array *))};
+    weft_array **sums = weft_calloc((size_t)o->n + 1, sizeof(weft_array *));
     weft_array **shared = weft_calloc((size_t)o->n_groups + 1, sizeof(weft_array *));
     weft_status status = WEFT_MEMORY;
-    if (c.slots && c.values && shared) {
+    if (c.slots && c.values && sums && shared) {
         weft_device *before = weft__optim_on_cpu();
         weft_scope_open();
-        status = update(o, gradients, shared, &c);
+        status = update(o, gradients, sums, shared, &c);
         weft_scope_close(NULL);
         weft_set_default_device(before);
     } else {
@@ -127,6 +128,7 @@ weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradient
     }
     weft_free(c.slots);
     weft_free(c.values);
+    weft_free(sums);
     weft_free(shared);
     return status;
 }

@@ -201,9 +201,17 @@ WEFT_API void weft_optim_free(weft_optim *optimizer);
  * failure nothing changes. In a compiled function it becomes part of the graph. */
 WEFT_API weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradients);
 
+/* From now on the optimizer adds gradients up, in the dtype of its state, and updates in each nth
+ * call, with the sums: batches that do not fit in memory at once go through in n parts. What has no
+ * gradient adds nothing. Divide the loss by n for the mean's gradient. Steps, rates and
+ * weft_optim_step_count count updates. The sums are part of the state, so that saving between two
+ * updates loses nothing. To be called once, before the slots are asked for. */
+WEFT_API weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n);
+
 /* What the optimizer remembers, as slots: "step" (int64 0-d, updates so far), "learning_rate" of
  * the first group and "learning_rate.1", ... of the others (float64 0-d, on the CPU), and for each
- * parameter "PATH.m" and so on, with "PATH.master" for one of 16 bits. The lists are the
+ * parameter "PATH.m" and so on, with "PATH.master" for one of 16 bits. One that accumulates has
+ * "accumulated" (int64 0-d, calls since the last update) and "PATH.gradient". The lists are the
  * optimizer's. */
 WEFT_API weft_array ***weft_optim_state(weft_optim *optimizer, int *n);
 WEFT_API const char *const *weft_optim_state_names(const weft_optim *optimizer);
