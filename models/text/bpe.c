@@ -3,6 +3,7 @@
 #include "models/text/bpe.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/io/utf8.h"
 #include "weft/memory.h"
@@ -34,13 +35,39 @@ int weft__char_to_byte(uint32_t code)
     return n == 67 ? 173 : -1;
 }
 
-void weft__bpe_find_bytes(bpe_model *model)
+/* Whether a merge takes in a <0xXX> token, or there is none for some byte: then what a text becomes
+ * before merging depends on more than pairs of characters. The ids of bytes follow each other, so
+ * their range is as good as the set. */
+static bool merges_bytes(const bpe_model *model)
+{
+    int32_t low = INT32_MAX, high = -1;
+    for (int b = 0; b < 256; b++) {
+        const int32_t id = model->fallback_ids[b];
+        if (id < 0)
+            return true;
+        low = id < low ? id : low;
+        high = id > high ? id : high;
+    }
+    for (size_t i = 0; i < model->merges.count; i++) {
+        const struct merge_parts *parts = &model->merges.list[i];
+        if ((parts->left >= low && parts->left <= high) ||
+            (parts->right >= low && parts->right <= high))
+            return true;
+    }
+    return false;
+}
+
+void weft__bpe_prepare(bpe_model *model)
 {
     for (int b = 0; b < 256; b++) {
-        char text[4];
+        char text[8];
         const int size = weft__utf8_encode(weft__byte_to_char((unsigned char)b), text);
         model->byte_ids[b] = weft__vocab_find_in_model(&model->vocab, text, (size_t)size);
+        snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
+        model->fallback_ids[b] = weft__vocab_find_in_model(&model->vocab, text, 6);
     }
+    if (!model->byte_level && !model->ignore_merges && model->byte_fallback && !merges_bytes(model))
+        model->cuts = weft__cuts_new(&model->vocab);
 }
 
 /* ---- the heap ------------------------------------------------------------------------------- */
@@ -111,9 +138,7 @@ static weft_status add_symbol(bpe_scratch *s, int32_t id)
 int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4])
 {
     for (int i = 0; i < size; i++) {
-        char name[8];
-        snprintf(name, sizeof name, "<0x%02X>", (unsigned)(unsigned char)text[i]);
-        ids[i] = weft__vocab_find_in_model(&model->vocab, name, 6);
+        ids[i] = model->fallback_ids[(unsigned char)text[i]];
         if (ids[i] < 0)
             return 0;
     }
@@ -163,13 +188,13 @@ static weft_status start_symbols(const bpe_model *model, bpe_scratch *s, const c
 static weft_status queue_merge(const bpe_model *model, bpe_scratch *s, int32_t at)
 {
     const int32_t left = s->symbols[at].id, right = s->symbols[s->symbols[at].next].id;
-    const text_merge *merge = weft__merges_find(&model->merges, left, right);
-    if (!merge)
+    const uint32_t rank = weft__merges_rank(&model->merges, left, right);
+    if (rank == NO_MERGE)
         return WEFT_OK;
-    return weft__heap_push(s, (bpe_candidate){.key = (uint64_t)merge->rank << 32 | (uint32_t)at,
+    return weft__heap_push(s, (bpe_candidate){.key = (uint64_t)rank << 32 | (uint32_t)at,
                                               .left = left,
                                               .right = right,
-                                              .id = merge->id});
+                                              .id = model->merges.list[rank].whole});
 }
 
 static weft_status merge_symbols(const bpe_model *model, bpe_scratch *s)
@@ -220,11 +245,41 @@ static weft_status find_whole(const bpe_model *model, bpe_scratch *s, const char
     return WEFT_OK;
 }
 
-weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
-                             size_t length, id_buffer *out)
+/* Up to this many symbols, looking at all of them for each merge is faster than a heap. */
+enum { FEW_SYMBOLS = 32 };
+
+static weft_status merge_few(const bpe_model *model, const bpe_scratch *s, id_buffer *out)
 {
-    if (length == 0)
-        return WEFT_OK;
+    int32_t ids[FEW_SYMBOLS];
+    uint32_t ranks[FEW_SYMBOLS]; /* of the merge with the next */
+    size_t count = s->symbol_count;
+    for (size_t i = 0; i < count; i++)
+        ids[i] = s->symbols[i].id;
+    for (size_t i = 0; i + 1 < count; i++)
+        ranks[i] = weft__merges_rank(&model->merges, ids[i], ids[i + 1]);
+    while (count > 1) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < count; i++)
+            best = ranks[i] < ranks[best] ? i : best;
+        if (ranks[best] == NO_MERGE)
+            break;
+        ids[best] = model->merges.list[ranks[best]].whole;
+        count--;
+        for (size_t i = best + 1; i < count; i++) {
+            ids[i] = ids[i + 1];
+            ranks[i - 1] = ranks[i];
+        }
+        if (best > 0)
+            ranks[best - 1] = weft__merges_rank(&model->merges, ids[best - 1], ids[best]);
+        if (best + 1 < count)
+            ranks[best] = weft__merges_rank(&model->merges, ids[best], ids[best + 1]);
+    }
+    return weft__ids_append_all(out, ids, count);
+}
+
+static weft_status encode_word(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                               size_t length, id_buffer *out)
+{
     if (length > INT32_MAX)
         return weft_fail(WEFT_INVALID, "tokenizer: a word of %zu bytes, at most %d fit", length,
                          INT32_MAX);
@@ -238,6 +293,8 @@ weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const
             return status ? status : weft__ids_append(out, id);
     }
     status = start_symbols(model, scratch, word, length);
+    if (!status && scratch->symbol_count <= FEW_SYMBOLS)
+        return merge_few(model, scratch, out);
     if (!status)
         status = merge_symbols(model, scratch);
     for (size_t i = 0; i < scratch->symbol_count && !status; i++) {
@@ -247,10 +304,66 @@ weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const
     return status;
 }
 
+static weft_status encode_cached(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                                 size_t length, id_buffer *out)
+{
+    if (length > CACHE_LONGEST)
+        return encode_word(model, scratch, word, length, out);
+    if (!scratch->cache) {
+        scratch->cache = weft_calloc(CACHE_ENTRIES, sizeof *scratch->cache);
+        if (!scratch->cache)
+            return weft_fail(WEFT_MEMORY, "tokenizer: no memory for the words of a text");
+    }
+    cached_word *entry = &scratch->cache[weft__text_hash(word, length) % CACHE_ENTRIES];
+    if (entry->length == length && memcmp(entry->word, word, length) == 0)
+        return weft__ids_append_all(out, entry->ids, entry->count);
+    const size_t before = out->length;
+    const weft_status status = encode_word(model, scratch, word, length, out);
+    const size_t count = out->length - before;
+    if (!status && count <= CACHE_IDS) {
+        entry->length = (uint8_t)length;
+        entry->count = (uint8_t)count;
+        memcpy(entry->word, word, length);
+        if (count > 0)
+            memcpy(entry->ids, out->data + before, count * sizeof *entry->ids);
+    }
+    return status;
+}
+
+weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                             size_t length, id_buffer *out)
+{
+    if (length == 0)
+        return WEFT_OK;
+    if (!model->cuts)
+        return encode_cached(model, scratch, word, length, out);
+    weft_status status = WEFT_OK;
+    for (size_t start = 0; start < length && !status;) {
+        const size_t end = weft__cuts_next(model->cuts, word, length, start);
+        status = encode_cached(model, scratch, word + start, end - start, out);
+        start = end;
+    }
+    return status;
+}
+
+void weft__bpe_trim(bpe_scratch *scratch, size_t bytes)
+{
+    if (scratch->symbol_capacity * sizeof *scratch->symbols <= bytes &&
+        scratch->heap_capacity * sizeof *scratch->heap <= bytes)
+        return;
+    weft_free(scratch->symbols);
+    weft_free(scratch->heap);
+    scratch->symbols = NULL;
+    scratch->heap = NULL;
+    scratch->symbol_capacity = scratch->heap_capacity = 0;
+    scratch->symbol_count = scratch->heap_count = 0;
+}
+
 void weft__bpe_release(bpe_scratch *scratch)
 {
     weft_free(scratch->symbols);
     weft_free(scratch->heap);
+    weft_free(scratch->cache);
     weft__bytes_release(&scratch->spelling);
     *scratch = (bpe_scratch){0};
 }

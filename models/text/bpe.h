@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "models/text/buffer.h"
+#include "models/text/cuts.h"
 #include "models/text/vocab.h"
 
 /* What tokenizer.json's "model" says. */
@@ -15,9 +16,11 @@ typedef struct bpe_model {
     bool byte_level;    /* words are bytes, each spelt as a character of its own */
     bool byte_fallback; /* a character without a token becomes its bytes' <0xXX> tokens */
     bool fuse_unknown;
-    bool ignore_merges; /* a word that is a token is that token */
-    int32_t unknown;    /* -1: characters without a token are dropped */
-    int32_t byte_ids[256];
+    bool ignore_merges;        /* a word that is a token is that token */
+    int32_t unknown;           /* -1: characters without a token are dropped */
+    int32_t byte_ids[256];     /* byte-level: of the bytes' own characters */
+    int32_t fallback_ids[256]; /* of <0xXX> */
+    text_cuts *cuts;           /* where words can be cut further; NULL: nowhere */
     uint32_t
         *ranks; /* by id: merges go by the rank of what they make, `merges` is empty; or NULL */
 } bpe_model;
@@ -33,6 +36,15 @@ typedef struct bpe_candidate {
     int32_t left, right, id;
 } bpe_candidate;
 
+/* Words that were encoded before: a table in which the newer takes the older one's place. */
+enum { CACHE_ENTRIES = 1 << 14, CACHE_LONGEST = 30, CACHE_IDS = 8 };
+
+typedef struct cached_word {
+    uint8_t length, count; /* length 0: empty */
+    char word[CACHE_LONGEST];
+    int32_t ids[CACHE_IDS];
+} cached_word;
+
 /* Scratch memory, reused from word to word. Zeroed is empty. */
 typedef struct bpe_scratch {
     bpe_symbol *symbols;
@@ -40,9 +52,13 @@ typedef struct bpe_scratch {
     bpe_candidate *heap;
     size_t heap_count, heap_capacity;
     text_buffer spelling;
+    cached_word *cache; /* of CACHE_ENTRIES */
 } bpe_scratch;
 
 void weft__bpe_release(bpe_scratch *scratch);
+
+/* Frees the parts that are larger than `bytes`, but for the cache. */
+void weft__bpe_trim(bpe_scratch *scratch, size_t bytes);
 
 /* Appends the ids of a word of valid UTF-8 to `out`: O(n log n) in its length. */
 weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
@@ -55,8 +71,8 @@ weft_status weft__spm_encode(const bpe_model *model, bpe_scratch *scratch, const
 /* The <0xXX> tokens of a character's bytes, all or none: how many. */
 int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4]);
 
-/* Finds the tokens of single bytes, once the vocabulary is whole. */
-void weft__bpe_find_bytes(bpe_model *model);
+/* Prepares a model whose vocabulary and merges are whole: tokens of bytes, and cuts. */
+void weft__bpe_prepare(bpe_model *model);
 
 weft_status weft__symbol_add(bpe_scratch *scratch, bpe_symbol symbol);
 weft_status weft__heap_push(bpe_scratch *scratch, bpe_candidate candidate);

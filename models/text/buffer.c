@@ -58,6 +58,21 @@ weft_status weft__ids_append(id_buffer *buffer, int32_t id)
     return WEFT_OK;
 }
 
+weft_status weft__ids_append_all(id_buffer *buffer, const int32_t *ids, size_t count)
+{
+    if (count > buffer->capacity - buffer->length) {
+        void *data = buffer->data;
+        const weft_status status =
+            weft__bytes_grow(&data, &buffer->capacity, buffer->length, count, sizeof *buffer->data);
+        buffer->data = data;
+        if (status)
+            return status;
+    }
+    for (size_t i = 0; i < count; i++)
+        buffer->data[buffer->length++] = ids[i];
+    return WEFT_OK;
+}
+
 void weft__ids_release(id_buffer *buffer)
 {
     weft_free(buffer->data);

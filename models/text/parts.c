@@ -83,7 +83,7 @@ static int32_t type_of(const text_parts *p, int32_t id)
 static weft_status enter_tokens(const text_parts *p, weft_tokenizer *t)
 {
     text_vocab *vocab = &t->model.vocab;
-    weft_status status = weft__vocab_init(vocab, (int32_t)p->token_count, p->token_count);
+    weft_status status = WEFT_OK;
     for (int32_t id = 0; (size_t)id < p->token_count && !status; id++) {
         const int32_t type = type_of(p, id);
         unsigned flags = type == TEXT_CONTROL ? 0 : TOKEN_IN_MODEL;
@@ -92,12 +92,14 @@ static weft_status enter_tokens(const text_parts *p, weft_tokenizer *t)
         if (type == TEXT_USER_DEFINED)
             flags |= TOKEN_ADDED;
         const text_string *token = &p->tokens[id];
-        status = weft__vocab_add(vocab, id, token->text, token->length, flags);
+        status = weft__vocab_put(vocab, id, token->text, token->length, flags);
         if (!status && flags & TOKEN_ADDED && token->length > 0)
             status = weft__added_enter(
                 t, &(added_token){.text = (char *)token->text, .length = token->length, .id = id},
                 false);
     }
+    if (!status)
+        status = weft__vocab_index(vocab);
     weft__added_sort(&t->raw);
     t->bos = p->bos;
     t->eos = p->eos;
@@ -166,21 +168,18 @@ static weft_status enter_merge(const text_parts *p, size_t index, text_buffer *j
     const int32_t right = weft__vocab_find_in_model(&model->vocab, space + 1, second);
     const int32_t whole = weft__vocab_find_in_model(&model->vocab, joined->data, joined->length);
     /* Converters drop tokens that have become special, and leave their merges: these never come. */
-    if (left >= 0 && right >= 0 && whole >= 0)
-        weft__merges_set(
-            &model->merges,
-            (text_merge){.left = left, .right = right, .rank = (uint32_t)index, .id = whole});
-    return WEFT_OK;
+    const bool known = left >= 0 && right >= 0 && whole >= 0;
+    return weft__merges_add(&model->merges, known ? left : -1, right, whole);
 }
 
 static weft_status enter_merges(const text_parts *p, bpe_model *model)
 {
     text_buffer joined = {0};
-    weft_status status = weft__merges_init(&model->merges, p->merge_count);
+    weft_status status = WEFT_OK;
     for (size_t i = 0; i < p->merge_count && !status; i++)
         status = enter_merge(p, i, &joined, model);
     weft__bytes_release(&joined);
-    return status;
+    return status ? status : weft__merges_index(&model->merges);
 }
 
 /* ---- around the model ----------------------------------------------------------------------- */
@@ -267,15 +266,14 @@ weft_status weft__tokenizer_from_parts(const text_parts *parts, weft_tokenizer *
     weft_status status = check_parts(parts, kinds[kind].scores);
     if (status)
         return status;
-    weft_tokenizer *t = weft_calloc(1, sizeof *t);
-    if (!t)
-        return no_memory(parts);
-    t->name = weft_strdup(parts->name);
-    status = t->name ? enter_tokens(parts, t) : no_memory(parts);
+    weft_tokenizer *t = NULL;
+    status = weft__tokenizer_new(parts->name, &t);
+    if (!status)
+        status = enter_tokens(parts, t);
     if (!status)
         status = kinds[kind].use(parts, t);
     if (!status)
-        weft__bpe_find_bytes(&t->model);
+        weft__bpe_prepare(&t->model);
     if (status)
         weft_tokenizer_free(t);
     else

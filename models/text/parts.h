@@ -5,13 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "models/text/buffer.h"
 #include "weft/tokenizer.h"
-
-/* A text that need not end with NUL. */
-typedef struct text_string {
-    const char *text;
-    size_t length;
-} text_string;
 
 /* What a flag says that may be absent; absent, the tokenizer's kind decides. Zeroed is absent. */
 typedef enum text_choice { TEXT_DEFAULT, TEXT_NO, TEXT_YES } text_choice;

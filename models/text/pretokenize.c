@@ -5,13 +5,10 @@
 #include <string.h>
 
 #include "core/io/utf8.h"
+#include "models/text/classes.h"
 #include "weft/memory.h"
 
 /* ---- loading -------------------------------------------------------------------------------- */
-
-/* GPT-2's words, which ByteLevel cuts unless told otherwise (Radford et al. 2019, encoder.py). */
-static const char gpt2_pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+|"
-                                   " ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 static const char *const behavior_names[] = {
     [SPLIT_REMOVED] = "Removed",
@@ -21,11 +18,24 @@ static const char *const behavior_names[] = {
     [SPLIT_CONTIGUOUS] = "Contiguous",
 };
 
+/* A known pattern that cuts out its matches needs no regex engine. */
+static weft_status find_known(const weft__json *at, splitter_step *step)
+{
+    weft__json pattern;
+    const char *regex = NULL;
+    weft_status status = weft__json_get(at, "pattern", &pattern);
+    if (!status)
+        status = weft__json_find_string(&pattern, "Regex", &regex);
+    if (!status && regex)
+        step->words = weft__words_known(regex, strlen(regex));
+    return status;
+}
+
 static weft_status load_split(const weft__json *at, splitter_step *step, text_splitter *out)
 {
     (void)out;
     const char *name = NULL;
-    weft_status status = weft__regex_from_json(at, "pattern", &step->pattern);
+    weft_status status = find_known(at, step);
     if (!status)
         status = weft__json_find_bool(at, "invert", &step->invert);
     if (!status)
@@ -33,10 +43,13 @@ static weft_status load_split(const weft__json *at, splitter_step *step, text_sp
     if (status)
         return status;
     for (size_t i = 0; i < sizeof behavior_names / sizeof *behavior_names; i++) {
-        if (strcmp(name, behavior_names[i]) == 0) {
-            step->behavior = (split_behavior)i;
+        if (strcmp(name, behavior_names[i]) != 0)
+            continue;
+        step->behavior = (split_behavior)i;
+        if (step->words && step->behavior == SPLIT_ISOLATED && !step->invert)
             return WEFT_OK;
-        }
+        step->words = WORDS_UNKNOWN;
+        return weft__regex_from_json(at, "pattern", &step->pattern);
     }
     return weft__json_fail(at, WEFT_UNSUPPORTED, "behavior \"%s\" is unsupported", name);
 }
@@ -47,8 +60,8 @@ static weft_status load_byte_level(const weft__json *at, splitter_step *step, te
     weft_status status = weft__json_find_bool(at, "add_prefix_space", &prefix);
     if (!status)
         status = weft__json_find_bool(at, "use_regex", &cut);
-    if (!status && cut)
-        status = weft__regex_new(gpt2_pattern, strlen(gpt2_pattern), false, at, &step->pattern);
+    if (!status && cut) /* as GPT-2 does (Radford et al. 2019, encoder.py) */
+        step->words = WORDS_GPT2;
     step->prefix[0] = ' ';
     step->prefix_rule = prefix ? PREFIX_ALWAYS : PREFIX_NEVER;
     step->behavior = SPLIT_ISOLATED;
@@ -115,8 +128,17 @@ static weft_status load_step(const weft__json *at, const char *type, text_splitt
         return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d pre-tokenizers",
                                SPLITTER_MAX_STEPS);
     for (size_t i = 0; i < sizeof step_types / sizeof *step_types; i++) {
-        if (strcmp(type, step_types[i].type) == 0)
-            return step_types[i].load(at, &out->steps[out->count++], out);
+        if (strcmp(type, step_types[i].type) != 0)
+            continue;
+        splitter_step *step = &out->steps[out->count++];
+        const weft_status status = step_types[i].load(at, step, out);
+        const bool idle = !step->pattern && !step->words && !step->replace_spaces &&
+                          step->prefix_rule == PREFIX_NEVER;
+        if (!status && idle) {
+            *step = (splitter_step){0};
+            out->count--;
+        }
+        return status;
     }
     return weft__json_fail(at, WEFT_UNSUPPORTED, "pre-tokenizer type \"%s\" is unsupported", type);
 }
@@ -160,6 +182,9 @@ weft_status weft__splitter_add_pattern(text_splitter *splitter, const char *patt
 {
     splitter_step *step = &splitter->steps[splitter->count++];
     step->behavior = SPLIT_ISOLATED;
+    step->words = weft__words_known(pattern, strlen(pattern));
+    if (step->words)
+        return WEFT_OK;
     return weft__regex_new(pattern, strlen(pattern), false, at, &step->pattern);
 }
 
@@ -248,6 +273,25 @@ static weft_status cut(const splitting *s, int index, const char *text, size_t l
     return status ? status : emit(&c);
 }
 
+/* The same by a known pattern. */
+static weft_status cut_words(const splitting *s, int index, const char *text, size_t length,
+                             bool first)
+{
+    const word_pattern pattern = s->splitter->steps[index].words;
+    const unsigned char *classes = weft__classes();
+    const bool last = index + 1 == s->splitter->count;
+    weft_status status = WEFT_OK;
+    for (size_t start = 0; start < length && !status;) {
+        const size_t end = weft__words_next(pattern, classes, text, length, start);
+        if (last)
+            status = s->word(s->context, text + start, end - start);
+        else
+            status = run_step(s, index + 1, text + start, end - start, first && start == 0);
+        start = end;
+    }
+    return status;
+}
+
 /* The text with the step's prefix and its spaces replaced, in the step's buffer. */
 static weft_status rewrite(const splitter_step *step, const char *text, size_t length, bool prefix,
                            text_buffer *out)
@@ -287,6 +331,8 @@ static weft_status run_step(const splitting *s, int index, const char *text, siz
         text = out->data;
         length = out->length;
     }
+    if (step->words)
+        return cut_words(s, index, text, length, first);
     if (!step->pattern)
         return run_step(s, index + 1, text, length, first);
     return cut(s, index, text, length, first);

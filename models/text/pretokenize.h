@@ -7,6 +7,7 @@
 #include "core/io/json.h"
 #include "models/text/buffer.h"
 #include "models/text/regex.h"
+#include "models/text/words.h"
 
 enum { SPLITTER_MAX_STEPS = 16 };
 
@@ -27,7 +28,8 @@ typedef struct splitter_step {
     char prefix[8]; /* one character; also what replaces spaces, if they are replaced */
     prefix_rule prefix_rule;
     bool replace_spaces;
-    text_regex *pattern; /* NULL: does not cut */
+    text_regex *pattern; /* NULL: does not cut, or as `words` says */
+    word_pattern words;
     split_behavior behavior;
     bool invert; /* what lies between matches is the match */
 } splitter_step;

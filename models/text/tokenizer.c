@@ -1,6 +1,8 @@
 /* models/text/tokenizer.c -- weft_tokenizer: loading its parts, encoding a text through them. */
 #include "models/text/tokenizer.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,18 +31,49 @@ static weft_status load_parts(const weft__json *root, weft_tokenizer *t)
     return status;
 }
 
-static weft_status build(const weft__json *root, const weft__json *config, const char *name,
-                         weft_tokenizer **out)
+weft_status weft__tokenizer_new(const char *name, weft_tokenizer **out)
 {
     weft_tokenizer *t = weft_calloc(1, sizeof *t);
-    if (!t)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", name);
-    t->bos = t->eos = t->pad = -1;
-    t->name = weft_strdup(name);
-    weft_status status =
-        t->name ? load_parts(root, t) : weft_fail(WEFT_MEMORY, "%s: no memory", name);
-    if (!status && config)
-        status = weft__special_load(config, t);
+    if (t) {
+        t->bos = t->eos = t->pad = -1;
+        t->name = weft_strdup(name);
+        t->pool = weft_calloc(1, sizeof *t->pool);
+    }
+    if (t && t->pool)
+        pthread_mutex_init(&t->pool->mutex, NULL);
+    *out = t;
+    if (t && t->name && t->pool)
+        return WEFT_OK;
+    weft_tokenizer_free(t);
+    *out = NULL;
+    return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+}
+
+/* The tree of tokenizer.json is that of what the lists left. */
+static weft_status build(const char *json, size_t length, const weft__json_doc *config,
+                         weft_tokenizer *t)
+{
+    weft__json_doc rest = {0};
+    weft_status status = weft__lists_read(json, length, t->name, &t->model, &rest);
+    if (!status) {
+        const weft__json root = weft__json_root(&rest);
+        status = load_parts(&root, t);
+    }
+    if (!status && config) {
+        const weft__json root = weft__json_root(config);
+        status = weft__special_load(&root, t);
+    }
+    weft__json_free(&rest);
+    return status;
+}
+
+static weft_status parse(const char *json, size_t length, const weft__json_doc *config,
+                         const char *name, weft_tokenizer **out)
+{
+    weft_tokenizer *t = NULL;
+    weft_status status = weft__tokenizer_new(name, &t);
+    if (!status)
+        status = build(json, length, config, t);
     if (status)
         weft_tokenizer_free(t);
     else
@@ -52,15 +85,12 @@ weft_status weft_tokenizer_parse(const char *json, size_t length, const char *co
                                  size_t config_length, const char *name, weft_tokenizer **out)
 {
     *out = NULL;
-    weft__json_doc doc = {0}, config_doc = {0};
-    weft_status status = weft__json_parse(json, length, name, &doc);
-    if (!status && config)
-        status = weft__json_parse(config, config_length, "tokenizer_config.json", &config_doc);
-    if (!status) {
-        const weft__json root = weft__json_root(&doc), config_root = weft__json_root(&config_doc);
-        status = build(&root, config ? &config_root : NULL, name, out);
-    }
-    weft__json_free(&config_doc);
+    weft__json_doc doc = {0};
+    weft_status status = WEFT_OK;
+    if (config)
+        status = weft__config_read(config, config_length, "tokenizer_config.json", &doc);
+    if (!status)
+        status = parse(json, length, config ? &doc : NULL, name, out);
     weft__json_free(&doc);
     return status;
 }
@@ -78,32 +108,90 @@ static weft_status name_files(const char *path, char **tokenizer, char **config)
     return *tokenizer && *config ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
 }
 
+/* All of a file in new memory. */
+static weft_status read_file(const char *path, char **text, size_t *length)
+{
+    struct stat info;
+    *length = 0;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &info) != 0 || S_ISDIR(info.st_mode)) {
+        const int error = file < 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : errno;
+        if (file >= 0)
+            close(file);
+        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(error));
+    }
+    text_buffer buffer = {0};
+    weft_status status = weft__bytes_reserve(&buffer, (size_t)info.st_size + 1);
+    ssize_t got = 1;
+    while (!status && got > 0) {
+        got = read(file, buffer.data + buffer.length, buffer.capacity - buffer.length);
+        if (got < 0)
+            status = weft_fail(WEFT_IO, "%s: read: %s", path, strerror(errno));
+        else
+            buffer.length += (size_t)got;
+        if (!status && buffer.length > WEFT__JSON_MAX_BYTES)
+            status = weft_fail(WEFT_INVALID, "%s: more than %d bytes of JSON", path,
+                               WEFT__JSON_MAX_BYTES);
+        if (!status)
+            status = weft__bytes_reserve(&buffer, 1);
+    }
+    close(file);
+    *text = buffer.data;
+    *length = buffer.length;
+    return status;
+}
+
 weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out)
 {
     *out = NULL;
-    char *name = NULL, *config_name = NULL;
-    weft__json_doc doc = {0}, config = {0};
+    char *name = NULL, *config_name = NULL, *json = NULL, *config = NULL;
+    size_t length = 0, config_length = 0;
+    weft__json_doc doc = {0};
     weft_status status = name_files(path, &name, &config_name);
     if (!status)
-        status = weft__json_read(name, &doc);
+        status = read_file(name, &json, &length);
     const bool has_config = !status && access(config_name, F_OK) == 0;
     if (has_config)
-        status = weft__json_read(config_name, &config);
-    if (!status) {
-        const weft__json root = weft__json_root(&doc), config_root = weft__json_root(&config);
-        status = build(&root, has_config ? &config_root : NULL, name, out);
-    }
-    weft__json_free(&config);
+        status = read_file(config_name, &config, &config_length);
+    if (!status && has_config)
+        status = weft__config_read(config, config_length, config_name, &doc);
+    if (!status)
+        status = parse(json, length, has_config ? &doc : NULL, name, out);
     weft__json_free(&doc);
+    weft_free(json);
+    weft_free(config);
     weft_free(name);
     weft_free(config_name);
     return status;
+}
+
+static void scratch_free(encode_scratch *scratch)
+{
+    weft__bpe_release(&scratch->bpe);
+    weft__bytes_release(&scratch->normalized[0]);
+    weft__bytes_release(&scratch->normalized[1]);
+    for (int i = 0; i < SPLITTER_MAX_STEPS; i++)
+        weft__bytes_release(&scratch->pieces[i]);
+    weft_free(scratch);
+}
+
+static void pool_free(scratch_pool *pool)
+{
+    while (pool && pool->idle) {
+        encode_scratch *first = pool->idle;
+        pool->idle = first->next;
+        scratch_free(first);
+    }
+    if (pool)
+        pthread_mutex_destroy(&pool->mutex);
+    weft_free(pool);
 }
 
 void weft_tokenizer_free(weft_tokenizer *tokenizer)
 {
     if (!tokenizer)
         return;
+    pool_free(tokenizer->pool);
     weft__model_release(&tokenizer->model);
     weft__added_release(&tokenizer->raw);
     weft__added_release(&tokenizer->normalized);
@@ -118,13 +206,38 @@ void weft_tokenizer_free(weft_tokenizer *tokenizer)
 
 /* ---- encoding ------------------------------------------------------------------------------- */
 
-/* One call's output and scratch memory. */
+/* Scratch memory for one call; NULL where there is none. */
+static encode_scratch *scratch_take(scratch_pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+    encode_scratch *scratch = pool->idle;
+    if (scratch)
+        pool->idle = scratch->next;
+    pthread_mutex_unlock(&pool->mutex);
+    return scratch ? scratch : weft_calloc(1, sizeof *scratch);
+}
+
+/* Of what a book needed only the memory of its words is kept. */
+static void scratch_give(scratch_pool *pool, encode_scratch *scratch)
+{
+    enum { KEPT = 1 << 20 };
+    text_buffer *const all[] = {&scratch->normalized[0], &scratch->normalized[1],
+                                &scratch->pieces[0], &scratch->bpe.spelling};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i]->capacity > KEPT)
+            weft__bytes_release(all[i]);
+    }
+    weft__bpe_trim(&scratch->bpe, KEPT);
+    pthread_mutex_lock(&pool->mutex);
+    scratch->next = pool->idle;
+    pool->idle = scratch;
+    pthread_mutex_unlock(&pool->mutex);
+}
+
 typedef struct encoding {
     const weft_tokenizer *tokenizer;
+    encode_scratch *scratch;
     id_buffer ids;
-    bpe_scratch bpe;
-    text_buffer normalized[2];
-    text_buffer pieces[SPLITTER_MAX_STEPS];
 } encoding;
 
 /* A stretch of text between added tokens; `first`: it starts where the text does. */
@@ -133,12 +246,13 @@ typedef weft_status stretch_function(encoding *e, const char *text, size_t lengt
 static weft_status encode_word(void *context, const char *word, size_t length)
 {
     encoding *e = context;
-    return weft__bpe_encode(&e->tokenizer->model, &e->bpe, word, length, &e->ids);
+    return weft__bpe_encode(&e->tokenizer->model, &e->scratch->bpe, word, length, &e->ids);
 }
 
 static weft_status encode_words(encoding *e, const char *text, size_t length, bool first)
 {
-    return weft__split(&e->tokenizer->splitter, text, length, first, e->pieces, encode_word, e);
+    return weft__split(&e->tokenizer->splitter, text, length, first, e->scratch->pieces,
+                       encode_word, e);
 }
 
 /* Appends the ids of the added tokens in a text, and passes on what lies between them. */
@@ -164,7 +278,7 @@ static weft_status encode_stretch(encoding *e, const char *text, size_t length, 
 {
     const weft_tokenizer *t = e->tokenizer;
     const weft_status status =
-        weft__normalize(&t->normalizer, text, length, e->normalized, &text, &length);
+        weft__normalize(&t->normalizer, text, length, e->scratch->normalized, &text, &length);
     if (status)
         return status;
     return encode_around(e, &t->normalized, text, length, first, encode_words);
@@ -197,7 +311,9 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     const size_t valid = weft__utf8_valid(text, length);
     if (valid < length)
         return weft_fail(WEFT_INVALID, "tokenizer: text: invalid UTF-8 at byte %zu", valid);
-    encoding e = {.tokenizer = tokenizer};
+    encoding e = {.tokenizer = tokenizer, .scratch = scratch_take(tokenizer->pool)};
+    if (!e.scratch)
+        return weft_fail(WEFT_MEMORY, "%s: no memory to encode", tokenizer->name);
     /* A first block even for an empty text: the result is never NULL. */
     void *data = NULL;
     weft_status status =
@@ -205,11 +321,7 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
     e.ids.data = data;
     if (!status)
         status = encode_all(&e, text, length, flags & WEFT_TOKENIZER_ADD_SPECIAL);
-    weft__bpe_release(&e.bpe);
-    weft__bytes_release(&e.normalized[0]);
-    weft__bytes_release(&e.normalized[1]);
-    for (int i = 0; i < SPLITTER_MAX_STEPS; i++)
-        weft__bytes_release(&e.pieces[i]);
+    scratch_give(tokenizer->pool, e.scratch);
     if (status) {
         weft__ids_release(&e.ids);
         return status;

@@ -2,6 +2,8 @@
 #ifndef WEFT_MODELS_TEXT_TOKENIZER_H
 #define WEFT_MODELS_TEXT_TOKENIZER_H
 
+#include <pthread.h>
+
 #include "core/io/json.h"
 #include "models/text/added.h"
 #include "models/text/bpe.h"
@@ -9,6 +11,19 @@
 #include "models/text/normalize.h"
 #include "models/text/pretokenize.h"
 #include "weft/tokenizer.h"
+
+/* Memory that an encoding works in: kept from one to the next, used by one at a time. */
+typedef struct encode_scratch {
+    struct encode_scratch *next;
+    bpe_scratch bpe;
+    text_buffer normalized[2];
+    text_buffer pieces[SPLITTER_MAX_STEPS];
+} encode_scratch;
+
+typedef struct scratch_pool {
+    pthread_mutex_t mutex;
+    encode_scratch *idle;
+} scratch_pool;
 
 struct weft_tokenizer {
     char *name; /* the file, for messages */
@@ -20,9 +35,22 @@ struct weft_tokenizer {
     text_decoder decoder;
     id_buffer prefix, suffix; /* what the post-processor puts around a text */
     int32_t bos, eos, pad;
+    scratch_pool *pool;
 };
 
-/* Reads "model", and enters the tokens of "added_tokens" in its vocabulary. */
+/* A zeroed tokenizer of that name, to be filled; freed by weft_tokenizer_free. */
+weft_status weft__tokenizer_new(const char *name, weft_tokenizer **out);
+
+/* Reads the lists of a tokenizer.json's "model" into a zeroed model. *rest is the file without
+ * them, to be freed whatever the status. */
+weft_status weft__lists_read(const char *json, size_t length, const char *name, bpe_model *model,
+                             weft__json_doc *rest);
+
+/* Reads a tokenizer_config.json, without its list of added tokens. */
+weft_status weft__config_read(const char *json, size_t length, const char *name,
+                              weft__json_doc *rest);
+
+/* Reads the options of "model", and enters the tokens of "added_tokens" in its vocabulary. */
 weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model *model);
 void weft__model_release(bpe_model *model);
 

@@ -38,7 +38,7 @@ static const unicode_range newer_marks[] = {
     {0x1E4EC, 0x1E4EF},
 };
 
-static bool contains(const unicode_range *ranges, size_t count, uint32_t code)
+bool weft__in_ranges(const unicode_range *ranges, size_t count, uint32_t code)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -68,5 +68,5 @@ const unicode_range *weft__newer_in_category(char category, size_t *count)
 bool weft__is_newer_mark(uint32_t code)
 {
     return code >= newer_marks[0].first &&
-           contains(newer_marks, sizeof newer_marks / sizeof *newer_marks, code);
+           weft__in_ranges(newer_marks, sizeof newer_marks / sizeof *newer_marks, code);
 }

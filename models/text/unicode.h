@@ -10,6 +10,9 @@ typedef struct unicode_range {
     uint32_t first, last;
 } unicode_range;
 
+/* Whether one of the ranges, which are in order, has the character. */
+bool weft__in_ranges(const unicode_range *ranges, size_t count, uint32_t code);
+
 /* The characters of general category L or N that PCRE2 may not know yet; *count is 0 for another.
  */
 const unicode_range *weft__newer_in_category(char category, size_t *count);

@@ -1,20 +1,26 @@
-"""Compares `weft tokenize` with the tokenizers library, on random texts or on every code point.
+"""Compares `weft tokenize` with the tokenizers library, on random and real texts or on every code
+point.
 
-    python tests/golden/tokenizer_compare.py build/cli/weft FOLDER [texts, default 4000] [seed]
+    python tests/golden/tokenizer_compare.py build/cli/weft FOLDER [texts, default 10000] [seed]
     python tests/golden/tokenizer_compare.py build/cli/weft --code-points
+    python tests/golden/tokenizer_compare.py build/cli/weft --classes
 
-FOLDER holds a tokenizer.json. --code-points runs each character through patterns of one category
-and through NFC among combining marks, and prints the ranges that differ: models/text/unicode.c is
-made from them.
+FOLDER holds a tokenizer.json. Half of the texts are random, the others are cut from this tree's
+sources and, where it is, from ../shared/data. --code-points runs each character through patterns of
+one category and through NFC among combining marks, and prints the ranges that differ:
+models/text/unicode.c is made from them. --classes prints the lists of models/text/classes.c.
 """
-import json
-import random
-import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
-from tokenizers import Tokenizer
+sys.path.pop(0)  # this folder has a random.py, which is not the module of that name
+import json  # noqa: E402
+import random  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from tokenizers import Regex, Tokenizer  # noqa: E402
+from tokenizers.pre_tokenizers import Split  # noqa: E402
 
 WORDS = "the of and to in that it was said Once upon a time there lived: I'll don't, \n\n\t  ".split(" ")
 ODD = ["'s", "'T", "'re", "'LL", "'\u017f", "\u0130", "\u1e9e", "\xdf", "\ufb01"]
@@ -45,12 +51,26 @@ def random_texts(rng, count, added):
         yield "".join(rng.choice(some)() for _ in range(rng.choice([1, 2, 3, 5, 10, 30])))
 
 
+def real_texts(rng, count):
+    root = Path(__file__).resolve().parents[2]
+    paths = sorted(p for f in ("models", "docs", "tests/golden") for p in (root / f).rglob("*")
+                   if p.suffix in (".c", ".md", ".py"))
+    paths += [root.parent / "shared" / "data" / n for n in ("shakespeare.txt", "wikisql-valid.jsonl")]
+    paths += [root / "tests/golden/tokenizer_texts.json"]
+    texts = [p.read_text() for p in paths if p.exists()]
+    for _ in range(count):
+        text = rng.choice(texts)
+        start = rng.randrange(len(text))
+        yield text[start:start + rng.choice([20, 200, 1000])]
+
+
 def compare(command, folder, count, seed):
     path = Path(folder) / "tokenizer.json"
     tokenizer = Tokenizer.from_file(str(path))
     rng = random.Random(seed)
     added = [t["content"] for t in json.loads(path.read_text())["added_tokens"]]
-    texts = list(random_texts(rng, count, added[:10] + added[-30:]))
+    texts = list(random_texts(rng, (count + 1) // 2, added[:10] + added[-30:]))
+    texts += real_texts(rng, count // 2)
     bad = []
     for special in (False, True):
         ours = weft(command, folder, texts, *(["--special"] if special else []))
@@ -115,7 +135,28 @@ def code_points(command):
     return total
 
 
+def classes():
+    """The ranges of code points that a pattern matches, from one pass over each thousand of them."""
+    codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    for pattern in ("\\p{L}", "\\p{N}", "\\s"):
+        runs, single, ranges = Split(Regex(pattern + "+"), "isolated"), Split(Regex(pattern), "removed"), []
+        for start in range(0, len(codes), 4096):
+            chunk = codes[start:start + 4096]
+            for piece, (low, high) in runs.pre_tokenize_str("".join(map(chr, chunk))):
+                if single.pre_tokenize_str(piece[0]):
+                    continue
+                for code in chunk[low:high]:
+                    if ranges and ranges[-1][1] == code - 1:
+                        ranges[-1][1] = code
+                    else:
+                        ranges.append([code, code])
+        print(pattern, *("{0x%X, 0x%X}," % tuple(r) for r in ranges))
+
+
+if sys.argv[2] == "--classes":
+    classes()
+    sys.exit()
 if sys.argv[2] == "--code-points":
     sys.exit(code_points(sys.argv[1]) > 0)
-numbers = [int(n) for n in sys.argv[3:]] + [4000, 1][len(sys.argv[3:]):]
+numbers = [int(n) for n in sys.argv[3:]] + [10000, 1][len(sys.argv[3:]):]
 sys.exit(compare(sys.argv[1], sys.argv[2], *numbers) > 0)

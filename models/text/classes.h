@@ -1,0 +1,16 @@
+/* models/text/classes.h -- letters, numbers and white space, as the reference's patterns see them.
+ */
+#ifndef WEFT_MODELS_TEXT_CLASSES_H
+#define WEFT_MODELS_TEXT_CLASSES_H
+
+#include "models/text/unicode.h"
+
+typedef enum char_class { CHAR_OTHER, CHAR_LETTER, CHAR_NUMBER, CHAR_SPACE } char_class;
+
+/* The classes of the code points below 0x10000, made at the first call. */
+const unsigned char *weft__classes(void);
+
+/* The class of a code point from 0x10000 on. */
+char_class weft__class_beyond(uint32_t code);
+
+#endif
