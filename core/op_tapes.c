@@ -38,10 +38,16 @@ static const char *formula_of(const weft_op *op, weft_class klass)
     return NULL;
 }
 
+/* Where the search for an entry begins. */
+static size_t place(const weft_op *op, weft_class klass)
+{
+    return (((uintptr_t)op >> 4) * 4 + (size_t)klass) % TABLE;
+}
+
 /* The entry, or the free one where it belongs, or NULL. */
 static tape_entry *find(const weft_op *op, weft_class klass, bool *found)
 {
-    size_t at = ((uintptr_t)op >> 4) * 4 + (size_t)klass;
+    const size_t at = place(op, klass);
     for (int probe = 0; probe < TABLE; probe++) {
         tape_entry *e = &tapes.entries[(at + (size_t)probe) % TABLE];
         const weft_op *here = atomic_load_explicit(&e->op, memory_order_acquire);
@@ -94,7 +100,11 @@ const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype)
 {
     weft_class klass = weft_dtype_class(dtype);
     bool found;
-    const tape_entry *e = find(op, klass, &found);
+    const tape_entry *e = &tapes.entries[place(op, klass)]; /* mostly */
+    if (atomic_load_explicit(&e->op, memory_order_acquire) == op && e->klass == klass) {
+        return e->tape;
+    }
+    e = find(op, klass, &found);
     if (found) {
         return e->tape;
     }

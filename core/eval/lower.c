@@ -52,6 +52,7 @@ typedef struct lowering {
     int n_inputs;
     weft__step *step;
     weft_tensor *in, *out;
+    bool empty;                 /* so far no output has elements */
     weft__buffer **temporaries; /* copies made for this step, per input or NULL; NULL: none yet */
 } lowering;
 
@@ -67,15 +68,25 @@ static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_
         return NULL;
     }
     weft__step *step = (weft__step *)(void *)(memory + step_at);
-    memset(step, 0, sizeof *step);
     *in = (weft_tensor *)(void *)(memory + in_at);
     *out = *in + n_inputs;
-    step->buffers = (weft__buffer **)(void *)(memory + buffers_at);
+    /* Field by field: clearing the whole first takes longer than all this. */
+    step->next = NULL;
+    step->kind = WEFT__STEP_KERNEL;
+    step->device = NULL;
+    step->kernel = NULL;
+    step->tape = NULL;
+    step->call.op = NULL;
     step->call.params = memory;
     step->call.n_inputs = n_inputs;
     step->call.n_outputs = n_outputs;
     step->call.in = *in;
     step->call.out = *out;
+    step->call.workspace = step->call.workspace_buffer = NULL;
+    step->call.device = NULL;
+    step->buffers = (weft__buffer **)(void *)(memory + buffers_at);
+    step->workspace = NULL;
+    step->path = NULL;
     return step;
 }
 
@@ -165,7 +176,16 @@ static int edges_to(const lowering *l, const weft_array *input)
     return l->fusion ? weft__fusion_edges(l->fusion, input) : n;
 }
 
-/* The input whose memory output `o` may take over, or -1. */
+/* Whether an output of so many bytes may lie where the tensor does. */
+static bool fits(const weft_tensor *t, const weft_spec *spec, int64_t bytes, const weft__buffer *b)
+{
+    return t->dtype == spec->dtype && t->encoding == spec->encoding && 2 * bytes >= b->bytes &&
+           weft_tensor_is_contiguous(t) &&
+           (weft__shape_equal(&t->shape, &spec->shape) ||
+            weft_tensor_size(t) == weft__shape_size(&spec->shape));
+}
+
+/* The input whose memory an output may take over, or -1. */
 static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t allowed)
 {
     if (l->plan->retain && l->node->seq < l->plan->first_internal) {
@@ -174,16 +194,14 @@ static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t all
     for (int i = 0; i < l->n_inputs && i < 32; i++) {
         weft_array *x = l->inputs[i];
         weft__buffer *b = l->step->buffers[i];
-        const weft_tensor *t = &l->in[i];
-        bool same = (allowed >> i & 1) && weft__plan_refs(l->plan, b) == 1 && b->owned &&
-                    !(l->temporaries && l->temporaries[i]) && x->n_outputs == 1 &&
-                    t->dtype == spec->dtype && t->encoding == spec->encoding &&
-                    2 * bytes >= b->bytes && weft_tensor_is_contiguous(t) &&
-                    (weft__shape_equal(&t->shape, &spec->shape) ||
-                     weft_tensor_size(t) == weft__shape_size(&spec->shape));
-        int edges = same ? edges_to(l, x) : 0;
+        if (!(allowed >> i & 1) || weft__plan_refs(l->plan, b) != 1 || !b->owned ||
+            (l->temporaries && l->temporaries[i]) || x->n_outputs != 1) {
+            continue;
+        }
+        int edges = edges_to(l, x);
         bool alone = edges == 1 || (edges > 1 && l->node->op->family == WEFT_ELEMENTWISE);
-        if (alone && weft__plan_would_spend(weft__plan_entry(l->plan, x), edges)) {
+        if (alone && weft__plan_would_spend(weft__plan_entry(l->plan, x), edges) &&
+            fits(&l->in[i], spec, bytes, b)) {
             return i;
         }
     }
@@ -202,6 +220,7 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
     for (int o = 0; o < node->n_outputs; o++) {
         const weft_spec *spec = &node->outs[o].spec;
         const int64_t bytes = spec_bytes(spec);
+        l->empty = l->empty && bytes == 0;
         int from = in_place ? donor(l, spec, bytes, in_place[o]) : -1;
         weft__view *view = &views[o];
         if (from >= 0) {
@@ -232,16 +251,6 @@ static weft_status drop_temporaries(lowering *l)
     }
     weft__buffer *w = l->step->workspace;
     return !w || weft__plan_unref(l->plan, w) ? WEFT_OK : WEFT_MEMORY;
-}
-
-static bool all_empty(const weft_array *node)
-{
-    for (int i = 0; i < node->n_outputs; i++) {
-        if (weft__shape_size(&node->outs[i].spec.shape) != 0) {
-            return false;
-        }
-    }
-    return true;
 }
 
 static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
@@ -317,7 +326,7 @@ static weft_status close_step(lowering *l, const uint32_t *in_place)
     if (status != WEFT_OK) {
         return status;
     }
-    if (all_empty(l->node)) {
+    if (l->empty) {
         l->step->kind = WEFT__STEP_NOTHING;
     }
     push_step(l->plan, l->step);
@@ -542,7 +551,7 @@ static weft_status lower(weft__plan *plan, weft_array *node)
             return set_views(plan, node, &view, 1);
         }
     }
-    lowering l = {.plan = plan, .node = node, .fusion = weft__fuse(plan, node)};
+    lowering l = {.plan = plan, .node = node, .fusion = weft__fuse(plan, node), .empty = true};
     l.inputs = l.fusion ? l.fusion->inputs : node->inputs;
     l.n_inputs = l.fusion ? l.fusion->n_inputs : node->n_inputs;
     weft_status status = open_step(&l);

@@ -225,15 +225,6 @@ weft__entry *weft__plan_meet(weft__plan *plan, weft_array *a)
     return e;
 }
 
-bool weft__plan_would_spend(const weft__entry *e, int edges)
-{
-    const weft_array *a = e->array;
-    if (!e->views || (a->leaf && !e->internal && a->scope)) {
-        return false; /* a leaf: a constant that the caller can still see */
-    }
-    return weft__uses(a) - e->consumed - edges == 0 && atomic_load(&a->holds) - e->released == 0;
-}
-
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e)
 {
     if (e->spent || !weft__plan_would_spend(e, 0)) {

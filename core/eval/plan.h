@@ -122,8 +122,14 @@ static inline int weft__plan_refs(weft__plan *plan, weft__buffer *b)
     return b->plan == plan->id ? b->plan_refs : weft__plan_meet_buffer(plan, b);
 }
 
-/* Whether the array is spent once `edges` more of its uses are gone. */
-bool weft__plan_would_spend(const weft__entry *e, int edges);
+/* Whether the array is spent once `edges` more of its uses are gone. A leaf is a constant that the
+ * caller can still see, while a scope owns it. */
+static inline bool weft__plan_would_spend(const weft__entry *e, int edges)
+{
+    const weft_array *a = e->array;
+    return weft__uses(a) - e->consumed == edges && atomic_load(&a->holds) == e->released &&
+           e->views && !(a->leaf && !e->internal && a->scope);
+}
 /* Spends the array if nothing needs its elements any more. */
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e);
 
