@@ -1,7 +1,7 @@
 /* tests/bench/overhead.c -- what an op costs beside its arithmetic: graphs of 1000 ops on 16
  * float32 numbers, built, evaluated and freed; one line of JSON for overhead.py.
  *
- *     bench_overhead [ROUNDS]        graphs of each kind (default 300); the best of each counts
+ *     bench_overhead [ROUNDS]        graphs of each kind (default 300); prints best and median
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,9 +58,16 @@ static void traced(void *context, weft_array *const *in, int n_in, weft_array **
     out[0] = (*make)(in[0], in[1]);
 }
 
-static double measure(graph *make, weft_array *const *in, weft_compiled *compiled, int rounds)
+static int by_size(const void *a, const void *b)
 {
-    double best = 1e9;
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Prints nanoseconds an op: the best and the median round. */
+static void measure(graph *make, weft_array *const *in, weft_compiled *compiled, int rounds,
+                    double *took)
+{
     for (int i = 0; i < rounds; i++) {
         double began = seconds();
         weft_scope_open();
@@ -72,15 +79,19 @@ static double measure(graph *make, weft_array *const *in, weft_compiled *compile
         }
         check(weft_eval(out));
         weft_scope_close(NULL);
-        double took = seconds() - began;
-        best = took < best ? took : best;
+        took[i] = seconds() - began;
     }
-    return best / OPS * 1e9;
+    qsort(took, (size_t)rounds, sizeof *took, by_size);
+    printf("[%.1f, %.1f]", took[0] / OPS * 1e9, took[rounds / 2] / OPS * 1e9);
 }
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 300;
+    const int rounds = argc > 1 && atoi(argv[1]) > 0 ? atoi(argv[1]) : 300;
+    double *took = malloc((size_t)rounds * sizeof *took);
+    if (!took) {
+        return 1;
+    }
     static graph *const makes[] = {chain, lattice};
     static const char *const names[] = {"chain", "lattice"};
     weft_scope_open();
@@ -90,13 +101,16 @@ int main(int argc, char **argv)
     printf("{");
     for (int k = 0; k < 2; k++) {
         graph *make = makes[k];
-        printf("%s\"%s\": %.1f, ", k ? ", " : "", names[k], measure(make, in, NULL, rounds));
+        printf("%s\"%s\": ", k ? ", " : "", names[k]);
+        measure(make, in, NULL, rounds, took);
         weft_compiled *compiled;
         check(weft_compile(traced, &make, NULL, 0, NULL, &compiled));
-        printf("\"%s compiled\": %.1f", names[k], measure(make, in, compiled, rounds));
+        printf(", \"%s compiled\": ", names[k]);
+        measure(make, in, compiled, rounds, took);
         weft_compiled_free(compiled);
     }
     printf("}\n");
     weft_scope_close(NULL);
+    free(took);
     return 0;
 }

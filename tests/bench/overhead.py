@@ -3,9 +3,11 @@ evaluated and freed: in Weft, NumPy, MLX and JAX, in one run.
 
     python tests/bench/overhead.py BUILD/tests/bench_overhead [ROUNDS]
 
-The libraries take turns, ROUNDS (5) times, and the best of each counts. What is not installed is
-left out."""
+The libraries take turns, ROUNDS (5) times, half a second for each kind of graph. Printed are the
+best graph of all, and the median over the rounds of the median graph of each. What is not installed
+is left out."""
 import json
+import statistics
 import subprocess
 import sys
 import time
@@ -29,14 +31,14 @@ def lattice(x, y, maximum, minimum):
 GRAPHS = {"chain": chain, "lattice": lattice}
 
 
-def best_of(run, seconds):
+def best_and_median(run, seconds):
     run()
-    best, end = float("inf"), time.perf_counter() + seconds
+    took, end = [], time.perf_counter() + seconds
     while time.perf_counter() < end:
         began = time.perf_counter()
         run()
-        best = min(best, time.perf_counter() - began)
-    return best / OPS * 1e9
+        took.append(time.perf_counter() - began)
+    return [t / OPS * 1e9 for t in (min(took), statistics.median(took))]
 
 
 def numpy_runs():
@@ -71,33 +73,36 @@ def jax_runs():
 
 
 def weft_results(binary):
-    output = subprocess.run([binary, "300"], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([binary, "1000"], check=True, capture_output=True, text=True).stdout
     return json.loads(output)
+
+
+def all_results(binary, left_out):
+    """A round: of each library, by graph, the best and the median."""
+    results = {}
+    for library, runs in ("NumPy", numpy_runs), ("MLX", mlx_runs), ("JAX", jax_runs):
+        if library not in left_out:
+            try:
+                results[library] = {name: best_and_median(run, 0.5) for name, run in runs()}
+            except ImportError:
+                left_out.add(library)
+    results["Weft"] = weft_results(binary)
+    return results
 
 
 def main():
     binary = sys.argv[1]
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    results, left_out = {}, set()
-    for _ in range(rounds):
-        for library, runs in ("NumPy", numpy_runs), ("MLX", mlx_runs), ("JAX", jax_runs):
-            if library in left_out:
-                continue
-            try:
-                new = {name: best_of(run, 0.5) for name, run in runs()}
-            except ImportError:
-                left_out.add(library)
-                continue
-            old = results.setdefault(library, new)
-            results[library] = {k: min(v, old[k]) for k, v in new.items()}
-        new = weft_results(binary)
-        old = results.setdefault("Weft", new)
-        results["Weft"] = {k: min(v, old[k]) for k, v in new.items()}
+    left_out = set()
+    rounds = [all_results(binary, left_out) for _ in range(int(sys.argv[2]) if sys.argv[2:] else 5)]
     columns = [n + c for n in GRAPHS for c in ("", " compiled")]
-    print(f"{'ns per op':10}" + "".join(f"{c:>18}" for c in columns))
-    for library, values in results.items():
-        print(f"{library:10}" + "".join(f"{values[c]:18.1f}" if c in values else f"{'-':>18}"
-                                        for c in columns))
+    print(f"{'ns per op: best, median':24}" + "".join(f"{c:>18}" for c in columns))
+    for library, values in rounds[0].items():
+        line = f"{library:24}"
+        for c in columns:
+            of = [r[library][c] for r in rounds] if c in values else []
+            cell = of and f"{min(b for b, _ in of):.0f}, {statistics.median(m for _, m in of):.0f}"
+            line += f"{cell or '-':>18}"
+        print(line)
 
 
 main()
