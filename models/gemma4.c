@@ -86,8 +86,8 @@ static void look_at_weights(const weft_config *config, weft__layer *layer)
     weft_dims shape;
     if (layer_tensor(config, layer->index, "self_attn.q_norm.weight", &shape) && shape.n == 1)
         layer->head_dim = shape.at[0];
-    if (layer_tensor(config, layer->index, "self_attn.k_proj.weight", &shape) && shape.n == 2 &&
-        layer->head_dim > 0)
+    if (layer->source == layer->index && layer->head_dim > 0 &&
+        layer_tensor(config, layer->index, "self_attn.k_proj.weight", &shape) && shape.n == 2)
         layer->n_kv_heads = shape.at[0] / layer->head_dim;
     if (layer_tensor(config, layer->index, "mlp.gate_proj.weight", &shape) && shape.n == 2)
         layer->intermediate_size = shape.at[0];

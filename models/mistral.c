@@ -21,11 +21,16 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     return weft__decoder_new(config, &c, WEFT__WINDOW_ALL, NULL, has_head, info);
 }
 
-const weft_model_family weft__family_mistral = {
-    .model_type = "mistral",
-    .build = build,
-    .hidden = weft__decoder_hidden,
-    .head = weft__decoder_head,
-    .head_weight = weft__decoder_head_weight,
-    .follows_parameters = true,
-};
+#define MISTRAL(name)                                                                              \
+    const weft_model_family weft__family_##name = {                                                \
+        .model_type = #name,                                                                       \
+        .build = build,                                                                            \
+        .hidden = weft__decoder_hidden,                                                            \
+        .head = weft__decoder_head,                                                                \
+        .head_weight = weft__decoder_head_weight,                                                  \
+        .follows_parameters = true,                                                                \
+    }
+MISTRAL(mistral);
+MISTRAL(ministral); /* layer_types tells which layers have the window */
+MISTRAL(mistral3);  /* also sees; with a text_config that names no type of its own */
+#undef MISTRAL

@@ -10,8 +10,11 @@
 enum { PROMPT = 12, TOTAL = 36 };
 
 static const char *const families[] = {
-    "llama",  "llama-bias", "mistral",      "qwen2",      "qwen3",
-    "gemma2", "gemma3",     "gemma4-dense", "gemma4-moe", "qwen3-moe",
+    "llama",           "llama-bias", "mistral",      "qwen2",         "qwen3",
+    "gemma2",          "gemma3",     "gemma4-dense", "gemma4-moe",    "qwen3-moe",
+    "rope-linear",     "rope-yarn",  "rope-dynamic", "rope-longrope", "mixtral",
+    "qwen3-moe-mixed", "ministral",  "ministral3",   "mistral3",      "gemma3-wrapped",
+    "gemma4-wrapped",  "minicpm",    "minicpm-head",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 
@@ -198,7 +201,8 @@ static void the_head_is_apart_from_the_body(void)
             CHECK_EQ_INT(weft_dim(weight, 0), info->vocab_size);
             CHECK_EQ_INT(info->n_layers,
                          weft_config_int(weft_model_config(s.model), "num_hidden_layers", 0));
-            CHECK_EQ_INT(info->max_positions, 512);
+            CHECK_EQ_INT(info->max_positions,
+                         weft_config_int(weft_model_config(s.model), "max_position_embeddings", 0));
             weft_array *expected = weft_safetensors_get(s.reference, "logits");
             weft_array *logits = weft_linear(hidden, weight, NULL);
             if (info->softcap > 0)

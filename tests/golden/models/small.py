@@ -1,0 +1,215 @@
+"""Tiny random models with what transformers computes from them, for what the larger ones leave out.
+
+    python small.py [NAME...]
+
+Each folder NAME gets config.json, model.safetensors and reference.safetensors (README.md). Weights
+are random, gains too, so that a norm in a wrong place shows. Names, prefixes and the style of
+config.json are written by hand where the point of a model is that files differ in them.
+"""
+import json
+import pathlib
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM
+
+HERE = pathlib.Path(__file__).parent
+VOCABULARY, LENGTH, PROMPT, TOTAL = 96, 40, 12, 36
+SIZES = dict(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+             num_attention_heads=4, num_key_value_heads=2, head_dim=16, rms_norm_eps=1e-6,
+             max_position_embeddings=256, tie_word_embeddings=True, bos_token_id=1, eos_token_id=2,
+             pad_token_id=0)
+
+
+def build(config_class, seed, **keys):
+    torch.manual_seed(seed)
+    config = config_class(**{**SIZES, **keys})
+    config._attn_implementation = "eager"
+    model = AutoModelForCausalLM.from_config(config).float().eval()
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            one = p.ndim == 1
+            p.copy_(torch.randn_like(p) * (0.2 if one else 0.15) + (1.0 if one else 0.0))
+        for name, b in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                b.fill_(0.5 + torch.rand(()))
+    return model
+
+
+@torch.no_grad()
+def reference(model):
+    ids = torch.randint(3, VOCABULARY, (2, LENGTH))
+    greedy = ids[:1, :PROMPT]
+    while greedy.shape[1] < TOTAL:
+        logits = model(greedy, use_cache=False).logits[:, -1]
+        greedy = torch.cat([greedy, logits.argmax(-1, keepdim=True)], 1)
+    return {"input_ids": ids.int(), "logits": model(ids, use_cache=False).logits.float(),
+            "greedy": greedy.int()}
+
+
+def weights(model):
+    state = {k: v.contiguous().clone() for k, v in model.state_dict().items()}
+    if model.config.tie_word_embeddings:
+        state.pop("lm_head.weight", None)
+    return state
+
+
+def write(name, config, state, expected):
+    folder = HERE / name
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    save_file(state, folder / "model.safetensors")
+    save_file(expected, folder / "reference.safetensors")
+    print(name, sum((folder / f).stat().st_size for f in ("model.safetensors",
+                                                          "reference.safetensors")) // 1024, "KiB")
+
+
+def keys(model_type, **more):
+    return {"model_type": model_type, **SIZES, **more}
+
+
+def renamed(state, prefix, towers=()):
+    out = {}
+    for name, value in state.items():
+        if name.startswith("model."):
+            out[prefix + name[len("model."):]] = value
+        else:
+            out[prefix[:-len("model.")] + name if prefix.endswith("model.") else name] = value
+    for tower in towers:
+        out[tower + ".patch.weight"] = torch.zeros(2, 2)
+    return out
+
+
+def ropes():
+    """Each rule of scaling on one llama; LENGTH is beyond 38, and TOTAL is not."""
+    from transformers import LlamaConfig
+    half = SIZES["head_dim"] // 2
+    short, long = ([1 + 0.1 * j for j in range(half)], [1.5 + 0.4 * j for j in range(half)])
+    rules = {
+        "rope-linear": dict(rope_type="linear", factor=4.0),
+        "rope-yarn": dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32),
+        "rope-dynamic": dict(rope_type="dynamic", factor=3.0),
+        "rope-longrope": dict(rope_type="longrope", short_factor=short, long_factor=long,
+                              factor=4.0, original_max_position_embeddings=38),
+    }
+    for seed, (name, rule) in enumerate(rules.items()):
+        places = {"rope-dynamic": 38, "rope-longrope": 152, "rope-yarn": 128}.get(name, 256)
+        model = build(LlamaConfig, 100 + seed, max_position_embeddings=places,
+                      rope_parameters={"rope_theta": 10000.0, **rule})
+        old = {("type" if k == "rope_type" else k): v for k, v in rule.items()}
+        config = keys("llama", rope_theta=10000.0, rope_scaling=old)
+        config["max_position_embeddings"] = places
+        if name == "rope-longrope":  # where phi writes it
+            config["original_max_position_embeddings"] = old.pop("original_max_position_embeddings")
+            old.pop("factor")
+        yield name, config, weights(model), reference(model)
+
+
+def mixtral():
+    from transformers import MixtralConfig
+    model = build(MixtralConfig, 1, num_local_experts=4, num_experts_per_tok=2,
+                  sliding_window=None, tie_word_embeddings=False)
+    state, F = {}, SIZES["intermediate_size"]
+    for name, value in weights(model).items():
+        base = name.replace(".mlp.", ".block_sparse_moe.")
+        if name.endswith("experts.gate_up_proj"):
+            for e in range(value.shape[0]):
+                at = base[:-len("gate_up_proj")] + f"{e}."
+                state[at + "w1.weight"] = value[e, :F].contiguous()
+                state[at + "w3.weight"] = value[e, F:].contiguous()
+        elif name.endswith("experts.down_proj"):
+            for e in range(value.shape[0]):
+                state[base[:-len("down_proj")] + f"{e}.w2.weight"] = value[e].contiguous()
+        else:
+            state[base] = value
+    config = keys("mixtral", num_local_experts=4, num_experts_per_tok=2, sliding_window=None,
+                  rope_theta=1e6)
+    config["tie_word_embeddings"] = False
+    yield "mixtral", config, state, reference(model)
+
+
+def qwen3_moe():
+    """A dense layer among the sparse ones, shares that are not normalised, tensors in one stack."""
+    from transformers import Qwen3MoeConfig
+    more = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, num_hidden_layers=3,
+                norm_topk_prob=False, mlp_only_layers=[1], decoder_sparse_step=1)
+    model = build(Qwen3MoeConfig, 2, **more)
+    yield "qwen3-moe-mixed", keys("qwen3_moe", rope_theta=10000.0) | more, weights(model), \
+        reference(model)
+
+
+def ministral():
+    from transformers import Ministral3Config, MinistralConfig, MistralConfig
+    kinds = ["sliding_attention", "full_attention"]
+    model = build(MinistralConfig, 3, sliding_window=8, layer_types=kinds)
+    yield "ministral", keys("ministral", sliding_window=8, layer_types=kinds, rope_theta=10000.0), \
+        weights(model), reference(model)
+    rope = dict(rope_type="yarn", rope_theta=1e6, factor=16.0, beta_fast=32.0, beta_slow=1.0,
+                mscale=1.0, mscale_all_dim=1.0, original_max_position_embeddings=16,
+                llama_4_scaling_beta=0.1)
+    model = build(Ministral3Config, 4, rope_parameters=dict(rope))
+    inner = keys("ministral3", rope_parameters=rope)
+    inner.pop("tie_word_embeddings")
+    yield "ministral3", {"model_type": "mistral3", "text_config": inner,
+                         "tie_word_embeddings": True, "vision_config": {"hidden_size": 8}}, \
+        renamed(weights(model), "language_model.model.",
+                ["vision_tower", "multi_modal_projector"]), reference(model)
+    model = build(MistralConfig, 5, sliding_window=None, tie_word_embeddings=False)
+    inner = keys("mistral", sliding_window=None, rope_theta=10000.0)
+    inner.pop("model_type")
+    inner["tie_word_embeddings"] = False
+    yield "mistral3", {"model_type": "mistral3", "text_config": inner}, \
+        renamed(weights(model), "language_model.model.", ["vision_tower"]), reference(model)
+
+
+def gemma3():
+    """Inside the model that also sees, in the older style, with scaling of full layers only."""
+    from transformers import Gemma3TextConfig
+    model = build(Gemma3TextConfig, 6, num_hidden_layers=3, sliding_window=8,
+                  sliding_window_pattern=2, query_pre_attn_scalar=24,
+                  layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+                  rope_parameters={
+                      "full_attention": dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                      "sliding_attention": dict(rope_type="default", rope_theta=1e4)})
+    inner = keys("gemma3_text", num_hidden_layers=3, sliding_window=8, sliding_window_pattern=2,
+                 query_pre_attn_scalar=24, rope_theta=1e6, rope_local_base_freq=1e4,
+                 rope_scaling={"rope_type": "linear", "factor": 8.0}, hidden_act="gelu")
+    yield "gemma3-wrapped", {"model_type": "gemma3", "text_config": inner,
+                             "vision_config": {"hidden_size": 8}}, \
+        renamed(weights(model), "language_model.model.", ["vision_tower"]), reference(model)
+
+
+def gemma4():
+    """Double-wide MLPs, shared keys, inputs of each layer's own, scalars that are not 1."""
+    from transformers import Gemma4TextConfig
+    kinds = (["sliding_attention"] * 2 + ["full_attention"]) * 2
+    more = dict(num_hidden_layers=6, sliding_window=8, layer_types=kinds,
+                hidden_size_per_layer_input=4, intermediate_size=24, num_attention_heads=2,
+                num_key_value_heads=1, vocab_size_per_layer_input=VOCABULARY,
+                num_kv_shared_layers=3, use_double_wide_mlp=True, final_logit_softcapping=30.0,
+                attention_k_eq_v=False, global_head_dim=32, head_dim=16,
+                rope_parameters={
+                    "full_attention": dict(rope_type="proportional", partial_rotary_factor=0.25,
+                                           rope_theta=1e6),
+                    "sliding_attention": dict(rope_type="default", rope_theta=1e4)})
+    model = build(Gemma4TextConfig, 7, **more)
+    state = weights(model)
+    for i in range(3, 6):  # as older files have it
+        state[f"model.layers.{i}.self_attn.k_proj.weight"] = torch.zeros(2, 2)
+        state[f"model.layers.{i}.self_attn.k_norm.weight"] = torch.zeros(2)
+    yield "gemma4-wrapped", {"model_type": "gemma4", "tie_word_embeddings": True,
+                             "text_config": keys("gemma4_text") | more,
+                             "audio_config": {}}, \
+        renamed(state, "model.language_model.", ["model.audio_tower"]), reference(model)
+
+
+def main():
+    wanted = sys.argv[1:]
+    for make in (ropes, mixtral, qwen3_moe, ministral, gemma3, gemma4):
+        for name, config, state, expected in make():
+            if not wanted or name in wanted:
+                write(name, config, state, expected)
+
+
+main()
