@@ -71,9 +71,12 @@ static weft__keys_values own_keys_values(attention *m, weft_array *x, const weft
     if (m->value_norm)
         v = weft_rms_norm(v, NULL, m->eps, 0);
     k = rotated(m, k, s);
-    if (cache)
+    weft_array *lengths = NULL;
+    if (cache && s->offset)
+        weft_cache_append(cache, k, v, s->offset, &k, &v, &lengths);
+    else if (cache)
         weft_cache_update(cache, k, v, &k, &v); /* (B, S, Hk, D) */
-    return (weft__keys_values){k, v};
+    return (weft__keys_values){k, v, lengths};
 }
 
 /* Those of the source layer, which may be on another device. */
@@ -81,7 +84,8 @@ static weft__keys_values borrowed_keys_values(const attention *m, const weft__st
 {
     const weft__keys_values *of = &s->kept[m->layer.source];
     weft_device *here = weft_default_device();
-    return (weft__keys_values){weft_to(of->k, here), weft_to(of->v, here)};
+    return (weft__keys_values){weft_to(of->k, here), weft_to(of->v, here),
+                               of->lengths ? weft_to(of->lengths, here) : NULL};
 }
 
 weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft__step *s,
@@ -101,6 +105,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     if (m->layer.is_source) {
         weft_set(&s->kept[m->layer.index].k, all.k);
         weft_set(&s->kept[m->layer.index].v, all.v);
+        weft_set(&s->kept[m->layer.index].lengths, all.lengths);
     }
     const weft_attention_options o = {
         .scale = m->scale,
@@ -108,6 +113,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         .window = m->layer.window,
         .softcap = m->softcap,
         .mask = s->mask,
+        .lengths = all.lengths,
     };
     weft_array *y = weft_attention(q, all.k, all.v, &o); /* (B, L, H, D) */
     y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));

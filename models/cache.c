@@ -125,6 +125,42 @@ static void reset(weft_cache *self)
     c->length = 0;
 }
 
+static weft_status reserve(weft_cache *self, int64_t n)
+{
+    growing_cache *c = (growing_cache *)self;
+    if (c->k == NULL || c->length + n <= weft_dim(c->k, 1))
+        return WEFT_OK;
+    weft_scope_open();
+    weft_array *k = with_room(c->k, c->k, c->length + n);
+    weft_array *v = with_room(c->v, c->v, c->length + n);
+    const weft_status status =
+        weft_update((weft_array **[]){&c->k, &c->v}, (weft_array *[]){k, v}, 2);
+    weft_scope_close(NULL);
+    return status;
+}
+
+static void append(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset,
+                   weft_array **keys, weft_array **values, weft_array **lengths)
+{
+    growing_cache *c = (growing_cache *)self;
+    weft_array *error = c->k ? NULL : weft_error_array("cache: append: no tokens came before");
+    if (error || !check(c, k, c->k, &error) || !check(c, v, c->v, &error)) {
+        *keys = *values = *lengths = error;
+        return;
+    }
+    *keys = weft_slice_update(c->k, k, offset, WEFT_DIMS(1)); /* (B, capacity, Hk, D) */
+    *values = weft_slice_update(c->v, v, offset, WEFT_DIMS(1));
+    weft_array *L = weft_scalar_int(weft_dim(k, 1), WEFT_INT32);
+    *lengths = weft_add(offset, L);
+    weft_set(&c->k, *keys);
+    weft_set(&c->v, *values);
+}
+
+static void advance(weft_cache *self, int64_t n)
+{
+    ((growing_cache *)self)->length += n;
+}
+
 static void growing_free(weft_cache *self)
 {
     reset(self);
@@ -140,6 +176,9 @@ static const weft_cache_type growing = {
     .trim = trim,
     .reset = reset,
     .free = growing_free,
+    .reserve = reserve,
+    .append = append,
+    .advance = advance,
 };
 
 weft_cache *weft_cache_new(void)
@@ -184,6 +223,28 @@ weft_status weft_cache_trim(weft_cache *cache, int64_t n)
 void weft_cache_reset(weft_cache *cache)
 {
     cache->type->reset(cache);
+}
+
+bool weft_cache_appends(const weft_cache *cache)
+{
+    const weft_cache_type *type = cache->type;
+    return type->reserve && type->append && type->advance;
+}
+
+weft_status weft_cache_reserve(weft_cache *cache, int64_t n)
+{
+    return cache->type->reserve(cache, n);
+}
+
+void weft_cache_append(weft_cache *cache, weft_array *k, weft_array *v, weft_array *offset,
+                       weft_array **keys, weft_array **values, weft_array **lengths)
+{
+    cache->type->append(cache, k, v, offset, keys, values, lengths);
+}
+
+void weft_cache_advance(weft_cache *cache, int64_t n)
+{
+    cache->type->advance(cache, n);
 }
 
 void weft_cache_free(weft_cache *cache)

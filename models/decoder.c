@@ -60,6 +60,11 @@ static weft_module *layers_new(const weft__decoder_config *c, const weft__archit
     return list ? weft_nn_finish_module(list) : NULL;
 }
 
+static bool takes_offset(const decoder *m)
+{
+    return !depends_on_length(&m->rotations[0].rope) && !depends_on_length(&m->rotations[1].rope);
+}
+
 /* Layers that attend to others' keys and values are the last ones. */
 static int64_t count_caches(const weft__layer *layers, int64_t n)
 {
@@ -144,6 +149,8 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
         .softcap = c->final_logit_softcapping,
         .tied = !has_head,
     };
+    if (m && !m->failed)
+        info->takes_offset = takes_offset((decoder *)((causal_lm *)m)->model);
     weft_free(layers);
     return m;
 }
@@ -201,7 +208,10 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
     weft__step step = {
         .positions = call->positions ? weft_to(call->positions, device) : NULL,
         .mask = call->mask ? weft_to(call->mask, device) : NULL,
+        .offset = call->offset ? weft_to(call->offset, device) : NULL,
     };
+    if (step.positions == NULL && step.offset)
+        step.positions = weft_add(step.offset, weft_arange(0, (double)L, 1, WEFT_INT32));
     if (step.positions == NULL)
         step.positions = weft_arange((double)offset, (double)(offset + L), 1, WEFT_INT32);
     for (int i = 0; i < 2; i++)
@@ -261,6 +271,10 @@ static weft_array *embedded(decoder *m, weft_array *tokens)
 
 static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_model_call *call)
 {
+    if (call->offset && !takes_offset(m))
+        return weft_error_array(
+            "decoder: the rotation depends on the length, which an offset in an "
+            "array does not say");
     const size_t n = (size_t)weft_nn_list_count(m->layers);
     weft__keys_values *kept = weft_calloc(n, sizeof *kept);
     if (kept == NULL)
@@ -273,6 +287,7 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
     for (size_t i = 0; i < n; i++) {
         weft_drop(kept[i].k);
         weft_drop(kept[i].v);
+        weft_drop(kept[i].lengths);
     }
     weft_free(kept);
     x = weft__call_there(m->norm, x);

@@ -71,6 +71,7 @@ typedef struct weft__rotation {
 
 typedef struct weft__keys_values {
     weft_array *k, *v;
+    weft_array *lengths; /* weft_attention's, or NULL */
 } weft__keys_values;
 
 /* What all blocks of one forward share. */
@@ -79,6 +80,7 @@ typedef struct weft__step {
     weft__rotation rotations[2]; /* of layers without and with a window */
     weft_array *query_scale;     /* (L, 1, 1) or (B, L, 1, 1), or NULL */
     weft_array *mask;            /* NULL: causality alone */
+    weft_array *offset;          /* (1), for the caches' append; NULL: their update */
     weft_array *extra;           /* what the architecture's `prepare` made, or NULL */
     weft__keys_values *kept;     /* of source layers, one a layer */
 } weft__step;

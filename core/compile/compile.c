@@ -14,7 +14,7 @@ enum { DEFAULT_CACHE = 8 };
 
 static atomic_int enabled = -1; /* -1: as the environment says */
 
-static bool is_enabled(void)
+bool weft_compile_enabled(void)
 {
     int on = atomic_load(&enabled);
     if (on < 0) {
@@ -509,7 +509,7 @@ weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in
         return WEFT_OK;
     }
     weft_status status;
-    if (is_enabled()) {
+    if (weft_compile_enabled()) {
         weft_scope_open(); /* the slots' new arrays are no temporaries of the caller's */
         status = call_compiled(c, in, n_in, out, n_out);
         weft_scope_close_n(out, status == WEFT_OK ? n_out : 0);

@@ -82,6 +82,7 @@ WEFT_API char *weft_compile_explain(const weft_compiled *compiled);
 /* false: compiled functions call the function and evaluate what it builds, for comparison. Also
  * WEFT_COMPILE=0 in the environment. */
 WEFT_API void weft_compile_enable(bool on);
+WEFT_API bool weft_compile_enabled(void);
 
 /* The lazy graph of n arrays as Graphviz text, in *text (weft_free) or, if `path` is not NULL,
  * written to that file. */

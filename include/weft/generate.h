@@ -60,6 +60,10 @@ typedef struct weft_generate_options {
     int64_t prefill; /* prompt tokens computed at a time; 0: 512 */
     bool logprobs;   /* also compute each token's log-probability */
     bool no_cache;   /* compute the whole text again for every token: slow, for comparison */
+    /* Steps of one token are compiled (weft/compile.h) where model, caches and weft_compile_enabled
+     * let them be; the parameters are then those of the second token on. This leaves them as
+     * graphs. */
+    bool no_compile;
 } weft_generate_options;
 
 typedef enum weft_stop_reason {
@@ -83,6 +87,7 @@ typedef struct weft_generate_stats {
     double prompt_per_second;   /* prompt_tokens / first_token_seconds */
     double decode_per_second;   /* tokens after the first / decode_seconds; 0: there were none */
     int64_t peak_memory;        /* weft_memory_peak at the end */
+    int64_t compiles;           /* of the step of one token: one a size of the caches; 0: graphs */
 } weft_generate_stats;
 
 /* One sequence that is being generated. It borrows the model. */

@@ -100,6 +100,20 @@ typedef struct weft_cache_type {
     weft_status (*trim)(weft_cache *self, int64_t n); /* forgets the last n tokens */
     void (*reset)(weft_cache *self);                  /* forgets all */
     void (*free)(weft_cache *self);
+
+    /* What a compiled step needs, which is traced once and run at many offsets; NULL, all three:
+     * steps with such a cache are not compiled. */
+
+    /* Room for n more tokens: until so many have come, the arrays of `state` keep their shapes. */
+    weft_status (*reserve)(weft_cache *self, int64_t n);
+    /* As update, where all that differs from step to step is in arrays: `offset` int32 (1) is the
+     * position of the first new token, and of the keys and values (B, S, Hk, D), S being the same
+     * in every step, the queries attend to the first *lengths (weft_attention's). Room must have
+     * been reserved. No token is counted. */
+    void (*append)(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset,
+                   weft_array **keys, weft_array **values, weft_array **lengths);
+    /* Counts n tokens that an appending step has brought. */
+    void (*advance)(weft_cache *self, int64_t n);
 } weft_cache_type;
 
 /* The first member of every cache. */
@@ -118,6 +132,13 @@ WEFT_API int64_t weft_cache_length(const weft_cache *cache);
 WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots);
 WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n);
 WEFT_API void weft_cache_reset(weft_cache *cache);
+/* Whether the type has what compiled steps need: the three calls below. A cache takes its shapes
+ * from the first tokens, so these come by weft_cache_update. */
+WEFT_API bool weft_cache_appends(const weft_cache *cache);
+WEFT_API weft_status weft_cache_reserve(weft_cache *cache, int64_t n);
+WEFT_API void weft_cache_append(weft_cache *cache, weft_array *k, weft_array *v, weft_array *offset,
+                                weft_array **keys, weft_array **values, weft_array **lengths);
+WEFT_API void weft_cache_advance(weft_cache *cache, int64_t n);
 WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
 
 /* ---- Families ------------------------------------------------------------------------------- */
@@ -127,7 +148,10 @@ typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
     weft_array *mask;      /* besides causality, as weft_attention's; NULL: none */
-    bool checkpoint;       /* compute each layer's inside again for its gradient */
+    /* For steps that are compiled (weft_model_info's takes_offset): int32 (1), the position of the
+     * first token, the caches being called by append. NULL: as the caches count. */
+    weft_array *offset;
+    bool checkpoint; /* compute each layer's inside again for its gradient */
 } weft_model_call;
 
 /* What everybody may want to know of a model; filled by the family's `build`. */
@@ -139,6 +163,7 @@ typedef struct weft_model_info {
     int64_t max_positions; /* 0: unknown */
     double softcap;        /* of the logits; 0: none */
     bool tied;             /* the output head is the embedding */
+    bool takes_offset;     /* the family's hidden heeds weft_model_call.offset */
 } weft_model_info;
 
 typedef struct weft_model_family {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "weft/compile.h"
 #include "weft/generate.h"
 
 struct weft_generator {
@@ -20,6 +21,9 @@ struct weft_generator {
     weft_array *seen; /* (1, V) float32, how often each token occurred; NULL without a penalty */
     weft_array *key;  /* of the steps to come; NULL when greedy */
     int64_t enqueued; /* tokens that were asked of the device */
+
+    weft_compiled *decode; /* a step of one token; NULL: it is not compiled (yet) */
+    weft_array *offset;    /* (1) int32, the position of the token under way; of `decode` */
 
     double start, first, last; /* seconds */
     weft_generate_stats stats;
@@ -169,6 +173,8 @@ void weft_generator_free(weft_generator *g)
 {
     if (g == NULL)
         return;
+    weft_compiled_free(g->decode);
+    weft_drop(g->offset);
     weft_drop(g->token);
     weft_drop(g->logprob);
     weft_drop(g->seen);
@@ -269,17 +275,24 @@ static weft_status draw(weft_generator *g, weft_array *logits)
     return status;
 }
 
-/* Enqueues one step from tokens (1, L): the token after the last of them. */
+/* The graph of one step from tokens (1, L): fills the slots with the token after the last. `offset`
+ * as weft_model_call has it. */
+static weft_status put_step(weft_generator *g, weft_array *tokens, weft_array *offset)
+{
+    const weft_model_call call = {.caches = g->caches, .offset = offset};
+    weft_array *hidden = weft_model_hidden(g->model, tokens, &call);       /* (1, L, E) */
+    weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
+    weft_array *logits = weft_squeeze(weft_model_head(g->model, last), 1); /* (1, V) */
+    return draw(g, logits);
+}
+
+/* Enqueues one step from tokens (1, L). */
 static weft_status step(weft_generator *g, weft_array *tokens)
 {
     weft_array **arrays = room(g, 4);
     if (arrays == NULL)
         return WEFT_MEMORY;
-    weft_array *hidden = weft_model_hidden(g->model, tokens,
-                                           &(weft_model_call){.caches = g->caches}); /* (1, L, E) */
-    weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);                    /* (1, 1, E) */
-    weft_array *logits = weft_squeeze(weft_model_head(g->model, last), 1);           /* (1, V) */
-    weft_status status = draw(g, logits);
+    weft_status status = put_step(g, tokens, NULL);
     int n = 0;
     weft_array *const held[] = {g->token, g->logprob, g->seen, g->key};
     for (int i = 0; i < 4; i++) {
@@ -292,6 +305,88 @@ static weft_status step(weft_generator *g, weft_array *tokens)
     g->enqueued++;
     return status;
 }
+
+/* ---- The compiled step ---------------------------------------------------------------------- */
+
+static bool can_compile(const weft_generator *g)
+{
+    if (g->options.no_compile || !weft_compile_enabled() ||
+        !weft_model_info_of(g->model)->takes_offset)
+        return false;
+    for (int64_t i = 0; i < weft_model_info_of(g->model)->n_caches; i++) {
+        if (!weft_cache_appends(g->caches[i]))
+            return false;
+    }
+    return true;
+}
+
+/* The step after the token under way. A refusal of a slot is the call's failure. */
+static void decode(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    weft_generator *g = context;
+    (void)in;
+    (void)n_in;
+    (void)out;
+    (void)n_out;
+    weft_array *tokens = weft_reshape(g->token, WEFT_DIMS(1, 1));
+    if (put_step(g, tokens, g->offset) == WEFT_OK)
+        weft_set(&g->offset, weft_add(g->offset, weft_scalar_int(1, WEFT_INT32)));
+}
+
+/* The token under way comes behind all that the caches hold. */
+static weft_status put_offset(weft_generator *g)
+{
+    const int32_t at = (int32_t)weft_cache_offset(g->caches[0]);
+    return weft_set(&g->offset, weft_to(weft_from_data(&at, WEFT_INT32, WEFT_DIMS(1)),
+                                        weft_device_of(g->token)));
+}
+
+static weft_status make_decode(weft_generator *g)
+{
+    weft_status status = put_offset(g);
+    const int64_t caches = weft_model_info_of(g->model)->n_caches;
+    weft_array ***slots = weft_malloc(((size_t)caches * CACHE_SLOTS + 5) * sizeof *slots);
+    if (slots == NULL)
+        return weft_fail(WEFT_MEMORY, "generate: no memory");
+    weft_array **own[] = {&g->token, &g->logprob, &g->seen, &g->key, &g->offset};
+    int n = sizeof own / sizeof *own;
+    memcpy(slots, own, sizeof own);
+    for (int64_t i = 0; i < caches; i++)
+        n += weft_cache_state(g->caches[i], slots + n);
+    /* A cache that has grown never has its old shapes again: one combination is kept. */
+    const weft_compile_options options = {.name = "decode", .cache = 1, .async = true};
+    if (status == WEFT_OK)
+        status = weft_compile(decode, g, slots, n, &options, &g->decode);
+    weft_free(slots);
+    return status;
+}
+
+static weft_status step_compiled(weft_generator *g)
+{
+    const int64_t caches = weft_model_info_of(g->model)->n_caches;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < caches && status == WEFT_OK; i++)
+        status = weft_cache_reserve(g->caches[i], 1);
+    if (status == WEFT_OK)
+        status = weft_compiled_call(g->decode, NULL, 0, NULL, 0);
+    for (int64_t i = 0; i < caches && status == WEFT_OK; i++)
+        weft_cache_advance(g->caches[i], 1);
+    g->enqueued++;
+    return status;
+}
+
+/* A step from the token under way, compiled from the second on. */
+static weft_status step_next(weft_generator *g)
+{
+    weft_status status = WEFT_OK;
+    if (g->decode == NULL && can_compile(g))
+        status = make_decode(g);
+    if (status != WEFT_OK)
+        return status;
+    return g->decode ? step_compiled(g) : step(g, weft_expand_dims(g->token, 0));
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
 
 /* The first step: the prompt. */
 static weft_status step_prompt(weft_generator *g)
@@ -345,7 +440,7 @@ static weft_status read_token(weft_generator *g, int32_t *id, double *logprob)
         g->first = seconds();
     }
     if (status == WEFT_OK && g->caches != NULL && g->enqueued < g->limit)
-        status = step(g, weft_expand_dims(token, 0)); /* (1, 1) */
+        status = step_next(g);
     if (status == WEFT_OK)
         status = read_out(token, prob, id, logprob);
     weft_drop(token);
@@ -396,5 +491,6 @@ weft_generate_stats weft_generator_stats(const weft_generator *g)
     if (stats.tokens > 1 && stats.decode_seconds > 0)
         stats.decode_per_second = (double)(stats.tokens - 1) / stats.decode_seconds;
     stats.peak_memory = weft_memory_peak();
+    stats.compiles = g->decode ? weft_compiled_counts(g->decode).compiles : 0;
     return stats;
 }

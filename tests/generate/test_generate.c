@@ -1,5 +1,6 @@
 /* tests/generate/test_generate.c -- models/generate/: the storyteller's tokens with and without a
  * cache, stopping, texts, memory. */
+#include "weft/compile.h"
 #include "weft/generate.h"
 
 #include <stdio.h>
@@ -118,6 +119,41 @@ static void chunks_change_nothing(void)
     CHECK_BYTES(ones.ids, whole.ids, 24 * sizeof *whole.ids);
     for (int i = 0; i < 24; i++)
         CHECK_CLOSE(pieces.logprobs[i], whole.logprobs[i], 1e-4);
+}
+
+/* The same with steps as graphs: tokens, log-probabilities to the last bit, also where the caches
+ * grow. */
+static void same_as_graphs(weft_generate_options o, int64_t compiles)
+{
+    tokens fast = {0}, graphs = {0};
+    weft_generate_stats stats = generate(&o, &fast);
+    CHECK_EQ_INT(stats.compiles, compiles);
+    o.no_compile = true;
+    stats = generate(&o, &graphs);
+    CHECK_EQ_INT(stats.compiles, 0);
+    CHECK_EQ_INT(fast.n, graphs.n);
+    CHECK_BYTES(fast.ids, graphs.ids, sizeof fast.ids);
+    CHECK_BYTES(fast.logprobs, graphs.logprobs, sizeof fast.logprobs);
+    CHECK_STR(fast.text, graphs.text);
+}
+
+static void compiled_steps_are_the_same(void)
+{
+    if (!ready())
+        return;
+    const weft_sampler_options drawn = {
+        .temperature = 1, .top_p = 0.9, .top_k = 40, .repetition_penalty = 1.3};
+    same_as_graphs((weft_generate_options){.max_tokens = 100, .ignore_eos = true}, 1);
+    same_as_graphs((weft_generate_options){.max_tokens = 60, .logprobs = true, .prefill = 2}, 1);
+    same_as_graphs(
+        (weft_generate_options){.max_tokens = 90, .logprobs = true, .sampler = drawn, .seed = 3},
+        1);
+    same_as_graphs((weft_generate_options){.max_tokens = 1}, 0);
+    same_as_graphs((weft_generate_options){.max_tokens = 20, .no_cache = true}, 0);
+    same_as_graphs((weft_generate_options){.max_tokens = 520, .ignore_eos = true}, 3);
+    weft_compile_enable(false);
+    same_as_graphs((weft_generate_options){.max_tokens = 20}, 0);
+    weft_compile_enable(true);
 }
 
 static void logprobs_are_those_of_the_model(void)
@@ -334,6 +370,7 @@ int main(int argc, char **argv)
     static const check_case cases[] = {
         CHECK_CASE(greedy_tokens_are_the_reference),
         CHECK_CASE(chunks_change_nothing),
+        CHECK_CASE(compiled_steps_are_the_same),
         CHECK_CASE(logprobs_are_those_of_the_model),
         CHECK_CASE(the_seed_decides),
         CHECK_CASE(the_penalty_sees_prompt_and_text),

@@ -60,6 +60,40 @@ static void it_grows_by_blocks(void)
     weft_cache_free(NULL);
 }
 
+/* append with an array for the offset leaves what update leaves. */
+static void appending_is_updating(void)
+{
+    weft_cache *cache = weft_cache_new();
+    if (!CHECK(cache != NULL) || !CHECK(weft_cache_appends(cache)))
+        return;
+    weft_array *k, *v, *lengths;
+    weft_scope_open();
+    const int32_t zero = 0;
+    weft_cache_append(cache, tokens(0, 1, 0), tokens(0, 1, 5),
+                      weft_from_data(&zero, WEFT_INT32, WEFT_DIMS(1)), &k, &v, &lengths);
+    CHECK_CONTAINS(weft_error(k), "no tokens came before");
+    weft_scope_close(NULL);
+    CHECK_OK(weft_cache_reserve(cache, 3));
+    append(cache, 0, 250);
+    for (int32_t n = 250; n < 260; n += 2) {
+        CHECK_OK(weft_cache_reserve(cache, 2));
+        CHECK_EQ_INT(capacity(cache), n < 256 ? 256 : 512);
+        weft_scope_open();
+        weft_array *offset = weft_from_data(&n, WEFT_INT32, WEFT_DIMS(1));
+        weft_cache_append(cache, tokens(n, 2, 0), tokens(n, 2, 5), offset, &k, &v, &lengths);
+        CHECK_EQ_INT(weft_cache_length(cache), n);
+        weft_cache_advance(cache, 2);
+        CHECK_EQ_INT(weft_cache_length(cache), n + 2);
+        CHECK_EQ_INT((int64_t)weft_item(lengths), n + 2);
+        CHECK_EQ_INT(weft_dim(k, 1), capacity(cache));
+        holds(weft_slice_axis(k, 1, 0, n + 2), tokens(0, n + 2, 0));
+        holds(weft_slice_axis(v, 1, 0, n + 2), tokens(0, n + 2, 5));
+        weft_scope_close(NULL);
+    }
+    append(cache, 260, 3);
+    weft_cache_free(cache);
+}
+
 static void trimming_and_resetting(void)
 {
     weft_cache *cache = weft_cache_new();
@@ -131,6 +165,6 @@ static void a_step_allocates_nothing_new(void)
     weft_cache_free(cache);
 }
 
-CHECK_MAIN("cache", CHECK_CASE(it_grows_by_blocks), CHECK_CASE(trimming_and_resetting),
-           CHECK_CASE(what_does_not_fit_leaves_it_as_it_was),
+CHECK_MAIN("cache", CHECK_CASE(it_grows_by_blocks), CHECK_CASE(appending_is_updating),
+           CHECK_CASE(trimming_and_resetting), CHECK_CASE(what_does_not_fit_leaves_it_as_it_was),
            CHECK_CASE(a_step_allocates_nothing_new))
