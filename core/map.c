@@ -85,6 +85,34 @@ static int by_seq(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* Puts each node where its number says, if those lie close together: a graph is mostly built at
+ * once. */
+static bool place_by_seq(weft_array **nodes, int64_t n)
+{
+    uint64_t low = nodes[0]->seq, high = low;
+    for (int64_t i = 1; i < n; i++) {
+        low = nodes[i]->seq < low ? nodes[i]->seq : low;
+        high = nodes[i]->seq > high ? nodes[i]->seq : high;
+    }
+    if (high - low >= 4 * (uint64_t)n) {
+        return false;
+    }
+    weft_array **places = weft_calloc(high - low + 1, sizeof *places);
+    if (!places) {
+        return false;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        places[nodes[i]->seq - low] = nodes[i];
+    }
+    for (uint64_t i = 0; i <= high - low; i++) {
+        if (places[i]) {
+            *nodes++ = places[i];
+        }
+    }
+    weft_free(places);
+    return true;
+}
+
 void weft__sort_by_seq(weft_array **nodes, int64_t n)
 {
     /* A walk from the results meets the nodes of a chain in exactly the opposite order. */
@@ -97,7 +125,7 @@ void weft__sort_by_seq(weft_array **nodes, int64_t n)
     while (sorted < n && nodes[sorted - 1]->seq < nodes[sorted]->seq) {
         sorted++;
     }
-    if (sorted < n) {
+    if (sorted < n && !place_by_seq(nodes, n)) {
         qsort(nodes, (size_t)n, sizeof(void *), by_seq);
     }
 }

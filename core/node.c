@@ -11,7 +11,7 @@
 
 /* Graphs are built and freed over and over, so a thread keeps the memory of some nodes that it
  * freed, by size. Not where a sanitizer is to see every use of a freed node. */
-enum { GRAIN = 64, LARGEST = 1024 / GRAIN, KEPT_BYTES = 2 << 20 };
+enum { GRAIN = 64, LARGEST = 2048 / GRAIN, KEPT_BYTES = 2 << 20 };
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { KEEPS = 0 };

@@ -12,8 +12,9 @@ struct weft__scope {
     int64_t count, capacity;
 };
 
-/* Scopes by depth: opening one of these needs no memory. Deeper ones are allocated. */
-enum { SHALLOW = 32 };
+/* Scopes by depth: opening one of these needs no memory, and a closed one leaves its list, if it is
+ * short, for the next. Deeper ones are allocated. */
+enum { SHALLOW = 32, SHORT_LIST = 256 };
 static _Thread_local weft__scope shallow[SHALLOW];
 
 static _Thread_local weft__scope *innermost;
@@ -45,7 +46,12 @@ static void free_scope(weft__scope *s)
         }
         weft__unref(a);
     }
-    weft_free(s->items);
+    s->count = 0;
+    if (s->depth >= SHALLOW || s->capacity > SHORT_LIST) {
+        weft_free(s->items);
+        s->items = NULL;
+        s->capacity = 0;
+    }
     if (s->depth >= SHALLOW) {
         weft_free(s);
     }
@@ -59,6 +65,10 @@ static void end_of_thread(void *unused)
         innermost = s->parent;
         free_scope(s);
     }
+    for (int i = 0; i < SHALLOW; i++) {
+        weft_free(shallow[i].items);
+        shallow[i] = (weft__scope){0};
+    }
 }
 
 static void make_key(void)
@@ -68,11 +78,13 @@ static void make_key(void)
 
 static weft__scope *push_scope(const char *name, int at_depth)
 {
-    weft__scope *s = at_depth < SHALLOW ? &shallow[at_depth] : weft_malloc(sizeof *s);
+    weft__scope *s = at_depth < SHALLOW ? &shallow[at_depth] : weft_calloc(1, sizeof *s);
     if (!s) {
         return NULL;
     }
-    *s = (weft__scope){.name = name, .parent = innermost, .depth = at_depth};
+    s->name = name;
+    s->parent = innermost;
+    s->depth = at_depth;
     innermost = s;
     return s;
 }

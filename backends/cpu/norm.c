@@ -33,7 +33,15 @@ static int64_t grain_of(int64_t rows, int64_t width, bool sums)
 /* A vector input as float32: gain (with the offset) or bias. */
 static const float *bring(const weft_tensor *t, double offset, float *out)
 {
-    for (int64_t i = 0; i < t->shape.at[0]; i++)
+    const int64_t n = t->shape.at[0];
+    if (t->strides[0] == 1 && weft__cpu_narrow(t->dtype)) {
+        const cpu_rows whole = weft__cpu_rows_of(t);
+        const float *x = weft__cpu_row_read(&whole, 0, out);
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (float)((double)x[i] + offset);
+        return out;
+    }
+    for (int64_t i = 0; i < n; i++)
         out[i] = (float)(weft_tensor_get(t, i) + offset);
     return out;
 }

@@ -240,16 +240,20 @@ weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays, int n)
         weft_free(f);
         return weft_eval_n(arrays, n);
     }
+    weft_array *dead = NULL; /* freed here, where the memory is used again */
     weft__evaluating = true;
     pthread_mutex_lock(&evaluation);
     status = prepare_flight(f, &f->plan, stream, arrays, n);
     if (status == WEFT_OK) {
+        dead = f->plan.dead;
+        f->plan.dead = NULL;
         weft__stream_queue(stream, f);
     } else {
         weft__plan_free(&f->plan);
         weft_free(f);
     }
     pthread_mutex_unlock(&evaluation);
+    weft__bury(dead);
     weft__evaluating = false;
     return status;
 }
