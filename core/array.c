@@ -9,6 +9,7 @@
 #include "core/graph.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
+#include "weft/quantize.h"
 
 /* ---- making --------------------------------------------------------------------------------- */
 
@@ -59,33 +60,62 @@ weft_array *weft_from_data(const void *data, weft_dtype dtype, weft_dims shape)
     return bytes < 0 ? error : upload(data, bytes, &spec);
 }
 
-weft_array *weft_from_memory(void *data, weft_dtype dtype, weft_dims shape,
-                             void (*release)(void *context), void *context)
+/* A leaf over memory that is not Weft's, where the default device can use it in place. `result`:
+ * what has gone wrong already. */
+static weft_array *over_memory(void *data, int64_t bytes, const weft_spec *spec, weft_array *result,
+                               void (*release)(void *context), void *context)
 {
-    weft_array *result = NULL;
-    int64_t bytes = checked_bytes("from_memory", dtype, &shape, &result);
     weft_device *device = weft_default_device();
-    weft_spec spec = {.dtype = dtype, .shape = shape};
-    bool aligned = (uintptr_t)data % weft_dtype_size(dtype) == 0 ||
-                   (dtype == WEFT_COMPLEX64 && (uintptr_t)data % sizeof(float) == 0);
-    if (bytes >= 0 && !aligned) {
-        result =
-            weft__failed("from_memory: the address is not aligned for %s", weft_dtype_name(dtype));
-    } else if (bytes > 0 && !data) {
-        result = weft__failed("from_memory: the data is NULL");
-    } else if (bytes >= 0 && device && device->backend->host_memory) {
+    if (!result && device && device->backend->host_memory) {
         weft__buffer *b = weft__buffer_foreign(device, data, bytes, release, context);
         if (b) {
-            return weft__leaf_new(&spec, b, 0);
+            return weft__leaf_new(spec, b, 0);
         }
         result = weft__no_memory();
-    } else if (bytes >= 0) {
-        result = upload(data, bytes, &spec);
+    } else if (!result) {
+        result = upload(data, bytes, spec);
     }
     if (release) {
         release(context);
     }
     return result;
+}
+
+weft_array *weft_from_memory(void *data, weft_dtype dtype, weft_dims shape,
+                             void (*release)(void *context), void *context)
+{
+    weft_array *error = NULL;
+    int64_t bytes = checked_bytes("from_memory", dtype, &shape, &error);
+    weft_spec spec = {.dtype = dtype, .shape = shape};
+    bool aligned = (uintptr_t)data % weft_dtype_size(dtype) == 0 ||
+                   (dtype == WEFT_COMPLEX64 && (uintptr_t)data % sizeof(float) == 0);
+    if (bytes >= 0 && !aligned) {
+        error =
+            weft__failed("from_memory: the address is not aligned for %s", weft_dtype_name(dtype));
+    } else if (bytes > 0 && !data) {
+        error = weft__failed("from_memory: the data is NULL");
+    }
+    return over_memory(data, bytes, &spec, error, release, context);
+}
+
+weft_array *weft_from_blocks(void *blocks, const weft_encoding *encoding, weft_dtype dtype,
+                             weft_dims shape, void (*release)(void *context), void *context)
+{
+    weft_array *error = NULL;
+    int64_t bytes = checked_bytes("from_blocks", dtype, &shape, &error);
+    weft_spec spec = {.dtype = dtype, .shape = shape, .encoding = encoding};
+    const int64_t last = shape.n > 0 && bytes >= 0 ? shape.at[shape.n - 1] : 0;
+    if (bytes >= 0 && (shape.n < 1 || last % encoding->block != 0)) {
+        error = weft__failed("from_blocks: the last dim, %lld, is no multiple of %lld, a block of "
+                             "%s",
+                             (long long)last, (long long)encoding->block, encoding->name);
+    } else if (bytes >= 0 && !weft_dtype_is_float(dtype)) {
+        error = weft__failed("from_blocks: expected a float dtype, got %s", weft_dtype_name(dtype));
+    } else if (bytes > 0 && !blocks) {
+        error = weft__failed("from_blocks: the data is NULL");
+    }
+    bytes = error ? 0 : weft_encoding_bytes(encoding, weft__shape_size(&shape));
+    return over_memory(blocks, bytes, &spec, error, release, context);
 }
 
 weft_array *weft_scalar(double value, weft_dtype dtype)
@@ -280,6 +310,19 @@ static weft_status copy_out(weft_array *a, void *out)
         return WEFT_OK;
     }
     return a->device->backend->read(a->device->state, v->buffer->handle, v->offset, out, bytes);
+}
+
+const void *weft__blocks(weft_array *a)
+{
+    const weft__view *v = &a->outs[0].view;
+    return weft_eval(a) == WEFT_OK && v->buffer->host ? (const char *)v->buffer->host + v->offset
+                                                      : NULL;
+}
+
+weft_status weft__read_blocks(weft_array *a, void *out)
+{
+    const weft_status status = weft_eval(a);
+    return status == WEFT_OK ? copy_out(a, out) : status;
 }
 
 weft_status weft_read(weft_array *a, weft_dtype dtype, void *out, int64_t count)

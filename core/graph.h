@@ -196,4 +196,11 @@ typedef bool weft__stop(const void *context, weft_array *a);
 bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,
                    weft__map *out);
 
+/* ---- array.c -------------------------------------------------------------------------------- */
+
+/* Evaluates `a`, an encoded array, and gives its blocks: where they lie, NULL when the host cannot
+ * read them there, or copied. */
+const void *weft__blocks(weft_array *a);
+weft_status weft__read_blocks(weft_array *a, void *out);
+
 #endif

@@ -4,7 +4,7 @@
 cpu_codes weft__cpu_codes_encoded(const weft_tensor *t)
 {
     const weft_encoding *e = t->encoding;
-    const bool known = e->kind != WEFT_ENCODING_OTHER;
+    const bool known = weft_encoding_has_parts(e->kind);
     const int64_t row = t->shape.at[t->shape.n - 1] / e->block * e->block_bytes;
     const int64_t header = known ? e->block_bytes - e->block * e->bits / 8 : 0;
     const int64_t bias = e->kind == WEFT_ENCODING_AFFINE ? (int64_t)weft_dtype_size(e->scale) : 0;

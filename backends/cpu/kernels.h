@@ -60,7 +60,7 @@ typedef struct cpu_codes {
     weft_dtype scale;
     const char *codes, *scales, *biases;
     int64_t code_group, code_row, scale_group, scale_row;
-    const weft_encoding *encoding; /* WEFT_ENCODING_OTHER: its blocks are at `codes` */
+    const weft_encoding *encoding; /* of a kind without parts: its blocks are at `codes` */
 } cpu_codes;
 
 /* Outputs of a convolution of each channel by itself: y[o, c], y_step apart, is the sum over taps t
@@ -103,7 +103,7 @@ typedef struct cpu_kernels {
 
     /* isa/codes.c: whole groups of a row as float32; and gemv with rows first .. first + n of a
      * matrix of codes, where `sums` are those of x over groups (code_sums), and bias and y are
-     * counted from row 0. Not for WEFT_ENCODING_OTHER. */
+     * counted from row 0. Kinds with parts only. */
     void (*decode_codes)(const cpu_codes *c, int64_t row, int64_t group, int64_t groups,
                          float *out);
     void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,

@@ -26,7 +26,7 @@ typedef struct product {
 static bool streams(const product *p)
 {
     return p->transposed && p->m > 0 && p->m <= CPU_GEMV_ROWS && p->K > 0 &&
-           p->codes.kind != WEFT_ENCODING_OTHER;
+           weft_encoding_has_parts((weft_encoding_kind)p->codes.kind);
 }
 
 static int64_t vectors(int64_t floats)

@@ -59,4 +59,9 @@ float weft__float_code(weft_encoding_kind kind, uint32_t code);
 extern const weft_encoding weft__float_encodings[];
 extern const int weft__float_encoding_count;
 
+/* ---- ggml.c --------------------------------------------------------------------------------- */
+
+extern const weft_encoding weft__ggml_encodings[];
+extern const int weft__ggml_encoding_count;
+
 #endif

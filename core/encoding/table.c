@@ -8,7 +8,11 @@ const weft_encoding *weft_encoding_at(int i)
         return &weft__affine_encodings[i];
     }
     i -= weft__affine_encoding_count;
-    return i >= 0 && i < weft__float_encoding_count ? &weft__float_encodings[i] : NULL;
+    if (i >= 0 && i < weft__float_encoding_count) {
+        return &weft__float_encodings[i];
+    }
+    i -= weft__float_encoding_count;
+    return i >= 0 && i < weft__ggml_encoding_count ? &weft__ggml_encodings[i] : NULL;
 }
 
 const weft_encoding *weft_encoding_find(const char *name)

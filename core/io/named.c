@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/io/named.h"
+#include "weft/op.h"
 
 void weft_named_arrays_free(weft_named_arrays *arrays)
 {
@@ -43,12 +44,18 @@ bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_arra
 }
 
 weft_status weft__named_arrays_check(const char *path, const char *const *names,
-                                     weft_array *const *arrays, int n)
+                                     weft_array *const *arrays, int n, bool encoded)
 {
     for (int i = 0; i < n; i++) {
         const char *error = weft_error(arrays[i]);
+        const weft_encoding *e = weft_encoding_of(arrays[i]);
         if (error) {
             return weft_fail(WEFT_INVALID, "%s: array '%s': %s", path, names[i], error);
+        }
+        if (e && !encoded) {
+            return weft_fail(WEFT_INVALID,
+                             "%s: array '%s' is encoded as %s: decode it first (weft_decode)", path,
+                             names[i], e->name);
         }
         for (int j = i + 1; j < n; j++) {
             if (strcmp(names[i], names[j]) == 0) {

@@ -4,7 +4,8 @@
 
 #include "weft/io.h"
 
-/* Evaluates `a` and hands its row-major bytes to `take`, in a scope of its own. */
+/* Evaluates `a` and hands its row-major bytes, or the blocks of an encoded one, to `take`, in a
+ * scope of its own. */
 typedef weft_status weft__take_bytes(void *context, const void *bytes, size_t size);
 weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *take,
                              void *context);
@@ -12,8 +13,9 @@ weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *
 /* Appends a name (copied) and an array; false: no memory. */
 bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_array *a);
 
-/* WEFT_INVALID when an array has failed or two have the same name. */
+/* WEFT_INVALID when an array has failed or two have the same name, or, unless the format takes
+ * them, when one is encoded. */
 weft_status weft__named_arrays_check(const char *path, const char *const *names,
-                                     weft_array *const *arrays, int n);
+                                     weft_array *const *arrays, int n, bool encoded);
 
 #endif

@@ -324,7 +324,7 @@ weft_status weft_npy_save(const char *path, weft_array *a)
 {
     weft__writer *writer = NULL;
     weft__text header = {0};
-    weft_status status = weft__named_arrays_check(path, &path, &a, 1);
+    weft_status status = weft__named_arrays_check(path, &path, &a, 1, false);
     if (status == WEFT_OK) {
         weft__npy_header(&header, a);
         status = header.failed ? weft_fail(WEFT_MEMORY, "%s: no memory to write it", path)

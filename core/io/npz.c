@@ -206,7 +206,7 @@ weft_status weft_npz_save(const char *path, const char *const *names, weft_array
                           int n, bool compress)
 {
     weft__writer *writer = NULL;
-    weft_status status = weft__named_arrays_check(path, names, arrays, n);
+    weft_status status = weft__named_arrays_check(path, names, arrays, n, false);
     if (status == WEFT_OK) {
         status = weft__writer_open(path, &writer);
     }

@@ -6,6 +6,7 @@
 #include "core/io/named.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
+#include "weft/op.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -85,6 +86,10 @@ static weft_status check_items(const char *path, const item *items, int n)
         const char *error = weft_error(items[i].array);
         if (error)
             return weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", path, items[i].name, error);
+        if (weft_encoding_of(items[i].array))
+            return weft_fail(WEFT_INVALID,
+                             "%s: tensor '%s' is encoded as %s: decode it first (weft_decode)",
+                             path, items[i].name, weft_encoding_of(items[i].array)->name);
         if (strcmp(items[i].name, "__metadata__") == 0)
             return weft_fail(WEFT_INVALID, "%s: a tensor cannot be called __metadata__", path);
         /* Equal names need not be neighbours when their dtypes differ. */

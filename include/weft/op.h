@@ -28,8 +28,28 @@ typedef enum weft_encoding_kind {
     WEFT_ENCODING_AFFINE,    /* scale * code + bias */
     WEFT_ENCODING_MXFP4,     /* 2^(scale - 127) * E2M1 */
     WEFT_ENCODING_MXFP8,     /* 2^(scale - 127) * E4M3 */
-    WEFT_ENCODING_NVFP4      /* E4M3 scale * E2M1 */
+    WEFT_ENCODING_NVFP4,     /* E4M3 scale * E2M1 */
+    /* The block types of GGUF files, whose parts lie as ggml has them. */
+    WEFT_ENCODING_Q4_0,
+    WEFT_ENCODING_Q4_1,
+    WEFT_ENCODING_Q5_0,
+    WEFT_ENCODING_Q5_1,
+    WEFT_ENCODING_Q8_0,
+    WEFT_ENCODING_Q2_K,
+    WEFT_ENCODING_Q3_K,
+    WEFT_ENCODING_Q4_K,
+    WEFT_ENCODING_Q5_K,
+    WEFT_ENCODING_Q6_K,
+    WEFT_ENCODING_IQ4_NL,
+    WEFT_ENCODING_IQ4_XS,
+    WEFT_ENCODING_GGUF_MXFP4
 } weft_encoding_kind;
+
+/* Whether a block of the kind is scale, bias and codes one after another. */
+static inline bool weft_encoding_has_parts(weft_encoding_kind kind)
+{
+    return kind >= WEFT_ENCODING_AFFINE && kind <= WEFT_ENCODING_NVFP4;
+}
 
 /* Shape and dtype are logical; the encoding says how the elements lie in memory. NULL everywhere
  * means dense. Encoded arrays have no strides: their rows lie one after another, and a row is its
@@ -40,7 +60,7 @@ struct weft_encoding {
     int64_t block;       /* elements of a block along the last axis, at most WEFT_MAX_BLOCK */
     int64_t block_bytes; /* bytes of a block */
     weft_encoding_kind kind;
-    /* Of the kinds above: a block is the scale, the bias if the kind has one, and then `block`
+    /* Of the kinds with parts: a block is the scale, the bias if the kind has one, and then `block`
      * codes of `bits` bits, element i in the bits [i * bits, (i + 1) * bits) counted from the
      * lowest of the first byte. */
     int bits;

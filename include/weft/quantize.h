@@ -106,6 +106,12 @@ WEFT_API weft_array *weft_encode(weft_array *x, const weft_encoding *encoding);
 /* The dense array of the same shape and dtype; one that is dense is returned. */
 WEFT_API weft_array *weft_decode(weft_array *x);
 
+/* The caller's memory as an array (..., K) of `dtype`, a float, whose blocks lie there row after
+ * row: as weft_from_memory, without an alignment. */
+WEFT_API weft_array *weft_from_blocks(void *blocks, const weft_encoding *encoding, weft_dtype dtype,
+                                      weft_dims shape, void (*release)(void *context),
+                                      void *context);
+
 /* An encoded array of `dtype` from separate tensors, and its tensors again: both copy bits. A
  * bfloat16 array usually has bfloat16 scales, but need not. out[2] is NULL without biases. */
 WEFT_API weft_array *weft_join_encoded(weft_array *codes, weft_array *scales, weft_array *biases,

@@ -14,6 +14,7 @@
 #include "weft/export.h"
 #include "weft/fft.h"
 #include "weft/generate.h"
+#include "weft/gguf.h"
 #include "weft/indexing.h"
 #include "weft/init.h"
 #include "weft/io.h"

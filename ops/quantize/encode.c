@@ -180,7 +180,7 @@ static weft_status split_reference(const weft_call *call)
 static bool split_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_encoding *e = weft_encoding_of(weft_node_input(node, 0));
-    if (!e || e->kind == WEFT_ENCODING_OTHER) {
+    if (!e || !weft_encoding_has_parts(e->kind)) {
         return weft_because(why, "%s: expected an array of codes with scales",
                             e ? e->name : "the array is dense");
     }

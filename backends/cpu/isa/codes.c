@@ -307,7 +307,7 @@ static void decode_codes(const cpu_codes *c, int64_t row, int64_t group, int64_t
 {
     const char *codes = c->codes + row * c->code_row + group * c->code_group;
     const int64_t scale = row * c->scale_row + group * c->scale_group;
-    if (c->kind == WEFT_ENCODING_OTHER)
+    if (!weft_encoding_has_parts((weft_encoding_kind)c->kind))
         c->encoding->decode(c->encoding, codes, groups * c->group, out);
     else
         format_of(c)->decode(c, (const uint8_t *)codes, c->scales + scale, c->biases + scale,

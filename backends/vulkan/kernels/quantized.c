@@ -84,7 +84,7 @@ static bool fits(const weft_call *call)
     for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
         const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
         if (weft_tensor_size(t) > INT32_MAX ||
-            (t->encoding && t->encoding->kind == WEFT_ENCODING_OTHER)) {
+            (t->encoding && !weft_encoding_has_parts(t->encoding->kind))) {
             return false;
         }
     }

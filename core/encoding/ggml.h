@@ -1,0 +1,41 @@
+/* core/encoding/ggml.h -- what the files of GGUF's block types share. */
+#ifndef CORE_ENCODING_GGML_H
+#define CORE_ENCODING_GGML_H
+
+#include "core/encoding/encoding.h"
+
+typedef void weft__ggml_decode(const weft_encoding *e, const void *blocks, int64_t count,
+                               float *out);
+typedef void weft__ggml_encode(const weft_encoding *e, const float *in, int64_t count,
+                               void *blocks);
+
+weft__ggml_decode weft__ggml_decode_q4_0, weft__ggml_decode_q4_1, weft__ggml_decode_q5_0,
+    weft__ggml_decode_q5_1, weft__ggml_decode_q8_0, weft__ggml_decode_q2_k, weft__ggml_decode_q3_k,
+    weft__ggml_decode_q4_k, weft__ggml_decode_q5_k, weft__ggml_decode_q6_k,
+    weft__ggml_decode_iq4_nl, weft__ggml_decode_iq4_xs, weft__ggml_decode_mxfp4;
+weft__ggml_encode weft__ggml_encode_q4_0, weft__ggml_encode_q8_0, weft__ggml_encode_q4_k;
+
+/* The 16 values of IQ4_NL and IQ4_XS. */
+extern const int8_t weft__ggml_uneven[16];
+
+/* Scale and minimum, 6 bits each, of group g of 8 in the 12 bytes of Q4_K and Q5_K: those of the
+ * first four, and the low nibbles of the others, whose high bits are above the first's. */
+void weft__ggml_scale_min(const uint8_t *packed, int g, int *scale, int *minimum);
+
+static inline float weft__ggml_half(const uint8_t *at)
+{
+    return weft_float16_to_float((uint16_t)(at[0] | at[1] << 8));
+}
+
+/* The decoder of rows from that of a block, `NAME`. */
+#define WEFT__GGML_ROWS(NAME)                                                                      \
+    void weft__ggml_decode_##NAME(const weft_encoding *e, const void *blocks, int64_t count,       \
+                                  float *out)                                                      \
+    {                                                                                              \
+        const uint8_t *b = blocks;                                                                 \
+        for (; count > 0; count -= e->block, b += e->block_bytes, out += e->block) {               \
+            NAME(b, out);                                                                          \
+        }                                                                                          \
+    }
+
+#endif
