@@ -4,6 +4,7 @@
 
 #include "core/io/text.h"
 #include "models/config.h"
+#include "models/gguf.h"
 #include "models/placement.h"
 #include "models/registry.h"
 #include "models/weights.h"
@@ -168,16 +169,19 @@ static weft_status load_weights(weft_model *m, weft__weights *w, const char *whe
     return weft__weights_load(w, m->module, where, dtype);
 }
 
-static weft_status load_file(weft_model *m, const weft_safetensors *file, weft_dtype dtype,
-                             const weft__placement *placement)
+/* From one of the two. */
+static weft_status load_file(weft_model *m, const weft_safetensors *file, const weft_gguf *gguf,
+                             weft_dtype dtype, const weft__placement *placement)
 {
     weft__weights w = {0};
     weft_device *before = weft_default_device();
     weft_set_default_device(placement->host); /* the file's arrays pass through it */
     weft_scope_open();
-    weft_status status = weft__weights_read(file, m->family, &w);
-    const char *where =
-        weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path : NULL;
+    weft_status status = gguf ? weft__gguf_weights(gguf, dtype, &dtype, &w)
+                              : weft__weights_read(file, m->family, &w);
+    const char *where = gguf                               ? weft_gguf_path(gguf)
+                        : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path
+                                                           : NULL;
     if (status == WEFT_OK)
         status = load_weights(m, &w, where, dtype, placement);
     weft__weights_free(&w);
@@ -186,27 +190,46 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, weft_d
     return status;
 }
 
+/* The file and its configuration: a GGUF file has its own. */
+static weft_status open_files(weft_model *m, const char *path, weft_safetensors **file,
+                              weft_gguf **gguf)
+{
+    char *name;
+    weft_status status = weft__gguf_find(path, &name);
+    if (status == WEFT_OK && name) {
+        status = weft_gguf_open(name, gguf);
+        if (status == WEFT_OK)
+            status = weft__gguf_config(*gguf, &m->config);
+    } else if (status == WEFT_OK) {
+        status = load_config(path, &m->config);
+        if (status == WEFT_OK)
+            status = weft_safetensors_open_folder(path, file);
+    }
+    weft_free(name);
+    return status;
+}
+
 static weft_status load(weft_model *m, const char *folder, const weft_model_options *o)
 {
     weft_safetensors *file = NULL;
+    weft_gguf *gguf = NULL;
     weft__placement placement;
     weft_status status = check_options(o);
     if (status == WEFT_OK)
         status = weft__placement_make(o, &placement);
     if (status == WEFT_OK)
-        status = load_config(folder, &m->config);
-    if (status == WEFT_OK)
-        status = weft_safetensors_open_folder(folder, &file);
+        status = open_files(m, folder, &file, &gguf);
     if (status == WEFT_OK)
         status = choose_family(m, file);
     if (status == WEFT_OK && o->gpu_layers != 0 && !m->family->follows_parameters)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
                            weft_config_where(m->config), m->family->model_type);
     if (status == WEFT_OK)
-        status = load_file(m, file, o->dtype, &placement);
+        status = load_file(m, file, gguf, o->dtype, &placement);
     if (status == WEFT_OK)
-        status = read_eos(m, folder);
+        status = read_eos(m, gguf ? NULL : folder);
     weft_safetensors_close(file);
+    weft_gguf_close(gguf);
     return status;
 }
 

@@ -285,7 +285,7 @@ static weft_status set_matches(const loader *l)
         weft_scope_close(NULL);
     }
     for (int i = 0; i < l->n_matches && status == WEFT_OK; i++) {
-        if (l->matches[i].encoded)
+        if (l->matches[i].encoded || weft_encoding_of(*l->matches[i].slot->address))
             weft_nn_freeze(l->matches[i].module); /* as weft_nn_quantize does */
     }
     weft_free(slots);

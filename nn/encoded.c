@@ -26,7 +26,7 @@ bool weft__nn_part_path(const char *path, int part, char *out, size_t size)
 bool weft__nn_parts(weft_array *a, weft_array *out[3])
 {
     const weft_encoding *e = weft_encoding_of(a);
-    if (e == NULL || e->kind < WEFT_ENCODING_AFFINE || e->kind > WEFT_ENCODING_NVFP4)
+    if (e == NULL || !weft_encoding_has_parts(e->kind))
         return false;
     weft_split_encoded(a, out);
     return true;
@@ -75,6 +75,8 @@ bool weft__nn_format_of(const weft_safetensors_entry *const parts[3], const weft
 weft_array *weft__nn_recast(weft_array *a, weft_dtype dtype)
 {
     weft_array *parts[3];
+    if (weft_encoding_of(a) && weft_dtype_of(a) == dtype)
+        return a;
     if (dtype == WEFT_FLOAT64 || !weft__nn_parts(a, parts))
         return weft_astype(a, dtype);
     const weft_encoding *e = weft_encoding_of(a);

@@ -288,6 +288,11 @@ int weft_gguf_find(const weft_gguf *file, const char *name)
     return found ? (int)(found - file->tensors) : -1;
 }
 
+const void *weft_gguf_bytes(const weft_gguf *file, int i)
+{
+    return i >= 0 && i < file->n_tensors ? file->tensors[i].data : NULL;
+}
+
 /* `data` as an array that keeps the mapping; copied when it is not aligned for its dtype. */
 static weft_array *view(const weft_gguf *file, char *data, const weft_gguf_entry *entry,
                         weft_dims shape, weft_dtype dtype)

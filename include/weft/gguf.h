@@ -101,6 +101,9 @@ WEFT_API int weft_gguf_find(const weft_gguf *file, const char *name);
 WEFT_API weft_array *weft_gguf_get(const weft_gguf *file, const char *name);
 WEFT_API weft_array *weft_gguf_get_at(const weft_gguf *file, int i);
 
+/* Where the tensor's bytes lie in the mapped file, while that is open; NULL: there is no such. */
+WEFT_API const void *weft_gguf_bytes(const weft_gguf *file, int i);
+
 /* Some of a tensor's rows, from `first` on and `shape`d anew, with an encoded one relabelled as
  * `dtype` (a float; a dense tensor keeps its own). */
 WEFT_API weft_array *weft_gguf_get_rows(const weft_gguf *file, int i, int64_t first,

@@ -211,8 +211,11 @@ typedef struct weft_model_options {
     int64_t gpu_layers;
 } weft_model_options;
 
-/* Loads config.json and the weights from a folder. The message of a failure names the file and
- * lists all tensors that are missing, unexpected or of another shape. NULL options: all zero. */
+/* Loads config.json and the weights from a folder, or a GGUF file, which has both: by its name, or
+ * from a folder where it is the only one and no safetensors file is beside it (else an error that
+ * lists them). Matrices in its blocks stay where they are in the file, and are frozen. The message
+ * of a failure names the file and lists all tensors that are missing, unexpected or of another
+ * shape. NULL options: all zero. */
 WEFT_API weft_status weft_model_load(const char *folder, const weft_model_options *options,
                                      weft_model **out);
 
@@ -222,6 +225,12 @@ WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)
 /* Writes config.json and model.safetensors to a folder, which is made if need be. Adapters must
  * have been removed from the tree. */
 WEFT_API weft_status weft_model_save(weft_model *model, const char *folder);
+
+/* Writes a GGUF file without a tokenizer: matrices as `type` (F32, F16, BF16, Q8_0, Q4_0, Q4_K),
+ * the one that gives the logits and those whose rows are not whole blocks as Q8_0 or F16 at least,
+ * everything else as F32. WEFT_UNSUPPORTED for models that the format, or weft_model_load from it,
+ * cannot express. Adapters must have been removed. */
+WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path, const char *type);
 
 WEFT_API void weft_model_free(weft_model *model); /* NULL is accepted */
 

@@ -1,0 +1,188 @@
+/* models/gguf.c -- finding a model's GGUF file, and its tensors as those of a tree: under other
+ * names, q and k with their rows in the order of halves, gains without what was added to them. */
+#include "models/gguf.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "weft/elementwise.h"
+#include "weft/quantize.h"
+
+/* ---- which file ----------------------------------------------------------------------------- */
+
+static bool ends(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* The names in a folder that end so. */
+typedef struct found {
+    int n;
+    weft__text names;
+    char *first;
+} found;
+
+static weft_status look(const char *path, found *gguf, found *others)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return weft_fail(WEFT_IO, "%s: %s", path, strerror(errno));
+    bool memory = true;
+    for (struct dirent *e = readdir(folder); e && memory; e = readdir(folder)) {
+        found *f = ends(e->d_name, ".gguf")          ? gguf
+                   : ends(e->d_name, ".safetensors") ? others
+                                                     : NULL;
+        if (f == NULL)
+            continue;
+        weft__text_format(&f->names, "%s%s", f->n++ ? ", " : "", e->d_name);
+        if (f->first == NULL)
+            f->first = weft_strdup(e->d_name);
+        memory = f->first != NULL && !f->names.failed;
+    }
+    closedir(folder);
+    return memory ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory for its files' names", path);
+}
+
+static weft_status choose(const char *path, const found *gguf, const found *others, char **out)
+{
+    if (gguf->n == 0)
+        return WEFT_OK;
+    if (gguf->n > 1)
+        return weft_fail(WEFT_INVALID, "%s: %d GGUF files: %s; name one of them", path, gguf->n,
+                         gguf->names.at);
+    if (others->n > 0)
+        return weft_fail(WEFT_INVALID, "%s: a GGUF file, %s, and safetensors files, %s; name one",
+                         path, gguf->names.at, others->names.at);
+    *out = weft_format("%s/%s", path, gguf->first);
+    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+}
+
+weft_status weft__gguf_find(const char *path, char **out)
+{
+    struct stat info;
+    *out = NULL;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        if (!ends(path, ".gguf"))
+            return WEFT_OK;
+        *out = weft_strdup(path);
+        return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    }
+    found gguf = {0}, others = {0};
+    weft_status status = look(path, &gguf, &others);
+    if (status == WEFT_OK)
+        status = choose(path, &gguf, &others, out);
+    weft_free(gguf.names.at);
+    weft_free(gguf.first);
+    weft_free(others.names.at);
+    weft_free(others.first);
+    return status;
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+typedef struct reader {
+    const weft_gguf *file;
+    const weft__gguf_arch *arch;
+    weft_dtype dtype;
+    int64_t heads, kv_heads; /* 0: rows are not moved */
+} reader;
+
+/* Rows of pairs, (2j, 2j + 1) of each head, as two halves, (j, j + half): whole rows move, so that
+ * blocks stay as they are. */
+static weft_array *halves(const reader *r, int i, int64_t heads)
+{
+    const weft_gguf_entry *e = weft_gguf_at(r->file, i);
+    const int64_t rows = e->shape.at[0];
+    if (rows % (2 * heads) != 0)
+        return weft_error_array("%s: tensor '%s': %lld rows for %lld heads",
+                                weft_gguf_path(r->file), e->name, (long long)rows,
+                                (long long)heads);
+    const int64_t half = rows / heads / 2, bytes = e->bytes / rows;
+    char *moved = weft_malloc(e->bytes ? (size_t)e->bytes : 1);
+    const char *from = weft_gguf_bytes(r->file, i);
+    if (moved == NULL)
+        return weft_error_array("%s: no memory for tensor '%s'", weft_gguf_path(r->file), e->name);
+    for (int64_t row = 0; row < rows; row++) {
+        const int64_t head = row / (2 * half), at = row % (2 * half);
+        const int64_t source = head * 2 * half + at % half * 2 + at / half;
+        memcpy(moved + row * bytes, from + source * bytes, (size_t)bytes);
+    }
+    return e->encoding ? weft_from_blocks(moved, e->encoding, r->dtype, e->shape, weft_free, moved)
+                       : weft_from_memory(moved, e->dtype, e->shape, weft_free, moved);
+}
+
+/* Heads whose rows are to be moved; 0: none. */
+static int64_t moved_heads(const reader *r, const char *path)
+{
+    const bool q = strstr(path, ".q_proj.") != NULL, k = strstr(path, ".k_proj.") != NULL;
+    return !r->arch->permuted ? 0 : q ? r->heads : k ? r->kv_heads : 0;
+}
+
+static weft_array *tensor(const reader *r, int i, const char *path)
+{
+    const weft_gguf_entry *e = weft_gguf_at(r->file, i);
+    const int64_t heads = moved_heads(r, path);
+    weft_array *a = heads > 0 && e->shape.n > 0
+                        ? halves(r, i, heads)
+                        : weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype);
+    if (r->arch->norm_offset != 0 && ends(path, "norm.weight"))
+        a = weft_subtract(weft_decode(a), weft_scalar(r->arch->norm_offset, weft_dtype_of(a)));
+    /* Only matrices of linears and embeddings are computed with as they lie. */
+    return e->encoding && (e->shape.n != 2 || !ends(path, ".weight")) ? weft_decode(a) : a;
+}
+
+static weft_status heads_of(reader *r)
+{
+    char key[128];
+    const char *where = weft_gguf_path(r->file);
+    snprintf(key, sizeof key, "%s.attention.head_count", r->arch->name);
+    const weft_gguf_value *q = weft_gguf_value_find(r->file, key);
+    if (!weft_gguf_value_int(q, 0, &r->heads) || r->heads < 1)
+        return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads", where, key);
+    r->kv_heads = r->heads;
+    snprintf(key, sizeof key, "%s.attention.head_count_kv", r->arch->name);
+    const weft_gguf_value *kv = weft_gguf_value_find(r->file, key);
+    if (kv && (!weft_gguf_value_int(kv, 0, &r->kv_heads) || r->kv_heads < 1))
+        return weft_fail(WEFT_INVALID, "%s: %s: expected a number of heads", where, key);
+    return WEFT_OK;
+}
+
+/* That of the first matrix, or float32 when it is in blocks. */
+static weft_dtype native(const weft_gguf *file)
+{
+    const weft_gguf_entry *e = weft_gguf_at(file, weft_gguf_find(file, "blk.0.attn_q.weight"));
+    return e && e->encoding == NULL && weft_dtype_is_float(e->dtype) ? e->dtype : WEFT_FLOAT32;
+}
+
+weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dtype *used,
+                               weft__weights *out)
+{
+    weft_gguf_string name;
+    char arch[64];
+    const char *where = weft_gguf_path(file);
+    if (!weft_gguf_value_string(weft_gguf_value_find(file, "general.architecture"), 0, &name))
+        return weft_fail(WEFT_INVALID, "%s: general.architecture: expected a string", where);
+    snprintf(arch, sizeof arch, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
+    *used = dtype ? dtype : native(file);
+    reader r = {.file = file, .arch = weft__gguf_arch_named(arch, where), .dtype = *used};
+    if (r.arch == NULL)
+        return weft_error_status();
+    weft_status status = heads_of(&r);
+    for (int i = 0; i < weft_gguf_count(file) && status == WEFT_OK; i++) {
+        char path[WEFT_NN_PATH];
+        const char *tensor_name = weft_gguf_at(file, i)->name;
+        /* Read with the configuration. */
+        if (strncmp(tensor_name, "rope_f", 6) == 0)
+            continue;
+        if (!weft__gguf_to_path(r.arch, tensor_name, path, sizeof path))
+            return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is of no known part of %s models",
+                             where, tensor_name, arch);
+        status = weft__weights_add(out, path, tensor(&r, i, path));
+    }
+    weft__weights_sort(out);
+    return status;
+}

@@ -1,0 +1,44 @@
+/* models/gguf.h -- models in GGUF files: configuration, tensors and tokenizer as those of a folder.
+ */
+#ifndef WEFT_MODELS_GGUF_H
+#define WEFT_MODELS_GGUF_H
+
+#include "models/weights.h"
+#include "weft/gguf.h"
+
+/* ---- gguf_names.c --------------------------------------------------------------------------- */
+
+/* An architecture of the format. */
+typedef struct weft__gguf_arch {
+    const char *name;       /* general.architecture */
+    const char *model_type; /* of Weft's families */
+    bool permuted;          /* rows of q and k are in pairs, for interleaved rotation */
+    bool sandwich;          /* norms before and after both parts of a layer */
+    double norm_offset;     /* what norms' gains have had added */
+} weft__gguf_arch;
+
+/* NULL, and WEFT_UNSUPPORTED with the list of those that there are, in `where`'s name. */
+const weft__gguf_arch *weft__gguf_arch_named(const char *name, const char *where);
+const weft__gguf_arch *weft__gguf_arch_of_type(const char *model_type);
+
+/* The path in a tree of the tensor of that name, and the other way; false: there is none. */
+bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out, size_t size);
+bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *out, size_t size);
+
+/* ---- gguf.c --------------------------------------------------------------------------------- */
+
+/* The GGUF file that `path` means: itself, or the one in a folder. *out is NULL when the folder has
+ * none; free it. Several, or one beside safetensors files, are an error that lists them. */
+weft_status weft__gguf_find(const char *path, char **out);
+
+/* The file's tensors under the paths of trees, encoded ones as arrays of `dtype` (0: the dtype that
+ * the file's own suggest, which *used is set to). Temporaries. */
+weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dtype *used,
+                               weft__weights *out);
+
+/* ---- gguf_config.c -------------------------------------------------------------------------- */
+
+/* What config.json would say. */
+weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
+
+#endif

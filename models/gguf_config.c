@@ -1,0 +1,315 @@
+/* models/gguf_config.c -- the configuration of a model from the metadata of its GGUF file, as
+ * config.json would say it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/gguf.h"
+
+typedef struct writer {
+    const weft_gguf *file;
+    const weft__gguf_arch *arch;
+    weft__text out;
+} writer;
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static const weft_gguf_value *value(const writer *w, const char *name)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.%s", w->arch->name, name);
+    return weft_gguf_value_find(w->file, key);
+}
+
+static double number(const writer *w, const char *name, double otherwise)
+{
+    double out;
+    return weft_gguf_value_number(value(w, name), 0, &out) && isfinite(out) ? out : otherwise;
+}
+
+static int64_t whole(const writer *w, const char *name, int64_t otherwise)
+{
+    int64_t out;
+    return weft_gguf_value_int(value(w, name), 0, &out) ? out : otherwise;
+}
+
+static weft_status need(const writer *w, const char *name)
+{
+    int64_t out;
+    return weft_gguf_value_int(value(w, name), 0, &out) && out > 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: %s.%s: expected a positive integer",
+                           weft_gguf_path(w->file), w->arch->name, name);
+}
+
+/* A list by layer is understood only where all layers are alike. */
+static weft_status alike(const writer *w, const char *name)
+{
+    const weft_gguf_value *v = value(w, name);
+    int64_t first, other;
+    for (int64_t i = 1; v && i < v->count; i++) {
+        if (!weft_gguf_value_int(v, 0, &first) || !weft_gguf_value_int(v, i, &other) ||
+            other != first)
+            return weft_fail(WEFT_UNSUPPORTED, "%s: %s: layers that differ are unsupported",
+                             weft_gguf_path(w->file), v->key);
+    }
+    return WEFT_OK;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+static void put_int(writer *w, const char *key, int64_t x)
+{
+    weft__text_format(&w->out, ",\"%s\":%lld", key, (long long)x);
+}
+
+/* The shortest decimal of a float32, which is what files mostly hold. */
+static void put_number(writer *w, const char *key, double x)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.9g", x);
+    for (int digits = 1; digits < 9; digits++) {
+        char shorter[32];
+        snprintf(shorter, sizeof shorter, "%.*g", digits, x);
+        if (strtof(shorter, NULL) == (float)x) {
+            memcpy(text, shorter, sizeof text);
+            break;
+        }
+    }
+    weft__text_format(&w->out, ",\"%s\":%s", key, text);
+}
+
+static void copy_int(writer *w, const char *key, const char *name)
+{
+    int64_t x;
+    if (weft_gguf_value_int(value(w, name), 0, &x))
+        put_int(w, key, x);
+}
+
+static void copy_number(writer *w, const char *key, const char *name)
+{
+    const double x = number(w, name, NAN);
+    if (!isnan(x))
+        put_number(w, key, x);
+}
+
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+static void put_attention(writer *w)
+{
+    const int64_t heads = whole(w, "attention.head_count", 1);
+    copy_int(w, "num_attention_heads", "attention.head_count");
+    put_int(w, "num_key_value_heads", whole(w, "attention.head_count_kv", heads));
+    const int64_t head = whole(w, "attention.key_length", whole(w, "embedding_length", 0) / heads);
+    put_int(w, "head_dim", head);
+    copy_number(w, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
+    weft__text_format(&w->out, ",\"attention_bias\":%s",
+                      weft_gguf_find(w->file, "blk.0.attn_output.bias") >= 0 ? "true" : "false");
+    weft__text_format(&w->out, ",\"mlp_bias\":%s",
+                      weft_gguf_find(w->file, "blk.0.ffn_down.bias") >= 0 ? "true" : "false");
+}
+
+/* Which layers have a window: by period, or one by one. */
+static void put_windows(writer *w)
+{
+    const weft_gguf_value *pattern = value(w, "attention.sliding_window_pattern");
+    const bool window = whole(w, "attention.sliding_window", 0) > 0;
+    if (window)
+        copy_int(w, "sliding_window", "attention.sliding_window");
+    if (pattern && !pattern->is_array)
+        copy_int(w, "sliding_window_pattern", "attention.sliding_window_pattern");
+    if (!pattern || !pattern->is_array)
+        return;
+    weft__text_format(&w->out, ",\"layer_types\":[");
+    for (int64_t i = 0; i < pattern->count; i++) {
+        int64_t sliding = 0;
+        weft_gguf_value_int(pattern, i, &sliding);
+        weft__text_format(&w->out, "%s\"%s\"", i ? "," : "",
+                          sliding ? "sliding_attention" : "full_attention");
+    }
+    weft__text_format(&w->out, "]");
+}
+
+/* Divisors of the frequencies, as longrope's lists, which say the same. */
+static weft_status put_divisors(writer *w, int i)
+{
+    const int64_t context = whole(w, "context_length", 1);
+    const weft_gguf_entry *e = weft_gguf_at(w->file, i);
+    if (e->dtype != WEFT_FLOAT32 || e->encoding || e->shape.n != 1)
+        return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected F32 of one dim, found %s of %d",
+                         weft_gguf_path(w->file), e->name, e->type, e->shape.n);
+    weft__text_format(&w->out,
+                      ",\"rope_scaling\":{\"rope_type\":\"longrope\","
+                      "\"attention_factor\":1.0,\"factor\":1.0,"
+                      "\"original_max_position_embeddings\":%lld",
+                      (long long)context);
+    for (int list = 0; list < 2; list++) {
+        weft__text_format(&w->out, ",\"%s\":[", list ? "long_factor" : "short_factor");
+        for (int64_t j = 0; j < e->shape.at[0]; j++) {
+            float x;
+            memcpy(&x, (const char *)weft_gguf_bytes(w->file, i) + 4 * j, sizeof x);
+            weft__text_format(&w->out, "%s%.9g", j ? "," : "", (double)x);
+        }
+        weft__text_format(&w->out, "]");
+    }
+    weft__text_format(&w->out, "}");
+    return WEFT_OK;
+}
+
+static weft_status put_scaling(writer *w)
+{
+    weft_gguf_string type;
+    const int divisors = weft_gguf_find(w->file, "rope_freqs.weight");
+    if (divisors >= 0)
+        return put_divisors(w, divisors);
+    if (!weft_gguf_value_string(value(w, "rope.scaling.type"), 0, &type) ||
+        (type.n == 4 && memcmp(type.at, "none", 4) == 0))
+        return WEFT_OK;
+    const bool linear = type.n == 6 && memcmp(type.at, "linear", 6) == 0;
+    const bool yarn = type.n == 4 && memcmp(type.at, "yarn", 4) == 0;
+    if (!linear && !yarn)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s.rope.scaling.type '%.*s' is unsupported",
+                         weft_gguf_path(w->file), w->arch->name, (int)type.n, type.at);
+    weft__text_format(&w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"",
+                      linear ? "linear" : "yarn");
+    copy_number(w, "factor", "rope.scaling.factor");
+    copy_int(w, "original_max_position_embeddings", "rope.scaling.original_context_length");
+    if (yarn) {
+        copy_number(w, "beta_fast", "rope.scaling.yarn_beta_fast");
+        copy_number(w, "beta_slow", "rope.scaling.yarn_beta_slow");
+        copy_number(w, "attention_factor", "rope.scaling.attn_factor");
+    }
+    weft__text_format(&w->out, "}");
+    return WEFT_OK;
+}
+
+/* Scores are divided by the root of it: the head's size, or, in the largest models, that of a head
+ * as wide as the layer allows. */
+static void put_gemma(writer *w)
+{
+    const bool third = strcmp(w->arch->name, "gemma3") == 0;
+    const int64_t heads = whole(w, "attention.head_count", 1), E = whole(w, "embedding_length", 0);
+    const int64_t head = whole(w, "attention.key_length", E / heads);
+    const int64_t largest = third ? 62 : 46;
+    const double scale = number(w, "attention.scale", 0);
+    put_number(w, "query_pre_attn_scalar",
+               scale > 0                               ? rint(1 / (scale * scale) * 16) / 16
+               : whole(w, "block_count", 0) == largest ? (double)E / (double)heads
+                                                       : (double)head);
+    weft__text_format(&w->out, ",\"hidden_activation\":\"gelu_pytorch_tanh\"");
+    if (third)
+        put_number(w, "rope_local_base_freq", number(w, "rope.freq_base_swa", 10000));
+    copy_number(w, "attn_logit_softcapping", "attn_logit_softcapping");
+    copy_number(w, "final_logit_softcapping", "final_logit_softcapping");
+}
+
+static void put_experts(writer *w)
+{
+    copy_int(w, "num_experts", "expert_count");
+    copy_int(w, "num_local_experts", "expert_count");
+    copy_int(w, "num_experts_per_tok", "expert_used_count");
+    copy_int(w, "moe_intermediate_size", "expert_feed_forward_length");
+    weft__text_format(&w->out, ",\"norm_topk_prob\":true");
+}
+
+static void put_minicpm(writer *w)
+{
+    const double L = number(w, "block_count", 1), logits = number(w, "logit_scale", 1);
+    put_number(w, "scale_emb", number(w, "embedding_scale", 1));
+    put_number(w, "scale_depth", number(w, "residual_scale", 1 / sqrt(L)) * sqrt(L));
+    put_number(w, "dim_model_base", number(w, "embedding_length", 0) / logits);
+}
+
+static void put_ids(writer *w)
+{
+    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    int64_t id;
+    int n = 0;
+    if (weft_gguf_value_int(weft_gguf_value_find(w->file, "tokenizer.ggml.bos_token_id"), 0, &id))
+        put_int(w, "bos_token_id", id);
+    for (int i = 0; i < 3; i++) {
+        if (weft_gguf_value_int(weft_gguf_value_find(w->file, ends[i]), 0, &id))
+            weft__text_format(&w->out, n++ ? ",%lld" : ",\"eos_token_id\":[%lld", (long long)id);
+    }
+    if (n > 0)
+        weft__text_format(&w->out, "]");
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static const char *model_type(const writer *w)
+{
+    if (strcmp(w->arch->name, "llama") != 0)
+        return w->arch->model_type;
+    return whole(w, "expert_count", 0) > 0               ? "mixtral"
+           : whole(w, "attention.sliding_window", 0) > 0 ? "mistral"
+                                                         : "llama";
+}
+
+static weft_status check(const writer *w)
+{
+    static const char *const needed[] = {"context_length", "embedding_length", "block_count",
+                                         "attention.head_count", "feed_forward_length"};
+    static const char *const lists[] = {"attention.head_count", "attention.head_count_kv",
+                                        "feed_forward_length"};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof needed / sizeof *needed && status == WEFT_OK; i++)
+        status = need(w, needed[i]);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists && status == WEFT_OK; i++)
+        status = alike(w, lists[i]);
+    return status;
+}
+
+static weft_status put_all(writer *w)
+{
+    const int table = weft_gguf_find(w->file, "token_embd.weight");
+    if (table < 0 || weft_gguf_at(w->file, table)->shape.n != 2)
+        return weft_fail(WEFT_INVALID, "%s: tensor 'token_embd.weight': expected a matrix",
+                         weft_gguf_path(w->file));
+    weft_status status = check(w);
+    if (status != WEFT_OK)
+        return status;
+    weft__text_format(&w->out, "{\"model_type\":\"%s\"", model_type(w));
+    copy_int(w, "hidden_size", "embedding_length");
+    copy_int(w, "num_hidden_layers", "block_count");
+    copy_int(w, "intermediate_size", "feed_forward_length");
+    copy_int(w, "max_position_embeddings", "context_length");
+    put_int(w, "vocab_size", weft_gguf_at(w->file, table)->shape.at[0]);
+    weft__text_format(&w->out, ",\"tie_word_embeddings\":%s",
+                      weft_gguf_find(w->file, "output.weight") < 0 ? "true" : "false");
+    put_attention(w);
+    put_windows(w);
+    put_number(w, "rope_theta", number(w, "rope.freq_base", 10000));
+    status = put_scaling(w);
+    if (w->arch->sandwich)
+        put_gemma(w);
+    if (whole(w, "expert_count", 0) > 0)
+        put_experts(w);
+    if (strcmp(w->arch->name, "minicpm") == 0)
+        put_minicpm(w);
+    put_ids(w);
+    weft__text_format(&w->out, "}");
+    return status;
+}
+
+weft_status weft__gguf_config(const weft_gguf *file, weft_config **out)
+{
+    weft_gguf_string name;
+    char arch[64];
+    const char *where = weft_gguf_path(file);
+    *out = NULL;
+    if (!weft_gguf_value_string(weft_gguf_value_find(file, "general.architecture"), 0, &name))
+        return weft_fail(WEFT_INVALID, "%s: general.architecture: expected a string", where);
+    snprintf(arch, sizeof arch, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
+    writer w = {.file = file, .arch = weft__gguf_arch_named(arch, where)};
+    if (w.arch == NULL)
+        return weft_error_status();
+    weft_status status = put_all(&w);
+    if (status == WEFT_OK)
+        status = w.out.failed ? weft_fail(WEFT_MEMORY, "%s: no memory", where)
+                              : weft_config_parse(w.out.at, where, out);
+    weft_free(w.out.at);
+    return status;
+}
