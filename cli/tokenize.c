@@ -223,14 +223,16 @@ static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text
     if (ids == NULL)
         return weft_fail(WEFT_MEMORY, "tokenize: no memory");
     weft_status status = WEFT_OK;
+    const char *start = text;
     size_t n = 0;
     for (text += strcspn(text, "0123456789"); *text != '\0' && status == WEFT_OK;
          text += strcspn(text, "0123456789")) {
         char *end;
         long long id = strtoll(text, &end, 10);
-        if (id > INT32_MAX)
-            status =
-                weft_fail(WEFT_INVALID, "tokenize: %.*s: expected an id", (int)(end - text), text);
+        bool negative = text > start && text[-1] == '-';
+        if (negative || id > INT32_MAX)
+            status = weft_fail(WEFT_INVALID, "tokenize: %s%.*s: expected an id",
+                               negative ? "-" : "", (int)(end - text), text);
         ids[n++] = (int32_t)id;
         text = end;
     }

@@ -314,13 +314,16 @@ static weft_status encode_cached(const bpe_model *model, bpe_scratch *scratch, c
         if (!scratch->cache)
             return weft_fail(WEFT_MEMORY, "tokenizer: no memory for the words of a text");
     }
-    cached_word *entry = &scratch->cache[weft__text_hash(word, length) % CACHE_ENTRIES];
-    if (entry->length == length && memcmp(entry->word, word, length) == 0)
-        return weft__ids_append_all(out, entry->ids, entry->count);
+    cached_word *entry = &scratch->cache[2 * (weft__text_hash(word, length) % (CACHE_ENTRIES / 2))];
+    for (int i = 0; i < 2; i++) {
+        if (entry[i].length == length && memcmp(entry[i].word, word, length) == 0)
+            return weft__ids_append_all(out, entry[i].ids, entry[i].count);
+    }
     const size_t before = out->length;
     const weft_status status = encode_word(model, scratch, word, length, out);
     const size_t count = out->length - before;
     if (!status && count <= CACHE_IDS) {
+        entry[1] = entry[0];
         entry->length = (uint8_t)length;
         entry->count = (uint8_t)count;
         memcpy(entry->word, word, length);

@@ -36,8 +36,9 @@ typedef struct bpe_candidate {
     int32_t left, right, id;
 } bpe_candidate;
 
-/* Words that were encoded before: a table in which the newer takes the older one's place. */
-enum { CACHE_ENTRIES = 1 << 14, CACHE_LONGEST = 30, CACHE_IDS = 8 };
+/* Words that were encoded before: a table of pairs, in which the newest word takes the first place,
+ * the one before the second. */
+enum { CACHE_ENTRIES = 1 << 15, CACHE_LONGEST = 30, CACHE_IDS = 8 };
 
 typedef struct cached_word {
     uint8_t length, count; /* length 0: empty */

@@ -64,6 +64,24 @@ static weft_status load_strip(const weft__json *at, text_decoder *out)
     return WEFT_OK;
 }
 
+/* The reverse of the pre-tokenizer of that name. */
+static weft_status load_metaspace(const weft__json *at, text_decoder *out)
+{
+    const char *mark = "\xE2\x96\x81", *scheme = NULL;
+    bool prefix = true;
+    weft_status status = weft__json_find_string(at, "replacement", &mark);
+    if (!status)
+        status = weft__json_find_string(at, "prepend_scheme", &scheme);
+    if (!status)
+        status = weft__json_find_bool(at, "add_prefix_space", &prefix);
+    if (status)
+        return status;
+    if (out->replace_count > 0)
+        return weft__json_fail(at, WEFT_UNSUPPORTED, "Metaspace behind Replace");
+    out->drop_first = scheme ? strcmp(scheme, "never") != 0 : prefix;
+    return add_replace(at, mark, " ", out);
+}
+
 static weft_status load_step(const weft__json *at, text_decoder *out)
 {
     const char *type = NULL;
@@ -75,6 +93,8 @@ static weft_status load_step(const weft__json *at, text_decoder *out)
         return load_replace(at, out);
     if (strcmp(type, "Strip") == 0)
         return load_strip(at, out);
+    if (strcmp(type, "Metaspace") == 0)
+        return load_metaspace(at, out);
     if (strcmp(type, "ByteFallback") == 0)
         out->byte_fallback = true;
     else if (strcmp(type, "Fuse") == 0)
@@ -277,7 +297,7 @@ static int byte_token(const char *token, size_t length)
     return high < 0 || low < 0 ? -1 : 16 * high + low;
 }
 
-static weft_status replace_all(const decoder_replace *r, const char *text, size_t length,
+static weft_status replace_all(const decoder_replace *r, bool drop, const char *text, size_t length,
                                text_buffer *out)
 {
     out->length = 0;
@@ -289,7 +309,7 @@ static weft_status replace_all(const decoder_replace *r, const char *text, size_
             continue;
         }
         status = weft__bytes_append(out, text + done, i - done);
-        if (!status)
+        if (!status && !drop)
             status = weft__bytes_append(out, r->to, r->to_length);
         i += r->from_length;
         done = i;
@@ -301,9 +321,11 @@ static weft_status decode_characters(const text_decoder *decoder, decoder_state 
                                      const char *token, size_t length, text_buffer *out)
 {
     weft_status status = WEFT_OK;
+    const bool drop = decoder->drop_first && !state->started;
+    state->started = true;
     for (int i = 0; i < decoder->replace_count && !status; i++) {
         text_buffer *work = &state->work[i & 1];
-        status = replace_all(&decoder->replaces[i], token, length, work);
+        status = replace_all(&decoder->replaces[i], drop && i == 0, token, length, work);
         token = work->length > 0 ? work->data : "";
         length = work->length;
     }

@@ -24,6 +24,7 @@ typedef struct text_decoder {
     decoder_kind kind;
     decoder_replace replaces[DECODER_MAX_REPLACES]; /* in each token, one after another */
     int replace_count;
+    bool drop_first;    /* the first token's replaced texts are nothing (Metaspace) */
     bool byte_fallback; /* a run of <0xXX> tokens is bytes */
     bool fuse;          /* tokens are one text, whose start Strip means */
     int strip_start;    /* so many `strip` bytes are taken from the start of the whole text */

@@ -1,11 +1,14 @@
-/* models/text/normalize.c -- the normalizers: Unicode forms, Prepend, Replace, Sequence. */
+/* models/text/normalize.c -- the normalizers: Unicode forms, Lowercase, Strip, Prepend,
+ * Replace, Sequence. */
 #include "models/text/normalize.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include <utf8proc.h>
 
 #include "core/io/utf8.h"
+#include "models/text/classes.h"
 #include "models/text/unicode.h"
 #include "weft/memory.h"
 
@@ -69,6 +72,17 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
             out->count++;
             return WEFT_OK;
         }
+    }
+    if (strcmp(type, "Lowercase") == 0) {
+        step->kind = NORMALIZE_LOWERCASE;
+        out->count++;
+        return WEFT_OK;
+    }
+    if (strcmp(type, "Strip") == 0) {
+        step->kind = NORMALIZE_STRIP;
+        out->count++;
+        const weft_status status = weft__json_find_bool(at, "strip_left", &step->left);
+        return status ? status : weft__json_find_bool(at, "strip_right", &step->right);
     }
     if (strcmp(type, "Prepend") == 0) {
         step->kind = NORMALIZE_PREPEND;
@@ -266,7 +280,7 @@ static weft_status normalize_piece(const char *text, size_t length, int options,
     return status;
 }
 
-weft_status weft__normalize_unicode(const char *text, size_t length, int options, text_buffer *out)
+static weft_status normalize_stretch(const char *text, size_t length, int options, text_buffer *out)
 {
     weft_status status = WEFT_OK;
     size_t start = 0;
@@ -281,6 +295,77 @@ weft_status weft__normalize_unicode(const char *text, size_t length, int options
         i += (size_t)size;
     }
     return status ? status : normalize_piece(text + start, length - start, options, out);
+}
+
+/* Composition leaves most characters alone, whatever stands around them: starters that are their
+ * own NFC and join no character before them. Of those that take part in compositions this is said
+ * only of alphabets whose marks are no starters. */
+static bool is_inert(uint32_t code)
+{
+    const utf8proc_property_t *property = utf8proc_get_property((utf8proc_int32_t)code);
+    if (code < 0x300)
+        return true;
+    if (property->combining_class != 0 || weft__is_newer_mark(code) ||
+        (code >= 0x1100 && code < 0x1200))
+        return false;
+    if (property->decomp_seqindex == UINT16_MAX && property->comb_index == UINT16_MAX)
+        return true;
+    const bool alphabet = (code >= 0x370 && code < 0x530) || (code >= 0x1E00 && code < 0x2000) ||
+                          (code >= 0x3041 && code < 0x3100);
+    utf8proc_int32_t points[8];
+    int boundary = 0;
+    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    if (!alphabet)
+        return false;
+    const utf8proc_ssize_t count =
+        utf8proc_decompose_char((utf8proc_int32_t)code, points, 8, options, &boundary);
+    return count > 0 && count <= 8 && utf8proc_normalize_utf32(points, count, options) == 1 &&
+           points[0] == (utf8proc_int32_t)code;
+}
+
+static uint64_t inert_bits[0x10000 / 64];
+static pthread_once_t inert_once = PTHREAD_ONCE_INIT;
+
+static void find_inert(void)
+{
+    for (uint32_t code = 0; code < 0x10000; code++)
+        inert_bits[code / 64] |= (uint64_t)is_inert(code) << code % 64;
+}
+
+/* Normalizes what is not inert, with the character before it that it may join. */
+static weft_status compose(const char *text, size_t length, int options, text_buffer *out)
+{
+    pthread_once(&inert_once, find_inert);
+    size_t done = 0, before = 0; /* copied so far; the last inert character's start */
+    bool waiting = false;        /* what starts at `before` is not all inert */
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < length && !status;) {
+        const unsigned char lead = (unsigned char)text[i];
+        const int size = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+        const uint32_t code = weft__utf8_decode(text + i, size);
+        const bool inert = code < 0x10000 ? inert_bits[code / 64] >> code % 64 & 1 : is_inert(code);
+        if (inert && waiting) {
+            status = weft__bytes_append(out, text + done, before - done);
+            if (!status)
+                status = normalize_stretch(text + before, i - before, options, out);
+            done = i;
+        }
+        if (inert)
+            before = i;
+        waiting = !inert;
+        i += (size_t)size;
+    }
+    if (!status)
+        status = weft__bytes_append(out, text + done, (waiting ? before : length) - done);
+    return status || !waiting ? status
+                              : normalize_stretch(text + before, length - before, options, out);
+}
+
+weft_status weft__normalize_unicode(const char *text, size_t length, int options, text_buffer *out)
+{
+    const bool canonical = (options & UTF8PROC_COMPOSE) && !(options & UTF8PROC_COMPAT);
+    return canonical ? compose(text, length, options, out)
+                     : normalize_stretch(text, length, options, out);
 }
 
 /* Characters below U+0300 are their own NFC and start nothing; ASCII is its own every form. */
@@ -336,6 +421,71 @@ static weft_status replace(const normalizer_step *step, const char *text, size_t
     return status ? status : weft__bytes_append(out, text + done, length - done);
 }
 
+/* Each character by itself, as the reference does: a final sigma is no different. */
+static weft_status lowercase(const char *text, size_t length, text_buffer *out)
+{
+    weft_status status = weft__bytes_reserve(out, length);
+    for (size_t i = 0; i < length && !status;) {
+        const int size = weft__utf8_step(text + i, length - i);
+        const uint32_t code = weft__utf8_decode(text + i, size);
+        char lower[4] = "i\xCC\x87"; /* of U+0130, which becomes two characters */
+        int lower_size = 3;
+        if (code != 0x130)
+            lower_size =
+                weft__utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)code), lower);
+        status = weft__bytes_append(out, lower, (size_t)lower_size);
+        i += (size_t)size;
+    }
+    return status;
+}
+
+static bool is_space(const char *text, int size)
+{
+    const uint32_t code = weft__utf8_decode(text, size);
+    return code < 0x10000 && weft__classes()[code] == CHAR_SPACE;
+}
+
+static weft_status strip(const normalizer_step *step, const char *text, size_t length,
+                         text_buffer *out)
+{
+    size_t start = 0, end = length;
+    while (step->left && start < length) {
+        const int size = weft__utf8_step(text + start, length - start);
+        if (!is_space(text + start, size))
+            break;
+        start += (size_t)size;
+    }
+    while (step->right && end > start) {
+        size_t last = end - 1;
+        while (((unsigned char)text[last] & 0xC0) == 0x80)
+            last--;
+        if (!is_space(text + last, (int)(end - last)))
+            break;
+        end = last;
+    }
+    return weft__bytes_append(out, text + start, end - start);
+}
+
+static weft_status run_step(const normalizer_step *step, const char *text, size_t length,
+                            text_buffer *out)
+{
+    weft_status status;
+    switch (step->kind) {
+    case NORMALIZE_UNICODE:
+        return weft__normalize_unicode(text, length, step->options, out);
+    case NORMALIZE_REPLACE:
+        return step->from ? replace_text(step, text, length, out)
+                          : replace(step, text, length, out);
+    case NORMALIZE_LOWERCASE:
+        return lowercase(text, length, out);
+    case NORMALIZE_STRIP:
+        return strip(step, text, length, out);
+    default:
+        status = weft__bytes_append(out, step->content, step->content_length);
+        return status ? status : weft__bytes_append(out, text, length);
+    }
+}
+
 weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
                             text_buffer scratch[2], const char **result, size_t *result_length)
 {
@@ -348,16 +498,7 @@ weft_status weft__normalize(const text_normalizer *normalizer, const char *text,
         text_buffer *out = &scratch[turn];
         turn ^= 1;
         out->length = 0;
-        if (step->kind == NORMALIZE_UNICODE) {
-            status = weft__normalize_unicode(text, length, step->options, out);
-        } else if (step->kind == NORMALIZE_REPLACE) {
-            status = step->from ? replace_text(step, text, length, out)
-                                : replace(step, text, length, out);
-        } else {
-            status = weft__bytes_append(out, step->content, step->content_length);
-            if (!status)
-                status = weft__bytes_append(out, text, length);
-        }
+        status = run_step(step, text, length, out);
         text = out->data;
         length = out->length;
     }

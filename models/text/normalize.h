@@ -10,6 +10,8 @@ enum { NORMALIZER_MAX_STEPS = 16 };
 
 typedef enum normalizer_kind {
     NORMALIZE_UNICODE,
+    NORMALIZE_LOWERCASE,
+    NORMALIZE_STRIP,
     NORMALIZE_PREPEND,
     NORMALIZE_REPLACE
 } normalizer_kind;
@@ -18,6 +20,7 @@ typedef struct normalizer_step {
     normalizer_kind kind;
     int options;         /* UNICODE: utf8proc's */
     text_regex *pattern; /* REPLACE; NULL where `from` is what is replaced */
+    bool left, right;    /* STRIP */
     char *from;
     size_t from_length;
     char *content; /* PREPEND, REPLACE */

@@ -1,6 +1,7 @@
 """Loads real tokenizers and encodes texts, Weft beside Hugging Face's tokenizers, in one process.
 
     nice -n -15 python tests/bench/tokenizer.py build/libweft.so FOLDER... [--rounds N]
+        [--size BYTES of each text, default 1 MB]
 
 Each FOLDER holds a tokenizer.json. The texts are Shakespeare and WikiSQL of ../shared/data where they
 are, this tree's C sources, and strings of many scripts made from a seed, in documents of about 4 kB.
@@ -82,14 +83,14 @@ def scripts(rng, size):
     return "".join(out)
 
 
-def corpora():
+def corpora(size=1 << 20):
     for name, path in [("english", "shakespeare.txt"), ("jsonl", "wikisql-valid.jsonl")]:
         if (SHARED / "data" / path).exists():
-            yield name, (SHARED / "data" / path).read_text()[:1 << 20]
+            yield name, (SHARED / "data" / path).read_text()[:size]
     sources = sorted(path for folder in ("core", "ops", "nn", "models") for path in
                      (ROOT / folder).rglob("*.c"))
-    yield "C code", "".join(path.read_text() for path in sources)[:1 << 20]
-    yield "scripts", scripts(random.Random(1), 1 << 20)
+    yield "C code", "".join(path.read_text() for path in sources)[:size]
+    yield "scripts", scripts(random.Random(1), size)
 
 
 def median_times(rounds, *functions):
@@ -102,13 +103,13 @@ def median_times(rounds, *functions):
     return [statistics.median(own) for own in times]
 
 
-def bench(weft, folder, rounds):
+def bench(weft, folder, rounds, most):
     path = str(Path(folder) / "tokenizer.json")
     ours, theirs = median_times(rounds, lambda: weft.free(weft.load(folder)),
                                 lambda: Tokenizer.from_file(path))
     print(f"{Path(folder).name}: load {1e3 * ours:.0f} ms, tokenizers {1e3 * theirs:.0f} ms")
     tokenizer, peer = weft.load(folder), Tokenizer.from_file(path)
-    for name, text in corpora():
+    for name, text in corpora(most):
         texts = documents(text)
         encoded = [t.encode() for t in texts]
         size = sum(len(t) for t in encoded) / 1e6
@@ -129,10 +130,11 @@ def main():
     parser.add_argument("library")
     parser.add_argument("folders", nargs="+")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=1 << 20)
     options = parser.parse_args()
     weft = Weft(str(Path(options.library).resolve()))
     for folder in options.folders:
-        bench(weft, folder, options.rounds)
+        bench(weft, folder, options.rounds, options.size)
 
 
 main()

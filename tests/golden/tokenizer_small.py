@@ -81,6 +81,13 @@ def variants():
         added_tokens=[added("<s>", 90)])
     yield "Replace by pattern", tokenizer(
         normalizer={"type": "Replace", "pattern": {"Regex": "[bc]+"}, "content": "-"})
+    yield "Lowercase", tokenizer(normalizer={"type": "Lowercase"})
+    for left, right in ((True, True), (True, False), (False, True)):
+        yield f"Strip {left} {right}", tokenizer(
+            normalizer={"type": "Strip", "strip_left": left, "strip_right": right})
+    for scheme in ("always", "first", "never"):
+        step = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": True}
+        yield f"Metaspace decoder {scheme}", tokenizer(pre_tokenizer=step, decoder=step)
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
         yield form, tokenizer(normalizer={"type": form})
     fallback = model(["<unk>", *BYTES, *"ab▁"], [("a", "b")], unk_token="<unk>", byte_fallback=True,
@@ -109,7 +116,7 @@ def variants():
 TEXTS = ["", " ", "abc", "ab-c", "--ab--c--", "-a -b - -c ", "a--1-2", "  abc  abc ", "ab 12 1a2 212",
          "abcbcdbc", "a bc d", "a  bc  d bc", " bc ", "e\u0301bc\u00e9", "\ufb01\u00e9\uac00", "▁a b▁",
          "zaz zzaz\U0001f600z", "<s>ab<s> ab<s>", "ab\nab\n\nab", "don't a", "\u00e9", "a_bc_ bc.bc",
-         "<s>", "</s>ab</s>"]
+         "<s>", "</s>ab</s>", "ABC dAB\u0130\u00c9", "\u3000 ab\n\u00a0"]
 
 
 def main():
