@@ -35,23 +35,36 @@ int weft__char_to_byte(uint32_t code)
     return n == 67 ? 173 : -1;
 }
 
-/* Whether a merge takes in a <0xXX> token, or there is none for some byte: then what a text becomes
- * before merging depends on more than pairs of characters. The ids of bytes follow each other, so
- * their range is as good as the set. */
-static bool merges_bytes(const bpe_model *model)
+/* Whether the id, which is between theirs, is that of a <0xXX> token. */
+static bool is_fallback(const bpe_model *model, int32_t id)
+{
+    for (int b = 0; b < 256; b++) {
+        if (model->fallback_ids[b] == id)
+            return true;
+    }
+    return false;
+}
+
+/* Whether some byte has no <0xXX> token, nor is a token itself, or a merge takes one in: then what
+ * a text becomes before merging depends on more than pairs of characters. */
+static bool needs_whole_texts(const bpe_model *model)
 {
     int32_t low = INT32_MAX, high = -1;
     for (int b = 0; b < 256; b++) {
         const int32_t id = model->fallback_ids[b];
-        if (id < 0)
+        const char text = (char)b;
+        if (id < 0 && (b >= 0x80 || weft__vocab_find_in_model(&model->vocab, &text, 1) < 0))
             return true;
-        low = id < low ? id : low;
-        high = id > high ? id : high;
+        if (id >= 0) {
+            low = id < low ? id : low;
+            high = id > high ? id : high;
+        }
     }
     for (size_t i = 0; i < model->merges.count; i++) {
         const struct merge_parts *parts = &model->merges.list[i];
-        if ((parts->left >= low && parts->left <= high) ||
-            (parts->right >= low && parts->right <= high))
+        if (parts->left >= low && parts->left <= high && is_fallback(model, parts->left))
+            return true;
+        if (parts->right >= low && parts->right <= high && is_fallback(model, parts->right))
             return true;
     }
     return false;
@@ -66,7 +79,8 @@ void weft__bpe_prepare(bpe_model *model)
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
         model->fallback_ids[b] = weft__vocab_find_in_model(&model->vocab, text, 6);
     }
-    if (!model->byte_level && !model->ignore_merges && model->byte_fallback && !merges_bytes(model))
+    if (!model->byte_level && !model->ignore_merges && model->byte_fallback &&
+        !needs_whole_texts(model))
         model->cuts = weft__cuts_new(&model->vocab);
 }
 
