@@ -34,7 +34,7 @@ static const cpu_type first_types[WEFT_CLASS_COUNT] = {
     [WEFT_CLASS_COMPLEX] = CPU_C64,
 };
 
-typedef struct job {
+typedef struct cpu_source {
     cpu_walk walk;
     const weft_tensor *in;
     int n_inputs;
@@ -126,9 +126,8 @@ cpu_map *weft__cpu_find_map(const weft_tape *tape, cpu_type type, bool to_bool)
 }
 
 /* Everything but the walk. The job is large: what is not needed is not set. */
-static void prepare(job *j, const weft_call *call, const weft_tape *tape)
+static void prepare(job *j, const weft_call *call, const weft_tensor *out, const weft_tape *tape)
 {
-    const weft_tensor *out = &call->out[0];
     weft_dtype dtype = call->in[0].dtype;
     for (int i = 1; i < call->n_inputs; i++) {
         dtype = weft_promote(dtype, call->in[i].dtype);
@@ -260,8 +259,9 @@ static void place_blocks(job *j, bool program)
 }
 
 /* How the work is cut, once the walk is known. */
-static void prepare_blocks(job *j)
+static void prepare_blocks(job *j, const weft_tensor *out)
 {
+    weft__cpu_walk(out, j->in, j->n_inputs, &j->walk);
     for (int i = 0; i < j->n_inputs; i++) {
         j->scalar[i] = weft__cpu_walk_is_scalar(&j->walk, i);
         j->dense[i] = weft__cpu_walk_is_dense(&j->walk, i);
@@ -289,6 +289,8 @@ typedef struct blocks {
     char *at;
     size_t bytes;         /* of a block */
     cpu_running *program; /* or NULL */
+    char *out;            /* where results go, from element `first` on */
+    int64_t first;
 } blocks;
 
 enum {
@@ -356,10 +358,10 @@ static void run_block(const job *j, int64_t at, int64_t n, const blocks *b)
     for (int k = 0; k < j->n_inputs; k++) {
         in[k] = read_block(j, k, at, n, b);
     }
-    char *target = j->out + (size_t)at * j->out_size;
+    char *target = b->out + (size_t)(at - b->first) * j->out_size;
     void *to = j->store ? block_at(b, j->n_blocks) : target;
     if (b->program) {
-        weft__cpu_program_run(b->program, in, to, n, j->streams);
+        weft__cpu_program_run(b->program, in, to, n, j->streams, j->streams && j->out);
     } else if (j->map) {
         j->map(in, to, n, j->bits);
     } else {
@@ -387,32 +389,40 @@ static void run_blocks(const job *j, int64_t begin, int64_t end, const blocks *b
     }
 }
 
-static void run_map(void *context, int64_t begin, int64_t end, int worker)
+static void run_map(const job *j, int64_t begin, int64_t end, char *out)
 {
-    (void)worker;
-    const job *j = context;
     _Alignas(64) char room[MAP_ROOM];
-    run_blocks(j, begin, end, &(blocks){room, (size_t)j->room * j->type_size, NULL});
+    run_blocks(j, begin, end, &(blocks){room, (size_t)j->room * j->type_size, NULL, out, begin});
 }
 
-static void run_chain(void *context, int64_t begin, int64_t end, int worker)
+static void run_chain(const job *j, int64_t begin, int64_t end, char *out)
 {
-    (void)worker;
-    const job *j = context;
     _Alignas(64) char room[CHAIN_ROOM];
-    const blocks b = {room, (size_t)j->room * j->type_size, NULL};
+    const blocks b = {room, (size_t)j->room * j->type_size, NULL, out, begin};
     weft__cpu_chain_constants(&j->chain, block_at(&b, j->n_blocks + 1), j->room);
     run_blocks(j, begin, end, &b);
 }
 
-static void run_program(void *context, int64_t begin, int64_t end, int worker)
+static void run_program(const job *j, int64_t begin, int64_t end, char *out)
 {
-    (void)worker;
-    const job *j = context;
     _Alignas(64) char room[PROGRAM_ROOM];
     cpu_running program;
     weft__cpu_program_open(&program, &j->program);
-    run_blocks(j, begin, end, &(blocks){room, (size_t)j->room * j->type_size, &program});
+    run_blocks(j, begin, end,
+               &(blocks){room, (size_t)j->room * j->type_size, &program, out, begin});
+}
+
+/* Elements [begin, end), the first of them to `out`. */
+static void run_elements(const job *j, int64_t begin, int64_t end, char *out)
+{
+    (j->map ? run_map : j->program.n_records > 0 ? run_program : run_chain)(j, begin, end, out);
+}
+
+static void run_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const job *j = context;
+    (void)worker;
+    run_elements(j, begin, end, j->out + (size_t)begin * j->out_size);
 }
 
 /* A small call whose operands lie as its output does needs no walk. */
@@ -447,13 +457,35 @@ weft_status weft__cpu_elementwise(const weft_call *call, const weft_tape *tape)
         return WEFT_OK;
     }
     job j;
-    prepare(&j, call, tape);
+    prepare(&j, call, out, tape);
     if (run_small(&j, size)) {
         return WEFT_OK;
     }
-    weft__cpu_walk(out, call->in, call->n_inputs, &j.walk);
-    prepare_blocks(&j);
-    cpu_task *task = j.map ? run_map : j.program.n_records > 0 ? run_program : run_chain;
-    weft__cpu_parallel(j.walk.size, j.grain, task, &j);
+    prepare_blocks(&j, out);
+    weft__cpu_parallel(j.walk.size, j.grain, run_task, &j);
     return WEFT_OK;
+}
+
+/* ---- As they are read ----------------------------------------------------------------------- */
+
+cpu_source *weft__cpu_source_open(const weft_call *call)
+{
+    cpu_source *s = weft_malloc(sizeof *s);
+    if (s) {
+        weft_tensor out = call->formula->x;
+        out.dtype = WEFT_FLOAT32; /* rounded to its own by the tape */
+        prepare(s, call, &out, call->formula->tape);
+        prepare_blocks(s, &out);
+    }
+    return s;
+}
+
+void weft__cpu_source_read(const cpu_source *s, int64_t first, int64_t n, float *to)
+{
+    run_elements(s, first, first + n, (char *)to);
+}
+
+void weft__cpu_source_close(cpu_source *s)
+{
+    weft_free(s);
 }

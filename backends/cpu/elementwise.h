@@ -92,9 +92,20 @@ void weft__cpu_elementwise_cache(int64_t bytes);
 void weft__cpu_program_open(cpu_running *r, const cpu_program *program);
 
 /* n elements. Operands are read where `in` says; numbers are not. Nothing is written to `out`
- * before the last reading of `in`, element by element. streams: operands come from beyond the
- * caches, and the output goes there. */
-void weft__cpu_program_run(cpu_running *r, const void *const *in, void *out, int64_t n,
-                           bool streams);
+ * before the last reading of `in`, element by element. early: operands come from beyond the
+ * caches and are fetched ahead of their time. past: the output goes past the caches. */
+void weft__cpu_program_run(cpu_running *r, const void *const *in, void *out, int64_t n, bool early,
+                           bool past);
+
+/* ---- Sources -------------------------------------------------------------------------------- */
+
+/* The elements of call->formula as floats, for kernels that compute them as they read. NULL: no
+ * memory for it. */
+typedef struct cpu_source cpu_source;
+cpu_source *weft__cpu_source_open(const weft_call *call);
+void weft__cpu_source_close(cpu_source *s);
+
+/* n elements, row-major from `first` on. Any number of threads at a time. */
+void weft__cpu_source_read(const cpu_source *s, int64_t first, int64_t n, float *to);
 
 #endif

@@ -312,10 +312,11 @@ void weft__cpu_program_open(cpu_running *r, const cpu_program *program)
     }
 }
 
-static void run_groups(cpu_running *r, const void *const *in, void *out, int64_t n, bool streams)
+static void run_groups(cpu_running *r, const void *const *in, void *out, int64_t n, bool early,
+                       bool past)
 {
     const cpu_elementwise_table *table = weft__cpu_elementwise_table();
-    const bool past_caches = streams && (uintptr_t)out % 64 == 0;
+    past = past && early && (uintptr_t)out % 64 == 0;
     cpu_ahead ahead = {0};
     for (int i = 0; i < r->program->n_records; i++) {
         const cpu_draft *draft = &r->program->records[i];
@@ -323,15 +324,15 @@ static void run_groups(cpu_running *r, const void *const *in, void *out, int64_t
             r->records[i].y = (char *)(uintptr_t)in[draft->index]; /* which no stage writes to */
         } else if (draft->place == CPU_IN_OUTPUT) {
             r->records[i].y = out;
-            r->records[i].stage = table->stages[past_caches ? CPU_STAGE_STREAM : CPU_STAGE_STORE];
+            r->records[i].stage = table->stages[past ? CPU_STAGE_STREAM : CPU_STAGE_STORE];
         }
     }
-    for (int k = 0; streams && k < WEFT_TAPE_MAX_OPERANDS; k++) {
+    for (int k = 0; early && k < WEFT_TAPE_MAX_OPERANDS; k++) {
         if (r->reads[k]) {
             ahead.at[ahead.n++] = in[k];
         }
     }
-    table->run(r->records, n, streams ? &ahead : NULL);
+    table->run(r->records, n, early ? &ahead : NULL);
 }
 
 /* Less than a group: as a whole one, on copies. */
@@ -348,16 +349,16 @@ static void run_rest(cpu_running *r, const void *const *in, void *out, int64_t n
             copies[k] = r->rest[k];
         }
     }
-    run_groups(r, copies, result, group, false);
+    run_groups(r, copies, result, group, false, false);
     memcpy(out, result, bytes);
 }
 
-void weft__cpu_program_run(cpu_running *r, const void *const *in, void *out, int64_t n,
-                           bool streams)
+void weft__cpu_program_run(cpu_running *r, const void *const *in, void *out, int64_t n, bool early,
+                           bool past)
 {
     const int64_t rest = n % weft__cpu_elementwise_table()->group, whole = n - rest;
     if (whole > 0) {
-        run_groups(r, in, out, whole, streams);
+        run_groups(r, in, out, whole, early, past);
     }
     if (rest > 0) {
         const void *from[WEFT_TAPE_MAX_OPERANDS];

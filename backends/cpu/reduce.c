@@ -4,11 +4,13 @@
  * Elements are reduced in a double per output (integers: in 64 bits), so a sum is rounded once. The
  * reduced elements of an output are cut into parts by shape alone, and the parts join in order: the
  * result does not depend on the number of threads. Either whole rows are reduced (the reduced
- * elements lie together), or blocks of columns side by side (the outputs do).
+ * elements lie together), or blocks of columns side by side (the outputs do). Elements that come as
+ * a formula are computed into a window, which moves along with the reading.
  */
 #include <math.h>
 #include <string.h>
 
+#include "backends/cpu/elementwise.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/structure.h"
@@ -20,7 +22,8 @@ enum {
     COLUMNS = 512,
     FEW_COLUMNS = 8, /* below, rows with a stride are faster */
     PIECE = 512,
-    GRAIN = 1 << 14
+    GRAIN = 1 << 14,
+    FORMULA_SIZE = 1 << 12 /* elements from which it pays to compute them as they are read */
 };
 
 /* What an element is reduced as: a float (with kernels of their own), a double, a 64-bit integer,
@@ -37,6 +40,13 @@ typedef struct axes {
     int n;
     int64_t size, dims[WEFT_MAX_DIMS], strides[WEFT_MAX_DIMS];
 } axes;
+
+/* Elements [begin, end) of a formula. */
+typedef struct window {
+    float *at;
+    int64_t begin, end;
+    int64_t limit; /* of what this task reads one after another */
+} window;
 
 typedef struct reduction {
     cpu_fold fold;
@@ -55,6 +65,10 @@ typedef struct reduction {
     double scale;
     double *results; /* where results go instead of `out`, or NULL */
     const weft_tensor *out;
+    const cpu_source *source; /* of the elements instead of x, or NULL */
+    int64_t window_size;
+    float *windows; /* per worker */
+    window *window; /* of this task */
 } reduction;
 
 typedef union room {
@@ -93,7 +107,7 @@ static int64_t offset_of(const axes *a, int64_t index)
 static reduction plan(const weft_call *call)
 {
     const weft_reduce_params *p = call->params;
-    const weft_tensor *in = &call->in[0];
+    const weft_tensor *in = call->formula ? &call->formula->x : &call->in[0];
     reduction r = {.dtype = in->dtype, .kept = {.size = 1}, .reduced = {.size = 1}, .scale = 1};
     for (int d = 0, next = 0; d < in->shape.n; d++) {
         bool reduces = next < p->axes.n && p->axes.at[next] == d - in->shape.n;
@@ -110,7 +124,14 @@ static reduction plan(const weft_call *call)
     r.outputs = r.kept.size;
     r.x = in->data;
     r.out = &call->out[0];
+    r.window_size = r.columns || r.reduced.size < GRAIN ? GRAIN : r.part;
     return r;
+}
+
+static int64_t partial_bytes(const reduction *r)
+{
+    int64_t bytes = r->parts > 1 ? r->parts * r->outputs * (int64_t)sizeof(cell) : 0;
+    return (bytes + 63) / 64 * 64;
 }
 
 bool weft__cpu_is_not_complex(const weft_call *call)
@@ -121,7 +142,17 @@ bool weft__cpu_is_not_complex(const weft_call *call)
 int64_t weft__cpu_reduce_workspace(const weft_call *call)
 {
     reduction r = plan(call);
-    return r.parts > 1 ? r.parts * r.outputs * (int64_t)sizeof(cell) : 0;
+    int64_t bytes = call->formula ? r.window_size * (int64_t)sizeof(float) : 0;
+    return partial_bytes(&r) + weft__cpu_workers() * bytes;
+}
+
+/* What is reduced has to lie together, or side by side. */
+bool weft__cpu_reduce_takes_formula(const weft_call *call)
+{
+    reduction r = plan(call);
+    bool simple =
+        r.reduced.n == 0 || (r.reduced.n == 1 && (r.columns || r.reduced.strides[0] == 1));
+    return simple && weft__cpu_is_narrow(call) && weft_tensor_size(&call->in[0]) >= FORMULA_SIZE;
 }
 
 /* And the means. */
@@ -159,9 +190,25 @@ static cell join(const reduction *r, cell a, cell b)
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
+/* n elements from `first` on, in the window; those that are read next, too. */
+static const float *compute_floats(const reduction *r, int64_t first, int64_t n)
+{
+    window *w = r->window;
+    if (first < w->begin || first + n > w->end) {
+        int64_t most = w->limit - first < r->window_size ? w->limit - first : r->window_size;
+        w->begin = first;
+        w->end = first + (most < n ? n : most);
+        weft__cpu_source_read(r->source, first, w->end - first, w->at);
+    }
+    return w->at + (first - w->begin);
+}
+
 static const float *load_floats(const reduction *r, int64_t first, int64_t stride, int64_t n,
                                 float *to)
 {
+    if (r->source) {
+        return compute_floats(r, first, n);
+    }
     if (stride == 1) {
         return weft__cpu_floats(r->dtype, r->x, first, n, to);
     }
@@ -293,16 +340,36 @@ static cell reduce_row(const reduction *r, int64_t o, int64_t base, int64_t begi
 {
     bool together = r->reduced.n == 1 && r->reduced.strides[0] == 1;
     if (r->domain == FLOATS && !r->means && r->dtype == WEFT_FLOAT32 && together) {
-        const float *x = (const float *)(const void *)r->x;
-        return (cell){.real = reduce_floats(r->fold, x + base + begin, end - begin)};
+        const float *x = load_floats(r, base + begin, 1, end - begin, NULL);
+        return (cell){.real = reduce_floats(r->fold, x, end - begin)};
     }
     return reduce_range(r, o, base, begin, end);
 }
 
+/* A task's own copy, if elements are computed: with a window. */
+static const reduction *with_window(const reduction *r, reduction *mine, window *w, int worker)
+{
+    if (!r->source) {
+        return r;
+    }
+    *mine = *r;
+    *w = (window){.at = r->windows + worker * r->window_size};
+    mine->window = w;
+    return mine;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void reduce_rows(void *context, int64_t begin, int64_t end, int worker)
 {
-    const reduction *r = context;
-    (void)worker;
+    window w;
+    reduction mine;
+    const reduction *r = with_window(context, &mine, &w, worker);
+    const int64_t row = (end - 1) / r->parts, parts = end - row * r->parts;
+    w.limit = row * r->reduced.size + least(parts * r->part, r->reduced.size);
     for (int64_t task = begin; task < end; task++) {
         int64_t o = task / r->parts, part = task % r->parts;
         int64_t first = part * r->part, last = first + r->part;
@@ -349,6 +416,9 @@ static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t
     int64_t column = block * COLUMNS, first = part * r->part, last = first + r->part;
     int64_t n = r->width - column < COLUMNS ? r->width - column : COLUMNS;
     int64_t o = row * r->width + column, base = offset_of(&r->kept, o);
+    if (r->window) { /* one step's elements may follow those of the step before */
+        r->window->limit = r->blocks == 1 ? base + least(last, r->reduced.size) * r->width : 0;
+    }
     cell sums[COLUMNS];
     last = last < r->reduced.size ? last : r->reduced.size;
     for (int64_t i = 0; i < n; i++) {
@@ -368,8 +438,9 @@ static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t
 
 static void reduce_columns(void *context, int64_t begin, int64_t end, int worker)
 {
-    const reduction *r = context;
-    (void)worker;
+    window w;
+    reduction mine;
+    const reduction *r = with_window(context, &mine, &w, worker);
     for (int64_t task = begin; task < end; task++) {
         int64_t part = task % r->parts, block = task / r->parts % r->blocks;
         reduce_block(r, task / r->parts / r->blocks, block, part);
@@ -418,7 +489,18 @@ static weft_status reduce(const weft_call *call, cpu_fold fold, bool truths, boo
     r.turned = r.domain == WHOLES && r.dtype == WEFT_UINT64 && fold >= CPU_MAX;
     r.scale = mean ? 1 / (double)r.reduced.size : 1;
     r.partials = call->workspace;
+    if (!call->formula) {
+        run(&r);
+        return WEFT_OK;
+    }
+    cpu_source *source = weft__cpu_source_open(call);
+    if (!source) {
+        return weft_fail(WEFT_MEMORY, "cpu: %s: out of memory", call->op->name);
+    }
+    r.source = source;
+    r.windows = (float *)(void *)((char *)call->workspace + partial_bytes(&r));
     run(&r);
+    weft__cpu_source_close(source);
     return WEFT_OK;
 }
 

@@ -9,6 +9,13 @@
         .workspace = weft__cpu_reduce_workspace, .kernel = function                                \
     }
 
+#define REDUCTION_OF_FLOATS(name, function)                                                        \
+    {                                                                                              \
+        .op = name, .layout = WEFT_STRIDED, .fits = weft__cpu_is_not_complex,                      \
+        .workspace = weft__cpu_reduce_workspace, .kernel = function,                               \
+        .takes_formula = weft__cpu_reduce_takes_formula                                            \
+    }
+
 #define SCAN(name, function)                                                                       \
     {                                                                                              \
         .op = name, .in_place = {1}, .fits = weft__cpu_is_not_complex,                             \
@@ -52,11 +59,11 @@ const weft_kernel_row weft__cpu_structure_rows[] = {
      .kernel = weft__cpu_scatter_add_along_axis},
     {.op = "put_along_axis", .in_place = {1u << 0}, .kernel = weft__cpu_put_along_axis},
 
-    REDUCTION("sum", weft__cpu_sum),
-    REDUCTION("mean", weft__cpu_mean),
+    REDUCTION_OF_FLOATS("sum", weft__cpu_sum),
+    REDUCTION_OF_FLOATS("mean", weft__cpu_mean),
     REDUCTION("prod", weft__cpu_prod),
-    REDUCTION("max", weft__cpu_max),
-    REDUCTION("min", weft__cpu_min),
+    REDUCTION_OF_FLOATS("max", weft__cpu_max),
+    REDUCTION_OF_FLOATS("min", weft__cpu_min),
     REDUCTION("all", weft__cpu_all),
     REDUCTION("any", weft__cpu_any),
     {.op = "var",

@@ -23,6 +23,7 @@ weft_kernel weft__cpu_sum, weft__cpu_mean, weft__cpu_prod, weft__cpu_max, weft__
     weft__cpu_all, weft__cpu_any, weft__cpu_var;
 int64_t weft__cpu_reduce_workspace(const weft_call *call);
 int64_t weft__cpu_var_workspace(const weft_call *call);
+bool weft__cpu_reduce_takes_formula(const weft_call *call); /* sum, mean, max, min */
 bool weft__cpu_is_not_complex(const weft_call *call);
 
 /* softmax.c: float32 and 16-bit floats, last axis */

@@ -1,11 +1,14 @@
 /* core/eval/fuse.c -- chains of elementwise ops as one: a node whose only reader is elementwise too
- * is not computed by itself, its formula becomes part of the reader's. */
+ * is not computed by itself, its formula becomes part of the reader's; so does that of the input of
+ * a kernel that computes it as it reads. */
 #include "core/eval/fuse.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
 #include "core/device.h"
+#include "core/eval/choose.h"
+#include "core/shape.h"
 
 enum { STEP = 128 }; /* values of a tape under construction: operands, then STEP + its steps */
 
@@ -163,6 +166,20 @@ static void number_values(weft__fusion *f)
     f->tape.n_parts = f->n_nodes;
 }
 
+/* The node and what waits for it; last: the node, if its result is stored. */
+static weft__fusion *merge(weft__plan *plan, weft_array *node, weft_array *last)
+{
+    weft__fusion *f = weft__plan_alloc(plan, sizeof *f);
+    if (f) {
+        memset(f, 0, sizeof *f);
+        f->last = last;
+        f->tape.klass = WEFT_CLASS_REAL;
+        append(plan, f, node);
+        number_values(f);
+    }
+    return f;
+}
+
 weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
 {
     const weft_tape *tape = plan->retain || plan->each_op ? NULL : fusable(node);
@@ -175,15 +192,53 @@ weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
     if (!any || !measure(plan, node, tape, &steps, &operands)) {
         return NULL;
     }
-    weft__fusion *f = weft__plan_alloc(plan, sizeof *f);
-    if (!f) {
+    return merge(plan, node, node);
+}
+
+/* ---- as it is read -------------------------------------------------------------------------- */
+
+static weft_tensor tensor_of(const weft_spec *spec)
+{
+    weft_tensor t = {.dtype = spec->dtype, .encoding = spec->encoding, .shape = spec->shape};
+    weft__strides_contiguous(&spec->shape, t.strides);
+    return t;
+}
+
+/* The kernel of a node with one input, if it takes a formula for that. */
+static const weft_kernel_row *row_with_formula(weft_array *node, const weft_tensor *x)
+{
+    weft_tensor out[WEFT_MAX_OUTPUTS];
+    for (int i = 0; i < node->n_outputs; i++) {
+        out[i] = tensor_of(&node->outs[i].spec);
+    }
+    const weft_call call = {.op = node->op,
+                            .params = node->params,
+                            .n_inputs = 1,
+                            .n_outputs = node->n_outputs,
+                            .in = x,
+                            .out = out,
+                            .device = node->device};
+    const weft_kernel_row *row = weft__choose_row(node->device, &call);
+    return row && row->takes_formula && row->takes_formula(&call) ? row : NULL;
+}
+
+weft__fusion *weft__fuse_input(weft__plan *plan, weft_array *node, const weft_kernel_row **row)
+{
+    int steps, operands;
+    if (node->n_inputs != 1 || !waiting(plan, node, node->inputs[0])) {
         return NULL;
     }
-    memset(f, 0, sizeof *f);
-    f->last = node;
-    f->tape.klass = WEFT_CLASS_REAL;
-    append(plan, f, node);
-    number_values(f);
+    weft_array *input = node->inputs[0];
+    const weft_tape *tape = fusable(input);
+    if (!tape || !measure(plan, input, tape, &steps, &operands)) {
+        return NULL;
+    }
+    const weft_tensor x = tensor_of(&input->outs[0].spec);
+    *row = row_with_formula(node, &x);
+    weft__fusion *f = *row ? merge(plan, input, NULL) : NULL;
+    if (f) {
+        f->formula = (weft_call_formula){.tape = &f->tape, .x = x};
+    }
     return f;
 }
 

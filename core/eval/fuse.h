@@ -6,13 +6,14 @@
 
 /* Nodes merged into one tape over `inputs`. */
 typedef struct weft__fusion {
-    weft_array *last; /* whose elements the tape gives */
+    weft_array *last; /* whose elements the tape gives; NULL: the tape gives formula.x */
     weft_array *nodes[WEFT_TAPE_MAX_STEPS + 1];
     int n_nodes;
     weft_array *inputs[WEFT_TAPE_MAX_OPERANDS];
     int n_inputs;
     weft_tape tape;
     weft_tape_part parts[WEFT_TAPE_MAX_STEPS + 1]; /* by node */
+    weft_call_formula formula;
 } weft__fusion;
 
 /* Whether the node need not be computed now, since its one reader may do so; notes it in the
@@ -21,6 +22,10 @@ bool weft__fuse_defers(weft__plan *plan, weft_array *node);
 
 /* The node with the inputs that wait for it, as one; NULL when none does. */
 weft__fusion *weft__fuse(weft__plan *plan, weft_array *node);
+
+/* The one input of a node that waits for it, with those that wait for that, as a formula that a
+ * kernel of the node takes, *row; NULL when there is no such thing. */
+weft__fusion *weft__fuse_input(weft__plan *plan, weft_array *node, const weft_kernel_row **row);
 
 /* Edges from the merged nodes to an input. */
 int weft__fusion_edges(const weft__fusion *f, const weft_array *input);

@@ -551,7 +551,9 @@ static weft_status lower(weft__plan *plan, weft_array *node)
             return set_views(plan, node, &view, 1);
         }
     }
+    const weft_kernel_row *row = NULL;
     lowering l = {.plan = plan, .node = node, .fusion = weft__fuse(plan, node), .empty = true};
+    l.fusion = l.fusion ? l.fusion : weft__fuse_input(plan, node, &row);
     l.inputs = l.fusion ? l.fusion->inputs : node->inputs;
     l.n_inputs = l.fusion ? l.fusion->n_inputs : node->n_inputs;
     weft_status status = open_step(&l);
@@ -562,10 +564,11 @@ static weft_status lower(weft__plan *plan, weft_array *node)
         return lower_transfer(&l);
     }
     if (l.fusion) {
-        status = lower_generic(&l);
+        l.step->call.formula = row ? &l.fusion->formula : NULL;
+        status = row ? lower_row(&l, row) : lower_generic(&l);
         return status == WEFT_OK ? consume_parts(&l) : status;
     }
-    const weft_kernel_row *row = weft__choose_row(node->device, &l.step->call);
+    row = weft__choose_row(node->device, &l.step->call);
     if (row) {
         return lower_row(&l, row);
     }

@@ -20,6 +20,14 @@ typedef enum weft_layout {
     WEFT_STRIDED     /* any strides, zero and negative too */
 } weft_layout;
 
+/* An elementwise computation that a kernel does as it reads, instead of finding its result in
+ * memory. */
+typedef struct weft_call_formula {
+    const weft_tape *tape; /* of the real class, over the call's inputs, with its parts; the last
+                              one's result is rounded to x.dtype, as all others are to theirs */
+    weft_tensor x;         /* what it gives: row-major, without data; the inputs have its shape */
+} weft_call_formula;
+
 /* One kernel for one op. Rows of an op are tried in order, best first; a row fits when its
  * signature does and `fits` (NULL: always) says so. */
 typedef struct weft_kernel_row {
@@ -36,6 +44,10 @@ typedef struct weft_kernel_row {
     bool (*fits)(const weft_call *call);         /* sees tensors without data */
     int64_t (*workspace)(const weft_call *call); /* bytes; NULL: none */
     weft_kernel *kernel;
+    /* Of an op with one input, whose layout is WEFT_STRIDED: whether the kernel takes this call
+     * (tensors without data) with call->formula for the input too; NULL: it never does. The result
+     * must have the bits that it has when the input is computed first. */
+    bool (*takes_formula)(const weft_call *call);
 } weft_kernel_row;
 
 /* How often an op ran, and for how long. */

@@ -151,6 +151,7 @@ WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index);
 /* What a kernel is called with. in[] and out[] are complete; the workspace has the size that the
  * row asked for (64-byte aligned, contents undefined): its host address, or NULL where the host
  * does not see it, and the backend's own buffer object. */
+struct weft_call_formula; /* weft/backend.h */
 typedef struct weft_call {
     const weft_op *op;
     const void *params;
@@ -160,6 +161,9 @@ typedef struct weft_call {
     void *workspace;
     void *workspace_buffer;
     weft_device *device;
+    /* Instead of the op's one input, for rows that take that; in[] are then the formula's operands.
+     * NULL: in[] are the op's inputs. */
+    const struct weft_call_formula *formula;
 } weft_call;
 
 /* Computes the outputs. A failure (an index out of range, say) is reported with weft_fail. */

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "weft/backend.h"
+#include "weft/compile.h"
 #include "weft/ops.h"
 #include "weft/random.h"
 
@@ -142,5 +144,120 @@ static void empty_arrays_stay_empty(void)
     check_size(0, 4);
 }
 
+/* ---- Reductions that compute what they read ------------------------------------------------- */
+
+enum { REDUCTIONS = 4 };
+
+static weft_array *reduced(int kind, weft_array *x, weft_dims axes, bool keep)
+{
+    switch (kind) {
+    case 0:
+        return weft_sum(x, axes, keep);
+    case 1:
+        return weft_mean(x, axes, keep);
+    case 2:
+        return weft_max(x, axes, keep);
+    default:
+        return weft_min(x, axes, keep);
+    }
+}
+
+typedef struct scene {
+    int kind;
+    weft_dims axes;
+    bool one_by_one;
+} scene;
+
+static void reduce_a_chain(void *context, weft_array *const *in, int n_in, weft_array **out,
+                           int n_out)
+{
+    const scene *s = context;
+    (void)n_in;
+    (void)n_out;
+    weft_array *steps[3] = {weft_subtract(in[0], in[1])};
+    for (int i = 1; i < 3; i++) {
+        if (s->one_by_one) {
+            CHECK_OK(weft_eval(weft_keep(steps[i - 1])));
+            weft_drop(steps[i - 1]);
+        }
+        steps[i] = i == 1 ? weft_tanh(steps[0]) : weft_multiply(steps[1], in[2]);
+    }
+    if (s->one_by_one) {
+        CHECK_OK(weft_eval(weft_keep(steps[2])));
+        weft_drop(steps[2]);
+    }
+    out[0] = reduced(s->kind, steps[2], s->axes, false);
+}
+
+static void same_bytes(weft_array *got, weft_array *want)
+{
+    CHECK_OK(weft_eval(got));
+    CHECK_OK(weft_eval(want));
+    const void *a = weft_data(got), *b = weft_data(want);
+    if (CHECK(a && b)) {
+        CHECK_BYTES(a, b, (size_t)weft_size(got) * weft_dtype_size(weft_dtype_of(got)));
+    }
+}
+
+/* One by one, merged, and compiled; how many nodes were merged in the second. */
+static int64_t reduction_keeps_its_bits(weft_array *const *in, scene s)
+{
+    weft_device *cpu = weft_default_device();
+    weft_array *want, *got, *compiled;
+    scene apart = s;
+    apart.one_by_one = true;
+    reduce_a_chain(&apart, in, 3, &want, 1);
+    CHECK_OK(weft_eval(want));
+    int64_t before = weft_device_counts(cpu).fused;
+    reduce_a_chain(&s, in, 3, &got, 1);
+    CHECK_OK(weft_eval(got));
+    int64_t merged = weft_device_counts(cpu).fused - before;
+    weft_compiled *f = NULL;
+    CHECK_OK(weft_compile(reduce_a_chain, &s, NULL, 0, NULL, &f));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_compiled_call(f, in, 3, &compiled, 1));
+        same_bytes(compiled, want);
+    }
+    weft_compiled_free(f);
+    same_bytes(got, want);
+    return merged;
+}
+
+static void reductions_of_chains_keep_their_bits(void)
+{
+    static const int64_t shapes[][3] = {{1, 1, 140000}, {300, 3, 64}, {3, 900, 33},
+                                        {1, 2, 70000},  {3, 40, 600}, {1, 4096, 1}};
+    static const weft_dims axes[] = {{.n = 3, .at = {-3, -2, -1}}, {.n = 1, .at = {-1}},
+                                     {.n = 1, .at = {-2}},         {.n = 1, .at = {-3}},
+                                     {.n = 2, .at = {-3, -2}},     {.n = 2, .at = {-3, -1}}};
+    int64_t merged = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int d = 0; d < 4; d++) {
+            weft_scope_open();
+            weft_dims whole = WEFT_DIMS(shapes[i][0], shapes[i][1], shapes[i][2]);
+            const weft_dims dims[3] = {whole, WEFT_DIMS(shapes[i][2]), (weft_dims){0}};
+            weft_array *in[3];
+            for (int k = 0; k < 3; k++) {
+                in[k] =
+                    weft_random_uniform(weft_random_key((uint64_t)k), dims[k], -2, 2, WEFT_FLOAT32);
+                in[k] = weft_keep(weft_astype(in[k], dtypes[d]));
+                CHECK_OK(weft_eval(in[k]));
+            }
+            for (size_t a = 0; a < sizeof axes / sizeof *axes; a++) {
+                int kind = (int)(i + a + (size_t)d) % REDUCTIONS;
+                int64_t n = reduction_keeps_its_bits(in, (scene){kind, axes[a], false});
+                CHECK(n == 2 || n == 3);
+                merged += n == 3;
+            }
+            for (int k = 0; k < 3; k++) {
+                weft_drop(in[k]);
+            }
+            weft_scope_close(NULL);
+        }
+    }
+    CHECK(merged > 90);
+}
+
 CHECK_MAIN("fuse", CHECK_CASE(small_arrays_keep_their_bits), CHECK_CASE(long_rows_keep_their_bits),
-           CHECK_CASE(short_rows_keep_their_bits), CHECK_CASE(empty_arrays_stay_empty))
+           CHECK_CASE(short_rows_keep_their_bits), CHECK_CASE(empty_arrays_stay_empty),
+           CHECK_CASE(reductions_of_chains_keep_their_bits))
