@@ -146,12 +146,13 @@ int64_t weft__cpu_reduce_workspace(const weft_call *call)
     return partial_bytes(&r) + weft__cpu_workers() * bytes;
 }
 
-/* What is reduced has to lie together, or side by side. */
+/* What is reduced has to lie together, or side by side in one block of columns: pieces of wider
+ * rows are too short to be computed one by one. */
 bool weft__cpu_reduce_takes_formula(const weft_call *call)
 {
     reduction r = plan(call);
-    bool simple =
-        r.reduced.n == 0 || (r.reduced.n == 1 && (r.columns || r.reduced.strides[0] == 1));
+    bool together = r.reduced.n == 1 && r.reduced.strides[0] == 1;
+    bool simple = r.columns ? r.reduced.n <= 1 && r.blocks == 1 : r.reduced.n == 0 || together;
     return simple && weft__cpu_is_narrow(call) && weft_tensor_size(&call->in[0]) >= FORMULA_SIZE;
 }
 
@@ -416,8 +417,8 @@ static void reduce_block(const reduction *r, int64_t row, int64_t block, int64_t
     int64_t column = block * COLUMNS, first = part * r->part, last = first + r->part;
     int64_t n = r->width - column < COLUMNS ? r->width - column : COLUMNS;
     int64_t o = row * r->width + column, base = offset_of(&r->kept, o);
-    if (r->window) { /* one step's elements may follow those of the step before */
-        r->window->limit = r->blocks == 1 ? base + least(last, r->reduced.size) * r->width : 0;
+    if (r->window) { /* one step's elements follow those of the step before */
+        r->window->limit = base + least(last, r->reduced.size) * r->width;
     }
     cell sums[COLUMNS];
     last = last < r->reduced.size ? last : r->reduced.size;

@@ -84,6 +84,7 @@ static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_
     step->call.out = *out;
     step->call.workspace = step->call.workspace_buffer = NULL;
     step->call.device = NULL;
+    step->call.formula = NULL;
     step->buffers = (weft__buffer **)(void *)(memory + buffers_at);
     step->workspace = NULL;
     step->path = NULL;

@@ -1,7 +1,8 @@
 /* tests/bench/fusion.c -- a chain of 20 elementwise ops on 64 MB of float32 against memcpy and
- * against one op at a time, in turn, so that all meet the same weather.
+ * against one op at a time, and reductions of chains against the same with the chain stored; in
+ * turn, so that all meet the same weather.
  *
- *     bench_fusion [ROUNDS]        rounds of all of them (default 15); the best of each counts
+ *     bench_fusion [ROUNDS]        rounds of all of them (default 15); medians, of ratios too
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -9,10 +10,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "weft/memory.h"
 #include "weft/ops.h"
 #include "weft/random.h"
 
-enum { ELEMENTS = 16 << 20, CHAIN = 20, THREADS_MAX = 256 };
+enum { ELEMENTS = 16 << 20, CHAIN = 20, THREADS_MAX = 256, ROUNDS_MAX = 1000 };
 
 static double seconds(void)
 {
@@ -27,33 +29,41 @@ typedef struct piece {
     const char *from;
     char *to;
     size_t bytes;
+    pthread_barrier_t *begin;
 } piece;
 
 static void *copy_piece(void *context)
 {
     const piece *p = context;
+    pthread_barrier_wait(p->begin);
     memcpy(p->to, p->from, p->bytes);
     return NULL;
 }
 
+/* From when all threads are there. */
 static double time_memcpy(char *to, const char *from, size_t bytes, int threads)
 {
     pthread_t ids[THREADS_MAX];
     piece pieces[THREADS_MAX];
-    double began = seconds();
+    pthread_barrier_t begin;
+    pthread_barrier_init(&begin, NULL, (unsigned)threads);
     for (int i = 0; i < threads; i++) {
-        size_t begin = bytes / (size_t)threads * (size_t)i;
+        size_t first = bytes / (size_t)threads * (size_t)i;
         size_t end = i == threads - 1 ? bytes : bytes / (size_t)threads * (size_t)(i + 1);
-        pieces[i] = (piece){from + begin, to + begin, end - begin};
+        pieces[i] = (piece){from + first, to + first, end - first, &begin};
         if (i > 0 && pthread_create(&ids[i], NULL, copy_piece, &pieces[i]) != 0) {
             exit(1);
         }
     }
-    copy_piece(&pieces[0]);
+    pthread_barrier_wait(&begin);
+    double began = seconds();
+    memcpy(pieces[0].to, pieces[0].from, pieces[0].bytes);
     for (int i = 1; i < threads; i++) {
         pthread_join(ids[i], NULL);
     }
-    return seconds() - began;
+    double took = seconds() - began;
+    pthread_barrier_destroy(&begin);
+    return took;
 }
 
 /* ---- the chain ------------------------------------------------------------------------------ */
@@ -92,44 +102,126 @@ static double time_chain(weft_array *x, weft_array *const *numbers, int ops, boo
     return took;
 }
 
-static void keep_best(double *best, double took)
+/* ---- reductions ----------------------------------------------------------------------------- */
+
+typedef struct cost {
+    double seconds;
+    int64_t bytes; /* at the peak, beside what was there */
+} cost;
+
+/* The mean of (x - y)^2, of all or of each column; the squares are stored when `apart`. */
+static cost time_reduction(weft_array *x, weft_array *y, weft_dims axes, bool apart)
 {
-    *best = took < *best ? took : *best;
+    weft_scope_open();
+    weft_memory_reset_peak();
+    int64_t active = weft_memory_active();
+    double began = seconds();
+    weft_array *squares = weft_square(weft_subtract(x, y));
+    squares = apart ? ready(squares) : squares;
+    ready(weft_mean(squares, axes, false));
+    cost c = {seconds() - began, weft_memory_peak() - active};
+    weft_scope_close(NULL);
+    return c;
+}
+
+static void keep_reduction(weft_array *x, weft_array *y, weft_dims axes, double *apart,
+                           double *merged, cost *stored, cost *read)
+{
+    *stored = time_reduction(x, y, axes, true);
+    *read = time_reduction(x, y, axes, false);
+    *apart = stored->seconds;
+    *merged = read->seconds;
+}
+
+/* ---- medians -------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double *values, int n)
+{
+    double sorted[ROUNDS_MAX];
+    memcpy(sorted, values, (size_t)n * sizeof *values);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    return sorted[n / 2];
+}
+
+static double median_ratio(const double *a, const double *b, int n)
+{
+    double ratios[ROUNDS_MAX];
+    for (int i = 0; i < n; i++) {
+        ratios[i] = a[i] / b[i];
+    }
+    return median(ratios, n);
+}
+
+typedef struct results {
+    double copy[ROUNDS_MAX], one[ROUNDS_MAX], chain[ROUNDS_MAX], apart[ROUNDS_MAX];
+    double stored[2][ROUNDS_MAX], read[2][ROUNDS_MAX];
+    cost stored_cost[2], read_cost[2];
+} results;
+
+static void print_results(const results *r, int rounds, int threads)
+{
+    static const char *const names[2] = {"all of them", "each column"};
+    const double gb = 2e-9 * (double)((size_t)ELEMENTS * sizeof(float));
+    const double *const rows[3] = {r->copy, r->one, r->chain};
+    static const char *const labels[3] = {"memcpy", "1 op", "20 ops"};
+    printf("%d threads, 64 MB read and 64 MB written, medians of %d\n", threads, rounds);
+    for (int i = 0; i < 3; i++) {
+        double t = median(rows[i], rounds);
+        printf("%-18s %8.2f ms  %6.2f GB/s: %.2f of memcpy's rate\n", labels[i], 1e3 * t, gb / t,
+               median_ratio(r->copy, rows[i], rounds));
+    }
+    const int few = (rounds + 2) / 3;
+    printf("20 ops, one by one %8.2f ms: %.1f times as long\n", 1e3 * median(r->apart, few),
+           median_ratio(r->apart, r->chain, few));
+    for (int i = 0; i < 2; i++) {
+        printf("mean of squares of differences, %s: %.2f ms and %lld KB, stored first %.2f ms and "
+               "%lld KB: %.2f of the time\n",
+               names[i], 1e3 * median(r->read[i], rounds), (long long)r->read_cost[i].bytes >> 10,
+               1e3 * median(r->stored[i], rounds), (long long)r->stored_cost[i].bytes >> 10,
+               median_ratio(r->read[i], r->stored[i], rounds));
+    }
 }
 
 int main(int argc, char **argv)
 {
+    static results r;
     int rounds = argc > 1 ? atoi(argv[1]) : 15, threads = weft_threads();
     const size_t bytes = (size_t)ELEMENTS * sizeof(float);
     weft_scope_open();
-    weft_array *x =
-        ready(weft_random_uniform(weft_random_key(1), WEFT_DIMS(ELEMENTS), -1, 1, WEFT_FLOAT32));
+    weft_dims shape = WEFT_DIMS(ELEMENTS / 256, 256);
+    weft_array *x = ready(weft_random_uniform(weft_random_key(1), shape, -1, 1, WEFT_FLOAT32));
+    weft_array *y = ready(weft_random_uniform(weft_random_key(2), shape, -1, 1, WEFT_FLOAT32));
     weft_array *numbers[4];
     for (int i = 0; i < 4; i++) {
         numbers[i] = ready(weft_full((weft_dims){0}, 0.5 + 0.25 * i, WEFT_FLOAT32));
     }
     char *from = aligned_alloc(2 << 20, bytes), *to = aligned_alloc(2 << 20, bytes);
-    if (!from || !to || threads > THREADS_MAX) {
+    if (!from || !to || threads > THREADS_MAX || rounds < 1 || rounds > ROUNDS_MAX) {
         return 1;
     }
     memset(from, 1, bytes);
     memset(to, 2, bytes);
-    double copy = 1e9, fused = 1e9, single = 1e9, apart = 1e9;
     for (int i = 0; i < rounds; i++) {
-        keep_best(&copy, time_memcpy(to, from, bytes, threads));
-        keep_best(&fused, time_chain(x, numbers, CHAIN, false));
-        keep_best(&single, time_chain(x, numbers, 1, false));
+        r.copy[i] = time_memcpy(to, from, bytes, threads);
+        r.chain[i] = time_chain(x, numbers, CHAIN, false);
+        r.one[i] = time_chain(x, numbers, 1, false);
         if (i < (rounds + 2) / 3) {
-            keep_best(&apart, time_chain(x, numbers, CHAIN, true));
+            r.apart[i] = time_chain(x, numbers, CHAIN, true);
         }
     }
-    const double gb = 2e-9 * (double)bytes;
-    printf("%d threads, 64 MB read and 64 MB written, best of %d\n", threads, rounds);
-    printf("memcpy              %8.2f ms  %6.2f GB/s\n", 1e3 * copy, gb / copy);
-    printf("1 op                %8.2f ms  %6.2f GB/s\n", 1e3 * single, gb / single);
-    printf("%d ops              %8.2f ms  %6.2f GB/s: %.2f of memcpy's rate\n", CHAIN, 1e3 * fused,
-           gb / fused, copy / fused);
-    printf("%d ops, one by one  %8.2f ms: %.1f times as long\n", CHAIN, 1e3 * apart, apart / fused);
+    for (int i = 0; i < rounds; i++) {
+        keep_reduction(x, y, WEFT_DIMS(-2, -1), &r.stored[0][i], &r.read[0][i], &r.stored_cost[0],
+                       &r.read_cost[0]);
+        keep_reduction(x, y, WEFT_DIMS(-2), &r.stored[1][i], &r.read[1][i], &r.stored_cost[1],
+                       &r.read_cost[1]);
+    }
+    print_results(&r, rounds, threads);
     weft_scope_close(NULL);
     free(from);
     free(to);
