@@ -156,6 +156,10 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(checkpoint),
      .help = "gradient checkpointing: less memory, more time"},
+    {.name = "compile",
+     .kind = CLI_FLAG,
+     AT(compile),
+     .help = "compile updates of one batch: less work for the host, for small models"},
 
     {.name = "rank",
      .letter = 'r',
@@ -305,6 +309,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .warmup_share = v->warmup == CLI_ABSENT && data ? WEFT_LORA_WARMUP : 0,
         .clip = clip,
         .checkpoint = v->checkpoint,
+        .compile = v->compile,
         .seed = (uint64_t)v->seed,
         .validate_every = v->val_every,
         .save_every = v->save_every,

@@ -11,7 +11,7 @@ typedef struct train_values {
     double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed, rank;
     int schedule, adapter_dtype;
-    bool learn_prompt, checkpoint, rslora, json;
+    bool learn_prompt, checkpoint, compile, rslora, json;
 } train_values;
 
 /* What a run has open. */

@@ -24,7 +24,7 @@ static void update(void *context, weft_array *const *in, int n_in, weft_array **
 weft_status weft__trainer_compile(weft_trainer *t)
 {
     static const uint32_t dynamic[] = {3, 3}; /* both axes of tokens and targets */
-    const weft_status status = weft_nn_parameters(weft_model_module(t->model), &t->parameters);
+    weft_status status = weft_nn_parameters(weft_model_module(t->model), &t->parameters);
     if (status != WEFT_OK)
         return status;
     int n_state;
@@ -36,10 +36,15 @@ weft_status weft__trainer_compile(weft_trainer *t)
     memcpy(slots, t->parameters.slots, (size_t)t->parameters.n * sizeof *slots);
     memcpy(slots + t->parameters.n, state, (size_t)n_state * sizeof *slots);
     weft__optimizer_results(t->optimizer, slots + n - 2);
+    weft_scope_open(); /* slots that are filled from the start need one trace, not two */
+    for (int i = n - 2; i < n && status == WEFT_OK; i++)
+        status = weft_set(slots[i], weft_scalar(0, WEFT_FLOAT32));
+    weft_scope_close(NULL);
     const weft_compile_options options = {.name = "update", .dynamic = dynamic, .n_dynamic = 2};
-    const weft_status compiled = weft_compile(update, t, slots, n, &options, &t->compiled);
+    if (status == WEFT_OK)
+        status = weft_compile(update, t, slots, n, &options, &t->compiled);
     weft_free(slots);
-    return compiled;
+    return status;
 }
 
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,

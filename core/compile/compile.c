@@ -266,16 +266,23 @@ static bool layouts_match(const weft_compiled *c, const weft__variant *v, int64_
     return true;
 }
 
+/* Calls that are queued have two programs: while one is under way the other is set up and queued
+ * behind it, so that the device does not wait for the host. NULL: one is to be planned. */
 static weft__variant *find_variant(const weft_compiled *c, weft__combination *k,
                                    const int64_t *sizes)
 {
-    for (int i = 0; i < k->n_variants; i++) {
+    weft__variant *found = NULL;
+    bool idle = false;
+    int n = 0;
+    for (int i = 0; i < k->n_variants && !idle; i++) {
         weft__variant *v = &k->variants[i];
         if (memcmp(v->sizes, sizes, sizeof v->sizes) == 0 && layouts_match(c, v, k->n_inputs)) {
-            return v;
+            n++;
+            idle = !c->options.async || weft__program_idle(v->program);
+            found = idle || !found || v->used < found->used ? v : found;
         }
     }
-    return NULL;
+    return idle || n > 1 ? found : NULL;
 }
 
 static weft_status build_graph(void *context, weft_array *const *in, weft_array **out)

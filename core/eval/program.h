@@ -40,6 +40,9 @@ typedef struct weft__program_call {
 } weft__program_call;
 weft_status weft__program_run(weft__program *p, const weft__program_call *call);
 
+/* Whether no run is under way, for whose end the next one would wait. */
+bool weft__program_idle(const weft__program *p);
+
 /* What it is made of. */
 typedef struct weft__program_facts {
     int64_t steps;     /* kernels a run calls */

@@ -136,18 +136,25 @@ static weft_status take_memory(running *r)
     return status;
 }
 
-static void give_back_memory(running *r)
+typedef void buffer_call(weft__buffer *b);
+
+static void with_memory(running *r, buffer_call *call)
 {
     for (int64_t i = 0; i < r->p->buffers.n; i++) {
         if (r->bases[i].buffer) {
-            weft__buffer_unref(r->bases[i].buffer);
+            call(r->bases[i].buffer);
         }
     }
     for (int i = 0; i < r->p->n_in; i++) {
         if (r->owned[i]) {
-            weft__buffer_unref(r->owned[i]);
+            call(r->owned[i]);
         }
     }
+}
+
+static void give_back_memory(running *r)
+{
+    with_memory(r, weft__buffer_unref);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------ */
@@ -229,7 +236,7 @@ static void free_run(running *r)
 static void finish(void *context)
 {
     running *r = context;
-    give_back_memory(r);
+    with_memory(r, r->stream ? weft__buffer_end : weft__buffer_unref);
     free_run(r);
 }
 
@@ -265,6 +272,9 @@ static void start(running *r)
     note_memory(r);
     spend(r); /* a stream may be done with the run before this thread goes on */
     if (r->stream) {
+        /* Busy instead of referenced, as a plan's memory is: the next run may overwrite results. */
+        with_memory(r, weft__buffer_begin);
+        give_back_memory(r);
         r->flight->done = finish;
         r->flight->context = r;
         weft__stream_queue(r->stream, r->flight);
@@ -319,6 +329,11 @@ static running *new_run(weft__program *p, const weft__program_call *call)
     weft_stream *stream = call->wait ? NULL : weft_default_stream();
     r->stream = stream && weft__stream_start(stream) ? stream : NULL;
     return r;
+}
+
+bool weft__program_idle(const weft__program *p)
+{
+    return !weft__in_flight(p->ticket);
 }
 
 weft_status weft__program_run(weft__program *p, const weft__program_call *call)

@@ -61,8 +61,8 @@ typedef struct weft_generate_options {
     bool logprobs;   /* also compute each token's log-probability */
     bool no_cache;   /* compute the whole text again for every token: slow, for comparison */
     /* Steps of one token are compiled (weft/compile.h) where model, caches and weft_compile_enabled
-     * let them be; the parameters are then those of the second token on. This leaves them as
-     * graphs. */
+     * let them be and there are enough of them; the parameters are then those of the second token
+     * on. This leaves them as graphs. */
     bool no_compile;
 } weft_generate_options;
 

@@ -187,7 +187,10 @@ void weft_generator_free(weft_generator *g)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-enum { CACHE_SLOTS = 4 };
+enum {
+    CACHE_SLOTS = 4,
+    WORTH = 8 /* steps that earn back what compiling them takes */
+};
 
 /* Starts the computation of `arrays` (n of them, room for what the caches hold behind them) and of
  * the caches, so that no graph grows behind a slot. */
@@ -310,7 +313,7 @@ static weft_status step(weft_generator *g, weft_array *tokens)
 
 static bool can_compile(const weft_generator *g)
 {
-    if (g->options.no_compile || !weft_compile_enabled() ||
+    if (g->options.no_compile || !weft_compile_enabled() || g->limit < WORTH ||
         !weft_model_info_of(g->model)->takes_offset)
         return false;
     for (int64_t i = 0; i < weft_model_info_of(g->model)->n_caches; i++) {

@@ -132,8 +132,8 @@ typedef struct side {
 
 static side new_side(const char *what, bool lora, bool compile)
 {
+    weft_random_seed(7); /* random weights, and the adapter's, are the same on both sides */
     side s = {.model = load(what)};
-    weft_random_seed(7);
     if (lora)
         check(weft_nn_lora_inject(weft_model_module(s.model), &(weft_nn_lora_options){.rank = 8}));
     const weft_trainer_options o = {.adamw.lr = 1e-4, .clip = 1, .compile = compile};

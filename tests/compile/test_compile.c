@@ -114,6 +114,33 @@ static void grow(void *context, weft_array *const *in, int n_in, weft_array **ou
     weft_set(&s->w, weft_add_scalar(weft_scale(s->w, 2), 1));
 }
 
+/* While one call is under way the next is set up: two plans, and the state in place all the same.
+ */
+static void queued_calls_take_turns(void)
+{
+    enum { CALLS = 20, N = 1 << 18 };
+    scene s = {0};
+    weft_compiled *c;
+    weft_scope_open();
+    weft_set(&s.w, weft_zeros(WEFT_DIMS(N), WEFT_FLOAT32));
+    weft_array **state[] = {&s.w};
+    CHECK_OK(weft_compile(grow, &s, state, 1, &(weft_compile_options){.async = true}, &c));
+    CHECK_OK(weft_eval(s.w));
+    const int64_t before = weft_memory_active();
+    weft_memory_reset_peak();
+    for (int i = 0; i < CALLS; i++)
+        CHECK_OK(weft_compiled_call(c, NULL, 0, NULL, 0));
+    CHECK_CLOSE(item(weft_max(s.w, WEFT_ALL_AXES, false)), (1 << CALLS) - 1, 0);
+    weft_compile_counts counts = weft_compiled_counts(c);
+    CHECK_EQ_INT(counts.compiles, 1);
+    CHECK(counts.plans <= 2);
+    /* The state, and at most two calls that hold a block of its size beside it. */
+    CHECK(weft_memory_peak() - before <= 3 * N * (int64_t)sizeof(float));
+    weft_compiled_free(c);
+    drop_scene(&s);
+    weft_scope_close(NULL);
+}
+
 static void replaced_state_gives_its_memory(void)
 {
     scene s = {0};
@@ -564,7 +591,7 @@ static void switched_off_it_is_the_function(void)
 
 CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(replaced_state_gives_its_memory), CHECK_CASE(queued_calls_run_in_order),
-           CHECK_CASE(the_same_array_as_argument_and_state),
+           CHECK_CASE(queued_calls_take_turns), CHECK_CASE(the_same_array_as_argument_and_state),
            CHECK_CASE(slots_are_swapped_filled_and_emptied),
            CHECK_CASE(the_cache_is_bounded_and_the_latest_stay),
            CHECK_CASE(layouts_are_planned_for), CHECK_CASE(each_call_draws_other_numbers),

@@ -149,6 +149,7 @@ static void compiled_steps_are_the_same(void)
         (weft_generate_options){.max_tokens = 90, .logprobs = true, .sampler = drawn, .seed = 3},
         1);
     same_as_graphs((weft_generate_options){.max_tokens = 1}, 0);
+    same_as_graphs((weft_generate_options){.max_tokens = 7}, 0);
     same_as_graphs((weft_generate_options){.max_tokens = 20, .no_cache = true}, 0);
     same_as_graphs((weft_generate_options){.max_tokens = 520, .ignore_eos = true}, 3);
     weft_compile_enable(false);
