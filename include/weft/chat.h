@@ -1,0 +1,172 @@
+/* weft/chat.h -- conversations as prompts, and a model's answer as text, reasoning and tool calls.
+ *
+ *     weft_chat *chat;
+ *     status = weft_chat_load(folder, &chat);
+ *     status = weft_chat_encode(chat, tokenizer, "[{\"role\": \"user\", \"content\": \"Hi\"}]",
+ *                               &(weft_chat_options){.generation_prompt = true}, &ids, &count);
+ *     ... weft_generate, whose texts go to weft_chat_parser_push ...
+ *
+ * A conversation goes through the checkpoint's own template, written in Jinja, with the semantics
+ * that transformers gives it; models without one have a built-in format. Templates come from
+ * strangers: a run is bounded in steps, memory and depth, and reaches nothing but what it is given.
+ */
+#ifndef WEFT_CHAT_H
+#define WEFT_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+#include "weft/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- templates ------------------------------------------------------------------------------ */
+
+/* The templates of a checkpoint, by name, and its special tokens. It does not change once loaded:
+ * several threads may render with it. */
+typedef struct weft_chat weft_chat;
+
+/* From a checkpoint's folder: chat_template.jinja (with additional_chat_templates/NAME.jinja), else
+ * the "chat_template" of tokenizer_config.json, one text or a list of named ones, else that of
+ * chat_template.json, else the built-in format of config.json's model_type. WEFT_UNSUPPORTED when
+ * there is none of these; WEFT_INVALID, with name and line, when a template is malformed. */
+WEFT_API weft_status weft_chat_load(const char *folder, weft_chat **out);
+
+/* From a template's text; messages call it `name`. `tokenizer` tells bos_token, eos_token and
+ * pad_token; NULL: they are undefined. */
+WEFT_API weft_status weft_chat_parse(const char *source, size_t length, const char *name,
+                                     const weft_tokenizer *tokenizer, weft_chat **out);
+
+/* A built-in format by model_type, or "chatml". `version` tells those of one family apart: "2.5",
+ * "2" of qwen2; "3.1", "3.0" of llama; "v3", "v3-tekken", "v1", "v7", "v7-tekken" of mistral; "4",
+ * "5", "1" of minicpm; "small", "large" of gemma4; NULL: the first of them. Only gemma4's take
+ * tools. WEFT_UNSUPPORTED when there is none. */
+WEFT_API weft_status weft_chat_builtin(const char *model_type, const char *version,
+                                       const weft_tokenizer *tokenizer, weft_chat **out);
+
+WEFT_API void weft_chat_free(weft_chat *chat); /* NULL is accepted */
+
+/* The text of a template, NULL when there is none of the name; name NULL: the default one. */
+WEFT_API const char *weft_chat_source(const weft_chat *chat, const char *name);
+
+/* ---- prompts -------------------------------------------------------------------------------- */
+
+/* Whether the model is to think, for templates that ask (`enable_thinking`). */
+typedef enum weft_thinking {
+    WEFT_THINKING_DEFAULT = 0, /* the template decides */
+    WEFT_THINKING_ON,
+    WEFT_THINKING_OFF
+} weft_thinking;
+
+typedef struct weft_chat_options {
+    bool generation_prompt; /* end with the start of the assistant's turn */
+    weft_thinking thinking;
+    const char *tools;         /* JSON: an array of tools with their schemas */
+    const char *documents;     /* JSON: an array of documents */
+    const char *variables;     /* JSON: an object of further variables; they override all others */
+    const char *template_name; /* NULL: "tool_use" with tools, else "default" */
+    int64_t now;               /* what strftime_now tells, in seconds since 1970; 0: the clock */
+} weft_chat_options;
+
+/* A message by fields; NULL: absent. */
+typedef struct weft_chat_message {
+    const char *role;    /* "system", "user", "assistant", "tool" */
+    const char *content; /* text */
+    const char *reasoning_content;
+    const char *tool_calls; /* JSON: an array, as weft_chat_parser_message writes it */
+    const char *tool_call_id;
+    const char *name; /* of the tool that answers */
+} weft_chat_message;
+
+/* Messages as the JSON that the functions below take; *json is the caller's, freed with weft_free.
+ */
+WEFT_API weft_status weft_chat_messages(const weft_chat_message *messages, size_t count,
+                                        char **json);
+
+/* Renders messages, a JSON array of objects with role, content and so on. Members that are null are
+ * left out, and a message's reasoning is under reasoning_content, thinking and reasoning whichever
+ * of them it came under, as transformers has it. *text is the caller's, freed with weft_free;
+ * `length` may be NULL; so may `options`. WEFT_INVALID with the template's name and line when it
+ * refuses. */
+WEFT_API weft_status weft_chat_render(const weft_chat *chat, const char *messages,
+                                      const weft_chat_options *options, char **text,
+                                      size_t *length);
+
+/* The same as ids. The tokenizer adds nothing of its own to what the template writes, so that there
+ * is never a second BOS. *ids is the caller's, freed with weft_free. */
+WEFT_API weft_status weft_chat_encode(const weft_chat *chat, const weft_tokenizer *tokenizer,
+                                      const char *messages, const weft_chat_options *options,
+                                      int32_t **ids, size_t *count);
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* How a family writes the calls of tools. */
+typedef enum weft_tool_style {
+    WEFT_TOOLS_NONE = 0, /* everything is text */
+    WEFT_TOOLS_HERMES,   /* <tool_call>{"name", "arguments"}</tool_call>, or <function=..> within */
+    WEFT_TOOLS_LLAMA,    /* {"name", "parameters"} as the whole answer, or behind <|python_tag|> */
+    WEFT_TOOLS_MISTRAL,  /* [TOOL_CALLS][{"name", "arguments"}], or [TOOL_CALLS]name[ARGS]{...} */
+    WEFT_TOOLS_GEMMA4,   /* <|tool_call>call:name{key:<|"|>text<|"|>}<tool_call|> */
+    WEFT_TOOLS_FUNCTION, /* <function name="..."><param name="...">...</param></function> */
+    WEFT_TOOLS_CUSTOM    /* JSON between tool_open and tool_close */
+} weft_tool_style;
+
+/* The markup of a model's answers. Texts are borrowed for as long as a parser uses them. */
+typedef struct weft_chat_markup {
+    const char *think_open, *think_close; /* NULL: answers hold no reasoning */
+    bool thinking;                        /* the prompt has opened the reasoning already */
+    weft_tool_style tools;
+    const char *tool_open, *tool_close; /* of WEFT_TOOLS_CUSTOM */
+} weft_chat_markup;
+
+/* What a template says of its model's answers; `prompt`, the rendered text or NULL, tells whether
+ * reasoning is open at its end; without `tools` no calls are looked for. */
+WEFT_API weft_chat_markup weft_chat_markup_of(const weft_chat *chat, const char *prompt,
+                                              bool tools);
+
+typedef enum weft_chat_event_kind {
+    WEFT_CHAT_TEXT,
+    WEFT_CHAT_REASONING,
+    WEFT_CHAT_TOOL_CALL,
+    WEFT_CHAT_DONE
+} weft_chat_event_kind;
+
+typedef struct weft_chat_event {
+    weft_chat_event_kind kind;
+    const char *text; /* TEXT, REASONING: the next piece, NUL-terminated */
+    size_t length;
+    const char *name, *arguments; /* TOOL_CALL: the tool, and a JSON object */
+    const char *id;               /* TOOL_CALL: as the model gives it, or NULL */
+} weft_chat_event;
+
+/* False: stop; what comes then is dropped, and push answers WEFT_CANCELLED. What the event points
+ * to is valid during the call. */
+typedef bool weft_chat_event_fn(void *context, const weft_chat_event *event);
+
+/* Takes an answer apart as it comes, in pieces of any size. Markup never becomes text: what may be
+ * the start of a mark is held back until it is known. Newlines directly around reasoning and calls
+ * belong to the markup. A call that is malformed, or cut off at the end, comes as text, marks and
+ * all. */
+typedef struct weft_chat_parser weft_chat_parser;
+
+WEFT_API weft_status weft_chat_parser_new(const weft_chat_markup *markup,
+                                          weft_chat_event_fn *callback, void *context,
+                                          weft_chat_parser **out);
+WEFT_API void weft_chat_parser_free(weft_chat_parser *parser); /* NULL is accepted */
+WEFT_API weft_status weft_chat_parser_push(weft_chat_parser *parser, const char *text,
+                                           size_t length);
+/* The end of the answer: what was held back, then DONE. */
+WEFT_API weft_status weft_chat_parser_finish(weft_chat_parser *parser);
+
+/* What was parsed so far as a message for the conversation: {"role": "assistant", "content",
+ * "reasoning_content", "tool_calls"}. *json is the caller's, freed with weft_free. */
+WEFT_API weft_status weft_chat_parser_message(const weft_chat_parser *parser, char **json);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

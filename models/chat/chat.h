@@ -1,0 +1,32 @@
+/* models/chat/chat.h -- what a weft_chat is, for the files of this folder. */
+#ifndef WEFT_MODELS_CHAT_CHAT_H
+#define WEFT_MODELS_CHAT_CHAT_H
+
+#include "core/io/json.h"
+#include "models/chat/jinja.h"
+#include "weft/chat.h"
+
+typedef struct chat_template {
+    char *name, *source;
+    jinja_template *parsed;
+} chat_template;
+
+struct weft_chat {
+    char *where; /* the folder or the name, for messages */
+    chat_template *templates;
+    size_t count;
+    json_object *tokens; /* bos_token and so on */
+};
+
+/* An empty one; NULL when there is no memory. */
+weft_chat *weft__chat_new(const char *where);
+/* Parses a template and adds it; messages call it `where`. */
+weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where, const char *source,
+                           size_t length);
+/* The tokens that a tokenizer knows by role. */
+weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenizer);
+
+/* The source of a built-in format; NULL: there is none. */
+const char *weft__chat_format(const char *model_type, const char *version);
+
+#endif

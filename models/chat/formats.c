@@ -1,0 +1,244 @@
+/* models/chat/formats.c -- the built-in formats, for models that come without a template: templates
+ * like any other, with what each family puts around turns. They know tools only where the family's
+ * format of them is part of it; the others refuse tools.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "models/chat/chat.h"
+
+/* The text of a content, which may be a list of parts. */
+#define TEXT_MACRO                                                                                 \
+    "{%- macro text(content) -%}"                                                                  \
+    "{%- if content is string -%}{{ content }}{%- else -%}"                                        \
+    "{%- for part in content if part.type == 'text' -%}{{ part.text }}{%- endfor -%}"              \
+    "{%- endif -%}{%- endmacro -%}"
+#define NO_TOOLS                                                                                   \
+    "{%- if tools -%}{{ raise_exception('the built-in format has no tools') }}{%- endif -%}"
+#define ALTERNATING                                                                                \
+    "{%- if (message.role == 'user') != (loop.index0 % 2 == 0) -%}"                                \
+    "{{ raise_exception('expected turns of user and assistant that alternate') }}{%- endif -%}"
+
+static const char gemma[] = TEXT_MACRO NO_TOOLS
+    "{{- bos_token | default('<bos>') -}}"
+    "{%- set system = messages[0].role == 'system' -%}"
+    "{%- for message in (messages[1:] if system else messages) -%}" ALTERNATING
+    "{{- '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\\n' -}}"
+    "{%- if loop.first and system -%}{{- text(messages[0].content) + '\\n\\n' -}}{%- endif -%}"
+    "{{- (text(message.content) | trim) + '<end_of_turn>\\n' -}}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<start_of_turn>model\\n' -}}{%- endif -%}";
+
+/* ---- ChatML --------------------------------------------------------------------------------- */
+
+#define CHATML_TURNS                                                                               \
+    "{%- for message in messages -%}"                                                              \
+    "{{- '<|im_start|>' + message.role + '\\n' + text(message.content) + '<|im_end|>\\n' -}}"      \
+    "{%- endfor -%}"                                                                               \
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+#define CHATML_SYSTEM(WORDS)                                                                       \
+    "{%- if messages[0].role != 'system' -%}"                                                      \
+    "{{- '<|im_start|>system\\n" WORDS "<|im_end|>\\n' -}}{%- endif -%}"
+
+static const char chatml[] = TEXT_MACRO NO_TOOLS CHATML_TURNS;
+static const char qwen2[] =
+    TEXT_MACRO NO_TOOLS CHATML_SYSTEM("You are a helpful assistant.") CHATML_TURNS;
+static const char qwen2_5[] = TEXT_MACRO NO_TOOLS CHATML_SYSTEM(
+    "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.") CHATML_TURNS;
+static const char minicpm4[] =
+    TEXT_MACRO NO_TOOLS "{{- bos_token | default('<s>') -}}" CHATML_TURNS;
+
+/* Answers of the past are without their reasoning. */
+#define QWEN3_TURNS                                                                                \
+    "{%- for message in messages -%}"                                                              \
+    "{%- set content = text(message.content) -%}"                                                  \
+    "{%- if message.role == 'assistant' and '</think>' in content -%}"                             \
+    "{%- set content = content.split('</think>')[-1].lstrip('\\n') -%}{%- endif -%}"               \
+    "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' -}}"                    \
+    "{%- endfor -%}"
+
+static const char qwen3[] = TEXT_MACRO NO_TOOLS QWEN3_TURNS
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}"
+    "{%- if enable_thinking is false -%}{{- '<think>\\n\\n</think>\\n\\n' -}}{%- endif -%}"
+    "{%- endif -%}";
+
+#define THINKING_PROMPT                                                                            \
+    "{%- if enable_thinking is true -%}{{- '<think>\\n' -}}"                                       \
+    "{%- elif enable_thinking is false -%}{{- '<think>\\n\\n</think>\\n\\n' -}}{%- endif -%}"
+
+static const char qwen3_5[] = TEXT_MACRO NO_TOOLS
+    "{%- set enable_thinking = enable_thinking | default(true) -%}" QWEN3_TURNS
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}" THINKING_PROMPT
+    "{%- endif -%}";
+
+/* Every answer carries its reasoning, an empty one if it has none. */
+static const char minicpm5[] = TEXT_MACRO NO_TOOLS
+    "{{- bos_token | default('<s>') -}}"
+    "{%- for message in messages -%}"
+    "{%- set content = text(message.content) -%}"
+    "{%- if message.role == 'assistant' -%}"
+    "{%- set reasoning = message.reasoning_content | default('') -%}"
+    "{%- if '</think>' in content and not reasoning -%}"
+    "{%- set reasoning = content.split('</think>')[0].split('<think>')[-1].strip('\\n') -%}"
+    "{%- set content = content.split('</think>')[-1].lstrip('\\n') -%}{%- endif -%}"
+    "{%- set content = '<think>\\n' + reasoning + '\\n</think>\\n\\n' + content -%}{%- endif -%}"
+    "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' -}}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}" THINKING_PROMPT
+    "{%- endif -%}";
+
+static const char minicpm1[] = TEXT_MACRO NO_TOOLS
+    "{{- bos_token | default('<s>') -}}"
+    "{%- for message in messages -%}"
+    "{{- ('<AI>' if message.role == 'assistant' else '<\xe7\x94\xa8\xe6\x88\xb7>') -}}"
+    "{{- text(message.content) -}}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<AI>' -}}{%- endif -%}";
+
+/* ---- Llama 3 -------------------------------------------------------------------------------- */
+
+#define LLAMA_TURNS                                                                                \
+    "{%- for message in messages -%}"                                                              \
+    "{{- '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' -}}"                     \
+    "{{- (text(message.content) | trim) + '<|eot_id|>' -}}{%- endfor -%}"                          \
+    "{%- if add_generation_prompt -%}"                                                             \
+    "{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}{%- endif -%}"
+
+static const char llama_3_0[] =
+    TEXT_MACRO NO_TOOLS "{{- bos_token | default('<|begin_of_text|>') -}}" LLAMA_TURNS;
+static const char llama[] = TEXT_MACRO NO_TOOLS
+    "{{- bos_token | default('<|begin_of_text|>') -}}"
+    "{{- '<|start_header_id|>system<|end_header_id|>\\n\\n' -}}"
+    "{{- 'Cutting Knowledge Date: December 2023\\nToday Date: ' -}}"
+    "{{- date_string | default('26 Jul 2024') -}}{{- '\\n\\n' -}}"
+    "{%- if messages[0].role == 'system' -%}{{- text(messages[0].content) | trim -}}"
+    "{%- set messages = messages[1:] -%}{%- endif -%}"
+    "{{- '<|eot_id|>' -}}" LLAMA_TURNS;
+
+/* ---- Mistral -------------------------------------------------------------------------------- */
+
+/* A system text goes to the user's turn that WHERE says. */
+#define MISTRAL(OPEN, CLOSE, WHERE)                                                                \
+    TEXT_MACRO NO_TOOLS                                                                            \
+        "{{- bos_token | default('<s>') -}}"                                                       \
+        "{%- set system = messages[0].role == 'system' -%}"                                        \
+        "{%- for message in (messages[1:] if system else messages) -%}" ALTERNATING                \
+        "{%- if message.role == 'user' -%}{{- '" OPEN "' -}}"                                      \
+        "{%- if system and " WHERE " -%}{{- text(messages[0].content) + '\\n\\n' -}}{%- endif -%}" \
+        "{{- text(message.content) + '" CLOSE "' -}}"                                              \
+        "{%- else -%}{{- text(message.content) + (eos_token | default('</s>')) -}}{%- endif -%}"   \
+        "{%- endfor -%}"
+#define LAST_USER "loop.index0 >= loop.length - 2 + loop.length % 2"
+#define MISTRAL_7(SPACE)                                                                           \
+    TEXT_MACRO NO_TOOLS                                                                            \
+        "{{- bos_token | default('<s>') -}}"                                                       \
+        "{%- for message in messages -%}"                                                          \
+        "{%- if message.role == 'system' -%}"                                                      \
+        "{{- '[SYSTEM_PROMPT]" SPACE "' + text(message.content) + '[/SYSTEM_PROMPT]' -}}"          \
+        "{%- elif message.role == 'user' -%}"                                                      \
+        "{{- '[INST]" SPACE "' + text(message.content) + '[/INST]" SPACE "' -}}"                   \
+        "{%- else -%}{{- text(message.content) + (eos_token | default('</s>')) -}}{%- endif -%}"   \
+        "{%- endfor -%}"
+
+static const char mistral_1[] = MISTRAL(" [INST] ", " [/INST] ", "loop.first");
+static const char mistral_3[] = MISTRAL("[INST] ", "[/INST] ", LAST_USER);
+static const char mistral_3_tekken[] = MISTRAL("[INST]", "[/INST]", LAST_USER);
+static const char mistral_7[] = MISTRAL_7(" ");
+static const char mistral_7_tekken[] = MISTRAL_7("");
+
+/* ---- Gemma 4 -------------------------------------------------------------------------------- */
+
+/* A value as tools have it: keys in order, texts between marks, types of schemas in upper case. */
+#define GEMMA4_VALUE                                                                               \
+    "{%- macro value(v, schema=false) -%}"                                                         \
+    "{%- if v is string -%}<|\"|>{{ v }}<|\"|>"                                                    \
+    "{%- elif v is mapping -%}{{ '{' }}{%- for key, item in v | dictsort -%}"                      \
+    "{{ ',' if not loop.first }}{{ key }}:"                                                        \
+    "{{ value(item | upper if schema and key == 'type' and item is string else item, schema) }}"   \
+    "{%- endfor -%}{{ '}' }}"                                                                      \
+    "{%- elif v is boolean -%}{{ 'true' if v else 'false' }}"                                      \
+    "{%- elif v is sequence -%}[{%- for item in v -%}{{ ',' if not loop.first }}"                  \
+    "{{ value(item, schema) }}{%- endfor -%}]"                                                     \
+    "{%- elif v is none -%}null{%- else -%}{{ v }}{%- endif -%}{%- endmacro -%}"
+#define GEMMA4_SYSTEM                                                                              \
+    "{%- set system = messages[0].role in ['system', 'developer'] -%}"                             \
+    "{%- if enable_thinking or tools or system -%}{{- '<|turn>system\\n' -}}"                      \
+    "{%- if enable_thinking -%}{{- '<|think|>\\n' -}}{%- endif -%}"                                \
+    "{%- if system -%}{{- text(messages[0].content) | trim -}}"                                    \
+    "{%- set messages = messages[1:] -%}{%- endif -%}"                                             \
+    "{%- for tool in tools or [] -%}{%- set f = tool.function or tool -%}"                         \
+    "{{- '<|tool>declaration:' + f.name + '{description:' + value(f.description) -}}"              \
+    "{%- if f.parameters -%}{{- ',parameters:' + value(f.parameters, true) -}}{%- endif -%}"       \
+    "{{- '}<tool|>' -}}{%- endfor -%}{{- '<turn|>\\n' -}}{%- endif -%}"
+/* A turn of the model goes on over its calls and their results. */
+#define GEMMA4_TURNS                                                                               \
+    "{%- set ns = namespace(open=false, last=-1, text='') -%}"                                     \
+    "{%- for message in messages -%}{%- if message.role == 'user' -%}"                             \
+    "{%- set ns.last = loop.index0 -%}{%- endif -%}{%- endfor -%}"                                 \
+    "{%- for message in messages -%}{%- set model = message.role == 'assistant' -%}"               \
+    "{%- if message.role == 'tool' -%}"                                                            \
+    "{{- '<|tool_response>response:' + (message.name or 'unknown') -}}"                            \
+    "{{- '{value:' + value(text(message.content)) + '}<tool_response|>' -}}"                       \
+    "{%- else -%}"                                                                                 \
+    "{%- if ns.open and not model -%}{{- '<turn|>\\n' -}}{%- endif -%}"                            \
+    "{%- if not (ns.open and model) -%}"                                                           \
+    "{{- '<|turn>' + ('model' if model else message.role) + '\\n' -}}{%- endif -%}"                \
+    "{%- set ns.open = false -%}{%- set ns.text = '' -%}"                                          \
+    "{%- if model -%}{%- for part in text(message.content).split('<channel|>') -%}"                \
+    "{%- set ns.text = ns.text + part.split('<|channel>')[0] -%}{%- endfor -%}"                    \
+    "{%- else -%}{%- set ns.text = text(message.content) -%}{%- endif -%}"                         \
+    "{%- if message.tool_calls and message.reasoning_content and loop.index0 > ns.last -%}"        \
+    "{{- '<|channel>thought\\n' + message.reasoning_content + '\\n<channel|>' -}}{%- endif -%}"    \
+    "{%- for call in message.tool_calls or [] -%}"                                                 \
+    "{{- '<|tool_call>call:' + call.function.name + value(call.function.arguments) -}}"            \
+    "{{- '<tool_call|>' -}}{%- set ns.open = true -%}{%- endfor -%}"                               \
+    "{{- ns.text | trim -}}"                                                                       \
+    "{%- if not ns.open -%}{{- '<turn|>\\n' -}}{%- endif -%}{%- endif -%}{%- endfor -%}"
+#define GEMMA4_PROMPT(OFF)                                                                         \
+    "{%- if add_generation_prompt and not ns.open -%}{{- '<|turn>model\\n' -}}" OFF "{%- endif "   \
+    "-%}"
+
+static const char gemma4[] = TEXT_MACRO GEMMA4_VALUE
+    "{{- bos_token | default('<bos>') -}}" GEMMA4_SYSTEM GEMMA4_TURNS GEMMA4_PROMPT("");
+static const char gemma4_large[] = TEXT_MACRO GEMMA4_VALUE
+    "{{- bos_token | default('<bos>') -}}" GEMMA4_SYSTEM GEMMA4_TURNS GEMMA4_PROMPT(
+        "{%- if not enable_thinking -%}"
+        "{{- '<|channel>thought\\n<channel|>' -}}{%- endif -%}");
+
+/* Of one family the first is the one without a version. */
+static const struct {
+    const char *model_type, *version, *source;
+} formats[] = {
+    {"chatml", "1", chatml},
+    {"gemma2", "1", gemma},
+    {"gemma3", "1", gemma},
+    {"gemma3_text", "1", gemma},
+    {"gemma4", "small", gemma4},
+    {"gemma4", "large", gemma4_large},
+    {"gemma4_text", "small", gemma4},
+    {"gemma4_text", "large", gemma4_large},
+    {"qwen2", "2.5", qwen2_5},
+    {"qwen2", "2", qwen2},
+    {"qwen3", "1", qwen3},
+    {"qwen3_moe", "1", qwen3},
+    {"qwen3_5", "1", qwen3_5},
+    {"llama", "3.1", llama},
+    {"llama", "3.0", llama_3_0},
+    {"mistral", "v3", mistral_3},
+    {"mistral", "v3-tekken", mistral_3_tekken},
+    {"mistral", "v1", mistral_1},
+    {"mistral", "v7", mistral_7},
+    {"mistral", "v7-tekken", mistral_7_tekken},
+    {"mixtral", "v1", mistral_1},
+    {"ministral", "v3-tekken", mistral_3_tekken},
+    {"minicpm", "4", minicpm4},
+    {"minicpm", "5", minicpm5},
+    {"minicpm", "1", minicpm1},
+    {"minicpm5", "5", minicpm5},
+};
+
+const char *weft__chat_format(const char *model_type, const char *version)
+{
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (strcmp(formats[i].model_type, model_type) == 0 &&
+            (!version || strcmp(formats[i].version, version) == 0))
+            return formats[i].source;
+    return NULL;
+}

@@ -1,0 +1,49 @@
+/* models/chat/jinja.h -- chat templates in Jinja, as transformers runs them.
+ *
+ *     status = weft__jinja_parse(source, length, "chat_template", &template);
+ *     jinja_context context = {.variables = variables, .count = 3};
+ *     status = weft__jinja_render(template, &context, &text, &length);
+ *     weft__jinja_free(template);
+ *
+ * What differs from Jinja2 in transformers' sandbox: lists and dictionaries can be changed in place
+ * (append, pop, update ...), which the sandbox refuses; integers have 64 bits. Not there: recursive
+ * loops, include, extends, import, block, do, translations.
+ */
+#ifndef WEFT_MODELS_CHAT_JINJA_H
+#define WEFT_MODELS_CHAT_JINJA_H
+
+#include <json-c/json_object.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+typedef struct jinja_template jinja_template;
+
+/* Parses a template; messages call it `name`. WEFT_INVALID ("name: line 3: what") when it is not
+ * UTF-8 or malformed, WEFT_UNSUPPORTED for the tags above. */
+weft_status weft__jinja_parse(const char *source, size_t length, const char *name,
+                              jinja_template **out);
+void weft__jinja_free(jinja_template *template); /* NULL is accepted */
+
+/* What the template sees under a name. A variable is there even when its value is NULL: none. */
+typedef struct jinja_input {
+    const char *name;
+    json_object *value;
+} jinja_input;
+
+typedef struct jinja_context {
+    const jinja_input *variables; /* of equal names the last counts */
+    size_t count;
+    int64_t now;        /* what strftime_now() tells, in seconds since 1970; 0: the clock */
+    uint64_t max_steps; /* 0: 200 million */
+    size_t max_bytes;   /* of memory; 0: 1 GiB */
+} jinja_context;
+
+/* Renders. *text is the caller's, freed with weft_free, NUL-terminated. A template may be rendered
+ * by several threads at once. */
+weft_status weft__jinja_render(const jinja_template *template, const jinja_context *context,
+                               char **text, size_t *length);
+
+#endif

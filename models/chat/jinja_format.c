@@ -1,0 +1,470 @@
+/* models/chat/jinja_format.c -- "{}".format(...) and "%s" % ..., and texts as numbers. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/chat/jinja_node.h"
+#include "models/chat/jinja_tables.h"
+
+enum { MAX_PRECISION = 60, MAX_WIDTH = 100000 };
+
+/* ---- texts as numbers ----------------------------------------------------------------------- */
+
+static jinja_value trimmed(jinja_value s)
+{
+    jinja quiet = {.steps = UINT64_MAX};
+    return weft__jinja_trim(&quiet, s, weft__jinja_none(), true, true);
+}
+
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    const char lower = (char)(c | 32);
+    return lower >= 'a' && lower <= 'z' ? lower - 'a' + 10 : 99;
+}
+
+bool weft__jinja_to_integer(jinja_value text, int base, int64_t *out)
+{
+    const jinja_value s = trimmed(text);
+    const bool minus = s.n > 0 && s.as.s[0] == '-';
+    size_t i = minus || (s.n > 0 && s.as.s[0] == '+');
+    int64_t value = 0;
+    if (s.n - i > 2 && s.as.s[i] == '0') {
+        const char mark = (char)(s.as.s[i + 1] | 32);
+        if ((mark == 'x' && base == 16) || (mark == 'o' && base == 8) || (mark == 'b' && base == 2))
+            i += 2;
+    }
+    bool digit = false; /* an _ stands between two digits */
+    for (; i < s.n; i++) {
+        if (s.as.s[i] == '_' && digit) {
+            digit = false;
+            continue;
+        }
+        const int d = digit_of(s.as.s[i]);
+        if (d >= base || __builtin_mul_overflow(value, base, &value) ||
+            __builtin_sub_overflow(value, d, &value))
+            return false;
+        digit = true;
+    }
+    if (!digit || (!minus && value == INT64_MIN))
+        return false;
+    *out = minus ? value : -value;
+    return true;
+}
+
+bool weft__jinja_to_number(jinja_value text, double *out)
+{
+    const jinja_value s = trimmed(text);
+    char digits[400];
+    size_t n = 0;
+    bool digit = false;
+    for (size_t i = 0; i < s.n; i++) {
+        const char c = s.as.s[i];
+        const bool last = digit;
+        digit = c >= '0' && c <= '9';
+        if (c == '_' && last)
+            continue;
+        if (!digit && !strchr("+-.eE", c))
+            break;
+        if (!c || n + 1 == sizeof digits)
+            return false;
+        digits[n++] = c;
+    }
+    digits[n] = '\0';
+    static const char *const names[] = {"nan", "inf", "infinity", "+inf", "-inf"};
+    static const double values[] = {NAN, INFINITY, INFINITY, INFINITY, -INFINITY};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (s.n == strlen(names[i]) && memcmp(s.as.s, names[i], s.n) == 0) {
+            *out = values[i];
+            return true;
+        }
+    char *end = NULL;
+    *out = strtod(digits, &end);
+    return n > 0 && *end == '\0' && (n == s.n || memchr(s.as.s, '_', s.n)) &&
+           digit_of(digits[n - 1]) < 11 - (digits[n - 1] == '.');
+}
+
+/* ---- one value ------------------------------------------------------------------------------ */
+
+/* [[fill]align][sign][#][0][width][,][.precision][type] */
+typedef struct format_spec {
+    char fill[5], align, sign, type;
+    bool alternate, grouped;
+    int64_t width;
+    int precision; /* -1: none */
+} format_spec;
+
+static int64_t number_at(const char **p, const char *end)
+{
+    int64_t value = 0;
+    for (; *p < end && **p >= '0' && **p <= '9'; (*p)++)
+        value = value < MAX_WIDTH ? value * 10 + (**p - '0') : value;
+    return value;
+}
+
+static bool is_align(char c)
+{
+    return c == '<' || c == '>' || c == '^' || c == '=';
+}
+
+static bool read_spec(jinja *j, const char *p, const char *end, format_spec *spec)
+{
+    *spec = (format_spec){.fill = " ", .precision = -1};
+    int size = 1;
+    while (p + size < end && size < 4 && ((unsigned char)p[size] & 0xc0) == 0x80)
+        size++;
+    if (p + size < end && is_align(p[size])) {
+        memcpy(spec->fill, p, (size_t)size);
+        spec->fill[size] = '\0';
+        spec->align = p[size];
+        p += size + 1;
+    } else if (p < end && is_align(*p)) {
+        spec->align = *p++;
+    }
+    if (p < end && strchr("+- ", *p))
+        spec->sign = *p++;
+    if (p < end && *p == '#') {
+        spec->alternate = true;
+        p++;
+    }
+    if (p < end && *p == '0' && !spec->align) {
+        memcpy(spec->fill, "0", 2);
+        spec->align = '=';
+        p++;
+    }
+    spec->width = number_at(&p, end);
+    if (p < end && *p == ',') {
+        spec->grouped = true;
+        p++;
+    }
+    if (p < end && *p == '.') {
+        p++;
+        const int64_t precision = number_at(&p, end);
+        spec->precision = precision > MAX_WIDTH ? MAX_WIDTH : (int)precision;
+    }
+    if (p < end)
+        spec->type = *p++;
+    if (p < end || spec->width > MAX_WIDTH) {
+        weft__jinja_fail(j, "format: the form of a field is malformed");
+        return false;
+    }
+    return true;
+}
+
+/* Pads what was written. `prefix` bytes of sign stay left of a padding by "=". */
+static void write_padded(jinja *j, jinja_buffer *out, const format_spec *spec, jinja_value text,
+                         size_t prefix, char align)
+{
+    int64_t n = 0;
+    weft__jinja_length(text, &n);
+    const int64_t missing = spec->width > n ? spec->width - n : 0;
+    const int64_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
+    if (align != '=')
+        prefix = 0;
+    weft__jinja_append(j, out, text.as.s, prefix);
+    for (int64_t i = 0; i < left && !j->status; i++)
+        weft__jinja_append(j, out, spec->fill, strlen(spec->fill));
+    weft__jinja_append(j, out, text.as.s + prefix, text.n - prefix);
+    for (int64_t i = left; i < missing && !j->status; i++)
+        weft__jinja_append(j, out, spec->fill, strlen(spec->fill));
+}
+
+/* Commas between thousands of the digits at the start of `text`. */
+static void group(char *text, size_t capacity)
+{
+    const size_t digits = strspn(text, "0123456789");
+    size_t n = strlen(text);
+    for (size_t at = digits; at > 3 && n + 2 < capacity;) {
+        at -= 3;
+        memmove(text + at + 1, text + at, n - at + 1);
+        text[at] = ',';
+        n++;
+    }
+}
+
+static void write_integer(jinja *j, jinja_buffer *out, const format_spec *spec, int64_t value)
+{
+    char text[160];
+    const uint64_t magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    size_t n = 0;
+    if (value < 0 || spec->sign == '+' || spec->sign == ' ')
+        text[n++] = value < 0 ? '-' : spec->sign;
+    const size_t prefix = n;
+    if (spec->type == 'x' || spec->type == 'X' || spec->type == 'o') {
+        if (spec->alternate)
+            n += (size_t)snprintf(text + n, 3, "0%c", spec->type);
+        snprintf(text + n, sizeof text - n,
+                 spec->type == 'x'   ? "%" PRIx64
+                 : spec->type == 'X' ? "%" PRIX64
+                                     : "%" PRIo64,
+                 magnitude);
+    } else {
+        snprintf(text + n, sizeof text - n, "%" PRIu64, magnitude);
+        if (spec->grouped)
+            group(text + n, sizeof text - n);
+    }
+    write_padded(j, out, spec, weft__jinja_view(text, strlen(text)), prefix,
+                 spec->align ? spec->align : '>');
+}
+
+static void write_float(jinja *j, jinja_buffer *out, const format_spec *spec, double value)
+{
+    char text[512];
+    const bool percent = spec->type == '%';
+    const char form[] = {'%', '.', '*', percent || spec->type == 'F' ? 'f' : spec->type, '\0'};
+    if (spec->precision > MAX_PRECISION) {
+        weft__jinja_fail(j, "format: a precision above %d is unsupported", MAX_PRECISION);
+        return;
+    }
+    size_t n = 0;
+    const double magnitude = fabs(percent ? 100 * value : value);
+    if (signbit(value) || spec->sign == '+' || spec->sign == ' ')
+        text[n++] = signbit(value) ? '-' : spec->sign;
+    const size_t prefix = n;
+    if (spec->type && strchr("eEfFgG%", spec->type)) {
+        snprintf(text + n, sizeof text - n - 1, form, spec->precision < 0 ? 6 : spec->precision,
+                 magnitude);
+        if (percent)
+            memcpy(text + strlen(text), "%", 2);
+    } else if (spec->precision >= 0) {
+        snprintf(text + n, sizeof text - n, "%.*g", spec->precision, magnitude);
+    } else {
+        weft__jinja_float_text(magnitude, text + n);
+    }
+    if (spec->grouped)
+        group(text + n, sizeof text - n);
+    write_padded(j, out, spec, weft__jinja_view(text, strlen(text)), prefix,
+                 spec->align ? spec->align : '>');
+}
+
+static void write_text(jinja *j, jinja_buffer *out, const format_spec *spec, jinja_value text)
+{
+    if (spec->precision >= 0)
+        text = weft__jinja_slice(j, text, weft__jinja_none(), weft__jinja_int(spec->precision),
+                                 weft__jinja_none());
+    if (j->status)
+        return;
+    write_padded(j, out, spec, text, 0, spec->align ? spec->align : '<');
+}
+
+static void write_field(jinja *j, jinja_buffer *out, jinja_value value, const char *spec_text,
+                        const char *end)
+{
+    format_spec spec;
+    int64_t integer = 0;
+    double number = 0;
+    if (spec_text == end) {
+        weft__jinja_write(j, out, value);
+        return;
+    }
+    if (!read_spec(j, spec_text, end, &spec))
+        return;
+    const bool is_integer = weft__jinja_is_integer(value, &integer);
+    if (is_integer && (!spec.type || strchr("dnxXo", spec.type)) && value.kind != JINJA_BOOL)
+        write_integer(j, out, &spec, integer);
+    else if (weft__jinja_is_number(value, &number) &&
+             (!spec.type || strchr("eEfFgG%", spec.type)) &&
+             (value.kind != JINJA_BOOL || spec.type))
+        write_float(j, out, &spec, number);
+    else if (is_integer && spec.type == 'd')
+        write_integer(j, out, &spec, integer);
+    else if ((!spec.type || spec.type == 's') && !is_integer)
+        write_text(j, out, &spec, weft__jinja_text(j, value));
+    else
+        weft__jinja_fail(j, "format: \"%c\" does not fit \"%s\"", spec.type ? spec.type : ' ',
+                         weft__jinja_type(value));
+}
+
+/* ---- str.format ----------------------------------------------------------------------------- */
+
+typedef struct format_run {
+    const jinja_args *args;
+    size_t next; /* of the fields without a number */
+} format_run;
+
+/* name, 0, or nothing, with .member and [item] behind it */
+static jinja_value field_value(jinja *j, format_run *run, const char *p, const char *end)
+{
+    const char *start = p;
+    while (p < end && *p != '.' && *p != '[')
+        p++;
+    const jinja_value name = weft__jinja_view(start, (size_t)(p - start));
+    jinja_value value = weft__jinja_undefined(NULL);
+    int64_t index = 0;
+    bool found = false;
+    if (name.n == 0 || weft__jinja_to_integer(name, 10, &index)) {
+        const size_t at = name.n == 0 ? run->next++ : (size_t)index;
+        found = at < run->args->n;
+        if (found)
+            value = run->args->at[at];
+    }
+    for (size_t i = 0; i < run->args->n_named && !found; i++) {
+        found = name.n > 0 && weft__jinja_equal(j, run->args->named[i].key, name);
+        if (found)
+            value = run->args->named[i].value;
+    }
+    if (!found)
+        return weft__jinja_fail(j, "format: there is no argument \"%.*s\"", (int)name.n, name.as.s);
+    while (p < end && !j->status) {
+        const bool member = *p++ == '.';
+        start = p;
+        while (p < end && (member ? *p != '.' && *p != '[' : *p != ']'))
+            p++;
+        const jinja_value key = weft__jinja_view(start, (size_t)(p - start));
+        if (member)
+            value = weft__jinja_member(j, value, key);
+        else
+            value = weft__jinja_item(
+                j, value, weft__jinja_to_integer(key, 10, &index) ? weft__jinja_int(index) : key);
+        p += !member && p < end;
+    }
+    return value;
+}
+
+/* What stands between { and }. */
+static void format_field(jinja *j, jinja_buffer *out, format_run *run, const char *p,
+                         const char *end)
+{
+    const char *name_end = p;
+    while (name_end < end && *name_end != '!' && *name_end != ':')
+        name_end++;
+    jinja_value value = field_value(j, run, p, name_end);
+    const char *spec = name_end;
+    if (spec < end && *spec == '!') {
+        if (spec + 1 < end && spec[1] == 'r') {
+            jinja_buffer repr = {0};
+            weft__jinja_write_repr(j, &repr, value);
+            value = weft__jinja_taken(&repr);
+        } else {
+            value = weft__jinja_text(j, value);
+        }
+        spec += 2;
+    }
+    if (spec < end && *spec != ':')
+        weft__jinja_fail(j, "format: a field is malformed");
+    if (!j->status)
+        write_field(j, out, value, spec < end ? spec + 1 : end, end);
+}
+
+jinja_value weft__jinja_format(jinja *j, jinja_value format, const jinja_args *args)
+{
+    jinja_buffer out = {0};
+    format_run run = {.args = args};
+    const char *const end = format.as.s + format.n;
+    for (const char *p = format.as.s; p < end && !j->status;) {
+        if (p + 1 < end && (*p == '{' || *p == '}') && p[1] == *p) {
+            weft__jinja_append(j, &out, p, 1);
+            p += 2;
+        } else if (*p == '{') {
+            const char *close = memchr(p, '}', (size_t)(end - p));
+            if (!close || memchr(p + 1, '{', (size_t)(close - p - 1)))
+                return weft__jinja_fail(j, "format: expected a } behind {, and no { before it");
+            format_field(j, &out, &run, p + 1, close);
+            p = close + 1;
+        } else if (*p == '}') {
+            return weft__jinja_fail(j, "format: a } stands alone");
+        } else {
+            const char *start = p;
+            while (p < end && *p != '{' && *p != '}')
+                p++;
+            weft__jinja_append(j, &out, start, (size_t)(p - start));
+        }
+    }
+    jinja_value text = weft__jinja_taken(&out);
+    text.safe = format.safe;
+    return text;
+}
+
+/* ---- % -------------------------------------------------------------------------------------- */
+
+/* One conversion, whose letter is spec->type. */
+static void convert(jinja *j, jinja_buffer *out, format_spec *spec, jinja_value value)
+{
+    int64_t integer = 0;
+    double number = 0;
+    const bool is_number = weft__jinja_is_number(value, &number);
+    if (spec->type == 's') {
+        write_text(j, out, spec, weft__jinja_text(j, value));
+    } else if (spec->type == 'r') {
+        jinja_buffer repr = {0};
+        weft__jinja_write_repr(j, &repr, value);
+        write_text(j, out, spec, weft__jinja_taken(&repr));
+    } else if (strchr("diuxXo", spec->type) && is_number && fabs(number) < 9e18) {
+        if (!weft__jinja_is_integer(value, &integer))
+            integer = (int64_t)number;
+        write_integer(j, out, spec, integer);
+    } else if (strchr("eEfFgG", spec->type) && is_number) {
+        write_float(j, out, spec, number);
+    } else {
+        weft__jinja_fail(j, "%%%c does not fit \"%s\"", spec->type, weft__jinja_type(value));
+    }
+}
+
+/* %[(name)][flags][width][.precision]letter at *p, behind the %. */
+static void percent_field(jinja *j, jinja_buffer *out, const char **p, const char *end,
+                          jinja_value arguments, size_t *next)
+{
+    format_spec spec = {.fill = " ", .precision = -1};
+    const bool tuple = arguments.kind == JINJA_LIST && arguments.as.list->form == FORM_TUPLE;
+    const jinja_value *named = NULL;
+    const char *close = *p < end && **p == '(' ? memchr(*p, ')', (size_t)(end - *p)) : NULL;
+    if (close && arguments.kind == JINJA_DICT) {
+        named = weft__jinja_get(j, arguments, weft__jinja_view(*p + 1, (size_t)(close - *p - 1)));
+        *p = close + 1;
+    }
+    spec.align = '>';
+    for (; *p < end && **p && strchr("-+ 0#", **p); (*p)++) {
+        if (**p == '-')
+            spec.align = '<';
+        else if (**p == '0' && spec.align != '<') {
+            spec.align = '=';
+            memcpy(spec.fill, "0", 2);
+        } else if (**p == '+' || **p == ' ')
+            spec.sign = **p;
+    }
+    spec.width = number_at(p, end);
+    if (*p < end && **p == '.') {
+        ++*p;
+        spec.precision = (int)number_at(p, end);
+    }
+    spec.type = *p < end ? *(*p)++ : '\0';
+    if (spec.type == '%') {
+        weft__jinja_append(j, out, "%", 1);
+        return;
+    }
+    const size_t given = tuple ? arguments.as.list->n : 1;
+    if (!spec.type || !strchr("srdiuxXoeEfFgG", spec.type) || spec.width > MAX_WIDTH)
+        weft__jinja_fail(j, "%%: a conversion is malformed or unsupported");
+    else if (!named && *next >= given)
+        weft__jinja_fail(j, "%%: more conversions than values");
+    else if (named)
+        convert(j, out, &spec, *named);
+    else
+        convert(j, out, &spec, tuple ? arguments.as.list->at[*next] : arguments);
+    *next += !named;
+}
+
+jinja_value weft__jinja_percent(jinja *j, jinja_value format, jinja_value arguments)
+{
+    jinja_buffer out = {0};
+    size_t next = 0;
+    const char *const end = format.as.s + format.n;
+    for (const char *p = format.as.s; p < end && !j->status;) {
+        const char *sign = memchr(p, '%', (size_t)(end - p));
+        weft__jinja_append(j, &out, p, (size_t)((sign ? sign : end) - p));
+        p = sign ? sign + 1 : end;
+        if (sign)
+            percent_field(j, &out, &p, end, arguments, &next);
+    }
+    const bool tuple = arguments.kind == JINJA_LIST && arguments.as.list->form == FORM_TUPLE;
+    const bool left_over = tuple ? next < arguments.as.list->n
+                                 : next == 0 && arguments.kind != JINJA_LIST &&
+                                       arguments.kind != JINJA_DICT &&
+                                       arguments.kind != JINJA_UNDEFINED;
+    if (left_over)
+        return weft__jinja_fail(j, "%%: more values than conversions");
+    return weft__jinja_taken(&out);
+}

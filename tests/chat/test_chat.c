@@ -1,0 +1,300 @@
+/* tests/chat/test_chat.c -- weft/chat.h: templates of folders, built-in formats, prompts as ids;
+ * and the templates of real checkpoints where ../shared is there.
+ */
+#include "weft/chat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <json-c/json.h>
+
+#include "core/io/json.h"
+#include "tests/check.h"
+#include "weft/memory.h"
+
+static const char talk[] = "[{\"role\": \"system\", \"content\": \"S\"},"
+                           "{\"role\": \"user\", \"content\": \" a \"},"
+                           "{\"role\": \"assistant\", \"content\": \"<think>t</think>b\"},"
+                           "{\"role\": \"user\", \"content\": \"c\"}]";
+
+static const weft_chat_options prompt = {.generation_prompt = true};
+
+/* ---- built-in formats ----------------------------------------------------------------------- */
+
+static void format(const char *type, const char *version, const weft_chat_options *options,
+                   const char *expected)
+{
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    if (!CHECK_OK(weft_chat_builtin(type, version, NULL, &chat)))
+        return;
+    if (CHECK_OK(weft_chat_render(chat, talk, options, &text, NULL)))
+        CHECK_STR(text, expected);
+    weft_free(text);
+    weft_chat_free(chat);
+}
+
+static void formats_are_the_families(void)
+{
+    const weft_chat_options off = {.generation_prompt = true, .thinking = WEFT_THINKING_OFF};
+    const weft_chat_options on = {.generation_prompt = true, .thinking = WEFT_THINKING_ON};
+    format("gemma3", NULL, &prompt,
+           "<bos><start_of_turn>user\nS\n\na<end_of_turn>\n<start_of_turn>model\n"
+           "<think>t</think>b<end_of_turn>\n<start_of_turn>user\nc<end_of_turn>\n"
+           "<start_of_turn>model\n");
+    format("gemma4", NULL, &prompt,
+           "<bos><|turn>system\nS<turn|>\n<|turn>user\na<turn|>\n<|turn>model\n"
+           "<think>t</think>b<turn|>\n<|turn>user\nc<turn|>\n<|turn>model\n");
+    format("gemma4", "large", &on,
+           "<bos><|turn>system\n<|think|>\nS<turn|>\n<|turn>user\na<turn|>\n<|turn>model\n"
+           "<think>t</think>b<turn|>\n<|turn>user\nc<turn|>\n<|turn>model\n");
+    format("qwen2", NULL, NULL,
+           "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n"
+           "<|im_start|>assistant\n<think>t</think>b<|im_end|>\n<|im_start|>user\nc<|im_end|>\n");
+    format("qwen3", NULL, &off,
+           "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n"
+           "<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n"
+           "<|im_start|>assistant\n<think>\n\n</think>\n\n");
+    format("llama", NULL, &prompt,
+           "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\n"
+           "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\nS<|eot_id|>"
+           "<|start_header_id|>user<|end_header_id|>\n\na<|eot_id|>"
+           "<|start_header_id|>assistant<|end_header_id|>\n\n<think>t</think>b<|eot_id|>"
+           "<|start_header_id|>user<|end_header_id|>\n\nc<|eot_id|>"
+           "<|start_header_id|>assistant<|end_header_id|>\n\n");
+    format("mistral", "v1", &prompt,
+           "<s> [INST] S\n\n a  [/INST] <think>t</think>b</s> [INST] c [/INST] ");
+    format("mistral", "v3", &prompt,
+           "<s>[INST]  a [/INST] <think>t</think>b</s>[INST] S\n\nc[/INST] ");
+    format("mistral", "v3-tekken", &prompt,
+           "<s>[INST] a [/INST]<think>t</think>b</s>[INST]S\n\nc[/INST]");
+    format("mistral", "v7", &prompt,
+           "<s>[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST]  a [/INST] <think>t</think>b</s>[INST] "
+           "c[/INST] ");
+    format("minicpm", "5", &on,
+           "<s><|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n"
+           "<|im_start|>assistant\n<think>\nt\n</think>\n\nb<|im_end|>\n<|im_start|>user\nc"
+           "<|im_end|>\n<|im_start|>assistant\n<think>\n");
+    weft_chat *chat = NULL;
+    CHECK_STATUS(weft_chat_builtin("nosuch", NULL, NULL, &chat), WEFT_UNSUPPORTED);
+}
+
+static void gemma4_writes_tools(void)
+{
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    weft_chat_options options = prompt;
+    options.tools =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"D\", "
+        "\"parameters\": {\"type\": \"object\", \"properties\": {\"a\": {\"type\": "
+        "\"string\", \"description\": \"x\"}}, \"required\": [\"a\"]}}}]";
+    const char *messages =
+        "[{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", \"content\": \"\", "
+        "\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"a\": \"v\", \"n\": "
+        "1}}}]},"
+        "{\"role\": \"tool\", \"name\": \"f\", \"content\": \"r\"}]";
+    if (!CHECK_OK(weft_chat_builtin("gemma4", NULL, NULL, &chat)))
+        return;
+    CHECK_OK(weft_chat_render(chat, messages, &options, &text, NULL));
+    CHECK_STR(text,
+              "<bos><|turn>system\n<|tool>declaration:f{description:<|\"|>D<|\"|>,parameters:{"
+              "properties:{a:{description:<|\"|>x<|\"|>,type:<|\"|>STRING<|\"|>}},required:[<|\"|>"
+              "a<|\"|>],type:<|\"|>OBJECT<|\"|>}}<tool|><turn|>\n<|turn>user\nq<turn|>\n"
+              "<|turn>model\n<|tool_call>call:f{a:<|\"|>v<|\"|>,n:1}<tool_call|>"
+              "<|tool_response>response:f{value:<|\"|>r<|\"|>}<tool_response|>");
+    weft_free(text);
+    weft_chat_free(chat);
+}
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (CHECK(file != NULL)) {
+        fputs(text, file);
+        fclose(file);
+    }
+}
+
+static void rendered(const char *folder, const weft_chat_options *options, const char *expected)
+{
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    if (CHECK_OK(weft_chat_load(folder, &chat)) &&
+        CHECK_OK(weft_chat_render(chat, talk, options, &text, NULL)))
+        CHECK_STR(text, expected);
+    weft_free(text);
+    weft_chat_free(chat);
+}
+
+static void a_folder_tells_its_template(void)
+{
+    const char *folder = check_temporary("checkpoint");
+    const weft_chat_options tools = {.tools = "[]"}, named = {.template_name = "other"};
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    mkdir(folder, 0755);
+    CHECK_STATUS(weft_chat_load(folder, &chat), WEFT_UNSUPPORTED);
+    write_file(folder, "config.json", "{\"model_type\": \"qwen3\"}");
+    rendered(folder, NULL,
+             "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n"
+             "<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n");
+    write_file(
+        folder, "tokenizer_config.json",
+        "{\"bos_token\": {\"content\": \"<b>\"}, \"eos_token\": null, \"image_token\": \"<i>\","
+        "\"chat_template\": [{\"name\": \"default\", \"template\": \"d{{ bos_token }}"
+        "{{ eos_token }}{{ image_token }}\"}, {\"name\": \"tool_use\", \"template\": \"t\"}]}");
+    rendered(folder, NULL, "d<b><i>");
+    rendered(folder, &tools, "t");
+    write_file(folder, "chat_template.jinja", "file {{ messages | length }} {{ tools }}\n");
+    rendered(folder, NULL, "file 4 None");
+    rendered(folder, &tools, "file 4 []");
+    CHECK_OK(weft_chat_load(folder, &chat));
+    CHECK_STATUS(weft_chat_render(chat, talk, &named, &text, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "there is no chat template called \"other\"");
+    CHECK_STATUS(weft_chat_render(chat, "[]", NULL, &text, NULL), WEFT_INVALID);
+    CHECK_STATUS(weft_chat_render(chat, "[1]", NULL, &text, NULL), WEFT_INVALID);
+    CHECK_STATUS(weft_chat_render(chat, "{", NULL, &text, NULL), WEFT_INVALID);
+    CHECK(text == NULL);
+    weft_chat_free(chat);
+    write_file(folder, "chat_template.jinja", "\n{{ broken");
+    CHECK_STATUS(weft_chat_load(folder, &chat), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "chat_template.jinja: line 2: the tag has no end");
+}
+
+static void options_reach_the_template(void)
+{
+    weft_chat *chat = NULL;
+    char *text = NULL, *messages = NULL;
+    const char *source =
+        "{{ messages | tojson }}{{ enable_thinking is defined }}{{ more }}{{ documents }}"
+        "{{ strftime_now('%Y') }}";
+    const weft_chat_message list[] = {
+        {.role = "user", .content = "\"q\"\n"},
+        {.role = "assistant", .reasoning_content = "r", .tool_calls = "[{\"id\": \"1\"}]"},
+        {.role = "tool", .content = "x", .tool_call_id = "1", .name = "f"}};
+    const weft_chat_options options = {
+        .variables = "{\"more\": [1]}", .documents = "[2]", .now = 1700000000};
+    CHECK_OK(weft_chat_messages(list, 3, &messages));
+    CHECK_OK(weft_chat_parse(source, strlen(source), "mine", NULL, &chat));
+    CHECK_OK(weft_chat_render(chat, messages, &options, &text, NULL));
+    CHECK_STR(
+        text,
+        "[{\"role\": \"user\", \"content\": \"\\\"q\\\"\\n\"}, {\"thinking\": \"r\", \"role\": "
+        "\"assistant\", \"reasoning_content\": \"r\", \"tool_calls\": [{\"id\": \"1\"}]}, "
+        "{\"role\": \"tool\", \"content\": \"x\", \"tool_call_id\": \"1\", \"name\": \"f\"}]"
+        "False[1][2]2023");
+    weft_free(text);
+    weft_free(messages);
+    weft_chat_free(chat);
+}
+
+static void markup_follows_the_template(void)
+{
+    weft_chat *chat = NULL;
+    CHECK_OK(weft_chat_builtin("gemma4", NULL, NULL, &chat));
+    weft_chat_markup markup = weft_chat_markup_of(chat, "<|turn>model\n", true);
+    CHECK_STR(markup.think_open, "<|channel>");
+    CHECK_EQ_INT(markup.tools, WEFT_TOOLS_GEMMA4);
+    CHECK(!markup.thinking);
+    weft_chat_free(chat);
+    CHECK_OK(weft_chat_builtin("qwen3_5", NULL, NULL, &chat));
+    markup = weft_chat_markup_of(chat, "<|im_start|>assistant\n<think>\n", false);
+    CHECK_STR(markup.think_close, "</think>");
+    CHECK_EQ_INT(markup.tools, WEFT_TOOLS_NONE);
+    CHECK(markup.thinking);
+    weft_chat_free(chat);
+}
+
+/* ---- real checkpoints ----------------------------------------------------------------------- */
+
+/* The prompt begins with one BOS if the template writes one, and with none otherwise. */
+static void check_ids(const weft_chat *chat, const char *folder, const char *messages)
+{
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL;
+    size_t count = 0;
+    if (!CHECK_OK(weft_tokenizer_load(folder, &tokenizer)))
+        return;
+    CHECK_OK(weft_chat_encode(chat, tokenizer, messages, &prompt, &ids, &count));
+    const int32_t bos = weft_tokenizer_bos(tokenizer);
+    size_t starts = 0;
+    for (size_t i = 0; i < count; i++)
+        starts += bos >= 0 && ids[i] == bos;
+    CHECK_EQ_INT(starts, bos >= 0);
+    CHECK(count > 5 && (bos < 0 || ids[0] == bos));
+    weft_free(ids);
+    weft_tokenizer_free(tokenizer);
+}
+
+static void compare_real(const char *name, int64_t now)
+{
+    char path[128], command[1024];
+    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
+    const char *archive = check_shared(path);
+    snprintf(path, sizeof path, "fixtures/tokenizers/%s-chat.json", name);
+    const char *fixture = check_shared(path);
+    if (!archive || !fixture) {
+        check_skip("../shared has no chat template of %s", name);
+        return;
+    }
+    const char *folder = check_temporary(name);
+    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", folder, archive,
+             folder);
+    if (system(command) != 0) {
+        check_skip("tar cannot unpack %s", archive);
+        return;
+    }
+    snprintf(command, sizeof command, "%s/%s", folder, name);
+    weft_chat *chat = NULL;
+    weft__json_doc doc = {0};
+    if (!CHECK_OK(weft_chat_load(command, &chat)) || !CHECK_OK(weft__json_read(fixture, &doc)))
+        return;
+    for (size_t i = 0; i < json_object_array_length(doc.root); i++) {
+        json_object *item = json_object_array_get_idx(doc.root, i);
+        const char *messages = json_object_to_json_string(json_object_object_get(item, "messages"));
+        const weft_chat_options options = {
+            .generation_prompt =
+                json_object_get_boolean(json_object_object_get(item, "add_generation_prompt")),
+            .now = now};
+        char *text = NULL;
+        CHECK_OK(weft_chat_render(chat, messages, &options, &text, NULL));
+        CHECK_STR(text, json_object_get_string(json_object_object_get(item, "text")));
+        weft_free(text);
+        if (i == 0)
+            check_ids(chat, command, messages);
+    }
+    weft__json_free(&doc);
+    weft_chat_free(chat);
+}
+
+static void gemma3(void)
+{
+    compare_real("gemma3", 0);
+}
+
+/* Its fixture was made on 21 November 2026. */
+static void llama3_2(void)
+{
+    compare_real("llama3_2", 1795262400);
+}
+
+static void qwen2_5(void)
+{
+    compare_real("qwen2_5", 0);
+}
+
+static void qwen3(void)
+{
+    compare_real("qwen3", 0);
+}
+
+CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma4_writes_tools),
+           CHECK_CASE(a_folder_tells_its_template), CHECK_CASE(options_reach_the_template),
+           CHECK_CASE(markup_follows_the_template), CHECK_CASE(gemma3), CHECK_CASE(llama3_2),
+           CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))

@@ -1,0 +1,164 @@
+/* tests/chat/test_jinja.c -- models/chat's Jinja against what Jinja2 made of the same templates
+ * (tests/golden/chat/snippets.py), and against templates that mean harm.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "core/io/json.h"
+#include "models/chat/jinja.h"
+#include "tests/check.h"
+#include "weft/memory.h"
+
+static weft_status render(const char *source, const jinja_context *context, char **text)
+{
+    jinja_template *template = NULL;
+    size_t length = 0;
+    *text = NULL;
+    weft_status status = weft__jinja_parse(source, strlen(source), "t", &template);
+    if (!status)
+        status = weft__jinja_render(template, context, text, &length);
+    weft__jinja_free(template);
+    return status;
+}
+
+static void snippets_are_jinja2s(void)
+{
+    weft__json_doc doc = {0};
+    jinja_input inputs[32];
+    jinja_context context = {.variables = inputs, .now = 1700000000};
+    if (!CHECK_OK(weft__json_read(check_fixture("chat/snippets.json"), &doc)))
+        return;
+    json_object *variables = json_object_object_get(doc.root, "variables");
+    json_object_object_foreach(variables, key, value)
+    {
+        inputs[context.count++] = (jinja_input){.name = key, .value = value};
+    }
+    json_object *cases = json_object_object_get(doc.root, "cases");
+    for (size_t i = 0; i < json_object_array_length(cases); i++) {
+        json_object *item = json_object_array_get_idx(cases, i), *expected = NULL;
+        const char *source = json_object_get_string(json_object_object_get(item, "template"));
+        char *text = NULL;
+        const weft_status status = render(source, &context, &text);
+        const bool fails = !json_object_object_get_ex(item, "text", &expected);
+        if (fails != (status != WEFT_OK))
+            CHECK_FAIL("%s: %s", source, status ? weft_error_message() : "expected an error");
+        else if (!fails)
+            CHECK_STR(text, json_object_get_string(expected));
+        weft_free(text);
+    }
+    CHECK(json_object_array_length(cases) > 500);
+    weft__json_free(&doc);
+}
+
+static void fails(const char *source, const char *message)
+{
+    char *text = NULL;
+    const jinja_context context = {.max_bytes = 16 << 20, .max_steps = 2000000};
+    CHECK(render(source, &context, &text) != WEFT_OK);
+    CHECK_CONTAINS(weft_error_message(), message);
+    weft_free(text);
+}
+
+static void errors_name_line_and_what_was_expected(void)
+{
+    fails("a\n{% if %}", "t: line 2: expected an expression, got %}");
+    fails("\n\n{{ x.y }}", "t: line 3: \"x\" is undefined");
+    fails("{{ raise_exception('no ' + 'way') }}", "line 1: the template refuses this: no way");
+    fails("{% for x in 3 %}{% endfor %}", "\"int\" is not iterable");
+    fails("{% include 'x' %}", "the tag \"include\" is unsupported");
+    fails("{% for x in [] recursive %}{% endfor %}", "recursive loops are unsupported");
+    fails("{{ 'a' | nosuch }}", "no filter is called \"nosuch\"");
+    fails("{{ 1 is nosuch }}", "no test is called \"nosuch\"");
+    fails("{{ 'open", "the string has no end");
+    fails("{{ 9223372036854775807 + 1 }}", "beyond 64 bits");
+    fails("\xff", "expected UTF-8");
+}
+
+static void harm_ends_with_an_error(void)
+{
+    char deep[4096];
+    fails("{% set r = range(5000) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
+          "too many steps");
+    fails("{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(99) %}"
+          "{% set ns.x = ns.x + ns.x %}{% endfor %}",
+          "");
+    fails("{{ 'a' * 99999999999 }}", "");
+    fails("{{ [0] * 99999999999 }}", "");
+    fails("{{ range(9999999) }}", "more than 100000 numbers");
+    fails("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "nested deeper");
+    fails("{% set l = [] %}{% set x = l.append(l) %}{{ l }}", "nested deeper");
+    fails("{{ '%99999999999d' % 1 }}", "");
+    fails("{{ '{:99999999999}'.format(1) }}", "");
+    memset(deep, '(', 2000);
+    deep[0] = deep[1] = '{';
+    deep[2000] = '\0';
+    fails(deep, "nested too deeply");
+    memset(deep, '-', 2000);
+    deep[0] = deep[1] = '{';
+    deep[2] = ' ';
+    memcpy(deep + 1996, " 1}}", 4);
+    fails(deep, "nested deeper");
+    size_t n = (size_t)snprintf(deep, sizeof deep, "{{ 1");
+    for (int i = 0; i < 1800; i++)
+        n += (size_t)snprintf(deep + n, sizeof deep - n, "+1");
+    snprintf(deep + n, sizeof deep - n, " }}");
+    fails(deep, "nested deeper");
+}
+
+static void lists_can_be_changed(void)
+{
+    char *text = NULL;
+    const jinja_context context = {0};
+    CHECK_OK(render("{% set l = [1] %}{% set q = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}"
+                    "{% set d = {'a': 1} %}{% set q = d.update({'b': 2}, c=3) %}{{ d.pop('a') }}"
+                    "{{ d }}{{ d.pop('z', 7) }}{{ d.setdefault('y', 8) }}",
+                    &context, &text));
+    CHECK_STR(text, "[1, 2]211{'b': 2, 'c': 3}78");
+    weft_free(text);
+}
+
+static void many_keys_are_found(void)
+{
+    char *text = NULL;
+    const jinja_context context = {0};
+    CHECK_OK(render("{% set d = {} %}{% for i in range(1000) %}{% set q = d.update({i: i}) %}"
+                    "{% endfor %}{% set ns = namespace(n=0) %}{% for i in range(1000) %}"
+                    "{% set ns.n = ns.n + d[i] %}{% endfor %}{{ ns.n }}{% set q = d.pop(500) %}"
+                    " {{ 500 in d }} {{ d[999] }} {{ d | length }}",
+                    &context, &text));
+    CHECK_STR(text, "499500 False 999 999");
+    weft_free(text);
+}
+
+/* Every allocation fails once. */
+static void memory_runs_out(void)
+{
+    json_object *list = json_tokener_parse("[{\"role\": \"user\", \"content\": \"Hi\"}]");
+    const jinja_input input = {.name = "messages", .value = list};
+    const jinja_context context = {.variables = &input, .count = 1};
+    const char *source = "{% macro m(a) %}{{ a | upper }}{% endmacro %}{% for x in messages %}"
+                         "{{ m(x.role) }}{{ x | tojson }}{% endfor %}";
+    for (uint64_t i = 1; i < 100; i++) {
+        char *text = NULL;
+        weft_memory_fail_at(i);
+        const weft_status status = render(source, &context, &text);
+        const uint64_t made = weft_memory_fail_at(0);
+        if (status == WEFT_OK)
+            CHECK_STR(text, "USER{\"role\": \"user\", \"content\": \"Hi\"}");
+        else
+            CHECK_EQ_INT(status, WEFT_MEMORY);
+        weft_free(text);
+        if (made < i) {
+            CHECK(status == WEFT_OK && i > 3);
+            break;
+        }
+    }
+    json_object_put(list);
+}
+
+CHECK_MAIN("jinja", CHECK_CASE(snippets_are_jinja2s),
+           CHECK_CASE(errors_name_line_and_what_was_expected), CHECK_CASE(harm_ends_with_an_error),
+           CHECK_CASE(lists_can_be_changed), CHECK_CASE(many_keys_are_found),
+           CHECK_CASE(memory_runs_out))
