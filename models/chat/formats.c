@@ -14,7 +14,8 @@
     "{%- for part in content if part.type == 'text' -%}{{ part.text }}{%- endfor -%}"              \
     "{%- endif -%}{%- endmacro -%}"
 #define NO_TOOLS                                                                                   \
-    "{%- if tools -%}{{ raise_exception('the built-in format has no tools') }}{%- endif -%}"
+    "{%- for message in messages if tools or message.tool_calls or message.role == 'tool' -%}"     \
+    "{{ raise_exception('the built-in format has no tools') }}{%- endfor -%}"
 #define ALTERNATING                                                                                \
     "{%- if (message.role == 'user') != (loop.index0 % 2 == 0) -%}"                                \
     "{{ raise_exception('expected turns of user and assistant that alternate') }}{%- endif -%}"
@@ -156,7 +157,7 @@ static const char mistral_7_tekken[] = MISTRAL_7("");
     "{%- elif v is boolean -%}{{ 'true' if v else 'false' }}"                                      \
     "{%- elif v is sequence -%}[{%- for item in v -%}{{ ',' if not loop.first }}"                  \
     "{{ value(item, schema) }}{%- endfor -%}]"                                                     \
-    "{%- elif v is none -%}null{%- else -%}{{ v }}{%- endif -%}{%- endmacro -%}"
+    "{%- else -%}{{ v }}{%- endif -%}{%- endmacro -%}"
 #define GEMMA4_SYSTEM                                                                              \
     "{%- set system = messages[0].role in ['system', 'developer'] -%}"                             \
     "{%- if enable_thinking or tools or system -%}{{- '<|turn>system\\n' -}}"                      \

@@ -211,6 +211,58 @@ static void markup_follows_the_template(void)
     weft_chat_free(chat);
 }
 
+/* ---- thirty conversations -------------------------------------------------------------------- */
+
+/* The options of tests/golden/chat/conversations.py; `tools` holds the text of the tools. */
+static weft_chat_options read_options(json_object *from, char *tools, size_t size)
+{
+    json_object *thinking = NULL, *list = json_object_object_get(from, "tools");
+    weft_chat_options options = {.generation_prompt = json_object_get_boolean(
+                                     json_object_object_get(from, "add_generation_prompt"))};
+    if (json_object_object_get_ex(from, "enable_thinking", &thinking))
+        options.thinking = json_object_get_boolean(thinking) ? WEFT_THINKING_ON : WEFT_THINKING_OFF;
+    if (list) {
+        snprintf(tools, size, "%s", json_object_to_json_string(list));
+        options.tools = tools;
+    }
+    options.variables = "{\"bos_token\": \"<s>\"}";
+    return options;
+}
+
+static void conversations_are_jinja2s(void)
+{
+    weft__json_doc doc = {0};
+    weft_chat *chat = NULL;
+    char source[8192], tools[8192];
+    FILE *file = fopen(check_fixture("chat/own.jinja"), "rb");
+    if (!CHECK(file != NULL))
+        return;
+    const size_t n = fread(source, 1, sizeof source, file);
+    fclose(file);
+    if (!CHECK_OK(weft_chat_parse(source, n, "own.jinja", NULL, &chat)) ||
+        !CHECK_OK(weft__json_read(check_fixture("chat/own.json"), &doc)))
+        return;
+    json_object *talks = json_object_object_get(doc.root, "talks");
+    json_object *options = json_object_object_get(doc.root, "options");
+    json_object *cases = json_object_object_get(doc.root, "cases");
+    CHECK_EQ_INT(json_object_array_length(cases), 180);
+    for (size_t i = 0; i < json_object_array_length(cases); i++) {
+        json_object *item = json_object_array_get_idx(cases, i);
+        const int at = json_object_get_int(json_object_array_get_idx(item, 0));
+        const int of = json_object_get_int(json_object_array_get_idx(item, 1));
+        const weft_chat_options given =
+            read_options(json_object_array_get_idx(options, (size_t)of), tools, sizeof tools);
+        char *text = NULL;
+        CHECK_OK(weft_chat_render(
+            chat, json_object_to_json_string(json_object_array_get_idx(talks, (size_t)at)), &given,
+            &text, NULL));
+        CHECK_STR(text, json_object_get_string(json_object_array_get_idx(item, 2)));
+        weft_free(text);
+    }
+    weft__json_free(&doc);
+    weft_chat_free(chat);
+}
+
 /* ---- real checkpoints ----------------------------------------------------------------------- */
 
 /* The prompt begins with one BOS if the template writes one, and with none otherwise. */
@@ -296,5 +348,5 @@ static void qwen3(void)
 
 CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma4_writes_tools),
            CHECK_CASE(a_folder_tells_its_template), CHECK_CASE(options_reach_the_template),
-           CHECK_CASE(markup_follows_the_template), CHECK_CASE(gemma3), CHECK_CASE(llama3_2),
-           CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))
+           CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_are_jinja2s),
+           CHECK_CASE(gemma3), CHECK_CASE(llama3_2), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))
