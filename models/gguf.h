@@ -5,6 +5,7 @@
 
 #include "models/weights.h"
 #include "weft/gguf.h"
+#include "weft/tokenizer.h"
 
 /* ---- gguf_names.c --------------------------------------------------------------------------- */
 
@@ -40,5 +41,10 @@ weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dty
 
 /* What config.json would say. */
 weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
+
+/* ---- gguf_tokenizer.c ----------------------------------------------------------------------- */
+
+/* The tokenizer in the file's metadata, owned by the caller. */
+weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
 
 #endif

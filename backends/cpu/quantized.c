@@ -4,6 +4,7 @@
 #include "backends/cpu/quantized.h"
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 
@@ -26,7 +27,8 @@ typedef struct product {
 static bool streams(const product *p)
 {
     return p->transposed && p->m > 0 && p->m <= CPU_GEMV_ROWS && p->K > 0 &&
-           weft_encoding_has_parts((weft_encoding_kind)p->codes.kind);
+           (weft_encoding_has_parts((weft_encoding_kind)p->codes.kind) ||
+            weft__cpu_streams_blocks(p->codes.kind));
 }
 
 static int64_t vectors(int64_t floats)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/io/utf8.h"
+#include "models/gguf.h"
 #include "weft/memory.h"
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -141,9 +142,8 @@ static weft_status read_file(const char *path, char **text, size_t *length)
     return status;
 }
 
-weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out)
+static weft_status load_json(const char *path, weft_tokenizer **out)
 {
-    *out = NULL;
     char *name = NULL, *config_name = NULL, *json = NULL, *config = NULL;
     size_t length = 0, config_length = 0;
     weft__json_doc doc = {0};
@@ -162,6 +162,17 @@ weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out)
     weft_free(config);
     weft_free(name);
     weft_free(config_name);
+    return status;
+}
+
+weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out)
+{
+    char *gguf;
+    *out = NULL;
+    weft_status status = weft__gguf_find(path, &gguf);
+    if (!status)
+        status = gguf ? weft__gguf_tokenizer(gguf, out) : load_json(path, out);
+    weft_free(gguf);
     return status;
 }
 

@@ -9,6 +9,7 @@
 #include "tests/check.h"
 #include "tests/cli/command.h"
 #include "weft/io.h"
+#include "weft/model.h"
 #include "weft/ops.h"
 
 static const char *model(void)
@@ -429,10 +430,43 @@ static void an_interrupted_run_saves_its_adapter(void)
     CHECK_CONTAINS(o.out, "42 linears");
 }
 
-CHECK_MAIN("cli_models", CHECK_CASE(tokenize_takes_a_line_and_gives_a_line),
-           CHECK_CASE(tokenize_there_and_back), CHECK_CASE(tokenize_names_the_bad_line),
-           CHECK_CASE(tokenize_plain_text), CHECK_CASE(generate_greedily),
-           CHECK_CASE(generate_json), CHECK_CASE(generate_by_seed),
+/* There and back: the same logits from a GGUF file, and from the folder made of that. */
+static void convert_there_and_back(void)
+{
+    char gguf[512], folder[512];
+    snprintf(gguf, sizeof gguf, "%s", check_temporary("converted.gguf"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("converted"));
+    output o = weft_command(NULL, "convert %s %s --json", model(), gguf);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "converted.gguf");
+    o = weft_command(NULL, "convert %s %s", gguf, folder);
+    CHECK_EQ_INT(o.code, 0);
+    weft_model *before, *after;
+    if (!CHECK_OK(weft_model_load(model(), NULL, &before)))
+        return;
+    if (CHECK_OK(weft_model_load(folder, NULL, &after))) {
+        weft_scope_open();
+        const int32_t ids[] = {258, 609, 1751};
+        weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 3));
+        weft_array *a = weft_model_forward(before, tokens, NULL);
+        weft_array *b = weft_model_forward(after, tokens, NULL);
+        weft_array *off =
+            weft_abs(weft_subtract(weft_astype(a, WEFT_FLOAT32), weft_astype(b, WEFT_FLOAT32)));
+        /* A file in F32 computes in float32, whatever the checkpoint did. */
+        CHECK(weft_item(weft_max(off, WEFT_ALL_AXES, false)) < 0.3);
+        weft_scope_close(NULL);
+        weft_model_free(after);
+    }
+    weft_model_free(before);
+    o = weft_command(NULL, "convert %s %s --type q4_k", model(), folder);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "expected an OUT that ends with .gguf");
+}
+
+CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
+           CHECK_CASE(tokenize_takes_a_line_and_gives_a_line), CHECK_CASE(tokenize_there_and_back),
+           CHECK_CASE(tokenize_names_the_bad_line), CHECK_CASE(tokenize_plain_text),
+           CHECK_CASE(generate_greedily), CHECK_CASE(generate_json), CHECK_CASE(generate_by_seed),
            CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(layers_on_a_second_device),
            CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
            CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do),

@@ -9,6 +9,7 @@
 #include "weft/gguf.h"
 #include "weft/model.h"
 #include "weft/ops.h"
+#include "weft/tokenizer.h"
 
 static const char *const families[] = {"llama", "llama-bias", "mistral", "qwen2",
                                        "qwen3", "qwen3-moe",  "gemma2",  "gemma3"};
@@ -168,5 +169,44 @@ static void what_is_refused(void)
     }
 }
 
-CHECK_MAIN("gguf_models", CHECK_CASE(float32_files), CHECK_CASE(blocks_and_halves),
-           CHECK_CASE(in_place), CHECK_CASE(which_file), CHECK_CASE(what_is_refused))
+#define STRING(text)                                                                               \
+    {                                                                                              \
+        text, sizeof text - 1                                                                      \
+    }
+
+/* A tokenizer from metadata alone: byte-level merges. */
+static void tokenizer(void)
+{
+    const char *path = check_temporary("tokenizer.gguf");
+    const weft_gguf_string model = STRING("gpt2");
+    const weft_gguf_string tokens[] = {STRING("a"), STRING("b"), STRING("ab"), STRING("<end>")};
+    const weft_gguf_string merges[] = {STRING("a b")};
+    const int32_t types[] = {1, 1, 1, 3};
+    const weft_gguf_value values[] = {
+        {"tokenizer.ggml.model", WEFT_GGUF_STRING, false, 1, NULL, &model},
+        {"tokenizer.ggml.tokens", WEFT_GGUF_STRING, true, 4, NULL, tokens},
+        {"tokenizer.ggml.merges", WEFT_GGUF_STRING, true, 1, NULL, merges},
+        {"tokenizer.ggml.token_type", WEFT_GGUF_INT32, true, 4, types, NULL},
+    };
+    weft_tokenizer *t;
+    int32_t *ids;
+    size_t n;
+    if (!CHECK_OK(weft_gguf_save(path, NULL, NULL, 0, values, 4)) ||
+        !CHECK_OK(weft_tokenizer_load(path, &t)))
+        return;
+    if (CHECK_OK(weft_tokenizer_encode(t, "abb<end>", 8, 0, &ids, &n)) && CHECK_EQ_INT(n, 3)) {
+        CHECK_EQ_INT(ids[0], 2);
+        CHECK_EQ_INT(ids[1], 1);
+        CHECK_EQ_INT(ids[2], 3);
+        weft_free(ids);
+    }
+    weft_tokenizer_free(t);
+    CHECK_OK(weft_gguf_save(path, NULL, NULL, 0, values, 3));
+    CHECK_OK(weft_gguf_save(path, NULL, NULL, 0, values + 1, 3));
+    CHECK_STATUS(weft_tokenizer_load(path, &t), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the file has no tokenizer");
+}
+
+CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(float32_files),
+           CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place), CHECK_CASE(which_file),
+           CHECK_CASE(what_is_refused))

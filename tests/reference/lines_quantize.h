@@ -26,6 +26,9 @@ STATUS("", weft_quantize_encoding, 0,
        (snprintf(said, size, "%s", weft_quantize_encoding(NULL, WEFT_FLOAT16)->name), WEFT_OK))
 LINE("", weft_encode, weft_encode(f(0, N, 32), weft_encoding_find("mxfp4")))
 LINE("", weft_decode, weft_decode(weft_encode(f(0, N, 32), weft_encoding_find("mxfp4"))))
+STATUS("", weft_from_blocks, 0,
+       weft_eval(weft_from_blocks((char[34]){0}, weft_encoding_find("q8_0"), WEFT_FLOAT32,
+                                  WEFT_DIMS(1, 32), NULL, NULL)))
 LINE("", weft_join_encoded,
      weft_join_encoded(weft_astype(n(0, 8, N, 8), WEFT_UINT32), p(1, N, 1), f(2, N, 1),
                        WEFT_FLOAT32, NULL))

@@ -31,6 +31,7 @@ REASON("weft_decode", "exported", "refused: files of functions hold no encoded a
 REASON("weft_join_encoded", "exported", "refused: files of functions hold no encoded arrays")
 REASON("weft_split_encoded", "exported", "refused: files of functions hold no encoded arrays")
 REASON("weft_split_encoded", "vmap", "refused: examples of encoded arrays cannot be cut out")
+REASON("weft_from_blocks", "all", "makes arrays of memory")
 REASON("weft_encoding_at", "all", "names an encoding")
 REASON("weft_encoding_find", "all", "names an encoding")
 REASON("weft_encoding_of_kind", "all", "names an encoding")

@@ -5,6 +5,7 @@
  * turned into weights. Codes come out of words of 32 bits, which several lanes share. Must equal
  * the reference decoders bit for bit (tests/ops/test_quantize.c); products within rounding.
  */
+#include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"
 
@@ -308,7 +309,7 @@ static void decode_codes(const cpu_codes *c, int64_t row, int64_t group, int64_t
     const char *codes = c->codes + row * c->code_row + group * c->code_group;
     const int64_t scale = row * c->scale_row + group * c->scale_group;
     if (!weft_encoding_has_parts((weft_encoding_kind)c->kind))
-        c->encoding->decode(c->encoding, codes, groups * c->group, out);
+        CPU_NAME(weft__decode_blocks)(c, row, group, groups, out);
     else
         format_of(c)->decode(c, (const uint8_t *)codes, c->scales + scale, c->biases + scale,
                              groups, out);
@@ -317,6 +318,10 @@ static void decode_codes(const cpu_codes *c, int64_t row, int64_t group, int64_t
 static void gemv_codes(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,
                        int64_t first, int64_t n, const float *bias, float *y, int64_t y_row)
 {
+    if (!weft_encoding_has_parts((weft_encoding_kind)c->kind)) {
+        CPU_NAME(weft__gemv_blocks)(c, m, k, x, first, n, bias, y, y_row);
+        return;
+    }
     codes_call d = {c, m, k / c->group, first, n, x, sums, bias, y, y_row};
     format_of(c)->rows[weft__cpu_gemv_rows(m)](&d);
 }

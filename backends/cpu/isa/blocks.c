@@ -1,0 +1,263 @@
+/* backends/cpu/isa/blocks.c -- GGUF's block types as float32, and times one to eight vectors, each
+ * block read once.
+ *
+ * For each type a function gives 32 neighbouring elements of a block in vectors; decoding and the
+ * products use the same one. Values must equal the reference decoders bit for bit
+ * (tests/io/test_gguf.c); products within rounding.
+ */
+#include "backends/cpu/isa/blocks.h"
+#include "backends/cpu/isa/simd.h"
+
+enum { RUN = 32, VECTORS = RUN / LANES };
+
+typedef uint8_t vb_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+typedef int8_t vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+SIMD vi bytes_at(const uint8_t *p)
+{
+    return __builtin_convertvector(*(const vb_any *)p, vi);
+}
+
+SIMD vi signed_at(const uint8_t *p)
+{
+    return __builtin_convertvector(*(const vc_any *)p, vi);
+}
+
+SIMD vf floats(vi x)
+{
+    return __builtin_convertvector(x, vf);
+}
+
+static inline float half_at(const uint8_t *p)
+{
+    uint16_t bits;
+    memcpy(&bits, p, sizeof bits);
+#if defined(__F16C__)
+    return _cvtsh_ss(bits);
+#else
+    return weft_float16_to_float(bits);
+#endif
+}
+
+/* Keeps a product from being fused with what follows: the definition rounds both. */
+SIMD vf apart(vf x)
+{
+#if defined(__AVX512F__)
+    __asm__("" : "+v"(x));
+#elif defined(__x86_64__)
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
+/* ---- Types: elements 32 s .. 32 s + 32 of block b --------------------------------- */
+
+/* Low nibbles of 16 bytes, then the high ones. */
+SIMD vi nibbles(const uint8_t *codes, int l)
+{
+    return l < 16 ? bytes_at(codes + l) & 15 : bytes_at(codes + l - 16) >> 4;
+}
+
+SIMD void q4_0(const uint8_t *b, int s, vf *w)
+{
+    const vf d = vset(half_at(b));
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(nibbles(b + 2, i * LANES) - 8);
+}
+
+SIMD void q8_0(const uint8_t *b, int s, vf *w)
+{
+    const vf d = vset(half_at(b));
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(signed_at(b + 2 + i * LANES));
+}
+
+/* As weft__ggml_scale_min. */
+static inline void scale_and_minimum(const uint8_t *p, int g, int *scale, int *minimum)
+{
+    if (g < 4) {
+        *scale = p[g] & 63;
+        *minimum = p[g + 4] & 63;
+    } else {
+        *scale = (p[g + 4] & 15) | p[g - 4] >> 6 << 4;
+        *minimum = p[g + 4] >> 4 | p[g] >> 6 << 4;
+    }
+}
+
+SIMD void q4_k(const uint8_t *b, int s, vf *w)
+{
+    int scale, minimum;
+    scale_and_minimum(b + 4, s, &scale, &minimum);
+    const vf d = vset(half_at(b) * (float)scale), m = vset(half_at(b + 2) * (float)minimum);
+    const uint8_t *codes = b + 16 + s / 2 * 32;
+    const int shift = s % 2 * 4;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = apart(d * floats(bytes_at(codes + i * LANES) >> shift & 15)) - m;
+}
+
+SIMD void q5_k(const uint8_t *b, int s, vf *w)
+{
+    int scale, minimum;
+    scale_and_minimum(b + 4, s, &scale, &minimum);
+    const vf d = vset(half_at(b) * (float)scale), m = vset(half_at(b + 2) * (float)minimum);
+    const uint8_t *codes = b + 48 + s / 2 * 32;
+    const int shift = s % 2 * 4;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++) {
+        const vi low = bytes_at(codes + i * LANES) >> shift & 15;
+        const vi high = bytes_at(b + 16 + i * LANES) >> s & 1;
+        w[i] = apart(d * floats(low | high << 4)) - m;
+    }
+}
+
+SIMD void q6_k(const uint8_t *b, int s, vf *w)
+{
+    const float d = half_at(b + 208);
+    const uint8_t *low = b + s / 4 * 64 + s % 2 * 32, *high = b + 128 + s / 4 * 32;
+    const int low_shift = s % 4 / 2 * 4, high_shift = s % 4 * 2;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++) {
+        const vf scale = vset(d * (float)(int8_t)b[192 + 2 * s + i * LANES / 16]);
+        const vi l = bytes_at(low + i * LANES) >> low_shift & 15;
+        const vi h = bytes_at(high + i * LANES) >> high_shift & 3;
+        w[i] = scale * floats((l | h << 4) - 32);
+    }
+}
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+typedef struct blocks_call {
+    const cpu_codes *c;
+    int m; /* rows of x that count */
+    int64_t blocks, first, n;
+    const float *x, *bias;
+    float *y;
+    int64_t y_row;
+} blocks_call;
+
+typedef void elements(const uint8_t *b, int s, vf *w);
+
+/* m and the type are constants where this is inlined. */
+SIMD void rows_of(elements *type, int m, const blocks_call *d)
+{
+    const int runs = (int)(d->c->group / RUN);
+    const int64_t size = d->c->code_group;
+    for (int64_t f = d->first; f < d->first + d->n; f++) {
+        const uint8_t *b = (const uint8_t *)d->c->codes + f * d->c->code_row;
+        const float *x = d->x;
+        vf total[8];
+#pragma GCC unroll 8
+        for (int i = 0; i < m; i++)
+            total[i] = (vf){0};
+        for (int64_t g = 0; g < d->blocks; g++, b += size) {
+            __builtin_prefetch(b + 1024);
+            for (int s = 0; s < runs; s++, x += RUN * m) {
+                vf w[VECTORS];
+                type(b, s, w);
+#pragma GCC unroll 8
+                for (int l = 0; l < VECTORS; l++) {
+#pragma GCC unroll 8
+                    for (int i = 0; i < m; i++)
+                        total[i] += w[l] * vload(x + (l * m + i) * LANES);
+                }
+            }
+        }
+        for (int i = 0; i < m; i++) {
+            const float sum = vsum(total[i]) + (d->bias ? d->bias[f] : 0.0f);
+            if (i < d->m)
+                d->y[i * d->y_row + f] = sum;
+        }
+    }
+}
+
+SIMD void decode_of(elements *type, const cpu_codes *c, const uint8_t *b, int64_t blocks,
+                    float *out)
+{
+    const int runs = (int)(c->group / RUN);
+    for (int64_t g = 0; g < blocks; g++, b += c->code_group) {
+        for (int s = 0; s < runs; s++, out += RUN) {
+            vf w[VECTORS];
+            type(b, s, w);
+#pragma GCC unroll 8
+            for (int l = 0; l < VECTORS; l++)
+                vstore(out + l * LANES, w[l]);
+        }
+    }
+}
+
+/* ---- Functions for each type ---------------------------------------------------------------- */
+
+typedef struct block_type {
+    void (*decode)(const cpu_codes *c, const uint8_t *b, int64_t blocks, float *out);
+    void (*rows[9])(const blocks_call *d);
+} block_type;
+
+#define ROWS(NAME, M)                                                                              \
+    static __attribute__((noinline)) void rows_##NAME##_##M(const blocks_call *d)                  \
+    {                                                                                              \
+        rows_of(NAME, M, d);                                                                       \
+    }
+#define TYPE(NAME)                                                                                 \
+    static __attribute__((noinline)) void decode_##NAME(const cpu_codes *c, const uint8_t *b,      \
+                                                        int64_t blocks, float *out)                \
+    {                                                                                              \
+        decode_of(NAME, c, b, blocks, out);                                                        \
+    }                                                                                              \
+    ROWS(NAME, 1)                                                                                  \
+    ROWS(NAME, 2)                                                                                  \
+    ROWS(NAME, 4)                                                                                  \
+    ROWS(NAME, 8)                                                                                  \
+    static const block_type type_##NAME = {decode_##NAME,                                          \
+                                           {[1] = rows_##NAME##_1,                                 \
+                                            [2] = rows_##NAME##_2,                                 \
+                                            [4] = rows_##NAME##_4,                                 \
+                                            [8] = rows_##NAME##_8}};
+TYPE(q4_0)
+TYPE(q8_0)
+TYPE(q4_k)
+TYPE(q5_k)
+TYPE(q6_k)
+#undef TYPE
+#undef ROWS
+
+static const block_type *type_of(int kind)
+{
+    switch (kind) {
+    case WEFT_ENCODING_Q4_0:
+        return &type_q4_0;
+    case WEFT_ENCODING_Q8_0:
+        return &type_q8_0;
+    case WEFT_ENCODING_Q4_K:
+        return &type_q4_k;
+    case WEFT_ENCODING_Q5_K:
+        return &type_q5_k;
+    case WEFT_ENCODING_Q6_K:
+        return &type_q6_k;
+    default:
+        return NULL;
+    }
+}
+
+void CPU_NAME(weft__decode_blocks)(const cpu_codes *c, int64_t row, int64_t block, int64_t blocks,
+                                   float *out)
+{
+    const char *b = c->codes + row * c->code_row + block * c->code_group;
+    const block_type *type = type_of(c->kind);
+    if (type)
+        type->decode(c, (const uint8_t *)b, blocks, out);
+    else
+        c->encoding->decode(c->encoding, b, blocks * c->group, out);
+}
+
+void CPU_NAME(weft__gemv_blocks)(const cpu_codes *c, int m, int64_t k, const float *x,
+                                 int64_t first, int64_t n, const float *bias, float *y,
+                                 int64_t y_row)
+{
+    const blocks_call d = {c, m, k / c->group, first, n, x, bias, y, y_row};
+    type_of(c->kind)->rows[weft__cpu_gemv_rows(m)](&d);
+}

@@ -1,0 +1,141 @@
+/* models/gguf_tokenizer.c -- the tokenizer that a GGUF file has in its metadata. */
+#include <stdio.h>
+#include <string.h>
+
+#include "models/gguf.h"
+#include "models/text/parts.h"
+
+typedef struct lists {
+    text_string *tokens, *merges;
+    float *scores;
+    int32_t *types;
+    char *model, *pre;
+} lists;
+
+static const weft_gguf_value *value(const weft_gguf *file, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "tokenizer.ggml.%s", name);
+    return weft_gguf_value_find(file, key);
+}
+
+static weft_status wrong(const weft_gguf *file, const char *name, const char *expected)
+{
+    return weft_fail(WEFT_INVALID, "%s: tokenizer.ggml.%s: expected %s", weft_gguf_path(file), name,
+                     expected);
+}
+
+/* *out stays NULL when there is none. */
+static weft_status text(const weft_gguf *file, const char *name, char **out)
+{
+    weft_gguf_string s;
+    const weft_gguf_value *v = value(file, name);
+    if (v == NULL)
+        return WEFT_OK;
+    if (!weft_gguf_value_string(v, 0, &s) || s.n > 1000)
+        return wrong(file, name, "a string");
+    *out = weft_format("%.*s", (int)s.n, s.at);
+    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", weft_gguf_path(file));
+}
+
+static weft_status texts(const weft_gguf *file, const char *name, text_string **out, size_t *n)
+{
+    const weft_gguf_value *v = value(file, name);
+    *n = 0;
+    if (v == NULL)
+        return WEFT_OK;
+    if (!v->is_array || v->type != WEFT_GGUF_STRING)
+        return wrong(file, name, "a list of strings");
+    *out = weft_calloc(v->count ? (size_t)v->count : 1, sizeof **out);
+    if (*out == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory for its tokenizer", weft_gguf_path(file));
+    *n = (size_t)v->count;
+    for (size_t i = 0; i < *n; i++)
+        (*out)[i] = (text_string){v->strings[i].at, v->strings[i].n};
+    return WEFT_OK;
+}
+
+/* Numbers of 4 bytes, as many as there are tokens. */
+static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_type type, size_t n,
+                           void **out)
+{
+    const weft_gguf_value *v = value(file, name);
+    if (v == NULL)
+        return WEFT_OK;
+    if (!v->is_array || v->type != type || (size_t)v->count != n)
+        return wrong(file, name, "as many numbers as there are tokens");
+    *out = weft_malloc(n ? 4 * n : 4);
+    if (*out == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory for its tokenizer", weft_gguf_path(file));
+    if (n > 0)
+        memcpy(*out, v->data, 4 * n);
+    return WEFT_OK;
+}
+
+/* -1: there is none. */
+static int32_t id(const weft_gguf *file, const char *name)
+{
+    int64_t x;
+    return weft_gguf_value_int(value(file, name), 0, &x) && x >= 0 && x <= INT32_MAX ? (int32_t)x
+                                                                                     : -1;
+}
+
+static text_choice choice(const weft_gguf *file, const char *name)
+{
+    int64_t x;
+    return !weft_gguf_value_int(value(file, name), 0, &x) ? TEXT_DEFAULT : x ? TEXT_YES : TEXT_NO;
+}
+
+static weft_status make(const weft_gguf *file, lists *l, weft_tokenizer **out)
+{
+    text_parts p = {.name = weft_gguf_path(file),
+                    .bos = id(file, "bos_token_id"),
+                    .eos = id(file, "eos_token_id"),
+                    .unknown = id(file, "unknown_token_id"),
+                    .pad = id(file, "padding_token_id"),
+                    .add_bos = choice(file, "add_bos_token"),
+                    .add_eos = choice(file, "add_eos_token"),
+                    .add_space_prefix = choice(file, "add_space_prefix")};
+    void *scores = NULL, *types = NULL;
+    weft_status status = text(file, "model", &l->model);
+    if (status == WEFT_OK && l->model == NULL)
+        status = weft_fail(WEFT_INVALID, "%s: the file has no tokenizer", p.name);
+    if (status == WEFT_OK)
+        status = text(file, "pre", &l->pre);
+    if (status == WEFT_OK)
+        status = texts(file, "tokens", &l->tokens, &p.token_count);
+    if (status == WEFT_OK)
+        status = texts(file, "merges", &l->merges, &p.merge_count);
+    if (status == WEFT_OK)
+        status = numbers(file, "scores", WEFT_GGUF_FLOAT32, p.token_count, &scores);
+    l->scores = scores;
+    if (status == WEFT_OK)
+        status = numbers(file, "token_type", WEFT_GGUF_INT32, p.token_count, &types);
+    l->types = types;
+    p.model = l->model;
+    p.pre = l->pre;
+    p.tokens = l->tokens;
+    p.merges = l->merges;
+    p.scores = l->scores;
+    p.types = l->types;
+    return status == WEFT_OK ? weft__tokenizer_from_parts(&p, out) : status;
+}
+
+weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out)
+{
+    weft_gguf *file;
+    lists l = {0};
+    *out = NULL;
+    weft_status status = weft_gguf_open(path, &file);
+    if (status != WEFT_OK)
+        return status;
+    status = make(file, &l, out);
+    weft_free(l.tokens);
+    weft_free(l.merges);
+    weft_free(l.scores);
+    weft_free(l.types);
+    weft_free(l.model);
+    weft_free(l.pre);
+    weft_gguf_close(file);
+    return status;
+}
