@@ -11,7 +11,10 @@ typedef struct switch_linear {
     weft_array *weight; /* (experts, out, in) */
 } switch_linear;
 
-static const weft_module_type switch_linear_type = {.name = "switch_linear"};
+static const weft_module_type switch_linear_type = {
+    .name = "switch_linear",
+    .takes_encoded = true,
+};
 
 static weft_module *switch_linear_new(int64_t experts, int64_t in, int64_t out)
 {
@@ -30,10 +33,8 @@ static weft_array *switch_call(weft_module *self, weft_array *x, weft_array *row
 {
     switch_linear *m = (switch_linear *)self;
     weft_nn_enter(m);
-    weft_array *weight = weft_astype(m->weight, weft_dtype_of(x));
-    weft_array *y = weft_gather_mm(weft_expand_dims(x, 1), weft_swapaxes(weight, -1, -2), rows, ids,
-                                   false); /* (I, 1, out) */
-    return weft_nn_leave(m, weft_squeeze(y, 1));
+    weft_array *y = weft_gather_linear(x, m->weight, rows, ids);
+    return weft_nn_leave(m, y);
 }
 
 /* ---- the experts ----------------------------------------------------------------------------- */

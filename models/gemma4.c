@@ -366,12 +366,12 @@ static const weft__architecture architecture = {
 static void find_inputs(const weft_config *config, gemma4_config *c)
 {
     weft_dims shape;
-    const int64_t layers = c->decoder.num_hidden_layers;
     if (weft__config_has_tensors(config)) {
+        /* By numbers of rows: columns may be packed. */
+        const bool wide = layer_tensor(config, 0, "per_layer_input_gate.weight", &shape);
+        c->hidden_size_per_layer_input = wide ? shape.at[0] : 0;
         const bool found =
-            weft__config_tensor(config, "model.embed_tokens_per_layer.weight", &shape) &&
-            shape.n == 2 && layers > 0;
-        c->hidden_size_per_layer_input = found ? shape.at[1] / layers : 0;
+            weft__config_tensor(config, "model.embed_tokens_per_layer.weight", &shape);
         c->vocab_size_per_layer_input = found ? shape.at[0] : 0;
     } else if (!weft__config_mentions(config, "hidden_size_per_layer_input")) {
         c->hidden_size_per_layer_input = 256;

@@ -34,13 +34,26 @@ static weft_status unknown_family(const char *where, const char *model_type)
     return status;
 }
 
+/* MLX's formats show in the shapes of the tensors; all others name their method. */
+static weft_status check_quantization(const weft_config *config)
+{
+    const weft__json at = weft__config_at(config, "quantization_config");
+    const char *method = NULL;
+    weft_status status = at.value ? weft__json_find_string(&at, "quant_method", &method) : WEFT_OK;
+    if (status == WEFT_OK && method)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "%s: checkpoints quantized by '%s' are unsupported (known: mlx's)",
+                           weft_config_where(config), method);
+    return status;
+}
+
 /* `file` may be NULL: then config.json must name the family. */
 static weft_status choose_family(weft_model *m, const weft_safetensors *file)
 {
     const char *where = weft_config_where(m->config);
-    if (weft_config_has(m->config, "quantization") ||
-        weft_config_has(m->config, "quantization_config"))
-        return weft_fail(WEFT_UNSUPPORTED, "%s: quantized checkpoints are unsupported", where);
+    const weft_status known = check_quantization(m->config);
+    if (known != WEFT_OK)
+        return known;
     const char *model_type = weft_config_string(m->config, "model_type", NULL);
     if (model_type == NULL && weft_config_has(m->config, "model_type"))
         return weft_fail(WEFT_INVALID, "%s: model_type: expected a string", where);

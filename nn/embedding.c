@@ -8,7 +8,11 @@ static weft_array *forward(weft_module *self, weft_array *ids)
     return weft_embedding(((weft_nn_embedding *)self)->weight, ids);
 }
 
-const weft_module_type weft__nn_embedding_type = {.name = "embedding", .forward = forward};
+const weft_module_type weft__nn_embedding_type = {
+    .name = "embedding",
+    .forward = forward,
+    .takes_encoded = true,
+};
 
 weft_module *weft_nn_embedding_new(int64_t V, int64_t E)
 {

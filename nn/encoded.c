@@ -9,9 +9,7 @@
 
 bool weft__nn_takes_encoded(const weft_nn_item *item)
 {
-    const weft_module_type *type = item->module->type;
-    return (type == &weft_nn_linear_type || type == &weft__nn_embedding_type) &&
-           strcmp(item->slot->name, "weight") == 0;
+    return item->module->type->takes_encoded && strcmp(item->slot->name, "weight") == 0;
 }
 
 bool weft__nn_part_path(const char *path, int part, char *out, size_t size)

@@ -10,7 +10,11 @@ static weft_array *forward(weft_module *self, weft_array *x)
     return weft_linear(x, m->weight, m->bias);
 }
 
-const weft_module_type weft_nn_linear_type = {.name = "linear", .forward = forward};
+const weft_module_type weft_nn_linear_type = {
+    .name = "linear",
+    .forward = forward,
+    .takes_encoded = true,
+};
 
 weft_module *weft_nn_linear_new(int64_t in, int64_t out, bool bias)
 {

@@ -10,11 +10,10 @@ typedef struct quantizer {
     const weft_encoding *encoding;
 } quantizer;
 
-/* The weight's slot of a linear or an embedding, else NULL. */
+/* The weight's slot of a module that may have it encoded, else NULL. */
 static weft_slot *weight_of(weft_module *m)
 {
-    const bool fits = m->type == &weft_nn_linear_type || m->type == &weft__nn_embedding_type;
-    weft_slot *slot = fits ? weft__nn_slot(m, "weight") : NULL;
+    weft_slot *slot = m->type->takes_encoded ? weft__nn_slot(m, "weight") : NULL;
     return slot && slot->kind == WEFT_SLOT_PARAMETER ? slot : NULL;
 }
 

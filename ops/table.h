@@ -12,6 +12,7 @@ OP(copy)
 /* quantised arrays (ops/quantize) */
 #include "ops/quantize/table.h"
 /* products of parts (ops/products) */
+OP(gather_linear)
 OP(gather_mm)
 OP(gather_mm_sums)
 OP(hadamard)

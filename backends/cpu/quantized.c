@@ -3,6 +3,8 @@
  * packing decodes. */
 #include "backends/cpu/quantized.h"
 
+#include <string.h>
+
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/pool.h"
@@ -162,6 +164,121 @@ weft_status weft__cpu_linear_encoded(const weft_call *call)
     return WEFT_OK;
 }
 
+/* Index j of a list, or the failure. */
+static weft_status index_at(const weft_call *call, int i, int64_t j, int64_t limit, int64_t *out)
+{
+    int64_t index = weft_tensor_get_int(&call->in[i], j);
+    *out = index < 0 && call->in[i].dtype != WEFT_UINT64 ? index + limit : index;
+    return *out >= 0 && *out < limit
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
+                           call->op->name, (long long)index, (long long)limit);
+}
+
+/* ---- gather_linear -------------------------------------------------------------------------- */
+
+/* `m` rows at x through matrix `index` of the weight. */
+static product product_of_choice(const weft_call *call, int64_t index, int64_t m, void *x, void *y)
+{
+    const weft_tensor *w = &call->in[1];
+    product p = {.codes = weft__cpu_codes_encoded(w),
+                 .m = m,
+                 .R = w->shape.at[1],
+                 .K = w->shape.at[2],
+                 .transposed = true,
+                 .dtype = call->in[0].dtype,
+                 .x = x,
+                 .x_row = w->shape.at[2],
+                 .y = y};
+    if (p.codes.scales) {
+        const int64_t bytes = index * p.R * p.codes.code_row;
+        p.codes.scales += bytes;
+        p.codes.codes += bytes;
+        p.codes.biases += bytes;
+    }
+    return p;
+}
+
+bool weft__cpu_gather_encoded_fits(const weft_call *call)
+{
+    return call->in[1].encoding && weft__cpu_narrow(call->in[0].dtype) &&
+           weft_tensor_is_contiguous(&call->in[0]);
+}
+
+/* Bytes of the workspace: the list of items by matrix, their rows, results, one product. */
+typedef struct choice_memory {
+    int64_t order, x, y, product;
+} choice_memory;
+
+static choice_memory memory_of_choice(const weft_call *call)
+{
+    const int64_t items = weft_tensor_size(&call->in[3]);
+    product most = product_of_choice(call, 0, items, NULL, NULL);
+    product few =
+        product_of_choice(call, 0, items < CPU_GEMV_ROWS ? items : CPU_GEMV_ROWS, NULL, NULL);
+    const cpu_gemm g = gemm_of(&most);
+    const int64_t streamed = product_workspace(&few), tiles = weft__cpu_gemm_bound(&g);
+    return (choice_memory){
+        .order = vectors(items) * (int64_t)sizeof(int64_t),
+        .x = vectors(items * most.K) * (int64_t)sizeof(float),
+        .y = vectors(items * most.R) * (int64_t)sizeof(float),
+        .product = streamed > tiles ? streamed : tiles,
+    };
+}
+
+int64_t weft__cpu_gather_encoded_workspace(const weft_call *call)
+{
+    const choice_memory m = memory_of_choice(call);
+    return m.order + m.x + m.y + m.product;
+}
+
+/* Matrix `index` for the n items of `order`, whose rows are put together. */
+static void run_choice(const weft_call *call, int64_t index, const int64_t *order, int64_t n,
+                       char *memory)
+{
+    const choice_memory m = memory_of_choice(call);
+    char *x = memory + m.order, *y = x + m.x;
+    const product p = product_of_choice(call, index, n, x, y);
+    const int64_t size = (int64_t)weft_dtype_size(p.dtype);
+    const int64_t A = call->in[0].shape.at[0];
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = weft_tensor_get_int(&call->in[2], order[i]);
+        memcpy(x + i * p.K * size,
+               (const char *)call->in[0].data + (row < 0 ? row + A : row) * p.K * size,
+               (size_t)(p.K * size));
+    }
+    run_product(&p, (float *)(void *)(y + m.y));
+    for (int64_t i = 0; i < n; i++)
+        memcpy((char *)call->out[0].data + order[i] * p.R * size, y + i * p.R * size,
+               (size_t)(p.R * size));
+}
+
+weft_status weft__cpu_gather_encoded(const weft_call *call)
+{
+    const int64_t items = weft_tensor_size(&call->in[3]), B = call->in[1].shape.at[0];
+    int64_t *order = call->workspace;
+    for (int64_t i = 0; i < items; i++) {
+        int64_t row, id;
+        weft_status status = index_at(call, 2, i, call->in[0].shape.at[0], &row);
+        if (status == WEFT_OK)
+            status = index_at(call, 3, i, B, &id);
+        if (status != WEFT_OK)
+            return status;
+    }
+    if (weft_tensor_size(&call->out[0]) == 0)
+        return WEFT_OK;
+    for (int64_t e = 0; e < B; e++) {
+        int64_t n = 0, id;
+        for (int64_t i = 0; i < items; i++) {
+            if (index_at(call, 3, i, B, &id) == WEFT_OK && id == e)
+                order[n++] = i;
+        }
+        if (n > 0)
+            run_choice(call, e, order, n, call->workspace);
+    }
+    return WEFT_OK;
+}
+
 /* ---- quantized_matmul ----------------------------------------------------------------------- */
 
 /* The product of matrix x number `lhs` with matrix w number `rhs`. */
@@ -193,17 +310,6 @@ int64_t weft__cpu_quantized_matmul_workspace(const weft_call *call)
 {
     product p = pair(call, 0, 0, 0);
     return product_workspace(&p);
-}
-
-/* Index j of a list, or the failure. */
-static weft_status index_at(const weft_call *call, int i, int64_t j, int64_t limit, int64_t *out)
-{
-    int64_t index = weft_tensor_get_int(&call->in[i], j);
-    *out = index < 0 && call->in[i].dtype != WEFT_UINT64 ? index + limit : index;
-    return *out >= 0 && *out < limit
-               ? WEFT_OK
-               : weft_fail(WEFT_INVALID, "%s: index %lld is out of range for an axis of size %lld",
-                           call->op->name, (long long)index, (long long)limit);
 }
 
 weft_status weft__cpu_quantized_matmul(const weft_call *call)

@@ -26,10 +26,12 @@ int64_t weft__cpu_encoded_workspace(const weft_call *call);
 
 /* ---- quantized.c ---------------------------------------------------------------------------- */
 
-weft_kernel weft__cpu_linear_encoded, weft__cpu_quantized_matmul;
+weft_kernel weft__cpu_linear_encoded, weft__cpu_gather_encoded, weft__cpu_quantized_matmul;
 bool weft__cpu_linear_encoded_fits(const weft_call *call);
+bool weft__cpu_gather_encoded_fits(const weft_call *call);
 bool weft__cpu_quantized_matmul_fits(const weft_call *call);
 int64_t weft__cpu_linear_encoded_workspace(const weft_call *call);
+int64_t weft__cpu_gather_encoded_workspace(const weft_call *call);
 int64_t weft__cpu_quantized_matmul_workspace(const weft_call *call);
 
 #endif

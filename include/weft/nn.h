@@ -55,6 +55,7 @@ typedef struct weft_module_type {
     void (*destroy)(weft_module *self);
     /* Puts "in=64 out=32" into out, for weft_nn_describe; NULL: nothing to say. */
     void (*describe)(const weft_module *self, char *out, size_t size);
+    bool takes_encoded; /* its parameter "weight" may be in an encoding (weft/quantize.h) */
 } weft_module_type;
 
 typedef enum weft_slot_kind {
@@ -206,10 +207,10 @@ typedef struct weft_nn_load_options {
 
 /* Sets the parameters from the file's tensors. One message reports all that is missing, unexpected
  * or of another shape, and then nothing has changed. NULL options: all zero.
- * The weight of a linear or an embedding may be stored in an encoding (weft/quantize.h), as MLX
- * stores it: codes (out, in bits / 32) uint32 under its path, and "scales" (and "biases") beside
- * it. It becomes an encoded array of the scales' dtype (bfloat16 where these are bytes) or of
- * options->dtype, and its module is frozen. */
+ * The weight of a linear, an embedding or another module whose type takes_encoded may be stored in
+ * an encoding (weft/quantize.h), as MLX stores it: codes (out, in bits / 32) uint32 under its path,
+ * and "scales" (and "biases") beside it. It becomes an encoded array of the scales' dtype (bfloat16
+ * where these are bytes) or of options->dtype, and its module is frozen. */
 WEFT_API weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
                                   const weft_nn_load_options *options);
 

@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "weft/model.h"
+#include "weft/op.h"
 #include "weft/transforms.h"
 
 enum { PROMPT = 12, TOTAL = 36 };
@@ -187,6 +188,36 @@ static void bfloat16_is_near_the_reference(void)
     close_family(&s);
 }
 
+/* Codes and scales are read as they lie; the reference computed with what they decode to. */
+static void quantised_by_mlx(void)
+{
+    static const char *const of[] = {"mlx-qwen3", "mlx-qwen3-moe"};
+    const weft_model_options options = {.dtype = WEFT_FLOAT32};
+    for (int i = 0; i < 2; i++) {
+        setup s;
+        weft_cache **caches = NULL;
+        if (open_family(of[i], &options, &s)) {
+            weft_scope_open();
+            weft_array *ids = weft_safetensors_get(s.reference, "input_ids");
+            weft_array *expected = weft_safetensors_get(s.reference, "logits");
+            const double difference =
+                largest_difference(weft_model_forward(s.model, ids, NULL), expected);
+            printf("  %s: largest difference %.3g\n", of[i], difference);
+            CHECK_CLOSE(difference, 0, 1e-4);
+            weft_array **k_proj =
+                weft_nn_find(weft_model_module(s.model), "model.layers.0.self_attn.k_proj.weight");
+            CHECK(k_proj && weft_encoding_of(*k_proj) != NULL);
+            weft_scope_close(NULL);
+            caches = weft_model_new_caches(s.model);
+        }
+        if (caches)
+            continue_with_caches(&s, caches, 5);
+        if (s.model)
+            weft_model_free_caches(s.model, caches);
+        close_family(&s);
+    }
+}
+
 static void the_head_is_apart_from_the_body(void)
 {
     for (int i = 0; i < N_FAMILIES; i++) {
@@ -264,5 +295,5 @@ static void checkpointing_keeps_gradients(void)
 
 CHECK_MAIN("families", CHECK_CASE(logits_are_the_reference), CHECK_CASE(greedy_without_a_cache),
            CHECK_CASE(greedy_with_caches), CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
-           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(the_head_is_apart_from_the_body),
-           CHECK_CASE(checkpointing_keeps_gradients))
+           CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(quantised_by_mlx),
+           CHECK_CASE(the_head_is_apart_from_the_body), CHECK_CASE(checkpointing_keeps_gradients))

@@ -195,8 +195,8 @@ static void configurations_that_make_no_model(void)
                 "config.json: model_type 'nobody' is unknown (known: gemma2, gemma3, ");
     new_refused("{}", WEFT_INVALID, "model_type is missing");
     new_refused("{\"model_type\":7}", WEFT_INVALID, "model_type: expected a string");
-    new_refused("{\"model_type\":\"llama\",\"quantization\":{\"bits\":4}}", WEFT_UNSUPPORTED,
-                "quantized checkpoints are unsupported");
+    new_refused("{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"gptq\"}}",
+                WEFT_UNSUPPORTED, "quantized by 'gptq' are unsupported");
     new_refused("{\"model_type\":\"llama\",\"hidden_size\":\"x\",\"rms_norm_eps\":[]}",
                 WEFT_INVALID,
                 "hidden_size: expected an integer, got string; rms_norm_eps: expected a number");
