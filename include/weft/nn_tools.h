@@ -96,10 +96,10 @@ typedef struct weft_nn_quantize_options {
     void *context;
 } weft_nn_quantize_options;
 
-/* Stores the weights of linears, embeddings and others that take it in an encoding (weft/quantize.h), in place, and
- * freezes these modules. The layers stay what they are: their forward reads the weights as they
- * lie, and gradients flow through to their inputs. Weights are bfloat16 afterwards. Options NULL:
- * all zero. */
+/* Stores the weights of linears, embeddings and others that take it in an encoding
+ * (weft/quantize.h), in place, and freezes these modules. The layers stay what they are: their
+ * forward reads the weights as they lie, and gradients flow through to their inputs. Weights are
+ * bfloat16 afterwards. Options NULL: all zero. */
 WEFT_API weft_status weft_nn_quantize(weft_module *m, const weft_nn_quantize_options *options);
 
 #ifdef __cplusplus

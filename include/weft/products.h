@@ -63,9 +63,10 @@ WEFT_API weft_status weft_einsum_path(const char *subscripts, weft_array *const 
  * index out of range fails the evaluation. */
 WEFT_API weft_array *weft_gather_mm(weft_array *a, weft_array *b, weft_array *lhs, weft_array *rhs,
                                     bool sorted);
-/* Rows of x (A, K) through matrices of weight (B, N, K): result i is x[rows_i] weight[ids_i]^T, (I, N)
- * in x's dtype, for integers rows and ids (I). NULL rows: all in order. The weight may have another
- * float dtype, or an encoding (weft/quantize.h). An index out of range fails the evaluation. */
+/* Rows of x (A, K) through matrices of weight (B, N, K): result i is x[rows_i] weight[ids_i]^T,
+ * (I, N) in x's dtype, for integers rows and ids (I). NULL rows: all in order. The weight may have
+ * another float dtype, or an encoding (weft/quantize.h). An index out of range fails the
+ * evaluation. */
 WEFT_API weft_array *weft_gather_linear(weft_array *x, weft_array *weight, weft_array *rows,
                                         weft_array *ids);
 /* a (M, K), b (K, N), segments (..., 2) integers -> (..., M, N): result i sums only the terms from

@@ -15,7 +15,7 @@ STATUS("einsum_path", weft_einsum_path, 0,
        weft_einsum_path("ij,jk,kl->il", ARRAYS(f(0, 8, 4), f(1, 4, 6), f(2, 6, 2)), 3, said, size))
 LINE("gather_mm", weft_gather_mm,
      weft_gather_mm(f(0, 2, N, 3), f(1, 2, 3, 2), n(2, 2, 3), n(3, 2, 3), false))
-LINE("gather_linear", weft_gather_linear,
+LINE("", weft_gather_linear,
      weft_gather_linear(f(0, 2, 3), f(1, 2, 4, 3), n(2, 2, 3), n(3, 2, 3)))
 LINE("segmented_mm", weft_segmented_mm,
      weft_segmented_mm(f(0, N, 4), f(1, 4, 2), weft_reshape(weft_arange(0, 4, 1, WEFT_INT32),
