@@ -15,12 +15,24 @@ typedef int8_t vc_any __attribute__((vector_size(LANES), aligned(1), may_alias))
 
 SIMD vi bytes_at(const uint8_t *p)
 {
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#else
     return __builtin_convertvector(*(const vb_any *)p, vi);
+#endif
 }
 
 SIMD vi signed_at(const uint8_t *p)
 {
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__)
+    return (vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#else
     return __builtin_convertvector(*(const vc_any *)p, vi);
+#endif
 }
 
 SIMD vf floats(vi x)
@@ -142,10 +154,9 @@ typedef struct blocks_call {
 
 typedef void elements(const uint8_t *b, int s, vf *w);
 
-/* m and the type are constants where this is inlined. */
-SIMD void rows_of(elements *type, int m, const blocks_call *d)
+/* m, the type and its runs are constants where this is inlined. */
+SIMD void rows_of(elements *type, int runs, int m, const blocks_call *d)
 {
-    const int runs = (int)(d->c->group / RUN);
     const int64_t size = d->c->code_group;
     for (int64_t f = d->first; f < d->first + d->n; f++) {
         const uint8_t *b = (const uint8_t *)d->c->codes + f * d->c->code_row;
@@ -156,6 +167,7 @@ SIMD void rows_of(elements *type, int m, const blocks_call *d)
             total[i] = (vf){0};
         for (int64_t g = 0; g < d->blocks; g++, b += size) {
             __builtin_prefetch(b + 1024);
+#pragma GCC unroll 8
             for (int s = 0; s < runs; s++, x += RUN * m) {
                 vf w[VECTORS];
                 type(b, s, w);
@@ -197,31 +209,31 @@ typedef struct block_type {
     void (*rows[9])(const blocks_call *d);
 } block_type;
 
-#define ROWS(NAME, M)                                                                              \
+#define ROWS(NAME, RUNS, M)                                                                        \
     static __attribute__((noinline)) void rows_##NAME##_##M(const blocks_call *d)                  \
     {                                                                                              \
-        rows_of(NAME, M, d);                                                                       \
+        rows_of(NAME, RUNS, M, d);                                                                 \
     }
-#define TYPE(NAME)                                                                                 \
+#define TYPE(NAME, RUNS)                                                                           \
     static __attribute__((noinline)) void decode_##NAME(const cpu_codes *c, const uint8_t *b,      \
                                                         int64_t blocks, float *out)                \
     {                                                                                              \
         decode_of(NAME, c, b, blocks, out);                                                        \
     }                                                                                              \
-    ROWS(NAME, 1)                                                                                  \
-    ROWS(NAME, 2)                                                                                  \
-    ROWS(NAME, 4)                                                                                  \
-    ROWS(NAME, 8)                                                                                  \
+    ROWS(NAME, RUNS, 1)                                                                            \
+    ROWS(NAME, RUNS, 2)                                                                            \
+    ROWS(NAME, RUNS, 4)                                                                            \
+    ROWS(NAME, RUNS, 8)                                                                            \
     static const block_type type_##NAME = {decode_##NAME,                                          \
                                            {[1] = rows_##NAME##_1,                                 \
                                             [2] = rows_##NAME##_2,                                 \
                                             [4] = rows_##NAME##_4,                                 \
                                             [8] = rows_##NAME##_8}};
-TYPE(q4_0)
-TYPE(q8_0)
-TYPE(q4_k)
-TYPE(q5_k)
-TYPE(q6_k)
+TYPE(q4_0, 1)
+TYPE(q8_0, 1)
+TYPE(q4_k, 8)
+TYPE(q5_k, 8)
+TYPE(q6_k, 8)
 #undef TYPE
 #undef ROWS
 
