@@ -7,6 +7,7 @@
 #include "weft/backend.h"
 #include "weft/chat.h"
 #include "weft/compile.h"
+#include "weft/constrain.h"
 #include "weft/conv.h"
 #include "weft/creation.h"
 #include "weft/dlpack.h"

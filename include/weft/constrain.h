@@ -1,0 +1,70 @@
+/* weft/constrain.h -- generation that can only be JSON, or JSON that a schema allows.
+ *
+ *     weft_constraint *constraint;
+ *     status = weft_constraint_new(tokenizer, schema, strlen(schema), "answer.json", &constraint);
+ *     ...
+ *     for each step:
+ *         weft_constraint_mask(constraint, tokens_left, allowed, vocab_size, &complete);
+ *         ... sample among the allowed; where `complete`, the text may end here ...
+ *         weft_constraint_accept(constraint, id);
+ *
+ * Of JSON Schema: type, properties, required, additionalProperties, items, minimum, maximum,
+ * exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems, minProperties,
+ * maxProperties, enum, const, anyOf, oneOf, allOf, $ref within the schema, $defs, definitions,
+ * pattern; and the annotations title, description, default, examples, deprecated, readOnly,
+ * writeOnly, $id, $schema, $comment, which say nothing about validity. Any other keyword is
+ * WEFT_UNSUPPORTED: an answer that was not held to it would look as if it had been.
+ *
+ * What is generated is a part of what is valid: properties in any order, but each once; no
+ * whitespace around the document, and little within it; numbers of at most 15 digits, integers
+ * without fraction and exponent; literals of enum and const as the schema writes them.
+ */
+#ifndef WEFT_CONSTRAIN_H
+#define WEFT_CONSTRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+#include "weft/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A place in a document that is being generated. */
+typedef struct weft_constraint weft_constraint;
+
+/* At the start of a document that fits the schema, `length` bytes of JSON; NULL: any JSON value.
+ * Messages call the schema `name`. The tokenizer is only read here. WEFT_INVALID when it is no
+ * schema, or one that nothing satisfies; WEFT_UNSUPPORTED as above. *out is the caller's. */
+WEFT_API weft_status weft_constraint_new(const weft_tokenizer *tokenizer, const char *schema,
+                                         size_t length, const char *name, weft_constraint **out);
+/* Another one at the start of a document of the same schema, which it shares. */
+WEFT_API weft_status weft_constraint_copy(const weft_constraint *constraint, weft_constraint **out);
+WEFT_API void weft_constraint_free(weft_constraint *constraint); /* NULL is accepted */
+
+/* Sets allowed[id] for the n ids of a model's vocabulary: whether the token may come next. Of
+ * `remaining` tokens that may still be generated, this one among them, there are always enough left
+ * to end the document, as long as there were at the start and a byte is a token. *complete (NULL
+ * allowed): the document may end here; where it is true and nothing is allowed, it must. */
+WEFT_API weft_status weft_constraint_mask(weft_constraint *constraint, int64_t remaining,
+                                          bool *allowed, int32_t n, bool *complete);
+
+/* The document goes on with a token, or with text. WEFT_INVALID when that does not fit, which
+ * leaves the constraint as it was. */
+WEFT_API weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id);
+WEFT_API weft_status weft_constraint_accept_text(weft_constraint *constraint, const char *text,
+                                                 size_t length);
+
+/* Whether what was accepted is a whole document. */
+WEFT_API bool weft_constraint_complete(weft_constraint *constraint);
+
+/* Back to the start of a document. */
+WEFT_API weft_status weft_constraint_reset(weft_constraint *constraint);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,74 @@
+/* models/constrain/compact.c -- leaves behind the frames that no stack needs any more. */
+#include <string.h>
+
+#include "models/constrain/machine.h"
+#include "weft/memory.h"
+
+/* An old frame that has been copied says so here, and its `parent` is then the copy. */
+enum { COPIED = 255 };
+
+static bool copy_object(machine *m, frame *f)
+{
+    object_part *o = &f->as.object;
+    const size_t words = (m->schema->choices[f->choice].n_properties + 63) / 64;
+    uint64_t *bits = weft__machine_allocate(m, words * sizeof *bits);
+    if (!bits)
+        return false;
+    memcpy(bits, o->seen, words * sizeof *bits);
+    o->seen = bits;
+    const extra_key *from = o->extras;
+    const extra_key **at = &o->extras;
+    for (; from; from = from->next) {
+        extra_key *key = weft__machine_allocate(m, sizeof *key);
+        if (!key)
+            return false;
+        *key = (extra_key){.hash = from->hash};
+        *at = key;
+        at = &key->next;
+    }
+    return true;
+}
+
+/* Copies a frame whose parent has been copied. */
+static bool copy_frame(machine *m, frame *old)
+{
+    frame *out = weft__machine_allocate(m, sizeof *out);
+    if (!out)
+        return false;
+    *out = *old;
+    if (old->parent)
+        out->parent = old->parent->parent;
+    if (out->kind == FRAME_OBJECT && !copy_object(m, out))
+        return false;
+    old->kind = COPIED;
+    old->parent = out;
+    return true;
+}
+
+/* Copies what is still to be copied of a stack, from below; its frames are the machine's own. */
+static bool copy_stack(machine *m, const frame **top)
+{
+    const frame *pending = *top;
+    while (pending->kind != COPIED) {
+        const frame *lowest = pending;
+        while (lowest->parent && lowest->parent->kind != COPIED)
+            lowest = lowest->parent;
+        if (!copy_frame(m, (frame *)lowest))
+            return false;
+    }
+    *top = pending->parent;
+    return true;
+}
+
+bool weft__machine_compact(machine *m, frame_list *stacks)
+{
+    machine old = {.block = m->block};
+    m->block = NULL;
+    bool copied = true;
+    for (size_t i = 0; i < stacks->n && copied; i++)
+        copied = copy_stack(m, &stacks->tops[i]);
+    weft__machine_release(&old, (frame_mark){0});
+    if (!copied)
+        stacks->n = 0;
+    return copied;
+}

@@ -1,0 +1,224 @@
+/* models/constrain/number.c -- whether what was read of a number can become one within its bounds.
+ *
+ * Bounded numbers have no exponent, and at most 15 digits, so that digits / 10^n is correctly
+ * rounded and is what a parser will read.
+ */
+#include "models/constrain/number.h"
+
+#include <math.h>
+
+static const int64_t powers[] = {1,
+                                 10,
+                                 100,
+                                 1000,
+                                 10000,
+                                 100000,
+                                 1000000,
+                                 10000000,
+                                 100000000,
+                                 1000000000,
+                                 10000000000,
+                                 100000000000,
+                                 1000000000000,
+                                 10000000000000,
+                                 100000000000000,
+                                 1000000000000000};
+
+static bool bounded(const schema_choice *c)
+{
+    return c->minimum > -INFINITY || c->maximum < INFINITY;
+}
+
+static bool whole(const schema_choice *c)
+{
+    return !(c->types & SCHEMA_NUMBER);
+}
+
+/* The bounds of what is written behind the sign. */
+typedef struct interval {
+    double least, most;
+    bool above, below;
+} interval;
+
+static interval bounds_of(const schema_choice *c, bool negative)
+{
+    if (negative)
+        return (interval){-c->maximum, -c->minimum, c->below, c->above};
+    return (interval){c->minimum, c->maximum, c->above, c->below};
+}
+
+static bool reaches_least(const interval *b, int64_t digits, int n_fraction)
+{
+    const double value = (double)digits / (double)powers[n_fraction];
+    return b->above ? value > b->least : value >= b->least;
+}
+
+static bool within_most(const interval *b, int64_t digits, int n_fraction)
+{
+    const double value = (double)digits / (double)powers[n_fraction];
+    return b->below ? value < b->most : value <= b->most;
+}
+
+/* Whether some of the digits low .. high, the last n_fraction of them behind the point, are within
+ * the bounds. */
+static bool any_within(const interval *b, int64_t low, int64_t high, int n_fraction)
+{
+    const double scaled = b->least * (double)powers[n_fraction];
+    if (scaled > (double)high + 2)
+        return false;
+    /* The product is rounded: the first that fits is at most a step or two away. */
+    int64_t digits = scaled < (double)low ? low : (int64_t)scaled - 1;
+    if (digits < low)
+        digits = low;
+    for (int i = 0; i < 4 && digits <= high; i++, digits++)
+        if (reaches_least(b, digits, n_fraction))
+            return within_most(b, digits, n_fraction);
+    return false;
+}
+
+/* From a whole part: so many more digits of it, then so many behind a point. */
+static int64_t distance_from_whole(const schema_choice *c, const number_prefix *p)
+{
+    const interval b = bounds_of(c, p->negative);
+    const int room = NUMBER_DIGITS - p->n_whole;
+    const int most_whole = p->phase == NUMBER_ZERO ? 0 : room;
+    int64_t best = SCHEMA_NEVER;
+    for (int more = 0; more <= most_whole; more++)
+        for (int behind = 0; behind <= (whole(c) ? 0 : room - more); behind++) {
+            const int64_t cost = more + (behind ? 1 + behind : 0);
+            const int64_t low = p->digits * powers[more + behind];
+            if (cost < best && any_within(&b, low, low + powers[more + behind] - 1, behind))
+                best = cost;
+        }
+    return best;
+}
+
+static int64_t distance_from_fraction(const schema_choice *c, const number_prefix *p)
+{
+    const interval b = bounds_of(c, p->negative);
+    const int room = NUMBER_DIGITS - p->n_whole - p->n_fraction;
+    for (int more = p->phase == NUMBER_POINT; more <= room; more++) {
+        const int64_t low = p->digits * powers[more];
+        if (any_within(&b, low, low + powers[more] - 1, p->n_fraction + more))
+            return more;
+    }
+    return SCHEMA_NEVER;
+}
+
+static int64_t distance_from_start(const schema_choice *c, const number_prefix *p)
+{
+    int64_t best = SCHEMA_NEVER;
+    for (int digit = 0; digit <= 9; digit++) {
+        const number_prefix next = {.digits = digit,
+                                    .n_whole = 1,
+                                    .negative = p->negative,
+                                    .phase = digit ? NUMBER_WHOLE : NUMBER_ZERO};
+        const int64_t rest = distance_from_whole(c, &next);
+        if (rest < SCHEMA_NEVER && rest + 1 < best)
+            best = rest + 1;
+    }
+    return best;
+}
+
+int64_t weft__number_distance(const schema_choice *choice, const number_prefix *prefix)
+{
+    switch ((number_phase)prefix->phase) {
+    case NUMBER_START:
+        return bounded(choice) ? distance_from_start(choice, prefix) : 1;
+    case NUMBER_ZERO:
+    case NUMBER_WHOLE:
+        return bounded(choice) ? distance_from_whole(choice, prefix) : 0;
+    case NUMBER_POINT:
+        return bounded(choice) ? distance_from_fraction(choice, prefix) : 1;
+    case NUMBER_FRACTION:
+        return bounded(choice) ? distance_from_fraction(choice, prefix) : 0;
+    case NUMBER_E:
+    case NUMBER_E_SIGN:
+        return 1;
+    case NUMBER_EXPONENT:
+        return 0;
+    }
+    return SCHEMA_NEVER;
+}
+
+int64_t weft__number_least(const schema_choice *choice)
+{
+    const number_prefix plain = {0}, minus = {.negative = true};
+    const int64_t a = weft__number_distance(choice, &plain);
+    const int64_t b = weft__number_distance(choice, &minus) + 1;
+    return a < b ? a : b > SCHEMA_NEVER ? SCHEMA_NEVER : b;
+}
+
+bool weft__number_ends(const schema_choice *choice, const number_prefix *prefix)
+{
+    return weft__number_distance(choice, prefix) == 0;
+}
+
+static bool add_digit(number_prefix *p, char c, unsigned char phase, signed char *count)
+{
+    if (c < '0' || c > '9' || p->n_whole + p->n_fraction >= NUMBER_DIGITS)
+        return false;
+    p->digits = p->digits * 10 + (c - '0');
+    ++*count;
+    p->phase = phase;
+    return true;
+}
+
+static bool add_exponent_digit(number_prefix *p, char c)
+{
+    if (c < '0' || c > '9' || p->n_exponent >= 2)
+        return false;
+    p->n_exponent++;
+    p->phase = NUMBER_EXPONENT;
+    return true;
+}
+
+static bool add_mark(const schema_choice *choice, number_prefix *p, char c)
+{
+    if (c == '.' && p->phase != NUMBER_FRACTION && !whole(choice)) {
+        p->phase = NUMBER_POINT;
+        return p->n_whole < NUMBER_DIGITS;
+    }
+    if ((c == 'e' || c == 'E') && !whole(choice) && !bounded(choice)) {
+        p->phase = NUMBER_E;
+        return true;
+    }
+    return false;
+}
+
+static bool read_character(const schema_choice *choice, number_prefix *p, char c)
+{
+    switch ((number_phase)p->phase) {
+    case NUMBER_START:
+        if (c == '-' && !p->negative)
+            return p->negative = true;
+        return add_digit(p, c, c == '0' ? NUMBER_ZERO : NUMBER_WHOLE, &p->n_whole);
+    case NUMBER_ZERO:
+        return add_mark(choice, p, c);
+    case NUMBER_WHOLE:
+        return add_digit(p, c, NUMBER_WHOLE, &p->n_whole) || add_mark(choice, p, c);
+    case NUMBER_POINT:
+        return add_digit(p, c, NUMBER_FRACTION, &p->n_fraction);
+    case NUMBER_FRACTION:
+        return add_digit(p, c, NUMBER_FRACTION, &p->n_fraction) || add_mark(choice, p, c);
+    case NUMBER_E:
+        if (c == '+' || c == '-') {
+            p->phase = NUMBER_E_SIGN;
+            return true;
+        }
+        return add_exponent_digit(p, c);
+    case NUMBER_E_SIGN:
+    case NUMBER_EXPONENT:
+        return add_exponent_digit(p, c);
+    }
+    return false;
+}
+
+bool weft__number_step(const schema_choice *choice, number_prefix *prefix, char c)
+{
+    number_prefix next = *prefix;
+    if (!read_character(choice, &next, c) || weft__number_distance(choice, &next) >= SCHEMA_NEVER)
+        return false;
+    *prefix = next;
+    return true;
+}

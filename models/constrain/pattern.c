@@ -1,0 +1,527 @@
+/* models/constrain/pattern.c -- from syntax trees to one deterministic automaton. */
+#include "models/constrain/pattern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/constrain/pattern_parse.h"
+#include "models/text/buffer.h"
+#include "weft/memory.h"
+
+enum {
+    MAX_LENGTH = 4096, /* bytes of a pattern: the tree is as deep as it is long */
+    MAX_PARTS = 1 << 16,
+    MAX_STATES = 1 << 16,
+    MAX_CELLS = 1 << 22,
+    NOWHERE = -1
+};
+
+/* A part of the non-deterministic automaton. */
+typedef enum part_kind {
+    PART_SPLIT, /* to next and other, reading nothing */
+    PART_SET,   /* to next, reading one of `ranges` */
+    PART_BEGIN, /* to next, at the start only */
+    PART_END,   /* to next, at the end only */
+    PART_FINAL  /* the pattern has matched; whatever follows, it has */
+} part_kind;
+
+typedef struct part {
+    part_kind kind;
+    int next, other;
+    const pattern_range *ranges;
+    int n_ranges;
+    int pattern; /* FINAL: which */
+} part;
+
+struct weft__pattern {
+    uint32_t *firsts; /* where each class of characters begins, ascending from 0 */
+    int n_classes;
+    int32_t *next; /* [state][class] */
+    int32_t *distance;
+    int32_t longest; /* of the distances */
+};
+
+/* A state of the deterministic automaton while it is made: parts[begin .. begin + count). */
+typedef struct subset {
+    size_t begin, count;
+    int64_t length; /* of the string so far, as far as it matters */
+    bool accepts;
+} subset;
+
+typedef struct builder {
+    const char *where;
+    weft_status status;
+    pattern_tree *trees;
+    size_t n;
+    int64_t min_length, max_length;
+    part *parts;
+    size_t n_parts, part_capacity;
+    int *starts;
+    int *members; /* of all subsets, one after another */
+    size_t n_members, member_capacity;
+    subset *subsets;
+    size_t n_subsets, subset_capacity;
+    size_t next_capacity;
+    int32_t *table; /* hash -> subset, NOWHERE: free */
+    size_t table_size;
+    int *stack;
+    unsigned char *seen; /* by part */
+    weft__pattern *out;
+} builder;
+
+static int too_large(builder *b)
+{
+    if (!b->status)
+        b->status = weft_fail(WEFT_UNSUPPORTED,
+                              "%s: the pattern, with its lengths, needs too many states", b->where);
+    return 0;
+}
+
+static void *grow(builder *b, void *data, size_t *capacity, size_t length, size_t more, size_t size)
+{
+    const weft_status status = weft__bytes_grow(&data, capacity, length, more, size);
+    if (status)
+        b->status = status;
+    return data;
+}
+
+/* ---- the non-deterministic automaton -------------------------------------------------------- */
+
+static int add_part(builder *b, part p)
+{
+    if (b->status || b->n_parts >= MAX_PARTS)
+        return too_large(b);
+    b->parts = grow(b, b->parts, &b->part_capacity, b->n_parts, 1, sizeof p);
+    if (b->status)
+        return 0;
+    b->parts[b->n_parts] = p;
+    return (int)b->n_parts++;
+}
+
+static int build(builder *b, const pattern_tree *tree, int at, int next);
+
+static int build_repeat(builder *b, const pattern_tree *tree, const pattern_node *node, int next)
+{
+    int entry = next;
+    if (node->most == PATTERN_UNBOUNDED) {
+        entry = add_part(b, (part){.kind = PART_SPLIT, .next = next, .other = next});
+        const int inside = build(b, tree, node->left, entry);
+        if (!b->status)
+            b->parts[entry].next = inside;
+    } else {
+        for (int i = node->least; i < node->most && !b->status; i++) {
+            const int inside = build(b, tree, node->left, entry);
+            entry = add_part(b, (part){.kind = PART_SPLIT, .next = inside, .other = next});
+        }
+    }
+    for (int i = 0; i < node->least && !b->status; i++)
+        entry = build(b, tree, node->left, entry);
+    return entry;
+}
+
+/* The entry of what reads the node and goes on at `next`. */
+static int build(builder *b, const pattern_tree *tree, int at, int next)
+{
+    const pattern_node *node = &tree->nodes[at];
+    switch (node->kind) {
+    case PATTERN_EMPTY:
+        return next;
+    case PATTERN_SET:
+        return add_part(b, (part){.kind = PART_SET,
+                                  .next = next,
+                                  .ranges = tree->ranges + node->first,
+                                  .n_ranges = node->count});
+    case PATTERN_CAT:
+        return build(b, tree, node->left, build(b, tree, node->right, next));
+    case PATTERN_ALT: {
+        const int left = build(b, tree, node->left, next);
+        const int right = build(b, tree, node->right, next);
+        return add_part(b, (part){.kind = PART_SPLIT, .next = left, .other = right});
+    }
+    case PATTERN_REPEAT:
+        return build_repeat(b, tree, node, next);
+    case PATTERN_BEGIN:
+        return add_part(b, (part){.kind = PART_BEGIN, .next = next});
+    case PATTERN_END:
+        return add_part(b, (part){.kind = PART_END, .next = next});
+    }
+    return next;
+}
+
+/* A pattern matches anywhere: behind any characters, before any others. */
+static int build_search(builder *b, int pattern)
+{
+    static const pattern_range any[] = {{0, PATTERN_LAST}};
+    const int final = add_part(b, (part){.kind = PART_FINAL, .pattern = pattern});
+    const int entry = build(b, &b->trees[pattern], b->trees[pattern].root, final);
+    const int skip = add_part(b, (part){.kind = PART_SET, .ranges = any, .n_ranges = 1});
+    const int start = add_part(b, (part){.kind = PART_SPLIT, .next = entry, .other = skip});
+    if (!b->status)
+        b->parts[skip].next = start;
+    return start;
+}
+
+/* ---- classes of characters that no pattern tells apart --------------------------------------- */
+
+static int ascending(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void find_classes(builder *b)
+{
+    size_t n = 3;
+    for (size_t i = 0; i < b->n_parts; i++)
+        n += 2 * (size_t)b->parts[i].n_ranges;
+    uint32_t *firsts = weft_malloc(n * sizeof *firsts);
+    b->out->firsts = firsts;
+    if (!firsts) {
+        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        return;
+    }
+    size_t k = 0;
+    firsts[k++] = 0;
+    firsts[k++] = 0xD800; /* surrogates are no characters: a class without transitions */
+    firsts[k++] = 0xE000;
+    for (size_t i = 0; i < b->n_parts; i++)
+        for (int j = 0; j < b->parts[i].n_ranges; j++) {
+            firsts[k++] = b->parts[i].ranges[j].first;
+            firsts[k++] = b->parts[i].ranges[j].last + 1;
+        }
+    qsort(firsts, k, sizeof *firsts, ascending);
+    int classes = 0;
+    for (size_t i = 0; i < k; i++)
+        if (firsts[i] <= PATTERN_LAST && (classes == 0 || firsts[classes - 1] != firsts[i]))
+            firsts[classes++] = firsts[i];
+    b->out->n_classes = classes;
+}
+
+static int class_of(const weft__pattern *p, uint32_t character)
+{
+    int low = 0, high = p->n_classes;
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (p->firsts[middle] <= character)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool reads(const part *p, uint32_t character)
+{
+    for (int i = 0; i < p->n_ranges; i++)
+        if (p->ranges[i].first <= character && character <= p->ranges[i].last)
+            return true;
+    return false;
+}
+
+/* ---- subsets -------------------------------------------------------------------------------- */
+
+/* Adds to the members what can be reached from a part without reading. */
+static void reach(builder *b, int from, bool begin, bool end)
+{
+    int depth = 0;
+    b->stack[depth++] = from;
+    while (depth > 0 && !b->status) {
+        const int at = b->stack[--depth];
+        if (b->seen[at])
+            continue;
+        b->seen[at] = 1;
+        const part *p = &b->parts[at];
+        if (p->kind == PART_SPLIT) {
+            b->stack[depth++] = p->other;
+            b->stack[depth++] = p->next;
+            continue;
+        }
+        if ((p->kind == PART_BEGIN && begin) || (p->kind == PART_END && end))
+            b->stack[depth++] = p->next;
+        if (p->kind == PART_BEGIN)
+            continue;
+        b->members = grow(b, b->members, &b->member_capacity, b->n_members, 1, sizeof *b->members);
+        if (!b->status)
+            b->members[b->n_members++] = at;
+    }
+}
+
+static void forget(builder *b)
+{
+    memset(b->seen, 0, b->n_parts);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Whether the string may end here: every pattern has matched, the length is within its bounds. */
+static bool accepts(builder *b, size_t begin, int64_t length, bool at_start)
+{
+    const size_t end = b->n_members;
+    forget(b);
+    size_t matched = 0;
+    if (length >= b->min_length)
+        for (size_t i = begin; i < end && !b->status; i++)
+            reach(b, b->members[i], at_start, true);
+    for (size_t i = 0; i < b->n_parts && length >= b->min_length; i++)
+        matched += b->seen[i] && b->parts[i].kind == PART_FINAL;
+    b->n_members = end;
+    return matched == b->n;
+}
+
+static uint64_t hash_of(const int *members, size_t n, int64_t length)
+{
+    uint64_t hash = (uint64_t)length * 0x9E3779B97F4A7C15u + n;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (uint64_t)members[i]) * 0x100000001B3u;
+    return hash ^ hash >> 29;
+}
+
+static void enlarge_table(builder *b)
+{
+    const size_t size = b->table_size ? 2 * b->table_size : 256;
+    int32_t *table = weft_malloc(size * sizeof *table);
+    if (!table) {
+        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        return;
+    }
+    for (size_t i = 0; i < size; i++)
+        table[i] = NOWHERE;
+    for (size_t s = 0; s < b->n_subsets; s++) {
+        const subset *u = &b->subsets[s];
+        size_t slot = hash_of(b->members + u->begin, u->count, u->length) & (size - 1);
+        while (table[slot] != NOWHERE)
+            slot = (slot + 1) & (size - 1);
+        table[slot] = (int32_t)s;
+    }
+    weft_free(b->table);
+    b->table = table;
+    b->table_size = size;
+}
+
+/* The state of the members from `begin` on, which are taken off again if it was there before. */
+static int32_t intern(builder *b, size_t begin, int64_t length, bool at_start)
+{
+    const size_t count = b->n_members - begin;
+    if (b->status || count == 0)
+        return NOWHERE;
+    qsort(b->members + begin, count, sizeof *b->members, by_number);
+    if (2 * b->n_subsets >= b->table_size)
+        enlarge_table(b);
+    if (b->status)
+        return NOWHERE;
+    size_t slot = hash_of(b->members + begin, count, length) & (b->table_size - 1);
+    for (; b->table[slot] != NOWHERE; slot = (slot + 1) & (b->table_size - 1)) {
+        const subset *u = &b->subsets[b->table[slot]];
+        if (u->count == count && u->length == length &&
+            memcmp(b->members + u->begin, b->members + begin, count * sizeof *b->members) == 0) {
+            b->n_members = begin;
+            return b->table[slot];
+        }
+    }
+    if (b->n_subsets >= MAX_STATES || (b->n_subsets + 1) * (size_t)b->out->n_classes > MAX_CELLS)
+        return too_large(b);
+    b->subsets = grow(b, b->subsets, &b->subset_capacity, b->n_subsets, 1, sizeof *b->subsets);
+    if (b->status)
+        return NOWHERE;
+    b->table[slot] = (int32_t)b->n_subsets;
+    b->subsets[b->n_subsets] = (subset){begin, count, length, false};
+    b->subsets[b->n_subsets].accepts = accepts(b, begin, length, at_start);
+    return (int32_t)b->n_subsets++;
+}
+
+/* Where a class of characters leads from a state. */
+static int32_t successor(builder *b, size_t from, int class)
+{
+    const subset u = b->subsets[from];
+    const uint32_t character = b->out->firsts[class];
+    if (character == 0xD800 || u.length == b->max_length)
+        return NOWHERE;
+    int64_t length = 0;
+    if (b->max_length >= 0)
+        length = u.length + 1;
+    else if (b->min_length > 0)
+        length = u.length < b->min_length ? u.length + 1 : u.length;
+    const size_t begin = b->n_members;
+    forget(b);
+    for (size_t i = 0; i < u.count && !b->status; i++) {
+        const int member = b->members[u.begin + i];
+        const part *p = &b->parts[member];
+        if (p->kind == PART_FINAL)
+            reach(b, member, false, false);
+        else if (p->kind == PART_SET && reads(p, character))
+            reach(b, p->next, false, false);
+    }
+    return intern(b, begin, length, false);
+}
+
+static void find_states(builder *b)
+{
+    forget(b);
+    for (size_t i = 0; i < b->n && !b->status; i++)
+        reach(b, b->starts[i], true, false);
+    intern(b, 0, 0, true);
+    const size_t classes = (size_t)b->out->n_classes;
+    for (size_t s = 0; s < b->n_subsets && !b->status; s++) {
+        b->out->next =
+            grow(b, b->out->next, &b->next_capacity, s * classes, classes, sizeof(int32_t));
+        for (size_t c = 0; c < classes && !b->status; c++) {
+            const int32_t to = successor(b, s, (int)c);
+            b->out->next[s * classes + c] = to;
+        }
+    }
+}
+
+/* Bytes of the cheapest character of a class within a JSON string. */
+static int32_t class_cost(const weft__pattern *p, int class)
+{
+    const uint32_t first = p->firsts[class];
+    const uint32_t last = class + 1 < p->n_classes ? p->firsts[class + 1] - 1 : PATTERN_LAST;
+    for (uint32_t c = first > ' ' ? first : ' '; c <= last && c < 0x80; c++)
+        if (c != '"' && c != '\\')
+            return 1;
+    if (last >= 0x80)
+        return first < 0x800 ? 2 : first < 0x10000 ? 3 : 4;
+    return last >= ' ' ? 2 : 6; /* \" and \\; \u00.. */
+}
+
+/* Distances from the states that accept, backwards. In rounds over all states, the last first:
+ * automata of patterns are shallow, and numbered from their start. */
+static void spread_distances(const builder *b, const int32_t *costs)
+{
+    weft__pattern *p = b->out;
+    const size_t classes = (size_t)p->n_classes;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t s = b->n_subsets; s-- > 0;)
+            for (size_t c = 0; c < classes; c++) {
+                const int32_t to = p->next[s * classes + c];
+                if (to == NOWHERE || p->distance[to] == INT32_MAX ||
+                    p->distance[to] + costs[c] >= p->distance[s])
+                    continue;
+                p->distance[s] = p->distance[to] + costs[c];
+                changed = true;
+            }
+    }
+}
+
+/* Distances, without the transitions to states from which nothing is reached. */
+static void find_distances(builder *b)
+{
+    weft__pattern *p = b->out;
+    const size_t classes = (size_t)p->n_classes;
+    int32_t *costs = weft_malloc(classes * sizeof *costs);
+    p->distance = weft_malloc((b->n_subsets + 1) * sizeof *p->distance);
+    if (!p->distance || !costs) {
+        weft_free(costs);
+        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        return;
+    }
+    for (size_t c = 0; c < classes; c++)
+        costs[c] = class_cost(p, (int)c);
+    for (size_t s = 0; s < b->n_subsets; s++)
+        p->distance[s] = b->subsets[s].accepts ? 0 : INT32_MAX;
+    spread_distances(b, costs);
+    weft_free(costs);
+    for (size_t i = 0; i < b->n_subsets * classes; i++)
+        if (p->next[i] != NOWHERE && p->distance[p->next[i]] == INT32_MAX)
+            p->next[i] = NOWHERE;
+    for (size_t s = 0; s < b->n_subsets; s++)
+        if (p->distance[s] != INT32_MAX && p->distance[s] > p->longest)
+            p->longest = p->distance[s];
+    if (b->n_subsets == 0 || p->distance[0] == INT32_MAX)
+        b->status =
+            weft_fail(WEFT_INVALID, "%s: no string matches the pattern and the lengths", b->where);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void make(builder *b, const char *const *patterns)
+{
+    for (size_t i = 0; i < b->n && !b->status; i++) {
+        if (strlen(patterns[i]) > MAX_LENGTH)
+            too_large(b);
+        else
+            b->status = weft__pattern_parse(patterns[i], b->where, &b->trees[i]);
+    }
+    for (size_t i = 0; i < b->n && !b->status; i++)
+        b->starts[i] = build_search(b, (int)i);
+    if (b->status)
+        return;
+    b->stack = weft_malloc(2 * (b->n_parts + 1) * sizeof *b->stack);
+    b->seen = weft_malloc(b->n_parts);
+    if (!b->stack || !b->seen)
+        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+    if (!b->status)
+        find_classes(b);
+    if (!b->status)
+        find_states(b);
+    if (!b->status)
+        find_distances(b);
+}
+
+weft_status weft__pattern_new(const char *const *patterns, size_t n, int64_t min_length,
+                              int64_t max_length, const char *where, weft__pattern **out)
+{
+    *out = NULL;
+    builder b = {.where = where, .n = n, .min_length = min_length, .max_length = max_length};
+    b.trees = weft_calloc(n + 1, sizeof *b.trees);
+    b.starts = weft_calloc(n + 1, sizeof *b.starts);
+    b.out = weft_calloc(1, sizeof *b.out);
+    if (b.trees && b.starts && b.out)
+        make(&b, patterns);
+    else
+        b.status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", where);
+    for (size_t i = 0; b.trees && i < n; i++)
+        weft__pattern_tree_release(&b.trees[i]);
+    weft_free(b.trees);
+    weft_free(b.starts);
+    weft_free(b.parts);
+    weft_free(b.members);
+    weft_free(b.subsets);
+    weft_free(b.table);
+    weft_free(b.stack);
+    weft_free(b.seen);
+    if (b.status)
+        weft__pattern_free(b.out);
+    else
+        *out = b.out;
+    return b.status;
+}
+
+void weft__pattern_free(weft__pattern *pattern)
+{
+    if (!pattern)
+        return;
+    weft_free(pattern->firsts);
+    weft_free(pattern->next);
+    weft_free(pattern->distance);
+    weft_free(pattern);
+}
+
+int32_t weft__pattern_step(const weft__pattern *pattern, int32_t state, uint32_t character)
+{
+    return pattern
+        ->next[(size_t)state * (size_t)pattern->n_classes + (size_t)class_of(pattern, character)];
+}
+
+bool weft__pattern_steps(const weft__pattern *pattern, int32_t state, uint32_t first, uint32_t last)
+{
+    for (int c = class_of(pattern, first); c < pattern->n_classes && pattern->firsts[c] <= last;
+         c++)
+        if (pattern->next[(size_t)state * (size_t)pattern->n_classes + (size_t)c] != NOWHERE)
+            return true;
+    return false;
+}
+
+int32_t weft__pattern_distance(const weft__pattern *pattern, int32_t state)
+{
+    return pattern->distance[state];
+}
+
+int32_t weft__pattern_longest(const weft__pattern *pattern)
+{
+    return pattern->longest;
+}

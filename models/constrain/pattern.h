@@ -1,0 +1,34 @@
+/* models/constrain/pattern.h -- regular expressions as automata that read a string character by
+ * character and know whether it can still be made to match. */
+#ifndef WEFT_MODELS_CONSTRAIN_PATTERN_H
+#define WEFT_MODELS_CONSTRAIN_PATTERN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+/* A deterministic automaton over Unicode characters; every state of it can reach a match. Does not
+ * change once made. */
+typedef struct weft__pattern weft__pattern;
+
+/* For strings that match all of n patterns (each anywhere in the string, unless it has anchors) and
+ * have min_length to max_length characters (max_length below 0: no limit). Errors as
+ * weft__pattern_parse's; WEFT_INVALID also when no string at all matches, WEFT_UNSUPPORTED when the
+ * automaton would be very large. */
+weft_status weft__pattern_new(const char *const *patterns, size_t n, int64_t min_length,
+                              int64_t max_length, const char *where, weft__pattern **out);
+void weft__pattern_free(weft__pattern *pattern); /* NULL is accepted */
+
+/* State 0 is the start. The state behind a character; -1 when no match begins so. */
+int32_t weft__pattern_step(const weft__pattern *pattern, int32_t state, uint32_t character);
+/* Whether some character of first .. last leads on. */
+bool weft__pattern_steps(const weft__pattern *pattern, int32_t state, uint32_t first,
+                         uint32_t last);
+/* Bytes, as JSON writes them, that are missing to the nearest match; 0: it matches. The largest
+ * there is. */
+int32_t weft__pattern_distance(const weft__pattern *pattern, int32_t state);
+int32_t weft__pattern_longest(const weft__pattern *pattern);
+
+#endif

@@ -1,0 +1,50 @@
+/* models/constrain/pattern_parse.h -- the syntax tree of a regular expression. */
+#ifndef WEFT_MODELS_CONSTRAIN_PATTERN_PARSE_H
+#define WEFT_MODELS_CONSTRAIN_PATTERN_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+enum { PATTERN_LAST = 0x10FFFF, PATTERN_UNBOUNDED = -1 };
+
+typedef struct pattern_range {
+    uint32_t first, last;
+} pattern_range;
+
+typedef enum pattern_kind {
+    PATTERN_EMPTY,
+    PATTERN_SET,    /* one character out of ranges[first .. first + count) */
+    PATTERN_CAT,    /* left, then right */
+    PATTERN_ALT,    /* left or right */
+    PATTERN_REPEAT, /* left, `least` to `most` times */
+    PATTERN_BEGIN,  /* ^ */
+    PATTERN_END     /* $ */
+} pattern_kind;
+
+typedef struct pattern_node {
+    pattern_kind kind;
+    int left, right;
+    int first, count;
+    int least, most;
+} pattern_node;
+
+/* Nodes name each other by position. Zeroed is empty. */
+typedef struct pattern_tree {
+    pattern_node *nodes;
+    size_t n_nodes, node_capacity;
+    pattern_range *ranges;
+    size_t n_ranges, range_capacity;
+    int root;
+} pattern_tree;
+
+/* Reads a pattern of ECMA-262 (what JSON Schema means), in its Unicode mode. WEFT_UNSUPPORTED for
+ * what is not regular (back references, looking around) and for \b, \B, \p and \P; WEFT_INVALID for
+ * what is none. Messages begin with `where`. */
+weft_status weft__pattern_parse(const char *text, const char *where, pattern_tree *out);
+
+void weft__pattern_tree_release(pattern_tree *tree);
+
+#endif

@@ -1,0 +1,183 @@
+/* models/constrain/tokens.c -- the sorted vocabulary: tokens that begin alike are looked at
+ * together, and those that begin with what does not fit not at all. */
+#include "models/constrain/tokens.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "models/text/token_bytes.h"
+#include "weft/memory.h"
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+typedef struct sortable {
+    const char *bytes;
+    uint32_t length;
+    int32_t id;
+} sortable;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const sortable *x = a, *y = b;
+    const int order = memcmp(x->bytes, y->bytes, x->length < y->length ? x->length : y->length);
+    if (order != 0)
+        return order;
+    return x->length < y->length ? -1 : x->length > y->length;
+}
+
+static uint32_t common(const sortable *a, const sortable *b)
+{
+    uint32_t n = 0;
+    while (n < a->length && n < b->length && a->bytes[n] == b->bytes[n])
+        n++;
+    return n;
+}
+
+/* All tokens' bytes one behind another; entries with their ids, starts and lengths. */
+static weft_status gather(const weft_tokenizer *tokenizer, token_table *out, text_buffer *bytes)
+{
+    weft_status status = WEFT_OK;
+    for (int32_t id = 0; id < out->vocab_size && !status; id++) {
+        const size_t before = bytes->length;
+        if (weft_tokenizer_is_special(tokenizer, id))
+            continue;
+        status = weft__token_bytes(tokenizer, id, bytes);
+        if (!status && bytes->length > before)
+            out->entries[out->n++] = (token_entry){
+                .id = id, .start = (uint32_t)before, .length = (uint32_t)(bytes->length - before)};
+    }
+    return status;
+}
+
+static weft_status sort(token_table *table)
+{
+    sortable *list = weft_malloc((table->n + 1) * sizeof *list);
+    if (!list)
+        return weft_fail(WEFT_MEMORY, "constraint: no memory for the vocabulary");
+    for (size_t i = 0; i < table->n; i++)
+        list[i] = (sortable){table->bytes + table->entries[i].start, table->entries[i].length,
+                             table->entries[i].id};
+    qsort(list, table->n, sizeof *list, by_bytes);
+    for (size_t i = 0; i < table->n; i++)
+        table->entries[i] = (token_entry){
+            .id = list[i].id,
+            .start = (uint32_t)(list[i].bytes - table->bytes),
+            .length = list[i].length,
+            .shared = i > 0 ? common(&list[i - 1], &list[i]) : 0,
+        };
+    weft_free(list);
+    return WEFT_OK;
+}
+
+weft_status weft__tokens_read(const weft_tokenizer *tokenizer, token_table *out)
+{
+    *out = (token_table){.vocab_size = weft_tokenizer_vocab_size(tokenizer)};
+    text_buffer bytes = {0};
+    out->entries = weft_calloc((size_t)out->vocab_size + 1, sizeof *out->entries);
+    weft_status status = out->entries
+                             ? gather(tokenizer, out, &bytes)
+                             : weft_fail(WEFT_MEMORY, "constraint: no memory for the vocabulary");
+    out->bytes = bytes.data;
+    if (!status)
+        status = sort(out);
+    if (status)
+        weft__tokens_release(out);
+    return status;
+}
+
+void weft__tokens_release(token_table *table)
+{
+    weft_free(table->entries);
+    weft_free(table->bytes);
+    *table = (token_table){0};
+}
+
+/* ---- masks ---------------------------------------------------------------------------------- */
+
+/* The stacks behind each byte of the token that is looked at. */
+typedef struct path {
+    frame_list stacks; /* of all bytes, one behind another */
+    size_t *begins;    /* where those behind so many bytes begin */
+    frame_mark *marks; /* the memory that they had then */
+    size_t room;
+} path;
+
+static weft_status make_room(path *p, size_t bytes)
+{
+    if (bytes + 2 <= p->room)
+        return WEFT_OK;
+    const size_t room = 2 * (bytes + 2);
+    size_t *begins = weft_realloc(p->begins, room * sizeof *begins);
+    if (begins)
+        p->begins = begins;
+    frame_mark *marks = begins ? weft_realloc(p->marks, room * sizeof *marks) : NULL;
+    if (!marks)
+        return weft_fail(WEFT_MEMORY, "constraint: no memory");
+    p->marks = marks;
+    p->room = room;
+    return WEFT_OK;
+}
+
+/* Goes from `depth` bytes of a token to as many as fit; that many are then known. */
+static size_t advance(machine *m, path *p, const char *bytes, size_t depth, size_t length,
+                      weft_status *status)
+{
+    while (depth < length && !*status) {
+        const size_t begin = p->begins[depth], n = p->begins[depth + 1] - begin;
+        weft__machine_step(m, p->stacks.tops + begin, n, (unsigned char)bytes[depth]);
+        *status = m->status;
+        if (m->out.n == 0)
+            break;
+        p->stacks.n = p->begins[depth + 1];
+        if (!*status)
+            *status = weft__frames_append(&p->stacks, m->out.tops, m->out.n);
+        depth++;
+        p->begins[depth + 1] = p->stacks.n;
+        p->marks[depth] = weft__machine_mark(m);
+    }
+    return depth;
+}
+
+weft_status weft__tokens_mask(const token_table *table, machine *m, const frame_list *stacks,
+                              int64_t budget, bool *allowed, int64_t *worst)
+{
+    path p = {0};
+    const frame_mark mark = weft__machine_mark(m);
+    size_t depth = 0, dead = SIZE_MAX; /* the byte that did not fit */
+    memset(allowed, 0, (size_t)table->vocab_size * sizeof *allowed);
+    *worst = 0;
+    weft_status status = make_room(&p, 0);
+    if (!status)
+        status = weft__frames_append(&p.stacks, stacks->tops, stacks->n);
+    if (!status) {
+        p.begins[0] = 0;
+        p.begins[1] = p.stacks.n;
+        p.marks[0] = mark;
+    }
+    for (size_t i = 0; i < table->n && !status; i++) {
+        const token_entry *t = &table->entries[i];
+        if (dead != SIZE_MAX && t->shared > dead)
+            continue;
+        if (t->shared < depth)
+            depth = t->shared;
+        weft__machine_release(m, p.marks[depth]);
+        status = make_room(&p, t->length);
+        if (status)
+            break;
+        depth = advance(m, &p, table->bytes + t->start, depth, t->length, &status);
+        dead = depth < t->length ? depth : SIZE_MAX;
+        if (dead != SIZE_MAX || status)
+            continue;
+        const size_t begin = p.begins[depth];
+        const int64_t left =
+            weft__machine_distance(p.stacks.tops + begin, p.begins[depth + 1] - begin);
+        allowed[t->id] = left <= budget;
+        if (left <= budget && left > *worst)
+            *worst = left;
+    }
+    weft__machine_release(m, mark);
+    weft_free(p.stacks.tops);
+    weft_free(p.begins);
+    weft_free(p.marks);
+    return status;
+}

@@ -1,0 +1,434 @@
+/* tests/constrain/test_constrain.c -- weft/constrain.h: what fits, what does not, and that whatever
+ * is generated under a schema is a whole document that fits it. */
+#include "tests/check.h"
+
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/json_schema.h"
+#include "weft/constrain.h"
+#include "weft/memory.h"
+
+static weft_tokenizer *tokenizer;
+
+static bool open_tokenizer(void)
+{
+    return tokenizer ||
+           CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer));
+}
+
+static weft_constraint *open_schema(const char *schema)
+{
+    weft_constraint *constraint = NULL;
+    if (open_tokenizer())
+        CHECK_OK(weft_constraint_new(tokenizer, schema, schema ? strlen(schema) : 0, "schema",
+                                     &constraint));
+    return constraint;
+}
+
+/* 2: a whole document; 1: the beginning of one; 0: neither. */
+static int fits(const char *schema, const char *text)
+{
+    weft_constraint *c = open_schema(schema);
+    int result = 0;
+    if (c && !weft_constraint_accept_text(c, text, strlen(text)))
+        result = weft_constraint_complete(c) ? 2 : 1;
+    weft_constraint_free(c);
+    return result;
+}
+
+typedef struct text_case {
+    const char *schema, *text;
+    int fits;
+} text_case;
+
+static void check_texts(const text_case *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const int got = fits(cases[i].schema, cases[i].text);
+        if (got != cases[i].fits)
+            CHECK_FAIL("%s against %s: expected %d, got %d", cases[i].text,
+                       cases[i].schema ? cases[i].schema : "any", cases[i].fits, got);
+        else
+            CHECK(true);
+    }
+}
+
+static void any_json_is_json(void)
+{
+    static const text_case cases[] = {
+        {NULL, "{\"name\":\"Ada\",\"age\":36,\"tags\":[\"a\",\"b\"],\"ok\":true}", 2},
+        {NULL, "-12.5e3", 2},
+        {NULL, "-12.5e", 1},
+        {NULL, "[1,2,]", 0},
+        {NULL, "{'a':1}", 0},
+        {NULL, "[1,,2]", 0},
+        {NULL, "01", 0},
+        {NULL, "tru e", 0},
+        {NULL, "{\"name\":", 1},
+        {NULL, "\"\\ud83d\\ude00 \xF0\x9F\x98\x80\"", 2},
+        {NULL, "\"\\ud83d\"", 0},
+        {NULL, "\"\\ude00", 0},
+        {NULL, "\"\xC3\"", 0},
+        {NULL, "\"\xC0\x80", 0},
+        {NULL, "\"\xED\xA0\x80", 0},
+        {NULL, "\"a\nb\"", 0},
+        {NULL, "[[],{},\"\"]", 2},
+        {NULL, "{\"a\": 1,\n  \"b\": [ 2, 3 ]\n}", 2},
+        {NULL, "{\"a\":1,\"a\":2}", 0},
+        {NULL, "[  1]", 0},
+        {NULL, " 1", 0},
+        {NULL, "1 ", 0},
+        {NULL, "null", 2},
+        {NULL, "-0", 2},
+        {NULL, "1.", 1},
+        {NULL, ".5", 0},
+        {NULL, "", 1},
+    };
+    check_texts(cases, sizeof cases / sizeof *cases);
+}
+
+static void keywords_hold(void)
+{
+    static const text_case cases[] = {
+        {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":12}", "1", 1},
+        {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":12}", "12", 2},
+        {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":12}", "13", 0},
+        {"{\"type\":\"integer\",\"minimum\":5,\"maximum\":12}", "2", 0},
+        {"{\"type\":\"integer\",\"minimum\":-30,\"maximum\":-25}", "-2", 1},
+        {"{\"type\":\"integer\",\"minimum\":-30,\"maximum\":-25}", "-24", 0},
+        {"{\"type\":\"integer\"}", "1.0", 0},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":0.5}", "0", 1},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":0.5}", "0.5", 2},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":0.5}", "0.6", 0},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":0.5}", "0.51", 0},
+        {"{\"type\":\"number\",\"exclusiveMinimum\":0,\"maximum\":0.5}", "-", 0},
+        {"{\"type\":\"number\",\"minimum\":10.55,\"maximum\":10.56}", "10.553", 2},
+        {"{\"type\":\"number\",\"minimum\":10.55,\"maximum\":10.56}", "10.6", 0},
+        {"{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}", "\"\xC3\xA9\"", 0},
+        {"{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}", "\"\xC3\xA9\\n\"", 2},
+        {"{\"type\":\"string\",\"minLength\":2,\"maxLength\":3}", "\"abcd", 0},
+        {"{\"type\":\"string\",\"pattern\":\"^[a-z]+-\\\\d{2}$\"}", "\"ab-12\"", 2},
+        {"{\"type\":\"string\",\"pattern\":\"^[a-z]+-\\\\d{2}$\"}", "\"ab-1\"", 0},
+        {"{\"type\":\"string\",\"pattern\":\"^[a-z]+-\\\\d{2}$\"}", "\"ab-123", 0},
+        {"{\"type\":\"string\",\"pattern\":\"b|^c\"}", "\"xxb\"", 2},
+        {"{\"type\":\"string\",\"pattern\":\"b|^c\"}", "\"xc\"", 0},
+        {"{\"type\":\"string\",\"pattern\":\"b|^c\"}", "\"c\"", 2},
+        {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":2}", "\"xy", 0},
+        {"{\"type\":\"string\",\"pattern\":\"^\\u00e9$\"}", "\"\xC3\xA9\"", 2},
+        {"{\"type\":\"string\",\"pattern\":\"^\\u00e9$\"}", "\"\\u00e9\"", 2},
+        {"{\"type\":\"string\",\"pattern\":\"^\\u00e9$\"}", "\"\xC4", 0},
+        {"{\"type\":\"string\",\"pattern\":\"^[^\\\"]$\"}", "\"\\\"", 0},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":2}",
+         "[true,false]", 2},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":2}",
+         "[true,false,", 0},
+        {"{\"type\":\"array\",\"items\":{\"type\":\"boolean\"},\"minItems\":1,\"maxItems\":2}",
+         "[]", 0},
+        {"{\"type\":\"array\",\"items\":false}", "[]", 2},
+        {"{\"type\":\"array\",\"items\":false}", "[1", 0},
+        {"{\"enum\":[1,12,\"a\",null,{\"b\":[1]}]}", "12", 2},
+        {"{\"enum\":[1,12,\"a\",null,{\"b\":[1]}]}", "1", 2},
+        {"{\"enum\":[1,12,\"a\",null,{\"b\":[1]}]}", "{\"b\":[1]}", 2},
+        {"{\"enum\":[1,12,\"a\",null,{\"b\":[1]}]}", "2", 0},
+        {"{\"enum\":[1,12,\"a\"],\"type\":\"integer\",\"maximum\":5}", "12", 0},
+        {"{\"enum\":[1,12,\"a\"],\"type\":\"integer\",\"maximum\":5}", "1", 2},
+        {"{\"const\":\"x/y\"}", "\"x/y\"", 2},
+    };
+    check_texts(cases, sizeof cases / sizeof *cases);
+}
+
+#define POINT                                                                                      \
+    "{\"type\":\"object\",\"properties\":{\"x\":{\"type\":\"number\"},\"xy\":{\"type\":\"null\"}}" \
+    ","                                                                                            \
+    "\"required\":[\"x\"]"
+
+static void objects_hold(void)
+{
+    static const text_case cases[] = {
+        {POINT "}", "{\"xy\":null,\"x\":1}", 2},
+        {POINT "}", "{\"xy\":null}", 0},
+        {POINT "}", "{\"x\":1,\"x\"", 0},
+        {POINT "}", "{\"x\":1,\"other\":[1]}", 2},
+        {POINT "}", "{\"x\":\"", 0},
+        {POINT "}", "{\"\\u0078\":\"", 0},
+        {POINT ",\"additionalProperties\":false}", "{\"x\":1,\"o", 0},
+        {POINT ",\"additionalProperties\":false}", "{\"x\":1,\"xy\":null,", 0},
+        {POINT ",\"additionalProperties\":{\"type\":\"string\"}}", "{\"x\":1,\"o\":\"s\"}", 2},
+        {POINT ",\"additionalProperties\":{\"type\":\"string\"}}", "{\"x\":1,\"o\":1", 0},
+        {POINT ",\"maxProperties\":1}", "{\"xy", 0},
+        {POINT ",\"maxProperties\":1}", "{\"x\":1}", 2},
+        {POINT ",\"minProperties\":2}", "{\"x\":1}", 0},
+        {"{\"type\":\"object\",\"required\":[\"a b\"],\"additionalProperties\":{\"const\":3}}",
+         "{\"a b\":3}", 2},
+        {"{\"properties\":{\"q\\\"t\":{\"const\":1}},\"type\":\"object\"}", "{\"q\\\"t\":1}", 2},
+        {"{\"properties\":{\"a\":false},\"type\":\"object\"}", "{\"a\"", 0},
+    };
+    check_texts(cases, sizeof cases / sizeof *cases);
+}
+
+static void combinations_hold(void)
+{
+    static const text_case cases[] = {
+        {"{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"integer\"}]}", "7", 2},
+        {"{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"integer\"}]}", "null", 2},
+        {"{\"anyOf\":[{\"type\":\"null\"},{\"type\":\"integer\"}]}", "t", 0},
+        {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "3", 1},
+        {"{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"}]}", "3.5", 2},
+        {"{\"oneOf\":[{\"const\":1},{\"type\":\"integer\"}]}", "1", 1},
+        {"{\"oneOf\":[{\"const\":1},{\"type\":\"integer\"}]}", "12", 2},
+        {"{\"type\":\"array\",\"items\":{\"oneOf\":[{\"const\":1},{\"type\":\"integer\"}]}}", "[1,",
+         0},
+        {"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"maxLength\":2}]}", "\"ab\"", 0},
+        {"{\"oneOf\":[{\"type\":\"string\"},{\"type\":\"string\",\"maxLength\":2}]}", "\"abc\"", 2},
+        {"{\"allOf\":[{\"minimum\":3},{\"maximum\":4}],\"type\":\"integer\"}", "4", 2},
+        {"{\"allOf\":[{\"minimum\":3},{\"maximum\":4}],\"type\":\"integer\"}", "5", 0},
+        {"{\"allOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}},"
+         "{\"properties\":{\"a\":{\"minimum\":7}},\"required\":[\"a\"]}]}",
+         "{\"a\":6}", 0},
+        {"{\"allOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}},"
+         "{\"properties\":{\"a\":{\"minimum\":7}},\"required\":[\"a\"]}]}",
+         "{\"a\":8}", 2},
+        {"{\"$defs\":{\"tree\":{\"type\":\"object\",\"properties\":{\"left\":{\"$ref\":"
+         "\"#/$defs/tree\"},\"v\":{\"type\":\"integer\"}},\"additionalProperties\":false}},"
+         "\"$ref\":\"#/$defs/tree\"}",
+         "{\"left\":{\"left\":{\"v\":1}},\"v\":2}", 2},
+        {"{\"$ref\":\"#\"}", "[1]", 2},
+        {"true", "[1]", 2},
+    };
+    check_texts(cases, sizeof cases / sizeof *cases);
+}
+
+static void faults_are_named(void)
+{
+    static const struct {
+        const char *schema, *message;
+        weft_status status;
+    } cases[] = {
+        {"{\"type\":\"strin\"}", "schema: type: \"strin\" is no type", WEFT_INVALID},
+        {"{\"format\":\"date\"}", "\"format\" of JSON Schema is not supported", WEFT_UNSUPPORTED},
+        {"{\"properties\":{\"a\":{\"not\":{}}}}", "properties.a: the keyword \"not\"",
+         WEFT_UNSUPPORTED},
+        {"{\"pattern\":\"(a\"}", "a group that is not closed", WEFT_INVALID},
+        {"{\"pattern\":\"(?=a)\"}", "looking ahead", WEFT_UNSUPPORTED},
+        {"{\"pattern\":\"(a)\\\\1\"}", "back references", WEFT_UNSUPPORTED},
+        {"{\"pattern\":\"[z-a]\"}", "runs backwards", WEFT_INVALID},
+        {"{\"pattern\":\"(.*a.{20}){9}\"}", "too many states", WEFT_UNSUPPORTED},
+        {"{\"pattern\":\"^abc$\",\"maxLength\":2}", "no string matches", WEFT_INVALID},
+        {"{\"$ref\":\"#/$defs/none\"}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"http://x/y\"}", "only references within the schema", WEFT_UNSUPPORTED},
+        {"{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", "no value satisfies", WEFT_INVALID},
+        {"false", "no value satisfies", WEFT_INVALID},
+        {"{\"$defs\":{\"l\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/l\"},"
+         "\"minItems\":1}},\"$ref\":\"#/$defs/l\"}",
+         "no value satisfies", WEFT_INVALID},
+        {"{\"minLength\":-1}", "must not be negative", WEFT_INVALID},
+        {"3", "expected object", WEFT_INVALID},
+        {"{\"enum\":3}", "enum: expected array", WEFT_INVALID},
+        {"{\"type\":", "schema: ", WEFT_INVALID},
+    };
+    if (!open_tokenizer())
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_constraint *c = NULL;
+        CHECK_STATUS(
+            weft_constraint_new(tokenizer, cases[i].schema, strlen(cases[i].schema), "schema", &c),
+            cases[i].status);
+        CHECK(c == NULL);
+        CHECK_CONTAINS(weft_error_message(), cases[i].message);
+    }
+}
+
+/* ---- generation ------------------------------------------------------------------------------ */
+
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t next_random(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+/* One of the allowed tokens; -1: none, or the end where that is allowed and drawn. */
+static int32_t draw(const bool *allowed, int32_t n, bool complete)
+{
+    int32_t count = 0, id = -1;
+    for (int32_t i = 0; i < n; i++)
+        count += allowed[i];
+    if (count == 0 || (complete && next_random() % 8 == 0))
+        return -1;
+    int32_t nth = (int32_t)(next_random() % (uint64_t)count);
+    for (int32_t i = 0; i < n && id < 0; i++)
+        if (allowed[i] && nth-- == 0)
+            id = i;
+    return id;
+}
+
+/* A document of at most `budget` tokens, drawn as a model without any knowledge would; the
+ * caller's.
+ */
+static char *generate(weft_constraint *c, int64_t budget)
+{
+    const int32_t n = weft_tokenizer_vocab_size(tokenizer);
+    bool *allowed = malloc((size_t)n);
+    int32_t *ids = malloc((size_t)budget * sizeof *ids);
+    size_t count = 0;
+    bool ended = false;
+    if (!CHECK_OK(weft_constraint_reset(c)))
+        return NULL;
+    for (int64_t left = budget; left > 0 && !ended; left--) {
+        bool complete = false;
+        if (!CHECK_OK(weft_constraint_mask(c, left, allowed, n, &complete)))
+            break;
+        const int32_t id = draw(allowed, n, complete);
+        ended = id < 0;
+        if (!ended && CHECK_OK(weft_constraint_accept(c, id)))
+            ids[count++] = id;
+    }
+    char *text = NULL;
+    CHECK(weft_constraint_complete(c));
+    CHECK_OK(weft_tokenizer_decode(tokenizer, ids, count, 0, &text, NULL));
+    free(allowed);
+    free(ids);
+    return text;
+}
+
+#define PERSON                                                                                     \
+    "{\"type\":\"object\",\"properties\":{\"name\":{\"type\":\"string\",\"minLength\":1,"          \
+    "\"maxLength\":12},\"age\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":130},"              \
+    "\"mail\":{\"type\":\"string\",\"pattern\":\"^[a-z]+@[a-z]+[.](org|net)$\"},"                  \
+    "\"tags\":{\"type\":\"array\",\"items\":{\"enum\":[\"red\",\"green\",\"blue\"]},"              \
+    "\"maxItems\":3}},\"required\":[\"name\",\"age\"],\"additionalProperties\":false}"
+
+static const char *const schemas[] = {
+    "true",
+    "{\"type\":\"object\"}",
+    PERSON,
+    "{\"type\":\"array\",\"items\":" PERSON ",\"minItems\":1,\"maxItems\":2}",
+    "{\"type\":\"number\",\"exclusiveMinimum\":-2.5,\"maximum\":17.25}",
+    "{\"type\":[\"integer\",\"null\"],\"minimum\":-1000,\"exclusiveMaximum\":-7}",
+    "{\"type\":\"string\",\"pattern\":\"^(0[1-9]|1[0-2])/[0-9]{4}$\"}",
+    "{\"type\":\"string\",\"pattern\":\"[0-9][a-f]+\",\"minLength\":8,\"maxLength\":12}",
+    "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"circle\"},"
+    "\"r\":{\"type\":\"number\",\"minimum\":0}},\"required\":[\"kind\",\"r\"]},"
+    "{\"type\":\"object\",\"properties\":{\"kind\":{\"const\":\"box\"},\"w\":{\"type\":\"integer\"}"
+    "},\"required\":[\"kind\",\"w\"]}]}",
+    "{\"oneOf\":[{\"type\":\"integer\"},{\"type\":\"number\"},{\"type\":\"string\"},"
+    "{\"maxLength\":3,\"type\":\"string\"}]}",
+    "{\"$defs\":{\"tree\":{\"type\":\"object\",\"properties\":{\"left\":{\"$ref\":\"#/$defs/tree\"}"
+    ",\"right\":{\"$ref\":\"#/$defs/tree\"},\"value\":{\"type\":\"integer\"}},\"required\":"
+    "[\"value\"],\"additionalProperties\":false}},\"$ref\":\"#/$defs/tree\"}",
+    "{\"type\":\"object\",\"minProperties\":3,\"maxProperties\":4,\"properties\":{\"a\":{\"type\":"
+    "\"boolean\"},\"ab\":{\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"integer\"}}",
+    "{\"allOf\":[{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"minimum\":1}},"
+    "\"required\":[\"n\"]},{\"properties\":{\"n\":{\"maximum\":20},\"s\":{\"type\":\"string\"}},"
+    "\"required\":[\"s\"]}],\"anyOf\":[{\"properties\":{\"n\":{\"maximum\":3}}},"
+    "{\"properties\":{\"s\":{\"maxLength\":4}}}]}",
+    "{\"enum\":[\"yes\",\"no\",{\"maybe\":[1,2.5,null]},-3,0.5]}",
+};
+
+static void what_is_generated_fits(void)
+{
+    enum { EACH = 60 };
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        weft_constraint *c = open_schema(schemas[i]);
+        json_object *schema = json_tokener_parse(schemas[i]);
+        for (int k = 0; c && k < EACH; k++) {
+            char *text = generate(c, 40 + (int64_t)(next_random() % 100));
+            enum json_tokener_error error;
+            json_object *value = text ? json_tokener_parse_verbose(text, &error) : NULL;
+            if (!text || error != json_tokener_success || !json_schema_fits(schema, schema, value))
+                CHECK_FAIL("%s does not fit %s", text ? text : "nothing", schemas[i]);
+            json_object_put(value);
+            weft_free(text);
+        }
+        json_object_put(schema);
+        weft_constraint_free(c);
+    }
+}
+
+/* The mask tells of each token what accepting it tells. */
+static void masks_are_what_accepting_says(void)
+{
+    if (!open_tokenizer())
+        return;
+    const int32_t n = weft_tokenizer_vocab_size(tokenizer);
+    bool *allowed = malloc((size_t)n);
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        weft_constraint *c = open_schema(schemas[i]), *other = NULL;
+        int32_t ids[24];
+        int count = 0;
+        for (; count < 24; count++) {
+            bool complete = false;
+            CHECK_OK(weft_constraint_mask(c, 1000, allowed, n, &complete));
+            for (int32_t id = (int32_t)(next_random() % 7); id < n; id += 7) {
+                CHECK_OK(weft_constraint_copy(c, &other));
+                for (int k = 0; k < count; k++)
+                    CHECK_OK(weft_constraint_accept(other, ids[k]));
+                const bool accepted = weft_constraint_accept(other, id) == WEFT_OK;
+                if (accepted != allowed[id])
+                    CHECK_FAIL("token %d after %d tokens of %s", id, count, schemas[i]);
+                weft_constraint_free(other);
+            }
+            ids[count] = draw(allowed, n, false);
+            if (ids[count] < 0)
+                break;
+            CHECK_OK(weft_constraint_accept(c, ids[count]));
+        }
+        weft_constraint_free(c);
+    }
+    free(allowed);
+}
+
+/* Memory of what has been accepted is given back: a long string changes nothing. */
+static void long_documents_stay_small(void)
+{
+    weft_constraint *c = open_schema("{\"type\":\"array\",\"items\":{\"type\":\"object\"}}");
+    if (!c)
+        return;
+    CHECK_OK(weft_constraint_accept_text(c, "[{\"k\":1", 7));
+    for (int i = 0; i < 3000; i++) {
+        char key[32];
+        snprintf(key, sizeof key, ",\"key%d\":\"abcdefgh\"", i);
+        if (!CHECK_OK(weft_constraint_accept_text(c, key, strlen(key))))
+            break;
+    }
+    CHECK_STATUS(weft_constraint_accept_text(c, ",\"key17\":", 9), WEFT_INVALID);
+    CHECK_OK(weft_constraint_accept_text(c, "},{}]", 5));
+    CHECK(weft_constraint_complete(c));
+    weft_constraint_free(c);
+}
+
+static void no_memory_is_a_status(void)
+{
+    if (!open_tokenizer())
+        return;
+    const int32_t n = weft_tokenizer_vocab_size(tokenizer);
+    bool *allowed = malloc((size_t)n);
+    bool done = false;
+    for (uint64_t nth = 1; !done && nth < 100000; nth += 1 + nth / 40) {
+        weft_constraint *c = NULL;
+        weft_memory_fail_at(nth);
+        weft_status status = weft_constraint_new(tokenizer, PERSON, strlen(PERSON), "schema", &c);
+        if (!status)
+            status = weft_constraint_accept_text(c, "{\"age\":", 7);
+        if (!status)
+            status = weft_constraint_mask(c, 30, allowed, n, NULL);
+        weft_constraint_free(c);
+        done = weft_memory_fail_at(0) < nth;
+        CHECK(done ? status == WEFT_OK : status == WEFT_MEMORY);
+    }
+    CHECK(done);
+    free(allowed);
+    weft_tokenizer_free(tokenizer);
+    tokenizer = NULL;
+}
+
+CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_hold),
+           CHECK_CASE(objects_hold), CHECK_CASE(combinations_hold), CHECK_CASE(faults_are_named),
+           CHECK_CASE(what_is_generated_fits), CHECK_CASE(masks_are_what_accepting_says),
+           CHECK_CASE(long_documents_stay_small), CHECK_CASE(no_memory_is_a_status))

@@ -1,0 +1,13 @@
+/* tests/support/json_schema.h -- whether a JSON value fits a schema, by the book: recursion over
+ * the value, nothing of models/constrain. */
+#ifndef TESTS_SUPPORT_JSON_SCHEMA_H
+#define TESTS_SUPPORT_JSON_SCHEMA_H
+
+#include <json-c/json.h>
+#include <stdbool.h>
+
+/* The keywords that weft/constrain.h lists; $ref as "#" or "#/$defs/NAME". Patterns are POSIX
+ * extended ones. */
+bool json_schema_fits(json_object *root, json_object *schema, json_object *value);
+
+#endif
