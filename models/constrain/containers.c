@@ -253,6 +253,8 @@ static void key_step(machine *m, const frame *top, unsigned char byte)
             push_colon(m, f);
         return;
     }
+    if (byte < ' ') /* none is written so, and a key's end is no byte of it */
+        return;
     narrow(c, o, byte);
     push_key(m, f);
 }

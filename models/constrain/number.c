@@ -34,17 +34,36 @@ static bool whole(const schema_choice *c)
     return !(c->types & SCHEMA_NUMBER);
 }
 
+/* Within a oneOf a number must show whether it is an integer: no exponent, no fraction of zeros. */
+static bool distinct(const schema_choice *c)
+{
+    return c->n_tags > 0;
+}
+
+/* Digits before the point. Where numbers can be told from integers only by a fraction there is
+ * always room for that. */
+static int most_whole(const schema_choice *c)
+{
+    return distinct(c) ? NUMBER_DIGITS - 3 : NUMBER_DIGITS;
+}
+
+static bool counted(const schema_choice *c)
+{
+    return bounded(c) || distinct(c);
+}
+
 /* The bounds of what is written behind the sign. */
 typedef struct interval {
     double least, most;
     bool above, below;
+    bool distinct; /* a fraction does not end with a zero */
 } interval;
 
 static interval bounds_of(const schema_choice *c, bool negative)
 {
     if (negative)
-        return (interval){-c->maximum, -c->minimum, c->below, c->above};
-    return (interval){c->minimum, c->maximum, c->above, c->below};
+        return (interval){-c->maximum, -c->minimum, c->below, c->above, distinct(c)};
+    return (interval){c->minimum, c->maximum, c->above, c->below, distinct(c)};
 }
 
 static bool reaches_least(const interval *b, int64_t digits, int n_fraction)
@@ -71,7 +90,8 @@ static bool any_within(const interval *b, int64_t low, int64_t high, int n_fract
     if (digits < low)
         digits = low;
     for (int i = 0; i < 4 && digits <= high; i++, digits++)
-        if (reaches_least(b, digits, n_fraction))
+        if (reaches_least(b, digits, n_fraction) &&
+            (!b->distinct || n_fraction == 0 || digits % 10 != 0))
             return within_most(b, digits, n_fraction);
     return false;
 }
@@ -81,9 +101,9 @@ static int64_t distance_from_whole(const schema_choice *c, const number_prefix *
 {
     const interval b = bounds_of(c, p->negative);
     const int room = NUMBER_DIGITS - p->n_whole;
-    const int most_whole = p->phase == NUMBER_ZERO ? 0 : room;
+    const int longer = p->phase == NUMBER_ZERO ? 0 : most_whole(c) - p->n_whole;
     int64_t best = SCHEMA_NEVER;
-    for (int more = 0; more <= most_whole; more++)
+    for (int more = 0; more <= longer; more++)
         for (int behind = 0; behind <= (whole(c) ? 0 : room - more); behind++) {
             const int64_t cost = more + (behind ? 1 + behind : 0);
             const int64_t low = p->digits * powers[more + behind];
@@ -124,14 +144,14 @@ int64_t weft__number_distance(const schema_choice *choice, const number_prefix *
 {
     switch ((number_phase)prefix->phase) {
     case NUMBER_START:
-        return bounded(choice) ? distance_from_start(choice, prefix) : 1;
+        return counted(choice) ? distance_from_start(choice, prefix) : 1;
     case NUMBER_ZERO:
     case NUMBER_WHOLE:
-        return bounded(choice) ? distance_from_whole(choice, prefix) : 0;
+        return counted(choice) ? distance_from_whole(choice, prefix) : 0;
     case NUMBER_POINT:
-        return bounded(choice) ? distance_from_fraction(choice, prefix) : 1;
+        return counted(choice) ? distance_from_fraction(choice, prefix) : 1;
     case NUMBER_FRACTION:
-        return bounded(choice) ? distance_from_fraction(choice, prefix) : 0;
+        return counted(choice) ? distance_from_fraction(choice, prefix) : 0;
     case NUMBER_E:
     case NUMBER_E_SIGN:
         return 1;
@@ -179,7 +199,7 @@ static bool add_mark(const schema_choice *choice, number_prefix *p, char c)
         p->phase = NUMBER_POINT;
         return p->n_whole < NUMBER_DIGITS;
     }
-    if ((c == 'e' || c == 'E') && !whole(choice) && !bounded(choice)) {
+    if ((c == 'e' || c == 'E') && !whole(choice) && !counted(choice)) {
         p->phase = NUMBER_E;
         return true;
     }
@@ -196,7 +216,8 @@ static bool read_character(const schema_choice *choice, number_prefix *p, char c
     case NUMBER_ZERO:
         return add_mark(choice, p, c);
     case NUMBER_WHOLE:
-        return add_digit(p, c, NUMBER_WHOLE, &p->n_whole) || add_mark(choice, p, c);
+        return (p->n_whole < most_whole(choice) && add_digit(p, c, NUMBER_WHOLE, &p->n_whole)) ||
+               add_mark(choice, p, c);
     case NUMBER_POINT:
         return add_digit(p, c, NUMBER_FRACTION, &p->n_fraction);
     case NUMBER_FRACTION:

@@ -190,9 +190,9 @@ void weft__string_step(machine *m, const frame *top, unsigned char byte)
     if (s->missing > 0 || (byte >= ' ' && byte != '"' && byte != '\\')) {
         body_step(m, *top, byte);
     } else if (byte == '\\') {
-        /* Which characters an escape can write is seen at its next byte. */
+        /* Which characters an escape can write is seen at its next byte: \\u00XX, at the worst. */
         if (any_may_come(c, s, 0, 0x10FFFF))
-            push(m, *top, ESCAPE, 1);
+            push(m, *top, ESCAPE, 5);
     } else if (byte == '"' && missing_bytes(c, s, 0) == 1) {
         weft__machine_complete(m, top->parent);
     }

@@ -333,7 +333,7 @@ static const char *const schemas[] = {
 
 static void what_is_generated_fits(void)
 {
-    enum { EACH = 60 };
+    enum { EACH = 40 };
     for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
         weft_constraint *c = open_schema(schemas[i]);
         json_object *schema = json_tokener_parse(schemas[i]);
