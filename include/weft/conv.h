@@ -1,8 +1,8 @@
 /* weft/conv.h -- convolutions, sliding windows and pooling, channels last.
  *
  * Inputs are (N, spatial..., C) with one to three spatial axes, weights (O, kernel..., C / groups),
- * results (N, out..., O) in the common dtype: any real one; integers wrap, bool counts as float32,
- * complex64 is refused. Common rules: ops.h.
+ * results (N, out..., O) in the common dtype; integers wrap, bool counts as float32,
+ * complex64 is computed as two real ones. Common rules: ops.h.
  */
 #ifndef WEFT_CONV_H
 #define WEFT_CONV_H

@@ -30,7 +30,8 @@ WEFT_API weft_array *weft_logsumexp(weft_array *x, weft_dims axes, bool keepdims
 /* How many elements are not 0: int32. */
 WEFT_API weft_array *weft_count_nonzero(weft_array *x, weft_dims axes, bool keepdims);
 /* The sum of squared deviations from the mean over n - ddof, in two passes, and its root (with
- * derivative 0 where that is 0). Integers as float32. Not for complex64. */
+ * derivative 0 where that is 0). Integers as float32. complex64: the mean of
+ * |x - mean|^2, in float32. */
 WEFT_API weft_array *weft_var(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof);
 WEFT_API weft_array *weft_std(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof);
 /* The middle element, or halfway between the two in the middle; NaN if there is one, or for no
@@ -62,7 +63,7 @@ WEFT_API weft_array *weft_log_softmax(weft_array *x, int axis);
  * element itself unless `inclusive` (the first result is then 0, 1, -infinity or the lowest value,
  * infinity or the highest, -infinity). Shape of x. cumsum and cumprod of bool are int32, other
  * dtypes stay; 16-bit floats are accumulated in more and rounded once; NaN wins; logcumsumexp takes
- * integers as float32. complex64: cumsum only. All have derivatives everywhere, cumprod at zeros
+ * integers as float32. complex64: cumsum and cumprod. All have derivatives everywhere, cumprod at zeros
  * too; of equal maxima the first in the direction of the scan has it. */
 WEFT_API weft_array *weft_cumsum(weft_array *x, int axis, bool reverse, bool inclusive);
 WEFT_API weft_array *weft_cumprod(weft_array *x, int axis, bool reverse, bool inclusive);

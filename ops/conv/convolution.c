@@ -14,6 +14,18 @@ static bool fill(const weft_dims *list, int axes, int64_t otherwise, weft_dims *
     return true;
 }
 
+/* (a + ib) * (c + id) by two real convolutions, of a and b in one batch. */
+static weft_array *complex_conv(weft_array *x, weft_array *weight, const weft_conv_params *p)
+{
+    const int64_t N = weft_dim(x, 0);
+    weft_array *parts = weft_concatenate((weft_array *[]){weft_real(x), weft_imag(x)}, 2, 0);
+    weft_array *by_re = weft__conv(parts, weft_real(weight), p);
+    weft_array *by_im = weft__conv(parts, weft_imag(weight), p);
+    weft_array *ac = weft_slice_axis(by_re, 0, 0, N), *bc = weft_slice_axis(by_re, 0, N, 2 * N);
+    weft_array *ad = weft_slice_axis(by_im, 0, 0, N), *bd = weft_slice_axis(by_im, 0, N, 2 * N);
+    return weft_complex(weft_subtract(ac, bd), weft_add(ad, bc));
+}
+
 static weft_array *convolution(const char *name, weft_array *x, weft_array *weight,
                                const weft_conv_options *options)
 {
@@ -38,7 +50,9 @@ static weft_array *convolution(const char *name, weft_array *x, weft_array *weig
     }
     weft_dtype dtype = weft_promote(weft_dtype_of(x), weft_dtype_of(weight));
     dtype = dtype == WEFT_BOOL ? WEFT_FLOAT32 : dtype;
-    return weft__conv(weft_astype(x, dtype), weft_astype(weight, dtype), &p);
+    x = weft_astype(x, dtype);
+    weight = weft_astype(weight, dtype);
+    return dtype == WEFT_COMPLEX64 ? complex_conv(x, weight, &p) : weft__conv(x, weight, &p);
 }
 
 weft_array *weft_conv_general(weft_array *x, weft_array *weight, const weft_conv_options *options)

@@ -154,9 +154,7 @@ weft_array *weft_vecdot(weft_array *a, weft_array *b, int axis)
         !weft__axis_from_end("vecdot", b, axis, &unused, &failed)) {
         return failed;
     }
-    if (weft_dtype_of(a) == WEFT_COMPLEX64) {
-        return weft_error_array("vecdot: unsupported: complex64");
-    }
+    a = weft_conjugate(a); /* as NumPy */
     weft_array *y = weft_matmul(as_vectors(a, axis, -2), as_vectors(b, axis, -1));
     return weft_squeeze(weft_squeeze(y, -1), -1);
 }

@@ -2,8 +2,31 @@
  * element itself; accumulated in double (integers: in 64 bits, wrapping). */
 #include "ops/reduce/scan.h"
 
+static void scan_complex(const weft_call *call)
+{
+    const weft_scan_params *p = call->params;
+    axis_extents e = extents_of(&call->in[0].shape, p->axis);
+    for (int64_t row = 0; row < e.outer * e.inner; row++) {
+        int64_t base = row / e.inner * e.length * e.inner + row % e.inner;
+        double re = 1, im = 0;
+        for (int64_t k = 0; k < e.length; k++) {
+            int64_t at = base + (p->reverse ? e.length - 1 - k : k) * e.inner;
+            const double before_re = re, before_im = im;
+            double x, y;
+            get_complex(&call->in[0], at, &x, &y);
+            times_complex(&re, &im, x, y);
+            set_complex(&call->out[0], at, p->inclusive ? re : before_re,
+                        p->inclusive ? im : before_im);
+        }
+    }
+}
+
 static weft_status cumprod_reference(const weft_call *call)
 {
+    if (call->out[0].dtype == WEFT_COMPLEX64) {
+        scan_complex(call);
+        return WEFT_OK;
+    }
     const weft_scan_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
     axis_extents e = extents_of(&in->shape, p->axis);
@@ -29,7 +52,8 @@ static weft_status cumprod_reference(const weft_call *call)
 }
 
 /* An element takes part in the products from its own on: its gradient is the product in front of
- * it times s_i = ct_i + x_{i+1} s_{i+1}. No division, so zeros need no care. */
+ * it times s_i = ct_i + x_{i+1} s_{i+1}, of conjugates if they are complex. No division, so zeros
+ * need no care. */
 static void cumprod_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                         weft_array **grads)
 {
@@ -38,7 +62,8 @@ static void cumprod_vjp(weft_array *node, weft_array *const *cts, const bool *wa
         return;
     }
     int axis = (int)p->axis;
-    weft_array *x = weft__wide(weft_node_input(node, 0)), *ct = weft__wide(cts[0]);
+    weft_array *x = weft_conjugate(weft__wide(weft_node_input(node, 0)));
+    weft_array *ct = weft__wide(cts[0]);
     ct = p->inclusive ? ct : weft__shift(ct, p, false, 0);
     weft_array *behind = weft_linear_scan(weft__shift(x, p, false, 0), ct, axis, !p->reverse);
     weft_array *in_front = weft_cumprod(x, axis, p->reverse, false);
@@ -61,29 +86,19 @@ static void cumprod_jvp(weft_array *node, weft_array *const *tangents, weft_arra
     out[0] = weft_astype(y, weft_dtype_of(node));
 }
 
-static bool cumprod_infer(const weft_array *node, weft_spec *out, weft_why *why)
-{
-    if (!weft__infer_scan(node, out, why)) {
-        return false;
-    }
-    out->dtype = out->dtype == WEFT_BOOL ? WEFT_INT32 : out->dtype;
-    return true;
-}
-
 const weft_op weft_op_cumprod = {
     .name = "cumprod",
     .family = WEFT_CORE_RANK,
     .arity = 1,
     .params_size = sizeof(weft_scan_params),
     .params_fields = weft__scan_fields,
-    .infer = cumprod_infer,
+    .infer = weft__infer_running_sum,
     .vjp = cumprod_vjp,
     .jvp = cumprod_jvp,
     .leads = true,
     .reference = cumprod_reference,
     .cases = weft__scan_cases,
     .n_cases = SCAN_CASES,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 weft_array *weft_cumprod(weft_array *x, int axis, bool reverse, bool inclusive)

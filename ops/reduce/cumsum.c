@@ -27,16 +27,16 @@ static void scan(const weft_call *call, int64_t base, axis_extents e)
 static void scan_complex(const weft_call *call, int64_t base, axis_extents e)
 {
     const weft_scan_params *p = call->params;
-    const weft_tensor *in = &call->in[0];
-    weft_complex64 *out = call->out[0].data;
     double re = 0, im = 0;
     for (int64_t k = 0; k < e.length; k++) {
         int64_t at = base + (p->reverse ? e.length - 1 - k : k) * e.inner;
-        weft_complex64 x = ((const weft_complex64 *)in->data)[weft_tensor_offset(in, at)];
-        weft_complex64 before = {(float)re, (float)im};
-        re += (double)x.re;
-        im += (double)x.im;
-        out[at] = p->inclusive ? (weft_complex64){(float)re, (float)im} : before;
+        const double before_re = re, before_im = im;
+        double x, y;
+        get_complex(&call->in[0], at, &x, &y);
+        re += x;
+        im += y;
+        set_complex(&call->out[0], at, p->inclusive ? re : before_re,
+                    p->inclusive ? im : before_im);
     }
 }
 

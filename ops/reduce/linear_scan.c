@@ -3,8 +3,32 @@
  * division then, and are right where there are zeros. */
 #include "ops/reduce/scan.h"
 
+static void scan_complex(const weft_call *call)
+{
+    const weft_scan_params *p = call->params;
+    axis_extents e = extents_of(&call->in[0].shape, p->axis);
+    for (int64_t row = 0; row < e.outer * e.inner; row++) {
+        int64_t base = row / e.inner * e.length * e.inner + row % e.inner;
+        double re = 0, im = 0;
+        for (int64_t k = 0; k < e.length; k++) {
+            int64_t at = base + (p->reverse ? e.length - 1 - k : k) * e.inner;
+            double x, y;
+            get_complex(&call->in[0], at, &x, &y);
+            times_complex(&re, &im, x, y);
+            get_complex(&call->in[1], at, &x, &y);
+            re += x;
+            im += y;
+            set_complex(&call->out[0], at, re, im);
+        }
+    }
+}
+
 static weft_status linear_scan_reference(const weft_call *call)
 {
+    if (call->out[0].dtype == WEFT_COMPLEX64) {
+        scan_complex(call);
+        return WEFT_OK;
+    }
     const weft_scan_params *p = call->params;
     axis_extents e = extents_of(&call->in[0].shape, p->axis);
     for (int64_t row = 0; row < e.outer * e.inner; row++) {
@@ -19,16 +43,16 @@ static weft_status linear_scan_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* db_k = ct_k + a_{k+1} db_{k+1}, da_k = db_k h_{k-1} */
+/* db_k = ct_k + a_{k+1} db_{k+1}, da_k = db_k h_{k-1}; of conjugates of a and h. */
 static void linear_scan_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                             weft_array **grads)
 {
     const weft_scan_params *p = weft_node_params(node);
-    weft_array *a = weft_node_input(node, 0);
+    weft_array *a = weft_conjugate(weft_node_input(node, 0));
     weft_array *db =
         weft_linear_scan(weft__shift(a, p, false, 0), cts[0], (int)p->axis, !p->reverse);
     if (wanted[0]) {
-        grads[0] = weft_multiply(db, weft__shift(node, p, true, 0));
+        grads[0] = weft_multiply(db, weft__shift(weft_conjugate(node), p, true, 0));
     }
     if (wanted[1]) {
         /* An array of its own: evaluating the other gradient uses db up. */
@@ -54,7 +78,8 @@ static bool linear_scan_infer(const weft_array *node, weft_spec *out, weft_why *
     weft_dims shape = input_shape(node, 0), other = input_shape(node, 1);
     weft_dtype dtype = input_dtype(node, 0);
     char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-    if (!weft_dtype_is_float(dtype) || input_dtype(node, 1) != dtype) {
+    bool inexact = weft_dtype_is_float(dtype) || dtype == WEFT_COMPLEX64;
+    if (!inexact || input_dtype(node, 1) != dtype) {
         return weft_because(why, "expected two equal floating dtypes, got %s and %s",
                             weft_dtype_name(dtype), weft_dtype_name(input_dtype(node, 1)));
     }
@@ -93,7 +118,7 @@ const weft_op weft_op_linear_scan = {
     .reference = linear_scan_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_FLOAT & ~DTYPE_BIT(WEFT_COMPLEX64),
     .domain = {-1, 1},
 };
 

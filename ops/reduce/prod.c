@@ -1,8 +1,27 @@
 /* ops/reduce/prod.c -- products, accumulated in double (integers: in 64 bits, wrapping). */
 #include "ops/reduce/reduce.h"
 
+static void multiply_complex(const weft_call *call)
+{
+    reduction walk = weft__reduction(call);
+    int64_t size = weft_tensor_size(&call->out[0]);
+    for (int64_t o = 0; o < size; o++) {
+        double re = 1, im = 0;
+        for (int64_t r = 0; r < walk.count; r++) {
+            double x, y;
+            get_complex(&call->in[0], weft__reduced_element(&walk, o, r), &x, &y);
+            times_complex(&re, &im, x, y);
+        }
+        set_complex(&call->out[0], o, re, im);
+    }
+}
+
 static weft_status prod_reference(const weft_call *call)
 {
+    if (call->out[0].dtype == WEFT_COMPLEX64) {
+        multiply_complex(call);
+        return WEFT_OK;
+    }
     reduction walk = weft__reduction(call);
     int64_t size = weft_tensor_size(&call->out[0]);
     bool real = weft_dtype_is_float(call->out[0].dtype);
@@ -43,15 +62,12 @@ static void prod_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     weft_array *only = weft_equal(weft_subtract(zeros, weft_astype(zero, weft_dtype_of(zeros))),
                                   weft_scalar_int(0, weft_dtype_of(zeros)));
     weft_array *others = weft_where(only, weft_divide(product, safe), none);
-    grads[0] = weft_multiply(others, weft__unreduce(node, cts[0]));
+    grads[0] = weft_multiply(weft_conjugate(others), weft__unreduce(node, cts[0]));
 }
 
 static bool prod_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     weft_dims shape;
-    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
-        return weft_because(why, "unsupported for complex64");
-    }
     return weft__reduced_shape(node, &shape, why) &&
            set_spec(out, weft__sum_dtype(input_dtype(node, 0)), &shape);
 }
@@ -68,7 +84,6 @@ const weft_op weft_op_prod = {
     .reference = prod_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 weft_array *weft_prod(weft_array *x, weft_dims axes, bool keepdims)

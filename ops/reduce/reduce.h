@@ -4,6 +4,30 @@
 
 #include "ops/kernel.h"
 
+/* Element `index` of a complex64 tensor; accumulations are in two doubles. */
+static inline void get_complex(const weft_tensor *t, int64_t index, double *re, double *im)
+{
+    weft_complex64 z;
+    memcpy(&z, (const char *)t->data + weft_tensor_offset(t, index) * (int64_t)sizeof z, sizeof z);
+    *re = (double)z.re;
+    *im = (double)z.im;
+}
+
+/* Sets element `index` of a contiguous one. */
+static inline void set_complex(const weft_tensor *t, int64_t index, double re, double im)
+{
+    const weft_complex64 z = {(float)re, (float)im};
+    memcpy((char *)t->data + index * (int64_t)sizeof z, &z, sizeof z);
+}
+
+/* (re, im) times (by_re, by_im) */
+static inline void times_complex(double *re, double *im, double by_re, double by_im)
+{
+    const double product = *re * by_re - *im * by_im;
+    *im = *re * by_im + *im * by_re;
+    *re = product;
+}
+
 /* The table of weft_reduce_params. */
 extern const weft_field weft__reduce_fields[];
 

@@ -2,13 +2,6 @@
  */
 #include "ops/reduce/reduce.h"
 
-static weft_complex64 complex_at(const weft_tensor *t, int64_t index)
-{
-    weft_complex64 z;
-    memcpy(&z, (const char *)t->data + weft_tensor_offset(t, index) * (int64_t)sizeof z, sizeof z);
-    return z;
-}
-
 /* Sums, times `scale`. */
 static void add_complex(const weft_call *call, double scale)
 {
@@ -17,12 +10,12 @@ static void add_complex(const weft_call *call, double scale)
     for (int64_t o = 0; o < size; o++) {
         double re = 0, im = 0;
         for (int64_t r = 0; r < walk.count; r++) {
-            weft_complex64 z = complex_at(&call->in[0], weft__reduced_element(&walk, o, r));
-            re += (double)z.re;
-            im += (double)z.im;
+            double x, y;
+            get_complex(&call->in[0], weft__reduced_element(&walk, o, r), &x, &y);
+            re += x;
+            im += y;
         }
-        weft_complex64 sum = {(float)(re * scale), (float)(im * scale)};
-        memcpy((char *)call->out[0].data + o * (int64_t)sizeof sum, &sum, sizeof sum);
+        set_complex(&call->out[0], o, re * scale, im * scale);
     }
 }
 

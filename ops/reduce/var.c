@@ -100,8 +100,18 @@ const weft_op weft_op_var = {
     .no_test_dtypes = DTYPE_NOT_FLOAT,
 };
 
+/* The mean of |x - mean|^2, which is real: of the parts by themselves. */
+static weft_array *complex_var(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
+{
+    weft_array *re = weft_var(weft_real(x), axes, keepdims, ddof);
+    return weft_add(re, weft_var(weft_imag(x), axes, keepdims, ddof));
+}
+
 weft_array *weft_var(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
 {
+    if (weft_ok(x) && weft_dtype_of(x) == WEFT_COMPLEX64) {
+        return complex_var(x, axes, keepdims, ddof);
+    }
     weft_var_params params = {.keepdims = keepdims, .ddof = ddof};
     weft_why why;
     x = as_inexact(x);
@@ -122,5 +132,6 @@ weft_array *weft_std(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
     weft_array *none = weft_equal(v, weft_scalar(0, weft_dtype_of(v)));
     weft_array *root = weft_sqrt(weft_where(none, weft_scalar(1, weft_dtype_of(v)), v));
     root = weft_where(none, weft_scalar(0, weft_dtype_of(v)), root);
-    return weft_scope_close(weft_astype(root, weft_dtype_of(as_inexact(x))));
+    const weft_dtype dtype = weft_dtype_of(as_inexact(x));
+    return weft_scope_close(weft_astype(root, dtype == WEFT_COMPLEX64 ? WEFT_FLOAT32 : dtype));
 }
