@@ -1,8 +1,9 @@
 /* backends/cpu/sort.c -- sort and argsort along the last axis for dtypes of up to 32 bits.
  *
- * An element becomes a 64-bit item: its value as an unsigned key that sorts the same way, above its
- * place in the row. Items are distinct and in order exactly when the row is sorted and stable.
- * Short rows are sorted by insertion, long ones by radix, low digit first (Knuth 3, 5.2.5).
+ * An element becomes an unsigned key that sorts the same way. Sorting takes the keys alone and
+ * turns them back into elements; argsort takes 64-bit items, a key above its place in the row: they
+ * are distinct, and in order exactly when the row is sorted and stable. Short rows are sorted by
+ * insertion, others by radix, low digit first (Knuth 3, 5.2.5).
  */
 #include <string.h>
 
@@ -10,7 +11,13 @@
 #include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
-enum { SHORT_ROW = 48, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, GRAIN = 1 << 12 };
+enum {
+    SHORT_ROW = 48,
+    LONG_ROW = 1024, /* of which wide digits pay */
+    WIDE_BITS = 11,  /* of a digit: three of them make 32 */
+    MAX_DIGITS = 4,
+    GRAIN = 1 << 12
+};
 
 typedef struct sorting {
     const weft_call *call;
@@ -45,7 +52,7 @@ static uint32_t float_key(uint32_t bits, uint32_t sign, uint32_t infinity)
 {
     uint32_t magnitude = bits & (sign - 1);
     if (magnitude > infinity) {
-        return UINT32_MAX;
+        return sign + (sign - 1);
     }
     return bits & sign ? sign - magnitude : sign + magnitude;
 }
@@ -74,80 +81,207 @@ uint32_t weft__cpu_sort_key(weft_dtype dtype, const void *row, int64_t i)
     }
 }
 
-/* ---- items ---------------------------------------------------------------------------------- */
+static void make_keys(weft_dtype dtype, const void *row, int64_t n, uint32_t *keys)
+{
+    if (dtype == WEFT_FLOAT32) {
+        for (int64_t i = 0; i < n; i++) {
+            keys[i] = float_key(((const uint32_t *)row)[i], UINT32_C(1) << 31, 0x7f800000);
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        keys[i] = weft__cpu_sort_key(dtype, row, i);
+    }
+}
 
-static void insertion_sort(uint64_t *items, int64_t n)
+static void set_bits(void *row, size_t size, int64_t i, uint32_t bits)
+{
+    if (size == 4) {
+        ((uint32_t *)row)[i] = bits;
+    } else if (size == 2) {
+        ((uint16_t *)row)[i] = (uint16_t)bits;
+    } else {
+        ((uint8_t *)row)[i] = (uint8_t)bits;
+    }
+}
+
+/* The elements that keys are of: 0 for both zeros, any NaN. */
+static void from_keys(weft_dtype dtype, const uint32_t *keys, int64_t n, void *row)
+{
+    const size_t size = weft_dtype_size(dtype);
+    const uint32_t sign = UINT32_C(1) << (8 * size - 1);
+    if (weft_dtype_is_float(dtype)) {
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t key = keys[i];
+            set_bits(row, size, i, key >= sign ? key - sign : sign | (sign - key));
+        }
+        return;
+    }
+    const uint32_t flip = weft_dtype_is_signed(dtype) ? sign : 0;
+    for (int64_t i = 0; i < n; i++) {
+        set_bits(row, size, i, keys[i] ^ flip);
+    }
+}
+
+/* ---- lists: of keys, or of items with a key above a place ----------------------------------- */
+
+#define LIST_INLINE static inline __attribute__((always_inline))
+
+LIST_INLINE uint64_t get(const void *list, int64_t i, bool items)
+{
+    return items ? ((const uint64_t *)list)[i] : ((const uint32_t *)list)[i];
+}
+
+LIST_INLINE void put(void *list, int64_t i, bool items, uint64_t x)
+{
+    if (items) {
+        ((uint64_t *)list)[i] = x;
+    } else {
+        ((uint32_t *)list)[i] = (uint32_t)x;
+    }
+}
+
+LIST_INLINE void insertion_sort(void *list, int64_t n, bool items)
 {
     for (int64_t i = 1; i < n; i++) {
-        uint64_t item = items[i];
+        const uint64_t x = get(list, i, items);
         int64_t to = i;
-        for (; to > 0 && items[to - 1] > item; to--) {
-            items[to] = items[to - 1];
+        for (; to > 0 && get(list, to - 1, items) > x; to--) {
+            put(list, to, items, get(list, to - 1, items));
         }
-        items[to] = item;
+        put(list, to, items, x);
     }
 }
 
-/* By the digits of the keys; the places are in order to begin with. Returns the list that is
- * sorted. */
-static const uint64_t *radix_sort(uint64_t *items, uint64_t *scratch, int64_t n)
+/* Counts every digit of every key in one go, then moves the list once for each digit in which keys
+ * differ. Returns where it is sorted. */
+LIST_INLINE const void *radix_sort(void *list, void *scratch, int64_t n, int key_bits, bool items)
 {
-    for (int shift = 32; shift < 64; shift += DIGIT_BITS) {
-        int64_t starts[DIGITS + 1] = {0};
-        for (int64_t i = 0; i < n; i++) {
-            starts[(items[i] >> shift & (DIGITS - 1)) + 1]++;
+    uint32_t starts[MAX_DIGITS][1 << WIDE_BITS];
+    const int bits = n < LONG_ROW || key_bits <= 16 ? 8 : WIDE_BITS, low = items ? 32 : 0;
+    const int digits = (key_bits + bits - 1) / bits;
+    const uint64_t mask = (UINT64_C(1) << bits) - 1;
+    for (int d = 0; d < digits; d++) {
+        memset(starts[d], 0, sizeof starts[d][0] << bits);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t key = get(list, i, items) >> low;
+        for (int d = 0; d < digits; d++) {
+            starts[d][key >> (d * bits) & mask]++;
         }
-        if (starts[(items[0] >> shift & (DIGITS - 1)) + 1] == n) {
+    }
+    for (int d = 0; d < digits; d++) {
+        const int shift = low + d * bits;
+        uint32_t *to = starts[d], before = 0;
+        if (to[get(list, 0, items) >> shift & mask] == (uint32_t)n) {
             continue; /* all have the same digit */
         }
-        for (int d = 1; d <= DIGITS; d++) {
-            starts[d] += starts[d - 1];
+        for (uint64_t v = 0; v <= mask; v++) {
+            const uint32_t count = to[v];
+            to[v] = before;
+            before += count;
         }
         for (int64_t i = 0; i < n; i++) {
-            scratch[starts[items[i] >> shift & (DIGITS - 1)]++] = items[i];
+            const uint64_t x = get(list, i, items);
+            put(scratch, to[x >> shift & mask]++, items, x);
         }
-        uint64_t *swap = items;
-        items = scratch;
+        void *swap = list;
+        list = scratch;
         scratch = swap;
     }
-    return items;
+    return list;
 }
 
-static void store_row(const sorting *s, const uint64_t *items, int64_t row)
+LIST_INLINE const void *sort_list(void *list, void *scratch, int64_t n, int key_bits, bool items)
 {
-    const weft_tensor *in = &s->call->in[0], *out = &s->call->out[0];
-    size_t size = weft_dtype_size(in->dtype);
-    const char *from = (const char *)in->data + (size_t)(row * s->length) * size;
-    char *to = (char *)out->data + (size_t)(row * s->length) * weft_dtype_size(out->dtype);
+    if (n > SHORT_ROW) {
+        return radix_sort(list, scratch, n, key_bits, items);
+    }
+    insertion_sort(list, n, items);
+    return list;
+}
+
+#undef LIST_INLINE
+
+static const uint64_t *sort_items(uint64_t *items, uint64_t *scratch, int64_t n, int key_bits)
+{
+    return sort_list(items, scratch, n, key_bits, true);
+}
+
+static const uint32_t *sort_keys(uint32_t *keys, uint32_t *scratch, int64_t n, int key_bits)
+{
+    return sort_list(keys, scratch, n, key_bits, false);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static void places_of_row(const sorting *s, const void *from, uint64_t *items, uint32_t *to)
+{
+    const weft_dtype dtype = s->call->in[0].dtype;
     for (int64_t i = 0; i < s->length; i++) {
-        uint32_t place = (uint32_t)items[i];
-        if (s->places) {
-            ((uint32_t *)(void *)to)[i] = place;
+        items[i] = (uint64_t)weft__cpu_sort_key(dtype, from, i) << 32 | (uint64_t)i;
+    }
+    const uint64_t *sorted =
+        sort_items(items, items + s->length, s->length, 8 * (int)weft_dtype_size(dtype));
+    for (int64_t i = 0; i < s->length; i++) {
+        to[i] = (uint32_t)sorted[i];
+    }
+}
+
+/* Elements of one key that differ in their bits, zeros and NaN, in the order they come in. */
+static void keep_order(const sorting *s, const char *from, const uint32_t *sorted, uint32_t key,
+                       char *to)
+{
+    const weft_dtype dtype = s->call->in[0].dtype;
+    const size_t size = weft_dtype_size(dtype);
+    int64_t low = 0, high = s->length;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < key) {
+            low = middle + 1;
         } else {
-            memcpy(to + (size_t)i * size, from + place * size, size);
+            high = middle;
         }
+    }
+    if (low == s->length || sorted[low] != key) {
+        return;
+    }
+    for (int64_t i = 0; i < s->length; i++) {
+        if (weft__cpu_sort_key(dtype, from, i) == key) {
+            memcpy(to + (size_t)low++ * size, from + (size_t)i * size, size);
+        }
+    }
+}
+
+static void elements_of_row(const sorting *s, const char *from, uint32_t *keys, char *to)
+{
+    const weft_dtype dtype = s->call->in[0].dtype;
+    const size_t size = weft_dtype_size(dtype);
+    make_keys(dtype, from, s->length, keys);
+    const uint32_t *sorted = sort_keys(keys, keys + s->length, s->length, 8 * (int)size);
+    from_keys(dtype, sorted, s->length, to);
+    if (weft_dtype_is_float(dtype)) {
+        const uint32_t sign = UINT32_C(1) << (8 * size - 1);
+        keep_order(s, from, sorted, sign, to);
+        keep_order(s, from, sorted, sign + (sign - 1), to);
     }
 }
 
 static void sort_rows(void *context, int64_t begin, int64_t end, int worker)
 {
     const sorting *s = context;
-    const weft_tensor *in = &s->call->in[0];
-    size_t size = weft_dtype_size(in->dtype);
+    const weft_tensor *in = &s->call->in[0], *out = &s->call->out[0];
+    const size_t size = weft_dtype_size(in->dtype), out_size = weft_dtype_size(out->dtype);
     for (int64_t row = begin; row < end; row++) {
-        uint64_t *items =
+        uint64_t *scratch =
             (uint64_t *)s->call->workspace + 2 * s->length * (s->by_row ? row : worker);
-        const void *from = (const char *)in->data + (size_t)(row * s->length) * size;
-        for (int64_t i = 0; i < s->length; i++) {
-            items[i] = (uint64_t)weft__cpu_sort_key(in->dtype, from, i) << 32 | (uint64_t)i;
-        }
-        const uint64_t *sorted = items;
-        if (s->length <= SHORT_ROW) {
-            insertion_sort(items, s->length);
+        const char *from = (const char *)in->data + (size_t)(row * s->length) * size;
+        char *to = (char *)out->data + (size_t)(row * s->length) * out_size;
+        if (s->places) {
+            places_of_row(s, from, scratch, (uint32_t *)(void *)to);
         } else {
-            sorted = radix_sort(items, items + s->length, s->length);
+            elements_of_row(s, from, (uint32_t *)scratch, to);
         }
-        store_row(s, sorted, row);
     }
 }
 
