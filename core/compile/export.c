@@ -6,6 +6,7 @@
 
 #include "core/compile/compiled.h"
 #include "weft/io.h"
+#include "weft/quantize.h"
 #include "weft/version.h"
 
 struct weft_exporter {
@@ -92,9 +93,10 @@ static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__val
     int64_t place = (int64_t)v.index;
     if (v.kind == WEFT__CONSTANT) {
         weft_array *a = t->constants[v.index];
-        if (a->outs[0].spec.encoding) {
-            return weft_fail(WEFT_UNSUPPORTED, "export: an array encoded as %s: decode it first",
-                             a->outs[0].spec.encoding->name);
+        const weft_encoding *encoding = a->outs[0].spec.encoding;
+        if (encoding && weft_encoding_find(encoding->name) != encoding) {
+            return weft_fail(WEFT_UNSUPPORTED, "export: %s is not in the table of encodings",
+                             encoding->name);
         }
         place = tensor_of(e, a);
         if (place < 0) {
@@ -200,9 +202,6 @@ static weft_status call_on_placeholders(weft_function *fn, void *context, weft_a
         if (!weft_ok(in[i])) {
             return weft__report(in[i]);
         }
-        if (in[i]->outs[0].spec.encoding) {
-            return weft_fail(WEFT_UNSUPPORTED, "export: argument %d is encoded", i);
-        }
         arrays[i] = weft__placeholder(&in[i]->outs[0].spec, in[i]->device, i);
     }
     const int differentiating = weft__differentiating;
@@ -291,19 +290,39 @@ static weft_status save(weft_exporter *e, const char *path, const char *json)
     const int n = (int)e->arrays.count;
     char(*names)[24] = weft_calloc((size_t)n, sizeof *names);
     const char **pointers = weft_calloc((size_t)n, sizeof *pointers);
+    weft_array **arrays = weft_calloc((size_t)n, sizeof *arrays);
     weft_status status =
-        names && pointers ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: out of memory", path);
+        names && pointers && arrays ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: out of memory", path);
+    weft_scope_open();
     for (int i = 0; i < n && status == WEFT_OK; i++) {
+        weft_array *a = e->arrays.keys[i];
         snprintf(names[i], sizeof names[i], "c%d", i);
         pointers[i] = names[i];
+        arrays[i] = weft_encoding_of(a) ? weft__encoded_bytes(a) : a;
     }
     if (status == WEFT_OK) {
         const weft_metadata metadata = {WEFT__EXPORT_KEY, json};
-        status = weft_safetensors_save(path, pointers, e->arrays.keys, n, &metadata, 1);
+        status = weft_safetensors_save(path, pointers, arrays, n, &metadata, 1);
     }
+    weft_scope_close(NULL);
+    weft_free(arrays);
     weft_free(names);
     weft_free(pointers);
     return status;
+}
+
+/* Which tensors are the bytes of what encoded arrays. */
+static void write_encoded(const weft_exporter *e, weft__text *json)
+{
+    bool first = true;
+    for (int64_t i = 0; i < e->arrays.count; i++) {
+        const weft_array *a = e->arrays.keys[i];
+        if (weft_encoding_of(a)) {
+            weft__text_format(json, "%s\"c%lld\":", first ? "" : ",", (long long)i);
+            weft__spec_write(&a->outs[0].spec, json);
+            first = false;
+        }
+    }
 }
 
 weft_status weft_exporter_save(weft_exporter *e, const char *path)
@@ -314,7 +333,9 @@ weft_status weft_exporter_save(weft_exporter *e, const char *path)
     if (e->json.n > 0) {
         weft__text_append(&json, e->json.at, e->json.n);
     }
-    weft__text_append(&json, "]}", 2);
+    weft__text_append(&json, "],\"encoded\":{", 13);
+    write_encoded(e, &json);
+    weft__text_append(&json, "}}", 2);
     weft_status status =
         json.failed ? weft_fail(WEFT_MEMORY, "%s: out of memory", path) : save(e, path, json.at);
     weft_free(json.at);

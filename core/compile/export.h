@@ -14,10 +14,15 @@ weft_status weft__params_write(const weft_op *op, const void *params, weft__text
 /* The other way: fills `params` (params_size bytes, zeroed). Every field must be there. */
 weft_status weft__params_read(const weft_op *op, const weft__json *object, void *params);
 
-/* {"dtype": "float32", "shape": [2, 3]} and back. */
+/* {"dtype": "float32", "shape": [2, 3]} and back; with "encoding": "mxfp4" if it has one. */
 void weft__spec_write(const weft_spec *spec, weft__text *out);
 weft_status weft__spec_read(const weft__json *object, weft_spec *out);
 bool weft__spec_same(const weft_spec *a, const weft_spec *b);
+
+/* export_encoded.c: the storage of an encoded array as bytes, and back; `at` begins the message. */
+weft_array *weft__encoded_bytes(weft_array *a);
+weft_status weft__encoded_array(const weft__json *at, weft_array *bytes, const weft_spec *spec,
+                                weft_array **out);
 
 /* "main(float32 (2, 3)) -> (float32 (2))"; NULL: no memory. */
 char *weft__signature_text(const char *name, const weft__trace *t);

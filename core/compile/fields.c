@@ -5,6 +5,7 @@
 
 #include "core/compile/export.h"
 #include "core/shape.h"
+#include "weft/quantize.h"
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
@@ -77,6 +78,9 @@ void weft__spec_write(const weft_spec *spec, weft__text *out)
 {
     weft__text_format(out, "{\"dtype\":\"%s\",\"shape\":", weft_dtype_name(spec->dtype));
     write_dims(&spec->shape, out);
+    if (spec->encoding) {
+        weft__text_format(out, ",\"encoding\":\"%s\"", spec->encoding->name);
+    }
     weft__text_append(out, "}", 1);
 }
 
@@ -168,6 +172,19 @@ weft_status weft__params_read(const weft_op *op, const weft__json *object, void 
     return status;
 }
 
+static weft_status read_encoding(const weft__json *object, weft_spec *out)
+{
+    const char *name = NULL;
+    weft_status status = weft__json_find_string(object, "encoding", &name);
+    if (status == WEFT_OK && name) {
+        out->encoding = weft_encoding_find(name);
+        if (!out->encoding) {
+            status = weft__json_fail(object, WEFT_UNSUPPORTED, "there is no encoding '%s'", name);
+        }
+    }
+    return status;
+}
+
 weft_status weft__spec_read(const weft__json *object, weft_spec *out)
 {
     weft__json field;
@@ -189,7 +206,7 @@ weft_status weft__spec_read(const weft__json *object, weft_spec *out)
             status = weft__json_fail(&field, WEFT_INVALID, "expected a shape");
         }
     }
-    return status;
+    return status == WEFT_OK ? read_encoding(object, out) : status;
 }
 
 bool weft__spec_same(const weft_spec *a, const weft_spec *b)
@@ -205,6 +222,9 @@ static void append_spec(const weft_spec *spec, bool first, weft__text *out)
     char shape[WEFT_SHAPE_TEXT];
     weft__text_format(out, "%s%s %s", first ? "" : ", ", weft_dtype_name(spec->dtype),
                       weft__shape_text(&spec->shape, shape));
+    if (spec->encoding) {
+        weft__text_format(out, " as %s", spec->encoding->name);
+    }
 }
 
 char *weft__signature_text(const char *name, const weft__trace *t)

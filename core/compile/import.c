@@ -41,6 +41,7 @@ void weft_imported_free(weft_imported *imported)
 /* The graph of a function while it is built on placeholders. */
 typedef struct building {
     const weft_safetensors *file;
+    const weft__json *encoded; /* which of its tensors are encoded arrays; empty: none */
     weft_array **arguments, **nodes, **results;
     int64_t *ids; /* per node, rising */
     size_t n_arguments, n_nodes, n_results;
@@ -65,6 +66,24 @@ static weft_array *node_of(const building *b, int64_t id)
     return low < b->n_nodes && b->ids[low] == id ? b->nodes[low] : NULL;
 }
 
+/* A captured array: a tensor of the file, or what a tensor has the bytes of. */
+static weft_status find_constant(const building *b, const char *name, weft_array **out)
+{
+    weft__json at = {0};
+    weft_spec spec;
+    weft_array *tensor = weft_safetensors_get(b->file, name);
+    weft_status status = b->encoded->value ? weft__json_find(b->encoded, name, &at) : WEFT_OK;
+    if (status == WEFT_OK && at.value) {
+        status = weft__spec_read(&at, &spec);
+        if (status == WEFT_OK && !spec.encoding) {
+            status = weft__json_fail(&at, WEFT_INVALID, "expected an encoding");
+        }
+        return status == WEFT_OK ? weft__encoded_array(&at, tensor, &spec, out) : status;
+    }
+    *out = weft_to(tensor, weft_default_device());
+    return status;
+}
+
 /* An array by its name: "a0", "c0", "n0", "n0.1". */
 static weft_status find_value(const building *b, const weft__json *at, weft_array **out)
 {
@@ -80,7 +99,10 @@ static weft_status find_value(const building *b, const weft__json *at, weft_arra
     if (kind == 'a' && n == 2 && place >= 0 && (size_t)place < b->n_arguments) {
         *out = b->arguments[place];
     } else if (kind == 'c' && n == 2 && weft_safetensors_find(b->file, text) >= 0) {
-        *out = weft_to(weft_safetensors_get(b->file, text), weft_default_device());
+        status = find_constant(b, text, out);
+        if (status != WEFT_OK) {
+            return status;
+        }
     } else if (kind == 'n' && (n == 2 || n == 3)) {
         weft_array *node = node_of(b, place);
         bool there = node && output >= 0 && output < node->n_outputs;
@@ -273,10 +295,11 @@ static weft_status build(building *b, const weft__json *at, weft__trace *out)
     return status;
 }
 
-static weft_status read_function(const weft_safetensors *file, const weft__json *at, function *f)
+static weft_status read_function(const weft_safetensors *file, const weft__json *encoded,
+                                 const weft__json *at, function *f)
 {
     const char *name;
-    building b = {.file = file};
+    building b = {.file = file, .encoded = encoded};
     weft_status status = weft__json_get_string(at, "name", &name);
     if (status != WEFT_OK) {
         return status;
@@ -301,7 +324,7 @@ static weft_status read_function(const weft_safetensors *file, const weft__json 
 static weft_status read_functions(weft_imported *out, const weft_safetensors *file,
                                   const weft__json *root)
 {
-    weft__json list, element;
+    weft__json list, element, encoded;
     int64_t version;
     size_t n = 0;
     weft_status status = weft__json_get_int(root, "version", &version);
@@ -312,6 +335,9 @@ static weft_status read_functions(weft_imported *out, const weft_safetensors *fi
     }
     if (status == WEFT_OK) {
         status = weft__json_get(root, "functions", &list);
+    }
+    if (status == WEFT_OK) { /* version 1 has none */
+        status = weft__json_find(root, "encoded", &encoded);
     }
     if (status == WEFT_OK) {
         status = weft__json_length(&list, &n);
@@ -324,7 +350,7 @@ static weft_status read_functions(weft_imported *out, const weft_safetensors *fi
         out->n = (int)i + 1;
         status = weft__json_at(&list, i, &element);
         if (status == WEFT_OK) {
-            status = read_function(file, &element, &out->functions[i]);
+            status = read_function(file, &encoded, &element, &out->functions[i]);
         }
     }
     return status;

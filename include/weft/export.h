@@ -6,10 +6,10 @@
  *     weft_import("f.safetensors", &imported);
  *     weft_imported_call(imported, NULL, in, 1, out, 1);
  *
- * A file is a safetensors file: the arrays that the functions captured are its tensors, each once,
- * and the graphs are JSON in its metadata under "weft.functions": ops by name, parameters by field,
- * every node's shapes and dtypes. Checkpoints, barriers and custom rules are not in the file, only
- * what they compute. Ops that a program registers must be registered where the file is read.
+ * A file is a safetensors file: the arrays that the functions captured are its tensors, each once
+ * (encoded ones as the bytes they are stored in), and the graphs are JSON in its metadata under
+ * "weft.functions": ops by name, parameters by field, every node's shapes, dtypes and encodings.
+ * Checkpoints, barriers and custom rules are not in the file, only what they compute. Ops that a program registers must be registered where the file is read.
  */
 #ifndef WEFT_EXPORT_H
 #define WEFT_EXPORT_H
@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* The version of the format that this library writes; it reads this one and older ones. */
-enum { WEFT_EXPORT_VERSION = 1 };
+enum { WEFT_EXPORT_VERSION = 2 };
 
 /* Traces fn at arrays of the shapes and dtypes of `in` and writes it as the one function "main".
  * WEFT_UNSUPPORTED names an op whose parameters are addresses, which no file can hold. Complete or

@@ -238,6 +238,57 @@ static void transforms_leave_only_values(void)
     weft_scope_close(NULL);
 }
 
+/* ---- encoded arrays ------------------------------------------------------------------------- */
+
+typedef struct quantised {
+    weft_array *captured;
+    const weft_encoding *encoding;
+} quantised;
+
+/* By a captured weight and by one that is given; decoded, and encoded again. */
+static void with_encoded(void *context, weft_array *const *in, int n_in, weft_array **out,
+                         int n_out)
+{
+    const quantised *q = context;
+    (void)n_in, (void)n_out;
+    out[0] = weft_linear(weft_linear(in[0], q->captured, NULL), in[1], NULL);
+    out[1] = weft_decode(weft_encode(weft_negative(weft_decode(in[1])), q->encoding));
+}
+
+static void encoded_arrays_go_through_a_file(void)
+{
+    const char *path = check_temporary("encoded.safetensors");
+    int tried = 0;
+    for (int i = 0; weft_encoding_at(i); i++) {
+        const weft_encoding *e = weft_encoding_at(i);
+        if (!e->encode) {
+            continue;
+        }
+        weft_imported *imported;
+        weft_scope_open();
+        weft_array *w = weft_sin(weft_arange(0, 256 * 256, 1, WEFT_FLOAT32));
+        w = weft_astype(weft_reshape(w, WEFT_DIMS(256, 256)), WEFT_BFLOAT16);
+        quantised q = {weft_encode(w, e), e};
+        weft_array *x = weft_ones(WEFT_DIMS(2, 256), WEFT_FLOAT32), *got[2], *want[2];
+        weft_array *in[] = {x, weft_encode(weft_negative(w), e)};
+        CHECK_OK(weft_eval_n((weft_array *[]){q.captured, in[0], in[1]}, 3));
+        CHECK_OK(weft_export(path, with_encoded, &q, in, 2, 2));
+        if (CHECK_OK(weft_import(path, &imported))) {
+            CHECK_CONTAINS(weft_imported_signature(imported, 0), e->name);
+            with_encoded(&q, in, 2, want, 2);
+            weft_imported_call(imported, "main", in, 2, got, 2);
+            CHECK(bytes_equal(want[0], got[0]));
+            CHECK(bytes_equal(want[1], got[1]));
+            weft_imported_call(imported, "main", (weft_array *[]){x, w}, 2, got, 2);
+            CHECK_CONTAINS(weft_error(got[0]), "no function");
+            weft_imported_free(imported);
+        }
+        weft_scope_close(NULL);
+        tried++;
+    }
+    CHECK(tried >= 21);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------ */
 
 static void refuse(const char *json, const char *why)
@@ -264,7 +315,7 @@ static void refuse(const char *json, const char *why)
 
 static void broken_files_are_refused(void)
 {
-    refuse("{\"version\":2}", "expected at most 1, got 2");
+    refuse("{\"version\":3}", "expected at most 2, got 3");
     refuse("{}", "version");
     refuse("[]", "expected object");
     refuse(FILE_WITH(NODE("add", "\"a0\",\"c0\"", "", "3"), "\"n3\""),
@@ -282,6 +333,14 @@ static void broken_files_are_refused(void)
     refuse("{\"version\":1,\"functions\":[{\"name\":\"f\",\"arguments\":[{\"dtype\":\"float32\","
            "\"shape\":[-2]}]}]}",
            "expected a shape");
+#define ENCODED(spec)                                                                              \
+    "{\"version\":2,\"encoded\":{\"c0\":" spec "},\"functions\":[{\"name\":\"f\",\"arguments\":"   \
+    "[],\"nodes\":[],\"results\":[\"c0\"]}]}"
+    refuse(ENCODED("{\"dtype\":\"bfloat16\",\"shape\":[1,64],\"encoding\":\"mxfp4\"}"),
+           "encoded.c0: its bytes are not those of an array as mxfp4");
+    refuse(ENCODED("{\"dtype\":\"bfloat16\",\"shape\":[1,64],\"encoding\":\"x\"}"),
+           "there is no encoding 'x'");
+    refuse(ENCODED("{\"dtype\":\"bfloat16\",\"shape\":[1,64]}"), "expected an encoding");
     const char *path = check_temporary("plain.safetensors");
     weft_imported *imported;
     weft_scope_open();
@@ -313,5 +372,5 @@ static void reading_elements_cannot_be_exported(void)
 
 CHECK_MAIN("export", CHECK_CASE(every_op_goes_through_a_file),
            CHECK_CASE(a_function_with_weights_at_two_shapes),
-           CHECK_CASE(transforms_leave_only_values), CHECK_CASE(broken_files_are_refused),
-           CHECK_CASE(reading_elements_cannot_be_exported))
+           CHECK_CASE(transforms_leave_only_values), CHECK_CASE(encoded_arrays_go_through_a_file),
+           CHECK_CASE(broken_files_are_refused), CHECK_CASE(reading_elements_cannot_be_exported))

@@ -380,8 +380,10 @@ static void shapeless(subject *s, measured *m)
 
 static bool same_bytes(weft_array *x, weft_array *y)
 {
-    x = weft_contiguous(x);
-    y = weft_contiguous(y);
+    if (weft_encoding_of(x) != weft_encoding_of(y))
+        return false;
+    x = weft_contiguous(weft_decode(x));
+    y = weft_contiguous(weft_decode(y));
     const void *a = weft_data(x), *c = weft_data(y);
     return a != NULL && c != NULL && weft_nbytes(x) == weft_nbytes(y) &&
            weft_dtype_of(x) == weft_dtype_of(y) && memcmp(a, c, (size_t)weft_nbytes(x)) == 0;
