@@ -28,6 +28,7 @@ typedef struct plan {
     const cpu_kernels *kernels;
     const void *x, *weight;
     char *y;
+    int64_t merged;                 /* groups of the call in one of the plan */
     bool own_c;                     /* tiles of y have their own memory first */
     int64_t terms, pieces;          /* of the part */
     int64_t pass_groups, columns;   /* of a pass: several groups whole, or columns of one */
@@ -80,6 +81,20 @@ static cpu_gemm product_of(const weft_call *call, const cpu_conv *conv)
                       .b = {conv->dtype, call->in[1].data, .row = 1, .column = conv->C},
                       .c_dtype = conv->dtype,
                       .c = call->out[0].data};
+}
+
+/* Small groups are computed as many together as a panel has columns for, the weight being zero
+ * outside of its blocks: as much work as panels that are mostly empty, and fewer, longer rows of x
+ * to gather. */
+static void merge_groups(plan *p)
+{
+    cpu_conv *c = &p->conv;
+    p->merged = 1;
+    for (int64_t n = 2; n <= c->groups && n * c->outputs <= p->kernels->gemm_columns; n++)
+        p->merged = c->groups % n == 0 ? n : p->merged;
+    c->groups /= p->merged;
+    c->channels *= p->merged;
+    c->outputs *= p->merged;
 }
 
 static void choose_tiles(plan *p)
@@ -145,6 +160,7 @@ int64_t weft__cpu_conv_workspace(const weft_call *call)
         return weft__cpu_gemm_workspace(&g);
     }
     int64_t most = 0;
+    merge_groups(&p);
     for (int64_t phase = 0; phase < weft__cpu_conv_phases(&p.conv); phase++) {
         make_part(&p, phase);
         most = larger(most, floats_of(&p));
@@ -154,6 +170,27 @@ int64_t weft__cpu_conv_workspace(const weft_call *call)
 
 /* ---- Packing the weight --------------------------------------------------------------------- */
 
+/* The panel of merged groups: every column has the channels of its own group only. */
+static void pack_merged(const plan *p, int64_t group, int64_t column, float *out)
+{
+    const cpu_conv *c = &p->conv;
+    const int64_t width = p->kernels->gemm_columns, size = (int64_t)weft_dtype_size(c->dtype);
+    const int64_t channels = c->channels / p->merged, outputs = c->outputs / p->merged;
+    const int64_t taps = c->kernel[0] * c->kernel[1] * c->kernel[2];
+    memset(out, 0, (size_t)(p->terms * width) * sizeof *out);
+    for (int64_t j = 0; j < width && column + j < c->outputs; j++) {
+        const int64_t own = (column + j) / outputs * channels;
+        const char *from =
+            (const char *)p->weight + (group * c->outputs + column + j) * taps * channels * size;
+        for (int64_t tap = 0; tap < p->part.taps; tap++) {
+            const int64_t place = weft__cpu_conv_tap(&p->part, tap) * channels;
+            float *to = out + (tap * c->channels + own) * width + j;
+            for (int64_t k = 0; k < channels; k++)
+                p->kernels->decode(c->dtype, from + (place + k) * size, to + k * width, 1);
+        }
+    }
+}
+
 static void pack_panel(const plan *p, int64_t group, int64_t column, float *out)
 {
     const cpu_conv *c = &p->conv;
@@ -161,6 +198,10 @@ static void pack_panel(const plan *p, int64_t group, int64_t column, float *out)
     int64_t taps = c->kernel[0] * c->kernel[1] * c->kernel[2], row = taps * c->channels;
     int64_t n = smaller(width, c->outputs - column);
     const char *from = (const char *)p->weight + (group * c->outputs + column) * row * size;
+    if (p->merged > 1) {
+        pack_merged(p, group, column, out);
+        return;
+    }
     if (p->part.taps == taps && !c->flip) { /* all of them, in order */
         p->kernels->pack_b(c->dtype, from, 1, row, row, n, out);
         return;
@@ -265,6 +306,7 @@ weft_status weft__cpu_conv(const weft_call *call)
         weft__cpu_gemm(&g, call->workspace);
         return WEFT_OK;
     }
+    merge_groups(&p);
     for (int64_t phase = 0; phase < weft__cpu_conv_phases(&p.conv); phase++) {
         make_part(&p, phase);
         if (p.part.rows == 0)

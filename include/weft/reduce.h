@@ -63,8 +63,8 @@ WEFT_API weft_array *weft_log_softmax(weft_array *x, int axis);
  * element itself unless `inclusive` (the first result is then 0, 1, -infinity or the lowest value,
  * infinity or the highest, -infinity). Shape of x. cumsum and cumprod of bool are int32, other
  * dtypes stay; 16-bit floats are accumulated in more and rounded once; NaN wins; logcumsumexp takes
- * integers as float32. complex64: cumsum and cumprod. All have derivatives everywhere, cumprod at zeros
- * too; of equal maxima the first in the direction of the scan has it. */
+ * integers as float32. complex64: cumsum and cumprod. All have derivatives everywhere, cumprod at
+ * zeros too; of equal maxima the first in the direction of the scan has it. */
 WEFT_API weft_array *weft_cumsum(weft_array *x, int axis, bool reverse, bool inclusive);
 WEFT_API weft_array *weft_cumprod(weft_array *x, int axis, bool reverse, bool inclusive);
 WEFT_API weft_array *weft_cummax(weft_array *x, int axis, bool reverse, bool inclusive);

@@ -33,8 +33,8 @@ WEFT_API weft_status weft_jvp(weft_function *fn, void *context, weft_array *cons
                               weft_array *const *tangents, weft_array **outs, int n_out,
                               weft_array **out_tangents);
 
-/* All derivatives of all outputs at `in`: jacobians[o * n_in + i] is that of output o in input i, of
- * shape (output o's dims, input i's dims), NULL where either is integer or bool. `fn` is called
+/* All derivatives of all outputs at `in`: jacobians[o * n_in + i] is that of output o in input i,
+ * of shape (output o's dims, input i's dims), NULL where either is integer or bool. `fn` is called
  * once; its graph is gone through for a batch of cotangents, one for each element of an output, or,
  * forward, of tangents, one for each element of an input: the first is for few outputs of many
  * inputs, the second for few inputs. complex64 is WEFT_UNSUPPORTED. outs may be NULL. */
