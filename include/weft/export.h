@@ -9,7 +9,8 @@
  * A file is a safetensors file: the arrays that the functions captured are its tensors, each once
  * (encoded ones as the bytes they are stored in), and the graphs are JSON in its metadata under
  * "weft.functions": ops by name, parameters by field, every node's shapes, dtypes and encodings.
- * Checkpoints, barriers and custom rules are not in the file, only what they compute. Ops that a program registers must be registered where the file is read.
+ * Checkpoints, barriers and custom rules are not in the file, only what they compute. Ops that a
+ * program registers must be registered where the file is read.
  */
 #ifndef WEFT_EXPORT_H
 #define WEFT_EXPORT_H
