@@ -5,6 +5,7 @@
 #include "core/compile/export.h"
 #include "core/device.h"
 #include "core/shape.h"
+#include "weft/quantize.h"
 
 static weft_status read_storage(weft_array *a, void *out)
 {
@@ -34,23 +35,6 @@ weft_array *weft__encoded_bytes(weft_array *a)
     return out;
 }
 
-/* A leaf over fresh memory of the default device. */
-static weft_array *leaf(const void *blocks, int64_t bytes, const weft_spec *spec)
-{
-    weft_device *device = weft_default_device();
-    weft__buffer *b = device ? weft__buffer_new(device, bytes, NULL, "data", spec) : NULL;
-    if (!b) {
-        return weft__failed_as(weft_error_status(), "import: %s", weft_error_message());
-    }
-    if (b->host && bytes > 0) {
-        memcpy(b->host, blocks, (size_t)bytes);
-    } else if (bytes > 0 && device->backend->write(device->state, b->handle, 0, blocks, bytes)) {
-        weft__buffer_unref(b);
-        return weft__failed_as(weft_error_status(), "import: %s", weft_error_message());
-    }
-    return weft__leaf_new(spec, b, 0);
-}
-
 weft_status weft__encoded_array(const weft__json *at, weft_array *bytes, const weft_spec *spec,
                                 weft_array **out)
 {
@@ -66,10 +50,10 @@ weft_status weft__encoded_array(const weft__json *at, weft_array *bytes, const w
     void *copy = weft_malloc(n > 0 ? (size_t)n : 1);
     weft_status status = copy ? weft_read(bytes, WEFT_UINT8, copy, n)
                               : weft_fail(WEFT_MEMORY, "import: out of memory");
-    if (status == WEFT_OK) {
-        *out = leaf(copy, n, spec);
-        status = weft_ok(*out) ? WEFT_OK : weft__report(*out);
+    if (status != WEFT_OK) {
+        weft_free(copy);
+        return status;
     }
-    weft_free(copy);
-    return status;
+    *out = weft_from_blocks(copy, e, spec->dtype, *shape, weft_free, copy);
+    return weft_ok(*out) ? WEFT_OK : weft__report(*out);
 }
