@@ -42,12 +42,19 @@ static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sum
     }
 }
 
+/* `a` when an update is due, else `old`, where `old` is: broadcasts of 0-d arrays have a device. */
+static weft_array *when(weft_array *due, weft_array *a, weft_array *old)
+{
+    weft_device *device = weft_device_of(old);
+    return weft_where(weft_to(due, device), weft_to(a, device), old);
+}
+
 /* A call that is made for its graph does not know how many came before it: there every slot gets
  * what it would get, or stays. */
 static void choose(const optim_changes *c, weft_array *due)
 {
     for (int i = 0; i < c->n; i++)
-        c->values[i] = weft_where(due, c->values[i], *c->slots[i]);
+        c->values[i] = when(due, c->values[i], *c->slots[i]);
 }
 
 static void start_again(weft_optim *o, weft_array **sums, weft_array *due, bool recording, bool now,
@@ -58,7 +65,7 @@ static void start_again(weft_optim *o, weft_array **sums, weft_array *due, bool 
         const weft_dtype dtype = weft_dtype_of(*slot);
         weft_array *next = sums[i];
         if (recording)
-            next = weft_where(due, weft_scalar(0, dtype), sums[i]);
+            next = when(due, weft_scalar(0, dtype), sums[i]);
         else if (now)
             next = weft_to(weft_zeros(weft_shape(*slot), dtype), weft_device_of(*slot));
         weft__optim_change(c, slot, next);
