@@ -109,7 +109,12 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
                                   .device = weft_device_get(place->device)};
     if (place->gpu_layers != CLI_ABSENT) /* the library's 0 is everything */
         options.gpu_layers = place->gpu_layers > 0 ? place->gpu_layers : -1;
+    if (place->quantize != CLI_ABSENT)
+        options.quantize = place->quantize;
     status = weft_model_load(path, &options, out);
+    if (status == WEFT_OK && weft_model_skipped(*out) != NULL)
+        fprintf(stderr, "weft: %s: left out %s: only the text model is used\n", path,
+                weft_model_skipped(*out));
     if (status == WEFT_OK && adapter != NULL)
         status = weft_adapter_load(*out, adapter, NULL);
     if (status != WEFT_OK) {

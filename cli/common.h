@@ -13,7 +13,7 @@
 typedef struct cli_place {
     int dtype; /* index into CLI_DTYPES */
     const char *device;
-    int64_t threads, gpu_layers;
+    int64_t threads, gpu_layers, quantize;
     bool profile;
 } cli_place;
 
@@ -42,6 +42,13 @@ enum { CLI_DTYPE_AUTO = 3 };
          .offset = offsetof(T, place.gpu_layers),                                                  \
          .help = "put only the last N layers there, the others on the CPU; when N is above their " \
                  "number, the output head too; default: everything there"},                        \
+        {.name = "quantize",                                                                       \
+         .kind = CLI_INT,                                                                          \
+         .value = "BITS",                                                                          \
+         .low = 2,                                                                                 \
+         .high = 8,                                                                                \
+         .offset = offsetof(T, place.quantize),                                                    \
+         .help = "store the weights in 2, 3, 4, 5, 6 or 8 bits"},                                  \
         {.name = "threads",                                                                        \
          .kind = CLI_INT,                                                                          \
          .value = "N",                                                                             \

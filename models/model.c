@@ -8,6 +8,7 @@
 #include "models/placement.h"
 #include "models/registry.h"
 #include "models/weights.h"
+#include "weft/nn_tools.h"
 
 struct weft_model {
     const weft_model_family *family;
@@ -222,6 +223,29 @@ static weft_status open_files(weft_model *m, const char *path, weft_safetensors 
     return status;
 }
 
+static bool is_quantised(void *context, const char *path, const weft_module *m)
+{
+    static const char *const routers[] = {".mlp.gate", ".router.proj"};
+    const weft_nn_quantize_options *o = context;
+    weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
+    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
+        const size_t n = strlen(path), end = strlen(routers[i]);
+        if (n >= end && strcmp(path + n - end, routers[i]) == 0)
+            return false;
+    }
+    return !weft_encoding_of(*weight) && weft_dim(*weight, -1) % o->format.group_size == 0;
+}
+
+static weft_status quantise(weft_model *m, int64_t bits)
+{
+    weft_nn_quantize_options o = {
+        .format = {.bits = bits, .group_size = 64},
+        .accepts = is_quantised,
+        .context = &o,
+    };
+    return weft_nn_quantize(m->module, &o);
+}
+
 static weft_status load(weft_model *m, const char *folder, const weft_model_options *o)
 {
     weft_safetensors *file = NULL;
@@ -239,6 +263,8 @@ static weft_status load(weft_model *m, const char *folder, const weft_model_opti
                            weft_config_where(m->config), m->family->model_type);
     if (status == WEFT_OK)
         status = load_file(m, file, gguf, o->dtype, &placement);
+    if (status == WEFT_OK && o->quantize != 0)
+        status = quantise(m, o->quantize);
     if (status == WEFT_OK)
         status = read_eos(m, gguf ? NULL : folder);
     weft_safetensors_close(file);

@@ -35,7 +35,8 @@ static int layer_of(const char *path)
 typedef struct injection {
     weft_nn_lora_options o;
     bool all_linear;
-    bool *fits; /* a target of the options fitted a linear */
+    bool *fits;   /* a target of the options fitted a linear */
+    bool experts; /* one fitted a stack of matrices */
     weft_module ***fields;
     weft_nn_lora_linear **adapters;
     int n, capacity;
@@ -74,12 +75,29 @@ static bool is_target(injection *in, const char *path)
     return chosen;
 }
 
+/* Whether a target names a module whose weight is one matrix for each of many experts. */
+static bool is_targeted_stack(const injection *in, const char *path, weft_module *m)
+{
+    const weft_slot *slot = weft__nn_slot(m, "weight");
+    if (slot == NULL || *slot->address == NULL || weft_ndim(*slot->address) != 3)
+        return false;
+    for (int i = 0; i < in->o.n_targets; i++) {
+        if (is_suffix(path, in->o.targets[i]))
+            return true;
+    }
+    return false;
+}
+
 static weft_status choose(void *context, const char *path, weft_module **field)
 {
     injection *in = context;
     if ((*field)->type == &weft_nn_lora_linear_type)
         return weft_fail(WEFT_INVALID, "lora: %s has an adapter already", path);
-    if ((*field)->type != &weft_nn_linear_type || (*field)->parent == NULL || !is_target(in, path))
+    if ((*field)->type != &weft_nn_linear_type) {
+        in->experts = in->experts || is_targeted_stack(in, path, *field);
+        return WEFT_OK;
+    }
+    if ((*field)->parent == NULL || !is_target(in, path))
         return WEFT_OK;
     if (in->n == in->capacity) {
         const int capacity = 2 * in->capacity + 32;
@@ -97,8 +115,9 @@ static weft_status check_fits(const injection *in)
 {
     for (int i = 0; i < in->o.n_targets; i++) {
         if (!in->fits[i])
-            return weft_fail(WEFT_INVALID, "lora: the target '%s' fits no linear module",
-                             in->o.targets[i]);
+            return weft_fail(WEFT_INVALID, "lora: the target '%s' fits no linear module%s",
+                             in->o.targets[i],
+                             in->experts ? " (experts of a mixture cannot have adapters)" : "");
     }
     return WEFT_OK;
 }

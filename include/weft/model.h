@@ -209,6 +209,10 @@ typedef struct weft_model_options {
      * embedding that is tied to it); below 0: nothing. Caches and adapters are where their layer
      * is. */
     int64_t gpu_layers;
+    /* Stores the weights of linears, embeddings and experts in that many bits (2, 3, 4, 5, 6 or 8;
+     * affine, in groups of 64), where rows are whole groups and they are not in an encoding yet;
+     * routers stay as they are. 0: as in the checkpoint. */
+    int64_t quantize;
 } weft_model_options;
 
 /* Loads config.json and the weights from a folder, or a GGUF file, which has both: by its name, or

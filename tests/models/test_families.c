@@ -218,6 +218,83 @@ static void quantised_by_mlx(void)
     }
 }
 
+static void quantised_at_load(void)
+{
+    static const char *const of[] = {"llama", "gemma3", "qwen3-moe"};
+    for (int i = 0; i < 3; i++) {
+        setup s;
+        if (open_family(of[i], &(weft_model_options){.quantize = 8}, &s)) {
+            weft_scope_open();
+            weft_array *ids = weft_safetensors_get(s.reference, "input_ids");
+            weft_array *expected = weft_safetensors_get(s.reference, "logits");
+            weft_array *logits = weft_model_forward(s.model, ids, NULL);
+            weft_array **k_proj =
+                weft_nn_find(weft_model_module(s.model), "model.layers.0.self_attn.k_proj.weight");
+            const double range = weft_item(weft_max(weft_abs(expected), WEFT_ALL_AXES, false));
+            const double difference = largest_difference(logits, expected) / range;
+            printf("  %s: largest difference %.2g of the range\n", of[i], difference);
+            CHECK(difference > 0);
+            CHECK_CLOSE(difference, 0, 0.05);
+            CHECK_EQ_INT(weft_dtype_of(logits), WEFT_FLOAT32);
+            CHECK_STR(weft_encoding_of(*k_proj)->name, "affine-8-64-bfloat16");
+            weft_scope_close(NULL);
+        }
+        close_family(&s);
+    }
+    weft_model *m;
+    char text[256];
+    CHECK_STATUS(
+        weft_model_load(path_of("llama", "", text), &(weft_model_options){.quantize = 7}, &m),
+        WEFT_INVALID);
+}
+
+static void other_modalities_are_named(void)
+{
+    setup s;
+    if (open_family("ministral3", NULL, &s))
+        CHECK_STR(weft_model_skipped(s.model), "multi_modal_projector, vision_tower");
+    close_family(&s);
+    if (open_family("llama", NULL, &s))
+        CHECK(weft_model_skipped(s.model) == NULL);
+    close_family(&s);
+}
+
+/* Attention and routers may be adapted, experts not. */
+static void experts_take_no_adapters(void)
+{
+    setup s;
+    if (open_family("qwen3-moe", NULL, &s)) {
+        weft_module *tree = weft_model_module(s.model);
+        const char *experts[] = {"gate_proj"}, *attention[] = {"q_proj", "o_proj"};
+        weft_nn_lora_options o = {.targets = experts, .n_targets = 1};
+        CHECK_STATUS(weft_nn_lora_inject(tree, &o), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "experts of a mixture cannot have adapters");
+        CHECK_EQ_INT(weft_nn_lora_count(tree), 0);
+        o = (weft_nn_lora_options){.targets = attention, .n_targets = 2};
+        CHECK_OK(weft_nn_lora_inject(tree, &o));
+        CHECK_EQ_INT(weft_nn_lora_count(tree), 4);
+    }
+    close_family(&s);
+}
+
+/* Experts are saved as stacks, under MLX's names, and come back. */
+static void experts_are_saved_and_loaded(void)
+{
+    setup s;
+    weft_model *again = NULL;
+    const char *folder = check_temporary("experts");
+    if (open_family("qwen3-moe", NULL, &s) && CHECK_OK(weft_model_save(s.model, folder)) &&
+        CHECK_OK(weft_model_load(folder, NULL, &again))) {
+        weft_scope_open();
+        weft_array *ids = weft_safetensors_get(s.reference, "input_ids");
+        weft_array *expected = weft_safetensors_get(s.reference, "logits");
+        CHECK_CLOSE(largest_difference(weft_model_forward(again, ids, NULL), expected), 0, 1e-4);
+        weft_scope_close(NULL);
+    }
+    weft_model_free(again);
+    close_family(&s);
+}
+
 static void the_head_is_apart_from_the_body(void)
 {
     for (int i = 0; i < N_FAMILIES; i++) {
@@ -296,4 +373,6 @@ static void checkpointing_keeps_gradients(void)
 CHECK_MAIN("families", CHECK_CASE(logits_are_the_reference), CHECK_CASE(greedy_without_a_cache),
            CHECK_CASE(greedy_with_caches), CHECK_CASE(a_trimmed_cache_continues_from_where_it_is),
            CHECK_CASE(bfloat16_is_near_the_reference), CHECK_CASE(quantised_by_mlx),
+           CHECK_CASE(quantised_at_load), CHECK_CASE(other_modalities_are_named),
+           CHECK_CASE(experts_take_no_adapters), CHECK_CASE(experts_are_saved_and_loaded),
            CHECK_CASE(the_head_is_apart_from_the_body), CHECK_CASE(checkpointing_keeps_gradients))
