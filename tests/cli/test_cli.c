@@ -196,7 +196,9 @@ static void info_tells_of_machine_and_model(void)
     CHECK_CONTAINS(o.out, WEFT_VERSION);
     CHECK_CONTAINS(o.out, "cpu");
     CHECK_CONTAINS(o.out, "qwen3");
-    CHECK_CONTAINS(weft_command(NULL, "info --json").out, "\"families\": [\"llama\"");
+    o = weft_command(NULL, "info --json");
+    CHECK_CONTAINS(o.out, "\"families\": [");
+    CHECK_CONTAINS(o.out, "\"llama\"");
     o = weft_command(NULL, "info %s", model());
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "3,148,992 bfloat16");

@@ -2,6 +2,7 @@
  * wide nodes, arrays of other threads, evaluation inside an evaluation. */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
@@ -279,9 +280,11 @@ static void *read_often(void *unused)
         float elements[16];
         weft_scope_open();
         weft_status status = weft_read(temporary, WEFT_FLOAT32, elements, 16);
+        /* Where the host cannot see a device's memory there is only weft_read. */
         const float *data = weft_data(temporary);
+        const bool same = data ? data[15] == 3 : getenv("WEFT_TEST_DEVICE") != NULL;
         status = status == WEFT_OK ? weft_read(total(temporary), WEFT_FLOAT64, &sum, 1) : status;
-        if (status != WEFT_OK || elements[7] != 3 || !data || data[15] != 3 || sum != 48) {
+        if (status != WEFT_OK || elements[7] != 3 || !same || sum != 48) {
             atomic_fetch_add(&wrong, 1);
         }
         weft_scope_close(NULL);
