@@ -115,4 +115,9 @@ weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
 weft_array *weft__decoder_head(weft_module *module, weft_array *hidden);
 weft_array *weft__decoder_head_weight(weft_module *module);
 
+/* These, in the literal of a family. */
+#define WEFT__DECODER_FORWARD                                                                      \
+    .hidden = weft__decoder_hidden, .head = weft__decoder_head,                                    \
+    .head_weight = weft__decoder_head_weight, .follows_parameters = true
+
 #endif

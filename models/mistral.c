@@ -25,10 +25,7 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
     const weft_model_family weft__family_##name = {                                                \
         .model_type = #name,                                                                       \
         .build = build,                                                                            \
-        .hidden = weft__decoder_hidden,                                                            \
-        .head = weft__decoder_head,                                                                \
-        .head_weight = weft__decoder_head_weight,                                                  \
-        .follows_parameters = true,                                                                \
+        WEFT__DECODER_FORWARD,                                                                     \
     }
 MISTRAL(mistral);
 MISTRAL(ministral); /* layer_types tells which layers have the window */

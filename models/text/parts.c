@@ -256,6 +256,9 @@ weft_status weft__tokenizer_from_parts(const text_parts *parts, weft_tokenizer *
 {
     *out = NULL;
     size_t kind = 0;
+    if (strcmp(parts->model, "no_vocab") == 0)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: the file says that it has no tokenizer (no_vocab)",
+                         parts->name);
     while (kind < sizeof kinds / sizeof *kinds && strcmp(parts->model, kinds[kind].model) != 0)
         kind++;
     if (kind == sizeof kinds / sizeof *kinds)
