@@ -133,17 +133,6 @@ static bool fits(const weft_safetensors_entry *entry, weft_array *parameter)
            weft_dtype_is_float(entry->dtype) == weft_dtype_is_float(weft_dtype_of(parameter));
 }
 
-static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safetensors_entry *entry)
-{
-    char text[WEFT_NN_PATH + 2 * WEFT_SHAPE_TEXT], expected[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
-    weft_array *parameter = *item->slot->address;
-    const weft_dims shape = weft_shape(parameter);
-    snprintf(text, sizeof text, "%s: expected %s %s, found %s %s", item->path,
-             weft__shape_text(&shape, expected), weft_dtype_name(weft_dtype_of(parameter)),
-             weft__shape_text(&entry->shape, got), weft_dtype_name(entry->dtype));
-    add_problem(&l->mismatched, text);
-}
-
 /* The tensor of that path; it counts as used. NULL: there is none. */
 static tensor *take_tensor(const loader *l, const char *path)
 {
@@ -155,6 +144,41 @@ static tensor *take_tensor(const loader *l, const char *path)
     if (found)
         found->used = true;
     return found;
+}
+
+/* What beside the codes makes an encoded parameter: ", scales (32, 2) float16, no biases". */
+static void describe_parts(const loader *l, const weft_nn_item *item, char *out, size_t size)
+{
+    static const char *const names[] = {"", "scales", "biases"};
+    size_t used = 0;
+    for (int i = 1; i < 3; i++) {
+        char path[WEFT_NN_PATH], shape[WEFT_SHAPE_TEXT];
+        const tensor *found =
+            weft__nn_part_path(item->path, i, path, sizeof path) ? take_tensor(l, path) : NULL;
+        int n;
+        if (found) {
+            const weft_safetensors_entry e = entry_of(l, found->index);
+            n = snprintf(out + used, size - used, ", %s %s %s", names[i],
+                         weft__shape_text(&e.shape, shape), weft_dtype_name(e.dtype));
+        } else {
+            n = snprintf(out + used, size - used, ", no %s", names[i]);
+        }
+        used += (size_t)n < size - used ? (size_t)n : 0;
+    }
+}
+
+static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safetensors_entry *entry)
+{
+    char text[WEFT_NN_PATH + 5 * WEFT_SHAPE_TEXT], expected[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
+    char parts[3 * WEFT_SHAPE_TEXT] = "";
+    weft_array *parameter = *item->slot->address;
+    const weft_dims shape = weft_shape(parameter);
+    if (entry->dtype == WEFT_UINT32 && weft__nn_takes_encoded(item))
+        describe_parts(l, item, parts, sizeof parts);
+    snprintf(text, sizeof text, "%s: expected %s %s, found %s %s%s", item->path,
+             weft__shape_text(&shape, expected), weft_dtype_name(weft_dtype_of(parameter)),
+             weft__shape_text(&entry->shape, got), weft_dtype_name(entry->dtype), parts);
+    add_problem(&l->mismatched, text);
 }
 
 /* Whether tensor `codes` and its neighbours are the parameter in an encoding. */
