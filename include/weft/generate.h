@@ -60,6 +60,8 @@ typedef struct weft_generate_options {
     int64_t prefill; /* prompt tokens computed at a time; 0: 512 */
     bool logprobs;   /* also compute each token's log-probability */
     bool no_cache;   /* compute the whole text again for every token: slow, for comparison */
+    /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
+    bool keep_special;
     /* Steps of one token are compiled (weft/compile.h) where model, caches and weft_compile_enabled
      * let them be and there are enough of them; the parameters are then those of the second token
      * on. This leaves them as graphs. */

@@ -243,6 +243,12 @@ static weft_status parse_inputs(inputs *in, const char *messages, const weft_cha
         const weft__json root = weft__json_root(&in->variables);
         status = weft__json_as_object(&root);
     }
+    if (!status && options->continue_final)
+        status =
+            options->generation_prompt
+                ? weft_fail(WEFT_INVALID, "chat: continue_final goes on with the last message, "
+                                          "generation_prompt begins another: choose one")
+                : weft__chat_mark_final(in->prepared);
     return status;
 }
 
@@ -289,6 +295,12 @@ weft_status weft_chat_render(const weft_chat *chat, const char *messages,
         const jinja_context context = {
             .variables = in->at, .count = in->count, .now = options->now};
         status = weft__jinja_render(t->parsed, &context, text, &n);
+    }
+    if (!status && options->continue_final)
+        status = weft__chat_cut_final(*text, &n);
+    if (status) {
+        weft_free(*text);
+        *text = NULL;
     }
     if (length)
         *length = n;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <json-c/linkhash.h>
@@ -190,9 +191,8 @@ static weft_status add_builtin(weft_chat *chat, const char *folder)
     return status;
 }
 
-weft_status weft_chat_load(const char *folder, weft_chat **out)
+static weft_status load_folder(const char *folder, weft_chat **out)
 {
-    *out = NULL;
     weft_chat *chat = weft__chat_new(folder);
     char *file = weft_format("%s/chat_template.jinja", folder);
     weft_status status = chat && file ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
@@ -208,6 +208,8 @@ weft_status weft_chat_load(const char *folder, weft_chat **out)
     if (!status)
         status = add_json(chat, folder, "chat_template.json", false, true);
     if (!status && chat->count == 0)
+        status = weft__chat_add_gguf(chat, folder);
+    if (!status && chat->count == 0)
         status = add_builtin(chat, folder);
     weft_free(file);
     if (status)
@@ -215,4 +217,31 @@ weft_status weft_chat_load(const char *folder, weft_chat **out)
     else
         *out = chat;
     return status;
+}
+
+static weft_status load_file(const char *file, weft_chat **out)
+{
+    weft_chat *chat = weft__chat_new(file);
+    weft_status status =
+        chat ? weft__chat_add_gguf(chat, file) : weft_fail(WEFT_MEMORY, "%s: no memory", file);
+    if (!status && chat->count == 0)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "%s: expected a chat template in its metadata, or a model with a "
+                           "built-in chat format",
+                           file);
+    if (status)
+        weft_chat_free(chat);
+    else
+        *out = chat;
+    return status;
+}
+
+weft_status weft_chat_load(const char *path, weft_chat **out)
+{
+    struct stat info;
+    const size_t n = strlen(path);
+    *out = NULL;
+    const bool gguf = n > 5 && strcmp(path + n - 5, ".gguf") == 0 &&
+                      (stat(path, &info) != 0 || !S_ISDIR(info.st_mode));
+    return gguf ? load_file(path, out) : load_folder(path, out);
 }

@@ -40,12 +40,12 @@ static weft_status one(run *r, bool *more)
 /* The detokenizer reads the prompt first: what the first token gives can depend on what stands in
  * front of it. Half a character at the prompt's end is completed by the first token. */
 static weft_status open_text(run *r, const weft_tokenizer *tokenizer, const int32_t *prompt,
-                             size_t n)
+                             size_t n, bool keep_special)
 {
     if (tokenizer == NULL)
         return WEFT_OK;
-    weft_status status =
-        weft_detokenizer_new(tokenizer, WEFT_TOKENIZER_SKIP_SPECIAL, &r->detokenizer);
+    weft_status status = weft_detokenizer_new(
+        tokenizer, keep_special ? 0 : WEFT_TOKENIZER_SKIP_SPECIAL, &r->detokenizer);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         const char *text;
         status = weft_detokenizer_push(r->detokenizer, prompt[i], &text, NULL);
@@ -62,7 +62,7 @@ weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer, co
         *stats = (weft_generate_stats){0};
     weft_status status = weft_generator_new(model, prompt, n, options, &r.generator);
     if (status == WEFT_OK)
-        status = open_text(&r, tokenizer, prompt, n);
+        status = open_text(&r, tokenizer, prompt, n, options != NULL && options->keep_special);
     bool more = true;
     while (status == WEFT_OK && more && !r.stopped)
         status = one(&r, &more);

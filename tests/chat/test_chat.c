@@ -12,6 +12,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "weft/gguf.h"
 #include "weft/memory.h"
 
 static const char talk[] = "[{\"role\": \"system\", \"content\": \"S\"},"
@@ -211,6 +212,78 @@ static void markup_follows_the_template(void)
     weft_chat_free(chat);
 }
 
+/* A GGUF file has its template and special tokens in its metadata; a folder of it, too. */
+static void a_gguf_file_tells_its_template(void)
+{
+    char path[1100], folder[1024];
+    const weft_gguf_string words[] = {
+        {"llama", 5}, {"{{ bos_token }}{{ pad_token }} {{ messages|length }}", 52}, {"t", 1}};
+    const weft_gguf_string tokens[] = {{"<a>", 3}, {"<b>", 3}};
+    const uint32_t ids[] = {1, 0};
+    const weft_gguf_value values[] = {
+        {"general.architecture", WEFT_GGUF_STRING, false, 1, NULL, &words[0]},
+        {"tokenizer.ggml.tokens", WEFT_GGUF_STRING, true, 2, NULL, tokens},
+        {"tokenizer.ggml.bos_token_id", WEFT_GGUF_UINT32, false, 1, &ids[0], NULL},
+        {"tokenizer.ggml.padding_token_id", WEFT_GGUF_UINT32, false, 1, &ids[1], NULL},
+        {"tokenizer.chat_template", WEFT_GGUF_STRING, false, 1, NULL, &words[1]},
+        {"tokenizer.chat_template.tool_use", WEFT_GGUF_STRING, false, 1, NULL, &words[2]}};
+    snprintf(folder, sizeof folder, "%s", check_temporary("of-gguf"));
+    mkdir(folder, 0755);
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    if (!CHECK_OK(weft_gguf_save(path, NULL, NULL, 0, values, 6)))
+        return;
+    rendered(path, NULL, "<b><a> 4");
+    rendered(folder, NULL, "<b><a> 4");
+    rendered(path, &(weft_chat_options){.tools = "[]"}, "t");
+    weft_chat *chat = NULL;
+    CHECK_OK(weft_gguf_save(path, NULL, NULL, 0, values, 3));
+    CHECK_STATUS(weft_chat_load(path, &chat), WEFT_INVALID); /* sizes of the model are missing */
+    CHECK_STATUS(weft_chat_load("/nowhere.gguf", &chat), WEFT_IO);
+    CHECK(chat == NULL);
+}
+
+/* The last message is gone on with; templates that trim it, or leave it out. */
+static void a_prompt_can_end_within_the_last_message(void)
+{
+    static const struct {
+        const char *type, *messages, *expected;
+    } cases[] = {
+        {"chatml",
+         "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+         "\"content\":\"b c \"}]",
+         "<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\nb c "},
+        {"gemma3",
+         "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"assistant\","
+         "\"content\":\"b c \"}]",
+         "<bos><start_of_turn>user\na<end_of_turn>\n<start_of_turn>model\nb c"},
+        {"chatml",
+         "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"x\"},"
+         "{\"type\":\"image\"}]}]",
+         "<|im_start|>user\nx"},
+    };
+    const weft_chat_options options = {.continue_final = true};
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length = 0;
+        CHECK_OK(weft_chat_builtin(cases[i].type, NULL, NULL, &chat));
+        if (CHECK_OK(weft_chat_render(chat, cases[i].messages, &options, &text, &length)))
+            CHECK_STR(text, cases[i].expected);
+        CHECK_EQ_INT(length, strlen(cases[i].expected));
+        weft_free(text);
+        weft_chat_free(chat);
+    }
+    CHECK_OK(weft_chat_parse("nothing", 7, "mine", NULL, &chat));
+    CHECK_STATUS(weft_chat_render(chat, talk, &options, &text, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "nothing to go on with");
+    CHECK_STATUS(weft_chat_render(chat, "[{\"role\": \"user\"}]", &options, &text, NULL),
+                 WEFT_INVALID);
+    const weft_chat_options both = {.continue_final = true, .generation_prompt = true};
+    CHECK_STATUS(weft_chat_render(chat, talk, &both, &text, NULL), WEFT_INVALID);
+    CHECK(text == NULL);
+    weft_chat_free(chat);
+}
+
 /* ---- thirty conversations -------------------------------------------------------------------- */
 
 /* The options of tests/golden/chat/conversations.py; `tools` holds the text of the tools. */
@@ -348,5 +421,7 @@ static void qwen3(void)
 
 CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma4_writes_tools),
            CHECK_CASE(a_folder_tells_its_template), CHECK_CASE(options_reach_the_template),
+           CHECK_CASE(a_gguf_file_tells_its_template),
+           CHECK_CASE(a_prompt_can_end_within_the_last_message),
            CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_are_jinja2s),
            CHECK_CASE(gemma3), CHECK_CASE(llama3_2), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))

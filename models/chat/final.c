@@ -1,0 +1,74 @@
+/* models/chat/final.c -- prompts that end within their last message: its content is marked before
+ * the template has it, and the text is cut at the mark. */
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "core/io/text.h"
+#include "models/chat/chat.h"
+#include "weft/memory.h"
+
+/* With a space behind it, which tells whether the template trims. */
+static const char mark[] = "WEFT_END_OF_FINAL_MESSAGE ";
+
+static weft_status no_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "chat: no memory for the messages");
+}
+
+/* Replaces the member, a string, by one with the mark behind it. */
+static weft_status mark_member(json_object *object, const char *key)
+{
+    weft__text text = {0};
+    json_object *value = json_object_object_get(object, key);
+    weft__text_append(&text, json_object_get_string(value),
+                      (size_t)json_object_get_string_len(value));
+    weft__text_append(&text, mark, sizeof mark - 1);
+    json_object *marked = text.failed ? NULL : json_object_new_string_len(text.at, (int)text.n);
+    weft_free(text.at);
+    if (marked && json_object_object_add(object, key, marked) == 0)
+        return WEFT_OK;
+    json_object_put(marked);
+    return no_memory();
+}
+
+weft_status weft__chat_mark_final(json_object *messages)
+{
+    json_object *message =
+        json_object_array_get_idx(messages, json_object_array_length(messages) - 1);
+    json_object *content = json_object_object_get(message, "content"), *parts = NULL;
+    if (json_object_is_type(content, json_type_string))
+        return mark_member(message, "content");
+    if (!json_object_is_type(content, json_type_array))
+        return weft_fail(WEFT_INVALID, "chat: the last message has no content to go on with");
+    /* The parts are those of the caller's messages: marks go to copies. */
+    if (json_object_deep_copy(content, &parts, NULL) ||
+        json_object_object_add(message, "content", parts)) {
+        json_object_put(parts);
+        return no_memory();
+    }
+    for (size_t i = json_object_array_length(parts); i > 0; i--) {
+        json_object *part = json_object_array_get_idx(parts, i - 1);
+        if (json_object_is_type(json_object_object_get(part, "text"), json_type_string))
+            return mark_member(part, "text");
+    }
+    return weft_fail(WEFT_INVALID, "chat: the last message has no text to go on with");
+}
+
+weft_status weft__chat_cut_final(char *text, size_t *length)
+{
+    const size_t size = sizeof mark - 1;
+    char *last = NULL;
+    for (char *at = text; (at = memmem(at, *length - (size_t)(at - text), mark, size - 1)); at++)
+        last = at;
+    if (!last)
+        return weft_fail(WEFT_INVALID, "chat: the template leaves out the end of the last message, "
+                                       "so there is nothing to go on with");
+    size_t end = (size_t)(last - text);
+    if (end + size > *length || last[size - 1] != ' ')
+        while (end > 0 && text[end - 1] && strchr(" \t\n\r\f\v", text[end - 1]))
+            end--;
+    text[end] = '\0';
+    *length = end;
+    return WEFT_OK;
+}
