@@ -5,6 +5,7 @@
 #include "weft/activations.h"
 #include "weft/array.h"
 #include "weft/backend.h"
+#include "weft/batch.h"
 #include "weft/chat.h"
 #include "weft/compile.h"
 #include "weft/constrain.h"

@@ -1,0 +1,90 @@
+/* weft/batch.h -- many prompts at once: one token each (classification) and the probabilities of
+ * given texts.
+ *
+ *     const weft_prompt prompts[] = {{first, n_first}, {second, n_second}};
+ *     weft_classified results[2];
+ *     status = weft_classify(model, prompts, 2, NULL, results);
+ *     ...
+ *     weft_classified_free(results, 2);
+ *
+ * Prompts of different lengths go through the model together, sorted by length and padded on the
+ * right, where causality keeps every prompt from seeing what follows it. Results come in the
+ * caller's order, each with its own failure.
+ */
+#ifndef WEFT_BATCH_H
+#define WEFT_BATCH_H
+
+#include "weft/generate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_prompt {
+    const int32_t *ids;
+    size_t n;
+} weft_prompt;
+
+/* How prompts are put together. All zero: together. Numbers differ from those of a prompt alone as
+ * kernels for many rows add in another order than those for few: logits by about 1e-5 of their
+ * range in float32. */
+typedef struct weft_batch_options {
+    /* Tokens of one forward, the padding counted; a longer prompt goes alone, in pieces of so many.
+     * 0: 2,048. */
+    int64_t tokens;
+    /* Results are the same, to the last bit, whatever else is in the call: each prompt is computed
+     * alone. */
+    bool invariant;
+} weft_batch_options;
+
+/* ---- One token ------------------------------------------------------------------------------ */
+
+typedef struct weft_classify_options {
+    weft_sampler_options sampler; /* all zero: the most probable token */
+    uint64_t seed;                /* prompt i draws what weft_generate draws first with seed + i */
+    bool logits;                  /* results have all logits */
+    weft_batch_options batch;
+} weft_classify_options;
+
+typedef struct weft_classified {
+    weft_status status; /* of this prompt; not WEFT_OK: nothing below but the message is filled */
+    char *message;      /* NULL after success */
+    int32_t token;      /* the one after the prompt; -1 after a failure */
+    double logprob;     /* log softmax(logits)[token], before any step of the sampler */
+    float *logits;      /* (V), or NULL */
+} weft_classified;
+
+/* One forward over each prompt, and the token that follows it. A prompt without tokens, with ids
+ * outside of the vocabulary or longer than the model's positions fails alone. `results` has room
+ * for n and is filled in any case; free its insides with weft_classified_free. The status is that
+ * of the options. NULL options: all zero. */
+WEFT_API weft_status weft_classify(weft_model *model, const weft_prompt *prompts, size_t n,
+                                   const weft_classify_options *options, weft_classified *results);
+
+WEFT_API void weft_classified_free(weft_classified *results, size_t n); /* NULL is accepted */
+
+/* ---- Given tokens --------------------------------------------------------------------------- */
+
+/* A text whose tokens from `from` on (at least 1) are asked for. */
+typedef struct weft_score_request {
+    weft_prompt text;
+    size_t from;
+} weft_score_request;
+
+typedef struct weft_scored {
+    weft_status status; /* as weft_classified's */
+    char *message;
+    double logprob; /* the sum of log p(ids[i] | ids[0..i)) for i from `from` on; 0 for none */
+    bool greedy;    /* each of these tokens is the most probable one */
+} weft_scored;
+
+/* The probability of each text's end given its beginning, as weft_classify otherwise. */
+WEFT_API weft_status weft_score(weft_model *model, const weft_score_request *requests, size_t n,
+                                const weft_batch_options *options, weft_scored *results);
+
+WEFT_API void weft_scored_free(weft_scored *results, size_t n); /* NULL is accepted */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
