@@ -88,6 +88,14 @@ static weft__keys_values borrowed_keys_values(const attention *m, const weft__st
                                of->lengths ? weft_to(of->lengths, here) : NULL};
 }
 
+static void put_record(const attention *m, weft_array *q, weft_array *k, const weft__step *s)
+{
+    weft_attention_record *record = &s->records[m->layer.index];
+    record->source = m->layer.source;
+    weft_set(&record->queries, q);
+    weft_set(&record->keys, k);
+}
+
 weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft__step *s,
                                     weft_cache *cache)
 {
@@ -107,6 +115,8 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         weft_set(&s->kept[m->layer.index].v, all.v);
         weft_set(&s->kept[m->layer.index].lengths, all.lengths);
     }
+    if (s->records)
+        put_record(m, q, all.k, s);
     const weft_attention_options o = {
         .scale = m->scale,
         .causal = true,

@@ -245,6 +245,7 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
             step = make_step(m, offset, L, call);
             step.extra = extra ? weft_to(extra, device) : NULL;
             step.kept = kept;
+            step.records = call->records;
             x = weft_to(x, device);
         }
         if (call->caches)

@@ -76,13 +76,14 @@ typedef struct weft__keys_values {
 
 /* What all blocks of one forward share. */
 typedef struct weft__step {
-    weft_array *positions;       /* (L) or (B, L) */
-    weft__rotation rotations[2]; /* of layers without and with a window */
-    weft_array *query_scale;     /* (L, 1, 1) or (B, L, 1, 1), or NULL */
-    weft_array *mask;            /* NULL: causality alone */
-    weft_array *offset;          /* (1), for the caches' append; NULL: their update */
-    weft_array *extra;           /* what the architecture's `prepare` made, or NULL */
-    weft__keys_values *kept;     /* of source layers, one a layer */
+    weft_array *positions;          /* (L) or (B, L) */
+    weft__rotation rotations[2];    /* of layers without and with a window */
+    weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
+    weft_array *mask;               /* NULL: causality alone */
+    weft_array *offset;             /* (1), for the caches' append; NULL: their update */
+    weft_array *extra;              /* what the architecture's `prepare` made, or NULL */
+    weft__keys_values *kept;        /* of source layers, one a layer */
+    weft_attention_record *records; /* one a layer, or NULL */
 } weft__step;
 
 /* What an architecture puts in place of the usual parts. */

@@ -143,6 +143,13 @@ WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
 
 /* ---- Families ------------------------------------------------------------------------------- */
 
+/* What a layer's attention worked on. */
+typedef struct weft_attention_record {
+    int64_t source;      /* the layer whose keys and values these are: usually its own */
+    weft_array *queries; /* (B, L, H, D), rotated, before the scale of the scores */
+    weft_array *keys;    /* (B, S, Hk, D), rotated: all that the queries attend to */
+} weft_attention_record;
+
 /* How a forward is called. All zero: the whole sequence, from position 0, nothing remembered. */
 typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
@@ -151,6 +158,10 @@ typedef struct weft_model_call {
     /* For steps that are compiled (weft_model_info's takes_offset): int32 (1), the position of the
      * first token, the caches being called by append. NULL: as the caches count. */
     weft_array *offset;
+    /* Room for all layers, whose arrays are set (weft_set) and then the caller's to drop; not in
+     * compiled functions. A family of a program's own may leave it as it is. NULL: nothing is kept.
+     */
+    weft_attention_record *records;
     bool checkpoint; /* compute each layer's inside again for its gradient */
 } weft_model_call;
 

@@ -20,6 +20,7 @@
 #include "weft/gguf.h"
 #include "weft/indexing.h"
 #include "weft/init.h"
+#include "weft/inspect.h"
 #include "weft/io.h"
 #include "weft/layers.h"
 #include "weft/linalg.h"

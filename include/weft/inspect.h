@@ -1,0 +1,47 @@
+/* weft/inspect.h -- what attention works on: the rotated keys and queries of every layer.
+ *
+ *     weft_inspection *found;
+ *     status = weft_inspect(model, ids, n, &found);
+ *     const float *keys = weft_data(found->layers[3].keys);    head h, token t: keys + (h S + t) D
+ *     weft_inspection_free(found);
+ */
+#ifndef WEFT_INSPECT_H
+#define WEFT_INSPECT_H
+
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_inspected_layer {
+    int64_t source; /* the layer whose keys these are: usually its own */
+    int64_t n_heads, n_kv_heads, head_dim;
+    weft_array *keys;    /* (n_kv_heads, length, head_dim) float32 on the CPU, rotated */
+    weft_array *queries; /* (n_heads, length, head_dim), the same; before the scale of the scores */
+} weft_inspected_layer;
+
+typedef struct weft_inspection {
+    const char *architecture; /* the family's model_type */
+    int64_t length;           /* tokens */
+    int32_t *ids;
+    int64_t n_layers;
+    weft_inspected_layer *layers;
+} weft_inspection;
+
+/* One forward over n ids. WEFT_INVALID for a prompt that the model cannot take, WEFT_UNSUPPORTED
+ * for a family that does not fill weft_model_call's records. */
+WEFT_API weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n,
+                                  weft_inspection **out);
+
+/* Writes a safetensors file: "layers.N.keys" and "layers.N.queries" of each layer; in its metadata
+ * the architecture, tokens (ids) and sources, lists as JSON. A layer that uses another's keys has a
+ * copy of them. */
+WEFT_API weft_status weft_inspection_save(const weft_inspection *inspection, const char *path);
+
+WEFT_API void weft_inspection_free(weft_inspection *inspection); /* NULL is accepted */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
