@@ -183,7 +183,7 @@ static void print_json(const collected *c, const char *prompt, size_t length,
     fputs(", \"text\": ", stdout);
     cli_json_text(stdout, c->text_data, c->text_size);
     printf(", \"ids\": [%s], \"logprobs\": [%s], \"reason\": \"%s\"", c->ids_data, c->logprobs_data,
-           weft_stop_reason_name(s->reason));
+           weft_finish_name(s->reason));
     printf(", \"prompt_tokens\": %lld, \"tokens\": %lld", (long long)s->prompt_tokens,
            (long long)s->tokens);
     printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "
@@ -201,7 +201,7 @@ static void print_stats(const weft_generate_stats *s)
             "tokens/s; peak memory %s; stopped: %s\n",
             cli_count(s->prompt_tokens), s->prompt_per_second, s->first_token_seconds,
             cli_count(s->tokens), s->decode_per_second, cli_bytes(s->peak_memory),
-            weft_stop_reason_name(s->reason));
+            weft_finish_name(s->reason));
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */

@@ -12,6 +12,8 @@
 #ifndef WEFT_GENERATE_H
 #define WEFT_GENERATE_H
 
+#include "weft/cancel.h"
+#include "weft/constrain.h"
 #include "weft/model.h"
 #include "weft/tokenizer.h"
 
@@ -36,16 +38,21 @@ typedef struct weft_sampler_options {
     double min_p;
 } weft_sampler_options;
 
+/* What a draw depends on besides the logits (B, V); each may be NULL. */
+typedef struct weft_sampler_inputs {
+    weft_array *seen;    /* (B, V): how often each token occurred, for the penalty; NULL: never */
+    weft_array *allowed; /* bool (B, V) or (V): no other token is drawn; NULL: all are allowed */
+    weft_array *key;     /* as for weft_random_categorical; no meaning at temperature 0 */
+} weft_sampler_inputs;
+
 /* What a draw is made from: logits (B, V) after all steps, float32 (B, V), -inf for tokens that
- * were cut off. Tokens that tie with the last one that stays also stay. `seen` (B, V), not 0 where
- * a token occurred, is for the penalty; NULL: none occurred. WEFT_INVALID options make an error
- * array. */
-WEFT_API weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
+ * were cut off. Tokens that tie with the last one that stays also stay. NULL inputs: all NULL; NULL
+ * options: all zero. WEFT_INVALID options make an error array. */
+WEFT_API weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *inputs,
                                          const weft_sampler_options *options);
 
-/* Draws a token for each row of logits (B, V): int32 (B). `key` as for weft_random_categorical; it
- * has no meaning at temperature 0. NULL options: greedy. */
-WEFT_API weft_array *weft_sampler_draw(weft_array *logits, weft_array *seen, weft_array *key,
+/* Draws a token for each row of logits (B, V): int32 (B). NULL as above: greedy. */
+WEFT_API weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inputs,
                                        const weft_sampler_options *options);
 
 /* ---- Generation ----------------------------------------------------------------------------- */
@@ -53,13 +60,27 @@ WEFT_API weft_array *weft_sampler_draw(weft_array *logits, weft_array *seen, wef
 typedef struct weft_generate_options {
     weft_sampler_options sampler;
     uint64_t seed;
+
+    /* What ends the text. */
     int64_t max_tokens;  /* 0: 256 */
     bool ignore_eos;     /* go on after a token that ends the text */
     const int32_t *stop; /* further tokens that end the text */
     int n_stop;
+    double timeout;            /* seconds from the first token asked for; 0: none */
+    const weft_cancel *cancel; /* borrowed; looked at, as the time is, before every token and
+                                  every chunk of the prompt; NULL: none */
+    /* Borrowed: what is generated keeps to it, and the text ends only where its document does, or
+     * with max_tokens. It is taken from where it stands, and moved on. NULL: none. */
+    weft_constraint *constraint;
+
+    /* How it is computed. */
     int64_t prefill; /* prompt tokens computed at a time; 0: 512 */
-    bool logprobs;   /* also compute each token's log-probability */
-    bool no_cache;   /* compute the whole text again for every token: slow, for comparison */
+    /* Steps that are enqueued before a token is read; then so many are read at once. What was
+     * computed behind the end of the text is thrown away. With a constraint or no_cache each step
+     * waits for the token before, whatever is said here. 0: 1. */
+    int64_t tokens_per_eval;
+    bool logprobs; /* also compute each token's log-probability */
+    bool no_cache; /* compute the whole text again for every token: slow, for comparison */
     /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
     bool keep_special;
     /* Steps of one token are compiled (weft/compile.h) where model, caches and weft_compile_enabled
@@ -68,20 +89,35 @@ typedef struct weft_generate_options {
     bool no_compile;
 } weft_generate_options;
 
-typedef enum weft_stop_reason {
-    WEFT_STOP_NONE = 0, /* not stopped yet */
-    WEFT_STOP_EOS,      /* the model ended the text, or a stop token came */
-    WEFT_STOP_LENGTH,   /* max_tokens */
-    WEFT_STOP_CONTEXT,  /* the model has no more positions */
-    WEFT_STOP_CALLBACK  /* the callback asked to stop */
-} weft_stop_reason;
+typedef enum weft_finish {
+    WEFT_FINISH_NONE = 0,  /* not finished yet */
+    WEFT_FINISH_STOP,      /* the text came to its end */
+    WEFT_FINISH_LENGTH,    /* there was no room for more */
+    WEFT_FINISH_CANCELLED, /* the caller did not want more */
+    WEFT_FINISH_DEADLINE,  /* the timeout */
+    WEFT_FINISH_ERROR      /* a failure, which was returned */
+} weft_finish;
 
-/* "eos", "length", "context", "callback"; "none". */
-WEFT_API const char *weft_stop_reason_name(weft_stop_reason reason);
+/* Which of several causes it was. */
+typedef enum weft_finish_detail {
+    WEFT_FINISH_DETAIL_NONE = 0,
+    WEFT_FINISH_EOS,       /* stop: a token with which the model ends its text */
+    WEFT_FINISH_TOKEN,     /* stop: a token of options.stop */
+    WEFT_FINISH_DOCUMENT,  /* stop: nothing can follow the constraint's document */
+    WEFT_FINISH_MAX,       /* length: max_tokens */
+    WEFT_FINISH_POSITIONS, /* length: the model has no more positions */
+    WEFT_FINISH_CALLBACK   /* cancelled: by the callback, not by options.cancel */
+} weft_finish_detail;
+
+/* "none", "stop", "length", "cancelled", "deadline", "error". */
+WEFT_API const char *weft_finish_name(weft_finish reason);
+/* "", "eos", "token", "document", "max_tokens", "positions", "callback". */
+WEFT_API const char *weft_finish_detail_name(weft_finish_detail detail);
 
 /* What it took. Seconds are wall clock; the first token's include the prompt's. */
 typedef struct weft_generate_stats {
-    weft_stop_reason reason;
+    weft_finish reason;
+    weft_finish_detail detail;
     int64_t prompt_tokens;
     int64_t tokens;             /* generated, without the one that ended the text */
     double first_token_seconds; /* from the start to the first token */
@@ -102,7 +138,8 @@ WEFT_API weft_status weft_generator_new(weft_model *model, const int32_t *prompt
 
 /* The next token, or *id = -1 when the text has ended (weft_generator_stats says why). `logprob`
  * (NULL allowed) is log softmax(logits)[id] before any step of the sampler; 0 without the option.
- * While this token is with the caller the next one is computed already. */
+ * While this token is with the caller the next one is computed already. After a failure there are
+ * no more tokens. */
 WEFT_API weft_status weft_generator_next(weft_generator *generator, int32_t *id, double *logprob);
 
 WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generator);

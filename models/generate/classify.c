@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "models/generate/rows.h"
+#include "models/generate/sampler.h"
 
 typedef struct classification {
     weft_model *model;
@@ -13,33 +14,27 @@ typedef struct classification {
     size_t G;
 } classification;
 
-static bool penalises(const weft_sampler_options *o)
-{
-    return o->repetition_penalty != 0 && o->repetition_penalty != 1;
-}
-
 /* The token that weft_generate would draw first: int32 (1). logits (1, V) */
 static weft_array *draw_one(const classification *c, size_t g, weft_array *logits)
 {
     const weft_sampler_options *o = &c->options->sampler;
     const weft_prompt *prompt = &c->prompts[c->order[g]];
-    weft_array *seen = NULL, *keys;
-    weft_device *there = weft_device_of(logits);
-    if (penalises(o)) {
-        weft_array *none = weft_zeros(weft_shape(logits), WEFT_FLOAT32);
-        const weft_dims shape = WEFT_DIMS(1, (int64_t)prompt->n);
-        weft_array *ids = weft_to(weft_from_data(prompt->ids, WEFT_INT32, shape), there);
-        seen = weft_scatter_add_along_axis(none, ids, weft_ones(shape, WEFT_FLOAT32), -1);
-    }
-    keys = weft_random_split(weft_to(weft_random_key(c->options->seed + c->order[g]), there), 2);
-    return weft_sampler_draw(logits, seen, weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0), o);
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(logits));
+    weft_array *keys = weft_random_split(weft_random_key(c->options->seed + c->order[g]), 2);
+    weft_sampler_inputs in = {.key = weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0)};
+    if (weft__sampler_counts(o))
+        in.seen = weft__sampler_seen(prompt->ids, (int64_t)prompt->n, weft_dim(logits, -1));
+    weft_array *token = weft_sampler_draw(logits, &in, o);
+    weft_set_default_device(before);
+    return token;
 }
 
 /* Tokens of logits (G, V): int32 (G). */
 static weft_array *draw(const classification *c, weft_array *logits)
 {
-    if (c->options->sampler.temperature == 0 && !penalises(&c->options->sampler))
-        return weft_sampler_draw(logits, NULL, NULL, &c->options->sampler);
+    if (c->options->sampler.temperature == 0 && !weft__sampler_counts(&c->options->sampler))
+        return weft_sampler_draw(logits, NULL, &c->options->sampler);
     weft_array **tokens = weft_malloc(c->G * sizeof *tokens);
     if (tokens == NULL)
         return weft_error_array("classify: no memory");

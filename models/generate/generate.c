@@ -68,9 +68,13 @@ weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer, co
         status = one(&r, &more);
     if (stats != NULL && r.generator != NULL) {
         *stats = weft_generator_stats(r.generator);
-        if (r.stopped && stats->reason == WEFT_STOP_NONE)
-            stats->reason = WEFT_STOP_CALLBACK;
+        if (r.stopped && stats->reason == WEFT_FINISH_NONE) {
+            stats->reason = WEFT_FINISH_CANCELLED;
+            stats->detail = WEFT_FINISH_CALLBACK;
+        }
     }
+    if (stats != NULL && status != WEFT_OK)
+        stats->reason = WEFT_FINISH_ERROR;
     weft_detokenizer_free(r.detokenizer);
     weft_generator_free(r.generator);
     return status;

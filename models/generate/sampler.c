@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "weft/generate.h"
+#include "models/generate/sampler.h"
 
 /* Why the options are refused, or NULL. Written so that NaN is refused. */
 static const char *complaint(const weft_sampler_options *o)
@@ -18,6 +18,18 @@ static const char *complaint(const weft_sampler_options *o)
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return "min_p: expected a number from 0 to 1";
     return NULL;
+}
+
+bool weft__sampler_counts(const weft_sampler_options *o)
+{
+    return o->repetition_penalty != 0 && o->repetition_penalty != 1;
+}
+
+weft_array *weft__sampler_seen(const int32_t *ids, int64_t n, int64_t V)
+{
+    weft_array *at = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, n));
+    weft_array *none = weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32);
+    return weft_scatter_add_along_axis(none, at, weft_ones(WEFT_DIMS(1, n), WEFT_FLOAT32), -1);
 }
 
 /* x (B, V) where tokens that were seen are less likely: (B, V). */
@@ -48,9 +60,10 @@ static weft_array *prefix_threshold(weft_array *x, double top_p, int64_t top_k)
     return weft_min(sorted, last, true);
 }
 
-weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
+weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *inputs,
                                 const weft_sampler_options *options)
 {
+    const weft_sampler_inputs in = inputs != NULL ? *inputs : (weft_sampler_inputs){0};
     const weft_sampler_options o = options != NULL ? *options : (weft_sampler_options){0};
     const char *why = complaint(&o);
     if (why != NULL)
@@ -58,7 +71,10 @@ weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
     if (weft_ok(logits) && (weft_ndim(logits) != 2 || weft_dim(logits, -1) < 1))
         return weft_error_array("sampler: logits: expected shape (B, V)");
     weft_scope_open();
-    weft_array *x = penalise(weft_astype(logits, WEFT_FLOAT32), seen, o.repetition_penalty);
+    weft_array *x = weft_astype(logits, WEFT_FLOAT32);
+    if (in.allowed != NULL)
+        x = weft_where(in.allowed, x, weft_scalar(-INFINITY, WEFT_FLOAT32));
+    x = penalise(x, in.seen, o.repetition_penalty);
     if (o.temperature == 0)
         return weft_scope_close(x);
     x = weft_scale(x, 1 / o.temperature);
@@ -74,11 +90,12 @@ weft_array *weft_sampler_logits(weft_array *logits, weft_array *seen,
     return weft_scope_close(x);
 }
 
-weft_array *weft_sampler_draw(weft_array *logits, weft_array *seen, weft_array *key,
+weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inputs,
                               const weft_sampler_options *options)
 {
+    weft_array *key = inputs != NULL ? inputs->key : NULL;
     weft_scope_open();
-    weft_array *x = weft_sampler_logits(logits, seen, options);
+    weft_array *x = weft_sampler_logits(logits, inputs, options);
     weft_array *token = options == NULL || options->temperature == 0
                             ? weft_argmax(x, -1, false)
                             : weft_random_categorical(key, x, -1);

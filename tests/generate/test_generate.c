@@ -231,7 +231,7 @@ static void stops_where_it_is_told(void)
         return;
     tokens t = {0};
     weft_generate_stats s = generate(&(weft_generate_options){.max_tokens = 10}, &t);
-    CHECK_EQ_INT(s.reason, WEFT_STOP_LENGTH);
+    CHECK_EQ_INT(s.reason, WEFT_FINISH_LENGTH);
     CHECK_EQ_INT(s.tokens, 10);
     CHECK_EQ_INT(s.prompt_tokens, ONCE);
     CHECK(s.first_token_seconds > 0 && s.decode_per_second > 0 && s.prompt_per_second > 0);
@@ -239,16 +239,19 @@ static void stops_where_it_is_told(void)
     int32_t fourth = t.ids[3];
     memset(&t, 0, sizeof t);
     s = generate(&(weft_generate_options){.max_tokens = 10, .stop = &fourth, .n_stop = 1}, &t);
-    CHECK_EQ_INT(s.reason, WEFT_STOP_EOS);
+    CHECK_EQ_INT(s.reason, WEFT_FINISH_STOP);
+    CHECK_EQ_INT(s.detail, WEFT_FINISH_TOKEN);
     CHECK_EQ_INT(s.tokens, 3);
     CHECK_EQ_INT(t.n, 3);
 
     memset(&t, 0, sizeof t);
     t.most = 2;
     s = generate(&(weft_generate_options){.max_tokens = 10}, &t);
-    CHECK_EQ_INT(s.reason, WEFT_STOP_CALLBACK);
+    CHECK_EQ_INT(s.reason, WEFT_FINISH_CANCELLED);
+    CHECK_EQ_INT(s.detail, WEFT_FINISH_CALLBACK);
     CHECK_EQ_INT(t.n, 2);
-    CHECK_STR(weft_stop_reason_name(WEFT_STOP_CALLBACK), "callback");
+    CHECK_STR(weft_finish_name(s.reason), "cancelled");
+    CHECK_STR(weft_finish_detail_name(s.detail), "callback");
 }
 
 /* 1,024 positions: a prompt of 1,020 leaves room for five tokens, the last of which needs none. */
@@ -263,7 +266,8 @@ static void stops_at_the_last_position(void)
     weft_generate_stats s;
     const weft_generate_options o = {.max_tokens = 50, .ignore_eos = true};
     CHECK_OK(weft_generate(model, NULL, prompt, 1020, &o, collect, &t, &s));
-    CHECK_EQ_INT(s.reason, WEFT_STOP_CONTEXT);
+    CHECK_EQ_INT(s.reason, WEFT_FINISH_LENGTH);
+    CHECK_EQ_INT(s.detail, WEFT_FINISH_POSITIONS);
     CHECK_EQ_INT(s.tokens, 5);
     CHECK_STR(t.text, "");
     CHECK_STATUS(weft_generate(model, NULL, prompt, 1025, &o, collect, &t, &s), WEFT_INVALID);

@@ -101,12 +101,13 @@ static void the_penalty_lowers_what_occurred(void)
     weft_array *s = weft_from_data(seen, WEFT_FLOAT32, WEFT_DIMS(1, 4));
     float out[4];
     const weft_sampler_options o = {.repetition_penalty = 2};
-    CHECK_OK(weft_read(weft_sampler_logits(x, s, &o), WEFT_FLOAT32, out, 4));
+    const weft_sampler_inputs in = {.seen = s};
+    CHECK_OK(weft_read(weft_sampler_logits(x, &in, &o), WEFT_FLOAT32, out, 4));
     for (int i = 0; i < 4; i++)
         CHECK_CLOSE(out[i], wanted[i], 1e-6);
     /* Without it, greedy takes the first of the two largest; with it, the other. */
-    CHECK_EQ_INT(weft_item_int(weft_sampler_draw(x, s, NULL, NULL)), 0);
-    CHECK_EQ_INT(weft_item_int(weft_sampler_draw(x, s, NULL, &o)), 2);
+    CHECK_EQ_INT(weft_item_int(weft_sampler_draw(x, &in, NULL)), 0);
+    CHECK_EQ_INT(weft_item_int(weft_sampler_draw(x, &in, &o)), 2);
     weft_scope_close(NULL);
 }
 
@@ -121,8 +122,8 @@ static void temperature_zero_is_greedy_whatever_else(void)
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
         for (uint64_t seed = 0; seed < 8; seed++) {
             weft_scope_open();
-            weft_array *key = weft_random_key(seed);
-            CHECK_EQ_INT(weft_item_int(weft_sampler_draw(logits(), NULL, key, &options[i])), 1);
+            const weft_sampler_inputs in = {.key = weft_random_key(seed)};
+            CHECK_EQ_INT(weft_item_int(weft_sampler_draw(logits(), &in, &options[i])), 1);
             weft_scope_close(NULL);
         }
     }
@@ -137,11 +138,12 @@ static void draws_follow_the_probabilities(void)
     weft_array *rows = weft_broadcast_to(logits(), WEFT_DIMS(N, V));
     CHECK_OK(weft_eval(rows));
     const weft_sampler_options o = {.temperature = 1};
-    weft_array *tokens = weft_sampler_draw(rows, NULL, weft_random_key(5), &o);
+    const weft_sampler_inputs in = {.key = weft_random_key(5)};
+    weft_array *tokens = weft_sampler_draw(rows, &in, &o);
     CHECK_EQ_INT(weft_dtype_of(tokens), WEFT_INT32);
     CHECK_EQ_INT(weft_ndim(tokens), 1);
     CHECK_OK(weft_read(tokens, WEFT_INT32, drawn, N));
-    tokens = weft_sampler_draw(rows, NULL, weft_random_key(5), &o);
+    tokens = weft_sampler_draw(rows, &in, &o);
     CHECK_OK(weft_read(tokens, WEFT_INT32, again, N));
     weft_scope_close(NULL);
     CHECK_BYTES(again, drawn, sizeof drawn);
@@ -159,8 +161,8 @@ static void only_what_is_left_is_drawn(void)
     weft_scope_open();
     weft_array *rows = weft_broadcast_to(logits(), WEFT_DIMS(N, V));
     const weft_sampler_options o = {.temperature = 1, .top_k = 2};
-    CHECK_OK(
-        weft_read(weft_sampler_draw(rows, NULL, weft_random_key(1), &o), WEFT_INT32, drawn, N));
+    const weft_sampler_inputs in = {.key = weft_random_key(1)};
+    CHECK_OK(weft_read(weft_sampler_draw(rows, &in, &o), WEFT_INT32, drawn, N));
     weft_scope_close(NULL);
     int others = 0;
     for (int i = 0; i < N; i++)
@@ -187,7 +189,7 @@ static void bad_options_are_errors(void)
         CHECK_CONTAINS(weft_error(x), "sampler: ");
     }
     weft_array *flat = weft_zeros(WEFT_DIMS(4), WEFT_FLOAT32);
-    CHECK(!weft_ok(weft_sampler_draw(flat, NULL, NULL, NULL)));
+    CHECK(!weft_ok(weft_sampler_draw(flat, NULL, NULL)));
     weft_scope_close(NULL);
 }
 

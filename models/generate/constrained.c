@@ -1,0 +1,44 @@
+/* models/generate/constrained.c -- the draw of a token that a constraint allows: which those are is
+ * found on the host, while the device computes the logits. */
+#include "models/generate/generator.h"
+
+/* Which tokens may come next, onto the host; must_end when there are none. A token that ends the
+ * text may come where the document does. */
+static weft_status find_allowed(weft_generator *g)
+{
+    const int32_t V = (int32_t)weft_model_info_of(g->model)->vocab_size;
+    bool complete;
+    weft_status status = weft_constraint_mask(g->options.constraint, g->limit - g->stats.tokens,
+                                              g->allowed_here, V, &complete);
+    if (status != WEFT_OK)
+        return status;
+    bool any = false;
+    for (int32_t i = 0; i < V && !any; i++)
+        any = g->allowed_here[i];
+    g->must_end = complete && !any;
+    if (!complete && !any)
+        return weft_fail(WEFT_INVALID, "generate: the constraint allows no token of the "
+                                       "vocabulary here");
+    for (int i = 0; i < g->n_stop && complete; i++) {
+        if (g->stop[i] >= 0 && g->stop[i] < V)
+            g->allowed_here[g->stop[i]] = true;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__draw_constrained(weft_generator *g)
+{
+    const int64_t V = weft_model_info_of(g->model)->vocab_size;
+    g->undrawn = false;
+    weft_status status = find_allowed(g);
+    if (status != WEFT_OK || g->must_end)
+        return status;
+    weft_array *allowed = weft_from_data(g->allowed_here, WEFT_BOOL, WEFT_DIMS(1, V));
+    status = weft_set(&g->allowed, weft_to(allowed, weft_device_of(g->logits)));
+    if (status == WEFT_OK)
+        status = weft__put_draw(g, g->logits);
+    weft_array *const held[] = {g->token, g->logprob, g->seen, g->key};
+    if (status == WEFT_OK)
+        status = weft__start(g, held, 4, false);
+    return status;
+}

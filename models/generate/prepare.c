@@ -1,0 +1,210 @@
+/* models/generate/prepare.c -- making a generator: prompt and options are looked at, what ends the
+ * text is gathered, the sampler gets its key and counts. */
+#include <string.h>
+#include <time.h>
+
+#include "models/generate/generator.h"
+#include "models/generate/sampler.h"
+
+double weft__seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static weft_status no_memory(void)
+{
+    return weft_fail(WEFT_MEMORY, "generate: no memory");
+}
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t n)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    if (n == 0)
+        return weft_fail(WEFT_INVALID, "generate: the prompt has no tokens");
+    if (info->max_positions > 0 && n > (size_t)info->max_positions)
+        return weft_fail(WEFT_INVALID,
+                         "generate: the prompt has %zu tokens, the model %lld "
+                         "positions",
+                         n, (long long)info->max_positions);
+    for (size_t i = 0; i < n; i++) {
+        if (prompt[i] < 0 || prompt[i] >= info->vocab_size)
+            return weft_fail(WEFT_INVALID,
+                             "generate: prompt id %zu: expected one of the vocabulary's %lld, got "
+                             "%d",
+                             i, (long long)info->vocab_size, (int)prompt[i]);
+    }
+    return WEFT_OK;
+}
+
+/* The settings of the sampler are checked once, here, on a tiny graph that is never computed. */
+static weft_status check_sampler(const weft_sampler_options *o)
+{
+    weft_scope_open();
+    weft_array *x = weft_sampler_logits(weft_zeros(WEFT_DIMS(1, 1), WEFT_FLOAT32), NULL, o);
+    weft_status status = weft_ok(x) ? WEFT_OK : weft_fail(WEFT_INVALID, "%s", weft_error(x));
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status check_options(const weft_generate_options *o)
+{
+    if (o->max_tokens < 0 || o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0)
+        return weft_fail(WEFT_INVALID, "generate: max_tokens, prefill, n_stop and "
+                                       "tokens_per_eval: expected numbers of at least 0");
+    if (!(o->timeout >= 0))
+        return weft_fail(WEFT_INVALID, "generate: timeout: expected seconds of at least 0");
+    return check_sampler(&o->sampler);
+}
+
+/* ---- filling -------------------------------------------------------------------------------- */
+
+static weft_status fill_stop(weft_generator *g)
+{
+    const int32_t *eos = weft_model_eos(g->model, &g->n_eos);
+    if (g->options.ignore_eos)
+        g->n_eos = 0;
+    size_t n = (size_t)g->n_eos + (size_t)g->options.n_stop;
+    g->stop = weft_malloc((n + 1) * sizeof *g->stop);
+    if (g->stop == NULL)
+        return no_memory();
+    if (g->n_eos > 0)
+        memcpy(g->stop, eos, (size_t)g->n_eos * sizeof *eos);
+    if (g->options.n_stop > 0)
+        memcpy(g->stop + g->n_eos, g->options.stop, (size_t)g->options.n_stop * sizeof *g->stop);
+    g->n_stop = (int)n;
+    return WEFT_OK;
+}
+
+static weft_status fill_text(weft_generator *g, const int32_t *prompt, size_t n)
+{
+    int64_t positions = weft_model_info_of(g->model)->max_positions;
+    int64_t most = g->options.max_tokens;
+    /* The last token needs no position: nothing is computed from it. */
+    int64_t left = positions > 0 ? positions - (int64_t)n + 1 : most;
+    g->limit = most < left ? most : left;
+    g->text = weft_malloc(n * sizeof *g->text);
+    if (g->text == NULL)
+        return no_memory();
+    memcpy(g->text, prompt, n * sizeof *prompt);
+    g->n_text = g->room = (int64_t)n;
+    g->stats.prompt_tokens = (int64_t)n;
+    return WEFT_OK;
+}
+
+/* Room for what is read. */
+static weft_status fill_group(weft_generator *g)
+{
+    const size_t n = (size_t)g->options.tokens_per_eval;
+    g->ids = weft_calloc(n, sizeof *g->ids);
+    g->logprobs = weft_calloc(n, sizeof *g->logprobs);
+    if (g->options.constraint)
+        g->allowed_here =
+            weft_calloc((size_t)weft_model_info_of(g->model)->vocab_size, sizeof *g->allowed_here);
+    if (!g->ids || !g->logprobs || (g->options.constraint && !g->allowed_here))
+        return no_memory();
+    return WEFT_OK;
+}
+
+/* The key of the draws, and the tokens of the prompt counted for the penalty. */
+static weft_status fill_state(weft_generator *g)
+{
+    const weft_sampler_options *o = &g->options.sampler;
+    weft_status status = WEFT_OK;
+    weft_scope_open();
+    if (o->temperature > 0)
+        status = weft_set(&g->key, weft_random_key(g->options.seed));
+    if (status == WEFT_OK && weft__sampler_counts(o)) {
+        const int64_t V = weft_model_info_of(g->model)->vocab_size;
+        status = weft_set(&g->seen, weft__sampler_seen(g->text, g->n_text, V));
+    }
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
+{
+    weft_status status = fill_stop(g);
+    if (status == WEFT_OK)
+        status = fill_text(g, prompt, n);
+    if (status == WEFT_OK)
+        status = fill_group(g);
+    if (status == WEFT_OK && !g->options.no_cache) {
+        g->caches = weft_model_new_caches(g->model);
+        if (g->caches == NULL)
+            status = weft_fail(WEFT_MEMORY, "generate: no memory for the caches");
+    }
+    if (status == WEFT_OK)
+        status = fill_state(g);
+    g->options.stop = NULL; /* copied; the caller's may go */
+    return status;
+}
+
+/* ---- making and freeing --------------------------------------------------------------------- */
+
+weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t n,
+                               const weft_generate_options *options, weft_generator **out)
+{
+    *out = NULL;
+    weft_generate_options o = options != NULL ? *options : (weft_generate_options){0};
+    weft_status status = check_prompt(model, prompt, n);
+    if (status == WEFT_OK)
+        status = check_options(&o);
+    if (status != WEFT_OK)
+        return status;
+    o.max_tokens = o.max_tokens > 0 ? o.max_tokens : 256;
+    o.prefill = o.prefill > 0 ? o.prefill : 512;
+    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache)
+        o.tokens_per_eval = 1;
+    if (o.tokens_per_eval > o.max_tokens)
+        o.tokens_per_eval = o.max_tokens;
+
+    weft_generator *g = weft_calloc(1, sizeof *g);
+    if (g == NULL)
+        return no_memory();
+    g->model = model;
+    g->options = o;
+    status = fill(g, prompt, n);
+    if (status != WEFT_OK) {
+        weft_generator_free(g);
+        return status;
+    }
+    *out = g;
+    return WEFT_OK;
+}
+
+void weft_generator_free(weft_generator *g)
+{
+    if (g == NULL)
+        return;
+    weft_compiled_free(g->decode);
+    weft_array *const slots[] = {g->token,   g->logprob,      g->seen,
+                                 g->key,     g->offset,       g->logits,
+                                 g->allowed, g->ahead.tokens, g->ahead.logprobs};
+    for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
+        weft_drop(slots[i]);
+    weft_model_free_caches(g->model, g->caches);
+    weft_free(g->allowed_here);
+    weft_free(g->logprobs);
+    weft_free(g->ids);
+    weft_free(g->stop);
+    weft_free(g->text);
+    weft_free(g);
+}
+
+weft_status weft__generator_append(weft_generator *g, int32_t id)
+{
+    if (g->n_text == g->room) {
+        const int64_t room = g->room + (g->room < 256 ? 256 : g->room);
+        int32_t *moved = weft_realloc(g->text, (size_t)room * sizeof *moved);
+        if (moved == NULL)
+            return no_memory();
+        g->text = moved;
+        g->room = room;
+    }
+    g->text[g->n_text++] = id;
+    return WEFT_OK;
+}

@@ -1,0 +1,13 @@
+/* models/generate/sampler.h -- what those who keep a sampler's state need of it. */
+#ifndef WEFT_MODELS_GENERATE_SAMPLER_H
+#define WEFT_MODELS_GENERATE_SAMPLER_H
+
+#include "weft/generate.h"
+
+/* Whether the options look at how often tokens occurred. */
+bool weft__sampler_counts(const weft_sampler_options *options);
+
+/* How often each of V tokens is among the n ids: float32 (1, V), on the default device. */
+weft_array *weft__sampler_seen(const int32_t *ids, int64_t n, int64_t V);
+
+#endif

@@ -1,0 +1,135 @@
+/* models/generate/step.c -- what is computed for a token: the prompt in chunks, the layers, the
+ * head, the draw; as graphs, which decode.c compiles. */
+#include "models/generate/generator.h"
+
+bool weft__interrupted(weft_generator *g)
+{
+    const weft_generate_options *o = &g->options;
+    if (o->cancel && weft_cancel_is_set(o->cancel))
+        g->stats.reason = WEFT_FINISH_CANCELLED;
+    else if (o->timeout > 0 && weft__seconds() - g->start >= o->timeout)
+        g->stats.reason = WEFT_FINISH_DEADLINE;
+    return g->stats.reason != WEFT_FINISH_NONE;
+}
+
+/* ---- starting ------------------------------------------------------------------------------- */
+
+/* So that no graph grows behind a slot. */
+weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, bool wait)
+{
+    const int64_t caches = g->caches ? weft_model_info_of(g->model)->n_caches : 0;
+    const size_t room = (size_t)n + (size_t)caches * WEFT__CACHE_SLOTS;
+    weft_array **all = weft_malloc((room + 1) * sizeof(weft_array *));
+    if (all == NULL)
+        return weft_fail(WEFT_MEMORY, "generate: no memory");
+    int held = 0;
+    for (int i = 0; i < n; i++) {
+        if (arrays[i] != NULL)
+            all[held++] = arrays[i];
+    }
+    for (int64_t i = 0; i < caches; i++) {
+        weft_array **slots[WEFT__CACHE_SLOTS];
+        const int m = weft_cache_state(g->caches[i], slots);
+        for (int k = 0; k < m; k++) {
+            if (*slots[k] != NULL)
+                all[held++] = *slots[k];
+        }
+    }
+    const weft_status status = wait ? weft_eval_n(all, held) : weft_eval_async(all, held);
+    weft_free(all);
+    return status;
+}
+
+/* ---- the draw ------------------------------------------------------------------------------- */
+
+/* On the default device, where the key and the counts stay from the first step on. */
+static weft_status put_draw_there(weft_generator *g, weft_array *logits)
+{
+    weft_device *there = weft_default_device();
+    weft_sampler_inputs in = {.seen = g->seen ? weft_to(g->seen, there) : NULL,
+                              .allowed = g->allowed ? weft_to(g->allowed, there) : NULL};
+    weft_status status = WEFT_OK;
+    if (g->key != NULL) {
+        weft_array *keys = weft_random_split(weft_to(g->key, there), 2);
+        in.key = weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0);
+        status = weft_set(&g->key, weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0));
+    }
+    weft_array *token = weft_sampler_draw(logits, &in, &g->options.sampler); /* (1) */
+    weft_array *column = weft_expand_dims(token, -1);                        /* (1, 1) */
+    if (status == WEFT_OK)
+        status = weft_set(&g->token, token);
+    if (status == WEFT_OK && g->options.logprobs) {
+        weft_array *all = weft_log_softmax(weft_astype(logits, WEFT_FLOAT32), -1);
+        status = weft_set(&g->logprob, weft_take_along_axis(all, column, -1));
+    }
+    if (status == WEFT_OK && in.seen != NULL) {
+        weft_array *one = weft_ones(WEFT_DIMS(1, 1), WEFT_FLOAT32);
+        status = weft_set(&g->seen, weft_scatter_add_along_axis(in.seen, column, one, -1));
+    }
+    return status;
+}
+
+weft_status weft__put_draw(weft_generator *g, weft_array *logits)
+{
+    weft_device *before = weft_default_device();
+    weft_set_default_device(weft_device_of(logits));
+    const weft_status status = put_draw_there(g, logits);
+    weft_set_default_device(before);
+    return status;
+}
+
+/* ---- a step --------------------------------------------------------------------------------- */
+
+weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset)
+{
+    const weft_model_call call = {.caches = g->caches, .offset = offset};
+    weft_array *hidden = weft_model_hidden(g->model, tokens, &call);       /* (1, L, E) */
+    weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
+    weft_array *logits = weft_squeeze(weft_model_head(g->model, last), 1); /* (1, V) */
+    return g->options.constraint ? weft_set(&g->logits, logits) : weft__put_draw(g, logits);
+}
+
+weft_status weft__step(weft_generator *g, weft_array *tokens)
+{
+    weft_status status = weft__put_step(g, tokens, NULL);
+    weft_array *const held[] = {g->token, g->logprob, g->seen, g->key, g->logits};
+    if (status == WEFT_OK)
+        status = weft__start(g, held, sizeof held / sizeof *held, false);
+    g->undrawn = g->options.constraint != NULL;
+    g->enqueued++;
+    return status;
+}
+
+/* ---- the prompt ----------------------------------------------------------------------------- */
+
+/* One chunk of the prompt. Only the caches are computed: the last layer's output is not needed.
+ * Chunks are enqueued much faster than they are computed, so where the caller may interrupt, each
+ * is waited for. */
+static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
+{
+    const bool wait = g->options.cancel || g->options.timeout > 0;
+    weft_scope_open();
+    weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, L));
+    weft_array *hidden =
+        weft_model_hidden(g->model, tokens, &(weft_model_call){.caches = g->caches});
+    const weft_status status = weft_ok(hidden) ? weft__start(g, NULL, 0, wait)
+                                               : weft_fail(WEFT_INVALID, "%s", weft_error(hidden));
+    weft_scope_close(NULL);
+    return status;
+}
+
+weft_status weft__step_prompt(weft_generator *g)
+{
+    weft_status status = WEFT_OK;
+    int64_t done = 0;
+    while (g->caches && g->n_text - done > g->options.prefill && status == WEFT_OK) {
+        if (weft__interrupted(g))
+            return WEFT_OK;
+        status = chunk(g, done, g->options.prefill);
+        done += g->options.prefill;
+    }
+    if (status != WEFT_OK || weft__interrupted(g))
+        return status;
+    const int64_t L = g->n_text - done;
+    return weft__step(g, weft_from_data(g->text + done, WEFT_INT32, WEFT_DIMS(1, L)));
+}

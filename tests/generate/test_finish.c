@@ -1,0 +1,241 @@
+/* tests/generate/test_finish.c -- why a text ends: cancelled, late, whole documents; and that
+ * reading several tokens at once changes nothing. */
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/check.h"
+#include "weft/generate.h"
+
+enum { MOST = 1000 };
+
+static weft_model *model;
+static weft_tokenizer *tokenizer;
+
+/* Loaded once for all cases; freed at exit. */
+static bool ready(void)
+{
+    if (model == NULL) {
+        const char *folder = check_source("examples/storyteller");
+        const weft_model_options options = {.dtype = WEFT_FLOAT32};
+        CHECK_OK(weft_model_load(folder, &options, &model));
+        CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
+    }
+    return model != NULL && tokenizer != NULL;
+}
+
+static void unload(void)
+{
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+}
+
+typedef struct tokens {
+    int32_t ids[MOST];
+    double logprobs[MOST];
+    int n;
+    int cancel_at; /* after so many; 0: never */
+    weft_cancel *cancel;
+    char text[8192];
+} tokens;
+
+static bool collect(void *context, const weft_generated *token)
+{
+    tokens *t = context;
+    strncat(t->text, token->text, sizeof t->text - strlen(t->text) - 1);
+    if (token->id >= 0 && t->n < MOST) {
+        t->logprobs[t->n] = token->logprob;
+        t->ids[t->n++] = token->id;
+    }
+    if (t->cancel_at > 0 && t->n == t->cancel_at)
+        weft_cancel_set(t->cancel);
+    return true;
+}
+
+static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
+enum { ONCE = (int)(sizeof once / sizeof *once) };
+
+static weft_generate_stats generate(const weft_generate_options *o, tokens *t)
+{
+    weft_generate_stats stats = {0};
+    CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, collect, t, &stats));
+    return stats;
+}
+
+/* ---- Cancelled and late --------------------------------------------------------------------- */
+
+/* What came before is kept, and not one token more comes. */
+static void cancelling_stops_at_the_token(void)
+{
+    if (!ready())
+        return;
+    for (int64_t ahead = 1; ahead <= 4; ahead += 3) {
+        tokens whole = {0}, part = {.cancel_at = 6, .cancel = weft_cancel_new()};
+        weft_generate_options o = {.max_tokens = 20, .ignore_eos = true, .tokens_per_eval = ahead};
+        generate(&o, &whole);
+        o.cancel = part.cancel;
+        const weft_generate_stats stats = generate(&o, &part);
+        CHECK_EQ_INT(stats.reason, WEFT_FINISH_CANCELLED);
+        CHECK_EQ_INT(stats.detail, WEFT_FINISH_DETAIL_NONE);
+        CHECK_STR(weft_finish_name(stats.reason), "cancelled");
+        CHECK_EQ_INT(part.n, 6);
+        CHECK_EQ_INT(stats.tokens, 6);
+        CHECK_BYTES(part.ids, whole.ids, 6 * sizeof *whole.ids);
+        CHECK(strlen(part.text) > 0 && strncmp(part.text, whole.text, strlen(part.text)) == 0);
+        weft_cancel_free(part.cancel);
+    }
+}
+
+static void *set_soon(void *cancel)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    weft_cancel_set(cancel);
+    return NULL;
+}
+
+/* By another thread, in the midst of it; a request made before lets no token be computed. */
+static void another_thread_cancels(void)
+{
+    if (!ready())
+        return;
+    weft_cancel *cancel = weft_cancel_new();
+    weft_generate_options o = {
+        .max_tokens = 900, .ignore_eos = true, .cancel = cancel, .no_cache = true};
+    tokens t = {0};
+    pthread_t thread;
+    if (!CHECK_EQ_INT(pthread_create(&thread, NULL, set_soon, cancel), 0))
+        return;
+    weft_generate_stats stats = generate(&o, &t);
+    pthread_join(thread, NULL);
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_CANCELLED);
+    CHECK(stats.tokens < 900);
+
+    stats = generate(&o, &t);
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_CANCELLED);
+    CHECK_EQ_INT(stats.tokens, 0);
+    weft_cancel_clear(cancel);
+    o.max_tokens = 2;
+    stats = generate(&o, &t);
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_LENGTH);
+    weft_cancel_free(cancel);
+    weft_cancel_free(NULL);
+}
+
+static void the_timeout_ends_it(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    weft_generate_options o = {
+        .max_tokens = 900, .ignore_eos = true, .timeout = 0.05, .no_cache = true};
+    weft_generate_stats stats = generate(&o, &t);
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_DEADLINE);
+    CHECK_STR(weft_finish_name(stats.reason), "deadline");
+    CHECK(stats.tokens < 900);
+    CHECK_EQ_INT(stats.tokens, t.n);
+    /* Between the chunks of a prompt too: no token comes. */
+    static int32_t prompt[MOST];
+    for (int i = 0; i < MOST; i++)
+        prompt[i] = once[i % ONCE];
+    o = (weft_generate_options){.timeout = 1e-3, .prefill = 2};
+    CHECK_OK(weft_generate(model, NULL, prompt, MOST, &o, NULL, NULL, &stats));
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_DEADLINE);
+    CHECK_EQ_INT(stats.tokens, 0);
+    o = (weft_generate_options){.timeout = 3600, .max_tokens = 3, .prefill = 2};
+    CHECK_OK(weft_generate(model, NULL, once, ONCE, &o, NULL, NULL, &stats));
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_LENGTH);
+    CHECK_EQ_INT(stats.detail, WEFT_FINISH_MAX);
+    weft_generator *g;
+    o.timeout = -1;
+    CHECK_STATUS(weft_generator_new(model, once, ONCE, &o, &g), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "timeout");
+}
+
+/* ---- Several tokens at once ----------------------------------------------------------------- */
+
+static void same_tokens(weft_generate_options o)
+{
+    tokens one = {0};
+    const weft_generate_stats wanted = generate(&o, &one);
+    for (int64_t n = 2; n <= 16; n *= 2) {
+        tokens many = {0};
+        o.tokens_per_eval = n;
+        const weft_generate_stats got = generate(&o, &many);
+        CHECK_EQ_INT(many.n, one.n);
+        CHECK_BYTES(many.ids, one.ids, sizeof one.ids);
+        CHECK_BYTES(many.logprobs, one.logprobs, sizeof one.logprobs);
+        CHECK_STR(many.text, one.text);
+        CHECK_EQ_INT(got.reason, wanted.reason);
+        CHECK_EQ_INT(got.detail, wanted.detail);
+        CHECK_EQ_INT(got.tokens, wanted.tokens);
+    }
+}
+
+/* Also where the text ends in the midst of a group, and where there are fewer tokens than in one.
+ */
+static void many_at_once_are_the_same(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    same_tokens((weft_generate_options){.max_tokens = 41, .ignore_eos = true, .logprobs = true});
+    same_tokens((weft_generate_options){.max_tokens = 3});
+    same_tokens((weft_generate_options){
+        .max_tokens = 30,
+        .seed = 7,
+        .no_compile = true,
+        .sampler = {.temperature = 1, .top_k = 30, .repetition_penalty = 1.2}});
+    generate(&(weft_generate_options){.max_tokens = 30, .ignore_eos = true}, &t);
+    for (int i = 8; i < 12; i++)
+        same_tokens((weft_generate_options){.max_tokens = 30, .stop = t.ids + i, .n_stop = 1});
+}
+
+/* ---- Documents ------------------------------------------------------------------------------ */
+
+/* What is generated under a constraint is a whole document, compiled or not, with a cache or not,
+ * greedy or drawn, and the same tokens in each of these ways. */
+static void a_document_ends_the_text(void)
+{
+    static const char schema[] = "{\"type\":\"array\",\"items\":{\"enum\":[\"wolf\",\"girl\"]},"
+                                 "\"minItems\":3,\"maxItems\":3}";
+    weft_constraint *constraint = NULL;
+    if (!ready() ||
+        !CHECK_OK(weft_constraint_new(tokenizer, schema, strlen(schema), "schema", &constraint)))
+        return;
+    for (int drawn = 0; drawn < 2; drawn++) {
+        tokens all[3] = {0};
+        for (int way = 0; way < 3; way++) {
+            const weft_generate_options o = {.max_tokens = 40,
+                                             .seed = 3,
+                                             .sampler = {.temperature = drawn},
+                                             .constraint = constraint,
+                                             .no_compile = way == 1,
+                                             .no_cache = way == 2};
+            CHECK_OK(weft_constraint_reset(constraint));
+            const weft_generate_stats stats = generate(&o, &all[way]);
+            CHECK(weft_constraint_complete(constraint));
+            CHECK_EQ_INT(stats.reason, WEFT_FINISH_STOP);
+            CHECK_EQ_INT(stats.compiles, way == 0);
+            CHECK_EQ_INT(stats.detail, WEFT_FINISH_DOCUMENT);
+            CHECK_STR(all[way].text, all[0].text);
+            CHECK_BYTES(all[way].ids, all[0].ids, sizeof all[0].ids);
+        }
+        CHECK(all[0].n > 5);
+        CHECK_OK(weft_constraint_reset(constraint));
+        CHECK_OK(weft_constraint_accept_text(constraint, all[0].text, strlen(all[0].text)));
+        CHECK(weft_constraint_complete(constraint));
+    }
+    weft_constraint_free(constraint);
+}
+
+int main(int argc, char **argv)
+{
+    static const check_case cases[] = {
+        CHECK_CASE(cancelling_stops_at_the_token), CHECK_CASE(another_thread_cancels),
+        CHECK_CASE(the_timeout_ends_it),           CHECK_CASE(many_at_once_are_the_same),
+        CHECK_CASE(a_document_ends_the_text),
+    };
+    int status = check_main(argc, argv, "finish", cases, sizeof cases / sizeof *cases);
+    unload();
+    return status;
+}
