@@ -60,11 +60,11 @@ SIMD vf float4_values(vi codes)
 {
 #if defined(__AVX512F__)
     const vf values = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-    return __builtin_shuffle(values, codes);
+    return vpermute(values, codes);
 #elif defined(__AVX2__)
     const vf values = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
     vi sign = codes << 28 & INT32_MIN;
-    return (vf)((vi)__builtin_shuffle(values, codes & 7) | sign);
+    return (vf)((vi)vpermute(values, codes & 7) | sign);
 #else
     static const float values[] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                    -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};

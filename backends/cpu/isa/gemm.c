@@ -177,8 +177,8 @@ SIMD void transpose(vf *row)
             if (i & s)
                 continue;
             vf a = row[i], b = row[i + s];
-            row[i] = __builtin_shuffle(a, b, low);
-            row[i + s] = __builtin_shuffle(a, b, high);
+            row[i] = vpermute2(a, b, low);
+            row[i + s] = vpermute2(a, b, high);
         }
     }
 }

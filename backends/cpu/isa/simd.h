@@ -69,10 +69,40 @@ SIMD vi lane_numbers(void)
 #endif
 }
 
+/* Lane i of the result is lane from[i] of x; of two vectors, those of b count on from those of a.
+ * clang has no builtin for lanes that are not constants where it is written. */
+#if defined(__clang__)
+SIMD vf vpermute(vf x, vi from)
+{
+    vf y = x;
+    for (int i = 0; i < LANES; i++)
+        y[i] = x[from[i]];
+    return y;
+}
+
+SIMD vf vpermute2(vf a, vf b, vi from)
+{
+    vf y = a;
+    for (int i = 0; i < LANES; i++)
+        y[i] = from[i] < LANES ? a[from[i]] : b[from[i] - LANES];
+    return y;
+}
+#else
+SIMD vf vpermute(vf x, vi from)
+{
+    return __builtin_shuffle(x, from);
+}
+
+SIMD vf vpermute2(vf a, vf b, vi from)
+{
+    return __builtin_shuffle(a, b, from);
+}
+#endif
+
 /* The lanes whose numbers differ in the bit `half` exchanged. */
 SIMD vf vswap(vf x, int half)
 {
-    return __builtin_shuffle(x, lane_numbers() ^ half);
+    return vpermute(x, lane_numbers() ^ half);
 }
 
 /* The sum of the lanes, by halves. */

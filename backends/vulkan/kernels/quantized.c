@@ -23,7 +23,7 @@ typedef struct coded {
 
 static uint32_t format_of(int64_t kind, int64_t bits, int64_t group, weft_dtype scale)
 {
-    return (uint32_t)(kind | bits << 4 | group << 8 | (int64_t)scale << 16);
+    return (uint32_t)(kind | bits << 8 | group << 12 | (int64_t)scale << 24);
 }
 
 static uint64_t address_of(const weft_tensor *t)
@@ -31,16 +31,19 @@ static uint64_t address_of(const weft_tensor *t)
     return t->buffer ? weft__vulkan_address(t) : 0;
 }
 
-/* An encoded tensor; rows are those of all its matrices. */
+/* An encoded tensor; rows are those of all its matrices. Blocks of GGUF files have all their parts
+ * behind `codes`. */
 static coded coded_of_encoded(const weft_tensor *t)
 {
     const weft_encoding *e = t->encoding;
     const int64_t width = t->shape.at[t->shape.n - 1];
     const uint32_t block = (uint32_t)e->block_bytes;
+    const bool parts = weft_encoding_has_parts(e->kind);
     const uint64_t at = address_of(t);
+    const uint64_t codes = parts ? (uint64_t)(e->block_bytes - e->block * e->bits / 8) : 0;
     const uint64_t bias = e->kind == WEFT_ENCODING_AFFINE ? weft_dtype_size(e->scale) : 0;
     uint32_t row = (uint32_t)(width / e->block) * block;
-    return (coded){.record = {.codes = at + (uint64_t)(e->block_bytes - e->block * e->bits / 8),
+    return (coded){.record = {.codes = at + codes,
                               .scales = at,
                               .biases = at + bias,
                               .code_group = block,
@@ -84,7 +87,7 @@ static bool fits(const weft_call *call)
     for (int i = 0; i < call->n_inputs + call->n_outputs; i++) {
         const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
         if (weft_tensor_size(t) > INT32_MAX ||
-            (t->encoding && !weft_encoding_has_parts(t->encoding->kind))) {
+            (t->encoding && t->encoding->kind == WEFT_ENCODING_OTHER)) {
             return false;
         }
     }

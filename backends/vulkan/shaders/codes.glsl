@@ -1,10 +1,15 @@
 // backends/vulkan/shaders/codes.glsl -- elements of quantised matrices, four at a time.
 //
 // Included after common.glsl, with FORMAT a specialisation constant: the kind (weft_encoding_kind),
-// and shifted by 4, 8 and 16 the bits of a code, the elements of a group and the scales' dtype.
-const uint KIND = FORMAT & 15, BITS = FORMAT >> 4 & 15, GROUP = FORMAT >> 8 & 255,
-           SCALE_TYPE = FORMAT >> 16;
-const uint AFFINE = 1, MXFP4 = 2, MXFP8 = 3, NVFP4 = 4;
+// and shifted by 8, 12 and 24 the bits of a code, the elements of a group and the scales' dtype.
+const uint KIND = FORMAT & 255, BITS = FORMAT >> 8 & 15, GROUP = FORMAT >> 12 & 4095,
+           SCALE_TYPE = FORMAT >> 24;
+const uint AFFINE = 1, MXFP4 = 2, MXFP8 = 3, NVFP4 = 4, Q4_0 = 5, Q4_1 = 6, Q5_0 = 7, Q5_1 = 8,
+           Q8_0 = 9, Q2_K = 10, Q3_K = 11, Q4_K = 12, Q5_K = 13, Q6_K = 14, IQ4_NL = 15,
+           IQ4_XS = 16, GGUF_MXFP4 = 17;
+const bool BLOCKS = KIND > NVFP4; // of a GGUF file: only `codes` and its steps are there
+const bool BIASED = KIND == AFFINE || KIND == Q4_1 || KIND == Q5_1 || KIND == Q2_K ||
+                    KIND == Q4_K || KIND == Q5_K;
 
 // Where the parts of a matrix lie; steps in bytes.
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Codes {
@@ -68,9 +73,15 @@ float load_scale(Words base, uint at)
     return uintBitsToFloat(bits == 0u ? 0x00400000u : bits << 23);
 }
 
+#include "blocks.glsl"
+
 // Codes element .. element + 4 of a row, as what they stand for; element is a multiple of 4.
 vec4 codes_four(Codes w, uint row, uint element)
 {
+    if (BLOCKS) {
+        uint at = row * w.code_row + element / GROUP * w.code_group;
+        return block_codes(w.codes, at, element % GROUP);
+    }
     uint group = element / GROUP, bit = element % GROUP * BITS;
     uint at = min(bit >> 3, GROUP * BITS / 8u - 4u);
     uint word = load_word(w.codes, row * w.code_row + group * w.code_group + at) >> (bit - 8u * at);
@@ -86,6 +97,10 @@ vec4 codes_four(Codes w, uint row, uint element)
 
 vec2 scale_and_bias(Codes w, uint row, uint element)
 {
+    if (BLOCKS) {
+        uint at = row * w.code_row + element / GROUP * w.code_group;
+        return block_scale(w.codes, at, element % GROUP);
+    }
     uint at = row * w.scale_row + element / GROUP * w.scale_group;
     return vec2(load_scale(w.scales, at), KIND == AFFINE ? load_scale(w.biases, at) : 0.0);
 }
@@ -94,5 +109,5 @@ vec4 decode_four(Codes w, uint row, uint element)
 {
     vec2 scale = scale_and_bias(w, row, element);
     vec4 values = codes_four(w, row, element) * scale.x;
-    return KIND == AFFINE ? values + scale.y : values;
+    return BIASED ? values + scale.y : values;
 }

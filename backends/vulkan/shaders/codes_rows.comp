@@ -46,7 +46,7 @@ void main()
     for (uint j = 0u; j < 4u; j++) {
         precise float value = values[j] * scale.x; // apart from the sum: both are rounded
         value = rounded(value);
-        if (KIND == AFFINE) {
+        if (BIASED) {
             value = rounded(value + scale.y);
         }
         store_real(p.to, OUT_TYPE, 4u * i + j, value);

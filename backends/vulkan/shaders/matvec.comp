@@ -36,7 +36,7 @@ void add_column(ivec2 origin, uint column, uint lane)
         vec2 scale = scale_and_bias(w, column, k);
         [[unroll]] for (uint q = 0u; q < 8u; q += 4u) {
             vec4 b = codes_four(w, column, k + q) * scale.x;
-            b = KIND == AFFINE ? b + scale.y : b;
+            b = BIASED ? b + scale.y : b;
             [[unroll]] for (uint row = 0u; row < ROWS; row++) {
                 int at = origin.x + int(row) * p.a_row + int(k + q);
                 sums[row] += b * convert(load_four(p.a, A_TYPE, A_PACKED, at, 1, 4u), A_TYPE);

@@ -1,0 +1,151 @@
+/* tests/vulkan/test_blocks.c -- matrices in the block types of GGUF files on the Vulkan device,
+ * against the CPU's. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/vulkan/both.h"
+#include "weft/quantize.h"
+#include "weft/transforms.h"
+
+/* A type, and where its halves lie in a block; -1: there is no other. */
+typedef struct block_type {
+    const char *name;
+    int halves[2];
+} block_type;
+
+static const block_type types[] = {{"q4_0", {0, -1}},   {"q4_1", {0, 2}},    {"q5_0", {0, -1}},
+                                   {"q5_1", {0, 2}},    {"q8_0", {0, -1}},   {"q2_k", {80, 82}},
+                                   {"q3_k", {108, -1}}, {"q4_k", {0, 2}},    {"q5_k", {0, 2}},
+                                   {"q6_k", {208, -1}}, {"iq4_nl", {0, -1}}, {"iq4_xs", {0, -1}},
+                                   {"gguf_mxfp4", {-1}}};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+typedef struct scene {
+    const block_type *type;
+    int64_t rows, width; /* of the matrix */
+    int64_t m;           /* rows that are multiplied by it */
+    weft_dtype dtype;
+} scene;
+
+static void fill(uint8_t *bytes, int64_t n, const block_type *type, int64_t block_bytes)
+{
+    uint32_t state = 7;
+    for (int64_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        bytes[i] = (uint8_t)(state >> 24);
+    }
+    for (int64_t at = 0; at < n; at += block_bytes) {
+        for (int h = 0; h < 2 && type->halves[h] >= 0; h++) {
+            bytes[at + type->halves[h] + 1] =
+                (uint8_t)(0x18 + bytes[at] % 4 + h); /* 2^-9 to 2^-7 */
+        }
+        if (type->halves[0] < 0) {
+            bytes[at] = (uint8_t)(118 + at % 5); /* a power of two */
+        }
+    }
+}
+
+/* The same blocks on the default device. */
+static weft_array *matrix(const scene *s)
+{
+    const weft_encoding *e = weft_encoding_find(s->type->name);
+    const int64_t n = s->rows * s->width / e->block * e->block_bytes;
+    uint8_t *bytes = malloc((size_t)n);
+    fill(bytes, n, s->type, e->block_bytes);
+    weft_device *device = weft_default_device();
+    weft_set_default_device(weft_device_get("cpu"));
+    weft_array *w = weft_from_blocks(bytes, e, s->dtype, WEFT_DIMS(s->rows, s->width), free, bytes);
+    weft_set_default_device(device);
+    return weft_to(w, device);
+}
+
+static weft_array *make_halves(const void *context)
+{
+    const scene *s = context;
+    return weft_astype(matrix(s), WEFT_FLOAT16);
+}
+
+static weft_array *make_decoded(const void *context)
+{
+    return weft_decode(matrix(context));
+}
+
+static weft_array *make_taken(const void *context)
+{
+    const scene *s = context;
+    const double ids[] = {3, 0, (double)s->rows - 1, 3};
+    return weft_take(matrix(s), both_list(ids, WEFT_DIMS(4), WEFT_INT32), 0);
+}
+
+static weft_array *make_product(const void *context)
+{
+    const scene *s = context;
+    weft_array *x = both_draw(WEFT_DIMS(s->m, s->width), s->dtype, -1, 1);
+    return weft_linear(x, matrix(s), NULL);
+}
+
+static void product(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_linear(in[0], context, NULL);
+}
+
+/* The gradient of the rows: the product with the other axis. */
+static weft_array *make_gradient(const void *context)
+{
+    const scene *s = context;
+    weft_array *w = matrix(s), *dx = NULL;
+    weft_array *x = both_draw(WEFT_DIMS(s->m, s->width), s->dtype, -1, 1);
+    weft_array *dy = both_draw(WEFT_DIMS(s->m, s->rows), s->dtype, -1, 1);
+    CHECK_OK(weft_vjp(product, w, &x, 1, &dy, NULL, 1, &dx));
+    return dx;
+}
+
+static void rows_of_every_type(void)
+{
+    if (!both_there()) {
+        return;
+    }
+    for (int i = 0; i < N_TYPES; i++) {
+        const scene s = {.type = &types[i], .rows = 9, .width = 512, .dtype = WEFT_FLOAT32};
+        both_same(make_decoded, &s, 0, types[i].name);
+        both_same(make_halves, &s, 0, types[i].name);
+        both_same(make_taken, &s, 0, types[i].name);
+    }
+}
+
+/* Sums of 512 products, whose terms are up to 16, in another order: partial sums reach hundreds, of
+ * which half an ulp is 1.5e-5; a few of these at worst. */
+static void check_products(const scene *s)
+{
+    char label[80];
+    snprintf(label, sizeof label, "%lld rows, %s", (long long)s->m, s->type->name);
+    const double tolerance = s->dtype == WEFT_FLOAT32 ? 1e-4 : 0x1p-9;
+    both_same(make_product, s, tolerance, label);
+    if (s->m > 1) {
+        both_same(make_gradient, s, tolerance, label);
+    }
+}
+
+/* By vector, and for a few types, since software takes a second for each shader, by tile, backwards
+ * and with float16 activations. */
+static void products_of_every_type(void)
+{
+    if (!both_there()) {
+        return;
+    }
+    for (int i = 0; i < N_TYPES; i++) {
+        scene s = {.type = &types[i], .rows = 33, .width = 512, .m = 1, .dtype = WEFT_FLOAT32};
+        check_products(&s);
+        if (i % 4 == 1) { /* Q4_1, Q2_K, Q6_K */
+            s.m = 5;
+            check_products(&s);
+            s.m = 40;
+            s.dtype = WEFT_FLOAT16;
+            check_products(&s);
+        }
+    }
+}
+
+CHECK_MAIN("vulkan_blocks", CHECK_CASE(rows_of_every_type), CHECK_CASE(products_of_every_type))
