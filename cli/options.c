@@ -193,6 +193,24 @@ static void set_defaults(const cli_command *c, char *values)
     }
 }
 
+/* A word without a name; false when there are too many. Words of a last argument that takes many
+ * gather at the front of argv, which has been read there. */
+static bool take_word(const cli_command *c, int *given, char **argv, int i, char *values)
+{
+    const cli_argument *a = *given < c->n_arguments ? &c->arguments[*given] : NULL;
+    if (a == NULL)
+        return false;
+    if (a->optional != CLI_MANY) {
+        *(const char **)(values + a->offset) = argv[i];
+        (*given)++;
+        return true;
+    }
+    cli_words *words = (cli_words *)(values + a->offset);
+    words->at = argv;
+    argv[words->n++] = argv[i];
+    return true;
+}
+
 cli_parsed cli_parse(const cli_command *c, int argc, char **argv, void *out)
 {
     char *values = out;
@@ -209,9 +227,7 @@ cli_parsed cli_parse(const cli_command *c, int argc, char **argv, void *out)
             cli_parsed result = read_option(c, argc, argv, &i, values);
             if (result != CLI_PARSED_RUN)
                 return result;
-        } else if (given < c->n_arguments) {
-            *(const char **)(values + c->arguments[given++].offset) = word;
-        } else {
+        } else if (!take_word(c, &given, argv, i, values)) {
             return wrong(c, "unexpected argument '%s'", word);
         }
     }

@@ -31,12 +31,20 @@ typedef struct cli_option {
     bool hidden; /* not shown in lists */
 } cli_option;
 
-/* An argument without a name: fills a const char *. */
+/* An argument without a name: fills a const char *. The last of a command may be CLI_MANY: it is
+ * optional, and takes all words that are left into a cli_words. */
+enum { CLI_MANY = 2 };
+
 typedef struct cli_argument {
     const char *name;
     size_t offset;
-    bool optional;
+    int optional; /* true, or CLI_MANY */
 } cli_argument;
+
+typedef struct cli_words {
+    char **at; /* of argv */
+    int n;
+} cli_words;
 
 typedef struct cli_command {
     const char *name;

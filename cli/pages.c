@@ -85,7 +85,8 @@ static void print_usage(FILE *file, const cli_command *c)
 {
     fprintf(file, "weft %s", c->name);
     for (int i = 0; i < c->n_arguments; i++)
-        fprintf(file, c->arguments[i].optional ? " [%s]" : " %s", c->arguments[i].name);
+        fprintf(file, c->arguments[i].optional ? " [%s%s]" : " %s%s", c->arguments[i].name,
+                c->arguments[i].optional == CLI_MANY ? "..." : "");
     fputs(" [OPTION...]\n", file);
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/lines.h"
 
 typedef struct tokenize_values {
     const char *model, *text;
@@ -43,59 +44,6 @@ static const cli_option options[] = {
 };
 
 /* ---- Lines of JSON -------------------------------------------------------------------------- */
-
-/* The code unit of "\\uXXXX", or -1. */
-static long code_unit(const char *at)
-{
-    char digits[5] = {0}, *end;
-    if (at[0] != '\\' || at[1] != 'u')
-        return -1;
-    strncpy(digits, at + 2, 4);
-    long unit = strtol(digits, &end, 16);
-    return end == digits + 4 ? unit : -1;
-}
-
-/* Writes escaped surrogate pairs as the characters that they are: json-c takes some of them, such
- * as U+1D800, for something else. Returns the new length. */
-static size_t join_pairs(char *line)
-{
-    char *to = line;
-    for (const char *from = line; *from != '\0';) {
-        long high = code_unit(from);
-        long low = high >= 0xD800 && high < 0xDC00 ? code_unit(from + 6) : -1;
-        if (low >= 0xDC00 && low < 0xE000) {
-            unsigned code = 0x10000u + ((unsigned)(high - 0xD800) << 10) + (unsigned)(low - 0xDC00);
-            *to++ = (char)(0xF0 | code >> 18);
-            *to++ = (char)(0x80 | (code >> 12 & 0x3F));
-            *to++ = (char)(0x80 | (code >> 6 & 0x3F));
-            *to++ = (char)(0x80 | (code & 0x3F));
-            from += 12;
-            continue;
-        }
-        if (*from == '\\' && from[1] != '\0')
-            *to++ = *from++; /* and what it escapes, which may be another */
-        *to++ = *from++;
-    }
-    *to = '\0';
-    return (size_t)(to - line);
-}
-
-/* Parses a line, strictly; NULL when it is not JSON. The caller puts the result. */
-static json_object *parse_line(const char *line, size_t length)
-{
-    json_tokener *parser = json_tokener_new();
-    if (parser == NULL)
-        return NULL;
-    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    json_object *value = json_tokener_parse_ex(parser, line, (int)length + 1);
-    bool whole = json_tokener_get_error(parser) == json_tokener_success &&
-                 json_tokener_get_parse_end(parser) >= length;
-    json_tokener_free(parser);
-    if (whole)
-        return value;
-    json_object_put(value);
-    return NULL;
-}
 
 static weft_status encode_line(const weft_tokenizer *tokenizer, unsigned flags, json_object *value)
 {
@@ -153,10 +101,10 @@ static weft_status decode_line(const weft_tokenizer *tokenizer, json_object *val
     return status;
 }
 
-static weft_status one_line(const tokenize_values *v, const weft_tokenizer *tokenizer,
-                            const char *line, size_t length)
+static weft_status one_line(const tokenize_values *v, const weft_tokenizer *tokenizer, char *line,
+                            size_t length)
 {
-    json_object *value = parse_line(line, length);
+    json_object *value = cli_parse_line(line, length);
     weft_status status;
     if (value == NULL)
         status = weft_fail(WEFT_INVALID, "not JSON");
@@ -179,8 +127,6 @@ static weft_status run_lines(const tokenize_values *v, const weft_tokenizer *tok
         number++;
         if (length > 0 && line[length - 1] == '\n')
             line[--length] = '\0';
-        if (strlen(line) == (size_t)length) /* a NUL is no JSON, and the parser says so */
-            length = (ssize_t)join_pairs(line);
         status = one_line(v, tokenizer, line, (size_t)length);
         if (status != WEFT_OK)
             weft_fail(status, "tokenize: line %lld: %s", number, weft_error_message());

@@ -1,0 +1,30 @@
+/* cli/lines.h -- files of lines: plain ones, and lines of JSON. */
+#ifndef CLI_LINES_H
+#define CLI_LINES_H
+
+#include <json-c/json.h>
+
+#include "weft/status.h"
+
+/* Parses a line, strictly, and may change it; NULL when it is not JSON. The caller puts the
+ * result. */
+json_object *cli_parse_line(char *line, size_t length);
+
+typedef struct cli_line {
+    char *text; /* NUL-terminated, without the end of the line */
+    size_t length;
+    size_t number; /* in the file, from 1 */
+} cli_line;
+
+/* The lines of a file that are not blank. */
+typedef struct cli_lines {
+    cli_line *at;
+    size_t n;
+    char *from_file, *from_stdin; /* one of them */
+} cli_lines;
+
+/* "-" is standard input. Free with cli_lines_free, after a failure too. */
+weft_status cli_lines_read(const char *path, cli_lines *lines);
+void cli_lines_free(cli_lines *lines);
+
+#endif

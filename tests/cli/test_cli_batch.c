@@ -1,0 +1,139 @@
+/* tests/cli/test_cli_batch.c -- weft classify and weft inspect. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "weft/io.h"
+#include "weft/ops.h"
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+/* Member `key` of line `line` (from 0) of JSON objects; the caller puts the root. */
+static json_object *member(const char *lines, int line, const char *key, json_object **root)
+{
+    json_object *value = NULL;
+    for (int i = 0; lines != NULL && i < line; i++) {
+        lines = strchr(lines, '\n');
+        lines = lines != NULL ? lines + 1 : NULL;
+    }
+    *root = NULL;
+    if (!CHECK(lines != NULL))
+        return NULL;
+    char one[8192];
+    snprintf(one, sizeof one, "%.*s", (int)strcspn(lines, "\n"), lines);
+    *root = json_tokener_parse(one);
+    if (CHECK(*root != NULL))
+        json_object_object_get_ex(*root, key, &value);
+    return value;
+}
+
+static void check_text(const output *o, int line, const char *key, const char *expected)
+{
+    json_object *root, *value = member(o->out, line, key, &root);
+    if (CHECK(value != NULL))
+        CHECK_CONTAINS(json_object_get_string(value), expected);
+    json_object_put(root);
+}
+
+/* The probability of the most probable token is that of a greedy generation. */
+static void classify_tells_the_next_token(void)
+{
+    json_object *root, *value;
+    output o = weft_command(NULL, "generate %s -p 'Once upon a' -t 0 -n 1 --json", model());
+    value = member(o.out, 0, "logprobs", &root);
+    double expected = json_object_get_double(json_object_array_get_idx(value, 0));
+    json_object_put(root);
+    o = weft_command(NULL, "classify %s 'Once upon a' 'The old' --json --top 4", model());
+    CHECK_EQ_INT(o.code, 0);
+    check_text(&o, 0, "text", " time");
+    check_text(&o, 1, "prompt", "The old");
+    value = member(o.out, 0, "tokens", &root);
+    if (CHECK_EQ_INT(json_object_array_length(value), 4)) {
+        double before = 1;
+        for (size_t i = 0; i < 4; i++) {
+            json_object *one = json_object_array_get_idx(value, i), *number;
+            json_object_object_get_ex(one, "probability", &number);
+            CHECK(json_object_get_double(number) <= before);
+            before = json_object_get_double(number);
+            json_object_object_get_ex(one, "logprob", &number);
+            CHECK_CLOSE(exp(json_object_get_double(number)), before, 1e-9);
+            if (i == 0)
+                CHECK_CLOSE(json_object_get_double(number), expected, 1e-4);
+        }
+    }
+    json_object_put(root);
+}
+
+static void classify_chooses_among_labels(void)
+{
+    output o = weft_command("The wolf ate the\n\n{\"prompt\": \"The king and the\"}\n",
+                            "classify %s --labels ' queen, lamb' --json", model());
+    CHECK_EQ_INT(o.code, 0);
+    check_text(&o, 0, "label", " lamb");
+    check_text(&o, 1, "label", " queen");
+    json_object *root, *value = member(o.out, 1, "labels", &root);
+    double sum = 0;
+    for (size_t i = 0; CHECK(value != NULL) && i < 2; i++) {
+        json_object *number;
+        json_object_object_get_ex(json_object_array_get_idx(value, i), "probability", &number);
+        sum += json_object_get_double(number);
+    }
+    CHECK_CLOSE(sum, 1, 1e-9);
+    json_object_put(root);
+    o = weft_command("The wolf ate the\n", "classify %s -f - --labels ' queen, lamb'", model());
+    CHECK(strncmp(o.out, " lamb\t0.", 8) == 0);
+}
+
+static void classify_goes_on_after_a_bad_line(void)
+{
+    output o = weft_command("{\"prompt\": 3}\n{\"p\": \"x\"}\n{\nOnce upon a\n\xff\n",
+                            "classify %s --json", model());
+    CHECK_EQ_INT(o.code, 1);
+    check_text(&o, 0, "error", "line 1");
+    check_text(&o, 1, "error", "line 2");
+    check_text(&o, 2, "error", "line 3");
+    check_text(&o, 3, "text", " time");
+    check_text(&o, 4, "error", "UTF-8");
+    o = weft_command(NULL, "classify %s text -f file", model());
+    check_one_line(&o, 2);
+    o = weft_command("a\n", "classify %s --labels a,,b", model());
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "classify %s -f no/such/file", model());
+    check_one_line(&o, 1);
+}
+
+static void inspect_writes_keys_and_queries(void)
+{
+    const char *path = check_temporary("inspect.safetensors");
+    weft_safetensors *file = NULL;
+    output o = weft_command(NULL, "inspect %s -p 'Once upon a time' -o %s --json", model(), path);
+    CHECK_EQ_INT(o.code, 0);
+    check_text(&o, 0, "architecture", "qwen3");
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
+        return;
+    weft_scope_open();
+    weft_array *keys = weft_safetensors_get(file, "layers.5.keys");
+    weft_array *queries = weft_safetensors_get(file, "layers.5.queries");
+    CHECK_EQ_INT(weft_dim(keys, 0), 1);
+    CHECK_EQ_INT(weft_dim(queries, 0), 3);
+    CHECK_EQ_INT(weft_dim(keys, 1), weft_dim(queries, 1));
+    CHECK_EQ_INT(weft_dim(keys, 2), 64);
+    CHECK_CONTAINS(weft_safetensors_metadata(file, "tokens"), "[2010, 370, 627");
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    o = weft_command(NULL, "inspect %s", model());
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "inspect %s -p ''", model());
+    check_one_line(&o, 1);
+}
+
+CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
+           CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
+           CHECK_CASE(inspect_writes_keys_and_queries))
