@@ -33,11 +33,10 @@ static const cli_option options[] = {
     {.name = "top",
      .kind = CLI_INT,
      .value = "N",
-     .fallback = "1",
      .low = 1,
      .high = 1000,
      AT(top),
-     .help = "show the N most probable tokens, or labels"},
+     .help = "show the N most probable tokens, or labels; default: 1, and with --json all labels"},
     {.name = "adapter",
      .letter = 'a',
      .kind = CLI_TEXT,
@@ -198,7 +197,9 @@ static void print_json(const classify_values *v, const classify_text *t,
 void classify_print(const classify_values *v, const classify_text *t,
                     const classify_choice *choices, size_t n)
 {
-    n = n < (size_t)v->top ? n : (size_t)v->top;
+    const bool all = v->top == CLI_ABSENT && v->json && v->labels != NULL;
+    const size_t top = v->top == CLI_ABSENT ? 1 : (size_t)v->top;
+    n = all || n < top ? n : top;
     if (v->json)
         print_json(v, t, choices, n);
     else

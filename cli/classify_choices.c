@@ -51,7 +51,8 @@ static void print_tokens(const classify_values *v, const classify_run *r, classi
                          const float *logits, classify_choice *choices)
 {
     const size_t V = (size_t)weft_model_info_of(r->model)->vocab_size;
-    const size_t n = V < (size_t)v->top ? V : (size_t)v->top;
+    const size_t top = v->top == CLI_ABSENT ? 1 : (size_t)v->top;
+    const size_t n = V < top ? V : top;
     for (size_t i = 0; i < V; i++)
         choices[i] = (classify_choice){.id = (int32_t)i, .logprob = (double)logits[i]};
     finish(choices, V);
