@@ -23,12 +23,20 @@ extern "C" {
 
 /* ---- Sampling ------------------------------------------------------------------------------- */
 
-/* How a token is drawn. The steps are taken in the order of the fields: penalty, temperature,
- * top-p, top-k, min-p, then a draw. All zero: greedy. */
+/* How a token is drawn. The steps are taken in the order of the fields, then there is a draw. All
+ * zero: greedy. */
 typedef struct weft_sampler_options {
+    /* Added to the logits of n_bias tokens; -INFINITY: never that token. */
+    const int32_t *bias_ids;
+    const float *bias_values;
+    int n_bias;
+    const int32_t *suppress; /* n_suppress tokens that are never drawn */
+    int n_suppress;
     /* A token that occurred before has its logit divided by this if it is positive, else multiplied
      * (Keskar et al. 2019). 0 or 1: off. */
     double repetition_penalty;
+    double presence_penalty;  /* subtracted from the logit of a token that occurred before */
+    double frequency_penalty; /* subtracted as often as the token occurred */
     /* Logits are divided by it. 0: the token with the largest logit, whatever is set below. */
     double temperature;
     /* The fewest tokens whose probability adds up to this (Holtzman et al. 2020). 0 or 1: off. */
@@ -36,18 +44,28 @@ typedef struct weft_sampler_options {
     int64_t top_k; /* the k most probable tokens; 0: off */
     /* Tokens with at least this share of the largest probability. 0: off. */
     double min_p;
+    /* Exclude top choices ("XTC", P. Weidmann 2024): with this probability a draw leaves out all
+     * tokens whose probability among those that are left is at least xtc_threshold, but for the
+     * least probable of them. n_xtc_keep tokens (ends of lines and of the text, for instance) are
+     * never left out. Probability 0: off. */
+    double xtc_probability, xtc_threshold;
+    const int32_t *xtc_keep;
+    int n_xtc_keep;
 } weft_sampler_options;
 
 /* What a draw depends on besides the logits (B, V); each may be NULL. */
 typedef struct weft_sampler_inputs {
-    weft_array *seen;    /* (B, V): how often each token occurred, for the penalty; NULL: never */
-    weft_array *allowed; /* bool (B, V) or (V): no other token is drawn; NULL: all are allowed */
-    weft_array *key;     /* as for weft_random_categorical; no meaning at temperature 0 */
+    weft_array *seen; /* (B, V): how often each token occurred, for the penalties; NULL: never */
+    /* bool (B, V) or (V): no other token is drawn, before all other steps; NULL: all are allowed */
+    weft_array *allowed;
+    weft_array *key; /* as for weft_random_categorical; no meaning at temperature 0 */
 } weft_sampler_inputs;
 
 /* What a draw is made from: logits (B, V) after all steps, float32 (B, V), -inf for tokens that
  * were cut off. Tokens that tie with the last one that stays also stay. NULL inputs: all NULL; NULL
- * options: all zero. WEFT_INVALID options make an error array. */
+ * options: all zero. Numbers out of range and ids that are not in the vocabulary make an error
+ * array.
+ */
 WEFT_API weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *inputs,
                                          const weft_sampler_options *options);
 

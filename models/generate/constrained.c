@@ -1,6 +1,20 @@
 /* models/generate/constrained.c -- the draw of a token that a constraint allows: which those are is
  * found on the host, while the device computes the logits. */
+#include <math.h>
+
 #include "models/generate/generator.h"
+
+/* What the sampler never draws is not allowed either. */
+static void forbid_suppressed(weft_generator *g)
+{
+    const weft_sampler_options *o = &g->options.sampler;
+    for (int i = 0; i < o->n_suppress; i++)
+        g->allowed_here[o->suppress[i]] = false;
+    for (int i = 0; i < o->n_bias; i++) {
+        if (isinf(o->bias_values[i]))
+            g->allowed_here[o->bias_ids[i]] = false;
+    }
+}
 
 /* Which tokens may come next, onto the host; must_end when there are none. A token that ends the
  * text may come where the document does. */
@@ -12,6 +26,7 @@ static weft_status find_allowed(weft_generator *g)
                                               g->allowed_here, V, &complete);
     if (status != WEFT_OK)
         return status;
+    forbid_suppressed(g);
     bool any = false;
     for (int32_t i = 0; i < V && !any; i++)
         any = g->allowed_here[i];

@@ -18,6 +18,7 @@ typedef struct weft__group {
 struct weft_generator {
     weft_model *model;
     weft_generate_options options; /* without what it pointed to, unless that is borrowed */
+    void *sampler_lists;           /* what the sampler's options point to */
     int32_t *stop; /* ids that end the text: the model's, n_eos, then the caller's */
     int n_stop, n_eos;
     int32_t *text; /* the prompt, and behind it what weft_generator_next gave */

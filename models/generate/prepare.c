@@ -40,24 +40,24 @@ static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t
     return WEFT_OK;
 }
 
-/* The settings of the sampler are checked once, here, on a tiny graph that is never computed. */
-static weft_status check_sampler(const weft_sampler_options *o)
+/* The settings of the sampler are checked once, here, on a graph that is never computed. */
+static weft_status check_sampler(const weft_sampler_options *o, int64_t V)
 {
     weft_scope_open();
-    weft_array *x = weft_sampler_logits(weft_zeros(WEFT_DIMS(1, 1), WEFT_FLOAT32), NULL, o);
+    weft_array *x = weft_sampler_logits(weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32), NULL, o);
     weft_status status = weft_ok(x) ? WEFT_OK : weft_fail(WEFT_INVALID, "%s", weft_error(x));
     weft_scope_close(NULL);
     return status;
 }
 
-static weft_status check_options(const weft_generate_options *o)
+static weft_status check_options(weft_model *model, const weft_generate_options *o)
 {
     if (o->max_tokens < 0 || o->prefill < 0 || o->n_stop < 0 || o->tokens_per_eval < 0)
         return weft_fail(WEFT_INVALID, "generate: max_tokens, prefill, n_stop and "
                                        "tokens_per_eval: expected numbers of at least 0");
     if (!(o->timeout >= 0))
         return weft_fail(WEFT_INVALID, "generate: timeout: expected seconds of at least 0");
-    return check_sampler(&o->sampler);
+    return check_sampler(&o->sampler, weft_model_info_of(model)->vocab_size);
 }
 
 /* ---- filling -------------------------------------------------------------------------------- */
@@ -127,7 +127,10 @@ static weft_status fill_state(weft_generator *g)
 
 static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
 {
-    weft_status status = fill_stop(g);
+    weft_status status =
+        weft__sampler_copy(&g->options.sampler, &g->options.sampler, &g->sampler_lists);
+    if (status == WEFT_OK)
+        status = fill_stop(g);
     if (status == WEFT_OK)
         status = fill_text(g, prompt, n);
     if (status == WEFT_OK)
@@ -152,7 +155,7 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
     weft_generate_options o = options != NULL ? *options : (weft_generate_options){0};
     weft_status status = check_prompt(model, prompt, n);
     if (status == WEFT_OK)
-        status = check_options(&o);
+        status = check_options(model, &o);
     if (status != WEFT_OK)
         return status;
     o.max_tokens = o.max_tokens > 0 ? o.max_tokens : 256;
@@ -188,6 +191,7 @@ void weft_generator_free(weft_generator *g)
         weft_drop(slots[i]);
     weft_model_free_caches(g->model, g->caches);
     weft_free(g->allowed_here);
+    weft_free(g->sampler_lists);
     weft_free(g->logprobs);
     weft_free(g->ids);
     weft_free(g->stop);

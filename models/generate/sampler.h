@@ -10,4 +10,8 @@ bool weft__sampler_counts(const weft_sampler_options *options);
 /* How often each of V tokens is among the n ids: float32 (1, V), on the default device. */
 weft_array *weft__sampler_seen(const int32_t *ids, int64_t n, int64_t V);
 
+/* The options with copies of what they point to, in *block (weft_free), also after a failure. */
+weft_status weft__sampler_copy(const weft_sampler_options *options, weft_sampler_options *out,
+                               void **block);
+
 #endif

@@ -149,7 +149,26 @@ static void compiled_steps_are_the_same(void)
         return;
     const weft_sampler_options drawn = {
         .temperature = 1, .top_p = 0.9, .top_k = 40, .repetition_penalty = 1.3};
+    static const int32_t ids[] = {258, 309, 12, 370};
+    static const float values[] = {1, -2, 3, 0.5F};
+    const weft_sampler_options all = {.bias_ids = ids,
+                                      .bias_values = values,
+                                      .n_bias = 4,
+                                      .suppress = once,
+                                      .n_suppress = 2,
+                                      .repetition_penalty = 1.1,
+                                      .presence_penalty = 0.5,
+                                      .frequency_penalty = 0.2,
+                                      .temperature = 1.2,
+                                      .top_p = 0.95,
+                                      .top_k = 50,
+                                      .min_p = 0.01,
+                                      .xtc_probability = 0.5,
+                                      .xtc_threshold = 0.1,
+                                      .xtc_keep = ids,
+                                      .n_xtc_keep = 2};
     same_as_graphs((weft_generate_options){.max_tokens = 40, .ignore_eos = true}, 1);
+    same_as_graphs((weft_generate_options){.max_tokens = 40, .sampler = all, .seed = 8}, 1);
     same_as_graphs((weft_generate_options){.max_tokens = 30, .logprobs = true, .prefill = 2}, 1);
     same_as_graphs(
         (weft_generate_options){.max_tokens = 40, .logprobs = true, .sampler = drawn, .seed = 3},
@@ -221,6 +240,48 @@ static void the_penalty_sees_prompt_and_text(void)
     }
     CHECK_EQ_INT(t.n, 48);
     CHECK_EQ_INT(twice, 0);
+}
+
+/* A frequency penalty of 50 lets a token come again only when all others came as often: the first
+ * 48 are different, and none is of the prompt. What is suppressed never comes, what has a bias of
+ * 1000 comes at once; the lists may go when the generator is made. */
+static void lists_and_counts_reach_the_draw(void)
+{
+    if (!ready())
+        return;
+    tokens t = {0};
+    generate(&(weft_generate_options){.max_tokens = 48,
+                                      .ignore_eos = true,
+                                      .sampler = {.frequency_penalty = 50}},
+             &t);
+    int twice = 0;
+    for (int i = 0; i < t.n; i++) {
+        for (int j = 0; j < i + ONCE; j++)
+            twice += t.ids[i] == (j < i ? t.ids[j] : once[j - i]);
+    }
+    CHECK_EQ_INT(t.n, 48);
+    CHECK_EQ_INT(twice, 0);
+
+    int32_t first = t.ids[0], wanted = 77, id = 0;
+    float much = 1000;
+    weft_generate_options o = {.max_tokens = 12, .ignore_eos = true};
+    o.sampler = (weft_sampler_options){
+        .bias_ids = &wanted, .bias_values = &much, .n_bias = 1, .frequency_penalty = 1500};
+    weft_generator *g;
+    if (!CHECK_OK(weft_generator_new(model, once, ONCE, &o, &g)))
+        return;
+    wanted = 5;
+    much = 0;
+    CHECK_OK(weft_generator_next(g, &id, NULL));
+    CHECK_EQ_INT(id, 77);
+    CHECK_OK(weft_generator_next(g, &id, NULL));
+    CHECK(id != 77 && id != 5);
+    weft_generator_free(g);
+    o.sampler = (weft_sampler_options){.suppress = &first, .n_suppress = 1};
+    if (CHECK_OK(weft_generator_new(model, once, ONCE, &o, &g)))
+        CHECK_OK(weft_generator_next(g, &id, NULL));
+    CHECK(id != first);
+    weft_generator_free(g);
 }
 
 /* ---- Stopping ------------------------------------------------------------------------------- */
@@ -389,6 +450,7 @@ int main(int argc, char **argv)
         CHECK_CASE(logprobs_are_those_of_the_model),
         CHECK_CASE(the_seed_decides),
         CHECK_CASE(the_penalty_sees_prompt_and_text),
+        CHECK_CASE(lists_and_counts_reach_the_draw),
         CHECK_CASE(stops_where_it_is_told),
         CHECK_CASE(stops_at_the_last_position),
         CHECK_CASE(bad_prompts_and_options_are_refused),
