@@ -23,6 +23,7 @@ enum { N_TYPES = sizeof types / sizeof *types };
 typedef struct scene {
     const block_type *type;
     int64_t rows, width; /* of the matrix */
+    int64_t count;       /* matrices; 0: one, and no axis for it */
     int64_t m;           /* rows that are multiplied by it */
     weft_dtype dtype;
 } scene;
@@ -49,12 +50,15 @@ static void fill(uint8_t *bytes, int64_t n, const block_type *type, int64_t bloc
 static weft_array *matrix(const scene *s)
 {
     const weft_encoding *e = weft_encoding_find(s->type->name);
-    const int64_t n = s->rows * s->width / e->block * e->block_bytes;
+    const int64_t count = s->count ? s->count : 1;
+    const int64_t n = count * s->rows * s->width / e->block * e->block_bytes;
+    const weft_dims shape =
+        s->count ? WEFT_DIMS(count, s->rows, s->width) : WEFT_DIMS(s->rows, s->width);
     uint8_t *bytes = malloc((size_t)n);
     fill(bytes, n, s->type, e->block_bytes);
     weft_device *device = weft_default_device();
     weft_set_default_device(weft_device_get("cpu"));
-    weft_array *w = weft_from_blocks(bytes, e, s->dtype, WEFT_DIMS(s->rows, s->width), free, bytes);
+    weft_array *w = weft_from_blocks(bytes, e, s->dtype, shape, free, bytes);
     weft_set_default_device(device);
     return weft_to(w, device);
 }
@@ -100,6 +104,16 @@ static weft_array *make_gradient(const void *context)
     weft_array *dy = both_draw(WEFT_DIMS(s->m, s->rows), s->dtype, -1, 1);
     CHECK_OK(weft_vjp(product, w, &x, 1, &dy, NULL, 1, &dx));
     return dx;
+}
+
+/* Rows through two of three matrices. */
+static weft_array *make_chosen(const void *context)
+{
+    const scene *s = context;
+    const double rows[] = {0, 3, 1, 1}, ids[] = {2, 0, 0, 2};
+    weft_array *x = both_draw(WEFT_DIMS(s->m, s->width), s->dtype, -1, 1);
+    return weft_gather_linear(x, matrix(s), both_list(rows, WEFT_DIMS(4), WEFT_INT32),
+                              both_list(ids, WEFT_DIMS(4), WEFT_INT32));
 }
 
 static void rows_of_every_type(void)
@@ -148,4 +162,19 @@ static void products_of_every_type(void)
     }
 }
 
-CHECK_MAIN("vulkan_blocks", CHECK_CASE(rows_of_every_type), CHECK_CASE(products_of_every_type))
+/* As products_of_every_type's. */
+static void chosen_matrices(void)
+{
+    if (!both_there()) {
+        return;
+    }
+    for (int i = 0; i < N_TYPES; i += 4) { /* Q4_0, Q8_0, Q5_K, MXFP4 */
+        scene s = {&types[i], .rows = 21, .width = 256, .count = 3, .m = 4, .dtype = WEFT_FLOAT32};
+        both_same(make_chosen, &s, 1e-4, s.type->name);
+        s.dtype = WEFT_BFLOAT16;
+        both_same(make_chosen, &s, 0x1p-7, s.type->name);
+    }
+}
+
+CHECK_MAIN("vulkan_blocks", CHECK_CASE(rows_of_every_type), CHECK_CASE(products_of_every_type),
+           CHECK_CASE(chosen_matrices))

@@ -6,7 +6,7 @@
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
-enum { GROUP = 256, NO_INDEX = 255 };
+enum { GROUP = 256, NO_INDEX = 255, GATHER_LANES = 32, GATHER_THREADS = 128 };
 
 /* codes.glsl */
 typedef struct codes_record {
@@ -197,6 +197,71 @@ static weft_status matmul(const weft_call *call)
     return status;
 }
 
+/* ---- Products with chosen matrices ---------------------------------------------------------- */
+
+/* x (A, M, K), or (A, K) with M = 1, by the matrices (B, N, K) that the last two inputs choose. */
+static weft_status run_gather(const weft_call *call, const coded *w, int64_t matrices)
+{
+    const weft_tensor *x = &call->in[0], *y = &call->out[0];
+    const weft_tensor *lhs = &call->in[call->n_inputs - 2], *rhs = lhs + 1;
+    struct {
+        uint64_t a, lhs, rhs, y, b, fault;
+        uint32_t a_code, b_code;
+        int32_t a_length, b_length;
+        uint32_t count, rows, columns, terms;
+    } push = {.a = address_of(x),
+              .lhs = address_of(lhs),
+              .rhs = address_of(rhs),
+              .y = address_of(y),
+              .b = weft__vulkan_record(call, &w->record, sizeof w->record),
+              .fault = weft__vulkan_fault(call),
+              .a_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, x->shape.at[0]),
+              .b_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, matrices),
+              .a_length = (int32_t)x->shape.at[0],
+              .b_length = (int32_t)matrices,
+              .count = (uint32_t)weft_tensor_size(y),
+              .rows = (uint32_t)(y->shape.n > 2 ? y->shape.at[1] : 1),
+              .columns = (uint32_t)y->shape.at[y->shape.n - 1],
+              .terms = (uint32_t)w->width};
+    uint32_t lanes = 1;
+    while (lanes < GATHER_LANES && lanes * 8 < push.terms) {
+        lanes *= 2;
+    }
+    weft__vulkan_launch launch = {.shader = &weft__shader_gather_codes,
+                                  .n_constants = 5,
+                                  .constants = {w->format, (uint32_t)y->dtype, (uint32_t)lhs->dtype,
+                                                (uint32_t)rhs->dtype, lanes},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups =
+                                      weft__vulkan_groups(push.count, GATHER_THREADS / lanes)};
+    return push.b ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
+}
+
+static bool gather_linear_fits(const weft_call *call)
+{
+    return call->in[1].encoding && fits(call) && narrow(call->in[0].dtype);
+}
+
+static weft_status gather_linear(const weft_call *call)
+{
+    coded w = coded_of_encoded(&call->in[1]);
+    return run_gather(call, &w, call->in[1].shape.at[0]);
+}
+
+static bool gather_matmul_fits(const weft_call *call)
+{
+    const weft_quantized_params *p = call->params;
+    return p->gathered && p->transposed && fits(call) && narrow(call->in[0].dtype) &&
+           (p->mode != WEFT_ENCODING_AFFINE || narrow(call->in[2].dtype));
+}
+
+static weft_status gather_matmul(const weft_call *call)
+{
+    coded w = coded_apart(call->params, call->in + 1, 0);
+    return run_gather(call, &w, call->in[2].shape.at[0]);
+}
+
 /* ---- Rows as floats ------------------------------------------------------------------------- */
 
 static weft_status rows_as_floats(const weft_call *call, const coded *w, const weft_tensor *indices,
@@ -276,6 +341,11 @@ static const weft_kernel_row rows[] = {
      .fits = matmul_fits,
      .workspace = matmul_workspace,
      .kernel = matmul},
+    {.op = "quantized_matmul", .fits = gather_matmul_fits, .kernel = gather_matmul},
+    {.op = "gather_linear",
+     .takes_encoded = 1 << 1,
+     .fits = gather_linear_fits,
+     .kernel = gather_linear},
     {.op = "cast", .takes_encoded = 1 << 0, .fits = cast_fits, .kernel = cast},
     {.op = "take", .takes_encoded = 1 << 0, .fits = take_fits, .kernel = take},
     {.op = "dequantize", .fits = dequantize_fits, .kernel = dequantize},
