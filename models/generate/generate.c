@@ -1,17 +1,8 @@
 /* models/generate/generate.c -- a generator with a callback and texts. */
-#include "weft/generate.h"
-
-/* What a run of weft_generate has open. */
-typedef struct run {
-    weft_generator *generator;
-    weft_detokenizer *detokenizer; /* NULL: no texts */
-    weft_generate_fn *callback;
-    void *context;
-    bool stopped; /* by the callback */
-} run;
+#include "models/generate/generation.h"
 
 /* The text that a token completed; that which was held back for id -1. */
-static weft_status text_of(run *r, weft_generated *token)
+static weft_status text_of(weft__generation *r, weft_generated *token)
 {
     token->text = "";
     token->length = 0;
@@ -22,8 +13,7 @@ static weft_status text_of(run *r, weft_generated *token)
     return weft_detokenizer_push(r->detokenizer, token->id, &token->text, &token->length);
 }
 
-/* One token to the callback; *more is false when there will be no other. */
-static weft_status one(run *r, bool *more)
+weft_status weft__generation_next(weft__generation *r, bool *more)
 {
     weft_generated token = {.id = -1};
     weft_status status = weft_generator_next(r->generator, &token.id, &token.logprob);
@@ -31,16 +21,16 @@ static weft_status one(run *r, bool *more)
         status = text_of(r, &token);
     if (status != WEFT_OK)
         return status;
-    *more = token.id >= 0;
     if (r->callback != NULL && (token.id >= 0 || token.length > 0))
         r->stopped = !r->callback(r->context, &token);
+    *more = token.id >= 0 && !r->stopped;
     return WEFT_OK;
 }
 
 /* The detokenizer reads the prompt first: what the first token gives can depend on what stands in
  * front of it. Half a character at the prompt's end is completed by the first token. */
-static weft_status open_text(run *r, const weft_tokenizer *tokenizer, const int32_t *prompt,
-                             size_t n, bool keep_special)
+static weft_status open_text(weft__generation *r, const weft_tokenizer *tokenizer,
+                             const int32_t *prompt, size_t n, bool keep_special)
 {
     if (tokenizer == NULL)
         return WEFT_OK;
@@ -53,29 +43,47 @@ static weft_status open_text(run *r, const weft_tokenizer *tokenizer, const int3
     return status;
 }
 
+weft_status weft__generation_open(weft__generation *r, weft_model *model,
+                                  const weft_tokenizer *tokenizer, const int32_t *prompt, size_t n,
+                                  const weft_generate_options *options)
+{
+    const weft_status status = weft_generator_new(model, prompt, n, options, &r->generator);
+    if (status != WEFT_OK)
+        return status;
+    return open_text(r, tokenizer, prompt, n, options != NULL && options->keep_special);
+}
+
+weft_generate_stats weft__generation_stats(const weft__generation *r, weft_status status)
+{
+    weft_generate_stats stats = {0};
+    if (r->generator != NULL)
+        stats = weft_generator_stats(r->generator);
+    if (r->stopped && stats.reason == WEFT_FINISH_NONE) {
+        stats.reason = WEFT_FINISH_CANCELLED;
+        stats.detail = WEFT_FINISH_CALLBACK;
+    }
+    if (status != WEFT_OK)
+        stats.reason = WEFT_FINISH_ERROR;
+    return stats;
+}
+
+void weft__generation_close(weft__generation *r)
+{
+    weft_detokenizer_free(r->detokenizer);
+    weft_generator_free(r->generator);
+}
+
 weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer, const int32_t *prompt,
                           size_t n, const weft_generate_options *options,
                           weft_generate_fn *callback, void *context, weft_generate_stats *stats)
 {
-    run r = {.callback = callback, .context = context};
-    if (stats != NULL)
-        *stats = (weft_generate_stats){0};
-    weft_status status = weft_generator_new(model, prompt, n, options, &r.generator);
-    if (status == WEFT_OK)
-        status = open_text(&r, tokenizer, prompt, n, options != NULL && options->keep_special);
+    weft__generation r = {.callback = callback, .context = context};
+    weft_status status = weft__generation_open(&r, model, tokenizer, prompt, n, options);
     bool more = true;
-    while (status == WEFT_OK && more && !r.stopped)
-        status = one(&r, &more);
-    if (stats != NULL && r.generator != NULL) {
-        *stats = weft_generator_stats(r.generator);
-        if (r.stopped && stats->reason == WEFT_FINISH_NONE) {
-            stats->reason = WEFT_FINISH_CANCELLED;
-            stats->detail = WEFT_FINISH_CALLBACK;
-        }
-    }
-    if (stats != NULL && status != WEFT_OK)
-        stats->reason = WEFT_FINISH_ERROR;
-    weft_detokenizer_free(r.detokenizer);
-    weft_generator_free(r.generator);
+    while (status == WEFT_OK && more)
+        status = weft__generation_next(&r, &more);
+    if (stats != NULL)
+        *stats = weft__generation_stats(&r, status);
+    weft__generation_close(&r);
     return status;
 }
