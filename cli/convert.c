@@ -55,8 +55,8 @@ static weft_status convert(const convert_values *v, const char *path)
     weft_status status = weft_model_load(path, &load, &model);
     if (status != WEFT_OK)
         return status;
-    status = gguf ? weft_model_save_gguf(model, v->out, types[v->type < 0 ? 0 : v->type])
-                  : weft_model_save(model, v->out);
+    const weft_gguf_model_options save = {.type = types[v->type < 0 ? 0 : v->type], .text = path};
+    status = gguf ? weft_model_save_gguf(model, v->out, &save) : weft_model_save(model, v->out);
     weft_model_free(model);
     return status;
 }
@@ -85,7 +85,7 @@ const cli_command cli_convert = {
         "Writes MODEL, a folder or a GGUF file, as OUT: a GGUF file when its name ends with .gguf, "
         "else a folder with config.json and model.safetensors. In a GGUF file of a q type the "
         "matrix that gives the logits has 8 bits at least, and so has one whose rows are not "
-        "whole blocks. Tokenizers are not converted.",
+        "whole blocks. Tokenizer and chat templates go into it too.",
     .example = "weft convert MODEL model.gguf --type q4_k\n"
                "weft convert model.gguf FOLDER --type bf16",
     CLI_TABLE(convert_values, arguments, options),

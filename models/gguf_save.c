@@ -298,9 +298,11 @@ static weft_status measure(saver *s)
     return WEFT_OK;
 }
 
+/* Where no tokenizer tells them. */
 static void put_ids(saver *s)
 {
     int n;
+    put_text(s, "tokenizer.ggml.model", "no_vocab");
     const int32_t *eos = weft_model_eos(s->model, &n);
     const int64_t bos = weft_config_int(s->config, "bos_token_id", -1);
     if (bos >= 0)
@@ -311,10 +313,54 @@ static void put_ids(saver *s)
         put_whole(s, "tokenizer.ggml.eot_token_id", eos[1]);
 }
 
-static weft_status save(saver *s, const char *path)
+/* The file with the values of the model and those of the text, which may be NULL. */
+static weft_status write(saver *s, const char *path, const char *text)
+{
+    weft__gguf_text *extra = NULL;
+    int n_eos, n_extra = 0;
+    const int32_t *eos = weft_model_eos(s->model, &n_eos);
+    weft_status status = WEFT_OK;
+    if (text)
+        status = weft__gguf_text_from(text, weft_model_info_of(s->model)->vocab_size, eos, n_eos,
+                                      &extra);
+    else
+        put_ids(s);
+    const weft_gguf_value *more =
+        extra && status == WEFT_OK ? weft__gguf_text_values(extra, &n_extra) : NULL;
+    const int n = s->n_values + n_extra;
+    weft_gguf_value *all = weft_calloc((size_t)n, sizeof *all);
+    if (status == WEFT_OK && all == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory for its metadata", path);
+    if (status == WEFT_OK) {
+        memcpy(all, s->values, (size_t)s->n_values * sizeof *all);
+        if (n_extra > 0)
+            memcpy(all + s->n_values, more, (size_t)n_extra * sizeof *all);
+        status = weft_gguf_save(path, (const char *const *)s->names, s->arrays, s->n, all, n);
+    }
+    weft_free(all);
+    weft__gguf_text_free(extra);
+    return status;
+}
+
+/* What llama.cpp calls a file whose matrices are mostly of that type. */
+static int64_t file_type(const char *type)
+{
+    static const struct {
+        const char *type;
+        int64_t number;
+    } numbers[] = {{"F32", 0}, {"F16", 1}, {"BF16", 32}, {"Q8_0", 7}, {"Q4_0", 2}, {"Q4_K", 14}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (strcmp(numbers[i].type, type) == 0)
+            return numbers[i].number;
+    }
+    return 0;
+}
+
+static weft_status save(saver *s, const char *path, const char *text)
 {
     put_text(s, "general.architecture", s->arch->name);
-    put_text(s, "tokenizer.ggml.model", "no_vocab");
+    put_whole(s, "general.file_type", file_type(s->type));
+    put_whole(s, "general.quantization_version", 2);
     weft_status status = put_sizes(s);
     if (status == WEFT_OK)
         status = put_rope(s);
@@ -322,16 +368,16 @@ static weft_status save(saver *s, const char *path)
         status = put_windows(s);
     if (s->arch->sandwich)
         put_gemma(s);
-    put_ids(s);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(s->model), add_parameter, s);
-    return status == WEFT_OK ? weft_gguf_save(path, (const char *const *)s->names, s->arrays, s->n,
-                                              s->values, s->n_values)
-                             : status;
+    return status == WEFT_OK ? write(s, path, text) : status;
 }
 
-weft_status weft_model_save_gguf(weft_model *model, const char *path, const char *type)
+weft_status weft_model_save_gguf(weft_model *model, const char *path,
+                                 const weft_gguf_model_options *options)
 {
+    static const weft_gguf_model_options defaults = {0};
+    const weft_gguf_model_options *o = options ? options : &defaults;
     const char *model_type = weft_model_family_of(model)->model_type;
     const weft__gguf_arch *arch = weft__gguf_arch_of_type(model_type);
     if (arch == NULL)
@@ -347,13 +393,13 @@ weft_status weft_model_save_gguf(weft_model *model, const char *path, const char
     s->config = weft_model_config(model);
     s->arch = arch;
     s->where = path;
-    s->type = type;
+    s->type = o->type ? o->type : "F32";
     weft_scope_open();
     weft_status status = check(s);
     if (status == WEFT_OK)
         status = measure(s);
     if (status == WEFT_OK)
-        status = save(s, path);
+        status = save(s, path, o->text);
     weft_scope_close(NULL);
     for (int i = 0; i < s->n; i++)
         weft_free(s->names[i]);

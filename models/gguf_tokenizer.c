@@ -1,7 +1,11 @@
-/* models/gguf_tokenizer.c -- the tokenizer that a GGUF file has in its metadata. */
+/* models/gguf_tokenizer.c -- the tokenizer and the chat templates that a GGUF file has in its
+ * metadata. */
 #include <stdio.h>
 #include <string.h>
 
+#include <json-c/json_object.h>
+
+#include "models/chat/chat.h"
 #include "models/gguf.h"
 #include "models/text/parts.h"
 
@@ -137,5 +141,44 @@ weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out)
     weft_free(l.model);
     weft_free(l.pre);
     weft_gguf_close(file);
+    return status;
+}
+
+/* ---- chat templates ------------------------------------------------------------------------- */
+
+static weft_status add_token(const weft_gguf *file, weft_chat *chat, const char *key,
+                             const char *name)
+{
+    weft_gguf_string text;
+    const int32_t at = id(file, key);
+    if (at < 0 || !weft_gguf_value_string(value(file, "tokens"), at, &text) || text.n > INT32_MAX)
+        return WEFT_OK;
+    json_object *string = json_object_new_string_len(text.at, (int)text.n);
+    if (string && json_object_object_add(chat->tokens, name, string) == 0)
+        return WEFT_OK;
+    json_object_put(string);
+    return weft_fail(WEFT_MEMORY, "%s: no memory", weft_gguf_path(file));
+}
+
+weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat)
+{
+    static const char key[] = "tokenizer.chat_template";
+    static const char *const tokens[][2] = {{"bos_token_id", "bos_token"},
+                                            {"eos_token_id", "eos_token"},
+                                            {"unknown_token_id", "unk_token"},
+                                            {"padding_token_id", "pad_token"}};
+    const size_t n = sizeof key - 1;
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < weft_gguf_value_count(file) && status == WEFT_OK; i++) {
+        const weft_gguf_value *v = weft_gguf_value_at(file, i);
+        weft_gguf_string text;
+        if (strncmp(v->key, key, n) != 0 || (v->key[n] != '\0' && v->key[n] != '.') ||
+            !weft_gguf_value_string(v, 0, &text))
+            continue;
+        status = weft__chat_add(chat, v->key[n] ? v->key + n + 1 : "default", chat->where, text.at,
+                                text.n);
+    }
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens && status == WEFT_OK; i++)
+        status = add_token(file, chat, tokens[i][0], tokens[i][1]);
     return status;
 }

@@ -32,10 +32,9 @@ typedef struct weft_chat weft_chat;
 
 /* From a checkpoint's folder: chat_template.jinja (with additional_chat_templates/NAME.jinja), else
  * the "chat_template" of tokenizer_config.json, one text or a list of named ones, else that of
- * chat_template.json, else that in the metadata of the folder's GGUF file, else the built-in format
- * of the model_type. From a GGUF file by its name: its own, or the built-in format of its
- * architecture. WEFT_UNSUPPORTED when there is none of these; WEFT_INVALID, with name and line,
- * when a template is malformed. */
+ * chat_template.json, else the built-in format of config.json's model_type. From a GGUF file, or a
+ * folder with one: those of its metadata, else the built-in format. WEFT_UNSUPPORTED when there is
+ * none of these; WEFT_INVALID, with name and line, when a template is malformed. */
 WEFT_API weft_status weft_chat_load(const char *path, weft_chat **out);
 
 /* From a template's text; messages call it `name`. `tokenizer` tells bos_token, eos_token and

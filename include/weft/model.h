@@ -241,11 +241,21 @@ WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)
  * have been removed from the tree. */
 WEFT_API weft_status weft_model_save(weft_model *model, const char *folder);
 
-/* Writes a GGUF file without a tokenizer: matrices as `type` (F32, F16, BF16, Q8_0, Q4_0, Q4_K),
- * the one that gives the logits and those whose rows are not whole blocks as Q8_0 or F16 at least,
- * everything else as F32. WEFT_UNSUPPORTED for models that the format, or weft_model_load from it,
- * cannot express. Adapters must have been removed. */
-WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path, const char *type);
+typedef struct weft_gguf_model_options {
+    /* How matrices are stored: F32 (also for NULL), F16, BF16, Q8_0, Q4_0, Q4_K. The one that gives
+     * the logits and those whose rows are not whole blocks are Q8_0 or F16 at least, everything
+     * else is F32. */
+    const char *type;
+    /* The folder or the GGUF file whose tokenizer and chat templates the file gets, so that text
+     * can be made from it alone. NULL: none. */
+    const char *text;
+} weft_gguf_model_options;
+
+/* Writes a GGUF file. WEFT_UNSUPPORTED for models and tokenizers that the format, or
+ * weft_model_load and weft_tokenizer_load from it, cannot express; the message says what. Adapters
+ * must have been removed. NULL options: all zero. */
+WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path,
+                                          const weft_gguf_model_options *options);
 
 WEFT_API void weft_model_free(weft_model *model); /* NULL is accepted */
 

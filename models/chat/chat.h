@@ -35,6 +35,9 @@ weft_status weft__chat_add_gguf(weft_chat *chat, const char *path);
 weft_status weft__chat_mark_final(json_object *messages);
 weft_status weft__chat_cut_final(char *text, size_t *length);
 
+/* What a folder's files have: perhaps no template at all. Owned by the caller. */
+weft_status weft__chat_templates(const char *folder, weft_chat **out);
+
 /* The source of a built-in format; NULL: there is none. */
 const char *weft__chat_format(const char *model_type, const char *version);
 

@@ -1,4 +1,5 @@
-/* models/chat/folder.c -- finds the chat templates and special tokens of a checkpoint's folder. */
+/* models/chat/folder.c -- finds the chat templates and special tokens of a checkpoint: in the files
+ * of its folder, or in its GGUF file. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <json-c/linkhash.h>
 
 #include "models/chat/chat.h"
+#include "models/gguf.h"
 #include "weft/memory.h"
 #include "weft/model.h"
 
@@ -166,36 +168,43 @@ static weft_status add_json(weft_chat *chat, const char *folder, const char *fil
     return status;
 }
 
-/* The built-in format of config.json's model_type. */
-static weft_status add_builtin(weft_chat *chat, const char *folder)
+/* The built-in format of a model_type; NULL: there is none to look up. */
+static weft_status add_builtin(weft_chat *chat, const char *model_type)
+{
+    const char *source = model_type ? weft__chat_format(model_type, NULL) : NULL;
+    if (source)
+        return weft__chat_add(chat, "default", "built-in chat format", source, strlen(source));
+    return weft_fail(WEFT_UNSUPPORTED,
+                     "%s: expected a chat template (chat_template.jinja, or one in "
+                     "tokenizer_config.json or in a GGUF file's metadata), or a model with a "
+                     "built-in chat format",
+                     chat->where);
+}
+
+/* What the configuration, given or NULL, says. */
+static weft_status add_by_config(weft_chat *chat, const weft_config *config)
+{
+    return add_builtin(chat, config ? weft_config_string(config, "model_type", NULL) : NULL);
+}
+
+static weft_status add_folder_builtin(weft_chat *chat, const char *folder)
 {
     weft_config *config = NULL;
     char *path = weft_format("%s/config.json", folder);
-    const char *source = NULL;
-    weft_status status = WEFT_OK;
-    if (exists(path)) {
+    weft_status status = path ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    if (!status && exists(path))
         status = weft_config_load(path, &config);
-        const char *type = status ? NULL : weft_config_string(config, "model_type", NULL);
-        source = type ? weft__chat_format(type, NULL) : NULL;
-        if (source)
-            status =
-                weft__chat_add(chat, "default", "built-in chat format", source, strlen(source));
-    }
+    if (!status)
+        status = add_by_config(chat, config);
     weft_config_free(config);
     weft_free(path);
-    if (!status && !source)
-        status = weft_fail(WEFT_UNSUPPORTED,
-                           "%s: expected a chat template (chat_template.jinja, or one in "
-                           "tokenizer_config.json), or a model with a built-in chat format",
-                           folder);
     return status;
 }
 
-static weft_status load_folder(const char *folder, weft_chat **out)
+static weft_status add_files(weft_chat *chat, const char *folder)
 {
-    weft_chat *chat = weft__chat_new(folder);
     char *file = weft_format("%s/chat_template.jinja", folder);
-    weft_status status = chat && file ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    weft_status status = file ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
     if (!status && exists(file)) {
         status = add_file(chat, "default", file);
         if (!status)
@@ -207,41 +216,58 @@ static weft_status load_folder(const char *folder, weft_chat **out)
         status = add_json(chat, folder, "tokenizer_config.json", true, true);
     if (!status)
         status = add_json(chat, folder, "chat_template.json", false, true);
-    if (!status && chat->count == 0)
-        status = weft__chat_add_gguf(chat, folder);
-    if (!status && chat->count == 0)
-        status = add_builtin(chat, folder);
     weft_free(file);
-    if (status)
-        weft_chat_free(chat);
-    else
-        *out = chat;
     return status;
 }
 
-static weft_status load_file(const char *file, weft_chat **out)
+/* All of a GGUF file. */
+static weft_status add_gguf(weft_chat *chat, const char *path)
 {
-    weft_chat *chat = weft__chat_new(file);
-    weft_status status =
-        chat ? weft__chat_add_gguf(chat, file) : weft_fail(WEFT_MEMORY, "%s: no memory", file);
-    if (!status && chat->count == 0)
-        status = weft_fail(WEFT_UNSUPPORTED,
-                           "%s: expected a chat template in its metadata, or a model with a "
-                           "built-in chat format",
-                           file);
+    weft_gguf *file;
+    weft_config *config = NULL;
+    weft_status status = weft_gguf_open(path, &file);
     if (status)
-        weft_chat_free(chat);
-    else
-        *out = chat;
+        return status;
+    status = weft__gguf_chat(file, chat);
+    if (!status && chat->count == 0) {
+        status = weft__gguf_config(file, &config);
+        if (!status)
+            status = add_by_config(chat, config);
+    }
+    weft_config_free(config);
+    weft_gguf_close(file);
     return status;
 }
 
-weft_status weft_chat_load(const char *path, weft_chat **out)
+weft_status weft__chat_templates(const char *folder, weft_chat **out)
 {
-    struct stat info;
-    const size_t n = strlen(path);
+    *out = weft__chat_new(folder);
+    const weft_status status =
+        *out ? add_files(*out, folder) : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    if (status) {
+        weft_chat_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+weft_status weft_chat_load(const char *folder, weft_chat **out)
+{
     *out = NULL;
-    const bool gguf = n > 5 && strcmp(path + n - 5, ".gguf") == 0 &&
-                      (stat(path, &info) != 0 || !S_ISDIR(info.st_mode));
-    return gguf ? load_file(path, out) : load_folder(path, out);
+    char *gguf;
+    weft_status status = weft__gguf_find(folder, &gguf);
+    if (status)
+        return status;
+    weft_chat *chat = weft__chat_new(gguf ? gguf : folder);
+    status = chat ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    if (!status)
+        status = gguf ? add_gguf(chat, gguf) : add_files(chat, folder);
+    if (!status && chat->count == 0)
+        status = add_folder_builtin(chat, folder);
+    weft_free(gguf);
+    if (status)
+        weft_chat_free(chat);
+    else
+        *out = chat;
+    return status;
 }

@@ -3,6 +3,7 @@
 #include "models/text/parts.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,12 +81,23 @@ static int32_t type_of(const text_parts *p, int32_t id)
     return is_named(p, id) ? TEXT_CONTROL : TEXT_NORMAL;
 }
 
+/* Rows of the embedding that no token has are named so by converters. */
+static bool is_padding(const text_parts *p, int32_t id)
+{
+    char name[24];
+    const size_t n = (size_t)snprintf(name, sizeof name, "[PAD%d]", (int)id);
+    return type_of(p, id) == TEXT_UNUSED && p->tokens[id].length == n &&
+           memcmp(p->tokens[id].text, name, n) == 0;
+}
+
 static weft_status enter_tokens(const text_parts *p, weft_tokenizer *t)
 {
     text_vocab *vocab = &t->model.vocab;
     weft_status status = WEFT_OK;
     for (int32_t id = 0; (size_t)id < p->token_count && !status; id++) {
         const int32_t type = type_of(p, id);
+        if (is_padding(p, id))
+            continue;
         unsigned flags = type == TEXT_CONTROL ? 0 : TOKEN_IN_MODEL;
         if (type == TEXT_CONTROL || type == TEXT_UNKNOWN)
             flags |= TOKEN_ADDED | TOKEN_SPECIAL;

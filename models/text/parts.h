@@ -41,4 +41,21 @@ typedef struct text_parts {
  * key. *out is then NULL. */
 weft_status weft__tokenizer_from_parts(const text_parts *parts, weft_tokenizer **out);
 
+/* The other way: parts that a tokenizer can be made from again, with the memory that they are in.
+ * They borrow from the tokenizer, too. */
+typedef struct text_parts_made {
+    text_parts parts;
+    text_string *tokens, *merges;
+    float *scores;
+    int32_t *types;
+    char pre[32];
+    text_buffer texts; /* of padding tokens and merges */
+} text_parts_made;
+
+/* `size` tokens, those that the tokenizer lacks being unused padding. WEFT_UNSUPPORTED, with the
+ * reason, when a GGUF file cannot say what the tokenizer does. Release `out` in any case. */
+weft_status weft__tokenizer_to_parts(const weft_tokenizer *tokenizer, int32_t size,
+                                     text_parts_made *out);
+void weft__parts_release(text_parts_made *made);
+
 #endif

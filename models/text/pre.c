@@ -24,10 +24,11 @@ static const text_pre entries[] = {
      .patterns = {"\\p{N}", GPT2_WORDS "|\\s+"}},
     {.names = "falcon",
      .patterns = {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2_WORDS "|\\s+", "[0-9][0-9][0-9]"}},
-    {.names = "llama3 llama-v3 llama-bpe falcon3 pixtral",
+    {.names = "llama-bpe llama3 llama-v3 falcon3 pixtral",
      .patterns = {WORDS("\\p{N}{1,3}")},
      .ignore_merges = true,
      .add_bos = true},
+    {.names = "minicpm5", .patterns = {"\\p{N}{1,3}", WORDS("\\p{N}+")}, .ignore_merges = true},
     {.names = "dbrx smaug-bpe glm4 chatglm-bpe", .patterns = {WORDS("\\p{N}{1,3}")}},
     {.names = "qwen2", .patterns = {WORDS("\\p{N}")}, .nfc = true},
     {.names = "deepseek-r1-qwen stablelm2", .patterns = {WORDS("\\p{N}")}},
@@ -38,6 +39,11 @@ static const text_pre entries[] = {
     {.names = "tekken", .patterns = {CASED("", "\\p{N}")}, .ignore_merges = true, .add_bos = true},
     {.names = "gpt-4o llama4", .patterns = {CASED(CONTRACTIONS "?", "\\p{N}{1,3}")}},
 };
+
+const text_pre *weft__pre_at(size_t i)
+{
+    return i < sizeof entries / sizeof *entries ? &entries[i] : NULL;
+}
 
 const text_pre *weft__pre_find(const char *name)
 {

@@ -3,6 +3,7 @@
 #define WEFT_MODELS_TEXT_PRE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 enum { PRE_MAX_PATTERNS = 4 };
 
@@ -13,6 +14,9 @@ typedef struct text_pre {
     bool add_bos; /* unless the file says otherwise */
     bool nfc;     /* the original tokenizer.json has this normalizer; GGUF does not keep it */
 } text_pre;
+
+/* Entry i, from 0; NULL behind the last. */
+const text_pre *weft__pre_at(size_t i);
 
 /* The entry of a name, NULL when there is none. */
 const text_pre *weft__pre_find(const char *name);

@@ -20,6 +20,8 @@ struct text_regex {
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_code *code;
+    text_buffer source; /* the pattern as it was given */
+    bool literal;
 };
 
 static void *allocate(size_t size, void *unused)
@@ -159,6 +161,9 @@ weft_status weft__regex_new(const char *pattern, size_t length, bool literal, co
         status = translate(pattern, length, at, &own);
     if (!status)
         status = compile(regex, own.data ? own.data : "", own.length, literal, at);
+    if (!status)
+        status = weft__bytes_append(&regex->source, pattern, length);
+    regex->literal = literal;
     weft__bytes_release(&own);
     if (status)
         weft__regex_free(regex);
@@ -194,7 +199,14 @@ void weft__regex_free(text_regex *regex)
     pcre2_code_free(regex->code);
     pcre2_match_context_free(regex->limits);
     pcre2_general_context_free(regex->memory);
+    weft__bytes_release(&regex->source);
     weft_free(regex);
+}
+
+bool weft__regex_is(const text_regex *regex, const char *pattern, bool literal)
+{
+    return regex->literal == literal && regex->source.length == strlen(pattern) &&
+           memcmp(regex->source.data, pattern, regex->source.length) == 0;
 }
 
 weft_status weft__regex_search(const text_regex *regex, const char *text, size_t length,

@@ -19,6 +19,9 @@ weft_status weft__regex_from_json(const weft__json *object, const char *key, tex
 /* NULL is accepted. */
 void weft__regex_free(text_regex *regex);
 
+/* Whether it was made from that pattern. */
+bool weft__regex_is(const text_regex *regex, const char *pattern, bool literal);
+
 /* A search through one text, which must be valid UTF-8 and outlive it. */
 typedef struct regex_search {
     const text_regex *regex;

@@ -1,11 +1,12 @@
 """Compares `weft tokenize` with the tokenizers library, on random and real texts or on every code
 point.
 
-    python tests/golden/tokenizer_compare.py build/cli/weft FOLDER [texts, default 10000] [seed]
+    python tests/golden/tokenizer_compare.py build/cli/weft FOLDER [texts, default 10000] [seed] [GGUF]
     python tests/golden/tokenizer_compare.py build/cli/weft --code-points
     python tests/golden/tokenizer_compare.py build/cli/weft --classes
 
-FOLDER holds a tokenizer.json. Half of the texts are random, the others are cut from this tree's
+FOLDER holds a tokenizer.json; with GGUF, a file that `weft convert` wrote from it, `weft` reads
+that instead. Half of the texts are random, the others are cut from this tree's
 sources and, where it is, from ../shared/data. --code-points runs each character through patterns of
 one category and through NFC among combining marks, and prints the ranges that differ:
 models/text/unicode.c is made from them. --classes prints the lists of models/text/classes.c.
@@ -64,7 +65,7 @@ def real_texts(rng, count):
         yield text[start:start + rng.choice([20, 200, 1000])]
 
 
-def compare(command, folder, count, seed):
+def compare(command, folder, count, seed, read):
     path = Path(folder) / "tokenizer.json"
     tokenizer = Tokenizer.from_file(str(path))
     rng = random.Random(seed)
@@ -73,12 +74,12 @@ def compare(command, folder, count, seed):
     texts += real_texts(rng, count // 2)
     bad = []
     for special in (False, True):
-        ours = weft(command, folder, texts, *(["--special"] if special else []))
+        ours = weft(command, read, texts, *(["--special"] if special else []))
         ids = [tokenizer.encode(t, add_special_tokens=special).ids for t in texts]
         bad += [(ascii(t), a, b) for t, a, b in zip(texts, ours, ids, strict=True) if a != b]
     ids += [[rng.randrange(tokenizer.get_vocab_size()) for _ in range(rng.randrange(20))]
             for _ in range(count)]
-    ours = weft(command, folder, ids, "--decode")
+    ours = weft(command, read, ids, "--decode")
     texts = [tokenizer.decode(i, skip_special_tokens=False) for i in ids]
     bad += [(i, ascii(a), ascii(b)) for i, a, b in zip(ids, ours, texts, strict=True) if a != b]
     for case in bad[:10]:
@@ -158,5 +159,5 @@ if sys.argv[2] == "--classes":
     sys.exit()
 if sys.argv[2] == "--code-points":
     sys.exit(code_points(sys.argv[1]) > 0)
-numbers = [int(n) for n in sys.argv[3:]] + [10000, 1][len(sys.argv[3:]):]
-sys.exit(compare(sys.argv[1], sys.argv[2], *numbers) > 0)
+numbers = [int(n) for n in sys.argv[3:5]] + [10000, 1][len(sys.argv[3:]):]
+sys.exit(compare(*sys.argv[1:3], *numbers, read=(sys.argv[5:] or sys.argv[2:])[0]) > 0)

@@ -139,7 +139,7 @@ static const trouble troubles[] = {
     {GGUF,
      {{KEEP, "model.gguf", .n = 100}},
      WEFT_INVALID,
-     {"model.gguf: 20 tensors and 15 values in a file of 100 bytes"}},
+     {"model.gguf: 20 tensors and 17 values in a file of 100 bytes"}},
     {GGUF,
      {{POKE, "model.gguf", .by = "X", .n = 0}},
      WEFT_INVALID,

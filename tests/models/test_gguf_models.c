@@ -31,7 +31,8 @@ static bool written(const char *family, const char *type, char *path, size_t siz
     snprintf(path, size, "%s", check_temporary(name));
     if (!CHECK_OK(weft_model_load(golden(family, ""), NULL, &model)))
         return false;
-    const bool ok = CHECK_OK(weft_model_save_gguf(model, path, type));
+    const bool ok =
+        CHECK_OK(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = type}));
     weft_model_free(model);
     return ok;
 }
@@ -164,7 +165,8 @@ static void what_is_refused(void)
     CHECK_CONTAINS(weft_error_message(), "'t5' is unsupported (supported: llama");
     weft_scope_close(NULL);
     if (CHECK_OK(weft_model_load(golden("llama", ""), NULL, &model))) {
-        CHECK_STATUS(weft_model_save_gguf(model, path, "Q3_K"), WEFT_UNSUPPORTED);
+        CHECK_STATUS(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = "Q3_K"}),
+                     WEFT_UNSUPPORTED);
         weft_model_free(model);
     }
 }

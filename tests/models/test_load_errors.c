@@ -121,7 +121,8 @@ static void make_base(base b, const char *folder)
     if (model == NULL)
         return;
     if (b == GGUF)
-        CHECK_OK(weft_model_save_gguf(model, in(folder, "model.gguf"), "Q8_0"));
+        CHECK_OK(weft_model_save_gguf(model, in(folder, "model.gguf"),
+                                      &(weft_gguf_model_options){.type = "Q8_0"}));
     else
         CHECK_OK(weft_model_save(model, folder));
     if (b == SHARDS)
