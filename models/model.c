@@ -1,9 +1,8 @@
 /* models/model.c -- a model: loading, making, saving, and its forward. */
 #include <string.h>
-#include <unistd.h>
 
 #include "core/io/text.h"
-#include "models/config.h"
+#include "models/generation.h"
 #include "models/gguf.h"
 #include "models/placement.h"
 #include "models/registry.h"
@@ -16,8 +15,7 @@ struct weft_model {
     weft_module *module;
     weft_model_info info;
     char *skipped; /* NULL: nothing was */
-    int32_t *eos;
-    int n_eos;
+    weft__generation generation;
 };
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -76,71 +74,6 @@ static weft_status build(weft_model *m, bool has_head)
     if (m->info.n_caches == 0)
         m->info.n_caches = m->info.n_layers;
     return WEFT_OK;
-}
-
-/* ---- the ids that end a text ---------------------------------------------------------------- */
-
-static weft_status add_eos(weft_model *m, const weft__json *at)
-{
-    int64_t id;
-    const weft_status status = weft__json_as_int(at, &id);
-    if (status != WEFT_OK)
-        return status;
-    if (id < 0 || id > INT32_MAX)
-        return weft__json_fail(at, WEFT_INVALID, "expected a token id, got %lld", (long long)id);
-    for (int i = 0; i < m->n_eos; i++) {
-        if (m->eos[i] == id)
-            return WEFT_OK;
-    }
-    int32_t *moved = weft_realloc(m->eos, (size_t)(m->n_eos + 1) * sizeof *moved);
-    if (moved == NULL)
-        return weft__json_fail(at, WEFT_MEMORY, "no memory");
-    m->eos = moved;
-    m->eos[m->n_eos++] = (int32_t)id;
-    return WEFT_OK;
-}
-
-/* An id or a list of ids; nothing is fine. */
-static weft_status add_all_eos(weft_model *m, const weft__json *at)
-{
-    if (at->value == NULL)
-        return WEFT_OK;
-    if (!json_object_is_type(at->value, json_type_array))
-        return add_eos(m, at);
-    size_t n;
-    weft__json element;
-    weft_status status = weft__json_length(at, &n);
-    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
-        status = weft__json_at(at, i, &element);
-        if (status == WEFT_OK)
-            status = add_eos(m, &element);
-    }
-    return status;
-}
-
-static weft_status read_eos(weft_model *m, const char *folder)
-{
-    const weft__json inner = weft__config_at(m->config, "eos_token_id");
-    const weft__json top = weft__config_at_top(m->config, "eos_token_id");
-    weft_status status = add_all_eos(m, &inner);
-    if (status == WEFT_OK)
-        status = add_all_eos(m, &top);
-    if (status != WEFT_OK || folder == NULL)
-        return status;
-    char *path = weft_format("%s/generation_config.json", folder);
-    if (path == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", folder);
-    if (access(path, F_OK) == 0) {
-        weft_config *config;
-        status = weft_config_load(path, &config);
-        if (status == WEFT_OK) {
-            const weft__json at = weft__config_at(config, "eos_token_id");
-            status = add_all_eos(m, &at);
-            weft_config_free(config);
-        }
-    }
-    weft_free(path);
-    return status;
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -266,7 +199,8 @@ static weft_status load(weft_model *m, const char *folder, const weft_model_opti
     if (status == WEFT_OK && o->quantize != 0)
         status = quantise(m, o->quantize);
     if (status == WEFT_OK)
-        status = read_eos(m, gguf ? NULL : folder);
+        status = weft__generation_read(&m->generation, m->config, gguf ? NULL : folder,
+                                       m->info.vocab_size);
     weft_safetensors_close(file);
     weft_gguf_close(gguf);
     return status;
@@ -296,7 +230,9 @@ static weft_status make(weft_model *m, const weft_config *config)
         status = choose_family(m, NULL);
     if (status == WEFT_OK)
         status = build(m, !weft_config_bool(m->config, "tie_word_embeddings", m->family->tied));
-    return status == WEFT_OK ? read_eos(m, NULL) : status;
+    return status == WEFT_OK
+               ? weft__generation_read(&m->generation, m->config, NULL, m->info.vocab_size)
+               : status;
 }
 
 weft_status weft_model_new(const weft_config *config, weft_model **out)
@@ -320,7 +256,7 @@ void weft_model_free(weft_model *model)
         return;
     weft_nn_free(model->module);
     weft_config_free(model->config);
-    weft_free(model->eos);
+    weft__generation_free(&model->generation);
     weft_free(model->skipped);
     weft_free(model);
 }
@@ -375,8 +311,13 @@ const weft_config *weft_model_config(const weft_model *model)
 
 const int32_t *weft_model_eos(const weft_model *model, int *n)
 {
-    *n = model->n_eos;
-    return model->eos;
+    *n = model->generation.eos.n;
+    return model->generation.eos.at;
+}
+
+const weft__generation *weft__model_generation(const weft_model *model)
+{
+    return &model->generation;
 }
 
 const char *weft_model_skipped(const weft_model *model)

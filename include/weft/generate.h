@@ -107,6 +107,13 @@ typedef struct weft_generate_options {
     bool no_compile;
 } weft_generate_options;
 
+/* Sets what the checkpoint's generation_config.json says of the sampler: temperature (0 where
+ * do_sample is false, 1 where it is true and there is none), top_p, top_k, min_p,
+ * repetition_penalty, suppress_tokens (the model's list). All else stays as it is; so does
+ * everything where there is no such file. */
+WEFT_API void weft_model_generation_defaults(const weft_model *model,
+                                             weft_generate_options *options);
+
 typedef enum weft_finish {
     WEFT_FINISH_NONE = 0,  /* not finished yet */
     WEFT_FINISH_STOP,      /* the text came to its end */

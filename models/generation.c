@@ -1,0 +1,124 @@
+/* models/generation.c -- what a checkpoint says of generating: the ids that end a text, those that
+ * are never drawn, and the sampler's numbers. */
+#include "models/generation.h"
+
+#include <unistd.h>
+
+#include "models/config.h"
+#include "weft/generate.h"
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Adds an id that is not there yet. */
+static weft_status add_id(weft__ids *ids, const weft__json *at)
+{
+    int64_t id;
+    const weft_status status = weft__json_as_int(at, &id);
+    if (status != WEFT_OK)
+        return status;
+    if (id < 0 || id > INT32_MAX)
+        return weft__json_fail(at, WEFT_INVALID, "expected a token id, got %lld", (long long)id);
+    for (int i = 0; i < ids->n; i++) {
+        if (ids->at[i] == id)
+            return WEFT_OK;
+    }
+    int32_t *moved = weft_realloc(ids->at, (size_t)(ids->n + 1) * sizeof *moved);
+    if (moved == NULL)
+        return weft__json_fail(at, WEFT_MEMORY, "no memory");
+    ids->at = moved;
+    ids->at[ids->n++] = (int32_t)id;
+    return WEFT_OK;
+}
+
+/* An id or a list of ids; nothing is fine. */
+static weft_status add_ids(weft__ids *ids, weft__json at)
+{
+    if (at.value == NULL)
+        return WEFT_OK;
+    if (!json_object_is_type(at.value, json_type_array))
+        return add_id(ids, &at);
+    size_t n;
+    weft__json element;
+    weft_status status = weft__json_length(&at, &n);
+    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+        status = weft__json_at(&at, i, &element);
+        if (status == WEFT_OK)
+            status = add_id(ids, &element);
+    }
+    return status;
+}
+
+static weft_status load_beside(weft__generation *g, const char *folder)
+{
+    char *path = weft_format("%s/generation_config.json", folder);
+    if (path == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    const weft_status status =
+        access(path, F_OK) == 0 ? weft_config_load(path, &g->config) : WEFT_OK;
+    weft_free(path);
+    return status;
+}
+
+/* A vocabulary that was cut may lack some of them. */
+static void drop_from(weft__ids *ids, int64_t V)
+{
+    int n = 0;
+    for (int i = 0; i < ids->n; i++) {
+        if (ids->at[i] < V)
+            ids->at[n++] = ids->at[i];
+    }
+    ids->n = n;
+}
+
+weft_status weft__generation_read(weft__generation *g, const weft_config *config,
+                                  const char *folder, int64_t V)
+{
+    weft_status status = add_ids(&g->eos, weft__config_at(config, "eos_token_id"));
+    if (status == WEFT_OK)
+        status = add_ids(&g->eos, weft__config_at_top(config, "eos_token_id"));
+    if (status == WEFT_OK && folder != NULL)
+        status = load_beside(g, folder);
+    if (status == WEFT_OK && g->config != NULL)
+        status = add_ids(&g->eos, weft__config_at(g->config, "eos_token_id"));
+    if (status == WEFT_OK && g->config != NULL)
+        status = add_ids(&g->suppress, weft__config_at(g->config, "suppress_tokens"));
+    drop_from(&g->suppress, V);
+    return status;
+}
+
+void weft__generation_free(weft__generation *g)
+{
+    weft_config_free(g->config);
+    weft_free(g->eos.at);
+    weft_free(g->suppress.at);
+}
+
+/* ---- the sampler's numbers ------------------------------------------------------------------ */
+
+/* do_sample decides between drawing and the most probable token; a file that does not have it, but
+ * a temperature, means to draw. */
+static double temperature(const weft_config *c, double otherwise)
+{
+    if (weft_config_has(c, "do_sample") && !weft_config_bool(c, "do_sample", true))
+        return 0;
+    const bool draws = weft_config_has(c, "do_sample");
+    return weft_config_double(c, "temperature", draws ? 1 : otherwise);
+}
+
+void weft_model_generation_defaults(const weft_model *model, weft_generate_options *options)
+{
+    const weft__generation *g = weft__model_generation(model);
+    const weft_config *c = g->config;
+    weft_sampler_options *o = &options->sampler;
+    if (c == NULL)
+        return;
+    o->temperature = temperature(c, o->temperature);
+    o->top_p = weft_config_double(c, "top_p", o->top_p);
+    o->top_k = weft_config_int(c, "top_k", o->top_k);
+    o->min_p = weft_config_double(c, "min_p", o->min_p);
+    o->repetition_penalty = weft_config_double(c, "repetition_penalty", o->repetition_penalty);
+    if (g->suppress.n > 0) {
+        o->suppress = g->suppress.at;
+        o->n_suppress = g->suppress.n;
+    }
+}

@@ -1,0 +1,26 @@
+/* models/generation.h -- what a checkpoint says of generating: config.json, and
+ * generation_config.json beside it. */
+#ifndef WEFT_MODELS_GENERATION_H
+#define WEFT_MODELS_GENERATION_H
+
+#include "models/config.h"
+
+typedef struct weft__ids {
+    int32_t *at;
+    int n;
+} weft__ids;
+
+typedef struct weft__generation {
+    weft_config *config; /* generation_config.json; NULL: there is none */
+    weft__ids eos;       /* of both files, each once */
+    weft__ids suppress;  /* those of the V in the vocabulary */
+} weft__generation;
+
+/* `folder` NULL: config.json alone. Freed by weft__generation_free, also after a failure. */
+weft_status weft__generation_read(weft__generation *g, const weft_config *config,
+                                  const char *folder, int64_t V);
+void weft__generation_free(weft__generation *g);
+
+const weft__generation *weft__model_generation(const weft_model *model);
+
+#endif
