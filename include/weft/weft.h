@@ -40,6 +40,7 @@
 #include "weft/quantize.h"
 #include "weft/random.h"
 #include "weft/reduce.h"
+#include "weft/session.h"
 #include "weft/shape.h"
 #include "weft/status.h"
 #include "weft/stream.h"

@@ -6,6 +6,7 @@
 
 #include "core/io/text.h"
 #include "core/io/utf8.h"
+#include "models/chat/marks.h"
 #include "models/chat/tool_call.h"
 #include "weft/memory.h"
 
@@ -76,6 +77,26 @@ static const char *tool_close(const weft_chat_markup *m)
     default:
         return NULL;
     }
+}
+
+bool weft__chat_is_mark(const weft_chat_markup *markup, const char *token)
+{
+    /* Within calls there are further ones. */
+    static const struct {
+        weft_tool_style style;
+        const char *mark;
+    } inner[] = {{WEFT_TOOLS_GEMMA4, "<|\"|>"},
+                 {WEFT_TOOLS_MISTRAL, "[ARGS]"},
+                 {WEFT_TOOLS_MISTRAL, "[CALL_ID]"}};
+    const char *marks[] = {markup->think_open, markup->think_close, tool_open(markup),
+                           tool_close(markup)};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (marks[i] && (strstr(marks[i], token) || strstr(token, marks[i])))
+            return true;
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+        if (inner[i].style == markup->tools && strcmp(inner[i].mark, token) == 0)
+            return true;
+    return false;
 }
 
 /* Where `mark` begins in a text; n when it is not there. Puts the least position from which on it

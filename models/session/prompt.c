@@ -1,0 +1,108 @@
+/* models/session/prompt.c -- the prompt of a turn: the conversation as the chat template has it. */
+#include <string.h>
+
+#include "models/session/session.h"
+#include "weft/memory.h"
+
+bool weft__session_with_tools(const session_run *run)
+{
+    return run->session->tools_json && !run->turn.no_tools &&
+           run->turn.structured != WEFT_STRUCTURED_CONSTRAINED;
+}
+
+/* A message with `text` behind its content. NULL without memory, or when the content is no text. */
+static json_object *extended(const char *role, const char *content, const char *text)
+{
+    char *joined = content && *content ? weft_format("%s\n\n%s", content, text) : weft_strdup(text);
+    json_object *message = joined ? weft__session_message(role, joined) : NULL;
+    weft_free(joined);
+    return message;
+}
+
+static bool is_user(json_object *message)
+{
+    const char *role = json_object_get_string(json_object_object_get(message, "role"));
+    return role && strcmp(role, "user") == 0 &&
+           json_object_is_type(json_object_object_get(message, "content"), json_type_string);
+}
+
+/* The messages of a run, with its instruction behind the system text, or else behind the first text
+ * of the user's. */
+static json_object *collect(const session_run *run, bool in_system)
+{
+    const weft_session *s = run->session;
+    const size_t n = json_object_array_length(s->messages);
+    bool instructed = run->instruction && !in_system;
+    json_object *all = json_object_new_array();
+    weft_status status = all ? WEFT_OK : WEFT_MEMORY;
+    if (!status && (s->system || (run->instruction && in_system)))
+        status = weft__session_append(all, run->instruction && in_system
+                                               ? extended("system", s->system, run->instruction)
+                                               : weft__session_message("system", s->system));
+    for (size_t i = 0; i < n && !status; i++) {
+        json_object *message = json_object_array_get_idx(s->messages, i);
+        if (instructed && is_user(message)) {
+            message =
+                extended("user", json_object_get_string(json_object_object_get(message, "content")),
+                         run->instruction);
+            instructed = false;
+        } else {
+            json_object_get(message);
+        }
+        status = weft__session_append(all, message);
+    }
+    if (!status)
+        return all;
+    json_object_put(all);
+    return NULL;
+}
+
+static weft_status render(const session_run *run, bool in_system, char **text, size_t *length)
+{
+    const weft_session *s = run->session;
+    json_object *messages = collect(run, in_system);
+    const char *json = messages ? json_object_to_json_string(messages) : NULL;
+    weft_chat_options options = {
+        .generation_prompt = !run->turn.continue_final,
+        .continue_final = run->turn.continue_final,
+        .thinking = s->thinking,
+        .tools = weft__session_with_tools(run) ? s->tools_json : NULL,
+    };
+    if (run->turn.structured == WEFT_STRUCTURED_CONSTRAINED && s->thinking == WEFT_THINKING_DEFAULT)
+        options.thinking = WEFT_THINKING_OFF;
+    const weft_status status =
+        json ? weft_chat_render(s->chat, json, &options, text, length) : weft__session_no_memory();
+    json_object_put(messages);
+    return status;
+}
+
+weft_status weft__session_render(const session_run *run, char **text, size_t *length)
+{
+    const weft_status status = render(run, true, text, length);
+    /* Some templates refuse a system text. */
+    return status == WEFT_INVALID && run->instruction && !run->session->system
+               ? render(run, false, text, length)
+               : status;
+}
+
+weft_status weft_session_prompt(weft_session *session, const weft_session_turn *turn, char **text,
+                                size_t *length, size_t *tokens)
+{
+    session_run run = {.session = session};
+    size_t n = 0;
+    int32_t *ids = NULL;
+    if (turn)
+        run.turn = *turn;
+    weft_status status = weft__session_instruct(&run);
+    if (!status)
+        status = weft__session_render(&run, text, &n);
+    if (!status && tokens && !session->tokenizer)
+        status = weft_fail(WEFT_INVALID, "session: there is no tokenizer to count tokens with");
+    if (!status && tokens)
+        status = weft_tokenizer_encode(session->tokenizer, *text, n, 0, &ids, tokens);
+    if (length)
+        *length = n;
+    weft_free(ids);
+    weft_free(run.instruction);
+    return status;
+}

@@ -1,0 +1,352 @@
+/* models/session/schema_check.c -- whether a JSON value is what a schema says, and what is wrong
+ * with it where it is not. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/json.h"
+#include "core/io/utf8.h"
+#include "models/constrain/pattern.h"
+#include "models/session/session.h"
+
+enum { MAX_DEPTH = 256, MAX_PLACE = 160 };
+
+typedef struct check {
+    json_object *root;
+    weft__text *complaint; /* NULL: nobody wants to know */
+    char place[MAX_PLACE];
+    int depth;
+} check;
+
+static bool holds(check *c, json_object *schema, json_object *value);
+
+static bool complain(check *c, const char *what)
+{
+    if (c->complaint)
+        weft__text_format(c->complaint, "%s%s%s", c->place, *c->place ? ": " : "", what);
+    return false;
+}
+
+static bool expected(check *c, const char *what, json_object *value)
+{
+    const int style = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
+    const char *got = json_object_to_json_string_ext(value, style);
+    if (c->complaint)
+        weft__text_format(c->complaint, "%s%sexpected %s, got %.80s", c->place,
+                          *c->place ? ": " : "", what, got ? got : "something else");
+    return false;
+}
+
+/* ---- numbers and texts ---------------------------------------------------------------------- */
+
+static bool is_number(json_object *value)
+{
+    return json_object_is_type(value, json_type_int) ||
+           json_object_is_type(value, json_type_double);
+}
+
+static double number_of(json_object *schema, const char *key, double absent)
+{
+    json_object *number;
+    return json_object_object_get_ex(schema, key, &number) && is_number(number)
+               ? json_object_get_double(number)
+               : absent;
+}
+
+static bool number_holds(check *c, json_object *schema, json_object *value)
+{
+    const double v = json_object_get_double(value);
+    char what[80];
+    const struct {
+        const char *key, *what;
+        bool wrong;
+    } bounds[] = {
+        {"minimum", "at least", v < number_of(schema, "minimum", -INFINITY)},
+        {"maximum", "at most", v > number_of(schema, "maximum", INFINITY)},
+        {"exclusiveMinimum", "more than", v <= number_of(schema, "exclusiveMinimum", -INFINITY)},
+        {"exclusiveMaximum", "less than", v >= number_of(schema, "exclusiveMaximum", INFINITY)},
+    };
+    for (size_t i = 0; i < 4; i++)
+        if (bounds[i].wrong) {
+            snprintf(what, sizeof what, "%s %.15g", bounds[i].what,
+                     number_of(schema, bounds[i].key, 0));
+            return expected(c, what, value);
+        }
+    return true;
+}
+
+/* `n` of something, between two keys' values. */
+static bool count_holds(check *c, json_object *schema, const char *least, const char *most,
+                        double n, const char *of)
+{
+    const double low = number_of(schema, least, 0), high = number_of(schema, most, INFINITY);
+    char what[96];
+    if (n >= low && n <= high)
+        return true;
+    snprintf(what, sizeof what, "expected %s %.0f %s, got %.0f", n < low ? "at least" : "at most",
+             n < low ? low : high, of, n);
+    return complain(c, what);
+}
+
+/* A pattern that cannot be followed is passed over. */
+static bool pattern_holds(check *c, json_object *schema, const char *text, size_t n)
+{
+    json_object *source;
+    weft__pattern *pattern = NULL;
+    if (!json_object_object_get_ex(schema, "pattern", &source) ||
+        !json_object_is_type(source, json_type_string))
+        return true;
+    const char *expression = json_object_get_string(source);
+    if (weft__pattern_new(&expression, 1, 0, -1, "pattern", &pattern))
+        return true;
+    int32_t state = 0;
+    for (size_t i = 0; i < n && state >= 0;) {
+        const int size = weft__utf8_step(text + i, n - i);
+        uint32_t character = (unsigned char)text[i];
+        if (size > 1) {
+            character &= 0x7fU >> size;
+            for (int j = 1; j < size; j++)
+                character = character << 6 | ((unsigned char)text[i + (size_t)j] & 0x3fU);
+        }
+        state = weft__pattern_step(pattern, state, character);
+        i += size > 0 ? (size_t)size : 1;
+    }
+    const bool matches = state >= 0 && weft__pattern_distance(pattern, state) == 0;
+    weft__pattern_free(pattern);
+    if (!matches && c->complaint)
+        weft__text_format(c->complaint, "%s%sexpected a string that matches %s", c->place,
+                          *c->place ? ": " : "", expression);
+    return matches;
+}
+
+static bool string_holds(check *c, json_object *schema, json_object *value)
+{
+    const char *text = json_object_get_string(value);
+    const size_t n = (size_t)json_object_get_string_len(value);
+    double characters = 0;
+    for (size_t i = 0; i < n; i++)
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80;
+    return count_holds(c, schema, "minLength", "maxLength", characters, "characters") &&
+           pattern_holds(c, schema, text, n);
+}
+
+/* ---- objects and arrays --------------------------------------------------------------------- */
+
+/* Goes into a member or an element, whose name `format` writes, and back. */
+static bool inside(check *c, json_object *schema, json_object *value, const char *key, size_t index)
+{
+    const size_t n = strlen(c->place);
+    if (key)
+        snprintf(c->place + n, sizeof c->place - n, "%s%s", n > 0 ? "." : "", key);
+    else
+        snprintf(c->place + n, sizeof c->place - n, "[%zu]", index);
+    const bool fine = holds(c, schema, value);
+    c->place[n] = '\0';
+    return fine;
+}
+
+static bool array_holds(check *c, json_object *schema, json_object *value)
+{
+    json_object *items;
+    const size_t n = json_object_array_length(value);
+    if (!count_holds(c, schema, "minItems", "maxItems", (double)n, "items"))
+        return false;
+    if (!json_object_object_get_ex(schema, "items", &items))
+        return true;
+    for (size_t i = 0; i < n; i++)
+        if (!inside(c, items, json_object_array_get_idx(value, i), NULL, i))
+            return false;
+    return true;
+}
+
+static bool has_required(check *c, json_object *schema, json_object *value)
+{
+    json_object *required;
+    char what[160];
+    if (!json_object_object_get_ex(schema, "required", &required) ||
+        !json_object_is_type(required, json_type_array))
+        return true;
+    for (size_t i = 0; i < json_object_array_length(required); i++) {
+        const char *key = json_object_get_string(json_object_array_get_idx(required, i));
+        if (key && !json_object_object_get_ex(value, key, NULL)) {
+            snprintf(what, sizeof what, "\"%.100s\" is missing", key);
+            return complain(c, what);
+        }
+    }
+    return true;
+}
+
+static bool object_holds(check *c, json_object *schema, json_object *value)
+{
+    json_object *properties = json_object_object_get(schema, "properties"), *more = NULL;
+    const bool limited = json_object_object_get_ex(schema, "additionalProperties", &more);
+    char what[160];
+    if (!has_required(c, schema, value) ||
+        !count_holds(c, schema, "minProperties", "maxProperties",
+                     (double)json_object_object_length(value), "members"))
+        return false;
+    json_object_object_foreach(value, key, member)
+    {
+        json_object *of = NULL;
+        if (json_object_is_type(properties, json_type_object) &&
+            json_object_object_get_ex(properties, key, &of)) {
+            if (!inside(c, of, member, key, 0))
+                return false;
+        } else if (limited && json_object_is_type(more, json_type_boolean)) {
+            if (!json_object_get_boolean(more)) {
+                snprintf(what, sizeof what, "\"%.100s\" is not allowed here", key);
+                return complain(c, what);
+            }
+        } else if (limited && !inside(c, more, member, key, 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- any value ------------------------------------------------------------------------------ */
+
+static bool is_type(const char *type, json_object *value)
+{
+    const double v = is_number(value) ? json_object_get_double(value) : 0.5;
+    if (strcmp(type, "number") == 0)
+        return is_number(value);
+    if (strcmp(type, "integer") == 0)
+        return v == floor(v);
+    return strcmp(type, weft__json_type_name(value)) == 0;
+}
+
+static bool type_holds(check *c, json_object *schema, json_object *value)
+{
+    json_object *type;
+    if (!json_object_object_get_ex(schema, "type", &type))
+        return true;
+    if (json_object_is_type(type, json_type_string))
+        return is_type(json_object_get_string(type), value) ||
+               expected(c, json_object_get_string(type), value);
+    for (size_t i = 0; i < json_object_array_length(type); i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(type, i));
+        if (name && is_type(name, value))
+            return true;
+    }
+    return expected(c, json_object_to_json_string_ext(type, JSON_C_TO_STRING_PLAIN), value);
+}
+
+static bool same(json_object *a, json_object *b)
+{
+    return is_number(a) && is_number(b) ? json_object_get_double(a) == json_object_get_double(b)
+                                        : json_object_equal(a, b) == 1;
+}
+
+static bool literal_holds(check *c, json_object *schema, json_object *value)
+{
+    json_object *list, *one;
+    if (json_object_object_get_ex(schema, "const", &one) && !same(one, value))
+        return expected(c, json_object_to_json_string_ext(one, JSON_C_TO_STRING_PLAIN), value);
+    if (!json_object_object_get_ex(schema, "enum", &list) ||
+        !json_object_is_type(list, json_type_array))
+        return true;
+    for (size_t i = 0; i < json_object_array_length(list); i++)
+        if (same(json_object_array_get_idx(list, i), value))
+            return true;
+    return expected(c, json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN), value);
+}
+
+/* Of how many schemas of a list the value is. */
+static size_t branches(check *c, json_object *list, json_object *value)
+{
+    weft__text *complaint = c->complaint;
+    size_t n = 0;
+    c->complaint = NULL;
+    for (size_t i = 0; i < json_object_array_length(list); i++)
+        n += holds(c, json_object_array_get_idx(list, i), value);
+    c->complaint = complaint;
+    return n;
+}
+
+static bool combinations_hold(check *c, json_object *schema, json_object *value)
+{
+    json_object *list;
+    if (json_object_object_get_ex(schema, "allOf", &list) &&
+        json_object_is_type(list, json_type_array))
+        for (size_t i = 0; i < json_object_array_length(list); i++)
+            if (!holds(c, json_object_array_get_idx(list, i), value))
+                return false;
+    if (json_object_object_get_ex(schema, "anyOf", &list) &&
+        json_object_is_type(list, json_type_array) && branches(c, list, value) == 0)
+        return expected(c, "one of the alternatives of anyOf", value);
+    if (json_object_object_get_ex(schema, "oneOf", &list) &&
+        json_object_is_type(list, json_type_array) && branches(c, list, value) != 1)
+        return expected(c, "exactly one of the alternatives of oneOf", value);
+    return true;
+}
+
+/* What "#/a/b" stands for; NULL: there is nothing. */
+static json_object *follow(json_object *root, const char *reference)
+{
+    char step[256];
+    if (*reference++ != '#')
+        return NULL;
+    while (root && *reference == '/') {
+        size_t n = 0;
+        for (reference++; *reference && *reference != '/' && n + 1 < sizeof step; n++) {
+            step[n] = *reference++;
+            if (step[n] == '~' && (*reference == '0' || *reference == '1'))
+                step[n] = *reference++ == '0' ? '~' : '/';
+        }
+        step[n] = '\0';
+        root = json_object_is_type(root, json_type_array)
+                   ? json_object_array_get_idx(root, (size_t)strtoul(step, NULL, 10))
+                   : json_object_object_get(root, step);
+    }
+    return root;
+}
+
+static bool parts_hold(check *c, json_object *schema, json_object *value)
+{
+    json_object *reference;
+    if (json_object_object_get_ex(schema, "$ref", &reference)) {
+        json_object *target = follow(c->root, json_object_get_string(reference));
+        if (target && !holds(c, target, value))
+            return false;
+    }
+    if (!type_holds(c, schema, value) || !literal_holds(c, schema, value) ||
+        !combinations_hold(c, schema, value))
+        return false;
+    switch (json_object_get_type(value)) {
+    case json_type_int:
+    case json_type_double:
+        return number_holds(c, schema, value);
+    case json_type_string:
+        return string_holds(c, schema, value);
+    case json_type_array:
+        return array_holds(c, schema, value);
+    case json_type_object:
+        return object_holds(c, schema, value);
+    default:
+        return true;
+    }
+}
+
+static bool holds(check *c, json_object *schema, json_object *value)
+{
+    if (json_object_is_type(schema, json_type_boolean))
+        return json_object_get_boolean(schema) || complain(c, "nothing is allowed here");
+    if (!json_object_is_type(schema, json_type_object))
+        return true;
+    if (++c->depth > MAX_DEPTH) {
+        c->depth--;
+        return complain(c, "the schema refers to itself without an end");
+    }
+    const bool fine = parts_hold(c, schema, value);
+    c->depth--;
+    return fine;
+}
+
+bool weft__schema_holds(json_object *schema, json_object *value, weft__text *complaint)
+{
+    check c = {.root = schema, .complaint = complaint};
+    return holds(&c, schema, value);
+}

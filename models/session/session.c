@@ -1,0 +1,199 @@
+/* models/session/session.c -- a session: making it, its settings, its turns. */
+#include "models/session/session.h"
+
+#include <string.h>
+
+#include "core/io/json.h"
+#include "weft/memory.h"
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+/* Tokens with which templates end a turn of the model. */
+static const char *const turn_ends[] = {"<|im_end|>", "<end_of_turn>", "<turn|>",
+                                        "<|eot_id|>", "<|eom_id|>",    "<|tool_response>"};
+enum { TURN_ENDS = sizeof turn_ends / sizeof *turn_ends };
+
+/* Those that are tokens and that the template writes, but for <|eom_id|>, which goes with
+ * <|eot_id|>; and those that the caller gave. */
+static weft_status fill_stop(weft_session *s)
+{
+    const weft_generate_options *o = &s->generate;
+    const char *source = weft_chat_source(s->chat, NULL);
+    const size_t n = o->n_stop > 0 ? (size_t)o->n_stop : 0;
+    weft_free(s->stop);
+    s->n_stop = 0;
+    s->stop = weft_malloc((n + TURN_ENDS) * sizeof *s->stop);
+    if (!s->stop)
+        return weft__session_no_memory();
+    if (n > 0)
+        memcpy(s->stop, o->stop, n * sizeof *s->stop);
+    s->n_stop = (int)n;
+    for (size_t i = 0; i < TURN_ENDS && source && s->tokenizer && !o->ignore_eos; i++) {
+        const char *sign = strcmp(turn_ends[i], "<|eom_id|>") == 0 ? "<|eot_id|>" : turn_ends[i];
+        const int32_t id = weft_tokenizer_token_to_id(s->tokenizer, turn_ends[i]);
+        if (id >= 0 && strstr(source, sign))
+            s->stop[s->n_stop++] = id;
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
+                             const weft_chat *chat, const weft_session_options *options,
+                             weft_session **out)
+{
+    static const weft_session_options defaults = {0};
+    const weft_session_options *o = options ? options : &defaults;
+    *out = NULL;
+    if ((!model || !tokenizer) && !o->source)
+        return weft_fail(WEFT_INVALID, "session: expected a model and a tokenizer, or a source of "
+                                       "answers");
+    weft_session *s = weft_calloc(1, sizeof *s);
+    if (!s)
+        return weft__session_no_memory();
+    *s = (weft_session){.model = model,
+                        .tokenizer = tokenizer,
+                        .chat = chat,
+                        .generate = o->generate,
+                        .thinking = o->thinking,
+                        .max_rounds = o->max_rounds > 0 ? o->max_rounds : 8,
+                        .source = o->source,
+                        .source_context = o->source_context};
+    s->has_markup = o->markup != NULL;
+    if (o->markup)
+        s->markup = *o->markup;
+    s->messages = json_object_new_array();
+    weft_status status = s->messages ? fill_stop(s) : weft__session_no_memory();
+    if (!status)
+        status = weft_session_set_system(s, o->system);
+    if (!status)
+        status = weft_session_set_tools(s, o->tools, o->n_tools);
+    if (status)
+        weft_session_free(s);
+    else
+        *out = s;
+    return status;
+}
+
+void weft_session_free(weft_session *session)
+{
+    if (!session)
+        return;
+    json_object_put(session->messages);
+    weft_free(session->system);
+    weft_free(session->tools);
+    weft_free(session->tools_json);
+    weft_free(session->stop);
+    weft_free(session->written);
+    weft_free(session);
+}
+
+weft_status weft_session_set_system(weft_session *session, const char *system)
+{
+    char *copy = system ? weft_strdup(system) : NULL;
+    if (system && !copy)
+        return weft__session_no_memory();
+    weft_free(session->system);
+    session->system = copy;
+    return WEFT_OK;
+}
+
+void weft_session_set_thinking(weft_session *session, weft_thinking thinking)
+{
+    session->thinking = thinking;
+}
+
+weft_status weft_session_set_generate(weft_session *session, const weft_generate_options *options)
+{
+    static const weft_generate_options defaults = {0};
+    session->generate = options ? *options : defaults;
+    return fill_stop(session);
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+bool weft__session_emit(session_run *run, weft_session_event event)
+{
+    event.attempt = run->attempt;
+    event.generation = run->stats.generations > 0 ? run->stats.generations - 1 : 0;
+    if (!event.text)
+        event.text = "";
+    if (!run->stopped && run->callback && !run->callback(run->context, &event))
+        run->stopped = true;
+    return !run->stopped;
+}
+
+/* Whether the conversation ends with a text of the assistant's. */
+static bool can_continue(const weft_session *s)
+{
+    const size_t n = json_object_array_length(s->messages);
+    json_object *last = n > 0 ? json_object_array_get_idx(s->messages, n - 1) : NULL;
+    const char *role = last ? json_object_get_string(json_object_object_get(last, "role")) : NULL;
+    return role && strcmp(role, "assistant") == 0 &&
+           json_object_is_type(json_object_object_get(last, "content"), json_type_string);
+}
+
+static weft_status check_turn(const weft_session *s, const weft_session_turn *turn)
+{
+    if (turn->continue_final && turn->structured)
+        return weft_fail(WEFT_INVALID, "session: a structured answer begins a message of its own: "
+                                       "continue_final does not go with it");
+    if (turn->continue_final && !can_continue(s))
+        return weft_fail(WEFT_INVALID, "session: continue_final expects a text of the assistant's "
+                                       "at the end of the conversation");
+    if (turn->structured == WEFT_STRUCTURED_CONSTRAINED && !s->tokenizer)
+        return weft_fail(WEFT_INVALID, "session: constrained answers need a tokenizer");
+    return WEFT_OK;
+}
+
+weft_status weft_session_answer(weft_session *session, const weft_session_turn *turn,
+                                weft_session_event_fn *callback, void *context,
+                                weft_session_stats *stats)
+{
+    session_run run = {.session = session, .callback = callback, .context = context};
+    if (turn)
+        run.turn = *turn;
+    if (stats)
+        *stats = run.stats;
+    /* What was said before stays untouched until the turn has succeeded. */
+    json_object *before = NULL, *message = NULL;
+    weft_status status = check_turn(session, &run.turn);
+    if (!status && json_object_deep_copy(session->messages, &before, NULL))
+        status = weft__session_no_memory();
+    if (status)
+        return status;
+    status = run.turn.structured ? weft__session_structured(&run, &message)
+                                 : weft__session_rounds(&run, &message);
+    if (!status && message)
+        status = weft__session_add_answer(&run, message);
+    if (status) {
+        json_object_put(session->messages);
+        session->messages = before;
+    } else {
+        json_object_put(before);
+        weft__session_emit(&run,
+                           (weft_session_event){.kind = WEFT_SESSION_DONE, .stats = &run.stats});
+    }
+    if (stats)
+        *stats = run.stats;
+    return status;
+}
+
+weft_status weft_session_send(weft_session *session, const char *text,
+                              const weft_session_turn *turn, weft_session_event_fn *callback,
+                              void *context, weft_session_stats *stats)
+{
+    if (stats)
+        *stats = (weft_session_stats){0};
+    if (turn && turn->continue_final)
+        return weft_fail(WEFT_INVALID, "session: continue_final goes on with what is there: use "
+                                       "weft_session_answer");
+    weft_status status =
+        weft_session_add(session, &(weft_chat_message){.role = "user", .content = text});
+    if (status)
+        return status;
+    status = weft_session_answer(session, turn, callback, context, stats);
+    if (status)
+        json_object_array_del_idx(session->messages,
+                                  json_object_array_length(session->messages) - 1, 1);
+    return status;
+}

@@ -1,0 +1,144 @@
+/* models/session/structured.c -- answers that are documents of a schema: asked for, held to it,
+ * tried again. */
+#include <string.h>
+
+#include "core/io/json.h"
+#include "models/constrain/schema.h"
+#include "models/session/session.h"
+#include "weft/memory.h"
+
+enum { MAX_RETRIES = 16 };
+
+/* The attempts that did not fit, as places in the conversation. */
+typedef struct failures {
+    size_t at[MAX_RETRIES + 1];
+    int n;
+} failures;
+
+weft_status weft__session_instruct(session_run *run)
+{
+    const weft_session_turn *turn = &run->turn;
+    if (!turn->structured)
+        return WEFT_OK;
+    run->instruction =
+        turn->schema ? weft_format("Answer with a JSON document that this JSON Schema allows, and "
+                                   "with nothing else: no explanation, no code fence.\n%s",
+                                   turn->schema)
+                     : weft_strdup("Answer with a JSON document, and with nothing else: no "
+                                   "explanation, no code fence.");
+    return run->instruction ? WEFT_OK : weft__session_no_memory();
+}
+
+/* Reads the schema, and fails on keywords to which answers could not be held. */
+static weft_status read_schema(session_run *run, weft__json_doc *doc)
+{
+    const char *text = run->turn.schema;
+    const size_t n = text ? strlen(text) : 0;
+    weft__schema schema = {0};
+    weft_status status = text ? weft__json_parse(text, n, "schema", doc) : WEFT_OK;
+    if (!status && run->turn.structured == WEFT_STRUCTURED_CONSTRAINED)
+        return weft_constraint_new(run->session->tokenizer, text, n, "schema", &run->constraint);
+    if (!status && text) {
+        status = weft__schema_parse(text, n, "schema", &schema);
+        weft__schema_release(&schema);
+    }
+    return status;
+}
+
+/* Puts an answer that does not fit into the conversation, and says why it does not. */
+static weft_status refuse(session_run *run, json_object *message, const char *complaint,
+                          failures *f)
+{
+    json_object *messages = run->session->messages;
+    char *why = weft_format("That does not fit: %s. Answer again, with the JSON document alone.",
+                            complaint);
+    json_object *user = why ? weft__session_message("user", why) : NULL;
+    weft_free(why);
+    f->at[f->n++] = json_object_array_length(messages);
+    weft_status status = weft__session_append(messages, message);
+    if (status)
+        json_object_put(user);
+    return status ? status : weft__session_append(messages, user);
+}
+
+static void forget(session_run *run, const failures *f)
+{
+    for (int i = f->n; i > 0; i--)
+        json_object_array_del_idx(run->session->messages, f->at[i - 1], 2);
+}
+
+/* Whether an answer is a document of the schema, which STRUCTURED tells then. */
+static bool accept(session_run *run, json_object *message, const weft__json_doc *schema,
+                   weft__text *complaint)
+{
+    const char *text = json_object_get_string(json_object_object_get(message, "content")), *at;
+    size_t n = 0;
+    complaint->n = 0;
+    if (!weft__session_extract(text ? text : "", schema->root, &at, &n, complaint))
+        return false;
+    char *document = weft_format("%.*s", (int)n, at);
+    if (!document) {
+        complaint->failed = true;
+        return false;
+    }
+    weft__session_emit(run, (weft_session_event){.kind = WEFT_SESSION_STRUCTURED,
+                                                 .text = document,
+                                                 .length = strlen(document)});
+    weft_free(document);
+    return true;
+}
+
+/* One attempt after the other; *message is the one that fits. */
+static weft_status attempts(session_run *run, const weft__json_doc *schema, int64_t most,
+                            failures *f, json_object **message)
+{
+    weft__text complaint = {0};
+    weft_status status = WEFT_OK;
+    bool fits = false;
+    for (run->attempt = 0; !status && !fits && run->attempt < most; run->attempt++) {
+        status = weft__session_rounds(run, message);
+        if (status || run->stopped || !*message)
+            break;
+        fits = accept(run, *message, schema, &complaint);
+        if (complaint.failed)
+            status = weft__session_no_memory();
+        if (fits || status)
+            break;
+        if (run->attempt + 1 == most)
+            status = weft_fail(WEFT_INVALID,
+                               "session: no answer of %lld is the document asked "
+                               "for; of the last: %s",
+                               (long long)most, complaint.at);
+        else
+            status = refuse(run, *message, complaint.at, f);
+        if (run->attempt + 1 < most)
+            *message = NULL;
+    }
+    weft_free(complaint.at);
+    return status;
+}
+
+weft_status weft__session_structured(session_run *run, json_object **message)
+{
+    int64_t retries = run->turn.retries;
+    failures f = {0};
+    weft__json_doc schema = {0};
+    retries = retries == 0 ? 2 : retries < 0 ? 0 : retries > MAX_RETRIES ? MAX_RETRIES : retries;
+    if (run->turn.structured == WEFT_STRUCTURED_CONSTRAINED)
+        retries = 0;
+    weft_status status = read_schema(run, &schema);
+    if (!status)
+        status = weft__session_instruct(run);
+    if (!status)
+        status = attempts(run, &schema, retries + 1, &f, message);
+    if (!status)
+        forget(run, &f);
+    if (status) {
+        json_object_put(*message);
+        *message = NULL;
+    }
+    weft_constraint_free(run->constraint);
+    weft_free(run->instruction);
+    weft__json_free(&schema);
+    return status;
+}
