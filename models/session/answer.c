@@ -110,9 +110,10 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
     options.keep_special = true;
     options.stop = s->stop;
     options.n_stop = s->n_stop;
-    (void)constrained;
-    weft_status status =
-        s->tokenizer ? weft_tokenizer_encode(s->tokenizer, prompt, length, 0, &ids, &n) : WEFT_OK;
+    options.constraint = constrained ? s->constraint : NULL;
+    weft_status status = constrained ? weft_constraint_reset(s->constraint) : WEFT_OK;
+    if (!status && s->tokenizer)
+        status = weft_tokenizer_encode(s->tokenizer, prompt, length, 0, &ids, &n);
     if (!status && s->source) {
         const weft_session_request request = {
             .prompt = prompt, .length = length, .ids = ids, .n_ids = n, .options = &options};
@@ -124,6 +125,8 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
     run->stats.prompt_tokens = (int64_t)n;
     run->stats.tokens += stats.tokens;
     run->stats.last = stats;
+    run->ended = stats.reason == WEFT_FINISH_DEADLINE ||
+                 (stats.reason == WEFT_FINISH_CANCELLED && stats.detail != WEFT_FINISH_CALLBACK);
     return status ? status : a->status;
 }
 
@@ -153,7 +156,7 @@ static weft_status finish(answer *a, json_object **message)
     char *json = NULL;
     weft__json_doc doc = {0};
     weft_status status = WEFT_OK;
-    if (!a->run->stopped) {
+    if (!a->run->stopped && !a->run->ended) {
         status = weft_chat_parser_finish(a->parser);
         if (status == WEFT_CANCELLED && a->run->stopped)
             status = WEFT_OK;
@@ -177,7 +180,7 @@ static weft_status one(answer *a, const char *prompt, size_t length, bool constr
     weft_status status = weft_chat_parser_new(&a->markup, on_event, a, &a->parser);
     if (!status)
         status = run_source(a, prompt, length, constrained);
-    if (!status && a->until && !a->found && !a->run->stopped)
+    if (!status && a->until && !a->found && !a->run->stopped && !a->run->ended)
         push(a, a->until, strlen(a->until));
     if (!status)
         status = finish(a, message);
@@ -233,7 +236,7 @@ static weft_status generate_document(answer *a, const char *text, size_t length,
     } else if (m->thinking) {
         weft__text_format(&prompt, "\n%s\n\n", m->think_close);
     }
-    if (a->run->stopped && !status) {
+    if ((a->run->stopped || a->run->ended) && !status) {
         *message = thoughts;
         thoughts = NULL;
     } else if (!status) {

@@ -84,6 +84,8 @@ void weft_session_free(weft_session *session)
     weft_free(session->tools_json);
     weft_free(session->stop);
     weft_free(session->written);
+    weft_constraint_free(session->constraint);
+    weft_free(session->constraint_schema);
     weft_free(session);
 }
 

@@ -28,6 +28,9 @@ struct weft_session {
     void *source_context;
     int64_t calls; /* ids given to calls */
     char *written; /* what weft_session_messages gave */
+    /* Of the last constrained answer, for the next one of the same schema (NULL: any JSON). */
+    weft_constraint *constraint;
+    char *constraint_schema;
 };
 
 /* A turn under way. */
@@ -37,9 +40,9 @@ typedef struct session_run {
     weft_session_event_fn *callback;
     void *context;
     weft_session_stats stats;
-    bool stopped;                /* by the callback or a tool, or cancelled otherwise */
-    char *instruction;           /* put behind the system text; NULL: none */
-    weft_constraint *constraint; /* NULL: none */
+    bool stopped;      /* by the callback or a tool: no more events */
+    bool ended;        /* by options.cancel or the timeout */
+    char *instruction; /* put behind the system text; NULL: none */
     int64_t attempt;
 } session_run;
 

@@ -29,6 +29,21 @@ weft_status weft__session_instruct(session_run *run)
     return run->instruction ? WEFT_OK : weft__session_no_memory();
 }
 
+/* The constraint of a schema, unless it is there already: it takes time with large vocabularies. */
+static weft_status make_constraint(weft_session *s, const char *schema, size_t n)
+{
+    const char *had = s->constraint_schema;
+    if (s->constraint && !had == !schema && (!schema || strcmp(had, schema) == 0))
+        return WEFT_OK;
+    weft_constraint_free(s->constraint);
+    weft_free(s->constraint_schema);
+    s->constraint = NULL;
+    s->constraint_schema = schema ? weft_strdup(schema) : NULL;
+    if (schema && !s->constraint_schema)
+        return weft__session_no_memory();
+    return weft_constraint_new(s->tokenizer, schema, n, "schema", &s->constraint);
+}
+
 /* Reads the schema, and fails on keywords to which answers could not be held. */
 static weft_status read_schema(session_run *run, weft__json_doc *doc)
 {
@@ -37,7 +52,7 @@ static weft_status read_schema(session_run *run, weft__json_doc *doc)
     weft__schema schema = {0};
     weft_status status = text ? weft__json_parse(text, n, "schema", doc) : WEFT_OK;
     if (!status && run->turn.structured == WEFT_STRUCTURED_CONSTRAINED)
-        return weft_constraint_new(run->session->tokenizer, text, n, "schema", &run->constraint);
+        return make_constraint(run->session, text, n);
     if (!status && text) {
         status = weft__schema_parse(text, n, "schema", &schema);
         weft__schema_release(&schema);
@@ -97,7 +112,7 @@ static weft_status attempts(session_run *run, const weft__json_doc *schema, int6
     bool fits = false;
     for (run->attempt = 0; !status && !fits && run->attempt < most; run->attempt++) {
         status = weft__session_rounds(run, message);
-        if (status || run->stopped || !*message)
+        if (status || run->stopped || run->ended || !*message)
             break;
         fits = accept(run, *message, schema, &complaint);
         if (complaint.failed)
@@ -137,7 +152,6 @@ weft_status weft__session_structured(session_run *run, json_object **message)
         json_object_put(*message);
         *message = NULL;
     }
-    weft_constraint_free(run->constraint);
     weft_free(run->instruction);
     weft__json_free(&schema);
     return status;

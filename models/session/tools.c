@@ -258,7 +258,7 @@ weft_status weft__session_rounds(session_run *run, json_object **message)
     for (int64_t round = 0; !status; round++) {
         status = weft__session_generate(run, message);
         json_object *calls = *message ? json_object_object_get(*message, "tool_calls") : NULL;
-        if (status || run->stopped || !calls || !weft__session_with_tools(run))
+        if (status || run->stopped || run->ended || !calls || !weft__session_with_tools(run))
             break;
         json_object_get(calls);
         status = weft__session_add_answer(run, *message);
