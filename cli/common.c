@@ -73,8 +73,12 @@ static bool is_folder(const char *path)
 weft_status cli_model_path(const char *name, char *out, size_t size)
 {
     if (name != NULL && (strcmp(name, "storyteller") != 0 || is_folder(name))) {
-        snprintf(out, size, "%s", name);
-        return WEFT_OK;
+        char *path;
+        const weft_status status = weft_hub_resolve(name, &path);
+        if (status == WEFT_OK)
+            snprintf(out, size, "%s", path);
+        weft_free(path);
+        return status;
     }
     /* Installed beside bin/, or in the source tree that build/cli/weft was built in. */
     static const char *const places[] = {"../share/weft/storyteller", "../../examples/storyteller"};

@@ -77,8 +77,8 @@ const char *cli_place_complaint(const cli_place *place);
 /* Sets the device and the threads. With gpu_layers the CPU stays the default device. */
 weft_status cli_set_place(const cli_place *place);
 
-/* Where a model is: the name as it is, or, for NULL and "storyteller", the one that comes with
- * Weft. Into out. */
+/* Where a model is: the path as it is, or ORG/NAME's in the local cache, or, for NULL and
+ * "storyteller", the one that comes with Weft. Into out. */
 weft_status cli_model_path(const char *name, char *out, size_t size);
 
 /* Loads a model to a place, with an adapter around it unless that is NULL; *out is NULL after a

@@ -21,6 +21,8 @@ libcunit1-dev   module:cunit
 libvulkan-dev   module:vulkan
 libhdf5-dev     module:hdf5
 libzip-dev      module:libzip
+libcurl4-openssl-dev module:libcurl
+libssl-dev      module:libcrypto
 glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that

@@ -37,7 +37,7 @@ update() {
 }
 
 if [ $# -eq 0 ]; then
-    mapfile -t folders < <(find include core ops nn optim models train cli backends tests tools \
+    mapfile -t folders < <(find include core ops nn optim models train hub cli backends tests tools \
         examples \
         -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.comp' -o -name '*.glsl' \) \
         -printf '%h\n' | sort -u)

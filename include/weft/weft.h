@@ -19,6 +19,7 @@
 #include "weft/fft.h"
 #include "weft/generate.h"
 #include "weft/gguf.h"
+#include "weft/hub.h"
 #include "weft/indexing.h"
 #include "weft/init.h"
 #include "weft/inspect.h"

@@ -1,0 +1,90 @@
+/* cli/pull.c -- weft pull: fetches a model from a hub into the local cache. */
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/progress.h"
+
+typedef struct pull_values {
+    const char *name, *revision, *include;
+    bool json;
+} pull_values;
+
+#define AT(field) .offset = offsetof(pull_values, field)
+
+static const cli_argument arguments[] = {{"ORG/NAME", offsetof(pull_values, name), false}};
+
+static const cli_option options[] = {
+    {.name = "revision",
+     .letter = 'r',
+     .kind = CLI_TEXT,
+     .value = "R",
+     .fallback = "main",
+     AT(revision),
+     .help = "a branch, a tag or a commit"},
+    {.name = "include",
+     .letter = 'i',
+     .kind = CLI_TEXT,
+     .value = "GLOB",
+     AT(include),
+     .help = "only files that fit one of these patterns, parted by commas"},
+    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
+};
+
+typedef struct pulling {
+    cli_progress progress;
+    int last; /* the file that was shown last */
+    int64_t bytes, files;
+} pulling;
+
+static bool show(void *context, const weft_hub_progress *p)
+{
+    pulling *run = context;
+    const bool line = p->index != run->last && !run->progress.terminal;
+    run->last = p->index;
+    run->bytes = p->all_size;
+    run->files = p->count;
+    cli_progress_show(&run->progress,
+                      p->all_size > 0 ? (double)p->all_done / (double)p->all_size : 1, line,
+                      "%d of %d: %s, %s of %s", p->index + 1, p->count, p->file,
+                      cli_bytes(p->all_done), cli_bytes(p->all_size));
+    return true;
+}
+
+static int run(void *context)
+{
+    const pull_values *v = context;
+    pulling run = {.last = -1};
+    char *folder = NULL;
+    cli_progress_start(&run.progress);
+    const weft_hub_options o = {
+        .revision = v->revision, .include = v->include, .progress = show, .context = &run};
+    const weft_status status = weft_hub_pull(v->name, &o, &folder);
+    cli_progress_clear(&run.progress);
+    if (status == WEFT_OK && v->json) {
+        fputs("{\"path\": ", stdout);
+        cli_json_text(stdout, folder, strlen(folder));
+        printf(", \"files\": %lld, \"bytes\": %lld}\n", (long long)run.files, (long long)run.bytes);
+    } else if (status == WEFT_OK) {
+        puts(folder);
+    }
+    weft_free(folder);
+    return cli_status(status);
+}
+
+const cli_command cli_pull = {
+    .name = "pull",
+    .summary = "fetch a model from a hub",
+    .description =
+        "Fetches a model from the Hugging Face hub into its local cache, where Weft and "
+        "transformers find it, and prints the folder. What is there already is not fetched "
+        "again, what broke off goes on, and every file is checked by its hash.\n\n"
+        "Without --include it fetches what Weft reads: the configuration, the tokenizer, the "
+        "chat template and *.safetensors, or, where there are none, the only *.gguf. "
+        "HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_CACHE mean what they mean elsewhere.",
+    .example = "weft pull Qwen/Qwen3-0.6B\n"
+               "weft pull Qwen/Qwen3-0.6B-GGUF --include \"*Q8_0.gguf\"\n"
+               "weft generate Qwen/Qwen3-0.6B -p \"Once upon a time\"",
+    CLI_TABLE(pull_values, arguments, options),
+    .run = run,
+};

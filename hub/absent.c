@@ -1,0 +1,9 @@
+/* hub/absent.c -- what fetching says where Weft is built without libcurl. */
+#include "weft/hub.h"
+
+weft_status weft_hub_pull(const char *name, const weft_hub_options *options, char **folder)
+{
+    (void)options;
+    *folder = NULL;
+    return weft_fail(WEFT_UNSUPPORTED, "%s: this Weft was built without libcurl", name);
+}

@@ -1,0 +1,54 @@
+/* hub/hash.c -- the hashes by which a hub names its files: SHA-256, and git's of a blob. */
+#include "hub/hub.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/evp.h>
+
+#include "weft/memory.h"
+
+enum { PIECE = 1 << 20 };
+
+static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piece)
+{
+    for (int64_t at = 0;;) {
+        const ssize_t got = pread(fd, piece, PIECE, at);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return weft_fail(WEFT_IO, "%s: read: %s", path, strerror(errno));
+        if (got == 0)
+            return WEFT_OK;
+        if (EVP_DigestUpdate(hash, piece, (size_t)got) != 1)
+            return weft_fail(WEFT_IO, "%s: it cannot be hashed", path);
+        at += got;
+    }
+}
+
+weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size, char out[65])
+{
+    unsigned char bytes[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    char front[32];
+    const int in_front = snprintf(front, sizeof front, "blob %lld", (long long)size) + 1;
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    char *piece = weft_malloc(PIECE);
+    weft_status status = WEFT_OK;
+    if (hash == NULL || piece == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory to hash it", path);
+    else if (EVP_DigestInit_ex(hash, digits == 64 ? EVP_sha256() : EVP_sha1(), NULL) != 1 ||
+             (digits == 40 && EVP_DigestUpdate(hash, front, (size_t)in_front) != 1))
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: the system's libcrypto has no such hash", path);
+    if (status == WEFT_OK)
+        status = update(hash, fd, path, piece);
+    if (status == WEFT_OK && (EVP_DigestFinal_ex(hash, bytes, &n) != 1 || 2 * n != digits))
+        status = weft_fail(WEFT_IO, "%s: it cannot be hashed", path);
+    for (unsigned i = 0; i < n && status == WEFT_OK; i++)
+        snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+    EVP_MD_CTX_free(hash);
+    weft_free(piece);
+    return status;
+}

@@ -1,0 +1,326 @@
+/* hub/http.c -- requests to a hub by libcurl. Redirections are followed here, by hand, so that the
+ * token goes to the endpoint's scheme, host and port and nowhere else. */
+#include "hub/hub.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <curl/curl.h>
+
+#include "core/io/text.h"
+#include "weft/memory.h"
+#include "weft/version.h"
+
+enum { REDIRECTIONS = 10, CONNECT_SECONDS = 30, STALL_SECONDS = 60 };
+
+struct weft__http {
+    CURL *curl;
+    char *endpoint;
+    struct curl_slist *with_token; /* the header; NULL: there is no token */
+};
+
+/* One request, and where its body goes. */
+typedef struct answer {
+    weft__http *http;
+    weft__text *text; /* in memory, at most `limit` bytes, or NULL: */
+    size_t limit;
+    int fd; /* a file, which has `done` of `size` bytes */
+    int64_t from, done, size;
+    bool started, stopped, wrong_range;
+    int error; /* of writing */
+    bool too_long;
+    weft__http_progress *progress;
+    void *context;
+} answer;
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static void start_curl(void)
+{
+    curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+weft_status weft__http_new(const char *endpoint, const char *token, weft__http **out)
+{
+    static pthread_once_t started = PTHREAD_ONCE_INIT;
+    *out = NULL;
+    for (const char *c = token; c != NULL && *c != '\0'; c++) {
+        if ((unsigned char)*c <= 0x20 || (unsigned char)*c >= 0x7f)
+            return weft_fail(WEFT_INVALID, "%s: the token has a character that none has", endpoint);
+    }
+    pthread_once(&started, start_curl);
+    weft__http *h = weft_calloc(1, sizeof *h);
+    if (h == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", endpoint);
+    h->curl = curl_easy_init();
+    h->endpoint = weft_strdup(endpoint);
+    char *header = token != NULL ? weft_format("Authorization: Bearer %s", token) : NULL;
+    if (header != NULL)
+        h->with_token = curl_slist_append(NULL, header);
+    weft_free(header);
+    if (h->curl == NULL || h->endpoint == NULL || (token != NULL && h->with_token == NULL)) {
+        weft__http_free(h);
+        return weft_fail(WEFT_MEMORY, "%s: no memory for a connection", endpoint);
+    }
+    *out = h;
+    return WEFT_OK;
+}
+
+void weft__http_free(weft__http *http)
+{
+    if (http == NULL)
+        return;
+    curl_easy_cleanup(http->curl);
+    curl_slist_free_all(http->with_token);
+    weft_free(http->endpoint);
+    weft_free(http);
+}
+
+/* ---- where requests may go ------------------------------------------------------------------ */
+
+/* "scheme://host:port" of a URL, its default port written out; false: it is not one of HTTP. */
+static bool origin_of(const char *url, char *out, size_t size)
+{
+    CURLU *parts = curl_url();
+    char *scheme = NULL, *host = NULL, *port = NULL;
+    bool fine = parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) == CURLUE_OK &&
+                (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
+    if (fine)
+        fine = snprintf(out, size, "%s://%s:%s", scheme, host, port) < (int)size;
+    curl_free(scheme);
+    curl_free(host);
+    curl_free(port);
+    curl_url_cleanup(parts);
+    return fine;
+}
+
+static bool same_origin(const char *a, const char *b)
+{
+    char x[512], y[512];
+    return origin_of(a, x, sizeof x) && origin_of(b, y, sizeof y) && strcasecmp(x, y) == 0;
+}
+
+/* ---- bodies --------------------------------------------------------------------------------- */
+
+/* Before the first byte of a file: does the server go on from where we are? */
+static bool start_file(answer *a)
+{
+    long code = 0;
+    curl_easy_getinfo(a->http->curl, CURLINFO_RESPONSE_CODE, &code);
+    a->started = true;
+    if (code == 206 && a->from > 0)
+        return !a->wrong_range;
+    a->wrong_range = false;
+    a->done = 0;
+    a->error = ftruncate(a->fd, 0) == 0 ? 0 : errno;
+    return a->error == 0;
+}
+
+static bool write_file(answer *a, const char *bytes, size_t n)
+{
+    if (!a->started && !start_file(a))
+        return false;
+    a->too_long = (int64_t)n > a->size - a->done;
+    while (n > 0 && !a->too_long) {
+        const ssize_t written = pwrite(a->fd, bytes, n, a->done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            a->error = errno;
+            return false;
+        }
+        bytes += written;
+        n -= (size_t)written;
+        a->done += written;
+    }
+    return !a->too_long;
+}
+
+static size_t take(char *bytes, size_t one, size_t n, void *context)
+{
+    answer *a = context;
+    long code = 0;
+    curl_easy_getinfo(a->http->curl, CURLINFO_RESPONSE_CODE, &code);
+    if (code != 200 && code != 206)
+        return one * n; /* a page about an error */
+    if (a->text == NULL)
+        return write_file(a, bytes, one * n) ? one * n : 0;
+    a->too_long = one * n > a->limit - a->text->n;
+    if (!a->too_long)
+        weft__text_append(a->text, bytes, one * n);
+    return a->too_long || a->text->failed ? 0 : one * n;
+}
+
+/* "Content-Range: bytes FROM-TO/SIZE" must begin where the file ends. */
+static size_t take_header(char *bytes, size_t one, size_t n, void *context)
+{
+    answer *a = context;
+    char line[128];
+    long long from;
+    snprintf(line, sizeof line, "%.*s", (int)(n < sizeof line ? n : sizeof line - 1), bytes);
+    if (a->text == NULL && strncasecmp(line, "content-range:", 14) == 0)
+        a->wrong_range = sscanf(line + 14, " bytes %lld-", &from) != 1 || from != a->from;
+    return one * n;
+}
+
+static int tell(void *context, curl_off_t total, curl_off_t now, curl_off_t x, curl_off_t y)
+{
+    answer *a = context;
+    (void)total, (void)now, (void)x, (void)y;
+    if (a->progress != NULL && !a->stopped)
+        a->stopped = !a->progress(a->context, a->done);
+    return a->stopped;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void set_up(answer *a, const char *url)
+{
+    weft__http *h = a->http;
+    CURL *c = h->curl;
+    curl_easy_reset(c);
+    curl_easy_setopt(c, CURLOPT_URL, url);
+    curl_easy_setopt(c, CURLOPT_USERAGENT, "weft/" WEFT_VERSION);
+    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+    curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
+    curl_easy_setopt(c, CURLOPT_WRITEDATA, a);
+    curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(c, CURLOPT_HEADERDATA, a);
+    curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, tell);
+    curl_easy_setopt(c, CURLOPT_XFERINFODATA, a);
+    curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L);
+    if (same_origin(url, h->endpoint))
+        curl_easy_setopt(c, CURLOPT_HTTPHEADER, h->with_token);
+    if (a->text == NULL && a->from > 0) {
+        char range[32];
+        snprintf(range, sizeof range, "%lld-", (long long)a->from);
+        curl_easy_setopt(c, CURLOPT_RANGE, range);
+    }
+}
+
+static weft_status failure(const answer *a, const char *url, CURLcode result)
+{
+    if (a->stopped)
+        return weft_fail(WEFT_CANCELLED, "%s: stopped", url);
+    if (a->error != 0)
+        return weft_fail(WEFT_IO, "%s: writing the file: %s", url, strerror(a->error));
+    if (a->too_long)
+        return weft_fail(WEFT_INVALID, "%s: longer than the %lld bytes that were expected", url,
+                         a->text != NULL ? (long long)a->limit : (long long)a->size);
+    if (a->started && a->wrong_range)
+        return weft_fail(WEFT_INVALID, "%s: asked for bytes from %lld on, got others", url,
+                         (long long)a->from);
+    if (result == CURLE_OUT_OF_MEMORY || (a->text != NULL && a->text->failed))
+        return weft_fail(WEFT_MEMORY, "%s: no memory", url);
+    if (a->text == NULL && a->started && a->done < a->size)
+        return weft_fail(WEFT_IO,
+                         "%s: broken off after %lld of %lld bytes (%s); try again to go on", url,
+                         (long long)a->done, (long long)a->size, curl_easy_strerror(result));
+    return weft_fail(WEFT_IO, "%s: %s", url, curl_easy_strerror(result));
+}
+
+static weft_status refusal(const answer *a, const char *url, long code)
+{
+    const bool sent = a->http->with_token != NULL;
+    if (code == 401 || code == 403)
+        return weft_fail(WEFT_IO, "%s: HTTP %ld: %s", url, code,
+                         sent ? "this token may not read it (is the model's licence accepted?)"
+                              : "it needs a token: set HF_TOKEN");
+    if (code == 404)
+        return weft_fail(WEFT_IO, "%s: HTTP 404: there is no such repository, revision or file%s",
+                         url, sent ? "" : ", or it needs a token (HF_TOKEN)");
+    return weft_fail(WEFT_IO, "%s: HTTP %ld", url, code);
+}
+
+/* One request; *next is the URL to go to (weft_free), or NULL. */
+static weft_status once(answer *a, const char *url, char **next)
+{
+    CURL *c = a->http->curl;
+    long code = 0;
+    char *target = NULL, origin[512];
+    *next = NULL;
+    set_up(a, url);
+    const CURLcode result = curl_easy_perform(c);
+    if (result != CURLE_OK)
+        return failure(a, url, result);
+    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &code);
+    curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &target);
+    if (code == 200 || (code == 206 && a->text == NULL))
+        return WEFT_OK;
+    if (code == 416 && a->from > 0) { /* from the beginning, then */
+        a->from = a->done = 0;
+        target = (char *)url;
+    } else if (code / 100 != 3 || target == NULL) {
+        return refusal(a, url, code);
+    }
+    const bool weaker = strncasecmp(url, "https:", 6) == 0 && strncasecmp(target, "https:", 6) != 0;
+    if (!origin_of(target, origin, sizeof origin) || weaker)
+        return weft_fail(WEFT_INVALID, "%s: redirected to %.200s, which is not followed", url,
+                         target);
+    *next = weft_strdup(target);
+    return *next != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", url);
+}
+
+static weft_status request(answer *a, const char *url)
+{
+    char *at = weft_strdup(url), *next = NULL;
+    weft_status status = at != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", url);
+    for (int i = 0; status == WEFT_OK; i++) {
+        if (i > REDIRECTIONS) {
+            status = weft_fail(WEFT_IO, "%s: more than %d redirections", url, REDIRECTIONS);
+            break;
+        }
+        status = once(a, at, &next);
+        if (status != WEFT_OK || next == NULL)
+            break;
+        weft_free(at);
+        at = next;
+    }
+    weft_free(at);
+    return status;
+}
+
+weft_status weft__http_text(weft__http *http, const char *url, size_t limit, char **text,
+                            size_t *length)
+{
+    weft__text body = {0};
+    answer a = {.http = http, .text = &body, .limit = limit};
+    weft_status status = request(&a, url);
+    if (status == WEFT_OK && body.at == NULL)
+        status = weft_fail(WEFT_INVALID, "%s: an empty answer", url);
+    *text = status == WEFT_OK ? body.at : NULL;
+    *length = body.n;
+    if (status != WEFT_OK)
+        weft_free(body.at);
+    return status;
+}
+
+weft_status weft__http_file(weft__http *http, const char *url, int fd, int64_t from, int64_t size,
+                            weft__http_progress *progress, void *context)
+{
+    answer a = {.http = http,
+                .fd = fd,
+                .from = from,
+                .done = from,
+                .size = size,
+                .wrong_range = from > 0, /* until a header says that it is the right one */
+                .progress = progress,
+                .context = context};
+    const weft_status status = request(&a, url);
+    if (status == WEFT_OK && a.done < size)
+        return weft_fail(WEFT_IO, "%s: broken off after %lld of %lld bytes; try again to go on",
+                         url, (long long)a.done, (long long)size);
+    return status;
+}

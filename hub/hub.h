@@ -1,0 +1,71 @@
+/* hub/hub.h -- between the files of this folder: names, the cache's places, what a repository has,
+ * hashes, requests. */
+#ifndef WEFT_HUB_HUB_H
+#define WEFT_HUB_HUB_H
+
+#include <stddef.h>
+
+#include "weft/hub.h"
+
+/* ---- cache.c -------------------------------------------------------------------------------- */
+
+/* NAME or ORG/NAME, of letters, digits, "-", "_" and ".". */
+bool weft__hub_is_name(const char *name);
+/* A path inside a repository: relative, no "..", nothing that a file name cannot be. */
+bool weft__hub_is_path(const char *path);
+/* n lower-case hexadecimal digits. */
+bool weft__hub_is_hex(const char *text, size_t n);
+
+/* The repository's folder in the cache; NULL, with the message, when there is no place for one. */
+char *weft__hub_folder(const char *name);
+
+/* A variable of the environment that is not empty, or NULL. */
+const char *weft__hub_variable(const char *name);
+
+/* ---- list.c --------------------------------------------------------------------------------- */
+
+typedef struct weft__hub_file {
+    char *path;
+    char hash[65]; /* SHA-256 of a large file, git's SHA-1 of a small one; the blob's name */
+    int64_t size;
+} weft__hub_file;
+
+typedef struct weft__hub_list {
+    char commit[41];
+    weft__hub_file *files;
+    int n;
+} weft__hub_list;
+
+/* From the answer of /api/models/NAME/revision/REVISION?blobs=true. */
+weft_status weft__hub_list_parse(const char *json, size_t length, const char *where,
+                                 weft__hub_list *out);
+/* Keeps those that are wanted (weft_hub_options.include). */
+weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where);
+void weft__hub_list_free(weft__hub_list *list);
+
+/* ---- hash.c --------------------------------------------------------------------------------- */
+
+/* The hash of an open file as weft__hub_file has it: SHA-256 when `digits` is 64, git's SHA-1 of a
+ * file of `size` bytes when it is 40. */
+weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size, char out[65]);
+
+/* ---- http.c --------------------------------------------------------------------------------- */
+
+typedef struct weft__http weft__http; /* a connection that is kept */
+
+weft_status weft__http_new(const char *endpoint, const char *token, weft__http **out);
+void weft__http_free(weft__http *http); /* NULL is accepted */
+
+/* A whole answer in memory (weft_free), of at most `limit` bytes. */
+weft_status weft__http_text(weft__http *http, const char *url, size_t limit, char **text,
+                            size_t *length);
+
+/* False: stop. `done` bytes of the file are there. */
+typedef bool weft__http_progress(void *context, int64_t done);
+
+/* Appends to an open file what it lacks of `size` bytes; it has `from` already. A server that
+ * starts from the beginning again has the file written from its beginning. */
+weft_status weft__http_file(weft__http *http, const char *url, int fd, int64_t from, int64_t size,
+                            weft__http_progress *progress, void *context);
+
+#endif

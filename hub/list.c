@@ -1,0 +1,205 @@
+/* hub/list.c -- what a repository has, and which of it is wanted. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "hub/hub.h"
+#include "weft/memory.h"
+
+enum { MOST_FILES = 100000 };
+
+/* ---- the hub's answer ----------------------------------------------------------------------- */
+
+/* The name of the blob: "lfs.sha256" of what git keeps a pointer to, else "blobId". */
+static weft_status read_hash(const weft__json *at, weft__hub_file *file)
+{
+    weft__json lfs;
+    const char *hash;
+    weft_status status = weft__json_find(at, "lfs", &lfs);
+    const bool large = status == WEFT_OK && lfs.value != NULL;
+    if (status == WEFT_OK)
+        status = large ? weft__json_get_string(&lfs, "sha256", &hash)
+                       : weft__json_get_string(at, "blobId", &hash);
+    if (status == WEFT_OK && large)
+        status = weft__json_find_int(&lfs, "size", &file->size);
+    if (status == WEFT_OK && !weft__hub_is_hex(hash, large ? 64 : 40))
+        return weft__json_fail(at, WEFT_INVALID, "expected a hash of %d digits, got '%.70s'",
+                               large ? 64 : 40, hash);
+    if (status == WEFT_OK)
+        snprintf(file->hash, sizeof file->hash, "%s", hash);
+    return status;
+}
+
+static weft_status read_file(const weft__json *at, weft__hub_file *file)
+{
+    const char *path;
+    file->size = -1;
+    weft_status status = weft__json_get_string(at, "rfilename", &path);
+    if (status == WEFT_OK && !weft__hub_is_path(path))
+        return weft__json_fail(at, WEFT_INVALID, "rfilename: '%.80s' is no place for a file", path);
+    if (status == WEFT_OK)
+        status = weft__json_get_int(at, "size", &file->size);
+    if (status == WEFT_OK)
+        status = read_hash(at, file);
+    if (status == WEFT_OK && file->size < 0)
+        return weft__json_fail(at, WEFT_INVALID, "size: expected at least 0");
+    if (status != WEFT_OK)
+        return status;
+    file->path = weft_strdup(path);
+    return file->path != NULL ? WEFT_OK : weft__json_fail(at, WEFT_MEMORY, "no memory");
+}
+
+static weft_status read_list(const weft__json *root, weft__hub_list *out)
+{
+    weft__json files, at;
+    const char *commit;
+    size_t n = 0;
+    weft_status status = weft__json_get_string(root, "sha", &commit);
+    if (status == WEFT_OK && !weft__hub_is_hex(commit, 40))
+        return weft__json_fail(root, WEFT_INVALID, "sha: expected a commit, got '%.50s'", commit);
+    if (status == WEFT_OK)
+        status = weft__json_get(root, "siblings", &files);
+    if (status == WEFT_OK)
+        status = weft__json_length(&files, &n);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(out->commit, sizeof out->commit, "%s", commit);
+    if (n > MOST_FILES)
+        return weft__json_fail(&files, WEFT_INVALID, "expected at most %d files, got %zu",
+                               MOST_FILES, n);
+    out->files = weft_calloc(n > 0 ? n : 1, sizeof *out->files);
+    if (out->files == NULL)
+        return weft__json_fail(&files, WEFT_MEMORY, "no memory for %zu files", n);
+    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+        status = weft__json_at(&files, i, &at);
+        if (status == WEFT_OK)
+            status = read_file(&at, &out->files[out->n]);
+        out->n += status == WEFT_OK;
+    }
+    return status;
+}
+
+weft_status weft__hub_list_parse(const char *json, size_t length, const char *where,
+                                 weft__hub_list *out)
+{
+    weft__json_doc doc;
+    *out = (weft__hub_list){0};
+    weft_status status = weft__json_parse(json, length, where, &doc);
+    if (status != WEFT_OK)
+        return status;
+    const weft__json root = weft__json_root(&doc);
+    status = read_list(&root, out);
+    weft__json_free(&doc);
+    if (status != WEFT_OK)
+        weft__hub_list_free(out);
+    return status;
+}
+
+void weft__hub_list_free(weft__hub_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        weft_free(list->files[i].path);
+    weft_free(list->files);
+    *list = (weft__hub_list){0};
+}
+
+/* ---- what is wanted ------------------------------------------------------------------------- */
+
+static bool fits(const char *path, const char *pattern, size_t n)
+{
+    char one[256];
+    if (n == 0 || n >= sizeof one)
+        return false;
+    snprintf(one, sizeof one, "%.*s", (int)n, pattern);
+    return fnmatch(one, path, 0) == 0;
+}
+
+/* Whether one of the patterns, parted by commas, fits. */
+static bool fits_one(const char *path, const char *patterns)
+{
+    for (const char *at = patterns;;) {
+        const size_t n = strcspn(at, ",");
+        if (fits(path, at, n))
+            return true;
+        if (at[n] == '\0')
+            return false;
+        at += n + 1;
+    }
+}
+
+static bool is_of_model(const char *path)
+{
+    static const char names[] =
+        "config.json,generation_config.json,tokenizer*,chat_template*,special_tokens_map.json,"
+        "added_tokens.json,vocab.json,merges.txt";
+    static const char templates[] = "additional_chat_templates/";
+    return strchr(path, '/') == NULL
+               ? fits_one(path, names)
+               : strncmp(path, templates, sizeof templates - 1) == 0 && fits_one(path, "*.jinja");
+}
+
+/* The weights: safetensors at the top, without copies of them under Mistral's names. */
+static bool is_weights(const weft__hub_list *list, const char *path)
+{
+    bool usual = false;
+    for (int i = 0; i < list->n; i++)
+        usual |= fits_one(list->files[i].path, "model*.safetensors");
+    if (strchr(path, '/') != NULL || (usual && fits_one(path, "consolidated*")))
+        return false;
+    return fits_one(path, "*.safetensors,*.safetensors.index.json");
+}
+
+/* The only GGUF file, when there are no safetensors; *index is -1 when there are some. */
+static weft_status find_gguf(const weft__hub_list *list, const char *where, int *index)
+{
+    weft__text names = {0};
+    int n = 0;
+    *index = -1;
+    for (int i = 0; i < list->n; i++) {
+        if (is_weights(list, list->files[i].path)) {
+            weft_free(names.at);
+            *index = -1;
+            return WEFT_OK;
+        }
+        if (!fits_one(list->files[i].path, "*.gguf"))
+            continue;
+        weft__text_format(&names, "%s%s", n++ > 0 ? ", " : "", list->files[i].path);
+        *index = i;
+    }
+    weft_status status = WEFT_OK;
+    if (n > 1)
+        status = weft_fail(WEFT_INVALID, "%s: %d GGUF files: %s; choose by --include", where, n,
+                           names.at != NULL ? names.at : "");
+    if (n == 0)
+        status = weft_fail(WEFT_INVALID, "%s: it has no *.safetensors and no *.gguf", where);
+    weft_free(names.at);
+    return status;
+}
+
+weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where)
+{
+    int gguf = -1, kept = 0;
+    weft_status status = include == NULL ? find_gguf(list, where, &gguf) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    bool *wanted = weft_calloc(list->n > 0 ? (size_t)list->n : 1, sizeof *wanted);
+    if (wanted == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", where);
+    for (int i = 0; i < list->n; i++) {
+        const char *path = list->files[i].path;
+        wanted[i] = include != NULL
+                        ? fits_one(path, include)
+                        : i == gguf || is_of_model(path) || (gguf < 0 && is_weights(list, path));
+    }
+    for (int i = 0; i < list->n; i++) {
+        if (wanted[i])
+            list->files[kept++] = list->files[i];
+        else
+            weft_free(list->files[i].path);
+    }
+    list->n = kept;
+    weft_free(wanted);
+    return kept > 0 ? WEFT_OK : weft_fail(WEFT_INVALID, "%s: no file fits '%s'", where, include);
+}

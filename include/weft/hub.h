@@ -1,0 +1,94 @@
+/* weft/hub.h -- models on this machine and on a hub: finding them, and fetching them.
+ *
+ *     char *folder;
+ *     status = weft_hub_pull("Qwen/Qwen3-0.6B", NULL, &folder);
+ *     ... weft_model_load(folder, NULL, &model) ...
+ *     weft_free(folder);
+ *
+ * The cache is that of Python's huggingface_hub, in the same layout, so that what one has fetched
+ * the other finds: $HF_HUB_CACHE, else $HF_HOME/hub, else huggingface/hub in $XDG_CACHE_HOME or
+ * ~/.cache.
+ */
+#ifndef WEFT_HUB_H
+#define WEFT_HUB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "weft/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The cache ------------------------------------------------------------------------------ */
+
+/* The folder of a repository's snapshot in the local cache; `revision` is a branch, a tag or a
+ * commit, NULL: "main". *folder is the caller's, freed with weft_free. WEFT_INVALID when `name` is
+ * not of the form ORG/NAME, WEFT_IO when the cache has no such snapshot. */
+WEFT_API weft_status weft_hub_find(const char *name, const char *revision, char **folder);
+
+/* What a person means by a model: a path that exists, as it is, or else the snapshot of ORG/NAME in
+ * the local cache. *path is the caller's, freed with weft_free. A name that is neither is WEFT_IO.
+ */
+WEFT_API weft_status weft_hub_resolve(const char *name, char **path);
+
+/* ---- Fetching ------------------------------------------------------------------------------- */
+
+/* How far fetching is. */
+typedef struct weft_hub_progress {
+    const char *file;   /* the one that is being fetched; in the cache already: done is size */
+    int64_t done, size; /* its bytes */
+    int index, count;   /* which of how many files */
+    int64_t all_done, all_size; /* bytes of all files */
+} weft_hub_progress;
+
+/* Called several times a second. False: stop, with WEFT_CANCELLED. */
+typedef bool weft_hub_progress_fn(void *context, const weft_hub_progress *progress);
+
+typedef struct weft_hub_options {
+    const char *revision; /* NULL: "main" */
+    /* Which files: patterns as a shell has them (a * also goes across folders), parted by commas.
+     * NULL: what Weft reads: config.json and generation_config.json, the tokenizer's and the chat
+     * template's files and *.safetensors with their index, or, where there are none, the only
+     * *.gguf. */
+    const char *include;
+    const char *endpoint; /* NULL: $HF_ENDPOINT, or https://huggingface.co */
+    const char *token;    /* NULL: $HF_TOKEN, or the file that huggingface_hub's login writes */
+    weft_hub_progress_fn *progress; /* NULL: none */
+    void *context;
+} weft_hub_options;
+
+/* Fetches a repository's files that the cache does not have, and tells the snapshot's folder
+ * (weft_free). A file is written beside its place, goes on from where an earlier call stopped, and
+ * comes to its place when its SHA-256 (of a small one: git's SHA-1) is what the hub says; files
+ * that are there are not touched. The token goes to the endpoint only, never to where it redirects.
+ * WEFT_IO when the server or the disk refuses (the message has the HTTP status), WEFT_INVALID for a
+ * wrong hash, a wrong length and for answers that make no sense, WEFT_UNSUPPORTED when Weft was
+ * built without libcurl. NULL options: all zero. */
+WEFT_API weft_status weft_hub_pull(const char *name, const weft_hub_options *options,
+                                   char **folder);
+
+/* ---- Folders -------------------------------------------------------------------------------- */
+
+/* A model that was found. */
+typedef struct weft_discovered {
+    char *path;       /* a folder, or a GGUF file */
+    char *model_type; /* by config.json or by the file's metadata; "" when they do not say */
+    int64_t bits;     /* of most weights, where they are quantised; 0: they are not */
+    int64_t files;    /* with weights */
+    int64_t bytes;    /* of these */
+} weft_discovered;
+
+/* All models below a folder, and it itself: folders with config.json and *.safetensors, and folders
+ * with one *.gguf; sorted by path. It goes `depth` folders down (0: 8), does not follow links to
+ * folders that it is in already, and passes over what it may not read. *list is the caller's, freed
+ * with weft_discovered_free. WEFT_IO when the folder itself cannot be read. */
+WEFT_API weft_status weft_discover(const char *folder, int depth, weft_discovered **list,
+                                   int *count);
+WEFT_API void weft_discovered_free(weft_discovered *list, int count); /* NULL is accepted */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
