@@ -48,7 +48,7 @@ static weft_status add_ids(weft__ids *ids, weft__json at)
     return status;
 }
 
-static weft_status load_beside(weft__generation *g, const char *folder)
+static weft_status load_beside(weft__generation_config *g, const char *folder)
 {
     char *path = weft_format("%s/generation_config.json", folder);
     if (path == NULL)
@@ -70,7 +70,7 @@ static void drop_from(weft__ids *ids, int64_t V)
     ids->n = n;
 }
 
-weft_status weft__generation_read(weft__generation *g, const weft_config *config,
+weft_status weft__generation_read(weft__generation_config *g, const weft_config *config,
                                   const char *folder, int64_t V)
 {
     weft_status status = add_ids(&g->eos, weft__config_at(config, "eos_token_id"));
@@ -86,7 +86,7 @@ weft_status weft__generation_read(weft__generation *g, const weft_config *config
     return status;
 }
 
-void weft__generation_free(weft__generation *g)
+void weft__generation_free(weft__generation_config *g)
 {
     weft_config_free(g->config);
     weft_free(g->eos.at);
@@ -107,7 +107,7 @@ static double temperature(const weft_config *c, double otherwise)
 
 void weft_model_generation_defaults(const weft_model *model, weft_generate_options *options)
 {
-    const weft__generation *g = weft__model_generation(model);
+    const weft__generation_config *g = weft__model_generation(model);
     const weft_config *c = g->config;
     weft_sampler_options *o = &options->sampler;
     if (c == NULL)

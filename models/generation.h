@@ -10,17 +10,17 @@ typedef struct weft__ids {
     int n;
 } weft__ids;
 
-typedef struct weft__generation {
+typedef struct weft__generation_config {
     weft_config *config; /* generation_config.json; NULL: there is none */
     weft__ids eos;       /* of both files, each once */
     weft__ids suppress;  /* those of the V in the vocabulary */
-} weft__generation;
+} weft__generation_config;
 
 /* `folder` NULL: config.json alone. Freed by weft__generation_free, also after a failure. */
-weft_status weft__generation_read(weft__generation *g, const weft_config *config,
+weft_status weft__generation_read(weft__generation_config *g, const weft_config *config,
                                   const char *folder, int64_t V);
-void weft__generation_free(weft__generation *g);
+void weft__generation_free(weft__generation_config *g);
 
-const weft__generation *weft__model_generation(const weft_model *model);
+const weft__generation_config *weft__model_generation(const weft_model *model);
 
 #endif

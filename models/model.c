@@ -15,7 +15,7 @@ struct weft_model {
     weft_module *module;
     weft_model_info info;
     char *skipped; /* NULL: nothing was */
-    weft__generation generation;
+    weft__generation_config generation;
 };
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -315,7 +315,7 @@ const int32_t *weft_model_eos(const weft_model *model, int *n)
     return model->generation.eos.at;
 }
 
-const weft__generation *weft__model_generation(const weft_model *model)
+const weft__generation_config *weft__model_generation(const weft_model *model)
 {
     return &model->generation;
 }

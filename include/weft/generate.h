@@ -84,6 +84,13 @@ typedef struct weft_generate_options {
     bool ignore_eos;     /* go on after a token that ends the text */
     const int32_t *stop; /* further tokens that end the text */
     int n_stop;
+    /* Texts that end the text, also where they begin or end in the midst of a token; of those that
+     * end at the same place the longest counts. What is given ends in front of it, or behind it
+     * with include_stop_text; text that may become one waits for its decision. weft_generator_next,
+     * which has no texts, does not look at them. */
+    const char *const *stop_texts;
+    int n_stop_texts;
+    bool include_stop_text;
     double timeout;            /* seconds from the first token asked for; 0: none */
     const weft_cancel *cancel; /* borrowed; looked at, as the time is, before every token and
                                   every chunk of the prompt; NULL: none */
@@ -128,6 +135,7 @@ typedef enum weft_finish_detail {
     WEFT_FINISH_DETAIL_NONE = 0,
     WEFT_FINISH_EOS,       /* stop: a token with which the model ends its text */
     WEFT_FINISH_TOKEN,     /* stop: a token of options.stop */
+    WEFT_FINISH_TEXT,      /* stop: a text of options.stop_texts */
     WEFT_FINISH_DOCUMENT,  /* stop: nothing can follow the constraint's document */
     WEFT_FINISH_MAX,       /* length: max_tokens */
     WEFT_FINISH_POSITIONS, /* length: the model has no more positions */
@@ -136,7 +144,7 @@ typedef enum weft_finish_detail {
 
 /* "none", "stop", "length", "cancelled", "deadline", "error". */
 WEFT_API const char *weft_finish_name(weft_finish reason);
-/* "", "eos", "token", "document", "max_tokens", "positions", "callback". */
+/* "", "eos", "token", "text", "document", "max_tokens", "positions", "callback". */
 WEFT_API const char *weft_finish_detail_name(weft_finish_detail detail);
 
 /* What it took. Seconds are wall clock; the first token's include the prompt's. */
@@ -172,8 +180,9 @@ WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generato
 WEFT_API void weft_generator_free(weft_generator *generator); /* NULL is accepted */
 
 /* A token as the callback gets it. The text is what this token completed (often empty, never half a
- * character), NUL-terminated, valid until the callback returns. A last call with id -1 brings text
- * that was held back, if there is any. */
+ * character), NUL-terminated, valid until the callback returns. A call with id -1 brings text of
+ * tokens that came before, which was held back. With stop texts, tokens come as their text does, so
+ * that none of which all text is part of a stop text does. */
 typedef struct weft_generated {
     int32_t id;
     const char *text;

@@ -13,17 +13,31 @@ static weft_status text_of(weft__generation *r, weft_generated *token)
     return weft_detokenizer_push(r->detokenizer, token->id, &token->text, &token->length);
 }
 
+/* What may be given, to the callback. */
+static void give(weft__generation *r)
+{
+    weft_generated token;
+    while (!r->stopped && weft__stops_next(r->stops, &token)) {
+        r->given += token.id >= 0;
+        if (r->callback != NULL && (token.id >= 0 || token.length > 0))
+            r->stopped = !r->callback(r->context, &token);
+    }
+}
+
 weft_status weft__generation_next(weft__generation *r, bool *more)
 {
     weft_generated token = {.id = -1};
     weft_status status = weft_generator_next(r->generator, &token.id, &token.logprob);
     if (status == WEFT_OK)
         status = text_of(r, &token);
+    if (status == WEFT_OK)
+        status = weft__stops_push(r->stops, &token);
     if (status != WEFT_OK)
         return status;
-    if (r->callback != NULL && (token.id >= 0 || token.length > 0))
-        r->stopped = !r->callback(r->context, &token);
-    *more = token.id >= 0 && !r->stopped;
+    if (token.id < 0)
+        weft__stops_finish(r->stops);
+    give(r);
+    *more = token.id >= 0 && !r->stopped && !weft__stops_found(r->stops);
     return WEFT_OK;
 }
 
@@ -47,10 +61,16 @@ weft_status weft__generation_open(weft__generation *r, weft_model *model,
                                   const weft_tokenizer *tokenizer, const int32_t *prompt, size_t n,
                                   const weft_generate_options *options)
 {
-    const weft_status status = weft_generator_new(model, prompt, n, options, &r->generator);
-    if (status != WEFT_OK)
-        return status;
-    return open_text(r, tokenizer, prompt, n, options != NULL && options->keep_special);
+    static const weft_generate_options none = {0};
+    const weft_generate_options *o = options != NULL ? options : &none;
+    if (o->n_stop_texts < 0 || (o->n_stop_texts > 0 && tokenizer == NULL))
+        return weft_fail(WEFT_INVALID, "generate: stop_texts: expected a number of at least 0, and "
+                                       "a tokenizer where there are any");
+    weft_status status =
+        weft__stops_new(o->stop_texts, o->n_stop_texts, o->include_stop_text, &r->stops);
+    if (status == WEFT_OK)
+        status = weft_generator_new(model, prompt, n, o, &r->generator);
+    return status == WEFT_OK ? open_text(r, tokenizer, prompt, n, o->keep_special) : status;
 }
 
 weft_generate_stats weft__generation_stats(const weft__generation *r, weft_status status)
@@ -58,6 +78,11 @@ weft_generate_stats weft__generation_stats(const weft__generation *r, weft_statu
     weft_generate_stats stats = {0};
     if (r->generator != NULL)
         stats = weft_generator_stats(r->generator);
+    stats.tokens = r->given;
+    if (r->stops != NULL && weft__stops_found(r->stops)) {
+        stats.reason = WEFT_FINISH_STOP;
+        stats.detail = WEFT_FINISH_TEXT;
+    }
     if (r->stopped && stats.reason == WEFT_FINISH_NONE) {
         stats.reason = WEFT_FINISH_CANCELLED;
         stats.detail = WEFT_FINISH_CALLBACK;
@@ -70,6 +95,7 @@ weft_generate_stats weft__generation_stats(const weft__generation *r, weft_statu
 void weft__generation_close(weft__generation *r)
 {
     weft_detokenizer_free(r->detokenizer);
+    weft__stops_free(r->stops);
     weft_generator_free(r->generator);
 }
 

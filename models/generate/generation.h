@@ -2,7 +2,7 @@
 #ifndef WEFT_MODELS_GENERATE_GENERATION_H
 #define WEFT_MODELS_GENERATE_GENERATION_H
 
-#include "weft/generate.h"
+#include "models/generate/stops.h"
 
 /* What a run of weft_generate has open. */
 typedef struct weft__generation {
@@ -10,7 +10,9 @@ typedef struct weft__generation {
     weft_detokenizer *detokenizer; /* NULL: no texts */
     weft_generate_fn *callback;
     void *context;
-    bool stopped; /* by the callback */
+    weft__stops *stops;
+    int64_t given; /* tokens that the callback got */
+    bool stopped;  /* by the callback */
 } weft__generation;
 
 /* Opens what the options ask for; callback and context are the caller's to set. Close it after a

@@ -3,8 +3,8 @@
 #include "models/generate/generator.h"
 
 static const char *const finishes[] = {"none", "stop", "length", "cancelled", "deadline", "error"};
-static const char *const details[] = {"",           "eos",       "token",   "document",
-                                      "max_tokens", "positions", "callback"};
+static const char *const details[] = {"",         "eos",        "token",     "text",
+                                      "document", "max_tokens", "positions", "callback"};
 
 const char *weft_finish_name(weft_finish reason)
 {
