@@ -5,12 +5,13 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/profile.h"
+#include "cli/sampling.h"
 
 typedef struct generate_values {
     const char *model, *prompt, *file, *adapter;
     cli_place place;
-    int64_t max_tokens, seed, top_k, prefill;
-    double temperature, top_p, min_p, repetition_penalty;
+    cli_sampling sampling;
+    int64_t prefill;
     bool ignore_eos, no_special, no_cache, echo, stats, json;
 } generate_values;
 
@@ -37,65 +38,7 @@ static const cli_option options[] = {
      .value = "DIR",
      AT(adapter),
      .help = "a LoRA adapter in PEFT format"},
-    {.name = "max-tokens",
-     .letter = 'n',
-     .kind = CLI_INT,
-     .value = "N",
-     .fallback = "256",
-     .low = 1,
-     .high = CLI_ANY,
-     AT(max_tokens),
-     .help = "the most tokens to generate"},
-    {.name = "temperature",
-     .letter = 't',
-     .kind = CLI_REAL,
-     .value = "T",
-     .fallback = "0.7",
-     .low = 0,
-     .high = CLI_ANY,
-     AT(temperature),
-     .help = "how boldly to choose; 0: always the most probable token"},
-    {.name = "top-p",
-     .kind = CLI_REAL,
-     .value = "P",
-     .fallback = "1",
-     .low = CLI_ABOVE_ZERO,
-     .high = 1,
-     AT(top_p),
-     .help = "choose among the fewest tokens whose probability adds up to P"},
-    {.name = "top-k",
-     .kind = CLI_INT,
-     .value = "K",
-     .fallback = "0",
-     .low = 0,
-     .high = CLI_ANY,
-     AT(top_k),
-     .help = "choose among the K most probable tokens; 0: all"},
-    {.name = "min-p",
-     .kind = CLI_REAL,
-     .value = "P",
-     .fallback = "0",
-     .low = 0,
-     .high = 1,
-     AT(min_p),
-     .help = "choose among tokens with at least P times the largest probability"},
-    {.name = "repetition-penalty",
-     .kind = CLI_REAL,
-     .value = "X",
-     .fallback = "1",
-     .low = CLI_ABOVE_ZERO,
-     .high = CLI_ANY,
-     AT(repetition_penalty),
-     .help = "above 1: tokens that occurred are less likely"},
-    {.name = "seed",
-     .letter = 's',
-     .kind = CLI_INT,
-     .value = "N",
-     .fallback = "0",
-     .low = 0,
-     .high = CLI_ANY,
-     AT(seed),
-     .help = "the same seed chooses the same tokens"},
+    CLI_SAMPLING_OPTIONS(generate_values),
     {.name = "ignore-eos",
      .kind = CLI_FLAG,
      AT(ignore_eos),
@@ -261,17 +204,11 @@ static weft_status generate(const generate_values *v, weft_model *model,
                             const weft_tokenizer *tokenizer, const prompt_ids *prompt)
 {
     weft_generate_options o = {
-        .sampler = {.repetition_penalty = v->repetition_penalty,
-                    .temperature = v->temperature,
-                    .top_p = v->top_p,
-                    .top_k = v->top_k,
-                    .min_p = v->min_p},
-        .seed = (uint64_t)v->seed,
-        .max_tokens = v->max_tokens,
         .ignore_eos = v->ignore_eos,
         .prefill = v->prefill,
         .no_cache = v->no_cache,
     };
+    cli_sampling_apply(&v->sampling, model, &o);
     weft_generate_stats stats;
     weft_status status = cli_profile_start(&v->place);
     if (status != WEFT_OK)

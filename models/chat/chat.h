@@ -26,10 +26,6 @@ weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where,
 /* The tokens that a tokenizer knows by role. */
 weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenizer);
 
-/* The templates and special tokens in the metadata of the GGUF file that `path` means, or the
- * built-in format of its architecture. Adds nothing where there is no such file. */
-weft_status weft__chat_add_gguf(weft_chat *chat, const char *path);
-
 /* For a prompt that ends within the last message: marks the end of its content, and after rendering
  * cuts the text there. */
 weft_status weft__chat_mark_final(json_object *messages);
