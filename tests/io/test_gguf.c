@@ -118,7 +118,7 @@ static void made_blocks_of_256(void)
 /* y and dx of a linear layer, few rows and many, and rows by index, against the decoded matrix. */
 static void matrices_in_blocks(void)
 {
-    static const int64_t hsimplers[] = {1, 3, 7, 40};
+    static const int64_t heights[] = {1, 3, 7, 40};
     if (!golden_open("io/gguf_blocks"))
         return;
     for (int t = 0; t < N_TYPES; t++) {
@@ -126,7 +126,7 @@ static void matrices_in_blocks(void)
             weft_scope_open();
             weft_array *key = weft_random_key((uint64_t)(10 * t + h));
             weft_array *x =
-                weft_random_normal(key, WEFT_DIMS(hsimplers[h], WIDTH), 0, 1e-3, WEFT_FLOAT32);
+                weft_random_normal(key, WEFT_DIMS(heights[h], WIDTH), 0, 1e-3, WEFT_FLOAT32);
             weft_array *w = golden_blocks(types[t], WEFT_FLOAT32), *dense = weft_decode(w);
             weft_array *y = weft_linear(x, w, NULL), *expected = weft_linear(x, dense, NULL);
             /* Sums of 1024 products in another order: errors grow with the products' sizes. */
@@ -137,7 +137,7 @@ static void matrices_in_blocks(void)
             weft_array *same =
                 weft_array_equal(weft_take(w, rows, 0), weft_take(dense, rows, 0), false);
             if (!CHECK(weft_item(weft_max(off, WEFT_ALL_AXES, false)) < 1e-6))
-                printf("  of %s with %d rows\n", types[t], (int)hsimplers[h]);
+                printf("  of %s with %d rows\n", types[t], (int)heights[h]);
             CHECK(weft_item(same) == 1);
             weft_scope_close(NULL);
         }

@@ -141,6 +141,128 @@ SIMD void q6_k(const uint8_t *b, int s, vf *w)
     }
 }
 
+/* The other types: scale times code is exact in float32, so that it need not be kept apart. */
+
+SIMD void q4_1(const uint8_t *b, int s, vf *w)
+{
+    const vf d = vset(half_at(b)), m = vset(half_at(b + 2));
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(nibbles(b + 4, i * LANES)) + m;
+}
+
+/* Nibbles with a fifth bit from 4 bytes of them. */
+SIMD vi five_bits(const uint8_t *high, const uint8_t *codes, int l)
+{
+    int32_t bits;
+    memcpy(&bits, high, sizeof bits);
+    const vi all = bits - (vi){0};
+    return nibbles(codes, l) | (all >> (lane_numbers() + l) & 1) << 4;
+}
+
+SIMD void q5_0(const uint8_t *b, int s, vf *w)
+{
+    const vf d = vset(half_at(b));
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(five_bits(b + 2, b + 6, i * LANES) - 16);
+}
+
+SIMD void q5_1(const uint8_t *b, int s, vf *w)
+{
+    const vf d = vset(half_at(b)), m = vset(half_at(b + 2));
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(five_bits(b + 4, b + 8, i * LANES)) + m;
+}
+
+SIMD void q2_k(const uint8_t *b, int s, vf *w)
+{
+    const float d = half_at(b + 80), least = half_at(b + 82);
+    const uint8_t *codes = b + 16 + s / 4 * 32;
+    const int shift = s % 4 * 2;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++) {
+        const int both = b[2 * s + i * LANES / 16];
+        const vf scale = vset(d * (float)(both & 15)), minimum = vset(least * (float)(both >> 4));
+        w[i] = scale * floats(bytes_at(codes + i * LANES) >> shift & 3) - minimum;
+    }
+}
+
+SIMD void q3_k(const uint8_t *b, int s, vf *w)
+{
+    const float d = half_at(b + 108);
+    const uint8_t *codes = b + 32 + s / 4 * 32, *scales = b + 96;
+    const int shift = s % 4 * 2;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++) {
+        const int g = 2 * s + i * LANES / 16;
+        const int low = scales[g % 8] >> g / 8 * 4 & 15, high = scales[8 + g % 4] >> g / 4 * 2 & 3;
+        const vf scale = vset(d * (float)((low | high << 4) - 32));
+        const vi l = bytes_at(codes + i * LANES) >> shift & 3;
+        const vi h = bytes_at(b + i * LANES) >> s & 1;
+        w[i] = scale * floats((l | h << 2) - 4);
+    }
+}
+
+/* The values that nibbles l, l + 1, ... stand for. */
+SIMD vi looked_up(const int8_t *table, const uint8_t *codes, int l)
+{
+#if defined(__AVX2__)
+    const __m128i values = _mm_loadu_si128((const __m128i *)table);
+    const __m128i *at = (const __m128i *)(codes + l % 16);
+    const __m128i bytes = LANES == 16 ? _mm_loadu_si128(at) : _mm_loadl_epi64(at);
+    const __m128i low = _mm_and_si128(_mm_srli_epi16(bytes, l < 16 ? 0 : 4), _mm_set1_epi8(15));
+    const __m128i found = _mm_shuffle_epi8(values, low);
+#if defined(__AVX512F__)
+    return (vi)_mm512_cvtepi8_epi32(found);
+#else
+    return (vi)_mm256_cvtepi8_epi32(found);
+#endif
+#else
+    const vi at = nibbles(codes, l);
+    return (vi){table[at[0]], table[at[1]], table[at[2]], table[at[3]]};
+#endif
+}
+
+static const int8_t uneven[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                  1,    13,   25,  38,  53,  69,  89,  113};
+
+SIMD void iq4_nl(const uint8_t *b, int s, vf *w)
+{
+    const vf d = vset(half_at(b));
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(looked_up(uneven, b + 2, i * LANES));
+}
+
+SIMD void iq4_xs(const uint8_t *b, int s, vf *w)
+{
+    const int low = b[4 + s / 2] >> s % 2 * 4 & 15, high = (b[2] | b[3] << 8) >> 2 * s & 3;
+    const vf d = vset(half_at(b) * (float)((low | high << 4) - 32));
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(looked_up(uneven, b + 8 + 16 * s, i * LANES));
+}
+
+/* Twice the values of E2M1, under half the power of two. */
+SIMD void mxfp4(const uint8_t *b, int s, vf *w)
+{
+    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    const uint32_t bits = *b < 2 ? (uint32_t)0x00200000 << *b : (uint32_t)(*b - 1) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    const vf d = vset(power);
+    (void)s;
+#pragma GCC unroll 8
+    for (int i = 0; i < VECTORS; i++)
+        w[i] = d * floats(looked_up(doubled, b + 1, i * LANES));
+}
+
 /* ---- Rows ----------------------------------------------------------------------------------- */
 
 typedef struct blocks_call {
@@ -230,29 +352,34 @@ typedef struct block_type {
                                             [4] = rows_##NAME##_4,                                 \
                                             [8] = rows_##NAME##_8}};
 TYPE(q4_0, 1)
+TYPE(q4_1, 1)
+TYPE(q5_0, 1)
+TYPE(q5_1, 1)
 TYPE(q8_0, 1)
+TYPE(q2_k, 8)
+TYPE(q3_k, 8)
 TYPE(q4_k, 8)
 TYPE(q5_k, 8)
 TYPE(q6_k, 8)
+TYPE(iq4_nl, 1)
+TYPE(iq4_xs, 8)
+TYPE(mxfp4, 1)
 #undef TYPE
 #undef ROWS
 
+/* NULL: not a block type of GGUF. */
 static const block_type *type_of(int kind)
 {
-    switch (kind) {
-    case WEFT_ENCODING_Q4_0:
-        return &type_q4_0;
-    case WEFT_ENCODING_Q8_0:
-        return &type_q8_0;
-    case WEFT_ENCODING_Q4_K:
-        return &type_q4_k;
-    case WEFT_ENCODING_Q5_K:
-        return &type_q5_k;
-    case WEFT_ENCODING_Q6_K:
-        return &type_q6_k;
-    default:
-        return NULL;
-    }
+    static const block_type *const types[] = {
+        [WEFT_ENCODING_Q4_0] = &type_q4_0,        [WEFT_ENCODING_Q4_1] = &type_q4_1,
+        [WEFT_ENCODING_Q5_0] = &type_q5_0,        [WEFT_ENCODING_Q5_1] = &type_q5_1,
+        [WEFT_ENCODING_Q8_0] = &type_q8_0,        [WEFT_ENCODING_Q2_K] = &type_q2_k,
+        [WEFT_ENCODING_Q3_K] = &type_q3_k,        [WEFT_ENCODING_Q4_K] = &type_q4_k,
+        [WEFT_ENCODING_Q5_K] = &type_q5_k,        [WEFT_ENCODING_Q6_K] = &type_q6_k,
+        [WEFT_ENCODING_IQ4_NL] = &type_iq4_nl,    [WEFT_ENCODING_IQ4_XS] = &type_iq4_xs,
+        [WEFT_ENCODING_GGUF_MXFP4] = &type_mxfp4,
+    };
+    return (size_t)kind < sizeof types / sizeof *types ? types[kind] : NULL;
 }
 
 void CPU_NAME(weft__decode_blocks)(const cpu_codes *c, int64_t row, int64_t block, int64_t blocks,

@@ -8,8 +8,7 @@
 /* Block types that have a kernel for products with a few vectors. */
 static inline bool weft__cpu_streams_blocks(int kind)
 {
-    return kind == WEFT_ENCODING_Q4_0 || kind == WEFT_ENCODING_Q8_0 || kind == WEFT_ENCODING_Q4_K ||
-           kind == WEFT_ENCODING_Q5_K || kind == WEFT_ENCODING_Q6_K;
+    return kind >= WEFT_ENCODING_Q4_0 && kind <= WEFT_ENCODING_GGUF_MXFP4;
 }
 
 #if defined(CPU_ISA)
