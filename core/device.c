@@ -331,6 +331,12 @@ const char *weft_device_description(const weft_device *device)
     return b->describe ? b->describe(device->state) : "";
 }
 
+int64_t weft_device_memory(const weft_device *device)
+{
+    const weft_backend *b = device->backend;
+    return b->memory ? b->memory(device->state) : 0;
+}
+
 void *weft_device_state(const weft_device *device)
 {
     return device->state;

@@ -41,7 +41,7 @@ static weft_status stream(weft_model *model, const weft_tokenizer *tokenizer, co
  * each step passes only the new one. */
 static weft_status by_hand(weft_model *model, const int32_t *ids, size_t n, int32_t *out, int count)
 {
-    weft_cache **caches = weft_model_new_caches(model);
+    weft_cache **caches = weft_model_new_caches(model, NULL);
     weft_status status = caches != NULL ? WEFT_OK : WEFT_MEMORY;
     int32_t last = -1;
     for (int i = 0; i < count && status == WEFT_OK; i++) {

@@ -58,9 +58,10 @@ static weft_array *hidden(weft_module *module, weft_array *tokens, const weft_mo
     weft_array *q = head_of(m->q_proj, x, positions); /* (B, L, 1, E) */
     weft_array *k = head_of(m->k_proj, x, positions);
     weft_array *v = weft_expand_dims(weft_nn_call(m->v_proj, x), 2);
+    weft_cache_view view = {.keys = k, .values = v};
     if (cache != NULL)
-        weft_cache_update(cache, k, v, &k, &v);
-    weft_array *a = weft_attention(q, k, v, &(weft_attention_options){.causal = true});
+        view = weft_cache_update(cache, k, v);
+    weft_array *a = weft_cache_attention(q, &view, &(weft_attention_options){.causal = true});
     x = weft_add(x, weft_nn_call(m->o_proj, weft_squeeze(a, 2)));
     x = weft_add(x, weft_nn_call(m->down_proj, weft_gelu(weft_nn_call(m->up_proj, x))));
     return weft_nn_leave(m, weft_nn_call(m->norm, x));

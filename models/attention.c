@@ -59,9 +59,9 @@ static weft_array *rotated(const attention *m, weft_array *x, const weft__step *
                      s->rotations[kind].amplitude);
 }
 
-/* Keys and values of all tokens up to now, (B, S, Hk, D) each. */
-static weft__keys_values own_keys_values(attention *m, weft_array *x, const weft__step *s,
-                                         weft_cache *cache)
+/* Keys and values of the tokens up to now. */
+static weft_cache_view own_keys_values(attention *m, weft_array *x, const weft__step *s,
+                                       weft_cache *cache)
 {
     const int64_t Hk = m->layer.n_kv_heads, D = m->layer.head_dim;
     weft_array *k = heads(m->k_proj, x, Hk, D);                 /* (B, L, Hk, D) */
@@ -71,21 +71,54 @@ static weft__keys_values own_keys_values(attention *m, weft_array *x, const weft
     if (m->value_norm)
         v = weft_rms_norm(v, NULL, m->eps, 0);
     k = rotated(m, k, s);
-    weft_array *lengths = NULL;
     if (cache && s->offset)
-        weft_cache_append(cache, k, v, s->offset, &k, &v, &lengths);
-    else if (cache)
-        weft_cache_update(cache, k, v, &k, &v); /* (B, S, Hk, D) */
-    return (weft__keys_values){k, v, lengths};
+        return weft_cache_append(cache, k, v, s->offset);
+    return cache ? weft_cache_update(cache, k, v) : (weft_cache_view){.keys = k, .values = v};
+}
+
+static weft_array *there(weft_array *x, weft_device *device)
+{
+    return x ? weft_to(x, device) : NULL;
 }
 
 /* Those of the source layer, which may be on another device. */
-static weft__keys_values borrowed_keys_values(const attention *m, const weft__step *s)
+static weft_cache_view borrowed_keys_values(const attention *m, const weft__step *s)
 {
-    const weft__keys_values *of = &s->kept[m->layer.source];
+    const weft_cache_view *of = &s->kept[m->layer.source];
     weft_device *here = weft_default_device();
-    return (weft__keys_values){weft_to(of->k, here), weft_to(of->v, here),
-                               of->lengths ? weft_to(of->lengths, here) : NULL};
+    if (of->keys == NULL) { /* refused, as everything behind them is */
+        weft_array *error =
+            weft_error_array("attention: layer %lld has no keys", (long long)m->layer.source);
+        return (weft_cache_view){.keys = error, .values = error};
+    }
+    return (weft_cache_view){
+        .keys = there(of->keys, here),
+        .values = there(of->values, here),
+        .lengths = there(of->lengths, here),
+        .mask = there(of->mask, here),
+        .positions = there(of->positions, here),
+        .window = of->window,
+    };
+}
+
+/* For later layers. */
+static void keep(weft_cache_view *slot, const weft_cache_view *view)
+{
+    weft_set(&slot->keys, view->keys);
+    weft_set(&slot->values, view->values);
+    weft_set(&slot->lengths, view->lengths);
+    weft_set(&slot->mask, view->mask);
+    weft_set(&slot->positions, view->positions);
+    slot->window = view->window;
+}
+
+void weft__view_drop(weft_cache_view *view)
+{
+    weft_drop(view->keys);
+    weft_drop(view->values);
+    weft_drop(view->lengths);
+    weft_drop(view->mask);
+    weft_drop(view->positions);
 }
 
 static void put_record(const attention *m, weft_array *q, weft_array *k, const weft__step *s)
@@ -108,24 +141,20 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     q = rotated(m, q, s);
     if (s->query_scale)
         q = weft_multiply(q, weft_astype(s->query_scale, weft_dtype_of(q)));
-    const weft__keys_values all =
+    const weft_cache_view view =
         borrows(m) ? borrowed_keys_values(m, s) : own_keys_values(m, x, s, cache);
-    if (m->layer.is_source) {
-        weft_set(&s->kept[m->layer.index].k, all.k);
-        weft_set(&s->kept[m->layer.index].v, all.v);
-        weft_set(&s->kept[m->layer.index].lengths, all.lengths);
-    }
+    if (m->layer.is_source)
+        keep(&s->kept[m->layer.index], &view);
     if (s->records)
-        put_record(m, q, all.k, s);
+        put_record(m, q, view.keys, s);
     const weft_attention_options o = {
         .scale = m->scale,
         .causal = true,
         .window = m->layer.window,
         .softcap = m->softcap,
         .mask = s->mask,
-        .lengths = all.lengths,
     };
-    weft_array *y = weft_attention(q, all.k, all.v, &o); /* (B, L, H, D) */
+    weft_array *y = weft_cache_attention(q, &view, &o); /* (B, L, H, D) */
     y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
 }

@@ -15,6 +15,8 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
 /* x (B, L, E) -> (B, L, E) */
 weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const weft__step *step,
                                     weft_cache *cache);
+/* Lets go of what weft__step.kept has of a layer. */
+void weft__view_drop(weft_cache_view *view);
 
 /* ---- mlp.c: gate_proj, up_proj, down_proj ---------------------------------------------------- */
 

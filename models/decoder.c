@@ -1,6 +1,8 @@
 /* models/decoder.c -- embedding, blocks, final norm and output head. */
 #include "models/decoder.h"
 
+#include <string.h>
+
 #include "models/block.h"
 #include "models/config.h"
 #include "models/layers.h"
@@ -21,6 +23,7 @@ typedef struct decoder {
     rotation rotations[2]; /* of layers without and with a window */
     double embedding_scale, hidden_scale, query_beta;
     int64_t query_period, n_caches;
+    weft__layer *all; /* what the layers are, one each */
 } decoder;
 
 typedef struct causal_lm {
@@ -29,7 +32,12 @@ typedef struct causal_lm {
     double softcap;
 } causal_lm;
 
-static const weft_module_type decoder_type = {.name = "decoder"};
+static void decoder_destroy(weft_module *self)
+{
+    weft_free(((decoder *)self)->all);
+}
+
+static const weft_module_type decoder_type = {.name = "decoder", .destroy = decoder_destroy};
 static const weft_module_type causal_lm_type = {.name = "causal_lm"};
 
 /* ---- building ------------------------------------------------------------------------------- */
@@ -99,6 +107,12 @@ static weft_module *decoder_new(const weft_config *config, const weft__decoder_c
     m->query_beta = c->query_beta;
     m->query_period = c->query_period;
     m->n_caches = count_caches(layers, c->num_hidden_layers);
+    const size_t size = (size_t)c->num_hidden_layers * sizeof *layers;
+    m->all = weft_malloc(size);
+    if (m->all)
+        memcpy(m->all, layers, size);
+    else
+        m->module.failed = true;
     add_rotations(m, config, c, layers);
     weft_nn_child(m, embed_tokens, weft_nn_embedding_new(c->vocab_size, c->hidden_size));
     if (a->extra && a->has_extra(config, c))
@@ -230,7 +244,7 @@ static weft_device *device_of(weft_module *block)
 /* One layer after another, each on its own device: what they have in common is made anew where the
  * device changes, and so is what they make themselves, caches for one. */
 static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_array *extra,
-                                  weft__keys_values *kept, const weft_model_call *call)
+                                  weft_cache_view *kept, const weft_model_call *call)
 {
     const weft__architecture *a = m->architecture;
     const int64_t offset = call->caches ? weft_cache_offset(call->caches[0]) : 0;
@@ -278,7 +292,7 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
             "decoder: the rotation depends on the length, which an offset in an "
             "array does not say");
     const size_t n = (size_t)weft_nn_list_count(m->layers);
-    weft__keys_values *kept = weft_calloc(n, sizeof *kept);
+    weft_cache_view *kept = weft_calloc(n, sizeof *kept);
     if (kept == NULL)
         return weft_error_array("decoder: no memory for %zu layers", n);
     weft_nn_enter(m);
@@ -286,11 +300,8 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
     if (m->extra)
         extra = m->architecture->prepare(m->extra, tokens, x);
     x = through_layers(m, x, weft_dim(tokens, 1), extra, kept, call);
-    for (size_t i = 0; i < n; i++) {
-        weft_drop(kept[i].k);
-        weft_drop(kept[i].v);
-        weft_drop(kept[i].lengths);
-    }
+    for (size_t i = 0; i < n; i++)
+        weft__view_drop(&kept[i]);
     weft_free(kept);
     x = weft__call_there(m->norm, x);
     return weft_nn_leave(m, m->hidden_scale != 0 ? weft_scale(x, m->hidden_scale) : x);
@@ -320,4 +331,17 @@ weft_array *weft__decoder_head_weight(weft_module *module)
     weft_array *weight = *weft_nn_find(m->lm_head, "weight");
     const bool plain = m->lm_head->type == &weft_nn_linear_type && !weft_encoding_of(weight);
     return plain ? weight : NULL;
+}
+
+void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out)
+{
+    const decoder *m = (const decoder *)((causal_lm *)module)->model;
+    weft_module *block = weft_nn_list_at(m->layers, (int)layer);
+    *out = (weft_layer_attention){
+        .window = m->all[layer].window,
+        .n_kv_heads = m->all[layer].n_kv_heads,
+        .head_dim = m->all[layer].head_dim,
+        .dtype = weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight),
+        .device = device_of(block),
+    };
 }

@@ -69,11 +69,6 @@ typedef struct weft__rotation {
     double amplitude;
 } weft__rotation;
 
-typedef struct weft__keys_values {
-    weft_array *k, *v;
-    weft_array *lengths; /* weft_attention's, or NULL */
-} weft__keys_values;
-
 /* What all blocks of one forward share. */
 typedef struct weft__step {
     weft_array *positions;          /* (L) or (B, L) */
@@ -82,7 +77,7 @@ typedef struct weft__step {
     weft_array *mask;               /* NULL: causality alone */
     weft_array *offset;             /* (1), for the caches' append; NULL: their update */
     weft_array *extra;              /* what the architecture's `prepare` made, or NULL */
-    weft__keys_values *kept;        /* of source layers, one a layer */
+    weft_cache_view *kept;          /* of source layers, one a layer */
     weft_attention_record *records; /* one a layer, or NULL */
 } weft__step;
 
@@ -115,10 +110,12 @@ weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call);
 weft_array *weft__decoder_head(weft_module *module, weft_array *hidden);
 weft_array *weft__decoder_head_weight(weft_module *module);
+void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out);
 
 /* These, in the literal of a family. */
 #define WEFT__DECODER_FORWARD                                                                      \
     .hidden = weft__decoder_hidden, .head = weft__decoder_head,                                    \
-    .head_weight = weft__decoder_head_weight, .follows_parameters = true
+    .head_weight = weft__decoder_head_weight, .attention = weft__decoder_attention,                \
+    .follows_parameters = true
 
 #endif

@@ -353,31 +353,3 @@ weft_array *weft_model_head_weight(weft_model *model)
 {
     return model->family->head_weight ? model->family->head_weight(model->module) : NULL;
 }
-
-/* ---- caches --------------------------------------------------------------------------------- */
-
-weft_cache **weft_model_new_caches(weft_model *model)
-{
-    const int64_t n = model->info.n_caches;
-    weft_cache **caches = weft_calloc((size_t)(n > 0 ? n : 1), sizeof(weft_cache *));
-    if (caches == NULL) {
-        weft_fail(WEFT_MEMORY, "no memory for %lld caches", (long long)n);
-        return NULL;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        caches[i] = model->family->new_cache ? model->family->new_cache(model->module, i)
-                                             : weft_cache_new();
-        if (caches[i] == NULL) {
-            weft_model_free_caches(model, caches);
-            return NULL;
-        }
-    }
-    return caches;
-}
-
-void weft_model_free_caches(weft_model *model, weft_cache **caches)
-{
-    for (int64_t i = 0; caches && i < model->info.n_caches; i++)
-        weft_cache_free(caches[i]);
-    weft_free(caches);
-}

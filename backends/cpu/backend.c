@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "backends/cpu/isa.h"
 
@@ -35,6 +36,13 @@ static const char *describe(void *state)
         [CPU_AVX512] = "kernels for AVX-512",
     };
     return texts[weft__cpu_isa()];
+}
+
+static int64_t memory(void *state)
+{
+    (void)state;
+    const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    return pages > 0 && page > 0 ? pages * page : 0;
 }
 
 /* Large buffers begin on a huge page, so that the kernel can back them with such pages: a fifth
@@ -86,6 +94,7 @@ weft_backend weft__cpu_backend = {
     .open = open_device,
     .close = close_device,
     .describe = describe,
+    .memory = memory,
     .allocate = allocate,
     .release = release,
     .write = write_buffer,

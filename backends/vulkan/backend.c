@@ -57,6 +57,13 @@ static const char *describe(void *state)
     return ((weft__vulkan_device *)state)->description;
 }
 
+static int64_t memory(void *state)
+{
+    VkDeviceSize size, available;
+    weft__vulkan_heap(state, &size, &available);
+    return size <= INT64_MAX ? (int64_t)size : INT64_MAX;
+}
+
 static weft_status flush(void *state)
 {
     weft__vulkan_device *d = state;
@@ -88,6 +95,7 @@ weft_backend weft__vulkan_backend = {
     .open = open_device,
     .close = close_device,
     .describe = describe,
+    .memory = memory,
     .allocate = weft__vulkan_allocate,
     .release = weft__vulkan_release,
     .write = weft__vulkan_write,

@@ -154,6 +154,8 @@ WEFT_API const char *weft_device_name(const weft_device *device);
 WEFT_API bool weft_device_at(int i, char *name, size_t size);
 /* The hardware in words, as in "kernels for avx2"; may be "". */
 WEFT_API const char *weft_device_description(const weft_device *device);
+/* Bytes that the device has for arrays in all, others' included; 0: it does not say. */
+WEFT_API int64_t weft_device_memory(const weft_device *device);
 
 /* The device of new arrays on the calling thread ("cpu" at first), and setting it. */
 WEFT_API weft_device *weft_default_device(void);

@@ -71,6 +71,8 @@ typedef struct weft_backend {
     /* The hardware and what is used of it, in words that outlive the device; NULL: nothing to say.
      */
     const char *(*describe)(void *state);
+    /* Bytes of memory for arrays; NULL: not known. */
+    int64_t (*memory)(void *state);
 
     /* Called from any thread, at the same time as each other and as kernels run.
      * Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or

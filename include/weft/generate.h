@@ -104,7 +104,8 @@ typedef struct weft_generate_options {
      * computed behind the end of the text is thrown away. With a constraint or no_cache each step
      * waits for the token before, whatever is said here. 0: 1. */
     int64_t tokens_per_eval;
-    bool logprobs; /* also compute each token's log-probability */
+    bool logprobs;            /* also compute each token's log-probability */
+    weft_cache_options cache; /* how much is remembered (weft/cache.h) */
     bool no_cache; /* compute the whole text again for every token: slow, for comparison */
     /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
     bool keep_special;

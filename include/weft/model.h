@@ -1,8 +1,8 @@
-/* weft/model.h -- language models: configuration, families, loading, forward, key/value caches.
+/* weft/model.h -- language models: configuration, families, loading, forward.
  *
  *     weft_model *model;
  *     weft_status status = weft_model_load("path/to/checkpoint", NULL, &model);
- *     weft_cache **caches = weft_model_new_caches(model);
+ *     weft_cache **caches = weft_model_new_caches(model, NULL);
  *     weft_array *logits = weft_model_forward(model, tokens, &(weft_model_call){.caches = caches});
  *
  * A family is a name, a constructor and a forward; weft_model_register adds a program's own.
@@ -10,6 +10,7 @@
 #ifndef WEFT_MODEL_H
 #define WEFT_MODEL_H
 
+#include "weft/cache.h"
 #include "weft/nn.h"
 
 #ifdef __cplusplus
@@ -80,67 +81,6 @@ WEFT_API weft_status weft_config_read(const weft_config *config, const weft_conf
 WEFT_API weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double theta,
                                       weft_rope_options *out);
 
-/* ---- Key/value caches ----------------------------------------------------------------------- */
-
-/* What attention of one layer remembers of the tokens before. A program may make its own type; the
- * table is the interface. */
-typedef struct weft_cache weft_cache;
-
-typedef struct weft_cache_type {
-    const char *name;
-    /* Appends k and v (B, L, Hk, D), and gives all that the new queries attend to: keys and values
-     * (B, S, Hk, D), the last L of them the new ones. On a failure both are error arrays and the
-     * cache is as it was. */
-    void (*update)(weft_cache *self, weft_array *k, weft_array *v, weft_array **keys,
-                   weft_array **values);
-    int64_t (*offset)(const weft_cache *self); /* position of the next token */
-    int64_t (*length)(const weft_cache *self); /* tokens that are held */
-    /* The addresses of the arrays that it holds into `slots` (room for 4); returns how many. */
-    int (*state)(weft_cache *self, weft_array ***slots);
-    weft_status (*trim)(weft_cache *self, int64_t n); /* forgets the last n tokens */
-    void (*reset)(weft_cache *self);                  /* forgets all */
-    void (*free)(weft_cache *self);
-
-    /* What a compiled step needs, which is traced once and run at many offsets; NULL, all three:
-     * steps with such a cache are not compiled. */
-
-    /* Room for n more tokens: until so many have come, the arrays of `state` keep their shapes. */
-    weft_status (*reserve)(weft_cache *self, int64_t n);
-    /* As update, where all that differs from step to step is in arrays: `offset` int32 (1) is the
-     * position of the first new token, and of the keys and values (B, S, Hk, D), S being the same
-     * in every step, the queries attend to the first *lengths (weft_attention's). Room must have
-     * been reserved. No token is counted. */
-    void (*append)(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset,
-                   weft_array **keys, weft_array **values, weft_array **lengths);
-    /* Counts n tokens that an appending step has brought. */
-    void (*advance)(weft_cache *self, int64_t n);
-} weft_cache_type;
-
-/* The first member of every cache. */
-struct weft_cache {
-    const weft_cache_type *type;
-};
-
-/* A cache that holds everything: k and v (B, capacity, Hk, D), capacity growing by 256 tokens. NULL
- * without memory. */
-WEFT_API weft_cache *weft_cache_new(void);
-
-WEFT_API void weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v, weft_array **keys,
-                                weft_array **values);
-WEFT_API int64_t weft_cache_offset(const weft_cache *cache);
-WEFT_API int64_t weft_cache_length(const weft_cache *cache);
-WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots);
-WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n);
-WEFT_API void weft_cache_reset(weft_cache *cache);
-/* Whether the type has what compiled steps need: the three calls below. A cache takes its shapes
- * from the first tokens, so these come by weft_cache_update. */
-WEFT_API bool weft_cache_appends(const weft_cache *cache);
-WEFT_API weft_status weft_cache_reserve(weft_cache *cache, int64_t n);
-WEFT_API void weft_cache_append(weft_cache *cache, weft_array *k, weft_array *v, weft_array *offset,
-                                weft_array **keys, weft_array **values, weft_array **lengths);
-WEFT_API void weft_cache_advance(weft_cache *cache, int64_t n);
-WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
-
 /* ---- Families ------------------------------------------------------------------------------- */
 
 /* What a layer's attention worked on. */
@@ -177,6 +117,14 @@ typedef struct weft_model_info {
     bool takes_offset;     /* the family's hidden heeds weft_model_call.offset */
 } weft_model_info;
 
+/* The attention of one layer. */
+typedef struct weft_layer_attention {
+    int64_t window; /* 0: none */
+    int64_t n_kv_heads, head_dim;
+    weft_dtype dtype; /* of keys and values */
+    weft_device *device;
+} weft_layer_attention;
+
 typedef struct weft_model_family {
     const char *model_type;
     /* The module tree, whose paths are the tensors' names ("model.layers.0...", "lm_head.weight").
@@ -188,7 +136,9 @@ typedef struct weft_model_family {
     weft_array *(*head)(weft_module *module, weft_array *hidden);
     /* The output matrix (V, E), for losses that never hold the logits; NULL: there is none. */
     weft_array *(*head_weight)(weft_module *module);
-    /* The cache of a layer; NULL: weft_cache_new. */
+    /* Of a layer that has a cache. NULL: no windows, and what caches need is not known. */
+    void (*attention)(weft_module *module, int64_t layer, weft_layer_attention *out);
+    /* A layer's cache of the family's own; NULL: weft_cache_new_with, by the caller's options. */
     weft_cache *(*new_cache)(weft_module *module, int64_t layer);
     /* `hidden` and `head` move what they compute to where the parameters are that compute it, so
      * that weft_model_options.gpu_layers can part them. A parameter is in layer N when "layers.N."
@@ -282,9 +232,24 @@ WEFT_API weft_array *weft_model_forward(weft_model *model, weft_array *tokens,
  * weft_model_info's softcap; NULL when the family has none. A borrowed array: the slot's. */
 WEFT_API weft_array *weft_model_head_weight(weft_model *model);
 
-/* Caches for one sequence or batch, one a layer (weft_model_info's n_caches of them). NULL without
- * memory. */
-WEFT_API weft_cache **weft_model_new_caches(weft_model *model);
+/* What caches by the options are, before they are made. */
+typedef struct weft_cache_plan {
+    int64_t max_context; /* below 0: everything is remembered */
+    int64_t sink_tokens;
+    bool reduced;          /* to fewer than the model's positions, for want of memory */
+    int64_t token_bytes;   /* for each token below max_context; 0: not known */
+    int64_t context_bytes; /* when max_context tokens have come; 0: not known, or unbounded */
+} weft_cache_plan;
+
+/* By default caches may take up to 85% of their device's memory, and of weft_memory_limit, with
+ * the parameters that are there, or with weft_memory_active where that is more; but at least 256
+ * tokens. WEFT_INVALID for options that make no sense. */
+WEFT_API weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *options,
+                                            weft_cache_plan *out);
+
+/* Caches for one sequence or batch, one a layer (weft_model_info's n_caches of them). NULL options:
+ * all zero. NULL, with the message, without memory and for options that make no sense. */
+WEFT_API weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *options);
 WEFT_API void weft_model_free_caches(weft_model *model, weft_cache **caches); /* NULL: accepted */
 
 #ifdef __cplusplus

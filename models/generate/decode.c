@@ -46,7 +46,7 @@ static weft_status make_decode(weft_generator *g)
     weft_array **own[] = {&g->token, &g->logprob, &g->seen, &g->key, &g->offset, &g->logits};
     int n = sizeof own / sizeof *own;
     weft_array ***slots =
-        weft_malloc(((size_t)caches * WEFT__CACHE_SLOTS + (size_t)n) * sizeof *slots);
+        weft_malloc(((size_t)caches * WEFT_CACHE_SLOTS + (size_t)n) * sizeof *slots);
     if (slots == NULL)
         return weft_fail(WEFT_MEMORY, "generate: no memory");
     memcpy(slots, own, sizeof own);

@@ -59,8 +59,6 @@ weft_status weft__generator_append(weft_generator *g, int32_t id);
 
 /* ---- step.c --------------------------------------------------------------------------------- */
 
-enum { WEFT__CACHE_SLOTS = 4 }; /* the most arrays that a cache has in its state */
-
 /* All of the prompt but its last chunk through the layers, then the first step. Does less when it
  * is cancelled or late, which g->stats.reason then says. */
 weft_status weft__step_prompt(weft_generator *g);

@@ -136,7 +136,7 @@ static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
     if (status == WEFT_OK)
         status = fill_group(g);
     if (status == WEFT_OK && !g->options.no_cache) {
-        g->caches = weft_model_new_caches(g->model);
+        g->caches = weft_model_new_caches(g->model, &g->options.cache);
         if (g->caches == NULL)
             status = weft_fail(WEFT_MEMORY, "generate: no memory for the caches");
     }

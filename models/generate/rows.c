@@ -118,7 +118,8 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
 {
     const int64_t longest = (int64_t)prompts[order[0]].n, most = (int64_t)tokens_of(options);
     const bool pieces = longest > most;
-    weft_cache **caches = pieces ? weft_model_new_caches(model) : NULL;
+    const weft_cache_options o = {.batch = (int64_t)G};
+    weft_cache **caches = pieces ? weft_model_new_caches(model, &o) : NULL;
     weft_status status = WEFT_OK;
     if (pieces && caches == NULL)
         return weft_error_status();

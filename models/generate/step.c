@@ -18,7 +18,7 @@ bool weft__interrupted(weft_generator *g)
 weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, bool wait)
 {
     const int64_t caches = g->caches ? weft_model_info_of(g->model)->n_caches : 0;
-    const size_t room = (size_t)n + (size_t)caches * WEFT__CACHE_SLOTS;
+    const size_t room = (size_t)n + (size_t)caches * WEFT_CACHE_SLOTS;
     weft_array **all = weft_malloc((room + 1) * sizeof(weft_array *));
     if (all == NULL)
         return weft_fail(WEFT_MEMORY, "generate: no memory");
@@ -28,7 +28,7 @@ weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, boo
             all[held++] = arrays[i];
     }
     for (int64_t i = 0; i < caches; i++) {
-        weft_array **slots[WEFT__CACHE_SLOTS];
+        weft_array **slots[WEFT_CACHE_SLOTS];
         const int m = weft_cache_state(g->caches[i], slots);
         for (int k = 0; k < m; k++) {
             if (*slots[k] != NULL)

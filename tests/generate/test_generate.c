@@ -402,7 +402,9 @@ static void memory_grows_by_the_cache_alone(void)
     CHECK(id >= 0);
     CHECK_EQ_INT(active[240], active[20]); /* no step leaves anything behind */
     CHECK_EQ_INT(active[last], active[last > 780 ? 780 : 270]);
-    CHECK_EQ_INT(active[last] - active[20], blocks * block);
+    /* And by the numbers of the step that can go around the last block's end. */
+    CHECK(active[last] - active[20] >= blocks * block);
+    CHECK(active[last] - active[20] < blocks * block + 1024);
     printf("  20 tokens: %lld bytes; %d: %lld; peak %lld\n", (long long)active[20], last,
            (long long)active[last], (long long)peak);
     CHECK(peak - active[20] <= 2 * blocks * block + (1 << 20));

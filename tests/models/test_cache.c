@@ -24,18 +24,18 @@ static void holds(weft_array *got, weft_array *expected)
 
 static int64_t capacity(weft_cache *cache)
 {
-    weft_array **slots[4];
+    weft_array **slots[WEFT_CACHE_SLOTS];
     CHECK_EQ_INT(weft_cache_state(cache, slots), 2);
     return weft_dim(*slots[0], 1);
 }
 
 static void append(weft_cache *cache, int64_t first, int64_t L)
 {
-    weft_array *k, *v;
     weft_scope_open();
-    weft_cache_update(cache, tokens(first, L, 0), tokens(first, L, 5), &k, &v);
-    holds(k, tokens(0, first + L, 0));
-    holds(v, tokens(0, first + L, 5));
+    const weft_cache_view view = weft_cache_update(cache, tokens(first, L, 0), tokens(first, L, 5));
+    holds(view.keys, tokens(0, first + L, 0));
+    holds(view.values, tokens(0, first + L, 5));
+    CHECK(view.mask == NULL && view.lengths == NULL && view.positions == NULL && view.window == 0);
     weft_scope_close(NULL);
     CHECK_EQ_INT(weft_cache_length(cache), first + L);
     CHECK_EQ_INT(weft_cache_offset(cache), first + L);
@@ -66,12 +66,11 @@ static void appending_is_updating(void)
     weft_cache *cache = weft_cache_new();
     if (!CHECK(cache != NULL) || !CHECK(weft_cache_appends(cache)))
         return;
-    weft_array *k, *v, *lengths;
     weft_scope_open();
     const int32_t zero = 0;
-    weft_cache_append(cache, tokens(0, 1, 0), tokens(0, 1, 5),
-                      weft_from_data(&zero, WEFT_INT32, WEFT_DIMS(1)), &k, &v, &lengths);
-    CHECK_CONTAINS(weft_error(k), "no tokens came before");
+    weft_cache_view view = weft_cache_append(cache, tokens(0, 1, 0), tokens(0, 1, 5),
+                                             weft_from_data(&zero, WEFT_INT32, WEFT_DIMS(1)));
+    CHECK_CONTAINS(weft_error(view.keys), "no tokens came before");
     weft_scope_close(NULL);
     CHECK_OK(weft_cache_reserve(cache, 3));
     append(cache, 0, 250);
@@ -80,14 +79,14 @@ static void appending_is_updating(void)
         CHECK_EQ_INT(capacity(cache), n < 256 ? 256 : 512);
         weft_scope_open();
         weft_array *offset = weft_from_data(&n, WEFT_INT32, WEFT_DIMS(1));
-        weft_cache_append(cache, tokens(n, 2, 0), tokens(n, 2, 5), offset, &k, &v, &lengths);
+        view = weft_cache_append(cache, tokens(n, 2, 0), tokens(n, 2, 5), offset);
         CHECK_EQ_INT(weft_cache_length(cache), n);
         weft_cache_advance(cache, 2);
         CHECK_EQ_INT(weft_cache_length(cache), n + 2);
-        CHECK_EQ_INT((int64_t)weft_item(lengths), n + 2);
-        CHECK_EQ_INT(weft_dim(k, 1), capacity(cache));
-        holds(weft_slice_axis(k, 1, 0, n + 2), tokens(0, n + 2, 0));
-        holds(weft_slice_axis(v, 1, 0, n + 2), tokens(0, n + 2, 5));
+        CHECK_EQ_INT((int64_t)weft_item(view.lengths), n + 2);
+        CHECK_EQ_INT(weft_dim(view.keys, 1), capacity(cache));
+        holds(weft_slice_axis(view.keys, 1, 0, n + 2), tokens(0, n + 2, 0));
+        holds(weft_slice_axis(view.values, 1, 0, n + 2), tokens(0, n + 2, 5));
         weft_scope_close(NULL);
     }
     append(cache, 260, 3);
@@ -115,26 +114,27 @@ static void trimming_and_resetting(void)
 static void what_does_not_fit_leaves_it_as_it_was(void)
 {
     weft_cache *cache = weft_cache_new();
-    weft_array *k, *v;
+    weft_cache_view view;
     if (!CHECK(cache != NULL))
         return;
     weft_scope_open();
     weft_array *good = tokens(0, 2, 0);
-    weft_cache_update(cache, weft_error_array("broken"), good, &k, &v);
-    CHECK_STR(weft_error(k), "broken");
-    weft_cache_update(cache, weft_zeros(WEFT_DIMS(2, 2), WEFT_FLOAT32), good, &k, &v);
-    CHECK_CONTAINS(weft_error(v), "cache: expected (B, L, Hk, D)");
-    weft_cache_update(cache, good, tokens(0, 3, 0), &k, &v);
-    CHECK_CONTAINS(weft_error(k), "keys and values differ");
+    view = weft_cache_update(cache, weft_error_array("broken"), good);
+    CHECK_STR(weft_error(view.keys), "broken");
+    view = weft_cache_update(cache, weft_zeros(WEFT_DIMS(2, 2), WEFT_FLOAT32), good);
+    CHECK_CONTAINS(weft_error(view.values), "cache: expected (B, L, Hk, D)");
+    view = weft_cache_update(cache, good, tokens(0, 3, 0));
+    CHECK_CONTAINS(weft_error(view.keys), "keys and values differ");
     CHECK_EQ_INT(weft_cache_length(cache), 0);
     weft_scope_close(NULL);
     append(cache, 0, 4);
     weft_scope_open();
     good = tokens(0, 2, 0);
-    weft_cache_update(cache, weft_zeros(WEFT_DIMS(1, 2, HK, D), WEFT_FLOAT32), good, &k, &v);
-    CHECK_CONTAINS(weft_error(k), "cache: expected (2, 2, 2, 3) float32, got (1, 2, 2, 3) float32");
-    weft_cache_update(cache, weft_astype(good, WEFT_BFLOAT16), good, &k, &v);
-    CHECK_CONTAINS(weft_error(k), "got (2, 2, 2, 3) bfloat16");
+    view = weft_cache_update(cache, weft_zeros(WEFT_DIMS(1, 2, HK, D), WEFT_FLOAT32), good);
+    CHECK_CONTAINS(weft_error(view.keys),
+                   "cache: expected (2, 2, 2, 3) float32, got (1, 2, 2, 3) float32");
+    view = weft_cache_update(cache, weft_astype(good, WEFT_BFLOAT16), good);
+    CHECK_CONTAINS(weft_error(view.keys), "got (2, 2, 2, 3) bfloat16");
     weft_scope_close(NULL);
     append(cache, 4, 1);
     weft_cache_free(cache);
@@ -149,9 +149,9 @@ static void a_step_allocates_nothing_new(void)
         return;
     for (int i = 0; i < 100; i++) {
         weft_scope_open();
-        weft_array *k, *v;
-        weft_cache_update(cache, tokens(i, 1, 0), tokens(i, 1, 5), &k, &v);
-        weft_array *sums[] = {weft_sum(k, WEFT_ALL_AXES, false), weft_sum(v, WEFT_ALL_AXES, false)};
+        const weft_cache_view view = weft_cache_update(cache, tokens(i, 1, 0), tokens(i, 1, 5));
+        weft_array *sums[] = {weft_sum(view.keys, WEFT_ALL_AXES, false),
+                              weft_sum(view.values, WEFT_ALL_AXES, false)};
         CHECK_OK(weft_eval_n(sums, 2));
         weft_scope_close(NULL);
         if (i == 1) {

@@ -134,7 +134,7 @@ static void greedy_with_caches(void)
         setup s;
         weft_cache **caches = NULL;
         if (open_family(families[i], NULL, &s))
-            caches = weft_model_new_caches(s.model);
+            caches = weft_model_new_caches(s.model, NULL);
         for (int c = 0; caches && c < 3; c++) {
             continue_with_caches(&s, caches, chunks[c]);
             for (int64_t l = 0; l < weft_model_info_of(s.model)->n_caches; l++)
@@ -152,7 +152,7 @@ static void a_trimmed_cache_continues_from_where_it_is(void)
     setup s;
     weft_cache **caches = NULL;
     if (open_family("mistral", NULL, &s))
-        caches = weft_model_new_caches(s.model);
+        caches = weft_model_new_caches(s.model, &(weft_cache_options){.whole = true});
     if (CHECK(caches != NULL)) {
         weft_scope_open();
         const weft_model_call call = {.caches = caches};
@@ -208,7 +208,7 @@ static void quantised_by_mlx(void)
                 weft_nn_find(weft_model_module(s.model), "model.layers.0.self_attn.k_proj.weight");
             CHECK(k_proj && weft_encoding_of(*k_proj) != NULL);
             weft_scope_close(NULL);
-            caches = weft_model_new_caches(s.model);
+            caches = weft_model_new_caches(s.model, NULL);
         }
         if (caches)
             continue_with_caches(&s, caches, 5);

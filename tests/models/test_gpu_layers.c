@@ -91,7 +91,7 @@ static void caches_are_where_their_layer_is(void)
     weft_device *device;
     for (int d = 0; (device = second_device(d)) != NULL; d++) {
         weft_model *model = load("llama", device, 1);
-        weft_cache **caches = model ? weft_model_new_caches(model) : NULL;
+        weft_cache **caches = model ? weft_model_new_caches(model, NULL) : NULL;
         if (CHECK(caches != NULL)) {
             const int32_t ids[] = {3, 1, 4, 1, 5};
             weft_scope_open();

@@ -174,7 +174,7 @@ static void bad_prompts_are_refused(void)
 static void records_hold_all_that_is_attended_to(void)
 {
     weft_model *model = open_model("qwen3");
-    weft_cache **caches = model ? weft_model_new_caches(model) : NULL;
+    weft_cache **caches = model ? weft_model_new_caches(model, NULL) : NULL;
     if (!CHECK(caches != NULL))
         return;
     weft_scope_open();

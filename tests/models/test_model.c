@@ -387,7 +387,7 @@ static void a_program_adds_a_family(void)
             difference(weft_model_forward(a, ids(), NULL), weft_model_forward(b, ids(), NULL)), 0,
             0);
         CHECK(weft_model_head_weight(b) == NULL);
-        weft_cache **caches = weft_model_new_caches(b);
+        weft_cache **caches = weft_model_new_caches(b, NULL);
         CHECK(caches != NULL);
         weft_model_free_caches(b, caches);
     }

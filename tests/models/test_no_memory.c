@@ -17,7 +17,7 @@ static const char tiny[] =
 static weft_status forward(weft_model *model)
 {
     static const int32_t values[] = {1, 7, 19, 0};
-    weft_cache **caches = weft_model_new_caches(model);
+    weft_cache **caches = weft_model_new_caches(model, NULL);
     if (caches == NULL)
         return weft_error_status();
     weft_scope_open();

@@ -1,0 +1,140 @@
+/* weft/cache.h -- key/value caches: what attention remembers of the tokens before.
+ *
+ *     weft_cache_view view = weft_cache_update(cache, k, v);
+ *     weft_array *y = weft_cache_attention(q, &view, &(weft_attention_options){.causal = true});
+ *
+ * A model's caches: weft_model_new_caches (weft/model.h). A program may make its own type; the
+ * table is the interface.
+ */
+#ifndef WEFT_CACHE_H
+#define WEFT_CACHE_H
+
+#include "weft/neural.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- What is kept --------------------------------------------------------------------------- */
+
+/* All zero: everything that the model can use, in the dtype that it computes in. */
+typedef struct weft_cache_options {
+    /* How many tokens a layer remembers. Later queries see the first `sink_tokens` of the text and
+     * the last max_context - sink_tokens, their own included (attention sinks, Xiao et al. 2023);
+     * positions stay those in the text. A layer with a window of no more than that remembers its
+     * window. 0: the model's positions, or fewer where memory is short (weft_model_plan_caches);
+     * below 0: all of them. */
+    int64_t max_context;
+    int64_t sink_tokens; /* fewer than max_context; 0: 4, or half of max_context; below 0: none */
+    int kv_bits; /* 8 or 4: keys and values are stored in codes of so many; 0: as they come */
+    /* So many of the last tokens can be forgotten (weft_cache_trim) whatever else was: more memory
+     * in caches that forget the first ones. For speculative decoding. */
+    int64_t trim;
+    /* Layers with a window remember as much as the others, so that everything can be trimmed. */
+    bool whole;
+    int64_t batch; /* sequences in one cache, for what they need in memory; 0: 1 */
+} weft_cache_options;
+
+/* ---- One layer's cache ---------------------------------------------------------------------- */
+
+typedef struct weft_cache weft_cache;
+
+/* What L new queries attend to; borrowed arrays, as an op's results. On a failure keys and values
+ * are error arrays. weft_cache_attention heeds all of it. */
+typedef struct weft_cache_view {
+    weft_array *keys, *values; /* (B, S, Hk, D) */
+    weft_array *lengths;       /* weft_attention's; NULL: S */
+    /* bool (L, S): all that decides which keys a query sees. NULL: the last L keys are the new
+     * ones, or L is 1, and causality and windows say. */
+    weft_array *mask;
+    weft_array *positions; /* int32 (S): the place of each key in the text; NULL: 0, 1, ... */
+    int64_t window;        /* > 0: no query sees further back than that */
+} weft_cache_view;
+
+enum {
+    WEFT_CACHE_SLOTS = 8,  /* arrays that a cache has at most */
+    WEFT_CACHE_NUMBERS = 4 /* numbers */
+};
+
+typedef struct weft_cache_type {
+    const char *name;
+    /* Appends k and v (B, L, Hk, D), and gives all that the new queries attend to. On a failure the
+     * cache is as it was. */
+    weft_cache_view (*update)(weft_cache *self, weft_array *k, weft_array *v);
+    int64_t (*offset)(const weft_cache *self); /* position of the next token */
+    int64_t (*length)(const weft_cache *self); /* tokens that are held */
+    /* The addresses of the arrays that it holds into `slots` (room for WEFT_CACHE_SLOTS), NULL
+     * arrays among them while it is empty; returns how many. */
+    int (*state)(weft_cache *self, weft_array ***slots);
+    /* Those of the numbers which, with the arrays, are everything that it remembers (room for
+     * WEFT_CACHE_NUMBERS). */
+    int (*numbers)(weft_cache *self, int64_t **numbers);
+    /* An empty one of the same kind; NULL without memory. */
+    weft_cache *(*another)(const weft_cache *self);
+    bool (*can_trim)(const weft_cache *self, int64_t n); /* whether trim would */
+    weft_status (*trim)(weft_cache *self, int64_t n);    /* forgets the last n tokens */
+    void (*reset)(weft_cache *self);                     /* forgets all */
+    void (*free)(weft_cache *self);
+
+    /* What a compiled step needs, which is traced once and run at many offsets; NULL, all three:
+     * steps with such a cache are not compiled. */
+
+    /* Room for n more tokens: until so many have come, the arrays of `state` keep their shapes. */
+    weft_status (*reserve)(weft_cache *self, int64_t n);
+    /* As update, where all that differs from step to step is in arrays: `offset` int32 (1) is the
+     * position of the first new token; S is the same in every step. Room must have been reserved.
+     * No token is counted. */
+    weft_cache_view (*append)(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset);
+    /* Counts n tokens that an appending step has brought. */
+    void (*advance)(weft_cache *self, int64_t n);
+} weft_cache_type;
+
+/* The first member of every cache. */
+struct weft_cache {
+    const weft_cache_type *type;
+};
+
+/* A cache that holds everything: k and v (B, capacity, Hk, D), capacity growing by 256 tokens. NULL
+ * without memory. */
+WEFT_API weft_cache *weft_cache_new(void);
+/* The cache of a layer with the window (0: none) by the options, where a max_context of 0 is all.
+ * "growing": everything; "rotating": the first tokens and the last; "window": the last. They are as
+ * large as the text until they hold what they may. NULL, with the message, without memory and for
+ * options that make no sense. */
+WEFT_API weft_cache *weft_cache_new_with(const weft_cache_options *options, int64_t window);
+
+WEFT_API weft_cache_view weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v);
+WEFT_API int64_t weft_cache_offset(const weft_cache *cache);
+WEFT_API int64_t weft_cache_length(const weft_cache *cache);
+WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots);
+WEFT_API int weft_cache_numbers(weft_cache *cache, int64_t **numbers);
+
+/* Another cache that remembers the same. They share memory until one of them is written to, which
+ * then gets its own. NULL, with the message, without memory. */
+WEFT_API weft_cache *weft_cache_copy(weft_cache *cache);
+
+/* Forgets the last n tokens. WEFT_INVALID, and nothing forgotten, when there are fewer, or when
+ * earlier ones that the next query would have to see are gone: weft_cache_can_trim. */
+WEFT_API bool weft_cache_can_trim(const weft_cache *cache, int64_t n);
+WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n);
+WEFT_API void weft_cache_reset(weft_cache *cache);
+
+/* Whether the type has what compiled steps need: the three calls below. A cache takes its shapes
+ * from the first tokens, so these come by weft_cache_update. */
+WEFT_API bool weft_cache_appends(const weft_cache *cache);
+WEFT_API weft_status weft_cache_reserve(weft_cache *cache, int64_t n);
+WEFT_API weft_cache_view weft_cache_append(weft_cache *cache, weft_array *k, weft_array *v,
+                                           weft_array *offset);
+WEFT_API void weft_cache_advance(weft_cache *cache, int64_t n);
+WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
+
+/* weft_attention of q (B, L, H, D) over what the view shows -> (B, L, H, Dv). `causal` must be
+ * set. A `mask` in the options, whose last dim is 1 or counts the tokens of the whole text, says
+ * further what is hidden; `lengths` must be NULL. */
+WEFT_API weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
+                                          const weft_attention_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

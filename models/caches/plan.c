@@ -1,0 +1,177 @@
+/* models/caches/plan.c -- how much a model's caches remember, and making them. */
+#include "models/caches/ring.h"
+#include "weft/model.h"
+
+enum {
+    SINKS = 4,          /* by default */
+    LEAST_CONTEXT = 256 /* tokens, however little memory there is */
+};
+
+weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sinks)
+{
+    const int64_t context = o->max_context;
+    *sinks = o->sink_tokens > 0 ? o->sink_tokens : 0;
+    if (o->sink_tokens == 0)
+        *sinks = context > 0 && context < 2 * SINKS ? context / 2 : SINKS;
+    if (o->kv_bits != 0 && o->kv_bits != 8 && o->kv_bits != 4)
+        return weft_fail(WEFT_INVALID, "caches: kv_bits: expected 8, 4 or 0, got %d", o->kv_bits);
+    if (o->trim < 0)
+        return weft_fail(WEFT_INVALID, "caches: trim: expected 0 or more, got %lld",
+                         (long long)o->trim);
+    if (context > INT32_MAX / 2 || o->trim > INT32_MAX / 2)
+        return weft_fail(WEFT_INVALID, "caches: expected fewer than %d tokens, got %lld",
+                         INT32_MAX / 2, (long long)(context > o->trim ? context : o->trim));
+    if (context > 0 && *sinks >= context)
+        return weft_fail(WEFT_INVALID,
+                         "caches: sink_tokens: expected fewer than max_context, %lld, got %lld",
+                         (long long)context, (long long)*sinks);
+    return WEFT_OK;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+typedef struct need {
+    weft_device *device; /* NULL: all */
+    int64_t fixed;       /* windows that are full */
+    int64_t token;       /* for each token of the others */
+    int64_t parameters;
+} need;
+
+/* Bytes of one token in a layer's cache. */
+static int64_t token_bytes(const weft_layer_attention *a, const weft_cache_options *o)
+{
+    const int64_t n = 2 * a->n_kv_heads * a->head_dim * (o->batch > 0 ? o->batch : 1);
+    if (o->kv_bits == 0)
+        return n * (int64_t)weft_dtype_size(a->dtype);
+    return n * o->kv_bits / 8 + n / 64 * 2 * (int64_t)sizeof(float);
+}
+
+static weft_status count(void *context, const weft_nn_item *item)
+{
+    need *n = context;
+    if (n->device == NULL || weft_device_of(*item->slot->address) == n->device)
+        n->parameters += weft_nbytes(*item->slot->address);
+    return WEFT_OK;
+}
+
+/* What the layers on a device need whose cache holds `context` tokens. */
+static need need_on(weft_model *model, const weft_cache_options *o, weft_device *device,
+                    int64_t context)
+{
+    const weft_model_family *family = weft_model_family_of(model);
+    need n = {.device = device};
+    for (int64_t i = 0; i < weft_model_info_of(model)->n_caches; i++) {
+        weft_layer_attention a;
+        family->attention(weft_model_module(model), i, &a);
+        if (device && a.device != device)
+            continue;
+        if (a.window > 0 && !o->whole && (context <= 0 || a.window <= context))
+            n.fixed += token_bytes(&a, o) * (a.window + o->trim);
+        else
+            n.token += token_bytes(&a, o);
+    }
+    return n;
+}
+
+/* How many tokens fit on a device, its memory being known. */
+static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_device *device,
+                       int64_t context)
+{
+    const int64_t memory = weft_device_memory(device), limit = weft_memory_limit();
+    need n = need_on(model, o, device, context);
+    if (memory == 0 || n.token == 0 ||
+        weft_nn_visit(weft_model_module(model), count, &n) != WEFT_OK)
+        return context;
+    const int64_t active = weft_memory_active();
+    int64_t room = (memory < limit ? memory : limit) / 100 * 85;
+    room -= n.fixed + (active > n.parameters ? active : n.parameters);
+    const int64_t fit = room / n.token - o->trim;
+    return fit < context ? fit : context;
+}
+
+/* The model's positions, or as many as fit where its layers are. */
+static int64_t default_context(weft_model *model, const weft_cache_options *o)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    const weft_model_family *family = weft_model_family_of(model);
+    int64_t context = info->max_positions > 0 ? info->max_positions : -1, fit = context;
+    weft_device *before = NULL;
+    for (int64_t i = 0; family->attention && context > 0 && i < info->n_caches; i++) {
+        weft_layer_attention a;
+        family->attention(weft_model_module(model), i, &a);
+        const int64_t here = a.device != before ? fitting(model, o, a.device, context) : context;
+        fit = here < fit ? here : fit;
+        before = a.device;
+    }
+    if (fit == context)
+        return context;
+    fit = fit / LEAST_CONTEXT * LEAST_CONTEXT;
+    fit = fit > LEAST_CONTEXT ? fit : LEAST_CONTEXT;
+    return fit < context ? fit : context;
+}
+
+weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *options,
+                                   weft_cache_plan *out)
+{
+    const weft_cache_options none = {0};
+    weft_cache_options o = options ? *options : none;
+    const bool chosen = o.max_context != 0;
+    *out = (weft_cache_plan){0};
+    if (!chosen)
+        o.max_context = default_context(model, &o);
+    out->max_context = o.max_context > 0 ? o.max_context : -1;
+    weft_status status = weft__cache_options_check(&o, &out->sink_tokens);
+    if (status != WEFT_OK)
+        return status;
+    out->reduced = !chosen && o.max_context < weft_model_info_of(model)->max_positions;
+    if (weft_model_family_of(model)->attention) {
+        const need n = need_on(model, &o, NULL, o.max_context);
+        out->token_bytes = n.token;
+        if (o.max_context > 0)
+            out->context_bytes = n.fixed + n.token * (o.max_context + o.trim);
+    }
+    return WEFT_OK;
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+static weft_cache *new_cache(weft_model *model, int64_t layer, const weft_cache_options *o)
+{
+    const weft_model_family *family = weft_model_family_of(model);
+    weft_layer_attention a = {0};
+    if (family->new_cache)
+        return family->new_cache(weft_model_module(model), layer);
+    if (family->attention)
+        family->attention(weft_model_module(model), layer, &a);
+    return weft_cache_new_with(o, a.window);
+}
+
+weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *options)
+{
+    const int64_t n = weft_model_info_of(model)->n_caches;
+    weft_cache_options o = options ? *options : (weft_cache_options){0};
+    weft_cache_plan plan;
+    if (weft_model_plan_caches(model, &o, &plan) != WEFT_OK)
+        return NULL;
+    o.max_context = plan.max_context;
+    weft_cache **caches = weft_calloc((size_t)(n > 0 ? n : 1), sizeof(weft_cache *));
+    if (caches == NULL) {
+        weft_fail(WEFT_MEMORY, "no memory for %lld caches", (long long)n);
+        return NULL;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        caches[i] = new_cache(model, i, &o);
+        if (caches[i] == NULL) {
+            weft_model_free_caches(model, caches);
+            return NULL;
+        }
+    }
+    return caches;
+}
+
+void weft_model_free_caches(weft_model *model, weft_cache **caches)
+{
+    for (int64_t i = 0; caches && i < weft_model_info_of(model)->n_caches; i++)
+        weft_cache_free(caches[i]);
+    weft_free(caches);
+}

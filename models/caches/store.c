@@ -1,0 +1,174 @@
+/* models/caches/store.c -- keys or values as a cache holds them. */
+#include "models/caches/store.h"
+
+#include "core/shape.h"
+
+enum {
+    GROUP = 64,     /* elements that share a step, at most */
+    LEAST_GROUP = 8 /* smaller ones cost more than they save */
+};
+
+int weft__store_parts(const weft__store *store)
+{
+    return store->bits ? WEFT__PARTS : 1;
+}
+
+weft__parts weft__store_held(const weft__store *store)
+{
+    weft__parts parts = {.n = weft__store_parts(store)};
+    for (int i = 0; i < parts.n; i++)
+        parts.at[i] = store->held[i];
+    return parts;
+}
+
+/* How many of the D elements of a head share a byte. */
+static int64_t packed(const weft__store *store)
+{
+    return store->bits == 4 ? 2 : 1;
+}
+
+/* The largest group that divides what the halves of a byte come from. */
+static int64_t group_of(const weft__store *store, int64_t D)
+{
+    const int64_t n = D / packed(store);
+    int64_t group = n < GROUP ? n : GROUP;
+    while (group > 1 && n % group != 0)
+        group--;
+    return group;
+}
+
+static weft_array *check_codes(const weft__store *store, weft_array *x)
+{
+    const int64_t D = weft_dim(x, -1);
+    if (!weft_dtype_is_float(weft_dtype_of(x)))
+        return weft_error_array("cache: codes hold floats, got %s",
+                                weft_dtype_name(weft_dtype_of(x)));
+    if (D % packed(store) == 0 && group_of(store, D) >= LEAST_GROUP)
+        return NULL;
+    return weft_error_array("cache: heads of %lld elements have no groups of %d to %d for codes of "
+                            "%d bits",
+                            (long long)D, LEAST_GROUP, GROUP, store->bits);
+}
+
+weft_array *weft__store_check(const weft__store *store, weft_array *x)
+{
+    char expected[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
+    if (!weft_ok(x))
+        return x;
+    const weft_dims shape = weft_shape(x);
+    const weft_dtype dtype = weft_dtype_of(x);
+    if (store->held[0] == NULL && shape.n == 4)
+        return store->bits ? check_codes(store, x) : NULL;
+    if (store->held[0] == NULL)
+        return weft_error_array("cache: expected (B, L, Hk, D), got %s",
+                                weft__shape_text(&shape, got));
+    weft_dims fit = weft_shape(store->held[0]);
+    fit.at[1] = shape.n == 4 ? shape.at[1] : -1;
+    fit.at[3] *= packed(store);
+    if (weft__shape_equal(&fit, &shape) && (int64_t)dtype == store->dtype)
+        return NULL;
+    return weft_error_array("cache: expected %s %s, got %s %s", weft__shape_text(&fit, expected),
+                            weft_dtype_name((weft_dtype)store->dtype),
+                            weft__shape_text(&shape, got), weft_dtype_name(dtype));
+}
+
+/* Bytes (.., 2, G, g) of numbers below 16 in each half -> (.., G, g), the first half below. */
+static weft_array *pack(weft_array *codes)
+{
+    weft_array *low = weft_slice_axis(codes, -3, 0, 1), *high = weft_slice_axis(codes, -3, 1, 2);
+    high = weft_left_shift(high, weft_scalar_int(4, WEFT_UINT8));
+    return weft_squeeze(weft_bitwise_or(low, high), -3);
+}
+
+/* And back. */
+static weft_array *unpack(weft_array *codes)
+{
+    static const uint8_t shifts[2] = {0, 4};
+    weft_array *by = weft_from_data(shifts, WEFT_UINT8, WEFT_DIMS(2, 1, 1));
+    codes = weft_right_shift(weft_expand_dims(codes, -3), by);
+    return weft_bitwise_and(codes, weft_scalar_int(15, WEFT_UINT8));
+}
+
+weft__parts weft__store_encode(const weft__store *store, weft_array *x)
+{
+    if (store->bits == 0)
+        return (weft__parts){{x}, 1};
+    const weft_dims shape = weft_shape(x);
+    const int64_t B = shape.at[0], L = shape.at[1], Hk = shape.at[2], D = shape.at[3];
+    const int64_t P = packed(store), g = group_of(store, D), G = D / P / g;
+    x = weft_reshape(weft_astype(x, WEFT_FLOAT32), WEFT_DIMS(B, L, Hk, P, G, g));
+    weft_array *least = weft_min(x, WEFT_DIMS(-1), true); /* (B, L, Hk, P, G, 1) */
+    weft_array *step = weft_subtract(weft_max(x, WEFT_DIMS(-1), true), least);
+    step = weft_divide_scalar(step, (double)((1 << store->bits) - 1));
+    weft_array *by = weft_where_scalar(weft_greater_scalar(step, 0), step, 1);
+    weft_array *codes = weft_round(weft_divide(weft_subtract(x, least), by));
+    codes = weft_astype(codes, WEFT_UINT8);
+    if (P == 2)
+        codes = pack(codes);
+    return (weft__parts){{weft_reshape(codes, WEFT_DIMS(B, L, Hk, D / P)),
+                          weft_reshape(step, WEFT_DIMS(B, L, Hk, P * G)),
+                          weft_reshape(least, WEFT_DIMS(B, L, Hk, P * G))},
+                         WEFT__PARTS};
+}
+
+weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts)
+{
+    if (store->bits == 0)
+        return parts->at[0];
+    const weft_dims shape = weft_shape(parts->at[0]);
+    const int64_t B = shape.at[0], S = shape.at[1], Hk = shape.at[2], P = packed(store);
+    const int64_t D = shape.at[3] * P, g = group_of(store, D), G = D / P / g;
+    weft_array *codes = weft_reshape(parts->at[0], P == 2 ? WEFT_DIMS(B, S, Hk, G, g)
+                                                          : WEFT_DIMS(B, S, Hk, 1, G, g));
+    if (P == 2)
+        codes = unpack(codes); /* (B, S, Hk, 2, G, g) */
+    weft_array *step = weft_reshape(parts->at[1], WEFT_DIMS(B, S, Hk, P, G, 1));
+    weft_array *least = weft_reshape(parts->at[2], WEFT_DIMS(B, S, Hk, P, G, 1));
+    weft_array *x = weft_add(weft_multiply(weft_astype(codes, WEFT_FLOAT32), step), least);
+    return weft_reshape(weft_astype(x, (weft_dtype)store->dtype), WEFT_DIMS(B, S, Hk, D));
+}
+
+weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room)
+{
+    weft__parts out = {.n = like->n};
+    for (int i = 0; i < out.n; i++) {
+        weft_array *x = held->at[i];
+        weft_dims shape = weft_shape(x ? x : like->at[i]);
+        if (x == NULL) {
+            shape.at[1] = room;
+            out.at[i] = weft_zeros(shape, weft_dtype_of(like->at[i]));
+        } else {
+            out.at[i] = room > shape.at[1] ? weft_pad(x, 1, 0, room - shape.at[1], 0) : x;
+        }
+    }
+    return out;
+}
+
+weft__parts weft__parts_slice(const weft__parts *parts, int64_t from, int64_t to)
+{
+    weft__parts out = {.n = parts->n};
+    for (int i = 0; i < out.n; i++)
+        out.at[i] = weft_slice_axis(parts->at[i], 1, from, to);
+    return out;
+}
+
+weft__parts weft__parts_concatenate(const weft__parts *parts, int n)
+{
+    enum { MOST = 4 };
+    weft__parts out = {.n = parts[0].n};
+    for (int i = 0; i < out.n; i++) {
+        weft_array *all[MOST] = {NULL};
+        for (int k = 0; k < n; k++)
+            all[k] = parts[k].at[i];
+        out.at[i] = n > 1 ? weft_concatenate(all, n, 1) : all[0];
+    }
+    return out;
+}
+
+weft__parts weft__parts_write(const weft__parts *into, const weft__parts *from, weft_array *start)
+{
+    weft__parts out = {.n = into->n};
+    for (int i = 0; i < out.n; i++)
+        out.at[i] = weft_slice_update(into->at[i], from->at[i], start, WEFT_DIMS(1));
+    return out;
+}

@@ -1,0 +1,40 @@
+/* models/caches/store.h -- keys or values as a cache holds them: as they come, or in codes of 8 or
+ * 4 bits with a step and a least value, float32, for each group of elements of each token's head.
+ * Either way they are up to three parts (B, S, Hk, ...), which are cut and joined alike. */
+#ifndef WEFT_MODELS_CACHES_STORE_H
+#define WEFT_MODELS_CACHES_STORE_H
+
+#include "weft/ops.h"
+
+enum { WEFT__PARTS = 3 };
+
+typedef struct weft__store {
+    weft_array *held[WEFT__PARTS]; /* (B, room, Hk, ...); NULL while empty */
+    int bits;                      /* 0, 8 or 4 */
+    int64_t dtype;                 /* a weft_dtype: what came */
+} weft__store;
+
+typedef struct weft__parts {
+    weft_array *at[WEFT__PARTS];
+    int n;
+} weft__parts;
+
+int weft__store_parts(const weft__store *store);
+
+/* What the store holds, for some tokens. */
+weft__parts weft__store_held(const weft__store *store);
+
+/* NULL, or an error array: x (B, L, Hk, D) must be like what came before. */
+weft_array *weft__store_check(const weft__store *store, weft_array *x);
+
+weft__parts weft__store_encode(const weft__store *store, weft_array *x);
+weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts);
+
+/* Room for `room` tokens: `held` with more behind, or zeros like `like`. */
+weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room);
+weft__parts weft__parts_slice(const weft__parts *parts, int64_t from, int64_t to);
+weft__parts weft__parts_concatenate(const weft__parts *parts, int n);
+/* `into` with `from` written from token start (int32 (1)) on. */
+weft__parts weft__parts_write(const weft__parts *into, const weft__parts *from, weft_array *start);
+
+#endif
