@@ -278,7 +278,7 @@ static int64_t offset(const weft_cache *self)
 static int64_t length(const weft_cache *self)
 {
     const weft__ring *c = (const weft__ring *)self;
-    return least(c->length, c->keep);
+    return least(c->length, c->capacity);
 }
 
 static int state(weft_cache *self, weft_array ***slots)
