@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-find include core ops nn optim models train hub cli backends examples -name '*.[ch]' | sort |
+find include core ops nn optim models train hub engine cli backends examples -name '*.[ch]' | sort |
     xargs awk '
 # The floor that a path lies on.
 function floor_of(path) {
@@ -25,6 +25,7 @@ BEGIN {
     below["models"] = "weft core ops transforms nn models"
     below["train"] = "weft core ops transforms nn optim models train"
     below["hub"] = "weft core ops transforms nn models hub"
+    below["engine"] = "weft core ops transforms nn optim models train hub engine"
     below["cli"] = "weft cli"
     below["examples"] = "weft"
     below["backends"] = "weft backends"

@@ -16,6 +16,7 @@
 #include "weft/dlpack.h"
 #include "weft/dtype.h"
 #include "weft/elementwise.h"
+#include "weft/engine.h"
 #include "weft/export.h"
 #include "weft/fft.h"
 #include "weft/generate.h"

@@ -1,0 +1,419 @@
+/* engine/engine.c -- an engine: loading by a backend, who may compute when, cancelling, closing. */
+#include "engine/engine.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "core/io/text.h"
+#include "weft/hub.h"
+#include "weft/memory.h"
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+static weft_status unknown(const char *name)
+{
+    weft__text known = {0};
+    for (int i = 0; weft_engine_backend_at(i) != NULL; i++)
+        weft__text_format(&known, "%s%s", i > 0 ? ", " : "", weft_engine_backend_at(i)->name);
+    const weft_status status =
+        weft_fail(WEFT_UNSUPPORTED, "engine: backend '%s' is unknown (known: %s)", name,
+                  known.at != NULL ? known.at : "");
+    weft_free(known.at);
+    return status;
+}
+
+static weft_status choose(const char *name, const weft_engine_backend **out)
+{
+    weft_status status = WEFT_OK;
+    if (name != NULL) {
+        *out = weft_engine_backend_find(name);
+        return *out != NULL ? WEFT_OK : unknown(name);
+    }
+    for (int i = 0; (*out = weft_engine_backend_at(i)) != NULL; i++) {
+        status = (*out)->available != NULL ? (*out)->available() : WEFT_OK;
+        if (status == WEFT_OK)
+            return WEFT_OK;
+    }
+    return status;
+}
+
+static weft_status load(weft_engine *e, const char *path, const weft_engine_options *o)
+{
+    char *where;
+    if (o->max_concurrent < 0 || o->context < 0 || !(o->answer_seconds >= 0))
+        return weft_fail(WEFT_INVALID,
+                         "%s: engine: max_concurrent, context and answer_seconds: "
+                         "expected at least 0",
+                         path);
+    weft_status status = choose(o->backend, &e->backend);
+    if (status == WEFT_OK && e->backend->available != NULL)
+        status = e->backend->available();
+    if (status == WEFT_OK)
+        status = weft_hub_resolve(path, &where);
+    if (status != WEFT_OK)
+        return status;
+    status = e->backend->load(where, o, &e->state);
+    weft_free(where);
+    if (status != WEFT_OK)
+        return status;
+    e->max_concurrent = o->max_concurrent > 0 ? o->max_concurrent : 1;
+    e->no_wait = o->no_wait;
+    e->backend->info(e->state, &e->info);
+    e->info.backend = e->backend->name;
+    if (o->context > 0)
+        e->info.context_length = o->context;
+    e->architecture = weft_strdup(e->info.architecture != NULL ? e->info.architecture : "");
+    e->info.architecture = e->architecture;
+    return e->architecture != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+}
+
+weft_status weft_engine_load(const char *path, const weft_engine_options *options,
+                             weft_engine **engine)
+{
+    static const weft_engine_options defaults = {0};
+    *engine = NULL;
+    weft_engine *e = weft_calloc(1, sizeof *e);
+    if (e == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory for an engine", path);
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    const weft_status status = load(e, path, options != NULL ? options : &defaults);
+    if (status == WEFT_OK)
+        *engine = e;
+    else
+        weft_engine_free(e);
+    return status;
+}
+
+/* ---- using the state ------------------------------------------------------------------------ */
+
+/* Every failure of a call passes through here. */
+static weft_status end(weft_engine *e, weft_status status)
+{
+    if (status != WEFT_OK) {
+        pthread_mutex_lock(&e->lock);
+        strncpy(e->error, weft_error_message(), sizeof e->error - 1);
+        pthread_mutex_unlock(&e->lock);
+    }
+    return status;
+}
+
+static weft_status refuse_closed(void)
+{
+    return weft_fail(WEFT_CANCELLED, "engine: it is closed");
+}
+
+static weft_status begin_use(weft_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    const bool closed = e->closed;
+    e->uses += !closed;
+    pthread_mutex_unlock(&e->lock);
+    return closed ? refuse_closed() : WEFT_OK;
+}
+
+/* The last one to use a closed engine gives the model back. With the lock, which it lets go. */
+static void unlock_and_unload(weft_engine *e)
+{
+    void *state = e->closed && e->uses == 0 ? e->state : NULL;
+    if (state != NULL)
+        e->state = NULL;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    if (state != NULL)
+        e->backend->unload(state);
+}
+
+static void end_use(weft_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->uses--;
+    unlock_and_unload(e);
+}
+
+static void cancel_all(weft_engine *e)
+{
+    for (weft__engine_call *c = e->calls; c != NULL; c = c->next)
+        weft_cancel_set(c->cancel);
+    pthread_cond_broadcast(&e->changed);
+}
+
+void weft_engine_cancel(weft_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    cancel_all(engine);
+    pthread_mutex_unlock(&engine->lock);
+}
+
+void weft_engine_close(weft_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    engine->closed = true;
+    cancel_all(engine);
+    unlock_and_unload(engine);
+}
+
+void weft_engine_free(weft_engine *engine)
+{
+    if (engine == NULL)
+        return;
+    weft_engine_close(engine);
+    pthread_mutex_lock(&engine->lock);
+    while (engine->uses > 0)
+        pthread_cond_wait(&engine->changed, &engine->lock);
+    pthread_mutex_unlock(&engine->lock);
+    pthread_cond_destroy(&engine->changed);
+    pthread_mutex_destroy(&engine->lock);
+    weft_free(engine->architecture);
+    weft_free(engine);
+}
+
+/* ---- who may compute ------------------------------------------------------------------------ */
+
+static bool is_next(const weft_engine *e, const weft__engine_call *call)
+{
+    for (const weft__engine_call *c = e->calls; c != NULL; c = c->next) {
+        if (c->waiting && c->ticket < call->ticket)
+            return false;
+    }
+    return e->running < e->max_concurrent;
+}
+
+/* Whether all that compute were asked for by the same thread, which would wait for itself. */
+static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call)
+{
+    int64_t own = 0;
+    for (const weft__engine_call *c = e->calls; c != NULL; c = c->next)
+        own += c != call && !c->waiting && pthread_equal(c->thread, call->thread) != 0;
+    return own >= e->max_concurrent;
+}
+
+/* With the lock. */
+static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
+{
+    if (e->closed)
+        return refuse_closed();
+    if (!is_next(e, call) && waits_for_itself(e, call))
+        return weft_fail(WEFT_INVALID,
+                         "engine: this thread has %lld calls under way, and "
+                         "max_concurrent is that: free its streams first",
+                         (long long)e->max_concurrent);
+    if (!is_next(e, call) && e->no_wait)
+        return weft_fail(WEFT_INVALID, "engine: %lld calls are under way, which is max_concurrent",
+                         (long long)e->running);
+    while (!e->closed && !weft_cancel_is_set(call->cancel) && !is_next(e, call))
+        pthread_cond_wait(&e->changed, &e->lock);
+    return e->closed ? refuse_closed() : WEFT_OK;
+}
+
+/* Adds the call and waits until it may compute; *cancelled: it never will. */
+static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelled)
+{
+    pthread_mutex_lock(&e->lock);
+    call->ticket = e->tickets++;
+    call->waiting = true;
+    call->next = e->calls;
+    e->calls = call;
+    const weft_status status = wait_for_turn(e, call);
+    *cancelled = weft_cancel_is_set(call->cancel);
+    if (status == WEFT_OK && !*cancelled) {
+        call->waiting = false;
+        e->uses++;
+        if (e->running++ == 0)
+            weft_memory_reset_peak();
+    }
+    pthread_mutex_unlock(&e->lock);
+    return status;
+}
+
+static void leave(weft_engine *e, weft__engine_call *call, const weft_engine_metrics *metrics)
+{
+    pthread_mutex_lock(&e->lock);
+    weft__engine_call **at = &e->calls;
+    while (*at != call)
+        at = &(*at)->next;
+    *at = call->next;
+    if (metrics != NULL)
+        e->metrics = *metrics;
+    if (!call->waiting) {
+        e->running--;
+        e->uses--;
+    }
+    unlock_and_unload(e);
+}
+
+/* ---- generation ----------------------------------------------------------------------------- */
+
+/* Between the backend and the caller's callback: looks at the caller's or the engine's request to
+ * stop, of which the backend sees only one. */
+typedef struct between {
+    const weft_cancel *cancel;
+    weft_generate_fn *callback;
+    void *context;
+    bool cancelled;
+} between;
+
+static bool pass(void *context, const weft_generated *token)
+{
+    between *b = context;
+    b->cancelled = b->cancelled || weft_cancel_is_set(b->cancel);
+    return !b->cancelled && (b->callback == NULL || b->callback(b->context, token));
+}
+
+static weft_engine_metrics measure(const weft_generate_stats *s, double total)
+{
+    return (weft_engine_metrics){
+        .reason = s->reason,
+        .detail = s->detail,
+        .prompt_tokens = s->prompt_tokens,
+        .generated_tokens = s->tokens,
+        .first_token_seconds = s->first_token_seconds,
+        .prefill_seconds = s->first_token_seconds,
+        .decode_seconds = s->decode_seconds,
+        .total_seconds = total,
+        .prefill_per_second = s->prompt_per_second,
+        .decode_per_second = s->decode_per_second,
+        .peak_memory = weft_memory_peak(),
+        .active_memory = weft_memory_active(),
+    };
+}
+
+weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
+                             weft__engine_call *call, weft_generate_fn *callback, void *context)
+{
+    static const weft_generate_options defaults = {0};
+    weft_generate_options options = request->options != NULL ? *request->options : defaults;
+    weft_engine_request inner = *request;
+    between b = {.cancel = call->cancel, .callback = callback, .context = context};
+    weft_generate_stats stats = {.reason = WEFT_FINISH_CANCELLED};
+    bool cancelled = false;
+    weft_status status = enter(engine, call, &cancelled);
+    if (status != WEFT_OK || cancelled) {
+        const weft_engine_metrics none = measure(&stats, 0);
+        leave(engine, call, status == WEFT_OK ? &none : NULL);
+        return end(engine, status);
+    }
+    if (options.cancel == NULL)
+        options.cancel = call->cancel;
+    inner.options = &options;
+    const double start = seconds();
+    stats.reason = WEFT_FINISH_NONE;
+    status = engine->backend->generate(engine->state, &inner, pass, &b, &stats);
+    if (b.cancelled && status == WEFT_OK) {
+        stats.reason = WEFT_FINISH_CANCELLED;
+        stats.detail = WEFT_FINISH_DETAIL_NONE;
+    }
+    const weft_engine_metrics metrics = measure(&stats, seconds() - start);
+    leave(engine, call, &metrics);
+    return end(engine, status);
+}
+
+weft_status weft_engine_generate(weft_engine *engine, const weft_engine_request *request,
+                                 weft_generate_fn *callback, void *context)
+{
+    weft__engine_call call = {.cancel = weft_cancel_new(), .thread = pthread_self()};
+    if (call.cancel == NULL)
+        return end(engine, WEFT_MEMORY);
+    const weft_status status = weft__engine_run(engine, request, &call, callback, context);
+    weft_cancel_free(call.cancel);
+    return status;
+}
+
+weft_status weft_engine_chat(weft_engine *engine, const char *messages,
+                             const weft_chat_options *chat, const weft_generate_options *options,
+                             weft_generate_fn *callback, void *context)
+{
+    const weft_engine_request request = {.messages = messages, .chat = chat, .options = options};
+    return weft_engine_generate(engine, &request, callback, context);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------- */
+
+static weft_status cannot(const weft_engine *e, const char *what)
+{
+    return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' cannot %s", e->backend->name,
+                     what);
+}
+
+weft_status weft_engine_encode(weft_engine *engine, const char *text, size_t length, unsigned flags,
+                               int32_t **ids, size_t *count)
+{
+    *ids = NULL;
+    *count = 0;
+    weft_status status = begin_use(engine);
+    if (status != WEFT_OK)
+        return end(engine, status);
+    status = engine->backend->encode != NULL
+                 ? engine->backend->encode(engine->state, text, length, flags, ids, count)
+                 : cannot(engine, "encode");
+    end_use(engine);
+    return end(engine, status);
+}
+
+weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t count,
+                               unsigned flags, char **text, size_t *length)
+{
+    *text = NULL;
+    weft_status status = begin_use(engine);
+    if (status != WEFT_OK)
+        return end(engine, status);
+    status = engine->backend->decode != NULL
+                 ? engine->backend->decode(engine->state, ids, count, flags, text, length)
+                 : cannot(engine, "decode");
+    end_use(engine);
+    return end(engine, status);
+}
+
+weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
+                                 const weft_classify_options *options, weft_classified *results)
+{
+    weft__engine_call call = {.cancel = weft_cancel_new(), .thread = pthread_self()};
+    bool cancelled = false;
+    if (n > 0)
+        memset(results, 0, n * sizeof *results);
+    if (call.cancel == NULL)
+        return end(engine, WEFT_MEMORY);
+    weft_status status = enter(engine, &call, &cancelled);
+    if (status == WEFT_OK && cancelled)
+        status = weft_fail(WEFT_CANCELLED, "engine: classify: cancelled before its turn");
+    if (status == WEFT_OK)
+        status = engine->backend->classify != NULL
+                     ? engine->backend->classify(engine->state, texts, n, options, results)
+                     : cannot(engine, "classify");
+    leave(engine, &call, NULL);
+    weft_cancel_free(call.cancel);
+    for (size_t i = 0; i < n && status != WEFT_OK; i++) {
+        results[i].status = status;
+        results[i].token = -1;
+    }
+    return end(engine, status);
+}
+
+weft_engine_info weft_engine_info_of(const weft_engine *engine)
+{
+    return engine->info;
+}
+
+weft_engine_metrics weft_engine_metrics_of(weft_engine *engine)
+{
+    pthread_mutex_lock(&engine->lock);
+    const weft_engine_metrics metrics = engine->metrics;
+    pthread_mutex_unlock(&engine->lock);
+    return metrics;
+}
+
+const char *weft_engine_error(weft_engine *engine)
+{
+    static _Thread_local char message[sizeof engine->error];
+    pthread_mutex_lock(&engine->lock);
+    memcpy(message, engine->error, sizeof message);
+    pthread_mutex_unlock(&engine->lock);
+    return message;
+}

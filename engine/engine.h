@@ -1,0 +1,46 @@
+/* engine/engine.h -- between the files of this folder: the calls of an engine, and its backends. */
+#ifndef WEFT_ENGINE_ENGINE_H
+#define WEFT_ENGINE_ENGINE_H
+
+#include <pthread.h>
+
+#include "weft/engine.h"
+
+extern const weft_engine_backend weft__engine_native;
+/* None of them where Weft is built without them. */
+extern const weft_engine_backend *const weft__engine_programs[];
+extern const int weft__engine_n_programs;
+
+/* A call that is under way or waiting; its caller's. */
+typedef struct weft__engine_call {
+    weft_cancel *cancel;
+    pthread_t thread; /* which asked for it */
+    uint64_t ticket;
+    bool waiting;
+    struct weft__engine_call *next;
+} weft__engine_call;
+
+struct weft_engine {
+    const weft_engine_backend *backend;
+    void *state; /* NULL once it was given back */
+    int64_t max_concurrent;
+    bool no_wait;
+    weft_engine_info info;
+    char *architecture;
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    /* Under the lock. */
+    bool closed;
+    int64_t running, uses; /* calls that compute; calls that need the state */
+    uint64_t tickets;
+    weft__engine_call *calls;
+    weft_engine_metrics metrics;
+    char error[1024];
+};
+
+/* Generates for a call that `thread` asked for. */
+weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
+                             weft__engine_call *call, weft_generate_fn *callback, void *context);
+
+#endif

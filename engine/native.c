@@ -1,0 +1,282 @@
+/* engine/native.c -- the backend that is Weft itself: model, tokenizer and chat template. */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "weft/memory.h"
+#include "weft/nn_tools.h"
+#include "weft/train.h"
+
+typedef struct native {
+    char *path;
+    weft_model *model;
+    weft_tokenizer *tokenizer; /* NULL: there is none that can be read */
+    weft_chat *chat;           /* the same */
+    weft_device *device;
+    int64_t context; /* 0: the model's */
+} native;
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+static void native_unload(void *state)
+{
+    native *n = state;
+    weft_model_free(n->model);
+    weft_tokenizer_free(n->tokenizer);
+    weft_chat_free(n->chat);
+    weft_free(n->path);
+    weft_free(n);
+}
+
+static weft_status load(native *n, const weft_engine_options *o)
+{
+    n->device = o->device != NULL ? weft_device_get(o->device) : weft_default_device();
+    if (n->device == NULL)
+        return WEFT_DEVICE;
+    if (n->path == NULL)
+        return weft_fail(WEFT_MEMORY, "engine: no memory");
+    const weft_model_options options = {.dtype = o->dtype,
+                                        .device = n->device,
+                                        .gpu_layers = o->gpu_layers,
+                                        .quantize = o->quantize};
+    n->context = o->context;
+    weft_status status = weft_model_load(n->path, &options, &n->model);
+    if (status == WEFT_OK && o->adapter != NULL)
+        status = weft_adapter_load(n->model, o->adapter, NULL);
+    /* A model without them computes ids; who asks for texts is told why there are none. */
+    if (status == WEFT_OK && weft_tokenizer_load(n->path, &n->tokenizer) != WEFT_OK)
+        n->tokenizer = NULL;
+    if (status == WEFT_OK && weft_chat_load(n->path, &n->chat) != WEFT_OK)
+        n->chat = NULL;
+    return status;
+}
+
+static weft_status native_load(const char *path, const weft_engine_options *options, void **state)
+{
+    native *n = weft_calloc(1, sizeof *n);
+    if (n == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    n->path = weft_strdup(path);
+    const weft_status status = load(n, options);
+    if (status == WEFT_OK)
+        *state = n;
+    else
+        native_unload(n);
+    return status;
+}
+
+/* ---- what it is ----------------------------------------------------------------------------- */
+
+enum { MOST_BITS = 16 };
+
+typedef struct census {
+    int64_t elements[MOST_BITS + 1], group[MOST_BITS + 1]; /* by bits */
+} census;
+
+/* The bits of an encoding: what it says, or the digits of a GGUF type's name ("q4_k", "iq4_xs"). */
+static int bits_of(const weft_encoding *e)
+{
+    if (e->bits > 0)
+        return e->bits;
+    const char *c = e->name;
+    while (*c != '\0' && !isdigit((unsigned char)*c))
+        c++;
+    return (int)strtol(c, NULL, 10);
+}
+
+static weft_status count(void *context, const weft_nn_item *item)
+{
+    census *c = context;
+    const weft_array *a = *item->slot->address;
+    const weft_encoding *e = weft_encoding_of(a);
+    const int bits = e != NULL ? bits_of(e) : 0;
+    if (bits > 0 && bits <= MOST_BITS) {
+        c->elements[bits] += weft_size(a);
+        c->group[bits] = e->block;
+    }
+    return WEFT_OK;
+}
+
+void weft_engine_describe(weft_model *model, weft_engine_info *out)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    census c = {{0}, {0}};
+    int most = 0;
+    out->architecture = weft_model_family_of(model)->model_type;
+    out->vocab_size = info->vocab_size;
+    out->n_layers = info->n_layers;
+    out->hidden_size = info->hidden_size;
+    out->context_length = info->max_positions;
+    weft_nn_visit(weft_model_module(model), count, &c);
+    for (int bits = 1; bits <= MOST_BITS; bits++) {
+        if (c.elements[bits] > 0 && c.elements[bits] >= c.elements[most])
+            most = bits;
+    }
+    out->quant_bits = most;
+    out->quant_group = c.group[most];
+}
+
+static void native_info(void *state, weft_engine_info *out)
+{
+    const native *n = state;
+    weft_engine_describe(n->model, out);
+    out->tokenizer = n->tokenizer != NULL;
+    out->chat_template = n->chat != NULL;
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+/* Loading it again says why there is none. */
+static weft_status need_tokenizer(const native *n)
+{
+    weft_tokenizer *tokenizer;
+    if (n->tokenizer != NULL)
+        return WEFT_OK;
+    if (weft_tokenizer_load(n->path, &tokenizer) == WEFT_OK)
+        weft_tokenizer_free(tokenizer);
+    char *why = weft_strdup(weft_error_message());
+    weft_fail(WEFT_UNSUPPORTED, "engine: the model has no tokenizer: %s", why != NULL ? why : "");
+    weft_free(why);
+    return WEFT_UNSUPPORTED;
+}
+
+static weft_status need_chat(const native *n)
+{
+    weft_chat *chat;
+    if (n->chat != NULL)
+        return need_tokenizer(n);
+    const weft_status status = weft_chat_load(n->path, &chat);
+    if (status != WEFT_OK)
+        return status;
+    weft_chat_free(chat);
+    return weft_fail(WEFT_UNSUPPORTED, "%s: it had no chat template when it was loaded", n->path);
+}
+
+static weft_status native_encode(void *state, const char *text, size_t length, unsigned flags,
+                                 int32_t **ids, size_t *n_ids)
+{
+    const native *n = state;
+    const weft_status status = need_tokenizer(n);
+    return status == WEFT_OK ? weft_tokenizer_encode(n->tokenizer, text, length, flags, ids, n_ids)
+                             : status;
+}
+
+static weft_status native_decode(void *state, const int32_t *ids, size_t n_ids, unsigned flags,
+                                 char **text, size_t *length)
+{
+    const native *n = state;
+    const weft_status status = need_tokenizer(n);
+    return status == WEFT_OK ? weft_tokenizer_decode(n->tokenizer, ids, n_ids, flags, text, length)
+                             : status;
+}
+
+/* The ids of a request, in new memory (weft_free). */
+static weft_status ids_of(const native *n, const weft_engine_request *r, int32_t **ids,
+                          size_t *count)
+{
+    static const weft_chat_options answer = {.generation_prompt = true};
+    *ids = NULL;
+    *count = r->n_ids;
+    if (r->messages != NULL) {
+        const weft_status status = need_chat(n);
+        return status != WEFT_OK
+                   ? status
+                   : weft_chat_encode(n->chat, n->tokenizer, r->messages,
+                                      r->chat != NULL ? r->chat : &answer, ids, count);
+    }
+    if (r->ids == NULL) {
+        const char *text = r->prompt != NULL ? r->prompt : "";
+        return native_encode((void *)n, text, r->length > 0 ? r->length : strlen(text),
+                             r->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, ids, count);
+    }
+    *ids = weft_malloc((r->n_ids > 0 ? r->n_ids : 1) * sizeof **ids);
+    if (*ids == NULL)
+        return weft_fail(WEFT_MEMORY, "engine: no memory for a prompt");
+    memcpy(*ids, r->ids, r->n_ids * sizeof **ids);
+    return WEFT_OK;
+}
+
+/* ---- computing ------------------------------------------------------------------------------ */
+
+/* How many tokens fit behind the prompt. */
+static weft_status keep_to_context(const native *n, size_t prompt, weft_generate_options *o)
+{
+    const int64_t left = n->context - (int64_t)prompt;
+    if (n->context == 0)
+        return WEFT_OK;
+    if (left < 0)
+        return weft_fail(WEFT_INVALID, "engine: the prompt has %zu tokens, the context %lld",
+                         prompt, (long long)n->context);
+    if (left < (o->max_tokens > 0 ? o->max_tokens : 256))
+        o->max_tokens = left;
+    return WEFT_OK;
+}
+
+static weft_status native_generate(void *state, const weft_engine_request *request,
+                                   weft_generate_fn *callback, void *context,
+                                   weft_generate_stats *stats)
+{
+    const native *n = state;
+    weft_generate_options options = *request->options;
+    int32_t *ids;
+    size_t n_ids;
+    weft_device *before = weft_default_device();
+    weft_status status = ids_of(n, request, &ids, &n_ids);
+    if (status == WEFT_OK)
+        status = keep_to_context(n, n_ids, &options);
+    if (status == WEFT_OK && n->context > 0 && options.max_tokens == 0) { /* the prompt fills it */
+        stats->prompt_tokens = (int64_t)n_ids;
+        stats->reason = WEFT_FINISH_LENGTH;
+        stats->detail = WEFT_FINISH_POSITIONS;
+    } else if (status == WEFT_OK) {
+        weft_set_default_device(n->device);
+        status =
+            weft_generate(n->model, n->tokenizer, ids, n_ids, &options, callback, context, stats);
+        weft_set_default_device(before);
+    }
+    weft_free(ids);
+    return status;
+}
+
+static weft_status classify_texts(const native *n, const char *const *texts, size_t count,
+                                  weft_prompt *prompts, const weft_classify_options *options,
+                                  weft_classified *results)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        int32_t *ids = NULL;
+        status = native_encode((void *)n, texts[i], strlen(texts[i]), WEFT_TOKENIZER_ADD_SPECIAL,
+                               &ids, &prompts[i].n);
+        prompts[i].ids = ids;
+    }
+    return status == WEFT_OK ? weft_classify(n->model, prompts, count, options, results) : status;
+}
+
+static weft_status native_classify(void *state, const char *const *texts, size_t count,
+                                   const weft_classify_options *options, weft_classified *results)
+{
+    const native *n = state;
+    weft_device *before = weft_default_device();
+    weft_prompt *prompts = weft_calloc(count > 0 ? count : 1, sizeof *prompts);
+    if (prompts == NULL)
+        return weft_fail(WEFT_MEMORY, "engine: no memory for %zu texts", count);
+    weft_set_default_device(n->device);
+    const weft_status status = classify_texts(n, texts, count, prompts, options, results);
+    weft_set_default_device(before);
+    for (size_t i = 0; i < count; i++)
+        weft_free((void *)prompts[i].ids);
+    weft_free(prompts);
+    return status;
+}
+
+const weft_engine_backend weft__engine_native = {
+    .name = "native",
+    .load = native_load,
+    .unload = native_unload,
+    .info = native_info,
+    .encode = native_encode,
+    .decode = native_decode,
+    .generate = native_generate,
+    .classify = native_classify,
+};

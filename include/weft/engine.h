@@ -1,0 +1,187 @@
+/* weft/engine.h -- a model to talk to, in few calls, whatever computes it.
+ *
+ *     weft_engine *engine;
+ *     status = weft_engine_load("path/or/ORG/NAME", &(weft_engine_options){.adapter = "lora"},
+ *                               &engine);
+ *     status = weft_engine_generate(engine, &(weft_engine_request){.prompt = "Once"}, show, NULL);
+ *     weft_engine_free(engine);
+ *
+ * An engine loads a model with its tokenizer and chat template, and is computed by a backend: Weft
+ * itself ("native"), or another program ("transformers", "mlx-lm", "subprocess"). Its functions may
+ * be called from any thread at the same time.
+ */
+#ifndef WEFT_ENGINE_H
+#define WEFT_ENGINE_H
+
+#include "weft/batch.h"
+#include "weft/chat.h"
+#include "weft/generate.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_engine weft_engine;
+
+/* ---- Loading -------------------------------------------------------------------------------- */
+
+typedef struct weft_engine_options {
+    const char *backend; /* NULL: the first of weft_engine_backend_at that can be used here */
+    const char *adapter; /* the folder of a LoRA adapter; NULL: none */
+    const char *device;  /* as for weft_device_get; NULL: the calling thread's default */
+    /* The most tokens of a prompt and what is generated from it: longer prompts are refused,
+     * generation ends with WEFT_FINISH_LENGTH. 0: the model's. */
+    int64_t context;
+    int64_t quantize;   /* as weft_model_options */
+    weft_dtype dtype;   /* as weft_model_options */
+    int64_t gpu_layers; /* as weft_model_options */
+    /* Calls that compute at the same time; 0: 1. Further ones wait, in the order in which they
+     * came. */
+    int64_t max_concurrent;
+    bool no_wait; /* further ones are refused instead, with WEFT_INVALID */
+
+    /* Of the backends that are other programs. */
+    const char *program; /* "subprocess": what is run. Else: Python, NULL: $WEFT_PYTHON, python3 */
+    double answer_seconds; /* without a word from it, it is given up and ended; 0: 300 */
+} weft_engine_options;
+
+/* Loads a model: a folder, a GGUF file, or ORG/NAME in the local cache (weft/hub.h). NULL options:
+ * all zero. The message of a failure says what; *engine is then NULL. */
+WEFT_API weft_status weft_engine_load(const char *path, const weft_engine_options *options,
+                                      weft_engine **engine);
+
+/* Ends all calls that are under way, as weft_engine_cancel does, refuses further ones with
+ * WEFT_CANCELLED, and gives the model back when the last call has ended. Calling it again does
+ * nothing. */
+WEFT_API void weft_engine_close(weft_engine *engine);
+
+/* Closes it, waits for the calls of other threads, and frees it. Its streams must have been freed.
+ * NULL is accepted. */
+WEFT_API void weft_engine_free(weft_engine *engine);
+
+/* ---- Asking --------------------------------------------------------------------------------- */
+
+/* Strings belong to the engine. */
+typedef struct weft_engine_info {
+    const char *backend;
+    const char *architecture; /* its model_type */
+    int64_t vocab_size, n_layers, hidden_size;
+    int64_t quant_bits, quant_group; /* of most quantised weights; 0: there are none */
+    int64_t context_length;          /* options.context, or the model's; 0: unknown */
+    bool tokenizer, chat_template;   /* whether there is one */
+} weft_engine_info;
+
+WEFT_API weft_engine_info weft_engine_info_of(const weft_engine *engine);
+
+/* The same of a model that is loaded already; backend, tokenizer and chat_template stay as they
+ * are. */
+WEFT_API void weft_engine_describe(weft_model *model, weft_engine_info *out);
+
+/* What the last call of weft_engine_generate that ended took. */
+typedef struct weft_engine_metrics {
+    weft_finish reason;
+    weft_finish_detail detail;
+    int64_t prompt_tokens, generated_tokens;
+    double first_token_seconds;                            /* the prompt's time is in it */
+    double prefill_seconds, decode_seconds, total_seconds; /* waiting for others is in none */
+    double prefill_per_second, decode_per_second;          /* tokens */
+    int64_t peak_memory; /* of arrays in this process, since the call began, if it was alone */
+    int64_t active_memory;
+} weft_engine_metrics;
+
+WEFT_API weft_engine_metrics weft_engine_metrics_of(weft_engine *engine);
+
+/* The message of the engine's last call that failed, in any thread; "" when none has. Valid on the
+ * calling thread until it asks again. */
+WEFT_API const char *weft_engine_error(weft_engine *engine);
+
+/* ---- Text and ids --------------------------------------------------------------------------- */
+
+/* As weft_tokenizer_encode and weft_tokenizer_decode; WEFT_UNSUPPORTED without a tokenizer. */
+WEFT_API weft_status weft_engine_encode(weft_engine *engine, const char *text, size_t length,
+                                        unsigned flags, int32_t **ids, size_t *count);
+WEFT_API weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t count,
+                                        unsigned flags, char **text, size_t *length);
+
+/* ---- Generation ----------------------------------------------------------------------------- */
+
+/* What is continued: one of prompt, ids and messages. */
+typedef struct weft_engine_request {
+    const char *prompt; /* text */
+    size_t length;      /* of it; 0: up to its NUL */
+    bool no_special;    /* without the special tokens that the tokenizer puts around a text */
+    const int32_t *ids; /* or ids */
+    size_t n_ids;
+    const char *messages;          /* or a conversation, in JSON as weft_chat_render takes it */
+    const weft_chat_options *chat; /* NULL: with the start of the assistant's turn */
+    const weft_generate_options *options; /* NULL: all zero */
+} weft_engine_request;
+
+/* Generates as weft_generate does. WEFT_OK also when it was cancelled: metrics say why it ended. */
+WEFT_API weft_status weft_engine_generate(weft_engine *engine, const weft_engine_request *request,
+                                          weft_generate_fn *callback, void *context);
+
+/* The same for a conversation. NULL chat and options: as in the request. */
+WEFT_API weft_status weft_engine_chat(weft_engine *engine, const char *messages,
+                                      const weft_chat_options *chat,
+                                      const weft_generate_options *options,
+                                      weft_generate_fn *callback, void *context);
+
+/* The same token by token, when the caller asks for one. What the request's options point to must
+ * outlive the stream; the rest is copied. One thread at a time uses a stream. */
+typedef struct weft_engine_stream weft_engine_stream;
+
+WEFT_API weft_status weft_engine_stream_new(weft_engine *engine, const weft_engine_request *request,
+                                            weft_engine_stream **stream);
+/* *more is false when there is none. The token's text is the stream's, until the next call. */
+WEFT_API weft_status weft_engine_stream_next(weft_engine_stream *stream, weft_generated *token,
+                                             bool *more);
+/* Ends what is under way. NULL is accepted. */
+WEFT_API void weft_engine_stream_free(weft_engine_stream *stream);
+
+/* Ends all calls that are under way or waiting, at their next token, with WEFT_FINISH_CANCELLED.
+ * From any thread, a callback too. */
+WEFT_API void weft_engine_cancel(weft_engine *engine);
+
+/* One token for each of n texts, as weft_classify. WEFT_UNSUPPORTED where the backend cannot. */
+WEFT_API weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
+                                          const weft_classify_options *options,
+                                          weft_classified *results);
+
+/* ---- Backends ------------------------------------------------------------------------------- */
+
+/* A program may register its own. Functions are called from any thread, `generate` of one state by
+ * as many at a time as max_concurrent says. A failure leaves its message by weft_fail. */
+typedef struct weft_engine_backend {
+    const char *name;
+    /* WEFT_OK when it can be used here; NULL: always. */
+    weft_status (*available)(void);
+    weft_status (*load)(const char *path, const weft_engine_options *options, void **state);
+    void (*unload)(void *state);
+    /* All but `backend`; strings are the state's. */
+    void (*info)(void *state, weft_engine_info *out);
+    /* NULL: WEFT_UNSUPPORTED. */
+    weft_status (*encode)(void *state, const char *text, size_t length, unsigned flags,
+                          int32_t **ids, size_t *count);
+    weft_status (*decode)(void *state, const int32_t *ids, size_t count, unsigned flags,
+                          char **text, size_t *length);
+    /* The request's options are never NULL, and their `cancel` is to be heeded. */
+    weft_status (*generate)(void *state, const weft_engine_request *request,
+                            weft_generate_fn *callback, void *context, weft_generate_stats *stats);
+    /* NULL: WEFT_UNSUPPORTED. */
+    weft_status (*classify)(void *state, const char *const *texts, size_t n,
+                            const weft_classify_options *options, weft_classified *results);
+} weft_engine_backend;
+
+/* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID
+ * when the name is taken. */
+WEFT_API weft_status weft_engine_register(const weft_engine_backend *backend);
+/* By name; NULL: there is none. */
+WEFT_API const weft_engine_backend *weft_engine_backend_find(const char *name);
+/* All, in the order in which they are tried; NULL: there are no more. */
+WEFT_API const weft_engine_backend *weft_engine_backend_at(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

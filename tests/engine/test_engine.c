@@ -1,0 +1,544 @@
+/* tests/engine/test_engine.c -- engines: the native backend against the calls it wraps, who may
+ * compute when, cancelling, closing, streams, a program's own backend. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "weft/weft.h"
+
+enum { TOKENS = 12 };
+
+/* ---- a backend of our own ------------------------------------------------------------------- */
+
+/* "counting" gives the ids 0, 1, ... and waits between them until it is cancelled or `gate` lets it
+ * go on. */
+static struct {
+    atomic_int loaded, unloaded, at_once, most, calls;
+    atomic_int gate; /* tokens that may be given; -1: any number */
+} counting;
+
+static weft_status counting_load(const char *path, const weft_engine_options *options, void **state)
+{
+    (void)options;
+    if (strcmp(path, "nothing") == 0)
+        return weft_fail(WEFT_IO, "counting: there is nothing");
+    counting.loaded++;
+    *state = &counting;
+    return WEFT_OK;
+}
+
+static void counting_unload(void *state)
+{
+    CHECK(state == &counting);
+    counting.unloaded++;
+}
+
+static void counting_info(void *state, weft_engine_info *out)
+{
+    (void)state;
+    out->architecture = "abacus";
+    out->context_length = 7;
+}
+
+static bool pass_gate(const weft_cancel *cancel)
+{
+    while (counting.gate == 0 && !weft_cancel_is_set(cancel))
+        usleep(200);
+    if (counting.gate > 0)
+        counting.gate--;
+    return !weft_cancel_is_set(cancel);
+}
+
+static weft_status counting_generate(void *state, const weft_engine_request *request,
+                                     weft_generate_fn *callback, void *context,
+                                     weft_generate_stats *stats)
+{
+    (void)state;
+    int now = ++counting.at_once;
+    if (now > counting.most)
+        counting.most = now;
+    counting.calls++;
+    stats->reason = WEFT_FINISH_LENGTH;
+    for (int i = 0; i < request->options->max_tokens; i++) {
+        char text[16];
+        int n = snprintf(text, sizeof text, "%d ", i);
+        const weft_generated token = {.id = i, .text = text, .length = (size_t)n};
+        if (!pass_gate(request->options->cancel) || !callback(context, &token)) {
+            stats->reason = WEFT_FINISH_CANCELLED;
+            break;
+        }
+        stats->tokens++;
+    }
+    counting.at_once--;
+    return request->no_special ? weft_fail(WEFT_DEVICE, "counting: no fingers left") : WEFT_OK;
+}
+
+static const weft_engine_backend counting_backend = {
+    .name = "counting",
+    .load = counting_load,
+    .unload = counting_unload,
+    .info = counting_info,
+    .generate = counting_generate,
+};
+
+static weft_engine *counting_engine(const weft_engine_options *options)
+{
+    weft_engine_options o = *options;
+    weft_engine *engine = NULL;
+    o.backend = "counting";
+    if (weft_engine_backend_find("counting") == NULL)
+        CHECK_OK(weft_engine_register(&counting_backend));
+    counting.most = counting.calls = counting.loaded = counting.unloaded = 0;
+    counting.gate = -1;
+    CHECK_OK(weft_engine_load("here", &o, &engine));
+    return engine;
+}
+
+static void backends_are_found_by_name(void)
+{
+    weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
+    CHECK_STR(weft_engine_backend_at(0)->name, "native");
+    CHECK(weft_engine_backend_at(-1) == NULL && weft_engine_backend_at(1000) == NULL);
+    CHECK(weft_engine_backend_find("nobody") == NULL);
+    CHECK(weft_engine_backend_find("native") == weft_engine_backend_at(0));
+    CHECK_STATUS(weft_engine_register(&counting_backend), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "'counting' already");
+    weft_engine_free(engine);
+    CHECK_STATUS(weft_engine_load("x", &(weft_engine_options){.backend = "nobody"}, &engine),
+                 WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "backend 'nobody' is unknown (known: native");
+    CHECK(engine == NULL);
+    CHECK_STATUS(
+        weft_engine_load("nothing", &(weft_engine_options){.backend = "counting"}, &engine),
+        WEFT_IO);
+    CHECK_STATUS(weft_engine_load("x", &(weft_engine_options){.max_concurrent = -1}, &engine),
+                 WEFT_INVALID);
+    weft_engine_free(NULL);
+}
+
+typedef struct seen {
+    int32_t ids[64];
+    int n, stop_at; /* 0: never */
+    char text[1024];
+    weft_engine *cancel; /* at the third token */
+} seen;
+
+static bool look(void *context, const weft_generated *token)
+{
+    seen *s = context;
+    if (token->id >= 0 && s->n < 64)
+        s->ids[s->n++] = token->id;
+    strncat(s->text, token->text, sizeof s->text - strlen(s->text) - 1);
+    if (s->cancel != NULL && s->n == 3)
+        weft_engine_cancel(s->cancel);
+    return s->stop_at == 0 || s->n < s->stop_at;
+}
+
+static const weft_generate_options ten = {.max_tokens = 10};
+
+static void calls_end_and_say_why(void)
+{
+    weft_engine *engine = counting_engine(&(weft_engine_options){.context = 5});
+    weft_engine_info info = weft_engine_info_of(engine);
+    CHECK_STR(info.architecture, "abacus");
+    CHECK_STR(info.backend, "counting");
+    CHECK_EQ_INT(info.context_length, 5);
+    seen all = {.n = 0};
+    const weft_engine_request request = {.prompt = "x", .options = &ten};
+    CHECK_OK(weft_engine_generate(engine, &request, look, &all));
+    CHECK_STR(all.text, "0 1 2 3 4 5 6 7 8 9 ");
+    CHECK_EQ_INT(weft_engine_metrics_of(engine).generated_tokens, 10);
+    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_LENGTH);
+    seen some = {.stop_at = 4};
+    CHECK_OK(weft_engine_generate(engine, &request, look, &some));
+    CHECK_EQ_INT(some.n, 4);
+    seen own = {.cancel = engine}; /* from its own callback */
+    CHECK_OK(weft_engine_generate(engine, &request, look, &own));
+    CHECK_EQ_INT(own.n, 3);
+    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_CANCELLED);
+    weft_cancel *cancel = weft_cancel_new(); /* the caller's own */
+    weft_cancel_set(cancel);
+    seen none = {.n = 0};
+    const weft_generate_options cancelled = {.max_tokens = 10, .cancel = cancel};
+    CHECK_OK(
+        weft_engine_generate(engine, &(weft_engine_request){.options = &cancelled}, look, &none));
+    CHECK_EQ_INT(none.n, 0);
+    weft_cancel_free(cancel);
+    CHECK_STR(weft_engine_error(engine), "");
+    CHECK_STATUS(weft_engine_generate(engine,
+                                      &(weft_engine_request){.options = &ten, .no_special = true},
+                                      NULL, NULL),
+                 WEFT_DEVICE);
+    CHECK_STR(weft_engine_error(engine), "counting: no fingers left");
+    weft_engine_free(engine);
+    CHECK_EQ_INT(counting.unloaded, 1);
+}
+
+static void what_a_backend_lacks_is_refused(void)
+{
+    weft_engine *engine = counting_engine(&(weft_engine_options){.context = 5});
+    int32_t *ids;
+    size_t n;
+    char *text;
+    const char *const texts[] = {"a", "b"};
+    weft_classified results[2];
+    CHECK_STATUS(weft_engine_encode(engine, "x", 1, 0, &ids, &n), WEFT_UNSUPPORTED);
+    CHECK(ids == NULL);
+    CHECK_STATUS(weft_engine_decode(engine, NULL, 0, 0, &text, NULL), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "the backend 'counting' cannot decode");
+    CHECK_STATUS(weft_engine_classify(engine, texts, 2, NULL, results), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_engine_error(engine), "the backend 'counting' cannot classify");
+    CHECK(results[1].status == WEFT_UNSUPPORTED && results[1].token == -1);
+    weft_engine_free(engine);
+}
+
+/* ---- several threads ------------------------------------------------------------------------ */
+
+typedef struct caller {
+    weft_engine *engine;
+    seen seen;
+    weft_status status;
+    char message[200];
+    pthread_t thread;
+} caller;
+
+static void *call(void *context)
+{
+    caller *c = context;
+    const weft_engine_request request = {.prompt = "x", .options = &ten};
+    c->status = weft_engine_generate(c->engine, &request, look, &c->seen);
+    if (c->status != WEFT_OK)
+        snprintf(c->message, sizeof c->message, "%s", weft_error_message());
+    return NULL;
+}
+
+static void start(caller *callers, int n, weft_engine *engine)
+{
+    for (int i = 0; i < n; i++) {
+        callers[i] = (caller){.engine = engine};
+        CHECK(pthread_create(&callers[i].thread, NULL, call, &callers[i]) == 0);
+    }
+}
+
+static void join(caller *callers, int n)
+{
+    for (int i = 0; i < n; i++)
+        pthread_join(callers[i].thread, NULL);
+}
+
+static void wait_for(atomic_int *number, int value)
+{
+    for (int i = 0; i < 20000 && *number != value; i++)
+        usleep(200);
+    CHECK_EQ_INT(*number, value);
+}
+
+static void no_more_than_so_many_at_once(void)
+{
+    caller callers[6];
+    for (int most = 1; most <= 3; most++) {
+        weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = most});
+        counting.gate = 0;
+        start(callers, 6, engine);
+        wait_for(&counting.at_once, most);
+        usleep(2000);
+        CHECK_EQ_INT(counting.at_once, most);
+        counting.gate = -1;
+        join(callers, 6);
+        CHECK_EQ_INT(counting.most, most);
+        for (int i = 0; i < 6; i++)
+            CHECK(callers[i].status == WEFT_OK && callers[i].seen.n == 10);
+        weft_engine_free(engine);
+    }
+}
+
+static void some_do_not_wait(void)
+{
+    caller first[1];
+    weft_engine *engine =
+        counting_engine(&(weft_engine_options){.max_concurrent = 1, .no_wait = true});
+    counting.gate = 0;
+    start(first, 1, engine);
+    wait_for(&counting.at_once, 1);
+    const weft_engine_request request = {.options = &ten};
+    CHECK_STATUS(weft_engine_generate(engine, &request, NULL, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "1 calls are under way, which is max_concurrent");
+    counting.gate = -1;
+    join(first, 1);
+    CHECK_EQ_INT(first[0].seen.n, 10);
+    CHECK_OK(weft_engine_generate(engine, &request, NULL, NULL));
+    weft_engine_free(engine);
+}
+
+static void cancelling_ends_who_computes_and_who_waits(void)
+{
+    caller callers[4];
+    weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
+    counting.gate = 0;
+    start(callers, 4, engine);
+    wait_for(&counting.at_once, 1);
+    usleep(2000);
+    weft_engine_cancel(engine);
+    join(callers, 4);
+    for (int i = 0; i < 4; i++)
+        CHECK(callers[i].status == WEFT_OK && callers[i].seen.n == 0);
+    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_CANCELLED);
+    counting.gate = -1; /* later calls are not */
+    CHECK_OK(weft_engine_generate(engine, &(weft_engine_request){.options = &ten}, NULL, NULL));
+    CHECK_EQ_INT(weft_engine_metrics_of(engine).generated_tokens, 10);
+    weft_engine_free(engine);
+}
+
+static void closing_ends_all_and_twice_is_fine(void)
+{
+    caller callers[3];
+    weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
+    counting.gate = 0;
+    start(callers, 3, engine);
+    wait_for(&counting.at_once, 1);
+    weft_engine_close(engine);
+    weft_engine_close(engine);
+    join(callers, 3);
+    CHECK_EQ_INT(counting.unloaded, 1);
+    for (int i = 0; i < 3; i++) /* who computed was cancelled, who waited is told */
+        CHECK(callers[i].status == WEFT_OK || strstr(callers[i].message, "closed") != NULL);
+    int32_t *ids;
+    size_t n;
+    CHECK_STATUS(weft_engine_encode(engine, "x", 1, 0, &ids, &n), WEFT_CANCELLED);
+    CHECK_STATUS(weft_engine_generate(engine, &(weft_engine_request){.options = &ten}, NULL, NULL),
+                 WEFT_CANCELLED);
+    CHECK_CONTAINS(weft_error_message(), "engine: it is closed");
+    weft_engine_close(engine);
+    weft_engine_free(engine);
+    CHECK_EQ_INT(counting.unloaded, 1);
+}
+
+/* ---- streams -------------------------------------------------------------------------------- */
+
+static void streams_give_tokens_when_asked(void)
+{
+    weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
+    weft_engine_stream *stream, *second;
+    weft_generated token;
+    bool more;
+    char prompt[] = "x";
+    const weft_engine_request request = {.prompt = prompt, .options = &ten};
+    if (!CHECK_OK(weft_engine_stream_new(engine, &request, &stream)))
+        return;
+    for (int i = 0; i < 10; i++) {
+        char expected[16];
+        snprintf(expected, sizeof expected, "%d ", i);
+        CHECK_OK(weft_engine_stream_next(stream, &token, &more));
+        CHECK(more);
+        CHECK_EQ_INT(token.id, i);
+        CHECK_STR(token.text, expected);
+    }
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(weft_engine_stream_next(stream, &token, &more));
+        CHECK(!more && token.id == -1);
+    }
+    weft_engine_stream_free(stream);
+    /* left in the middle, while another call of this thread would wait for it */
+    CHECK_OK(weft_engine_stream_new(engine, &request, &stream));
+    CHECK_OK(weft_engine_stream_next(stream, &token, &more));
+    CHECK_STATUS(weft_engine_generate(engine, &request, NULL, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "free its streams first");
+    CHECK_OK(weft_engine_stream_new(engine, &request, &second));
+    CHECK_STATUS(weft_engine_stream_next(second, &token, &more), WEFT_INVALID);
+    weft_engine_stream_free(second);
+    weft_engine_stream_free(stream);
+    weft_engine_stream_free(NULL);
+    CHECK_OK(weft_engine_generate(engine, &request, NULL, NULL));
+    /* a failure comes behind the tokens */
+    const weft_engine_request failing = {.options = &ten, .no_special = true};
+    CHECK_OK(weft_engine_stream_new(engine, &failing, &stream));
+    for (int i = 0; i < 10; i++)
+        CHECK_OK(weft_engine_stream_next(stream, &token, &more));
+    CHECK_STATUS(weft_engine_stream_next(stream, &token, &more), WEFT_DEVICE);
+    CHECK_CONTAINS(weft_error_message(), "no fingers left");
+    weft_engine_stream_free(stream);
+    /* a stream keeps a closed engine's model until it ends */
+    CHECK_OK(weft_engine_stream_new(engine, &request, &stream));
+    CHECK_OK(weft_engine_stream_next(stream, &token, &more));
+    weft_engine_close(engine);
+    weft_engine_stream_free(stream);
+    CHECK_EQ_INT(counting.unloaded, 1);
+    weft_engine_free(engine);
+}
+
+/* ---- the native backend --------------------------------------------------------------------- */
+
+static weft_engine *native(const char *path, const weft_engine_options *options)
+{
+    weft_engine *engine = NULL;
+    CHECK_OK(weft_engine_load(path, options, &engine));
+    return engine;
+}
+
+static const weft_generate_options greedy = {.max_tokens = TOKENS};
+
+static void native_engines_are_the_calls_that_they_wrap(void)
+{
+    const char *path = check_source("examples/storyteller");
+    weft_engine *engine = native(path, NULL);
+    weft_model *model = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    int32_t *ids = NULL, *same = NULL;
+    size_t n, m;
+    char *text;
+    if (engine == NULL || !CHECK_OK(weft_model_load(path, NULL, &model)) ||
+        !CHECK_OK(weft_tokenizer_load(path, &tokenizer)))
+        return;
+    const char prompt[] = "Once upon a time";
+    CHECK_OK(weft_tokenizer_encode(tokenizer, prompt, strlen(prompt), WEFT_TOKENIZER_ADD_SPECIAL,
+                                   &ids, &n));
+    CHECK_OK(
+        weft_engine_encode(engine, prompt, strlen(prompt), WEFT_TOKENIZER_ADD_SPECIAL, &same, &m));
+    CHECK(n == m && memcmp(ids, same, n * sizeof *ids) == 0);
+    if (CHECK_OK(weft_engine_decode(engine, ids, n, WEFT_TOKENIZER_SKIP_SPECIAL, &text, NULL)))
+        CHECK_STR(text, prompt);
+    weft_free(text);
+    seen expected = {.n = 0}, got = {.n = 0}, by_ids = {.n = 0};
+    CHECK_OK(weft_generate(model, tokenizer, ids, n, &greedy, look, &expected, NULL));
+    CHECK_OK(weft_engine_generate(
+        engine, &(weft_engine_request){.prompt = prompt, .options = &greedy}, look, &got));
+    CHECK_OK(weft_engine_generate(
+        engine, &(weft_engine_request){.ids = ids, .n_ids = n, .options = &greedy}, look, &by_ids));
+    CHECK(got.n == expected.n && memcmp(got.ids, expected.ids, sizeof got.ids) == 0);
+    CHECK(by_ids.n == expected.n && memcmp(by_ids.ids, expected.ids, sizeof got.ids) == 0);
+    CHECK_STR(got.text, expected.text);
+    weft_engine_metrics took = weft_engine_metrics_of(engine);
+    CHECK_EQ_INT(took.prompt_tokens, n);
+    CHECK_EQ_INT(took.generated_tokens, TOKENS);
+    CHECK(took.total_seconds >= took.first_token_seconds && took.first_token_seconds > 0);
+    CHECK(took.peak_memory >= took.active_memory && took.active_memory > 0);
+    weft_engine_info info = weft_engine_info_of(engine);
+    const weft_model_info *of = weft_model_info_of(model);
+    CHECK_STR(info.backend, "native");
+    CHECK_STR(info.architecture, weft_model_family_of(model)->model_type);
+    CHECK(info.n_layers == of->n_layers && info.vocab_size == of->vocab_size);
+    CHECK(info.tokenizer && info.quant_bits == 0);
+    weft_free(ids);
+    weft_free(same);
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+    weft_engine_free(engine);
+}
+
+static void native_engines_classify(void)
+{
+    weft_engine *engine = native(check_source("examples/storyteller"), NULL);
+    const char *const texts[] = {"Once upon a", "The king"};
+    weft_classified results[2];
+    if (engine == NULL)
+        return;
+    if (CHECK_OK(weft_engine_classify(engine, texts, 2, NULL, results))) {
+        for (int i = 0; i < 2; i++) {
+            seen first = {.n = 0};
+            const weft_generate_options one = {.max_tokens = 1};
+            CHECK_OK(weft_engine_generate(
+                engine, &(weft_engine_request){.prompt = texts[i], .options = &one}, look, &first));
+            CHECK_OK(results[i].status);
+            CHECK_EQ_INT(results[i].token, first.ids[0]);
+        }
+        weft_classified_free(results, 2);
+    }
+    weft_engine_free(engine);
+}
+
+static void models_without_a_tokenizer_take_ids(void)
+{
+    static const int32_t ids[] = {1, 5, 9};
+    weft_engine *engine =
+        native(check_fixture("models/mlx-qwen3"), &(weft_engine_options){.context = 8});
+    seen got = {.n = 0};
+    if (engine == NULL)
+        return;
+    weft_engine_info info = weft_engine_info_of(engine);
+    CHECK(!info.tokenizer);
+    CHECK_EQ_INT(info.quant_bits, 4);
+    CHECK_EQ_INT(info.quant_group, 32);
+    CHECK_EQ_INT(info.context_length, 8);
+    const weft_generate_options on = {.max_tokens = 50, .ignore_eos = true};
+    CHECK_OK(weft_engine_generate(
+        engine, &(weft_engine_request){.ids = ids, .n_ids = 3, .options = &on}, look, &got));
+    CHECK_EQ_INT(got.n, 5); /* 8 - 3 */
+    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_LENGTH);
+    const int32_t many[9] = {1};
+    CHECK_STATUS(
+        weft_engine_generate(engine, &(weft_engine_request){.ids = many, .n_ids = 9}, NULL, NULL),
+        WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the prompt has 9 tokens, the context 8");
+    CHECK_STATUS(weft_engine_generate(engine, &(weft_engine_request){.prompt = "x"}, NULL, NULL),
+                 WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "no tokenizer: ");
+    CHECK(weft_engine_chat(engine, "[{\"role\": \"user\", \"content\": \"x\"}]", NULL, NULL, NULL,
+                           NULL) != WEFT_OK);
+    weft_engine_free(engine);
+    CHECK_STATUS(weft_engine_load(check_temporary("nowhere"), NULL, &engine), WEFT_IO);
+}
+
+/* Copies the storyteller, and gives it a template. */
+static void conversations_go_through_the_template(void)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    const char *folder = check_temporary("chatty");
+    CHECK_OK(weft_folder_make(folder));
+    for (int i = 0; i < 4; i++) {
+        char from[1000], to[1000], *data;
+        size_t size;
+        snprintf(from, sizeof from, "%s/%s", check_source("examples/storyteller"), files[i]);
+        snprintf(to, sizeof to, "%s/%s", folder, files[i]);
+        if (CHECK_OK(weft_file_read(from, 0, &data, &size)))
+            CHECK_OK(weft_file_write(to, data, size));
+        weft_free(data);
+    }
+    const char template[] = "{{ messages[0]['content'] }}{% if add_generation_prompt %} and{% "
+                            "endif %}";
+    CHECK_OK(
+        weft_file_write(check_temporary("chatty/chat_template.jinja"), template, strlen(template)));
+    weft_engine *engine = native(folder, NULL);
+    if (engine == NULL)
+        return;
+    CHECK(weft_engine_info_of(engine).chat_template);
+    seen chat = {.n = 0}, text = {.n = 0};
+    CHECK_OK(weft_engine_chat(engine, "[{\"role\": \"user\", \"content\": \"The king\"}]", NULL,
+                              &greedy, look, &chat));
+    CHECK_OK(weft_engine_generate(
+        engine,
+        &(weft_engine_request){.prompt = "The king and", .no_special = true, .options = &greedy},
+        look, &text));
+    CHECK(chat.n == TOKENS && memcmp(chat.ids, text.ids, sizeof chat.ids) == 0);
+    weft_engine_free(engine);
+}
+
+static void threads_share_a_native_engine(void)
+{
+    caller callers[4];
+    weft_engine *engine =
+        native(check_source("examples/storyteller"), &(weft_engine_options){.max_concurrent = 2});
+    if (engine == NULL)
+        return;
+    start(callers, 4, engine);
+    join(callers, 4);
+    for (int i = 0; i < 4; i++) {
+        CHECK(callers[i].status == WEFT_OK && callers[i].seen.n == 10);
+        CHECK(memcmp(callers[i].seen.ids, callers[0].seen.ids, sizeof callers[0].seen.ids) == 0);
+    }
+    weft_engine_free(engine);
+}
+
+CHECK_MAIN("engine", CHECK_CASE(backends_are_found_by_name), CHECK_CASE(calls_end_and_say_why),
+           CHECK_CASE(what_a_backend_lacks_is_refused), CHECK_CASE(no_more_than_so_many_at_once),
+           CHECK_CASE(some_do_not_wait), CHECK_CASE(cancelling_ends_who_computes_and_who_waits),
+           CHECK_CASE(closing_ends_all_and_twice_is_fine),
+           CHECK_CASE(streams_give_tokens_when_asked),
+           CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
+           CHECK_CASE(native_engines_classify), CHECK_CASE(models_without_a_tokenizer_take_ids),
+           CHECK_CASE(conversations_go_through_the_template),
+           CHECK_CASE(threads_share_a_native_engine))
