@@ -1,19 +1,12 @@
 /* cli/generate.c -- weft generate: continues a text. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/common.h"
+#include "cli/generate.h"
 #include "cli/profile.h"
-#include "cli/sampling.h"
-
-typedef struct generate_values {
-    const char *model, *prompt, *file, *adapter;
-    cli_place place;
-    cli_sampling sampling;
-    int64_t prefill;
-    bool ignore_eos, no_special, no_cache, echo, stats, json;
-} generate_values;
 
 #define AT(field) .offset = offsetof(generate_values, field)
 
@@ -25,7 +18,8 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "TEXT",
      AT(prompt),
-     .help = "the text to continue; - reads standard input"},
+     .help = "the text to continue; - reads standard input, which is also read when it is no "
+             "terminal and neither this nor --file is given"},
     {.name = "file",
      .letter = 'f',
      .kind = CLI_TEXT,
@@ -39,6 +33,32 @@ static const cli_option options[] = {
      AT(adapter),
      .help = "a LoRA adapter in PEFT format"},
     CLI_SAMPLING_OPTIONS(generate_values),
+    {.name = "stop",
+     .kind = CLI_TEXTS,
+     .value = "TEXT",
+     AT(stop),
+     .help = "end the text in front of TEXT; may be given several times"},
+    {.name = "include-stop",
+     .kind = CLI_FLAG,
+     AT(include_stop),
+     .help = "end it behind TEXT instead"},
+    {.name = "timeout",
+     .kind = CLI_REAL,
+     .value = "SECONDS",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(timeout),
+     .help = "end the text after so long"},
+    {.name = "json-schema",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(json_schema),
+     .help = "generate one JSON value that fits the schema in FILE; --max-tokens must allow for "
+             "the shortest"},
+    {.name = "json-value",
+     .kind = CLI_FLAG,
+     AT(json_value),
+     .help = "generate one JSON value of any kind"},
     {.name = "ignore-eos",
      .kind = CLI_FLAG,
      AT(ignore_eos),
@@ -55,6 +75,14 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(prefill),
      .help = "prompt tokens to compute at a time"},
+    {.name = "tokens-per-eval",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "1",
+     .low = 1,
+     .high = 1024,
+     AT(tokens_per_eval),
+     .help = "compute N tokens before any of them is looked at"},
     {.name = "no-cache",
      .kind = CLI_FLAG,
      AT(no_cache),
@@ -78,159 +106,120 @@ static weft_status read_prompt(const generate_values *v, char **text, size_t *le
 {
     if (v->file != NULL)
         return weft_file_read(v->file, 0, text, length);
-    char *from_stdin = NULL;
-    const char *prompt = v->prompt;
-    *length = strlen(prompt);
-    if (strcmp(prompt, "-") == 0)
-        prompt = from_stdin = cli_read_all(stdin, length);
+    const bool from_stdin = v->prompt == NULL || strcmp(v->prompt, "-") == 0;
+    char *all = from_stdin ? cli_read_all(stdin, length) : NULL;
+    const char *prompt = from_stdin ? all : v->prompt;
+    if (!from_stdin)
+        *length = strlen(prompt);
     *text = prompt != NULL ? weft_malloc(*length + 1) : NULL;
     if (*text != NULL)
         memcpy(*text, prompt, *length + 1);
-    free(from_stdin);
+    free(all);
     return *text != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "generate: no memory");
 }
 
-/* ---- Output --------------------------------------------------------------------------------- */
+static const char needs_prompt[] = "needs --prompt TEXT, --file FILE or a text on standard input";
 
-/* The whole result, for --json. */
-typedef struct collected {
-    FILE *text, *ids, *logprobs; /* memory streams */
-    char *text_data, *ids_data, *logprobs_data;
-    size_t text_size, ids_size, logprobs_size;
-} collected;
-
-static bool collect(void *context, const weft_generated *token)
+/* What makes no sense; NULL: nothing. */
+static const char *complaint(const generate_values *v)
 {
-    collected *c = context;
-    fwrite(token->text, 1, token->length, c->text);
-    if (token->id >= 0) {
-        fprintf(c->ids, "%s%d", ftell(c->ids) > 0 ? ", " : "", (int)token->id);
-        fputs(ftell(c->logprobs) > 0 ? ", " : "", c->logprobs);
-        cli_json_number(c->logprobs, token->logprob);
-    }
-    return true;
-}
-
-static bool stream(void *context, const weft_generated *token)
-{
-    (void)context;
-    fwrite(token->text, 1, token->length, stdout);
-    return fflush(stdout) == 0;
-}
-
-static void print_json(const collected *c, const char *prompt, size_t length,
-                       const weft_generate_stats *s)
-{
-    fputs("{\"prompt\": ", stdout);
-    cli_json_text(stdout, prompt, length);
-    fputs(", \"text\": ", stdout);
-    cli_json_text(stdout, c->text_data, c->text_size);
-    printf(", \"ids\": [%s], \"logprobs\": [%s], \"reason\": \"%s\"", c->ids_data, c->logprobs_data,
-           weft_finish_name(s->reason));
-    printf(", \"prompt_tokens\": %lld, \"tokens\": %lld", (long long)s->prompt_tokens,
-           (long long)s->tokens);
-    printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "
-           "%.6g, \"peak_memory\": %lld",
-           s->first_token_seconds, s->prompt_per_second, s->decode_per_second,
-           (long long)s->peak_memory);
-    cli_profile_json(stdout);
-    puts("}");
-}
-
-static void print_stats(const weft_generate_stats *s)
-{
-    fprintf(stderr,
-            "prompt %s tokens, %.1f tokens/s, first token after %.3f s; generated %s tokens, %.1f "
-            "tokens/s; peak memory %s; stopped: %s\n",
-            cli_count(s->prompt_tokens), s->prompt_per_second, s->first_token_seconds,
-            cli_count(s->tokens), s->decode_per_second, cli_bytes(s->peak_memory),
-            weft_finish_name(s->reason));
+    if (v->prompt != NULL && v->file != NULL)
+        return "takes --prompt TEXT or --file FILE, not both";
+    if (v->prompt == NULL && v->file == NULL && isatty(STDIN_FILENO))
+        return needs_prompt;
+    if (v->json_schema != NULL && v->json_value)
+        return "takes --json-schema FILE or --json-value, not both";
+    return cli_place_complaint(&v->place);
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
-typedef struct prompt_ids {
-    char *text;
-    size_t length;
-    int32_t *ids;
-    size_t n;
-} prompt_ids;
+static weft_cancel *interrupted;
 
-static weft_status run_json(weft_model *model, const weft_tokenizer *tokenizer,
-                            const prompt_ids *prompt, weft_generate_options *o,
-                            weft_generate_stats *stats)
+/* The first Ctrl-C ends the text, a second one the program. */
+static void interrupt(int number)
 {
-    collected c = {0};
-    o->logprobs = true;
-    c.text = open_memstream(&c.text_data, &c.text_size);
-    c.ids = open_memstream(&c.ids_data, &c.ids_size);
-    c.logprobs = open_memstream(&c.logprobs_data, &c.logprobs_size);
-    weft_status status = WEFT_OK;
-    if (c.text == NULL || c.ids == NULL || c.logprobs == NULL)
-        status = weft_fail(WEFT_MEMORY, "generate: no memory");
-    if (status == WEFT_OK)
-        status = weft_generate(model, tokenizer, prompt->ids, prompt->n, o, collect, &c, stats);
-    FILE *const streams[] = {c.text, c.ids, c.logprobs};
-    for (int i = 0; i < 3; i++) {
-        if (streams[i] != NULL)
-            fclose(streams[i]);
-    }
-    if (status == WEFT_OK)
-        print_json(&c, prompt->text, prompt->length, stats);
-    free(c.text_data);
-    free(c.ids_data);
-    free(c.logprobs_data);
-    return status;
+    (void)number;
+    weft_cancel_set(interrupted);
 }
 
-static weft_status run_stream(const generate_values *v, weft_model *model,
-                              const weft_tokenizer *tokenizer, const prompt_ids *prompt,
-                              const weft_generate_options *o, weft_generate_stats *stats)
+static weft_status catch_interrupt(void)
 {
-    if (v->echo)
-        fwrite(prompt->text, 1, prompt->length, stdout);
-    weft_status status =
-        weft_generate(model, tokenizer, prompt->ids, prompt->n, o, stream, NULL, stats);
-    putchar('\n');
-    fflush(stdout);
-    if (status == WEFT_OK && v->stats)
-        print_stats(stats);
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    interrupted = weft_cancel_new();
+    if (interrupted == NULL)
+        return weft_error_status();
+    sigaction(SIGINT, &action, NULL);
+    return WEFT_OK;
+}
+
+/* What --json-schema and --json-value ask for; NULL without them. */
+static weft_status open_constraint(const generate_values *v, const weft_tokenizer *tokenizer,
+                                   weft_constraint **out)
+{
+    *out = NULL;
+    if (v->json_value)
+        return weft_constraint_new(tokenizer, NULL, 0, "any JSON", out);
+    if (v->json_schema == NULL)
+        return WEFT_OK;
+    char *schema = NULL;
+    size_t length;
+    weft_status status = weft_file_read(v->json_schema, 0, &schema, &length);
     if (status == WEFT_OK)
-        cli_profile_print();
+        status = weft_constraint_new(tokenizer, schema, length, v->json_schema, out);
+    weft_free(schema);
     return status;
 }
 
 static weft_status generate(const generate_values *v, weft_model *model,
-                            const weft_tokenizer *tokenizer, const prompt_ids *prompt)
+                            const weft_tokenizer *tokenizer, const prompt_ids *prompt,
+                            weft_generate_stats *stats)
 {
+    cli_ids keep;
     weft_generate_options o = {
         .ignore_eos = v->ignore_eos,
+        .stop_texts = v->stop.at,
+        .n_stop_texts = v->stop.n,
+        .include_stop_text = v->include_stop,
+        .timeout = isnan(v->timeout) ? 0 : v->timeout,
         .prefill = v->prefill,
+        .tokens_per_eval = v->tokens_per_eval,
         .no_cache = v->no_cache,
     };
     cli_sampling_apply(&v->sampling, model, &o);
-    weft_generate_stats stats;
-    weft_status status = cli_profile_start(&v->place);
-    if (status != WEFT_OK)
-        return status;
-    return v->json ? run_json(model, tokenizer, prompt, &o, &stats)
-                   : run_stream(v, model, tokenizer, prompt, &o, &stats);
+    weft_status status = cli_sampling_protect(tokenizer, model, &keep, &o);
+    if (status == WEFT_OK)
+        status = open_constraint(v, tokenizer, &o.constraint);
+    if (status == WEFT_OK)
+        status = catch_interrupt();
+    o.cancel = interrupted;
+    if (status == WEFT_OK)
+        status = cli_profile_start(&v->place);
+    if (status == WEFT_OK)
+        status = generate_print(v, model, tokenizer, prompt, &o, stats);
+    weft_constraint_free(o.constraint);
+    return status;
 }
+
+enum { INTERRUPTED = 130 }; /* what shells expect: 128 + SIGINT */
 
 static int run(void *context)
 {
     const generate_values *v = context;
-    if ((v->prompt == NULL) == (v->file == NULL))
-        return cli_usage("generate", "needs --prompt TEXT or --file FILE");
-    if (cli_place_complaint(&v->place) != NULL)
-        return cli_usage("generate", "%s", cli_place_complaint(&v->place));
+    if (complaint(v) != NULL)
+        return cli_usage("generate", "%s", complaint(v));
     char path[4096];
     weft_model *model = NULL;
     weft_tokenizer *tokenizer = NULL;
     prompt_ids prompt = {0};
+    weft_generate_stats stats = {0};
     weft_status status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = read_prompt(v, &prompt.text, &prompt.length);
+    if (status == WEFT_OK && v->prompt == NULL && v->file == NULL && prompt.length == 0) {
+        weft_free(prompt.text);
+        return cli_usage("generate", "%s", needs_prompt);
+    }
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
     if (status == WEFT_OK)
@@ -240,23 +229,28 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
-        status = generate(v, model, tokenizer, &prompt);
-    int code = cli_status(status);
+        status = generate(v, model, tokenizer, &prompt, &stats);
+    const int code = cli_status(status);
     weft_free(prompt.ids);
     weft_free(prompt.text);
     weft_tokenizer_free(tokenizer);
     weft_model_free(model);
-    return code;
+    return stats.reason == WEFT_FINISH_CANCELLED ? INTERRUPTED : code;
 }
 
 const cli_command cli_generate = {
     .name = "generate",
     .summary = "continue a text",
     .description = "Continues a text and prints it as it is generated. Without MODEL the "
-                   "storyteller, a small model that comes with Weft, tells fairy tales.",
+                   "storyteller, a small model that comes with Weft, tells fairy tales. How tokens "
+                   "are chosen is, "
+                   "unless options say otherwise, what the model's generation_config.json says.\n\n"
+                   "Ctrl-C ends the text and keeps what there is of it; the status is 130 then.",
     .example = "weft generate -p \"Once upon a time\"\n"
                "weft generate MODEL --adapter weft-run/last -p \"ROMEO:\" -n 100 --stats\n"
-               "weft generate MODEL -f prompt.txt --temperature 0 --json",
+               "weft generate MODEL -f prompt.txt --temperature 0 --json\n"
+               "weft generate MODEL -p \"Q: Why?\\nA:\" --stop \"Q:\" --timeout 10\n"
+               "weft generate MODEL -f prompt.txt --json-schema answer.json",
     CLI_TABLE(generate_values, arguments, options),
     .run = run,
 };

@@ -67,6 +67,43 @@ static void describe_range(const cli_option *o, char *out, size_t size)
                  above ? "up to" : "to", o->high);
 }
 
+static bool read_id(const char **text, int32_t *id)
+{
+    char *end;
+    const long value = strtol(*text, &end, 10);
+    const bool good = end != *text && value >= 0 && value <= INT32_MAX;
+    *id = good ? (int32_t)value : 0;
+    *text = end;
+    return good;
+}
+
+static bool read_ids(const char *text, cli_ids *ids)
+{
+    for (ids->n = 0; ids->n < CLI_MOST; text++) {
+        if (!read_id(&text, &ids->at[ids->n++]))
+            return false;
+        if (*text != ',')
+            return *text == '\0';
+    }
+    return false;
+}
+
+static bool read_biases(const char *text, cli_biases *b)
+{
+    for (b->n = 0; b->n < CLI_MOST; text++) {
+        char *end;
+        if (!read_id(&text, &b->ids[b->n]) || *text++ != ':')
+            return false;
+        b->values[b->n++] = strtof(text, &end);
+        if (end == text || (*end != ',' && *end != '\0'))
+            return false;
+        if (*end == '\0')
+            return true;
+        text = end;
+    }
+    return false;
+}
+
 /* Sets the field of an option from text; false when the text does not fit. */
 static bool set_value(const cli_option *o, const char *text, void *field)
 {
@@ -92,6 +129,17 @@ static bool set_value(const cli_option *o, const char *text, void *field)
     case CLI_CHOICE:
         *(int *)field = find_word(o->value, text);
         return *(int *)field >= 0;
+    case CLI_TEXTS: {
+        cli_texts *texts = field;
+        if (texts->n == CLI_MOST)
+            return false;
+        texts->at[texts->n++] = text;
+        return true;
+    }
+    case CLI_IDS:
+        return read_ids(text, field);
+    case CLI_BIASES:
+        return read_biases(text, field);
     }
     return false;
 }
@@ -114,6 +162,10 @@ static void set_absent(const cli_option *o, void *field)
     case CLI_CHOICE:
         *(int *)field = -1;
         break;
+    case CLI_TEXTS:
+    case CLI_IDS:
+    case CLI_BIASES: /* zero, as all values are before */
+        break;
     }
 }
 
@@ -124,6 +176,11 @@ static cli_parsed read_value(const cli_command *c, const cli_option *o, const ch
         return CLI_PARSED_RUN;
     if (o->kind == CLI_CHOICE)
         return wrong(c, "--%s: expected one of %s, got '%s'", o->name, o->value, text);
+    if (o->kind == CLI_TEXTS)
+        return wrong(c, "--%s: given more than %d times", o->name, CLI_MOST);
+    if (o->kind == CLI_IDS || o->kind == CLI_BIASES)
+        return wrong(c, "--%s: expected %s, at most %d of them, got '%s'", o->name, o->value,
+                     CLI_MOST, text);
     char range[80];
     describe_range(o, range, sizeof range);
     return wrong(c, "--%s: expected %s, got '%s'", o->name, range, text);

@@ -15,7 +15,28 @@ typedef enum cli_kind {
     CLI_INT,    /* int64_t: CLI_ABSENT */
     CLI_REAL,   /* double: NaN */
     CLI_CHOICE, /* int, an index into the words of `value`: -1 */
+    CLI_TEXTS,  /* cli_texts, one more each time the option is given: none */
+    CLI_IDS,    /* cli_ids, "5,17": none */
+    CLI_BIASES, /* cli_biases, "5:-1.5,17:inf": none */
 } cli_kind;
+
+enum { CLI_MOST = 256 }; /* the most that lists hold */
+
+typedef struct cli_texts {
+    const char *at[CLI_MOST];
+    int n;
+} cli_texts;
+
+typedef struct cli_ids {
+    int32_t at[CLI_MOST];
+    int n;
+} cli_ids;
+
+typedef struct cli_biases {
+    int32_t ids[CLI_MOST];
+    float values[CLI_MOST];
+    int n;
+} cli_biases;
 
 #define CLI_ABSENT INT64_MIN
 

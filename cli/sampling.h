@@ -7,7 +7,10 @@
 /* What the user said of it; absent values are the model's or the command's own. */
 typedef struct cli_sampling {
     int64_t max_tokens, seed, top_k;
-    double temperature, top_p, min_p, repetition_penalty;
+    double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+    double xtc_probability, xtc_threshold;
+    cli_biases logit_bias;
+    cli_ids suppress;
 } cli_sampling;
 
 /* The options that fill a `cli_sampling sampling` in struct T. */
@@ -57,14 +60,54 @@ typedef struct cli_sampling {
          .high = CLI_ANY,                                                                          \
          .offset = offsetof(T, sampling.repetition_penalty),                                       \
          .help = "above 1: tokens that occurred are less likely; 1: off"},                         \
+        {.name = "presence-penalty",                                                               \
+         .kind = CLI_REAL,                                                                         \
+         .value = "X",                                                                             \
+         .offset = offsetof(T, sampling.presence_penalty),                                         \
+         .help = "take X from the logits of tokens that occurred"},                                \
+        {.name = "frequency-penalty",                                                              \
+         .kind = CLI_REAL,                                                                         \
+         .value = "X",                                                                             \
+         .offset = offsetof(T, sampling.frequency_penalty),                                        \
+         .help = "take X from the logits of tokens for each time that they occurred"},             \
+        {.name = "xtc-probability",                                                                \
+         .kind = CLI_REAL,                                                                         \
+         .value = "P",                                                                             \
+         .low = 0,                                                                                 \
+         .high = 1,                                                                                \
+         .offset = offsetof(T, sampling.xtc_probability),                                          \
+         .help = "how often to leave out all top choices but the least probable of them (XTC)"},   \
+        {.name = "xtc-threshold",                                                                  \
+         .kind = CLI_REAL,                                                                         \
+         .value = "P",                                                                             \
+         .fallback = "0.1",                                                                        \
+         .low = 0,                                                                                 \
+         .high = 1,                                                                                \
+         .offset = offsetof(T, sampling.xtc_threshold),                                            \
+         .help = "the probability from which on a token is a top choice"},                         \
+        {.name = "logit-bias",                                                                     \
+         .kind = CLI_BIASES,                                                                       \
+         .value = "ID:VALUE,...",                                                                  \
+         .offset = offsetof(T, sampling.logit_bias),                                               \
+         .help = "add to the logits of tokens; -inf: never that token"},                           \
+        {.name = "suppress",                                                                       \
+         .kind = CLI_IDS,                                                                          \
+         .value = "ID,...",                                                                        \
+         .offset = offsetof(T, sampling.suppress),                                                 \
+         .help = "tokens that never come; default: those of the model's generation_config.json"},  \
     {                                                                                              \
         .name = "seed", .letter = 's', .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,   \
         .high = CLI_ANY, .offset = offsetof(T, sampling.seed),                                     \
         .help = "the same seed chooses the same tokens"                                            \
     }
 
-/* What the model says, and then what the user says, goes to `options`. */
+/* What the model says, and then what the user says, goes to `options`, whose lists are then those
+ * of `sampling`, or the model's. */
 void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
                         weft_generate_options *options);
+
+/* XTC never leaves out what ends a line or the text: `keep`, which must outlive the options. */
+weft_status cli_sampling_protect(const weft_tokenizer *tokenizer, const weft_model *model,
+                                 cli_ids *keep, weft_generate_options *options);
 
 #endif

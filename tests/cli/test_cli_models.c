@@ -124,6 +124,74 @@ static void generate_json(void)
     CHECK_EQ_INT(number(&o, "prompt_tokens"), 7);
 }
 
+/* What ends a text, and how it is told. */
+static void generate_until_it_ends(void)
+{
+    output o = weft_command("Once upon a time there was",
+                            "generate %s -t 0 --stop \"King's\" --stop zzz --json", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"text\": \" a great deal of strange things that had been made to do "
+                          "with the \"");
+    CHECK_CONTAINS(o.out, "\"reason\": \"stop\", \"reason_detail\": \"text\"");
+    o = weft_command(NULL,
+                     "generate %s -p 'Once upon a time there was' -t 0 --stop \"King's\" "
+                     "--include-stop --tokens-per-eval 4",
+                     model());
+    CHECK_STR(o.out, " a great deal of strange things that had been made to do with the King's\n");
+    o = weft_command(NULL,
+                     "generate %s -p Once -n 900 --ignore-eos --no-cache --timeout 0.01 "
+                     "--stats",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "finished: deadline");
+    o = shell_command(NULL,
+                      "timeout --preserve-status -s INT 1 %s generate %s -p Once -n 1000 -t 0 "
+                      "--ignore-eos --no-cache",
+                      check_built("cli/weft"), model());
+    CHECK_EQ_INT(o.code, 130);
+    CHECK_CONTAINS(o.err, "weft: generate: cancelled");
+    CHECK(strlen(o.out) > 1);
+}
+
+static void generate_documents(void)
+{
+    const char *schema = text_file("schema.json", "{\"type\":\"array\",\"items\":{\"enum\":"
+                                                  "[\"a\",\"b\"]},\"minItems\":2,\"maxItems\":2}");
+    output o =
+        weft_command(NULL, "generate %s -p Once -t 0 --json-schema %s --json", model(), schema);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"text\": \"[");
+    CHECK_CONTAINS(o.out, "\"reason_detail\": \"document\"");
+    o = weft_command(NULL, "generate %s -p Once -n 20 --json-value --seed 2", model());
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "generate %s -p Once --json-schema /no/such/file", model());
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "/no/such/file");
+    schema = text_file("schema.json", "{\"type\":\"array\",\"contains\":{}}");
+    o = weft_command(NULL, "generate %s -p Once --json-schema %s", model(), schema);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "contains");
+}
+
+static void generate_with_biases(void)
+{
+    output o = weft_command(
+        NULL, "generate %s -p Once -n 3 -t 0 --logit-bias 258:-inf,5:100 --json", model());
+    CHECK_CONTAINS(o.out, "\"ids\": [5, 5, 5]");
+    o = weft_command(NULL,
+                     "generate %s -p Once -n 3 -t 0 --suppress 258,454 "
+                     "--presence-penalty 1 --frequency-penalty 0.5 --json",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strstr(o.out, "\"ids\": [258") == NULL);
+    o = weft_command(NULL, "generate %s -p Once -n 8 --xtc-probability 1 --json", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(number(&o, "tokens"), 8);
+    o = weft_command(NULL, "generate %s -p Once -n 3 --suppress 4096", model());
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "suppress");
+}
+
 static void generate_by_seed(void)
 {
     char first[1024];
@@ -466,7 +534,9 @@ static void convert_there_and_back(void)
 CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
            CHECK_CASE(tokenize_takes_a_line_and_gives_a_line), CHECK_CASE(tokenize_there_and_back),
            CHECK_CASE(tokenize_names_the_bad_line), CHECK_CASE(tokenize_plain_text),
-           CHECK_CASE(generate_greedily), CHECK_CASE(generate_json), CHECK_CASE(generate_by_seed),
+           CHECK_CASE(generate_greedily), CHECK_CASE(generate_json),
+           CHECK_CASE(generate_until_it_ends), CHECK_CASE(generate_documents),
+           CHECK_CASE(generate_with_biases), CHECK_CASE(generate_by_seed),
            CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(layers_on_a_second_device),
            CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
            CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do),

@@ -1,0 +1,30 @@
+/* cli/generate.h -- between generate.c, which reads what is asked, and generate_output.c, which
+ * prints what comes. */
+#ifndef CLI_GENERATE_H
+#define CLI_GENERATE_H
+
+#include "cli/sampling.h"
+
+typedef struct generate_values {
+    const char *model, *prompt, *file, *adapter, *json_schema;
+    cli_place place;
+    cli_sampling sampling;
+    cli_texts stop;
+    int64_t prefill, tokens_per_eval;
+    double timeout;
+    bool ignore_eos, no_special, no_cache, include_stop, json_value, echo, stats, json;
+} generate_values;
+
+typedef struct prompt_ids {
+    char *text;
+    size_t length;
+    int32_t *ids;
+    size_t n;
+} prompt_ids;
+
+/* Generates and prints: as it comes, or with --json one object at the end. */
+weft_status generate_print(const generate_values *values, weft_model *model,
+                           const weft_tokenizer *tokenizer, const prompt_ids *prompt,
+                           weft_generate_options *options, weft_generate_stats *stats);
+
+#endif
