@@ -1,6 +1,7 @@
 /* cli/convert.c -- weft convert: a model from one form of file to another. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -55,7 +56,9 @@ static weft_status convert(const convert_values *v, const char *path)
     weft_status status = weft_model_load(path, &load, &model);
     if (status != WEFT_OK)
         return status;
-    const weft_gguf_model_options save = {.type = types[v->type < 0 ? 0 : v->type], .text = path};
+    char tokenizer[4200];
+    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
+    const weft_gguf_model_options save = {.type = types[v->type < 0 ? 0 : v->type], .text = access(tokenizer, F_OK) == 0 || is_gguf(path) ? path : NULL};
     status = gguf ? weft_model_save_gguf(model, v->out, &save) : weft_model_save(model, v->out);
     weft_model_free(model);
     return status;

@@ -12,6 +12,9 @@ weft_module *weft__norm_new(const weft__decoder_config *c, int64_t E);
 /* `value_norm`: each head's values are normalised, without a gain. */
 weft_module *weft__attention_new(const weft__decoder_config *c, const weft__layer *layer,
                                  bool value_norm);
+/* What it was made from, its heads of queries, and the scale of its scores (0: 1 / sqrt(head_dim));
+ * NULL: `m` is another module, or NULL. */
+const weft__layer *weft__attention_layer(const weft_module *m, int64_t *n_heads, double *scale);
 /* x (B, L, E) -> (B, L, E) */
 weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const weft__step *step,
                                     weft_cache *cache);

@@ -135,6 +135,27 @@ static weft_array *tensor(const reader *r, int i, const char *path)
     return e->encoding && (e->shape.n != 2 || !ends(path, ".weight")) ? weft_decode(a) : a;
 }
 
+/* Gates and ups of all experts in one tensor (n, 2 F, E), the gates in front: two of them. */
+static weft_status add_gates_and_ups(const reader *r, int i, const char *path, weft__weights *out)
+{
+    const weft_gguf_entry *e = weft_gguf_at(r->file, i);
+    if (e->shape.n != 3 || e->shape.at[1] % 2 != 0)
+        return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",
+                         weft_gguf_path(r->file), e->name);
+    weft_array *both = weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype), *parts[2];
+    both = e->encoding ? weft_decode(both) : both;
+    weft_split(both, 2, 1, parts);
+    static const char *const names[] = {"gate_proj", "up_proj"};
+    const int n = (int)(strlen(path) - strlen("gate_proj.weight"));
+    weft_status status = WEFT_OK;
+    for (int j = 0; j < 2 && status == WEFT_OK; j++) {
+        char own[WEFT_NN_PATH];
+        snprintf(own, sizeof own, "%.*s%s.weight", n, path, names[j]);
+        status = weft__weights_add(out, own, parts[j]);
+    }
+    return status;
+}
+
 static weft_status heads_of(reader *r)
 {
     char key[128];
@@ -171,7 +192,7 @@ weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dty
     reader r = {.file = file, .arch = weft__gguf_arch_named(arch, where), .dtype = *used};
     if (r.arch == NULL)
         return weft_error_status();
-    weft_status status = heads_of(&r);
+    weft_status status = r.arch->permuted ? heads_of(&r) : WEFT_OK;
     for (int i = 0; i < weft_gguf_count(file) && status == WEFT_OK; i++) {
         char path[WEFT_NN_PATH];
         const char *tensor_name = weft_gguf_at(file, i)->name;
@@ -181,7 +202,9 @@ weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dty
         if (!weft__gguf_to_path(r.arch, tensor_name, path, sizeof path))
             return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is of no known part of %s models",
                              where, tensor_name, arch);
-        status = weft__weights_add(out, path, tensor(&r, i, path));
+        status = strstr(tensor_name, ".ffn_gate_up_exps.")
+                     ? add_gates_and_ups(&r, i, path, out)
+                     : weft__weights_add(out, path, tensor(&r, i, path));
     }
     weft__weights_sort(out);
     return status;

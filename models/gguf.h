@@ -21,7 +21,8 @@ typedef struct weft__gguf_arch {
 
 /* NULL, and WEFT_UNSUPPORTED with the list of those that there are, in `where`'s name. */
 const weft__gguf_arch *weft__gguf_arch_named(const char *name, const char *where);
-const weft__gguf_arch *weft__gguf_arch_of_type(const char *model_type);
+/* Of a model's; NULL: there is none. */
+const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char *model_type);
 
 /* The path in a tree of the tensor of that name, and the other way; false: there is none. */
 bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out, size_t size);

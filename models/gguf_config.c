@@ -22,6 +22,11 @@ static const weft_gguf_value *value(const writer *w, const char *name)
     return weft_gguf_value_find(w->file, key);
 }
 
+static bool is(const writer *w, const char *arch)
+{
+    return strcmp(w->arch->name, arch) == 0;
+}
+
 static double number(const writer *w, const char *name, double otherwise)
 {
     double out;
@@ -100,9 +105,10 @@ static void put_attention(writer *w)
 {
     const int64_t heads = whole(w, "attention.head_count", 1);
     copy_int(w, "num_attention_heads", "attention.head_count");
-    put_int(w, "num_key_value_heads", whole(w, "attention.head_count_kv", heads));
+    if (!is(w, "gemma4"))
+        put_int(w, "num_key_value_heads", whole(w, "attention.head_count_kv", heads));
     const int64_t head = whole(w, "attention.key_length", whole(w, "embedding_length", 0) / heads);
-    put_int(w, "head_dim", head);
+    put_int(w, "head_dim", is(w, "gemma4") ? whole(w, "attention.key_length_swa", head) : head);
     copy_number(w, "rms_norm_eps", "attention.layer_norm_rms_epsilon");
     weft__text_format(&w->out, ",\"attention_bias\":%s",
                       weft_gguf_find(w->file, "blk.0.attn_output.bias") >= 0 ? "true" : "false");
@@ -184,6 +190,12 @@ static weft_status put_scaling(writer *w)
     return WEFT_OK;
 }
 
+static weft_status put_rope(writer *w)
+{
+    put_number(w, "rope_theta", number(w, "rope.freq_base", 10000));
+    return put_scaling(w);
+}
+
 /* Scores are divided by the root of it: the head's size, or, in the largest models, that of a head
  * as wide as the layer allows. */
 static void put_gemma(writer *w)
@@ -213,6 +225,97 @@ static void put_experts(writer *w)
     weft__text_format(&w->out, ",\"norm_topk_prob\":true");
 }
 
+/* The share of a head of full attention that turns: frequencies that are not divided away. */
+static double turned(const writer *w)
+{
+    const int i = weft_gguf_find(w->file, "rope_freqs.weight");
+    const weft_gguf_entry *e = i < 0 ? NULL : weft_gguf_at(w->file, i);
+    int64_t n = 0;
+    if (e == NULL || e->dtype != WEFT_FLOAT32 || e->encoding || e->shape.n != 1 ||
+        e->shape.at[0] < 1)
+        return 1;
+    for (int64_t j = 0; j < e->shape.at[0]; j++) {
+        float x;
+        memcpy(&x, (const char *)weft_gguf_bytes(w->file, i) + 4 * j, sizeof x);
+        n += x == 1;
+    }
+    return (double)n / (double)e->shape.at[0];
+}
+
+/* Element `layer` of a list, or the number that stands for all. */
+static int64_t of_layer(const writer *w, const char *name, int64_t layer, int64_t otherwise)
+{
+    int64_t out;
+    const weft_gguf_value *v = value(w, name);
+    return weft_gguf_value_int(v, v && v->is_array ? layer : 0, &out) ? out : otherwise;
+}
+
+/* The first layer with a window, or without; -1: there is none. */
+static int64_t first_of(const writer *w, bool window)
+{
+    const weft_gguf_value *pattern = value(w, "attention.sliding_window_pattern");
+    for (int64_t i = 0; pattern && i < pattern->count; i++) {
+        int64_t sliding;
+        if (weft_gguf_value_int(pattern, i, &sliding) && (sliding != 0) == window)
+            return i;
+    }
+    return -1;
+}
+
+static void put_gemma4(writer *w)
+{
+    char name[64];
+    const int64_t sliding = first_of(w, true), full = first_of(w, false);
+    const int64_t L = whole(w, "block_count", 1),
+                  shared = whole(w, "attention.shared_kv_layers", 0);
+    const int rows = weft_gguf_find(w->file, "per_layer_token_embd.weight");
+    const int64_t heads = whole(w, "attention.head_count", 1);
+    put_int(w, "num_key_value_heads",
+            of_layer(w, "attention.head_count_kv", sliding < 0 ? 0 : sliding, heads));
+    if (full >= 0)
+        put_int(w, "num_global_key_value_heads",
+                of_layer(w, "attention.head_count_kv", full, heads));
+    put_int(w, "global_head_dim", whole(w, "attention.key_length", 512));
+    snprintf(name, sizeof name, "blk.%lld.attn_v.weight", (long long)(full < 0 ? 0 : full));
+    weft__text_format(&w->out, ",\"attention_k_eq_v\":%s",
+                      weft_gguf_find(w->file, name) < 0 ? "true" : "false");
+    put_int(w, "num_kv_shared_layers", shared);
+    put_int(w, "hidden_size_per_layer_input", whole(w, "embedding_length_per_layer_input", 0));
+    if (rows >= 0 && weft_gguf_at(w->file, rows)->shape.n == 2)
+        put_int(w, "vocab_size_per_layer_input", weft_gguf_at(w->file, rows)->shape.at[0]);
+    const int64_t width = of_layer(w, "feed_forward_length", 0, 0);
+    weft__text_format(
+        &w->out, ",\"use_double_wide_mlp\":%s",
+        shared > 0 && of_layer(w, "feed_forward_length", L - 1, 0) == 2 * width ? "true" : "false");
+    const bool experts = whole(w, "expert_count", 0) > 0;
+    weft__text_format(&w->out, ",\"enable_moe_block\":%s", experts ? "true" : "false");
+    if (experts)
+        put_int(w, "top_k_experts", whole(w, "expert_used_count", 8));
+    weft__text_format(&w->out,
+                      ",\"hidden_activation\":\"gelu_pytorch_tanh\",\"rope_parameters\":{"
+                      "\"full_attention\":{\"rope_type\":\"proportional\","
+                      "\"partial_rotary_factor\":%.9g,\"rope_theta\":%.9g},"
+                      "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":%.9g}}",
+                      turned(w), number(w, "rope.freq_base", 1e6),
+                      number(w, "rope.freq_base_swa", 1e4));
+    put_number(w, "final_logit_softcapping", number(w, "final_logit_softcapping", 30));
+}
+
+/* The rotation of Ministral 3, whose queries grow with their position. */
+static void put_ministral3(writer *w)
+{
+    weft__text_format(&w->out, ",\"rope_parameters\":{\"rope_type\":\"yarn\"");
+    put_number(w, "rope_theta", number(w, "rope.freq_base", 1e6));
+    copy_number(w, "factor", "rope.scaling.factor");
+    copy_number(w, "beta_fast", "rope.scaling.yarn_beta_fast");
+    copy_number(w, "beta_slow", "rope.scaling.yarn_beta_slow");
+    copy_int(w, "original_max_position_embeddings", "rope.scaling.original_context_length");
+    put_number(w, "mscale", 1);
+    put_number(w, "mscale_all_dim", number(w, "rope.scaling.yarn_log_multiplier", 1));
+    put_number(w, "llama_4_scaling_beta", number(w, "attention.temperature_scale", 0));
+    weft__text_format(&w->out, "}");
+}
+
 static void put_minicpm(writer *w)
 {
     const double L = number(w, "block_count", 1), logits = number(w, "logit_scale", 1);
@@ -239,9 +342,14 @@ static void put_ids(writer *w)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
+static bool grows(const writer *w)
+{
+    return is(w, "mistral3") && number(w, "attention.temperature_scale", 0) != 0;
+}
+
 static const char *model_type(const writer *w)
 {
-    if (strcmp(w->arch->name, "llama") != 0)
+    if (!is(w, "llama") && (!is(w, "mistral3") || grows(w)))
         return w->arch->model_type;
     return whole(w, "expert_count", 0) > 0               ? "mixtral"
            : whole(w, "attention.sliding_window", 0) > 0 ? "mistral"
@@ -257,7 +365,9 @@ static weft_status check(const writer *w)
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && status == WEFT_OK; i++)
         status = need(w, needed[i]);
-    for (size_t i = 0; i < sizeof lists / sizeof *lists && status == WEFT_OK; i++)
+    /* The heads and widths of Gemma 4 differ from layer to layer. */
+    const size_t n = is(w, "gemma4") ? 1 : sizeof lists / sizeof *lists;
+    for (size_t i = 0; i < n && status == WEFT_OK; i++)
         status = alike(w, lists[i]);
     return status;
 }
@@ -281,13 +391,17 @@ static weft_status put_all(writer *w)
                       weft_gguf_find(w->file, "output.weight") < 0 ? "true" : "false");
     put_attention(w);
     put_windows(w);
-    put_number(w, "rope_theta", number(w, "rope.freq_base", 10000));
-    status = put_scaling(w);
-    if (w->arch->sandwich)
+    if (is(w, "gemma4"))
+        put_gemma4(w);
+    else if (grows(w))
+        put_ministral3(w);
+    else
+        status = put_rope(w);
+    if (w->arch->sandwich && !is(w, "gemma4"))
         put_gemma(w);
     if (whole(w, "expert_count", 0) > 0)
         put_experts(w);
-    if (strcmp(w->arch->name, "minicpm") == 0)
+    if (is(w, "minicpm"))
         put_minicpm(w);
     put_ids(w);
     weft__text_format(&w->out, "}");

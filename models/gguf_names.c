@@ -3,20 +3,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/config.h"
 #include "models/gguf.h"
 
 static const weft__gguf_arch archs[] = {
-    {"llama", "llama", true, false, 0},        {"gemma2", "gemma2", false, true, 1},
-    {"gemma3", "gemma3_text", false, true, 1}, {"qwen2", "qwen2", false, false, 0},
-    {"qwen3", "qwen3", false, false, 0},       {"qwen3moe", "qwen3_moe", false, false, 0},
-    {"minicpm", "minicpm", true, false, 0},
+    {"llama", "llama", true, false, 0},         {"gemma2", "gemma2", false, true, 1},
+    {"gemma3", "gemma3_text", false, true, 1},  {"qwen2", "qwen2", false, false, 0},
+    {"qwen3", "qwen3", false, false, 0},        {"qwen3moe", "qwen3_moe", false, false, 0},
+    {"minicpm", "minicpm", true, false, 0},     {"gemma4", "gemma4_text", false, true, 0},
+    {"mistral3", "ministral3", true, false, 0},
 };
 enum { N_ARCHS = sizeof archs / sizeof *archs };
 
 /* Families whose files are of another's architecture. */
 static const struct {
     const char *model_type, *arch;
-} relatives[] = {{"mistral", "llama"}, {"mixtral", "llama"}, {"gemma3", "gemma3"}};
+} relatives[] = {
+    {"mistral", "llama"},         {"ministral", "llama"},
+    {"mixtral", "llama"},         {"mistral3", "mistral3"},
+    {"gemma3", "gemma3"},         {"gemma4", "gemma4"},
+    {"gemma4_unified", "gemma4"}, {"gemma4_unified_text", "gemma4"},
+};
 
 static const weft__gguf_arch *find(const char *name)
 {
@@ -41,8 +48,15 @@ const weft__gguf_arch *weft__gguf_arch_named(const char *name, const char *where
     return NULL;
 }
 
-const weft__gguf_arch *weft__gguf_arch_of_type(const char *model_type)
+const weft__gguf_arch *weft__gguf_arch_of(const weft_config *config, const char *model_type)
 {
+    weft__json rope;
+    double beta = 0;
+    /* Mistrals whose queries do not grow with their position are llamas. */
+    if (strcmp(model_type, "mistral3") == 0 &&
+        (weft__config_rope_object(config, &rope) != WEFT_OK || rope.value == NULL ||
+         weft__json_find_number(&rope, "llama_4_scaling_beta", &beta) != WEFT_OK || beta == 0))
+        model_type = "llama";
     for (int i = 0; i < N_ARCHS; i++) {
         if (strcmp(archs[i].model_type, model_type) == 0)
             return &archs[i];
@@ -56,7 +70,8 @@ const weft__gguf_arch *weft__gguf_arch_of_type(const char *model_type)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-typedef enum only { ANY, PLAIN, SANDWICH } only;
+/* In which architectures; OTHERS: all but gemma4. */
+typedef enum only { ANY, PLAIN, SANDWICH, GEMMA4, OTHERS } only;
 
 /* Of a layer, without ".weight" or ".bias". */
 static const struct {
@@ -77,10 +92,30 @@ static const struct {
     {"ffn_gate", "mlp.gate_proj", ANY},
     {"ffn_up", "mlp.up_proj", ANY},
     {"ffn_down", "mlp.down_proj", ANY},
-    {"ffn_gate_inp", "mlp.gate", ANY},
-    {"ffn_gate_exps", "mlp.switch_mlp.gate_proj", ANY},
-    {"ffn_up_exps", "mlp.switch_mlp.up_proj", ANY},
-    {"ffn_down_exps", "mlp.switch_mlp.down_proj", ANY},
+    {"ffn_gate_inp", "mlp.gate", OTHERS},
+    {"ffn_gate_exps", "mlp.switch_mlp.gate_proj", OTHERS},
+    {"ffn_up_exps", "mlp.switch_mlp.up_proj", OTHERS},
+    {"ffn_down_exps", "mlp.switch_mlp.down_proj", OTHERS},
+    {"ffn_gate_inp", "router.proj", GEMMA4},
+    {"ffn_gate_exps", "experts.switch_glu.gate_proj", GEMMA4},
+    {"ffn_up_exps", "experts.switch_glu.up_proj", GEMMA4},
+    {"ffn_gate_up_exps", "experts.switch_glu.gate_proj", GEMMA4}, /* and up_proj */
+    {"ffn_down_exps", "experts.switch_glu.down_proj", GEMMA4},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2", GEMMA4},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1", GEMMA4},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2", GEMMA4},
+    {"inp_gate", "per_layer_input_gate", GEMMA4},
+    {"proj", "per_layer_projection", GEMMA4},
+    {"post_norm", "post_per_layer_input_norm", GEMMA4},
+};
+
+/* Of a layer of gemma4, as they are. */
+static const struct {
+    const char *name, *path;
+} scales[] = {
+    {"ffn_gate_inp.scale", "router.scale"},
+    {"ffn_down_exps.scale", "router.per_expert_scale"},
+    {"layer_output_scale.weight", "layer_scalar"},
 };
 
 static const struct {
@@ -89,26 +124,48 @@ static const struct {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},
+    {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+    {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+    {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
 };
 
 static bool fits(only o, const weft__gguf_arch *arch)
 {
-    return o == ANY || (o == SANDWICH) == arch->sandwich;
+    const bool gemma4 = strcmp(arch->name, "gemma4") == 0;
+    switch (o) {
+    case ANY:
+        return true;
+    case PLAIN:
+        return !arch->sandwich;
+    case SANDWICH:
+        return arch->sandwich;
+    case GEMMA4:
+        return gemma4;
+    case OTHERS:
+        return !gemma4;
+    }
+    return false;
 }
 
-/* "blk.3.attn_q.weight" behind `start` -> 3, "attn_q", ".weight". */
-static bool cut(const char *name, const char *start, long *layer, char middle[64], const char **end)
+/* What is behind "blk.3." or another start with a number: 3, and the rest; NULL: it has no such
+ * start. */
+static const char *behind(const char *name, const char *start, long *layer)
 {
     const size_t n = strlen(start);
     if (strncmp(name, start, n) != 0 || name[n] < '0' || name[n] > '9')
-        return false;
+        return NULL;
     char *rest;
     *layer = strtol(name + n, &rest, 10);
+    return *rest == '.' && *layer >= 0 ? rest + 1 : NULL;
+}
+
+/* "attn_q.weight" -> "attn_q", ".weight". */
+static bool cut(const char *rest, char middle[64], const char **end)
+{
     *end = strrchr(rest, '.');
-    if (*rest != '.' || *end <= rest || *layer < 0 ||
-        (strcmp(*end, ".weight") != 0 && strcmp(*end, ".bias") != 0))
+    if (*end == NULL || (strcmp(*end, ".weight") != 0 && strcmp(*end, ".bias") != 0))
         return false;
-    return snprintf(middle, 64, "%.*s", (int)(*end - rest - 1), rest + 1) < 64;
+    return snprintf(middle, 64, "%.*s", (int)(*end - rest), rest) < 64;
 }
 
 bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out, size_t size)
@@ -120,8 +177,12 @@ bool weft__gguf_to_path(const weft__gguf_arch *arch, const char *name, char *out
         if (strcmp(whole[i].name, name) == 0)
             return snprintf(out, size, "%s", whole[i].path) < (int)size;
     }
-    for (size_t i = 0; cut(name, "blk.", &layer, middle, &end) && i < sizeof parts / sizeof *parts;
-         i++) {
+    const char *rest = behind(name, "blk.", &layer);
+    for (size_t i = 0; rest && fits(GEMMA4, arch) && i < sizeof scales / sizeof *scales; i++) {
+        if (strcmp(scales[i].name, rest) == 0)
+            return snprintf(out, size, "model.layers.%ld.%s", layer, scales[i].path) < (int)size;
+    }
+    for (size_t i = 0; rest && cut(rest, middle, &end) && i < sizeof parts / sizeof *parts; i++) {
         if (fits(parts[i].only, arch) && strcmp(parts[i].name, middle) == 0)
             return snprintf(out, size, "model.layers.%ld.%s%s", layer, parts[i].path, end) <
                    (int)size;
@@ -138,9 +199,12 @@ bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *o
         if (strcmp(whole[i].path, path) == 0)
             return snprintf(out, size, "%s", whole[i].name) < (int)size;
     }
-    for (size_t i = 0;
-         cut(path, "model.layers.", &layer, middle, &end) && i < sizeof parts / sizeof *parts;
-         i++) {
+    const char *rest = behind(path, "model.layers.", &layer);
+    for (size_t i = 0; rest && fits(GEMMA4, arch) && i < sizeof scales / sizeof *scales; i++) {
+        if (strcmp(scales[i].path, rest) == 0)
+            return snprintf(out, size, "blk.%ld.%s", layer, scales[i].name) < (int)size;
+    }
+    for (size_t i = 0; rest && cut(rest, middle, &end) && i < sizeof parts / sizeof *parts; i++) {
         if (fits(parts[i].only, arch) && strcmp(parts[i].path, middle) == 0)
             return snprintf(out, size, "blk.%ld.%s%s", layer, parts[i].name, end) < (int)size;
     }

@@ -1,0 +1,47 @@
+/* models/gguf_save.h -- between gguf_save.c, which writes tensors, and gguf_metadata.c. */
+#ifndef WEFT_MODELS_GGUF_SAVE_H
+#define WEFT_MODELS_GGUF_SAVE_H
+
+#include "models/decoder.h"
+#include "models/gguf.h"
+
+enum { WEFT__GGUF_VALUES = 64, WEFT__GGUF_KEY = 96 };
+
+/* Metadata in the order in which it was put. */
+typedef struct weft__gguf_values {
+    weft_gguf_value values[WEFT__GGUF_VALUES];
+    char keys[WEFT__GGUF_VALUES][WEFT__GGUF_KEY];
+    uint32_t wholes[WEFT__GGUF_VALUES];
+    float numbers[WEFT__GGUF_VALUES];
+    weft_gguf_string strings[WEFT__GGUF_VALUES];
+    void *lists[WEFT__GGUF_VALUES]; /* memory of arrays */
+    int n;
+} weft__gguf_values;
+
+/* A model, and what its modules say of it. */
+typedef struct weft__gguf_facts {
+    weft_model *model;
+    const weft_config *config;
+    const weft__gguf_arch *arch;
+    const char *where;                                   /* the file, for messages */
+    const char *type;                                    /* of matrices */
+    int64_t n_layers, heads, kv_heads, head_dim, window; /* of the first layer; 0: no window */
+    const weft__layer **layers;
+    double query_factor; /* what queries are multiplied by for the format's scale of scores */
+    /* The divisors of frequencies that the format has as a tensor; NULL: none. */
+    weft_array *rope_divisors;
+    weft__gguf_values values;
+} weft__gguf_facts;
+
+/* Looks at the model's modules. WEFT_UNSUPPORTED when they are not those of a decoder. */
+weft_status weft__gguf_look(weft__gguf_facts *facts);
+
+/* Puts the metadata of the model, and sets rope_divisors. WEFT_UNSUPPORTED for what the format has
+ * no words for. */
+weft_status weft__gguf_describe(weft__gguf_facts *facts);
+
+void weft__gguf_put_whole(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_text(weft__gguf_facts *facts, const char *name, const char *text);
+void weft__gguf_facts_release(weft__gguf_facts *facts);
+
+#endif
