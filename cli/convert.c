@@ -58,7 +58,9 @@ static weft_status convert(const convert_values *v, const char *path)
         return status;
     char tokenizer[4200];
     snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
-    const weft_gguf_model_options save = {.type = types[v->type < 0 ? 0 : v->type], .text = access(tokenizer, F_OK) == 0 || is_gguf(path) ? path : NULL};
+    const weft_gguf_model_options save = {
+        .type = types[v->type < 0 ? 0 : v->type],
+        .text = access(tokenizer, F_OK) == 0 || is_gguf(path) ? path : NULL};
     status = gguf ? weft_model_save_gguf(model, v->out, &save) : weft_model_save(model, v->out);
     weft_model_free(model);
     return status;
