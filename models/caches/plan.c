@@ -40,10 +40,8 @@ typedef struct need {
 /* Bytes of one token in a layer's cache. */
 static int64_t token_bytes(const weft_layer_attention *a, const weft_cache_options *o)
 {
-    const int64_t n = 2 * a->n_kv_heads * a->head_dim * (o->batch > 0 ? o->batch : 1);
-    if (o->kv_bits == 0)
-        return n * (int64_t)weft_dtype_size(a->dtype);
-    return n * o->kv_bits / 8 + n / 64 * 2 * (int64_t)sizeof(float);
+    const int64_t heads = 2 * a->n_kv_heads * (o->batch > 0 ? o->batch : 1);
+    return heads * weft__store_bytes(o->kv_bits, a->head_dim, a->dtype);
 }
 
 static weft_status count(void *context, const weft_nn_item *item)

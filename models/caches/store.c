@@ -22,19 +22,27 @@ weft__parts weft__store_held(const weft__store *store)
 }
 
 /* How many of the D elements of a head share a byte. */
-static int64_t packed(const weft__store *store)
+static int64_t packed(int bits)
 {
-    return store->bits == 4 ? 2 : 1;
+    return bits == 4 ? 2 : 1;
 }
 
 /* The largest group that divides what the halves of a byte come from. */
-static int64_t group_of(const weft__store *store, int64_t D)
+static int64_t group_of(int bits, int64_t D)
 {
-    const int64_t n = D / packed(store);
+    const int64_t n = D / packed(bits);
     int64_t group = n < GROUP ? n : GROUP;
     while (group > 1 && n % group != 0)
         group--;
     return group;
+}
+
+int64_t weft__store_bytes(int bits, int64_t D, weft_dtype dtype)
+{
+    if (bits == 0)
+        return D * (int64_t)weft_dtype_size(dtype);
+    const int64_t group = group_of(bits, D);
+    return D * bits / 8 + 2 * (int64_t)sizeof(float) * (group > 0 ? D / group : D);
 }
 
 static weft_array *check_codes(const weft__store *store, weft_array *x)
@@ -43,7 +51,7 @@ static weft_array *check_codes(const weft__store *store, weft_array *x)
     if (!weft_dtype_is_float(weft_dtype_of(x)))
         return weft_error_array("cache: codes hold floats, got %s",
                                 weft_dtype_name(weft_dtype_of(x)));
-    if (D % packed(store) == 0 && group_of(store, D) >= LEAST_GROUP)
+    if (D % packed(store->bits) == 0 && group_of(store->bits, D) >= LEAST_GROUP)
         return NULL;
     return weft_error_array("cache: heads of %lld elements have no groups of %d to %d for codes of "
                             "%d bits",
@@ -64,7 +72,7 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x)
                                 weft__shape_text(&shape, got));
     weft_dims fit = weft_shape(store->held[0]);
     fit.at[1] = shape.n == 4 ? shape.at[1] : -1;
-    fit.at[3] *= packed(store);
+    fit.at[3] *= packed(store->bits);
     if (weft__shape_equal(&fit, &shape) && (int64_t)dtype == store->dtype)
         return NULL;
     return weft_error_array("cache: expected %s %s, got %s %s", weft__shape_text(&fit, expected),
@@ -95,7 +103,7 @@ weft__parts weft__store_encode(const weft__store *store, weft_array *x)
         return (weft__parts){{x}, 1};
     const weft_dims shape = weft_shape(x);
     const int64_t B = shape.at[0], L = shape.at[1], Hk = shape.at[2], D = shape.at[3];
-    const int64_t P = packed(store), g = group_of(store, D), G = D / P / g;
+    const int64_t P = packed(store->bits), g = group_of(store->bits, D), G = D / P / g;
     x = weft_reshape(weft_astype(x, WEFT_FLOAT32), WEFT_DIMS(B, L, Hk, P, G, g));
     weft_array *least = weft_min(x, WEFT_DIMS(-1), true); /* (B, L, Hk, P, G, 1) */
     weft_array *step = weft_subtract(weft_max(x, WEFT_DIMS(-1), true), least);
@@ -116,8 +124,8 @@ weft_array *weft__store_decode(const weft__store *store, const weft__parts *part
     if (store->bits == 0)
         return parts->at[0];
     const weft_dims shape = weft_shape(parts->at[0]);
-    const int64_t B = shape.at[0], S = shape.at[1], Hk = shape.at[2], P = packed(store);
-    const int64_t D = shape.at[3] * P, g = group_of(store, D), G = D / P / g;
+    const int64_t B = shape.at[0], S = shape.at[1], Hk = shape.at[2], P = packed(store->bits);
+    const int64_t D = shape.at[3] * P, g = group_of(store->bits, D), G = D / P / g;
     weft_array *codes = weft_reshape(parts->at[0], P == 2 ? WEFT_DIMS(B, S, Hk, G, g)
                                                           : WEFT_DIMS(B, S, Hk, 1, G, g));
     if (P == 2)

@@ -20,6 +20,8 @@ typedef struct weft__parts {
 } weft__parts;
 
 int weft__store_parts(const weft__store *store);
+/* Bytes of one token's head of D elements of `dtype`, in codes of `bits` or (0) as it is. */
+int64_t weft__store_bytes(int bits, int64_t D, weft_dtype dtype);
 
 /* What the store holds, for some tokens. */
 weft__parts weft__store_held(const weft__store *store);
