@@ -1,5 +1,5 @@
-/* weft/batch.h -- many prompts at once: one token each (classification) and the probabilities of
- * given texts.
+/* weft/batch.h -- many prompts at once: generation, one token each (classification), and the
+ * probabilities of given texts.
  *
  *     const weft_prompt prompts[] = {{first, n_first}, {second, n_second}};
  *     weft_classified results[2];
@@ -83,6 +83,53 @@ WEFT_API weft_status weft_score(weft_model *model, const weft_score_request *req
                                 const weft_batch_options *options, weft_scored *results);
 
 WEFT_API void weft_scored_free(weft_scored *results, size_t n); /* NULL is accepted */
+
+/* ---- Generation ----------------------------------------------------------------------------- */
+
+typedef struct weft_generate_request {
+    weft_prompt prompt;
+    const weft_generate_options *options; /* its own, borrowed; NULL: all zero */
+} weft_generate_request;
+
+typedef struct weft_generate_batch_options {
+    weft_batch_options batch;  /* `tokens` are of prompts */
+    int64_t rows;              /* texts at a time, the next one beginning where one ends; 0: 16 */
+    const weft_cancel *cancel; /* of all texts; each may have its own besides. NULL: none */
+    bool no_compile;           /* steps as graphs, as weft_generate_options has it */
+} weft_generate_batch_options;
+
+typedef struct weft_generated_row {
+    weft_status status; /* of this text; what came before a failure is there */
+    char *message;      /* NULL after success */
+    int32_t *ids;       /* the tokens generated */
+    double *logprobs;   /* 0 without the option */
+    size_t n;
+    char *text; /* NUL-terminated; empty without a tokenizer */
+    size_t length;
+    weft_generate_stats stats; /* its own reason; reason cancelled and no tokens: it never began */
+} weft_generated_row;
+
+/* As weft_generate's, of request `index`. False: stop this text. */
+typedef bool weft_generate_batch_fn(void *context, size_t index, const weft_generated *token);
+
+/* Generates from n prompts. Each gives the tokens that weft_generate gives with its options, and
+ * ends by itself; its place goes to the next. A step of all texts reads the weights once. Texts
+ * with a constraint, no_cache, or caches that remember less or in codes, models whose rotation
+ * depends on the length, families with caches of their own, and everything when batch.invariant is
+ * set, are computed one by one, turn by turn: then logits are those of weft_generate to the last
+ * bit. tokens_per_eval and prefill are heeded by these only. Memory is that of the caches: for each
+ * place as many tokens as the longest text has.
+ *
+ * `results` has room for n and is filled in any case (weft_generated_rows_free); the status is that
+ * of the options, or of memory for the batch itself. `tokenizer`, `options` and `callback` may be
+ * NULL. */
+WEFT_API weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokenizer,
+                                         const weft_generate_request *requests, size_t n,
+                                         const weft_generate_batch_options *options,
+                                         weft_generate_batch_fn *callback, void *context,
+                                         weft_generated_row *results);
+
+WEFT_API void weft_generated_rows_free(weft_generated_row *results, size_t n); /* NULL: accepted */
 
 #ifdef __cplusplus
 }

@@ -93,17 +93,15 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
     const size_t V = (size_t)weft_model_info_of(c->model)->vocab_size;
     if (from + W < (int64_t)c->prompts[c->order[0]].n)
         return WEFT_OK;
-    int32_t *places = weft_malloc(c->G * sizeof *places);
     answers a = {weft_malloc(c->G * sizeof(int32_t)), weft_malloc(c->G * sizeof(float)),
                  c->options->logits ? weft_malloc(c->G * V * sizeof(float)) : NULL};
     weft_status status = WEFT_OK;
-    if (!places || !a.tokens || !a.logprobs || (c->options->logits && !a.logits))
+    if (!a.tokens || !a.logprobs || (c->options->logits && !a.logits))
         status = weft_fail(WEFT_MEMORY, "classify: no memory");
-    for (size_t g = 0; status == WEFT_OK && g < c->G; g++)
-        places[g] = (int32_t)((int64_t)g * W + (int64_t)c->prompts[c->order[g]].n - 1 - from);
     if (status == WEFT_OK) {
-        weft_array *last = weft__rows_pick(hidden, places, c->G); /* (G, E) */
-        weft_array *logits = weft_astype(weft_model_head(c->model, last), WEFT_FLOAT32);
+        weft_array *logits =
+            weft__rows_last_logits(c->model, c->prompts, c->order, c->G, hidden, from);
+        logits = weft_astype(logits, WEFT_FLOAT32);
         weft_device *before = weft_default_device();
         weft_set_default_device(weft_device_of(logits));
         status = read_answers(c, logits, &a);
@@ -111,7 +109,6 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
     }
     if (status == WEFT_OK)
         status = put_answers(c, &a, V);
-    weft_free(places);
     weft_free(a.tokens);
     weft_free(a.logprobs);
     weft_free(a.logits);
@@ -125,14 +122,15 @@ static void classified_fail(weft_classified *r, weft_status status)
         .status = status, .message = weft_strdup(weft_error_message()), .token = -1};
 }
 
-static weft_status check_classify(const weft_classify_options *o)
+static weft_status check_classify(weft_model *model, const weft_classify_options *o)
 {
+    const int64_t V = weft_model_info_of(model)->vocab_size;
     weft_status status = WEFT_OK;
     if (o->batch.tokens < 0)
         return weft_fail(WEFT_INVALID, "classify: batch.tokens: expected a number of at least 0");
     weft_scope_open();
     weft_array *x =
-        weft_sampler_logits(weft_zeros(WEFT_DIMS(1, 1), WEFT_FLOAT32), NULL, &o->sampler);
+        weft_sampler_logits(weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32), NULL, &o->sampler);
     if (!weft_ok(x))
         status = weft_fail(WEFT_INVALID, "classify: %s", weft_error(x));
     weft_scope_close(NULL);
@@ -148,7 +146,7 @@ weft_status weft_classify(weft_model *model, const weft_prompt *prompts, size_t 
         results[i] = (weft_classified){.token = -1};
     bool *failed = weft_calloc(n + 1, sizeof *failed);
     size_t *order = NULL, left = 0;
-    weft_status status = check_classify(c.options);
+    weft_status status = check_classify(model, c.options);
     if (status == WEFT_OK && failed == NULL)
         status = weft_fail(WEFT_MEMORY, "classify: no memory for %zu prompts", n);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
@@ -162,8 +160,8 @@ weft_status weft_classify(weft_model *model, const weft_prompt *prompts, size_t 
     for (size_t at = 0; status == WEFT_OK && at < left; at += c.G) {
         c.order = order + at;
         c.G = weft__rows_together(model, prompts, c.order, left - at, &c.options->batch);
-        const weft_status own =
-            weft__rows_pass(model, prompts, c.order, c.G, &c.options->batch, classify_hidden, &c);
+        const weft_status own = weft__rows_pass(model, prompts, c.order, c.G, &c.options->batch,
+                                                NULL, classify_hidden, &c);
         for (size_t g = 0; own != WEFT_OK && g < c.G; g++)
             classified_fail(&results[c.order[g]], own);
     }

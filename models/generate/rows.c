@@ -113,13 +113,14 @@ weft_array *weft__rows_tokens(const weft_prompt *prompts, const size_t *order, s
 }
 
 weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const size_t *order,
-                            size_t G, const weft_batch_options *options, weft__rows_fn *take,
-                            void *context)
+                            size_t G, const weft_batch_options *options, weft_cache **given,
+                            weft__rows_fn *take, void *context)
 {
     const int64_t longest = (int64_t)prompts[order[0]].n, most = (int64_t)tokens_of(options);
     const bool pieces = longest > most;
     const weft_cache_options o = {.batch = (int64_t)G};
-    weft_cache **caches = pieces ? weft_model_new_caches(model, &o) : NULL;
+    weft_cache **own = pieces && given == NULL ? weft_model_new_caches(model, &o) : NULL;
+    weft_cache **caches = given ? given : own;
     weft_status status = WEFT_OK;
     if (pieces && caches == NULL)
         return weft_error_status();
@@ -133,7 +134,7 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
             status = take(context, hidden, from);
         weft_scope_close(NULL);
     }
-    weft_model_free_caches(model, caches);
+    weft_model_free_caches(model, own);
     return status;
 }
 
@@ -142,4 +143,18 @@ weft_array *weft__rows_pick(weft_array *hidden, const int32_t *places, size_t n)
     weft_array *rows = weft_flatten(hidden, 0, 1); /* (G W, E) */
     weft_array *index = weft_from_data(places, WEFT_INT32, WEFT_DIMS((int64_t)n));
     return weft_take(rows, weft_to(index, weft_device_of(hidden)), 0);
+}
+
+weft_array *weft__rows_last_logits(weft_model *model, const weft_prompt *prompts,
+                                   const size_t *order, size_t G, weft_array *hidden, int64_t from)
+{
+    const int64_t W = weft_dim(hidden, 1);
+    int32_t *places = weft_malloc((G + 1) * sizeof *places);
+    if (places == NULL)
+        return weft_error_array("no memory for %zu prompts", G);
+    for (size_t g = 0; g < G; g++)
+        places[g] = (int32_t)((int64_t)g * W + (int64_t)prompts[order[g]].n - 1 - from);
+    weft_array *logits = weft_model_head(model, weft__rows_pick(hidden, places, G));
+    weft_free(places);
+    return logits;
 }

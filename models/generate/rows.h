@@ -25,11 +25,16 @@ weft_array *weft__rows_tokens(const weft_prompt *prompts, const size_t *order, s
 /* Takes hidden states (G, W, E) of columns `from` on. What it returns ends the pass. */
 typedef weft_status weft__rows_fn(void *context, weft_array *hidden, int64_t from);
 
-/* G prompts through the layers: in one piece, or, a prompt that is longer than the options'
- * tokens, in several with caches. */
+/* G prompts through the layers, which leave keys and values in the caches: in one piece, or, a
+ * prompt that is longer than the options' tokens, in several. NULL caches: nothing is left. */
 weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const size_t *order,
-                            size_t G, const weft_batch_options *options, weft__rows_fn *take,
-                            void *context);
+                            size_t G, const weft_batch_options *options, weft_cache **caches,
+                            weft__rows_fn *take, void *context);
+
+/* The last token's row of each prompt in hidden states (G, W, E) of columns `from` on, of which the
+ * last is in the last column of the longest: logits (G, V). */
+weft_array *weft__rows_last_logits(weft_model *model, const weft_prompt *prompts,
+                                   const size_t *order, size_t G, weft_array *hidden, int64_t from);
 
 /* Rows of hidden states (G, W, E), by their numbers g * W + w: (n, E). */
 weft_array *weft__rows_pick(weft_array *hidden, const int32_t *places, size_t n);

@@ -115,7 +115,7 @@ static weft_status score_groups(scoring *s, const bool *failed, size_t n,
         s->order = order + at;
         s->G = weft__rows_together(s->model, s->prompts, s->order, left - at, options);
         const weft_status own =
-            weft__rows_pass(s->model, s->prompts, s->order, s->G, options, score_hidden, s);
+            weft__rows_pass(s->model, s->prompts, s->order, s->G, options, NULL, score_hidden, s);
         for (size_t g = 0; own != WEFT_OK && g < s->G; g++)
             scored_fail(&s->results[s->order[g]], own);
     }

@@ -1,0 +1,117 @@
+/* models/generate/batch_rows.c -- the texts of a batch: what each has become. */
+#include <string.h>
+
+#include "models/generate/batch.h"
+
+/* ---- results -------------------------------------------------------------------------------- */
+
+/* Room for n elements of `size` bytes, and then some. */
+static bool grow(void **list, size_t *room, size_t n, size_t size)
+{
+    if (n <= *room)
+        return true;
+    const size_t more = n + *room + 64;
+    void *moved = weft_realloc(*list, more * size);
+    if (moved == NULL)
+        return false;
+    *list = moved;
+    *room = more;
+    return true;
+}
+
+static bool add_token(weft__row *row, weft_generated_row *r, const weft_generated *token)
+{
+    size_t room = row->room;
+    if (!grow((void **)&r->ids, &room, r->n + 1, sizeof *r->ids) ||
+        !grow((void **)&r->logprobs, &row->room, r->n + 1, sizeof *r->logprobs))
+        return false;
+    r->ids[r->n] = token->id;
+    r->logprobs[r->n++] = token->logprob;
+    return true;
+}
+
+/* weft_generate_fn: to the result, and to the caller. */
+static bool collect(void *context, const weft_generated *token)
+{
+    weft__row *row = context;
+    weft__batch *b = row->batch;
+    weft_generated_row *r = &b->results[row->index];
+    const bool kept =
+        (token->id < 0 || add_token(row, r, token)) &&
+        grow((void **)&r->text, &row->text_room, r->length + token->length + 1, sizeof(char));
+    if (!kept) {
+        r->status = weft_fail(WEFT_MEMORY, "generate: no memory for a text");
+        return false;
+    }
+    memcpy(r->text + r->length, token->text, token->length);
+    r->length += token->length;
+    r->text[r->length] = '\0';
+    return b->callback == NULL || b->callback(b->context, row->index, token);
+}
+
+/* ---- leaving -------------------------------------------------------------------------------- */
+
+static void leave(weft__row *row, weft_status status)
+{
+    weft_generated_row *r = &row->batch->results[row->index];
+    if (r->status == WEFT_OK)
+        r->status = status;
+    if (r->status != WEFT_OK && r->message == NULL)
+        r->message = weft_strdup(weft_error_message());
+    if (r->text == NULL)
+        r->text = weft_strdup("");
+    r->stats = weft__generation_stats(&row->run, r->status);
+    weft__generation_close(&row->run);
+    row->run = (weft__generation){0};
+    row->live = false;
+}
+
+void weft__row_fail(weft__row *row, weft_status status)
+{
+    leave(row, status);
+}
+
+void weft__row_cancel(weft__row *row)
+{
+    row->run.generator->stats.reason = WEFT_FINISH_CANCELLED;
+    weft__row_next(row); /* brings text that was held back */
+}
+
+/* ---- opening and going on ------------------------------------------------------------------- */
+
+/* Whether a text can be a row among others. */
+static bool goes_alone(const weft__batch *b, const weft_generate_options *o)
+{
+    return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache ||
+           o->cache.max_context > 0 || o->cache.kv_bits != 0 ||
+           !weft_model_info_of(b->model)->takes_offset ||
+           weft_model_family_of(b->model)->new_cache != NULL;
+}
+
+void weft__row_open(weft__batch *b, size_t place)
+{
+    weft__row *row = &b->rows[place];
+    const weft_generate_request *request = &b->requests[b->next];
+    weft_generate_options o = request->options ? *request->options : (weft_generate_options){0};
+    *row = (weft__row){.batch = b, .index = b->next++, .alone = goes_alone(b, &o)};
+    if (!row->alone)
+        o.tokens_per_eval = 1;
+    row->run = (weft__generation){.callback = collect, .context = row};
+    const weft_status status = weft__generation_open(&row->run, b->model, b->tokenizer,
+                                                     request->prompt.ids, request->prompt.n, &o);
+    row->live = status == WEFT_OK;
+    if (!row->live)
+        leave(row, status);
+}
+
+void weft__row_next(weft__row *row)
+{
+    bool more = true;
+    weft_status status = weft__generation_next(&row->run, &more);
+    const weft_generator *g = row->run.generator;
+    /* Whoever has all tokens needs no other step to find that out. */
+    if (status == WEFT_OK && more && g->stats.tokens == g->limit)
+        status = weft__generation_next(&row->run, &more);
+    if (status != WEFT_OK || !more)
+        leave(row, status);
+}

@@ -1,0 +1,372 @@
+/* models/generate/batch_step.c -- what is computed for all texts of a batch at once. */
+#include <string.h>
+
+#include "models/generate/batch.h"
+#include "models/generate/sampler.h"
+#include "models/generate/slots.h"
+
+enum {
+    WORTH = 8, /* steps that earn back what compiling them takes */
+    KEPT = 4   /* numbers of texts and sizes of caches whose compiled steps are kept */
+};
+
+static int64_t n_caches(const weft__batch *b)
+{
+    return weft_model_info_of(b->model)->n_caches;
+}
+
+/* ---- draws ---------------------------------------------------------------------------------- */
+
+/* The most probable token, nothing else asked. */
+static bool plain(const weft_generator *g)
+{
+    const weft_sampler_options *o = &g->options.sampler;
+    return o->temperature == 0 && !weft__sampler_counts(o) && o->n_bias == 0 &&
+           o->n_suppress == 0 && !g->options.logprobs;
+}
+
+/* Host copies of the tokens that were drawn. */
+typedef struct drawn {
+    int32_t *ids;
+    float *logprobs;
+} drawn;
+
+/* Graphs of the draws of texts `rows` (n) from their rows of logits (N, V), by number; the arrays
+ * to evaluate behind `all`. Returns how many, or -1 with the message. */
+static int put_draws(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
+                     weft_array **all)
+{
+    int held = 0;
+    for (size_t i = 0; i < n; i++) {
+        weft_generator *g = rows[i]->run.generator;
+        const int64_t at = (int64_t)which[i];
+        if (plain(g))
+            continue;
+        if (weft__put_draw(g, weft_slice_axis(logits, 0, at, at + 1)) != WEFT_OK)
+            return -1;
+        weft_array *const made[] = {g->token, g->logprob, g->key, g->seen};
+        for (size_t k = 0; k < sizeof made / sizeof *made; k++) {
+            if (made[k] != NULL)
+                all[held++] = made[k];
+        }
+    }
+    return held;
+}
+
+static weft_status read_draws(weft__row *const *rows, const size_t *which, size_t n,
+                              const int32_t *best, drawn *out)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < n && status == WEFT_OK; i++) {
+        weft_generator *g = rows[i]->run.generator;
+        out->ids[i] = best[which[i]];
+        out->logprobs[i] = 0;
+        if (plain(g))
+            continue;
+        status = weft_read(g->token, WEFT_INT32, &out->ids[i], 1);
+        if (status == WEFT_OK && g->logprob)
+            status = weft_read(g->logprob, WEFT_FLOAT32, &out->logprobs[i], 1);
+    }
+    return status;
+}
+
+/* Tokens for texts `rows` (n) from rows `which` of logits (N, V). */
+static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits,
+                        drawn *out)
+{
+    const int64_t N = weft_ok(logits) ? weft_dim(logits, 0) : 0;
+    weft_array **all = weft_malloc((4 * n + 1) * sizeof *all);
+    int32_t *best = weft_malloc(((size_t)N + 1) * sizeof *best);
+    weft_status status = WEFT_OK;
+    if (all == NULL || best == NULL) {
+        status = weft_fail(WEFT_MEMORY, "generate: no memory");
+    } else {
+        weft_array *favourites = weft_argmax(logits, -1, false); /* (N) */
+        all[0] = favourites;
+        const int held = put_draws(rows, which, n, logits, all + 1);
+        status = held < 0 ? weft_error_status() : weft_eval_n(all, held + 1);
+        if (status == WEFT_OK)
+            status = weft_read(favourites, WEFT_INT32, best, N);
+        if (status == WEFT_OK)
+            status = read_draws(rows, which, n, best, out);
+    }
+    weft_free(best);
+    weft_free(all);
+    return status;
+}
+
+/* What was drawn, as if each generator had read it. */
+static void deliver(weft__row *const *rows, size_t n, const drawn *out)
+{
+    const double now = weft__seconds();
+    for (size_t i = 0; i < n; i++) {
+        weft_generator *g = rows[i]->run.generator;
+        g->ids[0] = out->ids[i];
+        g->logprobs[0] = out->logprobs[i];
+        g->n_read = 1;
+        g->given = 0;
+        g->enqueued++;
+        g->first = g->first > 0 ? g->first : now;
+        g->last = now;
+        weft__row_next(rows[i]);
+    }
+}
+
+/* Draws and delivers, or fails all. */
+static void finish_step(weft__row *const *rows, const size_t *which, size_t n, weft_array *logits)
+{
+    drawn out = {weft_malloc((n + 1) * sizeof *out.ids), weft_malloc((n + 1) * sizeof(float))};
+    weft_status status = WEFT_OK;
+    if (out.ids == NULL || out.logprobs == NULL)
+        status = weft_fail(WEFT_MEMORY, "generate: no memory");
+    if (status == WEFT_OK)
+        status = draw(rows, which, n, logits, &out);
+    for (size_t i = 0; status != WEFT_OK && i < n; i++)
+        weft__row_fail(rows[i], status);
+    if (status == WEFT_OK)
+        deliver(rows, n, &out);
+    weft_free(out.ids);
+    weft_free(out.logprobs);
+}
+
+/* ---- prompts -------------------------------------------------------------------------------- */
+
+/* New texts whose prompts go through the layers together. */
+typedef struct arrival {
+    weft__batch *b;
+    const size_t *places; /* of all new texts */
+    const weft_prompt *prompts;
+    const size_t *order; /* of those that go together */
+    size_t G;
+    weft_cache **caches;
+} arrival;
+
+/* The rows of the caches to the slots of the texts. */
+static weft_status take_places(const arrival *a)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < n_caches(a->b); i++) {
+        weft_array **held[WEFT_CACHE_SLOTS];
+        weft_cache_state(a->caches[i], held);
+        for (size_t g = 0; g < a->G && status == WEFT_OK; g++)
+            status = weft__slots_put(a->b->caches[i], (int64_t)a->b->places,
+                                     (int64_t)a->places[a->order[g]], *held[0], *held[1],
+                                     (int64_t)g, (int64_t)a->prompts[a->order[g]].n);
+    }
+    return status;
+}
+
+/* weft__rows_fn: the first tokens come from the last piece. */
+static weft_status arrive(void *context, weft_array *hidden, int64_t from)
+{
+    const arrival *a = context;
+    weft__batch *b = a->b;
+    if (from + weft_dim(hidden, 1) < (int64_t)a->prompts[a->order[0]].n)
+        return WEFT_OK;
+    weft_array *logits = weft__rows_last_logits(b->model, a->prompts, a->order, a->G, hidden, from);
+    weft__row **rows = weft_malloc(a->G * sizeof(weft__row *));
+    size_t *which = weft_malloc(a->G * sizeof *which);
+    weft_status status =
+        rows && which ? take_places(a) : weft_fail(WEFT_MEMORY, "generate: no memory");
+    for (size_t g = 0; status == WEFT_OK && g < a->G; g++) {
+        rows[g] = &b->rows[a->places[a->order[g]]];
+        which[g] = g;
+    }
+    if (status == WEFT_OK)
+        finish_step(rows, which, a->G, logits);
+    weft_free(rows);
+    weft_free(which);
+    return status;
+}
+
+static void free_caches(const weft__batch *b, weft_cache **caches)
+{
+    for (int64_t i = 0; caches && i < n_caches(b); i++)
+        weft_cache_free(caches[i]);
+    weft_free(caches);
+}
+
+static weft_cache **new_caches(const weft__batch *b, weft_cache *(*make)(void))
+{
+    weft_cache **caches = weft_calloc((size_t)n_caches(b) + 1, sizeof(weft_cache *));
+    for (int64_t i = 0; caches && i < n_caches(b); i++) {
+        caches[i] = make();
+        if (caches[i] == NULL) {
+            free_caches(b, caches);
+            return NULL;
+        }
+    }
+    if (caches == NULL)
+        weft_fail(WEFT_MEMORY, "generate: no memory for the caches");
+    return caches;
+}
+
+static weft_status begin_some(arrival *a)
+{
+    weft__batch *b = a->b;
+    if (b->caches == NULL)
+        b->caches = new_caches(b, weft__slots_new);
+    a->caches = new_caches(b, weft_cache_new);
+    const weft_status status = b->caches && a->caches
+                                   ? weft__rows_pass(b->model, a->prompts, a->order, a->G,
+                                                     &b->options.batch, a->caches, arrive, a)
+                                   : WEFT_MEMORY;
+    free_caches(b, a->caches);
+    return status;
+}
+
+/* All new texts, a few at a time. */
+static weft_status begin_all(arrival *a, size_t n, const bool *none)
+{
+    size_t *order = NULL, left = 0;
+    weft_status status = weft__rows_order(a->prompts, none, n, &order, &left);
+    for (size_t at = 0; status == WEFT_OK && at < left; at += a->G) {
+        a->order = order + at;
+        a->G =
+            weft__rows_together(a->b->model, a->prompts, a->order, left - at, &a->b->options.batch);
+        const weft_status own = begin_some(a);
+        for (size_t g = 0; own != WEFT_OK && g < a->G; g++) {
+            weft__row *row = &a->b->rows[a->places[a->order[g]]];
+            if (row->live)
+                weft__row_fail(row, own);
+        }
+    }
+    weft_free(order);
+    return status;
+}
+
+void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
+{
+    weft_prompt *prompts = weft_malloc((n + 1) * sizeof *prompts);
+    bool *none = weft_calloc(n + 1, sizeof *none);
+    arrival a = {.b = b, .places = places, .prompts = prompts};
+    weft_status status = WEFT_OK;
+    if (prompts == NULL || none == NULL)
+        status = weft_fail(WEFT_MEMORY, "generate: no memory");
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        weft__row *row = &b->rows[places[i]];
+        prompts[i] = b->requests[row->index].prompt;
+        row->run.generator->start = weft__seconds();
+    }
+    if (status == WEFT_OK)
+        status = begin_all(&a, n, none);
+    for (size_t i = 0; status != WEFT_OK && i < n; i++) {
+        if (b->rows[places[i]].live)
+            weft__row_fail(&b->rows[places[i]], status);
+    }
+    weft_free(prompts);
+    weft_free(none);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+/* Logits (B, V) of tokens (B, 1) at offsets (B). */
+static void decode(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    weft__batch *b = context;
+    (void)n_in;
+    (void)n_out;
+    const weft_model_call call = {
+        .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
+    weft_array *hidden = weft_model_hidden(b->model, in[0], &call); /* (B, 1, E) */
+    out[0] = weft_squeeze(weft_model_head(b->model, hidden), 1);
+}
+
+static weft_status make_decode(weft__batch *b)
+{
+    weft_array ***slots = weft_malloc(((size_t)n_caches(b) * WEFT_CACHE_SLOTS + 1) * sizeof *slots);
+    if (slots == NULL)
+        return weft_fail(WEFT_MEMORY, "generate: no memory");
+    int n = 0;
+    for (int64_t i = 0; i < n_caches(b); i++)
+        n += weft_cache_state(b->caches[i], slots + n);
+    const weft_compile_options options = {.name = "batch decode", .cache = KEPT};
+    const weft_status status = weft_compile(decode, b, slots, n, &options, &b->decode);
+    weft_free(slots);
+    return status;
+}
+
+/* What a step needs of the texts: host copies by place. */
+typedef struct inputs {
+    int32_t *tokens, *offsets;
+    weft__row **rows; /* those that get a token, n of them, and their places */
+    size_t *which, n;
+    int64_t longest, left; /* tokens in front, and still to come, at most */
+} inputs;
+
+static void gather(weft__batch *b, inputs *in)
+{
+    for (size_t i = 0; i < b->places; i++) {
+        weft__row *row = &b->rows[i];
+        in->tokens[i] = in->offsets[i] = 0;
+        if (!row->live || row->alone)
+            continue;
+        const weft_generator *g = row->run.generator;
+        const int64_t left = g->limit - g->stats.tokens;
+        in->tokens[i] = g->text[g->n_text - 1];
+        in->offsets[i] = (int32_t)(g->n_text - 1);
+        in->longest = g->n_text > in->longest ? g->n_text : in->longest;
+        in->left = left > in->left ? left : in->left;
+        in->which[in->n] = i;
+        in->rows[in->n++] = row;
+    }
+}
+
+static weft_status compute(weft__batch *b, const inputs *in, weft_array **logits)
+{
+    const int64_t B = (int64_t)b->places;
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < n_caches(b) && status == WEFT_OK; i++)
+        status = weft__slots_reserve(b->caches[i], in->longest);
+    if (status == WEFT_OK && b->decode == NULL && !b->options.no_compile &&
+        weft_compile_enabled() && in->left >= WORTH)
+        status = make_decode(b);
+    weft_array *const arguments[] = {weft_from_data(in->tokens, WEFT_INT32, WEFT_DIMS(B, 1)),
+                                     weft_from_data(in->offsets, WEFT_INT32, WEFT_DIMS(B))};
+    if (status != WEFT_OK)
+        return status;
+    if (b->decode)
+        return weft_compiled_call(b->decode, arguments, 2, logits, 1);
+    decode(b, arguments, 2, logits, 1);
+    return weft_eval(*logits);
+}
+
+void weft__batch_step(weft__batch *b)
+{
+    const size_t B = b->places + 1;
+    inputs in = {.tokens = weft_malloc(B * sizeof *in.tokens),
+                 .offsets = weft_malloc(B * sizeof *in.offsets),
+                 .rows = weft_malloc(B * sizeof *in.rows),
+                 .which = weft_malloc(B * sizeof *in.which)};
+    if (in.tokens && in.offsets && in.rows && in.which)
+        gather(b, &in);
+    weft_status status = WEFT_OK;
+    weft_array *logits = NULL;
+    weft_scope_open();
+    if (in.n > 0)
+        status = compute(b, &in, &logits);
+    if (in.n > 0 && status == WEFT_OK)
+        finish_step(in.rows, in.which, in.n, logits);
+    weft_scope_close(NULL);
+    for (size_t i = 0; status != WEFT_OK && i < in.n; i++)
+        weft__row_fail(in.rows[i], status);
+    weft_free(in.tokens);
+    weft_free(in.offsets);
+    weft_free(in.rows);
+    weft_free(in.which);
+}
+
+weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; b->caches && i < n_caches(b) && status == WEFT_OK; i++)
+        status = weft__slots_keep(b->caches[i], which, (int64_t)n);
+    return status;
+}
+
+void weft__batch_close(weft__batch *b)
+{
+    weft_compiled_free(b->decode);
+    free_caches(b, b->caches);
+    weft_free(b->rows);
+}

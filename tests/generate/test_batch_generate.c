@@ -1,0 +1,318 @@
+/* tests/generate/test_batch_generate.c -- weft_generate_batch: texts of a batch are what each is
+ * alone. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/batch.h"
+
+enum { N = 9, LONGEST = 40, MOST = 64 };
+
+static weft_model *open_model(const char *family)
+{
+    char path[256];
+    weft_model *model = NULL;
+    snprintf(path, sizeof path, "models/%s", family);
+    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
+    return model;
+}
+
+/* Requests of 1 to 30 ids, each with options of its own. */
+typedef struct some {
+    int32_t ids[N][LONGEST];
+    weft_generate_options options[N];
+    weft_generate_request requests[N];
+} some;
+
+static void make_requests(weft_model *model, some *s)
+{
+    static const size_t lengths[N] = {7, 30, 1, 13, 13, 2, 29, 21, 5};
+    static const int64_t most[N] = {24, 9, 30, 1, 17, 24, 6, 24, 2};
+    const uint32_t V = (uint32_t)weft_model_info_of(model)->vocab_size;
+    uint32_t state = 98765;
+    for (int i = 0; i < N; i++) {
+        for (size_t j = 0; j < LONGEST; j++) {
+            state = state * 1664525u + 1013904223u;
+            s->ids[i][j] = (int32_t)((state >> 8) % V);
+        }
+        s->options[i] = (weft_generate_options){.max_tokens = most[i], .ignore_eos = true};
+        s->requests[i] = (weft_generate_request){{s->ids[i], lengths[i]}, &s->options[i]};
+    }
+}
+
+/* What a request gives alone. */
+typedef struct tokens {
+    int32_t ids[MOST];
+    double logprobs[MOST];
+    int n;
+    weft_generate_stats stats;
+} tokens;
+
+static bool collect(void *context, const weft_generated *token)
+{
+    tokens *t = context;
+    if (token->id >= 0 && t->n < MOST) {
+        t->logprobs[t->n] = token->logprob;
+        t->ids[t->n++] = token->id;
+    }
+    return true;
+}
+
+static void compare(weft_model *model, const some *s, const weft_generated_row *results,
+                    double tolerance)
+{
+    for (int i = 0; i < N; i++) {
+        tokens t = {0};
+        const weft_prompt *p = &s->requests[i].prompt;
+        CHECK_OK(weft_generate(model, NULL, p->ids, p->n, &s->options[i], collect, &t, &t.stats));
+        if (!CHECK_OK(results[i].status) || !CHECK_EQ_INT(results[i].n, t.n))
+            continue;
+        CHECK_BYTES(results[i].ids, t.ids, (size_t)t.n * sizeof *t.ids);
+        CHECK_EQ_INT(results[i].stats.reason, t.stats.reason);
+        CHECK_EQ_INT(results[i].stats.detail, t.stats.detail);
+        CHECK_EQ_INT(results[i].stats.tokens, t.stats.tokens);
+        CHECK_EQ_INT(results[i].stats.prompt_tokens, t.stats.prompt_tokens);
+        for (int j = 0; j < t.n; j++)
+            CHECK_CLOSE(results[i].logprobs[j], t.logprobs[j], tolerance);
+    }
+}
+
+static void run(weft_model *model, const some *s, const weft_generate_batch_options *o,
+                double tolerance)
+{
+    weft_generated_row results[N];
+    CHECK_OK(weft_generate_batch(model, NULL, s->requests, N, o, NULL, NULL, results));
+    compare(model, s, results, tolerance);
+    weft_generated_rows_free(results, N);
+}
+
+/* Places for all, for some, for one: texts come and go, and none sees another. */
+static void greedy_texts_are_those_alone(void)
+{
+    static const char *const families[] = {"llama",      "mistral",  "qwen2",   "qwen3",
+                                           "gemma2",     "gemma3",   "mixtral", "gemma4-dense",
+                                           "ministral3", "rope-yarn"};
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
+        weft_model *model = open_model(families[f]);
+        some s;
+        if (model == NULL)
+            continue;
+        make_requests(model, &s);
+        const weft_generate_batch_options few = {.rows = 3, .batch.tokens = 16};
+        run(model, &s, NULL, 0);
+        run(model, &s, &few, 0);
+        weft_model_free(model);
+    }
+}
+
+/* Every text draws with its own key, by its own options, with its own counts. */
+static void drawn_texts_are_those_alone(void)
+{
+    weft_model *model = open_model("qwen3");
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N; i++) {
+        s.options[i].seed = 100 + (uint64_t)i;
+        s.options[i].logprobs = i % 2 == 0;
+        s.options[i].sampler = (weft_sampler_options){
+            .temperature = 0.4 * i, .top_k = 5 * i, .repetition_penalty = 1 + 0.1 * i};
+    }
+    /* Log-probabilities are of about 5; sums are in another order. */
+    const weft_generate_batch_options graphs = {.rows = 4, .no_compile = true};
+    run(model, &s, NULL, 1e-4);
+    run(model, &s, &graphs, 1e-4);
+    weft_model_free(model);
+}
+
+/* Bit for bit, logits included: of each log-probability there is one double. */
+static void an_invariant_batch_is_exact(void)
+{
+    weft_model *model = open_model("gemma3");
+    some s;
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N; i++) {
+        s.options[i].logprobs = true;
+        s.options[i].sampler.temperature = i % 2;
+    }
+    const weft_generate_batch_options o = {.batch.invariant = true};
+    run(model, &s, &o, 0);
+    weft_model_free(model);
+}
+
+/* Rotations that depend on the length, and texts without a cache, are computed one by one. */
+static void what_cannot_go_together_goes_alone(void)
+{
+    weft_model *model = open_model("rope-longrope");
+    some s;
+    if (model != NULL) {
+        make_requests(model, &s);
+        run(model, &s, NULL, 0);
+    }
+    weft_model_free(model);
+    model = open_model("llama");
+    if (model != NULL) {
+        make_requests(model, &s);
+        s.options[2].no_cache = s.options[5].no_cache = true;
+        run(model, &s, &(weft_generate_batch_options){.rows = 4}, 0);
+    }
+    weft_model_free(model);
+}
+
+static void a_bad_request_fails_alone(void)
+{
+    weft_model *model = open_model("llama");
+    some s;
+    weft_generated_row results[N];
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    s.ids[1][3] = -7;
+    s.requests[4].prompt.n = 0;
+    s.options[6].sampler.top_p = 2;
+    CHECK_OK(weft_generate_batch(model, NULL, s.requests, N, NULL, NULL, NULL, results));
+    for (int i = 0; i < N; i++) {
+        const bool bad = i == 1 || i == 4 || i == 6;
+        CHECK_STATUS(results[i].status, bad ? WEFT_INVALID : WEFT_OK);
+        CHECK_EQ_INT(results[i].message != NULL, bad);
+        CHECK_EQ_INT(results[i].n, bad ? 0 : s.options[i].max_tokens);
+        CHECK_EQ_INT(results[i].stats.reason, bad ? WEFT_FINISH_ERROR : WEFT_FINISH_LENGTH);
+        CHECK(results[i].text != NULL);
+    }
+    CHECK_CONTAINS(results[1].message, "prompt id 3");
+    CHECK_CONTAINS(results[6].message, "top_p");
+    weft_generated_rows_free(results, N);
+    const weft_generate_batch_options wrong = {.rows = -1};
+    CHECK_STATUS(weft_generate_batch(model, NULL, s.requests, N, &wrong, NULL, NULL, results),
+                 WEFT_INVALID);
+    CHECK_OK(weft_generate_batch(model, NULL, s.requests, 0, NULL, NULL, NULL, results));
+    weft_model_free(model);
+}
+
+/* A text that is stopped by a token, by its callback, or with everything else. */
+typedef struct stopping {
+    weft_cancel *cancel;
+    int64_t seen[N], all;
+    int64_t cancel_after; /* tokens of all texts; 0: never */
+} stopping;
+
+static bool watch(void *context, size_t index, const weft_generated *token)
+{
+    stopping *x = context;
+    if (token->id >= 0) {
+        x->seen[index]++;
+        x->all++;
+    }
+    if (x->cancel_after > 0 && x->all == x->cancel_after)
+        weft_cancel_set(x->cancel);
+    return index != 0 || x->seen[0] < 5;
+}
+
+static void texts_stop_by_themselves(void)
+{
+    weft_model *model = open_model("llama");
+    some s;
+    weft_generated_row results[N];
+    stopping x = {.cancel = weft_cancel_new()};
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    tokens whole = {0};
+    CHECK_OK(weft_generate(model, NULL, s.ids[2], 1, &s.options[2], collect, &whole, NULL));
+    int at = 5; /* a token that does not come before */
+    for (int i = 0; i < at; i++) {
+        if (whole.ids[i] == whole.ids[at])
+            at++, i = -1;
+    }
+    s.options[2].stop = &whole.ids[at];
+    s.options[2].n_stop = 1;
+    CHECK_OK(weft_generate_batch(model, NULL, s.requests, N, NULL, watch, &x, results));
+    CHECK_EQ_INT(results[0].n, 5);
+    CHECK_EQ_INT(results[0].stats.reason, WEFT_FINISH_CANCELLED);
+    CHECK_EQ_INT(results[0].stats.detail, WEFT_FINISH_CALLBACK);
+    CHECK_EQ_INT(results[2].n, at);
+    CHECK_EQ_INT(results[2].stats.detail, WEFT_FINISH_TOKEN);
+    for (int i = 0; i < N; i++)
+        CHECK_EQ_INT(x.seen[i], (int64_t)results[i].n);
+    CHECK_EQ_INT(results[7].n, 24);
+    weft_generated_rows_free(results, N);
+    weft_cancel_free(x.cancel);
+    weft_model_free(model);
+}
+
+/* After a cancellation each text has what it had, and those that waited have nothing. */
+static void a_cancelled_batch_keeps_what_there_is(void)
+{
+    weft_model *model = open_model("llama");
+    some s;
+    weft_generated_row results[N];
+    stopping x = {.cancel = weft_cancel_new(), .cancel_after = 13};
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    const weft_generate_batch_options o = {.rows = 4, .cancel = x.cancel};
+    CHECK_OK(weft_generate_batch(model, NULL, s.requests, N, &o, watch, &x, results));
+    int64_t all = 0, cancelled = 0;
+    for (int i = 0; i < N; i++) {
+        CHECK_OK(results[i].status);
+        CHECK_EQ_INT((int64_t)results[i].n, x.seen[i]);
+        all += (int64_t)results[i].n;
+        cancelled += results[i].stats.reason == WEFT_FINISH_CANCELLED;
+    }
+    CHECK_EQ_INT(all, x.all);
+    CHECK(all < 13 + 4); /* the step that was under way, no other */
+    CHECK(cancelled >= N - 2);
+    CHECK_EQ_INT(results[N - 1].n, 0);
+    weft_generated_rows_free(results, N);
+    weft_cancel_free(x.cancel);
+    weft_model_free(model);
+}
+
+/* The storyteller's texts, with a tokenizer. */
+static void texts_are_texts(void)
+{
+    const char *folder = check_source("examples/storyteller");
+    static const char *const prompts[] = {"Once upon a time", "The wolf",
+                                          "A king had three sons, and"};
+    weft_model *model = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    weft_generate_request requests[3] = {0};
+    weft_generated_row results[3];
+    CHECK_OK(weft_model_load(folder, NULL, &model));
+    CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
+    if (model == NULL || tokenizer == NULL)
+        return;
+    const weft_generate_options o = {.max_tokens = 12};
+    for (int i = 0; i < 3; i++) {
+        int32_t *ids = NULL;
+        CHECK_OK(weft_tokenizer_encode(tokenizer, prompts[i], strlen(prompts[i]),
+                                       WEFT_TOKENIZER_ADD_SPECIAL, &ids, &requests[i].prompt.n));
+        requests[i].prompt.ids = ids;
+        requests[i].options = &o;
+    }
+    CHECK_OK(weft_generate_batch(model, tokenizer, requests, 3, NULL, NULL, NULL, results));
+    for (int i = 0; i < 3; i++) {
+        char *text = NULL;
+        CHECK_OK(weft_tokenizer_decode(tokenizer, results[i].ids, results[i].n,
+                                       WEFT_TOKENIZER_SKIP_SPECIAL, &text, NULL));
+        CHECK_EQ_INT(strlen(results[i].text), results[i].length);
+        CHECK(results[i].length > 10);
+        CHECK_CONTAINS(text, results[i].text);
+        weft_free(text);
+        weft_free((int32_t *)requests[i].prompt.ids);
+    }
+    weft_generated_rows_free(results, 3);
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+}
+
+CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
+           CHECK_CASE(drawn_texts_are_those_alone), CHECK_CASE(an_invariant_batch_is_exact),
+           CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
+           CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(a_cancelled_batch_keeps_what_there_is),
+           CHECK_CASE(texts_are_texts))
