@@ -1,0 +1,370 @@
+/* tests/engine/test_program.c -- engines that are other programs: one that keeps to the protocol,
+ * and all the ways in which one does not. */
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "weft/weft.h"
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static weft_status load(const char *mode, double patience, weft_engine **engine)
+{
+    const weft_engine_options o = {.backend = "subprocess",
+                                   .program = check_built("tests/fake_engine"),
+                                   .adapter = "lora",
+                                   .context = 50,
+                                   .answer_seconds = patience};
+    return weft_engine_load(mode, &o, engine);
+}
+
+static bool is_built_in(void)
+{
+    return weft_engine_backend_find("subprocess") != NULL;
+}
+
+/* No child of this process is left, and no file of one. */
+static int open_files(void)
+{
+    int n = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (folder != NULL && readdir(folder) != NULL)
+        n++;
+    if (folder != NULL)
+        closedir(folder);
+    return n;
+}
+
+static int files_before;
+
+static void nothing_is_left(void)
+{
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+    CHECK_EQ_INT(open_files(), files_before);
+}
+
+typedef struct seen {
+    int n, stop_at;
+    char text[4000];
+    weft_engine *cancel;
+    int cancel_at;
+} seen;
+
+static bool look(void *context, const weft_generated *token)
+{
+    seen *s = context;
+    s->n++;
+    strncat(s->text, token->text, sizeof s->text - strlen(s->text) - 1);
+    if (s->cancel != NULL && s->n == s->cancel_at)
+        weft_engine_cancel(s->cancel);
+    return s->stop_at == 0 || s->n < s->stop_at;
+}
+
+static weft_status generate(weft_engine *engine, int64_t most, seen *s)
+{
+    const weft_generate_options o = {.max_tokens = most};
+    return weft_engine_generate(engine, &(weft_engine_request){.prompt = "x", .options = &o}, look,
+                                s);
+}
+
+/* ---- as it should be ------------------------------------------------------------------------ */
+
+static void a_program_generates(void)
+{
+    weft_engine *engine;
+    if (!CHECK_OK(load("good", 20, &engine)))
+        return;
+    weft_engine_info info = weft_engine_info_of(engine);
+    CHECK_STR(info.architecture, "fake");
+    CHECK_STR(info.backend, "subprocess");
+    CHECK(info.vocab_size == 100 && info.n_layers == 3 && info.hidden_size == 8);
+    CHECK_EQ_INT(info.context_length, 50);
+    seen all = {.n = 0}, some = {.stop_at = 3}, again = {.n = 0};
+    CHECK_OK(generate(engine, 5, &all));
+    CHECK_STR(all.text, "0 1 2 3 4 ");
+    weft_engine_metrics took = weft_engine_metrics_of(engine);
+    CHECK(took.reason == WEFT_FINISH_LENGTH && took.generated_tokens == 5);
+    CHECK(took.prompt_tokens == 2 && took.first_token_seconds > 0);
+    CHECK_OK(generate(engine, 1000000, &some));
+    CHECK_EQ_INT(some.n, 3);
+    CHECK(weft_engine_metrics_of(engine).detail == WEFT_FINISH_CALLBACK);
+    CHECK_OK(generate(engine, 2, &again)); /* nothing of the call before is left */
+    CHECK_STR(again.text, "0 1 ");
+    const char *const texts[] = {"a"};
+    weft_classified result;
+    CHECK_STATUS(weft_engine_classify(engine, texts, 1, NULL, &result), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "the backend 'subprocess' cannot classify");
+    int32_t *ids;
+    size_t n;
+    CHECK_STATUS(weft_engine_encode(engine, "a", 1, 0, &ids, &n), WEFT_UNSUPPORTED);
+    weft_engine_close(engine);
+    weft_engine_close(engine);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void cancelling_is_seen_at_the_next_token(void)
+{
+    weft_engine *engine;
+    if (!CHECK_OK(load("good", 20, &engine)))
+        return;
+    seen own = {.cancel = engine, .cancel_at = 4};
+    CHECK_OK(generate(engine, 1000000, &own));
+    CHECK_EQ_INT(own.n, 4);
+    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_CANCELLED);
+    const weft_generate_options o = {.max_tokens = 1000000, .timeout = 0.05};
+    double start = now();
+    CHECK_OK(weft_engine_generate(engine, &(weft_engine_request){.prompt = "x", .options = &o},
+                                  NULL, NULL));
+    CHECK(now() - start < 5);
+    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_DEADLINE);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void requests_carry_what_was_asked(void)
+{
+    static const int32_t ids[] = {7, 8}, stop[] = {3};
+    weft_engine *engine;
+    if (!CHECK_OK(load("echo", 20, &engine)))
+        return;
+    const weft_generate_options o = {.sampler = {.temperature = 0.5, .top_k = 4, .min_p = 0.25},
+                                     .max_tokens = 9,
+                                     .seed = 11,
+                                     .stop = stop,
+                                     .n_stop = 1,
+                                     .ignore_eos = true};
+    seen text = {.n = 0}, numbers = {.n = 0}, chat = {.n = 0};
+    weft_engine_request r = {.prompt = "a \"b\"\n\xc3\xa9", .no_special = true, .options = &o};
+    CHECK_OK(weft_engine_generate(engine, &r, look, &text));
+    CHECK_CONTAINS(text.text, "\"prompt\": \"a \\\"b\\\"\\u000a\xc3\xa9\"");
+    CHECK_CONTAINS(text.text, "\"add_special_tokens\": false");
+    CHECK_CONTAINS(text.text, "\"max_tokens\": 9, \"temperature\": 0.5, \"top_k\": 4");
+    CHECK_CONTAINS(text.text, "\"seed\": 11, \"ignore_eos\": true");
+    CHECK_CONTAINS(text.text, "\"stop_ids\": [3]");
+    r = (weft_engine_request){.ids = ids, .n_ids = 2, .options = &o};
+    CHECK_OK(weft_engine_generate(engine, &r, look, &numbers));
+    CHECK_CONTAINS(numbers.text, "\"prompt_ids\": [7, 8]");
+    const weft_chat_options off = {.generation_prompt = true, .thinking = WEFT_THINKING_OFF};
+    CHECK_OK(weft_engine_chat(engine, "[{\"role\":\n \"user\", \"content\": \"hi\"}]", &off, &o,
+                              look, &chat));
+    CHECK_CONTAINS(chat.text, "\"cmd\": \"chat\", \"messages\": [{\"role\":\"user\"");
+    CHECK_CONTAINS(chat.text, "\"enable_thinking\": false");
+    CHECK_STATUS(weft_engine_chat(engine, "[{", NULL, &o, NULL, NULL), WEFT_INVALID);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void what_cannot_be_asked_is_refused(void)
+{
+    weft_engine *engine = NULL;
+    if (!CHECK_OK(load("good", 20, &engine)))
+        return;
+    const weft_generate_options with[] = {{.logprobs = true},
+                                          {.no_cache = true},
+                                          {.sampler.presence_penalty = 1},
+                                          {.sampler.xtc_probability = 0.5}};
+    for (int i = 0; i < 4; i++)
+        CHECK_STATUS(
+            weft_engine_generate(engine, &(weft_engine_request){.prompt = "x", .options = &with[i]},
+                                 NULL, NULL),
+            WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_engine_error(engine), "the backend 'subprocess' has no XTC");
+    size_t size = 1200000;
+    char *text = malloc(size + 1);
+    if (CHECK(text != NULL)) {
+        memset(text, 'a', size);
+        text[size] = '\0';
+        CHECK_STATUS(
+            weft_engine_generate(engine, &(weft_engine_request){.prompt = text}, NULL, NULL),
+            WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "at most 1048576 can be sent");
+        text[size - 300000] = '\0'; /* but this fits, and is longer than a socket holds */
+        seen some = {.stop_at = 2};
+        CHECK_OK(weft_engine_generate(engine, &(weft_engine_request){.prompt = text}, look, &some));
+        CHECK_EQ_INT(some.n, 2);
+    }
+    free(text);
+    CHECK_STATUS(weft_engine_generate(engine, &(weft_engine_request){.prompt = "a\0b", .length = 3},
+                                      NULL, NULL),
+                 WEFT_INVALID);
+    weft_engine_free(engine);
+    weft_engine_options o = {.backend = "subprocess"};
+    CHECK_STATUS(weft_engine_load("x", &o, &engine), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "needs a program");
+    o.program = "/no/such/program";
+    CHECK_STATUS(weft_engine_load("x", &o, &engine), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "cannot run /no/such/program: No such file");
+    o.quantize = 4;
+    CHECK_STATUS(weft_engine_load("x", &o, &engine), WEFT_UNSUPPORTED);
+    o = (weft_engine_options){.backend = "subprocess", .program = "x", .max_concurrent = 2};
+    CHECK_STATUS(weft_engine_load("x", &o, &engine), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "one call at a time");
+    nothing_is_left();
+}
+
+/* ---- as it should not be -------------------------------------------------------------------- */
+
+typedef struct trouble {
+    const char *mode;
+    weft_status status;
+    const char *part;
+} trouble;
+
+static void programs_that_do_not_load(void)
+{
+    static const trouble troubles[] = {
+        {"dies", WEFT_IO, "subprocess: the program ended with status 3: first | out of luck"},
+        {"killed", WEFT_IO, "ended by signal 9"},
+        {"refuses", WEFT_IO, "subprocess: load: no such model"},
+        {"junk", WEFT_INVALID, "expected a JSON object, got the line 'hello, I am a program'"},
+        {"no-object", WEFT_INVALID, "expected a JSON object, got the line '[1]'"},
+        {"not-ok", WEFT_INVALID, "load: expected \"ok\": true"},
+        {"long", WEFT_INVALID, "a line of more than 1048576 bytes"},
+        {"silent", WEFT_IO, "said nothing for 0.5 seconds and was ended"},
+        {"closes", WEFT_IO, "closed its output"},
+    };
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++) {
+        weft_engine *engine;
+        double start = now();
+        CHECK_STATUS(load(troubles[i].mode, 0.5, &engine), troubles[i].status);
+        CHECK(engine == NULL);
+        CHECK_CONTAINS(weft_error_message(), troubles[i].part);
+        CHECK(now() - start < 6);
+        nothing_is_left();
+    }
+}
+
+static void programs_that_break_off(void)
+{
+    static const trouble troubles[] = {
+        {"dies-later", WEFT_IO, "the program ended with status 1: Traceback: boom"},
+        {"junk-later", WEFT_INVALID, "a token that is none"},
+        {"hangs-later", WEFT_IO, "said nothing for 0.5 seconds and was ended"},
+    };
+    for (size_t i = 0; i < sizeof troubles / sizeof *troubles; i++) {
+        weft_engine *engine;
+        seen one = {.n = 0}, none = {.n = 0};
+        if (!CHECK_OK(load(troubles[i].mode, 0.5, &engine)))
+            return;
+        CHECK_STATUS(generate(engine, 5, &one), troubles[i].status);
+        CHECK_CONTAINS(weft_error_message(), troubles[i].part);
+        CHECK_CONTAINS(weft_engine_error(engine), troubles[i].part);
+        CHECK_EQ_INT(one.n, 1);
+        CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_ERROR);
+        CHECK_STATUS(generate(engine, 5, &none), WEFT_IO);
+        CHECK_CONTAINS(weft_error_message(), "the program has ended");
+        weft_engine_free(engine);
+        nothing_is_left();
+    }
+}
+
+static void who_hears_no_cancel_is_ended(void)
+{
+    weft_engine *engine;
+    seen some = {.stop_at = 5};
+    if (!CHECK_OK(load("deaf", 0.5, &engine)))
+        return;
+    double start = now();
+    CHECK_STATUS(generate(engine, 5, &some), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "did not stop for 0.5 seconds and was ended");
+    CHECK_EQ_INT(some.n, 5);
+    CHECK(now() - start < 5);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void errors_that_programs_tell_are_not_their_end(void)
+{
+    weft_engine *engine;
+    seen none = {.n = 0};
+    if (!CHECK_OK(load("fails", 20, &engine)))
+        return;
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(generate(engine, 5, &none), WEFT_IO);
+        CHECK_STR(weft_error_message(), "subprocess: generate: no memory left");
+    }
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void a_loud_program_is_heard_out(void)
+{
+    weft_engine *engine;
+    seen all = {.n = 0};
+    if (!CHECK_OK(load("loud", 20, &engine)))
+        return;
+    CHECK_OK(generate(engine, 3, &all));
+    CHECK_STR(all.text, "0 1 2 ");
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void who_does_not_quit_is_killed(void)
+{
+    weft_engine *engine;
+    if (!CHECK_OK(load("stubborn", 20, &engine)))
+        return;
+    double start = now();
+    weft_engine_close(engine);
+    CHECK(now() - start > 1.8 && now() - start < 6);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+/* A program that went while nobody looked; SIGPIPE stays as the process had it. */
+static void pipes_that_broke_do_not_end_us(void)
+{
+    struct sigaction action;
+    weft_engine *engine;
+    seen none = {.n = 0};
+    if (!CHECK_OK(load("leaves", 20, &engine)))
+        return;
+    usleep(50000);
+    CHECK_STATUS(generate(engine, 5, &none), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "ended by signal 9");
+    weft_engine_free(engine);
+    CHECK(sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+    nothing_is_left();
+}
+
+static void without_programs_it_says_so(void)
+{
+    weft_engine *engine;
+    CHECK_STATUS(load("good", 20, &engine), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "backend 'subprocess' is unknown (known: native)");
+}
+
+int main(int argc, char **argv)
+{
+    static const check_case with[] = {
+        CHECK_CASE(a_program_generates),
+        CHECK_CASE(cancelling_is_seen_at_the_next_token),
+        CHECK_CASE(requests_carry_what_was_asked),
+        CHECK_CASE(what_cannot_be_asked_is_refused),
+        CHECK_CASE(programs_that_do_not_load),
+        CHECK_CASE(programs_that_break_off),
+        CHECK_CASE(who_hears_no_cancel_is_ended),
+        CHECK_CASE(errors_that_programs_tell_are_not_their_end),
+        CHECK_CASE(a_loud_program_is_heard_out),
+        CHECK_CASE(who_does_not_quit_is_killed),
+        CHECK_CASE(pipes_that_broke_do_not_end_us),
+    };
+    static const check_case without[] = {CHECK_CASE(without_programs_it_says_so)};
+    files_before = open_files();
+    return is_built_in() ? check_main(argc, argv, "program", with, sizeof with / sizeof *with)
+                         : check_main(argc, argv, "program", without, 1);
+}
