@@ -170,6 +170,8 @@ WEFT_API weft_status weft_session_send(weft_session *session, const char *text,
 WEFT_API weft_status weft_session_add(weft_session *session, const weft_chat_message *message);
 /* Takes back the last message of the user and everything behind it. False: there is none. */
 WEFT_API bool weft_session_undo(weft_session *session);
+/* Takes back only what is behind that message, for another answer. */
+WEFT_API bool weft_session_rewind(weft_session *session);
 /* Forgets everything but the system text. */
 WEFT_API void weft_session_clear(weft_session *session);
 

@@ -46,25 +46,44 @@ weft_status weft_session_add(weft_session *session, const weft_chat_message *mes
     return status;
 }
 
-bool weft_session_undo(weft_session *session)
+/* Where the last message of the user is; -1: there is none. */
+static int64_t last_user(const weft_session *session)
 {
-    const size_t n = json_object_array_length(session->messages);
-    for (size_t i = n; i > 0; i--) {
+    for (size_t i = json_object_array_length(session->messages); i > 0; i--) {
         json_object *message = json_object_array_get_idx(session->messages, i - 1);
         const char *role = json_object_get_string(json_object_object_get(message, "role"));
-        if (role && strcmp(role, "user") == 0) {
-            json_object_array_del_idx(session->messages, i - 1, n - i + 1);
-            return true;
-        }
+        if (role && strcmp(role, "user") == 0)
+            return (int64_t)i - 1;
     }
-    return false;
+    return -1;
+}
+
+static void cut(weft_session *session, int64_t from)
+{
+    const size_t n = json_object_array_length(session->messages), at = (size_t)from;
+    if (at < n)
+        json_object_array_del_idx(session->messages, at, n - at);
+}
+
+bool weft_session_undo(weft_session *session)
+{
+    const int64_t at = last_user(session);
+    if (at >= 0)
+        cut(session, at);
+    return at >= 0;
+}
+
+bool weft_session_rewind(weft_session *session)
+{
+    const int64_t at = last_user(session);
+    if (at >= 0)
+        cut(session, at + 1);
+    return at >= 0;
 }
 
 void weft_session_clear(weft_session *session)
 {
-    const size_t n = json_object_array_length(session->messages);
-    if (n > 0)
-        json_object_array_del_idx(session->messages, 0, n);
+    cut(session, 0);
 }
 
 const char *weft_session_messages(weft_session *session)

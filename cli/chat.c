@@ -1,0 +1,357 @@
+/* cli/chat.c -- weft chat: a conversation with a model. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/chat.h"
+#include "cli/chat_input.h"
+#include "cli/commands.h"
+#include "cli/edit.h"
+#include "cli/profile.h"
+
+#define AT(field) .offset = offsetof(chat_values, field)
+
+static const cli_argument arguments[] = {{"MODEL", offsetof(chat_values, model), false}};
+
+static const cli_option options[] = {
+    {.name = "prompt",
+     .letter = 'p',
+     .kind = CLI_TEXT,
+     .value = "TEXT",
+     AT(prompt),
+     .help = "say this, print the answer and end; - reads standard input"},
+    {.name = "system", .kind = CLI_TEXT, .value = "TEXT", AT(system), .help = "the system text"},
+    {.name = "load",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(load),
+     .help = "begin with the messages of a file, as /save writes them"},
+    {.name = "think",
+     .kind = CLI_CHOICE,
+     .value = "on|off",
+     AT(think),
+     .help = "whether the model thinks before it answers; default: as its template has it"},
+    {.name = "schema",
+     .letter = 'j',
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(schema),
+     .help = "answer with JSON that this JSON Schema allows, and nothing else"},
+    {.name = "prompted",
+     .kind = CLI_FLAG,
+     AT(prompted),
+     .help = "with --schema: ask for it and try again, instead of generating nothing else"},
+    {.name = "retries",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "2",
+     .low = 0,
+     .high = 16,
+     AT(retries),
+     .help = "with --prompted: attempts after the first"},
+    {.name = "tools",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(tools),
+     .help = "with --json: tools that the model may call, a JSON array; calls are answered by "
+             "messages with the role tool"},
+    {.name = "format",
+     .kind = CLI_TEXT,
+     .value = "NAME",
+     AT(format),
+     .help = "talk in a built-in format instead of the model's template: chatml, gemma3, "
+             "llama:3.0, ..."},
+    {.name = "template",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(template_file),
+     .help = "talk by this Jinja template instead of the model's"},
+    {.name = "adapter",
+     .letter = 'a',
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(adapter),
+     .help = "a LoRA adapter in PEFT format"},
+    CLI_SAMPLING_OPTIONS(chat_values),
+    {.name = "stats",
+     .kind = CLI_FLAG,
+     AT(stats),
+     .help = "print speed and memory on standard error after each answer"},
+    {.name = "json",
+     .kind = CLI_FLAG,
+     AT(json),
+     .help = "read messages as lines of JSON, texts or objects with role and content; write what "
+             "happens as lines of JSON"},
+    CLI_PLACE_OPTIONS(chat_values),
+};
+
+/* ---- Ctrl-C --------------------------------------------------------------------------------- */
+
+static weft_cancel *interrupt;
+
+static void on_interrupt(int signal_number)
+{
+    (void)signal_number;
+    weft_cancel_set(interrupt);
+}
+
+/* A person's Ctrl-C stops the answer; without one it ends the program, as everywhere. */
+static weft_status catch_interrupts(chat_run *run)
+{
+    run->cancel = interrupt = weft_cancel_new();
+    if (run->cancel == NULL)
+        return weft_fail(WEFT_MEMORY, "chat: no memory");
+    struct sigaction action = {.sa_handler = on_interrupt}; /* reading ends, too: no SA_RESTART */
+    if (run->person)
+        sigaction(SIGINT, &action, NULL);
+    return WEFT_OK;
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static weft_status no_template(const char *path)
+{
+    return weft_fail(WEFT_UNSUPPORTED,
+                     "%s: the model has no chat template: it goes on with texts (weft generate); "
+                     "--format chatml or --template FILE talks to it all the same",
+                     path);
+}
+
+static weft_status open_chat(chat_run *run, const char *path)
+{
+    const chat_values *v = run->values;
+    char name[64];
+    char *source = NULL;
+    size_t n = 0;
+    weft_status status;
+    if (v->template_file != NULL) {
+        status = weft_file_read(v->template_file, 0, &source, &n);
+        if (status == WEFT_OK)
+            status = weft_chat_parse(source, n, v->template_file, run->tokenizer, &run->chat);
+        weft_free(source);
+        return status;
+    }
+    if (v->format != NULL) {
+        snprintf(name, sizeof name, "%s", v->format);
+        char *version = strchr(name, ':');
+        if (version != NULL)
+            *version++ = '\0';
+        return weft_chat_builtin(name, version, run->tokenizer, &run->chat);
+    }
+    status = weft_chat_load(path, &run->chat);
+    return status == WEFT_UNSUPPORTED ? no_template(path) : status;
+}
+
+/* A turn's mark that the template writes and the vocabulary lacks; NULL: there is none. */
+static const char *strange_mark(const chat_run *run)
+{
+    static const char *const marks[] = {"<|im_start|>", "<|start_header_id|>", "<start_of_turn>",
+                                        "<|turn>"};
+    const char *source = weft_chat_source(run->chat, NULL);
+    for (size_t i = 0; source != NULL && i < sizeof marks / sizeof *marks; i++)
+        if (strstr(source, marks[i]) != NULL &&
+            weft_tokenizer_token_to_id(run->tokenizer, marks[i]) < 0)
+            return marks[i];
+    return NULL;
+}
+
+/* A model whose vocabulary lacks the marks of turns was hardly taught to talk: with its family's
+ * built-in format that is an error, with a template of its own a warning. */
+static weft_status check_marks(const chat_run *run, const char *path)
+{
+    const char *type = weft_config_string(weft_model_config(run->model), "model_type", "");
+    const char *mark = strange_mark(run), *source = weft_chat_source(run->chat, NULL);
+    weft_chat *builtin = NULL;
+    if (mark == NULL || run->values->format != NULL || run->values->template_file != NULL)
+        return WEFT_OK;
+    const bool same = weft_chat_builtin(type, NULL, run->tokenizer, &builtin) == WEFT_OK &&
+                      strcmp(weft_chat_source(builtin, NULL), source) == 0;
+    weft_chat_free(builtin);
+    if (same)
+        return no_template(path);
+    fprintf(stderr,
+            "weft: warning: the model's chat template begins turns with %s, which its vocabulary "
+            "lacks: it was hardly taught to talk, and goes on with texts (weft generate)\n",
+            mark);
+    return WEFT_OK;
+}
+
+static weft_status open_session(chat_run *run)
+{
+    const chat_values *v = run->values;
+    static const weft_thinking thinking[] = {WEFT_THINKING_ON, WEFT_THINKING_OFF};
+    weft_session_options o = {.system = v->system,
+                              .tools = run->tools,
+                              .n_tools = run->n_tools,
+                              .thinking =
+                                  v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT};
+    o.generate.max_tokens = 1024;
+    o.generate.cancel = run->cancel;
+    cli_sampling_apply(&v->sampling, run->model, &o.generate);
+    weft_status status = weft_session_new(run->model, run->tokenizer, run->chat, &o, &run->session);
+    if (status == WEFT_OK && v->load != NULL)
+        status = weft_session_load(run->session, v->load);
+    if (status == WEFT_OK && v->load != NULL && v->system != NULL)
+        status = weft_session_set_system(run->session, v->system);
+    return status;
+}
+
+static weft_status open_all(chat_run *run)
+{
+    const chat_values *v = run->values;
+    char path[4096];
+    size_t n = 0;
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = catch_interrupts(run);
+    if (status == WEFT_OK && v->schema != NULL)
+        status = weft_file_read(v->schema, 0, &run->schema, &n);
+    if (status == WEFT_OK && v->tools != NULL)
+        status = chat_read_tools(run, v->tools);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, &run->tokenizer);
+    if (status == WEFT_OK)
+        status = open_chat(run, path);
+    if (status == WEFT_OK)
+        status = cli_load_model(path, &v->place, v->adapter, &run->model);
+    if (status == WEFT_OK)
+        status = check_marks(run, path);
+    return status == WEFT_OK ? open_session(run) : status;
+}
+
+static void close_all(chat_run *run)
+{
+    weft_session_free(run->session);
+    weft_model_free(run->model);
+    weft_chat_free(run->chat);
+    weft_tokenizer_free(run->tokenizer);
+    chat_free_tools(run);
+    weft_free(run->schema);
+    signal(SIGINT, SIG_DFL);
+    weft_cancel_free(run->cancel);
+}
+
+/* ---- Answers -------------------------------------------------------------------------------- */
+
+void chat_answer(chat_run *run, const char *text, bool continue_final)
+{
+    const chat_values *v = run->values;
+    const weft_session_turn turn = {
+        .structured = run->schema == NULL ? WEFT_STRUCTURED_NONE
+                      : v->prompted       ? WEFT_STRUCTURED_PROMPTED
+                                          : WEFT_STRUCTURED_CONSTRAINED,
+        .schema = run->schema,
+        .retries = v->retries > 0 ? v->retries : -1,
+        .continue_final = continue_final,
+    };
+    weft_cancel_clear(run->cancel);
+    chat_show_start(run);
+    const weft_status status =
+        text != NULL
+            ? weft_session_send(run->session, text, &turn, chat_show_event, run, &run->stats)
+            : weft_session_answer(run->session, &turn, chat_show_event, run, &run->stats);
+    chat_show_end(run);
+    run->pending = status == WEFT_OK ? run->stats.pending_calls : 0;
+    if (status != WEFT_OK)
+        chat_show_failure(run);
+    weft_cancel_clear(run->cancel);
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+static void take_line(chat_run *run, const char *line)
+{
+    if (run->values->json)
+        chat_read_message(run, line);
+    else if (line[0] == '/' && line[1] != '/')
+        chat_command(run, line);
+    else if (line[strspn(line, " \t")] != '\0')
+        chat_answer(run, line[0] == '/' ? line + 1 : line, false);
+}
+
+static weft_status talk(chat_run *run)
+{
+    bool interrupted = false;
+    if (run->person)
+        puts("(/help lists the commands)");
+    while (!run->quit) {
+        char *line = NULL;
+        const cli_edit_result result = cli_edit_read("> ", &line);
+        if (result == CLI_EDIT_FAILED)
+            return weft_fail(WEFT_MEMORY, "chat: no memory for the line");
+        /* Twice in a row is meant. */
+        if (result == CLI_EDIT_END || (result == CLI_EDIT_INTERRUPTED && interrupted))
+            break;
+        interrupted = result == CLI_EDIT_INTERRUPTED;
+        if (interrupted)
+            puts("(once more to end)");
+        else
+            take_line(run, line);
+        free(line);
+    }
+    return WEFT_OK;
+}
+
+static weft_status talk_once(chat_run *run)
+{
+    const char *prompt = run->values->prompt;
+    char *all = NULL;
+    size_t n = 0;
+    if (strcmp(prompt, "-") == 0 && (all = cli_read_all(stdin, &n)) == NULL)
+        return weft_fail(WEFT_MEMORY, "chat: no memory for the message");
+    if (all != NULL && n > 0 && all[n - 1] == '\n')
+        all[n - 1] = '\0';
+    chat_answer(run, all != NULL ? all : prompt, false);
+    free(all);
+    return WEFT_OK;
+}
+
+static const char *complaint(const chat_values *v)
+{
+    if (v->format != NULL && v->template_file != NULL)
+        return "--format and --template: choose one";
+    if (v->tools != NULL && !v->json)
+        return "--tools needs --json";
+    if (v->prompted && v->schema == NULL)
+        return "--prompted needs --schema FILE";
+    return cli_place_complaint(&v->place);
+}
+
+static int run(void *context)
+{
+    const chat_values *v = context;
+    if (complaint(v) != NULL)
+        return cli_usage("chat", "%s", complaint(v));
+    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    chat_run r = {.values = v,
+                  .person = cli_edit_is_terminal() && v->prompt == NULL && !v->json,
+                  .color = isatty(STDOUT_FILENO) && term != NULL && strcmp(term, "dumb") != 0 &&
+                           (no_color == NULL || !*no_color)};
+    weft_status status = open_all(&r);
+    if (status == WEFT_OK)
+        status = cli_profile_start(&v->place);
+    if (status == WEFT_OK)
+        status = v->prompt != NULL ? talk_once(&r) : talk(&r);
+    if (status == WEFT_OK)
+        cli_profile_print();
+    const int code = cli_status(status);
+    close_all(&r);
+    return code == CLI_OK && r.failures > 0 ? CLI_FAILURE : code;
+}
+
+const cli_command cli_chat = {
+    .name = "chat",
+    .summary = "talk with a model",
+    .description =
+        "Talks with a model through its chat template: a line is a message, what is said stays in "
+        "the conversation, and lines that begin with a slash are commands (/help). Reasoning is "
+        "shown dim on a terminal, and not at all elsewhere. From a pipe each line is a message.\n\n"
+        "A model without a chat template only goes on with texts (weft generate).",
+    .example = "weft chat MODEL --system \"You are terse.\"\n"
+               "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"
+               "weft chat MODEL --schema person.json -p \"Invent a person.\"\n"
+               "echo '\"Hello\"' | weft chat MODEL --json",
+    CLI_TABLE(chat_values, arguments, options),
+    .run = run,
+};

@@ -1,0 +1,64 @@
+/* cli/chat.h -- between chat.c, which runs, chat_show.c, which shows what happens, and
+ * chat_commands.c, which does what begins with a slash. */
+#ifndef CLI_CHAT_H
+#define CLI_CHAT_H
+
+#include "cli/sampling.h"
+
+typedef struct chat_values {
+    const char *model, *adapter, *prompt, *system, *load, *schema, *tools, *format, *template_file;
+    cli_place place;
+    cli_sampling sampling;
+    int think; /* -1: as the template has it; 0: on; 1: off */
+    int64_t retries;
+    bool prompted, json, stats;
+} chat_values;
+
+/* What a chat has open. */
+typedef struct chat_run {
+    const chat_values *values;
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    weft_chat *chat;
+    weft_session *session;
+    weft_cancel *cancel; /* set by Ctrl-C */
+    char *schema;        /* NULL: none */
+    weft_tool *tools;
+    size_t n_tools;
+    void *tools_json; /* what their texts are of */
+    int64_t pending;  /* calls that the user is to answer */
+    bool person;      /* a terminal on both sides */
+    bool color;
+    bool quit;
+    int failures;
+
+    /* Of the answer under way. */
+    bool dim;     /* reasoning is being shown */
+    bool started; /* something stands on the line */
+    int64_t attempt;
+    weft_session_stats stats; /* of the last answer */
+} chat_run;
+
+/* ---- chat_show.c ---------------------------------------------------------------------------- */
+
+/* Before an answer, for its events, after it. */
+void chat_show_start(chat_run *run);
+weft_session_event_fn chat_show_event;
+void chat_show_end(chat_run *run);
+
+/* A failure: on standard error, with --json as an event too. */
+void chat_show_failure(chat_run *run);
+
+void chat_show_stats(const chat_run *run, FILE *file);
+
+/* ---- chat.c --------------------------------------------------------------------------------- */
+
+/* Answers the conversation; `text` is the user's message, NULL: it is there already. */
+void chat_answer(chat_run *run, const char *text, bool continue_final);
+
+/* ---- chat_commands.c ------------------------------------------------------------------------ */
+
+/* Does what a line that begins with a slash says. */
+void chat_command(chat_run *run, const char *line);
+
+#endif

@@ -1,0 +1,182 @@
+/* cli/chat_show.c -- what weft chat shows: an answer as it comes, or events as lines of JSON. */
+#include <string.h>
+
+#include "cli/chat.h"
+
+/* ---- lines of JSON -------------------------------------------------------------------------- */
+
+static void member(const char *key, const char *text)
+{
+    printf(", \"%s\": ", key);
+    if (text != NULL)
+        cli_json_text(stdout, text, strlen(text));
+    else
+        fputs("null", stdout);
+}
+
+static void write_stats(const weft_session_stats *s)
+{
+    printf(", \"reason\": \"%s\", \"detail\": \"%s\", \"generations\": %lld, \"prompt_tokens\": "
+           "%lld, \"tokens\": %lld, \"tool_calls\": %lld, \"pending_calls\": %lld",
+           weft_finish_name(s->last.reason), weft_finish_detail_name(s->last.detail),
+           (long long)s->generations, (long long)s->prompt_tokens, (long long)s->tokens,
+           (long long)s->tool_calls, (long long)s->pending_calls);
+    printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "
+           "%.6g, \"peak_memory\": %lld",
+           s->last.first_token_seconds, s->last.prompt_per_second, s->last.decode_per_second,
+           (long long)s->last.peak_memory);
+}
+
+static void write_event(const weft_session_event *e)
+{
+    static const char *const names[] = {"text",        "reasoning",  "tool_call",
+                                        "tool_result", "structured", "done"};
+    printf("{\"event\": \"%s\"", names[e->kind]);
+    if (e->attempt > 0)
+        printf(", \"attempt\": %lld", (long long)e->attempt);
+    if (e->kind == WEFT_SESSION_TOOL_CALL || e->kind == WEFT_SESSION_TOOL_RESULT) {
+        member("name", e->name);
+        printf(", \"arguments\": %s", e->arguments);
+        member("id", e->id);
+    }
+    if (e->kind == WEFT_SESSION_STRUCTURED)
+        printf(", \"document\": %s", e->text);
+    else if (e->kind != WEFT_SESSION_TOOL_CALL && e->kind != WEFT_SESSION_DONE)
+        member("text", e->text);
+    if (e->kind == WEFT_SESSION_DONE)
+        write_stats(e->stats);
+    puts("}");
+}
+
+/* ---- texts ---------------------------------------------------------------------------------- */
+
+static void set_dim(chat_run *run, bool dim)
+{
+    if (dim == run->dim)
+        return;
+    if (run->color)
+        fputs(dim ? "\033[2m" : "\033[0m", stdout);
+    if (!dim && run->started)
+        fputs("\n\n", stdout);
+    run->dim = dim;
+}
+
+/* Something about the answer, for a person, on a line of its own. */
+static void remark(chat_run *run, const char *before, const char *what, const char *after)
+{
+    set_dim(run, false);
+    printf("%s%s%s%s%s%s\n", run->started ? "\n" : "", run->color ? "\033[2m" : "", before, what,
+           after, run->color ? "\033[0m" : "");
+    run->started = false;
+}
+
+static void show_call(chat_run *run, const weft_session_event *e)
+{
+    if (e->kind == WEFT_SESSION_TOOL_CALL) {
+        remark(run, e->name, " ", e->arguments);
+    } else {
+        remark(run, e->failed ? "failed: " : "= ", e->text, "");
+    }
+}
+
+/* Documents go out alone where there is no person to watch. */
+static void show_text(chat_run *run, const weft_session_event *e)
+{
+    if (!run->person && run->schema != NULL)
+        return;
+    if (e->attempt != run->attempt) {
+        run->attempt = e->attempt;
+        remark(run, "(", "that does not fit: again", ")");
+    }
+    set_dim(run, false);
+    fwrite(e->text, 1, e->length, stdout);
+    run->started = true;
+}
+
+bool chat_show_event(void *context, const weft_session_event *event)
+{
+    chat_run *run = context;
+    if (run->values->json) {
+        write_event(event);
+        return fflush(stdout) == 0;
+    }
+    switch (event->kind) {
+    case WEFT_SESSION_TEXT:
+        show_text(run, event);
+        break;
+    case WEFT_SESSION_REASONING:
+        if (run->person) {
+            set_dim(run, true);
+            fwrite(event->text, 1, event->length, stdout);
+            run->started = true;
+        }
+        break;
+    case WEFT_SESSION_TOOL_CALL:
+    case WEFT_SESSION_TOOL_RESULT:
+        show_call(run, event);
+        break;
+    case WEFT_SESSION_STRUCTURED:
+        if (!run->person) {
+            fwrite(event->text, 1, event->length, stdout);
+            run->started = true;
+        }
+        break;
+    case WEFT_SESSION_DONE:
+        break;
+    }
+    return fflush(stdout) == 0;
+}
+
+void chat_show_start(chat_run *run)
+{
+    run->dim = run->started = false;
+    run->attempt = 0;
+}
+
+void chat_show_end(chat_run *run)
+{
+    const weft_session_stats *s = &run->stats;
+    if (run->values->json)
+        return;
+    if (run->dim && run->color)
+        fputs("\033[0m", stdout);
+    run->dim = false;
+    if (run->started)
+        putchar('\n');
+    if (run->person && s->last.reason == WEFT_FINISH_CANCELLED)
+        puts("(stopped)");
+    fflush(stdout);
+    if (s->last.reason == WEFT_FINISH_LENGTH)
+        fprintf(stderr, "weft: the answer was cut off at %s tokens: %s\n",
+                cli_count(s->last.tokens),
+                s->last.detail == WEFT_FINISH_POSITIONS ? "the model has no more positions"
+                                                        : "--max-tokens N allows more");
+    if (s->tool_limit)
+        fputs("weft: the model went on calling tools; it was stopped\n", stderr);
+    if (run->values->stats)
+        chat_show_stats(run, stderr);
+}
+
+void chat_show_failure(chat_run *run)
+{
+    run->failures++;
+    if (run->values->json) {
+        fputs("{\"event\": \"error\"", stdout);
+        member("status", weft_status_name(weft_error_status()));
+        member("message", weft_error_message());
+        puts("}");
+        fflush(stdout);
+    }
+    cli_status(weft_error_status());
+}
+
+void chat_show_stats(const chat_run *run, FILE *file)
+{
+    const weft_session_stats *s = &run->stats;
+    fprintf(file,
+            "prompt %s tokens, %.1f tokens/s, first token after %.3f s; generated %s tokens, %.1f "
+            "tokens/s; peak memory %s; finished: %s\n",
+            cli_count(s->prompt_tokens), s->last.prompt_per_second, s->last.first_token_seconds,
+            cli_count(s->tokens), s->last.decode_per_second, cli_bytes(s->last.peak_memory),
+            weft_finish_name(s->last.reason));
+}

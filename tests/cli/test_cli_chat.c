@@ -1,0 +1,192 @@
+/* tests/cli/test_cli_chat.c -- weft chat: messages from a pipe, commands, lines of JSON, documents
+ * of a schema, and what it refuses. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <json-c/json.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+/* Lines of the output that hold `part`. */
+static int count(const char *text, const char *part)
+{
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part))
+        n++;
+    return n;
+}
+
+static void a_line_is_a_message(void)
+{
+    char first[512];
+    output o = weft_command(NULL, "chat %s -p \"Once upon a time\" -n 12 -t 0", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strlen(o.out) > 12);
+    CHECK_CONTAINS(o.err, "cut off at 12 tokens: --max-tokens N allows more");
+    snprintf(first, sizeof first, "%s", o.out);
+    /* From a pipe: the same answer, and then another, to a longer conversation. */
+    o = weft_command("Once upon a time\n\nAnd then?\n", "chat %s -n 12 -t 0 --stats", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strncmp(o.out, first, strlen(first)) == 0);
+    CHECK(strlen(o.out) > strlen(first) + 5);
+    CHECK_EQ_INT(count(o.err, "tokens/s; peak memory"), 2);
+    o = weft_command("Once upon a time", "chat %s -p - -n 12 -t 0", model());
+    CHECK_STR(o.out, first);
+}
+
+static void commands_change_the_conversation(void)
+{
+    char input[1024];
+    const char *file = check_temporary("talk.json");
+    snprintf(input, sizeof input,
+             "/system Be brief.\nHi\nMore\n/undo\n/save %s\n/clear\n/history\n/load %s\n/history\n"
+             "/think maybe\n/nothing\n/quit\nnot read\n",
+             file, file);
+    const output o = weft_command(input, "chat %s -n 4 -t 0", model());
+    CHECK_EQ_INT(o.code, 0);
+    /* The first history has the system text alone. */
+    CHECK_CONTAINS(o.out, "[{\"role\": \"system\", \"content\": \"Be brief.\"}]\n[{\"role\": "
+                          "\"system\", \"content\": \"Be brief.\"},\n { \"role\": \"user\", "
+                          "\"content\": \"Hi\" },\n { \"role\": \"assistant\", \"content\": ");
+    CHECK(strstr(o.out, "More") == NULL);
+    CHECK_CONTAINS(o.err, "/think takes on, off or auto");
+    CHECK_CONTAINS(o.err, "there is no command /nothing (/help lists them)");
+    CHECK_EQ_INT(count(o.err, "cut off at 4 tokens"), 2);
+}
+
+static void answers_are_repeated_and_continued(void)
+{
+    const output o = weft_command("Hi\n/retry\n/continue\n/stats\n/history\n//slash\n",
+                                  "chat %s -n 4 -t 0", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(count(o.err, "cut off at 4 tokens"), 4);
+    CHECK_EQ_INT(count(o.out, "\"role\": \"assistant\""), 1);
+    CHECK_CONTAINS(o.out, "the conversation has ");
+}
+
+/* The member of a line of JSON; NULL when there is none. */
+static const char *member(const char *line, const char *key, char *text, size_t size)
+{
+    json_object *event = json_tokener_parse(line);
+    const char *value = event ? json_object_get_string(json_object_object_get(event, key)) : NULL;
+    snprintf(text, size, "%s", value ? value : "");
+    json_object_put(event);
+    return text;
+}
+
+static void events_are_lines_of_json(void)
+{
+    char text[4096], *save = NULL;
+    int done = 0, pieces = 0, errors = 0;
+    const output o = weft_command(
+        "\"Hi\"\n{\"role\": \"assistant\", \"content\": \"x\"}\n{\"role\": \"user\", \"content\": "
+        "\"y\"}\n{\"messages\": [{\"role\": \"user\", \"content\": \"z\"}]}\nbad\n{\"role\": 1}\n",
+        "chat %s --json -n 4 -t 0", model());
+    CHECK_EQ_INT(o.code, 1);
+    for (char *line = strtok_r(o.out, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        member(line, "event", text, sizeof text);
+        pieces += strcmp(text, "text") == 0;
+        errors += strcmp(text, "error") == 0;
+        if (strcmp(text, "done") == 0) {
+            done++;
+            CHECK_STR(member(line, "reason", text, sizeof text), "length");
+            CHECK_STR(member(line, "tokens", text, sizeof text), "4");
+        } else {
+            CHECK(*text != '\0');
+        }
+    }
+    CHECK_EQ_INT(done, 3);
+    CHECK_EQ_INT(errors, 2);
+    CHECK(pieces >= 3);
+    CHECK_CONTAINS(o.err, "the line is not JSON");
+}
+
+static void answers_keep_to_a_schema(void)
+{
+    const char *schema = text_file(
+        "person.json", "{\"type\": \"object\", \"properties\": {\"name\": {\"type\": \"string\", "
+                       "\"maxLength\": 8}, \"age\": {\"type\": \"integer\", \"minimum\": 0, "
+                       "\"maximum\": 99}}, \"required\": [\"name\", \"age\"], "
+                       "\"additionalProperties\": false}");
+    output o = weft_command(NULL, "chat %s --schema %s -p Who? -t 0", model(), schema);
+    CHECK_EQ_INT(o.code, 0);
+    json_object *person = json_tokener_parse(o.out);
+    CHECK(json_object_is_type(json_object_object_get(person, "name"), json_type_string));
+    CHECK(json_object_is_type(json_object_object_get(person, "age"), json_type_int));
+    json_object_put(person);
+    /* The storyteller gives none by itself. */
+    o = weft_command(NULL, "chat %s --schema %s --prompted --retries 1 -p Who? -t 0 -n 8", model(),
+                     schema);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "no answer of 2 is the document asked for");
+    CHECK_STR(o.out, "");
+    schema = text_file("odd.json", "{\"multipleOf\": 2}");
+    o = weft_command(NULL, "chat %s --schema %s -p Who?", model(), schema);
+    check_one_line(&o, 1);
+}
+
+static void templates_can_be_given(void)
+{
+    const char *template = text_file("short.jinja", "{{ messages[-1].content }}");
+    output o = weft_command(NULL, "chat %s --template %s -p \"Once upon a time\" -n 4 -t 0",
+                            model(), template);
+    CHECK_EQ_INT(o.code, 0);
+    char first[512];
+    snprintf(first, sizeof first, "%s", o.out);
+    o = weft_command(NULL, "generate %s -p \"Once upon a time\" -n 4 -t 0", model());
+    CHECK_STR(o.out, first);
+    o = weft_command(NULL, "chat %s --format gemma3 -p Hi -n 2", model());
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "chat %s --format nosuch -p Hi -n 2", model());
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "there is no built-in chat format of \"nosuch\"");
+}
+
+/* A base model: no template, and a vocabulary without the marks of its family's format. */
+static void models_without_a_template_are_refused(void)
+{
+    const char *folder = check_temporary("base");
+    output o = shell_command(NULL,
+                             "mkdir -p %s && cp %s/*.json %s/model.safetensors %s && rm "
+                             "%s/tokenizer_config.json && sed -i 's/<|im_start|>/<|other|>/' "
+                             "%s/tokenizer.json",
+                             folder, model(), model(), folder, folder, folder);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "chat %s -p Hi", folder);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "the model has no chat template: it goes on with texts (weft generate)");
+    o = weft_command(NULL, "chat %s -p Hi --format chatml -n 2", folder);
+    CHECK_EQ_INT(o.code, 0);
+}
+
+static void misuse_is_told(void)
+{
+    static const struct {
+        const char *options, *says;
+    } cases[] = {
+        {"", "MODEL"},
+        {"x --format chatml --template y", "choose one"},
+        {"x --tools y", "--tools needs --json"},
+        {"x --prompted", "--prompted needs --schema"},
+        {"x --think perhaps", "perhaps"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const output o = weft_command(NULL, "chat %s", cases[i].options);
+        check_one_line(&o, 2);
+        CHECK_CONTAINS(o.err, cases[i].says);
+    }
+}
+
+CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message),
+           CHECK_CASE(commands_change_the_conversation),
+           CHECK_CASE(answers_are_repeated_and_continued), CHECK_CASE(events_are_lines_of_json),
+           CHECK_CASE(answers_keep_to_a_schema), CHECK_CASE(templates_can_be_given),
+           CHECK_CASE(models_without_a_template_are_refused), CHECK_CASE(misuse_is_told))
