@@ -11,6 +11,7 @@ typedef struct chat_values {
     cli_sampling sampling;
     int think; /* -1: as the template has it; 0: on; 1: off */
     int64_t retries;
+    double timeout;
     bool prompted, json, stats;
 } chat_values;
 
@@ -22,6 +23,7 @@ typedef struct chat_run {
     weft_chat *chat;
     weft_session *session;
     weft_cancel *cancel; /* set by Ctrl-C */
+    cli_ids keep;        /* what XTC leaves alone */
     char *schema;        /* NULL: none */
     weft_tool *tools;
     size_t n_tools;

@@ -100,8 +100,8 @@ typedef weft_status weft_session_source(void *context, const weft_session_reques
 typedef struct weft_session_options {
     const char *system; /* copied; NULL: none */
     weft_thinking thinking;
-    /* For every generation. Its pointers are borrowed. Tokens that end a turn in the template's
-     * markup are stop tokens by themselves. */
+    /* For every generation. Its pointers are borrowed. What ends a turn in the template's markup
+     * ends an answer by itself. */
     weft_generate_options generate;
     const weft_tool *tools; /* copied, their texts borrowed */
     size_t n_tools;

@@ -110,6 +110,8 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
     options.keep_special = true;
     options.stop = s->stop;
     options.n_stop = s->n_stop;
+    options.stop_texts = s->stop_texts;
+    options.n_stop_texts = s->n_stop_texts;
     options.constraint = constrained ? s->constraint : NULL;
     weft_status status = constrained ? weft_constraint_reset(s->constraint) : WEFT_OK;
     if (!status && s->tokenizer)

@@ -13,28 +13,45 @@ static const char *const turn_ends[] = {"<|im_end|>", "<end_of_turn>", "<turn|>"
                                         "<|eot_id|>", "<|eom_id|>",    "<|tool_response>"};
 enum { TURN_ENDS = sizeof turn_ends / sizeof *turn_ends };
 
-/* Those that are tokens and that the template writes, but for <|eom_id|>, which goes with
- * <|eot_id|>; and those that the caller gave. */
-static weft_status fill_stop(weft_session *s)
+/* Makes room for what the caller gave and for the ends of turns. */
+static weft_status reserve_stop(weft_session *s)
 {
     const weft_generate_options *o = &s->generate;
-    const char *source = weft_chat_source(s->chat, NULL);
-    const size_t n = o->n_stop > 0 ? (size_t)o->n_stop : 0;
+    const size_t ids = o->n_stop > 0 ? (size_t)o->n_stop : 0;
+    const size_t texts = o->n_stop_texts > 0 ? (size_t)o->n_stop_texts : 0;
     weft_free(s->stop);
-    s->n_stop = 0;
-    s->stop = weft_malloc((n + TURN_ENDS) * sizeof *s->stop);
-    if (!s->stop)
+    weft_free(s->stop_texts);
+    s->n_stop = s->n_stop_texts = 0;
+    s->stop = weft_malloc((ids + TURN_ENDS) * sizeof *s->stop);
+    s->stop_texts = weft_malloc((texts + TURN_ENDS) * sizeof *s->stop_texts);
+    if (!s->stop || !s->stop_texts)
         return weft__session_no_memory();
-    if (n > 0)
-        memcpy(s->stop, o->stop, n * sizeof *s->stop);
-    s->n_stop = (int)n;
-    for (size_t i = 0; i < TURN_ENDS && source && s->tokenizer && !o->ignore_eos; i++) {
-        const char *sign = strcmp(turn_ends[i], "<|eom_id|>") == 0 ? "<|eot_id|>" : turn_ends[i];
-        const int32_t id = weft_tokenizer_token_to_id(s->tokenizer, turn_ends[i]);
-        if (id >= 0 && strstr(source, sign))
-            s->stop[s->n_stop++] = id;
-    }
+    if (ids > 0)
+        memcpy(s->stop, o->stop, ids * sizeof *s->stop);
+    if (texts > 0)
+        memcpy(s->stop_texts, o->stop_texts, texts * sizeof *s->stop_texts);
+    s->n_stop = (int)ids;
+    s->n_stop_texts = (int)texts;
     return WEFT_OK;
+}
+
+/* Besides what the caller gave: the ends of turns that the template writes, as tokens if they are
+ * such. <|eom_id|> goes with <|eot_id|>. */
+static weft_status fill_stop(weft_session *s)
+{
+    const char *source = weft_chat_source(s->chat, NULL);
+    const weft_status status = reserve_stop(s);
+    for (size_t i = 0; i < TURN_ENDS && source && !status && !s->generate.ignore_eos; i++) {
+        const char *end = turn_ends[i];
+        const bool written = strstr(source, end) != NULL;
+        const bool implied = strcmp(end, "<|eom_id|>") == 0 && strstr(source, "<|eot_id|>");
+        const int32_t id = s->tokenizer ? weft_tokenizer_token_to_id(s->tokenizer, end) : -1;
+        if (id >= 0 && (written || implied))
+            s->stop[s->n_stop++] = id;
+        else if (written)
+            s->stop_texts[s->n_stop_texts++] = end;
+    }
+    return status;
 }
 
 weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
@@ -83,6 +100,7 @@ void weft_session_free(weft_session *session)
     weft_free(session->tools);
     weft_free(session->tools_json);
     weft_free(session->stop);
+    weft_free(session->stop_texts);
     weft_free(session->written);
     weft_constraint_free(session->constraint);
     weft_free(session->constraint_schema);

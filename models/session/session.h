@@ -24,6 +24,8 @@ struct weft_session {
     weft_chat_markup markup; /* instead of the template's */
     int32_t *stop;           /* ids that end a turn */
     int n_stop;
+    const char **stop_texts; /* texts that do, where they are no token */
+    int n_stop_texts;
     weft_session_source *source;
     void *source_context;
     int64_t calls; /* ids given to calls */
