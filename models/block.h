@@ -38,6 +38,8 @@ weft_module *weft__experts_new(const weft__decoder_config *c);
 /* x (T, E) through the experts that ids (T, k) name, summed with weights (T, k): (T, E). */
 weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_array *ids,
                                   weft_array *weights);
+/* Where weft__route records what it chooses until the next call (NULL: nowhere), on this thread. */
+void weft__route_summary(weft_layer_summary *of_layer);
 /* The largest k of logits (T, n): ids (T, k), and their shares of the softmax over all, or over
  * the k when `normalised`. */
 void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,

@@ -241,6 +241,12 @@ static weft_device *device_of(weft_module *block)
     return weft_device_of(*weft_nn_find(block, "input_layernorm.weight"));
 }
 
+static void summarise(weft_array *x, weft_layer_summary *summary)
+{
+    weft_array *squares = weft_square(weft_astype(x, WEFT_FLOAT32)); /* (B, L, E) */
+    weft_set(&summary->rms, weft_sqrt(weft_mean(squares, WEFT_DIMS(-1), false)));
+}
+
 /* One layer after another, each on its own device: what they have in common is made anew where the
  * device changes, and so is what they make themselves, caches for one. */
 static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_array *extra,
@@ -262,13 +268,17 @@ static weft_array *through_layers(decoder *m, weft_array *x, int64_t L, weft_arr
             step.records = call->records;
             x = weft_to(x, device);
         }
+        weft__route_summary(call->summaries ? &call->summaries[i] : NULL);
         if (call->caches)
             x = a->forward(block, x, &step, i < m->n_caches ? call->caches[i] : NULL);
         else if (call->checkpoint)
             x = checkpointed(m, block, x, &step);
         else
             x = a->forward(block, x, &step, NULL);
+        if (call->summaries)
+            summarise(x, &call->summaries[i]);
     }
+    weft__route_summary(NULL);
     weft_set_default_device(before);
     return x;
 }

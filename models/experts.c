@@ -79,6 +79,13 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
 
 /* ---- the router ------------------------------------------------------------------------------ */
 
+static _Thread_local weft_layer_summary *summary;
+
+void weft__route_summary(weft_layer_summary *of_layer)
+{
+    summary = of_layer;
+}
+
 void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
                  weft_array **weights)
 {
@@ -90,6 +97,10 @@ void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **id
     else
         chosen = weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
     *weights = weft_astype(chosen, weft_dtype_of(logits));
+    if (summary != NULL) {
+        weft_set(&summary->experts, weft_astype(*ids, WEFT_INT32));
+        weft_set(&summary->weights, chosen);
+    }
 }
 
 typedef struct moe {

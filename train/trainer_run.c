@@ -124,6 +124,22 @@ static weft_status after_update(loop *l, weft_train_report *report)
     return status;
 }
 
+/* An update, to who watches. */
+static void show(const weft_probe *probe, const weft_train_report *report)
+{
+    if (probe == NULL || (probe->kinds & WEFT_PROBE_TRAINING) == 0 || report->step == 0)
+        return;
+    const weft_probe_event event = {.kind = WEFT_PROBE_TRAINING,
+                                    .phase = WEFT_PROBE_UPDATE,
+                                    .step = report->step,
+                                    .layer = -1,
+                                    .token = -1,
+                                    .loss = report->loss,
+                                    .grad_norm = report->grad_norm,
+                                    .lr = report->lr};
+    probe->event(probe->context, &event);
+}
+
 static weft_status tell(loop *l, weft_train_report *report)
 {
     report->seconds = weft__seconds() - l->began;
@@ -134,6 +150,7 @@ static weft_status tell(loop *l, weft_train_report *report)
     if (status != WEFT_OK)
         return status;
     const weft_trainer_options *o = &l->t->o;
+    show(o->probe, report);
     if (o->callback && !o->callback(o->context, report))
         return weft_fail(WEFT_CANCELLED, "training was stopped after update %lld of %lld",
                          (long long)report->step, (long long)report->steps);

@@ -15,6 +15,7 @@
 #include "weft/cancel.h"
 #include "weft/constrain.h"
 #include "weft/model.h"
+#include "weft/probe.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -104,6 +105,7 @@ typedef struct weft_generate_options {
      * computed behind the end of the text is thrown away. With a constraint or no_cache each step
      * waits for the token before, whatever is said here. 0: 1. */
     int64_t tokens_per_eval;
+    const weft_probe *probe;  /* borrowed: who watches; tokens_per_eval is 1 then; NULL: nobody */
     bool logprobs;            /* also compute each token's log-probability */
     weft_cache_options cache; /* how much is remembered (weft/cache.h) */
     bool no_cache; /* compute the whole text again for every token: slow, for comparison */

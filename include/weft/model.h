@@ -90,6 +90,13 @@ typedef struct weft_attention_record {
     weft_array *keys;    /* (B, S, Hk, D), rotated: all that the queries attend to */
 } weft_attention_record;
 
+/* What there is to know of a layer's work without its arrays. */
+typedef struct weft_layer_summary {
+    weft_array *rms; /* (B, L) float32: root of the mean square of the residual stream behind it */
+    weft_array *experts; /* (B L, k) int32, as its router chose them; NULL: it has none */
+    weft_array *weights; /* (B L, k) float32 */
+} weft_layer_summary;
+
 /* How a forward is called. All zero: the whole sequence, from position 0, nothing remembered. */
 typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
@@ -102,6 +109,8 @@ typedef struct weft_model_call {
      * compiled functions. A family of a program's own may leave it as it is. NULL: nothing is kept.
      */
     weft_attention_record *records;
+    /* As `records`, but also in compiled functions that have the arrays in their state. */
+    weft_layer_summary *summaries;
     bool checkpoint; /* compute each layer's inside again for its gradient */
 } weft_model_call;
 

@@ -17,6 +17,7 @@
 
 #include "weft/model.h"
 #include "weft/optim.h"
+#include "weft/probe.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -315,6 +316,7 @@ typedef struct weft_trainer_options {
     const char *data_name; /* of the data, for run.json; NULL: "" */
     weft_train_callback *callback;
     void *context;
+    const weft_probe *probe; /* borrowed: gets an event of kind training per update; NULL: nobody */
 } weft_trainer_options;
 
 /* Trains the parameters of a model that are not frozen. Where adapters were injected these are the

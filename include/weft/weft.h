@@ -39,6 +39,7 @@
 #include "weft/ops.h"
 #include "weft/optim.h"
 #include "weft/print.h"
+#include "weft/probe.h"
 #include "weft/products.h"
 #include "weft/quantize.h"
 #include "weft/random.h"

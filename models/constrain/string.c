@@ -126,13 +126,17 @@ static void hex_step(machine *m, frame f, unsigned char byte)
     s->value = s->value << 4 | digit;
     s->missing--;
     const uint32_t shift = 4 * s->missing, first = s->value << shift;
-    if (!any_may_come(&m->schema->choices[f.choice], s, first, first + (1u << shift) - 1))
+    const uint32_t last = first + (1u << shift) - 1;
+    /* The second half of a pair alone is no character; behind a first half that must come. */
+    const bool low_half = first >= 0xDC00 && last < 0xE000;
+    const bool high_half = first >= 0xD800 && last < 0xDC00;
+    if (low_half || !any_may_come(&m->schema->choices[f.choice], s, first, last))
         return;
     if (s->missing > 0)
-        push(m, f, HEX, s->missing);
-    else if (s->value >= 0xD800 && s->value < 0xDC00)
+        push(m, f, HEX, s->missing + (high_half ? 6 : 0));
+    else if (high_half)
         push(m, f, LOW_SLASH, 6);
-    else if (s->value < 0xD800 || s->value >= 0xE000)
+    else
         add_character(m, f);
 }
 

@@ -2,7 +2,7 @@
  * step, so it is traced once for each size of the caches. */
 #include <string.h>
 
-#include "models/generate/generator.h"
+#include "models/generate/probes.h"
 
 enum { WORTH = 8 }; /* steps that earn back what compiling them takes */
 
@@ -45,11 +45,14 @@ static weft_status make_decode(weft_generator *g)
     const int64_t caches = weft_model_info_of(g->model)->n_caches;
     weft_array **own[] = {&g->token, &g->logprob, &g->seen, &g->key, &g->offset, &g->logits};
     int n = sizeof own / sizeof *own;
+    const int probed = weft__probed_count(g);
     weft_array ***slots =
-        weft_malloc(((size_t)caches * WEFT_CACHE_SLOTS + (size_t)n) * sizeof *slots);
+        weft_malloc(((size_t)caches * WEFT_CACHE_SLOTS + (size_t)(n + probed)) * sizeof *slots);
     if (slots == NULL)
         return weft_fail(WEFT_MEMORY, "generate: no memory");
     memcpy(slots, own, sizeof own);
+    for (int i = 0; i < probed; i++)
+        slots[n++] = weft__probed_slot(g, i);
     for (int64_t i = 0; i < caches; i++)
         n += weft_cache_state(g->caches[i], slots + n);
     /* A cache that has grown never has its old shapes again: one combination is kept. */

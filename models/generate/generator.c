@@ -1,6 +1,6 @@
 /* models/generate/generator.c -- one sequence: the prompt, then a token at a time with the next
  * steps under way before the last token is read. */
-#include "models/generate/generator.h"
+#include "models/generate/probes.h"
 
 static const char *const finishes[] = {"none", "stop", "length", "cancelled", "deadline", "error"};
 static const char *const details[] = {"",         "eos",        "token",     "text",
@@ -51,6 +51,8 @@ static weft_status join(weft_generator *g)
     weft_status status = weft_set(&g->ahead.tokens, joined(g->ahead.tokens, g->token));
     if (status == WEFT_OK && logprob)
         status = weft_set(&g->ahead.logprobs, joined(g->ahead.logprobs, logprob));
+    if (status == WEFT_OK && g->probed != NULL)
+        status = weft__probed_copy(g, g->probed, &g->ahead.probed);
     g->ahead.n++;
     return status;
 }
@@ -99,6 +101,8 @@ static weft_status read_group(weft_generator *g)
         status = copy_out(g, &group);
     weft_drop(group.tokens);
     weft_drop(group.logprobs);
+    weft__probed_free(g, g->shown);
+    g->shown = group.probed;
     g->last = weft__seconds();
     return status;
 }
@@ -184,9 +188,11 @@ weft_status weft_generator_next(weft_generator *g, int32_t *id, double *logprob)
         const int32_t token = g->ids[g->given];
         if (logprob != NULL)
             *logprob = (double)g->logprobs[g->given];
+        status = weft__probe_token(g, g->shown, token, (double)g->logprobs[g->given]);
         g->given++;
         g->stats.tokens++;
-        status = weft__generator_append(g, token);
+        if (status == WEFT_OK)
+            status = weft__generator_append(g, token);
         if (status == WEFT_OK)
             status = follow(g, token);
         if (status == WEFT_OK)

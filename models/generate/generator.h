@@ -9,10 +9,13 @@
 #include "weft/compile.h"
 #include "weft/generate.h"
 
+typedef struct weft__probed weft__probed;
+
 /* Tokens that are read together: enqueued, and not read yet. */
 typedef struct weft__group {
     weft_array *tokens, *logprobs; /* (n) each, the second NULL without the option */
     int64_t n;
+    weft__probed *probed; /* what was watched, with n 1; NULL: nothing that needs arrays */
 } weft__group;
 
 struct weft_generator {
@@ -34,9 +37,11 @@ struct weft_generator {
     /* With a constraint: the logits (1, V) of a step whose token is not drawn yet, and which tokens
      * may be, bool (1, V). */
     weft_array *logits, *allowed;
-    bool *allowed_here; /* the same on the host */
-    bool undrawn;       /* `logits` waits for its draw */
-    bool must_end;      /* the document is whole, and nothing may follow */
+    bool *allowed_here;   /* the same on the host */
+    bool undrawn;         /* `logits` waits for its draw */
+    weft__probed *probed; /* slots of what is watched; and what was, of the token that was read */
+    weft__probed *shown;
+    bool must_end; /* the document is whole, and nothing may follow */
 
     int64_t enqueued;  /* tokens that were asked of the device */
     weft__group ahead; /* under way */

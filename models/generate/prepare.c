@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "models/generate/generator.h"
+#include "models/generate/probes.h"
 #include "models/generate/sampler.h"
 
 double weft__seconds(void)
@@ -135,6 +135,8 @@ static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
         status = fill_text(g, prompt, n);
     if (status == WEFT_OK)
         status = fill_group(g);
+    if (status == WEFT_OK)
+        status = weft__probed_new(g, &g->probed);
     if (status == WEFT_OK && !g->options.no_cache) {
         g->caches = weft_model_new_caches(g->model, &g->options.cache);
         if (g->caches == NULL)
@@ -160,7 +162,8 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
         return status;
     o.max_tokens = o.max_tokens > 0 ? o.max_tokens : 256;
     o.prefill = o.prefill > 0 ? o.prefill : 512;
-    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache)
+    const bool watched = o.probe != NULL && o.probe->kinds != 0;
+    if (o.tokens_per_eval == 0 || o.constraint || o.no_cache || watched)
         o.tokens_per_eval = 1;
     if (o.tokens_per_eval > o.max_tokens)
         o.tokens_per_eval = o.max_tokens;
@@ -190,6 +193,9 @@ void weft_generator_free(weft_generator *g)
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         weft_drop(slots[i]);
     weft_model_free_caches(g->model, g->caches);
+    weft__probed_free(g, g->probed);
+    weft__probed_free(g, g->ahead.probed);
+    weft__probed_free(g, g->shown);
     weft_free(g->allowed_here);
     weft_free(g->sampler_lists);
     weft_free(g->logprobs);

@@ -1,6 +1,6 @@
 /* models/generate/step.c -- what is computed for a token: the prompt in chunks, the layers, the
  * head, the draw; as graphs, which decode.c compiles. */
-#include "models/generate/generator.h"
+#include "models/generate/probes.h"
 
 bool weft__interrupted(weft_generator *g)
 {
@@ -18,7 +18,8 @@ bool weft__interrupted(weft_generator *g)
 weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, bool wait)
 {
     const int64_t caches = g->caches ? weft_model_info_of(g->model)->n_caches : 0;
-    const size_t room = (size_t)n + (size_t)caches * WEFT_CACHE_SLOTS;
+    const int probed = weft__probed_count(g);
+    const size_t room = (size_t)(n + probed) + (size_t)caches * WEFT_CACHE_SLOTS;
     weft_array **all = weft_malloc((room + 1) * sizeof(weft_array *));
     if (all == NULL)
         return weft_fail(WEFT_MEMORY, "generate: no memory");
@@ -26,6 +27,10 @@ weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, boo
     for (int i = 0; i < n; i++) {
         if (arrays[i] != NULL)
             all[held++] = arrays[i];
+    }
+    for (int i = 0; i < probed; i++) {
+        if (*weft__probed_slot(g, i) != NULL)
+            all[held++] = *weft__probed_slot(g, i);
     }
     for (int64_t i = 0; i < caches; i++) {
         weft_array **slots[WEFT_CACHE_SLOTS];
@@ -62,6 +67,8 @@ static weft_status put_draw_there(weft_generator *g, weft_array *logits)
         weft_array *all = weft_log_softmax(weft_astype(logits, WEFT_FLOAT32), -1);
         status = weft_set(&g->logprob, weft_take_along_axis(all, column, -1));
     }
+    if (status == WEFT_OK)
+        status = weft__probe_logits(g, logits);
     if (status == WEFT_OK && in.seen != NULL) {
         weft_array *one = weft_ones(WEFT_DIMS(1, 1), WEFT_FLOAT32);
         status = weft_set(&g->seen, weft_scatter_add_along_axis(in.seen, column, one, -1));
@@ -82,7 +89,8 @@ weft_status weft__put_draw(weft_generator *g, weft_array *logits)
 
 weft_status weft__put_step(weft_generator *g, weft_array *tokens, weft_array *offset)
 {
-    const weft_model_call call = {.caches = g->caches, .offset = offset};
+    const weft_model_call call = {
+        .caches = g->caches, .offset = offset, .summaries = g->probed ? g->probed->layers : NULL};
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);       /* (1, L, E) */
     weft_array *last = weft_slice_axis(hidden, 1, -1, INT64_MAX);          /* (1, 1, E) */
     weft_array *logits = weft_squeeze(weft_model_head(g->model, last), 1); /* (1, V) */
@@ -108,10 +116,11 @@ weft_status weft__step(weft_generator *g, weft_array *tokens)
 static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
 {
     const bool wait = g->options.cancel || g->options.timeout > 0;
+    const weft_model_call call = {.caches = g->caches,
+                                  .summaries = g->probed ? g->probed->layers : NULL};
     weft_scope_open();
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, L));
-    weft_array *hidden =
-        weft_model_hidden(g->model, tokens, &(weft_model_call){.caches = g->caches});
+    weft_array *hidden = weft_model_hidden(g->model, tokens, &call);
     const weft_status status = weft_ok(hidden) ? weft__start(g, NULL, 0, wait)
                                                : weft_fail(WEFT_INVALID, "%s", weft_error(hidden));
     weft_scope_close(NULL);
@@ -127,6 +136,8 @@ weft_status weft__step_prompt(weft_generator *g)
             return WEFT_OK;
         status = chunk(g, done, g->options.prefill);
         done += g->options.prefill;
+        if (status == WEFT_OK)
+            weft__probe_chunk(g);
     }
     if (status != WEFT_OK || weft__interrupted(g))
         return status;

@@ -346,6 +346,43 @@ static void a_full_disk_leaves_whole_lines(void)
 
 /* ---- how a run stops ------------------------------------------------------------------------ */
 
+/* Who watches gets what the callback gets. */
+typedef struct updates {
+    double losses[8], norms[8], rates[8];
+    int n;
+} updates;
+
+static void watch(void *context, const weft_probe_event *event)
+{
+    updates *u = context;
+    CHECK_EQ_INT(event->kind, WEFT_PROBE_TRAINING);
+    if (CHECK_EQ_INT(event->step, u->n + 1)) {
+        u->losses[u->n] = event->loss;
+        u->norms[u->n] = event->grad_norm;
+        u->rates[u->n++] = event->lr;
+    }
+}
+
+static void probes_see_updates(void)
+{
+    history l = {.n = 0};
+    updates u = {.n = 0};
+    weft_train_result result = {0};
+    weft_probe probe = {.kinds = WEFT_PROBE_TRAINING, .event = watch, .context = &u};
+    const weft_trainer_options o = {.steps = 4, .adamw.lr = 1e-2, .probe = &probe};
+    CHECK_OK(run(o, false, &l, &result));
+    CHECK_EQ_INT(u.n, 4);
+    CHECK_EQ_INT(l.n, 4);
+    for (int i = 0; i < u.n; i++) {
+        CHECK_CLOSE(u.losses[i], l.reports[i].loss, 0);
+        CHECK_CLOSE(u.norms[i], l.reports[i].grad_norm, 0);
+        CHECK_CLOSE(u.rates[i], l.reports[i].lr, 0);
+    }
+    probe.kinds = WEFT_PROBE_TOKEN;
+    CHECK_OK(run(o, false, &l, &result));
+    CHECK_EQ_INT(u.n, 4);
+}
+
 static void callbacks_cancel(void)
 {
     history l = {.stop_after = 3};
@@ -440,6 +477,6 @@ CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
            CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(callbacks_cancel),
-           CHECK_CASE(updates_that_are_not_finite_stop_the_run),
+           CHECK_CASE(probes_see_updates), CHECK_CASE(updates_that_are_not_finite_stop_the_run),
            CHECK_CASE(frozen_models_and_bad_options_are_refused),
            CHECK_CASE(evaluation_does_not_depend_on_batches))
