@@ -108,6 +108,14 @@ typedef struct weft_generate_options {
     const weft_probe *probe;  /* borrowed: who watches; tokens_per_eval is 1 then; NULL: nobody */
     bool logprobs;            /* also compute each token's log-probability */
     weft_cache_options cache; /* how much is remembered (weft/cache.h) */
+    /* Speculative decoding (Leviathan et al. 2023): `draft`, a smaller model with the same
+     * vocabulary (borrowed), proposes draft_tokens (0: 4) tokens at a time, and the model looks at
+     * all of them in one step. Text and its distribution are those without: greedy tokens are the
+     * same, drawn ones are others with the same probabilities. Instead of a draft, ngram > 0
+     * proposes what followed when the text's last `ngram` tokens occurred before. Not with a
+     * constraint or no_cache (WEFT_UNSUPPORTED); tokens_per_eval has no meaning. */
+    weft_model *draft;
+    int64_t draft_tokens, ngram;
     bool no_cache; /* compute the whole text again for every token: slow, for comparison */
     /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
     bool keep_special;
@@ -161,6 +169,7 @@ typedef struct weft_generate_stats {
     double prompt_per_second;   /* prompt_tokens / first_token_seconds */
     double decode_per_second;   /* tokens after the first / decode_seconds; 0: there were none */
     int64_t peak_memory;        /* weft_memory_peak at the end */
+    int64_t drafted, accepted;  /* tokens that were proposed, and those of them that were taken */
     int64_t compiles;           /* of the step of one token: one a size of the caches; 0: graphs */
 } weft_generate_stats;
 

@@ -82,8 +82,8 @@ void weft__row_cancel(weft__row *row)
 /* Whether a text can be a row among others. */
 static bool goes_alone(const weft__batch *b, const weft_generate_options *o)
 {
-    return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache ||
-           o->cache.max_context > 0 || o->cache.kv_bits != 0 ||
+    return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache || o->draft ||
+           o->ngram > 0 || o->cache.max_context > 0 || o->cache.kv_bits != 0 ||
            !weft_model_info_of(b->model)->takes_offset ||
            weft_model_family_of(b->model)->new_cache != NULL;
 }

@@ -164,15 +164,16 @@ static weft_status find_next(weft_generator *g, bool *found)
         return WEFT_OK;
     if (g->stats.tokens == g->limit)
         finish_at_limit(g);
-    else if (g->enqueued == 0)
+    else if (g->enqueued == 0 && g->speculation == NULL)
         status = begin(g);
     if (g->must_end)
         finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);
     if (status != WEFT_OK || g->stats.reason != WEFT_FINISH_NONE)
         return status;
     if (g->given == g->n_read)
-        status = read_group(g);
-    *found = status == WEFT_OK && !ends(g, g->ids[g->given]);
+        status = g->speculation ? weft__speculate(g) : read_group(g);
+    if (status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE)
+        *found = !ends(g, g->ids[g->given]);
     return status;
 }
 

@@ -6,6 +6,7 @@
 #ifndef WEFT_MODELS_GENERATE_GENERATOR_H
 #define WEFT_MODELS_GENERATE_GENERATOR_H
 
+#include "models/generate/speculative.h"
 #include "weft/compile.h"
 #include "weft/generate.h"
 
@@ -49,7 +50,8 @@ struct weft_generator {
     float *logprobs;
     int64_t n_read, given;
 
-    weft_compiled *decode; /* a step of one token; NULL: it is not compiled (yet) */
+    weft__speculation *speculation; /* NULL: each token has a step of its own */
+    weft_compiled *decode;          /* a step of one token; NULL: it is not compiled (yet) */
 
     double start, first, last; /* seconds */
     weft_generate_stats stats;

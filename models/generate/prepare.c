@@ -57,6 +57,9 @@ static weft_status check_options(weft_model *model, const weft_generate_options 
                                        "tokens_per_eval: expected numbers of at least 0");
     if (!(o->timeout >= 0))
         return weft_fail(WEFT_INVALID, "generate: timeout: expected seconds of at least 0");
+    const weft_status status = weft__speculation_check(model, o);
+    if (status != WEFT_OK)
+        return status;
     return check_sampler(&o->sampler, weft_model_info_of(model)->vocab_size);
 }
 
@@ -142,6 +145,8 @@ static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
         if (g->caches == NULL)
             status = weft_fail(WEFT_MEMORY, "generate: no memory for the caches");
     }
+    if (status == WEFT_OK && weft__speculation_wanted(&g->options))
+        status = weft__speculation_new(g->model, &g->options, &g->speculation);
     if (status == WEFT_OK)
         status = fill_state(g);
     g->options.stop = NULL; /* copied; the caller's may go */
@@ -167,6 +172,11 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
         o.tokens_per_eval = 1;
     if (o.tokens_per_eval > o.max_tokens)
         o.tokens_per_eval = o.max_tokens;
+    if (weft__speculation_wanted(&o)) {
+        const int64_t tokens = weft__speculation_tokens(&o);
+        o.tokens_per_eval = tokens + 1;
+        o.cache.trim = o.cache.trim > tokens ? o.cache.trim : tokens;
+    }
 
     weft_generator *g = weft_calloc(1, sizeof *g);
     if (g == NULL)
@@ -192,6 +202,7 @@ void weft_generator_free(weft_generator *g)
                                  g->allowed, g->ahead.tokens, g->ahead.logprobs};
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         weft_drop(slots[i]);
+    weft__speculation_free(g->options.draft, g->speculation);
     weft_model_free_caches(g->model, g->caches);
     weft__probed_free(g, g->probed);
     weft__probed_free(g, g->ahead.probed);

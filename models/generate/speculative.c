@@ -1,0 +1,434 @@
+/* models/generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023; Chen et
+ * al. 2023): tokens that a draft proposes go through the model at once, and as many are taken as
+ * keep the distribution of the text what it would be without.
+ *
+ * A proposal x is taken with probability min(1, p(x) / q(x)), p and q being what the sampler makes
+ * of the model's and the draft's logits at its place; after the first refusal a token is drawn from
+ * max(p - q, 0), normalised. Tokens found in the text itself have q(x) = 1. Probabilities are
+ * doubles on the host, and so are the draws.
+ */
+#include "models/generate/speculative.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "models/generate/generator.h"
+#include "models/generate/sampler.h"
+
+enum { TOKENS = 4 /* proposed at a time */ };
+
+struct weft__speculation {
+    weft_cache **caches; /* the draft's; NULL: proposals are found in the text */
+    int64_t held;        /* tokens in them */
+    int64_t V;
+    int64_t n;    /* proposals of this round */
+    int32_t *ids; /* those; room for one more than may be */
+    double *q;    /* (n, V): what each was drawn from */
+    double *p;    /* (V) */
+    float *rows;  /* (n + 1, V): logits after the sampler's steps */
+    float *raw;   /* the same before them; NULL without log-probabilities */
+    uint64_t random;
+};
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+bool weft__speculation_wanted(const weft_generate_options *o)
+{
+    return o->draft != NULL || o->ngram > 0;
+}
+
+int64_t weft__speculation_tokens(const weft_generate_options *o)
+{
+    return o->draft_tokens > 0 ? o->draft_tokens : TOKENS;
+}
+
+weft_status weft__speculation_check(weft_model *model, const weft_generate_options *o)
+{
+    if (o->draft_tokens < 0 || o->draft_tokens > 1024 || o->ngram < 0)
+        return weft_fail(WEFT_INVALID, "generate: draft_tokens and ngram: expected numbers of at "
+                                       "least 0, the first of 1024 at most");
+    if (!weft__speculation_wanted(o))
+        return WEFT_OK;
+    if (o->draft && o->ngram > 0)
+        return weft_fail(WEFT_INVALID, "generate: expected a draft or ngram, not both");
+    if (o->constraint || o->no_cache)
+        return weft_fail(WEFT_UNSUPPORTED, "generate: a draft with %s is unsupported",
+                         o->constraint ? "a constraint" : "no_cache");
+    const int64_t V = weft_model_info_of(model)->vocab_size;
+    if (o->draft && weft_model_info_of(o->draft)->vocab_size != V)
+        return weft_fail(WEFT_INVALID,
+                         "generate: draft: expected the model's vocabulary of %lld tokens, got one "
+                         "of %lld",
+                         (long long)V, (long long)weft_model_info_of(o->draft)->vocab_size);
+    return WEFT_OK;
+}
+
+weft_status weft__speculation_new(weft_model *model, const weft_generate_options *o,
+                                  weft__speculation **out)
+{
+    const size_t K = (size_t)weft__speculation_tokens(o);
+    const size_t V = (size_t)weft_model_info_of(model)->vocab_size;
+    weft__speculation *s = *out = weft_calloc(1, sizeof *s);
+    if (s == NULL)
+        return weft_fail(WEFT_MEMORY, "generate: no memory");
+    s->V = (int64_t)V;
+    s->random = o->seed;
+    s->ids = weft_malloc((K + 1) * sizeof *s->ids);
+    s->p = weft_malloc(V * sizeof *s->p);
+    s->rows = weft_malloc((K + 1) * V * sizeof *s->rows);
+    if (o->logprobs)
+        s->raw = weft_malloc((K + 1) * V * sizeof *s->raw);
+    if (o->draft)
+        s->q = weft_malloc(K * V * sizeof *s->q);
+    if (!s->ids || !s->p || !s->rows || (o->logprobs && !s->raw) || (o->draft && !s->q))
+        return weft_fail(WEFT_MEMORY, "generate: no memory for proposals");
+    if (o->draft)
+        s->caches = weft_model_new_caches(o->draft, &(weft_cache_options){.trim = (int64_t)K + 1});
+    return o->draft && s->caches == NULL ? weft_error_status() : WEFT_OK;
+}
+
+void weft__speculation_free(weft_model *draft, weft__speculation *s)
+{
+    if (s == NULL)
+        return;
+    weft_model_free_caches(draft, s->caches);
+    weft_free(s->ids);
+    weft_free(s->q);
+    weft_free(s->p);
+    weft_free(s->rows);
+    weft_free(s->raw);
+    weft_free(s);
+}
+
+/* ---- numbers on the host -------------------------------------------------------------------- */
+
+/* Uniform in [0, 1): SplitMix64 (Steele, Lea and Flood 2014). */
+static double uniform(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+/* The first of the largest, as weft_argmax. */
+static int32_t largest(const float *row, int64_t V)
+{
+    int64_t best = 0;
+    for (int64_t v = 1; v < V; v++)
+        best = row[v] > row[best] ? v : best;
+    return (int32_t)best;
+}
+
+/* Softmax of a row. */
+static void probabilities(const float *row, int64_t V, double *out)
+{
+    const double top = (double)row[largest(row, V)];
+    double sum = 0;
+    for (int64_t v = 0; v < V; v++)
+        sum += out[v] = exp((double)row[v] - top);
+    for (int64_t v = 0; v < V; v++)
+        out[v] /= sum;
+}
+
+static double log_probability(const float *row, int64_t V, int32_t id)
+{
+    const double top = (double)row[largest(row, V)];
+    double sum = 0;
+    for (int64_t v = 0; v < V; v++)
+        sum += exp((double)row[v] - top);
+    return (double)row[id] - top - log(sum);
+}
+
+/* A token from weights that add up to `sum`. */
+static int32_t pick(uint64_t *random, const double *weights, int64_t V, double sum)
+{
+    double left = uniform(random) * sum;
+    int64_t last = 0;
+    for (int64_t v = 0; v < V; v++) {
+        if (weights[v] <= 0)
+            continue;
+        last = v;
+        left -= weights[v];
+        if (left < 0)
+            break;
+    }
+    return (int32_t)last;
+}
+
+/* ---- a model's logits ----------------------------------------------------------------------- */
+
+/* Evaluates an array and what the caches hold. */
+static weft_status settle(weft_model *model, weft_cache **caches, weft_array *array)
+{
+    const int64_t n = weft_model_info_of(model)->n_caches;
+    weft_array **all = weft_malloc(((size_t)n * WEFT_CACHE_SLOTS + 1) * sizeof *all);
+    if (all == NULL)
+        return weft_fail(WEFT_MEMORY, "generate: no memory");
+    int held = 0;
+    all[held++] = array;
+    for (int64_t i = 0; i < n; i++) {
+        weft_array **slots[WEFT_CACHE_SLOTS];
+        const int m = weft_cache_state(caches[i], slots);
+        for (int k = 0; k < m; k++) {
+            if (*slots[k] != NULL)
+                all[held++] = *slots[k];
+        }
+    }
+    const weft_status status = weft_eval_n(all, held);
+    weft_free(all);
+    return status;
+}
+
+/* n tokens through a model, in pieces; *logits (last, V) of the last ones, NULL when the caller
+ * interrupted. */
+static weft_status feed(weft_generator *g, weft_model *model, weft_cache **caches,
+                        const int32_t *ids, int64_t n, int64_t last, weft_array **logits)
+{
+    const int64_t piece = g->options.prefill > last ? g->options.prefill : last;
+    weft_status status = WEFT_OK;
+    *logits = NULL;
+    for (; n > piece && status == WEFT_OK; ids += piece, n -= piece) {
+        if (weft__interrupted(g))
+            return WEFT_OK;
+        weft_scope_open();
+        weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, piece));
+        const weft_model_call call = {.caches = caches};
+        status = settle(model, caches, weft_model_hidden(model, tokens, &call));
+        weft_scope_close(NULL);
+    }
+    if (status != WEFT_OK || weft__interrupted(g))
+        return status;
+    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, n));
+    weft_array *hidden = weft_model_hidden(model, tokens, &(weft_model_call){.caches = caches});
+    hidden = weft_slice_axis(hidden, 1, -last, INT64_MAX); /* (1, last, E) */
+    *logits = weft_astype(weft_squeeze(weft_model_head(model, hidden), 0), WEFT_FLOAT32);
+    return settle(model, caches, *logits);
+}
+
+/* What the sampler makes of a row of logits (1, V) behind the text and `more` proposals. */
+static weft_array *sampled(weft_generator *g, weft_array *row, int64_t more)
+{
+    weft__speculation *s = g->speculation;
+    const weft_sampler_options *o = &g->options.sampler;
+    weft_sampler_inputs in = {0};
+    if (weft__sampler_counts(o)) {
+        weft_array *text = weft__sampler_seen(g->text, g->n_text, s->V);
+        in.seen = more == 0 ? text : weft_add(text, weft__sampler_seen(s->ids, more, s->V));
+    }
+    if (o->xtc_probability > 0) /* a coin of its own at each place */
+        in.key = weft_random_key((uint64_t)(uniform(&s->random) * 0x1p53));
+    return weft_sampler_logits(row, &in, o);
+}
+
+/* Rows of logits (n, V) behind `more` proposals, and one more for each further row, to the host. */
+static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, int64_t more,
+                             float *out)
+{
+    const int64_t V = g->speculation->V;
+    weft_device *before = weft_default_device();
+    weft_status status = WEFT_OK;
+    weft_set_default_device(weft_device_of(logits));
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
+        weft_array *row = sampled(g, weft_slice_axis(logits, 0, i, i + 1), more + i);
+        status = weft_read(row, WEFT_FLOAT32, out + i * V, V);
+    }
+    weft_set_default_device(before);
+    return status;
+}
+
+/* ---- proposals ------------------------------------------------------------------------------ */
+
+/* What followed the last `ngram` tokens when they stood in the text before, the latest time. */
+static void find_in_text(weft_generator *g, int64_t most)
+{
+    weft__speculation *s = g->speculation;
+    const int64_t m = g->options.ngram, n = g->n_text;
+    const int32_t *end = g->text + n - m;
+    for (int64_t at = n - m - 1; m <= n && at >= 0; at--) {
+        if (memcmp(g->text + at, end, (size_t)m * sizeof *end) != 0)
+            continue;
+        while (s->n < most && at + m + s->n < n) {
+            s->ids[s->n] = g->text[at + m + s->n];
+            s->n++;
+        }
+        return;
+    }
+}
+
+/* One token of the draft behind those in s->ids, which it has not read since `held`. */
+static weft_status propose_one(weft_generator *g)
+{
+    weft__speculation *s = g->speculation;
+    const bool first = s->n == 0;
+    const int32_t *ids = first ? g->text + s->held : s->ids + s->n - 1;
+    const int64_t n = first ? g->n_text - s->held : 1;
+    weft_array *logits;
+    weft_status status = feed(g, g->options.draft, s->caches, ids, n, 1, &logits);
+    if (status != WEFT_OK || logits == NULL)
+        return status;
+    s->held = g->n_text + s->n;
+    status = read_rows(g, logits, 1, s->n, s->rows);
+    double *q = s->q + s->n * s->V;
+    if (g->options.sampler.temperature == 0) {
+        s->ids[s->n] = largest(s->rows, s->V);
+    } else {
+        probabilities(s->rows, s->V, q);
+        s->ids[s->n] = pick(&s->random, q, s->V, 1);
+    }
+    s->n++;
+    return status;
+}
+
+/* Up to `most` proposals. */
+static weft_status propose(weft_generator *g, int64_t most)
+{
+    weft__speculation *s = g->speculation;
+    weft_status status = WEFT_OK;
+    s->n = 0;
+    if (g->options.draft == NULL) {
+        find_in_text(g, most);
+        return WEFT_OK;
+    }
+    const int64_t positions = weft_model_info_of(g->options.draft)->max_positions;
+    if (positions > 0 && most > positions - g->n_text)
+        most = positions - g->n_text;
+    while (s->n < most && status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE) {
+        weft_scope_open();
+        status = propose_one(g);
+        weft_scope_close(NULL);
+    }
+    return status;
+}
+
+/* ---- the check ------------------------------------------------------------------------------ */
+
+/* Whether proposal i is taken; if not, what comes in its place. p is that of its row. */
+static bool takes(weft__speculation *s, int64_t i, int32_t *instead)
+{
+    const int32_t x = s->ids[i];
+    const double *q = s->q ? s->q + i * s->V : NULL;
+    if (uniform(&s->random) * (q ? q[x] : 1) < s->p[x])
+        return true;
+    double sum = 0;
+    for (int64_t v = 0; v < s->V; v++) {
+        const double left = s->p[v] - (q ? q[v] : v == x ? 1 : 0);
+        s->p[v] = left > 0 ? left : 0;
+        sum += s->p[v];
+    }
+    if (sum > 0) {
+        *instead = pick(&s->random, s->p, s->V, sum);
+        return false;
+    }
+    return true; /* p and q are the same but for their last bits */
+}
+
+/* The tokens of this round from the rows of the proposals and one more: returns how many. */
+static int64_t decide(weft_generator *g)
+{
+    weft__speculation *s = g->speculation;
+    const bool greedy = g->options.sampler.temperature == 0;
+    for (int64_t i = 0; i <= s->n; i++) {
+        const float *row = s->rows + i * s->V;
+        bool taken;
+        if (greedy) {
+            g->ids[i] = largest(row, s->V);
+            taken = i < s->n && g->ids[i] == s->ids[i];
+        } else {
+            probabilities(row, s->V, s->p);
+            taken = i < s->n && takes(s, i, &g->ids[i]);
+            if (taken)
+                g->ids[i] = s->ids[i];
+            else if (i == s->n)
+                g->ids[i] = pick(&s->random, s->p, s->V, 1);
+        }
+        if (!taken)
+            return i + 1;
+    }
+    return s->n + 1;
+}
+
+static weft_status forget(weft_model *model, weft_cache **caches, int64_t n)
+{
+    for (int64_t i = 0; n > 0 && i < weft_model_info_of(model)->n_caches; i++) {
+        if (!weft_cache_can_trim(caches[i], n))
+            return weft_fail(WEFT_UNSUPPORTED,
+                             "generate: a draft needs caches that can forget their last tokens, "
+                             "which one of type %s cannot",
+                             caches[i]->type->name);
+        const weft_status status = weft_cache_trim(caches[i], n);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* The caches are left with all of the text but the token that is drawn last. */
+static weft_status forget_refused(weft_generator *g, int64_t taken)
+{
+    weft__speculation *s = g->speculation;
+    const int64_t kept = g->n_text + taken;
+    weft_status status = forget(g->model, g->caches, s->n - taken);
+    if (status != WEFT_OK || s->held <= kept)
+        return status;
+    status = forget(g->options.draft, s->caches, s->held - kept);
+    s->held = kept;
+    return status;
+}
+
+/* The tokens of the text that the model has not read, and the proposals: in new memory. */
+static int32_t *unread(const weft_generator *g, int64_t *n)
+{
+    const weft__speculation *s = g->speculation;
+    const int64_t held = weft_cache_offset(g->caches[0]), fresh = g->n_text - held;
+    int32_t *ids = weft_malloc((size_t)(fresh + s->n) * sizeof *ids);
+    if (ids == NULL) {
+        weft_fail(WEFT_MEMORY, "generate: no memory");
+        return NULL;
+    }
+    memcpy(ids, g->text + held, (size_t)fresh * sizeof *ids);
+    memcpy(ids + fresh, s->ids, (size_t)s->n * sizeof *ids);
+    *n = fresh + s->n;
+    return ids;
+}
+
+static weft_status check_proposals(weft_generator *g)
+{
+    weft__speculation *s = g->speculation;
+    int64_t n = 0;
+    weft_array *logits = NULL;
+    int32_t *ids = unread(g, &n);
+    weft_status status =
+        ids ? feed(g, g->model, g->caches, ids, n, s->n + 1, &logits) : WEFT_MEMORY;
+    weft_free(ids);
+    if (status != WEFT_OK || logits == NULL)
+        return status;
+    status = read_rows(g, logits, s->n + 1, 0, s->rows);
+    if (status == WEFT_OK && s->raw)
+        status = weft_read(logits, WEFT_FLOAT32, s->raw, (s->n + 1) * s->V);
+    if (status != WEFT_OK)
+        return status;
+    const int64_t found = decide(g);
+    for (int64_t i = 0; s->raw && i < found; i++)
+        g->logprobs[i] = (float)log_probability(s->raw + i * s->V, s->V, g->ids[i]);
+    g->n_read = found;
+    g->enqueued += found;
+    g->stats.drafted += s->n;
+    g->stats.accepted += found - 1;
+    return forget_refused(g, found - 1);
+}
+
+weft_status weft__speculate(weft_generator *g)
+{
+    const int64_t most = weft__speculation_tokens(&g->options);
+    const int64_t left = g->limit - g->stats.tokens - 1; /* the round gives one more */
+    g->n_read = g->given = 0;
+    /* The prompt by itself first: its token comes sooner, and caches show what they can. */
+    weft_status status = propose(g, g->stats.tokens == 0 ? 0 : left < most ? left : most);
+    if (status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE)
+        status = check_proposals(g);
+    const double now = weft__seconds();
+    g->first = g->first > 0 ? g->first : now;
+    g->last = now;
+    return status;
+}
