@@ -297,7 +297,7 @@ weft_status weft_chat_render(const weft_chat *chat, const char *messages,
         status = weft__jinja_render(t->parsed, &context, text, &n);
     }
     if (!status && options->continue_final)
-        status = weft__chat_cut_final(*text, &n);
+        status = weft__chat_cut_final(in->prepared, *text, &n);
     if (status) {
         weft_free(*text);
         *text = NULL;

@@ -29,7 +29,7 @@ weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenize
 /* For a prompt that ends within the last message: marks the end of its content, and after rendering
  * cuts the text there. */
 weft_status weft__chat_mark_final(json_object *messages);
-weft_status weft__chat_cut_final(char *text, size_t *length);
+weft_status weft__chat_cut_final(json_object *messages, char *text, size_t *length);
 
 /* What a folder's files have: perhaps no template at all. Owned by the caller. */
 weft_status weft__chat_templates(const char *folder, weft_chat **out);

@@ -55,18 +55,53 @@ weft_status weft__chat_mark_final(json_object *messages)
     return weft_fail(WEFT_INVALID, "chat: the last message has no text to go on with");
 }
 
-weft_status weft__chat_cut_final(char *text, size_t *length)
+/* The last message's content, marked. */
+static json_object *marked_content(json_object *messages)
+{
+    json_object *message =
+        json_object_array_get_idx(messages, json_object_array_length(messages) - 1);
+    json_object *content = json_object_object_get(message, "content");
+    if (json_object_is_type(content, json_type_string))
+        return content;
+    for (size_t i = json_object_array_length(content); i > 0; i--) {
+        json_object *part = json_object_array_get_idx(content, i - 1);
+        json_object *text = json_object_object_get(part, "text");
+        if (json_object_is_type(text, json_type_string))
+            return text;
+    }
+    return NULL;
+}
+
+static bool is_space(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Whether the content, but for white space around it, is in the text. */
+static bool has_content(const char *text, size_t length, json_object *messages)
+{
+    json_object *content = marked_content(messages);
+    const char *at = json_object_get_string(content);
+    size_t n = (size_t)json_object_get_string_len(content) - (sizeof mark - 1);
+    for (; n > 0 && is_space(*at); n--)
+        at++;
+    while (n > 0 && is_space(at[n - 1]))
+        n--;
+    return n == 0 || memmem(text, length, at, n) != NULL;
+}
+
+weft_status weft__chat_cut_final(json_object *messages, char *text, size_t *length)
 {
     const size_t size = sizeof mark - 1;
     char *last = NULL;
     for (char *at = text; (at = memmem(at, *length - (size_t)(at - text), mark, size - 1)); at++)
         last = at;
-    if (!last)
-        return weft_fail(WEFT_INVALID, "chat: the template leaves out the end of the last message, "
-                                       "so there is nothing to go on with");
+    if (!last || !has_content(text, *length, messages))
+        return weft_fail(WEFT_INVALID, "chat: the template leaves out some of the last message, so "
+                                       "there is nothing to go on with");
     size_t end = (size_t)(last - text);
     if (end + size > *length || last[size - 1] != ' ')
-        while (end > 0 && text[end - 1] && strchr(" \t\n\r\f\v", text[end - 1]))
+        while (end > 0 && is_space(text[end - 1]))
             end--;
     text[end] = '\0';
     *length = end;

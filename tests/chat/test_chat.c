@@ -21,6 +21,8 @@ static const char talk[] = "[{\"role\": \"system\", \"content\": \"S\"},"
                            "{\"role\": \"user\", \"content\": \"c\"}]";
 
 static const weft_chat_options prompt = {.generation_prompt = true};
+static const weft_chat_options on = {.generation_prompt = true, .thinking = WEFT_THINKING_ON};
+static const weft_chat_options off = {.generation_prompt = true, .thinking = WEFT_THINKING_OFF};
 
 /* ---- built-in formats ----------------------------------------------------------------------- */
 
@@ -39,8 +41,6 @@ static void format(const char *type, const char *version, const weft_chat_option
 
 static void formats_are_the_families(void)
 {
-    const weft_chat_options off = {.generation_prompt = true, .thinking = WEFT_THINKING_OFF};
-    const weft_chat_options on = {.generation_prompt = true, .thinking = WEFT_THINKING_ON};
     format("gemma3", NULL, &prompt,
            "<bos><start_of_turn>user\nS\n\na<end_of_turn>\n<start_of_turn>model\n"
            "<think>t</think>b<end_of_turn>\n<start_of_turn>user\nc<end_of_turn>\n"
@@ -80,6 +80,98 @@ static void formats_are_the_families(void)
            "<|im_end|>\n<|im_start|>assistant\n<think>\n");
     weft_chat *chat = NULL;
     CHECK_STATUS(weft_chat_builtin("nosuch", NULL, NULL, &chat), WEFT_UNSUPPORTED);
+}
+
+/* ---- the formats as their families describe them -------------------------------------------- */
+
+static void written(const char *type, const char *version, const weft_chat_options *options,
+                    const char *messages, const char *expected)
+{
+    weft_chat *chat = NULL;
+    char *text = NULL;
+    if (!CHECK_OK(weft_chat_builtin(type, version, NULL, &chat)))
+        return;
+    if (CHECK_OK(weft_chat_render(chat, messages, options, &text, NULL)))
+        CHECK_STR(text, expected);
+    weft_free(text);
+    weft_chat_free(chat);
+}
+
+#define USER(text) "{\"role\": \"user\", \"content\": \"" text "\"}"
+#define MODEL(text) "{\"role\": \"assistant\", \"content\": \"" text "\"}"
+#define SYSTEM(text) "{\"role\": \"system\", \"content\": \"" text "\"}"
+
+static void gemma_formats(void)
+{
+    const char *plain = "[" USER(" u ") "," MODEL(" m ") "," USER("v") "]";
+    const char *gemma2 = "<bos><start_of_turn>user\nu<end_of_turn>\n<start_of_turn>model\nm"
+                         "<end_of_turn>\n<start_of_turn>user\nv<end_of_turn>\n"
+                         "<start_of_turn>model\n";
+    const char *gemma4 = "<bos><|turn>user\nu<turn|>\n<|turn>model\nm<turn|>\n<|turn>user\nv"
+                         "<turn|>\n<|turn>model\n";
+    char large[512];
+    written("gemma2", NULL, &prompt, plain, gemma2);
+    written("gemma2", NULL, NULL, "[" SYSTEM("S") "," USER("u") "]",
+            "<bos><start_of_turn>user\nS\n\nu<end_of_turn>\n");
+    /* Small models' prompts have nothing behind the turn's mark, large ones' an empty thought when
+     * they are not to think. */
+    written("gemma4", "small", &prompt, plain, gemma4);
+    written("gemma4", "small", &off, plain, gemma4);
+    snprintf(large, sizeof large, "%s<|channel>thought\n<channel|>", gemma4);
+    written("gemma4", "large", &off, plain, large);
+    written("gemma4", "large", &prompt, plain, large);
+    written("gemma4", "small", &on, "[" USER("u") "]",
+            "<bos><|turn>system\n<|think|>\n<turn|>\n<|turn>user\nu<turn|>\n<|turn>model\n");
+    written("gemma4", "large", &on,
+            "[{\"role\": \"developer\", \"content\": \" D \"}," USER("u") "]",
+            "<bos><|turn>system\n<|think|>\nD<turn|>\n<|turn>user\nu<turn|>\n<|turn>model\n");
+    /* Thoughts of the past are left out, but for those of calls behind the last question. */
+    written("gemma4", "small", NULL,
+            "[" USER("u") "," MODEL("<|channel>thought\\nhm<channel|>a") "," USER("v") "]",
+            "<bos><|turn>user\nu<turn|>\n<|turn>model\na<turn|>\n<|turn>user\nv<turn|>\n");
+    written(
+        "gemma4", "small", &prompt,
+        "[" USER("u") ", {\"role\": \"assistant\", \"content\": \"\", "
+                      "\"reasoning_content\": \"look\", \"tool_calls\": [{\"function\": {\"name\": "
+                      "\"f\", \"arguments\": {\"b\": \"x\", \"a\": 1}}}]}, {\"role\": \"tool\", "
+                      "\"name\": \"f\", \"content\": \"r\"}]",
+        "<bos><|turn>user\nu<turn|>\n<|turn>model\n<|channel>thought\nlook\n<channel|>"
+        "<|tool_call>call:f{a:1,b:<|\"|>x<|\"|>}<tool_call|><|tool_response>response:f{value:"
+        "<|\"|>r<|\"|>}<tool_response|>");
+}
+
+static void mistral_formats(void)
+{
+    const char *turns = "[" USER("u") "," MODEL("a") "," USER("v") "]";
+    const char *system = "[" SYSTEM("S") "," USER("u") "]";
+    written("mistral", "v1", NULL, turns, "<s> [INST] u [/INST] a</s> [INST] v [/INST] ");
+    written("mixtral", NULL, NULL, turns, "<s> [INST] u [/INST] a</s> [INST] v [/INST] ");
+    written("mistral", NULL, NULL, turns, "<s>[INST] u[/INST] a</s>[INST] v[/INST] ");
+    written("mistral", "v3-tekken", NULL, turns, "<s>[INST]u[/INST]a</s>[INST]v[/INST]");
+    written("ministral", NULL, NULL, turns, "<s>[INST]u[/INST]a</s>[INST]v[/INST]");
+    written("mistral", "v3", NULL, system, "<s>[INST] S\n\nu[/INST] ");
+    written("mistral", "v7", NULL, system, "<s>[SYSTEM_PROMPT] S[/SYSTEM_PROMPT][INST] u[/INST] ");
+    written("mistral", "v7-tekken", NULL, system,
+            "<s>[SYSTEM_PROMPT]S[/SYSTEM_PROMPT][INST]u[/INST]");
+}
+
+static void minicpm_formats(void)
+{
+    const char *turns = "[" USER("u") "," MODEL("a") "," USER("v") "]";
+    const char *five = "<s><|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n<think>\n\n"
+                       "</think>\n\na<|im_end|>\n<|im_start|>user\nv<|im_end|>\n"
+                       "<|im_start|>assistant\n";
+    char expected[512];
+    written("minicpm", "1", &prompt, turns,
+            "<s><\xe7\x94\xa8\xe6\x88\xb7>u<AI>a<\xe7\x94\xa8\xe6\x88\xb7>v<AI>");
+    written("minicpm", "4", &prompt, turns,
+            "<s><|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\na<|im_end|>\n"
+            "<|im_start|>user\nv<|im_end|>\n<|im_start|>assistant\n");
+    written("minicpm", "5", &prompt, turns, five);
+    snprintf(expected, sizeof expected, "%s<think>\n", five);
+    written("minicpm5", NULL, &on, turns, expected);
+    snprintf(expected, sizeof expected, "%s<think>\n\n</think>\n\n", five);
+    written("minicpm5", NULL, &off, turns, expected);
 }
 
 static void gemma4_writes_tools(void)
@@ -276,6 +368,13 @@ static void a_prompt_can_end_within_the_last_message(void)
     CHECK_OK(weft_chat_parse("nothing", 7, "mine", NULL, &chat));
     CHECK_STATUS(weft_chat_render(chat, talk, &options, &text, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "nothing to go on with");
+    weft_chat_free(chat);
+    /* The end is there, the beginning is not. */
+    const char *half = "{{ messages[-1].content[1:] }}";
+    CHECK_OK(weft_chat_parse(half, strlen(half), "mine", NULL, &chat));
+    CHECK_STATUS(weft_chat_render(chat, "[{\"role\": \"user\", \"content\": \"ab\"}]", &options,
+                                  &text, NULL),
+                 WEFT_INVALID);
     CHECK_STATUS(weft_chat_render(chat, "[{\"role\": \"user\"}]", &options, &text, NULL),
                  WEFT_INVALID);
     const weft_chat_options both = {.continue_final = true, .generation_prompt = true};
@@ -419,9 +518,10 @@ static void qwen3(void)
     compare_real("qwen3", 0);
 }
 
-CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma4_writes_tools),
-           CHECK_CASE(a_folder_tells_its_template), CHECK_CASE(options_reach_the_template),
-           CHECK_CASE(a_gguf_file_tells_its_template),
+CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma_formats),
+           CHECK_CASE(mistral_formats), CHECK_CASE(minicpm_formats),
+           CHECK_CASE(gemma4_writes_tools), CHECK_CASE(a_folder_tells_its_template),
+           CHECK_CASE(options_reach_the_template), CHECK_CASE(a_gguf_file_tells_its_template),
            CHECK_CASE(a_prompt_can_end_within_the_last_message),
            CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_are_jinja2s),
            CHECK_CASE(gemma3), CHECK_CASE(llama3_2), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))
