@@ -23,6 +23,7 @@ libhdf5-dev     module:hdf5
 libzip-dev      module:libzip
 libcurl4-openssl-dev module:libcurl
 libssl-dev      module:libcrypto
+libedit-dev     module:libedit
 glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that
