@@ -83,6 +83,49 @@ static const cli_option options[] = {
      .high = 1024,
      AT(tokens_per_eval),
      .help = "compute N tokens before any of them is looked at"},
+    {.name = "draft",
+     .kind = CLI_TEXT,
+     .value = "MODEL",
+     AT(draft),
+     .help = "a smaller model with the same vocabulary, which proposes tokens: the text is what it "
+             "would be, sooner"},
+    {.name = "draft-tokens",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "4",
+     .low = 1,
+     .high = 1024,
+     AT(draft_tokens),
+     .help = "tokens to propose at a time"},
+    {.name = "ngram",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = 1024,
+     AT(ngram),
+     .help = "without a draft: propose what followed when the last N tokens occurred before; 0: "
+             "off"},
+    {.name = "batch",
+     .letter = 'b',
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(batch),
+     .help = "a text for each line of a file (-: standard input), JSON objects with prompt or "
+             "messages and, if they like, id, max_tokens, seed, temperature, top_p, top_k, min_p, "
+             "stop, timeout, tools; prints a JSON object for each, in their order"},
+    {.name = "batch-rows",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "16",
+     .low = 1,
+     .high = 4096,
+     AT(batch_rows),
+     .help = "with --batch: texts at a time"},
+    {.name = "invariant",
+     .kind = CLI_FLAG,
+     AT(invariant),
+     .help = "with --batch: compute each text as if it were alone (slower)"},
     {.name = "no-cache",
      .kind = CLI_FLAG,
      AT(no_cache),
@@ -125,7 +168,12 @@ static const char *complaint(const generate_values *v)
 {
     if (v->prompt != NULL && v->file != NULL)
         return "takes --prompt TEXT or --file FILE, not both";
-    if (v->prompt == NULL && v->file == NULL && isatty(STDIN_FILENO))
+    if (v->batch != NULL && (v->prompt != NULL || v->file != NULL || v->json_schema != NULL ||
+                             v->json_value || v->echo))
+        return "takes --batch FILE without another prompt, --json-schema, --json-value or --echo";
+    if (v->draft != NULL && v->ngram > 0)
+        return "takes --draft MODEL or --ngram N, not both";
+    if (v->batch == NULL && v->prompt == NULL && v->file == NULL && isatty(STDIN_FILENO))
         return needs_prompt;
     if (v->json_schema != NULL && v->json_value)
         return "takes --json-schema FILE or --json-value, not both";
@@ -171,10 +219,11 @@ static weft_status open_constraint(const generate_values *v, const weft_tokenize
     return status;
 }
 
-static weft_status generate(const generate_values *v, weft_model *model,
+static weft_status generate(const generate_values *v, const char *path, weft_model *model,
                             const weft_tokenizer *tokenizer, const prompt_ids *prompt,
-                            weft_generate_stats *stats)
+                            weft_generate_stats *stats, bool *good)
 {
+    weft_model *draft = NULL;
     cli_ids keep;
     weft_generate_options o = {
         .ignore_eos = v->ignore_eos,
@@ -184,6 +233,8 @@ static weft_status generate(const generate_values *v, weft_model *model,
         .timeout = isnan(v->timeout) ? 0 : v->timeout,
         .prefill = v->prefill,
         .tokens_per_eval = v->tokens_per_eval,
+        .draft_tokens = v->draft_tokens,
+        .ngram = v->ngram,
         .no_cache = v->no_cache,
     };
     cli_sampling_apply(&v->sampling, model, &o);
@@ -191,12 +242,20 @@ static weft_status generate(const generate_values *v, weft_model *model,
     if (status == WEFT_OK)
         status = open_constraint(v, tokenizer, &o.constraint);
     if (status == WEFT_OK)
+        status = generate_load_draft(v, tokenizer, &draft);
+    if (status == WEFT_OK)
         status = catch_interrupt();
     o.cancel = interrupted;
+    o.draft = draft;
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && v->batch != NULL)
+        status = generate_batch(v, path, model, tokenizer, &o, good);
+    else if (status == WEFT_OK)
         status = generate_print(v, model, tokenizer, prompt, &o, stats);
+    if (v->batch != NULL && weft_cancel_is_set(interrupted))
+        stats->reason = WEFT_FINISH_CANCELLED;
+    weft_model_free(draft);
     weft_constraint_free(o.constraint);
     return status;
 }
@@ -213,24 +272,28 @@ static int run(void *context)
     weft_tokenizer *tokenizer = NULL;
     prompt_ids prompt = {0};
     weft_generate_stats stats = {0};
+    bool good = true;
     weft_status status = cli_model_path(v->model, path, sizeof path);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && v->batch == NULL)
         status = read_prompt(v, &prompt.text, &prompt.length);
-    if (status == WEFT_OK && v->prompt == NULL && v->file == NULL && prompt.length == 0) {
+    if (status == WEFT_OK && v->batch == NULL && v->prompt == NULL && v->file == NULL &&
+        prompt.length == 0) {
         weft_free(prompt.text);
         return cli_usage("generate", "%s", needs_prompt);
     }
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && v->batch == NULL)
         status = weft_tokenizer_encode(tokenizer, prompt.text, prompt.length,
                                        v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &prompt.ids,
                                        &prompt.n);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
-        status = generate(v, model, tokenizer, &prompt, &stats);
-    const int code = cli_status(status);
+        status = generate(v, path, model, tokenizer, &prompt, &stats, &good);
+    int code = cli_status(status);
+    if (code == CLI_OK && !good)
+        code = CLI_FAILURE;
     weft_free(prompt.ids);
     weft_free(prompt.text);
     weft_tokenizer_free(tokenizer);
@@ -250,7 +313,9 @@ const cli_command cli_generate = {
                "weft generate MODEL --adapter weft-run/last -p \"ROMEO:\" -n 100 --stats\n"
                "weft generate MODEL -f prompt.txt --temperature 0 --json\n"
                "weft generate MODEL -p \"Q: Why?\\nA:\" --stop \"Q:\" --timeout 10\n"
-               "weft generate MODEL -f prompt.txt --json-schema answer.json",
+               "weft generate MODEL -f prompt.txt --json-schema answer.json\n"
+               "weft generate MODEL --batch prompts.jsonl --stats > texts.jsonl\n"
+               "weft generate MODEL --draft SMALLER -p \"Once upon a time\" --stats",
     CLI_TABLE(generate_values, arguments, options),
     .run = run,
 };

@@ -6,13 +6,13 @@
 #include "cli/sampling.h"
 
 typedef struct generate_values {
-    const char *model, *prompt, *file, *adapter, *json_schema;
+    const char *model, *prompt, *file, *adapter, *json_schema, *batch, *draft;
     cli_place place;
     cli_sampling sampling;
     cli_texts stop;
-    int64_t prefill, tokens_per_eval;
+    int64_t prefill, tokens_per_eval, batch_rows, draft_tokens, ngram;
     double timeout;
-    bool ignore_eos, no_special, no_cache, include_stop, json_value, echo, stats, json;
+    bool ignore_eos, no_special, no_cache, include_stop, json_value, echo, stats, json, invariant;
 } generate_values;
 
 typedef struct prompt_ids {
@@ -26,5 +26,17 @@ typedef struct prompt_ids {
 weft_status generate_print(const generate_values *values, weft_model *model,
                            const weft_tokenizer *tokenizer, const prompt_ids *prompt,
                            weft_generate_options *options, weft_generate_stats *stats);
+
+/* ---- generate_batch.c ----------------------------------------------------------------------- */
+
+/* --batch: a text for each line of a file, `path` being the model's; prints a line for each. *good:
+ * none of them failed. */
+weft_status generate_batch(const generate_values *values, const char *path, weft_model *model,
+                           const weft_tokenizer *tokenizer, const weft_generate_options *options,
+                           bool *good);
+
+/* The model of --draft, NULL without it. */
+weft_status generate_load_draft(const generate_values *values, const weft_tokenizer *tokenizer,
+                                weft_model **out);
 
 #endif

@@ -46,6 +46,9 @@ static void print_json(const collected *c, const char *prompt, size_t length,
            "%.6g, \"peak_memory\": %lld",
            s->first_token_seconds, s->prompt_per_second, s->decode_per_second,
            (long long)s->peak_memory);
+    if (s->drafted > 0)
+        printf(", \"drafted\": %lld, \"accepted\": %lld", (long long)s->drafted,
+               (long long)s->accepted);
     cli_profile_json(stdout);
     puts("}");
 }
@@ -59,6 +62,9 @@ static void print_stats(const weft_generate_stats *s)
             cli_count(s->prompt_tokens), s->prompt_per_second, s->first_token_seconds,
             cli_count(s->tokens), s->decode_per_second, cli_bytes(s->peak_memory),
             weft_finish_name(s->reason), *detail ? ", " : "", detail);
+    if (s->drafted > 0)
+        fprintf(stderr, "%s tokens proposed, %s taken (%.1f%%)\n", cli_count(s->drafted),
+                cli_count(s->accepted), 100 * (double)s->accepted / (double)s->drafted);
 }
 
 static weft_status run_json(weft_model *model, const weft_tokenizer *tokenizer,

@@ -114,11 +114,11 @@ typedef bool weft_generate_batch_fn(void *context, size_t index, const weft_gene
 
 /* Generates from n prompts. Each gives the tokens that weft_generate gives with its options, and
  * ends by itself; its place goes to the next. A step of all texts reads the weights once. Texts
- * with a constraint, no_cache, or caches that remember less or in codes, models whose rotation
- * depends on the length, families with caches of their own, and everything when batch.invariant is
- * set, are computed one by one, turn by turn: then logits are those of weft_generate to the last
- * bit. tokens_per_eval and prefill are heeded by these only. Memory is that of the caches: for each
- * place as many tokens as the longest text has.
+ * with a constraint, a draft, a probe, no_cache, or caches that remember less or in codes, models
+ * whose rotation depends on the length, families with caches of their own, and everything when
+ * batch.invariant is set, are computed one by one, turn by turn: then logits are those of
+ * weft_generate to the last bit. tokens_per_eval and prefill are heeded by these only. Memory is
+ * that of the caches: for each place as many tokens as the longest text has.
  *
  * `results` has room for n and is filled in any case (weft_generated_rows_free); the status is that
  * of the options, or of memory for the batch itself. `tokenizer`, `options` and `callback` may be

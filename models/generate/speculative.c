@@ -1,6 +1,6 @@
-/* models/generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023; Chen et
- * al. 2023): tokens that a draft proposes go through the model at once, and as many are taken as
- * keep the distribution of the text what it would be without.
+/* models/generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023): tokens
+ * that a draft proposes go through the model at once, and as many are taken as keep the
+ * distribution of the text what it would be without.
  *
  * A proposal x is taken with probability min(1, p(x) / q(x)), p and q being what the sampler makes
  * of the model's and the draft's logits at its place; after the first refusal a token is drawn from
@@ -51,9 +51,11 @@ weft_status weft__speculation_check(weft_model *model, const weft_generate_optio
         return WEFT_OK;
     if (o->draft && o->ngram > 0)
         return weft_fail(WEFT_INVALID, "generate: expected a draft or ngram, not both");
-    if (o->constraint || o->no_cache)
+    if (o->constraint || o->no_cache || o->probe)
         return weft_fail(WEFT_UNSUPPORTED, "generate: a draft with %s is unsupported",
-                         o->constraint ? "a constraint" : "no_cache");
+                         o->constraint ? "a constraint"
+                         : o->probe    ? "a probe"
+                                       : "no_cache");
     const int64_t V = weft_model_info_of(model)->vocab_size;
     if (o->draft && weft_model_info_of(o->draft)->vocab_size != V)
         return weft_fail(WEFT_INVALID,

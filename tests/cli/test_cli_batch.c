@@ -1,4 +1,5 @@
-/* tests/cli/test_cli_batch.c -- weft classify and weft inspect. */
+/* tests/cli/test_cli_batch.c -- weft classify, weft inspect, weft generate with --batch and
+ * --draft. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -134,6 +135,58 @@ static void inspect_writes_keys_and_queries(void)
     check_one_line(&o, 1);
 }
 
+/* Each line is what it would be alone, and a bad one is told of in its place. */
+static void a_batch_is_lines_for_lines(void)
+{
+    static const char lines[] =
+        "{\"prompt\": \"Once upon a time\", \"max_tokens\": 8, \"id\": \"a\"}\n"
+        "{\"prompt\": \"The wolf\", \"id\": [1], \"stop\": \" and\"}\n"
+        "{\"text\": \"no prompt\"}\n"
+        "nonsense\n"
+        "{\"prompt\": \"x\", \"temperature\": -1}\n"
+        "{\"prompt\": \"A king\", \"temperature\": 1, \"seed\": 7}\n";
+    output o = weft_command(lines, "generate %s --batch - -t 0 -n 12 --stats", model());
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "6 texts");
+    char all[8192], expected[1024];
+    snprintf(all, sizeof all, "%s", o.out);
+    const output batch = {0, all, NULL};
+    check_text(&batch, 0, "id", "a");
+    check_text(&batch, 0, "reason", "length");
+    check_text(&batch, 2, "error", "line 3");
+    check_text(&batch, 3, "error", "line 4");
+    check_text(&batch, 4, "error", "temperature");
+    check_text(&batch, 5, "id", "6");
+    static const char *const alone[] = {"-p 'Once upon a time' -t 0 -n 8",
+                                        "-p 'A king' -t 1 -s 7 -n 12"};
+    for (int i = 0; i < 2; i++) {
+        o = weft_command(NULL, "generate %s %s", model(), alone[i]);
+        snprintf(expected, sizeof expected, "%.*s", (int)strcspn(o.out, "\n"), o.out);
+        CHECK(strlen(expected) > 10);
+        check_text(&batch, 5 * i, "text", expected);
+    }
+    o = weft_command(lines, "generate %s --batch - -p text", model());
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "generate %s --batch no/such/file", model());
+    check_one_line(&o, 1);
+}
+
+static void a_draft_gives_the_same_text(void)
+{
+    output o = weft_command(NULL, "generate %s -p 'The wolf' -t 0 -n 24", model());
+    char plain[2048];
+    snprintf(plain, sizeof plain, "%s", o.out);
+    o = weft_command(NULL, "generate %s -p 'The wolf' -t 0 -n 24 --draft storyteller --stats",
+                     model());
+    CHECK_STR(o.out, plain);
+    CHECK_CONTAINS(o.err, "100.0%");
+    o = weft_command(NULL, "generate %s -p 'The wolf' -t 0 -n 24 --ngram 1", model());
+    CHECK_STR(o.out, plain);
+    o = weft_command(NULL, "generate %s -p x --ngram 1 --draft storyteller", model());
+    check_one_line(&o, 2);
+}
+
 CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
-           CHECK_CASE(inspect_writes_keys_and_queries))
+           CHECK_CASE(inspect_writes_keys_and_queries), CHECK_CASE(a_batch_is_lines_for_lines),
+           CHECK_CASE(a_draft_gives_the_same_text))
