@@ -101,18 +101,45 @@ weft_status cli_model_path(const char *name, char *out, size_t size)
                               "a folder with a model");
 }
 
+/* The library's 0 is everything, below 0 nothing. */
+static int64_t gpu_layers(const cli_place *place)
+{
+    if (place->gpu_layers == CLI_ABSENT)
+        return 0;
+    return place->gpu_layers > 0 ? place->gpu_layers : -1;
+}
+
+static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16, (weft_dtype)0};
+
+weft_status cli_load_engine(const char *path, const cli_place *place, const char *adapter,
+                            const char *backend, int64_t context, weft_engine **out)
+{
+    *out = NULL;
+    const weft_status status = cli_set_place(place);
+    if (status != WEFT_OK)
+        return status;
+    const weft_engine_options options = {
+        .backend = backend,
+        .adapter = adapter,
+        .device = place->device,
+        .dtype = dtypes[place->dtype],
+        .gpu_layers = gpu_layers(place),
+        .quantize = place->quantize != CLI_ABSENT ? place->quantize : 0,
+        .context = context,
+    };
+    return weft_engine_load(path, &options, out);
+}
+
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
                            weft_model **out)
 {
-    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16, (weft_dtype)0};
     *out = NULL;
     weft_status status = cli_set_place(place);
     if (status != WEFT_OK)
         return status;
     weft_model_options options = {.dtype = dtypes[place->dtype],
-                                  .device = weft_device_get(place->device)};
-    if (place->gpu_layers != CLI_ABSENT) /* the library's 0 is everything */
-        options.gpu_layers = place->gpu_layers > 0 ? place->gpu_layers : -1;
+                                  .device = weft_device_get(place->device),
+                                  .gpu_layers = gpu_layers(place)};
     if (place->quantize != CLI_ABSENT)
         options.quantize = place->quantize;
     status = weft_model_load(path, &options, out);

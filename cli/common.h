@@ -86,6 +86,11 @@ weft_status cli_model_path(const char *name, char *out, size_t size);
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
                            weft_model **out);
 
+/* The same as an engine by a backend (NULL: the first one that can be used), for at most `context`
+ * tokens (0: as many as the model takes). */
+weft_status cli_load_engine(const char *path, const cli_place *place, const char *adapter,
+                            const char *backend, int64_t context, weft_engine **out);
+
 /* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */
 char *cli_read_all(FILE *stream, size_t *length);
 

@@ -9,8 +9,9 @@
 #include "cli/pages.h"
 
 const cli_command *const cli_commands[] = {
-    &cli_generate, &cli_chat,   &cli_classify, &cli_train, &cli_eval, &cli_tokenize, &cli_convert,
-    &cli_inspect,  &cli_logits, &cli_discover, &cli_pull,  &cli_info, &cli_help,     NULL,
+    &cli_generate, &cli_chat,    &cli_classify, &cli_train,  &cli_eval,
+    &cli_tokenize, &cli_convert, &cli_inspect,  &cli_logits, &cli_bench,
+    &cli_discover, &cli_pull,    &cli_info,     &cli_help,   NULL,
 };
 
 const cli_command *cli_find(const char *name)

@@ -396,6 +396,35 @@ weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, 
     return end(engine, status);
 }
 
+weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, size_t n,
+                              const weft_generate_options *options,
+                              const weft_generate_batch_options *batch, weft_generated_row *results)
+{
+    weft__engine_call call = {.cancel = weft_cancel_new(), .thread = pthread_self()};
+    weft_generate_batch_options together = {0};
+    bool cancelled = false;
+    if (n > 0)
+        memset(results, 0, n * sizeof *results);
+    if (call.cancel == NULL)
+        return end(engine, WEFT_MEMORY);
+    if (batch != NULL)
+        together = *batch;
+    if (together.cancel == NULL)
+        together.cancel = call.cancel;
+    weft_status status = enter(engine, &call, &cancelled);
+    if (status == WEFT_OK && cancelled)
+        status = weft_fail(WEFT_CANCELLED, "engine: batch: cancelled before its turn");
+    if (status == WEFT_OK)
+        status = engine->backend->batch != NULL
+                     ? engine->backend->batch(engine->state, texts, n, options, &together, results)
+                     : cannot(engine, "generate from many prompts together");
+    leave(engine, &call, NULL);
+    weft_cancel_free(call.cancel);
+    for (size_t i = 0; i < n && status != WEFT_OK; i++)
+        results[i].status = status;
+    return end(engine, status);
+}
+
 weft_engine_info weft_engine_info_of(const weft_engine *engine)
 {
     return engine->info;

@@ -72,6 +72,8 @@ enum { MOST_BITS = 16 };
 
 typedef struct census {
     int64_t elements[MOST_BITS + 1], group[MOST_BITS + 1]; /* by bits */
+    bool tied;
+    double used, bytes; /* the share of the experts that a token goes to; that it reads */
 } census;
 
 /* The bits of an encoding: what it says, or the digits of a GGUF type's name ("q4_k", "iq4_xs"). */
@@ -91,6 +93,8 @@ static weft_status count(void *context, const weft_nn_item *item)
     const weft_array *a = *item->slot->address;
     const weft_encoding *e = weft_encoding_of(a);
     const int bits = e != NULL ? bits_of(e) : 0;
+    if (c->tied || strstr(item->path, "embed_tokens") == NULL)
+        c->bytes += (double)weft_nbytes(a) * (strstr(item->path, ".experts.") ? c->used : 1);
     if (bits > 0 && bits <= MOST_BITS) {
         c->elements[bits] += weft_size(a);
         c->group[bits] = e->block;
@@ -98,10 +102,23 @@ static weft_status count(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
+/* Families call them differently. */
+static double share_of_experts(const weft_config *config)
+{
+    static const char *const all[] = {"num_experts", "num_local_experts"};
+    static const char *const some[] = {"num_experts_per_tok", "top_k_experts"};
+    int64_t n = 0, k = 0;
+    for (int i = 0; i < 2; i++) {
+        n = n > 0 ? n : weft_config_int(config, all[i], 0);
+        k = k > 0 ? k : weft_config_int(config, some[i], 0);
+    }
+    return n > 0 && k > 0 && k < n ? (double)k / (double)n : 1;
+}
+
 void weft_engine_describe(weft_model *model, weft_engine_info *out)
 {
     const weft_model_info *info = weft_model_info_of(model);
-    census c = {{0}, {0}};
+    census c = {.tied = info->tied, .used = share_of_experts(weft_model_config(model))};
     int most = 0;
     out->architecture = weft_model_family_of(model)->model_type;
     out->vocab_size = info->vocab_size;
@@ -113,6 +130,7 @@ void weft_engine_describe(weft_model *model, weft_engine_info *out)
         if (c.elements[bits] > 0 && c.elements[bits] >= c.elements[most])
             most = bits;
     }
+    out->weight_bytes = (int64_t)c.bytes;
     out->quant_bits = most;
     out->quant_group = c.group[most];
 }
@@ -239,10 +257,14 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
     return status;
 }
 
-static weft_status classify_texts(const native *n, const char *const *texts, size_t count,
-                                  weft_prompt *prompts, const weft_classify_options *options,
-                                  weft_classified *results)
+/* Many texts as ids; free with free_prompts, after a failure too. */
+static weft_status prompts_of(const native *n, const char *const *texts, size_t count,
+                              weft_prompt **out)
 {
+    weft_prompt *prompts = weft_calloc(count > 0 ? count : 1, sizeof *prompts);
+    *out = prompts;
+    if (prompts == NULL)
+        return weft_fail(WEFT_MEMORY, "engine: no memory for %zu texts", count);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         int32_t *ids = NULL;
@@ -250,7 +272,14 @@ static weft_status classify_texts(const native *n, const char *const *texts, siz
                                &ids, &prompts[i].n);
         prompts[i].ids = ids;
     }
-    return status == WEFT_OK ? weft_classify(n->model, prompts, count, options, results) : status;
+    return status;
+}
+
+static void free_prompts(weft_prompt *prompts, size_t count)
+{
+    for (size_t i = 0; prompts != NULL && i < count; i++)
+        weft_free((void *)prompts[i].ids);
+    weft_free(prompts);
 }
 
 static weft_status native_classify(void *state, const char *const *texts, size_t count,
@@ -258,15 +287,37 @@ static weft_status native_classify(void *state, const char *const *texts, size_t
 {
     const native *n = state;
     weft_device *before = weft_default_device();
-    weft_prompt *prompts = weft_calloc(count > 0 ? count : 1, sizeof *prompts);
-    if (prompts == NULL)
-        return weft_fail(WEFT_MEMORY, "engine: no memory for %zu texts", count);
+    weft_prompt *prompts;
+    weft_status status = prompts_of(n, texts, count, &prompts);
     weft_set_default_device(n->device);
-    const weft_status status = classify_texts(n, texts, count, prompts, options, results);
+    if (status == WEFT_OK)
+        status = weft_classify(n->model, prompts, count, options, results);
     weft_set_default_device(before);
-    for (size_t i = 0; i < count; i++)
-        weft_free((void *)prompts[i].ids);
-    weft_free(prompts);
+    free_prompts(prompts, count);
+    return status;
+}
+
+static weft_status native_batch(void *state, const char *const *texts, size_t count,
+                                const weft_generate_options *options,
+                                const weft_generate_batch_options *batch,
+                                weft_generated_row *results)
+{
+    const native *n = state;
+    weft_device *before = weft_default_device();
+    weft_prompt *prompts;
+    weft_generate_request *requests = weft_calloc(count > 0 ? count : 1, sizeof *requests);
+    weft_status status = prompts_of(n, texts, count, &prompts);
+    if (requests == NULL)
+        status = weft_fail(WEFT_MEMORY, "engine: no memory for %zu texts", count);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        requests[i] = (weft_generate_request){.prompt = prompts[i], .options = options};
+    weft_set_default_device(n->device);
+    if (status == WEFT_OK)
+        status = weft_generate_batch(n->model, n->tokenizer, requests, count, batch, NULL, NULL,
+                                     results);
+    weft_set_default_device(before);
+    free_prompts(prompts, count);
+    weft_free(requests);
     return status;
 }
 
@@ -279,4 +330,5 @@ const weft_engine_backend weft__engine_native = {
     .decode = native_decode,
     .generate = native_generate,
     .classify = native_classify,
+    .batch = native_batch,
 };

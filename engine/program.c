@@ -225,8 +225,11 @@ static weft_status check_request(const program *p, const weft_generate_options *
 {
     const weft_sampler_options *s = &o->sampler;
     const char *what = o->constraint != NULL           ? "constraints"
+                       : o->n_stop_texts > 0           ? "texts that end a text"
                        : o->logprobs                   ? "log-probabilities"
                        : o->no_cache                   ? "generation without caches"
+                       : o->cache.max_context > 0      ? "max_context"
+                       : o->cache.kv_bits != 0         ? "caches in codes"
                        : s->n_bias + s->n_suppress > 0 ? "biases and suppressed tokens"
                        : s->presence_penalty != 0      ? "presence penalties"
                        : s->frequency_penalty != 0     ? "frequency penalties"

@@ -69,6 +69,9 @@ typedef struct weft_engine_info {
     int64_t quant_bits, quant_group; /* of most quantised weights; 0: there are none */
     int64_t context_length;          /* options.context, or the model's; 0: unknown */
     bool tokenizer, chat_template;   /* whether there is one */
+    /* Bytes of weights that a generated token reads: of experts those that it goes to, of an
+     * embedding that is not the output head, nothing. 0: unknown. */
+    int64_t weight_bytes;
 } weft_engine_info;
 
 WEFT_API weft_engine_info weft_engine_info_of(const weft_engine *engine);
@@ -148,6 +151,13 @@ WEFT_API weft_status weft_engine_classify(weft_engine *engine, const char *const
                                           const weft_classify_options *options,
                                           weft_classified *results);
 
+/* Generates from n texts together, as weft_generate_batch, all with the same options (NULL: all
+ * zero). WEFT_UNSUPPORTED where the backend cannot. */
+WEFT_API weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, size_t n,
+                                       const weft_generate_options *options,
+                                       const weft_generate_batch_options *batch,
+                                       weft_generated_row *results);
+
 /* ---- Backends ------------------------------------------------------------------------------- */
 
 /* A program may register its own. Functions are called from any thread, `generate` of one state by
@@ -171,6 +181,10 @@ typedef struct weft_engine_backend {
     /* NULL: WEFT_UNSUPPORTED. */
     weft_status (*classify)(void *state, const char *const *texts, size_t n,
                             const weft_classify_options *options, weft_classified *results);
+    /* NULL: WEFT_UNSUPPORTED. `batch` is never NULL, and its `cancel` is to be heeded. */
+    weft_status (*batch)(void *state, const char *const *texts, size_t n,
+                         const weft_generate_options *options,
+                         const weft_generate_batch_options *batch, weft_generated_row *results);
 } weft_engine_backend;
 
 /* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID

@@ -6,6 +6,7 @@
 #include "weft/array.h"
 #include "weft/backend.h"
 #include "weft/batch.h"
+#include "weft/bench.h"
 #include "weft/cache.h"
 #include "weft/cancel.h"
 #include "weft/chat.h"

@@ -193,6 +193,10 @@ static void what_a_backend_lacks_is_refused(void)
     CHECK_STATUS(weft_engine_classify(engine, texts, 2, NULL, results), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_engine_error(engine), "the backend 'counting' cannot classify");
     CHECK(results[1].status == WEFT_UNSUPPORTED && results[1].token == -1);
+    weft_generated_row rows[2];
+    CHECK_STATUS(weft_engine_batch(engine, texts, 2, NULL, NULL, rows), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_engine_error(engine), "cannot generate from many prompts together");
+    CHECK(rows[1].status == WEFT_UNSUPPORTED);
     weft_engine_free(engine);
 }
 
@@ -429,7 +433,7 @@ static void native_engines_are_the_calls_that_they_wrap(void)
     weft_engine_free(engine);
 }
 
-static void native_engines_classify(void)
+static void native_engines_classify_and_batch(void)
 {
     weft_engine *engine = native(check_source("examples/storyteller"), NULL);
     const char *const texts[] = {"Once upon a", "The king"};
@@ -446,6 +450,20 @@ static void native_engines_classify(void)
             CHECK_EQ_INT(results[i].token, first.ids[0]);
         }
         weft_classified_free(results, 2);
+    }
+    weft_generated_row rows[2];
+    if (CHECK_OK(weft_engine_batch(engine, texts, 2, &greedy, NULL, rows))) {
+        for (int i = 0; i < 2; i++) {
+            seen alone = {.n = 0};
+            CHECK_OK(weft_engine_generate(
+                engine, &(weft_engine_request){.prompt = texts[i], .options = &greedy}, look,
+                &alone));
+            CHECK_OK(rows[i].status);
+            CHECK_EQ_INT(rows[i].n, alone.n);
+            CHECK(memcmp(rows[i].ids, alone.ids, rows[i].n * sizeof *rows[i].ids) == 0);
+            CHECK_STR(rows[i].text, alone.text);
+        }
+        weft_generated_rows_free(rows, 2);
     }
     weft_engine_free(engine);
 }
@@ -539,6 +557,7 @@ CHECK_MAIN("engine", CHECK_CASE(backends_are_found_by_name), CHECK_CASE(calls_en
            CHECK_CASE(closing_ends_all_and_twice_is_fine),
            CHECK_CASE(streams_give_tokens_when_asked),
            CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
-           CHECK_CASE(native_engines_classify), CHECK_CASE(models_without_a_tokenizer_take_ids),
+           CHECK_CASE(native_engines_classify_and_batch),
+           CHECK_CASE(models_without_a_tokenizer_take_ids),
            CHECK_CASE(conversations_go_through_the_template),
            CHECK_CASE(threads_share_a_native_engine))

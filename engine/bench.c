@@ -1,0 +1,150 @@
+/* engine/bench.c -- how fast an engine generates, against how fast its device reads memory. */
+#include "weft/bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/io/text.h"
+#include "weft/creation.h"
+#include "weft/elementwise.h"
+#include "weft/memory.h"
+
+enum { TOKENS = 32, ELEMENTS = 16 << 20, REPEATS = 6 };
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+/* Bytes a second of z = x + y over arrays that no cache holds, the best of a few; 0 where it cannot
+ * be measured. */
+static double bandwidth(void)
+{
+    double best = 0;
+    weft_scope_open();
+    weft_array *x = weft_ones(WEFT_DIMS(ELEMENTS), WEFT_FLOAT32);
+    weft_array *y = weft_full(WEFT_DIMS(ELEMENTS), 2, WEFT_FLOAT32);
+    weft_array *both[] = {x, y};
+    bool fine = weft_eval_n(both, 2) == WEFT_OK;
+    for (int i = 0; i < REPEATS && fine; i++) {
+        weft_scope_open();
+        const double start = seconds();
+        weft_array *z = weft_add(x, y);
+        fine = weft_eval(z) == WEFT_OK && weft_synchronize(weft_default_device()) == WEFT_OK;
+        const double took = seconds() - start;
+        if (fine && took > 0 && 12.0 * ELEMENTS / took > best)
+            best = 12.0 * ELEMENTS / took;
+        weft_scope_close(NULL);
+    }
+    weft_scope_close(NULL);
+    weft_memory_clear_cache();
+    return best;
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+static bool collect(void *context, const weft_generated *token)
+{
+    weft__text *text = context;
+    if (text != NULL)
+        weft__text_append(text, token->text, token->length);
+    return true;
+}
+
+static weft_status run_once(weft_engine *engine, const weft_engine_request *request,
+                            weft_bench_sample *sample)
+{
+    weft__text text = {0};
+    weft__text_append(&text, "", 0);
+    const double start = seconds();
+    weft_status status = weft_engine_generate(engine, request, collect, &text);
+    sample->seconds = seconds() - start;
+    sample->metrics = weft_engine_metrics_of(engine);
+    sample->text = text.at != NULL ? text.at : weft_strdup("");
+    if (status == WEFT_OK && (text.failed || sample->text == NULL))
+        status = weft_fail(WEFT_MEMORY, "bench: no memory for a text");
+    return status;
+}
+
+static void sum_up(weft_bench_report *r, int64_t most)
+{
+    int64_t texts = 0, later = 0;
+    for (int64_t i = 0; i < r->runs; i++) {
+        const weft_engine_metrics *m = &r->samples[i].metrics;
+        r->prompt_tokens += m->prompt_tokens;
+        r->generated_tokens += m->generated_tokens;
+        later += m->generated_tokens > 0 ? m->generated_tokens - 1 : 0;
+        r->prefill_seconds += m->prefill_seconds;
+        r->decode_seconds += m->decode_seconds;
+        r->total_seconds += m->total_seconds;
+        if (m->peak_memory > r->peak_memory)
+            r->peak_memory = m->peak_memory;
+        if (m->active_memory > r->active_memory)
+            r->active_memory = m->active_memory;
+        texts += *r->samples[i].text != '\0';
+    }
+    if (r->prefill_seconds > 0)
+        r->prefill_per_second = (double)r->prompt_tokens / r->prefill_seconds;
+    if (r->decode_seconds > 0)
+        r->decode_per_second = (double)later / r->decode_seconds;
+    r->has_text = texts == r->runs;
+    r->text_score = (double)texts / (double)r->runs;
+    r->has_tokens = r->generated_tokens > 0;
+    r->token_score = (double)r->generated_tokens / (double)(most * r->runs);
+}
+
+static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
+                           weft_bench_report *report)
+{
+    const weft_generate_options greedy = {.max_tokens = o->max_tokens > 0 ? o->max_tokens : TOKENS};
+    const weft_engine_request request = {
+        .prompt = o->prompt != NULL ? o->prompt : WEFT_BENCH_PROMPT, .options = &greedy};
+    const weft_engine_info info = weft_engine_info_of(engine);
+    const int64_t runs = o->runs > 0 ? o->runs : 1;
+    weft_status status = WEFT_OK;
+    report->samples = weft_calloc((size_t)runs, sizeof *report->samples);
+    if (report->samples == NULL)
+        return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)runs);
+    for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
+        status = weft_engine_generate(engine, &request, NULL, NULL);
+    if (status == WEFT_OK && !o->no_bandwidth && info.weight_bytes > 0)
+        report->machine_per_second = bandwidth();
+    while (report->runs < runs && status == WEFT_OK)
+        status = run_once(engine, &request, &report->samples[report->runs++]);
+    if (status != WEFT_OK)
+        return status;
+    sum_up(report, greedy.max_tokens);
+    report->weights_per_second = (double)info.weight_bytes * report->decode_per_second;
+    if (report->machine_per_second > 0)
+        report->utilisation = report->weights_per_second / report->machine_per_second;
+    return WEFT_OK;
+}
+
+weft_status weft_bench(weft_engine *engine, const weft_bench_options *options,
+                       weft_bench_report *report)
+{
+    static const weft_bench_options defaults = {0};
+    const weft_bench_options *o = options != NULL ? options : &defaults;
+    *report = (weft_bench_report){0};
+    if (o->max_tokens < 0 || o->runs < 0 || o->runs > 1000000 || o->warm_up < 0)
+        return weft_fail(WEFT_INVALID, "bench: max_tokens, runs and warm_up: expected at least 0");
+    const weft_status status = run_all(engine, o, report);
+    if (status != WEFT_OK)
+        weft_bench_report_free(report);
+    return status;
+}
+
+void weft_bench_report_free(weft_bench_report *report)
+{
+    if (report == NULL)
+        return;
+    for (int64_t i = 0; report->samples != NULL && i < report->runs; i++)
+        weft_free(report->samples[i].text);
+    weft_free(report->samples);
+    *report = (weft_bench_report){0};
+}
