@@ -73,6 +73,12 @@ static const cli_option options[] = {
      .value = "DIR",
      AT(adapter),
      .help = "a LoRA adapter in PEFT format"},
+    {.name = "backend",
+     .kind = CLI_TEXT,
+     .value = "NAME",
+     .fallback = "native",
+     AT(backend),
+     .help = "what computes: native, or by Python (WEFT_PYTHON) transformers or mlx-lm"},
     CLI_SAMPLING_OPTIONS(chat_values),
     {.name = "timeout",
      .kind = CLI_REAL,
@@ -184,6 +190,20 @@ static weft_status check_marks(const chat_run *run, const char *path)
     return WEFT_OK;
 }
 
+/* A session's answers by another program. */
+static weft_status from_engine(void *context, const weft_session_request *request,
+                               weft_generate_fn *callback, void *callback_context,
+                               weft_generate_stats *stats)
+{
+    const weft_engine_request r = {.prompt = request->prompt,
+                                   .length = request->length,
+                                   .no_special = true,
+                                   .ids = request->ids,
+                                   .n_ids = request->n_ids,
+                                   .options = request->options};
+    return cli_engine_generate(context, &r, callback, callback_context, stats);
+}
+
 static weft_status open_session(chat_run *run)
 {
     const chat_values *v = run->values;
@@ -195,6 +215,10 @@ static weft_status open_session(chat_run *run)
                                   v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT};
     o.generate.max_tokens = 1024;
     o.generate.cancel = run->cancel;
+    if (run->engine != NULL) {
+        o.source = from_engine;
+        o.source_context = run->engine;
+    }
     cli_sampling_apply(&v->sampling, run->model, &o.generate);
     weft_status status = weft_session_new(run->model, run->tokenizer, run->chat, &o, &run->session);
     if (status == WEFT_OK && v->load != NULL)
@@ -220,9 +244,11 @@ static weft_status open_all(chat_run *run)
         status = weft_tokenizer_load(path, &run->tokenizer);
     if (status == WEFT_OK)
         status = open_chat(run, path);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && cli_is_other_backend(v->backend))
+        status = cli_load_engine(path, &v->place, v->adapter, v->backend, 0, &run->engine);
+    else if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &run->model);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && run->model != NULL)
         status = check_marks(run, path);
     return status == WEFT_OK ? open_session(run) : status;
 }
@@ -230,6 +256,7 @@ static weft_status open_all(chat_run *run)
 static void close_all(chat_run *run)
 {
     weft_session_free(run->session);
+    weft_engine_free(run->engine);
     weft_model_free(run->model);
     weft_chat_free(run->chat);
     weft_tokenizer_free(run->tokenizer);

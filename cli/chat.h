@@ -6,7 +6,8 @@
 #include "cli/sampling.h"
 
 typedef struct chat_values {
-    const char *model, *adapter, *prompt, *system, *load, *schema, *tools, *format, *template_file;
+    const char *model, *adapter, *prompt, *system, *load, *schema, *tools, *format, *template_file,
+        *backend;
     cli_place place;
     cli_sampling sampling;
     int think; /* -1: as the template has it; 0: on; 1: off */
@@ -19,6 +20,7 @@ typedef struct chat_values {
 typedef struct chat_run {
     const chat_values *values;
     weft_model *model;
+    weft_engine *engine; /* that computes instead of the model; NULL: none */
     weft_tokenizer *tokenizer;
     weft_chat *chat;
     weft_session *session;

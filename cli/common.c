@@ -130,6 +130,33 @@ weft_status cli_load_engine(const char *path, const cli_place *place, const char
     return weft_engine_load(path, &options, out);
 }
 
+bool cli_is_other_backend(const char *name)
+{
+    return name != NULL && strcmp(name, "native") != 0;
+}
+
+weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *request,
+                                weft_generate_fn *callback, void *context,
+                                weft_generate_stats *stats)
+{
+    const weft_status status = weft_engine_generate(engine, request, callback, context);
+    const weft_engine_metrics m = weft_engine_metrics_of(engine);
+    const weft_generate_stats took = {
+        .reason = m.reason,
+        .detail = m.detail,
+        .prompt_tokens = m.prompt_tokens,
+        .tokens = m.generated_tokens,
+        .first_token_seconds = m.first_token_seconds,
+        .decode_seconds = m.decode_seconds,
+        .prompt_per_second = m.prefill_per_second,
+        .decode_per_second = m.decode_per_second,
+        .peak_memory = m.peak_memory,
+    };
+    if (stats != NULL)
+        *stats = took;
+    return status;
+}
+
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,
                            weft_model **out)
 {

@@ -91,6 +91,14 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
 weft_status cli_load_engine(const char *path, const cli_place *place, const char *adapter,
                             const char *backend, int64_t context, weft_engine **out);
 
+/* Whether a name of --backend (NULL: none was given) is not Weft itself. */
+bool cli_is_other_backend(const char *name);
+
+/* weft_engine_generate with what it took. */
+weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *request,
+                                weft_generate_fn *callback, void *context,
+                                weft_generate_stats *stats);
+
 /* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */
 char *cli_read_all(FILE *stream, size_t *length);
 

@@ -32,6 +32,12 @@ static const cli_option options[] = {
      .value = "DIR",
      AT(adapter),
      .help = "a LoRA adapter in PEFT format"},
+    {.name = "backend",
+     .kind = CLI_TEXT,
+     .value = "NAME",
+     .fallback = "native",
+     AT(backend),
+     .help = "what computes: native, or by Python (WEFT_PYTHON) transformers or mlx-lm"},
     CLI_SAMPLING_OPTIONS(generate_values),
     {.name = "stop",
      .kind = CLI_TEXTS,
@@ -177,6 +183,9 @@ static const char *complaint(const generate_values *v)
         return needs_prompt;
     if (v->json_schema != NULL && v->json_value)
         return "takes --json-schema FILE or --json-value, not both";
+    if (cli_is_other_backend(v->backend) &&
+        (v->json_schema != NULL || v->json_value || v->batch != NULL || v->draft != NULL))
+        return "--json-schema, --json-value, --batch and --draft need the native backend";
     return cli_place_complaint(&v->place);
 }
 
@@ -219,8 +228,8 @@ static weft_status open_constraint(const generate_values *v, const weft_tokenize
     return status;
 }
 
-static weft_status generate(const generate_values *v, const char *path, weft_model *model,
-                            const weft_tokenizer *tokenizer, const prompt_ids *prompt,
+static weft_status generate(const generate_values *v, const char *path,
+                            const generate_source *source, const prompt_ids *prompt,
                             weft_generate_stats *stats, bool *good)
 {
     weft_model *draft = NULL;
@@ -237,12 +246,14 @@ static weft_status generate(const generate_values *v, const char *path, weft_mod
         .ngram = v->ngram,
         .no_cache = v->no_cache,
     };
-    cli_sampling_apply(&v->sampling, model, &o);
-    weft_status status = cli_sampling_protect(tokenizer, model, &keep, &o);
+    cli_sampling_apply(&v->sampling, source->model, &o);
+    weft_status status = WEFT_OK;
+    if (source->model != NULL)
+        status = cli_sampling_protect(source->tokenizer, source->model, &keep, &o);
     if (status == WEFT_OK)
-        status = open_constraint(v, tokenizer, &o.constraint);
+        status = open_constraint(v, source->tokenizer, &o.constraint);
     if (status == WEFT_OK)
-        status = generate_load_draft(v, tokenizer, &draft);
+        status = generate_load_draft(v, source->tokenizer, &draft);
     if (status == WEFT_OK)
         status = catch_interrupt();
     o.cancel = interrupted;
@@ -250,14 +261,28 @@ static weft_status generate(const generate_values *v, const char *path, weft_mod
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
     if (status == WEFT_OK && v->batch != NULL)
-        status = generate_batch(v, path, model, tokenizer, &o, good);
+        status = generate_batch(v, path, source->model, source->tokenizer, &o, good);
     else if (status == WEFT_OK)
-        status = generate_print(v, model, tokenizer, prompt, &o, stats);
+        status = generate_print(v, source, prompt, &o, stats);
     if (v->batch != NULL && weft_cancel_is_set(interrupted))
         stats->reason = WEFT_FINISH_CANCELLED;
     weft_model_free(draft);
     weft_constraint_free(o.constraint);
     return status;
+}
+
+/* What computes, and the prompt as ids where that is a model. */
+static weft_status open_source(const generate_values *v, const char *path, prompt_ids *prompt,
+                               generate_source *out)
+{
+    if (cli_is_other_backend(v->backend))
+        return cli_load_engine(path, &v->place, v->adapter, v->backend, 0, &out->engine);
+    weft_status status = weft_tokenizer_load(path, &out->tokenizer);
+    if (status == WEFT_OK && v->batch == NULL)
+        status = weft_tokenizer_encode(out->tokenizer, prompt->text, prompt->length,
+                                       v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &prompt->ids,
+                                       &prompt->n);
+    return status == WEFT_OK ? cli_load_model(path, &v->place, v->adapter, &out->model) : status;
 }
 
 enum { INTERRUPTED = 130 }; /* what shells expect: 128 + SIGINT */
@@ -268,8 +293,7 @@ static int run(void *context)
     if (complaint(v) != NULL)
         return cli_usage("generate", "%s", complaint(v));
     char path[4096];
-    weft_model *model = NULL;
-    weft_tokenizer *tokenizer = NULL;
+    generate_source source = {NULL, NULL, NULL};
     prompt_ids prompt = {0};
     weft_generate_stats stats = {0};
     bool good = true;
@@ -282,22 +306,17 @@ static int run(void *context)
         return cli_usage("generate", "%s", needs_prompt);
     }
     if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, &tokenizer);
-    if (status == WEFT_OK && v->batch == NULL)
-        status = weft_tokenizer_encode(tokenizer, prompt.text, prompt.length,
-                                       v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &prompt.ids,
-                                       &prompt.n);
+        status = open_source(v, path, &prompt, &source);
     if (status == WEFT_OK)
-        status = cli_load_model(path, &v->place, v->adapter, &model);
-    if (status == WEFT_OK)
-        status = generate(v, path, model, tokenizer, &prompt, &stats, &good);
+        status = generate(v, path, &source, &prompt, &stats, &good);
     int code = cli_status(status);
     if (code == CLI_OK && !good)
         code = CLI_FAILURE;
     weft_free(prompt.ids);
     weft_free(prompt.text);
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
+    weft_tokenizer_free(source.tokenizer);
+    weft_model_free(source.model);
+    weft_engine_free(source.engine);
     return stats.reason == WEFT_FINISH_CANCELLED ? INTERRUPTED : code;
 }
 

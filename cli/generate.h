@@ -6,7 +6,7 @@
 #include "cli/sampling.h"
 
 typedef struct generate_values {
-    const char *model, *prompt, *file, *adapter, *json_schema, *batch, *draft;
+    const char *model, *prompt, *file, *adapter, *json_schema, *batch, *draft, *backend;
     cli_place place;
     cli_sampling sampling;
     cli_texts stop;
@@ -22,10 +22,17 @@ typedef struct prompt_ids {
     size_t n;
 } prompt_ids;
 
+/* What computes: a model, or an engine that is another program. */
+typedef struct generate_source {
+    weft_model *model;
+    weft_tokenizer *tokenizer;
+    weft_engine *engine; /* NULL: the model does */
+} generate_source;
+
 /* Generates and prints: as it comes, or with --json one object at the end. */
-weft_status generate_print(const generate_values *values, weft_model *model,
-                           const weft_tokenizer *tokenizer, const prompt_ids *prompt,
-                           weft_generate_options *options, weft_generate_stats *stats);
+weft_status generate_print(const generate_values *values, const generate_source *source,
+                           const prompt_ids *prompt, weft_generate_options *options,
+                           weft_generate_stats *stats);
 
 /* ---- generate_batch.c ----------------------------------------------------------------------- */
 

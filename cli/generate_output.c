@@ -9,6 +9,7 @@ typedef struct collected {
     FILE *text, *ids, *logprobs; /* memory streams */
     char *text_data, *ids_data, *logprobs_data;
     size_t text_size, ids_size, logprobs_size;
+    bool known; /* the log-probabilities; else they are null */
 } collected;
 
 static bool collect(void *context, const weft_generated *token)
@@ -18,7 +19,7 @@ static bool collect(void *context, const weft_generated *token)
     if (token->id >= 0) {
         fprintf(c->ids, "%s%d", ftell(c->ids) > 0 ? ", " : "", (int)token->id);
         fputs(ftell(c->logprobs) > 0 ? ", " : "", c->logprobs);
-        cli_json_number(c->logprobs, token->logprob);
+        cli_json_number(c->logprobs, c->known ? token->logprob : NAN);
     }
     return true;
 }
@@ -67,12 +68,26 @@ static void print_stats(const weft_generate_stats *s)
                 cli_count(s->accepted), 100 * (double)s->accepted / (double)s->drafted);
 }
 
-static weft_status run_json(weft_model *model, const weft_tokenizer *tokenizer,
+static weft_status compute(const generate_values *v, const generate_source *source,
+                           const prompt_ids *prompt, const weft_generate_options *o,
+                           weft_generate_fn *callback, void *context, weft_generate_stats *stats)
+{
+    if (source->engine == NULL)
+        return weft_generate(source->model, source->tokenizer, prompt->ids, prompt->n, o, callback,
+                             context, stats);
+    const weft_engine_request request = {.prompt = prompt->text,
+                                         .length = prompt->length,
+                                         .no_special = v->no_special,
+                                         .options = o};
+    return cli_engine_generate(source->engine, &request, callback, context, stats);
+}
+
+static weft_status run_json(const generate_values *v, const generate_source *source,
                             const prompt_ids *prompt, weft_generate_options *o,
                             weft_generate_stats *stats)
 {
-    collected c = {0};
-    o->logprobs = true;
+    collected c = {.known = source->engine == NULL};
+    o->logprobs = source->engine == NULL;
     c.text = open_memstream(&c.text_data, &c.text_size);
     c.ids = open_memstream(&c.ids_data, &c.ids_size);
     c.logprobs = open_memstream(&c.logprobs_data, &c.logprobs_size);
@@ -80,7 +95,7 @@ static weft_status run_json(weft_model *model, const weft_tokenizer *tokenizer,
     if (c.text == NULL || c.ids == NULL || c.logprobs == NULL)
         status = weft_fail(WEFT_MEMORY, "generate: no memory");
     if (status == WEFT_OK)
-        status = weft_generate(model, tokenizer, prompt->ids, prompt->n, o, collect, &c, stats);
+        status = compute(v, source, prompt, o, collect, &c, stats);
     FILE *const streams[] = {c.text, c.ids, c.logprobs};
     for (int i = 0; i < 3; i++) {
         if (streams[i] != NULL)
@@ -94,14 +109,13 @@ static weft_status run_json(weft_model *model, const weft_tokenizer *tokenizer,
     return status;
 }
 
-static weft_status run_stream(const generate_values *v, weft_model *model,
-                              const weft_tokenizer *tokenizer, const prompt_ids *prompt,
-                              const weft_generate_options *o, weft_generate_stats *stats)
+static weft_status run_stream(const generate_values *v, const generate_source *source,
+                              const prompt_ids *prompt, const weft_generate_options *o,
+                              weft_generate_stats *stats)
 {
     if (v->echo)
         fwrite(prompt->text, 1, prompt->length, stdout);
-    weft_status status =
-        weft_generate(model, tokenizer, prompt->ids, prompt->n, o, stream, NULL, stats);
+    weft_status status = compute(v, source, prompt, o, stream, NULL, stats);
     putchar('\n');
     fflush(stdout);
     if (status == WEFT_OK && v->stats)
@@ -113,10 +127,10 @@ static weft_status run_stream(const generate_values *v, weft_model *model,
     return status;
 }
 
-weft_status generate_print(const generate_values *v, weft_model *model,
-                           const weft_tokenizer *tokenizer, const prompt_ids *prompt,
-                           weft_generate_options *o, weft_generate_stats *stats)
+weft_status generate_print(const generate_values *v, const generate_source *source,
+                           const prompt_ids *prompt, weft_generate_options *o,
+                           weft_generate_stats *stats)
 {
-    return v->json ? run_json(model, tokenizer, prompt, o, stats)
-                   : run_stream(v, model, tokenizer, prompt, o, stats);
+    return v->json ? run_json(v, source, prompt, o, stats)
+                   : run_stream(v, source, prompt, o, stats);
 }

@@ -131,8 +131,21 @@ static weft_status count_one(void *context, const weft_nn_item *item)
     return WEFT_OK;
 }
 
-static void print_json(weft_model *model, const census *c, int64_t trainable)
+/* What it is, and whether there is a chat template. */
+static weft_engine_info look(weft_model *model, const char *path)
 {
+    weft_engine_info what = {0};
+    weft_chat *chat = NULL;
+    weft_engine_describe(model, &what);
+    what.chat_template = weft_chat_load(path, &chat) == WEFT_OK;
+    weft_chat_free(chat);
+    return what;
+}
+
+static void print_json(weft_model *model, const char *path, const census *c, int64_t trainable)
+{
+    const weft_engine_info what = look(model, path);
+    const char *skipped = weft_model_skipped(model);
     const weft_model_info *info = weft_model_info_of(model);
     printf("{\"family\": \"%s\", \"layers\": %lld, \"hidden_size\": %lld, \"vocab_size\": %lld, "
            "\"max_positions\": %lld, \"tied\": %s, \"tensors\": %d, \"bytes\": %lld, "
@@ -148,12 +161,21 @@ static void print_json(weft_model *model, const census *c, int64_t trainable)
         printf("%s\"%s\": %lld", comma, weft_dtype_name((weft_dtype)d), (long long)c->elements[d]);
         comma = ", ";
     }
-    printf("}, \"adapter_parameters\": %lld}\n", (long long)trainable);
+    printf("}, \"quant_bits\": %lld, \"quant_group\": %lld, \"context_length\": %lld, "
+           "\"chat_template\": %s, \"skipped\": ",
+           (long long)what.quant_bits, (long long)what.quant_group, (long long)what.context_length,
+           what.chat_template ? "true" : "false");
+    if (skipped != NULL)
+        cli_json_text(stdout, skipped, strlen(skipped));
+    else
+        fputs("null", stdout);
+    printf(", \"adapter_parameters\": %lld}\n", (long long)trainable);
 }
 
 static void print_text(weft_model *model, const char *path, const census *c, int64_t trainable)
 {
     const weft_model_info *info = weft_model_info_of(model);
+    const weft_engine_info what = look(model, path);
     printf("model       %s\n", path);
     printf("family      %s\n", weft_model_family_of(model)->model_type);
     printf("layers      %s, hidden size %s, %s positions\n", cli_count(info->n_layers),
@@ -168,6 +190,12 @@ static void print_text(weft_model *model, const char *path, const census *c, int
     printf(" in %d tensors\n", c->tensors);
     printf("memory      %s as stored; in float32 %s\n", cli_bytes(c->bytes),
            cli_bytes(4 * weft_nn_count(weft_model_module(model), false)));
+    if (what.quant_bits > 0)
+        printf("quantised   %s bits, groups of %s\n", cli_count(what.quant_bits),
+               cli_count(what.quant_group));
+    printf("chat        %s\n", what.chat_template ? "has a template" : "no template");
+    if (weft_model_skipped(model) != NULL)
+        printf("left out    %s\n", weft_model_skipped(model));
     if (trainable > 0)
         printf("adapter     %s parameters in %d linears\n", cli_count(trainable),
                weft_nn_lora_count(weft_model_module(model)));
@@ -182,7 +210,7 @@ static weft_status print_model(const info_values *v, const char *path, weft_mode
     if (status != WEFT_OK)
         return status;
     if (v->json)
-        print_json(model, &c, trainable);
+        print_json(model, path, &c, trainable);
     else
         print_text(model, path, &c, trainable);
     if (v->tree && !v->json) {

@@ -12,7 +12,8 @@ void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
 {
     weft_sampler_options *o = &options->sampler;
     o->temperature = 0.7;
-    weft_model_generation_defaults(model, options);
+    if (model != NULL)
+        weft_model_generation_defaults(model, options);
     take(&o->temperature, sampling->temperature);
     take(&o->top_p, sampling->top_p);
     take(&o->min_p, sampling->min_p);

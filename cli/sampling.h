@@ -102,7 +102,7 @@ typedef struct cli_sampling {
     }
 
 /* What the model says, and then what the user says, goes to `options`, whose lists are then those
- * of `sampling`, or the model's. */
+ * of `sampling`, or the model's. `model` NULL: it is another program's, and says nothing. */
 void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
                         weft_generate_options *options);
 

