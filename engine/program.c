@@ -224,17 +224,19 @@ static weft_status program_decode(void *state, const int32_t *ids, size_t n, uns
 static weft_status check_request(const program *p, const weft_generate_options *o)
 {
     const weft_sampler_options *s = &o->sampler;
-    const char *what = o->constraint != NULL           ? "constraints"
-                       : o->n_stop_texts > 0           ? "texts that end a text"
-                       : o->logprobs                   ? "log-probabilities"
-                       : o->no_cache                   ? "generation without caches"
-                       : o->cache.max_context > 0      ? "max_context"
-                       : o->cache.kv_bits != 0         ? "caches in codes"
-                       : s->n_bias + s->n_suppress > 0 ? "biases and suppressed tokens"
-                       : s->presence_penalty != 0      ? "presence penalties"
-                       : s->frequency_penalty != 0     ? "frequency penalties"
-                       : s->xtc_probability != 0       ? "XTC"
-                                                       : NULL;
+    const char *what = o->constraint != NULL              ? "constraints"
+                       : o->n_stop_texts > 0              ? "texts that end a text"
+                       : o->logprobs                      ? "log-probabilities"
+                       : o->no_cache                      ? "generation without caches"
+                       : o->cache.max_context > 0         ? "max_context"
+                       : o->cache.kv_bits != 0            ? "caches in codes"
+                       : s->n_bias + s->n_suppress > 0    ? "biases and suppressed tokens"
+                       : s->presence_penalty != 0         ? "presence penalties"
+                       : s->frequency_penalty != 0        ? "frequency penalties"
+                       : s->xtc_probability != 0          ? "XTC"
+                       : o->draft != NULL || o->ngram > 0 ? "speculative decoding"
+                       : o->probe != NULL                 ? "probes"
+                                                          : NULL;
     if (what != NULL)
         return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' has no %s", p->name, what);
     if (!isfinite(s->temperature) || s->temperature < 0 || o->max_tokens < 0)
