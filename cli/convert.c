@@ -1,15 +1,16 @@
 /* cli/convert.c -- weft convert: a model from one form of file to another. */
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/progress.h"
 
 typedef struct convert_values {
-    const char *model, *out;
-    int type;
-    bool json;
+    const char *model, *out, *overrides;
+    int type, mode, recipe;
+    int64_t bits, group_size;
+    double shard_size;
+    bool no_tokenizer, force, json;
 } convert_values;
 
 #define AT(field) .offset = offsetof(convert_values, field)
@@ -26,43 +27,97 @@ static const cli_option options[] = {
      AT(type),
      .help = "how matrices are stored; default: as they are, f32 for a GGUF file. The q types are "
              "GGUF's"},
+    {.name = "bits",
+     .letter = 'b',
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 2,
+     .high = 8,
+     AT(bits),
+     .help = "for a folder: quantise to 2, 3, 4, 5, 6 or 8 bits, as MLX stores them"},
+    {.name = "group-size",
+     .letter = 'g',
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 16,
+     .high = 128,
+     AT(group_size),
+     .help = "elements that share a scale: 32, 64 or 128; default: the mode's"},
+    {.name = "mode",
+     .letter = 'm',
+     .kind = CLI_CHOICE,
+     .value = "affine|mxfp4|mxfp8|nvfp4",
+     AT(mode),
+     .help = "for a folder: quantise to that format; default: affine, if --bits or --mixed is "
+             "there"},
+    {.name = "mixed",
+     .kind = CLI_CHOICE,
+     .value = "mixed_2_6|mixed_3_4|mixed_3_6|mixed_4_6",
+     AT(recipe),
+     .help = "for a folder: quantise most matrices to the first number of bits, lm_head and some "
+             "layers' v_proj and down_proj to the second"},
+    {.name = "override",
+     .letter = 'o',
+     .kind = CLI_TEXT,
+     .value = "RULES",
+     AT(overrides),
+     .help = "PATTERN=VALUE,...: for matrices with the pattern in their path, a number of bits, "
+             "none, or a type of a GGUF file; the first rule that fits counts"},
+    {.name = "shard-size",
+     .kind = CLI_REAL,
+     .value = "GB",
+     .fallback = "5",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(shard_size),
+     .help = "the most gigabytes in one safetensors file"},
+    {.name = "no-tokenizer",
+     .kind = CLI_FLAG,
+     AT(no_tokenizer),
+     .help = "leave out tokenizer and chat templates"},
+    {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
     {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print the result as one JSON object"},
 };
 
-static bool is_gguf(const char *path)
+static void show(void *context, int64_t bytes, int64_t total)
 {
-    const size_t n = strlen(path);
-    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
+    cli_progress_show(context, total > 0 ? (double)bytes / (double)total : 1, false, "%s of %s",
+                      cli_bytes(bytes), cli_bytes(total));
 }
 
-/* The dtype of a choice; 0: one of GGUF's own, or none. */
-static weft_dtype dtype_of(int type)
+static void print(const convert_values *v, const weft_convert_report *r)
 {
-    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
-    return type >= 0 && type < 3 ? dtypes[type] : (weft_dtype)0;
+    fputs("{\"model\": ", stdout);
+    cli_json_text(stdout, v->model, strlen(v->model));
+    fputs(", \"out\": ", stdout);
+    cli_json_text(stdout, v->out, strlen(v->out));
+    printf(", \"parameters\": %lld, \"bytes\": %lld, \"bits_per_parameter\": %.6g, \"files\": "
+           "%d}\n",
+           (long long)r->parameters, (long long)r->bytes,
+           r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0, r->files);
 }
 
-static weft_status convert(const convert_values *v, const char *path)
+static weft_status convert(const convert_values *v, const char *path, weft_convert_report *report)
 {
-    static const char *const types[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"};
-    const bool gguf = is_gguf(v->out);
-    if (!gguf && v->type > 2)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "convert: %s: types q8_0, q4_0 and q4_k are for GGUF files: expected an "
-                         "OUT that ends with .gguf",
-                         v->out);
-    weft_model *model;
-    const weft_model_options load = {.dtype = gguf ? (weft_dtype)0 : dtype_of(v->type)};
-    weft_status status = weft_model_load(path, &load, &model);
-    if (status != WEFT_OK)
-        return status;
-    char tokenizer[4200];
-    snprintf(tokenizer, sizeof tokenizer, "%s/tokenizer.json", path);
-    const weft_gguf_model_options save = {
-        .type = types[v->type < 0 ? 0 : v->type],
-        .text = access(tokenizer, F_OK) == 0 || is_gguf(path) ? path : NULL};
-    status = gguf ? weft_model_save_gguf(model, v->out, &save) : weft_model_save(model, v->out);
-    weft_model_free(model);
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"};
+    static const char *const recipes[] = {"mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"};
+    cli_progress progress;
+    cli_progress_start(&progress);
+    const weft_convert_options o = {
+        .type = v->type < 0 ? NULL : types[v->type],
+        .quantize = v->bits > 0 || v->mode >= 0,
+        .format = {.mode = (weft_quantize_mode)(v->mode < 0 ? 0 : v->mode),
+                   .bits = v->bits > 0 ? v->bits : 0,
+                   .group_size = v->group_size > 0 ? v->group_size : 0},
+        .recipe = v->recipe < 0 ? NULL : recipes[v->recipe],
+        .overrides = v->overrides,
+        .shard_bytes = (int64_t)(v->shard_size * 1e9),
+        .no_tokenizer = v->no_tokenizer,
+        .replace = v->force,
+        .progress = {show, &progress},
+    };
+    const weft_status status = weft_convert(path, v->out, &o, report);
+    cli_progress_clear(&progress);
     return status;
 }
 
@@ -70,16 +125,12 @@ static int run(void *context)
 {
     const convert_values *v = context;
     char path[4096];
+    weft_convert_report report;
     weft_status status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
-        status = convert(v, path);
-    if (status == WEFT_OK && v->json) {
-        fputs("{\"model\": ", stdout);
-        cli_json_text(stdout, v->model, strlen(v->model));
-        fputs(", \"out\": ", stdout);
-        cli_json_text(stdout, v->out, strlen(v->out));
-        puts("}");
-    }
+        status = convert(v, path, &report);
+    if (status == WEFT_OK && v->json)
+        print(v, &report);
     return cli_status(status);
 }
 
@@ -88,11 +139,14 @@ const cli_command cli_convert = {
     .summary = "write a model as another kind of file",
     .description =
         "Writes MODEL, a folder or a GGUF file, as OUT: a GGUF file when its name ends with .gguf, "
-        "else a folder with config.json and model.safetensors. In a GGUF file of a q type the "
-        "matrix that gives the logits has 8 bits at least, and so has one whose rows are not "
-        "whole blocks. Tokenizer and chat templates go into it too.",
+        "else a folder with config.json, model.safetensors (or shards with an index) and the files "
+        "of tokenizer and chat templates. A GGUF file has these in its metadata. In one of a q "
+        "type "
+        "the matrix that gives the logits has 8 bits at least unless an override says otherwise, "
+        "and so has one whose rows are not whole blocks. OUT appears complete or not at all.",
     .example = "weft convert MODEL model.gguf --type q4_k\n"
-               "weft convert model.gguf FOLDER --type bf16",
+               "weft convert model.gguf FOLDER --type bf16\n"
+               "weft convert MODEL FOLDER --bits 4 --override v_proj=6,lm_head=8",
     CLI_TABLE(convert_values, arguments, options),
     .run = run,
 };

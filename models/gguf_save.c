@@ -2,8 +2,11 @@
  * of rows, metadata, tokenizer. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
+#include "core/io/gguf.h"
 #include "models/config.h"
+#include "models/convert/rules.h"
 #include "models/gguf_save.h"
 #include "weft/ops.h"
 #include "weft/quantize.h"
@@ -52,22 +55,36 @@ static weft_array *encoded(weft_array *a, const char *type)
     return weft_encode(weft_astype(a, WEFT_FLOAT32), e);
 }
 
+/* The one of those names; NULL: it is none of them. In any case of letters. */
+static const char *known_type(const char *name, size_t n)
+{
+    static const char *const types[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        if (strlen(types[i]) == n && strncasecmp(types[i], name, n) == 0)
+            return types[i];
+    }
+    return NULL;
+}
+
 /* A matrix in the wanted type; in a wider one where its rows are not whole blocks, and the one that
  * gives the logits in at least 8 bits. */
-static weft_array *matrix(const saver *s, const char *name, weft_array *a)
+static weft_array *matrix(const saver *s, const char *path, const char *name, weft_array *a)
 {
     const weft__gguf_facts *f = &s->facts;
+    size_t n = 0;
+    const char *own = weft__rule_find(f->overrides, path, &n);
+    const char *type = own ? known_type(own, n) : f->type;
     const bool head =
-        strcmp(name, "output.weight") == 0 ||
-        (strcmp(name, "token_embd.weight") == 0 && weft_model_info_of(f->model)->tied);
+        !own && (strcmp(name, "output.weight") == 0 ||
+                 (strcmp(name, "token_embd.weight") == 0 && weft_model_info_of(f->model)->tied));
     const int64_t row = weft_dim(a, -1);
-    const weft_encoding *e = weft_gguf_encoding(f->type);
-    if (strcmp(f->type, "F32") == 0 || strstr(name, "ffn_gate_inp."))
+    const weft_encoding *e = weft_gguf_encoding(type);
+    if (strcmp(type, "F32") == 0 || strstr(name, "ffn_gate_inp."))
         return weft_astype(a, WEFT_FLOAT32);
-    if (strcmp(f->type, "BF16") == 0)
+    if (strcmp(type, "BF16") == 0)
         return weft_astype(a, WEFT_BFLOAT16);
     if (e && !head && row % e->block == 0)
-        return encoded(a, f->type);
+        return encoded(a, type);
     return e && row % 32 == 0 ? encoded(a, "Q8_0") : weft_astype(a, WEFT_FLOAT16);
 }
 
@@ -108,20 +125,30 @@ static weft_status add_parameter(void *context, const weft_nn_item *item)
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
     if (makes_queries(s, item->path))
         a = weft_scale(a, f->query_factor);
-    return add(s, name, weft_ndim(a) > 1 ? matrix(s, name, a) : a);
+    return add(s, name, weft_ndim(a) > 1 ? matrix(s, item->path, name, a) : a);
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static weft_status check(const weft__gguf_facts *f)
+static weft_status check_type(void *context, const char *pattern, const char *value, size_t n)
 {
-    static const char *const types[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i], f->type) == 0)
-            return WEFT_OK;
-    }
-    return weft_fail(WEFT_UNSUPPORTED, "%s: type '%s': expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K",
-                     f->where, f->type);
+    const weft__gguf_facts *f = context;
+    (void)pattern;
+    return known_type(value, n)
+               ? WEFT_OK
+               : weft_fail(WEFT_UNSUPPORTED,
+                           "%s: type '%.*s': expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K", f->where,
+                           (int)n, value);
+}
+
+static weft_status check(weft__gguf_facts *f)
+{
+    weft_status status = check_type(f, NULL, f->type, strlen(f->type));
+    if (status == WEFT_OK)
+        status = weft__rules_each(f->overrides, check_type, f);
+    if (status == WEFT_OK)
+        f->type = known_type(f->type, strlen(f->type));
+    return status;
 }
 
 /* Where no tokenizer tells them. */
@@ -192,12 +219,13 @@ static int64_t file_type(const char *type)
 static weft_status save(saver *s, const char *text)
 {
     weft__gguf_facts *f = &s->facts;
+    weft_status status = check(f);
+    if (status != WEFT_OK)
+        return status;
     weft__gguf_put_text(f, "general.architecture", f->arch->name);
     weft__gguf_put_whole(f, "general.file_type", file_type(f->type));
     weft__gguf_put_whole(f, "general.quantization_version", 2);
-    weft_status status = check(f);
-    if (status == WEFT_OK)
-        status = weft__gguf_look(f);
+    status = weft__gguf_look(f);
     if (status == WEFT_OK)
         status = weft__gguf_describe(f);
     if (status == WEFT_OK && f->rope_divisors)
@@ -228,6 +256,8 @@ weft_status weft_model_save_gguf(weft_model *model, const char *path,
     s->facts.arch = arch;
     s->facts.where = path;
     s->facts.type = o->type ? o->type : "F32";
+    s->facts.overrides = o->overrides;
+    s->facts.progress = o->progress;
     weft_scope_open();
     const weft_status status = save(s, o->text);
     weft_scope_close(NULL);

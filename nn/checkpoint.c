@@ -417,6 +417,14 @@ static weft_status write_file(const char *path, const saver *s, bool npz)
     const char *const *names = (const char *const *)s->names;
     if (npz)
         return weft_npz_save(path, names, s->arrays, s->n, false);
+    if (s->options->shard_bytes > 0)
+        return weft_safetensors_save_folder(
+            path, names, s->arrays, s->n,
+            &(weft_save_folder_options){.shard_bytes = s->options->shard_bytes,
+                                        .metadata = s->options->metadata,
+                                        .n_metadata = s->options->n_metadata,
+                                        .progress = s->options->progress},
+            s->options->files);
     return weft_safetensors_save(path, names, s->arrays, s->n, s->options->metadata,
                                  s->options->n_metadata);
 }

@@ -47,4 +47,9 @@ struct weft_gguf {
 /* Reads the mapped file's header into `file`. */
 weft_status weft__gguf_read(weft_gguf *file);
 
+/* weft_gguf_save, telling of it. */
+weft_status weft__gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
+                            int n, const weft_gguf_value *metadata, int n_metadata,
+                            const weft_save_progress *progress);
+
 #endif

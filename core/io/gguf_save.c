@@ -178,10 +178,12 @@ static weft_status write_bytes(void *context, const void *bytes, size_t size)
     return status;
 }
 
-weft_status weft_gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
-                           int n, const weft_gguf_value *metadata, int n_metadata)
+weft_status weft__gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
+                            int n, const weft_gguf_value *metadata, int n_metadata,
+                            const weft_save_progress *progress)
 {
     output o = {0};
+    weft__written written = {.progress = *progress};
     weft__text header = {0};
     weft_status status = check(path, names, arrays, n, metadata, n_metadata, &o.alignment);
     if (status != WEFT_OK)
@@ -194,8 +196,19 @@ weft_status weft_gguf_save(const char *path, const char *const *names, weft_arra
     status = weft__writer_open(path, &o.writer);
     if (status == WEFT_OK)
         status = weft__writer_write(o.writer, header.at, header.n);
-    for (int i = 0; i < n && status == WEFT_OK; i++)
+    for (int i = 0; i < n; i++)
+        written.total += weft_nbytes(arrays[i]);
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
         status = with_blocks(arrays[i], names[i], write_bytes, &o);
+        weft__written_more(&written, weft_nbytes(arrays[i]));
+    }
     weft_free(header.at);
     return weft__writer_close(o.writer, status);
+}
+
+weft_status weft_gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
+                           int n, const weft_gguf_value *metadata, int n_metadata)
+{
+    static const weft_save_progress nobody = {0};
+    return weft__gguf_save(path, names, arrays, n, metadata, n_metadata, &nobody);
 }

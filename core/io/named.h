@@ -18,4 +18,17 @@ bool weft__named_arrays_add(weft_named_arrays *list, const char *name, weft_arra
 weft_status weft__named_arrays_check(const char *path, const char *const *names,
                                      weft_array *const *arrays, int n, bool encoded);
 
+/* Who is told of what has been written. */
+typedef struct weft__written {
+    weft_save_progress progress;
+    int64_t bytes, total;
+} weft__written;
+
+static inline void weft__written_more(weft__written *w, int64_t bytes)
+{
+    w->bytes += bytes;
+    if (w->progress.tell)
+        w->progress.tell(w->progress.context, w->bytes, w->total);
+}
+
 #endif

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 
+#include "core/io/named.h"
 #include "weft/io.h"
 
 /* A mapped file, shared by its tensors' arrays and the weft_safetensors that opened it. */
@@ -48,5 +49,10 @@ bool weft__safetensors_dtype(const char *name, weft_dtype *out);
 
 /* Room for one more element of an array of `n` in a vector of *capacity; false: no memory. */
 bool weft__grow(void *vector, int n, int *capacity, size_t element_size);
+
+/* weft_safetensors_save, telling of it. */
+weft_status weft__safetensors_save(const char *path, const char *const *names,
+                                   weft_array *const *arrays, int n, const weft_metadata *metadata,
+                                   int n_metadata, weft__written *written);
 
 #endif

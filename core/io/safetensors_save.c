@@ -69,14 +69,17 @@ static weft_status write_bytes(void *writer, const void *bytes, size_t size)
     return weft__writer_write(writer, bytes, size);
 }
 
-static weft_status write_items(const char *path, const weft__text *header, const item *items, int n)
+static weft_status write_items(const char *path, const weft__text *header, const item *items, int n,
+                               weft__written *written)
 {
     weft__writer *writer;
     weft_status status = weft__writer_open(path, &writer);
     if (status == WEFT_OK)
         status = weft__writer_write(writer, header->at, header->n);
-    for (int i = 0; i < n && status == WEFT_OK; i++)
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
         status = weft__with_bytes(items[i].array, items[i].name, write_bytes, writer);
+        weft__written_more(written, (int64_t)items[i].bytes);
+    }
     return weft__writer_close(writer, status);
 }
 
@@ -102,9 +105,9 @@ static weft_status check_items(const char *path, const item *items, int n)
     return WEFT_OK;
 }
 
-weft_status weft_safetensors_save(const char *path, const char *const *names,
-                                  weft_array *const *arrays, int n, const weft_metadata *metadata,
-                                  int n_metadata)
+weft_status weft__safetensors_save(const char *path, const char *const *names,
+                                   weft_array *const *arrays, int n, const weft_metadata *metadata,
+                                   int n_metadata, weft__written *written)
 {
     item *items = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *items);
     if (items == NULL)
@@ -118,9 +121,17 @@ weft_status weft_safetensors_save(const char *path, const char *const *names,
             qsort(items, (size_t)n, sizeof *items, compare_items);
         make_header(&header, items, n, metadata, n_metadata);
         status = header.failed ? weft_fail(WEFT_MEMORY, "%s: no memory to write it", path)
-                               : write_items(path, &header, items, n);
+                               : write_items(path, &header, items, n, written);
     }
     weft_free(header.at);
     weft_free(items);
     return status;
+}
+
+weft_status weft_safetensors_save(const char *path, const char *const *names,
+                                  weft_array *const *arrays, int n, const weft_metadata *metadata,
+                                  int n_metadata)
+{
+    weft__written nobody = {0};
+    return weft__safetensors_save(path, names, arrays, n, metadata, n_metadata, &nobody);
 }

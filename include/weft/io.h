@@ -69,6 +69,29 @@ WEFT_API weft_status weft_safetensors_save(const char *path, const char *const *
                                            weft_array *const *arrays, int n,
                                            const weft_metadata *metadata, int n_metadata);
 
+/* Told while arrays are written: bytes of `total`. Zero: nobody. */
+typedef struct weft_save_progress {
+    void (*tell)(void *context, int64_t bytes, int64_t total);
+    void *context;
+} weft_save_progress;
+
+typedef struct weft_save_folder_options {
+    int64_t shard_bytes; /* the most in a file, unless one array is larger; 0: 5,000,000,000 */
+    const weft_metadata *metadata;
+    int n_metadata;
+    weft_save_progress progress;
+} weft_save_folder_options;
+
+/* The same into a folder, which is made if need be: model.safetensors or, where that would be
+ * larger than shard_bytes, model-00001-of-0000N.safetensors and so on with
+ * model.safetensors.index.json. Each file is complete or not there; on a failure those before it
+ * stay. `options` may be NULL, and so may `files`, which is set to how many tensor files there are.
+ */
+WEFT_API weft_status weft_safetensors_save_folder(const char *folder, const char *const *names,
+                                                  weft_array *const *arrays, int n,
+                                                  const weft_save_folder_options *options,
+                                                  int *files);
+
 /* ---- NumPy's files -------------------------------------------------------------------------- */
 
 /* Arrays by name, as a file has them. The arrays are temporaries of the scope that is open when the

@@ -208,6 +208,10 @@ typedef struct weft_gguf_model_options {
     /* The folder or the GGUF file whose tokenizer and chat templates the file gets, so that text
      * can be made from it alone. NULL: none. */
     const char *text;
+    /* "PATTERN=TYPE,...": the type of matrices whose path ("model.layers.0.mlp.up_proj.weight") has
+     * the pattern in it, * standing for anything; of several the first. NULL: none. */
+    const char *overrides;
+    weft_save_progress progress;
 } weft_gguf_model_options;
 
 /* Writes a GGUF file. WEFT_UNSUPPORTED for models and tokenizers that the format, or

@@ -221,6 +221,9 @@ typedef struct weft_nn_save_options {
     void *context;
     const weft_metadata *metadata;
     int n_metadata;
+    int64_t shard_bytes;         /* > 0: `path` is a folder for weft_safetensors_save_folder */
+    weft_save_progress progress; /* with shard_bytes; and so is `files`, which may be NULL */
+    int *files;
 } weft_nn_save_options;
 
 /* Saves the parameters with weft_safetensors_save, encoded ones (weft_nn_quantize) as weft_nn_load

@@ -13,6 +13,7 @@
 #include "weft/compile.h"
 #include "weft/constrain.h"
 #include "weft/conv.h"
+#include "weft/convert.h"
 #include "weft/creation.h"
 #include "weft/dlpack.h"
 #include "weft/dtype.h"

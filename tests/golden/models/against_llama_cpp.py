@@ -34,6 +34,7 @@ llama_cpp.llama_backend_init()
 def llama_logits(path, rows):
     """Logits (B, L, V) of token ids (B, L)."""
     options = llama_cpp.llama_model_default_params()
+    options.use_extra_bufts = False  # no repacking, nor what AMX wants
     model = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
     if not model:
         raise RuntimeError("llama.cpp cannot load it")

@@ -1,0 +1,123 @@
+/* core/io/safetensors_shards.c -- a checkpoint's folder: one file, or shards with their index. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/named.h"
+#include "core/io/safetensors.h"
+#include "core/io/text.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+#include "weft/op.h"
+
+static const int64_t default_shard = 5000000000;
+
+typedef struct shards {
+    const char *folder;
+    const char *const *names;
+    weft_array *const *arrays;
+    int n, files;
+    const weft_save_folder_options *options;
+    int *starts; /* of each file, and n at the end */
+    weft__written written;
+} shards;
+
+static weft_status no_memory(const char *folder)
+{
+    return weft_fail(WEFT_MEMORY, "%s: no memory to save it", folder);
+}
+
+/* Arrays stay in order; a file ends where the next array would be too much. */
+static weft_status part(shards *s)
+{
+    const int64_t most = s->options->shard_bytes > 0 ? s->options->shard_bytes : default_shard;
+    int64_t bytes = 0;
+    s->starts = weft_calloc((size_t)s->n + 2, sizeof *s->starts);
+    if (s->starts == NULL)
+        return no_memory(s->folder);
+    s->files = 1;
+    for (int i = 0; i < s->n; i++) {
+        const int64_t size = weft_nbytes(s->arrays[i]);
+        s->written.total += size;
+        if (bytes > 0 && bytes + size > most) {
+            s->starts[s->files++] = i;
+            bytes = 0;
+        }
+        bytes += size;
+    }
+    s->starts[s->files] = s->n;
+    return WEFT_OK;
+}
+
+static void file_name(const shards *s, int file, char name[64])
+{
+    if (s->files == 1)
+        snprintf(name, 64, "model.safetensors");
+    else
+        snprintf(name, 64, "model-%05d-of-%05d.safetensors", file + 1, s->files);
+}
+
+static weft_status write_file(shards *s, int file)
+{
+    char name[64];
+    const weft_save_folder_options *o = s->options;
+    const int first = s->starts[file];
+    file_name(s, file, name);
+    char *path = weft_format("%s/%s", s->folder, name);
+    if (path == NULL)
+        return no_memory(s->folder);
+    const weft_status status = weft__safetensors_save(path, s->names + first, s->arrays + first,
+                                                      s->starts[file + 1] - first, o->metadata,
+                                                      o->n_metadata, &s->written);
+    weft_free(path);
+    return status;
+}
+
+static weft_status write_index(const shards *s)
+{
+    weft__text text = {0};
+    weft__text_format(&text, "{\n  \"metadata\": {\"total_size\": %lld},\n  \"weight_map\": {",
+                      (long long)s->written.total);
+    for (int file = 0; file < s->files; file++) {
+        char name[64];
+        file_name(s, file, name);
+        for (int i = s->starts[file]; i < s->starts[file + 1]; i++) {
+            weft__text_format(&text, "%s\n    ", i ? "," : "");
+            weft__text_quote(&text, s->names[i]);
+            weft__text_format(&text, ": \"%s\"", name);
+        }
+    }
+    weft__text_format(&text, "\n  }\n}\n");
+    char *path = weft_format("%s/model.safetensors.index.json", s->folder);
+    const weft_status status =
+        text.failed || !path ? no_memory(s->folder) : weft_file_write(path, text.at, text.n);
+    weft_free(path);
+    weft_free(text.at);
+    return status;
+}
+
+weft_status weft_safetensors_save_folder(const char *folder, const char *const *names,
+                                         weft_array *const *arrays, int n,
+                                         const weft_save_folder_options *options, int *files)
+{
+    static const weft_save_folder_options defaults = {0};
+    shards s = {.folder = folder,
+                .names = names,
+                .arrays = arrays,
+                .n = n,
+                .options = options ? options : &defaults};
+    s.written.progress = s.options->progress;
+    /* A name twice would be seen only within a file. */
+    weft_status status = weft__named_arrays_check(folder, names, arrays, n, false);
+    if (status == WEFT_OK)
+        status = weft_folder_make(folder);
+    if (status == WEFT_OK)
+        status = part(&s);
+    for (int i = 0; i < s.files && status == WEFT_OK; i++)
+        status = write_file(&s, i);
+    if (status == WEFT_OK && s.files > 1)
+        status = write_index(&s);
+    if (files)
+        *files = s.files;
+    weft_free(s.starts);
+    return status;
+}

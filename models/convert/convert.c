@@ -1,0 +1,180 @@
+/* models/convert/convert.c -- a model from one form of file to another. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "models/convert/convert.h"
+#include "models/gguf.h"
+#include "weft/nn_tools.h"
+
+typedef struct work {
+    const char *source; /* the model: a folder, or a GGUF file */
+    bool from_gguf, has_tokenizer;
+    const char *out;
+    const weft_convert_options *options;
+    weft_convert_report report;
+    int64_t total;
+} work;
+
+static bool is_gguf(const char *path)
+{
+    const size_t n = strlen(path);
+    return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
+}
+
+/* ---- what is there -------------------------------------------------------------------------- */
+
+/* A folder without a tokenizer is written without one. */
+static bool has_tokenizer(const char *source, bool gguf)
+{
+    weft_gguf *file;
+    weft_gguf_string model;
+    if (gguf) {
+        if (weft_gguf_open(source, &file) != WEFT_OK)
+            return false;
+        const weft_gguf_value *v = weft_gguf_value_find(file, "tokenizer.ggml.model");
+        const bool has = weft_gguf_value_string(v, 0, &model) &&
+                         !(model.n == 8 && memcmp(model.at, "no_vocab", 8) == 0);
+        weft_gguf_close(file);
+        return has;
+    }
+    char *path = weft_format("%s/tokenizer.json", source);
+    const bool has = path && weft__exists(path);
+    weft_free(path);
+    return has;
+}
+
+static weft_status dense_dtype(const work *w, weft_dtype *dtype)
+{
+    static const struct {
+        const char *name;
+        weft_dtype dtype;
+    } dtypes[] = {{"f32", WEFT_FLOAT32}, {"f16", WEFT_FLOAT16}, {"bf16", WEFT_BFLOAT16}};
+    const char *type = w->options->type;
+    *dtype = (weft_dtype)0;
+    if (type == NULL || is_gguf(w->out))
+        return WEFT_OK;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
+        if (strcasecmp(dtypes[i].name, type) == 0) {
+            *dtype = dtypes[i].dtype;
+            return WEFT_OK;
+        }
+    }
+    return weft_fail(WEFT_UNSUPPORTED,
+                     "convert: %s: type '%s' is for GGUF files: expected an OUT that ends with "
+                     ".gguf, or f32, f16 or bf16",
+                     w->out, type);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* Passed on, and remembered for the report. */
+static void tell(void *context, int64_t bytes, int64_t total)
+{
+    work *w = context;
+    w->report.bytes = bytes;
+    if (w->options->progress.tell)
+        w->options->progress.tell(w->options->progress.context, bytes, total);
+}
+
+static weft_status write_gguf(work *w, weft_model *model)
+{
+    const weft_convert_options *o = w->options;
+    if (o->quantize || o->recipe)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "convert: %s: GGUF files take a type (q8_0, q4_0, q4_k), not bits, groups "
+                         "or recipes",
+                         w->out);
+    if (weft__exists(w->out) && !o->replace)
+        return weft_fail(WEFT_INVALID, "%s: is there already", w->out);
+    w->report.files = 1;
+    const weft_gguf_model_options options = {
+        .type = o->type,
+        .text = w->has_tokenizer && !o->no_tokenizer ? w->source : NULL,
+        .overrides = o->overrides,
+        .progress = {tell, w},
+    };
+    return weft_model_save_gguf(model, w->out, &options);
+}
+
+static weft_status write_config(weft_model *model, const char *folder)
+{
+    char *text = NULL, *path = weft_format("%s/config.json", folder);
+    weft_status status = weft__convert_config(model, &text);
+    if (status == WEFT_OK && path == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    if (status == WEFT_OK)
+        status = weft_file_write(path, text, strlen(text));
+    weft_free(text);
+    weft_free(path);
+    return status;
+}
+
+static weft_status write_text(const work *w, const char *folder)
+{
+    const bool tokenizer = w->has_tokenizer && !w->options->no_tokenizer;
+    if (!w->from_gguf)
+        return weft__text_files_copy(w->source, folder, tokenizer);
+    return tokenizer ? weft__text_files_make(w->source, folder) : WEFT_OK;
+}
+
+static weft_status write_folder(work *w, weft_model *model)
+{
+    const weft_convert_options *o = w->options;
+    char *beside;
+    weft_status status = weft__folder_begin(w->out, o->replace, &beside);
+    if (status != WEFT_OK)
+        return status;
+    const weft_nn_save_options save = {
+        .shard_bytes = o->shard_bytes > 0 ? o->shard_bytes : 5000000000,
+        .progress = {tell, w},
+        .files = &w->report.files,
+    };
+    status = write_text(w, beside); /* first, since this may refuse */
+    if (status == WEFT_OK)
+        status = weft__convert_quantize(model, o);
+    if (status == WEFT_OK)
+        status = write_config(model, beside);
+    if (status == WEFT_OK)
+        status = weft_nn_save(weft_model_module(model), beside, &save);
+    status = weft__folder_end(w->out, beside, status);
+    weft_free(beside);
+    return status;
+}
+
+static weft_status convert(work *w)
+{
+    const bool gguf = is_gguf(w->out);
+    weft_model *model = NULL;
+    weft_model_options load = {0};
+    weft_status status = dense_dtype(w, &load.dtype);
+    if (status == WEFT_OK && !gguf)
+        status = weft__convert_check(w->options);
+    if (status == WEFT_OK)
+        status = weft_model_load(w->source, &load, &model);
+    if (status != WEFT_OK)
+        return status;
+    w->has_tokenizer = has_tokenizer(w->source, w->from_gguf);
+    w->report.parameters = weft_nn_count(weft_model_module(model), false);
+    status = gguf ? write_gguf(w, model) : write_folder(w, model);
+    weft_model_free(model);
+    return status;
+}
+
+weft_status weft_convert(const char *model, const char *out, const weft_convert_options *options,
+                         weft_convert_report *report)
+{
+    static const weft_convert_options defaults = {0};
+    char *gguf;
+    work w = {.source = model, .out = out, .options = options ? options : &defaults};
+    weft_status status = weft__gguf_find(model, &gguf);
+    if (status != WEFT_OK)
+        return status;
+    w.from_gguf = gguf != NULL;
+    w.source = gguf ? gguf : model;
+    status = convert(&w);
+    weft_free(gguf);
+    if (report)
+        *report = w.report;
+    return status;
+}

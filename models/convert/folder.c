@@ -1,0 +1,149 @@
+/* models/convert/folder.c -- folders that appear whole or not at all, and the files of text in
+ * them. */
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "models/convert/convert.h"
+#include "weft/memory.h"
+
+static weft_status fail(const char *path, const char *what)
+{
+    return weft_fail(WEFT_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+static weft_status no_memory(const char *path)
+{
+    return weft_fail(WEFT_MEMORY, "%s: no memory", path);
+}
+
+bool weft__exists(const char *path)
+{
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info;
+    (void)type;
+    (void)walk;
+    return remove(path);
+}
+
+static weft_status remove_all(const char *path)
+{
+    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? WEFT_OK : fail(path, "remove");
+}
+
+weft_status weft__folder_begin(const char *out, bool replace, char **beside)
+{
+    size_t n = strlen(out);
+    while (n > 1 && out[n - 1] == '/')
+        n--;
+    *beside = NULL;
+    /* An empty folder is as good as none. */
+    if (weft__exists(out) && !replace && rmdir(out) != 0)
+        return weft_fail(WEFT_INVALID, "%s: is there already", out);
+    char *name = weft_format("%.*s.part-%ld", (int)n, out, (long)getpid());
+    if (name == NULL)
+        return no_memory(out);
+    weft_status status = weft_folder_make(name);
+    if (status == WEFT_OK)
+        *beside = name;
+    else
+        weft_free(name);
+    return status;
+}
+
+/* What is there steps aside until the new one has its place. */
+static weft_status swap(const char *out, const char *beside)
+{
+    if (!weft__exists(out))
+        return rename(beside, out) == 0 ? WEFT_OK : fail(out, "rename");
+    char *old = weft_format("%s.old", beside);
+    if (old == NULL)
+        return no_memory(out);
+    weft_status status = rename(out, old) == 0 ? WEFT_OK : fail(out, "rename");
+    if (status == WEFT_OK && rename(beside, out) != 0) {
+        status = fail(out, "rename");
+        (void)rename(old, out);
+    } else if (status == WEFT_OK) {
+        status = remove_all(old);
+    }
+    weft_free(old);
+    return status;
+}
+
+weft_status weft__folder_end(const char *out, const char *beside, weft_status status)
+{
+    if (status == WEFT_OK)
+        status = swap(out, beside);
+    if (status != WEFT_OK && weft__exists(beside))
+        (void)remove_all(beside);
+    return status;
+}
+
+/* ---- files of text -------------------------------------------------------------------------- */
+
+/* A file that is not there is not copied. */
+static weft_status copy(const char *from, const char *to, const char *name)
+{
+    char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);
+    char *data = NULL;
+    size_t size = 0;
+    weft_status status = source && target ? WEFT_OK : no_memory(from);
+    if (status == WEFT_OK && weft__exists(source)) {
+        status = weft_file_read(source, 0, &data, &size);
+        if (status == WEFT_OK)
+            status = weft_file_write(target, data, size);
+    }
+    weft_free(data);
+    weft_free(source);
+    weft_free(target);
+    return status;
+}
+
+static weft_status copy_templates(const char *from, const char *to)
+{
+    static const char name[] = "additional_chat_templates";
+    char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);
+    weft_status status = source && target ? WEFT_OK : no_memory(from);
+    DIR *folder = status == WEFT_OK ? opendir(source) : NULL;
+    if (folder)
+        status = weft_folder_make(target);
+    for (struct dirent *e; folder && status == WEFT_OK && (e = readdir(folder)) != NULL;) {
+        const size_t n = strlen(e->d_name);
+        if (n > 6 && strcmp(e->d_name + n - 6, ".jinja") == 0)
+            status = copy(source, target, e->d_name);
+    }
+    if (folder)
+        closedir(folder);
+    weft_free(source);
+    weft_free(target);
+    return status;
+}
+
+weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer)
+{
+    static const char *const names[] = {
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.json",
+        "merges.txt",
+        "tokenizer.model",
+        "chat_template.jinja",
+        "chat_template.json",
+    };
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < (tokenizer ? sizeof names / sizeof *names : 1) && status == WEFT_OK; i++)
+        status = copy(from, to, names[i]);
+    return status == WEFT_OK && tokenizer ? copy_templates(from, to) : status;
+}

@@ -1,0 +1,228 @@
+/* models/convert/quantize.c -- which matrices get which bits, and what config.json says of it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "core/io/json.h"
+#include "models/convert/convert.h"
+#include "models/convert/rules.h"
+#include "weft/nn_tools.h"
+
+static const struct {
+    weft_quantize_mode mode;
+    weft_encoding_kind kind;
+    const char *name;
+    int64_t bits, group;
+} modes[] = {
+    {WEFT_AFFINE, WEFT_ENCODING_AFFINE, "affine", 4, 64},
+    {WEFT_MXFP4, WEFT_ENCODING_MXFP4, "mxfp4", 4, 32},
+    {WEFT_MXFP8, WEFT_ENCODING_MXFP8, "mxfp8", 8, 32},
+    {WEFT_NVFP4, WEFT_ENCODING_NVFP4, "nvfp4", 4, 16},
+};
+
+static weft_quantize_options with_defaults(weft_quantize_options format)
+{
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        if (modes[i].mode != format.mode)
+            continue;
+        format.bits = format.bits ? format.bits : modes[i].bits;
+        format.group_size = format.group_size ? format.group_size : modes[i].group;
+    }
+    return format;
+}
+
+/* ---- choosing ------------------------------------------------------------------------------- */
+
+/* -1: no number of bits; 0: "none". */
+static int64_t bits_of(const char *value, size_t n)
+{
+    if (n == 4 && memcmp(value, "none", 4) == 0)
+        return 0;
+    return n == 1 && strchr("234568", *value) ? *value - '0' : -1;
+}
+
+static weft_status check_rule(void *context, const char *pattern, const char *value, size_t n)
+{
+    (void)context;
+    return bits_of(value, n) >= 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "convert: %s: expected 2, 3, 4, 5, 6, 8 or none, got %.*s",
+                           pattern, (int)n, value);
+}
+
+weft_status weft__convert_check(const weft_convert_options *o)
+{
+    if (!o->quantize && !o->recipe)
+        return o->overrides
+                   ? weft_fail(WEFT_INVALID, "convert: overrides need quantising, or a GGUF file")
+                   : WEFT_OK;
+    if (o->recipe && weft__recipe_bits(o->recipe, "", 1) == 0)
+        return weft_fail(WEFT_INVALID,
+                         "convert: recipe '%s' is unknown (known: mixed_2_6, mixed_3_4, mixed_3_6, "
+                         "mixed_4_6)",
+                         o->recipe);
+    if ((o->recipe || o->overrides) && o->format.mode != WEFT_AFFINE)
+        return weft_fail(WEFT_INVALID, "convert: only affine matrices come in several widths");
+    const weft_quantize_options format = with_defaults(o->format);
+    if (weft_quantize_encoding(&format, WEFT_BFLOAT16) == NULL)
+        return weft_error_status();
+    return weft__rules_each(o->overrides, check_rule, NULL);
+}
+
+typedef struct pass {
+    const weft_convert_options *options;
+    weft_quantize_options format;
+    int64_t n_layers;
+} pass;
+
+static int64_t wanted(const pass *p, const char *path)
+{
+    size_t n;
+    const char *value = weft__rule_find(p->options->overrides, path, &n);
+    if (value)
+        return bits_of(value, n);
+    return p->options->recipe ? weft__recipe_bits(p->options->recipe, path, p->n_layers)
+                              : with_defaults(p->options->format).bits;
+}
+
+static bool is_router(const char *path)
+{
+    static const char *const ends[] = {".mlp.gate", ".router.proj"};
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const size_t end = strlen(ends[i]);
+        if (n >= end && strcmp(path + n - end, ends[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool accepts(void *context, const char *path, const weft_module *m)
+{
+    const pass *p = context;
+    weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
+    return weight && !is_router(path) && !weft_encoding_of(*weight) &&
+           weft_dim(*weight, -1) % p->format.group_size == 0 && wanted(p, path) == p->format.bits;
+}
+
+weft_status weft__convert_quantize(weft_model *model, const weft_convert_options *o)
+{
+    static const int64_t widths[] = {2, 3, 4, 5, 6, 8};
+    weft_status status = WEFT_OK;
+    if (!o->quantize && !o->recipe)
+        return status;
+    for (size_t i = 0; i < sizeof widths / sizeof *widths && status == WEFT_OK; i++) {
+        pass p = {.options = o,
+                  .format = with_defaults(o->format),
+                  .n_layers = weft_model_info_of(model)->n_layers};
+        if (o->format.mode != WEFT_AFFINE && p.format.bits != widths[i])
+            continue;
+        p.format.bits = widths[i];
+        const weft_nn_quantize_options options = {
+            .format = p.format, .accepts = accepts, .context = &p};
+        status = weft_nn_quantize(weft_model_module(model), &options);
+    }
+    return status;
+}
+
+/* ---- config.json ---------------------------------------------------------------------------- */
+
+static json_object *entry_of(const weft_encoding *e)
+{
+    json_object *entry = json_object_new_object();
+    for (size_t i = 0; entry && i < sizeof modes / sizeof *modes; i++) {
+        if (modes[i].kind != e->kind)
+            continue;
+        json_object_object_add(entry, "group_size", json_object_new_int64(e->block));
+        json_object_object_add(entry, "bits", json_object_new_int64(e->bits));
+        json_object_object_add(entry, "mode", json_object_new_string(modes[i].name));
+    }
+    return entry;
+}
+
+typedef struct survey {
+    const weft_encoding *seen[16], *usual;
+    int64_t counts[16];
+    json_object *out;
+} survey;
+
+static const weft_encoding *parts_of(const weft_nn_item *item)
+{
+    const weft_encoding *e = weft_encoding_of(*item->slot->address);
+    return e && weft_encoding_has_parts(e->kind) ? e : NULL;
+}
+
+static bool alike(const weft_encoding *a, const weft_encoding *b)
+{
+    return a->kind == b->kind && a->block == b->block && a->bits == b->bits;
+}
+
+static weft_status count(void *context, const weft_nn_item *item)
+{
+    survey *s = context;
+    const weft_encoding *e = parts_of(item);
+    for (int i = 0; e && i < 16; i++) {
+        if (s->seen[i] && !alike(s->seen[i], e))
+            continue;
+        s->seen[i] = e;
+        s->counts[i]++;
+        break;
+    }
+    return WEFT_OK;
+}
+
+static weft_status list(void *context, const weft_nn_item *item)
+{
+    survey *s = context;
+    char path[WEFT_NN_PATH];
+    const weft_encoding *e = parts_of(item);
+    const size_t n = strlen(item->path), end = strlen(".weight");
+    if (!e || alike(e, s->usual) || n <= end)
+        return WEFT_OK;
+    snprintf(path, sizeof path, "%.*s", (int)(n - end), item->path);
+    json_object_object_add(s->out, path, entry_of(e));
+    return WEFT_OK;
+}
+
+/* The usual format, and those of the modules that have another; NULL: nothing is quantised. */
+static json_object *quantization_of(weft_model *model)
+{
+    survey s = {0};
+    int best = 0;
+    weft_nn_visit(weft_model_module(model), count, &s);
+    if (s.seen[0] == NULL)
+        return NULL;
+    for (int i = 1; i < 16; i++)
+        best = s.counts[i] > s.counts[best] ? i : best;
+    s.usual = s.seen[best];
+    s.out = entry_of(s.usual);
+    if (s.out)
+        weft_nn_visit(weft_model_module(model), list, &s);
+    return s.out;
+}
+
+weft_status weft__convert_config(weft_model *model, char **text)
+{
+    const weft_config *config = weft_model_config(model);
+    const char *source = weft_config_text(config), *where = weft_config_where(config);
+    weft__json_doc doc = {0};
+    *text = NULL;
+    weft_status status = weft__json_parse(source, strlen(source), where, &doc);
+    if (status != WEFT_OK)
+        return status;
+    json_object_object_del(doc.root, "quantization_config");
+    json_object_object_del(doc.root, "quantization");
+    json_object *quantization = quantization_of(model);
+    if (quantization)
+        json_object_object_add(doc.root, "quantization", quantization);
+    const int flags =
+        JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
+    const char *made = json_object_to_json_string_ext(doc.root, flags);
+    *text = made ? weft_format("%s\n", made) : NULL;
+    if (*text == NULL)
+        status = weft_fail(WEFT_MEMORY, "%s: no memory", where);
+    weft__json_free(&doc);
+    return status;
+}

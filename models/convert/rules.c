@@ -1,0 +1,74 @@
+/* models/convert/rules.c -- "PATTERN=VALUE,...", and the recipes that mix widths. */
+#include "models/convert/rules.h"
+
+#include <fnmatch.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST = 256 };
+
+/* Cuts the rule at `at`; *next is behind it, or NULL. */
+static bool cut(const char *at, char pattern[LONGEST], const char **value, size_t *n,
+                const char **next)
+{
+    const size_t all = strcspn(at, ",");
+    const char *equals = memchr(at, '=', all);
+    *next = at[all] == ',' ? at + all + 1 : NULL;
+    if (equals == NULL || equals == at || equals + 1 == at + all)
+        return false;
+    *value = equals + 1;
+    *n = (size_t)(at + all - *value);
+    return snprintf(pattern, LONGEST, "*%.*s*", (int)(equals - at), at) < LONGEST;
+}
+
+const char *weft__rule_find(const char *rules, const char *path, size_t *n)
+{
+    const char *value, *next;
+    for (const char *at = rules; at; at = next) {
+        char pattern[LONGEST];
+        if (cut(at, pattern, &value, n, &next) && fnmatch(pattern, path, 0) == 0)
+            return value;
+    }
+    return NULL;
+}
+
+weft_status weft__rules_each(const char *rules, weft__rule_check *check, void *context)
+{
+    const char *value, *next;
+    size_t n;
+    weft_status status = WEFT_OK;
+    for (const char *at = rules; at && status == WEFT_OK; at = next) {
+        char pattern[LONGEST];
+        status = cut(at, pattern, &value, &n, &next)
+                     ? check(context, pattern, value, n)
+                     : weft_fail(WEFT_INVALID, "convert: '%s': expected PATTERN=VALUE,...", rules);
+    }
+    return status;
+}
+
+/* The first and the last eighth of the layers, and every third between. */
+static bool more_bits(const char *path, int64_t n_layers)
+{
+    const char *at = strstr(path, "layers.");
+    const int64_t layer = at ? strtoll(at + 7, NULL, 10) : 0, eighth = n_layers / 8;
+    return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;
+}
+
+int64_t weft__recipe_bits(const char *recipe, const char *path, int64_t n_layers)
+{
+    static const struct {
+        const char *name;
+        int low, high;
+    } recipes[] = {
+        {"mixed_2_6", 2, 6}, {"mixed_3_4", 3, 4}, {"mixed_3_6", 3, 6}, {"mixed_4_6", 4, 6}};
+    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
+        if (strcmp(recipes[i].name, recipe) != 0)
+            continue;
+        const bool wide = strstr(path, "v_proj") || strstr(path, "down_proj");
+        const bool high = strstr(path, "lm_head") || (wide && more_bits(path, n_layers));
+        return high ? recipes[i].high : recipes[i].low;
+    }
+    return 0;
+}

@@ -1,0 +1,277 @@
+/* tests/models/test_convert.c -- weft_convert: widths and formats of folders, shards, files of
+ * text, and that its results are whole or not there. */
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/weft.h"
+
+static const char *golden(const char *family)
+{
+    static char name[128];
+    snprintf(name, sizeof name, "tests/golden/models/%s", family);
+    return check_source(name);
+}
+
+static const char *in(const char *folder, const char *file)
+{
+    static char path[640];
+    snprintf(path, sizeof path, "%s/%s", folder, file);
+    return path;
+}
+
+/* Files whose names begin so; -1: there is no such folder. */
+static int count_files(const char *folder, const char *start)
+{
+    DIR *d = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; d && (e = readdir(d)) != NULL;)
+        n += strncmp(e->d_name, start, strlen(start)) == 0;
+    if (d == NULL)
+        return -1;
+    closedir(d);
+    return n;
+}
+
+static weft_array *weight(weft_model *model, const char *path)
+{
+    weft_array **w = weft_nn_find(weft_model_module(model), path);
+    return w ? *w : NULL;
+}
+
+/* Bits of a matrix of a converted model; 0: it is dense. */
+static int64_t bits_of(weft_model *model, const char *path)
+{
+    weft_array *w = weight(model, path);
+    const weft_encoding *e = w ? weft_encoding_of(w) : NULL;
+    return e ? e->bits : 0;
+}
+
+#define V0 "model.layers.0.self_attn.v_proj.weight"
+#define UP0 "model.layers.0.mlp.up_proj.weight"
+#define EMBED "model.embed_tokens.weight"
+
+/* What is in the file is what quantising the model's own matrix gives. */
+static void same_as_encoded(weft_model *model, weft_model *source, const char *path)
+{
+    weft_scope_open();
+    weft_array *a = weight(model, path), *b = weight(source, path);
+    if (CHECK(a && b && weft_encoding_of(a))) {
+        b = weft_encode(weft_astype(b, WEFT_BFLOAT16), weft_encoding_of(a));
+        weft_array *off = weft_abs(weft_subtract(weft_astype(weft_decode(a), WEFT_FLOAT32),
+                                                 weft_astype(weft_decode(b), WEFT_FLOAT32)));
+        CHECK_CLOSE(weft_item(weft_max(off, WEFT_ALL_AXES, false)), 0, 0);
+    }
+    weft_scope_close(NULL);
+}
+
+static void formats(void)
+{
+    static const struct {
+        const char *name;
+        weft_convert_options options;
+        const char *says;
+        int64_t bits;
+    } cases[] = {
+        {"four", {.quantize = true}, "\"bits\": 4", 4},
+        {"eight",
+         {.quantize = true, .format = {.bits = 8, .group_size = 32}},
+         "\"group_size\": 32",
+         8},
+        {"mxfp4", {.quantize = true, .format = {.mode = WEFT_MXFP4}}, "\"mode\": \"mxfp4\"", 4},
+        {"mxfp8", {.quantize = true, .format = {.mode = WEFT_MXFP8}}, "\"mode\": \"mxfp8\"", 8},
+        {"nvfp4", {.quantize = true, .format = {.mode = WEFT_NVFP4}}, "\"mode\": \"nvfp4\"", 4},
+    };
+    weft_model *source = NULL;
+    if (!CHECK_OK(weft_model_load(golden("qwen3"), NULL, &source)))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char folder[512], *config = NULL;
+        weft_model *model = NULL;
+        weft_convert_report report = {0};
+        snprintf(folder, sizeof folder, "%s", check_temporary(cases[i].name));
+        if (!CHECK_OK(weft_convert(golden("qwen3"), folder, &cases[i].options, &report)) ||
+            !CHECK_OK(weft_model_load(folder, NULL, &model)))
+            continue;
+        CHECK_EQ_INT(bits_of(model, UP0), cases[i].bits);
+        CHECK_EQ_INT(bits_of(model, EMBED), cases[i].bits);
+        same_as_encoded(model, source, UP0);
+        if (CHECK_OK(weft_file_read(in(folder, "config.json"), 0, &config, NULL))) {
+            CHECK_CONTAINS(config, "\"quantization\"");
+            CHECK_CONTAINS(config, cases[i].says);
+            CHECK_CONTAINS(config, "\"model_type\"");
+        }
+        CHECK(report.files == 1 && report.bytes > 0 && report.parameters > 0);
+        weft_free(config);
+        weft_model_free(model);
+    }
+    weft_model_free(source);
+}
+
+static void widths_that_differ(void)
+{
+    char folder[512], mixed[512], *config = NULL;
+    weft_model *model = NULL;
+    const weft_convert_options rules = {.quantize = true,
+                                        .overrides = "layers.0*v_proj=6,embed=none,lm_head=8"};
+    snprintf(folder, sizeof folder, "%s", check_temporary("rules"));
+    if (CHECK_OK(weft_convert(golden("qwen3"), folder, &rules, NULL)) &&
+        CHECK_OK(weft_model_load(folder, NULL, &model))) {
+        CHECK_EQ_INT(bits_of(model, V0), 6);
+        CHECK_EQ_INT(bits_of(model, "model.layers.1.self_attn.v_proj.weight"), 4);
+        CHECK_EQ_INT(bits_of(model, EMBED), 0);
+        if (CHECK_OK(weft_file_read(in(folder, "config.json"), 0, &config, NULL)))
+            CHECK_CONTAINS(config, "\"model.layers.0.self_attn.v_proj\": {");
+        weft_free(config);
+        weft_model_free(model);
+    }
+    snprintf(mixed, sizeof mixed, "%s", check_temporary("mixed"));
+    const weft_convert_options recipe = {.recipe = "mixed_3_6"};
+    if (CHECK_OK(weft_convert(golden("qwen3"), mixed, &recipe, NULL)) &&
+        CHECK_OK(weft_model_load(mixed, NULL, &model))) {
+        const int64_t L = weft_model_info_of(model)->n_layers;
+        char last[64];
+        snprintf(last, sizeof last, "model.layers.%d.self_attn.v_proj.weight", (int)L - 1);
+        CHECK_EQ_INT(bits_of(model, last), 6);
+        CHECK_EQ_INT(bits_of(model, UP0), 3);
+        weft_model_free(model);
+    }
+}
+
+static void shards(void)
+{
+    char folder[512], *index = NULL;
+    weft_model *a = NULL, *b = NULL;
+    weft_convert_report report = {0};
+    const weft_convert_options options = {.shard_bytes = 200000};
+    snprintf(folder, sizeof folder, "%s", check_temporary("shards"));
+    if (!CHECK_OK(weft_convert(golden("qwen3"), folder, &options, &report)))
+        return;
+    CHECK(report.files > 2);
+    CHECK_EQ_INT(count_files(folder, "model-0"), report.files);
+    if (CHECK_OK(weft_file_read(in(folder, "model.safetensors.index.json"), 0, &index, NULL))) {
+        CHECK_CONTAINS(index, "\"total_size\"");
+        CHECK_CONTAINS(index, "\"" EMBED "\": \"model-0000");
+    }
+    weft_free(index);
+    if (CHECK_OK(weft_model_load(folder, NULL, &a)) &&
+        CHECK_OK(weft_model_load(golden("qwen3"), NULL, &b))) {
+        weft_scope_open();
+        weft_array *off = weft_abs(weft_subtract(weight(a, V0), weight(b, V0)));
+        CHECK_CLOSE(weft_item(weft_max(off, WEFT_ALL_AXES, false)), 0, 0);
+        weft_scope_close(NULL);
+    }
+    weft_model_free(a);
+    weft_model_free(b);
+}
+
+/* What is there stays, unless it is to be replaced; a failure leaves nothing behind. */
+static void whole_or_not_at_all(void)
+{
+    char folder[600], base[512];
+    snprintf(base, sizeof base, "%s", check_temporary("base"));
+    CHECK_OK(weft_folder_make(base));
+    snprintf(folder, sizeof folder, "%s/out", base);
+    CHECK_OK(weft_convert(golden("llama"), folder, NULL, NULL));
+    CHECK_STATUS(weft_convert(golden("llama"), folder, NULL, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "out: is there already");
+    const weft_convert_options again = {.replace = true, .type = "bf16"};
+    weft_model *model = NULL;
+    CHECK_OK(weft_convert(golden("llama"), folder, &again, NULL));
+    if (CHECK_OK(weft_model_load(folder, NULL, &model)))
+        CHECK_EQ_INT(weft_dtype_of(weight(model, V0)), WEFT_BFLOAT16);
+    weft_model_free(model);
+
+    char other[600];
+    snprintf(other, sizeof other, "%s/broken", base);
+    const weft_convert_options seven = {.quantize = true, .format = {.bits = 7}};
+    CHECK_STATUS(weft_convert(golden("llama"), other, &seven, NULL), WEFT_INVALID);
+    const weft_convert_options nine = {.quantize = true, .overrides = "v_proj=9"};
+    CHECK_STATUS(weft_convert(golden("llama"), other, &nine, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected 2, 3, 4, 5, 6, 8 or none, got 9");
+    const weft_convert_options shaped = {.quantize = true, .overrides = "v_proj"};
+    CHECK_STATUS(weft_convert(golden("llama"), other, &shaped, NULL), WEFT_INVALID);
+    const weft_convert_options cake = {.recipe = "cake"};
+    CHECK_STATUS(weft_convert(golden("llama"), other, &cake, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "recipe 'cake' is unknown");
+    const weft_convert_options q8 = {.type = "q8_0"};
+    CHECK_STATUS(weft_convert(golden("llama"), other, &q8, NULL), WEFT_UNSUPPORTED);
+    snprintf(other, sizeof other, "%s/broken.gguf", base);
+    const weft_convert_options four = {.quantize = true};
+    CHECK_STATUS(weft_convert(golden("llama"), other, &four, NULL), WEFT_UNSUPPORTED);
+    CHECK_STATUS(weft_convert(golden("rope-dynamic"), other, NULL, NULL), WEFT_UNSUPPORTED);
+    CHECK_EQ_INT(count_files(base, "broken"), 0);
+    CHECK_EQ_INT(count_files(base, "out"), 1);
+}
+
+static void types_of_a_gguf_file(void)
+{
+    char path[512];
+    weft_gguf *file = NULL;
+    const weft_convert_options options = {.type = "q8_0", .overrides = "v_proj=f16,embed=Q4_0"};
+    snprintf(path, sizeof path, "%s", check_temporary("types.gguf"));
+    if (!CHECK_OK(weft_convert(golden("llama"), path, &options, NULL)) ||
+        !CHECK_OK(weft_gguf_open(path, &file)))
+        return;
+    static const char *const expected[][2] = {{"blk.0.attn_v.weight", "F16"},
+                                              {"blk.0.attn_q.weight", "Q8_0"},
+                                              {"token_embd.weight", "Q4_0"},
+                                              {"blk.0.attn_norm.weight", "F32"}};
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const int at = weft_gguf_find(file, expected[i][0]);
+        if (CHECK(at >= 0))
+            CHECK_STR(weft_gguf_at(file, at)->type, expected[i][1]);
+    }
+    weft_gguf_close(file);
+}
+
+static void ids_equal(const weft_tokenizer *a, const weft_tokenizer *b, const char *text)
+{
+    int32_t *x = NULL, *y = NULL;
+    size_t n = 0, m = 0;
+    const unsigned flags = WEFT_TOKENIZER_ADD_SPECIAL;
+    CHECK_OK(weft_tokenizer_encode(a, text, strlen(text), flags, &x, &n));
+    CHECK_OK(weft_tokenizer_encode(b, text, strlen(text), flags, &y, &m));
+    CHECK(n == m && memcmp(x, y, n * sizeof *x) == 0);
+    weft_free(x);
+    weft_free(y);
+}
+
+/* Folder -> file -> folder, and folder -> folder: the same tokens and prompts. */
+static void text_comes_along(void)
+{
+    char folder[512], file[512], back[512], copy[512];
+    snprintf(folder, sizeof folder, "%s", check_source("examples/storyteller"));
+    snprintf(file, sizeof file, "%s", check_temporary("story.gguf"));
+    snprintf(back, sizeof back, "%s", check_temporary("back"));
+    snprintf(copy, sizeof copy, "%s", check_temporary("copy"));
+    if (!CHECK_OK(weft_convert(folder, file, NULL, NULL)) ||
+        !CHECK_OK(weft_convert(file, back, NULL, NULL)) ||
+        !CHECK_OK(weft_convert(folder, copy, NULL, NULL)))
+        return;
+    const char *const paths[] = {back, copy};
+    for (int i = 0; i < 2; i++) {
+        weft_tokenizer *a = NULL, *b = NULL;
+        weft_chat *x = NULL, *y = NULL;
+        if (CHECK_OK(weft_tokenizer_load(folder, &a)) &&
+            CHECK_OK(weft_tokenizer_load(paths[i], &b)))
+            ids_equal(a, b, "Once upon\n\n a time <|im_start|>12 e\xCC\x81");
+        if (CHECK_OK(weft_chat_load(folder, &x)) && CHECK_OK(weft_chat_load(paths[i], &y)))
+            CHECK_STR(weft_chat_source(y, NULL), weft_chat_source(x, NULL));
+        CHECK_EQ_INT(weft_tokenizer_bos(b), weft_tokenizer_bos(a));
+        CHECK_EQ_INT(weft_tokenizer_pad(b), weft_tokenizer_pad(a));
+        weft_tokenizer_free(a);
+        weft_tokenizer_free(b);
+        weft_chat_free(x);
+        weft_chat_free(y);
+    }
+    snprintf(copy, sizeof copy, "%s", check_temporary("bare"));
+    const weft_convert_options bare = {.no_tokenizer = true};
+    CHECK_OK(weft_convert(folder, copy, &bare, NULL));
+    CHECK_EQ_INT(count_files(copy, "tokenizer"), 0);
+}
+
+CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(widths_that_differ), CHECK_CASE(shards),
+           CHECK_CASE(whole_or_not_at_all), CHECK_CASE(types_of_a_gguf_file),
+           CHECK_CASE(text_comes_along))
