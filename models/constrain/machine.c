@@ -97,7 +97,8 @@ static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *s
     hash = mix(hash, (uint64_t)o->count);
     hash = mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
     hash = mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
-    hash = mix(hash, o->key_hash + o->missing);
+    hash = mix(hash, o->key_hash);
+    hash = mix(hash, (uint64_t)o->missing);
     const size_t words = (schema->choices[f->choice].n_properties + 63) / 64;
     for (size_t i = 0; i < words; i++)
         hash = mix(hash, o->seen[i]);
@@ -108,8 +109,9 @@ static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *s
 
 static uint64_t hash_frame(const frame *f, const weft__schema *schema)
 {
-    uint64_t hash = mix((uint64_t)f->kind << 16 | (uint64_t)f->phase << 8 | f->blank,
-                        (uint64_t)(uint32_t)f->choice);
+    /* In bits of their own: what is mixed first must not cancel out what comes second. */
+    uint64_t hash = mix(0, (uint64_t)f->kind << 48 | (uint64_t)f->phase << 40 |
+                               (uint64_t)f->blank << 32 | (uint32_t)f->choice);
     switch ((frame_kind)f->kind) {
     case FRAME_DONE:
     case FRAME_ROOT:

@@ -355,6 +355,38 @@ static void masks_are_what_accepting_says(void)
     free(allowed);
 }
 
+/* Places that differ in their blanks alone have masks of their own, also where several alternatives
+ * are open. */
+static void masks_are_kept_apart(void)
+{
+    static const char schema[] =
+        "{\"anyOf\":[{\"type\":\"array\",\"items\":{\"type\":\"null\"},\"minItems\":2},"
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"minItems\":0}]}";
+    weft_constraint *c = open_schema(schema);
+    if (!c)
+        return;
+    const int32_t n = weft_tokenizer_vocab_size(tokenizer);
+    bool *allowed = malloc((size_t)n);
+    const char *const steps[] = {"[", " ", "\"a\"", ",", " ", "\"b\""};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        CHECK_OK(weft_constraint_accept_text(c, steps[i], strlen(steps[i])));
+        CHECK_OK(weft_constraint_mask(c, 1000, allowed, n, NULL));
+        for (int32_t id = 0; id < n; id++) {
+            weft_constraint *other = NULL;
+            if (!allowed[id])
+                continue;
+            CHECK_OK(weft_constraint_copy(c, &other));
+            for (size_t k = 0; k <= i; k++)
+                CHECK_OK(weft_constraint_accept_text(other, steps[k], strlen(steps[k])));
+            if (weft_constraint_accept(other, id) != WEFT_OK)
+                CHECK_FAIL("token %d behind step %zu", id, i);
+            weft_constraint_free(other);
+        }
+    }
+    free(allowed);
+    weft_constraint_free(c);
+}
+
 /* Memory of what has been accepted is given back: a long string changes nothing. */
 static void long_documents_stay_small(void)
 {
@@ -402,4 +434,5 @@ static void no_memory_is_a_status(void)
 CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_hold),
            CHECK_CASE(objects_hold), CHECK_CASE(combinations_hold), CHECK_CASE(faults_are_named),
            CHECK_CASE(what_is_generated_fits), CHECK_CASE(masks_are_what_accepting_says),
-           CHECK_CASE(long_documents_stay_small), CHECK_CASE(no_memory_is_a_status))
+           CHECK_CASE(masks_are_kept_apart), CHECK_CASE(long_documents_stay_small),
+           CHECK_CASE(no_memory_is_a_status))
