@@ -39,6 +39,7 @@ static const cli_option options[] = {
      AT(backend),
      .help = "what computes: native, or by Python (WEFT_PYTHON) transformers or mlx-lm"},
     CLI_SAMPLING_OPTIONS(generate_values),
+    CLI_CACHING_OPTIONS(generate_values),
     {.name = "stop",
      .kind = CLI_TEXTS,
      .value = "TEXT",
@@ -250,6 +251,8 @@ static weft_status generate(const generate_values *v, const char *path,
     weft_status status = WEFT_OK;
     if (source->model != NULL)
         status = cli_sampling_protect(source->tokenizer, source->model, &keep, &o);
+    if (status == WEFT_OK && !v->no_cache)
+        status = cli_caching_apply("generate", &v->caching, source->model, &o.cache);
     if (status == WEFT_OK)
         status = open_constraint(v, source->tokenizer, &o.constraint);
     if (status == WEFT_OK)

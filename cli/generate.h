@@ -3,12 +3,14 @@
 #ifndef CLI_GENERATE_H
 #define CLI_GENERATE_H
 
+#include "cli/caching.h"
 #include "cli/sampling.h"
 
 typedef struct generate_values {
     const char *model, *prompt, *file, *adapter, *json_schema, *batch, *draft, *backend;
     cli_place place;
     cli_sampling sampling;
+    cli_caching caching;
     cli_texts stop;
     int64_t prefill, tokens_per_eval, batch_rows, draft_tokens, ngram;
     double timeout;

@@ -192,6 +192,31 @@ static void generate_with_biases(void)
     CHECK_CONTAINS(o.err, "suppress");
 }
 
+/* Fewer tokens are remembered than come, or in codes. */
+static void generate_with_little_memory(void)
+{
+    char whole[1024];
+    output o = weft_command(NULL, "generate %s -p 'Once upon a time' -n 40 -t 0", model());
+    snprintf(whole, sizeof whole, "%s", o.out);
+    o = weft_command(NULL,
+                     "generate %s -p 'Once upon a time' -n 40 -t 0 --max-context 64 "
+                     "--sink-tokens 2",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_STR(o.out, whole);
+    o = weft_command(NULL, "generate %s -p 'Once upon a time' -n 40 -t 0 --max-context 8", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strcmp(o.out, whole) != 0);
+    o = weft_command(NULL,
+                     "generate %s -p 'Once upon a time' -n 10 -t 0 --kv-bits 8 "
+                     "--max-context 0",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strncmp(o.out, whole, 10) == 0);
+    o = weft_command(NULL, "generate %s -p Once --kv-bits 5", model());
+    CHECK_EQ_INT(o.code, 1);
+}
+
 static void generate_by_seed(void)
 {
     char first[1024];
@@ -536,8 +561,9 @@ CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
            CHECK_CASE(tokenize_names_the_bad_line), CHECK_CASE(tokenize_plain_text),
            CHECK_CASE(generate_greedily), CHECK_CASE(generate_json),
            CHECK_CASE(generate_until_it_ends), CHECK_CASE(generate_documents),
-           CHECK_CASE(generate_with_biases), CHECK_CASE(generate_by_seed),
-           CHECK_CASE(profiles_tell_where_the_time_went), CHECK_CASE(layers_on_a_second_device),
-           CHECK_CASE(logits_are_the_reference), CHECK_CASE(training_on_batches_is_the_reference),
-           CHECK_CASE(training_on_text_learns), CHECK_CASE(training_says_what_it_will_do),
+           CHECK_CASE(generate_with_biases), CHECK_CASE(generate_with_little_memory),
+           CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_tell_where_the_time_went),
+           CHECK_CASE(layers_on_a_second_device), CHECK_CASE(logits_are_the_reference),
+           CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
+           CHECK_CASE(training_says_what_it_will_do),
            CHECK_CASE(an_interrupted_run_saves_its_adapter))

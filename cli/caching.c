@@ -1,0 +1,30 @@
+/* cli/caching.c -- how much of a text the model remembers: what the user says, and what there is
+ * memory for. */
+#include "cli/caching.h"
+
+weft_status cli_caching_apply(const char *command, const cli_caching *caching, weft_model *model,
+                              weft_cache_options *options)
+{
+    weft_cache_plan plan;
+    if (model == NULL) {
+        if (caching->max_context == CLI_ABSENT && caching->sink_tokens == CLI_ABSENT &&
+            caching->kv_bits == CLI_ABSENT)
+            return WEFT_OK;
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: --max-context, --sink-tokens and --kv-bits: what "
+                         "another program remembers is its own matter",
+                         command);
+    }
+    /* To the library 0 means its default, and below 0 everything, or none. */
+    if (caching->max_context != CLI_ABSENT)
+        options->max_context = caching->max_context > 0 ? caching->max_context : -1;
+    if (caching->sink_tokens != CLI_ABSENT)
+        options->sink_tokens = caching->sink_tokens > 0 ? caching->sink_tokens : -1;
+    if (caching->kv_bits != CLI_ABSENT)
+        options->kv_bits = (int)caching->kv_bits;
+    const weft_status status = weft_model_plan_caches(model, options, &plan);
+    if (status == WEFT_OK && plan.reduced)
+        fprintf(stderr, "weft: %s: memory is short: %s tokens are remembered\n", command,
+                cli_count(plan.max_context));
+    return status;
+}
