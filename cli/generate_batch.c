@@ -5,6 +5,7 @@
 
 #include "cli/generate.h"
 #include "cli/lines.h"
+#include "cli/profile.h"
 
 /* ---- a line --------------------------------------------------------------------------------- */
 
@@ -239,8 +240,10 @@ static weft_status run_requests(batch_run *r, bool *good)
     const double start = seconds();
     if (status == WEFT_OK)
         status = weft_generate_batch(r->model, r->tokenizer, requests, m, &o, NULL, NULL, rows);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
         *good = print_all(r, rows, seconds() - start);
+        cli_profile_print();
+    }
     if (rows != NULL)
         weft_generated_rows_free(rows, m);
     free(rows);
