@@ -69,6 +69,9 @@ typedef struct weft_cache_type {
     /* Those of the numbers which, with the arrays, are everything that it remembers (room for
      * WEFT_CACHE_NUMBERS). */
     int (*numbers)(weft_cache *self, int64_t **numbers);
+    /* Whether arrays and numbers that came from outside, a file for one, are what such a cache may
+     * hold. */
+    weft_status (*check)(const weft_cache *self);
     /* An empty one of the same kind; NULL without memory. */
     weft_cache *(*another)(const weft_cache *self);
     bool (*can_trim)(const weft_cache *self, int64_t n); /* whether trim would */
@@ -108,6 +111,9 @@ WEFT_API int64_t weft_cache_offset(const weft_cache *cache);
 WEFT_API int64_t weft_cache_length(const weft_cache *cache);
 WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots);
 WEFT_API int weft_cache_numbers(weft_cache *cache, int64_t **numbers);
+
+/* After the arrays and numbers were set from outside: WEFT_INVALID when they do not fit. */
+WEFT_API weft_status weft_cache_check(const weft_cache *cache);
 
 /* Another cache that remembers the same. They share memory until one of them is written to, which
  * then gets its own. NULL, with the message, without memory. */

@@ -16,6 +16,7 @@
 #include "weft/constrain.h"
 #include "weft/model.h"
 #include "weft/probe.h"
+#include "weft/prompt_cache.h"
 #include "weft/tokenizer.h"
 
 #ifdef __cplusplus
@@ -116,6 +117,9 @@ typedef struct weft_generate_options {
      * constraint, a probe or no_cache (WEFT_UNSUPPORTED); tokens_per_eval has no meaning. */
     weft_model *draft;
     int64_t draft_tokens, ngram;
+    /* Where beginnings of the prompt are looked up, and the text is left when the generator is
+     * freed (weft/prompt_cache.h); borrowed. NULL: nowhere. */
+    weft_prompt_cache *prompt_cache;
     bool no_cache; /* compute the whole text again for every token: slow, for comparison */
     /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
     bool keep_special;
@@ -163,10 +167,11 @@ typedef struct weft_generate_stats {
     weft_finish reason;
     weft_finish_detail detail;
     int64_t prompt_tokens;
+    int64_t cached_tokens;      /* of them, those that the prompt cache had */
     int64_t tokens;             /* generated, without the one that ended the text */
     double first_token_seconds; /* from the start to the first token */
     double decode_seconds;      /* from the first token to the last */
-    double prompt_per_second;   /* prompt_tokens / first_token_seconds */
+    double prompt_per_second;   /* computed ones of the prompt / first_token_seconds */
     double decode_per_second;   /* tokens after the first / decode_seconds; 0: there were none */
     int64_t peak_memory;        /* weft_memory_peak at the end */
     int64_t drafted, accepted;  /* tokens that were proposed, and those of them that were taken */

@@ -43,6 +43,7 @@
 #include "weft/print.h"
 #include "weft/probe.h"
 #include "weft/products.h"
+#include "weft/prompt_cache.h"
 #include "weft/quantize.h"
 #include "weft/random.h"
 #include "weft/reduce.h"

@@ -29,6 +29,11 @@ int weft_cache_numbers(weft_cache *cache, int64_t **numbers)
     return cache->type->numbers(cache, numbers);
 }
 
+weft_status weft_cache_check(const weft_cache *cache)
+{
+    return cache->type->check(cache);
+}
+
 weft_cache *weft_cache_copy(weft_cache *cache)
 {
     weft_array **from[WEFT_CACHE_SLOTS], **to[WEFT_CACHE_SLOTS];

@@ -300,6 +300,30 @@ static int numbers(weft_cache *self, int64_t **out)
     return sizeof all / sizeof *all;
 }
 
+static bool fits(const weft__ring *c)
+{
+    const bool empty = c->k.held[0] == NULL && c->v.held[0] == NULL;
+    if (c->length < 0 || c->top < c->length || c->top > INT32_MAX / 2)
+        return false;
+    if (empty)
+        return c->top == 0;
+    if (!weft__store_fits(&c->k) || !weft__store_fits(&c->v))
+        return false;
+    for (int axis = 0; axis < 2; axis++) {
+        if (weft_dim(c->k.held[0], axis) != weft_dim(c->v.held[0], axis))
+            return false;
+    }
+    return room(c) <= c->capacity && room(c) >= least(c->top, c->capacity);
+}
+
+static weft_status check_from_outside(const weft_cache *self)
+{
+    return fits((const weft__ring *)self)
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "cache: arrays and numbers are not those of a %s cache",
+                           self->type->name);
+}
+
 static bool can_trim(const weft_cache *self, int64_t n)
 {
     const weft__ring *c = (const weft__ring *)self;
@@ -353,8 +377,8 @@ static weft_cache *another(const weft_cache *self);
 #define TYPE(text)                                                                                 \
     {                                                                                              \
         .name = (text), .update = update, .offset = offset, .length = length, .state = state,      \
-        .numbers = numbers, .another = another, .can_trim = can_trim, .trim = trim,                \
-        .reset = reset, .free = ring_free, .reserve = reserve, .append = append,                   \
+        .numbers = numbers, .check = check_from_outside, .another = another, .can_trim = can_trim, \
+        .trim = trim, .reset = reset, .free = ring_free, .reserve = reserve, .append = append,     \
         .advance = advance,                                                                        \
     }
 static const weft_cache_type growing = TYPE("growing"), rotating = TYPE("rotating"),

@@ -80,6 +80,29 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x)
                             weft__shape_text(&shape, got), weft_dtype_name(dtype));
 }
 
+bool weft__store_fits(const weft__store *store)
+{
+    const weft_dtype dtype = (weft_dtype)store->dtype;
+    const weft__parts held = weft__store_held(store);
+    if (store->dtype < 0 || store->dtype > WEFT_COMPLEX64 || !weft_dtype_is_float(dtype))
+        return false;
+    for (int i = 0; i < held.n; i++) {
+        if (held.at[i] == NULL || weft_ndim(held.at[i]) != 4)
+            return false;
+    }
+    if (store->bits == 0)
+        return weft_dtype_of(held.at[0]) == dtype;
+    const int64_t D = weft_dim(held.at[0], 3) * packed(store->bits);
+    weft_dims groups = weft_shape(held.at[0]);
+    if (D < 1 || group_of(store->bits, D) < LEAST_GROUP)
+        return false;
+    groups.at[3] = D / group_of(store->bits, D);
+    const weft_dims step = weft_shape(held.at[1]), least = weft_shape(held.at[2]);
+    return weft_dtype_of(held.at[0]) == WEFT_UINT8 && weft_dtype_of(held.at[1]) == WEFT_FLOAT32 &&
+           weft_dtype_of(held.at[2]) == WEFT_FLOAT32 && weft__shape_equal(&step, &groups) &&
+           weft__shape_equal(&least, &groups);
+}
+
 /* Bytes (.., 2, G, g) of numbers below 16 in each half -> (.., G, g), the first half below. */
 static weft_array *pack(weft_array *codes)
 {

@@ -29,6 +29,9 @@ weft__parts weft__store_held(const weft__store *store);
 /* NULL, or an error array: x (B, L, Hk, D) must be like what came before. */
 weft_array *weft__store_check(const weft__store *store, weft_array *x);
 
+/* Whether what is held, from outside, are parts of one shape. */
+bool weft__store_fits(const weft__store *store);
+
 weft__parts weft__store_encode(const weft__store *store, weft_array *x);
 weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts);
 

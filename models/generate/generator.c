@@ -211,7 +211,8 @@ weft_generate_stats weft_generator_stats(const weft_generator *g)
     stats.first_token_seconds = g->first > 0 ? g->first - g->start : 0;
     stats.decode_seconds = g->first > 0 ? g->last - g->first : 0;
     if (stats.first_token_seconds > 0)
-        stats.prompt_per_second = (double)stats.prompt_tokens / stats.first_token_seconds;
+        stats.prompt_per_second =
+            (double)(stats.prompt_tokens - stats.cached_tokens) / stats.first_token_seconds;
     if (stats.tokens > 1 && stats.decode_seconds > 0)
         stats.decode_per_second = (double)(stats.tokens - 1) / stats.decode_seconds;
     stats.peak_memory = weft_memory_peak();

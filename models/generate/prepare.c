@@ -128,6 +128,16 @@ static weft_status fill_state(weft_generator *g)
     return status;
 }
 
+static weft_status fill_caches(weft_generator *g)
+{
+    const weft_generate_options *o = &g->options;
+    if (o->prompt_cache)
+        return weft_prompt_cache_take(o->prompt_cache, g->text, (size_t)g->n_text, &o->cache,
+                                      &g->caches, &g->stats.cached_tokens);
+    g->caches = weft_model_new_caches(g->model, &o->cache);
+    return g->caches ? WEFT_OK : weft_error_status();
+}
+
 static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
 {
     weft_status status =
@@ -140,11 +150,8 @@ static weft_status fill(weft_generator *g, const int32_t *prompt, size_t n)
         status = fill_group(g);
     if (status == WEFT_OK)
         status = weft__probed_new(g, &g->probed);
-    if (status == WEFT_OK && !g->options.no_cache) {
-        g->caches = weft_model_new_caches(g->model, &g->options.cache);
-        if (g->caches == NULL)
-            status = weft_fail(WEFT_MEMORY, "generate: no memory for the caches");
-    }
+    if (status == WEFT_OK && !g->options.no_cache)
+        status = fill_caches(g);
     if (status == WEFT_OK && weft__speculation_wanted(&g->options))
         status = weft__speculation_new(g->model, &g->options, &g->speculation);
     if (status == WEFT_OK)
@@ -197,13 +204,18 @@ void weft_generator_free(weft_generator *g)
     if (g == NULL)
         return;
     weft_compiled_free(g->decode);
+    /* After a failure, or without memory for an entry, they go. */
+    if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR)
+        (void)weft_prompt_cache_put(g->options.prompt_cache, g->text, (size_t)g->n_text,
+                                    &g->options.cache, g->caches);
+    else
+        weft_model_free_caches(g->model, g->caches);
     weft_array *const slots[] = {g->token,   g->logprob,      g->seen,
                                  g->key,     g->offset,       g->logits,
                                  g->allowed, g->ahead.tokens, g->ahead.logprobs};
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         weft_drop(slots[i]);
     weft__speculation_free(g->options.draft, g->speculation);
-    weft_model_free_caches(g->model, g->caches);
     weft__probed_free(g, g->probed);
     weft__probed_free(g, g->ahead.probed);
     weft__probed_free(g, g->shown);

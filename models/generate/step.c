@@ -130,7 +130,7 @@ static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
 weft_status weft__step_prompt(weft_generator *g)
 {
     weft_status status = WEFT_OK;
-    int64_t done = 0;
+    int64_t done = g->stats.cached_tokens;
     while (g->caches && g->n_text - done > g->options.prefill && status == WEFT_OK) {
         if (weft__interrupted(g))
             return WEFT_OK;

@@ -203,7 +203,7 @@ static double through(setup *s, weft_array *ids, weft_array *expected, weft_cach
 }
 
 /* Windows of the fixtures are 8 tokens: what the mask leaves of the last ones is not narrower. The
- * order of sums differs, which Gemma 4's random weights make 1.1e-4 of; others stay below 2e-5. */
+ * order of sums differs, which Gemma 4's random weights make 1.1e-4 of; others stay below 5e-5. */
 static void a_rotating_cache_is_a_mask_over_the_text(void)
 {
     static const way of[] = {

@@ -1,0 +1,88 @@
+/* weft/prompt_cache.h -- texts that a model has read before, and what it remembers of them.
+ *
+ *     weft_prompt_cache *cache;
+ *     status = weft_prompt_cache_new(model, NULL, &cache);
+ *     weft_generate_options options = {.prompt_cache = cache};
+ *
+ * Generation then skips the longest beginning of the prompt that an entry has, and leaves its text
+ * behind as an entry. Functions may be called from several threads. Where rotations depend on the
+ * length of the text (dynamic, longrope), an entry's keys are rotated for the length that its text
+ * had when they came.
+ */
+#ifndef WEFT_PROMPT_CACHE_H
+#define WEFT_PROMPT_CACHE_H
+
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Which model it was --------------------------------------------------------------------- */
+
+/* Not cryptographic: it tells files apart, it does not protect from who means to deceive. */
+typedef struct weft_fingerprint {
+    uint64_t model;   /* configuration; names, shapes, dtypes, encodings and bytes of parameters: of
+                         those over 64 KiB 16 pieces of 4 KiB, spread evenly from end to end */
+    uint64_t adapter; /* names, scales and all bytes of its matrices; 0: there is none */
+} weft_fingerprint;
+
+/* Reads what it needs of the parameters; whole ones where they are on another device. */
+WEFT_API weft_status weft_model_fingerprint(weft_model *model, weft_fingerprint *out);
+
+/* ---- The cache ------------------------------------------------------------------------------ */
+
+typedef struct weft_prompt_cache weft_prompt_cache;
+
+typedef struct weft_prompt_cache_options {
+    /* Of all entries' keys and values; the one that was not used for longest goes first. 0: an
+     * eighth of the memory that weft_device_memory or weft_memory_limit tells of. */
+    int64_t max_bytes;
+    int64_t min_tokens; /* shorter beginnings are computed again; 0: 16 */
+} weft_prompt_cache_options;
+
+/* It borrows the model. When the model's adapter changes, what was read with another one is not
+ * used; when its other parameters do, call weft_prompt_cache_clear. NULL options: all zero. */
+WEFT_API weft_status weft_prompt_cache_new(weft_model *model,
+                                           const weft_prompt_cache_options *options,
+                                           weft_prompt_cache **out);
+WEFT_API void weft_prompt_cache_free(weft_prompt_cache *cache); /* NULL is accepted */
+WEFT_API void weft_prompt_cache_clear(weft_prompt_cache *cache);
+
+typedef struct weft_prompt_cache_metrics {
+    int64_t hits, misses;            /* lookups */
+    int64_t hit_tokens, miss_tokens; /* of their prompts: found, and to be computed */
+    int64_t evictions;               /* entries that went for want of room */
+    int64_t entries, bytes;          /* now */
+} weft_prompt_cache_metrics;
+
+WEFT_API weft_prompt_cache_metrics weft_prompt_cache_measure(weft_prompt_cache *cache);
+
+/* Reads a text of n ids into an entry that stays as it is when prompts that go on from it are
+ * computed: instructions that many of them begin with. `prefill` tokens at a time; 0: 512. */
+WEFT_API weft_status weft_prompt_cache_warm(weft_prompt_cache *cache, const int32_t *ids, size_t n,
+                                            const weft_cache_options *options, int64_t prefill);
+
+/* For a prompt of n ids: caches by the options that hold its longest beginning an entry has, of
+ * *matched tokens, below n; new ones, and 0, when there is none that long. The caller's, to be put
+ * back or freed with weft_model_free_caches. An entry whose rings have gone around serves only what
+ * begins with (nearly) all of it. NULL options: all zero. */
+WEFT_API weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids, size_t n,
+                                            const weft_cache_options *options, weft_cache ***caches,
+                                            int64_t *matched);
+
+/* Takes caches that hold the text's first tokens: all of it, or as many as they have come to; what
+ * they hold beyond is trimmed, and where that cannot be they are freed. */
+WEFT_API weft_status weft_prompt_cache_put(weft_prompt_cache *cache, const int32_t *ids, size_t n,
+                                           const weft_cache_options *options, weft_cache **caches);
+
+/* All entries to a safetensors file, whole or not at all. */
+WEFT_API weft_status weft_prompt_cache_save(weft_prompt_cache *cache, const char *path);
+/* Adds a file's entries. WEFT_INVALID, with a message that names both, when another model or
+ * adapter has read them, and for a file that is not what weft_prompt_cache_save writes. */
+WEFT_API weft_status weft_prompt_cache_load(weft_prompt_cache *cache, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

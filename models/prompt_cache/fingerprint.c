@@ -1,0 +1,100 @@
+/* models/prompt_cache/fingerprint.c -- telling models and adapters apart. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/named.h"
+#include "models/prompt_cache/files.h"
+
+enum { PIECES = 16, PIECE = 4096 };
+
+/* Words are folded in by a multiplication and a shift, each a bijection. */
+uint64_t weft__hash(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    hash ^= n * UINT64_C(0x9e3779b97f4a7c15);
+    for (size_t left = n; left > 0;) {
+        uint64_t word = 0;
+        const size_t size = left < sizeof word ? left : sizeof word;
+        memcpy(&word, at, size);
+        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 32;
+        at += size;
+        left -= size;
+    }
+    return hash;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return weft__hash(hash, text, strlen(text));
+}
+
+typedef struct reading {
+    weft_fingerprint found;
+    uint64_t *into; /* one of its fields */
+    bool whole, adapters_only;
+} reading;
+
+static weft_status take_bytes(void *context, const void *bytes, size_t size)
+{
+    const reading *r = context;
+    if (r->whole || size <= PIECES * PIECE) {
+        *r->into = weft__hash(*r->into, bytes, size);
+        return WEFT_OK;
+    }
+    for (size_t i = 0; i < PIECES; i++) {
+        const size_t at = (size - PIECE) / (PIECES - 1) * i;
+        *r->into = weft__hash(*r->into, (const char *)bytes + at, PIECE);
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_parameter(void *context, const weft_nn_item *item)
+{
+    reading *r = context;
+    weft_array *a = *item->slot->address;
+    const weft_dims shape = weft_shape(a);
+    const bool adapter = strncmp(item->slot->name, "lora_", 5) == 0;
+    if (r->adapters_only && !adapter)
+        return WEFT_OK;
+    r->into = adapter ? &r->found.adapter : &r->found.model;
+    r->whole = adapter;
+    *r->into = hash_text(*r->into, item->path);
+    *r->into = hash_text(*r->into, weft_dtype_name(weft_dtype_of(a)));
+    *r->into = weft__hash(*r->into, shape.at, (size_t)shape.n * sizeof *shape.at);
+    if (weft_encoding_of(a))
+        *r->into = hash_text(*r->into, weft_encoding_of(a)->name);
+    if (adapter && item->module->type == &weft_nn_lora_linear_type) {
+        const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)item->module;
+        const unsigned char merged = m->merged;
+        *r->into = weft__hash(*r->into, &m->scale, sizeof m->scale);
+        *r->into = weft__hash(*r->into, &merged, 1);
+    }
+    return weft__with_bytes(a, item->path, take_bytes, r);
+}
+
+weft_status weft__fingerprint_adapter(weft_model *model, uint64_t *out)
+{
+    reading r = {.adapters_only = true};
+    const weft_status status = weft_nn_visit(weft_model_module(model), read_parameter, &r);
+    *out = r.found.adapter;
+    return status;
+}
+
+weft_status weft_model_fingerprint(weft_model *model, weft_fingerprint *out)
+{
+    reading r = {0};
+    r.found.model = hash_text(1, weft_config_text(weft_model_config(model)));
+    const weft_status status = weft_nn_visit(weft_model_module(model), read_parameter, &r);
+    *out = r.found;
+    return status;
+}
+
+const char *weft__hash_text(uint64_t hash, char out[WEFT__HEX])
+{
+    if (hash == 0)
+        snprintf(out, WEFT__HEX, "none");
+    else
+        snprintf(out, WEFT__HEX, "%016llx", (unsigned long long)hash);
+    return out;
+}
