@@ -17,10 +17,11 @@ static void member(const char *key, const char *text)
 static void write_stats(const weft_session_stats *s)
 {
     printf(", \"reason\": \"%s\", \"detail\": \"%s\", \"generations\": %lld, \"prompt_tokens\": "
-           "%lld, \"tokens\": %lld, \"tool_calls\": %lld, \"pending_calls\": %lld",
+           "%lld, \"cached_tokens\": %lld, \"tokens\": %lld, \"tool_calls\": %lld, "
+           "\"pending_calls\": %lld",
            weft_finish_name(s->last.reason), weft_finish_detail_name(s->last.detail),
-           (long long)s->generations, (long long)s->prompt_tokens, (long long)s->tokens,
-           (long long)s->tool_calls, (long long)s->pending_calls);
+           (long long)s->generations, (long long)s->prompt_tokens, (long long)s->last.cached_tokens,
+           (long long)s->tokens, (long long)s->tool_calls, (long long)s->pending_calls);
     printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "
            "%.6g, \"peak_memory\": %lld",
            s->last.first_token_seconds, s->last.prompt_per_second, s->last.decode_per_second,
@@ -174,9 +175,11 @@ void chat_show_stats(const chat_run *run, FILE *file)
 {
     const weft_session_stats *s = &run->stats;
     fprintf(file,
-            "prompt %s tokens, %.1f tokens/s, first token after %.3f s; generated %s tokens, %.1f "
+            "prompt %s tokens, %s of them kept, the others %.1f tokens/s, first token after %.3f "
+            "s; generated %s tokens, %.1f "
             "tokens/s; peak memory %s; finished: %s\n",
-            cli_count(s->prompt_tokens), s->last.prompt_per_second, s->last.first_token_seconds,
-            cli_count(s->tokens), s->last.decode_per_second, cli_bytes(s->last.peak_memory),
+            cli_count(s->prompt_tokens), cli_count(s->last.cached_tokens),
+            s->last.prompt_per_second, s->last.first_token_seconds, cli_count(s->tokens),
+            s->last.decode_per_second, cli_bytes(s->last.peak_memory),
             weft_finish_name(s->last.reason));
 }

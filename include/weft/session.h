@@ -101,8 +101,10 @@ typedef struct weft_session_options {
     const char *system; /* copied; NULL: none */
     weft_thinking thinking;
     /* For every generation. Its pointers are borrowed. What ends a turn in the template's markup
-     * ends an answer by itself. */
+     * ends an answer by itself. Keys and values are kept in the session's own prompt cache, unless
+     * prompt_cache is another. */
     weft_generate_options generate;
+    bool no_prompt_cache;   /* compute every prompt from its start */
     const weft_tool *tools; /* copied, their texts borrowed */
     size_t n_tools;
     int64_t max_rounds; /* of calls in one turn; 0: 8 */

@@ -99,10 +99,22 @@ static bool on_token(void *context, const weft_generated *token)
 
 /* ---- running the model ---------------------------------------------------------------------- */
 
+/* The session's own prompt cache, unless the caller has one or wants none. */
+static weft_status open_prompt_cache(weft_session *s, weft_generate_options *options)
+{
+    weft_status status = WEFT_OK;
+    if (s->no_prompt_cache || options->prompt_cache || options->no_cache)
+        return WEFT_OK;
+    if (!s->prompt_cache)
+        status = weft_prompt_cache_new(s->model, NULL, &s->prompt_cache);
+    options->prompt_cache = s->prompt_cache;
+    return status;
+}
+
 static weft_status run_source(answer *a, const char *prompt, size_t length, bool constrained)
 {
     session_run *run = a->run;
-    const weft_session *s = run->session;
+    weft_session *s = run->session;
     weft_generate_options options = s->generate;
     weft_generate_stats stats = {0};
     int32_t *ids = NULL;
@@ -120,7 +132,7 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
         const weft_session_request request = {
             .prompt = prompt, .length = length, .ids = ids, .n_ids = n, .options = &options};
         status = s->source(s->source_context, &request, on_token, a, &stats);
-    } else if (!status) {
+    } else if (!status && !(status = open_prompt_cache(s, &options))) {
         status = weft_generate(s->model, s->tokenizer, ids, n, &options, on_token, a, &stats);
     }
     weft_free(ids);

@@ -33,13 +33,16 @@ static bool fits(search *s, const char *at, size_t n)
         n--;
     weft__json_doc doc = {0};
     weft__text complaint = {0};
-    if (weft__json_parse(at, n, "the answer", &doc)) {
+    const weft_status status = weft__json_parse(at, n, "the answer", &doc);
+    if (status) {
+        s->complaint->failed = s->complaint->failed || status == WEFT_MEMORY;
         if (s->complaint->n == 0)
             weft__text_format(s->complaint, "%s", weft_error_message());
         return false;
     }
     const bool holds = !s->schema || weft__schema_holds(s->schema, doc.root, &complaint);
     weft__json_free(&doc);
+    s->complaint->failed = s->complaint->failed || complaint.failed;
     if (holds) {
         s->at = at;
         s->length = n;

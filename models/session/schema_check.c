@@ -18,6 +18,7 @@ typedef struct check {
     weft__text *complaint; /* NULL: nobody wants to know */
     char place[MAX_PLACE];
     int depth;
+    bool no_memory;
 } check;
 
 static bool holds(check *c, json_object *schema, json_object *value);
@@ -99,7 +100,10 @@ static bool pattern_holds(check *c, json_object *schema, const char *text, size_
         !json_object_is_type(source, json_type_string))
         return true;
     const char *expression = json_object_get_string(source);
-    if (weft__pattern_new(&expression, 1, 0, -1, "pattern", &pattern))
+    const weft_status status = weft__pattern_new(&expression, 1, 0, -1, "pattern", &pattern);
+    if (status == WEFT_MEMORY)
+        c->no_memory = true;
+    if (status)
         return true;
     int32_t state = 0;
     for (size_t i = 0; i < n && state >= 0;) {
@@ -348,5 +352,7 @@ static bool holds(check *c, json_object *schema, json_object *value)
 bool weft__schema_holds(json_object *schema, json_object *value, weft__text *complaint)
 {
     check c = {.root = schema, .complaint = complaint};
-    return holds(&c, schema, value);
+    const bool fine = holds(&c, schema, value);
+    complaint->failed = complaint->failed || c.no_memory;
+    return fine && !complaint->failed;
 }

@@ -71,6 +71,7 @@ weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
                         .tokenizer = tokenizer,
                         .chat = chat,
                         .generate = o->generate,
+                        .no_prompt_cache = o->no_prompt_cache,
                         .thinking = o->thinking,
                         .max_rounds = o->max_rounds > 0 ? o->max_rounds : 8,
                         .source = o->source,
@@ -103,6 +104,7 @@ void weft_session_free(weft_session *session)
     weft_free(session->stop_texts);
     weft_free(session->written);
     weft_constraint_free(session->constraint);
+    weft_prompt_cache_free(session->prompt_cache);
     weft_free(session->constraint_schema);
     weft_free(session);
 }

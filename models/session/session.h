@@ -13,6 +13,8 @@ struct weft_session {
     const weft_tokenizer *tokenizer;
     const weft_chat *chat;
     weft_generate_options generate;
+    bool no_prompt_cache;
+    weft_prompt_cache *prompt_cache; /* its own, made with the first prompt */
     weft_thinking thinking;
     int64_t max_rounds;
     char *system;          /* NULL: none */
@@ -97,8 +99,8 @@ weft_status weft__session_structured(session_run *run, json_object **message);
 /* ---- schema_check.c ------------------------------------------------------------------------- */
 
 /* Whether a value is what a schema says. Where it is not, `complaint` gets the place, what was
- * expected and what was found. Keywords that say nothing of validity, or that are unknown, are
- * passed over. */
+ * expected and what was found; without memory it has `failed`. Keywords that say nothing of
+ * validity, or that are unknown, are passed over. */
 bool weft__schema_holds(json_object *schema, json_object *value, weft__text *complaint);
 
 /* ---- extract.c ------------------------------------------------------------------------------ */

@@ -103,7 +103,7 @@ static weft_status check_arguments(const weft_tool *tool, json_object *arguments
     if (!status) {
         weft__text_format(out, "Error: arguments of %s: ", tool->name);
         if (weft__schema_holds(schema.root, arguments, out))
-            out->n = 0;
+            out->n = 0; /* nothing is wrong */
         if (out->failed)
             status = weft__session_no_memory();
     }
