@@ -8,7 +8,7 @@ typedef struct bench_values {
     const char *model, *prompt, *adapter, *backend;
     cli_place place;
     int64_t max_tokens, runs, warm_up, context;
-    bool json;
+    bool no_probes, json;
 } bench_values;
 
 #define AT(field) .offset = offsetof(bench_values, field)
@@ -67,6 +67,10 @@ static const cli_option options[] = {
      .value = "NAME",
      AT(backend),
      .help = "what computes: native, transformers or mlx-lm"},
+    {.name = "no-probes",
+     .kind = CLI_FLAG,
+     AT(no_probes),
+     .help = "without the further run that probes watch"},
     {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
     CLI_PLACE_OPTIONS(bench_values),
 };
@@ -117,8 +121,9 @@ static void print_model(const bench_values *v, const char *path, const weft_engi
     text("device", v->place.device);
     printf(", \"max_tokens\": %lld, \"runs\": %lld, \"warm_up\": %lld, \"threads\": %d, "
            "\"include_prompt_cache\": false, \"include_kv_restore\": false, "
-           "\"include_state_bundle\": false, \"include_probes\": false}, ",
-           (long long)v->max_tokens, (long long)v->runs, (long long)v->warm_up, weft_threads());
+           "\"include_state_bundle\": false, \"include_probes\": %s}, ",
+           (long long)v->max_tokens, (long long)v->runs, (long long)v->warm_up, weft_threads(),
+           v->no_probes ? "false" : "true");
 }
 
 static void print_generation(const bench_values *v, const weft_bench_report *r)
@@ -149,14 +154,35 @@ static void print_check(const char *name, bool pass, double score, const char *d
            pass ? "true" : "false", score, detail);
 }
 
+static void print_probes(const weft_bench_report *r)
+{
+    static const char *const kinds[] = {"token",           "logits",           "entropy",
+                                        "router_decision", "residual_summary", "cache_pressure",
+                                        "memory_pressure", "training"};
+    const char *comma = "";
+    printf("\"probes\": {\"attempted\": %s, \"event_count\": %lld, \"kind_counts\": {",
+           r->probed ? "true" : "false", (long long)r->probe_events);
+    for (int i = 0; i < 8; i++) {
+        if (r->probe_kinds[i] == 0)
+            continue;
+        printf("%s\"%s\": %lld", comma, kinds[i], (long long)r->probe_kinds[i]);
+        comma = ", ";
+    }
+    printf("}, \"duration\": %lld, \"overhead_ratio\": %.6g, ", ns(r->probe_seconds),
+           r->probe_overhead);
+    text("error", r->probe_error);
+    fputs("}, ", stdout);
+}
+
 static void print_json(const bench_values *v, const char *path, const weft_engine_info *i,
                        const weft_bench_report *r)
 {
-    static const char *const others[] = {"prompt_cache", "kv_restore", "state_bundle", "probes"};
+    static const char *const others[] = {"prompt_cache", "kv_restore", "state_bundle"};
     print_model(v, path, i);
     print_generation(v, r);
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 3; k++)
         printf("\"%s\": {\"attempted\": false, \"error\": \"unsupported\"}, ", others[k]);
+    print_probes(r);
     printf("\"bandwidth\": {\"weight_bytes_per_token\": %lld, \"weight_bytes_per_sec\": %.6g, "
            "\"machine_bytes_per_sec\": %.6g, \"utilisation\": %.6g}, \"quality\": {\"checks\": [",
            (long long)i->weight_bytes, r->weights_per_second, r->machine_per_second,
@@ -189,6 +215,9 @@ static void print_text(const char *path, const weft_engine_info *i, const weft_b
         printf("bandwidth   %s of weights a token: %s/s of the machine's %s/s, %.0f%%\n",
                cli_bytes(i->weight_bytes), cli_bytes((int64_t)r->weights_per_second),
                cli_bytes((int64_t)r->machine_per_second), 100 * r->utilisation);
+    if (r->probed && *r->probe_error == '\0')
+        printf("probes      %s events, %+.0f%% time\n", cli_count(r->probe_events),
+               100 * r->probe_overhead);
     printf("checks      non_empty_output %s, generated_tokens %s\n", r->has_text ? "ok" : "FAILED",
            r->has_tokens ? "ok" : "FAILED");
 }
@@ -197,8 +226,11 @@ static void print_text(const char *path, const weft_engine_info *i, const weft_b
 
 static weft_status bench(const bench_values *v, const char *path, weft_engine *engine)
 {
-    const weft_bench_options o = {
-        .prompt = v->prompt, .max_tokens = v->max_tokens, .runs = v->runs, .warm_up = v->warm_up};
+    const weft_bench_options o = {.prompt = v->prompt,
+                                  .max_tokens = v->max_tokens,
+                                  .runs = v->runs,
+                                  .warm_up = v->warm_up,
+                                  .no_probes = v->no_probes};
     weft_bench_report report;
     const weft_status status = weft_bench(engine, &o, &report);
     const weft_engine_info info = weft_engine_info_of(engine);

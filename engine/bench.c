@@ -98,6 +98,43 @@ static void sum_up(weft_bench_report *r, int64_t most)
     r->token_score = (double)r->generated_tokens / (double)(most * r->runs);
 }
 
+/* ---- probes --------------------------------------------------------------------------------- */
+
+static void count_event(void *context, const weft_probe_event *event)
+{
+    weft_bench_report *r = context;
+    r->probe_events++;
+    for (int i = 0; i < 8; i++)
+        r->probe_kinds[i] += event->kind == (weft_probe_kind)(1 << i);
+}
+
+/* A backend that has none is no failure of the whole. */
+static weft_status run_probed(weft_engine *engine, const weft_engine_request *request,
+                              weft_bench_report *r)
+{
+    const weft_probe probe = {.kinds = WEFT_PROBE_TOKEN | WEFT_PROBE_ENTROPY | WEFT_PROBE_CACHE |
+                                       WEFT_PROBE_MEMORY,
+                              .event = count_event,
+                              .context = r};
+    weft_generate_options options = *request->options;
+    weft_engine_request probed = *request;
+    options.no_compile = true; /* compiling would be most of a short run, and not of the other */
+    probed.options = &options;
+    r->probed = true;
+    weft_status status = weft_engine_generate(engine, &probed, NULL, NULL);
+    const double without = weft_engine_metrics_of(engine).total_seconds;
+    options.probe = &probe;
+    if (status == WEFT_OK)
+        status = weft_engine_generate(engine, &probed, NULL, NULL);
+    if (status != WEFT_OK)
+        strncpy(r->probe_error, weft_error_message(), sizeof r->probe_error - 1);
+    if (status != WEFT_OK)
+        return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
+    r->probe_seconds = weft_engine_metrics_of(engine).total_seconds;
+    r->probe_overhead = without > 0 ? r->probe_seconds / without - 1 : 0;
+    return WEFT_OK;
+}
+
 static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
                            weft_bench_report *report)
 {
@@ -116,6 +153,8 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
         report->machine_per_second = bandwidth();
     while (report->runs < runs && status == WEFT_OK)
         status = run_once(engine, &request, &report->samples[report->runs++]);
+    if (status == WEFT_OK && !o->no_probes)
+        status = run_probed(engine, &request, report);
     if (status != WEFT_OK)
         return status;
     sum_up(report, greedy.max_tokens);

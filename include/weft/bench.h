@@ -22,6 +22,7 @@ typedef struct weft_bench_options {
     int64_t runs;       /* 0: 1 */
     int64_t warm_up;    /* runs before that are not counted */
     bool no_bandwidth;  /* do not measure the machine's */
+    bool no_probes;     /* no further run with probes */
 } weft_bench_options;
 
 typedef struct weft_bench_sample {
@@ -45,6 +46,13 @@ typedef struct weft_bench_report {
     /* Whether every run gave text, and the share of them; the share of max_tokens generated. */
     bool has_text, has_tokens;
     double text_score, token_score;
+    /* One more run, watched by probes of tokens, entropy, caches and memory (weft/probe.h): how
+     * many events of each, in the order of the kinds, and what it took more than the last run
+     * without, as a share of that. probe_error: why there was none, "" if there was. */
+    bool probed;
+    int64_t probe_events, probe_kinds[8];
+    double probe_seconds, probe_overhead;
+    char probe_error[200];
 } weft_bench_report;
 
 /* Generates greedily, `runs` times. NULL options: all zero. The report is to be freed after

@@ -58,6 +58,9 @@ static void bench_reports(void)
     CHECK(json_object_get_double(at(root, "bandwidth.utilisation")) > 0);
     /* the embedding is tied: every weight is read, 4 bytes for each of 3,148,992 */
     CHECK_EQ_INT(json_object_get_int64(at(root, "bandwidth.weight_bytes_per_token")), 12595968);
+    CHECK(json_object_get_boolean(at(root, "probes.attempted")));
+    CHECK_STR(json_object_get_string(at(root, "probes.error")), "");
+    CHECK_EQ_INT(json_object_get_int(at(root, "probes.kind_counts.token")), 6);
     json_object_put(root);
     o = weft_command(NULL, "bench %s -n 4", model);
     CHECK_EQ_INT(o.code, 0);
