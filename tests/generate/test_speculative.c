@@ -9,15 +9,6 @@
 
 enum { MOST = 64, PROMPT = 24 };
 
-static weft_model *open_model(const char *family)
-{
-    char path[256];
-    weft_model *model = NULL;
-    snprintf(path, sizeof path, "models/%s", family);
-    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
-    return model;
-}
-
 typedef struct tokens {
     int32_t ids[MOST];
     double logprobs[MOST];
@@ -43,6 +34,17 @@ static void make_prompt(uint32_t seed)
         seed = seed * 1664525u + 1013904223u;
         prompt[i] = (int32_t)((seed >> 8) % 96);
     }
+}
+
+/* A model, and the prompt that all cases but one have. */
+static weft_model *open_model(const char *family)
+{
+    char path[256];
+    weft_model *model = NULL;
+    make_prompt(1);
+    snprintf(path, sizeof path, "models/%s", family);
+    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
+    return model;
 }
 
 static tokens generate(weft_model *model, const weft_generate_options *o)
@@ -71,7 +73,6 @@ static void greedy_tokens_are_those_without(void)
                                            {"gemma4-dense", "qwen2"},
                                            {"rope-yarn", "mixtral"},
                                            {"ministral", "rope-linear"}};
-    make_prompt(1);
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         weft_model *model = open_model(pairs[i][0]), *draft = open_model(pairs[i][1]);
         weft_generate_options o = {.max_tokens = 24,
@@ -303,7 +304,6 @@ static void drawn_texts_keep_their_distribution(void)
     weft_model *model = open_model("rope-linear"), *draft = worse_model("rope-linear");
     if (model == NULL || draft == NULL)
         return;
-    make_prompt(1);
     weft_generate_options o = {.sampler = {.temperature = 5, .top_k = K},
                                .max_tokens = 4,
                                .ignore_eos = true,
