@@ -2,21 +2,34 @@
 #include "backends/cpu/isa.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 static const char *const names[CPU_ISA_COUNT] = {"portable", "avx2", "avx512"};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_isa chosen;
 
+#if defined(__x86_64__)
+/* Bit `bit` of ECX of a leaf: for features that clang's __builtin_cpu_supports does not know. */
+static bool supports(unsigned leaf, int bit)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid(leaf, &a, &b, &c, &d) && (c >> bit & 1);
+}
+#endif
+
 static cpu_isa best(void)
 {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") ||
-        !__builtin_cpu_supports("f16c") || !__builtin_cpu_supports("bmi") ||
-        !__builtin_cpu_supports("bmi2") || !__builtin_cpu_supports("lzcnt"))
+        !supports(1, 29) /* F16C */ || !__builtin_cpu_supports("bmi") ||
+        !__builtin_cpu_supports("bmi2") || !supports(0x80000001, 5) /* LZCNT */)
         return CPU_PORTABLE;
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
