@@ -49,6 +49,7 @@
 #include "weft/reduce.h"
 #include "weft/session.h"
 #include "weft/shape.h"
+#include "weft/state.h"
 #include "weft/status.h"
 #include "weft/stream.h"
 #include "weft/tape.h"

@@ -32,7 +32,9 @@ void weft__saving_add_numbers(weft__saving *s, const int64_t *numbers, int64_t n
 void weft__saving_add_ids(weft__saving *s, const int32_t *ids, int64_t n, const char *prefix,
                           const char *name)
 {
-    weft__saving_add(s, weft_from_data(ids, WEFT_INT32, WEFT_DIMS(n)), prefix, name);
+    const int32_t none = 0; /* an address for no ids */
+    weft__saving_add(s, weft_from_data(n > 0 ? ids : &none, WEFT_INT32, WEFT_DIMS(n)), prefix,
+                     name);
 }
 
 void weft__saving_add_caches(weft__saving *s, weft_model *model, weft_cache **caches,

@@ -214,8 +214,10 @@ static void walk(const kind *k, uint64_t number_of_walk)
 
 static void any_order_of_calls_shows_what_the_mask_says(void)
 {
+    /* Every shape is compiled anew there. */
+    const bool device = strcmp(weft_device_name(weft_default_device()), "cpu") != 0;
     for (int i = 0; i < KINDS; i++) {
-        for (uint64_t n = 0; n < 3; n++)
+        for (uint64_t n = 0; n < (device ? 1 : 3); n++)
             walk(&kinds[i], 100 * (uint64_t)i + n);
     }
 }
