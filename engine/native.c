@@ -15,6 +15,9 @@ typedef struct native {
     weft_chat *chat;           /* the same */
     weft_device *device;
     int64_t context; /* 0: the model's */
+    /* A module's tied fields are filled while it is called, so that one call at a time may be in
+     * the model. Others have their turn while a token is with its caller. */
+    pthread_mutex_t inside;
 } native;
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -25,6 +28,7 @@ static void native_unload(void *state)
     weft_model_free(n->model);
     weft_tokenizer_free(n->tokenizer);
     weft_chat_free(n->chat);
+    pthread_mutex_destroy(&n->inside);
     weft_free(n->path);
     weft_free(n);
 }
@@ -57,6 +61,7 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
     native *n = weft_calloc(1, sizeof *n);
     if (n == NULL)
         return weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    pthread_mutex_init(&n->inside, NULL);
     n->path = weft_strdup(path);
     const weft_status status = load(n, options);
     if (status == WEFT_OK)
@@ -231,11 +236,28 @@ static weft_status keep_to_context(const native *n, size_t prompt, weft_generate
     return WEFT_OK;
 }
 
+/* The caller's callback, outside of the model. */
+typedef struct outside {
+    native *n;
+    weft_generate_fn *callback;
+    void *context;
+} outside;
+
+static bool step_out(void *context, const weft_generated *token)
+{
+    const outside *o = context;
+    pthread_mutex_unlock(&o->n->inside);
+    const bool more = o->callback(o->context, token);
+    pthread_mutex_lock(&o->n->inside);
+    return more;
+}
+
 static weft_status native_generate(void *state, const weft_engine_request *request,
                                    weft_generate_fn *callback, void *context,
                                    weft_generate_stats *stats)
 {
-    const native *n = state;
+    native *n = state;
+    outside o = {.n = n, .callback = callback, .context = context};
     weft_generate_options options = *request->options;
     int32_t *ids;
     size_t n_ids;
@@ -249,8 +271,9 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
         stats->detail = WEFT_FINISH_POSITIONS;
     } else if (status == WEFT_OK) {
         weft_set_default_device(n->device);
-        status =
-            weft_generate(n->model, n->tokenizer, ids, n_ids, &options, callback, context, stats);
+        pthread_mutex_lock(&n->inside);
+        status = weft_generate(n->model, n->tokenizer, ids, n_ids, &options, step_out, &o, stats);
+        pthread_mutex_unlock(&n->inside);
         weft_set_default_device(before);
     }
     weft_free(ids);
@@ -285,13 +308,15 @@ static void free_prompts(weft_prompt *prompts, size_t count)
 static weft_status native_classify(void *state, const char *const *texts, size_t count,
                                    const weft_classify_options *options, weft_classified *results)
 {
-    const native *n = state;
+    native *n = state;
     weft_device *before = weft_default_device();
     weft_prompt *prompts;
     weft_status status = prompts_of(n, texts, count, &prompts);
     weft_set_default_device(n->device);
+    pthread_mutex_lock(&n->inside);
     if (status == WEFT_OK)
         status = weft_classify(n->model, prompts, count, options, results);
+    pthread_mutex_unlock(&n->inside);
     weft_set_default_device(before);
     free_prompts(prompts, count);
     return status;
@@ -302,7 +327,7 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
                                 const weft_generate_batch_options *batch,
                                 weft_generated_row *results)
 {
-    const native *n = state;
+    native *n = state;
     weft_device *before = weft_default_device();
     weft_prompt *prompts;
     weft_generate_request *requests = weft_calloc(count > 0 ? count : 1, sizeof *requests);
@@ -312,9 +337,11 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
         requests[i] = (weft_generate_request){.prompt = prompts[i], .options = options};
     weft_set_default_device(n->device);
+    pthread_mutex_lock(&n->inside);
     if (status == WEFT_OK)
         status = weft_generate_batch(n->model, n->tokenizer, requests, count, batch, NULL, NULL,
                                      results);
+    pthread_mutex_unlock(&n->inside);
     weft_set_default_device(before);
     free_prompts(prompts, count);
     weft_free(requests);

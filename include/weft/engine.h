@@ -36,7 +36,7 @@ typedef struct weft_engine_options {
     weft_dtype dtype;   /* as weft_model_options */
     int64_t gpu_layers; /* as weft_model_options */
     /* Calls that compute at the same time; 0: 1. Further ones wait, in the order in which they
-     * came. */
+     * came. Those of the native backend take turns, token by token. */
     int64_t max_concurrent;
     bool no_wait; /* further ones are refused instead, with WEFT_INVALID */
 
