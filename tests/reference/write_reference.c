@@ -15,6 +15,7 @@ const char *const reference_headers[] = {
     "status", "op",         "op_params",   "backend",   "tape",     "model",        "generate",
     "batch",  "inspect",    "tokenizer",   "train",     "ops",      "version",      "stream",
     "vulkan", "cancel",     "probe",       "constrain", "cache",    "prompt_cache", "state",
+    "chat",   "session",    "engine",      "hub",       "bench",    "gguf",         "convert",
     NULL,
 };
 
