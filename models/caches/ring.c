@@ -52,7 +52,7 @@ static weft__parts written(const weft__ring *c, weft__parts into, const weft__pa
         if (end > c->capacity && p >= c->sinks)
             p = most(p, end - (c->capacity - c->sinks));
         const int64_t slot = weft__ring_slot(c, p);
-        int64_t stop = least(end, p + c->capacity - slot);
+        int64_t stop = least(end, p + (c->capacity - slot)); /* capacity may be INT64_MAX */
         if (end > c->capacity && p < c->sinks)
             stop = least(stop, c->sinks);
         const weft__parts run = weft__parts_slice(fresh, p - begin, stop - begin);
