@@ -6,7 +6,8 @@
 #include "models/block.h"
 #include "models/config.h"
 
-enum { MOST_LAYERS = 4096 };
+/* Rotations are computed when a model is made, before anything shows that its sizes are wrong. */
+enum { MOST_LAYERS = 4096, MOST_HEAD_DIM = 1 << 16 };
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
@@ -24,7 +25,7 @@ static weft_status check_sizes(const weft_config *config, const weft__decoder_co
         {"num_hidden_layers", c->num_hidden_layers, MOST_LAYERS},
         {"num_attention_heads", c->num_attention_heads, INT32_MAX},
         {"num_key_value_heads", c->num_key_value_heads, INT32_MAX},
-        {"head_dim", c->head_dim, INT32_MAX},
+        {"head_dim", c->head_dim, MOST_HEAD_DIM},
         {"num_experts", sparse ? c->num_experts : 1, INT16_MAX},
         {"num_experts_per_tok", sparse ? c->num_experts_per_tok : 1, INT16_MAX},
         {"moe_intermediate_size", sparse ? c->moe_intermediate_size : 1, INT32_MAX},
@@ -179,7 +180,7 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
     if (status != WEFT_OK)
         return status;
     if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||
-        layer->head_dim < 2 || layer->head_dim % 2 != 0 || layer->head_dim > INT32_MAX)
+        layer->head_dim < 2 || layer->head_dim % 2 != 0 || layer->head_dim > MOST_HEAD_DIM)
         return weft_fail(
             WEFT_INVALID, "%s: layer %lld: %lld heads, %lld of keys and values, of %lld elements",
             weft_config_where(config), (long long)layer->index, (long long)c->num_attention_heads,

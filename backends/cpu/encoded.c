@@ -64,6 +64,8 @@ int64_t weft__cpu_encoded_workspace(const weft_call *call)
     const weft_tensor *rows =
         call->out[0].dtype == WEFT_UINT32 || call->out[0].encoding ? &call->in[0] : &call->out[0];
     int64_t width = rows->shape.at[rows->shape.n - 1];
+    if (weft_tensor_size(rows) == 0)
+        return 0; /* a row may be of any length where there is none */
     return weft__cpu_workers() * weft__cpu_row_room(width) * (int64_t)sizeof(float);
 }
 
