@@ -1,4 +1,6 @@
 /* models/caches/plan.c -- how much a model's caches remember, and making them. */
+#include <math.h>
+
 #include "models/caches/ring.h"
 #include "weft/model.h"
 
@@ -30,18 +32,19 @@ weft_status weft__cache_options_check(const weft_cache_options *o, int64_t *sink
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
+/* Bytes; those of caches as doubles, which options of any size do not overflow. */
 typedef struct need {
     weft_device *device; /* NULL: all */
-    int64_t fixed;       /* windows that are full */
-    int64_t token;       /* for each token of the others */
+    double fixed;        /* windows that are full */
+    double token;        /* for each token of the others */
     int64_t parameters;
 } need;
 
 /* Bytes of one token in a layer's cache. */
-static int64_t token_bytes(const weft_layer_attention *a, const weft_cache_options *o)
+static double token_bytes(const weft_layer_attention *a, const weft_cache_options *o)
 {
-    const int64_t heads = 2 * a->n_kv_heads * (o->batch > 0 ? o->batch : 1);
-    return heads * weft__store_bytes(o->kv_bits, a->head_dim, a->dtype);
+    const double heads = 2 * (double)a->n_kv_heads * (double)(o->batch > 0 ? o->batch : 1);
+    return heads * (double)weft__store_bytes(o->kv_bits, a->head_dim, a->dtype);
 }
 
 static weft_status count(void *context, const weft_nn_item *item)
@@ -64,7 +67,7 @@ static need need_on(weft_model *model, const weft_cache_options *o, weft_device 
         if (device && a.device != device)
             continue;
         if (a.window > 0 && !o->whole && (context <= 0 || a.window <= context))
-            n.fixed += token_bytes(&a, o) * (a.window + o->trim);
+            n.fixed += token_bytes(&a, o) * ((double)a.window + (double)o->trim);
         else
             n.token += token_bytes(&a, o);
     }
@@ -81,10 +84,10 @@ static int64_t fitting(weft_model *model, const weft_cache_options *o, weft_devi
         weft_nn_visit(weft_model_module(model), count, &n) != WEFT_OK)
         return context;
     const int64_t active = weft_memory_active();
-    int64_t room = (memory < limit ? memory : limit) / 100 * 85;
-    room -= n.fixed + (active > n.parameters ? active : n.parameters);
-    const int64_t fit = room / n.token - o->trim;
-    return fit < context ? fit : context;
+    double room = 0.85 * (double)(memory < limit ? memory : limit);
+    room -= n.fixed + (double)(active > n.parameters ? active : n.parameters);
+    const double fit = room / n.token - (double)o->trim;
+    return fit < (double)context ? (int64_t)fmax(fit, 0) : context;
 }
 
 /* The model's positions, or as many as fit where its layers are. */
@@ -108,6 +111,12 @@ static int64_t default_context(weft_model *model, const weft_cache_options *o)
     return fit < context ? fit : context;
 }
 
+/* Above 2^62: that. */
+static int64_t whole(double bytes)
+{
+    return (int64_t)fmin(bytes, 0x1p62);
+}
+
 weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *options,
                                    weft_cache_plan *out)
 {
@@ -124,9 +133,10 @@ weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *
     out->reduced = !chosen && o.max_context < weft_model_info_of(model)->max_positions;
     if (weft_model_family_of(model)->attention) {
         const need n = need_on(model, &o, NULL, o.max_context);
-        out->token_bytes = n.token;
+        out->token_bytes = whole(n.token);
         if (o.max_context > 0)
-            out->context_bytes = n.fixed + n.token * (o.max_context + o.trim);
+            out->context_bytes =
+                whole(n.fixed + n.token * ((double)o.max_context + (double)o.trim));
     }
     return WEFT_OK;
 }
