@@ -20,6 +20,21 @@ typedef struct cli_place {
 #define CLI_DTYPES "float32|bfloat16|float16|auto"
 enum { CLI_DTYPE_AUTO = 3 };
 
+/* The option that fills a `const char *adapter` in struct T. */
+#define CLI_ADAPTER_OPTION(T)                                                                      \
+    {                                                                                              \
+        .name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR",                        \
+        .offset = offsetof(T, adapter), .help = "a LoRA adapter in PEFT format"                    \
+    }
+
+/* The option that fills a `const char *backend` in struct T. */
+#define CLI_BACKEND_OPTION(T)                                                                      \
+    {                                                                                              \
+        .name = "backend", .kind = CLI_TEXT, .value = "NAME", .fallback = "native",                \
+        .offset = offsetof(T, backend),                                                            \
+        .help = "what computes: native, or by Python (WEFT_PYTHON) transformers or mlx-lm"         \
+    }
+
 /* The options that fill a `cli_place place` in struct T. */
 #define CLI_PLACE_OPTIONS(T)                                                                       \
     {.name = "dtype",                                                                              \

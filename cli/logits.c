@@ -24,12 +24,7 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(out),
      .help = "where to write float32 logits (B, L, V)"},
-    {.name = "adapter",
-     .letter = 'a',
-     .kind = CLI_TEXT,
-     .value = "DIR",
-     AT(adapter),
-     .help = "a LoRA adapter in PEFT format"},
+    CLI_ADAPTER_OPTION(logits_values),
     CLI_PLACE_OPTIONS(logits_values),
 };
 
