@@ -3,7 +3,7 @@
 
 #include "core/io/text.h"
 #include "models/generation.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "models/placement.h"
 #include "models/registry.h"
 #include "models/weights.h"

@@ -8,7 +8,7 @@ enum { MOST_ADDED = 64 };
 
 static const weft_model_family *const own[] = {
 #define FAMILY(name) &weft__family_##name,
-#include "models/families.h"
+#include "models/families/table.h"
 #undef FAMILY
 };
 enum { N_OWN = sizeof own / sizeof *own };

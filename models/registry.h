@@ -5,7 +5,7 @@
 #include "weft/model.h"
 
 #define FAMILY(name) extern const weft_model_family weft__family_##name;
-#include "models/families.h"
+#include "models/families/table.h"
 #undef FAMILY
 
 #endif

@@ -11,7 +11,7 @@
 #include <json-c/linkhash.h>
 
 #include "models/chat/chat.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "weft/memory.h"
 #include "weft/model.h"
 

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "models/convert/convert.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "weft/nn_tools.h"
 
 typedef struct work {

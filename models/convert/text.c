@@ -5,7 +5,7 @@
 #include "core/io/text.h"
 #include "models/chat/chat.h"
 #include "models/convert/convert.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "models/text/to_json.h"
 #include "weft/memory.h"
 

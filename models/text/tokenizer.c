@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/io/utf8.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "weft/memory.h"
 
 /* ---- loading -------------------------------------------------------------------------------- */

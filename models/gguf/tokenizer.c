@@ -1,4 +1,4 @@
-/* models/gguf_tokenizer.c -- the tokenizer and the chat templates that a GGUF file has in its
+/* models/gguf/tokenizer.c -- the tokenizer and the chat templates that a GGUF file has in its
  * metadata. */
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include <json-c/json_object.h>
 
 #include "models/chat/chat.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "models/text/parts.h"
 
 typedef struct lists {

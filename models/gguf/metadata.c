@@ -1,4 +1,4 @@
-/* models/gguf_metadata.c -- a model's configuration as the metadata of a GGUF file: what its
+/* models/gguf/metadata.c -- a model's configuration as the metadata of a GGUF file: what its
  * modules say of themselves, and what only its configuration says. */
 #include <math.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "models/block.h"
 #include "models/config.h"
-#include "models/gguf_save.h"
+#include "models/gguf/save.h"
 #include "weft/ops.h"
 
 /* ---- values --------------------------------------------------------------------------------- */

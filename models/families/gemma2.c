@@ -1,6 +1,6 @@
-/* models/gemma2.c -- Gemma 2 (Gemma team 2024): norms on both sides, capped scores and logits, a
- * window on every other layer. */
-#include "models/gemma.h"
+/* models/families/gemma2.c -- Gemma 2 (Gemma team 2024): norms on both sides, capped scores and
+ * logits, a window on every other layer. */
+#include "models/families/gemma.h"
 #include "models/registry.h"
 
 static const weft_config_field fields[] = {

@@ -1,4 +1,5 @@
-/* models/gguf.h -- models in GGUF files: configuration, tensors and tokenizer as those of a folder.
+/* models/gguf/gguf.h -- models in GGUF files: configuration, tensors and tokenizer as those of a
+ * folder.
  */
 #ifndef WEFT_MODELS_GGUF_H
 #define WEFT_MODELS_GGUF_H
@@ -8,7 +9,7 @@
 #include "weft/gguf.h"
 #include "weft/tokenizer.h"
 
-/* ---- gguf_names.c --------------------------------------------------------------------------- */
+/* ---- names.c -------------------------------------------------------------------------------- */
 
 /* An architecture of the format. */
 typedef struct weft__gguf_arch {
@@ -39,12 +40,12 @@ weft_status weft__gguf_find(const char *path, char **out);
 weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dtype *used,
                                weft__weights *out);
 
-/* ---- gguf_config.c -------------------------------------------------------------------------- */
+/* ---- config.c ------------------------------------------------------------------------------- */
 
 /* What config.json would say. */
 weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
 
-/* ---- gguf_tokenizer.c ----------------------------------------------------------------------- */
+/* ---- tokenizer.c ---------------------------------------------------------------------------- */
 
 /* The tokenizer in the file's metadata, owned by the caller. */
 weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
@@ -52,7 +53,7 @@ weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
 /* Adds the file's chat templates and the texts of its special tokens. */
 weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat);
 
-/* ---- gguf_text.c ---------------------------------------------------------------------------- */
+/* ---- text.c --------------------------------------------------------------------------------- */
 
 /* Metadata of tokenizer and chat templates, with the memory that they are in. */
 typedef struct weft__gguf_text weft__gguf_text;

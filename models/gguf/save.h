@@ -1,9 +1,9 @@
-/* models/gguf_save.h -- between gguf_save.c, which writes tensors, and gguf_metadata.c. */
+/* models/gguf/save.h -- between save.c, which writes tensors, and metadata.c. */
 #ifndef WEFT_MODELS_GGUF_SAVE_H
 #define WEFT_MODELS_GGUF_SAVE_H
 
 #include "models/decoder.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 
 enum { WEFT__GGUF_VALUES = 64, WEFT__GGUF_KEY = 96 };
 

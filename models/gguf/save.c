@@ -1,4 +1,4 @@
-/* models/gguf_save.c -- a model as a GGUF file: tensors under the format's names and in its order
+/* models/gguf/save.c -- a model as a GGUF file: tensors under the format's names and in its order
  * of rows, metadata, tokenizer. */
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "core/io/gguf.h"
 #include "models/config.h"
 #include "models/convert/rules.h"
-#include "models/gguf_save.h"
+#include "models/gguf/save.h"
 #include "weft/ops.h"
 #include "weft/quantize.h"
 

@@ -1,4 +1,4 @@
-/* models/mixtral.c -- Mixtral (Jiang et al. 2024): mistral with experts in every layer. */
+/* models/families/mixtral.c -- Mixtral (Jiang et al. 2024): mistral with experts in every layer. */
 #include "models/decoder.h"
 #include "models/registry.h"
 

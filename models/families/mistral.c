@@ -1,4 +1,4 @@
-/* models/mistral.c -- Mistral (Jiang et al. 2023): llama with a window on every layer. */
+/* models/families/mistral.c -- Mistral (Jiang et al. 2023): llama with a window on every layer. */
 #include "models/config.h"
 #include "models/decoder.h"
 #include "models/registry.h"

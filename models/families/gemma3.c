@@ -1,6 +1,6 @@
-/* models/gemma3.c -- Gemma 3 (Gemma team 2025), alone and inside the model that also sees: five
- * layers with a window and a short rotation for each one without. */
-#include "models/gemma.h"
+/* models/families/gemma3.c -- Gemma 3 (Gemma team 2025), alone and inside the model that also sees:
+ * five layers with a window and a short rotation for each one without. */
+#include "models/families/gemma.h"
 #include "models/registry.h"
 
 static const weft_config_field fields[] = {

@@ -1,6 +1,7 @@
-/* models/gguf.c -- finding a model's GGUF file, and its tensors as those of a tree: under other
- * names, q and k with their rows in the order of halves, gains without what was added to them. */
-#include "models/gguf.h"
+/* models/gguf/gguf.c -- finding a model's GGUF file, and its tensors as those of a tree: under
+ * other names, q and k with their rows in the order of halves, gains without what was added to
+ * them. */
+#include "models/gguf/gguf.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* models/gemma.h -- what Gemma 2, 3 and 4 share: the rows of their tables, and the scale of the
- * embedding. */
+/* models/families/gemma.h -- what Gemma 2, 3 and 4 share: the rows of their tables, and the scale
+ * of the embedding. */
 #ifndef WEFT_MODELS_GEMMA_H
 #define WEFT_MODELS_GEMMA_H
 

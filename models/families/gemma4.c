@@ -1,12 +1,12 @@
-/* models/gemma4.c -- Gemma 4's text model (Gemma team 2026), alone and inside those that also see:
- * heads of two sizes, values that are normalised and may be the keys, layers that share keys and
- * values, inputs of each layer's own, experts beside the MLP. Files disagree about what is left
- * out of config.json, so the shapes of the weights decide where there are any. */
+/* models/families/gemma4.c -- Gemma 4's text model (Gemma team 2026), alone and inside those that
+ * also see: heads of two sizes, values that are normalised and may be the keys, layers that share
+ * keys and values, inputs of each layer's own, experts beside the MLP. Files disagree about what is
+ * left out of config.json, so the shapes of the weights decide where there are any. */
 #include <stdio.h>
 #include <string.h>
 
 #include "models/block.h"
-#include "models/gemma.h"
+#include "models/families/gemma.h"
 #include "models/layers.h"
 #include "models/placement.h"
 #include "models/registry.h"

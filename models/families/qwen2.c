@@ -1,4 +1,5 @@
-/* models/qwen2.c -- Qwen2 and Qwen2.5 (Yang et al. 2024): llama with biases on q, k and v. */
+/* models/families/qwen2.c -- Qwen2 and Qwen2.5 (Yang et al. 2024): llama with biases on q, k and v.
+ */
 #include "models/decoder.h"
 #include "models/registry.h"
 

@@ -1,4 +1,4 @@
-/* models/qwen3_moe.c -- Qwen3 with experts (Yang et al. 2025). */
+/* models/families/qwen3_moe.c -- Qwen3 with experts (Yang et al. 2025). */
 #include "models/decoder.h"
 #include "models/registry.h"
 

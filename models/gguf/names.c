@@ -1,10 +1,10 @@
-/* models/gguf_names.c -- the architectures and tensor names of GGUF files, and those of trees. */
+/* models/gguf/names.c -- the architectures and tensor names of GGUF files, and those of trees. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "models/config.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 
 static const weft__gguf_arch archs[] = {
     {"llama", "llama", true, false, 0},         {"gemma2", "gemma2", false, true, 1},

@@ -1,10 +1,10 @@
-/* models/gguf_text.c -- the tokenizer and the chat templates of a checkpoint as the metadata of a
+/* models/gguf/text.c -- the tokenizer and the chat templates of a checkpoint as the metadata of a
  * GGUF file. */
 #include <stdio.h>
 #include <string.h>
 
 #include "models/chat/chat.h"
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 #include "models/text/parts.h"
 #include "weft/memory.h"
 

@@ -1,11 +1,11 @@
-/* models/gguf_config.c -- the configuration of a model from the metadata of its GGUF file, as
+/* models/gguf/config.c -- the configuration of a model from the metadata of its GGUF file, as
  * config.json would say it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/gguf.h"
+#include "models/gguf/gguf.h"
 
 typedef struct writer {
     const weft_gguf *file;

@@ -1,4 +1,4 @@
-/* models/llama.c -- Llama 1 to 3 (Touvron et al. 2023; Llama team 2024). */
+/* models/families/llama.c -- Llama 1 to 3 (Touvron et al. 2023; Llama team 2024). */
 #include "models/decoder.h"
 #include "models/registry.h"
 
