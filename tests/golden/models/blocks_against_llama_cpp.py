@@ -5,8 +5,14 @@
 Models of width 512 with random weights (a qwen3 and a llama, three layers) are written in F32 by
 `weft convert`, and quantised by llama.cpp's own quantiser (MXFP4: by the gguf package). The float
 reference is `weft` on the same file with its blocks decoded to F32. Printed are the largest
-differences by the logits' standard deviation. llama.cpp rounds what it multiplies blocks with to 8
-bits, `weft` does not: where the two differ by more than 2%, the columns behind say whose part it is.
+differences by the logits' standard deviation.
+
+llama.cpp's own kernels round what they multiply blocks with to 8 bits, which `weft` does not: the
+columns behind say whose part a difference is. A llama-cpp-python built with
+CMAKE_ARGS="-DGGML_BLAS=ON -DGGML_BLAS_VENDOR=OpenBLAS" multiplies decoded float32 where a prompt has
+32 tokens or more; with one, a difference above LIMIT fails.
+
+Then both quantisers make Q4_K of the same numbers, and the root mean square errors are compared.
 Needs llama-cpp-python, gguf, torch, transformers, safetensors and numpy.
 """
 import subprocess
@@ -15,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import gguf
+import llama_cpp._ggml as ggml
 import numpy
 from safetensors.numpy import save_file
 
@@ -23,6 +30,7 @@ from against_llama_cpp import llama_cpp, llama_logits_apart, weft_logits
 # llama_ftype of each, all tensors alike
 TYPES = {"Q8_0": 7, "Q4_0": 2, "Q4_1": 3, "Q5_0": 8, "Q5_1": 9, "Q2_K": 10, "Q3_K": 11, "Q4_K": 14,
          "Q5_K": 16, "Q6_K": 18, "IQ4_NL": 25, "IQ4_XS": 30, "MXFP4": None}
+LIMIT = 0.02
 
 
 def make(name, folder):
@@ -69,8 +77,9 @@ def quantise(source, to, kind):
     writer.close()
 
 
-def main(command):
+def compare_logits(command, blas):
     ids = numpy.random.default_rng(0).integers(0, 512, (2, 48)).astype("i4")
+    worst = 0
     print("model, type: weft - llama.cpp, weft - float, llama.cpp - float (shares of the deviation)")
     for name in ("qwen3", "llama"):
         with tempfile.TemporaryDirectory() as folder:
@@ -81,13 +90,46 @@ def main(command):
             subprocess.run([command, "convert", folder / "hf", full], check=True)
             for kind in TYPES:
                 quantise(full, path, kind)
-                subprocess.run([command, "convert", path, dense], check=True)
+                subprocess.run([command, "convert", path, dense, "--force"], check=True)
                 exact = weft_logits(command, dense, folder / "ids.safetensors", folder)
                 ours = weft_logits(command, path, folder / "ids.safetensors", folder)
                 theirs = llama_logits_apart(path, ids, folder)
                 off = [abs(a - b).max() / exact.std()
                        for a, b in ((ours, theirs), (ours, exact), (theirs, exact))]
-                print(f"{name} {kind}: {off[0]:.3%}, {off[1]:.4%}, {off[2]:.3%}", flush=True)
+                worst = max(worst, off[0])
+                print(f"{name} {kind}: {off[0]:.4%}, {off[1]:.4%}, {off[2]:.4%}", flush=True)
+    print(f"largest {worst:.4%}, llama.cpp {'with' if blas else 'without'} BLAS")
+    return not blas or worst <= LIMIT
+
+
+def error_of(path, exact):
+    """The root mean square error of each matrix of a file, by its name."""
+    return {t.name: numpy.sqrt(((gguf.quants.dequantize(t.data, t.tensor_type).astype("f8")
+                                 - exact[t.name]) ** 2).mean())
+            for t in gguf.GGUFReader(path).tensors if len(t.shape) == 2}
+
+
+def compare_quantisers(command):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        make("llama", folder / "hf")
+        full, ours, theirs = (folder / f"{n}.gguf" for n in ("f32", "ours", "theirs"))
+        subprocess.run([command, "convert", folder / "hf", full], check=True)
+        subprocess.run([command, "convert", full, ours, "--type", "q4_k", "--override", "lm_head=q4_k"],
+                       check=True)
+        quantise(full, theirs, "Q4_K")
+        exact = {t.name: t.data.astype("f8") for t in gguf.GGUFReader(full).tensors}
+        ours, theirs = error_of(ours, exact), error_of(theirs, exact)
+        ratios = [ours[name] / theirs[name] for name in ours]
+        print(f"Q4_K, root mean square error weft / llama.cpp over {len(ratios)} matrices: "
+              f"{min(ratios):.4f} to {max(ratios):.4f}")
+        return max(ratios) <= 1
+
+
+def main(command):
+    blas = bool(ggml.libggml.ggml_backend_reg_by_name(b"BLAS"))
+    fine = [compare_logits(command, blas), compare_quantisers(command)]
+    sys.exit(not all(fine))
 
 
 main(sys.argv[1])
