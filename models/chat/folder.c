@@ -181,10 +181,16 @@ static weft_status add_builtin(weft_chat *chat, const char *model_type)
                      chat->where);
 }
 
-/* What the configuration, given or NULL, says. */
+/* What the configuration, given or NULL, says. MiniCPM 5 is a llama by its model_type; only its
+ * vocabulary is its own. */
 static weft_status add_by_config(weft_chat *chat, const weft_config *config)
 {
-    return add_builtin(chat, config ? weft_config_string(config, "model_type", NULL) : NULL);
+    enum { MINICPM5_VOCABULARY = 130560 };
+    const char *type = config ? weft_config_string(config, "model_type", NULL) : NULL;
+    if (type && strcmp(type, "llama") == 0 &&
+        weft_config_int(config, "vocab_size", 0) == MINICPM5_VOCABULARY)
+        type = "minicpm5";
+    return add_builtin(chat, type);
 }
 
 static weft_status add_folder_builtin(weft_chat *chat, const char *folder)

@@ -45,8 +45,6 @@ static const char qwen2[] =
     TEXT_MACRO NO_TOOLS CHATML_SYSTEM("You are a helpful assistant.") CHATML_TURNS;
 static const char qwen2_5[] = TEXT_MACRO NO_TOOLS CHATML_SYSTEM(
     "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.") CHATML_TURNS;
-static const char minicpm4[] =
-    TEXT_MACRO NO_TOOLS "{{- bos_token | default('<s>') -}}" CHATML_TURNS;
 
 /* Answers of the past are without their reasoning. */
 #define QWEN3_TURNS                                                                                \
@@ -71,20 +69,66 @@ static const char qwen3_5[] = TEXT_MACRO NO_TOOLS
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}" THINKING_PROMPT
     "{%- endif -%}";
 
-/* Every answer carries its reasoning, an empty one if it has none. */
-static const char minicpm5[] = TEXT_MACRO NO_TOOLS
-    "{{- bos_token | default('<s>') -}}"
-    "{%- for message in messages -%}"
-    "{%- set content = text(message.content) -%}"
-    "{%- if message.role == 'assistant' -%}"
-    "{%- set reasoning = message.reasoning_content | default('') -%}"
-    "{%- if '</think>' in content and not reasoning -%}"
-    "{%- set reasoning = content.split('</think>')[0].split('<think>')[-1].strip('\\n') -%}"
-    "{%- set content = content.split('</think>')[-1].lstrip('\\n') -%}{%- endif -%}"
-    "{%- set content = '<think>\\n' + reasoning + '\\n</think>\\n\\n' + content -%}{%- endif -%}"
-    "{{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' -}}{%- endfor -%}"
+/* ---- MiniCPM -------------------------------------------------------------------------------- */
+
+#define MINICPM5_SYSTEM                                                                            \
+    "{%- set system = messages[0].role == 'system' -%}"                                            \
+    "{%- if system or tools -%}{{- '<|im_start|>system\\n' -}}"                                    \
+    "{%- if system -%}{{- text(messages[0].content) -}}{%- endif -%}"                              \
+    "{%- if system and tools -%}{{- '\\n\\n' -}}{%- endif -%}"                                     \
+    "{%- if tools -%}{{- '# Tools\\n\\nYou are provided with function signatures within '"         \
+    " + '<tools></tools> XML tags:\\n<tools>' -}}"                                                 \
+    "{%- for tool in tools -%}{{- '\\n' + tool | tojson(ensure_ascii=false) -}}{%- endfor -%}"     \
+    "{{- '\\n</tools>\\n\\nTool usage guidelines:\\n- You may call zero or more functions. If no " \
+    "'"                                                                                            \
+    " + 'function calls are needed, just answer normally and do not include any '"                 \
+    " + '<function ... </function>.\\n- When calling a function, return an XML object within '"    \
+    " + '<function ... </function> using:\\n<function name=\"function-name\">'"                    \
+    " + '<param name=\"param-name\">param-value</param></function>\\n- param-value may be '"       \
+    " + 'multi-line. If it contains <, & or newline characters, wrap it in a CDATA block: '"       \
+    " + '<param name=\"param-name\"><![CDATA[...multi-line value...]]></param>' -}}{%- endif -%}"  \
+    "{{- '<|im_end|>\\n' -}}{%- endif -%}"
+/* Texts with marks in them, or of several lines, stand in CDATA; other values are JSON. */
+#define MINICPM5_CALL                                                                              \
+    "{%- macro written(f) -%}{%- if f.arguments is not mapping -%}"                                \
+    "{{ raise_exception('expected arguments of a tool call as an object') }}{%- endif -%}"         \
+    "{{- '<function name=\"' + f.name + '\">' -}}"                                                 \
+    "{%- for name, value in f.arguments.items() -%}{{- '<param name=\"' + name + '\">' -}}"        \
+    "{%- set value = value if value is string else value | tojson(ensure_ascii=false) -%}"         \
+    "{%- if '<' in value or '&' in value or '\\n' in value -%}"                                    \
+    "{%- set value = '<![CDATA[' + value + ']]>' -%}{%- endif -%}"                                 \
+    "{{- value + '</param>' -}}{%- endfor -%}{{- '</function>' -}}{%- endmacro -%}"
+/* Every answer carries its reasoning, an empty one if it has none; what tools gave is one turn of
+ * the user. */
+#define MINICPM5_TURNS                                                                             \
+    "{%- set turns = messages[1:] if system else messages -%}"                                     \
+    "{%- for message in turns -%}"                                                                 \
+    "{%- set content = text(message.content) -%}"                                                  \
+    "{%- if message.role == 'tool' -%}"                                                            \
+    "{%- if loop.first or turns[loop.index0 - 1].role != 'tool' -%}"                               \
+    "{{- '<|im_start|>user' -}}{%- endif -%}"                                                      \
+    "{{- '\\n<tool_response>\\n' + content + '\\n</tool_response>' -}}"                            \
+    "{%- if loop.last or turns[loop.index0 + 1].role != 'tool' -%}"                                \
+    "{{- '<|im_end|>\\n' -}}{%- endif -%}"                                                         \
+    "{%- else -%}{{- '<|im_start|>' + message.role + '\\n' -}}"                                    \
+    "{%- if message.role == 'assistant' -%}"                                                       \
+    "{%- set reasoning = message.reasoning_content | default('') -%}"                              \
+    "{%- if '</think>' in content and not reasoning -%}"                                           \
+    "{%- set reasoning = content.split('</think>')[0].split('<think>')[-1].strip('\\n') -%}"       \
+    "{%- set content = content.split('</think>')[-1].lstrip('\\n') -%}{%- endif -%}"               \
+    "{{- '<think>\\n' + reasoning + '\\n</think>\\n\\n' -}}{%- endif -%}"                          \
+    "{{- content -}}{%- for tool_call in message.tool_calls or [] -%}"                             \
+    "{{- '\\n' if content or not loop.first else '' -}}"                                           \
+    "{{- written(tool_call.function or tool_call) -}}{%- endfor -%}"                               \
+    "{{- '<|im_end|>\\n' -}}{%- endif -%}{%- endfor -%}"
+
+static const char minicpm5[] = TEXT_MACRO MINICPM5_CALL
+    "{{- bos_token | default('<s>') -}}" MINICPM5_SYSTEM MINICPM5_TURNS
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}" THINKING_PROMPT
     "{%- endif -%}";
+
+static const char minicpm4[] =
+    TEXT_MACRO NO_TOOLS "{{- bos_token | default('<s>') -}}" CHATML_TURNS;
 
 static const char minicpm1[] = TEXT_MACRO NO_TOOLS
     "{{- bos_token | default('<s>') -}}"
@@ -219,7 +263,11 @@ static const struct {
     {"qwen2", "2", qwen2},
     {"qwen3", "1", qwen3},
     {"qwen3_moe", "1", qwen3},
+    {"qwen3_next", "1", qwen3},
     {"qwen3_5", "1", qwen3_5},
+    {"qwen3_5_text", "1", qwen3_5},
+    {"qwen3_5_moe", "1", qwen3_5},
+    {"qwen3_5_moe_text", "1", qwen3_5},
     {"llama", "3.1", llama},
     {"llama", "3.0", llama_3_0},
     {"mistral", "v3", mistral_3},

@@ -85,9 +85,10 @@ bool weft__chat_is_mark(const weft_chat_markup *markup, const char *token)
     static const struct {
         weft_tool_style style;
         const char *mark;
-    } inner[] = {{WEFT_TOOLS_GEMMA4, "<|\"|>"},
-                 {WEFT_TOOLS_MISTRAL, "[ARGS]"},
-                 {WEFT_TOOLS_MISTRAL, "[CALL_ID]"}};
+    } inner[] = {{WEFT_TOOLS_GEMMA4, "<|\"|>"},     {WEFT_TOOLS_MISTRAL, "[ARGS]"},
+                 {WEFT_TOOLS_MISTRAL, "[CALL_ID]"}, {WEFT_TOOLS_FUNCTION, "<param"},
+                 {WEFT_TOOLS_FUNCTION, "</param>"}, {WEFT_TOOLS_FUNCTION, "<![CDATA["},
+                 {WEFT_TOOLS_FUNCTION, "]]>"}};
     const char *marks[] = {markup->think_open, markup->think_close, tool_open(markup),
                            tool_close(markup)};
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
@@ -317,6 +318,34 @@ static size_t find_end(scan *s, const char *text, size_t n, const char *close, b
     return n + 1;
 }
 
+/* Whether `mark` begins the text; *partial: as far as the text goes. */
+static bool begins(const char *text, size_t n, const char *mark, bool *partial)
+{
+    const size_t size = strlen(mark);
+    const bool equal = memcmp(text, mark, size < n ? size : n) == 0;
+    *partial = *partial || (equal && n < size);
+    return equal && n >= size;
+}
+
+/* As find_end, of a call in tags: what stands in CDATA is no tag. */
+static size_t find_tag_end(scan *s, const char *text, size_t n, const char *close)
+{
+    for (; s->at < n; s->at++) {
+        const char *at = text + s->at;
+        const size_t left = n - s->at;
+        bool partial = false;
+        if (s->string)
+            s->string = !begins(at, left, "]]>", &partial);
+        else if (begins(at, left, close, &partial))
+            return s->at;
+        else
+            s->string = begins(at, left, "<![CDATA[", &partial);
+        if (partial)
+            break;
+    }
+    return n + 1;
+}
+
 static json_object *read_calls(const weft_chat_parser *p, size_t n)
 {
     if (p->mode == MODE_PYTHON) {
@@ -367,7 +396,9 @@ static weft_status take_call(weft_chat_parser *p, bool final, bool *more)
         return WEFT_OK;
     const bool json = first < n && (text[first] == '{' || text[first] == '[' || !close);
     size_t end = n + 1;
-    if (p->mode != MODE_PYTHON || (first < n && text[first] == '{'))
+    if (p->markup.tools == WEFT_TOOLS_FUNCTION)
+        end = find_tag_end(&p->scan, text, n, close);
+    else if (p->mode != MODE_PYTHON || (first < n && text[first] == '{'))
         end = find_end(&p->scan, text, n, close, json);
     if (end <= n) {
         *more = true;

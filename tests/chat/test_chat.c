@@ -11,6 +11,7 @@
 #include <json-c/json.h>
 
 #include "core/io/json.h"
+#include "models/chat/marks.h"
 #include "tests/check.h"
 #include "weft/gguf.h"
 #include "weft/memory.h"
@@ -174,6 +175,69 @@ static void minicpm_formats(void)
     written("minicpm5", NULL, &off, turns, expected);
 }
 
+#define MINICPM5_TOOLS                                                                             \
+    "# Tools\n\nYou are provided with function signatures within <tools></tools> XML tags:\n"      \
+    "<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": "          \
+    "\"\xc3\xa9\"}}\n"                                                                             \
+    "</tools>\n\nTool usage guidelines:\n- You may call zero or more functions. If no function "   \
+    "calls are needed, just answer normally and do not include any <function ... </function>.\n"   \
+    "- When calling a function, return an XML object within <function ... </function> using:\n"    \
+    "<function name=\"function-name\"><param name=\"param-name\">param-value</param></function>\n" \
+    "- param-value may be multi-line. If it contains <, & or newline characters, wrap it in a "    \
+    "CDATA block: <param name=\"param-name\"><![CDATA[...multi-line "                              \
+    "value...]]></param><|im_end|>\n"
+
+static void minicpm5_writes_tools(void)
+{
+    weft_chat_options options = prompt;
+    options.tools = "[{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": "
+                    "\"\xc3\xa9\"}}]";
+    static const char calls[] =
+        "{\"role\": \"assistant\", \"content\": \"c\", \"reasoning_content\": \"t\", "
+        "\"tool_calls\": [{\"function\": {\"name\": \"f\", \"arguments\": {\"a\": \"v\", \"n\": "
+        "[1, "
+        "\"\xc3\xa9\"], \"x\": \"1 < 2\"}}}, {\"name\": \"g\", \"arguments\": {}}]}";
+    char messages[1024], expected[2048];
+    snprintf(messages, sizeof messages,
+             "[%s, %s, %s, {\"role\": \"tool\", \"content\": \"r\"}, {\"role\": \"tool\", "
+             "\"content\": \"s\"}, %s]",
+             SYSTEM("S"), USER("q"), calls, USER("w"));
+    snprintf(expected, sizeof expected,
+             "<s><|im_start|>system\nS\n\n%s<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n"
+             "<think>\nt\n</think>\n\nc\n<function name=\"f\"><param name=\"a\">v</param>"
+             "<param name=\"n\">[1, \"\xc3\xa9\"]</param>"
+             "<param name=\"x\"><![CDATA[1 < 2]]></param></function>\n"
+             "<function name=\"g\"></function><|im_end|>\n<|im_start|>user\n<tool_response>\nr\n"
+             "</tool_response>\n<tool_response>\ns\n</tool_response><|im_end|>\n"
+             "<|im_start|>user\nw<|im_end|>\n<|im_start|>assistant\n",
+             MINICPM5_TOOLS);
+    written("minicpm5", NULL, &options, messages, expected);
+    snprintf(expected, sizeof expected, "<s><|im_start|>system\n%s<|im_start|>user\nu<|im_end|>\n",
+             MINICPM5_TOOLS);
+    written("minicpm", "5", &(weft_chat_options){.tools = options.tools}, "[" USER("u") "]",
+            expected);
+    weft_chat *chat = NULL;
+    if (!CHECK_OK(weft_chat_builtin("minicpm5", NULL, NULL, &chat)))
+        return;
+    const weft_chat_markup markup = weft_chat_markup_of(chat, "assistant\n<think>\n", true);
+    CHECK_EQ_INT(markup.tools, WEFT_TOOLS_FUNCTION);
+    CHECK_STR(markup.think_close, "</think>");
+    CHECK(markup.thinking);
+    static const char *const tokens[] = {"<function", "</function>", "<param",    "</param>",
+                                         "<think>",   "</think>",    "<![CDATA[", "]]>"};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++)
+        CHECK(weft__chat_is_mark(&markup, tokens[i])); /* text, though special tokens */
+    CHECK(!weft__chat_is_mark(&markup, "<tool_response>"));
+    char *text = NULL;
+    CHECK_STATUS(weft_chat_render(chat,
+                                  "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": "
+                                  "[{\"name\": \"f\", \"arguments\": \"{}\"}]}]",
+                                  NULL, &text, NULL),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "as an object");
+    weft_chat_free(chat);
+}
+
 static void gemma4_writes_tools(void)
 {
     weft_chat *chat = NULL;
@@ -237,6 +301,10 @@ static void a_folder_tells_its_template(void)
     rendered(folder, NULL,
              "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\n a <|im_end|>\n"
              "<|im_start|>assistant\nb<|im_end|>\n<|im_start|>user\nc<|im_end|>\n");
+    write_file(folder, "config.json", "{\"model_type\": \"llama\", \"vocab_size\": 130560}");
+    CHECK_OK(weft_chat_load(folder, &chat)); /* MiniCPM 5 */
+    CHECK_CONTAINS(weft_chat_source(chat, NULL), "<function name=");
+    weft_chat_free(chat);
     write_file(
         folder, "tokenizer_config.json",
         "{\"bos_token\": {\"content\": \"<b>\"}, \"eos_token\": null, \"image_token\": \"<i>\","
@@ -520,8 +588,9 @@ static void qwen3(void)
 
 CHECK_MAIN("chat", CHECK_CASE(formats_are_the_families), CHECK_CASE(gemma_formats),
            CHECK_CASE(mistral_formats), CHECK_CASE(minicpm_formats),
-           CHECK_CASE(gemma4_writes_tools), CHECK_CASE(a_folder_tells_its_template),
-           CHECK_CASE(options_reach_the_template), CHECK_CASE(a_gguf_file_tells_its_template),
+           CHECK_CASE(minicpm5_writes_tools), CHECK_CASE(gemma4_writes_tools),
+           CHECK_CASE(a_folder_tells_its_template), CHECK_CASE(options_reach_the_template),
+           CHECK_CASE(a_gguf_file_tells_its_template),
            CHECK_CASE(a_prompt_can_end_within_the_last_message),
            CHECK_CASE(markup_follows_the_template), CHECK_CASE(conversations_are_jinja2s),
            CHECK_CASE(gemma3), CHECK_CASE(llama3_2), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3))

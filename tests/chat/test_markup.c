@@ -170,6 +170,13 @@ static void function_and_custom_calls(void)
            "See: <function name=\"f\"><param name=\"a\">12</param><param name=\"b\"><![CDATA[<x> & "
            "</param>]]></param></function>",
            "See: [f {\"a\":12,\"b\":\"<x> & </param>\"}].");
+    expect(&functions,
+           "<function name=\"f\"><param name=\"code\"><![CDATA[a]] > </function>\n"
+           "<function name=\"g\">]]></param></function>\n<function name=\"g\"></function>!",
+           "[f {\"code\":\"a]] > </function>\\n<function name=\\\"g\\\">\"}][g {}]!.");
+    expect(&functions, "<function name=\"f\"><param name=\"a\"><![CDATA[</function>",
+           "<function name=\"f\"><param name=\"a\"><![CDATA[</function>.");
+    expect(&functions, "a < b <function <fun", "a < b <function <fun.");
     const weft_chat_markup custom = {
         .tools = WEFT_TOOLS_CUSTOM, .tool_open = "<<", .tool_close = ">>"};
     expect(&custom, "a <<{\"name\": \"f\", \"parameters\": {}}>> b < c", "a [f {}] b < c.");
