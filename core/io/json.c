@@ -327,6 +327,23 @@ weft_status weft__json_at(const weft__json *array, size_t index, weft__json *out
     return WEFT_OK;
 }
 
+weft_status weft__json_each(const weft__json *object, const char *key,
+                            weft_status (*load)(const weft__json *item, void *context),
+                            void *context)
+{
+    weft__json list, item;
+    size_t count = 0;
+    weft_status status = weft__json_get(object, key, &list);
+    if (!status)
+        status = weft__json_length(&list, &count);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = weft__json_at(&list, i, &item);
+        if (!status)
+            status = load(&item, context);
+    }
+    return status;
+}
+
 weft_status weft__json_as_int(const weft__json *at, int64_t *out)
 {
     if (json_object_is_type(at->value, json_type_double)) {

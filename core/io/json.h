@@ -67,6 +67,11 @@ weft_status weft__json_find(const weft__json *object, const char *key, weft__jso
 weft_status weft__json_at(const weft__json *array, size_t index, weft__json *out);
 weft_status weft__json_length(const weft__json *array, size_t *length);
 
+/* Calls `load` with every element of the array that is member `key`, up to the first that fails. */
+weft_status weft__json_each(const weft__json *object, const char *key,
+                            weft_status (*load)(const weft__json *item, void *context),
+                            void *context);
+
 /* The value itself, of exactly this type. An integral double counts as an integer, an integer as a
  * number. A string is the document's, NUL-terminated; `length` may be NULL. */
 weft_status weft__json_as_int(const weft__json *at, int64_t *out);

@@ -99,25 +99,15 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
 }
 
 /* The nesting is bounded by that of the JSON. */
-static weft_status load_tree(const weft__json *at, text_normalizer *out)
+static weft_status load_tree(const weft__json *at, void *out)
 {
     const char *type = NULL;
-    weft_status status = weft__json_get_string(at, "type", &type);
+    const weft_status status = weft__json_get_string(at, "type", &type);
     if (status)
         return status;
-    if (strcmp(type, "Sequence") != 0)
-        return load_step(at, type, out);
-    weft__json list, item;
-    size_t count = 0;
-    status = weft__json_get(at, "normalizers", &list);
-    if (!status)
-        status = weft__json_length(&list, &count);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = weft__json_at(&list, i, &item);
-        if (!status)
-            status = load_tree(&item, out);
-    }
-    return status;
+    if (strcmp(type, "Sequence") == 0)
+        return weft__json_each(at, "normalizers", load_tree, out);
+    return load_step(at, type, out);
 }
 
 weft_status weft__normalizer_load(const weft__json *root, text_normalizer *out)

@@ -132,30 +132,19 @@ static weft_status load_template(const weft__json *at, weft_tokenizer *t)
 }
 
 /* The nesting is bounded by that of the JSON. */
-static weft_status load_processor(const weft__json *at, weft_tokenizer *t)
+static weft_status load_processor(const weft__json *at, void *tokenizer)
 {
     const char *type = NULL;
-    weft_status status = weft__json_get_string(at, "type", &type);
+    const weft_status status = weft__json_get_string(at, "type", &type);
     if (status)
         return status;
     if (strcmp(type, "TemplateProcessing") == 0)
-        return load_template(at, t);
+        return load_template(at, tokenizer);
     if (strcmp(type, "ByteLevel") == 0) /* concerns offsets, which are not computed here */
         return WEFT_OK;
-    if (strcmp(type, "Sequence") != 0)
-        return weft__json_fail(at, WEFT_UNSUPPORTED, "post-processor type \"%s\" is unsupported",
-                               type);
-    weft__json list, item;
-    size_t count = 0;
-    status = weft__json_get(at, "processors", &list);
-    if (!status)
-        status = weft__json_length(&list, &count);
-    for (size_t i = 0; i < count && !status; i++) {
-        status = weft__json_at(&list, i, &item);
-        if (!status)
-            status = load_processor(&item, t);
-    }
-    return status;
+    if (strcmp(type, "Sequence") == 0)
+        return weft__json_each(at, "processors", load_processor, tokenizer);
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "post-processor type \"%s\" is unsupported", type);
 }
 
 weft_status weft__postprocessor_load(const weft__json *root, weft_tokenizer *tokenizer)

@@ -84,14 +84,6 @@ static bool eig_infer(const weft_array *node, weft_spec *out, weft_why *why)
 }
 
 static const weft_vectors_params with = {true};
-static const weft_case cases[] = {
-    {.name = "batch", .n_inputs = 1, .in = {{.shape = DIMS(2, 4, 4)}}, .params = &with},
-    {.name = "larger", .n_inputs = 1, .in = {{.shape = DIMS(7, 7)}}, .params = &with},
-    {.name = "values", .n_inputs = 1, .in = {{.shape = DIMS(2, 4, 4)}}},
-    {.name = "one", .n_inputs = 1, .in = {{.shape = DIMS(1, 1)}}, .params = &with},
-    {.name = "none", .n_inputs = 1, .in = {{.shape = DIMS(0, 3, 3)}}, .params = &with},
-    {.name = "empty", .n_inputs = 1, .in = {{.shape = DIMS(2, 0, 0)}}, .params = &with},
-};
 
 const weft_op weft_op_eig = {
     .name = "eig",
@@ -104,8 +96,8 @@ const weft_op weft_op_eig = {
     .vjp = eig_vjp,
     .leads = true,
     .reference = eig_reference,
-    .cases = cases,
-    .n_cases = sizeof cases / sizeof *cases,
+    .cases = weft__eigen_cases,
+    .n_cases = EIGEN_CASES,
     /* float64: what comes out has less precision than differences need. */
     .no_test_dtypes = NOT_MATRIX_DTYPES | DTYPE_BIT(WEFT_FLOAT64),
     .tolerance = 0x1p-17, /* conditioning */

@@ -187,7 +187,7 @@ const weft_field weft__vectors_fields[] = {
 };
 
 static const weft_vectors_params with = {true};
-static const weft_case cases[] = {
+const weft_case weft__eigen_cases[EIGEN_CASES] = {
     {.name = "batch", .n_inputs = 1, .in = {{.shape = DIMS(2, 4, 4)}}, .params = &with},
     {.name = "larger", .n_inputs = 1, .in = {{.shape = DIMS(7, 7)}}, .params = &with},
     {.name = "values", .n_inputs = 1, .in = {{.shape = DIMS(2, 4, 4)}}},
@@ -207,8 +207,8 @@ const weft_op weft_op_eigh = {
     .vjp = eigh_vjp,
     .leads = true,
     .reference = eigh_reference,
-    .cases = cases,
-    .n_cases = sizeof cases / sizeof *cases,
+    .cases = weft__eigen_cases,
+    .n_cases = EIGEN_CASES,
     .no_test_dtypes = NOT_MATRIX_DTYPES,
     .tolerance = 0x1p-17, /* the gaps between the eigenvalues */
 };

@@ -81,6 +81,9 @@ static inline void end_outputs(weft_spec *out, int from)
 
 /* The table of weft_vectors_params. */
 extern const weft_field weft__vectors_fields[];
+/* What eig and eigh are tested with (eigh.c). */
+enum { EIGEN_CASES = 6 };
+extern const weft_case weft__eigen_cases[EIGEN_CASES];
 
 /* For no_test_dtypes. */
 enum {
