@@ -3,10 +3,10 @@
 #include "weft/batch.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 
 enum { N = 9, LONGEST = 40 };
 
@@ -14,15 +14,6 @@ static const char *const families[] = {"llama",      "mistral",      "qwen2",   
                                        "gemma2",     "gemma3",       "gemma4-dense", "mixtral",
                                        "ministral3", "rope-dynamic", "rope-longrope"};
 enum { N_FAMILIES = sizeof families / sizeof *families };
-
-static weft_model *open_model(const char *family)
-{
-    char path[256];
-    weft_model *model = NULL;
-    snprintf(path, sizeof path, "models/%s", family);
-    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
-    return model;
-}
 
 /* Prompts of 1 to 40 ids. */
 typedef struct some {
@@ -103,7 +94,7 @@ static void compare_with_alone(weft_model *model, const weft_prompt *p, const we
 static void each_prompt_gets_its_own_logits(void)
 {
     for (int f = 0; f < N_FAMILIES; f++) {
-        weft_model *model = open_model(families[f]);
+        weft_model *model = fixture_model(families[f]);
         some s;
         weft_classified results[N];
         if (model == NULL)
@@ -127,7 +118,7 @@ static void each_prompt_gets_its_own_logits(void)
 
 static void invariant_results_do_not_depend_on_the_others(void)
 {
-    weft_model *model = open_model("qwen3");
+    weft_model *model = fixture_model("qwen3");
     some s;
     weft_classified together[N], alone;
     if (model == NULL)
@@ -147,7 +138,7 @@ static void invariant_results_do_not_depend_on_the_others(void)
 
 static void a_bad_prompt_fails_alone(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     weft_classified results[N];
     if (model == NULL)
@@ -178,7 +169,7 @@ static void a_bad_prompt_fails_alone(void)
 
 static void bad_options_fail_the_call(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     weft_classified results[N];
     if (model == NULL)
@@ -201,7 +192,7 @@ static bool keep_first(void *context, const weft_generated *token)
 /* Drawn tokens are those that a generation would begin with. */
 static void draws_are_those_of_generate(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     weft_classified results[N];
     if (model == NULL)
@@ -246,7 +237,7 @@ static void scores_are_sums_of_log_probabilities(void)
 {
     static const char *const of[] = {"gemma2", "mixtral", "rope-longrope"};
     for (int f = 0; f < 3; f++) {
-        weft_model *model = open_model(of[f]);
+        weft_model *model = fixture_model(of[f]);
         some s;
         weft_score_request requests[N];
         weft_scored results[N];
@@ -272,7 +263,7 @@ static void scores_are_sums_of_log_probabilities(void)
 /* The greedy continuation is one: its text scores as greedy, another does not. */
 static void a_greedy_text_is_known(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     if (model == NULL)
         return;

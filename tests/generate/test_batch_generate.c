@@ -1,23 +1,14 @@
 /* tests/generate/test_batch_generate.c -- weft_generate_batch: texts of a batch are what each is
  * alone. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/batch.h"
 
 enum { N = 9, LONGEST = 40, MOST = 64 };
-
-static weft_model *open_model(const char *family)
-{
-    char path[256];
-    weft_model *model = NULL;
-    snprintf(path, sizeof path, "models/%s", family);
-    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
-    return model;
-}
 
 /* Requests of 1 to 30 ids, each with options of its own. */
 typedef struct some {
@@ -95,7 +86,7 @@ static void greedy_texts_are_those_alone(void)
                                            "gemma2",     "gemma3",   "mixtral", "gemma4-dense",
                                            "ministral3", "rope-yarn"};
     for (size_t f = 0; f < sizeof families / sizeof *families; f++) {
-        weft_model *model = open_model(families[f]);
+        weft_model *model = fixture_model(families[f]);
         some s;
         if (model == NULL)
             continue;
@@ -110,7 +101,7 @@ static void greedy_texts_are_those_alone(void)
 /* Every text draws with its own key, by its own options, with its own counts. */
 static void drawn_texts_are_those_alone(void)
 {
-    weft_model *model = open_model("qwen3");
+    weft_model *model = fixture_model("qwen3");
     some s;
     if (model == NULL)
         return;
@@ -131,7 +122,7 @@ static void drawn_texts_are_those_alone(void)
 /* Bit for bit, logits included: of each log-probability there is one double. */
 static void an_invariant_batch_is_exact(void)
 {
-    weft_model *model = open_model("gemma3");
+    weft_model *model = fixture_model("gemma3");
     some s;
     if (model == NULL)
         return;
@@ -148,14 +139,14 @@ static void an_invariant_batch_is_exact(void)
 /* Rotations that depend on the length, and texts without a cache, are computed one by one. */
 static void what_cannot_go_together_goes_alone(void)
 {
-    weft_model *model = open_model("rope-longrope");
+    weft_model *model = fixture_model("rope-longrope");
     some s;
     if (model != NULL) {
         make_requests(model, &s);
         run(model, &s, NULL, 0);
     }
     weft_model_free(model);
-    model = open_model("llama");
+    model = fixture_model("llama");
     if (model != NULL) {
         make_requests(model, &s);
         s.options[2].no_cache = s.options[5].no_cache = true;
@@ -166,7 +157,7 @@ static void what_cannot_go_together_goes_alone(void)
 
 static void a_bad_request_fails_alone(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     weft_generated_row results[N];
     if (model == NULL)
@@ -215,7 +206,7 @@ static bool watch(void *context, size_t index, const weft_generated *token)
 
 static void texts_stop_by_themselves(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     weft_generated_row results[N];
     stopping x = {.cancel = weft_cancel_new()};
@@ -248,7 +239,7 @@ static void texts_stop_by_themselves(void)
 /* After a cancellation each text has what it had, and those that waited have nothing. */
 static void a_cancelled_batch_keeps_what_there_is(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     some s;
     weft_generated_row results[N];
     stopping x = {.cancel = weft_cancel_new(), .cancel_after = 13};

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/generate.h"
 
 enum { MOST = 1000 };
@@ -12,22 +13,9 @@ enum { MOST = 1000 };
 static weft_model *model;
 static weft_tokenizer *tokenizer;
 
-/* Loaded once for all cases; freed at exit. */
 static bool ready(void)
 {
-    if (model == NULL) {
-        const char *folder = check_source("examples/storyteller");
-        const weft_model_options options = {.dtype = WEFT_FLOAT32};
-        CHECK_OK(weft_model_load(folder, &options, &model));
-        CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
-    }
-    return model != NULL && tokenizer != NULL;
-}
-
-static void unload(void)
-{
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
+    return storyteller(&model, &tokenizer);
 }
 
 typedef struct tokens {
@@ -235,7 +223,5 @@ int main(int argc, char **argv)
         CHECK_CASE(the_timeout_ends_it),           CHECK_CASE(many_at_once_are_the_same),
         CHECK_CASE(a_document_ends_the_text),
     };
-    int status = check_main(argc, argv, "finish", cases, sizeof cases / sizeof *cases);
-    unload();
-    return status;
+    return check_main(argc, argv, "finish", cases, sizeof cases / sizeof *cases);
 }

@@ -9,28 +9,16 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/models.h"
 
 enum { MOST = 128 };
 
 static weft_model *model;
 static weft_tokenizer *tokenizer;
 
-/* Loaded once for all cases; freed at exit. */
 static bool ready(void)
 {
-    if (model == NULL) {
-        const char *folder = check_source("examples/storyteller");
-        const weft_model_options options = {.dtype = WEFT_FLOAT32};
-        CHECK_OK(weft_model_load(folder, &options, &model));
-        CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
-    }
-    return model != NULL && tokenizer != NULL;
-}
-
-static void unload(void)
-{
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
+    return storyteller(&model, &tokenizer);
 }
 
 typedef struct tokens {
@@ -460,7 +448,5 @@ int main(int argc, char **argv)
         CHECK_CASE(memory_grows_by_the_cache_alone),
         CHECK_CASE(every_allocation_may_fail),
     };
-    int status = check_main(argc, argv, "generate", cases, sizeof cases / sizeof *cases);
-    unload();
-    return status;
+    return check_main(argc, argv, "generate", cases, sizeof cases / sizeof *cases);
 }

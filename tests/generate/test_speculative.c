@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/generate.h"
 #include "weft/op.h"
 
@@ -39,12 +40,8 @@ static void make_prompt(uint32_t seed)
 /* A model, and the prompt that all cases but one have. */
 static weft_model *open_model(const char *family)
 {
-    char path[256];
-    weft_model *model = NULL;
     make_prompt(1);
-    snprintf(path, sizeof path, "models/%s", family);
-    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
-    return model;
+    return fixture_model(family);
 }
 
 static tokens generate(weft_model *model, const weft_generate_options *o)

@@ -4,19 +4,11 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/ops.h"
 #include "weft/state.h"
 
 enum { PROMPT = 20, MOST = 60 };
-
-static weft_model *open_model(const char *family)
-{
-    char path[128];
-    weft_model *model = NULL;
-    snprintf(path, sizeof path, "models/%s", family);
-    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
-    return model;
-}
 
 static const int32_t *prompt(void)
 {
@@ -101,7 +93,7 @@ static void it_goes_on_as_if_not_interrupted(void)
         const int before = (int)w->before, after = 40 - before;
         int32_t expected[MOST], got[MOST];
         double expected_logprobs[MOST], logprobs[MOST];
-        weft_model *model = open_model(w->family), *again = open_model(w->family);
+        weft_model *model = fixture_model(w->family), *again = fixture_model(w->family);
         weft_generator *g = model ? start(model, w) : NULL, *loaded = NULL;
         if (!CHECK(g != NULL && again != NULL))
             return;
@@ -129,7 +121,7 @@ static void it_goes_on_as_if_not_interrupted(void)
 static void more_tokens_may_be_asked_for(void)
 {
     const char *path = check_temporary("more.safetensors");
-    weft_model *model = open_model("qwen3");
+    weft_model *model = fixture_model("qwen3");
     way w = {"qwen3", {.max_tokens = 30, .seed = 3, .sampler = {.temperature = 1}}, 0};
     int32_t expected[MOST], got[MOST];
     double logprobs[MOST];
@@ -153,7 +145,7 @@ static void more_tokens_may_be_asked_for(void)
 static void a_prompt_goes_on_where_it_was_interrupted(void)
 {
     const char *path = check_temporary("prompt.safetensors");
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     const way w = {"llama", {.max_tokens = 10, .prefill = 6}, 0};
     int32_t expected[MOST], got[MOST];
     double logprobs[MOST];
@@ -190,7 +182,7 @@ static weft_tokenizer *tokenizer(const char *third)
 static void what_differs_is_said(void)
 {
     const char *path = check_temporary("whose.safetensors");
-    weft_model *model = open_model("llama"), *other = open_model("qwen3");
+    weft_model *model = fixture_model("llama"), *other = fixture_model("qwen3");
     weft_tokenizer *one = tokenizer("c"), *two = tokenizer("d");
     weft_generator *g = start(model, &ways[0]), *loaded;
     int32_t ids[MOST];
@@ -225,7 +217,7 @@ static void what_differs_is_said(void)
 static void what_cannot_be_saved_is_refused(void)
 {
     const char *path = check_temporary("none.safetensors");
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     way w = {"llama", {.max_tokens = 5, .no_cache = true}, 0};
     weft_generator *g = start(model, &w), *loaded;
     CHECK_STATUS(weft_state_save(g, path, NULL), WEFT_UNSUPPORTED);
@@ -247,7 +239,7 @@ static void bent_files_do_no_harm(void)
 {
     const char *path = check_temporary("bent.safetensors");
     const char *broken = check_temporary("broken.safetensors");
-    weft_model *model = open_model("qwen3");
+    weft_model *model = fixture_model("qwen3");
     const way *w = &ways[4];
     weft_generator *g = start(model, w), *loaded;
     int32_t ids[MOST];

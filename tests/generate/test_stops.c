@@ -6,6 +6,7 @@
 
 #include "models/generate/stops.h"
 #include "tests/check.h"
+#include "tests/support/models.h"
 
 enum { MOST = 64 };
 
@@ -184,13 +185,7 @@ static weft_tokenizer *tokenizer;
 
 static bool ready(void)
 {
-    if (model == NULL) {
-        const char *folder = check_source("examples/storyteller");
-        const weft_model_options options = {.dtype = WEFT_FLOAT32};
-        CHECK_OK(weft_model_load(folder, &options, &model));
-        CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
-    }
-    return model != NULL && tokenizer != NULL;
+    return storyteller(&model, &tokenizer);
 }
 
 static const int32_t once[] = {2010, 370, 627, 258, 550, 451, 309}; /* Once upon a time there was */
@@ -264,8 +259,5 @@ int main(int argc, char **argv)
         CHECK_CASE(generation_ends_in_front_of_it),
         CHECK_CASE(characters_of_several_tokens_stop_too),
     };
-    int status = check_main(argc, argv, "stops", cases, sizeof cases / sizeof *cases);
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
-    return status;
+    return check_main(argc, argv, "stops", cases, sizeof cases / sizeof *cases);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/inspect.h"
 #include "weft/io.h"
 #include "weft/op.h"
@@ -15,15 +16,6 @@ static const char *const names[] = {
     "llama",        "llama-bias", "mistral",   "qwen2",       "qwen3",     "gemma2",  "gemma3",
     "gemma4-dense", "gemma4-moe", "qwen3-moe", "rope-linear", "rope-yarn", "mixtral", "ministral"};
 enum { N_NAMES = sizeof names / sizeof *names };
-
-static weft_model *open_model(const char *name)
-{
-    char path[256];
-    weft_model *model = NULL;
-    snprintf(path, sizeof path, "models/%s", name);
-    CHECK_OK(weft_model_load(check_fixture(path), NULL, &model));
-    return model;
-}
 
 static weft_safetensors *open_golden(void)
 {
@@ -86,7 +78,7 @@ static void keys_and_queries_are_those_of_the_reference(void)
     weft_safetensors *golden = open_golden();
     for (int n = 0; golden && n < N_NAMES; n++) {
         weft_scope_open();
-        weft_model *model = open_model(names[n]);
+        weft_model *model = fixture_model(names[n]);
         weft_inspection *x = model ? inspect(model, golden, names[n]) : NULL;
         if (CHECK(x != NULL)) {
             CHECK_EQ_INT(x->length, LENGTH);
@@ -106,7 +98,7 @@ static void keys_and_queries_are_those_of_the_reference(void)
 static void shared_keys_are_of_their_source(void)
 {
     weft_safetensors *golden = open_golden();
-    weft_model *model = open_model("gemma4-dense");
+    weft_model *model = fixture_model("gemma4-dense");
     weft_scope_open();
     weft_inspection *x = golden && model ? inspect(model, golden, "gemma4-dense") : NULL;
     if (CHECK(x != NULL)) {
@@ -127,7 +119,7 @@ static void a_file_has_it_all(void)
 {
     const char *path = check_temporary("attention.safetensors");
     weft_safetensors *golden = open_golden(), *file = NULL;
-    weft_model *model = open_model("gemma4-dense");
+    weft_model *model = fixture_model("gemma4-dense");
     weft_scope_open();
     weft_inspection *x = golden && model ? inspect(model, golden, "gemma4-dense") : NULL;
     if (CHECK(x != NULL) && CHECK_OK(weft_inspection_save(x, path)) &&
@@ -157,7 +149,7 @@ static void a_file_has_it_all(void)
 
 static void bad_prompts_are_refused(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     weft_inspection *x = NULL;
     if (model == NULL)
         return;
@@ -173,7 +165,7 @@ static void bad_prompts_are_refused(void)
 /* Keys of a record hold what a cache brought too. */
 static void records_hold_all_that_is_attended_to(void)
 {
-    weft_model *model = open_model("qwen3");
+    weft_model *model = fixture_model("qwen3");
     weft_cache **caches = model ? weft_model_new_caches(model, NULL) : NULL;
     if (!CHECK(caches != NULL))
         return;

@@ -4,25 +4,12 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/generate.h"
 #include "weft/ops.h"
 #include "weft/prompt_cache.h"
 
 enum { PROMPT = 40, MORE = 12 };
-
-static const char *path_of(const char *family)
-{
-    static char text[256];
-    snprintf(text, sizeof text, "models/%s", family);
-    return check_fixture(text);
-}
-
-static weft_model *open_model(const char *family)
-{
-    weft_model *model = NULL;
-    CHECK_OK(weft_model_load(path_of(family), NULL, &model));
-    return model;
-}
 
 static weft_prompt_cache *make(weft_model *model, int64_t bytes)
 {
@@ -78,7 +65,7 @@ static const char *const families[] = {"llama",  "qwen3",   "mistral",      "gem
 static void the_same_tokens_with_less_work(void)
 {
     for (int f = 0; f < 8; f++) {
-        weft_model *model = open_model(families[f]);
+        weft_model *model = fixture_model(families[f]);
         weft_prompt_cache *cache = model ? make(model, 0) : NULL;
         const weft_cache_options whole = {.whole = true};
         int32_t ids[PROMPT + MORE + 5], other[PROMPT];
@@ -110,7 +97,7 @@ static void the_same_tokens_with_less_work(void)
 /* What windows have forgotten is not served; what goes on from the end is. */
 static void rings_that_went_around_serve_what_goes_on(void)
 {
-    weft_model *model = open_model("mistral"); /* windows of 8 */
+    weft_model *model = fixture_model("mistral"); /* windows of 8 */
     weft_prompt_cache *cache = model ? make(model, 0) : NULL;
     int32_t ids[PROMPT + MORE + 5], other[PROMPT];
     if (!CHECK(cache != NULL))
@@ -133,7 +120,7 @@ static void rings_that_went_around_serve_what_goes_on(void)
 static void instructions_stay_warm(void)
 {
     static const weft_cache_options all[] = {{0}, {.max_context = 24}, {.kv_bits = 8}};
-    weft_model *model = open_model("gemma3");
+    weft_model *model = fixture_model("gemma3");
     for (int i = 0; CHECK(model != NULL) && i < 3; i++) {
         weft_prompt_cache *cache = make(model, 0);
         int32_t ids[PROMPT];
@@ -154,7 +141,7 @@ static void instructions_stay_warm(void)
 
 static void the_oldest_goes_for_want_of_room(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     const int64_t entry = 2 * 2 * 256 * 2 * 16 * 4; /* two layers, k and v, 256 x 2 x 16 float32 */
     weft_prompt_cache *cache = model ? make(model, 2 * entry) : NULL;
     int32_t ids[3][PROMPT], out[MORE];
@@ -191,7 +178,7 @@ static void set_adapter(weft_model *model, double value)
 /* What was read with one adapter is not for another; nor is a file of it. */
 static void adapters_are_told_apart(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     weft_prompt_cache *cache = model ? make(model, 0) : NULL;
     const char *path = check_temporary("adapter.safetensors");
     int32_t ids[PROMPT];
@@ -232,7 +219,7 @@ static void a_file_brings_entries_back(void)
         {0}, {.max_context = 20}, {.max_context = 20, .kv_bits = 4, .trim = 2}, {.kv_bits = 8}};
     const char *path = check_temporary("prompts.safetensors");
     for (int i = 0; i < 4; i++) {
-        weft_model *model = open_model("gemma3"), *again = open_model("gemma3");
+        weft_model *model = fixture_model("gemma3"), *again = fixture_model("gemma3");
         weft_prompt_cache *cache = make(model, 0), *loaded = make(again, 0);
         int32_t ids[PROMPT + MORE], other[PROMPT], out[MORE];
         write_text(ids, 0, PROMPT);
@@ -255,7 +242,7 @@ static void a_file_brings_entries_back(void)
 
 static void files_of_others_are_refused(void)
 {
-    weft_model *model = open_model("llama"), *other = open_model("llama-bias");
+    weft_model *model = fixture_model("llama"), *other = fixture_model("llama-bias");
     weft_prompt_cache *cache = make(model, 0), *loaded = make(other, 0);
     const char *path = check_temporary("others.safetensors");
     int32_t ids[PROMPT], out[MORE];
@@ -265,7 +252,8 @@ static void files_of_others_are_refused(void)
     CHECK_STATUS(weft_prompt_cache_load(loaded, path), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "written with the llama model");
     CHECK_CONTAINS(weft_error_message(), "adapter none; this is the llama model");
-    CHECK_STATUS(weft_prompt_cache_load(loaded, path_of("llama/model.safetensors")), WEFT_INVALID);
+    CHECK_STATUS(weft_prompt_cache_load(loaded, check_fixture("models/llama/model.safetensors")),
+                 WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "not a prompt cache");
     CHECK_STATUS(weft_prompt_cache_load(loaded, "/nowhere/x"), WEFT_IO);
     CHECK_EQ_INT(weft_prompt_cache_measure(loaded).entries, 0);
@@ -278,7 +266,7 @@ static void files_of_others_are_refused(void)
 /* One array of the file changed at a time; none of it is taken, or all of it is sound. */
 static void files_that_do_not_fit_are_refused(void)
 {
-    weft_model *model = open_model("llama");
+    weft_model *model = fixture_model("llama");
     weft_prompt_cache *cache = make(model, 0);
     const char *path = check_temporary("bent.safetensors");
     int32_t ids[PROMPT], out[MORE];

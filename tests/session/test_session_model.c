@@ -8,6 +8,7 @@
 
 #include "core/io/json.h"
 #include "tests/check.h"
+#include "tests/support/models.h"
 #include "weft/memory.h"
 
 static weft_model *model;
@@ -17,22 +18,16 @@ static weft_chat *chat;
 static void unload(void)
 {
     weft_chat_free(chat);
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
 }
 
 /* Loaded once for all cases; freed at exit. */
 static bool ready(void)
 {
-    if (model == NULL) {
-        const char *folder = check_source("examples/storyteller");
-        const weft_model_options options = {.dtype = WEFT_FLOAT32};
-        CHECK_OK(weft_model_load(folder, &options, &model));
-        CHECK_OK(weft_tokenizer_load(folder, &tokenizer));
-        CHECK_OK(weft_chat_load(folder, &chat));
+    if (!storyteller(&model, &tokenizer))
+        return false;
+    if (!chat && CHECK_OK(weft_chat_load(check_source("examples/storyteller"), &chat)))
         atexit(unload);
-    }
-    return model && tokenizer && chat;
+    return chat;
 }
 
 static weft_session *open_session(const weft_session_options *options)
