@@ -35,7 +35,8 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
     if (c->sandwich)
         weft_nn_child(m, pre_feedforward_layernorm, weft__norm_new(c, E));
     weft_nn_child(m, mlp,
-                  layer->sparse ? weft__moe_new(c) : weft__mlp_new(c, layer->intermediate_size));
+                  layer->sparse ? weft__moe_new(c, layer)
+                                : weft__mlp_new(c, layer->intermediate_size));
     if (c->sandwich)
         weft_nn_child(m, post_feedforward_layernorm, weft__norm_new(c, E));
     return weft_nn_finish(m);

@@ -34,7 +34,7 @@ weft_module *weft__mlp_new(const weft__decoder_config *c, int64_t intermediate_s
 /* ---- experts.c: gate_proj, up_proj, down_proj of all experts, and a router ------------------- */
 
 /* Gated MLPs of moe_intermediate_size. */
-weft_module *weft__experts_new(const weft__decoder_config *c);
+weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer *layer);
 /* x (T, E) through the experts that ids (T, k) name, summed with weights (T, k): (T, E). */
 weft_array *weft__experts_forward(weft_module *experts, weft_array *x, weft_array *ids,
                                   weft_array *weights);
@@ -45,7 +45,7 @@ void weft__route_summary(weft_layer_summary *of_layer);
 void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **ids,
                  weft_array **weights);
 /* gate (the router) and switch_mlp (the experts): a module that weft_nn_call calls. */
-weft_module *weft__moe_new(const weft__decoder_config *c);
+weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer);
 
 /* ---- block.c --------------------------------------------------------------------------------- */
 

@@ -62,6 +62,7 @@ typedef struct weft__layer {
     bool is_source;       /* a later layer attends to its keys and values */
     bool keys_are_values; /* there is no projection of values: they are what that of keys gives */
     bool sparse;          /* experts */
+    bool gates_with_ups;  /* those of experts are one tensor, the gates in front */
 } weft__layer;
 
 typedef struct weft__rotation {

@@ -41,23 +41,40 @@ static weft_array *switch_call(weft_module *self, weft_array *x, weft_array *row
 
 typedef struct experts {
     weft_module module;
-    weft_module *gate_proj, *up_proj, *down_proj;
+    weft_module *gate_proj, *up_proj; /* NULL: they are one, */
+    weft_module *gate_up_proj;        /* whose results are those of the gates in front */
+    weft_module *down_proj;
     weft__gate_function *gate;
 } experts;
 
 static const weft_module_type experts_type = {.name = "experts"};
 
-weft_module *weft__experts_new(const weft__decoder_config *c)
+weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer *layer)
 {
     experts *m = weft_nn_new(experts, &experts_type);
     if (m == NULL)
         return NULL;
     const int64_t n = c->num_experts, E = c->hidden_size, F = c->moe_intermediate_size;
     m->gate = weft__gate_find(c->hidden_act);
-    weft_nn_child(m, gate_proj, switch_linear_new(n, E, F));
-    weft_nn_child(m, up_proj, switch_linear_new(n, E, F));
+    if (layer->gates_with_ups) {
+        weft_nn_child(m, gate_up_proj, switch_linear_new(n, E, 2 * F));
+    } else {
+        weft_nn_child(m, gate_proj, switch_linear_new(n, E, F));
+        weft_nn_child(m, up_proj, switch_linear_new(n, E, F));
+    }
     weft_nn_child(m, down_proj, switch_linear_new(n, F, E));
     return weft_nn_finish(m);
+}
+
+/* The gated rows: (I, F). */
+static weft_array *gated(const experts *m, weft_array *x, weft_array *rows, weft_array *ids)
+{
+    if (m->gate_up_proj == NULL)
+        return m->gate(switch_call(m->gate_proj, x, rows, ids),
+                       switch_call(m->up_proj, x, rows, ids));
+    weft_array *parts[2];
+    weft_split(switch_call(m->gate_up_proj, x, rows, ids), 2, -1, parts);
+    return m->gate(parts[0], parts[1]);
 }
 
 weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *ids,
@@ -70,9 +87,8 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
     token = weft_broadcast_to(weft_expand_dims(token, 1), WEFT_DIMS(T, k));
     token = weft_reshape(token, WEFT_DIMS(T * k));
     ids = weft_reshape(ids, WEFT_DIMS(T * k));
-    weft_array *y = m->gate(switch_call(m->gate_proj, x, token, ids),
-                            switch_call(m->up_proj, x, token, ids)); /* (T k, F) */
-    y = switch_call(m->down_proj, y, NULL, ids);                     /* (T k, E) */
+    weft_array *y = gated(m, x, token, ids);     /* (T k, F) */
+    y = switch_call(m->down_proj, y, NULL, ids); /* (T k, E) */
     y = weft_multiply(weft_reshape(y, WEFT_DIMS(T, k, E)), weft_expand_dims(weights, 2));
     return weft_nn_leave(m, weft_sum(y, WEFT_DIMS(1), false)); /* (T, E) */
 }
@@ -122,7 +138,7 @@ static weft_array *moe_forward(weft_module *self, weft_array *x)
 
 static const weft_module_type moe_type = {.name = "moe", .forward = moe_forward};
 
-weft_module *weft__moe_new(const weft__decoder_config *c)
+weft_module *weft__moe_new(const weft__decoder_config *c, const weft__layer *layer)
 {
     moe *m = weft_nn_new(moe, &moe_type);
     if (m == NULL)
@@ -130,6 +146,6 @@ weft_module *weft__moe_new(const weft__decoder_config *c)
     m->k = c->num_experts_per_tok;
     m->normalised = c->norm_topk_prob;
     weft_nn_child(m, gate, weft_nn_linear_new(c->hidden_size, c->num_experts, false));
-    weft_nn_child(m, switch_mlp, weft__experts_new(c));
+    weft_nn_child(m, switch_mlp, weft__experts_new(c, layer));
     return weft_nn_finish(m);
 }

@@ -1,6 +1,7 @@
 /* models/layers.c -- what config.json says of the layers, one by one. */
 #include "models/layers.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "models/block.h"
@@ -165,6 +166,20 @@ static weft_status is_dense(const weft_config *config, int64_t layer, bool *out)
     return status;
 }
 
+/* Whether the tensors have gates and ups of the layer's experts as one. */
+static bool has_gates_with_ups(const weft_config *config, int64_t layer)
+{
+    static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
+    bool found = false;
+    for (int i = 0; i < 2 && !found; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "model.layers.%lld.%s.gate_up_proj.weight", (long long)layer,
+                 places[i]);
+        found = weft__config_tensor(config, path, NULL);
+    }
+    return found;
+}
+
 static weft_status read_layer(const weft_config *config, const weft__decoder_config *c,
                               weft__window_rule windows, const weft__architecture *architecture,
                               weft__layer *layer)
@@ -179,6 +194,7 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
         status = architecture->layer(config, c, layer);
     if (status != WEFT_OK)
         return status;
+    layer->gates_with_ups = layer->sparse && has_gates_with_ups(config, layer->index);
     if (layer->n_kv_heads < 1 || c->num_attention_heads % layer->n_kv_heads != 0 ||
         layer->head_dim < 2 || layer->head_dim % 2 != 0 || layer->head_dim > MOST_HEAD_DIM)
         return weft_fail(

@@ -118,13 +118,13 @@ static weft_status load_weights(weft_model *m, weft__weights *w, const char *whe
 
 /* From one of the two. */
 static weft_status load_file(weft_model *m, const weft_safetensors *file, const weft_gguf *gguf,
-                             weft_dtype dtype, const weft__placement *placement)
+                             bool apart, weft_dtype dtype, const weft__placement *placement)
 {
     weft__weights w = {0};
     weft_device *before = weft_default_device();
     weft_set_default_device(placement->host); /* the file's arrays pass through it */
     weft_scope_open();
-    weft_status status = gguf ? weft__gguf_weights(gguf, dtype, &dtype, &w)
+    weft_status status = gguf ? weft__gguf_weights(gguf, apart, dtype, &dtype, &w)
                               : weft__weights_read(file, m->family, &w);
     const char *where = gguf                               ? weft_gguf_path(gguf)
                         : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path
@@ -179,7 +179,7 @@ static weft_status quantise(weft_model *m, int64_t bits)
     return weft_nn_quantize(m->module, &o);
 }
 
-static weft_status load(weft_model *m, const char *folder, const weft_model_options *o)
+static weft_status load(weft_model *m, const char *folder, bool apart, const weft_model_options *o)
 {
     weft_safetensors *file = NULL;
     weft_gguf *gguf = NULL;
@@ -195,7 +195,7 @@ static weft_status load(weft_model *m, const char *folder, const weft_model_opti
         status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
                            weft_config_where(m->config), m->family->model_type);
     if (status == WEFT_OK)
-        status = load_file(m, file, gguf, o->dtype, &placement);
+        status = load_file(m, file, gguf, apart, o->dtype, &placement);
     if (status == WEFT_OK && o->quantize != 0)
         status = quantise(m, o->quantize);
     if (status == WEFT_OK)
@@ -206,20 +206,26 @@ static weft_status load(weft_model *m, const char *folder, const weft_model_opti
     return status;
 }
 
-weft_status weft_model_load(const char *folder, const weft_model_options *options, weft_model **out)
+weft_status weft__model_load_tree(const char *folder, bool apart, const weft_model_options *options,
+                                  weft_model **out)
 {
     static const weft_model_options defaults = {0};
     *out = NULL;
     weft_model *m = weft_calloc(1, sizeof *m);
     if (m == NULL)
         return weft_fail(WEFT_MEMORY, "%s: no memory for the model", folder);
-    const weft_status status = load(m, folder, options ? options : &defaults);
+    const weft_status status = load(m, folder, apart, options ? options : &defaults);
     if (status != WEFT_OK) {
         weft_model_free(m);
         return status;
     }
     *out = m;
     return WEFT_OK;
+}
+
+weft_status weft_model_load(const char *folder, const weft_model_options *options, weft_model **out)
+{
+    return weft__model_load_tree(folder, false, options, out);
 }
 
 static weft_status make(weft_model *m, const weft_config *config)

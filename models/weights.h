@@ -44,6 +44,11 @@ void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info);
 weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const char *where,
                                weft_dtype dtype);
 
+/* weft_model_load; with `apart`, the tree is that of folders: gates and ups of experts are two
+ * tensors where a GGUF file has them as one, too. */
+weft_status weft__model_load_tree(const char *path, bool apart, const weft_model_options *options,
+                                  weft_model **out);
+
 /* The model_type that the tensors' names tell, for a config.json that does not say. */
 const char *weft__weights_model_type(const weft_safetensors *file);
 

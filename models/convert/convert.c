@@ -5,6 +5,7 @@
 
 #include "models/convert/convert.h"
 #include "models/gguf/gguf.h"
+#include "models/weights.h"
 #include "weft/nn_tools.h"
 
 typedef struct work {
@@ -151,7 +152,7 @@ static weft_status convert(work *w)
     if (status == WEFT_OK && !gguf)
         status = weft__convert_check(w->options);
     if (status == WEFT_OK)
-        status = weft_model_load(w->source, &load, &model);
+        status = weft__model_load_tree(w->source, !gguf, &load, &model);
     if (status != WEFT_OK)
         return status;
     w->has_tokenizer = has_tokenizer(w->source, w->from_gguf);

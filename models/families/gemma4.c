@@ -252,12 +252,12 @@ typedef struct holder {
 
 static const weft_module_type holder_type = {.name = "experts"};
 
-static weft_module *holder_new(const weft__decoder_config *c)
+static weft_module *holder_new(const weft__decoder_config *c, const weft__layer *layer)
 {
     holder *m = weft_nn_new(holder, &holder_type);
     if (m == NULL)
         return NULL;
-    weft_nn_child(m, switch_glu, weft__experts_new(c));
+    weft_nn_child(m, switch_glu, weft__experts_new(c, layer));
     return weft_nn_finish(m);
 }
 
@@ -279,11 +279,11 @@ typedef struct block {
 
 static const weft_module_type block_type = {.name = "block"};
 
-static void add_experts(block *m, const weft__decoder_config *c)
+static void add_experts(block *m, const weft__decoder_config *c, const weft__layer *layer)
 {
     const int64_t E = c->hidden_size;
     weft_nn_child(m, router, router_new(c));
-    weft_nn_child(m, experts, holder_new(c));
+    weft_nn_child(m, experts, holder_new(c, layer));
     weft_nn_child(m, pre_feedforward_layernorm_2, weft__norm_new(c, E));
     weft_nn_child(m, post_feedforward_layernorm_1, weft__norm_new(c, E));
     weft_nn_child(m, post_feedforward_layernorm_2, weft__norm_new(c, E));
@@ -305,7 +305,7 @@ static weft_module *block_new(const weft__decoder_config *c, const weft__layer *
     weft_nn_child(m, mlp, weft__mlp_new(c, layer->intermediate_size));
     weft_nn_child(m, post_feedforward_layernorm, weft__norm_new(c, E));
     if (layer->sparse)
-        add_experts(m, c);
+        add_experts(m, c, layer);
     if (P > 0) {
         weft_nn_child(m, per_layer_input_gate, weft_nn_linear_new(E, P, false));
         weft_nn_child(m, per_layer_projection, weft_nn_linear_new(P, E, false));

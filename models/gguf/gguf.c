@@ -90,6 +90,7 @@ typedef struct reader {
     const weft__gguf_arch *arch;
     weft_dtype dtype;
     int64_t heads, kv_heads; /* 0: rows are not moved */
+    bool apart;              /* gates and ups of experts that are one tensor become two */
 } reader;
 
 /* Rows of pairs, (2j, 2j + 1) of each head, as two halves, (j, j + half): whole rows move, so that
@@ -132,29 +133,37 @@ static weft_array *tensor(const reader *r, int i, const char *path)
                         : weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype);
     if (r->arch->norm_offset != 0 && ends(path, "norm.weight"))
         a = weft_subtract(weft_decode(a), weft_scalar(r->arch->norm_offset, weft_dtype_of(a)));
-    /* Only matrices of linears and embeddings are computed with as they lie. */
-    return e->encoding && (e->shape.n != 2 || !ends(path, ".weight")) ? weft_decode(a) : a;
+    /* Matrices of linears, embeddings and experts are computed with as they lie. */
+    return e->encoding && (e->shape.n < 2 || !ends(path, ".weight")) ? weft_decode(a) : a;
 }
 
 /* Gates and ups of all experts in one tensor (n, 2 F, E), the gates in front: two of them. */
-static weft_status add_gates_and_ups(const reader *r, int i, const char *path, weft__weights *out)
+static weft_status add_parts(weft_array *both, const char *path, weft__weights *out)
 {
-    const weft_gguf_entry *e = weft_gguf_at(r->file, i);
-    if (e->shape.n != 3 || e->shape.at[1] % 2 != 0)
-        return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",
-                         weft_gguf_path(r->file), e->name);
-    weft_array *both = weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype), *parts[2];
-    both = e->encoding ? weft_decode(both) : both;
-    weft_split(both, 2, 1, parts);
     static const char *const names[] = {"gate_proj", "up_proj"};
-    const int n = (int)(strlen(path) - strlen("gate_proj.weight"));
+    const int n = (int)(strlen(path) - strlen("gate_up_proj.weight"));
+    weft_array *parts[2];
     weft_status status = WEFT_OK;
+    weft_split(weft_encoding_of(both) ? weft_decode(both) : both, 2, 1, parts);
     for (int j = 0; j < 2 && status == WEFT_OK; j++) {
         char own[WEFT_NN_PATH];
         snprintf(own, sizeof own, "%.*s%s.weight", n, path, names[j]);
         status = weft__weights_add(out, own, parts[j]);
     }
     return status;
+}
+
+/* In blocks they stay one: blocks have no views. */
+static weft_status add(const reader *r, int i, const char *path, weft__weights *out)
+{
+    const weft_gguf_entry *e = weft_gguf_at(r->file, i);
+    const bool both = ends(path, ".gate_up_proj.weight");
+    if (both && (e->shape.n != 3 || e->shape.at[1] % 2 != 0))
+        return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",
+                         weft_gguf_path(r->file), e->name);
+    weft_array *a = tensor(r, i, path);
+    return both && (r->apart || !e->encoding) ? add_parts(a, path, out)
+                                              : weft__weights_add(out, path, a);
 }
 
 static weft_status heads_of(reader *r)
@@ -180,8 +189,8 @@ static weft_dtype native(const weft_gguf *file)
     return e && e->encoding == NULL && weft_dtype_is_float(e->dtype) ? e->dtype : WEFT_FLOAT32;
 }
 
-weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dtype *used,
-                               weft__weights *out)
+weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dtype,
+                               weft_dtype *used, weft__weights *out)
 {
     weft_gguf_string name;
     char arch[64];
@@ -190,7 +199,8 @@ weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dty
         return weft_fail(WEFT_INVALID, "%s: general.architecture: expected a string", where);
     snprintf(arch, sizeof arch, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
     *used = dtype ? dtype : native(file);
-    reader r = {.file = file, .arch = weft__gguf_arch_named(arch, where), .dtype = *used};
+    reader r = {
+        .file = file, .arch = weft__gguf_arch_named(arch, where), .dtype = *used, .apart = apart};
     if (r.arch == NULL)
         return weft_error_status();
     weft_status status = r.arch->permuted ? heads_of(&r) : WEFT_OK;
@@ -203,9 +213,7 @@ weft_status weft__gguf_weights(const weft_gguf *file, weft_dtype dtype, weft_dty
         if (!weft__gguf_to_path(r.arch, tensor_name, path, sizeof path))
             return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is of no known part of %s models",
                              where, tensor_name, arch);
-        status = strstr(tensor_name, ".ffn_gate_up_exps.")
-                     ? add_gates_and_ups(&r, i, path, out)
-                     : weft__weights_add(out, path, tensor(&r, i, path));
+        status = add(&r, i, path, out);
     }
     weft__weights_sort(out);
     return status;

@@ -320,25 +320,25 @@ static weft_status put_experts(weft__gguf_facts *f)
 {
     static const char *const places[] = {"mlp.switch_mlp", "experts.switch_glu"};
     const weft_config *c = f->config;
-    weft_array **up = NULL;
-    for (int64_t i = 0; i < f->n_layers && up == NULL; i++) {
-        for (int j = 0; j < 2 && up == NULL; j++) {
+    weft_array **down = NULL; /* (experts, E, F) */
+    for (int64_t i = 0; i < f->n_layers && down == NULL; i++) {
+        for (int j = 0; j < 2 && down == NULL; j++) {
             char path[96];
-            snprintf(path, sizeof path, "model.layers.%lld.%s.up_proj.weight", (long long)i,
+            snprintf(path, sizeof path, "model.layers.%lld.%s.down_proj.weight", (long long)i,
                      places[j]);
-            up = weft_nn_find(weft_model_module(f->model), path);
+            down = weft_nn_find(weft_model_module(f->model), path);
         }
     }
-    if (up == NULL)
+    if (down == NULL)
         return WEFT_OK;
     if (is(f, "qwen3moe") && !weft_config_bool(c, "norm_topk_prob", false))
         return refuse(f, "norm_topk_prob false");
-    weft__gguf_put_whole(f, "expert_count", weft_dim(*up, 0));
+    weft__gguf_put_whole(f, "expert_count", weft_dim(*down, 0));
     weft__gguf_put_whole(f, "expert_used_count",
                          is(f, "gemma4")
                              ? weft_config_int(c, "top_k_experts", 8)
                              : weft_config_int(c, "num_experts_per_tok", is(f, "llama") ? 2 : 8));
-    weft__gguf_put_whole(f, "expert_feed_forward_length", weft_dim(*up, 1));
+    weft__gguf_put_whole(f, "expert_feed_forward_length", weft_dim(*down, 2));
     return WEFT_OK;
 }
 

@@ -95,11 +95,12 @@ static const struct {
     {"ffn_gate_inp", "mlp.gate", OTHERS},
     {"ffn_gate_exps", "mlp.switch_mlp.gate_proj", OTHERS},
     {"ffn_up_exps", "mlp.switch_mlp.up_proj", OTHERS},
+    {"ffn_gate_up_exps", "mlp.switch_mlp.gate_up_proj", OTHERS},
     {"ffn_down_exps", "mlp.switch_mlp.down_proj", OTHERS},
     {"ffn_gate_inp", "router.proj", GEMMA4},
     {"ffn_gate_exps", "experts.switch_glu.gate_proj", GEMMA4},
     {"ffn_up_exps", "experts.switch_glu.up_proj", GEMMA4},
-    {"ffn_gate_up_exps", "experts.switch_glu.gate_proj", GEMMA4}, /* and up_proj */
+    {"ffn_gate_up_exps", "experts.switch_glu.gate_up_proj", GEMMA4},
     {"ffn_down_exps", "experts.switch_glu.down_proj", GEMMA4},
     {"pre_ffw_norm_2", "pre_feedforward_layernorm_2", GEMMA4},
     {"post_ffw_norm_1", "post_feedforward_layernorm_1", GEMMA4},
