@@ -1,5 +1,5 @@
 /* core/cancel.c -- a request to stop: one flag that threads and signal handlers share. */
-#include "weft/cancel.h"
+#include "core/cancel.h"
 
 #include <stdatomic.h>
 
@@ -7,11 +7,17 @@
 
 struct weft_cancel {
     atomic_bool set;
+    const weft_cancel *other; /* NULL: it depends on no other */
 };
 
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a signal handler may set it");
 
 weft_cancel *weft_cancel_new(void)
+{
+    return weft__cancel_new_with(NULL);
+}
+
+weft_cancel *weft__cancel_new_with(const weft_cancel *other)
 {
     weft_cancel *self = weft_malloc(sizeof *self);
     if (self == NULL) {
@@ -19,6 +25,7 @@ weft_cancel *weft_cancel_new(void)
         return NULL;
     }
     atomic_init(&self->set, false);
+    self->other = other;
     return self;
 }
 
@@ -39,5 +46,6 @@ void weft_cancel_clear(weft_cancel *self)
 
 bool weft_cancel_is_set(const weft_cancel *self)
 {
-    return atomic_load_explicit(&self->set, memory_order_acquire);
+    return atomic_load_explicit(&self->set, memory_order_acquire) ||
+           (self->other != NULL && weft_cancel_is_set(self->other));
 }

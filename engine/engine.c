@@ -4,9 +4,12 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/cancel.h"
 #include "core/io/text.h"
 #include "weft/hub.h"
 #include "weft/memory.h"
+
+enum { SECOND = 1000000000, LOOK_EVERY = SECOND / 50 }; /* nanoseconds */
 
 static double seconds(void)
 {
@@ -94,14 +97,11 @@ weft_status weft_engine_load(const char *path, const weft_engine_options *option
 
 /* ---- using the state ------------------------------------------------------------------------ */
 
-/* Every failure of a call passes through here. */
-static weft_status end(weft_engine *e, weft_status status)
+/* Every failure of a call passes through here. With the lock. */
+static weft_status note(weft_engine *e, weft_status status)
 {
-    if (status != WEFT_OK) {
-        pthread_mutex_lock(&e->lock);
+    if (status != WEFT_OK)
         strncpy(e->error, weft_error_message(), sizeof e->error - 1);
-        pthread_mutex_unlock(&e->lock);
-    }
     return status;
 }
 
@@ -113,29 +113,36 @@ static weft_status refuse_closed(void)
 static weft_status begin_use(weft_engine *e)
 {
     pthread_mutex_lock(&e->lock);
-    const bool closed = e->closed;
-    e->uses += !closed;
+    const weft_status status = note(e, e->closed ? refuse_closed() : WEFT_OK);
+    e->uses += status == WEFT_OK;
     pthread_mutex_unlock(&e->lock);
-    return closed ? refuse_closed() : WEFT_OK;
+    return status;
 }
 
-/* The last one to use a closed engine gives the model back. With the lock, which it lets go. */
+/* The last one to use a closed engine gives the model back. With the lock, which it lets go; the
+ * engine may be freed then. */
 static void unlock_and_unload(weft_engine *e)
 {
     void *state = e->closed && e->uses == 0 ? e->state : NULL;
-    if (state != NULL)
+    if (state != NULL) {
         e->state = NULL;
+        e->uses++; /* weft_engine_free waits for this, too */
+        pthread_mutex_unlock(&e->lock);
+        e->backend->unload(state);
+        pthread_mutex_lock(&e->lock);
+        e->uses--;
+    }
     pthread_cond_broadcast(&e->changed);
     pthread_mutex_unlock(&e->lock);
-    if (state != NULL)
-        e->backend->unload(state);
 }
 
-static void end_use(weft_engine *e)
+static weft_status end_use(weft_engine *e, weft_status status)
 {
     pthread_mutex_lock(&e->lock);
+    note(e, status);
     e->uses--;
     unlock_and_unload(e);
+    return status;
 }
 
 static void cancel_all(weft_engine *e)
@@ -195,6 +202,19 @@ static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call
     return own >= e->max_concurrent;
 }
 
+/* The caller's own request to stop wakes nobody, and is looked for now and then. */
+static void wait_for_change(weft_engine *e)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_EVERY;
+    if (until.tv_nsec >= SECOND) {
+        until.tv_nsec -= SECOND;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&e->changed, &e->lock, &until);
+}
+
 /* With the lock. */
 static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
 {
@@ -209,7 +229,7 @@ static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
         return weft_fail(WEFT_INVALID, "engine: %lld calls are under way, which is max_concurrent",
                          (long long)e->running);
     while (!e->closed && !weft_cancel_is_set(call->cancel) && !is_next(e, call))
-        pthread_cond_wait(&e->changed, &e->lock);
+        wait_for_change(e);
     return e->closed ? refuse_closed() : WEFT_OK;
 }
 
@@ -217,6 +237,7 @@ static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
 static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelled)
 {
     pthread_mutex_lock(&e->lock);
+    e->uses++; /* while it waits, too */
     call->ticket = e->tickets++;
     call->waiting = true;
     call->next = e->calls;
@@ -225,7 +246,6 @@ static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelle
     *cancelled = weft_cancel_is_set(call->cancel);
     if (status == WEFT_OK && !*cancelled) {
         call->waiting = false;
-        e->uses++;
         if (e->running++ == 0)
             weft_memory_reset_peak();
     }
@@ -233,26 +253,26 @@ static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelle
     return status;
 }
 
-static void leave(weft_engine *e, weft__engine_call *call, const weft_engine_metrics *metrics)
+static weft_status leave(weft_engine *e, weft__engine_call *call,
+                         const weft_engine_metrics *metrics, weft_status status)
 {
     pthread_mutex_lock(&e->lock);
+    note(e, status);
     weft__engine_call **at = &e->calls;
     while (*at != call)
         at = &(*at)->next;
     *at = call->next;
     if (metrics != NULL)
         e->metrics = *metrics;
-    if (!call->waiting) {
-        e->running--;
-        e->uses--;
-    }
+    e->running -= !call->waiting;
+    e->uses--;
     unlock_and_unload(e);
+    return status;
 }
 
 /* ---- generation ----------------------------------------------------------------------------- */
 
-/* Between the backend and the caller's callback: looks at the caller's or the engine's request to
- * stop, of which the backend sees only one. */
+/* Between the backend and the caller's callback, which gets nothing after a request to stop. */
 typedef struct between {
     const weft_cancel *cancel;
     weft_generate_fn *callback;
@@ -297,11 +317,9 @@ weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *req
     weft_status status = enter(engine, call, &cancelled);
     if (status != WEFT_OK || cancelled) {
         const weft_engine_metrics none = measure(&stats, 0);
-        leave(engine, call, status == WEFT_OK ? &none : NULL);
-        return end(engine, status);
+        return leave(engine, call, status == WEFT_OK ? &none : NULL, status);
     }
-    if (options.cancel == NULL)
-        options.cancel = call->cancel;
+    options.cancel = call->cancel;
     inner.options = &options;
     const double start = seconds();
     stats.reason = WEFT_FINISH_NONE;
@@ -311,16 +329,30 @@ weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *req
         stats.detail = WEFT_FINISH_DETAIL_NONE;
     }
     const weft_engine_metrics metrics = measure(&stats, seconds() - start);
-    leave(engine, call, &metrics);
-    return end(engine, status);
+    return leave(engine, call, &metrics, status);
+}
+
+weft__engine_call weft__engine_call_of(const weft_cancel *own)
+{
+    return (weft__engine_call){.cancel = weft__cancel_new_with(own), .thread = pthread_self()};
+}
+
+/* Without memory for one. */
+static weft_status no_call(weft_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    const weft_status status = note(e, WEFT_MEMORY);
+    pthread_mutex_unlock(&e->lock);
+    return status;
 }
 
 weft_status weft_engine_generate(weft_engine *engine, const weft_engine_request *request,
                                  weft_generate_fn *callback, void *context)
 {
-    weft__engine_call call = {.cancel = weft_cancel_new(), .thread = pthread_self()};
+    weft__engine_call call =
+        weft__engine_call_of(request->options ? request->options->cancel : NULL);
     if (call.cancel == NULL)
-        return end(engine, WEFT_MEMORY);
+        return no_call(engine);
     const weft_status status = weft__engine_run(engine, request, &call, callback, context);
     weft_cancel_free(call.cancel);
     return status;
@@ -349,12 +381,11 @@ weft_status weft_engine_encode(weft_engine *engine, const char *text, size_t len
     *count = 0;
     weft_status status = begin_use(engine);
     if (status != WEFT_OK)
-        return end(engine, status);
+        return status;
     status = engine->backend->encode != NULL
                  ? engine->backend->encode(engine->state, text, length, flags, ids, count)
                  : cannot(engine, "encode");
-    end_use(engine);
-    return end(engine, status);
+    return end_use(engine, status);
 }
 
 weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t count,
@@ -363,23 +394,22 @@ weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t c
     *text = NULL;
     weft_status status = begin_use(engine);
     if (status != WEFT_OK)
-        return end(engine, status);
+        return status;
     status = engine->backend->decode != NULL
                  ? engine->backend->decode(engine->state, ids, count, flags, text, length)
                  : cannot(engine, "decode");
-    end_use(engine);
-    return end(engine, status);
+    return end_use(engine, status);
 }
 
 weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
                                  const weft_classify_options *options, weft_classified *results)
 {
-    weft__engine_call call = {.cancel = weft_cancel_new(), .thread = pthread_self()};
+    weft__engine_call call = weft__engine_call_of(NULL);
     bool cancelled = false;
     if (n > 0)
         memset(results, 0, n * sizeof *results);
     if (call.cancel == NULL)
-        return end(engine, WEFT_MEMORY);
+        return no_call(engine);
     weft_status status = enter(engine, &call, &cancelled);
     if (status == WEFT_OK && cancelled)
         status = weft_fail(WEFT_CANCELLED, "engine: classify: cancelled before its turn");
@@ -387,30 +417,29 @@ weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, 
         status = engine->backend->classify != NULL
                      ? engine->backend->classify(engine->state, texts, n, options, results)
                      : cannot(engine, "classify");
-    leave(engine, &call, NULL);
+    leave(engine, &call, NULL, status);
     weft_cancel_free(call.cancel);
     for (size_t i = 0; i < n && status != WEFT_OK; i++) {
         results[i].status = status;
         results[i].token = -1;
     }
-    return end(engine, status);
+    return status;
 }
 
 weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, size_t n,
                               const weft_generate_options *options,
                               const weft_generate_batch_options *batch, weft_generated_row *results)
 {
-    weft__engine_call call = {.cancel = weft_cancel_new(), .thread = pthread_self()};
+    weft__engine_call call = weft__engine_call_of(batch != NULL ? batch->cancel : NULL);
     weft_generate_batch_options together = {0};
     bool cancelled = false;
     if (n > 0)
         memset(results, 0, n * sizeof *results);
     if (call.cancel == NULL)
-        return end(engine, WEFT_MEMORY);
+        return no_call(engine);
     if (batch != NULL)
         together = *batch;
-    if (together.cancel == NULL)
-        together.cancel = call.cancel;
+    together.cancel = call.cancel;
     weft_status status = enter(engine, &call, &cancelled);
     if (status == WEFT_OK && cancelled)
         status = weft_fail(WEFT_CANCELLED, "engine: batch: cancelled before its turn");
@@ -418,11 +447,11 @@ weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, siz
         status = engine->backend->batch != NULL
                      ? engine->backend->batch(engine->state, texts, n, options, &together, results)
                      : cannot(engine, "generate from many prompts together");
-    leave(engine, &call, NULL);
+    leave(engine, &call, NULL, status);
     weft_cancel_free(call.cancel);
     for (size_t i = 0; i < n && status != WEFT_OK; i++)
         results[i].status = status;
-    return end(engine, status);
+    return status;
 }
 
 weft_engine_info weft_engine_info_of(const weft_engine *engine)

@@ -39,6 +39,10 @@ struct weft_engine {
     char error[1024];
 };
 
+/* A call of the calling thread's that heeds its own request to stop, too (NULL: it has none). Its
+ * `cancel` is the caller's, NULL without memory. */
+weft__engine_call weft__engine_call_of(const weft_cancel *own);
+
 /* Generates for a call that `thread` asked for. */
 weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
                              weft__engine_call *call, weft_generate_fn *callback, void *context);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/turns.h"
 #include "weft/memory.h"
 #include "weft/nn_tools.h"
 #include "weft/train.h"
@@ -17,7 +18,7 @@ typedef struct native {
     int64_t context; /* 0: the model's */
     /* A module's tied fields are filled while it is called, so that one call at a time may be in
      * the model. Others have their turn while a token is with its caller. */
-    pthread_mutex_t inside;
+    weft__turns inside;
 } native;
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -28,7 +29,7 @@ static void native_unload(void *state)
     weft_model_free(n->model);
     weft_tokenizer_free(n->tokenizer);
     weft_chat_free(n->chat);
-    pthread_mutex_destroy(&n->inside);
+    weft__turns_destroy(&n->inside);
     weft_free(n->path);
     weft_free(n);
 }
@@ -61,7 +62,7 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
     native *n = weft_calloc(1, sizeof *n);
     if (n == NULL)
         return weft_fail(WEFT_MEMORY, "%s: no memory", path);
-    pthread_mutex_init(&n->inside, NULL);
+    weft__turns_init(&n->inside);
     n->path = weft_strdup(path);
     const weft_status status = load(n, options);
     if (status == WEFT_OK)
@@ -246,9 +247,9 @@ typedef struct outside {
 static bool step_out(void *context, const weft_generated *token)
 {
     const outside *o = context;
-    pthread_mutex_unlock(&o->n->inside);
+    weft__turns_leave(&o->n->inside);
     const bool more = o->callback(o->context, token);
-    pthread_mutex_lock(&o->n->inside);
+    weft__turns_enter(&o->n->inside);
     return more;
 }
 
@@ -271,9 +272,9 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
         stats->detail = WEFT_FINISH_POSITIONS;
     } else if (status == WEFT_OK) {
         weft_set_default_device(n->device);
-        pthread_mutex_lock(&n->inside);
+        weft__turns_enter(&n->inside);
         status = weft_generate(n->model, n->tokenizer, ids, n_ids, &options, step_out, &o, stats);
-        pthread_mutex_unlock(&n->inside);
+        weft__turns_leave(&n->inside);
         weft_set_default_device(before);
     }
     weft_free(ids);
@@ -313,10 +314,10 @@ static weft_status native_classify(void *state, const char *const *texts, size_t
     weft_prompt *prompts;
     weft_status status = prompts_of(n, texts, count, &prompts);
     weft_set_default_device(n->device);
-    pthread_mutex_lock(&n->inside);
+    weft__turns_enter(&n->inside);
     if (status == WEFT_OK)
         status = weft_classify(n->model, prompts, count, options, results);
-    pthread_mutex_unlock(&n->inside);
+    weft__turns_leave(&n->inside);
     weft_set_default_device(before);
     free_prompts(prompts, count);
     return status;
@@ -337,11 +338,11 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
         requests[i] = (weft_generate_request){.prompt = prompts[i], .options = options};
     weft_set_default_device(n->device);
-    pthread_mutex_lock(&n->inside);
+    weft__turns_enter(&n->inside);
     if (status == WEFT_OK)
         status = weft_generate_batch(n->model, n->tokenizer, requests, count, batch, NULL, NULL,
                                      results);
-    pthread_mutex_unlock(&n->inside);
+    weft__turns_leave(&n->inside);
     weft_set_default_device(before);
     free_prompts(prompts, count);
     weft_free(requests);

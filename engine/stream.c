@@ -125,7 +125,7 @@ weft_status weft_engine_stream_new(weft_engine *engine, const weft_engine_reques
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->engine = engine;
-    s->call = (weft__engine_call){.cancel = weft_cancel_new(), .thread = pthread_self()};
+    s->call = weft__engine_call_of(request->options != NULL ? request->options->cancel : NULL);
     weft_status status = WEFT_OK;
     if (s->call.cancel == NULL || !copy_request(s, request))
         status = weft_fail(WEFT_MEMORY, "engine: no memory for a stream");

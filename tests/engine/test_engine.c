@@ -1,5 +1,5 @@
-/* tests/engine/test_engine.c -- engines: the native backend against the calls it wraps, who may
- * compute when, cancelling, closing, streams, a program's own backend. */
+/* tests/engine/test_engine.c -- engines: who may compute when, cancelling, closing, streams, a
+ * program's own backend. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -8,9 +8,8 @@
 #include <unistd.h>
 
 #include "tests/check.h"
+#include "tests/engine/seen.h"
 #include "weft/weft.h"
-
-enum { TOKENS = 12 };
 
 /* ---- a backend of our own ------------------------------------------------------------------- */
 
@@ -77,12 +76,35 @@ static weft_status counting_generate(void *state, const weft_engine_request *req
     return request->no_special ? weft_fail(WEFT_DEVICE, "counting: no fingers left") : WEFT_OK;
 }
 
+/* Many texts at once, which end when they are told to. */
+static weft_status counting_batch(void *state, const char *const *texts, size_t n,
+                                  const weft_generate_options *options,
+                                  const weft_generate_batch_options *batch,
+                                  weft_generated_row *results)
+{
+    (void)state, (void)texts, (void)n, (void)options, (void)results;
+    counting.at_once++;
+    while (!weft_cancel_is_set(batch->cancel))
+        usleep(200);
+    counting.at_once--;
+    return WEFT_OK;
+}
+
 static const weft_engine_backend counting_backend = {
     .name = "counting",
     .load = counting_load,
     .unload = counting_unload,
     .info = counting_info,
     .generate = counting_generate,
+};
+
+static const weft_engine_backend batching_backend = {
+    .name = "batching",
+    .load = counting_load,
+    .unload = counting_unload,
+    .info = counting_info,
+    .generate = counting_generate,
+    .batch = counting_batch,
 };
 
 static weft_engine *counting_engine(const weft_engine_options *options)
@@ -118,24 +140,6 @@ static void backends_are_found_by_name(void)
     CHECK_STATUS(weft_engine_load("x", &(weft_engine_options){.max_concurrent = -1}, &engine),
                  WEFT_INVALID);
     weft_engine_free(NULL);
-}
-
-typedef struct seen {
-    int32_t ids[64];
-    int n, stop_at; /* 0: never */
-    char text[1024];
-    weft_engine *cancel; /* at the third token */
-} seen;
-
-static bool look(void *context, const weft_generated *token)
-{
-    seen *s = context;
-    if (token->id >= 0 && s->n < 64)
-        s->ids[s->n++] = token->id;
-    strncat(s->text, token->text, sizeof s->text - strlen(s->text) - 1);
-    if (s->cancel != NULL && s->n == 3)
-        weft_engine_cancel(s->cancel);
-    return s->stop_at == 0 || s->n < s->stop_at;
 }
 
 static const weft_generate_options ten = {.max_tokens = 10};
@@ -204,6 +208,7 @@ static void what_a_backend_lacks_is_refused(void)
 
 typedef struct caller {
     weft_engine *engine;
+    weft_cancel *cancel; /* its own; NULL: none */
     seen seen;
     weft_status status;
     char message[200];
@@ -215,7 +220,9 @@ static atomic_int ended; /* callers */
 static void *call(void *context)
 {
     caller *c = context;
-    const weft_engine_request request = {.prompt = "x", .options = &ten};
+    weft_generate_options options = ten;
+    options.cancel = c->cancel;
+    const weft_engine_request request = {.prompt = "x", .options = &options};
     c->status = weft_engine_generate(c->engine, &request, look, &c->seen);
     if (c->status != WEFT_OK)
         snprintf(c->message, sizeof c->message, "%s", weft_error_message());
@@ -327,6 +334,102 @@ static void closing_ends_all_and_twice_is_fine(void)
     CHECK_EQ_INT(counting.unloaded, 1);
 }
 
+/* Of two callers the second waits for its turn, and has a request to stop of its own. */
+static void callers_stop_their_own_calls(void)
+{
+    caller callers[2] = {{0}};
+    weft_cancel *cancel = weft_cancel_new();
+    weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 1});
+    counting.gate = 0;
+    start(callers, 1, engine);
+    wait_for(&counting.at_once, 1);
+    callers[1] = (caller){.engine = engine, .cancel = cancel};
+    CHECK(pthread_create(&callers[1].thread, NULL, call, &callers[1]) == 0);
+    usleep(2000);
+    weft_cancel_set(cancel);
+    wait_for(&ended, 1);
+    CHECK_EQ_INT(counting.at_once, 1); /* the first goes on */
+    counting.gate = -1;
+    join(callers, 2);
+    CHECK(callers[1].status == WEFT_OK && callers[1].seen.n == 0);
+    CHECK(callers[0].status == WEFT_OK && callers[0].seen.n == 10);
+    /* the engine's request reaches a call that has one of its own, and leaves that alone */
+    weft_cancel_clear(cancel);
+    counting.gate = 0;
+    ended = 0;
+    callers[1] = (caller){.engine = engine, .cancel = cancel};
+    CHECK(pthread_create(&callers[1].thread, NULL, call, &callers[1]) == 0);
+    wait_for(&counting.at_once, 1);
+    weft_engine_cancel(engine);
+    wait_for(&ended, 1);
+    weft_cancel_set(cancel);
+    join(callers + 1, 1);
+    CHECK(callers[1].status == WEFT_OK && callers[1].seen.n == 0);
+    weft_engine_free(engine);
+    weft_cancel_free(cancel);
+}
+
+typedef struct batch_caller {
+    weft_engine *engine;
+    weft_cancel *cancel;
+    weft_status status;
+} batch_caller;
+
+static void *call_batch(void *context)
+{
+    batch_caller *c = context;
+    const char *const texts[] = {"a"};
+    weft_generated_row rows[1];
+    c->status = weft_engine_batch(c->engine, texts, 1, NULL,
+                                  &(weft_generate_batch_options){.cancel = c->cancel}, rows);
+    ended++;
+    return NULL;
+}
+
+static void batches_heed_both_requests_to_stop(void)
+{
+    weft_engine *engine;
+    pthread_t thread;
+    if (weft_engine_backend_find("batching") == NULL)
+        CHECK_OK(weft_engine_register(&batching_backend));
+    if (!CHECK_OK(weft_engine_load("x", &(weft_engine_options){.backend = "batching"}, &engine)))
+        return;
+    for (int i = 0; i < 2; i++) {
+        batch_caller c = {.engine = engine, .cancel = weft_cancel_new()};
+        ended = 0;
+        CHECK(pthread_create(&thread, NULL, call_batch, &c) == 0);
+        wait_for(&counting.at_once, 1);
+        if (i == 0)
+            weft_engine_cancel(engine);
+        else
+            weft_cancel_set(c.cancel);
+        wait_for(&ended, 1);
+        weft_cancel_set(c.cancel);
+        pthread_join(thread, NULL);
+        CHECK_OK(c.status);
+        weft_cancel_free(c.cancel);
+    }
+    weft_engine_free(engine);
+}
+
+/* The sanitizers see when one of the calls looks at the engine after that. */
+static void freeing_waits_for_calls_of_others(void)
+{
+    caller callers[3];
+    for (int i = 0; i < 20; i++) {
+        weft_engine *engine = counting_engine(&(weft_engine_options){.max_concurrent = 3});
+        counting.gate = 0;
+        start(callers, 3, engine);
+        wait_for(&counting.at_once, 3);
+        weft_engine_free(engine);
+        CHECK_EQ_INT(counting.at_once, 0);
+        CHECK_EQ_INT(counting.unloaded, 1);
+        join(callers, 3);
+        for (int k = 0; k < 3; k++)
+            CHECK(callers[k].status == WEFT_OK && callers[k].seen.n == 0);
+    }
+}
+
 /* ---- streams -------------------------------------------------------------------------------- */
 
 static void streams_give_tokens_when_asked(void)
@@ -380,173 +483,12 @@ static void streams_give_tokens_when_asked(void)
     weft_engine_free(engine);
 }
 
-/* ---- the native backend --------------------------------------------------------------------- */
-
-static weft_engine *native(const char *path, const weft_engine_options *options)
-{
-    weft_engine *engine = NULL;
-    CHECK_OK(weft_engine_load(path, options, &engine));
-    return engine;
-}
-
-static const weft_generate_options greedy = {.max_tokens = TOKENS};
-
-static void native_engines_are_the_calls_that_they_wrap(void)
-{
-    const char *path = check_source("examples/storyteller");
-    weft_engine *engine = native(path, NULL);
-    weft_model *model = NULL;
-    weft_tokenizer *tokenizer = NULL;
-    int32_t *ids = NULL, *same = NULL;
-    size_t n, m;
-    char *text;
-    if (engine == NULL || !CHECK_OK(weft_model_load(path, NULL, &model)) ||
-        !CHECK_OK(weft_tokenizer_load(path, &tokenizer)))
-        return;
-    const char prompt[] = "Once upon a time";
-    CHECK_OK(weft_tokenizer_encode(tokenizer, prompt, strlen(prompt), WEFT_TOKENIZER_ADD_SPECIAL,
-                                   &ids, &n));
-    CHECK_OK(
-        weft_engine_encode(engine, prompt, strlen(prompt), WEFT_TOKENIZER_ADD_SPECIAL, &same, &m));
-    CHECK(n == m && memcmp(ids, same, n * sizeof *ids) == 0);
-    if (CHECK_OK(weft_engine_decode(engine, ids, n, WEFT_TOKENIZER_SKIP_SPECIAL, &text, NULL)))
-        CHECK_STR(text, prompt);
-    weft_free(text);
-    seen expected = {.n = 0}, got = {.n = 0}, by_ids = {.n = 0};
-    CHECK_OK(weft_generate(model, tokenizer, ids, n, &greedy, look, &expected, NULL));
-    CHECK_OK(weft_engine_generate(
-        engine, &(weft_engine_request){.prompt = prompt, .options = &greedy}, look, &got));
-    CHECK_OK(weft_engine_generate(
-        engine, &(weft_engine_request){.ids = ids, .n_ids = n, .options = &greedy}, look, &by_ids));
-    CHECK(got.n == expected.n && memcmp(got.ids, expected.ids, sizeof got.ids) == 0);
-    CHECK(by_ids.n == expected.n && memcmp(by_ids.ids, expected.ids, sizeof got.ids) == 0);
-    CHECK_STR(got.text, expected.text);
-    weft_engine_metrics took = weft_engine_metrics_of(engine);
-    CHECK_EQ_INT(took.prompt_tokens, n);
-    CHECK_EQ_INT(took.generated_tokens, TOKENS);
-    CHECK(took.total_seconds >= took.first_token_seconds && took.first_token_seconds > 0);
-    CHECK(took.peak_memory >= took.active_memory && took.active_memory > 0);
-    weft_engine_info info = weft_engine_info_of(engine);
-    const weft_model_info *of = weft_model_info_of(model);
-    CHECK_STR(info.backend, "native");
-    CHECK_STR(info.architecture, weft_model_family_of(model)->model_type);
-    CHECK(info.n_layers == of->n_layers && info.vocab_size == of->vocab_size);
-    CHECK(info.tokenizer && info.quant_bits == 0);
-    weft_free(ids);
-    weft_free(same);
-    weft_tokenizer_free(tokenizer);
-    weft_model_free(model);
-    weft_engine_free(engine);
-}
-
-static void native_engines_classify_and_batch(void)
-{
-    weft_engine *engine = native(check_source("examples/storyteller"), NULL);
-    const char *const texts[] = {"Once upon a", "The king"};
-    weft_classified results[2];
-    if (engine == NULL)
-        return;
-    if (CHECK_OK(weft_engine_classify(engine, texts, 2, NULL, results))) {
-        for (int i = 0; i < 2; i++) {
-            seen first = {.n = 0};
-            const weft_generate_options one = {.max_tokens = 1};
-            CHECK_OK(weft_engine_generate(
-                engine, &(weft_engine_request){.prompt = texts[i], .options = &one}, look, &first));
-            CHECK_OK(results[i].status);
-            CHECK_EQ_INT(results[i].token, first.ids[0]);
-        }
-        weft_classified_free(results, 2);
-    }
-    weft_generated_row rows[2];
-    if (CHECK_OK(weft_engine_batch(engine, texts, 2, &greedy, NULL, rows))) {
-        for (int i = 0; i < 2; i++) {
-            seen alone = {.n = 0};
-            CHECK_OK(weft_engine_generate(
-                engine, &(weft_engine_request){.prompt = texts[i], .options = &greedy}, look,
-                &alone));
-            CHECK_OK(rows[i].status);
-            CHECK_EQ_INT(rows[i].n, alone.n);
-            CHECK(memcmp(rows[i].ids, alone.ids, rows[i].n * sizeof *rows[i].ids) == 0);
-            CHECK_STR(rows[i].text, alone.text);
-        }
-        weft_generated_rows_free(rows, 2);
-    }
-    weft_engine_free(engine);
-}
-
-static void models_without_a_tokenizer_take_ids(void)
-{
-    static const int32_t ids[] = {1, 5, 9};
-    weft_engine *engine =
-        native(check_fixture("models/mlx-qwen3"), &(weft_engine_options){.context = 8});
-    seen got = {.n = 0};
-    if (engine == NULL)
-        return;
-    weft_engine_info info = weft_engine_info_of(engine);
-    CHECK(!info.tokenizer);
-    CHECK_EQ_INT(info.quant_bits, 4);
-    CHECK_EQ_INT(info.quant_group, 32);
-    CHECK_EQ_INT(info.context_length, 8);
-    const weft_generate_options on = {.max_tokens = 50, .ignore_eos = true};
-    CHECK_OK(weft_engine_generate(
-        engine, &(weft_engine_request){.ids = ids, .n_ids = 3, .options = &on}, look, &got));
-    CHECK_EQ_INT(got.n, 5); /* 8 - 3 */
-    CHECK(weft_engine_metrics_of(engine).reason == WEFT_FINISH_LENGTH);
-    const int32_t many[9] = {1};
-    CHECK_STATUS(
-        weft_engine_generate(engine, &(weft_engine_request){.ids = many, .n_ids = 9}, NULL, NULL),
-        WEFT_INVALID);
-    CHECK_CONTAINS(weft_error_message(), "the prompt has 9 tokens, the context 8");
-    CHECK_STATUS(weft_engine_generate(engine, &(weft_engine_request){.prompt = "x"}, NULL, NULL),
-                 WEFT_UNSUPPORTED);
-    CHECK_CONTAINS(weft_error_message(), "no tokenizer: ");
-    CHECK(weft_engine_chat(engine, "[{\"role\": \"user\", \"content\": \"x\"}]", NULL, NULL, NULL,
-                           NULL) != WEFT_OK);
-    weft_engine_free(engine);
-    CHECK_STATUS(weft_engine_load(check_temporary("nowhere"), NULL, &engine), WEFT_IO);
-}
-
-/* Copies the storyteller, and gives it a template. */
-static void conversations_go_through_the_template(void)
-{
-    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json"};
-    const char *folder = check_temporary("chatty");
-    CHECK_OK(weft_folder_make(folder));
-    for (int i = 0; i < 4; i++) {
-        char from[1000], to[1000], *data;
-        size_t size;
-        snprintf(from, sizeof from, "%s/%s", check_source("examples/storyteller"), files[i]);
-        snprintf(to, sizeof to, "%s/%s", folder, files[i]);
-        if (CHECK_OK(weft_file_read(from, 0, &data, &size)))
-            CHECK_OK(weft_file_write(to, data, size));
-        weft_free(data);
-    }
-    const char template[] = "{{ messages[0]['content'] }}{% if add_generation_prompt %} and{% "
-                            "endif %}";
-    CHECK_OK(
-        weft_file_write(check_temporary("chatty/chat_template.jinja"), template, strlen(template)));
-    weft_engine *engine = native(folder, NULL);
-    if (engine == NULL)
-        return;
-    CHECK(weft_engine_info_of(engine).chat_template);
-    seen chat = {.n = 0}, text = {.n = 0};
-    CHECK_OK(weft_engine_chat(engine, "[{\"role\": \"user\", \"content\": \"The king\"}]", NULL,
-                              &greedy, look, &chat));
-    CHECK_OK(weft_engine_generate(
-        engine,
-        &(weft_engine_request){.prompt = "The king and", .no_special = true, .options = &greedy},
-        look, &text));
-    CHECK(chat.n == TOKENS && memcmp(chat.ids, text.ids, sizeof chat.ids) == 0);
-    weft_engine_free(engine);
-}
-
 static void threads_share_a_native_engine(void)
 {
     caller callers[4];
-    weft_engine *engine =
-        native(check_source("examples/storyteller"), &(weft_engine_options){.max_concurrent = 2});
-    if (engine == NULL)
+    weft_engine *engine;
+    if (!CHECK_OK(weft_engine_load(check_source("examples/storyteller"),
+                                   &(weft_engine_options){.max_concurrent = 2}, &engine)))
         return;
     start(callers, 4, engine);
     join(callers, 4);
@@ -560,10 +502,7 @@ static void threads_share_a_native_engine(void)
 CHECK_MAIN("engine", CHECK_CASE(backends_are_found_by_name), CHECK_CASE(calls_end_and_say_why),
            CHECK_CASE(what_a_backend_lacks_is_refused), CHECK_CASE(no_more_than_so_many_at_once),
            CHECK_CASE(some_do_not_wait), CHECK_CASE(cancelling_ends_who_computes_and_who_waits),
-           CHECK_CASE(closing_ends_all_and_twice_is_fine),
-           CHECK_CASE(streams_give_tokens_when_asked),
-           CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
-           CHECK_CASE(native_engines_classify_and_batch),
-           CHECK_CASE(models_without_a_tokenizer_take_ids),
-           CHECK_CASE(conversations_go_through_the_template),
-           CHECK_CASE(threads_share_a_native_engine))
+           CHECK_CASE(closing_ends_all_and_twice_is_fine), CHECK_CASE(callers_stop_their_own_calls),
+           CHECK_CASE(batches_heed_both_requests_to_stop),
+           CHECK_CASE(freeing_waits_for_calls_of_others),
+           CHECK_CASE(streams_give_tokens_when_asked), CHECK_CASE(threads_share_a_native_engine))

@@ -1,0 +1,32 @@
+/* engine/turns.c -- a lock that is given in the order in which it was asked for. */
+#include "engine/turns.h"
+
+void weft__turns_init(weft__turns *turns)
+{
+    pthread_mutex_init(&turns->lock, NULL);
+    pthread_cond_init(&turns->changed, NULL);
+    turns->next = turns->now = 0;
+}
+
+void weft__turns_destroy(weft__turns *turns)
+{
+    pthread_cond_destroy(&turns->changed);
+    pthread_mutex_destroy(&turns->lock);
+}
+
+void weft__turns_enter(weft__turns *turns)
+{
+    pthread_mutex_lock(&turns->lock);
+    const uint64_t ticket = turns->next++;
+    while (turns->now != ticket)
+        pthread_cond_wait(&turns->changed, &turns->lock);
+    pthread_mutex_unlock(&turns->lock);
+}
+
+void weft__turns_leave(weft__turns *turns)
+{
+    pthread_mutex_lock(&turns->lock);
+    turns->now++;
+    pthread_cond_broadcast(&turns->changed);
+    pthread_mutex_unlock(&turns->lock);
+}

@@ -1,0 +1,17 @@
+/* tests/engine/seen.h -- what a call has generated. */
+#ifndef TESTS_ENGINE_SEEN_H
+#define TESTS_ENGINE_SEEN_H
+
+#include "weft/engine.h"
+
+typedef struct seen {
+    int32_t ids[64];
+    int n, stop_at; /* 0: never */
+    char text[1024];
+    weft_engine *cancel; /* at the third token */
+} seen;
+
+/* weft_generate_fn, of a seen. */
+bool look(void *context, const weft_generated *token);
+
+#endif

@@ -1,0 +1,55 @@
+/* tests/engine/test_turns.c -- turns: in the order in which they were asked for. */
+#include <unistd.h>
+
+#include "engine/turns.h"
+#include "tests/check.h"
+
+enum { OTHERS = 4 };
+
+static weft__turns turns;
+static int order[OTHERS + 1], n; /* by whose turn it is */
+
+static uint64_t asked(void)
+{
+    pthread_mutex_lock(&turns.lock);
+    const uint64_t next = turns.next;
+    pthread_mutex_unlock(&turns.lock);
+    return next;
+}
+
+static void *take_turn(void *context)
+{
+    weft__turns_enter(&turns);
+    order[n++] = *(int *)context;
+    weft__turns_leave(&turns);
+    return NULL;
+}
+
+/* Whoever lets go and asks again at once comes behind all who wait. */
+static void those_who_wait_come_first(void)
+{
+    pthread_t threads[OTHERS];
+    int who[OTHERS];
+    weft__turns_init(&turns);
+    n = 0;
+    weft__turns_enter(&turns);
+    for (int i = 0; i < OTHERS; i++) {
+        who[i] = i;
+        CHECK(pthread_create(&threads[i], NULL, take_turn, &who[i]) == 0);
+        while (asked() < (uint64_t)i + 2)
+            usleep(100);
+    }
+    CHECK_EQ_INT(n, 0);
+    weft__turns_leave(&turns);
+    weft__turns_enter(&turns);
+    order[n++] = OTHERS;
+    weft__turns_leave(&turns);
+    for (int i = 0; i < OTHERS; i++)
+        pthread_join(threads[i], NULL);
+    CHECK_EQ_INT(n, OTHERS + 1);
+    for (int i = 0; i < n; i++)
+        CHECK_EQ_INT(order[i], i);
+    weft__turns_destroy(&turns);
+}
+
+CHECK_MAIN("turns", CHECK_CASE(those_who_wait_come_first))
