@@ -9,18 +9,15 @@
 #include "cli/commands.h"
 #include "cli/edit.h"
 #include "cli/profile.h"
+#include "cli/shared.h"
 
 #define AT(field) .offset = offsetof(chat_values, field)
 
 static const cli_argument arguments[] = {{"MODEL", offsetof(chat_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "prompt",
-     .letter = 'p',
-     .kind = CLI_TEXT,
-     .value = "TEXT",
-     AT(prompt),
-     .help = "say this, print the answer and end; - reads standard input"},
+    CLI_PROMPT_OPTION(chat_values, NULL,
+                      "say this, print the answer and end; - reads standard input"),
     {.name = "system", .kind = CLI_TEXT, .value = "TEXT", AT(system), .help = "the system text"},
     {.name = "load",
      .kind = CLI_TEXT,
@@ -32,16 +29,12 @@ static const cli_option options[] = {
      .value = "on|off",
      AT(think),
      .help = "whether the model thinks before it answers; default: as its template has it"},
-    {.name = "schema",
-     .letter = 'j',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(schema),
-     .help = "answer with JSON that this JSON Schema allows, and nothing else"},
+    CLI_SCHEMA_OPTION(chat_values,
+                      "answer with JSON that this JSON Schema allows, and nothing else"),
     {.name = "prompted",
      .kind = CLI_FLAG,
      AT(prompted),
-     .help = "with --schema: ask for it and try again, instead of generating nothing else"},
+     .help = "with --json-schema: ask for it and try again, instead of generating nothing else"},
     {.name = "retries",
      .kind = CLI_INT,
      .value = "N",
@@ -70,22 +63,11 @@ static const cli_option options[] = {
     CLI_ADAPTER_OPTION(chat_values),
     CLI_BACKEND_OPTION(chat_values),
     CLI_SAMPLING_OPTIONS(chat_values),
-    {.name = "timeout",
-     .kind = CLI_REAL,
-     .value = "SECONDS",
-     .low = CLI_ABOVE_ZERO,
-     .high = CLI_ANY,
-     AT(timeout),
-     .help = "end an answer after so long"},
-    {.name = "stats",
-     .kind = CLI_FLAG,
-     AT(stats),
-     .help = "print speed and memory on standard error after each answer"},
-    {.name = "json",
-     .kind = CLI_FLAG,
-     AT(json),
-     .help = "read messages as lines of JSON, texts or objects with role and content; write what "
-             "happens as lines of JSON"},
+    CLI_TIMEOUT_OPTION(chat_values),
+    CLI_STATS_OPTION(chat_values),
+    CLI_JSON_OPTION(chat_values,
+                    "read messages as lines of JSON, texts or objects with role and content; "
+                    "write what happens as lines of JSON"),
     CLI_PLACE_OPTIONS(chat_values),
 };
 
@@ -226,8 +208,8 @@ static weft_status open_all(chat_run *run)
     weft_status status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = catch_interrupts(run);
-    if (status == WEFT_OK && v->schema != NULL)
-        status = weft_file_read(v->schema, 0, &run->schema, &n);
+    if (status == WEFT_OK && v->json_schema != NULL)
+        status = weft_file_read(v->json_schema, 0, &run->schema, &n);
     if (status == WEFT_OK && v->tools != NULL)
         status = chat_read_tools(run, v->tools);
     if (status == WEFT_OK)
@@ -337,8 +319,8 @@ static const char *complaint(const chat_values *v)
         return "--format and --template: choose one";
     if (v->tools != NULL && !v->json)
         return "--tools needs --json";
-    if (v->prompted && v->schema == NULL)
-        return "--prompted needs --schema FILE";
+    if (v->prompted && v->json_schema == NULL)
+        return "--prompted needs --json-schema FILE";
     return cli_place_complaint(&v->place);
 }
 
@@ -374,7 +356,7 @@ const cli_command cli_chat = {
         "A model without a chat template only goes on with texts (weft generate).",
     .example = "weft chat MODEL --system \"You are terse.\"\n"
                "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"
-               "weft chat MODEL --schema person.json -p \"Invent a person.\"\n"
+               "weft chat MODEL --json-schema person.json -p \"Invent a person.\"\n"
                "echo '\"Hello\"' | weft chat MODEL --json",
     CLI_TABLE(chat_values, arguments, options),
     .run = run,

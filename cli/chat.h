@@ -6,8 +6,8 @@
 #include "cli/sampling.h"
 
 typedef struct chat_values {
-    const char *model, *adapter, *prompt, *system, *load, *schema, *tools, *format, *template_file,
-        *backend;
+    const char *model, *adapter, *prompt, *system, *load, *json_schema, *tools, *format,
+        *template_file, *backend;
     cli_place place;
     cli_sampling sampling;
     int think; /* -1: as the template has it; 0: on; 1: off */

@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/profile.h"
+#include "cli/shared.h"
 
 #define AT(field) .offset = offsetof(classify_values, field)
 
@@ -16,14 +17,9 @@ static const cli_argument arguments[] = {
 };
 
 static const cli_option options[] = {
-    {.name = "file",
-     .letter = 'f',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(file),
-     .help =
-         "read texts from a file, one a line; a line that is a JSON object has it as \"prompt\" "
-         "or \"text\"; - reads standard input"},
+    CLI_FILE_OPTION(classify_values,
+                    "read texts from a file, one a line; a line that is a JSON object has it as "
+                    "\"prompt\" or \"text\"; - reads standard input"),
     {.name = "labels",
      .letter = 'l',
      .kind = CLI_TEXT,
@@ -38,10 +34,7 @@ static const cli_option options[] = {
      AT(top),
      .help = "show the N most probable tokens, or labels; default: 1, and with --json all labels"},
     CLI_ADAPTER_OPTION(classify_values),
-    {.name = "no-special",
-     .kind = CLI_FLAG,
-     AT(no_special),
-     .help = "do not put the tokenizer's special tokens around the texts"},
+    CLI_NO_SPECIAL_OPTION(classify_values),
     {.name = "batch-tokens",
      .kind = CLI_INT,
      .value = "N",
@@ -50,14 +43,8 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(batch_tokens),
      .help = "tokens of one forward, the padding counted"},
-    {.name = "invariant",
-     .kind = CLI_FLAG,
-     AT(invariant),
-     .help = "compute each text alone: the same numbers, whatever else is in the call (slower)"},
-    {.name = "json",
-     .kind = CLI_FLAG,
-     AT(json),
-     .help = "print one JSON object a text, with log-probabilities"},
+    CLI_INVARIANT_OPTION(classify_values),
+    CLI_JSON_OPTION(classify_values, "print one JSON object a text, with log-probabilities"),
     CLI_PLACE_OPTIONS(classify_values),
 };
 

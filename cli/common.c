@@ -203,6 +203,32 @@ char *cli_read_all(FILE *stream, size_t *length)
     return text;
 }
 
+const char *cli_text_complaint(const char *prompt, const char *file)
+{
+    if (prompt != NULL && file != NULL)
+        return "takes --prompt TEXT or --file FILE, not both";
+    if (prompt == NULL && file == NULL && isatty(STDIN_FILENO))
+        return "needs --prompt TEXT, --file FILE or a text on standard input";
+    return NULL;
+}
+
+weft_status cli_read_text(const char *prompt, const char *file, char **text, size_t *length)
+{
+    *text = NULL;
+    if (file != NULL && strcmp(file, "-") != 0)
+        return weft_file_read(file, 0, text, length);
+    const bool from_stdin = file != NULL || prompt == NULL || strcmp(prompt, "-") == 0;
+    char *all = from_stdin ? cli_read_all(stdin, length) : NULL;
+    const char *from = from_stdin ? all : prompt;
+    if (!from_stdin)
+        *length = strlen(prompt);
+    *text = from != NULL ? weft_malloc(*length + 1) : NULL;
+    if (*text != NULL)
+        memcpy(*text, from, *length + 1);
+    free(all);
+    return *text != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "no memory for the text");
+}
+
 /* ---- Output --------------------------------------------------------------------------------- */
 
 void cli_json_text(FILE *file, const char *text, size_t length)

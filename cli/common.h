@@ -20,22 +20,19 @@ typedef struct cli_place {
 #define CLI_DTYPES "float32|bfloat16|float16|auto"
 enum { CLI_DTYPE_AUTO = 3 };
 
-/* The option that fills a `const char *adapter` in struct T. */
-#define CLI_ADAPTER_OPTION(T)                                                                      \
+/* The options that fill parts of a `cli_place place` in struct T, and all of it. */
+#define CLI_DEVICE_OPTION(T)                                                                       \
     {                                                                                              \
-        .name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR",                        \
-        .offset = offsetof(T, adapter), .help = "a LoRA adapter in PEFT format"                    \
+        .name = "device", .kind = CLI_TEXT, .value = "NAME", .fallback = "cpu",                    \
+        .offset = offsetof(T, place.device),                                                       \
+        .help = "where to compute: cpu, vulkan, vulkan:1, ...; weft info --devices lists them"     \
+    }
+#define CLI_THREADS_OPTION(T)                                                                      \
+    {                                                                                              \
+        .name = "threads", .kind = CLI_INT, .value = "N", .low = 1, .high = 4096,                  \
+        .offset = offsetof(T, place.threads), .help = "threads of the CPU; default: one a core"    \
     }
 
-/* The option that fills a `const char *backend` in struct T. */
-#define CLI_BACKEND_OPTION(T)                                                                      \
-    {                                                                                              \
-        .name = "backend", .kind = CLI_TEXT, .value = "NAME", .fallback = "native",                \
-        .offset = offsetof(T, backend),                                                            \
-        .help = "what computes: native, or by Python (WEFT_PYTHON) transformers or mlx-lm"         \
-    }
-
-/* The options that fill a `cli_place place` in struct T. */
 #define CLI_PLACE_OPTIONS(T)                                                                       \
     {.name = "dtype",                                                                              \
      .kind = CLI_CHOICE,                                                                           \
@@ -43,12 +40,7 @@ enum { CLI_DTYPE_AUTO = 3 };
      .fallback = "float32",                                                                        \
      .offset = offsetof(T, place.dtype),                                                           \
      .help = "dtype of the weights; auto: that of the checkpoint"},                                \
-        {.name = "device",                                                                         \
-         .kind = CLI_TEXT,                                                                         \
-         .value = "NAME",                                                                          \
-         .fallback = "cpu",                                                                        \
-         .offset = offsetof(T, place.device),                                                      \
-         .help = "where to compute"},                                                              \
+        CLI_DEVICE_OPTION(T),                                                                      \
         {.name = "gpu-layers",                                                                     \
          .kind = CLI_INT,                                                                          \
          .value = "N",                                                                             \
@@ -64,13 +56,7 @@ enum { CLI_DTYPE_AUTO = 3 };
          .high = 8,                                                                                \
          .offset = offsetof(T, place.quantize),                                                    \
          .help = "store the weights in 2, 3, 4, 5, 6 or 8 bits"},                                  \
-        {.name = "threads",                                                                        \
-         .kind = CLI_INT,                                                                          \
-         .value = "N",                                                                             \
-         .low = 1,                                                                                 \
-         .high = 4096,                                                                             \
-         .offset = offsetof(T, place.threads),                                                     \
-         .help = "threads of the CPU; default: one a core"},                                       \
+        CLI_THREADS_OPTION(T),                                                                     \
     {                                                                                              \
         .name = "profile", .kind = CLI_FLAG, .offset = offsetof(T, place.profile),                 \
         .help = "tell where the time went, by op: on standard error, or in the JSON object"        \
@@ -113,6 +99,13 @@ bool cli_is_other_backend(const char *name);
 weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *request,
                                 weft_generate_fn *callback, void *context,
                                 weft_generate_stats *stats);
+
+/* The text of `prompt` ("-": standard input), of `file`, or, when both are NULL, of standard input;
+ * in new memory (weft_free), NUL-terminated. */
+weft_status cli_read_text(const char *prompt, const char *file, char **text, size_t *length);
+
+/* What makes no sense about the two: one is enough, and a terminal is not asked; NULL: nothing. */
+const char *cli_text_complaint(const char *prompt, const char *file);
 
 /* Everything that a stream holds, NUL-terminated; NULL without memory. Free with free. */
 char *cli_read_all(FILE *stream, size_t *length);

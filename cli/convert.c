@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/progress.h"
+#include "cli/shared.h"
 
 typedef struct convert_values {
     const char *model, *out, *overrides;
@@ -76,7 +77,7 @@ static const cli_option options[] = {
      AT(no_tokenizer),
      .help = "leave out tokenizer and chat templates"},
     {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
-    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print the result as one JSON object"},
+    CLI_JSON_OPTION(convert_values, "print the result as one JSON object"),
 };
 
 static void show(void *context, int64_t bytes, int64_t total)

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/shared.h"
 
 typedef struct discover_values {
     const char *folder;
@@ -23,7 +24,7 @@ static const cli_option options[] = {
      .high = 64,
      AT(depth),
      .help = "go at most N folders down"},
-    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON array"},
+    CLI_JSON_OPTION(discover_values, "print one JSON array"),
 };
 
 static void print_json(const weft_discovered *list, int n)

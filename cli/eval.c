@@ -3,6 +3,7 @@
 #include "cli/common.h"
 #include "cli/profile.h"
 #include "cli/progress.h"
+#include "cli/shared.h"
 
 typedef struct eval_values {
     const char *model, *adapter, *data;
@@ -17,12 +18,7 @@ typedef struct eval_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(eval_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "data",
-     .letter = 'd',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(data),
-     .help = "plain text, or JSON lines with \"text\" or \"prompt\" and \"completion\""},
+    CLI_DATA_OPTION(eval_values),
     CLI_ADAPTER_OPTION(eval_values),
     {.name = "window",
      .kind = CLI_INT,
@@ -48,7 +44,7 @@ static const cli_option options[] = {
      .high = 1 << 20,
      AT(batch_size),
      .help = "windows computed together"},
-    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
+    CLI_JSON_OPTION(eval_values, "print one JSON object"),
     CLI_PLACE_OPTIONS(eval_values),
 };
 

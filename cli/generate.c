@@ -1,31 +1,20 @@
 /* cli/generate.c -- weft generate: continues a text. */
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/generate.h"
 #include "cli/profile.h"
+#include "cli/shared.h"
 
 #define AT(field) .offset = offsetof(generate_values, field)
 
 static const cli_argument arguments[] = {{"MODEL", offsetof(generate_values, model), true}};
 
 static const cli_option options[] = {
-    {.name = "prompt",
-     .letter = 'p',
-     .kind = CLI_TEXT,
-     .value = "TEXT",
-     AT(prompt),
-     .help = "the text to continue; - reads standard input, which is also read when it is no "
-             "terminal and neither this nor --file is given"},
-    {.name = "file",
-     .letter = 'f',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(file),
-     .help = "read the text to continue from a file"},
+    CLI_PROMPT_OPTION(generate_values, NULL,
+                      "the text to continue; - reads standard input, which is also read when it "
+                      "is no terminal and neither this nor --file is given"),
+    CLI_FILE_OPTION(generate_values, "read the text to continue from a file"),
     CLI_ADAPTER_OPTION(generate_values),
     CLI_BACKEND_OPTION(generate_values),
     CLI_SAMPLING_OPTIONS(generate_values),
@@ -39,19 +28,10 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(include_stop),
      .help = "end it behind TEXT instead"},
-    {.name = "timeout",
-     .kind = CLI_REAL,
-     .value = "SECONDS",
-     .low = CLI_ABOVE_ZERO,
-     .high = CLI_ANY,
-     AT(timeout),
-     .help = "end the text after so long"},
-    {.name = "json-schema",
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(json_schema),
-     .help = "generate one JSON value that fits the schema in FILE; --max-tokens must allow for "
-             "the shortest"},
+    CLI_TIMEOUT_OPTION(generate_values),
+    CLI_SCHEMA_OPTION(generate_values,
+                      "generate one JSON value that fits the schema in FILE; --max-tokens must "
+                      "allow for the shortest"),
     {.name = "json-value",
      .kind = CLI_FLAG,
      AT(json_value),
@@ -60,10 +40,7 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(ignore_eos),
      .help = "go on where the model ends its text"},
-    {.name = "no-special",
-     .kind = CLI_FLAG,
-     AT(no_special),
-     .help = "do not put the tokenizer's special tokens around the prompt"},
+    CLI_NO_SPECIAL_OPTION(generate_values),
     {.name = "prefill",
      .kind = CLI_INT,
      .value = "N",
@@ -119,59 +96,31 @@ static const cli_option options[] = {
      .high = 4096,
      AT(batch_rows),
      .help = "with --batch: texts at a time"},
-    {.name = "invariant",
-     .kind = CLI_FLAG,
-     AT(invariant),
-     .help = "with --batch: compute each text as if it were alone (slower)"},
+    CLI_INVARIANT_OPTION(generate_values),
     {.name = "no-cache",
      .kind = CLI_FLAG,
      AT(no_cache),
      .help = "compute the whole text again for every token (slow; for comparison)"},
     {.name = "echo", .kind = CLI_FLAG, AT(echo), .help = "print the prompt in front"},
-    {.name = "stats",
-     .kind = CLI_FLAG,
-     AT(stats),
-     .help = "print speed and memory on standard error at the end"},
-    {.name = "json",
-     .kind = CLI_FLAG,
-     AT(json),
-     .help = "print one JSON object at the end: prompt, text, ids, logprobs, reason, speed"},
+    CLI_STATS_OPTION(generate_values),
+    CLI_JSON_OPTION(generate_values,
+                    "print one JSON object at the end: prompt, text, ids, logprobs, reason, "
+                    "speed"),
     CLI_PLACE_OPTIONS(generate_values),
 };
 
-/* ---- The prompt ----------------------------------------------------------------------------- */
-
-/* The prompt in new memory (weft_free). */
-static weft_status read_prompt(const generate_values *v, char **text, size_t *length)
-{
-    if (v->file != NULL)
-        return weft_file_read(v->file, 0, text, length);
-    const bool from_stdin = v->prompt == NULL || strcmp(v->prompt, "-") == 0;
-    char *all = from_stdin ? cli_read_all(stdin, length) : NULL;
-    const char *prompt = from_stdin ? all : v->prompt;
-    if (!from_stdin)
-        *length = strlen(prompt);
-    *text = prompt != NULL ? weft_malloc(*length + 1) : NULL;
-    if (*text != NULL)
-        memcpy(*text, prompt, *length + 1);
-    free(all);
-    return *text != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "generate: no memory");
-}
-
-static const char needs_prompt[] = "needs --prompt TEXT, --file FILE or a text on standard input";
+/* ---- Running -------------------------------------------------------------------------------- */
 
 /* What makes no sense; NULL: nothing. */
 static const char *complaint(const generate_values *v)
 {
-    if (v->prompt != NULL && v->file != NULL)
-        return "takes --prompt TEXT or --file FILE, not both";
     if (v->batch != NULL && (v->prompt != NULL || v->file != NULL || v->json_schema != NULL ||
                              v->json_value || v->echo))
         return "takes --batch FILE without another prompt, --json-schema, --json-value or --echo";
     if (v->draft != NULL && v->ngram > 0)
         return "takes --draft MODEL or --ngram N, not both";
-    if (v->batch == NULL && v->prompt == NULL && v->file == NULL && isatty(STDIN_FILENO))
-        return needs_prompt;
+    if (v->batch == NULL && cli_text_complaint(v->prompt, v->file) != NULL)
+        return cli_text_complaint(v->prompt, v->file);
     if (v->json_schema != NULL && v->json_value)
         return "takes --json-schema FILE or --json-value, not both";
     if (cli_is_other_backend(v->backend) &&
@@ -179,8 +128,6 @@ static const char *complaint(const generate_values *v)
         return "--json-schema, --json-value, --batch and --draft need the native backend";
     return cli_place_complaint(&v->place);
 }
-
-/* ---- Running -------------------------------------------------------------------------------- */
 
 static weft_cancel *interrupted;
 
@@ -292,11 +239,11 @@ static int run(void *context)
     bool good = true;
     weft_status status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK && v->batch == NULL)
-        status = read_prompt(v, &prompt.text, &prompt.length);
+        status = cli_read_text(v->prompt, v->file, &prompt.text, &prompt.length);
     if (status == WEFT_OK && v->batch == NULL && v->prompt == NULL && v->file == NULL &&
         prompt.length == 0) {
         weft_free(prompt.text);
-        return cli_usage("generate", "%s", needs_prompt);
+        return cli_usage("generate", "the text on standard input is empty");
     }
     if (status == WEFT_OK)
         status = open_source(v, path, &prompt, &source);

@@ -4,6 +4,7 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/shared.h"
 
 typedef struct info_values {
     const char *model, *adapter;
@@ -16,12 +17,7 @@ typedef struct info_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(info_values, model), true}};
 
 static const cli_option options[] = {
-    {.name = "adapter",
-     .letter = 'a',
-     .kind = CLI_TEXT,
-     .value = "DIR",
-     AT(adapter),
-     .help = "with this LoRA adapter around the model"},
+    CLI_ADAPTER_OPTION(info_values),
     {.name = "tree", .kind = CLI_FLAG, AT(tree), .help = "print the tree of modules"},
     {.name = "tensors",
      .kind = CLI_FLAG,
@@ -31,20 +27,9 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(devices),
      .help = "list what --device can name, and why it cannot be used where that is so"},
-    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
-    {.name = "device",
-     .kind = CLI_TEXT,
-     .value = "NAME",
-     .fallback = "cpu",
-     AT(place.device),
-     .help = "where to put the model"},
-    {.name = "threads",
-     .kind = CLI_INT,
-     .value = "N",
-     .low = 1,
-     .high = 4096,
-     AT(place.threads),
-     .help = "threads of the CPU; default: one a core"},
+    CLI_JSON_OPTION(info_values, "print one JSON object"),
+    CLI_DEVICE_OPTION(info_values),
+    CLI_THREADS_OPTION(info_values),
 };
 
 /* ---- Without a model ------------------------------------------------------------------------ */

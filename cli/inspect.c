@@ -1,49 +1,30 @@
 /* cli/inspect.c -- weft inspect: keys and queries of a text, layer by layer, to a file. */
-#include "cli/commands.h"
-#include "cli/common.h"
-
 #include <string.h>
 
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/profile.h"
+#include "cli/shared.h"
+
 typedef struct inspect_values {
-    const char *model, *prompt, *file, *adapter, *out;
+    const char *model, *prompt, *file, *adapter, *backend, *out;
     cli_place place;
     bool no_special, json;
 } inspect_values;
-
-#define AT(field) .offset = offsetof(inspect_values, field)
 
 static const cli_argument arguments[] = {
     {"MODEL", offsetof(inspect_values, model), false},
 };
 
 static const cli_option options[] = {
-    {.name = "prompt",
-     .letter = 'p',
-     .kind = CLI_TEXT,
-     .value = "TEXT",
-     AT(prompt),
-     .help = "the text"},
-    {.name = "file",
-     .letter = 'f',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(file),
-     .help = "read the text from a file"},
-    {.name = "out",
-     .letter = 'o',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(out),
-     .help = "the safetensors file to write"},
+    CLI_PROMPT_OPTION(inspect_values, NULL, "the text; - reads standard input"),
+    CLI_FILE_OPTION(inspect_values, "read the text from a file"),
+    CLI_OUT_OPTION(inspect_values, "the safetensors file to write"),
+    CLI_NO_SPECIAL_OPTION(inspect_values),
     CLI_ADAPTER_OPTION(inspect_values),
-    {.name = "no-special",
-     .kind = CLI_FLAG,
-     AT(no_special),
-     .help = "do not put the tokenizer's special tokens around the text"},
-    {.name = "json",
-     .kind = CLI_FLAG,
-     AT(json),
-     .help = "print what was found as one JSON object, without the numbers themselves"},
+    CLI_BACKEND_OPTION(inspect_values),
+    CLI_JSON_OPTION(inspect_values,
+                    "print what was found as one JSON object, without the numbers themselves"),
     CLI_PLACE_OPTIONS(inspect_values),
 };
 
@@ -78,48 +59,46 @@ static void print_plain(const weft_inspection *x)
 static weft_status inspect(const inspect_values *v, const char *path, const char *text,
                            size_t length)
 {
-    weft_tokenizer *tokenizer = NULL;
-    weft_model *model = NULL;
+    weft_engine *engine = NULL;
     weft_inspection *x = NULL;
-    int32_t *ids = NULL;
-    size_t n = 0;
-    weft_status status = weft_tokenizer_load(path, &tokenizer);
+    const weft_engine_request request = {
+        .prompt = text, .length = length, .no_special = v->no_special};
+    weft_status status = cli_load_engine(path, &v->place, v->adapter, v->backend, 0, &engine);
     if (status == WEFT_OK)
-        status = weft_tokenizer_encode(tokenizer, text, length,
-                                       v->no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n);
+        status = cli_profile_start(&v->place);
     if (status == WEFT_OK)
-        status = cli_load_model(path, &v->place, v->adapter, &model);
-    if (status == WEFT_OK)
-        status = weft_inspect(model, ids, n, &x);
+        status = weft_engine_inspect(engine, &request, &x);
     if (status == WEFT_OK && v->out != NULL)
         status = weft_inspection_save(x, v->out);
     if (status == WEFT_OK && v->json)
         print_json(x);
     else if (status == WEFT_OK)
         print_plain(x);
+    if (status == WEFT_OK)
+        cli_profile_print();
     weft_inspection_free(x);
-    weft_free(ids);
-    weft_model_free(model);
-    weft_tokenizer_free(tokenizer);
+    weft_engine_free(engine);
     return status;
 }
 
 static int run(void *values)
 {
     const inspect_values *v = values;
-    if ((v->prompt == NULL) == (v->file == NULL))
-        return cli_usage("inspect", "needs --prompt TEXT or --file FILE");
-    if (cli_place_complaint(&v->place) != NULL)
-        return cli_usage("inspect", "%s", cli_place_complaint(&v->place));
-    char path[4096], *from_file = NULL;
-    size_t length = v->prompt != NULL ? strlen(v->prompt) : 0;
+    const char *complaint = cli_text_complaint(v->prompt, v->file);
+    if (complaint == NULL)
+        complaint = cli_place_complaint(&v->place);
+    if (complaint != NULL)
+        return cli_usage("inspect", "%s", complaint);
+    char path[4096], *text = NULL;
+    size_t length = 0;
     weft_status status = cli_model_path(v->model, path, sizeof path);
-    if (status == WEFT_OK && v->file != NULL)
-        status = weft_file_read(v->file, 0, &from_file, &length);
     if (status == WEFT_OK)
-        status = inspect(v, path, from_file != NULL ? from_file : v->prompt, length);
-    weft_free(from_file);
-    return cli_status(status);
+        status = cli_read_text(v->prompt, v->file, &text, &length);
+    const bool empty = status == WEFT_OK && length == 0 && v->prompt == NULL;
+    if (status == WEFT_OK && !empty)
+        status = inspect(v, path, text, length);
+    weft_free(text);
+    return empty ? cli_usage("inspect", "the text is empty") : cli_status(status);
 }
 
 const cli_command cli_inspect = {
@@ -129,7 +108,7 @@ const cli_command cli_inspect = {
                    "on; with --out it writes the rotated keys and queries, float32, to a "
                    "safetensors file: layers.N.keys (key heads, tokens, head size), "
                    "layers.N.queries, and in the metadata the architecture, the tokens, and of "
-                   "which layer the keys of each are.",
+                   "which layer the keys of each are. Of --backend transformers it shows the same.",
     .example = "weft inspect MODEL -p \"Once upon a time\" -o attention.safetensors",
     CLI_TABLE(inspect_values, arguments, options),
     .run = run,

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/profile.h"
+#include "cli/shared.h"
 
 typedef struct logits_values {
     const char *model, *adapter, *ids, *out;
@@ -18,12 +19,7 @@ static const cli_option options[] = {
      .value = "FILE",
      AT(ids),
      .help = "safetensors file with int32 input_ids (B, L)"},
-    {.name = "out",
-     .letter = 'o',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(out),
-     .help = "where to write float32 logits (B, L, V)"},
+    CLI_OUT_OPTION(logits_values, "where to write float32 logits (B, L, V)"),
     CLI_ADAPTER_OPTION(logits_values),
     CLI_PLACE_OPTIONS(logits_values),
 };

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/progress.h"
+#include "cli/shared.h"
 
 typedef struct pull_values {
     const char *name, *revision, *include;
@@ -28,7 +29,7 @@ static const cli_option options[] = {
      .value = "GLOB",
      AT(include),
      .help = "only files that fit one of these patterns, parted by commas"},
-    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print one JSON object"},
+    CLI_JSON_OPTION(pull_values, "print one JSON object"),
 };
 
 typedef struct pulling {

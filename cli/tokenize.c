@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/lines.h"
+#include "cli/shared.h"
 
 typedef struct tokenize_values {
     const char *model, *text;
@@ -37,10 +38,7 @@ static const cli_option options[] = {
      .kind = CLI_FLAG,
      AT(special),
      .help = "add the special tokens that the tokenizer puts around a text"},
-    {.name = "json",
-     .kind = CLI_FLAG,
-     AT(json),
-     .help = "without --jsonl: print one JSON object with ids and tokens"},
+    CLI_JSON_OPTION(tokenize_values, "without --jsonl: print one JSON object with ids and tokens"),
 };
 
 /* ---- Lines of JSON -------------------------------------------------------------------------- */

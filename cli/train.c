@@ -7,6 +7,7 @@
 #include "cli/common.h"
 #include "cli/profile.h"
 #include "cli/progress.h"
+#include "cli/shared.h"
 #include "cli/train.h"
 
 #define AT(field) .offset = offsetof(train_values, field)
@@ -14,12 +15,7 @@
 static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "data",
-     .letter = 'd',
-     .kind = CLI_TEXT,
-     .value = "FILE",
-     AT(data),
-     .help = "plain text, or JSON lines with \"text\" or \"prompt\" and \"completion\""},
+    CLI_DATA_OPTION(train_values),
     {.name = "batches",
      .kind = CLI_TEXT,
      .value = "FILE",
@@ -203,7 +199,7 @@ static const cli_option options[] = {
      .value = "DIR",
      AT(init_adapter),
      .help = "start from this PEFT adapter, with its rank, alpha and targets"},
-    {.name = "json", .kind = CLI_FLAG, AT(json), .help = "print the result as one JSON object"},
+    CLI_JSON_OPTION(train_values, "print the result as one JSON object"),
     CLI_PLACE_OPTIONS(train_values),
 };
 

@@ -1,5 +1,5 @@
 /* engine/bench.c -- how fast an engine generates, against how fast its device reads memory. */
-#include "weft/bench.h"
+#include "engine/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +10,30 @@
 #include "weft/elementwise.h"
 #include "weft/memory.h"
 
-enum { TOKENS = 32, ELEMENTS = 16 << 20, REPEATS = 6 };
+enum { TOKENS = 32, ELEMENTS = 16 << 20, REPEATS = 6, LEAST_ROUNDS = 3 };
 
-static double seconds(void)
+double weft__bench_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double weft__bench_median(double *values, int64_t n)
+{
+    qsort(values, (size_t)n, sizeof *values, compare);
+    return n > 0 ? (values[n / 2] + values[(n - 1) / 2]) / 2 : 0;
+}
+
+int64_t weft__bench_rounds(const weft_bench_options *options)
+{
+    return options->runs > LEAST_ROUNDS ? options->runs : LEAST_ROUNDS;
 }
 
 /* ---- the machine ---------------------------------------------------------------------------- */
@@ -33,10 +50,10 @@ static double bandwidth(void)
     bool fine = weft_eval_n(both, 2) == WEFT_OK;
     for (int i = 0; i < REPEATS && fine; i++) {
         weft_scope_open();
-        const double start = seconds();
+        const double start = weft__bench_seconds();
         weft_array *z = weft_add(x, y);
         fine = weft_eval(z) == WEFT_OK && weft_synchronize(weft_default_device()) == WEFT_OK;
-        const double took = seconds() - start;
+        const double took = weft__bench_seconds() - start;
         if (fine && took > 0 && 12.0 * ELEMENTS / took > best)
             best = 12.0 * ELEMENTS / took;
         weft_scope_close(NULL);
@@ -61,9 +78,9 @@ static weft_status run_once(weft_engine *engine, const weft_engine_request *requ
 {
     weft__text text = {0};
     weft__text_append(&text, "", 0);
-    const double start = seconds();
+    const double start = weft__bench_seconds();
     weft_status status = weft_engine_generate(engine, request, collect, &text);
-    sample->seconds = seconds() - start;
+    sample->seconds = weft__bench_seconds() - start;
     sample->metrics = weft_engine_metrics_of(engine);
     sample->text = text.at != NULL ? text.at : weft_strdup("");
     if (status == WEFT_OK && (text.failed || sample->text == NULL))
@@ -108,9 +125,17 @@ static void count_event(void *context, const weft_probe_event *event)
         r->probe_kinds[i] += event->kind == (weft_probe_kind)(1 << i);
 }
 
-/* A backend that has none is no failure of the whole. */
-static weft_status run_probed(weft_engine *engine, const weft_engine_request *request,
-                              weft_bench_report *r)
+/* The seconds of a run. */
+static weft_status time_run(weft_engine *engine, const weft_engine_request *request, double *took)
+{
+    const weft_status status = weft_engine_generate(engine, request, NULL, NULL);
+    *took = weft_engine_metrics_of(engine).total_seconds;
+    return status;
+}
+
+/* In turns, so that what else the machine does meets both. */
+static weft_status run_in_turns(weft_engine *engine, const weft_engine_request *request,
+                                int64_t rounds, double *without, double *with, weft_bench_report *r)
 {
     const weft_probe probe = {.kinds = WEFT_PROBE_TOKEN | WEFT_PROBE_ENTROPY | WEFT_PROBE_CACHE |
                                        WEFT_PROBE_MEMORY,
@@ -118,43 +143,62 @@ static weft_status run_probed(weft_engine *engine, const weft_engine_request *re
                               .context = r};
     weft_generate_options options = *request->options;
     weft_engine_request probed = *request;
+    weft_status status = WEFT_OK;
     options.no_compile = true; /* compiling would be most of a short run, and not of the other */
     probed.options = &options;
+    for (int64_t i = 0; i < rounds && status == WEFT_OK; i++) {
+        options.probe = NULL;
+        status = time_run(engine, &probed, &without[i]);
+        options.probe = &probe;
+        r->probe_events = 0;
+        memset(r->probe_kinds, 0, sizeof r->probe_kinds);
+        if (status == WEFT_OK)
+            status = time_run(engine, &probed, &with[i]);
+    }
+    return status;
+}
+
+/* A backend that has none is no failure of the whole. */
+static weft_status run_probed(weft_engine *engine, const weft_engine_request *request,
+                              int64_t rounds, weft_bench_report *r)
+{
+    double *times = weft_calloc(2 * (size_t)rounds, sizeof *times), *with = times + rounds;
+    if (times == NULL)
+        return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)rounds);
     r->probed = true;
-    weft_status status = weft_engine_generate(engine, &probed, NULL, NULL);
-    const double without = weft_engine_metrics_of(engine).total_seconds;
-    options.probe = &probe;
-    if (status == WEFT_OK)
-        status = weft_engine_generate(engine, &probed, NULL, NULL);
-    if (status != WEFT_OK)
+    const weft_status status = run_in_turns(engine, request, rounds, times, with, r);
+    if (status == WEFT_OK) {
+        const double without = weft__bench_median(times, rounds);
+        r->probe_seconds = weft__bench_median(with, rounds);
+        r->probe_overhead = without > 0 ? r->probe_seconds / without - 1 : 0;
+        r->probe_noise = without > 0 ? (times[rounds - 1] - times[0]) / without : 0;
+    } else {
         strncpy(r->probe_error, weft_error_message(), sizeof r->probe_error - 1);
-    if (status != WEFT_OK)
-        return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
-    r->probe_seconds = weft_engine_metrics_of(engine).total_seconds;
-    r->probe_overhead = without > 0 ? r->probe_seconds / without - 1 : 0;
-    return WEFT_OK;
+    }
+    weft_free(times);
+    return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
 }
 
 static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
                            weft_bench_report *report)
 {
-    const weft_generate_options greedy = {.max_tokens = o->max_tokens > 0 ? o->max_tokens : TOKENS};
-    const weft_engine_request request = {
-        .prompt = o->prompt != NULL ? o->prompt : WEFT_BENCH_PROMPT, .options = &greedy};
+    const weft_generate_options greedy = {.max_tokens = o->max_tokens};
+    const weft_engine_request request = {.prompt = o->prompt, .options = &greedy};
     const weft_engine_info info = weft_engine_info_of(engine);
-    const int64_t runs = o->runs > 0 ? o->runs : 1;
     weft_status status = WEFT_OK;
-    report->samples = weft_calloc((size_t)runs, sizeof *report->samples);
+    report->samples = weft_calloc((size_t)o->runs, sizeof *report->samples);
     if (report->samples == NULL)
-        return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)runs);
+        return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)o->runs);
     for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
         status = weft_engine_generate(engine, &request, NULL, NULL);
     if (status == WEFT_OK && !o->no_bandwidth && info.weight_bytes > 0)
         report->machine_per_second = bandwidth();
-    while (report->runs < runs && status == WEFT_OK)
+    while (report->runs < o->runs && status == WEFT_OK)
         status = run_once(engine, &request, &report->samples[report->runs++]);
+    if (status == WEFT_OK)
+        status = weft__bench_caches(engine, o, report);
     if (status == WEFT_OK && !o->no_probes)
-        status = run_probed(engine, &request, report);
+        status = run_probed(engine, &request, weft__bench_rounds(o), report);
     if (status != WEFT_OK)
         return status;
     sum_up(report, greedy.max_tokens);
@@ -167,12 +211,16 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
 weft_status weft_bench(weft_engine *engine, const weft_bench_options *options,
                        weft_bench_report *report)
 {
-    static const weft_bench_options defaults = {0};
-    const weft_bench_options *o = options != NULL ? options : &defaults;
+    weft_bench_options o = {0};
+    if (options != NULL)
+        o = *options;
     *report = (weft_bench_report){0};
-    if (o->max_tokens < 0 || o->runs < 0 || o->runs > 1000000 || o->warm_up < 0)
+    if (o.max_tokens < 0 || o.runs < 0 || o.runs > 1000000 || o.warm_up < 0)
         return weft_fail(WEFT_INVALID, "bench: max_tokens, runs and warm_up: expected at least 0");
-    const weft_status status = run_all(engine, o, report);
+    o.max_tokens = o.max_tokens > 0 ? o.max_tokens : TOKENS;
+    o.runs = o.runs > 0 ? o.runs : 1;
+    o.prompt = o.prompt != NULL ? o.prompt : WEFT_BENCH_PROMPT;
+    const weft_status status = run_all(engine, &o, report);
     if (status != WEFT_OK)
         weft_bench_report_free(report);
     return status;

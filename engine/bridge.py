@@ -270,23 +270,63 @@ def generate(engine, c, context):
     say(done=True, tokens_generated=n, prompt_tokens=len(prompt), finish=finish)
 
 
+class Recorder:
+    """Queries and keys as attention gets them, of each layer that is computed."""
+
+    def __init__(self, model):
+        from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+        self.functions, self.model, self.layers = ALL_ATTENTION_FUNCTIONS, model, {}
+
+    def record(self, module, query, key, *rest, **more):
+        i = module.layer_idx
+        shared = getattr(module, "kv_shared_layer_index", None)
+        self.layers[i] = (query[0], key[0], i if shared is None else shared)
+        own = self.own or sys.modules[type(module).__module__].eager_attention_forward
+        return own(module, query, key, *rest, **more)
+
+    def __enter__(self):
+        config = self.model.config.get_text_config()
+        self.name = config._attn_implementation
+        self.own = self.functions.get(self.name)  # a model's own "eager" is not among them
+        self.functions[self.name] = self.record
+        return self
+
+    def __exit__(self, *what):
+        if self.own is None:
+            del self.functions[self.name]
+        else:
+            self.functions[self.name] = self.own
+
+
+def write(folder, kind, i, x):
+    x = x.float().cpu().contiguous()
+    x.numpy().astype("<f4").tofile(os.path.join(folder, "%s_%02d.bin" % (kind, i)))
+    return list(x.shape)
+
+
 def inspect(engine, c):
-    """Keys as attention sees them, layer by layer: (heads, tokens, size), float32."""
+    """Keys and queries as attention sees them, layer by layer: (heads, tokens, size), float32."""
     import tempfile
 
     if not isinstance(engine, Transformers):
-        raise ValueError("inspect: only transformers' models can be looked into")
-    torch = engine.torch
-    ids = torch.tensor([prompt_of(engine, c)], device=engine.model.device)
-    with torch.no_grad():
-        cache = engine.model(input_ids=ids, use_cache=True).past_key_values
+        raise ValueError("only transformers' models can be looked into")
+    torch, prompt = engine.torch, prompt_of(engine, c)
+    ids = torch.tensor([prompt], device=engine.model.device)
+    with torch.no_grad(), Recorder(engine.model) as recorder:
+        engine.model(input_ids=ids, use_cache=True)  # some layers find keys only there
+    layers = [recorder.layers[i] for i in sorted(recorder.layers)]
+    if not layers:
+        raise ValueError("the model's attention cannot be watched")
     folder = tempfile.mkdtemp(prefix="weft-inspect-")
-    shapes = []
-    for i, layer in enumerate(cache.layers):
-        keys = layer.keys[0].float().cpu().contiguous()
-        shapes.append(list(keys.shape))
-        keys.numpy().astype("<f4").tofile(os.path.join(folder, "keys_%02d.bin" % i))
-    say(ok=True, path=folder, shapes=shapes)
+    say(
+        ok=True,
+        path=folder,
+        shapes=[write(folder, "keys", i, key) for i, (_, key, _) in enumerate(layers)],
+        query_shapes=[write(folder, "queries", i, query) for i, (query, _, _) in enumerate(layers)],
+        sources=[source for _, _, source in layers],
+        ids=prompt,
+    )
 
 
 def main():
@@ -306,7 +346,7 @@ def main():
                 template = getattr(engine.tokenizer, "chat_template", None) is not None
                 say(chat_template=template, **engine.info())
             elif c["cmd"] == "inspect":
-                inspect(engine, dict(c, cmd="generate"))
+                inspect(engine, dict(c, cmd="chat" if "messages" in c else "generate"))
             elif c["cmd"] in ("generate", "chat"):
                 generate(engine, c, context)
             else:

@@ -401,24 +401,46 @@ weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t c
     return end_use(engine, status);
 }
 
-weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
-                                 const weft_classify_options *options, weft_classified *results)
+weft_status weft__engine_in_turn(weft_engine *engine, const char *what, const weft_cancel *own,
+                                 weft__engine_work *work, void *context)
 {
-    weft__engine_call call = weft__engine_call_of(NULL);
+    weft__engine_call call = weft__engine_call_of(own);
     bool cancelled = false;
-    if (n > 0)
-        memset(results, 0, n * sizeof *results);
     if (call.cancel == NULL)
         return no_call(engine);
     weft_status status = enter(engine, &call, &cancelled);
     if (status == WEFT_OK && cancelled)
-        status = weft_fail(WEFT_CANCELLED, "engine: classify: cancelled before its turn");
+        status = weft_fail(WEFT_CANCELLED, "engine: %s: cancelled before its turn", what);
     if (status == WEFT_OK)
-        status = engine->backend->classify != NULL
-                     ? engine->backend->classify(engine->state, texts, n, options, results)
-                     : cannot(engine, "classify");
-    leave(engine, &call, NULL, status);
+        status = work(engine, call.cancel, context);
+    status = leave(engine, &call, NULL, status);
     weft_cancel_free(call.cancel);
+    return status;
+}
+
+typedef struct classifying {
+    const char *const *texts;
+    size_t n;
+    const weft_classify_options *options;
+    weft_classified *results;
+} classifying;
+
+static weft_status classify(weft_engine *e, const weft_cancel *cancel, void *context)
+{
+    const classifying *c = context;
+    (void)cancel;
+    return e->backend->classify != NULL
+               ? e->backend->classify(e->state, c->texts, c->n, c->options, c->results)
+               : cannot(e, "classify");
+}
+
+weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
+                                 const weft_classify_options *options, weft_classified *results)
+{
+    classifying c = {texts, n, options, results};
+    if (n > 0)
+        memset(results, 0, n * sizeof *results);
+    const weft_status status = weft__engine_in_turn(engine, "classify", NULL, classify, &c);
     for (size_t i = 0; i < n && status != WEFT_OK; i++) {
         results[i].status = status;
         results[i].token = -1;
@@ -426,32 +448,59 @@ weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, 
     return status;
 }
 
+typedef struct batching {
+    const char *const *texts;
+    size_t n;
+    const weft_generate_options *options;
+    const weft_generate_batch_options *batch; /* NULL: all zero */
+    weft_generated_row *results;
+} batching;
+
+static weft_status generate_batch(weft_engine *e, const weft_cancel *cancel, void *context)
+{
+    const batching *b = context;
+    weft_generate_batch_options together = {0};
+    if (b->batch != NULL)
+        together = *b->batch;
+    together.cancel = cancel; /* which is set with the caller's */
+    return e->backend->batch != NULL
+               ? e->backend->batch(e->state, b->texts, b->n, b->options, &together, b->results)
+               : cannot(e, "generate from many prompts together");
+}
+
 weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, size_t n,
                               const weft_generate_options *options,
                               const weft_generate_batch_options *batch, weft_generated_row *results)
 {
-    weft__engine_call call = weft__engine_call_of(batch != NULL ? batch->cancel : NULL);
-    weft_generate_batch_options together = {0};
-    bool cancelled = false;
+    batching b = {texts, n, options, batch, results};
     if (n > 0)
         memset(results, 0, n * sizeof *results);
-    if (call.cancel == NULL)
-        return no_call(engine);
-    if (batch != NULL)
-        together = *batch;
-    together.cancel = call.cancel;
-    weft_status status = enter(engine, &call, &cancelled);
-    if (status == WEFT_OK && cancelled)
-        status = weft_fail(WEFT_CANCELLED, "engine: batch: cancelled before its turn");
-    if (status == WEFT_OK)
-        status = engine->backend->batch != NULL
-                     ? engine->backend->batch(engine->state, texts, n, options, &together, results)
-                     : cannot(engine, "generate from many prompts together");
-    leave(engine, &call, NULL, status);
-    weft_cancel_free(call.cancel);
+    const weft_status status = weft__engine_in_turn(
+        engine, "batch", batch != NULL ? batch->cancel : NULL, generate_batch, &b);
     for (size_t i = 0; i < n && status != WEFT_OK; i++)
         results[i].status = status;
     return status;
+}
+
+typedef struct inspecting {
+    const weft_engine_request *request;
+    weft_inspection **out;
+} inspecting;
+
+static weft_status inspect(weft_engine *e, const weft_cancel *cancel, void *context)
+{
+    const inspecting *i = context;
+    (void)cancel;
+    return e->backend->inspect != NULL ? e->backend->inspect(e->state, i->request, i->out)
+                                       : cannot(e, "show what attention works on");
+}
+
+weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *request,
+                                weft_inspection **out)
+{
+    inspecting i = {request, out};
+    *out = NULL;
+    return weft__engine_in_turn(engine, "inspect", NULL, inspect, &i);
 }
 
 weft_engine_info weft_engine_info_of(const weft_engine *engine)

@@ -47,4 +47,16 @@ weft__engine_call weft__engine_call_of(const weft_cancel *own);
 weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
                              weft__engine_call *call, weft_generate_fn *callback, void *context);
 
+/* Runs `work` as a call that waits for its turn; `cancel` is set when it is to end, and with `own`
+ * (NULL: none). `what` names it in messages. */
+typedef weft_status weft__engine_work(weft_engine *engine, const weft_cancel *cancel,
+                                      void *context);
+weft_status weft__engine_in_turn(weft_engine *engine, const char *what, const weft_cancel *own,
+                                 weft__engine_work *work, void *context);
+
+/* Of the native backend's state, within a turn: runs `use` with its model and its device, while no
+ * other call is in the model. */
+typedef weft_status weft__native_use_fn(void *context, weft_model *model);
+weft_status weft__native_use(void *state, weft__native_use_fn *use, void *context);
+
 #endif

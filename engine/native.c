@@ -349,6 +349,42 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
     return status;
 }
 
+weft_status weft__native_use(void *state, weft__native_use_fn *use, void *context)
+{
+    native *n = state;
+    weft_device *before = weft_default_device();
+    weft_set_default_device(n->device);
+    weft__turns_enter(&n->inside);
+    const weft_status status = use(context, n->model);
+    weft__turns_leave(&n->inside);
+    weft_set_default_device(before);
+    return status;
+}
+
+typedef struct looking {
+    const int32_t *ids;
+    size_t n_ids;
+    weft_inspection **out;
+} looking;
+
+static weft_status look_inside(void *context, weft_model *model)
+{
+    const looking *l = context;
+    return weft_inspect(model, l->ids, l->n_ids, l->out);
+}
+
+static weft_status native_inspect(void *state, const weft_engine_request *request,
+                                  weft_inspection **out)
+{
+    int32_t *ids;
+    size_t n_ids;
+    weft_status status = ids_of(state, request, &ids, &n_ids);
+    if (status == WEFT_OK)
+        status = weft__native_use(state, look_inside, &(looking){ids, n_ids, out});
+    weft_free(ids);
+    return status;
+}
+
 const weft_engine_backend weft__engine_native = {
     .name = "native",
     .load = native_load,
@@ -359,4 +395,5 @@ const weft_engine_backend weft__engine_native = {
     .generate = native_generate,
     .classify = native_classify,
     .batch = native_batch,
+    .inspect = native_inspect,
 };

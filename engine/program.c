@@ -476,6 +476,33 @@ static weft_status program_generate(void *state, const weft_engine_request *requ
     return status;
 }
 
+/* ---- what attention works on ---------------------------------------------------------------- */
+
+static weft_status program_inspect(void *state, const weft_engine_request *request,
+                                   weft_inspection **out)
+{
+    program *p = state;
+    weft__text line = {0};
+    weft__json_doc doc;
+    weft__text_format(&line, "{\"cmd\": \"inspect\"");
+    weft_status status =
+        request->messages != NULL ? add_chat(&line, request) : add_prompt(&line, p, request);
+    weft__text_append(&line, "}", 1);
+    if (status != WEFT_OK) {
+        weft_free(line.at);
+        return status;
+    }
+    status = send_line(p, &line);
+    if (status == WEFT_OK)
+        status = receive(p, NULL, NULL, &doc);
+    if (status != WEFT_OK)
+        return status;
+    const weft__json root = weft__json_root(&doc);
+    status = weft__inspection_read(&root, p->architecture, out);
+    weft__json_free(&doc);
+    return status;
+}
+
 /* ---- the backends --------------------------------------------------------------------------- */
 
 static weft_status load_bridge(const char *name, const char *path, const weft_engine_options *o,
@@ -509,7 +536,8 @@ static weft_status load_program(const char *path, const weft_engine_options *o, 
 #define PROGRAM(NAME, LOAD)                                                                        \
     {                                                                                              \
         .name = NAME, .load = LOAD, .unload = program_unload, .info = program_info,                \
-        .encode = program_encode, .decode = program_decode, .generate = program_generate           \
+        .encode = program_encode, .decode = program_decode, .generate = program_generate,          \
+        .inspect = program_inspect                                                                 \
     }
 static const weft_engine_backend transformers = PROGRAM("transformers", load_transformers);
 static const weft_engine_backend mlx_lm = PROGRAM("mlx-lm", load_mlx_lm);

@@ -154,16 +154,22 @@ typedef struct tensors {
     weft_array **arrays;
 } tensors;
 
-static void fill(const weft_inspection *x, tensors *t)
+/* Returns how many there are: another program's inspection may have no queries. */
+static int fill(const weft_inspection *x, tensors *t)
 {
+    int n = 0;
     for (int64_t i = 0; i < x->n_layers; i++) {
-        snprintf(t->names[2 * i], NAME, "layers.%" PRId64 ".keys", i);
-        snprintf(t->names[2 * i + 1], NAME, "layers.%" PRId64 ".queries", i);
-        t->arrays[2 * i] = x->layers[i].keys;
-        t->arrays[2 * i + 1] = x->layers[i].queries;
+        const weft_inspected_layer *layer = &x->layers[i];
+        snprintf(t->names[n], NAME, "layers.%" PRId64 ".keys", i);
+        t->arrays[n++] = layer->keys;
+        if (layer->queries == NULL)
+            continue;
+        snprintf(t->names[n], NAME, "layers.%" PRId64 ".queries", i);
+        t->arrays[n++] = layer->queries;
     }
-    for (int64_t i = 0; i < 2 * x->n_layers; i++)
+    for (int i = 0; i < n; i++)
         t->pointers[i] = t->names[i];
+    return n;
 }
 
 weft_status weft_inspection_save(const weft_inspection *x, const char *path)
@@ -171,15 +177,16 @@ weft_status weft_inspection_save(const weft_inspection *x, const char *path)
     const size_t n = 2 * (size_t)x->n_layers + 1;
     tensors t = {weft_malloc(n * sizeof *t.names), weft_malloc(n * sizeof *t.pointers),
                  weft_malloc(n * sizeof *t.arrays)};
-    char *ids = list_text(x->length, id_at, x), *sources = list_text(x->n_layers, source_at, x);
+    char *ids = list_text(x->ids ? x->length : 0, id_at, x),
+         *sources = list_text(x->n_layers, source_at, x);
     weft_status status = WEFT_OK;
     if (!t.names || !t.pointers || !t.arrays || !ids || !sources) {
         status = weft_fail(WEFT_MEMORY, "%s: no memory", path);
     } else {
         const weft_metadata metadata[] = {
             {"architecture", x->architecture}, {"tokens", ids}, {"sources", sources}};
-        fill(x, &t);
-        status = weft_safetensors_save(path, t.pointers, t.arrays, (int)n - 1, metadata, 3);
+        const int filled = fill(x, &t);
+        status = weft_safetensors_save(path, t.pointers, t.arrays, filled, metadata, 3);
     }
     weft_free(t.names);
     weft_free(t.pointers);

@@ -22,7 +22,11 @@ typedef struct weft_bench_options {
     int64_t runs;       /* 0: 1 */
     int64_t warm_up;    /* runs before that are not counted */
     bool no_bandwidth;  /* do not measure the machine's */
-    bool no_probes;     /* no further run with probes */
+    bool no_probes;     /* no further runs with probes */
+    /* What the model remembers, of Weft itself: the sections of the report to leave out, and a text
+     * of their own, NULL: the prompt. */
+    bool no_cache, no_restore, no_bundle;
+    const char *cache_prompt;
 } weft_bench_options;
 
 typedef struct weft_bench_sample {
@@ -30,6 +34,27 @@ typedef struct weft_bench_sample {
     weft_engine_metrics metrics;
     double seconds; /* around the whole call */
 } weft_bench_sample;
+
+/* Prompts that were read before. Seconds are medians of `runs` measurements, at least 3. */
+typedef struct weft_bench_cache {
+    bool attempted;
+    int64_t hits, misses, hit_tokens, miss_tokens; /* of all prompts looked up */
+    int64_t bytes;                                 /* of the prompt's keys and values */
+    double warm_seconds;                           /* to read the prompt into the cache */
+    double restore_seconds;                        /* to take its keys and values out */
+    double miss_seconds, hit_seconds;              /* until the first token, without and with */
+    bool same;       /* the tokens with and without; adding in another order may part them */
+    char error[200]; /* why there is nothing, "" if there is */
+} weft_bench_cache;
+
+/* Through a file and back; seconds are medians, as above. */
+typedef struct weft_bench_file {
+    bool attempted;
+    double save_seconds, load_seconds;
+    int64_t bytes, tokens; /* of the file; what it remembers */
+    bool same;             /* the tokens are those without the file */
+    char error[200];
+} weft_bench_file;
 
 typedef struct weft_bench_report {
     weft_bench_sample *samples;
@@ -46,13 +71,18 @@ typedef struct weft_bench_report {
     /* Whether every run gave text, and the share of them; the share of max_tokens generated. */
     bool has_text, has_tokens;
     double text_score, token_score;
-    /* One more run, watched by probes of tokens, entropy, caches and memory (weft/probe.h): how
-     * many events of each, in the order of the kinds, and what it took more than the last run
-     * without, as a share of that. probe_error: why there was none, "" if there was. */
+    /* Runs that are watched by probes of tokens, entropy, caches and memory (weft/probe.h), in
+     * turns with runs that are not: how many events of each, in the order of the kinds, in one run;
+     * the median of the watched runs' seconds, and what it is more than that of the others, as a
+     * share of that. probe_noise: the range of the others, as the same share; an overhead below it
+     * tells nothing. probe_error: why there were none, "" if there were. */
     bool probed;
     int64_t probe_events, probe_kinds[8];
-    double probe_seconds, probe_overhead;
+    double probe_seconds, probe_overhead, probe_noise;
     char probe_error[200];
+    weft_bench_cache prompt_cache;
+    weft_bench_file kv_restore;   /* the prompt's keys and values; bits are kept */
+    weft_bench_file state_bundle; /* a generation in its middle; the same */
 } weft_bench_report;
 
 /* Generates greedily, `runs` times. NULL options: all zero. The report is to be freed after

@@ -16,6 +16,7 @@
 #include "weft/batch.h"
 #include "weft/chat.h"
 #include "weft/generate.h"
+#include "weft/inspect.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -158,6 +159,12 @@ WEFT_API weft_status weft_engine_batch(weft_engine *engine, const char *const *t
                                        const weft_generate_batch_options *batch,
                                        weft_generated_row *results);
 
+/* The keys and queries of the request's prompt, layer by layer, as weft_inspect; its options are
+ * not looked at. Another program may leave queries out (NULL, 0 heads), and its ids (NULL).
+ * WEFT_UNSUPPORTED where the backend cannot. */
+WEFT_API weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *request,
+                                         weft_inspection **out);
+
 /* ---- Backends ------------------------------------------------------------------------------- */
 
 /* A program may register its own. Functions are called from any thread, `generate` of one state by
@@ -185,6 +192,8 @@ typedef struct weft_engine_backend {
     weft_status (*batch)(void *state, const char *const *texts, size_t n,
                          const weft_generate_options *options,
                          const weft_generate_batch_options *batch, weft_generated_row *results);
+    /* NULL: WEFT_UNSUPPORTED. What it gives is freed with weft_inspection_free. */
+    weft_status (*inspect)(void *state, const weft_engine_request *request, weft_inspection **out);
 } weft_engine_backend;
 
 /* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID

@@ -34,9 +34,9 @@ typedef struct weft_inspection {
 WEFT_API weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n,
                                   weft_inspection **out);
 
-/* Writes a safetensors file: "layers.N.keys" and "layers.N.queries" of each layer; in its metadata
- * the architecture, tokens (ids) and sources, lists as JSON. A layer that uses another's keys has a
- * copy of them. */
+/* Writes a safetensors file: "layers.N.keys" and "layers.N.queries" of each layer, where there are
+ * any; in its metadata the architecture, tokens (ids) and sources, lists as JSON. A layer that uses
+ * another's keys has a copy of them. */
 WEFT_API weft_status weft_inspection_save(const weft_inspection *inspection, const char *path);
 
 WEFT_API void weft_inspection_free(weft_inspection *inspection); /* NULL is accepted */

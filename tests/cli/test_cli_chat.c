@@ -116,20 +116,20 @@ static void answers_keep_to_a_schema(void)
                        "\"maxLength\": 8}, \"age\": {\"type\": \"integer\", \"minimum\": 0, "
                        "\"maximum\": 99}}, \"required\": [\"name\", \"age\"], "
                        "\"additionalProperties\": false}");
-    output o = weft_command(NULL, "chat %s --schema %s -p Who? -t 0", model(), schema);
+    output o = weft_command(NULL, "chat %s --json-schema %s -p Who? -t 0", model(), schema);
     CHECK_EQ_INT(o.code, 0);
     json_object *person = json_tokener_parse(o.out);
     CHECK(json_object_is_type(json_object_object_get(person, "name"), json_type_string));
     CHECK(json_object_is_type(json_object_object_get(person, "age"), json_type_int));
     json_object_put(person);
     /* The storyteller gives none by itself. */
-    o = weft_command(NULL, "chat %s --schema %s --prompted --retries 1 -p Who? -t 0 -n 8", model(),
-                     schema);
+    o = weft_command(NULL, "chat %s --json-schema %s --prompted --retries 1 -p Who? -t 0 -n 8",
+                     model(), schema);
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "no answer of 2 is the document asked for");
     CHECK_STR(o.out, "");
     schema = text_file("odd.json", "{\"multipleOf\": 2}");
-    o = weft_command(NULL, "chat %s --schema %s -p Who?", model(), schema);
+    o = weft_command(NULL, "chat %s --json-schema %s -p Who?", model(), schema);
     check_one_line(&o, 1);
 }
 
@@ -175,7 +175,7 @@ static void misuse_is_told(void)
         {"", "MODEL"},
         {"x --format chatml --template y", "choose one"},
         {"x --tools y", "--tools needs --json"},
-        {"x --prompted", "--prompted needs --schema"},
+        {"x --prompted", "--prompted needs --json-schema"},
         {"x --think perhaps", "perhaps"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

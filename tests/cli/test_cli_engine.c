@@ -36,9 +36,11 @@ static void bench_reports(void)
                                         "generation.peak_memory_bytes",
                                         "generation.samples.1.metrics.decode_duration",
                                         "generation.samples.0.elapsed",
-                                        "prompt_cache.attempted",
-                                        "kv_restore.attempted",
-                                        "state_bundle.attempted",
+                                        "prompt_cache.warm_duration",
+                                        "prompt_cache.restore_duration",
+                                        "kv_restore.duration",
+                                        "state_bundle.duration",
+                                        "probes.within_noise",
                                         "probes.attempted",
                                         "quality.checks.1.detail",
                                         "bandwidth.machine_bytes_per_sec"};
@@ -62,14 +64,62 @@ static void bench_reports(void)
     CHECK_STR(json_object_get_string(at(root, "probes.error")), "");
     CHECK_EQ_INT(json_object_get_int(at(root, "probes.kind_counts.token")), 6);
     json_object_put(root);
-    o = weft_command(NULL, "bench %s -n 4", model);
+    o = weft_command(NULL, "bench %s -n 4 -p 'The old king'", model);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "decode      ");
     CHECK_CONTAINS(o.out, "checks      non_empty_output ok, generated_tokens ok");
+    CHECK_CONTAINS(o.out, "tokens skipped, ");
+    CHECK_CONTAINS(o.out, "\nbundle      ");
+    CHECK(strstr(o.out, "OTHER TOKENS") == NULL);
     o = weft_command(NULL, "bench %s", check_temporary("nowhere"));
     check_one_line(&o, 1);
     o = weft_command(NULL, "bench --runs 0");
     check_one_line(&o, 2);
+}
+
+/* The numbers of a text of four tokens, read three times without the cache and three times with. */
+static void bench_measures_what_is_remembered(void)
+{
+    const char *model = check_source("examples/storyteller");
+    output o = weft_command(NULL, "tokenize %s -p 'The old king' --special --json", model);
+    json_object *root = json_tokener_parse(o.out);
+    json_object *ids = at(root, "ids");
+    const int n = ids != NULL ? (int)json_object_array_length(ids) : 0;
+    json_object_put(root);
+    o = weft_command(NULL, "bench %s -n 6 --cache-prompt 'The old king' --no-probes --json", model);
+    root = json_tokener_parse(o.out);
+    if (!CHECK(root != NULL && n > 2))
+        return;
+    CHECK(!json_object_get_boolean(at(root, "probes.attempted")));
+    CHECK(!json_object_get_boolean(at(root, "config.include_probes")));
+    CHECK_STR(json_object_get_string(at(root, "config.cache_prompt")), "The old king");
+    CHECK_EQ_INT(json_object_get_int(at(root, "prompt_cache.hits")), 3);
+    CHECK_EQ_INT(json_object_get_int(at(root, "prompt_cache.misses")), 3);
+    CHECK_EQ_INT(json_object_get_int(at(root, "prompt_cache.hit_tokens")), 3 * (n - 1));
+    CHECK_EQ_INT(json_object_get_int(at(root, "prompt_cache.miss_tokens")), 3 * (n + 1));
+    CHECK(json_object_get_int64(at(root, "prompt_cache.metrics.bytes")) > 1000);
+    CHECK_EQ_INT(json_object_get_int(at(root, "kv_restore.tokens")), n - 1);
+    CHECK_EQ_INT(json_object_get_int(at(root, "state_bundle.tokens")), n + 3);
+    static const char *const sections[] = {"prompt_cache", "kv_restore", "state_bundle"};
+    for (int i = 0; i < 3; i++) {
+        json_object *of = at(root, sections[i]);
+        CHECK(json_object_get_boolean(at(of, "attempted")));
+        CHECK(json_object_get_boolean(at(of, "same_tokens")));
+        CHECK_STR(json_object_get_string(at(of, "error")), "");
+        if (i > 0)
+            CHECK(json_object_get_int64(at(of, "bytes")) > 1000 &&
+                  json_object_get_int64(at(of, "save_duration")) > 0 &&
+                  json_object_get_int64(at(of, "load_duration")) > 0);
+    }
+    json_object_put(root);
+    o = weft_command(NULL, "bench %s -n 2 --no-cache --no-restore --no-bundle --no-probes", model);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strstr(o.out, "cache ") == NULL && strstr(o.out, "bundle ") == NULL);
+    /* Nowhere to write: the sections with files say so, the others are there. */
+    o = shell_command(NULL, "TMPDIR=%s %s bench %s -n 2 --no-probes", check_temporary("nowhere"),
+                      check_built("cli/weft"), model);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "nowhere/weft-bench-");
 }
 
 static void discover_lists(void)
@@ -134,6 +184,6 @@ static void other_backends_are_named(void)
     check_one_line(&o, 2);
 }
 
-CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(discover_lists),
-           CHECK_CASE(pull_says_what_is_wrong), CHECK_CASE(info_tells_more),
-           CHECK_CASE(other_backends_are_named))
+CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_measures_what_is_remembered),
+           CHECK_CASE(discover_lists), CHECK_CASE(pull_says_what_is_wrong),
+           CHECK_CASE(info_tells_more), CHECK_CASE(other_backends_are_named))

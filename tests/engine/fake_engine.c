@@ -144,6 +144,44 @@ static void generate(void)
         count(n);
 }
 
+static void write_floats(const char *folder, const char *name, int from, int n)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    for (int i = 0; file != NULL && i < n; i++) {
+        const float x = (float)(from + i);
+        fwrite(&x, sizeof x, 1, file);
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* Two layers of two tokens, with one key head and two query heads of two numbers. */
+static void inspect(void)
+{
+    char folder[200];
+    snprintf(folder, sizeof folder, "%s/shown-XXXXXX", getenv("TMPDIR"));
+    if (is("blind")) {
+        say("{\"error\": \"inspect: nothing can be seen\"}");
+        return;
+    }
+    if (mkdtemp(folder) == NULL)
+        exit(1);
+    write_floats(folder, "keys_00.bin", 0, is("short") ? 3 : 4);
+    write_floats(folder, "keys_01.bin", 10, 4);
+    if (is("keys-only")) {
+        printf("{\"path\": \"%s\", \"shapes\": [[1, 2, 2], [1, 2, 2]]}\n", folder);
+    } else {
+        write_floats(folder, "queries_00.bin", 20, 8);
+        write_floats(folder, "queries_01.bin", 30, 8);
+        printf("{\"ok\": true, \"path\": \"%s\", \"shapes\": [[1, 2, 2], [1, 2, %d]], "
+               "\"query_shapes\": [[2, 2, 2], [2, 2, 2]], \"sources\": [0, 0], \"ids\": [5, 7]}\n",
+               folder, is("odd") ? -2 : 2);
+    }
+    fflush(stdout);
+}
+
 int main(void)
 {
     while (fgets(line, sizeof line, stdin) != NULL) {
@@ -156,6 +194,8 @@ int main(void)
         else if (strstr(line, "\"cmd\": \"generate\"") != NULL ||
                  strstr(line, "\"cmd\": \"chat\"") != NULL)
             generate();
+        else if (strstr(line, "\"cmd\": \"inspect\"") != NULL)
+            inspect();
     }
     if (is("stubborn")) {
         signal(SIGTERM, SIG_IGN);

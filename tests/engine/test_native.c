@@ -100,6 +100,36 @@ static void native_engines_classify_and_batch(void)
     weft_engine_free(engine);
 }
 
+static void native_engines_show_keys_and_queries(void)
+{
+    const char *path = check_source("examples/storyteller");
+    weft_engine *engine = native(path, NULL);
+    weft_model *model = NULL;
+    weft_inspection *found = NULL, *expected = NULL;
+    const weft_engine_request request = {.prompt = "The king"};
+    int32_t *ids = NULL;
+    size_t n;
+    if (engine == NULL || !CHECK_OK(weft_model_load(path, NULL, &model)))
+        return;
+    CHECK_OK(weft_engine_encode(engine, "The king", 8, WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n));
+    CHECK_OK(weft_inspect(model, ids, n, &expected));
+    if (CHECK_OK(weft_engine_inspect(engine, &request, &found))) {
+        CHECK(found->length == (int64_t)n && found->n_layers == expected->n_layers);
+        CHECK(memcmp(found->ids, ids, n * sizeof *ids) == 0);
+        for (int64_t i = 0; i < found->n_layers; i++) {
+            const weft_inspected_layer *a = &found->layers[i], *b = &expected->layers[i];
+            CHECK_BYTES(weft_data(a->keys), weft_data(b->keys), weft_nbytes(b->keys));
+            CHECK_BYTES(weft_data(a->queries), weft_data(b->queries), weft_nbytes(b->queries));
+        }
+    }
+    weft_inspection_free(found);
+    weft_inspection_free(expected);
+    CHECK(weft_engine_inspect(engine, &(weft_engine_request){.ids = ids}, &found) != WEFT_OK);
+    weft_free(ids);
+    weft_model_free(model);
+    weft_engine_free(engine);
+}
+
 static void models_without_a_tokenizer_take_ids(void)
 {
     static const int32_t ids[] = {1, 5, 9};
@@ -169,5 +199,6 @@ static void conversations_go_through_the_template(void)
 
 CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
            CHECK_CASE(native_engines_classify_and_batch),
+           CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
            CHECK_CASE(conversations_go_through_the_template))

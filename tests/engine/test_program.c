@@ -341,6 +341,82 @@ static void pipes_that_broke_do_not_end_us(void)
     nothing_is_left();
 }
 
+/* The fake engine makes its folders here. */
+static void use_temporary_folder(void)
+{
+    CHECK_OK(weft_folder_make(check_temporary("shown")));
+    setenv("TMPDIR", check_temporary("shown"), 1);
+}
+
+static void no_folder_is_left(void)
+{
+    CHECK(rmdir(check_temporary("shown")) == 0); /* it is empty */
+    unsetenv("TMPDIR");
+}
+
+static void programs_show_keys_and_queries(void)
+{
+    const weft_engine_request request = {.prompt = "x"};
+    weft_inspection *found = NULL;
+    weft_engine *engine = NULL;
+    use_temporary_folder();
+    if (!CHECK_OK(load("shows", 5, &engine)))
+        return;
+    if (CHECK_OK(weft_engine_inspect(engine, &request, &found))) {
+        CHECK_STR(found->architecture, "fake");
+        CHECK(found->n_layers == 2 && found->length == 2);
+        CHECK(found->ids[0] == 5 && found->ids[1] == 7);
+        const weft_inspected_layer *last = &found->layers[1];
+        CHECK(last->source == 0 && last->n_kv_heads == 1 && last->n_heads == 2);
+        CHECK_EQ_INT(last->head_dim, 2);
+        CHECK(((const float *)weft_data(last->keys))[3] == 13);
+        CHECK(((const float *)weft_data(last->queries))[7] == 37);
+        CHECK(((const float *)weft_data(found->layers[0].keys))[1] == 1);
+    }
+    weft_inspection_free(found);
+    weft_engine_free(engine);
+    if (!CHECK_OK(load("keys-only", 5, &engine)))
+        return;
+    const char *path = check_temporary("keys.safetensors");
+    weft_safetensors *file = NULL;
+    if (CHECK_OK(weft_engine_inspect(engine, &request, &found))) {
+        CHECK(found->ids == NULL && found->length == 2 && found->layers[1].source == 1);
+        CHECK(found->layers[0].queries == NULL && found->layers[0].n_heads == 0);
+        CHECK_OK(weft_inspection_save(found, path));
+        if (CHECK_OK(weft_safetensors_open(path, &file)))
+            CHECK_EQ_INT(weft_safetensors_count(file), 2);
+        weft_safetensors_close(file);
+    }
+    weft_inspection_free(found);
+    weft_engine_free(engine);
+    no_folder_is_left();
+}
+
+static void what_programs_show_is_checked(void)
+{
+    static const struct {
+        const char *mode, *part;
+    } wrong[] = {{"blind", "nothing can be seen"},
+                 {"short", "keys_00.bin: expected (1, 2, 2) float32, got 12 bytes"},
+                 {"odd", "shapes: expected positive numbers"}};
+    use_temporary_folder();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        weft_inspection *found = NULL;
+        weft_engine *engine = NULL;
+        if (!CHECK_OK(load(wrong[i].mode, 5, &engine)))
+            continue;
+        CHECK(weft_engine_inspect(engine, &(weft_engine_request){.prompt = "x"}, &found) !=
+              WEFT_OK);
+        CHECK(found == NULL);
+        CHECK_CONTAINS(weft_engine_error(engine), wrong[i].part);
+        seen s = {.n = 0};
+        CHECK_OK(generate(engine, 2, &s)); /* it goes on */
+        CHECK_EQ_INT(s.n, 2);
+        weft_engine_free(engine);
+    }
+    no_folder_is_left();
+}
+
 static void without_programs_it_says_so(void)
 {
     weft_engine *engine;
@@ -362,6 +438,8 @@ int main(int argc, char **argv)
         CHECK_CASE(a_loud_program_is_heard_out),
         CHECK_CASE(who_does_not_quit_is_killed),
         CHECK_CASE(pipes_that_broke_do_not_end_us),
+        CHECK_CASE(programs_show_keys_and_queries),
+        CHECK_CASE(what_programs_show_is_checked),
     };
     static const check_case without[] = {CHECK_CASE(without_programs_it_says_so)};
     files_before = open_files();
