@@ -11,13 +11,18 @@
 #include "models/constrain/pattern.h"
 #include "models/session/session.h"
 
-enum { MAX_DEPTH = 256, MAX_PLACE = 160 };
+enum {
+    MAX_DEPTH = 256,
+    MAX_STEPS = 1 << 20, /* alternatives that refer to themselves double with each level */
+    MAX_PLACE = 160,
+    SHOWN = 80 /* bytes of a value or a name in a complaint */
+};
 
 typedef struct check {
     json_object *root;
     weft__text *complaint; /* NULL: nobody wants to know */
     char place[MAX_PLACE];
-    int depth;
+    int depth, steps;
     bool no_memory;
 } check;
 
@@ -30,13 +35,21 @@ static bool complain(check *c, const char *what)
     return false;
 }
 
+/* How much of a text is shown: whole characters, since the model reads it. */
+static int shown(const char *text)
+{
+    const size_t n = strlen(text);
+    return (int)weft__utf8_valid(text, n < SHOWN ? n : SHOWN);
+}
+
 static bool expected(check *c, const char *what, json_object *value)
 {
     const int style = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE;
-    const char *got = json_object_to_json_string_ext(value, style);
+    const char *text = json_object_to_json_string_ext(value, style);
+    const char *got = text ? text : "something else";
     if (c->complaint)
-        weft__text_format(c->complaint, "%s%sexpected %s, got %.80s", c->place,
-                          *c->place ? ": " : "", what, got ? got : "something else");
+        weft__text_format(c->complaint, "%s%sexpected %s, got %.*s", c->place,
+                          *c->place ? ": " : "", what, shown(got), got);
     return false;
 }
 
@@ -146,6 +159,7 @@ static bool inside(check *c, json_object *schema, json_object *value, const char
         snprintf(c->place + n, sizeof c->place - n, "%s%s", n > 0 ? "." : "", key);
     else
         snprintf(c->place + n, sizeof c->place - n, "[%zu]", index);
+    c->place[weft__utf8_valid(c->place, strlen(c->place))] = '\0'; /* it may have been cut */
     const bool fine = holds(c, schema, value);
     c->place[n] = '\0';
     return fine;
@@ -175,7 +189,7 @@ static bool has_required(check *c, json_object *schema, json_object *value)
     for (size_t i = 0; i < json_object_array_length(required); i++) {
         const char *key = json_object_get_string(json_object_array_get_idx(required, i));
         if (key && !json_object_object_get_ex(value, key, NULL)) {
-            snprintf(what, sizeof what, "\"%.100s\" is missing", key);
+            snprintf(what, sizeof what, "\"%.*s\" is missing", shown(key), key);
             return complain(c, what);
         }
     }
@@ -200,7 +214,7 @@ static bool object_holds(check *c, json_object *schema, json_object *value)
                 return false;
         } else if (limited && json_object_is_type(more, json_type_boolean)) {
             if (!json_object_get_boolean(more)) {
-                snprintf(what, sizeof what, "\"%.100s\" is not allowed here", key);
+                snprintf(what, sizeof what, "\"%.*s\" is not allowed here", shown(key), key);
                 return complain(c, what);
             }
         } else if (limited && !inside(c, more, member, key, 0)) {
@@ -230,6 +244,8 @@ static bool type_holds(check *c, json_object *schema, json_object *value)
     if (json_object_is_type(type, json_type_string))
         return is_type(json_object_get_string(type), value) ||
                expected(c, json_object_get_string(type), value);
+    if (!json_object_is_type(type, json_type_array))
+        return true; /* it says nothing */
     for (size_t i = 0; i < json_object_array_length(type); i++) {
         const char *name = json_object_get_string(json_object_array_get_idx(type, i));
         if (name && is_type(name, value))
@@ -311,7 +327,8 @@ static json_object *follow(json_object *root, const char *reference)
 static bool parts_hold(check *c, json_object *schema, json_object *value)
 {
     json_object *reference;
-    if (json_object_object_get_ex(schema, "$ref", &reference)) {
+    if (json_object_object_get_ex(schema, "$ref", &reference) &&
+        json_object_is_type(reference, json_type_string)) {
         json_object *target = follow(c->root, json_object_get_string(reference));
         if (target && !holds(c, target, value))
             return false;
@@ -344,7 +361,8 @@ static bool holds(check *c, json_object *schema, json_object *value)
         c->depth--;
         return complain(c, "the schema refers to itself without an end");
     }
-    const bool fine = parts_hold(c, schema, value);
+    const bool fine = c->steps++ < MAX_STEPS ? parts_hold(c, schema, value)
+                                             : complain(c, "the schema has too many alternatives");
     c->depth--;
     return fine;
 }

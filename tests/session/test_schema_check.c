@@ -1,0 +1,109 @@
+/* tests/session/test_schema_check.c -- whether values are what schemas say, and what is said of
+ * those that are not; schemas that make no sense. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/json.h"
+#include "core/io/utf8.h"
+#include "models/session/session.h"
+#include "tests/check.h"
+#include "weft/memory.h"
+
+/* Whether the value holds; the complaint is the test's, "" when there is none. */
+static bool holds(const char *schema, const char *value, char complaint[512])
+{
+    weft__json_doc s = {0}, v = {0};
+    weft__text out = {0};
+    bool fine = false;
+    complaint[0] = '\0';
+    if (CHECK_OK(weft__json_parse(schema, strlen(schema), "schema", &s)) &&
+        CHECK_OK(weft__json_parse(value, strlen(value), "value", &v)))
+        fine = weft__schema_holds(s.root, v.root, &out);
+    CHECK(!out.failed);
+    snprintf(complaint, 512, "%s", out.at ? out.at : "");
+    weft_free(out.at);
+    weft__json_free(&s);
+    weft__json_free(&v);
+    return fine;
+}
+
+static void values_are_held_to_schemas(void)
+{
+    static const struct {
+        const char *schema, *value, *complaint; /* NULL: it holds */
+    } cases[] = {
+        {"{\"type\": [\"string\", \"null\"]}", "null", NULL},
+        {"{\"type\": [\"string\", \"null\"]}", "1", "expected [\"string\",\"null\"], got 1"},
+        {"{\"items\": {\"minimum\": 2}}", "[2, 1]", "[1]: expected at least 2, got 1"},
+        {"{\"properties\": {\"a\": {\"enum\": [1, 2]}}}", "{\"a\": 3}", "a: expected [1,2], got 3"},
+        {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "5", NULL},
+        {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "6", "expected 5, got 6"},
+        {"{\"required\": [\"a\"]}", "{}", "\"a\" is missing"},
+        {"{\"oneOf\": [{\"type\": \"integer\"}, {\"minimum\": 2}]}", "3",
+         "expected exactly one of the alternatives of oneOf, got 3"},
+        {"false", "3", "nothing is allowed here"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char complaint[512];
+        CHECK_EQ_INT(holds(cases[i].schema, cases[i].value, complaint), !cases[i].complaint);
+        CHECK_STR(complaint, cases[i].complaint ? cases[i].complaint : "");
+    }
+}
+
+/* Keywords whose values are of the wrong kind say nothing. */
+static void schemas_that_make_no_sense_do_no_harm(void)
+{
+    static const char *const keys[] = {"type",    "$ref",      "enum",     "required", "properties",
+                                       "items",   "anyOf",     "oneOf",    "allOf",    "pattern",
+                                       "minimum", "maxLength", "minItems", "maxItems", "minLength"};
+    static const char *const values[] = {"null", "5", "{}", "[]", "true", "[null, 5, {}]"};
+    static const char *const of[] = {"1", "\"x\"", "[1]", "{\"a\": 1}", "null"};
+    int complaints = 0;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            char schema[128], complaint[512];
+            snprintf(schema, sizeof schema, "{\"%s\": %s}", keys[k], values[v]);
+            for (size_t o = 0; o < sizeof of / sizeof *of; o++) {
+                const bool fine = holds(schema, of[o], complaint);
+                CHECK_EQ_INT(complaint[0] == '\0', fine);
+                complaints += !fine;
+            }
+        }
+    }
+    CHECK(complaints > 0);
+}
+
+static void schemas_without_an_end_end(void)
+{
+    char complaint[512];
+    CHECK(!holds("{\"$ref\": \"#\"}", "1", complaint));
+    CHECK_CONTAINS(complaint, "refers to itself");
+    CHECK(!holds("{\"anyOf\": [{\"$ref\": \"#\"}, {\"$ref\": \"#\"}]}", "1", complaint));
+    CHECK_CONTAINS(complaint, "one of the alternatives of anyOf");
+}
+
+/* Whatever is cut is cut between characters: a template takes no other text. */
+static void complaints_are_utf8(void)
+{
+    char value[512], schema[600], complaint[512];
+    for (int shift = 0; shift < 3; shift++) {
+        size_t n = (size_t)snprintf(value, sizeof value, "\"%.*s", shift, "xxx");
+        for (int i = 0; i < 60; i++)
+            n += (size_t)snprintf(value + n, sizeof value - n, "%s", "\xe2\x82\xac");
+        snprintf(value + n, sizeof value - n, "\"");
+        CHECK(!holds("{\"type\": \"integer\"}", value, complaint));
+        CHECK_EQ_INT(weft__utf8_valid(complaint, strlen(complaint)), strlen(complaint));
+        CHECK_CONTAINS(complaint, "expected integer, got \"");
+        snprintf(schema, sizeof schema, "{\"required\": [%s]}", value);
+        CHECK(!holds(schema, "{}", complaint));
+        CHECK_EQ_INT(weft__utf8_valid(complaint, strlen(complaint)), strlen(complaint));
+        snprintf(schema, sizeof schema, "{%s: 1}", value); /* the place */
+        CHECK(!holds("{\"additionalProperties\": {\"type\": \"null\"}}", schema, complaint));
+        CHECK_EQ_INT(weft__utf8_valid(complaint, strlen(complaint)), strlen(complaint));
+        CHECK_CONTAINS(complaint, "expected null, got 1");
+    }
+}
+
+CHECK_MAIN("schema_check", CHECK_CASE(values_are_held_to_schemas),
+           CHECK_CASE(schemas_that_make_no_sense_do_no_harm),
+           CHECK_CASE(schemas_without_an_end_end), CHECK_CASE(complaints_are_utf8))
