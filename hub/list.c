@@ -9,6 +9,8 @@
 #include "weft/memory.h"
 
 enum { MOST_FILES = 100000 };
+/* So that the sizes of all files can be added. */
+#define LARGEST_FILE (INT64_MAX / MOST_FILES)
 
 /* ---- the hub's answer ----------------------------------------------------------------------- */
 
@@ -43,8 +45,9 @@ static weft_status read_file(const weft__json *at, weft__hub_file *file)
         status = weft__json_get_int(at, "size", &file->size);
     if (status == WEFT_OK)
         status = read_hash(at, file);
-    if (status == WEFT_OK && file->size < 0)
-        return weft__json_fail(at, WEFT_INVALID, "size: expected at least 0");
+    if (status == WEFT_OK && (file->size < 0 || file->size > LARGEST_FILE))
+        return weft__json_fail(at, WEFT_INVALID, "size: expected 0 to %lld",
+                               (long long)LARGEST_FILE);
     if (status != WEFT_OK)
         return status;
     file->path = weft_strdup(path);

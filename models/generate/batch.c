@@ -81,8 +81,9 @@ static weft_status run(weft__batch *b)
             if (b->rows[i].live && b->rows[i].alone)
                 weft__row_next(&b->rows[i]);
         }
-        weft__batch_step(b);
-        status = shrink(b);
+        status = weft__batch_step(b);
+        if (status == WEFT_OK)
+            status = shrink(b);
     }
     return status;
 }

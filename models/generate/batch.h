@@ -55,7 +55,7 @@ void weft__row_cancel(weft__row *row);
 /* The prompts of the n new texts at the places, and their first tokens. */
 void weft__batch_begin(weft__batch *b, const size_t *places, size_t n);
 /* A token for each text that is not alone. */
-void weft__batch_step(weft__batch *b);
+weft_status weft__batch_step(weft__batch *b);
 /* Places [0, n) are kept, to which all live texts have been moved from `which`. */
 weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n);
 void weft__batch_close(weft__batch *b);

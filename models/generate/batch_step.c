@@ -331,16 +331,17 @@ static weft_status compute(weft__batch *b, const inputs *in, weft_array **logits
     return weft_eval(*logits);
 }
 
-void weft__batch_step(weft__batch *b)
+weft_status weft__batch_step(weft__batch *b)
 {
     const size_t B = b->places + 1;
     inputs in = {.tokens = weft_malloc(B * sizeof *in.tokens),
                  .offsets = weft_malloc(B * sizeof *in.offsets),
                  .rows = weft_malloc(B * sizeof *in.rows),
                  .which = weft_malloc(B * sizeof *in.which)};
-    if (in.tokens && in.offsets && in.rows && in.which)
-        gather(b, &in);
+    const bool memory = in.tokens && in.offsets && in.rows && in.which;
     weft_status status = WEFT_OK;
+    if (memory)
+        gather(b, &in);
     weft_array *logits = NULL;
     weft_scope_open();
     if (in.n > 0)
@@ -354,6 +355,7 @@ void weft__batch_step(weft__batch *b)
     weft_free(in.offsets);
     weft_free(in.rows);
     weft_free(in.which);
+    return memory ? WEFT_OK : weft_fail(WEFT_MEMORY, "generate: no memory");
 }
 
 weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)

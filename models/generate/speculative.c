@@ -246,8 +246,10 @@ static void find_in_text(weft_generator *g, int64_t most)
 {
     weft__speculation *s = g->speculation;
     const int64_t m = g->options.ngram, n = g->n_text;
-    const int32_t *end = g->text + n - m;
-    for (int64_t at = n - m - 1; m <= n && at >= 0; at--) {
+    if (m >= n)
+        return;
+    const int32_t *end = g->text + (n - m);
+    for (int64_t at = n - m - 1; at >= 0; at--) {
         if (memcmp(g->text + at, end, (size_t)m * sizeof *end) != 0)
             continue;
         while (s->n < most && at + m + s->n < n) {

@@ -393,6 +393,7 @@ static weft_status load(loading *l, const weft_generate_options *options, weft_g
         status = weft__saved_ids(l->file, l->path, "", "ids", l->model, &l->ids, &l->n_ids);
     if (status == WEFT_OK &&
         (l->c.prompt_tokens < 1 || l->c.tokens < 0 || l->c.tokens > l->c.enqueued ||
+         l->c.enqueued > INT32_MAX || /* positions are int32 */
          l->c.prompt_tokens > l->n_ids || l->n_ids - l->c.prompt_tokens != l->c.tokens))
         status = misfit(l, "'counts'");
     if (status == WEFT_OK)

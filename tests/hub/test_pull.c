@@ -297,7 +297,9 @@ static void answers_that_make_no_sense(void)
     refused(s, pages, ONE("a.gguf", "1", "\"blobId\": \"../../x\""), WEFT_INVALID,
             "expected a hash of 40 digits");
     refused(s, pages, ONE("a.gguf", "-1", "\"blobId\": \"" CONFIG_HASH "\""), WEFT_INVALID,
-            "size: expected at least 0");
+            "size: expected 0 to");
+    refused(s, pages, ONE("a.gguf", "9223372036854775807", "\"blobId\": \"" CONFIG_HASH "\""),
+            WEFT_INVALID, "size: expected 0 to");
     refused(s, pages, ONE("x.bin", "1", "\"blobId\": \"" CONFIG_HASH "\""), WEFT_INVALID,
             "org/tiny: it has no *.safetensors and no *.gguf");
     CHECK_STATUS(weft_hub_pull("org/none", &(weft_hub_options){.endpoint = server_url(s)}, &folder),
