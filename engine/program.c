@@ -239,8 +239,13 @@ static weft_status check_request(const program *p, const weft_generate_options *
                                                           : NULL;
     if (what != NULL)
         return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' has no %s", p->name, what);
-    if (!isfinite(s->temperature) || s->temperature < 0 || o->max_tokens < 0)
-        return weft_fail(WEFT_INVALID, "engine: temperature and max_tokens: expected at least 0");
+    if (!(s->temperature >= 0) || !(s->top_p >= 0) || !(s->min_p >= 0) ||
+        !(s->repetition_penalty >= 0) || s->top_k < 0 || o->max_tokens < 0)
+        return weft_fail(WEFT_INVALID, "engine: temperature, top_p, min_p, repetition_penalty, "
+                                       "top_k and max_tokens: expected at least 0");
+    if (isinf(s->temperature + s->top_p + s->min_p + s->repetition_penalty)) /* none in JSON */
+        return weft_fail(WEFT_INVALID, "engine: temperature, top_p, min_p and repetition_penalty: "
+                                       "expected finite numbers");
     return WEFT_OK;
 }
 

@@ -2,6 +2,7 @@
  * and all the ways in which one does not. */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -183,6 +184,16 @@ static void what_cannot_be_asked_is_refused(void)
                                  NULL, NULL),
             WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_engine_error(engine), "the backend 'subprocess' has no XTC");
+    const weft_generate_options numbers[] = {{.sampler.top_p = NAN},
+                                             {.sampler.min_p = INFINITY},
+                                             {.sampler.top_k = -1},
+                                             {.sampler.temperature = NAN},
+                                             {.sampler.repetition_penalty = -INFINITY}};
+    for (int i = 0; i < 5; i++)
+        CHECK_STATUS(
+            weft_engine_generate(
+                engine, &(weft_engine_request){.prompt = "x", .options = &numbers[i]}, NULL, NULL),
+            WEFT_INVALID);
     size_t size = 1200000;
     char *text = malloc(size + 1);
     if (CHECK(text != NULL)) {
