@@ -85,9 +85,11 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "FILE",
      AT(batch),
-     .help = "a text for each line of a file (-: standard input), JSON objects with prompt or "
-             "messages and, if they like, id, max_tokens, seed, temperature, top_p, top_k, min_p, "
-             "stop, timeout, tools; prints a JSON object for each, in their order"},
+     .help =
+         "a text for each line of a file (-: standard input), JSON objects with prompt or "
+         "messages and, if they like, id, max_tokens, seed, temperature, top_p, top_k, min_p, "
+         "stop, timeout, tools; prints a JSON object for each as soon as it has ended, with its "
+         "id (else the number of its line) and its index among the texts, from 0"},
     {.name = "batch-rows",
      .kind = CLI_INT,
      .value = "N",

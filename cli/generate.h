@@ -38,8 +38,8 @@ weft_status generate_print(const generate_values *values, const generate_source 
 
 /* ---- generate_batch.c ----------------------------------------------------------------------- */
 
-/* --batch: a text for each line of a file, `path` being the model's; prints a line for each. *good:
- * none of them failed. */
+/* --batch: a text for each line of a file, `path` being the model's; prints a line for each as they
+ * end. *good: none of them failed. */
 weft_status generate_batch(const generate_values *values, const char *path, weft_model *model,
                            const weft_tokenizer *tokenizer, const weft_generate_options *options,
                            bool *good);

@@ -6,6 +6,7 @@
 #include "cli/generate.h"
 #include "cli/lines.h"
 #include "cli/profile.h"
+#include "cli/progress.h"
 
 /* ---- a line --------------------------------------------------------------------------------- */
 
@@ -30,6 +31,11 @@ typedef struct batch_run {
     const weft_generate_options *options;
     cli_lines lines;
     batch_line *at;
+    size_t *which; /* the line of each request */
+    cli_progress progress;
+    double start;
+    int64_t prompts, tokens;             /* of texts that have ended; of all so far */
+    size_t ended, cut, failed, requests; /* texts */
 } batch_run;
 
 static weft_status read_number(json_object *object, const char *key, double low, double high,
@@ -149,34 +155,37 @@ static void read_line(batch_run *r, size_t i, const char *path)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-static void print_id(const batch_line *line)
+/* The beginning of a line's object. */
+static void print_id(const batch_run *r, size_t i)
 {
+    const batch_line *line = &r->at[i];
     if (line->id != NULL)
         printf("{\"id\": %s", json_object_to_json_string_ext(line->id, JSON_C_TO_STRING_PLAIN));
     else
         printf("{\"id\": %zu", line->number);
+    printf(", \"index\": %zu", i);
 }
 
-static void print_error(const batch_line *line, const char *message)
+static void print_error(const batch_run *r, size_t i, const char *message)
 {
-    print_id(line);
+    print_id(r, i);
     fputs(", \"error\": ", stdout);
     cli_json_text(stdout, message, strlen(message));
     puts("}");
 }
 
-static void print_row(const batch_line *line, const weft_generated_row *row)
+static void print_row(const batch_run *r, size_t i, const weft_generated_row *row)
 {
     if (row->status != WEFT_OK) {
-        print_error(line, row->message ? row->message : weft_status_name(row->status));
+        print_error(r, i, row->message ? row->message : weft_status_name(row->status));
         return;
     }
-    print_id(line);
+    print_id(r, i);
     fputs(", \"text\": ", stdout);
     cli_json_text(stdout, row->text ? row->text : "", row->length);
     fputs(", \"ids\": [", stdout);
-    for (size_t i = 0; i < row->n; i++)
-        printf("%s%d", i > 0 ? ", " : "", (int)row->ids[i]);
+    for (size_t k = 0; k < row->n; k++)
+        printf("%s%d", k > 0 ? ", " : "", (int)row->ids[k]);
     printf("], \"reason\": \"%s\", \"reason_detail\": \"%s\", \"prompt_tokens\": %lld, "
            "\"tokens\": %lld}\n",
            weft_finish_name(row->stats.reason), weft_finish_detail_name(row->stats.detail),
@@ -190,62 +199,105 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Lines that could not be read have no request: the others' results are printed among them. */
-static bool print_all(const batch_run *r, const weft_generated_row *rows, double took)
+static double per_second(const batch_run *r)
 {
-    int64_t prompts = 0, tokens = 0;
-    size_t next = 0;
-    bool good = true;
-    for (size_t i = 0; i < r->lines.n; i++) {
-        const batch_line *line = &r->at[i];
-        if (line->message != NULL) {
-            print_error(line, line->message);
-            good = false;
-            continue;
-        }
-        const weft_generated_row *row = &rows[next++];
-        print_row(line, row);
-        good = good && row->status == WEFT_OK;
-        prompts += row->stats.prompt_tokens;
-        tokens += row->stats.tokens;
-    }
+    const double took = seconds() - r->start;
+    return took > 0 ? (double)r->tokens / took : 0;
+}
+
+static void show_progress(batch_run *r)
+{
+    cli_progress_show(&r->progress, (double)r->ended / (double)r->requests, false,
+                      "%s of %s texts, %.1f tokens/s", cli_count((int64_t)r->ended),
+                      cli_count((int64_t)r->requests), per_second(r));
+}
+
+static bool take_token(void *context, size_t index, const weft_generated *token)
+{
+    batch_run *r = context;
+    (void)index;
+    r->tokens += token->id >= 0;
+    show_progress(r);
+    return true;
+}
+
+/* A line goes out as soon as its text has ended, so that nothing is lost of what is finished. */
+static void take_text(void *context, size_t index, const weft_generated_row *row)
+{
+    batch_run *r = context;
+    cli_progress_clear(&r->progress);
+    print_row(r, r->which[index], row);
+    fflush(stdout);
+    r->prompts += row->stats.prompt_tokens;
+    r->ended++;
+    r->failed += row->status != WEFT_OK;
+    r->cut += row->status == WEFT_OK && row->stats.reason == WEFT_FINISH_CANCELLED;
+    show_progress(r);
+}
+
+static void print_end(const batch_run *r)
+{
+    if (weft_cancel_is_set(r->options->cancel))
+        fprintf(stderr,
+                "weft: generate: interrupted: of %s texts %s have ended, %s were cut off, %s have "
+                "not begun\n",
+                cli_count((int64_t)r->requests), cli_count((int64_t)(r->ended - r->cut)),
+                cli_count((int64_t)r->cut), cli_count((int64_t)(r->requests - r->ended)));
     if (r->values->stats)
         fprintf(stderr,
                 "%s texts: %s prompt tokens, %s generated in %.3f s: %.1f tokens/s; peak memory "
                 "%s\n",
-                cli_count((int64_t)r->lines.n), cli_count(prompts), cli_count(tokens), took,
-                took > 0 ? (double)tokens / took : 0, cli_bytes(weft_memory_peak()));
-    return good;
+                cli_count((int64_t)r->ended), cli_count(r->prompts), cli_count(r->tokens),
+                seconds() - r->start, per_second(r), cli_bytes(weft_memory_peak()));
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
+
+/* Lines that could not be read have no request: they go out first. */
+static weft_status ask_for(batch_run *r, weft_generate_request *requests, weft_generated_row *rows)
+{
+    for (size_t i = 0; i < r->lines.n; i++) {
+        const batch_line *line = &r->at[i];
+        if (line->message != NULL) {
+            print_error(r, i, line->message);
+            r->failed++;
+        } else {
+            r->which[r->requests] = i;
+            requests[r->requests++] =
+                (weft_generate_request){{line->ids, line->n_ids}, &line->options};
+        }
+    }
+    fflush(stdout);
+    const weft_generate_batch_options o = {.rows = r->values->batch_rows,
+                                           .batch.invariant = r->values->invariant,
+                                           .cancel = r->options->cancel,
+                                           .ended = take_text,
+                                           .ended_context = r};
+    cli_progress_start(&r->progress);
+    r->start = seconds();
+    const weft_status status =
+        weft_generate_batch(r->model, r->tokenizer, requests, r->requests, &o, take_token, r, rows);
+    cli_progress_clear(&r->progress);
+    weft_generated_rows_free(rows, r->requests);
+    return status;
+}
 
 static weft_status run_requests(batch_run *r, bool *good)
 {
     const size_t n = r->lines.n;
     weft_generate_request *requests = calloc(n + 1, sizeof *requests);
     weft_generated_row *rows = calloc(n + 1, sizeof *rows);
-    size_t m = 0;
+    r->which = calloc(n + 1, sizeof *r->which);
     weft_status status = WEFT_OK;
-    if (requests == NULL || rows == NULL)
+    if (requests == NULL || rows == NULL || r->which == NULL)
         status = weft_fail(WEFT_MEMORY, "generate: no memory");
-    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
-        const batch_line *line = &r->at[i];
-        if (line->message == NULL)
-            requests[m++] = (weft_generate_request){{line->ids, line->n_ids}, &line->options};
-    }
-    const weft_generate_batch_options o = {.rows = r->values->batch_rows,
-                                           .batch.invariant = r->values->invariant,
-                                           .cancel = r->options->cancel};
-    const double start = seconds();
     if (status == WEFT_OK)
-        status = weft_generate_batch(r->model, r->tokenizer, requests, m, &o, NULL, NULL, rows);
+        status = ask_for(r, requests, rows);
     if (status == WEFT_OK) {
-        *good = print_all(r, rows, seconds() - start);
+        print_end(r);
         cli_profile_print();
     }
-    if (rows != NULL)
-        weft_generated_rows_free(rows, m);
+    *good = r->failed == 0;
     free(rows);
     free(requests);
     return status;
@@ -259,6 +311,7 @@ static void close_run(batch_run *r)
         weft_free(r->at[i].message);
     }
     free(r->at);
+    free(r->which);
     cli_lines_free(&r->lines);
     weft_chat_free(r->chat);
 }
@@ -269,6 +322,8 @@ weft_status generate_batch(const generate_values *v, const char *path, weft_mode
 {
     batch_run r = {.values = v, .model = model, .tokenizer = tokenizer, .options = options};
     weft_status status = cli_lines_read(v->batch, &r.lines);
+    if (status == WEFT_OK && r.lines.n == 0)
+        status = weft_fail(WEFT_INVALID, "generate: --batch %s: there are no lines", v->batch);
     if (status == WEFT_OK) {
         r.at = calloc(r.lines.n + 1, sizeof *r.at);
         if (r.at == NULL)

@@ -91,13 +91,6 @@ typedef struct weft_generate_request {
     const weft_generate_options *options; /* its own, borrowed; NULL: all zero */
 } weft_generate_request;
 
-typedef struct weft_generate_batch_options {
-    weft_batch_options batch;  /* `tokens` are of prompts */
-    int64_t rows;              /* texts at a time, the next one beginning where one ends; 0: 16 */
-    const weft_cancel *cancel; /* of all texts; each may have its own besides. NULL: none */
-    bool no_compile;           /* steps as graphs, as weft_generate_options has it */
-} weft_generate_batch_options;
-
 typedef struct weft_generated_row {
     weft_status status; /* of this text; what came before a failure is there */
     char *message;      /* NULL after success */
@@ -111,6 +104,21 @@ typedef struct weft_generated_row {
 
 /* As weft_generate's, of request `index`. False: stop this text. */
 typedef bool weft_generate_batch_fn(void *context, size_t index, const weft_generated *token);
+
+/* A text has ended, or failed: `row` is as it will be among the results. */
+typedef void weft_generate_batch_ended_fn(void *context, size_t index,
+                                          const weft_generated_row *row);
+
+typedef struct weft_generate_batch_options {
+    weft_batch_options batch;  /* `tokens` are of prompts */
+    int64_t rows;              /* texts at a time, the next one beginning where one ends; 0: 16 */
+    const weft_cancel *cancel; /* of all texts; each may have its own besides. NULL: none */
+    /* Called for each text when it ends, in whatever order they do; not for those that were
+     * cancelled before they began. NULL: nobody. */
+    weft_generate_batch_ended_fn *ended;
+    void *ended_context;
+    bool no_compile; /* steps as graphs, as weft_generate_options has it */
+} weft_generate_batch_options;
 
 /* Generates from n prompts. Each gives the tokens that weft_generate gives with its options, and
  * ends by itself; its place goes to the next. A step of all texts reads the weights once. Texts

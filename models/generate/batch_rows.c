@@ -53,7 +53,8 @@ static bool collect(void *context, const weft_generated *token)
 
 static void leave(weft__row *row, weft_status status)
 {
-    weft_generated_row *r = &row->batch->results[row->index];
+    const weft__batch *b = row->batch;
+    weft_generated_row *r = &b->results[row->index];
     if (r->status == WEFT_OK)
         r->status = status;
     if (r->status != WEFT_OK && r->message == NULL)
@@ -64,6 +65,8 @@ static void leave(weft__row *row, weft_status status)
     weft__generation_close(&row->run);
     row->run = (weft__generation){0};
     row->live = false;
+    if (b->options.ended != NULL)
+        b->options.ended(b->options.ended_context, row->index, r);
 }
 
 void weft__row_fail(weft__row *row, weft_status status)

@@ -135,40 +135,94 @@ static void inspect_writes_keys_and_queries(void)
     check_one_line(&o, 1);
 }
 
-/* Each line is what it would be alone, and a bad one is told of in its place. */
+/* The line of the output with this index; -1: there is none. */
+static int line_of(const output *o, int index)
+{
+    char part[32];
+    snprintf(part, sizeof part, "\"index\": %d,", index);
+    const char *at = strstr(o->out, part);
+    int line = 0;
+    for (const char *c = o->out; at != NULL && c < at; c++)
+        line += *c == '\n';
+    return CHECK(at != NULL) ? line : -1;
+}
+
+/* Each line is what it would be alone, a bad one is told of, and the shortest text comes first. */
 static void a_batch_is_lines_for_lines(void)
 {
     static const char lines[] =
         "{\"prompt\": \"Once upon a time\", \"max_tokens\": 8, \"id\": \"a\"}\n"
         "{\"prompt\": \"The wolf\", \"id\": [1], \"stop\": \" and\"}\n"
+        "\n"
         "{\"text\": \"no prompt\"}\n"
         "nonsense\n"
         "{\"prompt\": \"x\", \"temperature\": -1}\n"
-        "{\"prompt\": \"A king\", \"temperature\": 1, \"seed\": 7}\n";
+        "{\"prompt\": \"A king\", \"temperature\": 1, \"seed\": 7}\n"
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"The fox\"}]}\n";
     output o = weft_command(lines, "generate %s --batch - -t 0 -n 12 --stats", model());
     CHECK_EQ_INT(o.code, 1);
-    CHECK_CONTAINS(o.err, "6 texts");
+    CHECK_CONTAINS(o.err, "4 texts");
     char all[8192], expected[1024];
     snprintf(all, sizeof all, "%s", o.out);
     const output batch = {0, all, NULL};
-    check_text(&batch, 0, "id", "a");
-    check_text(&batch, 0, "reason", "length");
-    check_text(&batch, 2, "error", "line 3");
-    check_text(&batch, 3, "error", "line 4");
-    check_text(&batch, 4, "error", "temperature");
-    check_text(&batch, 5, "id", "6");
-    static const char *const alone[] = {"-p 'Once upon a time' -t 0 -n 8",
-                                        "-p 'A king' -t 1 -s 7 -n 12"};
-    for (int i = 0; i < 2; i++) {
-        o = weft_command(NULL, "generate %s %s", model(), alone[i]);
+    check_text(&batch, line_of(&batch, 0), "id", "a");
+    check_text(&batch, line_of(&batch, 0), "reason", "length");
+    check_text(&batch, line_of(&batch, 1), "id", "[ 1 ]");
+    check_text(&batch, line_of(&batch, 2), "error", "line 4");
+    check_text(&batch, line_of(&batch, 3), "error", "line 5");
+    check_text(&batch, line_of(&batch, 4), "error", "temperature");
+    check_text(&batch, line_of(&batch, 5), "id", "7");
+    CHECK(line_of(&batch, 0) < line_of(&batch, 5));
+    static const struct {
+        int index;
+        const char *alone;
+    } texts[] = {{0, "generate %s -p 'Once upon a time' -t 0 -n 8"},
+                 {5, "generate %s -p 'A king' -t 1 -s 7 -n 12"},
+                 {6, "chat %s -p 'The fox' -t 0 -n 12"}};
+    for (int i = 0; i < 3; i++) {
+        char command[200];
+        snprintf(command, sizeof command, texts[i].alone, model());
+        o = weft_command(NULL, "%s", command);
         snprintf(expected, sizeof expected, "%.*s", (int)strcspn(o.out, "\n"), o.out);
         CHECK(strlen(expected) > 10);
-        check_text(&batch, 5 * i, "text", expected);
+        check_text(&batch, line_of(&batch, texts[i].index), "text", expected);
     }
     o = weft_command(lines, "generate %s --batch - -p text", model());
     check_one_line(&o, 2);
     o = weft_command(NULL, "generate %s --batch no/such/file", model());
     check_one_line(&o, 1);
+    o = weft_command("\n", "generate %s --batch -", model());
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "there are no lines");
+}
+
+/* What has ended when Ctrl-C comes is there, line by line, and the status is that of a Ctrl-C. */
+static void an_interrupted_batch_keeps_what_has_ended(void)
+{
+    static char lines[40000];
+    for (size_t n = 0; n + 100 < sizeof lines;)
+        n += (size_t)snprintf(lines + n, 100, "{\"prompt\": \"The king\"}\n");
+    const char *file = text_file("many.jsonl", lines);
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("ended.jsonl"));
+    output o = shell_command(NULL,
+                             "%s generate %s --batch %s --batch-rows 2 --ignore-eos -n 60 > %s & "
+                             "p=$!; i=0; until [ -s %s ] || [ $i = 600 ]; do sleep 0.1; "
+                             "i=$((i + 1)); done; kill -INT $p; wait $p",
+                             check_built("cli/weft"), model(), file, out, out);
+    CHECK_EQ_INT(o.code, 130);
+    CHECK_CONTAINS(o.err, "weft: generate: interrupted: of ");
+    char *text = NULL;
+    size_t size, whole = 0;
+    if (!CHECK_OK(weft_file_read(out, 0, &text, &size)))
+        return;
+    const output got = {0, text, NULL};
+    for (const char *c = text; (c = strchr(c, '\n')) != NULL; c++)
+        whole++;
+    CHECK(whole > 0 && size > 0 && text[size - 1] == '\n');
+    check_text(&got, 0, "reason", "length");
+    check_text(&got, (int)whole - 1, "prompt_tokens", "");
+    weft_free(text);
 }
 
 static void a_draft_gives_the_same_text(void)
@@ -189,4 +243,5 @@ static void a_draft_gives_the_same_text(void)
 CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
            CHECK_CASE(inspect_writes_keys_and_queries), CHECK_CASE(a_batch_is_lines_for_lines),
+           CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),
            CHECK_CASE(a_draft_gives_the_same_text))

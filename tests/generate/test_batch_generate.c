@@ -236,6 +236,54 @@ static void texts_stop_by_themselves(void)
     weft_model_free(model);
 }
 
+/* What has been told of texts that ended. */
+typedef struct endings {
+    int n;
+    size_t order[N], tokens[N];
+    weft_finish reasons[N];
+} endings;
+
+static void note_end(void *context, size_t index, const weft_generated_row *row)
+{
+    endings *e = context;
+    if (!CHECK(e->n < N))
+        return;
+    e->tokens[e->n] = row->n;
+    e->reasons[e->n] = row->stats.reason;
+    e->order[e->n++] = index;
+}
+
+/* Each is told of once, as it is among the results: the shortest first, a failure when it is seen.
+ */
+static void texts_are_told_of_as_they_end(void)
+{
+    weft_model *model = fixture_model("llama");
+    some s;
+    weft_generated_row results[N];
+    endings e = {0};
+    bool seen[N] = {false};
+    if (model == NULL)
+        return;
+    make_requests(model, &s);
+    for (int i = 0; i < N; i++)
+        s.options[i].max_tokens = 4 + (i * 5) % N, s.options[i].ignore_eos = true;
+    s.requests[4].prompt.n = 0;
+    const weft_generate_batch_options o = {.rows = N, .ended = note_end, .ended_context = &e};
+    CHECK_OK(weft_generate_batch(model, NULL, s.requests, N, &o, NULL, NULL, results));
+    CHECK_EQ_INT(e.n, N);
+    CHECK_EQ_INT(e.order[0], 4);
+    CHECK_STATUS(results[4].status, WEFT_INVALID);
+    for (int i = 0; i < e.n; i++) {
+        const size_t k = e.order[i];
+        CHECK(!seen[k]);
+        seen[k] = true;
+        CHECK(e.tokens[i] == results[k].n && e.reasons[i] == results[k].stats.reason);
+        CHECK(i < 2 || e.tokens[i] >= e.tokens[i - 1]);
+    }
+    weft_generated_rows_free(results, N);
+    weft_model_free(model);
+}
+
 /* After a cancellation each text has what it had, and those that waited have nothing. */
 static void a_cancelled_batch_keeps_what_there_is(void)
 {
@@ -305,5 +353,5 @@ static void texts_are_texts(void)
 CHECK_MAIN("batch_generate", CHECK_CASE(greedy_texts_are_those_alone),
            CHECK_CASE(drawn_texts_are_those_alone), CHECK_CASE(an_invariant_batch_is_exact),
            CHECK_CASE(what_cannot_go_together_goes_alone), CHECK_CASE(a_bad_request_fails_alone),
-           CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(a_cancelled_batch_keeps_what_there_is),
-           CHECK_CASE(texts_are_texts))
+           CHECK_CASE(texts_stop_by_themselves), CHECK_CASE(texts_are_told_of_as_they_end),
+           CHECK_CASE(a_cancelled_batch_keeps_what_there_is), CHECK_CASE(texts_are_texts))
