@@ -10,6 +10,7 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 
+enum { BATCH = 16 }; /* products of a few rows that run together */
 enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes */
 
 /* y = x w^T (+ bias), or x w; w (R, K). */
@@ -60,29 +61,48 @@ typedef struct stream {
     float *y;
 } stream;
 
+/* With x packed at `memory`; `y` is in float32. */
+static stream stream_of(const product *p, float *memory, float *y)
+{
+    const cpu_kernels *kernels = weft__cpu_kernels();
+    float *sums = memory + memory_of(p).x;
+    kernels->gemv_pack(p->dtype, (int)p->m, p->K, p->x, p->x_row, memory);
+    kernels->code_sums((int)p->m, p->K, p->codes.group, memory, sums);
+    return (stream){p, kernels, memory, sums, y};
+}
+
+/* Rows of all matrices of a list, as if they were one. */
 static void stream_task(void *context, int64_t begin, int64_t end, int worker)
 {
-    const stream *s = context;
-    const product *p = s->p;
+    const stream *list = context;
+    const int64_t R = list->p->R;
     (void)worker;
-    s->kernels->gemv_codes(&p->codes, (int)p->m, p->K, s->x, s->sums, begin, end - begin, p->bias,
-                           s->y, p->R);
+    while (begin < end) {
+        const stream *s = &list[begin / R];
+        const product *p = s->p;
+        const int64_t row = begin % R, n = end - begin < R - row ? end - begin : R - row;
+        s->kernels->gemv_codes(&p->codes, (int)p->m, p->K, s->x, s->sums, row, n, p->bias, s->y, R);
+        begin += n;
+    }
+}
+
+/* n products with matrices of one shape. */
+static void run_streams(const stream *list, int n)
+{
+    const product *p = list->p;
+    const int64_t row_bytes = p->K / p->codes.group * p->codes.code_group;
+    int64_t chunk = n * p->R * row_bytes / 16;
+    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > LARGEST_CHUNK ? LARGEST_CHUNK : chunk;
+    weft__cpu_parallel(n * p->R, chunk / row_bytes, stream_task, (void *)list);
 }
 
 static void run_stream(const product *p, float *memory)
 {
-    const cpu_kernels *kernels = weft__cpu_kernels();
-    stream_memory m = memory_of(p);
-    float *x = memory, *sums = x + m.x;
-    kernels->gemv_pack(p->dtype, (int)p->m, p->K, p->x, p->x_row, x);
-    kernels->code_sums((int)p->m, p->K, p->codes.group, x, sums);
-    stream s = {p, kernels, x, sums, p->dtype == WEFT_FLOAT32 ? p->y : sums + m.sums};
-    int64_t row_bytes = p->K / p->codes.group * p->codes.code_group;
-    int64_t chunk = p->R * row_bytes / 16;
-    chunk = chunk < LEAST_CHUNK ? LEAST_CHUNK : chunk > LARGEST_CHUNK ? LARGEST_CHUNK : chunk;
-    weft__cpu_parallel(p->R, chunk / row_bytes, stream_task, &s);
+    const stream_memory m = memory_of(p);
+    const stream s = stream_of(p, memory, p->dtype == WEFT_FLOAT32 ? p->y : memory + m.x + m.sums);
+    run_streams(&s, 1);
     if (p->dtype != WEFT_FLOAT32)
-        kernels->encode(p->dtype, s.y, p->y, p->m * p->R);
+        s.kernels->encode(p->dtype, s.y, p->y, p->m * p->R);
 }
 
 /* ---- One product ---------------------------------------------------------------------------- */
@@ -205,77 +225,157 @@ bool weft__cpu_gather_encoded_fits(const weft_call *call)
            weft_tensor_is_contiguous(&call->in[0]);
 }
 
-/* Bytes of the workspace: the list of items by matrix, their rows, results, one product. */
+/* Bytes of the workspace: where each matrix's items begin, the items by matrix, their rows,
+ * results, and one product or a batch of streamed ones, each so many floats. */
 typedef struct choice_memory {
-    int64_t order, x, y, product;
+    int64_t first, order, x, y, products, each;
 } choice_memory;
 
 static choice_memory memory_of_choice(const weft_call *call)
 {
-    const int64_t items = weft_tensor_size(&call->in[3]);
-    product most = product_of_choice(call, 0, items, NULL, NULL);
-    product few =
-        product_of_choice(call, 0, items < CPU_GEMV_ROWS ? items : CPU_GEMV_ROWS, NULL, NULL);
+    const int64_t items = weft_tensor_size(&call->in[3]), B = call->in[1].shape.at[0];
+    const int64_t least = items < CPU_GEMV_ROWS ? items : CPU_GEMV_ROWS;
+    const product most = product_of_choice(call, 0, items, NULL, NULL);
+    const product few = product_of_choice(call, 0, least, NULL, NULL);
     const cpu_gemm g = gemm_of(&most);
-    const int64_t streamed = product_workspace(&few), tiles = weft__cpu_gemm_bound(&g);
+    const stream_memory s = memory_of(&few);
+    const int64_t batch = items < BATCH ? items : BATCH, each = s.x + s.sums;
+    const int64_t streamed = streams(&few) ? batch * each * (int64_t)sizeof(float) : 0;
+    const int64_t one = product_workspace(&few), tiles = weft__cpu_gemm_bound(&g);
+    const int64_t single = one > tiles ? one : tiles;
     return (choice_memory){
+        .first = vectors(B + 1) * (int64_t)sizeof(int64_t),
         .order = vectors(items) * (int64_t)sizeof(int64_t),
         .x = vectors(items * most.K) * (int64_t)sizeof(float),
         .y = vectors(items * most.R) * (int64_t)sizeof(float),
-        .product = streamed > tiles ? streamed : tiles,
+        .products = streamed > single ? streamed : single,
+        .each = each,
     };
 }
 
 int64_t weft__cpu_gather_encoded_workspace(const weft_call *call)
 {
     const choice_memory m = memory_of_choice(call);
-    return m.order + m.x + m.y + m.product;
+    return m.first + m.order + m.x + m.y + m.products;
 }
 
-/* Matrix `index` for the n items of `order`, whose rows are put together. */
-static void run_choice(const weft_call *call, int64_t index, const int64_t *order, int64_t n,
-                       char *memory)
-{
-    const choice_memory m = memory_of_choice(call);
-    char *x = memory + m.order, *y = x + m.x;
-    const product p = product_of_choice(call, index, n, x, y);
-    const int64_t size = (int64_t)weft_dtype_size(p.dtype);
-    const int64_t A = call->in[0].shape.at[0];
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t row = weft_tensor_get_int(&call->in[2], order[i]);
-        memcpy(x + i * p.K * size,
-               (const char *)call->in[0].data + (row < 0 ? row + A : row) * p.K * size,
-               (size_t)(p.K * size));
-    }
-    run_product(&p, (float *)(void *)(y + m.y));
-    for (int64_t i = 0; i < n; i++)
-        memcpy((char *)call->out[0].data + order[i] * p.R * size, y + i * p.R * size,
-               (size_t)(p.R * size));
-}
-
-weft_status weft__cpu_gather_encoded(const weft_call *call)
+/* The items sorted by their matrices: those of matrix e are order[first[e]] to order[first[e + 1]],
+ * in their own order. */
+static weft_status sort_items(const weft_call *call, int64_t *first, int64_t *order)
 {
     const int64_t items = weft_tensor_size(&call->in[3]), B = call->in[1].shape.at[0];
-    int64_t *order = call->workspace;
+    int64_t row, id;
+    memset(first, 0, (size_t)(B + 1) * sizeof *first);
     for (int64_t i = 0; i < items; i++) {
-        int64_t row, id;
         weft_status status = index_at(call, 2, i, call->in[0].shape.at[0], &row);
         if (status == WEFT_OK)
             status = index_at(call, 3, i, B, &id);
         if (status != WEFT_OK)
             return status;
+        first[id + 1]++;
     }
-    if (weft_tensor_size(&call->out[0]) == 0)
-        return WEFT_OK;
-    for (int64_t e = 0; e < B; e++) {
-        int64_t n = 0, id;
-        for (int64_t i = 0; i < items; i++) {
-            if (index_at(call, 3, i, B, &id) == WEFT_OK && id == e)
-                order[n++] = i;
-        }
-        if (n > 0)
-            run_choice(call, e, order, n, call->workspace);
+    for (int64_t e = 0; e < B; e++)
+        first[e + 1] += first[e];
+    /* first[e] becomes where e's items end, which is where e + 1's begin. */
+    for (int64_t i = 0; i < items; i++) {
+        index_at(call, 3, i, B, &id);
+        order[first[id]++] = i;
     }
+    memmove(first + 1, first, (size_t)B * sizeof *first);
+    first[0] = 0;
+    return WEFT_OK;
+}
+
+typedef struct choice {
+    const weft_call *call;
+    const int64_t *order; /* of the items */
+    char *x;              /* room for a row of each item, in that order */
+    float *y;             /* and for a result */
+    float *products;
+    int64_t each;
+    /* Products that wait to run together. */
+    product waiting[BATCH];
+    stream streams[BATCH];
+    int64_t begins[BATCH]; /* their first items */
+    int n;
+} choice;
+
+/* The product of matrix e with the rows of items [begin, end), which are put together. */
+static product product_of_items(const choice *c, int64_t e, int64_t begin, int64_t end)
+{
+    const weft_tensor *x = &c->call->in[0];
+    const int64_t K = x->shape.at[1], A = x->shape.at[0];
+    const int64_t bytes = K * (int64_t)weft_dtype_size(x->dtype);
+    char *rows = c->x + begin * bytes;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = weft_tensor_get_int(&c->call->in[2], c->order[i]);
+        memcpy(rows + (i - begin) * bytes,
+               (const char *)x->data + (row < 0 ? row + A : row) * bytes, (size_t)bytes);
+    }
+    float *y = c->y + begin * c->call->in[1].shape.at[1];
+    return product_of_choice(c->call, e, end - begin, rows, y);
+}
+
+/* Results of the product whose first item is `begin`, in float32 or in the dtype of y, to where
+ * they belong. */
+static void put_results(const choice *c, const product *p, int64_t begin, weft_dtype from)
+{
+    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    const int64_t step = p->R * (int64_t)weft_dtype_size(from);
+    for (int64_t i = 0; i < p->m; i++) {
+        char *to = (char *)c->call->out[0].data + c->order[begin + i] * p->R * size;
+        const char *y = (const char *)p->y + i * step;
+        if (from == p->dtype)
+            memcpy(to, y, (size_t)step);
+        else
+            weft__cpu_kernels()->encode(p->dtype, (const float *)(const void *)y, to, p->R);
+    }
+}
+
+static void run_waiting(choice *c)
+{
+    for (int i = 0; i < c->n; i++)
+        c->streams[i] = stream_of(&c->waiting[i], c->products + i * c->each, c->waiting[i].y);
+    if (c->n > 0)
+        run_streams(c->streams, c->n);
+    for (int i = 0; i < c->n; i++)
+        put_results(c, &c->waiting[i], c->begins[i], WEFT_FLOAT32);
+    c->n = 0;
+}
+
+/* Matrices that few rows choose wait for each other: their products are small. */
+static void run_choice(choice *c, int64_t e, int64_t begin, int64_t end)
+{
+    const product p = product_of_items(c, e, begin, end);
+    if (streams(&p)) {
+        c->waiting[c->n] = p;
+        c->begins[c->n++] = begin;
+        if (c->n == BATCH)
+            run_waiting(c);
+        return;
+    }
+    run_waiting(c); /* which have the memory */
+    run_product(&p, c->products);
+    put_results(c, &p, begin, p.dtype);
+}
+
+weft_status weft__cpu_gather_encoded(const weft_call *call)
+{
+    const choice_memory m = memory_of_choice(call);
+    char *memory = call->workspace;
+    int64_t *first = (int64_t *)(void *)memory, *order = (int64_t *)(void *)(memory + m.first);
+    const weft_status status = sort_items(call, first, order);
+    if (status != WEFT_OK || weft_tensor_size(&call->out[0]) == 0)
+        return status;
+    choice c = {.call = call, .order = order, .each = m.each};
+    c.x = memory + m.first + m.order;
+    c.y = (float *)(void *)(c.x + m.x);
+    c.products = (float *)(void *)(c.x + m.x + m.y);
+    for (int64_t e = 0; e < call->in[1].shape.at[0]; e++) {
+        if (first[e] < first[e + 1])
+            run_choice(&c, e, first[e], first[e + 1]);
+    }
+    run_waiting(&c);
     return WEFT_OK;
 }
 
