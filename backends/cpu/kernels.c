@@ -13,6 +13,7 @@ static void fill(cpu_isa isa)
     CPU_FILL(weft__fill_codes, &table, isa);
     CPU_FILL(weft__fill_conv, &table, isa);
     CPU_FILL(weft__fill_convert_rows, &table, isa);
+    CPU_FILL(weft__fill_delta, &table, isa);
     CPU_FILL(weft__fill_fft, &table, isa);
     CPU_FILL(weft__fill_gemm, &table, isa);
     CPU_FILL(weft__fill_gemv, &table, isa);

@@ -138,6 +138,11 @@ typedef struct cpu_kernels {
     void (*rope_row)(const float *x, const float *cosine, const float *sine, bool interleaved,
                      float *y, int64_t n);
 
+    /* isa/delta.c: one token through `rows` rows of a state, D floats each: its key and query, its
+     * values v, what the state keeps and how much it learns; y is what the query reads. */
+    void (*delta_rows)(float *state, int64_t rows, int64_t D, const float *key, const float *query,
+                       const float *v, float keep, float beta, float *y);
+
     /* isa/loss.c */
     float (*logsumexp_row)(const float *x, int64_t n);
     void (*probability_row)(const float *x, float *out, int64_t n, float lse, float factor);
@@ -197,6 +202,7 @@ CPU_DECLARE_FILL(weft__fill_attention, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_conv, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_convert_rows, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_delta, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);

@@ -77,6 +77,15 @@ typedef struct weft_attention_options {
 WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                                     const weft_attention_options *options);
 
+/* The gated delta rule (Yang, Kautz and Hatamizadeh 2025). Each value head has a matrix S, `state`
+ * (B, Hv, Dv, D) at first (NULL: zeros), which reads the tokens one after another:
+ *   S <- exp(g) S;  S <- S + beta (v - S k) k^T;  y = S q
+ * with q, k (B, L, Hk, D), v (B, L, Hv, Dv), g and beta (B, L, Hv), g being at most 0; value head h
+ * reads key head h / (Hv / Hk). Returns y (B, L, Hv, Dv) in q's dtype, and in *last, unless that is
+ * NULL, the final S, float32 (float64 for float64 q). */
+WEFT_API weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
+                                      weft_array *beta, weft_array *state, weft_array **last);
+
 /* -log softmax(logits)[target] per row: logits (..., V), targets (...) integers -> (...) float32
  * (float64 for float64 logits). A negative target gives 0 and no gradient. */
 WEFT_API weft_array *weft_cross_entropy(weft_array *logits, weft_array *targets);

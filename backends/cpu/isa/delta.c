@@ -1,0 +1,56 @@
+/* backends/cpu/isa/delta.c -- rows of the state of a gated delta rule, which are independent of
+ * each other, reading one token. */
+#include "backends/cpu/isa/simd.h"
+#include "backends/cpu/kernels.h"
+
+/* Each `together` rows at a time, so that the key and the query are loaded once for them. */
+SIMD void read_rows(float *state, int64_t D, const float *key, const float *query, const float *v,
+                    float keep, float beta, float *y, int together)
+{
+    vf known[4] = {{0}}, read[4] = {{0}};
+    float known_rest[4] = {0}, read_rest[4] = {0}, add[4];
+    const int64_t whole = D / LANES * LANES;
+    for (int64_t i = 0; i < whole; i += LANES) {
+        const vf k = vload(key + i);
+        for (int r = 0; r < together; r++)
+            known[r] += vload(state + r * D + i) * k;
+    }
+    for (int64_t i = whole; i < D; i++) {
+        for (int r = 0; r < together; r++)
+            known_rest[r] += state[r * D + i] * key[i];
+    }
+    for (int r = 0; r < together; r++)
+        add[r] = beta * (v[r] - keep * (vsum(known[r]) + known_rest[r]));
+    for (int64_t i = 0; i < whole; i += LANES) {
+        const vf k = vload(key + i), q = vload(query + i);
+        for (int r = 0; r < together; r++) {
+            const vf s = vload(state + r * D + i) * keep + k * add[r];
+            vstore(state + r * D + i, s);
+            read[r] += s * q;
+        }
+    }
+    for (int64_t i = whole; i < D; i++) {
+        for (int r = 0; r < together; r++) {
+            float *s = &state[r * D + i];
+            *s = *s * keep + key[i] * add[r];
+            read_rest[r] += *s * query[i];
+        }
+    }
+    for (int r = 0; r < together; r++)
+        y[r] = vsum(read[r]) + read_rest[r];
+}
+
+static void delta_rows(float *state, int64_t rows, int64_t D, const float *key, const float *query,
+                       const float *v, float keep, float beta, float *y)
+{
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4)
+        read_rows(state + r * D, D, key, query, v + r, keep, beta, y + r, 4);
+    for (; r < rows; r++)
+        read_rows(state + r * D, D, key, query, v + r, keep, beta, y + r, 1);
+}
+
+void CPU_NAME(weft__fill_delta)(cpu_kernels *table)
+{
+    table->delta_rows = delta_rows;
+}

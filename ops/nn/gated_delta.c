@@ -1,0 +1,257 @@
+/* ops/nn/gated_delta.c -- the gated delta rule (Yang, Kautz and Hatamizadeh 2025): a matrix for
+ * each head that forgets, and learns what it does not yet know of each token.
+ *
+ * In smaller ops a text goes in chunks, within which all is products (Yang et al. 2024): with G the
+ * running sum of g since the chunk began, S the state before it and A_ij = beta_i (k_i . k_j)
+ * exp(G_i - G_j) for j < i, what the tokens add is (I + A)^-1 diag(beta) (V - diag(exp G) K S^T).
+ */
+#include "ops/batch.h"
+#include "ops/nn/nn.h"
+
+enum { Q, K, V, G, BETA, STATE, N_INPUTS };
+enum { CHUNK = 64 /* a power of two */ };
+
+/* ---- in chunks ------------------------------------------------------------------------------ */
+
+/* A text of L tokens in n chunks of C, the last of which ends in tokens that change nothing. */
+typedef struct chunks {
+    int64_t L, Hv, n, C;
+} chunks;
+
+static chunks chunks_of(weft_array *node)
+{
+    chunks c = {.L = input_shape(node, Q).at[1], .Hv = input_shape(node, V).at[2], .C = 1};
+    while (c.C < CHUNK && c.C < c.L) {
+        c.C *= 2;
+    }
+    c.n = (c.L + c.C - 1) / c.C;
+    return c;
+}
+
+/* Input i, (B, L, heads, D), as (B, Hv, n, C, D): each head as often as value heads read it. */
+static weft_array *in_chunks(weft_array *node, int i, const chunks *c)
+{
+    weft_array *x = computed_input(node, i);
+    x = weft_ndim(x) == 3 ? weft_expand_dims(x, -1) : x;
+    int64_t B = weft_dim(x, 0), H = weft_dim(x, 2), D = weft_dim(x, 3);
+    x = weft_transpose(x, WEFT_DIMS(0, 2, 1, 3));
+    x = weft_pad(x, 2, 0, c->n * c->C - c->L, 0);
+    if (H != c->Hv) {
+        weft_dims repeated = WEFT_DIMS(B, H, c->Hv / H, c->n * c->C, D);
+        x = weft_broadcast_to(weft_expand_dims(x, 2), repeated);
+    }
+    return weft_reshape(x, WEFT_DIMS(B, c->Hv, c->n, c->C, D));
+}
+
+/* (C, C): 1 where `i` and `j` are the halves, later and earlier, of one block of 2 `half`. */
+static weft_array *below_blocks(weft_array *like, int64_t half)
+{
+    int64_t C = weft_dim(like, -1);
+    float mask[CHUNK * CHUNK];
+    for (int64_t i = 0; i < C; i++) {
+        for (int64_t j = 0; j < C; j++) {
+            bool same = i / (2 * half) == j / (2 * half);
+            mask[i * C + j] = same && i / half % 2 == 1 && j / half % 2 == 0 ? 1 : 0;
+        }
+    }
+    weft_array *a = weft_from_data(mask, WEFT_FLOAT32, WEFT_DIMS(C, C));
+    return beside(like, weft_astype(a, weft_dtype_of(like)));
+}
+
+/* (I + A)^-1 of what is below the diagonal of a (..., C, C): of blocks of 1, 2, 4, ... on the
+ * diagonal, each from those of half its size. */
+static weft_array *unit_inverse(weft_array *a)
+{
+    int64_t C = weft_dim(a, -1);
+    weft_array *inverse = beside(a, weft_identity(C, weft_dtype_of(a)));
+    inverse = weft_broadcast_to(inverse, weft_shape(a));
+    for (int64_t half = 1; half < C; half *= 2) {
+        weft_array *below = weft_multiply(a, below_blocks(a, half));
+        if (half > 1) {
+            below = weft_matmul(weft_matmul(inverse, below), inverse);
+        }
+        inverse = weft_subtract(inverse, below);
+    }
+    return inverse;
+}
+
+/* G_i - G_j for j < i, else 0, of g (..., C, 1): (..., C, C). Each is summed by itself: differences
+ * of sums that have become large would not be exact. */
+static weft_array *sums_between(weft_array *g, const chunks *c)
+{
+    weft_array *later = beside(g, weft_tri(c->C, c->C, -1, weft_dtype_of(g)));
+    return weft_cumsum(weft_multiply(g, later), -2, false, true);
+}
+
+static weft_array *chunk_at(weft_array *x, int64_t i)
+{
+    return weft_squeeze(weft_slice_axis(x, 2, i, i + 1), 2);
+}
+
+/* What does not depend on the state, for all chunks, (B, Hv, n, C, ...). */
+typedef struct parts {
+    weft_array *fresh;   /* (Dv): what tokens add to an empty state */
+    weft_array *known;   /* (D): what of the state they take from that */
+    weft_array *among;   /* (C): what queries read of the chunk's tokens */
+    weft_array *queries; /* (D): and of the state */
+    weft_array *keys;    /* (D): as the next chunk finds them */
+    weft_array *decay;   /* (1, 1): of the state */
+} parts;
+
+static parts parts_of(weft_array *node, const chunks *c)
+{
+    weft_array *q = in_chunks(node, Q, c), *k = in_chunks(node, K, c), *v = in_chunks(node, V, c);
+    weft_array *g = in_chunks(node, G, c), *beta = in_chunks(node, BETA, c); /* (..., C, 1) */
+    weft_array *sums = weft_cumsum(g, -2, false, true), *decay = weft_exp(sums);
+    weft_array *apart = sums_between(g, c);
+    weft_array *to_end = weft_exp(weft_slice_axis(apart, -2, c->C - 1, c->C)); /* (..., 1, C) */
+    weft_array *seen = beside(g, weft_tri(c->C, c->C, 0, weft_dtype_of(g)));
+    weft_array *between = weft_multiply(weft_exp(apart), seen);
+    weft_array *across = weft_swapaxes(k, -1, -2);                    /* (..., D, C) */
+    weft_array *own = weft_multiply(weft_matmul(k, across), between); /* (..., C, C) */
+    weft_array *inverse = unit_inverse(weft_multiply(own, beta));
+    return (parts){
+        .fresh = weft_matmul(inverse, weft_multiply(v, beta)),
+        .known = weft_matmul(inverse, weft_multiply(k, weft_multiply(beta, decay))),
+        .among = weft_multiply(weft_matmul(q, across), between),
+        .queries = weft_multiply(q, decay),
+        .keys = weft_multiply(k, weft_swapaxes(to_end, -1, -2)),
+        .decay = weft_slice_axis(decay, -2, c->C - 1, c->C),
+    };
+}
+
+/* One chunk: *state (B, Hv, Dv, D) goes on; returns y (B, Hv, C, Dv). */
+static weft_array *read_chunk(const parts *p, int64_t i, weft_array **state)
+{
+    weft_array *across = weft_swapaxes(*state, -1, -2); /* (B, Hv, D, Dv) */
+    weft_array *known = weft_matmul(chunk_at(p->known, i), across);
+    weft_array *added = weft_subtract(chunk_at(p->fresh, i), known); /* (B, Hv, C, Dv) */
+    weft_array *learnt = weft_matmul(weft_swapaxes(added, -1, -2), chunk_at(p->keys, i));
+    *state = weft_add(weft_multiply(*state, chunk_at(p->decay, i)), learnt);
+    return weft_add(weft_matmul(chunk_at(p->queries, i), across),
+                    weft_matmul(chunk_at(p->among, i), added));
+}
+
+static void expand(weft_array *node, weft_array **outs)
+{
+    const chunks c = chunks_of(node);
+    weft_array *state = computed_input(node, STATE);
+    weft_array **read = weft_malloc((size_t)(c.n + 1) * sizeof *read);
+    weft_dims shape = weft_node_spec(node, 0)->shape; /* (B, L, Hv, Dv) */
+    weft_array *y = weft_zeros(shape, compute_dtype(node));
+    y = beside(state, y);
+    if (read == NULL) {
+        outs[0] = outs[1] =
+            weft_error_array("gated_delta: no memory for %lld chunks", (long long)c.n);
+        return;
+    }
+    if (c.n > 0) {
+        const parts p = parts_of(node, &c);
+        for (int64_t i = 0; i < c.n; i++) {
+            read[i] = read_chunk(&p, i, &state);
+        }
+        y = weft_concatenate(read, (int)c.n, 2); /* (B, Hv, n C, Dv) */
+        y = weft_transpose(weft_slice_axis(y, 2, 0, c.L), WEFT_DIMS(0, 2, 1, 3));
+    }
+    weft_free(read);
+    outs[0] = weft_astype(y, input_dtype(node, Q));
+    outs[1] = state;
+}
+
+/* ---- The op --------------------------------------------------------------------------------- */
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    static const char *const names[] = {"q", "k", "v", "g", "beta", "the state"};
+    static const char *const letters[] = {"(B, L, Hk, D)", "(B, L, Hk, D)", "(B, L, Hv, Dv)",
+                                          "(B, L, Hv)",    "(B, L, Hv)",    "(B, Hv, Dv, D)"};
+    static const int ranks[] = {4, 4, 4, 3, 3, 4};
+    if (!weft__expect_inputs(node, N_INPUTS, why)) {
+        return false;
+    }
+    for (int i = 0; i < N_INPUTS; i++) {
+        if (!weft__expect_float(node, i, names[i], why) ||
+            !weft__expect_rank(node, i, names[i], letters[i], ranks[i], why)) {
+            return false;
+        }
+    }
+    weft_dims q = input_shape(node, Q), v = input_shape(node, V);
+    int64_t B = q.at[0], L = q.at[1], Hk = q.at[2], D = q.at[3], Hv = v.at[2], Dv = v.at[3];
+    if (Hk < 1 || Hv % Hk != 0) {
+        return weft_because(why, "%lld heads of values, expected a multiple of the %lld of keys",
+                            (long long)Hv, (long long)Hk);
+    }
+    if (!weft__expect_shape(node, K, names[K], q, why) ||
+        !weft__expect_shape(node, V, names[V], WEFT_DIMS(B, L, Hv, Dv), why) ||
+        !weft__expect_shape(node, G, names[G], WEFT_DIMS(B, L, Hv), why) ||
+        !weft__expect_shape(node, BETA, names[BETA], WEFT_DIMS(B, L, Hv), why) ||
+        !weft__expect_shape(node, STATE, names[STATE], WEFT_DIMS(B, Hv, Dv, D), why)) {
+        return false;
+    }
+    out[0] = dense(input_dtype(node, Q), v);
+    out[1] = dense(compute_dtype(weft_node_input(node, Q)), input_shape(node, STATE));
+    return true;
+}
+
+/* The batch is more of B. */
+static bool vmap(weft_array *node, weft_array *const *in, const bool *batched, int64_t size,
+                 weft_array **out)
+{
+    weft_array *inputs[N_INPUTS];
+    for (int i = 0; i < N_INPUTS; i++) {
+        inputs[i] = merge_batch(batch_of(in[i], batched[i], size));
+    }
+    weft_array *both = weft_apply(weft_node_op(node), inputs, N_INPUTS, NULL);
+    int64_t B = input_shape(node, Q).at[0];
+    out[0] = split_batch(weft_pick(both, 0), size, B);
+    out[1] = split_batch(weft_pick(both, 1), size, B);
+    return true;
+}
+
+#define CASE(B, L, Hk, Hv, D, Dv)                                                                  \
+    {                                                                                              \
+        {.shape = {4, {B, L, Hk, D}}, .lo = -0.6, .hi = 0.6},                                      \
+            {.shape = {4, {B, L, Hk, D}}, .lo = -0.6, .hi = 0.6}, {.shape = {4, {B, L, Hv, Dv}}},  \
+            {.shape = {3, {B, L, Hv}}, .lo = -1, .hi = -0.01},                                     \
+            {.shape = {3, {B, L, Hv}}, .lo = 0, .hi = 1}, {.shape = {4, {B, Hv, Dv, D}}},          \
+    }
+
+static const weft_case cases[] = {
+    {"grouped", N_INPUTS, CASE(2, 5, 1, 2, 3, 2), NULL},
+    {"one token", N_INPUTS, CASE(1, 1, 2, 2, 4, 3), NULL},
+    {"no tokens", N_INPUTS, CASE(1, 0, 1, 1, 2, 2), NULL},
+    {"no texts", N_INPUTS, CASE(0, 2, 1, 1, 2, 2), NULL},
+};
+#undef CASE
+
+const weft_op weft_op_gated_delta = {
+    .name = "gated_delta",
+    .family = WEFT_COMPOSITE,
+    .arity = N_INPUTS,
+    .n_outputs = 2,
+    .infer = infer,
+    .vmap = vmap,
+    .expand = expand,
+    .cases = cases,
+    .n_cases = sizeof cases / sizeof *cases,
+    .no_test_dtypes = ONLY_FLOATS,
+};
+
+/* ---- Public --------------------------------------------------------------------------------- */
+
+weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
+                             weft_array *beta, weft_array *state, weft_array **last)
+{
+    if (state == NULL && weft_ok(q) && weft_ndim(q) == 4 && weft_ok(v) && weft_ndim(v) == 4) {
+        weft_dims shape = WEFT_DIMS(weft_dim(q, 0), weft_dim(v, 2), weft_dim(v, 3), weft_dim(q, 3));
+        state = beside(q, weft_zeros(shape, compute_dtype(q)));
+    } else if (state == NULL) {
+        state = q; /* refused: of another rank */
+    }
+    weft_array *inputs[N_INPUTS] = {q, k, v, g, beta, state};
+    weft_array *both = weft_apply(&weft_op_gated_delta, inputs, N_INPUTS, NULL);
+    if (last) {
+        *last = weft_pick(both, 1);
+    }
+    return weft_pick(both, 0);
+}
