@@ -47,8 +47,8 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "FILE",
      AT(tools),
-     .help = "with --json: tools that the model may call, a JSON array; calls are answered by "
-             "messages with the role tool"},
+     .help = "tools that the model may call, a JSON array; you are asked for what a call gives, or "
+             "with --json answer it by a message with the role tool"},
     {.name = "format",
      .kind = CLI_TEXT,
      .value = "NAME",
@@ -63,6 +63,7 @@ static const cli_option options[] = {
     CLI_ADAPTER_OPTION(chat_values),
     CLI_BACKEND_OPTION(chat_values),
     CLI_SAMPLING_OPTIONS(chat_values),
+    CLI_CACHING_OPTIONS(chat_values),
     CLI_TIMEOUT_OPTION(chat_values),
     CLI_STATS_OPTION(chat_values),
     CLI_JSON_OPTION(chat_values,
@@ -192,7 +193,11 @@ static weft_status open_session(chat_run *run)
         o.source_context = run->engine;
     }
     cli_sampling_apply(&v->sampling, run->model, &o.generate);
-    weft_status status = weft_session_new(run->model, run->tokenizer, run->chat, &o, &run->session);
+    weft_status status = cli_caching_apply("chat", &v->caching, run->model, &o.generate.cache);
+    if (status == WEFT_OK && run->model != NULL)
+        status = cli_sampling_protect(run->tokenizer, run->model, &run->keep, &o.generate);
+    if (status == WEFT_OK)
+        status = weft_session_new(run->model, run->tokenizer, run->chat, &o, &run->session);
     if (status == WEFT_OK && v->load != NULL)
         status = weft_session_load(run->session, v->load);
     if (status == WEFT_OK && v->load != NULL && v->system != NULL)
@@ -317,8 +322,8 @@ static const char *complaint(const chat_values *v)
 {
     if (v->format != NULL && v->template_file != NULL)
         return "--format and --template: choose one";
-    if (v->tools != NULL && !v->json)
-        return "--tools needs --json";
+    if (v->tools != NULL && !v->json && !cli_edit_is_terminal())
+        return "--tools needs a terminal, where you are asked for what calls give, or --json";
     if (v->prompted && v->json_schema == NULL)
         return "--prompted needs --json-schema FILE";
     return cli_place_complaint(&v->place);
@@ -357,6 +362,7 @@ const cli_command cli_chat = {
     .example = "weft chat MODEL --system \"You are terse.\"\n"
                "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"
                "weft chat MODEL --json-schema person.json -p \"Invent a person.\"\n"
+               "weft chat MODEL --tools tools.json\n"
                "echo '\"Hello\"' | weft chat MODEL --json",
     CLI_TABLE(chat_values, arguments, options),
     .run = run,

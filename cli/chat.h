@@ -3,6 +3,7 @@
 #ifndef CLI_CHAT_H
 #define CLI_CHAT_H
 
+#include "cli/caching.h"
 #include "cli/sampling.h"
 
 typedef struct chat_values {
@@ -10,6 +11,7 @@ typedef struct chat_values {
         *template_file, *backend;
     cli_place place;
     cli_sampling sampling;
+    cli_caching caching;
     int think; /* -1: as the template has it; 0: on; 1: off */
     int64_t retries;
     double timeout;
@@ -31,6 +33,7 @@ typedef struct chat_run {
     size_t n_tools;
     void *tools_json; /* what their texts are of */
     int64_t pending;  /* calls that the user is to answer */
+    bool asked;       /* the user was told what a call wants */
     bool person;      /* a terminal on both sides */
     bool color;
     bool quit;

@@ -6,6 +6,7 @@
 
 #include <json-c/json.h>
 
+#include "cli/edit.h"
 #include "cli/lines.h"
 
 /* ---- messages ------------------------------------------------------------------------------- */
@@ -73,6 +74,25 @@ void chat_read_message(chat_run *run, const char *line)
 
 /* ---- tools ---------------------------------------------------------------------------------- */
 
+/* A person is the tool: their line is what the call, which has been shown, gives. */
+static weft_status ask_person(void *context, const char *arguments, char **result)
+{
+    chat_run *run = context;
+    char *line = NULL;
+    (void)arguments;
+    if (!run->asked)
+        puts("(the model called a tool: type what it gives; Ctrl-D ends the answer)");
+    run->asked = true;
+    const cli_edit_result read = cli_edit_read("result> ", &line);
+    if (read == CLI_EDIT_FAILED)
+        return weft_fail(WEFT_MEMORY, "chat: no memory for the line");
+    if (read != CLI_EDIT_LINE)
+        return weft_fail(WEFT_CANCELLED, "chat: the call was left without a result");
+    *result = weft_strdup(line);
+    free(line);
+    return *result != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "chat: no memory for the result");
+}
+
 weft_status chat_read_tools(chat_run *run, const char *path)
 {
     char *text = NULL;
@@ -96,7 +116,9 @@ weft_status chat_read_tools(chat_run *run, const char *path)
         run->tools[run->n_tools++] = (weft_tool){
             .name = text_of(of, "name"),
             .description = text_of(of, "description"),
-            .parameters = parameters != NULL ? json_object_to_json_string(parameters) : NULL};
+            .parameters = parameters != NULL ? json_object_to_json_string(parameters) : NULL,
+            .call = run->values->json ? NULL : ask_person,
+            .context = run};
     }
     return WEFT_OK;
 }

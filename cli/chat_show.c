@@ -71,13 +71,13 @@ static void remark(chat_run *run, const char *before, const char *what, const ch
     run->started = false;
 }
 
+/* Results were typed by the person who sees this; what went wrong was not. */
 static void show_call(chat_run *run, const weft_session_event *e)
 {
-    if (e->kind == WEFT_SESSION_TOOL_CALL) {
+    if (e->kind == WEFT_SESSION_TOOL_CALL)
         remark(run, e->name, " ", e->arguments);
-    } else {
-        remark(run, e->failed ? "failed: " : "= ", e->text, "");
-    }
+    else if (e->failed)
+        remark(run, "failed: ", e->text, "");
 }
 
 /* Documents go out alone where there is no person to watch. */

@@ -167,6 +167,65 @@ static void models_without_a_template_are_refused(void)
     CHECK_EQ_INT(o.code, 0);
 }
 
+/* An engine that calls a tool, and answers when it is asked again. */
+static const char engine[] =
+    "#!/bin/sh\nn=0\nwhile read -r line; do\ncase \"$line\" in\n"
+    "*'\"cmd\": \"load\"'*) printf '%s\\n' '{\"ok\": true}';;\n"
+    "*'\"cmd\": \"info\"'*) printf '%s\\n' '{\"architecture\": \"fake\"}';;\n"
+    "*'\"cmd\": \"quit\"'*) exit 0;;\n"
+    "*'\"cmd\": \"generate\"'*) n=$((n + 1)); if [ $n = 2 ]; then t='It is hot.'; else\n"
+    "t='<tool_call>{\\\"name\\\": \\\"weather\\\", \\\"arguments\\\": {\\\"city\\\": "
+    "\\\"Rome\\\"}}</tool_call>'; fi\n"
+    "printf '%s\\n' \"{\\\"token\\\": \\\"$t\\\", \\\"token_id\\\": 1}\" '{\"done\": true}';;\n"
+    "esac\ndone\n";
+
+static const char toolbox[] =
+    "[{\"name\": \"weather\", \"description\": \"tells the weather\", \"parameters\": {\"type\": "
+    "\"object\", \"properties\": {\"city\": {\"type\": \"string\"}}, \"required\": [\"city\"]}}]";
+
+/* A person at a terminal is asked for what a call gives, and sees the answer. */
+static void a_person_answers_calls(void)
+{
+    char program[1000], tools[1000], template[1000];
+    if (shell_command(NULL, "command -v script && script --version").code != 0) {
+        check_skip("there is no script(1), which makes terminals");
+        return;
+    }
+    snprintf(program, sizeof program, "%s", text_file("engine.sh", engine));
+    snprintf(tools, sizeof tools, "%s", text_file("tools.json", toolbox));
+    snprintf(template, sizeof template, "%s",
+             text_file("tools.jinja",
+                       "{{ tools | tojson }}{% for m in messages %}{{ m.content }}{% if "
+                       "m.tool_calls %}<tool_call>{{ m.tool_calls | tojson }}</tool_call>{% endif "
+                       "%}{% endfor %}"));
+    CHECK_EQ_INT(chmod(program, 0700), 0);
+    output o = shell_command(
+        "How is it in Rome?\n31 degrees\n/history\n/quit\n",
+        "WEFT_PYTHON=%s script -qec '%s chat %s --backend transformers --template %s --tools %s' "
+        "%s",
+        program, check_built("cli/weft"), model(), template, tools, check_temporary("typed"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "weather {\"city\":\"Rome\"}");
+    CHECK_CONTAINS(o.out, "type what it gives");
+    CHECK_CONTAINS(o.out, "It is hot.");
+    CHECK_CONTAINS(o.out, "\"role\": \"tool\", \"content\": \"31 degrees\"");
+}
+
+/* What is remembered is the model's own matter elsewhere. */
+static void what_is_remembered_can_be_less(void)
+{
+    output o = weft_command("Once upon a time\nAnd then?\n",
+                            "chat %s -n 40 -t 0 --max-context 32 --sink-tokens 2 --kv-bits 8 "
+                            "--stats",
+                            model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(count(o.err, "tokens/s; peak memory"), 2);
+    o = weft_command(NULL, "chat %s -p x -n 4 --kv-bits 5", model());
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "chat %s -p x -n 4 -t 0 --xtc-probability 1 --xtc-threshold 0", model());
+    CHECK_EQ_INT(o.code, 0);
+}
+
 static void misuse_is_told(void)
 {
     static const struct {
@@ -174,7 +233,7 @@ static void misuse_is_told(void)
     } cases[] = {
         {"", "MODEL"},
         {"x --format chatml --template y", "choose one"},
-        {"x --tools y", "--tools needs --json"},
+        {"x --tools y", "--tools needs a terminal"},
         {"x --prompted", "--prompted needs --json-schema"},
         {"x --think perhaps", "perhaps"},
     };
@@ -189,4 +248,5 @@ CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message),
            CHECK_CASE(commands_change_the_conversation),
            CHECK_CASE(answers_are_repeated_and_continued), CHECK_CASE(events_are_lines_of_json),
            CHECK_CASE(answers_keep_to_a_schema), CHECK_CASE(templates_can_be_given),
-           CHECK_CASE(models_without_a_template_are_refused), CHECK_CASE(misuse_is_told))
+           CHECK_CASE(models_without_a_template_are_refused), CHECK_CASE(misuse_is_told),
+           CHECK_CASE(a_person_answers_calls), CHECK_CASE(what_is_remembered_can_be_less))
