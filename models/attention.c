@@ -8,7 +8,7 @@ typedef struct attention {
     weft__layer layer;
     int64_t n_heads;
     double scale, softcap, eps;
-    bool value_norm;
+    bool value_norm, output_gate;
 } attention;
 
 static const weft_module_type attention_type = {.name = "attention"};
@@ -42,7 +42,9 @@ weft_module *weft__attention_new(const weft__decoder_config *c, const weft__laye
     m->softcap = c->attn_logit_softcapping;
     m->eps = c->rms_norm_eps;
     m->value_norm = value_norm;
-    weft_nn_child(m, q_proj, weft_nn_linear_new(E, H * D, c->attention_bias));
+    m->output_gate = c->output_gate;
+    const int64_t parts = c->output_gate ? 2 : 1;
+    weft_nn_child(m, q_proj, weft_nn_linear_new(E, parts * H * D, c->attention_bias));
     if (!borrows(m))
         weft_nn_child(m, k_proj, weft_nn_linear_new(E, Hk * D, c->attention_bias));
     if (!borrows(m) && !layer->keys_are_values)
@@ -60,6 +62,17 @@ static weft_array *heads(weft_module *projection, weft_array *x, int64_t n, int6
 {
     weft_array *y = weft_nn_call(projection, x); /* (B, L, n D) */
     return weft_reshape(y, WEFT_DIMS(weft_dim(x, 0), weft_dim(x, 1), n, D));
+}
+
+/* With a gate, each head's stands behind its q. */
+static weft_array *queries(attention *m, weft_array *x, weft_array **gate)
+{
+    const int64_t D = m->layer.head_dim;
+    if (!m->output_gate)
+        return heads(m->q_proj, x, m->n_heads, D);
+    weft_array *both = heads(m->q_proj, x, m->n_heads, 2 * D);
+    *gate = weft_slice_axis(both, 3, D, 2 * D);
+    return weft_slice_axis(both, 3, 0, D);
 }
 
 static weft_array *rotated(const attention *m, weft_array *x, const weft__step *s)
@@ -145,7 +158,8 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
     attention *m = (attention *)self;
     weft_nn_enter(m);
     const int64_t B = weft_dim(x, 0), L = weft_dim(x, 1), D = m->layer.head_dim;
-    weft_array *q = heads(m->q_proj, x, m->n_heads, D); /* (B, L, H, D) */
+    weft_array *gate = NULL;
+    weft_array *q = queries(m, x, &gate); /* (B, L, H, D) */
     if (m->q_norm)
         q = weft_nn_call(m->q_norm, q);
     q = rotated(m, q, s);
@@ -165,6 +179,8 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         .mask = s->mask,
     };
     weft_array *y = weft_cache_attention(q, &view, &o); /* (B, L, H, D) */
+    if (gate)
+        y = weft_multiply(y, weft_sigmoid(gate));
     y = weft_reshape(y, WEFT_DIMS(B, L, m->n_heads * D));
     return weft_nn_leave(m, weft_nn_call(m->o_proj, y));
 }

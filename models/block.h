@@ -21,6 +21,25 @@ weft_array *weft__attention_forward(weft_module *attention, weft_array *x, const
 /* Lets go of what weft__step.kept has of a layer. */
 void weft__view_drop(weft_cache_view *view);
 
+/* ---- delta_net.c: in_proj_*, conv1d, A_log, dt_bias, norm, out_proj -------------------------- */
+
+/* The first five are config.json's. */
+typedef struct weft__delta_net_config {
+    int64_t linear_num_key_heads, linear_num_value_heads;
+    int64_t linear_key_head_dim, linear_value_head_dim;
+    int64_t linear_conv_kernel_dim;
+    bool by_key_head; /* in_proj_qkvz and in_proj_ba give each key head its parts side by side */
+    bool taps_first;  /* conv1d.weight is (channels, taps, 1), not (channels, 1, taps) */
+} weft__delta_net_config;
+
+weft_module *weft__delta_net_new(const weft__decoder_config *decoder,
+                                 const weft__delta_net_config *c);
+/* The shapes of one text's states; returns how many. */
+int weft__delta_net_states(const weft__delta_net_config *c, weft_dims *shapes);
+/* x (B, L, E) -> (B, L, E). A cache is a recurrent one of these states. */
+weft_array *weft__delta_net_forward(weft_module *delta_net, weft_array *x, const weft__step *step,
+                                    weft_cache *cache);
+
 /* ---- mlp.c: gate_proj, up_proj, down_proj ---------------------------------------------------- */
 
 /* activation(gate) * up: weft_swiglu for one. NULL: the name is unknown. */

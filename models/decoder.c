@@ -57,7 +57,10 @@ static weft_status read_rotation(const weft_config *config, const weft__decoder_
     }
     if (sliding)
         return weft__config_sliding_rope(config, head_dim, c->theta, c->sliding_theta, out);
-    return weft_config_rope(config, head_dim, c->theta, out);
+    const weft_status status = weft_config_rope(config, head_dim, c->theta, out);
+    if (status == WEFT_OK && out->partial == 0)
+        out->partial = c->partial_rotary_factor;
+    return status;
 }
 
 static weft_module *layers_new(const weft__decoder_config *c, const weft__architecture *a,
@@ -166,6 +169,8 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
     };
     if (m && !m->failed)
         info->takes_offset = takes_offset((decoder *)((causal_lm *)m)->model);
+    for (int64_t i = 0; m && i < c->num_hidden_layers; i++)
+        info->keeps_states = info->keeps_states || layers[i].n_states > 0;
     weft_free(layers);
     return m;
 }
@@ -353,5 +358,8 @@ void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_atte
         .head_dim = m->all[layer].head_dim,
         .dtype = weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight),
         .device = device_of(block),
+        .n_states = m->all[layer].n_states,
     };
+    for (int i = 0; i < out->n_states; i++)
+        out->states[i] = m->all[layer].states[i];
 }

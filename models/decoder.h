@@ -16,11 +16,14 @@ typedef struct weft__decoder_config {
     bool attention_bias;    /* on q, k and v */
     bool output_bias;       /* on o */
     bool mlp_bias;
-    bool qk_norm; /* RMSNorm of each head's q and k before the rotation */
+    bool qk_norm;     /* RMSNorm of each head's q and k before the rotation */
+    bool output_gate; /* q_proj gives each head a gate too, behind its q; what it attends to is
+                         multiplied by the gate's sigmoid */
     bool use_sliding_window;
     bool sandwich; /* attention and MLP have a norm behind them too */
     const char *hidden_act;
-    double theta;           /* when config.json says none */
+    double theta;                 /* when config.json says none */
+    double partial_rotary_factor; /* the same; 0: all of a head rotates */
     double sliding_theta;   /* of layers with a window, which are then not scaled; 0: as the others,
                                unless rope_parameters tells them apart */
     double attention_scale; /* of the scores; 0: 1 / sqrt(head_dim) */
@@ -33,6 +36,8 @@ typedef struct weft__decoder_config {
      * decoder_sparse_step and mlp_only_layers does not have it. */
     int64_t num_experts, num_experts_per_tok, moe_intermediate_size, decoder_sparse_step;
     bool norm_topk_prob;
+    /* > 0: layers are linear attention but for each so-many-th, unless layer_types tells them. */
+    int64_t full_attention_interval;
 } weft__decoder_config;
 
 /* The rows of a family's table that all have; `V`, `E`, `F`, `L` and `H` are the defaults. */
@@ -63,6 +68,9 @@ typedef struct weft__layer {
     bool keys_are_values; /* there is no projection of values: they are what that of keys gives */
     bool sparse;          /* experts */
     bool gates_with_ups;  /* those of experts are one tensor, the gates in front */
+    bool linear;          /* linear attention: no keys and values, but these: */
+    int n_states;
+    weft_dims states[WEFT_LAYER_STATES]; /* one text's, which its cache keeps */
 } weft__layer;
 
 typedef struct weft__rotation {

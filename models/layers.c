@@ -148,6 +148,22 @@ weft_status weft__layers_window(const weft_config *config, const weft__decoder_c
     return WEFT_OK;
 }
 
+static weft_status is_linear(const weft_config *config, const weft__decoder_config *c,
+                             int64_t layer, bool *out)
+{
+    const weft__json types = weft__config_at(config, "layer_types");
+    weft__json at;
+    const char *type = "";
+    *out = (layer + 1) % c->full_attention_interval != 0;
+    if (types.value == NULL)
+        return WEFT_OK;
+    weft_status status = weft__json_at(&types, (size_t)layer, &at);
+    if (status == WEFT_OK)
+        status = weft__json_as_string(&at, &type, NULL);
+    *out = strcmp(type, "linear_attention") == 0;
+    return status;
+}
+
 /* Whether mlp_only_layers has the layer. */
 static weft_status is_dense(const weft_config *config, int64_t layer, bool *out)
 {
@@ -185,7 +201,11 @@ static weft_status read_layer(const weft_config *config, const weft__decoder_con
                               weft__layer *layer)
 {
     bool dense = true;
-    weft_status status = weft__layers_window(config, c, windows, layer->index, &layer->window);
+    weft_status status = WEFT_OK;
+    if (c->full_attention_interval > 0)
+        status = is_linear(config, c, layer->index, &layer->linear);
+    if (status == WEFT_OK && !layer->linear)
+        status = weft__layers_window(config, c, windows, layer->index, &layer->window);
     if (status == WEFT_OK && c->num_experts > 0)
         status = is_dense(config, layer->index, &dense);
     const int64_t every = c->decoder_sparse_step > 1 ? c->decoder_sparse_step : 1;

@@ -158,7 +158,7 @@ static weft_status open_files(weft_model *m, const char *path, weft_safetensors 
 
 static bool is_quantised(void *context, const char *path, const weft_module *m)
 {
-    static const char *const routers[] = {".mlp.gate", ".router.proj"};
+    static const char *const routers[] = {".mlp.gate", ".mlp.shared_expert_gate", ".router.proj"};
     const weft_nn_quantize_options *o = context;
     weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
     for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {

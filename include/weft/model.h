@@ -124,7 +124,12 @@ typedef struct weft_model_info {
     double softcap;        /* of the logits; 0: none */
     bool tied;             /* the output head is the embedding */
     bool takes_offset;     /* the family's hidden heeds weft_model_call.offset */
+    /* Some layers keep states in place of keys and values: what was read is forgotten as a whole,
+     * or not. No drafts then, and texts of a batch go one by one. */
+    bool keeps_states;
 } weft_model_info;
+
+enum { WEFT_LAYER_STATES = 2 /* at most */ };
 
 /* The attention of one layer. */
 typedef struct weft_layer_attention {
@@ -132,6 +137,10 @@ typedef struct weft_layer_attention {
     int64_t n_kv_heads, head_dim;
     weft_dtype dtype; /* of keys and values */
     weft_device *device;
+    /* > 0: in place of keys and values the layer keeps so many states, float32, of one text's
+     * shapes. */
+    int n_states;
+    weft_dims states[WEFT_LAYER_STATES];
 } weft_layer_attention;
 
 typedef struct weft_model_family {

@@ -1,6 +1,7 @@
 /* models/caches/plan.c -- how much a model's caches remember, and making them. */
 #include <math.h>
 
+#include "models/caches/recurrent.h"
 #include "models/caches/ring.h"
 #include "weft/model.h"
 
@@ -47,6 +48,18 @@ static double token_bytes(const weft_layer_attention *a, const weft_cache_option
     return heads * (double)weft__store_bytes(o->kv_bits, a->head_dim, a->dtype);
 }
 
+static double state_bytes(const weft_layer_attention *a, const weft_cache_options *o)
+{
+    double elements = 0;
+    for (int i = 0; i < a->n_states; i++) {
+        double n = 1;
+        for (int k = 0; k < a->states[i].n; k++)
+            n *= (double)a->states[i].at[k];
+        elements += n;
+    }
+    return elements * sizeof(float) * (double)(o->batch > 0 ? o->batch : 1);
+}
+
 static weft_status count(void *context, const weft_nn_item *item)
 {
     need *n = context;
@@ -66,7 +79,9 @@ static need need_on(weft_model *model, const weft_cache_options *o, weft_device 
         family->attention(weft_model_module(model), i, &a);
         if (device && a.device != device)
             continue;
-        if (a.window > 0 && !o->whole && (context <= 0 || a.window <= context))
+        if (a.n_states > 0)
+            n.fixed += state_bytes(&a, o);
+        else if (a.window > 0 && !o->whole && (context <= 0 || a.window <= context))
             n.fixed += token_bytes(&a, o) * ((double)a.window + (double)o->trim);
         else
             n.token += token_bytes(&a, o);
@@ -151,7 +166,8 @@ static weft_cache *new_cache(weft_model *model, int64_t layer, const weft_cache_
         return family->new_cache(weft_model_module(model), layer);
     if (family->attention)
         family->attention(weft_model_module(model), layer, &a);
-    return weft_cache_new_with(o, a.window);
+    return a.n_states > 0 ? weft__recurrent_new(a.states, a.n_states)
+                          : weft_cache_new_with(o, a.window);
 }
 
 weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *options)

@@ -56,6 +56,11 @@ weft_status weft__speculation_check(weft_model *model, const weft_generate_optio
                          o->constraint ? "a constraint"
                          : o->probe    ? "a probe"
                                        : "no_cache");
+    if (weft_model_info_of(model)->keeps_states ||
+        (o->draft && weft_model_info_of(o->draft)->keeps_states))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "generate: a draft is unsupported where layers keep states, which cannot "
+                         "forget refused tokens");
     const int64_t V = weft_model_info_of(model)->vocab_size;
     if (o->draft && weft_model_info_of(o->draft)->vocab_size != V)
         return weft_fail(WEFT_INVALID,

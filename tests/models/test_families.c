@@ -11,11 +11,12 @@
 enum { PROMPT = 12, TOTAL = 36 };
 
 static const char *const families[] = {
-    "llama",           "llama-bias", "mistral",      "qwen2",         "qwen3",
-    "gemma2",          "gemma3",     "gemma4-dense", "gemma4-moe",    "qwen3-moe",
-    "rope-linear",     "rope-yarn",  "rope-dynamic", "rope-longrope", "mixtral",
-    "qwen3-moe-mixed", "ministral",  "ministral3",   "mistral3",      "gemma3-wrapped",
-    "gemma4-wrapped",  "minicpm",    "minicpm-head",
+    "llama",           "llama-bias",  "mistral",      "qwen2",         "qwen3",
+    "gemma2",          "gemma3",      "gemma4-dense", "gemma4-moe",    "qwen3-moe",
+    "rope-linear",     "rope-yarn",   "rope-dynamic", "rope-longrope", "mixtral",
+    "qwen3-moe-mixed", "ministral",   "ministral3",   "mistral3",      "gemma3-wrapped",
+    "gemma4-wrapped",  "minicpm",     "minicpm-head", "qwen3-next",    "qwen3-5-wrapped",
+    "qwen3-5-mlx",     "qwen3-5-moe",
 };
 enum { N_FAMILIES = sizeof families / sizeof *families };
 

@@ -10,6 +10,9 @@ LINE("", weft_rope_frequencies,
 LINE("fast.scaled_dot_product_attention", weft_attention,
      weft_attention(f(0, 1, N, 2, 4), f(1, 1, N, 1, 4), f(2, 1, N, 1, 4),
                     &(weft_attention_options){.causal = true}))
+LINE("", weft_gated_delta,
+     weft_gated_delta(f(0, 1, N, 1, 2), f(1, 1, N, 1, 2), f(2, 1, N, 2, 2),
+                      weft_negative(p(3, 1, N, 2)), u(4, 1, N, 2), NULL, NULL))
 LINE("", weft_cross_entropy, weft_cross_entropy(f(0, N, 4), n(1, 4, N)))
 LINE("", weft_linear_cross_entropy,
      weft_linear_cross_entropy(f(0, N, 3), f(1, 4, 3), n(2, 4, N), 0))

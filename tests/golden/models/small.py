@@ -212,4 +212,5 @@ def main():
                 write(name, config, state, expected)
 
 
-main()
+if __name__ == "__main__":
+    main()

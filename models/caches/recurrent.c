@@ -1,0 +1,193 @@
+/* models/caches/recurrent.c -- the cache of a layer that keeps states of fixed size in place of
+ * keys and values: of what it has read it can forget all or nothing. */
+#include "models/caches/recurrent.h"
+
+#include <string.h>
+
+#include "weft/ops.h"
+
+typedef struct recurrent {
+    weft_cache cache;
+    weft_array *states[WEFT_LAYER_STATES]; /* (B, shape...), float32; NULL while empty */
+    weft_dims shapes[WEFT_LAYER_STATES];
+    int n;
+    int64_t length; /* tokens read */
+} recurrent;
+
+static weft_cache_view refused(void)
+{
+    weft_array *error =
+        weft_error_array("cache: a layer that keeps a state has no keys and values");
+    return (weft_cache_view){.keys = error, .values = error};
+}
+
+static weft_cache_view update(weft_cache *self, weft_array *k, weft_array *v)
+{
+    (void)self;
+    (void)k;
+    (void)v;
+    return refused();
+}
+
+static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, weft_array *offset)
+{
+    (void)self;
+    (void)k;
+    (void)v;
+    (void)offset;
+    return refused();
+}
+
+static int64_t length(const weft_cache *self)
+{
+    return ((const recurrent *)self)->length;
+}
+
+static int state(weft_cache *self, weft_array ***slots)
+{
+    recurrent *c = (recurrent *)self;
+    for (int i = 0; i < c->n; i++)
+        slots[i] = &c->states[i];
+    return c->n;
+}
+
+static int numbers(weft_cache *self, int64_t **out)
+{
+    out[0] = &((recurrent *)self)->length;
+    return 1;
+}
+
+/* Whether `state` is (B, shape...), where B, -1 at first, is the same for all. */
+static bool fits(weft_array *state, weft_dims shape, int64_t *B)
+{
+    if (state == NULL || !weft_ok(state) || weft_dtype_of(state) != WEFT_FLOAT32 ||
+        weft_ndim(state) != shape.n + 1)
+        return false;
+    *B = *B < 0 ? weft_dim(state, 0) : *B;
+    bool same = weft_dim(state, 0) == *B;
+    for (int i = 0; i < shape.n; i++)
+        same = same && weft_dim(state, i + 1) == shape.at[i];
+    return same;
+}
+
+static weft_status check(const weft_cache *self)
+{
+    const recurrent *c = (const recurrent *)self;
+    const bool empty = c->length == 0;
+    bool fine = c->length >= 0 && c->length <= INT32_MAX / 2;
+    int64_t B = -1;
+    for (int i = 0; i < c->n; i++)
+        fine = fine && (empty ? c->states[i] == NULL : fits(c->states[i], c->shapes[i], &B));
+    return fine ? WEFT_OK
+                : weft_fail(WEFT_INVALID, "cache: arrays and numbers are not those of a %s cache",
+                            self->type->name);
+}
+
+static weft_cache *another(const weft_cache *self)
+{
+    const recurrent *c = (const recurrent *)self;
+    return weft__recurrent_new(c->shapes, c->n);
+}
+
+static void reset(weft_cache *self)
+{
+    recurrent *c = (recurrent *)self;
+    for (int i = 0; i < c->n; i++) {
+        weft_drop(c->states[i]);
+        c->states[i] = NULL;
+    }
+    c->length = 0;
+}
+
+static bool can_trim(const weft_cache *self, int64_t n)
+{
+    return n == 0 || n == ((const recurrent *)self)->length;
+}
+
+static weft_status trim(weft_cache *self, int64_t n)
+{
+    const int64_t held = length(self);
+    if (!can_trim(self, n))
+        return weft_fail(n < 0 || n > held ? WEFT_INVALID : WEFT_UNSUPPORTED,
+                         "cache: trim: a state forgets all of its %lld tokens or none, got %lld",
+                         (long long)held, (long long)n);
+    if (n > 0)
+        reset(self);
+    return WEFT_OK;
+}
+
+static void recurrent_free(weft_cache *self)
+{
+    reset(self);
+    weft_free(self);
+}
+
+static weft_status reserve(weft_cache *self, int64_t n)
+{
+    (void)self;
+    (void)n;
+    return WEFT_OK; /* never larger */
+}
+
+static void advance(weft_cache *self, int64_t n)
+{
+    ((recurrent *)self)->length += n;
+}
+
+static const weft_cache_type recurrent_type = {
+    .name = "recurrent",
+    .update = update,
+    .offset = length,
+    .length = length,
+    .state = state,
+    .numbers = numbers,
+    .check = check,
+    .another = another,
+    .can_trim = can_trim,
+    .trim = trim,
+    .reset = reset,
+    .free = recurrent_free,
+    .reserve = reserve,
+    .append = append,
+    .advance = advance,
+};
+
+weft_cache *weft__recurrent_new(const weft_dims *shapes, int n)
+{
+    recurrent *c = weft_calloc(1, sizeof *c);
+    if (c == NULL) {
+        weft_fail(WEFT_MEMORY, "no memory for a cache");
+        return NULL;
+    }
+    c->cache.type = &recurrent_type;
+    c->n = n;
+    memcpy(c->shapes, shapes, (size_t)n * sizeof *shapes);
+    return &c->cache;
+}
+
+bool weft__recurrent_is(const weft_cache *cache)
+{
+    return cache->type == &recurrent_type;
+}
+
+weft_array *weft__recurrent_at(const weft_cache *cache, int i)
+{
+    return ((const recurrent *)cache)->states[i];
+}
+
+weft_status weft__recurrent_put(weft_cache *cache, weft_array *const *states, int64_t L)
+{
+    recurrent *c = (recurrent *)cache;
+    int64_t B = -1;
+    for (int i = 0; i < c->n; i++) {
+        if (!weft_ok(states[i]))
+            return weft_fail(WEFT_INVALID, "%s", weft_error(states[i]));
+        if (!fits(states[i], c->shapes[i], &B))
+            return weft_fail(WEFT_INVALID, "cache: state %d is of another shape or dtype", i);
+    }
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < c->n && status == WEFT_OK; i++)
+        status = weft_set(&c->states[i], states[i]);
+    c->length += status == WEFT_OK ? L : 0;
+    return status;
+}

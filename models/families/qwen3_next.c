@@ -1,0 +1,229 @@
+/* models/families/qwen3_next.c -- Qwen3-Next and the text models of Qwen3.5 (Qwen team 2025), alone
+ * and inside those that also see: gated delta nets in three of four layers, attention with a gate
+ * in the fourth, experts of which one is shared. */
+#include <stdio.h>
+
+#include "models/block.h"
+#include "models/config.h"
+#include "models/registry.h"
+
+typedef struct hybrid_config {
+    weft__decoder_config decoder;
+    weft__delta_net_config delta;
+    int64_t shared_expert_intermediate_size;
+} hybrid_config;
+
+#define FIELDS(V, E, F, L, Hk, experts, chosen)                                                    \
+    WEFT__DECODER_FIELDS(V, E, F, L, 16),                                                          \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_key_value_heads, Hk),                  \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, head_dim, 256),                            \
+        WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, attention_bias, false),                   \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, full_attention_interval, 4),               \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts, experts),                     \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, num_experts_per_tok, chosen),              \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, moe_intermediate_size, 512),               \
+        WEFT_CONFIG_OPTIONAL(INT, weft__decoder_config, decoder_sparse_step, 1),                   \
+        WEFT_CONFIG_OPTIONAL(BOOL, weft__decoder_config, norm_topk_prob, true)
+
+static const weft_config_field next_fields[] = {FIELDS(151936, 2048, 5632, 48, 2, 512, 10)};
+static const weft_config_field dense_fields[] = {FIELDS(248320, 4096, 12288, 32, 4, 0, 0)};
+static const weft_config_field sparse_fields[] = {FIELDS(248320, 2048, 512, 40, 2, 256, 8)};
+#undef FIELDS
+enum { N_FIELDS = sizeof next_fields / sizeof *next_fields };
+
+static const weft_config_field delta_fields[] = {
+    WEFT_CONFIG_OPTIONAL(INT, weft__delta_net_config, linear_num_key_heads, 16),
+    WEFT_CONFIG_OPTIONAL(INT, weft__delta_net_config, linear_num_value_heads, 32),
+    WEFT_CONFIG_OPTIONAL(INT, weft__delta_net_config, linear_key_head_dim, 128),
+    WEFT_CONFIG_OPTIONAL(INT, weft__delta_net_config, linear_value_head_dim, 128),
+    WEFT_CONFIG_OPTIONAL(INT, weft__delta_net_config, linear_conv_kernel_dim, 4),
+};
+
+static weft_status layer_of(const weft_config *config, const weft__decoder_config *decoder,
+                            weft__layer *layer)
+{
+    (void)config;
+    if (layer->linear)
+        layer->n_states =
+            weft__delta_net_states(&((const hybrid_config *)decoder)->delta, layer->states);
+    return WEFT_OK;
+}
+
+/* ---- experts with one that all tokens go to -------------------------------------------------- */
+
+typedef struct shared_moe {
+    weft_module module;
+    weft_module *moe, *shared_expert, *shared_expert_gate;
+} shared_moe;
+
+/* x (B, L, E) -> (B, L, E) */
+static weft_array *shared_moe_forward(weft_module *self, weft_array *x)
+{
+    shared_moe *m = (shared_moe *)self;
+    weft_array *share = weft_sigmoid(weft_nn_call(m->shared_expert_gate, x)); /* (B, L, 1) */
+    weft_array *shared = weft_multiply(weft_nn_call(m->shared_expert, x), share);
+    return weft_add(weft_nn_call(m->moe, x), shared);
+}
+
+static const weft_module_type shared_moe_type = {
+    .name = "shared_moe",
+    .forward = shared_moe_forward,
+};
+
+static weft_module *shared_moe_new(const hybrid_config *c, const weft__layer *layer)
+{
+    if (c->shared_expert_intermediate_size == 0)
+        return weft__moe_new(&c->decoder, layer);
+    shared_moe *m = weft_nn_new(shared_moe, &shared_moe_type);
+    if (m == NULL)
+        return NULL;
+    weft_nn_add_child(&m->module, "", &m->moe, weft__moe_new(&c->decoder, layer));
+    weft_nn_child(m, shared_expert, weft__mlp_new(&c->decoder, c->shared_expert_intermediate_size));
+    weft_nn_child(m, shared_expert_gate, weft_nn_linear_new(c->decoder.hidden_size, 1, false));
+    return weft_nn_finish(m);
+}
+
+/* ---- the block ------------------------------------------------------------------------------- */
+
+typedef struct block {
+    weft_module module;
+    weft_module *linear_attn, *self_attn; /* one of them is NULL */
+    weft_module *mlp, *input_layernorm, *post_attention_layernorm;
+} block;
+
+static const weft_module_type block_type = {.name = "block"};
+
+static weft_module *block_new(const weft__decoder_config *c, const weft__layer *layer)
+{
+    block *m = weft_nn_new(block, &block_type);
+    if (m == NULL)
+        return NULL;
+    const hybrid_config *own = (const hybrid_config *)c;
+    weft_nn_child(m, input_layernorm, weft__norm_new(c, c->hidden_size));
+    if (layer->linear)
+        weft_nn_child(m, linear_attn, weft__delta_net_new(c, &own->delta));
+    else
+        weft_nn_child(m, self_attn, weft__attention_new(c, layer, false));
+    weft_nn_child(m, post_attention_layernorm, weft__norm_new(c, c->hidden_size));
+    weft_nn_child(m, mlp,
+                  layer->sparse ? shared_moe_new(own, layer)
+                                : weft__mlp_new(c, layer->intermediate_size));
+    return weft_nn_finish(m);
+}
+
+static weft_array *block_forward(weft_module *self, weft_array *x, const weft__step *step,
+                                 weft_cache *cache)
+{
+    block *m = (block *)self;
+    weft_nn_enter(m);
+    weft_array *y = weft_nn_call(m->input_layernorm, x); /* (B, L, E) */
+    y = m->linear_attn ? weft__delta_net_forward(m->linear_attn, y, step, cache)
+                       : weft__attention_forward(m->self_attn, y, step, cache);
+    x = weft_add(x, y);
+    y = weft_nn_call(m->mlp, weft_nn_call(m->post_attention_layernorm, x));
+    return weft_nn_leave(m, weft_add(x, y));
+}
+
+static const weft__architecture architecture = {
+    .block = block_new,
+    .forward = block_forward,
+    .layer = layer_of,
+};
+
+/* ---- the family ------------------------------------------------------------------------------ */
+
+static weft_status check(const weft_config *config, const hybrid_config *c)
+{
+    enum { MOST = 1 << 15 };
+    const weft__delta_net_config *d = &c->delta;
+    const struct {
+        const char *name;
+        int64_t value, least, most;
+    } sizes[] = {
+        {"linear_num_key_heads", d->linear_num_key_heads, 1, MOST},
+        {"linear_num_value_heads", d->linear_num_value_heads, 1, MOST},
+        {"linear_key_head_dim", d->linear_key_head_dim, 1, MOST},
+        {"linear_value_head_dim", d->linear_value_head_dim, 1, MOST},
+        {"linear_conv_kernel_dim", d->linear_conv_kernel_dim, 2, 256},
+        {"full_attention_interval", c->decoder.full_attention_interval, 1, MOST},
+        {"shared_expert_intermediate_size", c->shared_expert_intermediate_size, 0, INT32_MAX},
+    };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
+            return weft_fail(WEFT_INVALID, "%s: %s: expected %lld to %lld, got %lld",
+                             weft_config_where(config), sizes[i].name, (long long)sizes[i].least,
+                             (long long)sizes[i].most, (long long)sizes[i].value);
+    }
+    if (d->linear_num_value_heads % d->linear_num_key_heads != 0)
+        return weft_fail(WEFT_INVALID,
+                         "%s: linear_num_value_heads: expected a multiple of "
+                         "linear_num_key_heads %lld, got %lld",
+                         weft_config_where(config), (long long)d->linear_num_key_heads,
+                         (long long)d->linear_num_value_heads);
+    return WEFT_OK;
+}
+
+/* Files that MLX converted have the taps before the channel's one input, and norms whose weights
+ * are the gains; others have norms whose gains are 1 more than their weights. */
+static void find_layout(const weft_config *config, hybrid_config *c)
+{
+    weft_dims shape = {0};
+    bool found = false;
+    for (int64_t i = 0; i < c->decoder.num_hidden_layers && !found; i++) {
+        char path[96];
+        snprintf(path, sizeof path, "model.layers.%lld.linear_attn.conv1d.weight", (long long)i);
+        found = weft__config_tensor(config, path, &shape);
+    }
+    c->delta.taps_first = found && shape.n == 3 && shape.at[2] == 1;
+    c->decoder.rms_norm_offset = c->delta.taps_first ? 0 : 1;
+}
+
+static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info,
+                          const weft_config_field *fields, bool by_key_head)
+{
+    hybrid_config c = {.decoder = {.theta = 10000,
+                                   .partial_rotary_factor = 0.25,
+                                   .qk_norm = true,
+                                   .output_gate = true},
+                       .delta = {.by_key_head = by_key_head}};
+    weft__decoder_config *d = &c.decoder;
+    if (weft_config_read(config, fields, N_FIELDS, d) != WEFT_OK ||
+        weft_config_read(config, delta_fields, sizeof delta_fields / sizeof *delta_fields,
+                         &c.delta) != WEFT_OK)
+        return NULL;
+    c.shared_expert_intermediate_size =
+        weft_config_int(config, "shared_expert_intermediate_size", d->num_experts > 0 ? 512 : 0);
+    d->output_bias = d->attention_bias;
+    if (check(config, &c) != WEFT_OK)
+        return NULL;
+    find_layout(config, &c);
+    return weft__decoder_new(config, d, WEFT__WINDOW_NONE, &architecture, has_head, info);
+}
+
+static weft_module *build_next(const weft_config *config, bool has_head, weft_model_info *info)
+{
+    return build(config, has_head, info, next_fields, true);
+}
+
+static weft_module *build_dense(const weft_config *config, bool has_head, weft_model_info *info)
+{
+    return build(config, has_head, info, dense_fields, false);
+}
+
+static weft_module *build_sparse(const weft_config *config, bool has_head, weft_model_info *info)
+{
+    return build(config, has_head, info, sparse_fields, false);
+}
+
+#define HYBRID(name, builder)                                                                      \
+    const weft_model_family weft__family_##name = {                                                \
+        .model_type = #name,                                                                       \
+        .build = builder,                                                                          \
+        WEFT__DECODER_FORWARD,                                                                     \
+    }
+HYBRID(qwen3_next, build_next);
+HYBRID(qwen3_5, build_dense);
+HYBRID(qwen3_5_text, build_dense);
+HYBRID(qwen3_5_moe, build_sparse);
+HYBRID(qwen3_5_moe_text, build_sparse);
+#undef HYBRID
