@@ -6,7 +6,7 @@
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
 
-enum { ROWS = 8 /* of a state at a time */, GRAIN_FLOATS = 32768 /* read by a task */ };
+enum { ROWS = 32 /* of a state at a time */, GRAIN_FLOATS = 32768 /* read by a task */ };
 
 typedef struct delta {
     const cpu_kernels *kernels;

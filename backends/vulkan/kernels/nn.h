@@ -56,6 +56,9 @@ weft_kernel weft__vulkan_norm_vjp;
 bool weft__vulkan_rope_fits(const weft_call *call);
 weft_kernel weft__vulkan_rope;
 
+bool weft__vulkan_gated_delta_fits(const weft_call *call);
+weft_kernel weft__vulkan_gated_delta;
+
 bool weft__vulkan_attention_fits(const weft_call *call);
 bool weft__vulkan_attention_fits_copies(const weft_call *call);
 int64_t weft__vulkan_attention_workspace(const weft_call *call);

@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/rows_attention.c -- attention and its gradient. */
+/* backends/vulkan/kernels/rows_attention.c -- attention and its gradient, and the rule that stands
+ * in their place in some layers. */
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/nn.h"
 
@@ -19,6 +20,12 @@ static const weft_kernel_row rows[] = {
     ATTENTION(WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
     ATTENTION_VJP(WEFT_LAST_DIM, weft__vulkan_attention_fits),
     ATTENTION_VJP(WEFT_CONTIGUOUS, weft__vulkan_attention_fits_copies),
+    {.op = "gated_delta",
+     .signature = "f",
+     .layout = WEFT_CONTIGUOUS,
+     .in_place = {0, 1 << 5},
+     .fits = weft__vulkan_gated_delta_fits,
+     .kernel = weft__vulkan_gated_delta},
 };
 #undef ATTENTION
 #undef ATTENTION_VJP
