@@ -116,6 +116,8 @@ void weft_model_generation_defaults(const weft_model *model, weft_generate_optio
     o->top_p = weft_config_double(c, "top_p", o->top_p);
     o->top_k = weft_config_int(c, "top_k", o->top_k);
     o->min_p = weft_config_double(c, "min_p", o->min_p);
+    o->xtc_probability = weft_config_double(c, "xtc_probability", o->xtc_probability);
+    o->xtc_threshold = weft_config_double(c, "xtc_threshold", o->xtc_threshold);
     o->repetition_penalty = weft_config_double(c, "repetition_penalty", o->repetition_penalty);
     if (g->suppress.n > 0) {
         o->suppress = g->suppress.at;

@@ -11,12 +11,14 @@ typedef struct weft__ids {
 } weft__ids;
 
 typedef struct weft__generation_config {
-    weft_config *config; /* generation_config.json; NULL: there is none */
-    weft__ids eos;       /* of both files, each once */
-    weft__ids suppress;  /* those of the V in the vocabulary */
+    /* generation_config.json, or what a GGUF file says; NULL: there is none */
+    weft_config *config;
+    weft__ids eos;      /* of both files, each once */
+    weft__ids suppress; /* those of the V in the vocabulary */
 } weft__generation_config;
 
-/* `folder` NULL: config.json alone. Freed by weft__generation_free, also after a failure. */
+/* `folder` NULL: config.json, and g->config if it is set. Freed by weft__generation_free, also
+ * after a failure. */
 weft_status weft__generation_read(weft__generation_config *g, const weft_config *config,
                                   const char *folder, int64_t V);
 void weft__generation_free(weft__generation_config *g);

@@ -198,6 +198,8 @@ static weft_status load(weft_model *m, const char *folder, bool apart, const wef
         status = load_file(m, file, gguf, apart, o->dtype, &placement);
     if (status == WEFT_OK && o->quantize != 0)
         status = quantise(m, o->quantize);
+    if (status == WEFT_OK && gguf)
+        status = weft__gguf_generation(gguf, &m->generation.config);
     if (status == WEFT_OK)
         status = weft__generation_read(&m->generation, m->config, gguf ? NULL : folder,
                                        m->info.vocab_size);

@@ -132,8 +132,10 @@ typedef struct weft_generate_options {
 
 /* Sets what the checkpoint's generation_config.json says of the sampler: temperature (0 where
  * do_sample is false, 1 where it is true and there is none), top_p, top_k, min_p,
- * repetition_penalty, suppress_tokens (the model's list). All else stays as it is; so does
- * everything where there is no such file. */
+ * repetition_penalty, xtc_probability, xtc_threshold, suppress_tokens (the model's list). A GGUF
+ * file says it in its metadata: general.sampling.* (temp, top_p, top_k, min_p, xtc_*,
+ * penalty_repeat unless penalty_last_n is 0) and tokenizer.ggml.suppress_tokens. All else stays as
+ * it is; so does everything where there is no such file. */
 WEFT_API void weft_model_generation_defaults(const weft_model *model,
                                              weft_generate_options *options);
 

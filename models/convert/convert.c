@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "models/convert/convert.h"
+#include "models/generation.h"
 #include "models/gguf/gguf.h"
 #include "models/weights.h"
 #include "weft/nn_tools.h"
@@ -111,12 +112,36 @@ static weft_status write_config(weft_model *model, const char *folder)
     return status;
 }
 
-static weft_status write_text(const work *w, const char *folder)
+/* What a GGUF file says of generating; the ids that end a text too, since generation_config.json
+ * has the last word on them. */
+static weft_status write_generation(weft_model *model, const char *folder)
+{
+    const weft_config *c = weft__model_generation(model)->config;
+    weft__text text = {0};
+    int n;
+    const int32_t *eos = weft_model_eos(model, &n);
+    if (c == NULL)
+        return WEFT_OK;
+    weft__text_format(&text, "{\"eos_token_id\":[");
+    for (int i = 0; i < n; i++)
+        weft__text_format(&text, i ? ",%d" : "%d", (int)eos[i]);
+    weft__text_format(&text, "],%s\n", weft_config_text(c) + 1);
+    char *path = weft_format("%s/generation_config.json", folder);
+    const weft_status status = path && !text.failed
+                                   ? weft_file_write(path, text.at, text.n)
+                                   : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    weft_free(path);
+    weft_free(text.at);
+    return status;
+}
+
+static weft_status write_text(const work *w, weft_model *model, const char *folder)
 {
     const bool tokenizer = w->has_tokenizer && !w->options->no_tokenizer;
     if (!w->from_gguf)
         return weft__text_files_copy(w->source, folder, tokenizer);
-    return tokenizer ? weft__text_files_make(w->source, folder) : WEFT_OK;
+    const weft_status status = write_generation(model, folder);
+    return status == WEFT_OK && tokenizer ? weft__text_files_make(w->source, folder) : status;
 }
 
 static weft_status write_folder(work *w, weft_model *model)
@@ -131,7 +156,7 @@ static weft_status write_folder(work *w, weft_model *model)
         .progress = {tell, w},
         .files = &w->report.files,
     };
-    status = write_text(w, beside); /* first, since this may refuse */
+    status = write_text(w, model, beside); /* first, since this may refuse */
     if (status == WEFT_OK)
         status = weft__convert_quantize(model, o);
     if (status == WEFT_OK)

@@ -69,8 +69,7 @@ static void put_int(writer *w, const char *key, int64_t x)
     weft__text_format(&w->out, ",\"%s\":%lld", key, (long long)x);
 }
 
-/* The shortest decimal of a float32, which is what files mostly hold. */
-static void put_number(writer *w, const char *key, double x)
+void weft__gguf_add_number(weft__text *out, const char *key, double x)
 {
     char text[32];
     snprintf(text, sizeof text, "%.9g", x);
@@ -82,7 +81,12 @@ static void put_number(writer *w, const char *key, double x)
             break;
         }
     }
-    weft__text_format(&w->out, ",\"%s\":%s", key, text);
+    weft__text_format(out, ",\"%s\":%s", key, text);
+}
+
+static void put_number(writer *w, const char *key, double x)
+{
+    weft__gguf_add_number(&w->out, key, x);
 }
 
 static void copy_int(writer *w, const char *key, const char *name)
@@ -324,18 +328,55 @@ static void put_minicpm(writer *w)
     put_number(w, "dim_model_base", number(w, "embedding_length", 0) / logits);
 }
 
+static bool ends_a_turn(const weft_gguf_string *s)
+{
+    static const char *const texts[] = {
+        "<|eot_id|>",    "<|im_end|>", "<|end|>",         "<|eom_id|>",       "<end_of_turn>",
+        "<|endoftext|>", "<turn|>",    "<|end_of_text|>", "<|tool_response>", "<eos>"};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (strlen(texts[i]) == s->n && memcmp(texts[i], s->at, s->n) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void put_end(writer *w, int *n, int64_t id)
+{
+    weft__text_format(&w->out, (*n)++ ? ",%lld" : ",\"eos_token_id\":[%lld", (long long)id);
+}
+
+/* Control tokens with texts that llama.cpp takes for an end: many files name the end of a document
+ * alone, and their models end turns with another. */
+static void put_ends_by_text(writer *w, int *n)
+{
+    enum { CONTROL = 3 };
+    const weft_gguf_value *types = weft_gguf_value_find(w->file, "tokenizer.ggml.token_type");
+    const weft_gguf_value *tokens = weft_gguf_value_find(w->file, "tokenizer.ggml.tokens");
+    int64_t type;
+    weft_gguf_string text;
+    for (int64_t i = 0; weft_gguf_value_int(types, i, &type); i++) {
+        if (type == CONTROL && weft_gguf_value_string(tokens, i, &text) && ends_a_turn(&text))
+            put_end(w, n, i);
+    }
+}
+
 static void put_ids(writer *w)
 {
     static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                                        "tokenizer.ggml.eom_token_id"};
     int64_t id;
     int n = 0;
+    bool turns = false; /* the file says what ends them */
     if (weft_gguf_value_int(weft_gguf_value_find(w->file, "tokenizer.ggml.bos_token_id"), 0, &id))
         put_int(w, "bos_token_id", id);
     for (int i = 0; i < 3; i++) {
-        if (weft_gguf_value_int(weft_gguf_value_find(w->file, ends[i]), 0, &id))
-            weft__text_format(&w->out, n++ ? ",%lld" : ",\"eos_token_id\":[%lld", (long long)id);
+        if (!weft_gguf_value_int(weft_gguf_value_find(w->file, ends[i]), 0, &id))
+            continue;
+        put_end(w, &n, id);
+        turns = turns || i > 0;
     }
+    if (!turns)
+        put_ends_by_text(w, &n);
     if (n > 0)
         weft__text_format(&w->out, "]");
 }

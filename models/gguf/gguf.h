@@ -46,6 +46,14 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
 /* What config.json would say. */
 weft_status weft__gguf_config(const weft_gguf *file, weft_config **out);
 
+/* Adds ,"key":x with the shortest decimal of a float32, which is what files mostly hold. */
+void weft__gguf_add_number(weft__text *out, const char *key, double x);
+
+/* ---- sampling.c ----------------------------------------------------------------------------- */
+
+/* What generation_config.json would say of the sampler; *out is NULL when the file says nothing. */
+weft_status weft__gguf_generation(const weft_gguf *file, weft_config **out);
+
 /* ---- tokenizer.c ---------------------------------------------------------------------------- */
 
 /* The tokenizer in the file's metadata, owned by the caller. */

@@ -30,7 +30,13 @@ void weft__gguf_put_whole(weft__gguf_facts *f, const char *name, int64_t x)
     put(f, name, WEFT_GGUF_UINT32)->data = at;
 }
 
-static void put_number(weft__gguf_facts *f, const char *name, double x)
+void weft__gguf_put_signed(weft__gguf_facts *f, const char *name, int64_t x)
+{
+    weft__gguf_put_whole(f, name, x);
+    f->values.values[f->values.n - 1].type = WEFT_GGUF_INT32; /* the same bits */
+}
+
+void weft__gguf_put_number(weft__gguf_facts *f, const char *name, double x)
 {
     float *at = &f->values.numbers[f->values.n];
     *at = (float)x;
@@ -44,10 +50,11 @@ void weft__gguf_put_text(weft__gguf_facts *f, const char *name, const char *text
     put(f, name, WEFT_GGUF_STRING)->strings = at;
 }
 
-/* One element for each layer; NULL without memory. */
-static void *put_list(weft__gguf_facts *f, const char *name, weft_gguf_type type, size_t size)
+/* n elements; NULL without memory. */
+static void *put_list(weft__gguf_facts *f, const char *name, weft_gguf_type type, int64_t n,
+                      size_t size)
 {
-    void *list = weft_calloc((size_t)f->n_layers, size);
+    void *list = weft_calloc((size_t)n, size);
     if (list == NULL) {
         weft_fail(WEFT_MEMORY, "%s: no memory for its metadata", f->where);
         return NULL;
@@ -55,9 +62,18 @@ static void *put_list(weft__gguf_facts *f, const char *name, weft_gguf_type type
     f->values.lists[f->values.n] = list;
     weft_gguf_value *v = put(f, name, type);
     v->is_array = true;
-    v->count = f->n_layers;
+    v->count = n;
     v->data = list;
     return list;
+}
+
+weft_status weft__gguf_put_ids(weft__gguf_facts *f, const char *name, const int32_t *ids, int n)
+{
+    int32_t *list = put_list(f, name, WEFT_GGUF_INT32, n, sizeof *list);
+    if (list == NULL)
+        return weft_error_status();
+    memcpy(list, ids, (size_t)n * sizeof *list);
+    return WEFT_OK;
 }
 
 typedef int64_t of_layer(const weft__layer *layer);
@@ -82,7 +98,7 @@ static weft_status put_by_layer(weft__gguf_facts *f, const char *name, of_layer 
         weft__gguf_put_whole(f, name, value(f->layers[0]));
         return WEFT_OK;
     }
-    uint32_t *list = put_list(f, name, WEFT_GGUF_UINT32, sizeof *list);
+    uint32_t *list = put_list(f, name, WEFT_GGUF_UINT32, f->n_layers, sizeof *list);
     for (int64_t i = 0; list && i < f->n_layers; i++)
         list[i] = (uint32_t)value(f->layers[i]);
     return list ? WEFT_OK : weft_error_status();
@@ -172,12 +188,12 @@ static void put_share(weft__gguf_facts *f, double partial)
 static weft_status put_yarn(weft__gguf_facts *f, const weft_rope_options *o)
 {
     weft__gguf_put_text(f, "rope.scaling.type", "yarn");
-    put_number(f, "rope.scaling.factor", o->factor);
+    weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
     weft__gguf_put_whole(f, "rope.scaling.original_context_length", o->original_max_position);
-    put_number(f, "rope.scaling.yarn_beta_fast", o->beta_fast != 0 ? o->beta_fast : 32);
-    put_number(f, "rope.scaling.yarn_beta_slow", o->beta_slow != 0 ? o->beta_slow : 1);
+    weft__gguf_put_number(f, "rope.scaling.yarn_beta_fast", o->beta_fast != 0 ? o->beta_fast : 32);
+    weft__gguf_put_number(f, "rope.scaling.yarn_beta_slow", o->beta_slow != 0 ? o->beta_slow : 1);
     if (o->attention_factor != 0)
-        put_number(f, "rope.scaling.attn_factor", o->attention_factor);
+        weft__gguf_put_number(f, "rope.scaling.attn_factor", o->attention_factor);
     return WEFT_OK;
 }
 
@@ -195,8 +211,8 @@ static weft_status put_mistral3(weft__gguf_facts *f, const weft_rope_options *o)
     if (o->kind != WEFT_ROPE_YARN || o->no_truncate || o->mscale != 1 || o->mscale_all_dim == 0 ||
         o->attention_factor != 0)
         return refuse(f, "this scaling of the rotary embedding");
-    put_number(f, "rope.scaling.yarn_log_multiplier", o->mscale_all_dim);
-    put_number(f, "attention.temperature_scale", beta);
+    weft__gguf_put_number(f, "rope.scaling.yarn_log_multiplier", o->mscale_all_dim);
+    weft__gguf_put_number(f, "attention.temperature_scale", beta);
     return put_yarn(f, o);
 }
 
@@ -216,7 +232,7 @@ static weft_status put_scaling(weft__gguf_facts *f, const weft_rope_options *o)
     }
     if (o->kind == WEFT_ROPE_LINEAR) {
         weft__gguf_put_text(f, "rope.scaling.type", "linear");
-        put_number(f, "rope.scaling.factor", o->factor);
+        weft__gguf_put_number(f, "rope.scaling.factor", o->factor);
         return WEFT_OK;
     }
     if (o->kind == WEFT_ROPE_YARN && !o->no_truncate && o->mscale == 0)
@@ -240,7 +256,7 @@ static weft_status put_rope(weft__gguf_facts *f)
     weft_status status = weft_config_rope(f->config, f->head_dim, two ? 1e6 : 1e4, &o);
     if (status != WEFT_OK)
         return status;
-    put_number(f, "rope.freq_base", o.theta);
+    weft__gguf_put_number(f, "rope.freq_base", o.theta);
     weft__gguf_put_whole(f, "rope.dimension_count", f->head_dim);
     const weft__layer *other = two ? windowed(f) : NULL;
     if (other) {
@@ -249,7 +265,7 @@ static weft_status put_rope(weft__gguf_facts *f)
             return status;
         if (sliding.kind != WEFT_ROPE_DEFAULT || (sliding.partial != 0 && sliding.partial != 1))
             return refuse(f, "a scaled rotary embedding of layers with a window");
-        put_number(f, "rope.freq_base_swa", sliding.theta);
+        weft__gguf_put_number(f, "rope.freq_base_swa", sliding.theta);
         if (is(f, "gemma4"))
             weft__gguf_put_whole(f, "rope.dimension_count_swa", other->head_dim);
     }
@@ -271,7 +287,7 @@ static weft_status put_windows(weft__gguf_facts *f)
     weft__gguf_put_whole(f, "attention.sliding_window", f->window > 0 ? f->window : INT32_MAX);
     if (!f->arch->sandwich)
         return WEFT_OK;
-    uint8_t *list = put_list(f, "attention.sliding_window_pattern", WEFT_GGUF_BOOL, 1);
+    uint8_t *list = put_list(f, "attention.sliding_window_pattern", WEFT_GGUF_BOOL, f->n_layers, 1);
     for (int64_t i = 0; list && i < f->n_layers; i++)
         list[i] = f->layers[i]->window > 0;
     return list ? WEFT_OK : weft_error_status();
@@ -283,9 +299,9 @@ static void put_gemma(weft__gguf_facts *f)
 {
     const double attention = weft_config_double(f->config, "attn_logit_softcapping", 0);
     if (attention > 0)
-        put_number(f, "attn_logit_softcapping", attention);
+        weft__gguf_put_number(f, "attn_logit_softcapping", attention);
     /* 0 too: readers have a default of their own. */
-    put_number(f, "final_logit_softcapping", weft_model_info_of(f->model)->softcap);
+    weft__gguf_put_number(f, "final_logit_softcapping", weft_model_info_of(f->model)->softcap);
 }
 
 static void put_gemma4(weft__gguf_facts *f)
@@ -310,9 +326,9 @@ static void put_minicpm(weft__gguf_facts *f)
     const double embedding = weft_config_double(c, "scale_emb", 0);
     const double depth = weft_config_double(c, "scale_depth", 0);
     const double base = weft_config_double(c, "dim_model_base", 0);
-    put_number(f, "embedding_scale", embedding != 0 ? embedding : 1);
-    put_number(f, "residual_scale", depth != 0 ? depth / sqrt((double)f->n_layers) : 1);
-    put_number(f, "logit_scale", base != 0 ? E / base : 1);
+    weft__gguf_put_number(f, "embedding_scale", embedding != 0 ? embedding : 1);
+    weft__gguf_put_number(f, "residual_scale", depth != 0 ? depth / sqrt((double)f->n_layers) : 1);
+    weft__gguf_put_number(f, "logit_scale", base != 0 ? E / base : 1);
 }
 
 /* Experts of the first layer that has them. */
@@ -358,8 +374,8 @@ static weft_status put_sizes(weft__gguf_facts *f)
         status = put_by_layer(f, "attention.head_count_kv", kv_heads_of);
     weft__gguf_put_whole(f, "attention.key_length", f->head_dim);
     weft__gguf_put_whole(f, "attention.value_length", f->head_dim);
-    put_number(f, "attention.layer_norm_rms_epsilon",
-               weft_config_double(f->config, "rms_norm_eps", 1e-6));
+    weft__gguf_put_number(f, "attention.layer_norm_rms_epsilon",
+                          weft_config_double(f->config, "rms_norm_eps", 1e-6));
     return status;
 }
 

@@ -154,16 +154,16 @@ static weft_status check(weft__gguf_facts *f)
 /* Where no tokenizer tells them. */
 static void put_ids(weft__gguf_facts *f)
 {
+    static const char *const ends[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
     int n;
     const int32_t *eos = weft_model_eos(f->model, &n);
     const int64_t bos = weft_config_int(f->config, "bos_token_id", -1);
     weft__gguf_put_text(f, "tokenizer.ggml.model", "no_vocab");
     if (bos >= 0)
         weft__gguf_put_whole(f, "tokenizer.ggml.bos_token_id", bos);
-    if (n > 0)
-        weft__gguf_put_whole(f, "tokenizer.ggml.eos_token_id", eos[0]);
-    if (n > 1)
-        weft__gguf_put_whole(f, "tokenizer.ggml.eot_token_id", eos[1]);
+    for (int i = 0; i < n && i < 3; i++)
+        weft__gguf_put_whole(f, ends[i], eos[i]);
 }
 
 /* The file with the values of the model and those of the text. */
@@ -228,6 +228,8 @@ static weft_status save(saver *s, const char *text)
     status = weft__gguf_look(f);
     if (status == WEFT_OK)
         status = weft__gguf_describe(f);
+    if (status == WEFT_OK)
+        status = weft__gguf_put_sampling(f);
     if (status == WEFT_OK && f->rope_divisors)
         status = add(s, "rope_freqs.weight", f->rope_divisors);
     if (status == WEFT_OK)

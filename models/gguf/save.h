@@ -43,7 +43,13 @@ weft_status weft__gguf_look(weft__gguf_facts *facts);
 weft_status weft__gguf_describe(weft__gguf_facts *facts);
 
 void weft__gguf_put_whole(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_signed(weft__gguf_facts *facts, const char *name, int64_t x);
+void weft__gguf_put_number(weft__gguf_facts *facts, const char *name, double x);
+weft_status weft__gguf_put_ids(weft__gguf_facts *facts, const char *name, const int32_t *ids,
+                               int n);
 void weft__gguf_put_text(weft__gguf_facts *facts, const char *name, const char *text);
+/* Puts what the model's generation_config.json says of the sampler. */
+weft_status weft__gguf_put_sampling(weft__gguf_facts *facts);
 void weft__gguf_facts_release(weft__gguf_facts *facts);
 
 #endif

@@ -1,9 +1,13 @@
-/* tests/generate/test_defaults.c -- what generation_config.json says of the sampler. */
+/* tests/generate/test_defaults.c -- what generation_config.json and GGUF files say of the
+ * sampler. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
+#include "weft/convert.h"
 #include "weft/generate.h"
+#include "weft/gguf.h"
 #include "weft/io.h"
 
 /* The options of a model whose generation_config.json has this text; NULL: there is none. */
@@ -113,5 +117,115 @@ static void suppressed_tokens_do_not_come(void)
     weft_model_free(model);
 }
 
+static bool same(const weft_sampler_options *a, const weft_sampler_options *b)
+{
+    return a->temperature == b->temperature && a->top_p == b->top_p && a->top_k == b->top_k &&
+           a->min_p == b->min_p && a->repetition_penalty == b->repetition_penalty &&
+           a->xtc_probability == b->xtc_probability && a->xtc_threshold == b->xtc_threshold &&
+           a->n_suppress == b->n_suppress &&
+           (a->n_suppress == 0 ||
+            memcmp(a->suppress, b->suppress, (size_t)a->n_suppress * sizeof *a->suppress) == 0);
+}
+
+/* In a GGUF file, and in a folder made of that. Numbers that float32 has exactly. */
+static void through_gguf_files(void)
+{
+    static const char *const texts[] = {
+        "{\"do_sample\": true, \"temperature\": 0.75, \"top_p\": 0.875, \"top_k\": 20, "
+        "\"min_p\": 0.0625, \"repetition_penalty\": 1.25, \"suppress_tokens\": [5, 1], "
+        "\"xtc_probability\": 0.5, \"xtc_threshold\": 0.125, \"eos_token_id\": [3, 4]}",
+        "{\"do_sample\": false, \"top_k\": 3, \"eos_token_id\": [3, 4]}",
+        "{\"top_p\": 0.25, \"eos_token_id\": [3, 4]}",
+        "{\"eos_token_id\": [3, 4]}",
+    };
+    char file[512], folder[512];
+    snprintf(file, sizeof file, "%s", check_temporary("defaults.gguf"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("defaults_again"));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        weft_model *model, *again;
+        const weft_generate_options o = defaults_of(texts[i], &model);
+        if (!model || !CHECK_OK(weft_model_save_gguf(model, file, NULL)) ||
+            !CHECK_OK(weft_convert(file, folder, &(weft_convert_options){.replace = true}, NULL)))
+            return;
+        for (int f = 0; f < 2; f++) {
+            int n = 0, ends = 0;
+            weft_generate_options other = {.sampler = {.temperature = 0.7, .top_p = 0.8}};
+            if (!CHECK_OK(weft_model_load(f ? folder : file, NULL, &again)))
+                continue;
+            weft_model_generation_defaults(again, &other);
+            CHECK(same(&o.sampler, &other.sampler));
+            const int32_t *eos = weft_model_eos(again, &n);
+            for (int e = 0; e < n; e++)
+                ends += eos[e] == 3 || eos[e] == 4;
+            CHECK_EQ_INT(ends, 2);
+            weft_model_free(again);
+        }
+        weft_model_free(model);
+    }
+}
+
+/* What other programs write: a penalty that looks back over no tokens, no sampling at all, values
+ * that are no numbers. */
+static void gguf_of_others(void)
+{
+    const float temperature = -1, penalty = 1.5F, top_p = (float)INFINITY;
+    const int32_t last = 0, k = -1, types[] = {1, 3, 3, 1, 3};
+    const uint32_t eos = 1;
+    const weft_gguf_string tokens[] = {
+        {"a", 1}, {"</s>", 4}, {"<|im_end|>", 10}, {"<|eot_id|>", 10}, {"<tool>", 6}};
+    const weft_gguf_value more[] = {
+        {"general.sampling.temp", WEFT_GGUF_FLOAT32, false, 1, &temperature, NULL},
+        {"general.sampling.penalty_repeat", WEFT_GGUF_FLOAT32, false, 1, &penalty, NULL},
+        {"general.sampling.penalty_last_n", WEFT_GGUF_INT32, false, 1, &last, NULL},
+        {"general.sampling.top_k", WEFT_GGUF_INT32, false, 1, &k, NULL},
+        {"general.sampling.top_p", WEFT_GGUF_FLOAT32, false, 1, &top_p, NULL},
+        {"tokenizer.ggml.tokens", WEFT_GGUF_STRING, true, 5, NULL, tokens},
+        {"tokenizer.ggml.token_type", WEFT_GGUF_INT32, true, 5, types, NULL},
+        {"tokenizer.ggml.eos_token_id", WEFT_GGUF_UINT32, false, 1, &eos, NULL},
+    };
+    enum { MORE = sizeof more / sizeof *more, MOST = 64 };
+    char plain[512], path[512];
+    const char *names[MOST];
+    weft_array *arrays[MOST];
+    weft_gguf_value values[MOST];
+    weft_gguf *file;
+    weft_model *model;
+    int n = 0, n_values = MORE, n_eos;
+    weft_generate_options o = defaults_of(NULL, &model);
+    snprintf(plain, sizeof plain, "%s", check_temporary("plain.gguf"));
+    snprintf(path, sizeof path, "%s", check_temporary("others.gguf"));
+    if (!model || !CHECK_OK(weft_model_save_gguf(model, plain, NULL)) ||
+        !CHECK_OK(weft_gguf_open(plain, &file)))
+        return;
+    weft_model_free(model);
+    weft_scope_open();
+    memcpy(values, more, sizeof more);
+    for (int i = 0; i < weft_gguf_value_count(file) && n_values < MOST; i++) {
+        const weft_gguf_value *v = weft_gguf_value_at(file, i);
+        if (strncmp(v->key, "tokenizer.", 10) != 0)
+            values[n_values++] = *v;
+    }
+    for (; n < weft_gguf_count(file) && n < MOST; n++) {
+        names[n] = weft_gguf_at(file, n)->name;
+        arrays[n] = weft_gguf_get_at(file, n);
+    }
+    CHECK_OK(weft_gguf_save(path, names, arrays, n, values, n_values));
+    weft_scope_close(NULL);
+    weft_gguf_close(file);
+    if (!CHECK_OK(weft_model_load(path, NULL, &model)))
+        return;
+    weft_model_generation_defaults(model, &o);
+    CHECK_CLOSE(o.sampler.temperature, 0, 0);
+    CHECK_CLOSE(o.sampler.repetition_penalty, 0, 0);
+    CHECK_CLOSE(o.sampler.top_p, 0.8, 0);
+    CHECK_EQ_INT(o.sampler.top_k, 0);
+    /* Its own end, and the control token with a text that ends turns. */
+    const int32_t *ends = weft_model_eos(model, &n_eos);
+    if (CHECK_EQ_INT(n_eos, 2))
+        CHECK(ends[0] == 1 && ends[1] == 2);
+    weft_model_free(model);
+}
+
 CHECK_MAIN("defaults", CHECK_CASE(nothing_said_changes_nothing), CHECK_CASE(all_numbers_are_taken),
-           CHECK_CASE(do_sample_decides), CHECK_CASE(suppressed_tokens_do_not_come))
+           CHECK_CASE(do_sample_decides), CHECK_CASE(through_gguf_files),
+           CHECK_CASE(gguf_of_others), CHECK_CASE(suppressed_tokens_do_not_come))
