@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/profile.h"
@@ -89,6 +90,8 @@ static weft_status read_texts(const classify_values *v, classify_run *r)
     if (r->texts == NULL)
         return weft_fail(WEFT_MEMORY, "classify: no memory");
     r->n = n;
+    if (n == 0)
+        return weft_fail(WEFT_INVALID, "classify: there are no texts");
     for (size_t i = 0; i < n; i++) {
         if (lines)
             read_line(&r->lines.at[i], &r->texts[i]);
@@ -194,7 +197,9 @@ static int run(void *values)
 {
     const classify_values *v = values;
     if (v->texts.n > 0 && v->file != NULL)
-        return cli_usage("classify", "either TEXT or --file FILE");
+        return cli_usage("classify", "takes TEXT or --file FILE, not both");
+    if (v->texts.n == 0 && v->file == NULL && isatty(STDIN_FILENO))
+        return cli_usage("classify", "needs TEXT, --file FILE or texts on standard input");
     if (cli_place_complaint(&v->place) != NULL)
         return cli_usage("classify", "%s", cli_place_complaint(&v->place));
     char path[4096];

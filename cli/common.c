@@ -70,11 +70,42 @@ static bool is_folder(const char *path)
     return stat(path, &what) == 0 && S_ISDIR(what.st_mode);
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+/* Whatever is no model is told of here: later it would be a file that cannot be read. */
+static weft_status check_model(const char *path)
+{
+    struct stat what;
+    char magic[4] = {0};
+    if (stat(path, &what) != 0)
+        return weft_fail(WEFT_IO,
+                         "%s: there is no such model: expected a folder, a .gguf file, ORG/NAME in "
+                         "the local cache, or storyteller",
+                         path);
+    if (!S_ISREG(what.st_mode) || ends_with(path, ".gguf") || ends_with(path, ".json"))
+        return WEFT_OK;
+    FILE *file = fopen(path, "rb");
+    const bool gguf =
+        file != NULL && fread(magic, 1, 4, file) == 4 && memcmp(magic, "GGUF", 4) == 0;
+    if (file != NULL)
+        fclose(file);
+    return gguf ? WEFT_OK
+                : weft_fail(WEFT_INVALID,
+                            "%s: is no model: expected a folder with config.json, or a GGUF file",
+                            path);
+}
+
 weft_status cli_model_path(const char *name, char *out, size_t size)
 {
     if (name != NULL && (strcmp(name, "storyteller") != 0 || is_folder(name))) {
         char *path;
-        const weft_status status = weft_hub_resolve(name, &path);
+        weft_status status = weft_hub_resolve(name, &path);
+        if (status == WEFT_OK)
+            status = check_model(path);
         if (status == WEFT_OK)
             snprintf(out, size, "%s", path);
         weft_free(path);

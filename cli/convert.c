@@ -86,7 +86,12 @@ static void show(void *context, int64_t bytes, int64_t total)
                       cli_bytes(bytes), cli_bytes(total));
 }
 
-static void print(const convert_values *v, const weft_convert_report *r)
+static double bits_per_parameter(const weft_convert_report *r)
+{
+    return r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0;
+}
+
+static void print_json(const convert_values *v, const weft_convert_report *r)
 {
     fputs("{\"model\": ", stdout);
     cli_json_text(stdout, v->model, strlen(v->model));
@@ -94,8 +99,7 @@ static void print(const convert_values *v, const weft_convert_report *r)
     cli_json_text(stdout, v->out, strlen(v->out));
     printf(", \"parameters\": %lld, \"bytes\": %lld, \"bits_per_parameter\": %.6g, \"files\": "
            "%d}\n",
-           (long long)r->parameters, (long long)r->bytes,
-           r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0, r->files);
+           (long long)r->parameters, (long long)r->bytes, bits_per_parameter(r), r->files);
 }
 
 static weft_status convert(const convert_values *v, const char *path, weft_convert_report *report)
@@ -131,7 +135,10 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = convert(v, path, &report);
     if (status == WEFT_OK && v->json)
-        print(v, &report);
+        print_json(v, &report);
+    else if (status == WEFT_OK)
+        printf("%s: %s, %.3g bits a parameter\n", v->out, cli_bytes(report.bytes),
+               bits_per_parameter(&report));
     return cli_status(status);
 }
 

@@ -50,7 +50,9 @@ static void print_text(const weft_discovered *list, int n)
         type_width = type > type_width ? type : type_width;
         size_width = size > size_width ? size : size_width;
     }
-    if (n > 0)
+    if (n == 0)
+        fputs("weft: discover: there are no models\n", stderr);
+    else
         printf("%-*s  bits  files  %*s  path\n", type_width, "type", size_width, "size");
     for (int i = 0; i < n; i++) {
         const weft_discovered *m = &list[i];

@@ -239,14 +239,16 @@ static int run(void *context)
     prompt_ids prompt = {0};
     weft_generate_stats stats = {0};
     bool good = true;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
-    if (status == WEFT_OK && v->batch == NULL)
+    weft_status status = WEFT_OK;
+    if (v->batch == NULL)
         status = cli_read_text(v->prompt, v->file, &prompt.text, &prompt.length);
     if (status == WEFT_OK && v->batch == NULL && v->prompt == NULL && v->file == NULL &&
         prompt.length == 0) {
         weft_free(prompt.text);
         return cli_usage("generate", "the text on standard input is empty");
     }
+    if (status == WEFT_OK)
+        status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = open_source(v, path, &prompt, &source);
     if (status == WEFT_OK)

@@ -116,7 +116,8 @@ static weft_status run_stream(const generate_values *v, const generate_source *s
     if (v->echo)
         fwrite(prompt->text, 1, prompt->length, stdout);
     weft_status status = compute(v, source, prompt, o, stream, NULL, stats);
-    putchar('\n');
+    if (status == WEFT_OK || v->echo || stats->tokens > 0)
+        putchar('\n');
     fflush(stdout);
     if (status == WEFT_OK && v->stats)
         print_stats(stats);

@@ -36,7 +36,7 @@ static int run(void *context)
     } else if (v->command != NULL) {
         const cli_command *command = cli_find(v->command);
         if (command == NULL)
-            return cli_usage("help", "unknown command '%s'", v->command);
+            return cli_unknown_command(v->command);
         cli_print_help(stdout, command);
     } else {
         cli_print_overview(stdout);

@@ -91,10 +91,10 @@ static int run(void *values)
         return cli_usage("inspect", "%s", complaint);
     char path[4096], *text = NULL;
     size_t length = 0;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
-    if (status == WEFT_OK)
-        status = cli_read_text(v->prompt, v->file, &text, &length);
+    weft_status status = cli_read_text(v->prompt, v->file, &text, &length);
     const bool empty = status == WEFT_OK && length == 0 && v->prompt == NULL;
+    if (status == WEFT_OK && !empty)
+        status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK && !empty)
         status = inspect(v, path, text, length);
     weft_free(text);

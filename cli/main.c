@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/common.h"
 #include "cli/pages.h"
+#include "cli/suggest.h"
 
 const cli_command *const cli_commands[] = {
     &cli_generate, &cli_chat,    &cli_classify, &cli_train,  &cli_eval,
@@ -21,6 +22,18 @@ const cli_command *cli_find(const char *name)
             return cli_commands[i];
     }
     return NULL;
+}
+
+int cli_unknown_command(const char *name)
+{
+    cli_suggestion near = {.word = name};
+    for (int i = 0; cli_commands[i] != NULL; i++)
+        cli_suggest_from(&near, cli_commands[i]->name);
+    fprintf(stderr, "weft: unknown command '%s'", name);
+    if (near.name != NULL)
+        fprintf(stderr, "; is it %s?", near.name);
+    fputs(" (weft help lists the commands)\n", stderr);
+    return CLI_USAGE;
 }
 
 /* What the library has to say to a person. */
@@ -69,8 +82,7 @@ int main(int argc, char **argv)
         cli_print_overview(stdout);
         code = CLI_OK;
     } else if (command == NULL) {
-        fprintf(stderr, "weft: unknown command '%s' (weft help lists the commands)\n", name);
-        return CLI_USAGE;
+        return cli_unknown_command(name);
     } else {
         code = run(command, argc - 2, argv + 2);
     }

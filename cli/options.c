@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/suggest.h"
 #include "weft/status.h"
 
 void cli_word(const char *words, int index, char *out, size_t size)
@@ -63,8 +64,8 @@ static void describe_range(const cli_option *o, char *out, size_t size)
     else if (isinf(o->high))
         snprintf(out, size, "%s %s %g", kind, above ? "above" : "of at least", above ? 0 : o->low);
     else
-        snprintf(out, size, "%s %s %g %s %g", kind, above ? "above" : "from", above ? 0 : o->low,
-                 above ? "up to" : "to", o->high);
+        snprintf(out, size, "%s %s %.10g %s %.10g", kind, above ? "above" : "from",
+                 above ? 0 : o->low, above ? "up to" : "to", o->high);
 }
 
 static bool read_id(const char **text, int32_t *id)
@@ -206,6 +207,20 @@ static const cli_option *by_letter(const cli_command *c, char letter)
     return NULL;
 }
 
+/* An option that there is not; the one that was meant, if it is near. */
+static cli_parsed unknown_option(const cli_command *c, const char *word)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    cli_suggestion near = {.word = name + strspn(name, "-")};
+    for (int i = 0; word[1] == '-' && i < c->n_options; i++) {
+        if (!c->options[i].hidden)
+            cli_suggest_from(&near, c->options[i].name);
+    }
+    return near.name != NULL ? wrong(c, "unknown option %s; is it --%s?", name, near.name)
+                             : wrong(c, "unknown option %s", word);
+}
+
 /* Reads the option at argv[*i], and the word after it if the value is there. */
 static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *i, char *values)
 {
@@ -220,7 +235,7 @@ static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *
         text = word[2] != '\0' ? word + 2 : NULL;
     }
     if (o == NULL)
-        return wrong(c, "unknown option %s", word);
+        return unknown_option(c, word);
     if (o->kind == CLI_FLAG && text != NULL)
         return wrong(c, "--%s takes no value", o->name);
     if (o->kind != CLI_FLAG && text == NULL) {

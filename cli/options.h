@@ -106,5 +106,7 @@ void cli_word(const char *words, int index, char *out, size_t size);
 /* The table of commands, ended by NULL. */
 extern const cli_command *const cli_commands[];
 const cli_command *cli_find(const char *name);
+/* Says on standard error that there is no such command, and which one may be meant; CLI_USAGE. */
+int cli_unknown_command(const char *name);
 
 #endif

@@ -114,7 +114,9 @@ void cli_print_overview(FILE *file)
         file);
     for (int i = 0; cli_commands[i] != NULL; i++)
         fprintf(file, "  %-10s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
-    fputs("\nA MODEL is a folder with config.json, *.safetensors and tokenizer.json. The name\n"
+    fputs("\nA MODEL is a folder with config.json, *.safetensors and tokenizer.json, a GGUF file, "
+          "or\n"
+          "the ORG/NAME of one in the Hugging Face cache (weft pull fetches it). The name\n"
           "storyteller means the small one that comes with Weft.\n\n"
           "  weft COMMAND --help   the options of a command, with examples\n"
           "  weft --version        the version\n",

@@ -55,6 +55,8 @@ static bool show(void *context, const weft_hub_progress *p)
 static int run(void *context)
 {
     const pull_values *v = context;
+    if (strchr(v->name, '/') == NULL)
+        return cli_usage("pull", "expected ORG/NAME, as in Qwen/Qwen3-0.6B, got '%s'", v->name);
     pulling run = {.last = -1};
     char *folder = NULL;
     cli_progress_start(&run.progress);

@@ -11,7 +11,7 @@
 #include "cli/shared.h"
 
 typedef struct tokenize_values {
-    const char *model, *text;
+    const char *model, *prompt, *file;
     bool jsonl, decode, special, json;
 } tokenize_values;
 
@@ -20,12 +20,9 @@ typedef struct tokenize_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(tokenize_values, model), false}};
 
 static const cli_option options[] = {
-    {.name = "text",
-     .letter = 'p',
-     .kind = CLI_TEXT,
-     .value = "TEXT",
-     AT(text),
-     .help = "what to encode (or decode); default: all of standard input"},
+    CLI_PROMPT_OPTION(tokenize_values, NULL,
+                      "what to encode (or decode); default: all of standard input"),
+    CLI_FILE_OPTION(tokenize_values, "encode (or decode) a file"),
     {.name = "jsonl",
      .kind = CLI_FLAG,
      AT(jsonl),
@@ -82,12 +79,24 @@ static weft_status ids_of(json_object *value, int32_t **ids, size_t *n)
     return WEFT_OK;
 }
 
+/* An id that the vocabulary lacks would be no text: better told than passed over. */
+static weft_status check_ids(const weft_tokenizer *tokenizer, const int32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (weft_tokenizer_id_to_token(tokenizer, ids[i]) == NULL)
+            return weft_fail(WEFT_INVALID, "item %zu: the vocabulary has no id %d", i, (int)ids[i]);
+    }
+    return WEFT_OK;
+}
+
 static weft_status decode_line(const weft_tokenizer *tokenizer, json_object *value)
 {
     int32_t *ids;
     size_t n = 0, length = 0;
     char *text;
     weft_status status = ids_of(value, &ids, &n);
+    if (status == WEFT_OK)
+        status = check_ids(tokenizer, ids, n);
     if (status == WEFT_OK)
         status = weft_tokenizer_decode(tokenizer, ids, n, 0, &text, &length);
     if (status == WEFT_OK) {
@@ -183,6 +192,8 @@ static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text
     char *decoded = NULL;
     size_t length = 0;
     if (status == WEFT_OK)
+        status = check_ids(tokenizer, ids, n);
+    if (status == WEFT_OK)
         status = weft_tokenizer_decode(tokenizer, ids, n, 0, &decoded, &length);
     if (status == WEFT_OK) {
         fwrite(decoded, 1, length, stdout);
@@ -193,28 +204,24 @@ static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text
     return status;
 }
 
-/* All of standard input as it is, or the text of --text. */
 static weft_status run_text(const tokenize_values *v, const weft_tokenizer *tokenizer)
 {
-    size_t length = v->text != NULL ? strlen(v->text) : 0;
-    char *text = v->text != NULL ? NULL : cli_read_all(stdin, &length);
-    const char *from = v->text != NULL ? v->text : text;
-    weft_status status;
-    if (from == NULL)
-        status = weft_fail(WEFT_MEMORY, "tokenize: no memory");
-    else if (v->decode)
-        status = decode_text(tokenizer, from);
-    else
-        status = encode_text(v, tokenizer, from, length);
-    free(text);
+    size_t length = 0;
+    char *text = NULL;
+    weft_status status = cli_read_text(v->prompt, v->file, &text, &length);
+    if (status == WEFT_OK)
+        status = v->decode ? decode_text(tokenizer, text) : encode_text(v, tokenizer, text, length);
+    weft_free(text);
     return status;
 }
 
 static int run(void *context)
 {
     const tokenize_values *v = context;
-    if (v->jsonl && v->text != NULL)
-        return cli_usage("tokenize", "--jsonl reads standard input, not --text");
+    if (v->jsonl && (v->prompt != NULL || v->file != NULL))
+        return cli_usage("tokenize", "--jsonl reads standard input, not --prompt or --file");
+    if (cli_text_complaint(v->prompt, v->file) != NULL)
+        return cli_usage("tokenize", "%s", cli_text_complaint(v->prompt, v->file));
     char path[4096];
     weft_tokenizer *tokenizer = NULL;
     weft_status status = cli_model_path(v->model, path, sizeof path);
@@ -229,9 +236,10 @@ static int run(void *context)
 const cli_command cli_tokenize = {
     .name = "tokenize",
     .summary = "turn text into token ids, and back",
-    .description = "Encodes standard input, or --text, with the tokenizer.json of a model. Added "
-                   "tokens that stand in the text are recognised; no special tokens are added "
-                   "unless --special says so. MODEL may be the tokenizer.json itself.",
+    .description =
+        "Encodes standard input, --prompt or --file with the tokenizer.json of a model. Added "
+        "tokens that stand in the text are recognised; no special tokens are added "
+        "unless --special says so. MODEL may be the tokenizer.json itself.",
     .example = "weft tokenize storyteller -p \"Once upon a time\"\n"
                "weft tokenize MODEL --jsonl < strings.jsonl > ids.jsonl\n"
                "weft tokenize MODEL --jsonl --decode < ids.jsonl",

@@ -99,7 +99,7 @@ static void senseless_command_lines_are_status_2(void)
         "logits MODEL --out x",
         "info MODEL --devices",
         "tokenize",
-        "tokenize MODEL --jsonl --text x",
+        "tokenize MODEL --jsonl --prompt x",
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         output o = weft_command(NULL, "%s", lines[i]);
@@ -128,7 +128,7 @@ static void failures_are_status_1_and_one_line(void)
         {"train %s --batches /no/such/batches", model(), "/no/such/batches"},
         {"eval %s --data /no/such/data", model(), "/no/such/data"},
         {"logits %s --ids /no/such/ids --out x", model(), "/no/such/ids"},
-        {"tokenize /no/such/tokenizer --text x", "", "/no/such/tokenizer"},
+        {"tokenize /no/such/tokenizer -p x", "", "/no/such/tokenizer"},
         {"info /no/such/model", "", "/no/such/model"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -150,10 +150,51 @@ static void failures_are_status_1_and_one_line(void)
 }
 
 /* A full disk, and a place where nothing can be written. */
+/* What a word was meant to be, where one is near. */
+static void misspelt_words_are_put_right(void)
+{
+    static const struct {
+        const char *line, *part;
+    } cases[] = {
+        {"genrate", "'genrate'; is it generate? (weft help"},
+        {"help pul", "'pul'; is it pull? (weft help"},
+        {"zzzzzz", "'zzzzzz' (weft help"},
+        {"generate --temprature 1", "unknown option --temprature; is it --temperature? ("},
+        {"generate --max-token=5", "unknown option --max-token; is it --max-tokens? ("},
+        {"generate --qqqqqq", "unknown option --qqqqqq ("},
+        {"generate -Z", "unknown option -Z ("},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        output o = weft_command(NULL, "%s", cases[i].line);
+        check_one_line(&o, 2);
+        CHECK_CONTAINS(o.err, cases[i].part);
+    }
+}
+
+/* A model that is none is told of as such. */
+static void what_is_no_model_is_told(void)
+{
+    output o = weft_command(NULL, "generate %s -p x", text_file("story.txt", "Once"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "story.txt: is no model: expected a folder");
+    o = weft_command(NULL, "info nowhere");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "nowhere: there is no such model: ");
+    o = weft_command(NULL, "pull nowhere");
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "discover %s", check_source("docs"));
+    check_one_line(&o, 0);
+    o = weft_command("", "classify storyteller");
+    check_one_line(&o, 1);
+    o = weft_command(NULL, "tokenize storyteller --decode -p '5 99999'");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "item 1: the vocabulary has no id 99999");
+}
+
 static void what_cannot_be_written_is_a_failure(void)
 {
-    output o = shell_command(NULL, "%s tokenize %s --text hello >/dev/full",
-                             check_built("cli/weft"), model());
+    output o =
+        shell_command(NULL, "%s tokenize %s -p hello >/dev/full", check_built("cli/weft"), model());
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "No space left");
     const char *text = text_file("few.txt", "It was a dark night, and a cold one.\n");
@@ -269,6 +310,7 @@ CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_li
            CHECK_CASE(senseless_command_lines_are_status_2),
            CHECK_CASE(failures_are_status_1_and_one_line),
            CHECK_CASE(what_cannot_be_written_is_a_failure),
+           CHECK_CASE(misspelt_words_are_put_right), CHECK_CASE(what_is_no_model_is_told),
            CHECK_CASE(the_manual_page_is_up_to_date), CHECK_CASE(completion_completes),
            CHECK_CASE(info_tells_of_machine_and_model), CHECK_CASE(info_lists_the_devices),
            CHECK_CASE(the_readme_program_runs))
