@@ -1,4 +1,6 @@
 /* models/attention.c -- rotary grouped-query attention with a cache. */
+#include <string.h>
+
 #include "models/block.h"
 
 typedef struct attention {
@@ -104,6 +106,12 @@ static weft_array *there(weft_array *x, weft_device *device)
     return x ? weft_to(x, device) : NULL;
 }
 
+static weft_kv_codes codes_there(const weft_kv_codes *codes, weft_device *device)
+{
+    return (weft_kv_codes){there(codes->codes, device), there(codes->steps, device),
+                           there(codes->least, device)};
+}
+
 /* Those of the source layer, which may be on another device. */
 static weft_cache_view borrowed_keys_values(const attention *m, const weft__step *s)
 {
@@ -117,6 +125,8 @@ static weft_cache_view borrowed_keys_values(const attention *m, const weft__step
     return (weft_cache_view){
         .keys = there(of->keys, here),
         .values = there(of->values, here),
+        .key_codes = codes_there(&of->key_codes, here),
+        .value_codes = codes_there(&of->value_codes, here),
         .lengths = there(of->lengths, here),
         .mask = there(of->mask, here),
         .positions = there(of->positions, here),
@@ -124,24 +134,35 @@ static weft_cache_view borrowed_keys_values(const attention *m, const weft__step
     };
 }
 
+enum { VIEW_ARRAYS = 11 };
+
+static void arrays_of(weft_cache_view *view, weft_array **out[VIEW_ARRAYS])
+{
+    weft_kv_codes *k = &view->key_codes, *v = &view->value_codes;
+    weft_array **all[VIEW_ARRAYS] = {&view->keys,      &view->values, &view->lengths, &view->mask,
+                                     &view->positions, &k->codes,     &k->steps,      &k->least,
+                                     &v->codes,        &v->steps,     &v->least};
+    memcpy(out, all, sizeof all);
+}
+
 /* For later layers. */
 static void keep(weft_cache_view *slot, const weft_cache_view *view)
 {
-    weft_set(&slot->keys, view->keys);
-    weft_set(&slot->values, view->values);
-    weft_set(&slot->lengths, view->lengths);
-    weft_set(&slot->mask, view->mask);
-    weft_set(&slot->positions, view->positions);
+    weft_array **to[VIEW_ARRAYS], **from[VIEW_ARRAYS];
+    weft_cache_view copy = *view;
+    arrays_of(slot, to);
+    arrays_of(&copy, from);
+    for (int i = 0; i < VIEW_ARRAYS; i++)
+        weft_set(to[i], *from[i]);
     slot->window = view->window;
 }
 
 void weft__view_drop(weft_cache_view *view)
 {
-    weft_drop(view->keys);
-    weft_drop(view->values);
-    weft_drop(view->lengths);
-    weft_drop(view->mask);
-    weft_drop(view->positions);
+    weft_array **all[VIEW_ARRAYS];
+    arrays_of(view, all);
+    for (int i = 0; i < VIEW_ARRAYS; i++)
+        weft_drop(*all[i]);
 }
 
 static void put_record(const attention *m, weft_array *q, weft_array *k, const weft__step *s)

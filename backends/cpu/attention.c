@@ -42,8 +42,9 @@ static int64_t round_up(int64_t n, int64_t to)
 static void make_plan(forward *f, const weft_call *call, bool planning)
 {
     const weft_attention_params *params = call->params;
+    const int mask = call->in[1].dtype == WEFT_UINT8 ? 7 : 3; /* k and v in codes, or not */
     memset(f, 0, sizeof *f);
-    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[3] : NULL);
+    f->a = weft__cpu_attention_of(call, params->has_mask ? &call->in[mask] : NULL);
     const cpu_attention *a = &f->a;
     if (params->has_lengths && !planning)
         weft__cpu_attention_cut(&f->a, &call->in[call->n_inputs - 1]);
@@ -64,7 +65,9 @@ static void make_plan(forward *f, const weft_call *call, bool planning)
     f->at_s = f->rows * a->D_ld;
     f->at_kt = f->at_s + f->rows * ATTENTION_KEYS_LD;
     f->at_v = f->at_kt + a->D_ld * ATTENTION_KEYS;
-    f->at_mask = f->at_v + ATTENTION_KEYS * a->Dv_ld;
+    const int64_t width =
+        a->bits && a->D_ld > a->Dv_ld ? a->D_ld : a->Dv_ld; /* keys go there too */
+    f->at_mask = f->at_v + ATTENTION_KEYS * width;
     f->at_o = f->at_mask + ATTENTION_KEYS;
     f->scratch = f->at_o + f->partial;
 }
@@ -84,11 +87,40 @@ typedef struct place {
     int64_t rows; /* n_l * G */
 } place;
 
+/* Keys or values in codes as rows of floats. */
+static void decode(const cpu_attention *a, const weft_tensor *x, const place *p, int64_t s0,
+                   int64_t n, float *out, int64_t ld)
+{
+    const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, x, p->b, s0, p->hk);
+    a->kernels->kv_decode(&codes, n, out, ld);
+    for (int64_t s = 0; s < n; s++)
+        for (int64_t i = codes.width; i < ld; i++)
+            out[s * ld + i] = 0;
+}
+
+static void pack_keys(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
+{
+    const cpu_attention *a = &f->a;
+    float *rows = scratch + f->at_v, *out = scratch + f->at_kt;
+    if (a->bits == 0) {
+        weft__cpu_attention_pack(a, a->k, p->b, s0, n, p->hk, out);
+        return;
+    }
+    decode(a, a->k, p, s0, n, rows, a->D_ld);
+    a->kernels->pack_b(WEFT_FLOAT32, rows, 1, a->D_ld, a->D, n, out);
+}
+
 /* Scores of the tile's rows for keys [s0, s0 + n). Few rows read the keys as they lie. */
 static void scores(const forward *f, const place *p, int64_t s0, int64_t n, float *scratch)
 {
     const cpu_attention *a = &f->a;
     float *s = scratch + f->at_s;
+    if (p->rows <= CPU_GEMV_ROWS && a->bits) {
+        const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, a->k, p->b, s0, p->hk);
+        a->kernels->kv_dot(&codes, (int)p->rows, scratch, a->D_ld, scratch + f->at_kt, n, s,
+                           ATTENTION_KEYS_LD);
+        return;
+    }
     if (p->rows <= CPU_GEMV_ROWS) {
         const weft_tensor *k = a->k;
         int64_t first = p->b * k->strides[0] + s0 * k->strides[1] + p->hk * k->strides[2];
@@ -97,7 +129,7 @@ static void scores(const forward *f, const place *p, int64_t s0, int64_t n, floa
                          k->strides[1], n, NULL, s, ATTENTION_KEYS_LD);
         return;
     }
-    weft__cpu_attention_pack(a, a->k, p->b, s0, n, p->hk, scratch + f->at_kt);
+    pack_keys(f, p, s0, n, scratch);
     cpu_block block = {.m = p->rows,
                        .n = n,
                        .k = a->D,
@@ -149,6 +181,12 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
     const cpu_attention *a = &f->a;
     const weft_tensor *v = a->v;
     int64_t first = p->b * v->strides[0] + s0 * v->strides[1] + p->hk * v->strides[2];
+    if (p->rows <= CPU_GEMV_ROWS && a->bits) {
+        const cpu_kv_codes codes = weft__cpu_attention_codes_at(a, v, p->b, s0, p->hk);
+        a->kernels->kv_add(&codes, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD,
+                           result + 2 * f->rows, a->Dv_ld);
+        return;
+    }
     if (p->rows <= CPU_GEMV_ROWS) {
         a->kernels->gemv_across(v->dtype, (int)p->rows, n, scratch + f->at_s, ATTENTION_KEYS_LD,
                                 (const char *)v->data + first * (int64_t)weft_dtype_size(v->dtype),
@@ -170,7 +208,10 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
         block.b = (const float *)v->data + first;
         block.b_k = v->strides[1];
     } else {
-        weft__cpu_attention_load(a, v, p->b, s0, n, p->hk, 1, 1, scratch + f->at_v, a->Dv_ld);
+        if (a->bits)
+            decode(a, v, p, s0, n, scratch + f->at_v, a->Dv_ld);
+        else
+            weft__cpu_attention_load(a, v, p->b, s0, n, p->hk, 1, 1, scratch + f->at_v, a->Dv_ld);
         block.b = scratch + f->at_v;
         block.b_k = a->Dv_ld;
     }
@@ -179,13 +220,29 @@ static void gather(const forward *f, const place *p, int64_t s0, int64_t n, floa
 
 /* ---- A task --------------------------------------------------------------------------------- */
 
+/* The sums of the queries' elements over the groups of the keys' codes. */
+static void sum_groups(const forward *f, const place *p, float *scratch)
+{
+    const cpu_attention *a = &f->a;
+    const int64_t groups = a->k[1].shape.at[3], group = a->D / groups;
+    for (int64_t i = 0; i < p->rows * groups; i++) {
+        const float *x = scratch + i / groups * a->D_ld + i % groups * group;
+        float sum = 0;
+        for (int64_t j = 0; j < group; j++)
+            sum += x[j];
+        scratch[f->at_kt + i] = sum;
+    }
+}
+
 static void load_queries(const forward *f, const place *p, float *scratch)
 {
     const cpu_attention *a = &f->a;
     float scale = (float)a->params->scale;
-    if (p->rows > CPU_GEMV_ROWS) {
+    if (p->rows > CPU_GEMV_ROWS || a->bits) {
         weft__cpu_attention_load(a, a->q, p->b, p->l0, p->n_l, p->hk * a->G, a->G, scale, scratch,
                                  a->D_ld);
+        if (a->bits)
+            sum_groups(f, p, scratch);
         return;
     }
     float *rows = scratch + f->at_kt;

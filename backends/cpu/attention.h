@@ -16,8 +16,10 @@ enum {
 typedef struct cpu_attention {
     const weft_attention_params *params;
     const cpu_kernels *kernels;
-    const weft_tensor *q, *k, *v, *mask;
-    const int32_t *lengths; /* (B) keys of each row; NULL: all have S */
+    const weft_tensor *q, *k, *v, *mask; /* k and v: their codes where there are such */
+    int bits;                            /* of codes, which are followed by steps and least values;
+                                            0: k and v are elements */
+    const int32_t *lengths;              /* (B) keys of each row; NULL: all have S */
     int64_t lengths_step;
     int64_t B, L, S, H, Hk, D, Dv;
     int64_t G;           /* query heads per key head */
@@ -47,6 +49,10 @@ void weft__cpu_attention_load(const cpu_attention *a, const weft_tensor *x, int6
 void weft__cpu_attention_mask(const cpu_attention *a, int64_t b, int64_t h, int64_t l, int64_t s0,
                               int64_t n, float *out);
 
+/* Rows s0 and on of head hk of k or v, which are in codes. */
+cpu_kv_codes weft__cpu_attention_codes_at(const cpu_attention *a, const weft_tensor *x, int64_t b,
+                                          int64_t s0, int64_t hk);
+
 /* Panels of the transpose of rows s0 .. s0 + n of x (B, S, Hk, width) for head hk. */
 void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
                               int64_t n, int64_t hk, float *out);
@@ -56,5 +62,6 @@ weft_kernel weft__cpu_attention, weft__cpu_attention_vjp;
 int64_t weft__cpu_attention_workspace(const weft_call *call);
 int64_t weft__cpu_attention_vjp_workspace(const weft_call *call);
 bool weft__cpu_attention_fits(const weft_call *call);
+bool weft__cpu_attention_codes_fits(const weft_call *call);
 
 #endif

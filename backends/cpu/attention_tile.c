@@ -11,7 +11,8 @@ static int64_t padded(int64_t n)
 
 cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *mask)
 {
-    const weft_tensor *q = &call->in[0], *k = &call->in[1], *v = &call->in[2];
+    const bool codes = call->in[1].dtype == WEFT_UINT8;
+    const weft_tensor *q = &call->in[0], *k = &call->in[1], *v = &call->in[codes ? 4 : 2];
     cpu_attention a = {.params = call->params,
                        .kernels = weft__cpu_kernels(),
                        .q = q,
@@ -25,6 +26,10 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
                        .S = k->shape.at[1],
                        .Hk = k->shape.at[2],
                        .Dv = v->shape.at[3]};
+    if (codes) {
+        a.bits = k->shape.at[3] == a.D ? 8 : 4;
+        a.Dv = a.Dv * 8 / a.bits;
+    }
     a.G = a.Hk > 0 ? a.H / a.Hk : 1;
     int64_t most = a.G > 0 && a.G < ATTENTION_ROWS ? ATTENTION_ROWS / a.G : 1;
     a.n_blocks = (a.L + most - 1) / most;
@@ -110,6 +115,22 @@ void weft__cpu_attention_mask(const cpu_attention *a, int64_t b, int64_t h, int6
     }
 }
 
+cpu_kv_codes weft__cpu_attention_codes_at(const cpu_attention *a, const weft_tensor *x, int64_t b,
+                                          int64_t s0, int64_t hk)
+{
+    const weft_tensor *steps = x + 1, *least = x + 2;
+    const int64_t width = x->shape.at[3] * 8 / a->bits;
+    return (cpu_kv_codes){.bits = a->bits,
+                          .width = width,
+                          .group = width / steps->shape.at[3],
+                          .codes = (const uint8_t *)element(x, b, s0, hk),
+                          .steps = (const float *)element(steps, b, s0, hk),
+                          .least = (const float *)element(least, b, s0, hk),
+                          .code_row = x->strides[1],
+                          .step_row = steps->strides[1],
+                          .least_row = least->strides[1]};
+}
+
 void weft__cpu_attention_pack(const cpu_attention *a, const weft_tensor *x, int64_t b, int64_t s0,
                               int64_t n, int64_t hk, float *out)
 {
@@ -123,4 +144,15 @@ bool weft__cpu_attention_fits(const weft_call *call)
             call->in[i].dtype != WEFT_INT32)
             return false;
     return call->in[0].shape.at[3] > 0;
+}
+
+bool weft__cpu_attention_codes_fits(const weft_call *call)
+{
+    for (int i = 0; i < call->n_inputs; i++) {
+        const weft_dtype dtype = call->in[i].dtype;
+        if (!weft__cpu_narrow(dtype) && dtype != WEFT_BOOL && dtype != WEFT_INT32 &&
+            dtype != WEFT_UINT8)
+            return false;
+    }
+    return call->in[0].shape.at[3] > 0 && call->in[4].shape.at[3] > 0;
 }

@@ -63,6 +63,16 @@ typedef struct cpu_codes {
     const weft_encoding *encoding; /* of a kind without parts: its blocks are at `codes` */
 } cpu_codes;
 
+/* Rows of keys or values in codes (weft_kv_codes) of one head: those of the first row, and the
+ * steps from row to row in elements. */
+typedef struct cpu_kv_codes {
+    int bits;
+    int64_t width, group; /* elements of a row, and of its groups */
+    const uint8_t *codes;
+    const float *steps, *least;
+    int64_t code_row, step_row, least_row;
+} cpu_kv_codes;
+
 /* Outputs of a convolution of each channel by itself: y[o, c], y_step apart, is the sum over taps t
  * of x[x_at[t] + o x_step + c] weight[w_at[t] + c]. Offsets are in elements. */
 typedef struct cpu_depthwise {
@@ -109,6 +119,14 @@ typedef struct cpu_kernels {
     void (*gemv_codes)(const cpu_codes *c, int m, int64_t k, const float *x, const float *sums,
                        int64_t first, int64_t n, const float *bias, float *y, int64_t y_row);
     void (*code_sums)(int m, int64_t k, int64_t group, const float *x, float *sums);
+
+    /* isa/kv_codes.c, for m <= CPU_GEMV_ROWS rows: y_i[s] = x_i . key s, with the sums of x_i over
+     * groups; out_i += the sum over s of p_i[s] value s; and n rows as float32. */
+    void (*kv_dot)(const cpu_kv_codes *c, int m, const float *x, int64_t x_row, const float *sums,
+                   int64_t n, float *y, int64_t y_row);
+    void (*kv_add)(const cpu_kv_codes *c, int m, int64_t n, const float *p, int64_t p_row,
+                   float *out, int64_t out_row);
+    void (*kv_decode)(const cpu_kv_codes *c, int64_t n, float *out, int64_t out_row);
 
     /* Plain rows of n floats. */
     void (*scale_row)(float *x, int64_t n, float factor);
@@ -206,6 +224,7 @@ CPU_DECLARE_FILL(weft__fill_delta, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_kv_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_norm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_random, cpu_kernels);

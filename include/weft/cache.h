@@ -43,7 +43,9 @@ typedef struct weft_cache weft_cache;
  * are error arrays. weft_cache_attention heeds all of it. */
 typedef struct weft_cache_view {
     weft_array *keys, *values; /* (B, S, Hk, D) */
-    weft_array *lengths;       /* weft_attention's; NULL: S */
+    /* The same in codes, for attention to read; NULL codes: the cache holds none. */
+    weft_kv_codes key_codes, value_codes;
+    weft_array *lengths; /* weft_attention's; NULL: S */
     /* bool (L, S): all that decides which keys a query sees. NULL: the last L keys are the new
      * ones, or L is 1, and causality and windows say. */
     weft_array *mask;

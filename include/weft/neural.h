@@ -86,6 +86,27 @@ WEFT_API weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
 WEFT_API weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
                                       weft_array *beta, weft_array *state, weft_array **last);
 
+/* Keys or values in codes of 8 or 4 bits. Elements are steps * codes + least, in float32, each
+ * group of them having a step and a least value. */
+typedef struct weft_kv_codes {
+    /* uint8 (B, S, Hk, D) of 8 bits. Of 4 bits (B, S, Hk, D / 2): byte i has element i in its low
+     * half and element D / 2 + i in its high one. */
+    weft_array *codes;
+    /* float32 (B, S, Hk, n): of n groups of equal length, in the order of the elements; of 4 bits n
+     * is even. */
+    weft_array *steps, *least;
+} weft_kv_codes;
+
+/* The elements, (B, S, Hk, D) in `dtype`. */
+WEFT_API weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtype);
+
+/* weft_attention with keys and values in codes of as many bits, which tells their number of
+ * elements from q's. They are read as they are where a kernel does that, and decoded to q's dtype
+ * elsewhere: results agree within the rounding of that dtype. */
+WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *keys,
+                                          const weft_kv_codes *values,
+                                          const weft_attention_options *options);
+
 /* -log softmax(logits)[target] per row: logits (..., V), targets (...) integers -> (...) float32
  * (float64 for float64 logits). A negative target gives 0 and no gradient. */
 WEFT_API weft_array *weft_cross_entropy(weft_array *logits, weft_array *targets);

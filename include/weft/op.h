@@ -201,6 +201,7 @@ typedef struct weft_case_input {
     double lo, hi;       /* both 0: the op's domain */
     int64_t index_below; /* > 0: int32 indices */
     bool boolean;        /* a mask */
+    bool bytes;          /* uint8 of any value */
     bool fixed_float32;  /* float32 whatever the dtype under test */
     bool key;            /* a random key: uint32 words */
     bool dominant;       /* square: 4 N is added to the diagonal: well-conditioned, and positive

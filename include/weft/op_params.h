@@ -158,7 +158,9 @@ typedef struct weft_rope_params {
  * rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). Of
  * lengths int32 (B) each says how many keys its row of the batch has, the others being as if they
  * were not there; below 0 is 0 and above S is S. scale is never 0 here. attention_vjp: inputs q, k,
- * v, o, lse, do [, mask], never with lengths; outputs dq, dk, dv in the dtypes of q, k, v. */
+ * v, o, lse, do [, mask], never with lengths; outputs dq, dk, dv in the dtypes of q, k, v.
+ * attention_codes: attention with three inputs for each of k and v: codes, steps and least values
+ * of weft_kv_codes, of 8 bits where the codes of k are as many as q's elements. */
 typedef struct weft_attention_params {
     double scale, softcap;
     int64_t window;

@@ -132,5 +132,7 @@ weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
         o.window = view->window;
     if (view->mask)
         o.window = 0;
+    if (view->key_codes.codes)
+        return weft_attention_codes(q, &view->key_codes, &view->value_codes, &o);
     return weft_attention(q, view->keys, view->values, &o);
 }

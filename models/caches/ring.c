@@ -92,16 +92,23 @@ static weft_array *check(const weft__ring *c, weft_array *k, weft_array *v)
     return error;
 }
 
+static weft_cache_view view_of(const weft__ring *c, const weft__parts *k, const weft__parts *v)
+{
+    return (weft_cache_view){.keys = weft__store_decode(&c->k, k),
+                             .values = weft__store_decode(&c->v, v),
+                             .key_codes = weft__store_codes(&c->k, k),
+                             .value_codes = weft__store_codes(&c->v, v)};
+}
+
 /* The keys or values that L new queries need, `fresh` being theirs and `held` what was there. */
-static weft_array *chunk(const weft__ring *c, const weft__store *store, const weft__parts *held,
-                         const weft__parts *fresh, int64_t sinks, int64_t first)
+static weft__parts chunk(const weft__ring *c, const weft__parts *held, const weft__parts *fresh,
+                         int64_t sinks, int64_t first)
 {
     weft__parts runs[4];
     int n = sinks > 0 ? read_runs(c, held, 0, sinks, runs) : 0;
     n += read_runs(c, held, first, c->length, runs + n);
     runs[n++] = *fresh;
-    const weft__parts all = weft__parts_concatenate(runs, n);
-    return weft__store_decode(store, &all);
+    return weft__parts_concatenate(runs, n);
 }
 
 /* Several tokens where the ring turns: what they overwrite, the first of them still see. */
@@ -113,8 +120,9 @@ static weft_cache_view see_chunk(const weft__ring *c, const weft__parts *k, cons
     int64_t sinks = least(c->sinks, c->length), first = most(sinks, c->length - reach);
     if (first == sinks)
         first = sinks = 0;
-    weft_cache_view view = {.keys = chunk(c, &c->k, &held_k, k, sinks, first),
-                            .values = chunk(c, &c->v, &held_v, v, sinks, first)};
+    const weft__parts all_k = chunk(c, &held_k, k, sinks, first),
+                      all_v = chunk(c, &held_v, v, sinks, first);
+    weft_cache_view view = view_of(c, &all_k, &all_v);
     weft__ring_see_text(c, &view, L, sinks, first, c->length + L - 1);
     return view;
 }
@@ -127,8 +135,7 @@ static weft_cache_view see_run(const weft__ring *c, const weft__parts *k, const 
     const int64_t first = c->sinks > 0 ? 0 : most(0, c->length - c->keep + 1);
     const weft__parts run_k = weft__parts_slice(k, first, end),
                       run_v = weft__parts_slice(v, first, end);
-    weft_cache_view view = {.keys = weft__store_decode(&c->k, &run_k),
-                            .values = weft__store_decode(&c->v, &run_v)};
+    weft_cache_view view = view_of(c, &run_k, &run_v);
     weft__ring_see_text(c, &view, L, 0, first, end - 1);
     return view;
 }
@@ -136,8 +143,7 @@ static weft_cache_view see_run(const weft__ring *c, const weft__parts *k, const 
 static weft_cache_view see_slots(const weft__ring *c, const weft__parts *k, const weft__parts *v,
                                  int64_t L, weft_array *offset)
 {
-    weft_cache_view view = {.keys = weft__store_decode(&c->k, k),
-                            .values = weft__store_decode(&c->v, v)};
+    weft_cache_view view = view_of(c, k, v);
     weft__ring_see_slots(c, &view, L, offset);
     return view;
 }

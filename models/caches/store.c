@@ -111,15 +111,6 @@ static weft_array *pack(weft_array *codes)
     return weft_squeeze(weft_bitwise_or(low, high), -3);
 }
 
-/* And back. */
-static weft_array *unpack(weft_array *codes)
-{
-    static const uint8_t shifts[2] = {0, 4};
-    weft_array *by = weft_from_data(shifts, WEFT_UINT8, WEFT_DIMS(2, 1, 1));
-    codes = weft_right_shift(weft_expand_dims(codes, -3), by);
-    return weft_bitwise_and(codes, weft_scalar_int(15, WEFT_UINT8));
-}
-
 weft__parts weft__store_encode(const weft__store *store, weft_array *x)
 {
     if (store->bits == 0)
@@ -142,21 +133,18 @@ weft__parts weft__store_encode(const weft__store *store, weft_array *x)
                          WEFT__PARTS};
 }
 
-weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts)
+weft_kv_codes weft__store_codes(const weft__store *store, const weft__parts *parts)
 {
     if (store->bits == 0)
-        return parts->at[0];
-    const weft_dims shape = weft_shape(parts->at[0]);
-    const int64_t B = shape.at[0], S = shape.at[1], Hk = shape.at[2], P = packed(store->bits);
-    const int64_t D = shape.at[3] * P, g = group_of(store->bits, D), G = D / P / g;
-    weft_array *codes = weft_reshape(parts->at[0], P == 2 ? WEFT_DIMS(B, S, Hk, G, g)
-                                                          : WEFT_DIMS(B, S, Hk, 1, G, g));
-    if (P == 2)
-        codes = unpack(codes); /* (B, S, Hk, 2, G, g) */
-    weft_array *step = weft_reshape(parts->at[1], WEFT_DIMS(B, S, Hk, P, G, 1));
-    weft_array *least = weft_reshape(parts->at[2], WEFT_DIMS(B, S, Hk, P, G, 1));
-    weft_array *x = weft_add(weft_multiply(weft_astype(codes, WEFT_FLOAT32), step), least);
-    return weft_reshape(weft_astype(x, (weft_dtype)store->dtype), WEFT_DIMS(B, S, Hk, D));
+        return (weft_kv_codes){0};
+    return (weft_kv_codes){parts->at[0], parts->at[1], parts->at[2]};
+}
+
+weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts)
+{
+    const weft_kv_codes codes = weft__store_codes(store, parts);
+    return store->bits ? weft_kv_decode(&codes, store->bits, (weft_dtype)store->dtype)
+                       : parts->at[0];
 }
 
 weft__parts weft__parts_with_room(const weft__parts *held, const weft__parts *like, int64_t room)

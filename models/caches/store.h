@@ -33,6 +33,8 @@ weft_array *weft__store_check(const weft__store *store, weft_array *x);
 bool weft__store_fits(const weft__store *store);
 
 weft__parts weft__store_encode(const weft__store *store, weft_array *x);
+/* The parts as attention reads them; NULL arrays where there are no codes. */
+weft_kv_codes weft__store_codes(const weft__store *store, const weft__parts *parts);
 weft_array *weft__store_decode(const weft__store *store, const weft__parts *parts);
 
 /* Room for `room` tokens: `held` with more behind, or zeros like `like`. */

@@ -162,6 +162,20 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
 
 /* ---- The op --------------------------------------------------------------------------------- */
 
+bool weft__attention_infer_heads(const weft_array *node, int64_t H, int64_t Hk, weft_why *why)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    if (Hk == 0 || H % Hk != 0) {
+        return weft_because(why, "%lld query heads do not divide over %lld key heads", (long long)H,
+                            (long long)Hk);
+    }
+    if (params->window < 0 || (params->window > 0 && !params->causal)) {
+        return weft_because(why, "a window of %lld needs causal attention",
+                            (long long)params->window);
+    }
+    return true;
+}
+
 bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
@@ -179,22 +193,14 @@ bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
         !weft__expect_shape(node, 2, "v", WEFT_DIMS(B, S, Hk, v.at[3]), why)) {
         return false;
     }
-    if (Hk == 0 || H % Hk != 0) {
-        return weft_because(why, "%lld query heads do not divide over %lld key heads", (long long)H,
-                            (long long)Hk);
-    }
-    if (params->window < 0 || (params->window > 0 && !params->causal)) {
-        return weft_because(why, "a window of %lld needs causal attention",
-                            (long long)params->window);
-    }
-    return true;
+    return weft__attention_infer_heads(node, H, Hk, why);
 }
 
-static bool infer_mask(const weft_array *node, weft_why *why)
+static bool infer_mask(const weft_array *node, int at, weft_why *why)
 {
-    weft_dims q = input_shape(node, 0), k = input_shape(node, 1), mask = input_shape(node, 3);
+    weft_dims q = input_shape(node, 0), k = input_shape(node, 1), mask = input_shape(node, at);
     weft_dims scores = WEFT_DIMS(q.at[0], q.at[2], q.at[1], k.at[1]);
-    weft_dtype dtype = input_dtype(node, 3);
+    weft_dtype dtype = input_dtype(node, at);
     if (dtype != WEFT_BOOL && !weft_dtype_is_float(dtype)) {
         return weft_because(why, "the mask is %s, expected bool or a float",
                             weft_dtype_name(dtype));
@@ -219,11 +225,16 @@ static bool infer_lengths(const weft_array *node, weft_why *why)
     return weft__expect_shape(node, last, "lengths", WEFT_DIMS(input_shape(node, 0).at[0]), why);
 }
 
-static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (!weft__attention_infer(node, 3, why) || (params->has_mask && !infer_mask(node, why)) ||
-        (params->has_lengths && !infer_lengths(node, why))) {
+    return (!params->has_mask || infer_mask(node, n, why)) &&
+           (!params->has_lengths || infer_lengths(node, why));
+}
+
+static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    if (!weft__attention_infer(node, 3, why) || !weft__attention_infer_rest(node, 3, why)) {
         return false;
     }
     weft_array *q = weft_node_input(node, 0);
@@ -322,11 +333,11 @@ static weft_array *mask_of_rank_4(weft_array *mask)
     return mask;
 }
 
-weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
-                           const weft_attention_options *options)
+weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
+                                  const weft_attention_options *options)
 {
     weft_attention_options given = options ? *options : (weft_attention_options){0};
-    double D = (double)weft_dim(q, -1);
+    double D = (double)weft_dim(inputs[0], -1);
     weft_attention_params params = {
         .scale = given.scale != 0 ? given.scale : 1 / sqrt(D > 0 ? D : 1),
         .softcap = given.softcap,
@@ -335,14 +346,18 @@ weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
         .has_mask = given.mask != NULL,
         .has_lengths = given.lengths != NULL,
     };
-    weft_array *inputs[5] = {as_inexact(q), k, v};
-    int n = 3;
     if (params.has_mask) {
         inputs[n++] = mask_of_rank_4(given.mask);
     }
     if (params.has_lengths) {
-        inputs[n++] = weft__attention_lengths(given.lengths, weft_dim(q, 0));
+        inputs[n++] = weft__attention_lengths(given.lengths, weft_dim(inputs[0], 0));
     }
-    weft_array *node = weft_apply(&weft_op_attention, inputs, n, &params);
-    return weft_pick(node, 0);
+    return weft_pick(weft_apply(op, inputs, n, &params), 0);
+}
+
+weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
+                           const weft_attention_options *options)
+{
+    weft_array *inputs[5] = {as_inexact(q), k, v};
+    return weft__attention_apply(&weft_op_attention, inputs, 3, options);
 }

@@ -15,14 +15,14 @@ static weft_array *long_mask(weft_array *mask, bool batched, int64_t size, int64
     return merge_batch(weft_broadcast_to(mask, shape));
 }
 
-/* Without mask and lengths the inputs are q, k, v or q, k, v, o, lse, do. */
+/* Mask and lengths are the last inputs; all others have the batch in front. */
 bool weft__attention_vmap(weft_array *node, weft_array *const *in, const bool *batched,
                           int64_t size, weft_array **out)
 {
     const weft_attention_params *params = weft_node_params(node);
     int n = weft_node_n_inputs(node), mask = n - params->has_mask - params->has_lengths;
     int64_t B = input_shape(node, 0).at[0];
-    weft_array *inputs[7];
+    weft_array *inputs[9];
     for (int i = 0; i < n; i++) {
         const bool is_mask = params->has_mask && i == mask;
         inputs[i] = is_mask ? long_mask(in[i], batched[i], size, B)

@@ -78,11 +78,21 @@ weft_array *weft__rows(weft_array *x);
 
 /* ---- attention.c ---------------------------------------------------------------------------- */
 
+extern const weft_op weft_op_attention;
 extern const weft_op weft_op_attention_vjp; /* attention_vjp.c */
 extern const weft_field weft__attention_fields[];
 
 /* Checks q, k, v and the parameters; there are n inputs besides mask and lengths. */
 bool weft__attention_infer(const weft_array *node, int n, weft_why *why);
+/* Parts of it: the numbers of heads and the window; mask and lengths behind n other inputs, of
+ * which the first are q (B, L, H, D) and one (B, S, ...). */
+bool weft__attention_infer_heads(const weft_array *node, int64_t H, int64_t Hk, weft_why *why);
+bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why);
+
+/* Applies an op of attention to n inputs, the first being q, and what the options bring, for which
+ * there is room behind them: its first output. */
+weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
+                                  const weft_attention_options *options);
 
 /* attention_lengths.c: the mask that lengths, causality and window make with `mask`, which may be
  * NULL: with it, *params becomes those of the same attention without these three. */

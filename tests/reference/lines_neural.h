@@ -13,6 +13,19 @@ LINE("fast.scaled_dot_product_attention", weft_attention,
 LINE("", weft_gated_delta,
      weft_gated_delta(f(0, 1, N, 1, 2), f(1, 1, N, 1, 2), f(2, 1, N, 2, 2),
                       weft_negative(p(3, 1, N, 2)), u(4, 1, N, 2), NULL, NULL))
+LINE("", weft_kv_decode,
+     weft_kv_decode(&(weft_kv_codes){weft_astype(n(0, 255, 1, N, 1, 4), WEFT_UINT8),
+                                     weft_astype(f(1, 1, N, 1, 1), WEFT_FLOAT32),
+                                     weft_astype(f(2, 1, N, 1, 1), WEFT_FLOAT32)}, 8, T))
+LINE("", weft_attention_codes,
+     weft_attention_codes(f(0, 1, N, 2, 4),
+                          &(weft_kv_codes){weft_astype(n(1, 255, 1, N, 1, 4), WEFT_UINT8),
+                                           weft_astype(f(2, 1, N, 1, 1), WEFT_FLOAT32),
+                                           weft_astype(f(3, 1, N, 1, 1), WEFT_FLOAT32)},
+                          &(weft_kv_codes){weft_astype(n(4, 255, 1, N, 1, 4), WEFT_UINT8),
+                                           weft_astype(f(5, 1, N, 1, 1), WEFT_FLOAT32),
+                                           weft_astype(f(6, 1, N, 1, 1), WEFT_FLOAT32)},
+                          &(weft_attention_options){.causal = true}))
 LINE("", weft_cross_entropy, weft_cross_entropy(f(0, N, 4), n(1, 4, N)))
 LINE("", weft_linear_cross_entropy,
      weft_linear_cross_entropy(f(0, N, 3), f(1, 4, 3), n(2, 4, N), 0))

@@ -65,6 +65,7 @@ static weft_dtype input_dtype(const weft_case_input *in, weft_dtype dtype)
 {
     return in->index_below > 0 ? WEFT_INT32
            : in->boolean       ? WEFT_BOOL
+           : in->bytes         ? WEFT_UINT8
            : in->key           ? WEFT_UINT32
            : in->fixed_float32 ? WEFT_FLOAT32
                                : dtype;
@@ -84,6 +85,9 @@ static double draw(const weft_op *op, const weft_case_input *in, weft_dtype dtyp
     }
     if (in->key) {
         return floor(u * 4294967296.0);
+    }
+    if (in->bytes) {
+        return floor(u * 256);
     }
     if (in->boolean || dtype == WEFT_BOOL) {
         return u < 0.5;
