@@ -199,11 +199,24 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
     return WEFT_OK;
 }
 
+/* States that have read the token that ended the text cannot forget it: it stays with the text, as
+ * conversations have it between turns. */
+static void keep_last(weft_generator *g)
+{
+    const weft_finish_detail detail = g->stats.detail;
+    if (weft_model_info_of(g->model)->keeps_states && g->given < g->n_read &&
+        (detail == WEFT_FINISH_EOS || detail == WEFT_FINISH_TOKEN) &&
+        weft_cache_offset(g->caches[0]) == g->n_text + 1)
+        (void)weft__generator_append(g, g->ids[g->given]);
+}
+
 void weft_generator_free(weft_generator *g)
 {
     if (g == NULL)
         return;
     weft_compiled_free(g->decode);
+    if (g->caches && g->options.prompt_cache)
+        keep_last(g);
     /* After a failure, or without memory for an entry, they go. */
     if (g->caches && g->options.prompt_cache && g->stats.reason != WEFT_FINISH_ERROR)
         (void)weft_prompt_cache_put(g->options.prompt_cache, g->text, (size_t)g->n_text,

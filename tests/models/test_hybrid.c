@@ -223,6 +223,48 @@ static void whole_beginnings_are_served(void)
     weft_model_free(model);
 }
 
+/* A turn that ends by itself leaves caches that the next one goes on from: with the token that
+ * ended it, which a conversation has between its turns. */
+static void turns_go_on_from_each_other(void)
+{
+    weft_model *model = fixture_model("qwen3-5-wrapped");
+    weft_prompt_cache *cache = NULL;
+    const weft_prompt_cache_options o = {.min_tokens = 4};
+    if (model == NULL || !CHECK_OK(weft_prompt_cache_new(model, &o, &cache)))
+        return;
+    int32_t ids[PROMPT + MORE + 5], plain[MORE], out[MORE];
+    write_text(ids, PROMPT, 6);
+    generate(model, (weft_generate_options){0}, ids, PROMPT, plain);
+    int n = 0;
+    while (n < 5 || memchr(plain, plain[n], (size_t)n * sizeof *plain))
+        n++;
+    const weft_generate_options turn = {.prompt_cache = cache,
+                                        .ignore_eos = true,
+                                        .stop = &plain[n],
+                                        .n_stop = 1,
+                                        .max_tokens = MORE + 5};
+    weft_generator *g;
+    int32_t id = 0;
+    CHECK_OK(weft_generator_new(model, ids, PROMPT, &turn, &g));
+    for (int i = 0; id >= 0; i++) {
+        CHECK_OK(weft_generator_next(g, &id, NULL));
+        if (id >= 0)
+            ids[PROMPT + i] = id;
+    }
+    weft_generator_free(g);
+    memcpy(ids + PROMPT, plain, (size_t)(n + 1) * sizeof *plain);
+    write_text(ids + PROMPT + n + 1, 4, 3);
+    const int total = PROMPT + n + 1 + 4;
+    generate(model, (weft_generate_options){0}, ids, total, plain);
+    const int64_t cached =
+        generate(model, (weft_generate_options){.prompt_cache = cache}, ids, total, out);
+    printf("  %d tokens, %d in the turn: %d were cached\n", PROMPT, n + 1, (int)cached);
+    CHECK(cached >= PROMPT + n);
+    CHECK_BYTES(out, plain, sizeof plain);
+    weft_prompt_cache_free(cache);
+    weft_model_free(model);
+}
+
 static void a_generation_goes_on_from_a_file(void)
 {
     weft_model *model = fixture_model("qwen3-next");
@@ -343,6 +385,6 @@ static void adapters_go_into_delta_nets(void)
 CHECK_MAIN("hybrid", CHECK_CASE(pieces_are_the_whole),
            CHECK_CASE(what_was_read_is_forgotten_as_a_whole),
            CHECK_CASE(the_ways_of_computing_agree), CHECK_CASE(texts_of_a_batch_are_their_own),
-           CHECK_CASE(whole_beginnings_are_served), CHECK_CASE(a_generation_goes_on_from_a_file),
-           CHECK_CASE(states_are_planned_for), CHECK_CASE(all_parameters_learn),
-           CHECK_CASE(adapters_go_into_delta_nets))
+           CHECK_CASE(whole_beginnings_are_served), CHECK_CASE(turns_go_on_from_each_other),
+           CHECK_CASE(a_generation_goes_on_from_a_file), CHECK_CASE(states_are_planned_for),
+           CHECK_CASE(all_parameters_learn), CHECK_CASE(adapters_go_into_delta_nets))
