@@ -1,6 +1,7 @@
 /* cli/bench.c -- weft bench: how fast a model generates here. */
 #include "cli/bench.h"
 #include "cli/commands.h"
+#include "cli/profile.h"
 #include "cli/shared.h"
 
 #define AT(field) .offset = offsetof(bench_values, field)
@@ -70,21 +71,27 @@ static const cli_option options[] = {
 
 static weft_status bench(const bench_values *v, const char *path, weft_engine *engine)
 {
-    const weft_bench_options o = {.prompt = v->prompt,
-                                  .max_tokens = v->max_tokens,
-                                  .runs = v->runs,
-                                  .warm_up = v->warm_up,
-                                  .cache_prompt = v->cache_prompt,
-                                  .no_cache = v->no_cache,
-                                  .no_restore = v->no_restore,
-                                  .no_bundle = v->no_bundle,
-                                  .no_probes = v->no_probes};
+    weft_bench_options o = {.prompt = v->prompt,
+                            .max_tokens = v->max_tokens,
+                            .runs = v->runs,
+                            .warm_up = v->warm_up,
+                            .cache_prompt = v->cache_prompt,
+                            .no_cache = v->no_cache,
+                            .no_restore = v->no_restore,
+                            .no_bundle = v->no_bundle,
+                            .no_probes = v->no_probes};
     weft_bench_report report;
-    const weft_status status = weft_bench(engine, &o, &report);
+    weft_status status = cli_catch_interrupt(&o.cancel);
+    if (status == WEFT_OK)
+        status = cli_profile_start(&v->place);
+    if (status == WEFT_OK)
+        status = weft_bench(engine, &o, &report);
     const weft_engine_info info = weft_engine_info_of(engine);
     if (status != WEFT_OK)
         return status;
     bench_print(v, path, &info, &report);
+    if (!v->json)
+        cli_profile_print();
     weft_bench_report_free(&report);
     return WEFT_OK;
 }
@@ -103,7 +110,7 @@ static int run(void *context)
         status = bench(v, path, engine);
     const int code = cli_status(status);
     weft_engine_free(engine);
-    return code;
+    return status == WEFT_CANCELLED ? CLI_INTERRUPTED : code;
 }
 
 const cli_command cli_bench = {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/bench.h"
+#include "cli/profile.h"
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
 
@@ -161,7 +162,9 @@ static void print_json(const bench_values *v, const char *path, const weft_engin
     fputs(", ", stdout);
     print_check("generated_tokens", r->has_tokens, r->token_score,
                 "share of the tokens that were asked for");
-    puts("]}}");
+    fputs("]}", stdout);
+    cli_profile_json(stdout);
+    puts("}");
 }
 
 /* ---- a table -------------------------------------------------------------------------------- */

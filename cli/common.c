@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,26 @@ int cli_status(weft_status status)
     fflush(stdout); /* what was said before comes first */
     fprintf(stderr, "weft: %s\n", weft_error_message());
     return CLI_FAILURE;
+}
+
+/* ---- Ctrl-C --------------------------------------------------------------------------------- */
+
+static weft_cancel *interrupted;
+
+static void interrupt(int number)
+{
+    (void)number;
+    weft_cancel_set(interrupted);
+}
+
+weft_status cli_catch_interrupt(const weft_cancel **cancel)
+{
+    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
+    *cancel = interrupted = weft_cancel_new();
+    if (interrupted == NULL)
+        return weft_error_status();
+    sigaction(SIGINT, &action, NULL);
+    return WEFT_OK;
 }
 
 /* ---- Models --------------------------------------------------------------------------------- */

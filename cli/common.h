@@ -72,6 +72,10 @@ int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 /* CLI_OK, or the library's message and CLI_FAILURE. */
 int cli_status(weft_status status);
 
+/* From now on the first Ctrl-C sets *cancel, which lasts as long as the program, and a second one
+ * ends the program. */
+weft_status cli_catch_interrupt(const weft_cancel **cancel);
+
 /* What makes no sense about a place; NULL: nothing. */
 const char *cli_place_complaint(const cli_place *place);
 

@@ -1,8 +1,6 @@
 /* cli/generate.c -- weft generate: continues a text. */
-#include <signal.h>
-
-#include "cli/commands.h"
 #include "cli/generate.h"
+#include "cli/commands.h"
 #include "cli/profile.h"
 #include "cli/shared.h"
 
@@ -131,25 +129,6 @@ static const char *complaint(const generate_values *v)
     return cli_place_complaint(&v->place);
 }
 
-static weft_cancel *interrupted;
-
-/* The first Ctrl-C ends the text, a second one the program. */
-static void interrupt(int number)
-{
-    (void)number;
-    weft_cancel_set(interrupted);
-}
-
-static weft_status catch_interrupt(void)
-{
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-    interrupted = weft_cancel_new();
-    if (interrupted == NULL)
-        return weft_error_status();
-    sigaction(SIGINT, &action, NULL);
-    return WEFT_OK;
-}
-
 /* What --json-schema and --json-value ask for; NULL without them. */
 static weft_status open_constraint(const generate_values *v, const weft_tokenizer *tokenizer,
                                    weft_constraint **out)
@@ -197,8 +176,7 @@ static weft_status generate(const generate_values *v, const char *path,
     if (status == WEFT_OK)
         status = generate_load_draft(v, source->tokenizer, &draft);
     if (status == WEFT_OK)
-        status = catch_interrupt();
-    o.cancel = interrupted;
+        status = cli_catch_interrupt(&o.cancel);
     o.draft = draft;
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
@@ -206,7 +184,7 @@ static weft_status generate(const generate_values *v, const char *path,
         status = generate_batch(v, path, source->model, source->tokenizer, &o, good);
     else if (status == WEFT_OK)
         status = generate_print(v, source, prompt, &o, stats);
-    if (v->batch != NULL && weft_cancel_is_set(interrupted))
+    if (v->batch != NULL && weft_cancel_is_set(o.cancel))
         stats->reason = WEFT_FINISH_CANCELLED;
     weft_model_free(draft);
     weft_constraint_free(o.constraint);
@@ -226,8 +204,6 @@ static weft_status open_source(const generate_values *v, const char *path, promp
                                        &prompt->n);
     return status == WEFT_OK ? cli_load_model(path, &v->place, v->adapter, &out->model) : status;
 }
-
-enum { INTERRUPTED = 130 }; /* what shells expect: 128 + SIGINT */
 
 static int run(void *context)
 {
@@ -261,7 +237,7 @@ static int run(void *context)
     weft_tokenizer_free(source.tokenizer);
     weft_model_free(source.model);
     weft_engine_free(source.engine);
-    return stats.reason == WEFT_FINISH_CANCELLED ? INTERRUPTED : code;
+    return stats.reason == WEFT_FINISH_CANCELLED ? CLI_INTERRUPTED : code;
 }
 
 const cli_command cli_generate = {

@@ -87,7 +87,8 @@ typedef struct cli_command {
     .options = (option_array), .n_options = (int)(sizeof(option_array) / sizeof *(option_array)),  \
     .size = sizeof(T)
 
-enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2 };
+/* The last is what shells expect after a Ctrl-C: 128 + SIGINT. */
+enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
 /* What parsing found. */
 typedef enum cli_parsed {

@@ -73,13 +73,23 @@ static bool collect(void *context, const weft_generated *token)
     return true;
 }
 
+/* Cancelled is a failure here: half a run measures nothing. */
+static weft_status generate(weft_engine *engine, const weft_engine_request *request,
+                            weft_generate_fn *callback, void *context)
+{
+    const weft_status status = weft_engine_generate(engine, request, callback, context);
+    return status == WEFT_OK && weft_engine_metrics_of(engine).reason == WEFT_FINISH_CANCELLED
+               ? weft_fail(WEFT_CANCELLED, "bench: cancelled")
+               : status;
+}
+
 static weft_status run_once(weft_engine *engine, const weft_engine_request *request,
                             weft_bench_sample *sample)
 {
     weft__text text = {0};
     weft__text_append(&text, "", 0);
     const double start = weft__bench_seconds();
-    weft_status status = weft_engine_generate(engine, request, collect, &text);
+    weft_status status = generate(engine, request, collect, &text);
     sample->seconds = weft__bench_seconds() - start;
     sample->metrics = weft_engine_metrics_of(engine);
     sample->text = text.at != NULL ? text.at : weft_strdup("");
@@ -128,7 +138,7 @@ static void count_event(void *context, const weft_probe_event *event)
 /* The seconds of a run. */
 static weft_status time_run(weft_engine *engine, const weft_engine_request *request, double *took)
 {
-    const weft_status status = weft_engine_generate(engine, request, NULL, NULL);
+    const weft_status status = generate(engine, request, NULL, NULL);
     *took = weft_engine_metrics_of(engine).total_seconds;
     return status;
 }
@@ -182,7 +192,7 @@ static weft_status run_probed(weft_engine *engine, const weft_engine_request *re
 static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
                            weft_bench_report *report)
 {
-    const weft_generate_options greedy = {.max_tokens = o->max_tokens};
+    const weft_generate_options greedy = {.max_tokens = o->max_tokens, .cancel = o->cancel};
     const weft_engine_request request = {.prompt = o->prompt, .options = &greedy};
     const weft_engine_info info = weft_engine_info_of(engine);
     weft_status status = WEFT_OK;
@@ -190,7 +200,7 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
     if (report->samples == NULL)
         return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)o->runs);
     for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
-        status = weft_engine_generate(engine, &request, NULL, NULL);
+        status = generate(engine, &request, NULL, NULL);
     if (status == WEFT_OK && !o->no_bandwidth && info.weight_bytes > 0)
         report->machine_per_second = bandwidth();
     while (report->runs < o->runs && status == WEFT_OK)

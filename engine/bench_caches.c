@@ -221,6 +221,8 @@ static weft_status through_file(caching *c, weft_model *model, int64_t round)
     if (status == WEFT_OK)
         status = generate_on(g, most, out);
     weft_generator_free(g);
+    if (status == WEFT_OK && weft_cancel_is_set(c->greedy.cancel))
+        status = weft_fail(WEFT_CANCELLED, "bench: cancelled");
     return status;
 }
 
@@ -335,7 +337,7 @@ weft_status weft__bench_caches(weft_engine *engine, const weft_bench_options *o,
     if (status == WEFT_OK)
         status = get_room(&c);
     if (status == WEFT_OK) {
-        status = weft__engine_in_turn(engine, "bench", NULL, in_turn, &c);
+        status = weft__engine_in_turn(engine, "bench", o->cancel, in_turn, &c);
         rmdir(c.folder);
     }
     for (int i = 0; i < 4; i++)

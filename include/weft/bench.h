@@ -27,6 +27,7 @@ typedef struct weft_bench_options {
      * of their own, NULL: the prompt. */
     bool no_cache, no_restore, no_bundle;
     const char *cache_prompt;
+    const weft_cancel *cancel; /* borrowed; ends it with WEFT_CANCELLED. NULL: none */
 } weft_bench_options;
 
 typedef struct weft_bench_sample {

@@ -1,13 +1,16 @@
 /* tests/cli/test_cli_engine.c -- the commands around engines and models that people have: bench,
  * discover, pull, info, --backend. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
 #include "weft/engine.h"
+#include "weft/io.h"
 
 /* The value at a path of keys, parted by "."; NULL: there is none. */
 static json_object *at(json_object *root, const char *path)
@@ -122,6 +125,33 @@ static void bench_measures_what_is_remembered(void)
     CHECK_CONTAINS(o.err, "nowhere/weft-bench-");
 }
 
+/* Ctrl-C ends it, and nothing is left where the files were. */
+static void an_interrupted_bench_clears_up(void)
+{
+    char folder[1000];
+    snprintf(folder, sizeof folder, "%s", check_temporary("bench"));
+    CHECK_OK(weft_folder_make(folder));
+    output o = shell_command(NULL,
+                             "TMPDIR=%s %s bench storyteller -n 400 --no-cache "
+                             "--cache-prompt 'The old king' --json & p=$!; i=0; until ls -d "
+                             "%s/weft-bench-* || [ $i = 600 ]; do sleep 0.1; i=$((i + 1)); done; "
+                             "kill -INT $p; wait $p",
+                             folder, check_built("cli/weft"), folder);
+    CHECK_EQ_INT(o.code, 130);
+    CHECK_CONTAINS(o.err, "cancelled");
+    CHECK_EQ_INT(rmdir(folder), 0); /* it is empty */
+}
+
+static void bench_profiles(void)
+{
+    output o =
+        weft_command(NULL, "bench -n 2 --no-cache --no-restore --no-bundle --profile --json");
+    json_object *root = json_tokener_parse(o.out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(at(root, "profile") != NULL);
+    json_object_put(root);
+}
+
 static void discover_lists(void)
 {
     output o = weft_command(NULL, "discover %s --json", check_fixture("models"));
@@ -185,5 +215,6 @@ static void other_backends_are_named(void)
 }
 
 CHECK_MAIN("cli_engine", CHECK_CASE(bench_reports), CHECK_CASE(bench_measures_what_is_remembered),
+           CHECK_CASE(an_interrupted_bench_clears_up), CHECK_CASE(bench_profiles),
            CHECK_CASE(discover_lists), CHECK_CASE(pull_says_what_is_wrong),
            CHECK_CASE(info_tells_more), CHECK_CASE(other_backends_are_named))
