@@ -47,11 +47,15 @@ static void write_tool(weft__text *out, const weft_tool *tool)
     weft__text_format(out, ", \"parameters\": %s}}", tool->parameters ? tool->parameters : none);
 }
 
+static weft_tool_style style_of(const weft_session *s)
+{
+    return s->has_markup ? s->markup.tools : weft_chat_markup_of(s->chat, NULL, true).tools;
+}
+
 /* Whether the model can be told of tools, and its calls be found. */
 static bool template_has_tools(const weft_session *s)
 {
-    const weft_tool_style style =
-        s->has_markup ? s->markup.tools : weft_chat_markup_of(s->chat, NULL, true).tools;
+    const weft_tool_style style = style_of(s);
     const char *named = weft_chat_source(s->chat, "tool_use");
     const char *source = named ? named : weft_chat_source(s->chat, NULL);
     return style != WEFT_TOOLS_NONE && source && strstr(source, "tools");
@@ -92,14 +96,43 @@ weft_status weft_session_set_tools(weft_session *session, const weft_tool *tools
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
+/* Values between tags come without types: what could be JSON was taken for it, and is a text again
+ * where the tool wants one. False: no memory. */
+static bool put_texts(json_object *schema, json_object *arguments)
+{
+    json_object *properties = json_object_object_get(schema, "properties");
+    if (!json_object_is_type(properties, json_type_object))
+        return true;
+    json_object_object_foreach(properties, name, property)
+    {
+        json_object *type = json_object_object_get(property, "type");
+        json_object *value = json_object_object_get(arguments, name);
+        if (!value || json_object_is_type(value, json_type_string) ||
+            !json_object_is_type(type, json_type_string) ||
+            strcmp(json_object_get_string(type), "string") != 0)
+            continue;
+        json_object *text = json_object_new_string(json_object_to_json_string_ext(
+            value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+        if (!text || json_object_object_add(arguments, name, text)) {
+            json_object_put(text);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Whether arguments, a JSON object, are what the tool takes; else what is wrong goes to `out`. */
-static weft_status check_arguments(const weft_tool *tool, json_object *arguments, weft__text *out)
+static weft_status check_arguments(const session_run *run, const weft_tool *tool,
+                                   json_object *arguments, weft__text *out)
 {
     weft__json_doc schema = {0};
     if (!tool->parameters)
         return WEFT_OK;
     weft_status status =
         weft__json_parse(tool->parameters, strlen(tool->parameters), tool->name, &schema);
+    if (!status && style_of(run->session) == WEFT_TOOLS_FUNCTION &&
+        !put_texts(schema.root, arguments))
+        status = weft__session_no_memory();
     if (!status) {
         weft__text_format(out, "Error: arguments of %s: ", tool->name);
         if (weft__schema_holds(schema.root, arguments, out))
@@ -120,21 +153,21 @@ typedef struct tool_call {
 static weft_status call_tool(session_run *run, const tool_call *call, weft__text *out, bool *failed)
 {
     const weft_tool *tool = find(run->session, call->name);
-    const char *json = json_object_to_json_string_ext(
-        call->arguments, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
     char *result = NULL;
     *failed = true;
-    if (!json)
-        return weft__session_no_memory();
     if (!tool) {
         weft__text_format(out, "Error: there is no tool called %s; there are", call->name);
         for (size_t i = 0; i < run->session->n_tools; i++)
             weft__text_format(out, "%s %s", i > 0 ? "," : "", run->session->tools[i].name);
         return WEFT_OK;
     }
-    weft_status status = check_arguments(tool, call->arguments, out);
+    weft_status status = check_arguments(run, tool, call->arguments, out);
     if (status || out->n > 0)
         return status;
+    const char *json = json_object_to_json_string_ext(
+        call->arguments, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
+    if (!json)
+        return weft__session_no_memory();
     status = tool->call(tool->context, json, &result);
     if (status == WEFT_CANCELLED) {
         run->stopped = true;
