@@ -47,9 +47,14 @@ struct weft_gguf {
 /* Reads the mapped file's header into `file`. */
 weft_status weft__gguf_read(weft_gguf *file);
 
-/* weft_gguf_save, telling of it. */
+/* Array i once more: of the same dtype, encoding and shape, but a temporary that nothing else has,
+ * so that its memory is free again when it has been written. */
+typedef weft_array *weft__gguf_make(void *context, int i);
+
+/* weft_gguf_save, telling of it. With `make`, `arrays` are not evaluated: what it makes is. */
 weft_status weft__gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
                             int n, const weft_gguf_value *metadata, int n_metadata,
-                            const weft_save_progress *progress);
+                            const weft_save_progress *progress, weft__gguf_make *make,
+                            void *context);
 
 #endif

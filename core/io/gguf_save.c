@@ -180,7 +180,8 @@ static weft_status write_bytes(void *context, const void *bytes, size_t size)
 
 weft_status weft__gguf_save(const char *path, const char *const *names, weft_array *const *arrays,
                             int n, const weft_gguf_value *metadata, int n_metadata,
-                            const weft_save_progress *progress)
+                            const weft_save_progress *progress, weft__gguf_make *make,
+                            void *context)
 {
     output o = {0};
     weft__written written = {.progress = *progress};
@@ -199,7 +200,9 @@ weft_status weft__gguf_save(const char *path, const char *const *names, weft_arr
     for (int i = 0; i < n; i++)
         written.total += weft_nbytes(arrays[i]);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
-        status = with_blocks(arrays[i], names[i], write_bytes, &o);
+        weft_scope_open();
+        status = with_blocks(make ? make(context, i) : arrays[i], names[i], write_bytes, &o);
+        weft_scope_close(NULL);
         weft__written_more(&written, weft_nbytes(arrays[i]));
     }
     weft_free(header.at);
@@ -210,5 +213,5 @@ weft_status weft_gguf_save(const char *path, const char *const *names, weft_arra
                            int n, const weft_gguf_value *metadata, int n_metadata)
 {
     static const weft_save_progress nobody = {0};
-    return weft__gguf_save(path, names, arrays, n, metadata, n_metadata, &nobody);
+    return weft__gguf_save(path, names, arrays, n, metadata, n_metadata, &nobody, NULL, NULL);
 }

@@ -11,16 +11,23 @@
 #include "weft/ops.h"
 #include "weft/quantize.h"
 
+/* The parameter that a tensor is made of; NULL: it is no parameter's. */
+typedef struct source {
+    char *path;
+    weft_array **slot;
+} source;
+
 typedef struct saver {
     weft__gguf_facts facts;
     char **names;
-    weft_array **arrays;
+    weft_array **arrays; /* what will be made of the sources: shapes and types, never evaluated */
+    source *sources;
     int n, capacity;
 } saver;
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-static weft_status add(saver *s, const char *name, weft_array *a)
+static weft_status add(saver *s, const char *name, const source *from, weft_array *a)
 {
     const char *where = s->facts.where;
     if (s->n == s->capacity) {
@@ -29,15 +36,19 @@ static weft_status add(saver *s, const char *name, weft_array *a)
         s->names = names ? names : s->names;
         weft_array **arrays = weft_realloc(s->arrays, (size_t)capacity * sizeof *arrays);
         s->arrays = arrays ? arrays : s->arrays;
-        if (names == NULL || arrays == NULL)
+        source *sources = weft_realloc(s->sources, (size_t)capacity * sizeof *sources);
+        s->sources = sources ? sources : s->sources;
+        if (names == NULL || arrays == NULL || sources == NULL)
             return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
         s->capacity = capacity;
     }
     s->names[s->n] = weft_strdup(name);
-    if (s->names[s->n] == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
-    s->arrays[s->n++] = a;
-    return WEFT_OK;
+    s->sources[s->n] = (source){weft_strdup(from->path ? from->path : ""), from->slot};
+    s->arrays[s->n] = a;
+    s->n++;
+    return s->names[s->n - 1] && s->sources[s->n - 1].path
+               ? WEFT_OK
+               : weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
 }
 
 /* Rows of halves as pairs: the other way of what reading does. */
@@ -103,6 +114,26 @@ static bool makes_queries(const saver *s, const char *path)
     return f->query_factor != 1 && strstr(path, norm ? ".q_norm." : ".q_proj.") != NULL;
 }
 
+/* The parameter at that path as the file has it, under that name. */
+static weft_array *stored(const saver *s, const char *path, const char *name, weft_array *a)
+{
+    const weft__gguf_facts *f = &s->facts;
+    if (weft_encoding_of(a))
+        a = weft_astype(a, WEFT_FLOAT32); /* not rounded to the dtype that it has as a whole */
+    const int64_t heads = strstr(path, ".q_proj.")   ? f->heads
+                          : strstr(path, ".k_proj.") ? f->kv_heads
+                                                     : 0;
+    if (f->arch->permuted && heads > 0)
+        a = pairs(a, heads);
+    if (weft_ndim(a) == 1)
+        a = weft_astype(a, WEFT_FLOAT32);
+    if (f->arch->norm_offset != 0 && ends(path, "norm.weight"))
+        a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
+    if (makes_queries(s, path))
+        a = weft_scale(a, f->query_factor);
+    return weft_ndim(a) > 1 ? matrix(s, path, name, a) : a;
+}
+
 static weft_status add_parameter(void *context, const weft_nn_item *item)
 {
     saver *s = context;
@@ -111,21 +142,15 @@ static weft_status add_parameter(void *context, const weft_nn_item *item)
     if (!weft__gguf_from_path(f->arch, item->path, name, sizeof name))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          item->path, f->arch->name);
-    weft_array *a = *item->slot->address;
-    if (weft_encoding_of(a))
-        a = weft_astype(a, WEFT_FLOAT32); /* not rounded to the dtype that it has as a whole */
-    const int64_t heads = strstr(item->path, ".q_proj.")   ? f->heads
-                          : strstr(item->path, ".k_proj.") ? f->kv_heads
-                                                           : 0;
-    if (f->arch->permuted && heads > 0)
-        a = pairs(a, heads);
-    if (weft_ndim(a) == 1)
-        a = weft_astype(a, WEFT_FLOAT32);
-    if (f->arch->norm_offset != 0 && ends(item->path, "norm.weight"))
-        a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
-    if (makes_queries(s, item->path))
-        a = weft_scale(a, f->query_factor);
-    return add(s, name, weft_ndim(a) > 1 ? matrix(s, item->path, name, a) : a);
+    const source from = {(char *)item->path, item->slot->address};
+    return add(s, name, &from, stored(s, item->path, name, *item->slot->address));
+}
+
+static weft_array *make(void *context, int i)
+{
+    const saver *s = context;
+    const source *from = &s->sources[i];
+    return from->slot ? stored(s, from->path, s->names[i], *from->slot) : s->arrays[i];
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -178,7 +203,8 @@ static weft_status write(saver *s, const weft_gguf_value *more, int n_more)
     if (n_more > 0)
         memcpy(all + own->n, more, (size_t)n_more * sizeof *all);
     const weft_status status =
-        weft_gguf_save(s->facts.where, (const char *const *)s->names, s->arrays, s->n, all, n);
+        weft__gguf_save(s->facts.where, (const char *const *)s->names, s->arrays, s->n, all, n,
+                        &s->facts.progress, make, s);
     weft_free(all);
     return status;
 }
@@ -231,7 +257,7 @@ static weft_status save(saver *s, const char *text)
     if (status == WEFT_OK)
         status = weft__gguf_put_sampling(f);
     if (status == WEFT_OK && f->rope_divisors)
-        status = add(s, "rope_freqs.weight", f->rope_divisors);
+        status = add(s, "rope_freqs.weight", &(source){NULL, NULL}, f->rope_divisors);
     if (status == WEFT_OK)
         status = weft_nn_visit(weft_model_module(f->model), add_parameter, s);
     return status == WEFT_OK ? write_with_text(s, text) : status;
@@ -263,9 +289,12 @@ weft_status weft_model_save_gguf(weft_model *model, const char *path,
     weft_scope_open();
     const weft_status status = save(s, o->text);
     weft_scope_close(NULL);
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         weft_free(s->names[i]);
+        weft_free(s->sources[i].path);
+    }
     weft_free(s->names);
+    weft_free(s->sources);
     weft_free(s->arrays);
     weft__gguf_facts_release(&s->facts);
     weft_free(s);

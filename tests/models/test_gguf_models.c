@@ -7,6 +7,7 @@
 
 #include "tests/check.h"
 #include "weft/gguf.h"
+#include "weft/memory.h"
 #include "weft/model.h"
 #include "weft/ops.h"
 #include "weft/tokenizer.h"
@@ -118,6 +119,34 @@ static void in_place(void)
     weft_model_free(model);
 }
 
+/* Tensors are made one after the other: there is never more than a few of them, though each is of
+ * another type than the model's. */
+static void one_by_one(void)
+{
+    char path[512];
+    weft_model *model;
+    weft_gguf *file;
+    int64_t all = 0, largest = 0;
+    snprintf(path, sizeof path, "%s", check_temporary("one-by-one.gguf"));
+    if (!CHECK_OK(weft_model_load(golden("qwen3-moe", ""), NULL, &model)))
+        return;
+    weft_memory_reset_peak();
+    const int64_t before = weft_memory_active();
+    CHECK_OK(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = "F16"}));
+    const int64_t peak = weft_memory_peak() - before;
+    weft_model_free(model);
+    if (!CHECK_OK(weft_gguf_open(path, &file)))
+        return;
+    for (int i = 0; i < weft_gguf_count(file); i++) {
+        const int64_t bytes = weft_gguf_at(file, i)->bytes;
+        all += bytes;
+        largest = bytes > largest ? bytes : largest;
+    }
+    weft_gguf_close(file);
+    CHECK(largest < all / 6);
+    CHECK(peak < 2 * largest);
+}
+
 static void copy_to(const char *from, const char *folder, const char *name)
 {
     char path[640], *data;
@@ -214,5 +243,5 @@ static void tokenizer(void)
 }
 
 CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(float32_files),
-           CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place), CHECK_CASE(which_file),
-           CHECK_CASE(what_is_refused))
+           CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place), CHECK_CASE(one_by_one),
+           CHECK_CASE(which_file), CHECK_CASE(what_is_refused))
