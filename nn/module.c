@@ -1,6 +1,7 @@
 /* nn/module.c -- building modules, calling them, freeing them. */
 #include "nn/module.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "core/graph.h"
@@ -151,21 +152,22 @@ static void pop_path(const weft_module *m)
         weft__path_pop();
 }
 
-/* A tied field borrows the owner's array only while the module is called: the owner's slot may hold
- * something else each time (a tracer, a new value), and a second owner would keep the old one. */
+static pthread_mutex_t tied_fields = PTHREAD_MUTEX_INITIALIZER;
+
+/* A tied field borrows the owner's array while the module is called: the owner's slot may hold
+ * something else each time (a tracer, a new value), and a second owner would keep the old one. It
+ * is left as it was then, so that several threads, all of which find the same array there, call one
+ * module at a time: only the first of them writes. */
 static void fill_tied(weft_module *m)
 {
     for (int i = 0; i < m->n_slots; i++) {
-        if (m->slots[i].kind == WEFT_SLOT_TIED)
-            *m->slots[i].address = *m->slots[i].owner;
-    }
-}
-
-static void clear_tied(weft_module *m)
-{
-    for (int i = 0; i < m->n_slots; i++) {
-        if (m->slots[i].kind == WEFT_SLOT_TIED)
-            *m->slots[i].address = NULL;
+        const weft_slot *slot = &m->slots[i];
+        if (slot->kind != WEFT_SLOT_TIED)
+            continue;
+        pthread_mutex_lock(&tied_fields);
+        if (*slot->address != *slot->owner)
+            *slot->address = *slot->owner;
+        pthread_mutex_unlock(&tied_fields);
     }
 }
 
@@ -178,14 +180,12 @@ void weft_nn_enter_module(weft_module *m, const char *function)
 
 weft_array *weft_nn_leave_module(weft_module *m, weft_array *y)
 {
-    clear_tied(m);
     pop_path(m);
     return weft_scope_close(y);
 }
 
 void weft_nn_leave_n(weft_module *m, weft_array **ys, int n)
 {
-    clear_tied(m);
     pop_path(m);
     weft_scope_close_n(ys, n);
 }

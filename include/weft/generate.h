@@ -114,7 +114,7 @@ typedef struct weft_generate_options {
      * all of them in one step. Text and its distribution are those without: greedy tokens are the
      * same, drawn ones are others with the same probabilities. Instead of a draft, ngram > 0
      * proposes what followed when the text's last `ngram` tokens occurred before. Not with a
-     * constraint, a probe or no_cache, nor where layers keep states (WEFT_UNSUPPORTED);
+     * constraint or a probe, nor where layers keep states (WEFT_UNSUPPORTED);
      * tokens_per_eval has no meaning. */
     weft_model *draft;
     int64_t draft_tokens, ngram;

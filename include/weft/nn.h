@@ -116,8 +116,8 @@ WEFT_API weft_module *weft_nn_finish_module(weft_module *m);
 WEFT_API void weft_nn_free(weft_module *m);
 
 /* Makes m's parameter `name` the same as the owner's: visitors see the owner only, and while m is
- * called (weft_nn_call, weft_nn_enter) its field holds the owner's array; outside it is NULL. The
- * owner must outlive m. */
+ * called (weft_nn_call, weft_nn_enter) its field holds the owner's array; outside nobody may read
+ * it. The owner must outlive m. */
 WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
                                  const char *owner_name);
 

@@ -14,12 +14,17 @@
 
 #include "models/generate/generator.h"
 #include "models/generate/sampler.h"
+#include "models/generate/speculative_step.h"
 
-enum { TOKENS = 4 /* proposed at a time */ };
+enum {
+    TOKENS = 4, /* proposed at a time */
+    WORTH = 8   /* tokens that earn back what compiling their steps takes */
+};
 
 struct weft__speculation {
-    weft_cache **caches; /* the draft's; NULL: proposals are found in the text */
-    int64_t held;        /* tokens in them */
+    weft__span model;
+    weft__span draft; /* without a model: proposals are found in the text */
+    int64_t held;     /* tokens in the draft's caches */
     int64_t V;
     int64_t n;    /* proposals of this round */
     int32_t *ids; /* those; room for one more than may be */
@@ -51,11 +56,9 @@ weft_status weft__speculation_check(weft_model *model, const weft_generate_optio
         return WEFT_OK;
     if (o->draft && o->ngram > 0)
         return weft_fail(WEFT_INVALID, "generate: expected a draft or ngram, not both");
-    if (o->constraint || o->no_cache || o->probe)
+    if (o->constraint || o->probe)
         return weft_fail(WEFT_UNSUPPORTED, "generate: a draft with %s is unsupported",
-                         o->constraint ? "a constraint"
-                         : o->probe    ? "a probe"
-                                       : "no_cache");
+                         o->constraint ? "a constraint" : "a probe");
     if (weft_model_info_of(model)->keeps_states ||
         (o->draft && weft_model_info_of(o->draft)->keeps_states))
         return weft_fail(WEFT_UNSUPPORTED,
@@ -89,16 +92,24 @@ weft_status weft__speculation_new(weft_model *model, const weft_generate_options
         s->q = weft_malloc(K * V * sizeof *s->q);
     if (!s->ids || !s->p || !s->rows || (o->logprobs && !s->raw) || (o->draft && !s->q))
         return weft_fail(WEFT_MEMORY, "generate: no memory for proposals");
-    if (o->draft)
-        s->caches = weft_model_new_caches(o->draft, &(weft_cache_options){.trim = (int64_t)K + 1});
-    return o->draft && s->caches == NULL ? weft_error_status() : WEFT_OK;
+    if (o->draft == NULL)
+        return WEFT_OK;
+    /* It has not read its last proposal when that is taken, and so reads two tokens then. */
+    s->draft = (weft__span){
+        .model = o->draft,
+        .caches = weft_model_new_caches(o->draft, &(weft_cache_options){.trim = (int64_t)K + 1}),
+        .most = 2,
+    };
+    return s->draft.caches == NULL ? weft_error_status() : WEFT_OK;
 }
 
 void weft__speculation_free(weft_model *draft, weft__speculation *s)
 {
     if (s == NULL)
         return;
-    weft_model_free_caches(draft, s->caches);
+    weft_compiled_free(s->model.compiled);
+    weft_compiled_free(s->draft.compiled);
+    weft_model_free_caches(draft, s->draft.caches);
     weft_free(s->ids);
     weft_free(s->q);
     weft_free(s->p);
@@ -165,52 +176,23 @@ static int32_t pick(uint64_t *random, const double *weights, int64_t V, double s
 
 /* ---- a model's logits ----------------------------------------------------------------------- */
 
-/* Evaluates an array and what the caches hold. */
-static weft_status settle(weft_model *model, weft_cache **caches, weft_array *array)
-{
-    const int64_t n = weft_model_info_of(model)->n_caches;
-    weft_array **all = weft_malloc(((size_t)n * WEFT_CACHE_SLOTS + 1) * sizeof *all);
-    if (all == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
-    int held = 0;
-    all[held++] = array;
-    for (int64_t i = 0; i < n; i++) {
-        weft_array **slots[WEFT_CACHE_SLOTS];
-        const int m = weft_cache_state(caches[i], slots);
-        for (int k = 0; k < m; k++) {
-            if (*slots[k] != NULL)
-                all[held++] = *slots[k];
-        }
-    }
-    const weft_status status = weft_eval_n(all, held);
-    weft_free(all);
-    return status;
-}
-
 /* n tokens through a model, in pieces; *logits (last, V) of the last ones, NULL when the caller
  * interrupted. */
-static weft_status feed(weft_generator *g, weft_model *model, weft_cache **caches,
-                        const int32_t *ids, int64_t n, int64_t last, weft_array **logits)
+static weft_status feed(weft_generator *g, weft__span *span, const int32_t *ids, int64_t n,
+                        int64_t last, weft_array **logits)
 {
-    const int64_t piece = g->options.prefill > last ? g->options.prefill : last;
+    const int64_t prefill = g->options.prefill > last ? g->options.prefill : last;
+    const int64_t piece = span->caches ? prefill : n;
     weft_status status = WEFT_OK;
     *logits = NULL;
     for (; n > piece && status == WEFT_OK; ids += piece, n -= piece) {
         if (weft__interrupted(g))
             return WEFT_OK;
-        weft_scope_open();
-        weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, piece));
-        const weft_model_call call = {.caches = caches};
-        status = settle(model, caches, weft_model_hidden(model, tokens, &call));
-        weft_scope_close(NULL);
+        status = weft__span_read(span, ids, piece);
     }
     if (status != WEFT_OK || weft__interrupted(g))
         return status;
-    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, n));
-    weft_array *hidden = weft_model_hidden(model, tokens, &(weft_model_call){.caches = caches});
-    hidden = weft_slice_axis(hidden, 1, -last, INT64_MAX); /* (1, last, E) */
-    *logits = weft_astype(weft_squeeze(weft_model_head(model, hidden), 0), WEFT_FLOAT32);
-    return settle(model, caches, *logits);
+    return weft__span_call(span, ids, n, last, logits);
 }
 
 /* What the sampler makes of a row of logits (1, V) behind the text and `more` proposals. */
@@ -236,6 +218,11 @@ static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, i
     weft_device *before = weft_default_device();
     weft_status status = WEFT_OK;
     weft_set_default_device(weft_device_of(logits));
+    const weft_sampler_options *o = &g->options.sampler;
+    if (!weft__sampler_counts(o) && o->xtc_probability <= 0) { /* each row is like the others */
+        status = weft_read(weft_sampler_logits(logits, NULL, o), WEFT_FLOAT32, out, n * V);
+        n = 0;
+    }
     for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
         weft_array *row = sampled(g, weft_slice_axis(logits, 0, i, i + 1), more + i);
         status = weft_read(row, WEFT_FLOAT32, out + i * V, V);
@@ -273,7 +260,7 @@ static weft_status propose_one(weft_generator *g)
     const int32_t *ids = first ? g->text + s->held : s->ids + s->n - 1;
     const int64_t n = first ? g->n_text - s->held : 1;
     weft_array *logits;
-    weft_status status = feed(g, g->options.draft, s->caches, ids, n, 1, &logits);
+    weft_status status = feed(g, &s->draft, ids, n, 1, &logits);
     if (status != WEFT_OK || logits == NULL)
         return status;
     s->held = g->n_text + s->n;
@@ -357,30 +344,15 @@ static int64_t decide(weft_generator *g)
     return s->n + 1;
 }
 
-static weft_status forget(weft_model *model, weft_cache **caches, int64_t n)
-{
-    for (int64_t i = 0; n > 0 && i < weft_model_info_of(model)->n_caches; i++) {
-        if (!weft_cache_can_trim(caches[i], n))
-            return weft_fail(WEFT_UNSUPPORTED,
-                             "generate: a draft needs caches that can forget their last tokens, "
-                             "which one of type %s cannot",
-                             caches[i]->type->name);
-        const weft_status status = weft_cache_trim(caches[i], n);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
-}
-
 /* The caches are left with all of the text but the token that is drawn last. */
 static weft_status forget_refused(weft_generator *g, int64_t taken)
 {
     weft__speculation *s = g->speculation;
     const int64_t kept = g->n_text + taken;
-    weft_status status = forget(g->model, g->caches, s->n - taken);
+    weft_status status = weft__span_forget(&s->model, s->n - taken);
     if (status != WEFT_OK || s->held <= kept)
         return status;
-    status = forget(g->options.draft, s->caches, s->held - kept);
+    status = weft__span_forget(&s->draft, s->held - kept);
     s->held = kept;
     return status;
 }
@@ -389,7 +361,8 @@ static weft_status forget_refused(weft_generator *g, int64_t taken)
 static int32_t *unread(const weft_generator *g, int64_t *n)
 {
     const weft__speculation *s = g->speculation;
-    const int64_t held = weft_cache_offset(g->caches[0]), fresh = g->n_text - held;
+    const int64_t held = g->caches ? weft_cache_offset(g->caches[0]) : 0;
+    const int64_t fresh = g->n_text - held;
     int32_t *ids = weft_malloc((size_t)(fresh + s->n) * sizeof *ids);
     if (ids == NULL) {
         weft_fail(WEFT_MEMORY, "generate: no memory");
@@ -407,8 +380,7 @@ static weft_status check_proposals(weft_generator *g)
     int64_t n = 0;
     weft_array *logits = NULL;
     int32_t *ids = unread(g, &n);
-    weft_status status =
-        ids ? feed(g, g->model, g->caches, ids, n, s->n + 1, &logits) : WEFT_MEMORY;
+    weft_status status = ids ? feed(g, &s->model, ids, n, s->n + 1, &logits) : WEFT_MEMORY;
     weft_free(ids);
     if (status != WEFT_OK || logits == NULL)
         return status;
@@ -431,7 +403,12 @@ weft_status weft__speculate(weft_generator *g)
 {
     const int64_t most = weft__speculation_tokens(&g->options);
     const int64_t left = g->limit - g->stats.tokens - 1; /* the round gives one more */
+    weft__speculation *s = g->speculation;
     g->n_read = g->given = 0;
+    if (s->model.model == NULL) {
+        s->model = (weft__span){.model = g->model, .caches = g->caches, .most = most + 1};
+        s->model.compile = s->draft.compile = !g->options.no_compile && g->limit >= WORTH;
+    }
     /* The prompt by itself first: its token comes sooner, and caches show what they can. */
     weft_status status = propose(g, g->stats.tokens == 0 ? 0 : left < most ? left : most);
     if (status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE)

@@ -333,6 +333,27 @@ static void an_equal_draft_is_always_taken(void)
     weft_model_free(model);
 }
 
+/* Whatever the model does with its caches, and whether its steps are compiled. */
+static void caches_and_compiling_change_nothing(void)
+{
+    weft_model *model = open_model("llama"), *draft = open_model("qwen3");
+    weft_generate_options o = {.max_tokens = 40, .ignore_eos = true, .logprobs = true};
+    if (model == NULL || draft == NULL)
+        return;
+    const tokens plain = generate(model, &o);
+    for (int way = 0; way < 8; way++) {
+        o.no_compile = way & 1;
+        o.no_cache = way & 2;
+        o.draft = way & 4 ? NULL : draft;
+        o.ngram = way & 4 ? 1 : 0;
+        const tokens t = generate(model, &o);
+        same(&t, &plain, 1e-4);
+        CHECK(t.stats.drafted > 0);
+    }
+    weft_model_free(model);
+    weft_model_free(draft);
+}
+
 static void impossible_drafts_are_refused(void)
 {
     weft_model *model = open_model("llama"), *other = open_model("mixtral");
@@ -342,8 +363,6 @@ static void impossible_drafts_are_refused(void)
     weft_generate_options o = {.draft = other};
     CHECK_STATUS(weft_generator_new(model, prompt, PROMPT, &o, &g), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "vocabulary");
-    o = (weft_generate_options){.draft = model, .no_cache = true};
-    CHECK_STATUS(weft_generator_new(model, prompt, PROMPT, &o, &g), WEFT_UNSUPPORTED);
     o = (weft_generate_options){.draft = model, .ngram = 2};
     CHECK_STATUS(weft_generator_new(model, prompt, PROMPT, &o, &g), WEFT_INVALID);
     o = (weft_generate_options){.draft = model, .draft_tokens = -1};
@@ -373,5 +392,6 @@ CHECK_MAIN("speculative", CHECK_CASE(greedy_tokens_are_those_without),
            CHECK_CASE(a_model_takes_its_own_proposals),
            CHECK_CASE(what_was_said_before_is_proposed), CHECK_CASE(a_text_ends_where_it_ends),
            CHECK_CASE(drawn_texts_keep_their_distribution),
-           CHECK_CASE(an_equal_draft_is_always_taken), CHECK_CASE(impossible_drafts_are_refused),
-           CHECK_CASE(bounded_caches_give_the_same))
+           CHECK_CASE(an_equal_draft_is_always_taken),
+           CHECK_CASE(caches_and_compiling_change_nothing),
+           CHECK_CASE(impossible_drafts_are_refused), CHECK_CASE(bounded_caches_give_the_same))
