@@ -279,9 +279,10 @@ class Recorder:
         self.functions, self.model, self.layers = ALL_ATTENTION_FUNCTIONS, model, {}
 
     def record(self, module, query, key, *rest, **more):
-        i = module.layer_idx
-        shared = getattr(module, "kv_shared_layer_index", None)
-        self.layers[i] = (query[0], key[0], i if shared is None else shared)
+        i, at = module.layer_idx, key.data_ptr()
+        # A layer that uses another's keys gets the same memory.
+        source = next((j for j, old in self.layers.items() if old[1].data_ptr() == at), i)
+        self.layers[i] = (query[0], key[0], source)
         own = self.own or sys.modules[type(module).__module__].eager_attention_forward
         return own(module, query, key, *rest, **more)
 
