@@ -282,5 +282,33 @@ static void written_again(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("gguf_experts", CHECK_CASE(every_type), CHECK_CASE(families), CHECK_CASE(gates_with_ups),
-           CHECK_CASE(adapters_learn), CHECK_CASE(written_again))
+/* More matrices than run together, chosen by none, a few and many rows, in no order. */
+static void many_matrices(void)
+{
+    enum { MATRICES = 40, ROWS = 9, ITEMS = 200 };
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16};
+    int32_t rows[ITEMS], ids[ITEMS];
+    for (int i = 0; i < ITEMS; i++) {
+        rows[i] = i * 7 % ROWS - (i % 3 == 0 ? ROWS : 0); /* some from the end */
+        ids[i] = i % 4 == 0 ? 5 : i * 13 % 37;            /* the last three never */
+    }
+    for (int d = 0; d < 2; d++) {
+        weft_scope_open();
+        weft_random_seed(5);
+        weft_array *w = weft_random_uniform(NULL, WEFT_DIMS(MATRICES, 24, 64), -1, 1, WEFT_FLOAT32);
+        weft_array *x = weft_random_uniform(NULL, WEFT_DIMS(ROWS, 64), -1, 1, WEFT_FLOAT32);
+        x = weft_astype(x, dtypes[d]);
+        w = weft_encode(w, weft_encoding_find("q8_0"));
+        weft_array *at = weft_from_data(rows, WEFT_INT32, WEFT_DIMS(ITEMS));
+        weft_array *chosen = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(ITEMS));
+        weft_array *got = weft_gather_linear(x, w, at, chosen);
+        weft_array *expected =
+            weft_gather_linear(weft_astype(x, WEFT_FLOAT32), weft_decode(w), at, chosen);
+        /* Sums of 64 in another order; half a bfloat16's ulp of the largest. */
+        CHECK(difference(weft_astype(got, WEFT_FLOAT32), expected) < (d ? 0x1p-8 : 1e-6));
+        weft_scope_close(NULL);
+    }
+}
+
+CHECK_MAIN("gguf_experts", CHECK_CASE(many_matrices), CHECK_CASE(every_type), CHECK_CASE(families),
+           CHECK_CASE(gates_with_ups), CHECK_CASE(adapters_learn), CHECK_CASE(written_again))
