@@ -84,6 +84,15 @@ void tensor_free(owned_tensor *x)
     x->memory = NULL;
 }
 
+double *tensor_doubles(const weft_tensor *x)
+{
+    const int64_t size = weft_tensor_size(x);
+    double *out = malloc(((size_t)size + 1) * sizeof *out);
+    for (int64_t i = 0; i < size; i++)
+        out[i] = weft_tensor_get(x, i);
+    return out;
+}
+
 static const char letters[] = "?...U...lhbfdc"; /* by dtype; those that the tests use */
 
 static char letter_of(weft_dtype dtype)

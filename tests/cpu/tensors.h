@@ -22,6 +22,9 @@ owned_tensor tensor_indices(weft_dims shape, int64_t below, uint32_t seed);
 owned_tensor tensor_empty(weft_dtype dtype, weft_dims shape);
 void tensor_free(owned_tensor *x);
 
+/* The elements in row-major order, for loops that read them many times; free with free. */
+double *tensor_doubles(const weft_tensor *x);
+
 /* Runs the first row of the CPU's table that takes the tensors, in a workspace that is checked for
  * writes beyond its end. Fails the test when there is no such row. */
 void run_row(const char *op, const void *params, const weft_tensor *in, int n_in,

@@ -124,13 +124,13 @@ static const attention_case cut_problems[] = {
      {500, 411}},
 };
 
-static double mask_at(const attention_case *c, const weft_tensor *mask, int64_t b, int64_t h,
-                      int64_t l, int64_t s)
+static double mask_at(const attention_case *c, const double *mask, int64_t b, int64_t h, int64_t l,
+                      int64_t s)
 {
     int64_t at[4] = {b, h, l, s}, index = 0;
     for (int i = 0; i < 4; i++)
         index = index * c->mask.at[i] + (c->mask.at[i] == 1 ? 0 : at[i]);
-    double value = weft_tensor_get(mask, index);
+    double value = mask[index];
     return c->float_mask ? value : value != 0 ? 0 : -INFINITY;
 }
 
@@ -143,6 +143,7 @@ static int64_t length_of(const attention_case *c, int64_t b)
 typedef struct problem {
     attention_case c;
     owned_tensor q, k, v, mask, d_o;
+    double *q_at, *k_at, *v_at, *mask_at, *d_o_at; /* the same as doubles */
     double *o, *lse, *dq, *dk, *dv;
 } problem;
 
@@ -161,11 +162,11 @@ static double expect_scores(const problem *p, int64_t b, int64_t l, int64_t h, d
     for (int64_t s = 0; s < c->S; s++) {
         double x = 0;
         for (int64_t d = 0; d < c->D; d++)
-            x += weft_tensor_get(&p->q.t, at4(b, l, c->L, h, c->H, d, c->D)) *
-                 weft_tensor_get(&p->k.t, at4(b, s, c->S, hk, c->Hk, d, c->D));
+            x += p->q_at[at4(b, l, c->L, h, c->H, d, c->D)] *
+                 p->k_at[at4(b, s, c->S, hk, c->Hk, d, c->D)];
         x *= c->params.scale;
         capped[s] = c->params.softcap > 0 ? c->params.softcap * tanh(x / c->params.softcap) : x;
-        score[s] = capped[s] + (c->mask.n ? mask_at(c, &p->mask.t, b, h, l, s) : 0);
+        score[s] = capped[s] + (c->mask.n ? mask_at(c, p->mask_at, b, h, l, s) : 0);
         int64_t own = l + length_of(c, b) - c->L;
         if (s >= length_of(c, b))
             score[s] = -INFINITY;
@@ -189,8 +190,8 @@ static void expect_row(problem *p, int64_t b, int64_t l, int64_t h)
     for (int64_t s = 0; s < c->S; s++) {
         prob[s] = lse == -INFINITY ? 0 : exp(prob[s] - lse);
         for (int64_t d = 0; d < c->Dv; d++) {
-            double v = weft_tensor_get(&p->v.t, at4(b, s, c->S, hk, c->Hk, d, c->Dv));
-            double d_o = weft_tensor_get(&p->d_o.t, row * c->Dv + d);
+            double v = p->v_at[at4(b, s, c->S, hk, c->Hk, d, c->Dv)];
+            double d_o = p->d_o_at[row * c->Dv + d];
             p->o[row * c->Dv + d] += prob[s] * v;
             dp[s] += d_o * v;
             p->dv[at4(b, s, c->S, hk, c->Hk, d, c->Dv)] += prob[s] * d_o;
@@ -203,8 +204,8 @@ static void expect_row(problem *p, int64_t b, int64_t l, int64_t h)
         for (int64_t d = 0; d < c->D; d++) {
             int64_t qi = at4(b, l, c->L, h, c->H, d, c->D);
             int64_t ki = at4(b, s, c->S, hk, c->Hk, d, c->D);
-            p->dq[qi] += ds * weft_tensor_get(&p->k.t, ki);
-            p->dk[ki] += ds * weft_tensor_get(&p->q.t, qi);
+            p->dq[qi] += ds * p->k_at[ki];
+            p->dk[ki] += ds * p->q_at[qi];
         }
     }
     free(capped);
@@ -229,6 +230,11 @@ static problem make_problem(const attention_case *c, weft_dtype dtype, lie layou
         for (int64_t i = 0; !c->float_mask && i < size; i++)
             weft_tensor_set(&p.mask.t, i, i % 7 % 3 == 0 && i % 1000 > 200);
     }
+    p.q_at = tensor_doubles(&p.q.t);
+    p.k_at = tensor_doubles(&p.k.t);
+    p.v_at = tensor_doubles(&p.v.t);
+    p.d_o_at = tensor_doubles(&p.d_o.t);
+    p.mask_at = c->mask.n ? tensor_doubles(&p.mask.t) : NULL;
     p.o = zeros(c->B * c->L * c->H * c->Dv);
     p.lse = zeros(c->B * c->L * c->H);
     p.dq = zeros(c->B * c->L * c->H * c->D);
@@ -248,6 +254,11 @@ static void free_problem(problem *p)
     tensor_free(&p->v);
     tensor_free(&p->mask);
     tensor_free(&p->d_o);
+    free(p->q_at);
+    free(p->k_at);
+    free(p->v_at);
+    free(p->mask_at);
+    free(p->d_o_at);
     free(p->o);
     free(p->lse);
     free(p->dq);

@@ -39,15 +39,18 @@ static void expect_matmul(const weft_tensor *a, const weft_tensor *b, const weft
     int rank = c->shape.n;
     int64_t M = c->shape.at[rank - 2], N = c->shape.at[rank - 1], K = a->shape.at[rank - 1];
     int64_t size = weft_tensor_size(c);
+    double *a_at = tensor_doubles(a), *b_at = tensor_doubles(b);
     for (int64_t i = 0; i < size; i++) {
         int64_t batch = i / N / M, row = i / N % M, column = i % N;
         int64_t first_a = (operand_matrix(a, &c->shape, batch) * M + row) * K;
         int64_t first_b = operand_matrix(b, &c->shape, batch) * K * N + column;
         double sum = 0;
         for (int64_t k = 0; k < K; k++)
-            sum += weft_tensor_get(a, first_a + k) * weft_tensor_get(b, first_b + k * N);
+            sum += a_at[first_a + k] * b_at[first_b + k * N];
         out[i] = sum;
     }
+    free(a_at);
+    free(b_at);
 }
 
 static void try_matmul(weft_dtype dtype, weft_dims a_shape, weft_dims b_shape, lie a_lie, lie b_lie)
@@ -139,6 +142,22 @@ typedef struct linear_case {
     lie layout;
 } linear_case;
 
+static void expect_linear(const linear_case *c, int64_t n, int64_t k,
+                          const weft_tensor *const in[3], double *out)
+{
+    double *x = tensor_doubles(in[0]), *w = tensor_doubles(in[1]), *bias = tensor_doubles(in[2]);
+    for (int64_t i = 0; i < c->rows; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = c->bias ? bias[j] : 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += x[i * k + p] * w[c->transposed ? p * n + j : j * k + p];
+            out[i * n + j] = sum;
+        }
+    free(x);
+    free(w);
+    free(bias);
+}
+
 static void try_linear(const linear_case *c)
 {
     int64_t n = c->transposed ? c->E : c->F, k = c->transposed ? c->F : c->E;
@@ -147,14 +166,7 @@ static void try_linear(const linear_case *c)
     owned_tensor bias = tensor_random(c->w, WEFT_DIMS(c->F), LIE_DENSE, -1, 1, 5);
     owned_tensor y = tensor_empty(c->x, WEFT_DIMS(c->rows, n));
     double *expected = calloc((size_t)(c->rows * n) + 1, sizeof(double));
-    for (int64_t i = 0; i < c->rows; i++)
-        for (int64_t j = 0; j < n; j++) {
-            double sum = c->bias ? weft_tensor_get(&bias.t, j) : 0;
-            for (int64_t p = 0; p < k; p++)
-                sum += weft_tensor_get(&x.t, i * k + p) *
-                       weft_tensor_get(&w.t, c->transposed ? p * n + j : j * k + p);
-            expected[i * n + j] = sum;
-        }
+    expect_linear(c, n, k, (const weft_tensor *const[]){&x.t, &w.t, &bias.t}, expected);
     weft_tensor in[] = {x.t, w.t, bias.t};
     weft_linear_params params = {.transposed = c->transposed};
     run_row("linear", &params, in, c->bias ? 3 : 2, &y.t, 1);
