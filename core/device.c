@@ -337,6 +337,12 @@ int64_t weft_device_memory(const weft_device *device)
     return b->memory ? b->memory(device->state) : 0;
 }
 
+bool weft_device_flushes_subnormals(const weft_device *device)
+{
+    const weft_backend *b = device->backend;
+    return b->flushes_subnormals && b->flushes_subnormals(device->state);
+}
+
 void *weft_device_state(const weft_device *device)
 {
     return device->state;

@@ -114,6 +114,23 @@ void check_skip(const char *format, ...)
     state.skipped = true;
 }
 
+bool check_in_software(void)
+{
+    return strstr(weft_device_description(weft_default_device()), "in software") != NULL;
+}
+
+bool check_may_be_flushed(double size)
+{
+    static bool told;
+    const bool may =
+        fabs(size) < 0x1p-126 && size != 0 && weft_device_flushes_subnormals(weft_default_device());
+    if (may && !told)
+        printf("  %s flushes subnormal numbers, which are not compared\n",
+               weft_device_name(weft_default_device()));
+    told = told || may;
+    return may;
+}
+
 static void case_starts(const CU_pTest test, const CU_pSuite suite)
 {
     (void)test;

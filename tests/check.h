@@ -85,6 +85,14 @@ bool check_bytes(const void *actual, const void *expected, size_t size, const ch
 bool check_status(weft_status actual, weft_status expected, const char *text, const char *file,
                   int line);
 
+/* Whether the default device is a driver in software, on which minutes of a card become hours. */
+bool check_in_software(void);
+
+/* Whether a float32 number that the default device gave, or was given, says nothing, since that
+ * device takes numbers below 2^-126 for zeros (weft_device_flushes_subnormals). `size` is the
+ * number, or that of what it was computed from. The first time it is printed. */
+bool check_may_be_flushed(double size);
+
 /* Paths, valid until the suite ends. check_fixture: a file or folder of tests/golden.
  * check_source: of the source tree. check_shared: of ../shared beside the source tree, or of
  * $WEFT_SHARED; NULL when it is not there, so that the test can skip. check_built: of the build

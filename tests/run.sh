@@ -34,54 +34,61 @@ count_failure() {
     echo "0 1 0" >>"$WEFT_COUNTS"
 }
 
-# run LABEL FOLDER GROUP [PREFIX...]: the tests of a build folder that are in GROUP ("all" is every
-# test, "quick" every test but the fuzz targets), as many at a time as there are processors. PREFIX
-# stands before each command.
+# start LABEL NAME COMMAND...: one test, beside as many others as there are processors. What is put
+# before it as in "A=b start ..." is set for it alone.
+start() {
+    while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
+        wait -n || true
+    done
+    tests/one.sh "$@" &
+}
+
+# run LABEL FOLDER GROUP [PREFIX...]: starts the tests of a build folder that are in GROUP ("all" is
+# every test, "quick" every test but the fuzz targets), those in the group `long` first, so that
+# none of them is left alone at the end. PREFIX stands before each command. Follow it by `wait`.
 run() {
-    local label=$1 folder=$2 group=$3 name groups program arguments
+    local label=$1 folder=$2 group=$3 turn name groups program arguments
     shift 3
-    while read -r name groups program arguments; do
-        case $group,$groups in
-        all,* | *",$group" | *",$group,"*) ;;
-        quick,fuzz) continue ;;
-        quick,*) ;;
-        *) continue ;;
-        esac
-        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
-            wait -n || true
-        done
-        # shellcheck disable=SC2086
-        tests/one.sh "$label" "$name" "$@" "$folder/$program" $arguments &
-    done <"$folder/tests/tests.txt"
-    wait
+    for turn in long short; do
+        while read -r name groups program arguments; do
+            case $group,$groups in
+            all,* | *",$group" | *",$group,"*) ;;
+            quick,fuzz) continue ;;
+            quick,*) ;;
+            *) continue ;;
+            esac
+            case ,$groups, in
+            *,long,*) [ $turn = long ] || continue ;;
+            *) [ $turn = short ] || continue ;;
+            esac
+            # shellcheck disable=SC2086
+            start "$label" "$name" "$@" "$folder/$program" $arguments
+        done <"$folder/tests/tests.txt"
+    done
 }
 
 # on_vulkan LABEL FOLDER [CASES]: the suites that take a device, and the op table in pieces, each in
 # a process of its own, on the first Vulkan device. CASES: only those of the op table that are named
-# so, and a few of the suites.
+# so, and a few of the suites. Follow it by `wait`.
 on_vulkan() {
     local label=$1 folder=$2 cases=${3:-} pieces=12 piece name
     export WEFT_TEST_DEVICE=vulkan
-    for ((piece = 0; piece < pieces; piece++)); do
-        while [ "$(jobs -rp | wc -l)" -ge "$(nproc)" ]; do
-            wait -n || true
-        done
-        WEFT_TEST_PIECE=$piece/$pieces tests/one.sh "$label" "op_table-$piece" \
-            "$folder/tests/test_op_table" $cases &
-    done
-    wait
     if [ -z "$cases" ]; then
-        run "$label" "$folder" device
         # The rest of this suite takes minutes in software.
-        tests/one.sh "$label" generate "$folder/tests/test_generate" compiled
+        start "$label" generate "$folder/tests/test_generate" compiled
+        run "$label" "$folder" device
     else
         for name in eval compile products; do
-            tests/one.sh "$label" "$name" "$folder/tests/test_$name"
+            start "$label" "$name" "$folder/tests/test_$name"
         done
     fi
     # Without optional features arrays are not mapped either: everything goes by copies.
-    for name in vulkan_runtime structure trainer; do
-        WEFT_VULKAN_DISABLE=all tests/one.sh "$label" "$name-bare" "$folder/tests/test_$name"
+    for name in trainer vulkan_runtime structure; do
+        WEFT_VULKAN_DISABLE=all start "$label" "$name-bare" "$folder/tests/test_$name"
+    done
+    for ((piece = 0; piece < pieces; piece++)); do
+        WEFT_TEST_PIECE=$piece/$pieces start "$label" "op_table-$piece" \
+            "$folder/tests/test_op_table" $cases
     done
     unset WEFT_TEST_DEVICE
 }
@@ -98,27 +105,32 @@ build() {
 }
 
 if build plain "$build" "all tests"; then
-    run plain "$build" quick
+    start plain install tests/install.sh "$build"
+    start plain exports tests/exports.sh "$build"
     on_vulkan vulkan "$build"
-    tests/one.sh plain exports tests/exports.sh "$build"
-    tests/one.sh plain install tests/install.sh "$build"
+    run plain "$build" quick
 fi
-for check in layering tree headers; do
-    tests/one.sh source $check tests/$check.sh
+for check in headers tree layering; do
+    start source $check tests/$check.sh
 done
+wait
 
 if [ "$quick" -eq 0 ]; then
     if build asan "$build-asan" tests -Db_sanitize=address,undefined; then
         run asan "$build-asan" all
         # A driver in software is slow under the sanitizers: every kernel once, and whole programs.
         on_vulkan vulkan-asan "$build-asan" every_op_has_cases_and_values
+        wait
     fi
-    if build tsan "$build-tsan" thread-tests -Db_sanitize=thread; then
+    # What these few suites look at are the CPU's threads.
+    if build tsan "$build-tsan" thread-tests -Db_sanitize=thread -Dvulkan=disabled \
+        -Doptimization=1; then
         # ThreadSanitizer's fixed shadow addresses can collide with a randomised layout.
         prefix=
         setarch -R true 2>/dev/null && prefix="setarch -R"
         # shellcheck disable=SC2086 # the prefix is words
         run tsan "$build-tsan" thread $prefix
+        wait
     fi
 fi
 

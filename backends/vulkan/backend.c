@@ -64,6 +64,11 @@ static int64_t memory(void *state)
     return size <= INT64_MAX ? (int64_t)size : INT64_MAX;
 }
 
+static bool flushes_subnormals(void *state)
+{
+    return !((weft__vulkan_device *)state)->physical.used[WEFT__VULKAN_SUBNORMALS];
+}
+
 static weft_status flush(void *state)
 {
     weft__vulkan_device *d = state;
@@ -96,6 +101,7 @@ weft_backend weft__vulkan_backend = {
     .close = close_device,
     .describe = describe,
     .memory = memory,
+    .flushes_subnormals = flushes_subnormals,
     .allocate = weft__vulkan_allocate,
     .release = weft__vulkan_release,
     .write = weft__vulkan_write,

@@ -12,11 +12,12 @@ enum {
 
 /* Optional features that kernels ask for. */
 typedef enum weft__vulkan_feature {
-    WEFT__VULKAN_FLOAT64,  /* arithmetic in float64 */
-    WEFT__VULKAN_INT64,    /* arithmetic in 64-bit integers */
-    WEFT__VULKAN_STORAGE8, /* storing single bytes */
-    WEFT__VULKAN_HOST,     /* device memory that the host reads and writes in place */
-    WEFT__VULKAN_BUDGET,   /* how much of the device's memory is free */
+    WEFT__VULKAN_FLOAT64,    /* arithmetic in float64 */
+    WEFT__VULKAN_INT64,      /* arithmetic in 64-bit integers */
+    WEFT__VULKAN_STORAGE8,   /* storing single bytes */
+    WEFT__VULKAN_HOST,       /* device memory that the host reads and writes in place */
+    WEFT__VULKAN_BUDGET,     /* how much of the device's memory is free */
+    WEFT__VULKAN_SUBNORMALS, /* shaders can be told to keep subnormal float32 numbers */
     WEFT__VULKAN_FEATURE_COUNT
 } weft__vulkan_feature;
 

@@ -14,7 +14,7 @@ enum { MAX_DEVICES = 16 };
 static const char *const features[WEFT__VULKAN_FEATURE_COUNT] = {
     [WEFT__VULKAN_FLOAT64] = "float64",   [WEFT__VULKAN_INT64] = "int64",
     [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_HOST] = "host",
-    [WEFT__VULKAN_BUDGET] = "budget",
+    [WEFT__VULKAN_BUDGET] = "budget",     [WEFT__VULKAN_SUBNORMALS] = "subnormals",
 };
 
 const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
@@ -39,7 +39,7 @@ static weft_status read_disabled(bool disabled[WEFT__VULKAN_FEATURE_COUNT])
         if (!known) {
             return weft_fail(WEFT_INVALID,
                              "vulkan: WEFT_VULKAN_DISABLE: expected float64, int64, storage8, "
-                             "host, budget or all, got '%.*s'",
+                             "host, budget, subnormals or all, got '%.*s'",
                              (int)word, at);
         }
         at += word + (at[word] == ',');
@@ -188,6 +188,11 @@ static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_p
     p->present[WEFT__VULKAN_HOST] = has_mapped_memory(v, p->handle);
     p->present[WEFT__VULKAN_BUDGET] =
         has_extension(v, p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    /* Where float32 cannot behave otherwise than the widths that are not used here, nothing can be
+     * asked for. */
+    p->present[WEFT__VULKAN_SUBNORMALS] = p->float_controls.denormBehaviorIndependence !=
+                                              VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE &&
+                                          p->float_controls.shaderDenormPreserveFloat32;
     for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
         p->used[i] = p->present[i] && !disabled[i];
     }

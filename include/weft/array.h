@@ -156,6 +156,10 @@ WEFT_API bool weft_device_at(int i, char *name, size_t size);
 WEFT_API const char *weft_device_description(const weft_device *device);
 /* Bytes that the device has for arrays in all, others' included; 0: it does not say. */
 WEFT_API int64_t weft_device_memory(const weft_device *device);
+/* Whether float32 numbers nearer to zero than FLT_MIN (2^-126) may be taken and given as zeros:
+ * shaders of many cards cannot do otherwise. What is said elsewhere of the accuracy of results does
+ * not hold for such numbers there, nor for what is computed from them. */
+WEFT_API bool weft_device_flushes_subnormals(const weft_device *device);
 
 /* The device of new arrays on the calling thread ("cpu" at first), and setting it. */
 WEFT_API weft_device *weft_default_device(void);

@@ -73,6 +73,8 @@ typedef struct weft_backend {
     const char *(*describe)(void *state);
     /* Bytes of memory for arrays; NULL: not known. */
     int64_t (*memory)(void *state);
+    /* weft_device_flushes_subnormals; NULL: it does not. */
+    bool (*flushes_subnormals)(void *state);
 
     /* Called from any thread, at the same time as each other and as kernels run.
      * Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or

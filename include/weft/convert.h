@@ -29,7 +29,7 @@ typedef struct weft_convert_options {
     const char *overrides;
     int64_t shard_bytes; /* weft_save_folder_options' */
     bool no_tokenizer;   /* leave tokenizer and chat templates out */
-    bool replace;        /* what is at `out` already */
+    bool replace;        /* what is at `out` already: a file, or a folder with a model */
     weft_save_progress progress;
 } weft_convert_options;
 

@@ -40,19 +40,42 @@ static weft_status remove_all(const char *path)
     return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? WEFT_OK : fail(path, "remove");
 }
 
+/* Whether it can be what a conversion wrote. */
+static bool holds_model(const char *folder)
+{
+    char *path = weft_format("%s/config.json", folder);
+    const bool has = path && weft__exists(path);
+    weft_free(path);
+    return has;
+}
+
+/* Whether something is at `out` that must stay. An empty folder is as good as none; a folder of
+ * other things is hardly meant, and all in it would be lost. */
+static weft_status check_place(const char *out, bool replace)
+{
+    if (!weft__exists(out) || rmdir(out) == 0)
+        return WEFT_OK;
+    const bool folder = errno != ENOTDIR;
+    if (!replace)
+        return weft_fail(WEFT_INVALID, "%s: is there already", out);
+    return folder && !holds_model(out)
+               ? weft_fail(WEFT_INVALID, "%s: it has no config.json: only models are replaced", out)
+               : WEFT_OK;
+}
+
 weft_status weft__folder_begin(const char *out, bool replace, char **beside)
 {
     size_t n = strlen(out);
     while (n > 1 && out[n - 1] == '/')
         n--;
     *beside = NULL;
-    /* An empty folder is as good as none. */
-    if (weft__exists(out) && !replace && rmdir(out) != 0)
-        return weft_fail(WEFT_INVALID, "%s: is there already", out);
+    weft_status status = check_place(out, replace);
+    if (status != WEFT_OK)
+        return status;
     char *name = weft_format("%.*s.part-%ld", (int)n, out, (long)getpid());
     if (name == NULL)
         return no_memory(out);
-    weft_status status = weft_folder_make(name);
+    status = weft_folder_make(name);
     if (status == WEFT_OK)
         *beside = name;
     else

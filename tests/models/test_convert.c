@@ -177,6 +177,8 @@ static void whole_or_not_at_all(void)
     CHECK_STATUS(weft_convert(golden("llama"), folder, NULL, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "out: is there already");
     const weft_convert_options again = {.replace = true, .type = "bf16"};
+    CHECK_STATUS(weft_convert(golden("llama"), base, &again, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "only models are replaced");
     weft_model *model = NULL;
     CHECK_OK(weft_convert(golden("llama"), folder, &again, NULL));
     if (CHECK_OK(weft_model_load(folder, NULL, &model)))

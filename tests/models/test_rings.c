@@ -9,7 +9,7 @@
 #include "weft/ops.h"
 #include "weft/random.h"
 
-enum { B = 2, H = 4, HK = 2, D = 16, TEXT = 512, STEPS = 60 };
+enum { B = 2, H = 4, HK = 2, D = 16, TEXT = 512, STEPS = 60, FEW_STEPS = 20 };
 
 typedef struct kind {
     const char *name;
@@ -200,7 +200,8 @@ static void walk(const kind *k, uint64_t number_of_walk)
         return;
     seed = number_of_walk;
     t.n = 0;
-    for (int i = 0; i < STEPS && t.n < TEXT - 64; i++) {
+    const int steps = check_in_software() ? FEW_STEPS : STEPS;
+    for (int i = 0; i < steps && t.n < TEXT - 64; i++) {
         const int64_t what = draw(8);
         const int64_t L = what < 4 ? 1 : what < 6 ? 1 + draw(6) : 1 + draw(40);
         if (what == 3)

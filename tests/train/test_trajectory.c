@@ -7,7 +7,7 @@
 #include "tests/check.h"
 #include "tests/train/recipes.h"
 
-enum { MOST_STEPS = 32 };
+enum { MOST_STEPS = 32, MOST_RECIPES = 16 };
 
 typedef struct trajectory {
     double losses[MOST_STEPS], norms[MOST_STEPS];
@@ -72,13 +72,40 @@ static double worst_relative(const double *a, const double *b, int n)
     return worst;
 }
 
+/* What was saved in the folder at the end loads again and is the trained model. */
+static void check_saved(const recipe *r, weft_model *trained, const char *folder)
+{
+    char last[600];
+    weft_model *model = recipe_model(r, NULL);
+    snprintf(last, sizeof last, "%s/last", folder);
+    if (trained && model && CHECK_OK(weft_adapter_load(model, last, NULL))) {
+        weft_scope_open();
+        const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
+        weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
+        weft_array *difference = weft_subtract(weft_model_forward(trained, tokens, NULL),
+                                               weft_model_forward(model, tokens, NULL));
+        CHECK_CLOSE(weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false)), 0, 1e-5);
+        weft_scope_close(NULL);
+    }
+    weft_model_free(model);
+}
+
+/* Each recipe's run without checkpointing, once it was made. */
+static trajectory plain[MOST_RECIPES];
+
 static void every_step_is_the_reference(void)
 {
+    if (!CHECK(n_recipes <= MOST_RECIPES))
+        return;
     for (int i = 0; i < n_recipes; i++) {
         const recipe *r = &recipes[i];
+        char folder[512];
         trajectory t;
+        snprintf(folder, sizeof folder, "%s", check_temporary(r->folder));
         double losses[MOST_STEPS], norms[MOST_STEPS];
-        weft_model *model = run(r, false, NULL, &t);
+        weft_model *model = run(r, false, folder, &t);
+        plain[i] = t;
+        check_saved(r, model, folder);
         if (model && recipe_numbers(r, "losses", losses) &&
             recipe_numbers(r, "grad_norms", norms)) {
             const double logits = logits_difference(r, model);
@@ -98,12 +125,13 @@ static void every_step_is_the_reference(void)
 static void checkpointing_changes_nothing(void)
 {
     for (int i = 0; i < n_recipes; i++) {
-        trajectory plain, again;
-        weft_model_free(run(&recipes[i], false, NULL, &plain));
+        trajectory again;
+        if (plain[i].n == 0)
+            weft_model_free(run(&recipes[i], false, NULL, &plain[i]));
         weft_model_free(run(&recipes[i], true, NULL, &again));
         for (int s = 0; s < recipes[i].steps; s++) {
-            CHECK_RELATIVE(again.losses[s], plain.losses[s], 1e-6);
-            CHECK_RELATIVE(again.norms[s], plain.norms[s], 1e-5);
+            CHECK_RELATIVE(again.losses[s], plain[i].losses[s], 1e-6);
+            CHECK_RELATIVE(again.norms[s], plain[i].norms[s], 1e-5);
         }
     }
 }
@@ -123,32 +151,6 @@ static void a_final_adapter_of_peft_gives_its_logits(void)
     }
 }
 
-/* What is saved at the end loads again and is the trained model. */
-static void a_saved_adapter_is_the_trained_one(void)
-{
-    for (int i = 0; i < n_recipes; i++) {
-        const recipe *r = &recipes[i];
-        char folder[512];
-        trajectory t;
-        snprintf(folder, sizeof folder, "%s", check_temporary(r->folder));
-        weft_model *trained = run(r, false, folder, &t);
-        weft_model *model = recipe_model(r, NULL);
-        strncat(folder, "/last", sizeof folder - strlen(folder) - 1);
-        if (trained && model && CHECK_OK(weft_adapter_load(model, folder, NULL))) {
-            weft_scope_open();
-            const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
-            weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
-            weft_array *difference = weft_subtract(weft_model_forward(trained, tokens, NULL),
-                                                   weft_model_forward(model, tokens, NULL));
-            CHECK_CLOSE(weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false)), 0, 1e-5);
-            weft_scope_close(NULL);
-        }
-        weft_model_free(trained);
-        weft_model_free(model);
-    }
-}
-
 CHECK_MAIN("trajectory", CHECK_CASE(every_step_is_the_reference),
            CHECK_CASE(checkpointing_changes_nothing),
-           CHECK_CASE(a_final_adapter_of_peft_gives_its_logits),
-           CHECK_CASE(a_saved_adapter_is_the_trained_one))
+           CHECK_CASE(a_final_adapter_of_peft_gives_its_logits))

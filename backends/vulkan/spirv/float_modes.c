@@ -16,7 +16,7 @@ uint32_t weft__spirv_float_modes(const weft_call *call)
         bool is;
         uint32_t mode;
     } modes[] = {
-        {denorms && p->shaderDenormPreserveFloat32, WEFT__SPIRV_DENORMS32},
+        {d->physical.used[WEFT__VULKAN_SUBNORMALS], WEFT__SPIRV_DENORMS32},
         {p->shaderSignedZeroInfNanPreserveFloat32, WEFT__SPIRV_SPECIALS32},
         {rounding && p->shaderRoundingModeRTEFloat32, WEFT__SPIRV_EVEN32},
         {denorms && p->shaderDenormPreserveFloat64, WEFT__SPIRV_DENORMS32 << WEFT__SPIRV_MODES64},
