@@ -8,6 +8,7 @@
 #include "weft/op_params.h"
 
 enum { LEAST_CHUNK = 32 << 10, LARGEST_CHUNK = 256 << 10 }; /* bytes of weights */
+enum { STREAM_ROWS = 3 * CPU_GEMV_ROWS }; /* more are quicker by the GEMM driver */
 
 /* ---- matmul --------------------------------------------------------------------------------- */
 
@@ -125,26 +126,34 @@ static cpu_gemm gemm_of_linear(const weft_call *call)
     return g;
 }
 
-/* Few rows: each weight row is read once, as it lies. */
+/* Few rows: each weight row is read once from memory, as it lies, and from the cache for more rows
+ * than CPU_GEMV_ROWS. */
 static bool streams(const cpu_gemm *g)
 {
-    return g->m > 0 && g->m <= CPU_GEMV_ROWS && g->b.row == 1 && g->a.column == 1 && g->k > 1;
+    return g->m > 0 && g->m <= STREAM_ROWS && g->b.row == 1 && g->a.column == 1 && g->k > 1;
 }
-
-typedef struct linear_memory {
-    int64_t x, y, bias, total; /* floats; sizes in this order in the workspace */
-} linear_memory;
 
 static int64_t vectors(int64_t floats)
 {
     return (floats + 15) / 16 * 16;
 }
 
+/* What the rows take as gemv_pack writes them, CPU_GEMV_ROWS at a time. */
+static int64_t packed_rows(const cpu_gemm *g)
+{
+    const int64_t whole = g->m / CPU_GEMV_ROWS * CPU_GEMV_ROWS;
+    return (whole + weft__cpu_gemv_rows(g->m - whole)) * vectors(g->k);
+}
+
+typedef struct linear_memory {
+    int64_t x, y, bias, total; /* floats; sizes in this order in the workspace */
+} linear_memory;
+
 static linear_memory memory_of(const weft_call *call, const cpu_gemm *g)
 {
     linear_memory memory = {0};
     if (streams(g)) {
-        memory.x = weft__cpu_gemv_rows(g->m) * vectors(g->k);
+        memory.x = packed_rows(g);
         memory.y = g->c_dtype == WEFT_FLOAT32 ? 0 : vectors(g->m * g->n);
     }
     memory.bias = call->n_inputs > 2 ? vectors(g->n) : 0;
@@ -166,6 +175,12 @@ typedef struct stream {
     float *y;
 } stream;
 
+/* How many rows go through the kernel together from `row` on. */
+static int rows_at(const cpu_gemm *g, int64_t row)
+{
+    return (int)(g->m - row < CPU_GEMV_ROWS ? g->m - row : CPU_GEMV_ROWS);
+}
+
 static void stream_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const stream *s = context;
@@ -173,14 +188,20 @@ static void stream_task(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     const char *w = g->b.data;
     w += begin * g->b.column * (int64_t)weft_dtype_size(g->b.dtype);
-    s->kernels->gemv(g->b.dtype, (int)g->m, g->k, s->x, w, g->b.column, end - begin,
-                     g->bias ? g->bias + begin : NULL, s->y + begin, g->n);
+    for (int64_t row = 0; row < g->m; row += CPU_GEMV_ROWS)
+        s->kernels->gemv(g->b.dtype, rows_at(g, row), g->k, s->x + row * vectors(g->k), w,
+                         g->b.column, end - begin, g->bias ? g->bias + begin : NULL,
+                         s->y + row * g->n + begin, g->n);
 }
 
 static void run_stream(const cpu_gemm *g, float *x, float *y)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
-    kernels->gemv_pack(g->a.dtype, (int)g->m, g->k, g->a.data, g->a.row, x);
+    const int64_t row_size = g->a.row * (int64_t)weft_dtype_size(g->a.dtype);
+    for (int64_t row = 0; row < g->m; row += CPU_GEMV_ROWS)
+        kernels->gemv_pack(g->a.dtype, rows_at(g, row), g->k,
+                           (const char *)g->a.data + row * row_size, g->a.row,
+                           x + row * vectors(g->k));
     bool wide = g->c_dtype == WEFT_FLOAT32;
     stream s = {g, kernels, x, wide ? g->c : y};
     int64_t row_bytes = g->k * (int64_t)weft_dtype_size(g->b.dtype);
@@ -213,7 +234,7 @@ weft_status weft__cpu_linear(const weft_call *call)
 
 int64_t weft__cpu_product_bound(const cpu_gemm *g)
 {
-    int64_t streamed = CPU_GEMV_ROWS * (vectors(g->k) + vectors(g->n)) * (int64_t)sizeof(float);
+    int64_t streamed = STREAM_ROWS * (vectors(g->k) + vectors(g->n)) * (int64_t)sizeof(float);
     int64_t tiles = weft__cpu_gemm_bound(g);
     return streamed > tiles ? streamed : tiles;
 }
@@ -224,7 +245,7 @@ void weft__cpu_product(const cpu_gemm *g, void *workspace)
     simplify(&simple);
     if (streams(&simple)) {
         float *x = workspace;
-        run_stream(&simple, x, x + weft__cpu_gemv_rows(simple.m) * vectors(simple.k));
+        run_stream(&simple, x, x + packed_rows(&simple));
     } else {
         weft__cpu_gemm(&simple, workspace);
     }

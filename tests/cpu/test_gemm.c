@@ -186,7 +186,7 @@ static void try_linear(const linear_case *c)
 
 static void check_linear(void)
 {
-    static const int64_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 50};
+    static const int64_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 21, 24, 25, 50};
     static const int64_t widths[][2] = {{1, 1}, {7, 5}, {64, 48}, {131, 77}, {16, 300}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
