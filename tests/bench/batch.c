@@ -5,38 +5,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/weft.h"
 
 enum { MOST_ROUNDS = 101, MOST_TEXTS = 16, PROMPT = 7, SIZES = 5 };
-
-static void check(weft_status status)
-{
-    if (status != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_error_message());
-        exit(1);
-    }
-}
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
 
 static bool count(void *context, const weft_generated *token)
 {

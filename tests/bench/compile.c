@@ -5,18 +5,11 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/compile.h"
 #include "weft/ops.h"
 #include "weft/random.h"
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static weft_array *evaluated(weft_array *a)
 {

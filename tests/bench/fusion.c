@@ -8,20 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/memory.h"
 #include "weft/ops.h"
 #include "weft/random.h"
 
 enum { ELEMENTS = 16 << 20, CHAIN = 20, THREADS_MAX = 256, ROUNDS_MAX = 1000 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- memcpy, by as many threads as the ops have --------------------------------------------- */
 
@@ -131,22 +124,6 @@ static void keep_reduction(weft_array *x, weft_array *y, weft_dims axes, double 
     *read = time_reduction(x, y, axes, false);
     *apart = stored->seconds;
     *merged = read->seconds;
-}
-
-/* ---- medians -------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(const double *values, int n)
-{
-    double sorted[ROUNDS_MAX];
-    memcpy(sorted, values, (size_t)n * sizeof *values);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return sorted[n / 2];
 }
 
 static double median_ratio(const double *a, const double *b, int n)

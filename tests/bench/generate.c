@@ -10,29 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/bench.h"
 #include "weft/weft.h"
 
 enum { WAYS = 4, MOST_ROUNDS = 101 };
-
-static void check(weft_status status)
-{
-    if (status != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_error_message());
-        exit(1);
-    }
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
 
 static void ignore(void *context, const weft_probe_event *event)
 {

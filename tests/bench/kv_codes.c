@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/weft.h"
 
 enum { H = 16, HK = 8, D = 128, WAYS = 5, MOST_LAYERS = 64, MOST_ROUNDS = 101, CHUNK = 1024 };
@@ -24,33 +25,6 @@ typedef struct way {
     int64_t bytes;
     double times[MOST_ROUNDS], processor[MOST_ROUNDS], ratios[MOST_ROUNDS];
 } way;
-
-static void check(weft_status status)
-{
-    if (status != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_error_message());
-        exit(1);
-    }
-}
-
-static double seconds(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
 
 static weft_array *normal(uint64_t seed, int64_t tokens, int64_t heads, weft_dtype dtype)
 {
@@ -112,11 +86,11 @@ static void run(way *w, weft_dtype dtype, double taken[2])
     weft_array *in[] = {normal(3, 1, H, dtype), normal(4, 1, HK, dtype), normal(5, 1, HK, dtype),
                         weft_from_data(&at, WEFT_INT32, WEFT_DIMS(1))};
     weft_array *out[1];
-    const double start = seconds(CLOCK_MONOTONIC), own = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double start = seconds_by(CLOCK_MONOTONIC), own = seconds_by(CLOCK_PROCESS_CPUTIME_ID);
     check(weft_compiled_call(w->step, in, 4, out, 1));
     check(weft_eval(out[0]));
-    taken[0] = seconds(CLOCK_MONOTONIC) - start;
-    taken[1] = seconds(CLOCK_PROCESS_CPUTIME_ID) - own;
+    taken[0] = seconds_by(CLOCK_MONOTONIC) - start;
+    taken[1] = seconds_by(CLOCK_PROCESS_CPUTIME_ID) - own;
     for (int64_t i = 0; i < w->layers; i++)
         weft_cache_advance(w->caches[i], 1);
     weft_scope_close(NULL);

@@ -5,27 +5,12 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/compile.h"
 #include "weft/ops.h"
 
 enum { OPS = 1000, ELEMENTS = 16 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void check(weft_status status)
-{
-    if (status != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_error_message());
-        exit(1);
-    }
-}
 
 /* x y + y, over and over. */
 static weft_array *chain(weft_array *x, weft_array *y)
@@ -56,12 +41,6 @@ static void traced(void *context, weft_array *const *in, int n_in, weft_array **
     (void)n_in;
     (void)n_out;
     out[0] = (*make)(in[0], in[1]);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
 }
 
 /* Prints nanoseconds an op: the best and the median round. */

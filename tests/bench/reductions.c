@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/array.h"
 #include "weft/ops.h"
 
@@ -12,13 +12,6 @@ enum { RUNS = 9 };
 
 static const char *wanted = "";
 static weft_array *x, *m, *whole, *half, *wide, *few, *few_wide, *few_whole;
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void must(weft_status status)
 {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "train/trainer.h"
 #include "weft/generate.h"
 #include "weft/memory.h"
@@ -16,33 +16,6 @@
 #include "weft/train.h"
 
 enum { MOST_ROUNDS = 101, BATCH = 8, LENGTH = 256 };
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void check(weft_status status)
-{
-    if (status != WEFT_OK) {
-        fprintf(stderr, "%s\n", weft_error_message());
-        exit(1);
-    }
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-    qsort(values, (size_t)n, sizeof *values, compare);
-    return values[n / 2];
-}
 
 /* Qwen3's shape with random weights, or a checkpoint. */
 static weft_model *load(const char *what)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "tests/bench/bench.h"
 #include "weft/array.h"
 #include "weft/ops.h"
 
@@ -14,13 +14,6 @@ enum { RUNS = 7, MOST = 64, CACHE = 200 << 20 }; /* bytes of weights that no cac
 static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT16, WEFT_BFLOAT16};
 static weft_device *device;
 static const char *wanted = "";
-
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void must(weft_status status)
 {
@@ -65,12 +58,6 @@ static double run_once(const work *k)
     double end = seconds();
     weft_scope_close(NULL);
     return (end - start) / k->count;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* The median time of one product. */
