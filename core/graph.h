@@ -92,6 +92,9 @@ weft_status weft__report(const weft_array *a);
  * node is of `device`, wherever its inputs are. */
 weft_array *weft__apply_on(weft_device *device, const weft_op *op, weft_array *const *inputs, int n,
                            const void *params);
+/* expand.c: fills outs[] with the node's expansion, made on its device. Fails when a result failed
+ * or is not as the node's specs say. */
+weft_status weft__expand(weft_array *node, weft_array **outs);
 /* Nodes made from now on by any thread have this sequence number or a larger one. */
 uint64_t weft__next_seq(void);
 

@@ -436,39 +436,10 @@ static bool as_view(const weft_array *node, const weft__view *from, weft__view *
 
 /* ---- expansions ----------------------------------------------------------------------------- */
 
-static weft_status check_expansion(const weft_array *node, weft_array *const *outs)
+/* Plans the results of an expansion and makes their views those of the node. */
+static weft_status take_expansion(weft__plan *plan, weft_array *node, weft_array *const *outs)
 {
-    for (int i = 0; i < node->n_outputs; i++) {
-        const weft_array *out = outs[i];
-        if (!weft_ok(out)) {
-            return weft__report(out);
-        }
-        const weft_spec *want = &node->outs[i].spec, *got = &out->outs[0].spec;
-        char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-        if (want->dtype != got->dtype || !weft__shape_equal(&want->shape, &got->shape)) {
-            return weft_fail(
-                WEFT_INVALID, "%s: expansion: expected output %d to be %s %s, got %s %s",
-                node->op->name, i, weft_dtype_name(want->dtype), weft__shape_text(&want->shape, a),
-                weft_dtype_name(got->dtype), weft__shape_text(&got->shape, b));
-        }
-    }
-    return WEFT_OK;
-}
-
-static weft_status lower_expansion(weft__plan *plan, weft_array *node)
-{
-    weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL};
-    weft_device *before = weft_default_device();
-    const char *path = plan->path;
-    weft_set_default_device(node->device);
-    node->op->expand(node, outs);
-    weft_set_default_device(before);
-    weft_status status = check_expansion(node, outs);
-    if (status == WEFT_OK) {
-        plan->path = path ? path : node->path;
-        status = weft__plan_graph(plan, outs, node->n_outputs);
-        plan->path = path;
-    }
+    weft_status status = weft__plan_graph(plan, outs, node->n_outputs);
     weft__view views[WEFT_MAX_OUTPUTS];
     for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
         const weft__view *from = views_of(plan, outs[i], node->op);
@@ -477,6 +448,26 @@ static weft_status lower_expansion(weft__plan *plan, weft_array *node)
     }
     if (status == WEFT_OK) {
         status = set_views(plan, node, views, node->n_outputs);
+    }
+    return status;
+}
+
+static weft_status lower_expansion(weft__plan *plan, weft_array *node)
+{
+    weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL};
+    const char *path = plan->path;
+    weft_status status = weft__expand(node, outs);
+    if (status == WEFT_OK) {
+        /* Results may read each other: held, they are neither overwritten nor fused meanwhile. */
+        for (int i = 0; i < node->n_outputs; i++) {
+            weft__hold(outs[i]);
+        }
+        plan->path = path ? path : node->path;
+        status = take_expansion(plan, node, outs);
+        plan->path = path;
+        for (int i = 0; i < node->n_outputs; i++) {
+            weft__unhold(outs[i]);
+        }
     }
     for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
         weft__entry *e = weft__plan_entry(plan, outs[i]);
