@@ -282,8 +282,10 @@ static bool find_frontier(const weft__map *inside, weft_array *const *out, int n
         weft_array *a = inside->keys[i];
         for (int k = 0; k < a->n_inputs; k++) {
             bool added;
+            /* A barrier has one output: of a node outside with several, the one that is read. */
+            weft_array *outside = a->op == &weft__op_pick ? a : a->inputs[k];
             if (weft__map_index((weft__map *)inside, a->inputs[k], NULL) < 0 &&
-                weft__map_index(frontier, a->inputs[k], &added) < 0) {
+                weft__map_index(frontier, outside, &added) < 0) {
                 return false;
             }
         }

@@ -282,6 +282,68 @@ static void compiled_outputs_may_read_each_other(void)
     }
 }
 
+/* ---- checkpoints ---------------------------------------------------------------------------- */
+
+/* A node of several outputs that is made outside of a checkpoint, of which an output is picked
+ * inside. */
+typedef struct captured {
+    int64_t seed;
+    bool checkpoint;
+    weft_array *node;
+} captured;
+
+static void pick_inside(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    const captured *c = context;
+    (void)n_in, (void)n_out;
+    out[0] = in[0];
+    for (int o = weft_node_n_outputs(c->node) - 1; o >= 0; o--) {
+        out[0] = weft_multiply(out[0], weft_add_scalar(weft_pick(c->node, o), o));
+    }
+    out[1] = weft_pick(c->node, 1);
+}
+
+static weft_array *loss_with_captured(void *context, weft_array *const *in, int n_in)
+{
+    captured *c = context;
+    tangle_params params = {c->seed};
+    weft_array *out[2];
+    c->node = weft_apply(&op_tangle, in, 2, &params);
+    if (c->checkpoint) {
+        weft_checkpoint(pick_inside, c, in, n_in, out, 2);
+    } else {
+        pick_inside(c, in, n_in, out, 2);
+    }
+    return weft_sum(weft_multiply(out[0], out[1]), WEFT_ALL_AXES, false);
+}
+
+static void a_checkpoint_picks_outputs_of_captured_nodes(void)
+{
+    for (int64_t seed = 0; seed < PROGRAMS / 10; seed++) {
+        float expected[2][SIZE];
+        weft_scope_open();
+        weft_array *in[] = {input(x_values, false), input(y_values, false)}, *grads[2];
+        captured c = {.seed = seed};
+        const double value = weft_item(weft_value_and_grad(loss_with_captured, &c, in, 2, grads));
+        CHECK_OK(weft_eval_n(grads, 2));
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK(weft_read(grads[i], WEFT_FLOAT32, expected[i], SIZE));
+        }
+        c.checkpoint = true;
+        weft_array *loss = weft_value_and_grad(loss_with_captured, &c, in, 2, grads);
+        CHECK_OK(weft_eval_n((weft_array *[]){loss, grads[0], grads[1]}, 3));
+        bool same = CHECK_CLOSE(weft_item(loss), value, 0);
+        for (int i = 0; i < 2 && same; i++) {
+            same = is_equal(grads[i], expected[i], "gradient of a checkpoint", seed, i);
+        }
+        weft_scope_close(NULL);
+        if (!same) {
+            return;
+        }
+    }
+}
+
 CHECK_MAIN("outputs", CHECK_CASE(outputs_of_an_expansion_may_read_each_other),
            CHECK_CASE(outputs_are_used_one_by_one),
-           CHECK_CASE(compiled_outputs_may_read_each_other))
+           CHECK_CASE(compiled_outputs_may_read_each_other),
+           CHECK_CASE(a_checkpoint_picks_outputs_of_captured_nodes))
