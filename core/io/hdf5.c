@@ -143,8 +143,19 @@ static weft_status load_dataset(hid_t set, const loading *l, const char *name)
     return status == WEFT_OK ? read_elements(set, l, name, dtype, shape) : status;
 }
 
+/* HDF5 1.12 gives H5Ovisit a third version, with an object-info struct that is not the one of
+ * version 2. The unversioned name stands for whichever the system's configuration picks, so the
+ * version is written out. */
+#if H5_VERSION_GE(1, 12, 0)
+typedef H5O_info2_t object_info;
+#define VISIT_OBJECTS H5Ovisit3
+#else
+typedef H5O_info_t object_info;
+#define VISIT_OBJECTS H5Ovisit2
+#endif
+
 /* Called for every object of the file; stops at the first failure. */
-static herr_t visit(hid_t file, const char *name, const H5O_info_t *info, void *context)
+static herr_t visit(hid_t file, const char *name, const object_info *info, void *context)
 {
     loading *l = context;
     if (info->type != H5O_TYPE_DATASET) {
@@ -169,7 +180,7 @@ weft_status weft_hdf5_load(const char *path, weft_named_arrays *out)
     if (file < 0) {
         l.status = failed(WEFT_IO, path, "");
     } else {
-        if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l, H5O_INFO_BASIC) < 0 &&
+        if (VISIT_OBJECTS(file, H5_INDEX_NAME, H5_ITER_INC, visit, &l, H5O_INFO_BASIC) < 0 &&
             l.status == WEFT_OK) {
             l.status = failed(WEFT_IO, path, "");
         }
