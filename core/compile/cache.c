@@ -1,10 +1,10 @@
-/* core/compile/cache.c -- which trace a call needs: signatures, hashed, the latest kept. */
+/* core/compile/cache.c -- which trace a call needs: combinations found by hash, and families of
+ * them, which differ in dynamic lengths alone. The most recently used are kept. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/compile/compiled.h"
-#include "core/compile/dynamic.h"
 #include "core/shape.h"
 
 /* ---- signatures ----------------------------------------------------------------------------- */
@@ -21,34 +21,15 @@ static weft_array *array_of(const weft_compiled *c, weft_array *const *in, int n
     return i < n_in ? in[i] : *c->slots[i - n_in];
 }
 
-/* Whether the axis is dynamic in a call in which it is that long. */
-static bool is_marked(const weft_compiled *c, int parameter, int n_in, int axis, int64_t length)
+/* The marked axes of a parameter. */
+static uint32_t varying(const weft_compiled *c, int parameter, int n_in)
 {
-    return parameter < n_in && parameter < c->options.n_dynamic && length > 1 &&
-           (c->options.dynamic[parameter] >> axis & 1);
-}
-
-/* The number of the symbol of a marked axis of that length, which is a new one at first sight. More
- * symbols than there is room for: -1, the length is fixed. */
-static int symbol_of(int64_t length, int64_t *sizes, int *n)
-{
-    for (int s = 0; s < *n; s++) {
-        if (sizes[s] == length) {
-            return s;
-        }
-    }
-    if (*n == WEFT__SYMBOLS) {
-        return -1;
-    }
-    sizes[*n] = length;
-    return (*n)++;
+    return parameter < n_in && parameter < c->options.n_dynamic ? c->options.dynamic[parameter] : 0;
 }
 
 static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in, int n_out)
 {
     uint64_t hash = mix(mix(0x51ed270b, (uint64_t)n_in), (uint64_t)n_out);
-    int64_t sizes[WEFT__SYMBOLS];
-    int n = 0;
     for (int i = 0; i < n_in + c->n_slots; i++) {
         const weft_array *a = array_of(c, in, n_in, i);
         if (!a) {
@@ -58,80 +39,63 @@ static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in,
         const weft_dims *shape = &a->outs[0].spec.shape;
         hash = mix(hash, (uint64_t)a->outs[0].spec.dtype << 8 | (uint64_t)shape->n);
         for (int d = 0; d < shape->n; d++) {
-            int64_t length = shape->at[d];
-            int s = is_marked(c, i, n_in, d, length) ? symbol_of(length, sizes, &n) : -1;
-            hash = mix(hash, s >= 0 ? UINT64_MAX - (uint64_t)s : (uint64_t)length);
+            hash = mix(hash, (uint64_t)shape->at[d]);
         }
     }
     return hash;
 }
 
-static bool parameter_fits(const weft__parameter *p, const weft_array *a, int64_t *sizes, int *n)
+/* Whether an array of this spec on this device (NULL: no array) is what the parameter was, the
+ * lengths of the axes in `but` aside. */
+static bool parameter_fits(const weft__parameter *p, const weft_spec *spec,
+                           const weft_device *device, uint32_t but)
 {
-    if (!a || !p->device) {
-        return !a && !p->device;
+    if (!p->device || !device) {
+        return p->device == device;
     }
-    const weft_spec *spec = &a->outs[0].spec;
-    if (p->device != a->device || p->spec.dtype != spec->dtype ||
-        p->spec.encoding != spec->encoding || p->spec.shape.n != spec->shape.n) {
-        return false;
+    bool same = p->device == device && p->spec.dtype == spec->dtype &&
+                p->spec.encoding == spec->encoding && p->spec.shape.n == spec->shape.n;
+    for (int d = 0; same && d < spec->shape.n; d++) {
+        same = p->spec.shape.at[d] == spec->shape.at[d] || (but >> d & 1);
     }
-    for (int d = 0; d < spec->shape.n; d++) {
-        int64_t length = spec->shape.at[d];
-        bool fits = p->symbols[d] ? length > 1 && symbol_of(length, sizes, n) == p->symbols[d] - 1
-                                  : length == p->spec.shape.at[d];
-        if (!fits) {
-            return false;
-        }
-    }
-    return true;
+    return same;
 }
 
 static bool fits(const weft_compiled *c, const weft__combination *k, weft_array *const *in,
                  int n_in, int n_out)
 {
-    int64_t sizes[WEFT__SYMBOLS];
-    int n = 0;
     bool same = k->n_in == n_in && k->n_out == n_out;
     for (int i = 0; i < n_in + c->n_slots && same; i++) {
-        same = parameter_fits(&k->parameters[i], array_of(c, in, n_in, i), sizes, &n);
+        const weft_array *a = array_of(c, in, n_in, i);
+        same =
+            parameter_fits(&k->parameters[i], a ? &a->outs[0].spec : NULL, a ? a->device : NULL, 0);
     }
     return same;
 }
 
-void weft__combination_sizes(const weft_compiled *c, const weft__combination *k,
-                             weft_array *const *in, int64_t *sizes)
+/* Whether two combinations differ in the lengths of dynamic axes at most. */
+static bool are_related(const weft_compiled *c, const weft__combination *a,
+                        const weft__combination *b)
 {
-    for (int i = 0; i < k->n_in && k->n_symbols > 0; i++) {
-        const weft_array *a = array_of(c, in, k->n_in, i);
-        for (int d = 0; d < k->parameters[i].spec.shape.n; d++) {
-            if (k->parameters[i].symbols[d]) {
-                sizes[k->parameters[i].symbols[d] - 1] = a->outs[0].spec.shape.at[d];
-            }
-        }
+    bool same = a->n_in == b->n_in && a->n_out == b->n_out;
+    for (int i = 0; i < a->n_in + c->n_slots && same; i++) {
+        const weft__parameter *p = &b->parameters[i];
+        same = parameter_fits(&a->parameters[i], &p->spec, p->device, p->varying);
     }
+    return same;
 }
 
 /* ---- combinations --------------------------------------------------------------------------- */
 
 static void fill_parameters(weft_compiled *c, weft__combination *k, weft_array *const *in)
 {
-    int64_t sizes[WEFT__SYMBOLS];
     for (int i = 0; i < k->n_in + c->n_slots; i++) {
         const weft_array *a = array_of(c, in, k->n_in, i);
-        weft__parameter *p = &k->parameters[i];
-        if (!a) {
-            continue;
+        if (a) {
+            k->parameters[i] =
+                (weft__parameter){a->outs[0].spec, a->device, varying(c, i, k->n_in)};
+            k->n_inputs++;
         }
-        p->spec = a->outs[0].spec;
-        p->device = a->device;
-        for (int d = 0; d < p->spec.shape.n; d++) {
-            int64_t length = p->spec.shape.at[d];
-            if (is_marked(c, i, k->n_in, d, length)) {
-                p->symbols[d] = (unsigned char)(symbol_of(length, sizes, &k->n_symbols) + 1);
-            }
-        }
-        k->n_inputs++;
     }
 }
 
@@ -167,7 +131,6 @@ void weft__combination_free(weft__combination *k)
         weft_free(k->variants[i].layouts);
     }
     weft__trace_free(&k->trace);
-    weft__forms_free(k->forms);
     weft_free(k->parameters);
     weft_free(k->replaced);
     weft_free(k->fates);
@@ -176,23 +139,52 @@ void weft__combination_free(weft__combination *k)
 
 /* ---- the cache ------------------------------------------------------------------------------ */
 
-static void unlink_by_use(weft_compiled *c, weft__combination *k)
+static void unlink_combination(weft__combination *k)
 {
-    *(k->newer ? &k->newer->older : &c->newest) = k->older;
-    *(k->older ? &k->older->newer : &c->oldest) = k->newer;
+    weft__family *f = k->family;
+    *(k->newer ? &k->newer->older : &f->newest) = k->older;
+    *(k->older ? &k->older->newer : &f->oldest) = k->newer;
     k->newer = k->older = NULL;
+    f->n--;
 }
 
-static void link_newest(weft_compiled *c, weft__combination *k)
+static void link_combination(weft__family *f, weft__combination *k)
 {
-    k->older = c->newest;
-    *(c->newest ? &c->newest->newer : &c->oldest) = k;
-    c->newest = k;
+    k->family = f;
+    k->older = f->newest;
+    *(f->newest ? &f->newest->newer : &f->oldest) = k;
+    f->newest = k;
+    f->n++;
+}
+
+static void unlink_family(weft_compiled *c, weft__family *f)
+{
+    *(f->newer ? &f->newer->older : &c->newest) = f->older;
+    *(f->older ? &f->older->newer : &c->oldest) = f->newer;
+    f->newer = f->older = NULL;
+    c->n_families--;
+}
+
+static void link_family(weft_compiled *c, weft__family *f)
+{
+    f->older = c->newest;
+    *(c->newest ? &c->newest->newer : &c->oldest) = f;
+    c->newest = f;
+    c->n_families++;
+}
+
+/* Makes a family the most recently used one. */
+static void touch_family(weft_compiled *c, weft__family *f)
+{
+    if (f != c->newest) {
+        unlink_family(c, f);
+        link_family(c, f);
+    }
 }
 
 weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in, int n_out)
 {
-    weft__combination *k = c->newest; /* mostly the one of the call before */
+    weft__combination *k = c->newest ? c->newest->newest : NULL; /* the previous call's */
     if (k && fits(c, k, in, n_in, n_out)) {
         return k;
     }
@@ -202,29 +194,44 @@ weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, 
         k = k->chain;
     }
     if (k) {
-        unlink_by_use(c, k);
-        link_newest(c, k);
+        weft__family *f = k->family;
+        unlink_combination(k);
+        link_combination(f, k);
+        touch_family(c, f);
     }
     return k;
 }
 
-static void evict_oldest(weft_compiled *c)
+static void evict_combination(weft_compiled *c, weft__combination *k)
 {
-    weft__combination *k = c->oldest;
     weft__combination **at = &c->buckets[k->hash % WEFT__BUCKETS];
     while (*at != k) {
         at = &(*at)->chain;
     }
     *at = k->chain;
-    unlink_by_use(c, k);
+    unlink_combination(k);
     weft__combination_free(k);
-    c->n_combinations--;
-    c->counts.evictions++;
+}
+
+static void evict_family(weft_compiled *c, weft__family *f)
+{
+    while (f->oldest) {
+        evict_combination(c, f->oldest);
+    }
+    unlink_family(c, f);
+    weft_free(f);
+}
+
+void weft__compiled_clear(weft_compiled *c)
+{
+    while (c->oldest) {
+        evict_family(c, c->oldest);
+    }
 }
 
 /* ---- why a trace was needed ----------------------------------------------------------------- */
 
-void weft__compiled_note(weft_compiled *c, const char *format, ...)
+WEFT_PRINTF(2, 3) static void note(weft_compiled *c, const char *format, ...)
 {
     char text[512];
     va_list args;
@@ -233,7 +240,7 @@ void weft__compiled_note(weft_compiled *c, const char *format, ...)
     va_end(args);
     char **place = &c->reasons[c->n_reasons % WEFT__REASONS];
     char *copy = weft_strdup(text);
-    if (copy) { /* without memory one reason less is told */
+    if (copy) { /* out of memory: explain lists one reason less */
         weft_free(*place);
         *place = copy;
         c->n_reasons++;
@@ -258,30 +265,28 @@ static bool note_difference(weft_compiled *c, const char *where, const weft__par
         if (a->device == b->device) {
             return false;
         }
-        weft__compiled_note(c, "%s: %s", where, a->device ? "there -> empty" : "empty -> there");
+        note(c, "%s: %s", where, a->device ? "there -> empty" : "empty -> there");
         return true;
     }
     if (a->spec.dtype != b->spec.dtype) {
-        weft__compiled_note(c, "%s dtype: %s -> %s", where, weft_dtype_name(a->spec.dtype),
-                            weft_dtype_name(b->spec.dtype));
+        note(c, "%s dtype: %s -> %s", where, weft_dtype_name(a->spec.dtype),
+             weft_dtype_name(b->spec.dtype));
         return true;
     }
     if (a->device != b->device) {
-        weft__compiled_note(c, "%s device: %s -> %s", where, weft_device_name(a->device),
-                            weft_device_name(b->device));
+        note(c, "%s device: %s -> %s", where, weft_device_name(a->device),
+             weft_device_name(b->device));
         return true;
     }
     if (a->spec.shape.n != b->spec.shape.n) {
-        weft__compiled_note(c, "%s shape: %s -> %s", where, weft__shape_text(&a->spec.shape, x),
-                            weft__shape_text(&b->spec.shape, y));
+        note(c, "%s shape: %s -> %s", where, weft__shape_text(&a->spec.shape, x),
+             weft__shape_text(&b->spec.shape, y));
         return true;
     }
     for (int d = 0; d < a->spec.shape.n; d++) {
-        bool both = a->symbols[d] && b->symbols[d];
-        if (both ? a->symbols[d] != b->symbols[d] : a->spec.shape.at[d] != b->spec.shape.at[d]) {
-            weft__compiled_note(c, "%s dim %d: %lld -> %lld%s", where, d,
-                                (long long)a->spec.shape.at[d], (long long)b->spec.shape.at[d],
-                                both ? " (equal to others before or now)" : "");
+        if (a->spec.shape.at[d] != b->spec.shape.at[d] && !(b->varying >> d & 1)) {
+            note(c, "%s dim %d: %lld -> %lld", where, d, (long long)a->spec.shape.at[d],
+                 (long long)b->spec.shape.at[d]);
             return true;
         }
     }
@@ -293,8 +298,8 @@ static void note_reason(weft_compiled *c, const weft__combination *before,
 {
     char where[160];
     if (before->n_in != now->n_in || before->n_out != now->n_out) {
-        weft__compiled_note(c, "%d inputs and %d outputs -> %d and %d", before->n_in, before->n_out,
-                            now->n_in, now->n_out);
+        note(c, "%d inputs and %d outputs -> %d and %d", before->n_in, before->n_out, now->n_in,
+             now->n_out);
         return;
     }
     for (int i = 0; i < now->n_in + c->n_slots; i++) {
@@ -303,21 +308,46 @@ static void note_reason(weft_compiled *c, const weft__combination *before,
             return;
         }
     }
-    weft__compiled_note(c, "another encoding of an input");
+    note(c, "another encoding of an input");
 }
 
-void weft__compiled_insert(weft_compiled *c, weft__combination *k)
+/* The family that a new combination belongs to: a new one for shapes that are not in the cache.
+ * NULL: no memory. */
+static weft__family *family_for(weft_compiled *c, const weft__combination *k)
 {
-    c->counts.compiles++;
-    if (c->newest) {
-        note_reason(c, c->newest, k);
+    for (weft__family *f = c->newest; f; f = f->older) {
+        if (are_related(c, f->newest, k)) {
+            touch_family(c, f);
+            return f;
+        }
     }
+    weft__family *f = weft_calloc(1, sizeof *f);
+    if (!f) {
+        return NULL;
+    }
+    c->counts.compiles++;
     c->counts.recompiles = c->counts.compiles - 1;
+    if (c->newest) {
+        note_reason(c, c->newest->newest, k);
+    }
+    link_family(c, f);
+    return f;
+}
+
+weft_status weft__compiled_insert(weft_compiled *c, weft__combination *k)
+{
+    weft__family *f = family_for(c, k);
+    if (!f) {
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for a trace", c->name);
+    }
     k->chain = c->buckets[k->hash % WEFT__BUCKETS];
     c->buckets[k->hash % WEFT__BUCKETS] = k;
-    link_newest(c, k);
-    c->n_combinations++;
-    while (c->n_combinations > c->options.cache) {
-        evict_oldest(c);
+    link_combination(f, k);
+    for (; f->n > c->options.lengths; c->counts.evictions++) {
+        evict_combination(c, f->oldest);
     }
+    for (; c->n_families > c->options.cache; c->counts.evictions++) {
+        evict_family(c, c->oldest);
+    }
+    return WEFT_OK;
 }

@@ -5,10 +5,9 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
-#include "core/compile/dynamic.h"
 #include "weft/random.h"
 
-enum { DEFAULT_CACHE = 8 };
+enum { DEFAULT_CACHE = 8, DEFAULT_LENGTHS = 64 };
 
 /* ---- on and off ----------------------------------------------------------------------------- */
 
@@ -94,6 +93,9 @@ weft_status weft_compile(weft_function *fn, void *context, weft_array **const *s
     if (c->options.cache <= 0) {
         c->options.cache = DEFAULT_CACHE;
     }
+    if (c->options.lengths <= 0) {
+        c->options.lengths = DEFAULT_LENGTHS;
+    }
     c->name = weft_strdup(c->options.name ? c->options.name : "compiled function");
     weft_status status = copy_dynamic(c);
     weft_status copied = copy_slots(c, state, n_state);
@@ -114,10 +116,7 @@ void weft_compiled_free(weft_compiled *c)
     if (!c) {
         return;
     }
-    for (weft__combination *k = c->newest, *older; k; k = older) {
-        older = k->older;
-        weft__combination_free(k);
-    }
+    weft__compiled_clear(c);
     for (int i = 0; i < WEFT__REASONS; i++) {
         weft_free(c->reasons[i]);
     }
@@ -268,15 +267,14 @@ static bool layouts_match(const weft_compiled *c, const weft__variant *v, int64_
 
 /* Calls that are queued have two programs: while one is under way the other is set up and queued
  * behind it, so that the device does not wait for the host. NULL: one is to be planned. */
-static weft__variant *find_variant(const weft_compiled *c, weft__combination *k,
-                                   const int64_t *sizes)
+static weft__variant *find_variant(const weft_compiled *c, weft__combination *k)
 {
     weft__variant *found = NULL;
     bool idle = false;
     int n = 0;
     for (int i = 0; i < k->n_variants && !idle; i++) {
         weft__variant *v = &k->variants[i];
-        if (memcmp(v->sizes, sizes, sizeof v->sizes) == 0 && layouts_match(c, v, k->n_inputs)) {
+        if (layouts_match(c, v, k->n_inputs)) {
             n++;
             idle = !c->options.async || weft__program_idle(v->program);
             found = idle || !found || v->used < found->used ? v : found;
@@ -304,26 +302,11 @@ static void fill_layouts(const weft_compiled *c, const weft__combination *k, wef
     }
 }
 
-/* Plans the trace, or that of these lengths, for the layouts of the call. */
+/* Plans the trace for the layouts of the call. */
 static weft_status plan_variant(weft_compiled *c, weft__combination *k, weft__variant *v)
 {
-    weft__trace at_sizes = {0}, simple = {0};
-    const weft__trace *trace = &k->trace;
-    weft_status status = WEFT_OK;
-    if (k->forms) {
-        status = weft__forms_trace(k, v->sizes, &at_sizes);
-        if (status == WEFT_OK && !c->options.as_written) {
-            status = weft__simplify(&at_sizes, &simple);
-        }
-        trace = c->options.as_written ? &at_sizes : &simple;
-    }
-    v->nodes = trace->n_nodes;
-    if (status == WEFT_OK) {
-        status = weft__program_new(v->layouts, (int)k->n_inputs, build_graph,
-                                   (void *)(uintptr_t)trace, k->n_out + k->n_set, &v->program);
-    }
-    weft__trace_free(&at_sizes);
-    weft__trace_free(&simple);
+    weft_status status = weft__program_new(v->layouts, (int)k->n_inputs, build_graph, &k->trace,
+                                           k->n_out + k->n_set, &v->program);
     c->counts.plans += status == WEFT_OK;
     return status;
 }
@@ -334,16 +317,12 @@ static void free_variant(weft__variant *v)
     weft_free(v->layouts);
 }
 
-/* The variant of the call, planned if there is none; the one that was not used for longest goes. */
-static weft_status variant_for(weft_compiled *c, weft__combination *k, weft_array *const *in,
-                               weft__variant **out)
+/* The variant of the call, planned if there is none; it replaces the least recently used one. */
+static weft_status variant_for(weft_compiled *c, weft__combination *k, weft__variant **out)
 {
-    int64_t sizes[WEFT__SYMBOLS] = {0};
-    weft__combination_sizes(c, k, in, sizes);
-    weft__variant *v = find_variant(c, k, sizes);
+    weft__variant *v = find_variant(c, k);
     if (!v) {
         weft__variant fresh = {.layouts = weft_calloc((size_t)k->n_inputs, sizeof(weft__layout))};
-        memcpy(fresh.sizes, sizes, sizeof sizes);
         weft_status status = WEFT_MEMORY;
         if (fresh.layouts) {
             fill_layouts(c, k, fresh.layouts);
@@ -460,11 +439,13 @@ static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_
     if (!k) {
         k = weft__combination_new(c, in, n_in, n_out);
         weft_status status = k ? weft__combination_trace(c, k) : out_of_memory();
+        if (status == WEFT_OK) {
+            status = weft__compiled_insert(c, k);
+        }
         if (status != WEFT_OK) {
             weft__combination_free(k);
             return status;
         }
-        weft__compiled_insert(c, k);
     }
     *out = k;
     return WEFT_OK;
@@ -490,7 +471,7 @@ static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_
     }
     weft__variant *v = NULL;
     if (status == WEFT_OK) {
-        status = variant_for(c, k, in, &v);
+        status = variant_for(c, k, &v);
     }
     if (status == WEFT_OK) {
         weft__program_call call = {c->inputs, k->replaced, c->outputs, !c->options.async};

@@ -1,4 +1,5 @@
-/* core/compile/compiled.h -- a compiled function: its cache of traces, and the programs of each. */
+/* core/compile/compiled.h -- a compiled function: families of shapes, the traces of each, and their
+ * programs. */
 #ifndef CORE_COMPILE_COMPILED_H
 #define CORE_COMPILE_COMPILED_H
 
@@ -6,7 +7,7 @@
 #include "core/eval/program.h"
 #include "weft/compile.h"
 
-enum { WEFT__BUCKETS = 64, WEFT__VARIANTS = 8, WEFT__REASONS = 8, WEFT__SYMBOLS = 3 };
+enum { WEFT__BUCKETS = 64, WEFT__VARIANTS = 8, WEFT__REASONS = 8 };
 
 /* What a call found in a slot, and what the function did to it. */
 typedef enum weft__fate { WEFT__LEFT, WEFT__SET, WEFT__EMPTIED } weft__fate;
@@ -15,40 +16,41 @@ typedef enum weft__fate { WEFT__LEFT, WEFT__SET, WEFT__EMPTIED } weft__fate;
 typedef struct weft__parameter {
     weft_spec spec;
     weft_device *device; /* NULL: the slot was empty */
-    /* Per axis: 0, or 1 + the symbol that its length is. */
-    unsigned char symbols[WEFT_MAX_DIMS];
+    uint32_t varying;    /* bit d: axis d is dynamic */
 } weft__parameter;
 
-/* A program for one layout of the inputs, and one length of each symbol. */
+/* A program for one layout of the inputs. */
 typedef struct weft__variant {
     weft__program *program; /* NULL: none */
     weft__layout *layouts;  /* per input */
-    int64_t sizes[WEFT__SYMBOLS];
-    int64_t nodes; /* left after simplifying */
     uint64_t used;
 } weft__variant;
 
-typedef struct weft__forms weft__forms; /* dynamic.h */
-
-/* One combination of shapes, dtypes and devices. */
+/* One combination of shapes, dtypes and devices, with its trace. */
 typedef struct weft__combination {
     struct weft__combination *chain;         /* of its bucket */
-    struct weft__combination *newer, *older; /* by use */
+    struct weft__combination *newer, *older; /* of its family, by use */
+    struct weft__family *family;
     uint64_t hash;
     int n_in, n_out;
     weft__parameter *parameters; /* of the arguments, then of the slots */
     weft__trace trace;           /* over the inputs: the parameters that are there */
-    weft__forms *forms;          /* of the dynamic axes, or NULL */
-    int n_symbols;
     int64_t n_inputs;
     bool draws;     /* random numbers: the last input is a fresh key */
     bool *replaced; /* per input: a slot's that the function replaces */
     weft__fate *fates;
-    int n_set;             /* outputs of the trace behind n_out */
-    int64_t traced, nodes; /* before and after simplifying */
+    int n_set;      /* outputs of the trace behind n_out */
+    int64_t traced; /* nodes before simplifying */
     weft__variant variants[WEFT__VARIANTS];
     int n_variants;
 } weft__combination;
+
+/* The combinations that differ in the lengths of dynamic axes alone. */
+typedef struct weft__family {
+    struct weft__family *newer, *older; /* by use */
+    weft__combination *newest, *oldest; /* never empty while it is in the cache */
+    int n;
+} weft__family;
 
 struct weft_compiled {
     weft_function *fn;
@@ -59,8 +61,8 @@ struct weft_compiled {
     int n_slots;
     weft_compile_counts counts;
     weft__combination *buckets[WEFT__BUCKETS];
-    weft__combination *newest, *oldest;
-    int n_combinations;
+    weft__family *newest, *oldest;
+    int n_families;
     char *reasons[WEFT__REASONS]; /* of recompiles, a ring */
     int64_t n_reasons;
     uint64_t clock;
@@ -77,21 +79,17 @@ weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, 
 /* An empty one for them, not yet in the cache. NULL: no memory. */
 weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in, int n_in,
                                          int n_out);
-/* Puts it in, and the least used one out if there are too many; notes why it was needed. */
-void weft__compiled_insert(weft_compiled *c, weft__combination *k);
+/* Inserts it, evicting what was not used for longest, and notes why it was needed. After a failure
+ * the combination is still the caller's. */
+weft_status weft__compiled_insert(weft_compiled *c, weft__combination *k);
 void weft__combination_free(weft__combination *k);
-void weft__compiled_note(weft_compiled *c, const char *format, ...) WEFT_PRINTF(2, 3);
-/* The lengths of its symbols in a call. */
-void weft__combination_sizes(const weft_compiled *c, const weft__combination *k,
-                             weft_array *const *in, int64_t *sizes);
+/* Frees all families. */
+void weft__compiled_clear(weft_compiled *c);
 
 /* ---- tracing.c ------------------------------------------------------------------------------ */
 
-/* Calls the function on placeholders of these parameters: the trace, what became of the slots. */
-weft_status weft__trace_function(weft_compiled *c, const weft__combination *k,
-                                 const weft__parameter *parameters, weft__trace *trace,
-                                 weft__fate *fates);
-/* Fills the combination's trace, and its forms if it has symbols. */
+/* Calls the function on placeholders of the combination's parameters and fills in its trace, and
+ * what the function does to the slots. */
 weft_status weft__combination_trace(weft_compiled *c, weft__combination *k);
 
 /* "state 2 (model.w)" into text. */

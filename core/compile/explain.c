@@ -14,11 +14,8 @@ static void add_parameter(weft__text *text, const weft__parameter *p)
     weft__text_add(text, "%s (", weft_dtype_name(p->spec.dtype));
     for (int d = 0; d < p->spec.shape.n; d++) {
         weft__text_add(text, d ? ", " : "");
-        if (p->symbols[d]) {
-            weft__text_add(text, "%c", 'n' + p->symbols[d] - 1); /* a dynamic length */
-        } else {
-            weft__text_add(text, "%lld", (long long)p->spec.shape.at[d]);
-        }
+        weft__text_add(text, "%s%lld", p->varying >> d & 1 ? "*" : "",
+                       (long long)p->spec.shape.at[d]);
     }
     weft__text_add(text, p->spec.shape.n == 1 ? ",)" : ")");
 }
@@ -70,15 +67,28 @@ static void add_variants(weft__text *text, const weft__combination *k)
     for (int i = 0; i < k->n_variants; i++) {
         const weft__variant *v = &k->variants[i];
         weft__program_facts f = weft__program_facts_of(v->program);
-        weft__text_add(text, "  plan");
-        for (int s = 0; s < k->n_symbols; s++) {
-            weft__text_add(text, " %c=%lld", 'n' + s, (long long)v->sizes[s]);
-        }
         weft__text_add(text,
-                       ": %lld nodes, %lld fused into others, %lld kernels; %lld blocks of %lld "
-                       "bytes in all; %lld inputs overwritten\n",
-                       (long long)v->nodes, (long long)f.fused, (long long)f.steps,
+                       "  plan: %lld nodes, %lld fused into others, %lld kernels; %lld blocks of "
+                       "%lld bytes in all; %lld inputs overwritten\n",
+                       (long long)k->trace.n_nodes, (long long)f.fused, (long long)f.steps,
                        (long long)f.buffers, (long long)f.bytes, (long long)f.donations);
+    }
+}
+
+/* The most recently used lengths of a family. */
+static void add_family(weft__text *text, const weft_compiled *c, const weft__family *f)
+{
+    enum { LISTED = 4 };
+    int listed = 0;
+    for (const weft__combination *k = f->newest; k && listed < LISTED; k = k->older, listed++) {
+        weft__text_add(text, "traced: %lld nodes, %lld after simplifying\n", (long long)k->traced,
+                       (long long)k->trace.n_nodes);
+        add_parameters(text, c, k);
+        add_constants(text, k);
+        add_variants(text, k);
+    }
+    if (f->n > listed) {
+        weft__text_add(text, "and %d more lengths of the dynamic axes (*)\n", f->n - listed);
     }
 }
 
@@ -91,19 +101,13 @@ char *weft_compile_explain(const weft_compiled *c)
                    "recompiles, %lld traces, %lld plans, %lld evictions; cache %d of %d\n",
                    c->name, (long long)n->calls, (long long)n->inlined, (long long)n->hits,
                    (long long)n->compiles, (long long)n->recompiles, (long long)n->traces,
-                   (long long)n->plans, (long long)n->evictions, c->n_combinations,
-                   c->options.cache);
+                   (long long)n->plans, (long long)n->evictions, c->n_families, c->options.cache);
     int64_t oldest = c->n_reasons > WEFT__REASONS ? c->n_reasons - WEFT__REASONS : 0;
     for (int64_t i = oldest; i < c->n_reasons; i++) {
         weft__text_add(&text, "compiled again: %s\n", c->reasons[i % WEFT__REASONS]);
     }
-    for (const weft__combination *k = c->newest; k; k = k->older) {
-        weft__text_add(&text, "traced: %lld nodes, %lld %s\n", (long long)k->traced,
-                       (long long)k->nodes,
-                       k->forms ? "with lengths as symbols" : "after simplifying");
-        add_parameters(&text, c, k);
-        add_constants(&text, k);
-        add_variants(&text, k);
+    for (const weft__family *f = c->newest; f; f = f->older) {
+        add_family(&text, c, f);
     }
     return weft__text_take(&text);
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
-#include "core/compile/dynamic.h"
 #include "weft/random.h"
 #include "weft/shape.h"
 
@@ -126,10 +125,10 @@ static weft_status make_key(watch *w)
     return WEFT_OK;
 }
 
-static weft_status make_placeholders(tracing *t, const weft__parameter *parameters)
+static weft_status make_placeholders(tracing *t)
 {
     for (int i = 0; i < t->k->n_in + t->c->n_slots; i++) {
-        const weft__parameter *p = &parameters[i];
+        const weft__parameter *p = &t->k->parameters[i];
         if (!p->device) {
             continue;
         }
@@ -235,13 +234,12 @@ static weft_status check_kept(const tracing *t)
     return WEFT_OK;
 }
 
-static weft_status trace_once(tracing *t, const weft__parameter *parameters, weft__trace *trace,
-                              weft__fate *fates)
+static weft_status trace_once(tracing *t, weft__trace *trace, weft__fate *fates)
 {
     weft_scope_open();
     t->watch =
         (watch){.base = {may_set, next_key, note_refusal}, .c = t->c, .since = weft__next_seq()};
-    weft_status status = make_placeholders(t, parameters);
+    weft_status status = make_placeholders(t);
     if (status == WEFT_OK) {
         status = make_key(&t->watch);
     }
@@ -271,24 +269,21 @@ static weft_status trace_once(tracing *t, const weft__parameter *parameters, wef
     return status;
 }
 
-weft_status weft__trace_function(weft_compiled *c, const weft__combination *k,
-                                 const weft__parameter *parameters, weft__trace *trace,
-                                 weft__fate *fates)
+/* ---- a combination -------------------------------------------------------------------------- */
+
+static weft_status trace_function(weft_compiled *c, const weft__combination *k, weft__trace *trace)
 {
     tracing t = {.c = c, .k = k};
     *trace = (weft__trace){0};
-    weft_status status =
-        make_room(&t) ? trace_once(&t, parameters, trace, fates) : out_of_memory(c);
+    weft_status status = make_room(&t) ? trace_once(&t, trace, k->fates) : out_of_memory(c);
     free_room(&t);
     return status;
 }
 
-/* ---- a combination -------------------------------------------------------------------------- */
-
 weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
 {
     weft__trace whole;
-    weft_status status = weft__trace_function(c, k, k->parameters, &whole, k->fates);
+    weft_status status = trace_function(c, k, &whole);
     if (status != WEFT_OK) {
         return status;
     }
@@ -302,18 +297,11 @@ weft_status weft__combination_trace(weft_compiled *c, weft__combination *k)
     k->traced = whole.n_nodes;
     k->draws = whole.n_arguments > k->n_inputs;
     k->n_inputs = whole.n_arguments;
-    if (k->n_symbols > 0) {
-        status = weft__forms_find(c, k, &whole);
-    }
-    if (status == WEFT_OK && (k->forms || c->options.as_written)) {
-        k->trace = whole; /* simplified at each length */
-        k->nodes = whole.n_nodes;
+    if (c->options.as_written) {
+        k->trace = whole;
         return WEFT_OK;
     }
-    if (status == WEFT_OK) {
-        status = weft__simplify(&whole, &k->trace);
-        k->nodes = k->trace.n_nodes;
-    }
+    status = weft__simplify(&whole, &k->trace);
     weft__trace_free(&whole);
     return status;
 }

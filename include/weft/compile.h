@@ -34,12 +34,15 @@ typedef struct weft_compiled weft_compiled;
 typedef struct weft_compile_options {
     const char *name;               /* in messages; NULL: "compiled function" */
     const char *const *state_names; /* per slot, for messages; NULL: numbers */
-    int cache;                      /* how many combinations are kept, the latest; 0: 8 */
-    /* Per argument (n_dynamic of them; NULL: none): bit i says that axis i varies. The function is
-     * traced at several lengths, once; other lengths then need no trace. A length of 0 or 1 is a
-     * combination of its own, as are two marked axes that are equal and two that differ. */
+    int cache; /* how many combinations are kept, the most recently used; 0: 8 */
+    /* Dynamic axes, per argument (n_dynamic of them; NULL: none): bit i says that axis i varies.
+     * Combinations that differ in the lengths of dynamic axes alone count as one. Each length, 0
+     * and 1 included, gets its own trace and plan when it is first seen, so the function may depend
+     * on lengths in any way; kernels and pipelines are shared. A length seen before costs nothing
+     * more while it is kept. */
     const uint32_t *dynamic;
     int n_dynamic;
+    int lengths;     /* per combination, how many sets of dynamic lengths are kept; 0: 64 */
     bool async;      /* calls return when the kernels are queued, as weft_eval_async does */
     bool as_written; /* leave the graph as the function builds it */
 } weft_compile_options;
@@ -62,21 +65,22 @@ WEFT_API void weft_compiled_free(weft_compiled *compiled); /* NULL is accepted *
 WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_array *const *in, int n_in,
                                         weft_array **out, int n_out);
 
-/* What became of the calls. */
+/* Call statistics. */
 typedef struct weft_compile_counts {
     int64_t calls;      /* that ran compiled */
     int64_t inlined;    /* inside a transform */
-    int64_t hits;       /* that found everything ready */
-    int64_t compiles;   /* combinations for which the function was traced */
+    int64_t hits;       /* that found their trace and plan in the cache */
+    int64_t compiles;   /* combinations that were new, dynamic lengths aside */
     int64_t recompiles; /* of these, all but the first */
-    int64_t traces;     /* calls of the function for them: several where axes are dynamic */
-    int64_t plans;      /* layouts and dynamic lengths that were planned */
-    int64_t evictions;  /* combinations that made room for others */
+    int64_t traces;     /* calls of the function: one for each combination and dynamic length */
+    int64_t plans;      /* layouts that were planned */
+    int64_t evictions;  /* combinations and lengths that made room for others */
 } weft_compile_counts;
 WEFT_API weft_compile_counts weft_compiled_counts(const weft_compiled *compiled);
 
-/* What was traced, how much of it is left, what it captured, what it plans, and why it was compiled
- * again, in words. NULL: no memory. Free with weft_free. */
+/* What was traced, how many nodes are left after simplifying, what was captured, what is planned,
+ * and why the function was compiled again, as text; dynamic lengths have a star. NULL: out of
+ * memory. Free with weft_free. */
 WEFT_API char *weft_compile_explain(const weft_compiled *compiled);
 
 /* false: compiled functions call the function and evaluate what it builds, for comparison. Also

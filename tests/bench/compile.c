@@ -1,5 +1,5 @@
 /* tests/bench/compile.c -- compiled functions against the same functions as they are: time, peak
- * memory, and what a node costs beside its kernel.
+ * memory, what a node costs beside its kernel, and what a new length of a dynamic axis costs.
  *
  *     bench_compile [SECONDS]        how long each of the two is measured (default 2)
  */
@@ -210,6 +210,89 @@ static void compare(subject *s, double budget)
     }
 }
 
+/* ---- dynamic lengths ------------------------------------------------------------------------ */
+
+enum { LENGTHS = 48 };
+
+static double timed_call(weft_compiled *c, weft_array *x)
+{
+    weft_array *out[2];
+    weft_scope_open();
+    const double start = seconds();
+    if (weft_compiled_call(c, &x, 1, out, 2) != WEFT_OK) {
+        fprintf(stderr, "%s\n", weft_error_message());
+        exit(1);
+    }
+    const double time = seconds() - start;
+    weft_scope_close(NULL);
+    return time;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *times)
+{
+    qsort(times, LENGTHS, sizeof *times, by_value);
+    return times[LENGTHS / 2];
+}
+
+/* A block at many lengths: the first call of each, which traces and plans, and a later one. The
+ * medians of the fastest of three calls as a graph beside them. */
+static void lengths(int64_t E)
+{
+    subject s = {.name = "block"};
+    weft_array **slots[SLOTS], *x[LENGTHS];
+    double first[LENGTHS], again[LENGTHS], plain[LENGTHS];
+    const uint32_t dynamic[] = {3};
+    weft_compiled *c;
+    build_block(&s, 1, 16, E);
+    for (int i = 0; i < s.n_slots; i++) {
+        slots[i] = &s.slots[i];
+    }
+    if (weft_compile(s.fn, &s, slots, s.n_slots,
+                     &(weft_compile_options){.dynamic = dynamic, .n_dynamic = 1}, &c) != WEFT_OK) {
+        exit(1);
+    }
+    for (int i = 0; i < LENGTHS; i++) {
+        x[i] = weft_keep(evaluated(uniform(WEFT_DIMS(1, 8 + i, E), 20)));
+        first[i] = timed_call(c, x[i]);
+        again[i] = plain[i] = 1e9;
+    }
+    const weft_compile_counts n = weft_compiled_counts(c);
+    for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < LENGTHS; i++) {
+            const double time = timed_call(c, x[i]);
+            again[i] = time < again[i] ? time : again[i];
+        }
+    }
+    weft_compile_enable(false);
+    for (int r = 0; r < 3; r++) {
+        for (int i = 0; i < LENGTHS; i++) {
+            const double time = timed_call(c, x[i]);
+            plain[i] = time < plain[i] ? time : plain[i];
+        }
+    }
+    weft_compile_enable(true);
+    printf("block, (1, 8 to %d, %d), both ways: as it is %.3f ms, a new length %.3f ms, the same "
+           "length again %.3f ms (medians); %lld compiles, %lld traces, %lld plans, %lld more "
+           "plans the second time\n",
+           7 + LENGTHS, (int)E, median_of(plain) * 1e3, median_of(first) * 1e3,
+           median_of(again) * 1e3, (long long)n.compiles, (long long)n.traces, (long long)n.plans,
+           (long long)(weft_compiled_counts(c).plans - n.plans));
+    weft_compiled_free(c);
+    for (int i = 0; i < LENGTHS; i++) {
+        weft_drop(x[i]);
+    }
+    for (int i = 0; i < s.n_slots; i++) {
+        weft_drop(s.slots[i]);
+    }
+    weft_drop(s.in[0]);
+}
+
 int main(int argc, char **argv)
 {
     double budget = argc > 1 ? atof(argv[1]) : 2;
@@ -231,6 +314,7 @@ int main(int argc, char **argv)
     subject block = {.name = "block, (2, 128, 256), both ways"};
     build_block(&block, 2, 128, 256);
     compare(&block, budget);
+    lengths(64);
     weft_scope_close(NULL);
     return 0;
 }

@@ -1,5 +1,5 @@
-/* tests/compile/test_dynamic.c -- dynamic axes: many lengths with one compile. */
-#include <math.h>
+/* tests/compile/test_dynamic.c -- dynamic axes: one compile for all lengths, one trace and plan for
+ * each, and nothing for a length seen before; the cache of lengths is bounded. */
 #include <stdio.h>
 
 #include "tests/check.h"
@@ -54,7 +54,7 @@ static weft_array *heads(weft_array *x)
 static weft_array *rotated(const block *b, weft_array *x)
 {
     weft_array *positions = weft_arange(0, (double)weft_dim(x, 1), 1, WEFT_INT32);
-    return weft_rope(x, positions, b->frequencies, 1, false);
+    return weft_rope(x, positions, b->frequencies, false, 1);
 }
 
 /* x (B, L, E); mean over everything of the square of the block's output */
@@ -104,7 +104,7 @@ static void check_equal(weft_array *a, weft_array *b)
     CHECK_BYTES(x, y, (size_t)n * sizeof *x);
 }
 
-static void fifty_lengths_of_a_block_with_one_compile(void)
+static void fifty_lengths_of_a_block_need_one_trace_each(void)
 {
     block b = {0};
     weft_compiled *c;
@@ -127,113 +127,127 @@ static void fifty_lengths_of_a_block_with_one_compile(void)
         for (int i = 0; i <= WEIGHTS; i++) {
             check_equal(got[i], want[i]);
         }
+        /* the queries count */
+        CHECK(weft_item(weft_sum(weft_abs(got[1 + WQ]), WEFT_ALL_AXES, false)) > 0);
         weft_scope_close(NULL);
     }
     weft_compile_counts n = weft_compiled_counts(c);
     CHECK_EQ_INT(n.compiles, 1);
     CHECK_EQ_INT(n.recompiles, 0);
+    CHECK_EQ_INT(n.traces, LENGTHS);
     CHECK_EQ_INT(n.plans, LENGTHS);
-    CHECK_EQ_INT(n.traces, 5); /* four corners and a check */
-    CHECK_EQ_INT(b.calls, 5 + LENGTHS);
+    CHECK_EQ_INT(b.calls, 2 * LENGTHS); /* traced, and as it is */
+    for (int l = 0; l < LENGTHS; l++) { /* seen before */
+        weft_scope_open();
+        weft_array *x = uniform(WEFT_DIMS(2 + l % 3, 7 + l, E), 100 + l), *got[1 + WEIGHTS];
+        CHECK_OK(weft_compiled_call(c, &x, 1, got, 1 + WEIGHTS));
+        weft_scope_close(NULL);
+    }
+    n = weft_compiled_counts(c);
+    CHECK_EQ_INT(n.compiles, 1);
+    CHECK_EQ_INT(n.traces, LENGTHS);
+    CHECK_EQ_INT(n.plans, LENGTHS);
+    CHECK_EQ_INT(n.hits, LENGTHS);
     char *text = weft_compile_explain(c);
-    CHECK_CONTAINS(text, "input 0: float32 (n, o, 16)");
+    CHECK_CONTAINS(text, "input 0: float32 (*3, *56, 16)");
+    CHECK_CONTAINS(text, "and 46 more lengths of the dynamic axes (*)");
     weft_free(text);
     weft_compiled_free(c);
     drop_block(&b);
     weft_scope_close(NULL);
 }
 
-/* ---- what does not fit ---------------------------------------------------------------------- */
+/* ---- the cache of lengths ------------------------------------------------------------------- */
 
-/* One node more for each length: no trace serves two. */
-static void unrolled(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+/* The sum, and the length in a scalar; how often it was called. */
+static void sum_and_length(void *context, weft_array *const *in, int n_in, weft_array **out,
+                           int n_out)
 {
-    (void)context;
     (void)n_in;
     (void)n_out;
-    weft_array *sum = weft_slice_axis(in[0], 0, 0, 1);
-    for (int64_t i = 1; i < weft_dim(in[0], 0); i++) {
-        sum = weft_add(sum, weft_slice_axis(in[0], 0, i, i + 1));
-    }
-    out[0] = weft_squeeze(sum, 0);
+    ++*(int *)context;
+    weft_array *n = weft_scalar((double)weft_dim(in[0], 0), WEFT_FLOAT32);
+    out[0] = weft_add(weft_sum(in[0], WEFT_ALL_AXES, false), n);
 }
 
-/* A parameter with a square in it. */
-static void outer(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static weft_compiled *compile_lengths(weft_function *fn, int *calls, int lengths, int cache)
 {
-    (void)context;
-    (void)n_in;
-    (void)n_out;
-    weft_array *rows = weft_expand_dims(in[0], 1), *columns = weft_expand_dims(in[0], 0);
-    weft_array *all = weft_multiply(rows, columns);
-    out[0] = weft_sum(weft_reshape(all, WEFT_DIMS(weft_size(all))), WEFT_ALL_AXES, false);
-}
-
-static void check_sums(weft_function *fn, const char *reason, int compiles, bool squared)
-{
+    static const uint32_t dynamic[] = {1};
+    const weft_compile_options options = {
+        .dynamic = dynamic, .n_dynamic = 1, .lengths = lengths, .cache = cache};
     weft_compiled *c;
-    const uint32_t dynamic[] = {1};
+    *calls = 0;
+    CHECK_OK(weft_compile(fn, calls, NULL, 0, &options, &c));
+    return c;
+}
+
+static void call_at(weft_compiled *c, int64_t n, int64_t columns)
+{
+    weft_array *out;
     weft_scope_open();
-    CHECK_OK(weft_compile(fn, NULL, NULL, 0,
-                          &(weft_compile_options){.dynamic = dynamic, .n_dynamic = 1}, &c));
-    for (int n = 3; n < 7; n++) {
-        weft_array *x = weft_arange(0, n, 1, WEFT_FLOAT32), *out;
-        double sum = n * (n - 1) / 2.0;
-        CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-        CHECK_CLOSE(weft_item(out), squared ? sum * sum : sum, 0);
+    weft_array *x = weft_full(WEFT_DIMS(n, columns), 2, WEFT_FLOAT32);
+    if (CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1)))
+        CHECK_CLOSE(weft_item(out), 2 * n * columns + n, 0);
+    weft_scope_close(NULL);
+}
+
+static void the_least_recently_used_length_is_evicted(void)
+{
+    int calls;
+    weft_compiled *c = compile_lengths(sum_and_length, &calls, 2, 0);
+    call_at(c, 4, 3);
+    call_at(c, 5, 3);
+    call_at(c, 4, 3);
+    CHECK_EQ_INT(calls, 2);
+    call_at(c, 6, 3); /* evicts 5 */
+    CHECK_EQ_INT(weft_compiled_counts(c).evictions, 1);
+    call_at(c, 4, 3);
+    CHECK_EQ_INT(calls, 3);
+    call_at(c, 5, 3);
+    CHECK_EQ_INT(calls, 4);
+    CHECK_EQ_INT(weft_compiled_counts(c).compiles, 1);
+    weft_compiled_free(c);
+}
+
+static void combinations_keep_their_own_lengths(void)
+{
+    int calls;
+    weft_compiled *c = compile_lengths(sum_and_length, &calls, 3, 2);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 6; i++)
+            call_at(c, 2 + i % 3, 3 + i / 3);
     }
-    CHECK_EQ_INT(weft_compiled_counts(c).compiles, compiles);
+    CHECK_EQ_INT(calls, 6);
+    CHECK_EQ_INT(weft_compiled_counts(c).compiles, 2);
+    CHECK_EQ_INT(weft_compiled_counts(c).evictions, 0);
+    call_at(c, 2, 9); /* a third combination evicts the one with 3 columns, with its lengths */
+    CHECK_EQ_INT(weft_compiled_counts(c).evictions, 1);
+    call_at(c, 2, 4);
+    CHECK_EQ_INT(calls, 7);
+    call_at(c, 2, 3);
+    CHECK_EQ_INT(calls, 8);
     char *text = weft_compile_explain(c);
-    CHECK_CONTAINS(text, reason);
+    CHECK_CONTAINS(text, "compiled again: input 0 dim 1: 3 -> 4");
+    CHECK_CONTAINS(text, "cache 2 of 2");
     weft_free(text);
     weft_compiled_free(c);
-    weft_scope_close(NULL);
 }
 
-static void what_does_not_fit_is_compiled_again(void)
+/* Many lengths keep as many traces as the limit says: memory does not grow with the others. */
+static void a_thousand_lengths_are_bounded(void)
 {
-    check_sums(unrolled, "dynamic axes: the number of nodes depends on the lengths", 4, false);
-    check_sums(outer, "is no multilinear form of the lengths", 4, true);
-}
-
-static void mean_of(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
-{
-    (void)context;
-    (void)n_in;
-    (void)n_out;
-    weft_array *n = weft_scalar(1.0 / (double)weft_size(in[0]), WEFT_FLOAT32);
-    out[0] = weft_multiply(weft_sum(in[0], WEFT_ALL_AXES, false), n);
-    out[0] = weft_add(out[0], weft_scalar((double)weft_dim(in[0], 0), WEFT_FLOAT32));
-}
-
-static void lengths_in_scalars_follow(void)
-{
-    weft_compiled *c;
-    const uint32_t dynamic[] = {3};
-    weft_scope_open();
-    CHECK_OK(weft_compile(mean_of, NULL, NULL, 0,
-                          &(weft_compile_options){.dynamic = dynamic, .n_dynamic = 1}, &c));
-    for (int n = 2; n < 12; n++) {
-        weft_array *x = weft_full(WEFT_DIMS(n, 30 - n), 2, WEFT_FLOAT32), *out;
-        CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-        CHECK_CLOSE(weft_item(out), 2 + n, 1e-6);
-    }
-    CHECK_EQ_INT(weft_compiled_counts(c).compiles, 1);
-    /* lengths of 0 and 1, and equal ones, are combinations of their own; in one symbol the size is
-     * a square, which does not fit */
-    weft_array *x = weft_full(WEFT_DIMS(1, 30), 2, WEFT_FLOAT32), *out;
-    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-    CHECK_CLOSE(weft_item(out), 3, 1e-6);
-    x = weft_full(WEFT_DIMS(9, 9), 2, WEFT_FLOAT32);
-    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-    CHECK_CLOSE(weft_item(out), 11, 1e-6);
-    x = weft_full(WEFT_DIMS(8, 8), 2, WEFT_FLOAT32);
-    CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-    CHECK_CLOSE(weft_item(out), 10, 1e-6);
-    CHECK_EQ_INT(weft_compiled_counts(c).compiles, 4);
+    int calls;
+    weft_compiled *c = compile_lengths(sum_and_length, &calls, 0, 0);
+    for (int n = 0; n < 1000; n++)
+        call_at(c, n, 2);
+    const weft_compile_counts n = weft_compiled_counts(c);
+    CHECK_EQ_INT(n.compiles, 1);
+    CHECK_EQ_INT(n.traces, 1000);
+    CHECK_EQ_INT(n.evictions, 1000 - 64);
     weft_compiled_free(c);
-    weft_scope_close(NULL);
 }
 
-CHECK_MAIN("dynamic", CHECK_CASE(fifty_lengths_of_a_block_with_one_compile),
-           CHECK_CASE(what_does_not_fit_is_compiled_again), CHECK_CASE(lengths_in_scalars_follow))
+CHECK_MAIN("dynamic", CHECK_CASE(fifty_lengths_of_a_block_need_one_trace_each),
+           CHECK_CASE(the_least_recently_used_length_is_evicted),
+           CHECK_CASE(combinations_keep_their_own_lengths),
+           CHECK_CASE(a_thousand_lengths_are_bounded))
