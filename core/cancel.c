@@ -21,7 +21,7 @@ weft_cancel *weft__cancel_new_with(const weft_cancel *other)
 {
     weft_cancel *self = weft_malloc(sizeof *self);
     if (self == NULL) {
-        weft_fail(WEFT_MEMORY, "no memory for a request to stop");
+        weft_fail(WEFT_MEMORY, "out of memory for a request to stop");
         return NULL;
     }
     atomic_init(&self->set, false);

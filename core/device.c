@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/eval/plan.h"
+#include "core/failure.h"
 
 enum { MAX_BACKENDS = 16 };
 
@@ -184,7 +185,7 @@ static weft_status sort_again(const weft_backend *backend)
         }
         d->next_rows = NULL;
     }
-    return ok ? WEFT_OK : weft_fail(WEFT_MEMORY, "backend_add_rows: out of memory");
+    return ok ? WEFT_OK : weft__out_of_memory("backend_add_rows", NULL);
 }
 
 /* Under both locks. */
@@ -210,8 +211,7 @@ weft_status weft_backend_add_rows(const char *backend, const weft_kernel_row *ro
         return status;
     }
     added_rows *added = weft_calloc(1, sizeof *added);
-    status = added ? weft__evaluation_begin()
-                   : weft_fail(WEFT_MEMORY, "backend_add_rows: out of memory");
+    status = added ? weft__evaluation_begin() : weft__out_of_memory("backend_add_rows", NULL);
     if (status != WEFT_OK) {
         weft_free(added);
         return status;
@@ -245,14 +245,14 @@ static weft_device *open_device(const weft_backend *backend, int index)
     }
     weft_device *d = weft_calloc(1, sizeof *d);
     if (!d) {
-        weft_fail(WEFT_MEMORY, "device: out of memory");
+        weft__out_of_memory("device", NULL);
         return NULL;
     }
     d->backend = backend;
     write_name(d->name, sizeof d->name, backend, index);
     d->rows = sorted_rows(backend, &d->n_rows);
     if (!d->rows) {
-        weft_fail(WEFT_MEMORY, "device: out of memory");
+        weft__out_of_memory("device", NULL);
         weft_free(d);
         return NULL;
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/builtin.h"
+#include "core/hash.h"
 #include "core/shape.h"
 
 bool weft_because(weft_why *why, const char *format, ...)
@@ -52,16 +53,6 @@ bool weft_params_equal(const weft_op *op, const void *a, const void *b)
     return true;
 }
 
-/* FNV-1a over words. */
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    for (int i = 0; i < 8; i++) {
-        hash = (hash ^ (word & 0xff)) * 0x100000001b3u;
-        word >>= 8;
-    }
-    return hash;
-}
-
 static uint64_t field_hash(uint64_t hash, const weft_field *f, const void *value)
 {
     uint64_t word = 0;
@@ -82,7 +73,7 @@ static uint64_t field_hash(uint64_t hash, const weft_field *f, const void *value
     case WEFT_FIELD_DIMS: {
         const weft_dims *dims = value;
         for (int i = 0; i < dims->n; i++) {
-            hash = mix(hash, (uint64_t)dims->at[i]);
+            hash = weft__mix(hash, (uint64_t)dims->at[i]);
         }
         word = (uint64_t)dims->n;
         break;
@@ -90,7 +81,7 @@ static uint64_t field_hash(uint64_t hash, const weft_field *f, const void *value
     case WEFT_FIELD_END:
         break;
     }
-    return mix(hash, word);
+    return weft__mix(hash, word);
 }
 
 uint64_t weft_params_hash(const weft_op *op, const void *params)

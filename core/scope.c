@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/graph.h"
 
 struct weft__scope {
@@ -250,7 +251,7 @@ static weft_status set(weft_array **slot, weft_array *a)
         return weft_error_status();
     }
     if (old && !weft__scope_adopt(old)) {
-        return weft_fail(WEFT_MEMORY, "set: out of memory");
+        return weft__out_of_memory("set", NULL);
     }
     if (a) {
         weft__hold(a);

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/failure.h"
+
 enum { MESSAGE_SIZE = 4096 };
 
 static _Thread_local char last_message[MESSAGE_SIZE];
@@ -52,6 +54,12 @@ weft_status weft_fail(weft_status status, const char *format, ...)
     snprintf(last_message, sizeof last_message, "%s", text);
     last_status = status;
     return status;
+}
+
+weft_status weft__out_of_memory(const char *where, const char *purpose)
+{
+    return weft_fail(WEFT_MEMORY, "%s: out of memory%s%s", where, purpose ? " for " : "",
+                     purpose ? purpose : "");
 }
 
 /* Callback and context belong together: neither is read without the other. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/device.h"
+#include "core/failure.h"
 #include "weft/memory.h"
 
 /* Smaller buffers share pages with others, whose pages would be given back with theirs. */
@@ -64,7 +65,7 @@ static weft_status check_system(int64_t bytes)
     }
     char *page = mmap(NULL, 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) {
-        return weft_fail(WEFT_MEMORY, "wired limit: out of memory");
+        return weft__out_of_memory("wired limit", NULL);
     }
     int error = mlock(page, 1) == 0 ? 0 : errno;
     (void)munmap(page, 1);

@@ -3,21 +3,15 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "weft/creation.h"
 #include "weft/elementwise.h"
 #include "weft/memory.h"
 
 enum { TOKENS = 32, ELEMENTS = 16 << 20, REPEATS = 6, LEAST_ROUNDS = 3 };
-
-double weft__bench_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static int compare(const void *a, const void *b)
 {
@@ -50,10 +44,10 @@ static double bandwidth(void)
     bool fine = weft_eval_n(both, 2) == WEFT_OK;
     for (int i = 0; i < REPEATS && fine; i++) {
         weft_scope_open();
-        const double start = weft__bench_seconds();
+        const double start = weft__seconds();
         weft_array *z = weft_add(x, y);
         fine = weft_eval(z) == WEFT_OK && weft_synchronize(weft_default_device()) == WEFT_OK;
-        const double took = weft__bench_seconds() - start;
+        const double took = weft__seconds() - start;
         if (fine && took > 0 && 12.0 * ELEMENTS / took > best)
             best = 12.0 * ELEMENTS / took;
         weft_scope_close(NULL);
@@ -88,13 +82,13 @@ static weft_status run_once(weft_engine *engine, const weft_engine_request *requ
 {
     weft__text text = {0};
     weft__text_append(&text, "", 0);
-    const double start = weft__bench_seconds();
+    const double start = weft__seconds();
     weft_status status = generate(engine, request, collect, &text);
-    sample->seconds = weft__bench_seconds() - start;
+    sample->seconds = weft__seconds() - start;
     sample->metrics = weft_engine_metrics_of(engine);
     sample->text = text.at != NULL ? text.at : weft_strdup("");
     if (status == WEFT_OK && (text.failed || sample->text == NULL))
-        status = weft_fail(WEFT_MEMORY, "bench: no memory for a text");
+        status = weft__out_of_memory("bench", "a text");
     return status;
 }
 
@@ -174,7 +168,7 @@ static weft_status run_probed(weft_engine *engine, const weft_engine_request *re
 {
     double *times = weft_calloc(2 * (size_t)rounds, sizeof *times), *with = times + rounds;
     if (times == NULL)
-        return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)rounds);
+        return weft_fail(WEFT_MEMORY, "bench: out of memory for %lld runs", (long long)rounds);
     r->probed = true;
     const weft_status status = run_in_turns(engine, request, rounds, times, with, r);
     if (status == WEFT_OK) {
@@ -198,7 +192,7 @@ static weft_status run_all(weft_engine *engine, const weft_bench_options *o,
     weft_status status = WEFT_OK;
     report->samples = weft_calloc((size_t)o->runs, sizeof *report->samples);
     if (report->samples == NULL)
-        return weft_fail(WEFT_MEMORY, "bench: no memory for %lld runs", (long long)o->runs);
+        return weft_fail(WEFT_MEMORY, "bench: out of memory for %lld runs", (long long)o->runs);
     for (int64_t i = 0; i < o->warm_up && status == WEFT_OK; i++)
         status = generate(engine, &request, NULL, NULL);
     if (status == WEFT_OK && !o->no_bandwidth && info.weight_bytes > 0)

@@ -5,8 +5,6 @@
 
 #include "weft/bench.h"
 
-double weft__bench_seconds(void);
-
 /* Of n numbers, which it sorts; 0 for none. */
 double weft__bench_median(double *values, int64_t n);
 

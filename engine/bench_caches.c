@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/clock.h"
+#include "core/failure.h"
 #include "engine/bench.h"
 #include "engine/engine.h"
 #include "weft/prompt_cache.h"
@@ -104,15 +106,15 @@ static weft_status warm_and_take(const caching *c, weft_model *model, weft_promp
     weft_cache **caches = NULL;
     int64_t matched;
     weft_prompt_cache_clear(cache);
-    const double start = weft__bench_seconds();
+    const double start = weft__seconds();
     weft_status status = weft_prompt_cache_warm(cache, c->ids, c->n, NULL, 0);
-    const double warm = weft__bench_seconds();
+    const double warm = weft__seconds();
     c->times[0][round] = warm - start;
     if (status == WEFT_OK) {
         c->report->prompt_cache.bytes = weft_prompt_cache_measure(cache).bytes;
         status = weft_prompt_cache_take(cache, c->ids, c->n, NULL, &caches, &matched);
     }
-    c->times[1][round] = weft__bench_seconds() - warm;
+    c->times[1][round] = weft__seconds() - warm;
     if (status == WEFT_OK)
         weft_model_free_caches(model, caches);
     return status;
@@ -154,12 +156,12 @@ static weft_status restore(caching *c, weft_model *model, int64_t round)
     weft_cache **caches = NULL;
     int64_t matched = 0;
     weft_status status = new_cache(model, &cache);
-    const double start = weft__bench_seconds();
+    const double start = weft__seconds();
     if (status == WEFT_OK)
         status = weft_prompt_cache_load(cache, c->file);
     if (status == WEFT_OK)
         status = weft_prompt_cache_take(cache, c->ids, c->n, NULL, &caches, &matched);
-    c->times[1][round] = weft__bench_seconds() - start;
+    c->times[1][round] = weft__seconds() - start;
     if (status == WEFT_OK)
         weft_model_free_caches(model, caches);
     c->report->kv_restore.tokens = matched;
@@ -178,10 +180,10 @@ static weft_status bench_restore(caching *c, weft_model *model)
     for (int64_t i = 0; i < c->rounds && status == WEFT_OK; i++) {
         weft_prompt_cache_clear(cache);
         status = weft_prompt_cache_warm(cache, c->ids, c->n, NULL, 0);
-        const double start = weft__bench_seconds();
+        const double start = weft__seconds();
         if (status == WEFT_OK)
             status = weft_prompt_cache_save(cache, c->file);
-        c->times[0][i] = weft__bench_seconds() - start;
+        c->times[0][i] = weft__seconds() - start;
         if (status == WEFT_OK)
             status = generate(c, model, cache, &c->plain);
         if (status == WEFT_OK)
@@ -208,16 +210,16 @@ static weft_status through_file(caching *c, weft_model *model, int64_t round)
     weft_status status = weft_generator_new(model, c->ids, c->n, &c->greedy, &g);
     if (status == WEFT_OK)
         status = generate_on(g, (most + 1) / 2, out);
-    double start = weft__bench_seconds();
+    double start = weft__seconds();
     if (status == WEFT_OK)
         status = weft_state_save(g, c->file, NULL);
-    c->times[0][round] = weft__bench_seconds() - start;
+    c->times[0][round] = weft__seconds() - start;
     weft_generator_free(g);
     g = NULL;
-    start = weft__bench_seconds();
+    start = weft__seconds();
     if (status == WEFT_OK)
         status = weft_state_load(model, c->file, NULL, &cancel, &g);
-    c->times[1][round] = weft__bench_seconds() - start;
+    c->times[1][round] = weft__seconds() - start;
     if (status == WEFT_OK)
         status = generate_on(g, most, out);
     weft_generator_free(g);
@@ -298,7 +300,7 @@ static weft_status get_room(caching *c)
         there = there && c->times[i] != NULL;
     }
     if (!there)
-        return weft_fail(WEFT_MEMORY, "bench: no memory");
+        return weft__out_of_memory("bench", NULL);
     if (mkdtemp(c->folder) == NULL)
         return weft_fail(WEFT_IO, "%s: no folder can be made there", c->folder);
     snprintf(c->file, sizeof c->file, "%s/kept", c->folder);

@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
+#include "core/failure.h"
 #include "weft/memory.h"
 
 extern char **environ;
@@ -34,13 +36,6 @@ struct weft__child {
     char tail[TAIL + 1]; /* of its standard error */
     size_t n_tail;
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void rest(void)
 {
@@ -77,7 +72,7 @@ static bool has_ended(weft__child *c)
 
 static bool wait_until(weft__child *c, double deadline)
 {
-    while (!has_ended(c) && now() < deadline) {
+    while (!has_ended(c) && weft__seconds() < deadline) {
         read_errors(c); /* or it could wait for us */
         rest();
     }
@@ -125,7 +120,7 @@ weft_status weft__child_give_up(weft__child *child, weft_status status, const ch
 
 static weft_status ended(weft__child *c)
 {
-    if (!wait_until(c, now() + PATIENCE))
+    if (!wait_until(c, weft__seconds() + PATIENCE))
         return weft__child_give_up(c, WEFT_IO, "the program closed its output");
     if (WIFSIGNALED(c->status))
         return weft__child_give_up(c, WEFT_IO, "the program was ended by signal %d",
@@ -147,8 +142,8 @@ void weft__child_end(weft__child *child, const char *last)
     }
     if (c->socket >= 0)
         shutdown(c->socket, SHUT_WR);
-    const double deadline = now() + PATIENCE;
-    while (!has_ended(c) && now() < deadline) {
+    const double deadline = weft__seconds() + PATIENCE;
+    while (!has_ended(c) && weft__seconds() < deadline) {
         char bytes[4096]; /* it may have more to say, and wait for us to hear it */
         while (recv(c->socket, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
             continue;
@@ -237,7 +232,7 @@ weft_status weft__child_start(const char *const *argv, const char *name, double 
     *out = NULL;
     weft__child *c = weft_calloc(1, sizeof *c);
     if (c == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+        return weft__out_of_memory(name, NULL);
     c->socket = c->errors = -1;
     c->seconds = seconds;
     c->name = weft_strdup(name);
@@ -275,7 +270,7 @@ static weft_status no_answer(weft__child *c, const char *what)
 
 static weft_status send_all(weft__child *c, const char *bytes, size_t n)
 {
-    const double deadline = now() + c->seconds;
+    const double deadline = weft__seconds() + c->seconds;
     while (n > 0) {
         const ssize_t sent = send(c->socket, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent >= 0) {
@@ -285,7 +280,7 @@ static weft_status send_all(weft__child *c, const char *bytes, size_t n)
             return ended(c);
         } else if (errno != EAGAIN && errno != EINTR) {
             return weft__child_give_up(c, WEFT_IO, "write: %s", strerror(errno));
-        } else if (now() > deadline) {
+        } else if (weft__seconds() > deadline) {
             return no_answer(c, "read nothing");
         } else {
             is_ready(c, POLLOUT);
@@ -322,7 +317,7 @@ weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void
                                 const char **line, size_t *n)
 {
     weft__child *c = child;
-    double deadline = now() + c->seconds;
+    double deadline = weft__seconds() + c->seconds;
     if (c->pid == 0)
         return weft_fail(WEFT_IO, "%s: the program has ended", c->name);
     while (!take_line(c, line, n)) {
@@ -335,7 +330,7 @@ weft_status weft__child_receive(weft__child *child, weft__child_idle *idle, void
         const weft_status status = idle != NULL ? idle(context) : WEFT_OK;
         if (status != WEFT_OK)
             return status;
-        if (now() > deadline)
+        if (weft__seconds() > deadline)
             return no_answer(c, "said nothing");
         if (!is_ready(c, POLLIN))
             continue;

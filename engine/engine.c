@@ -5,18 +5,13 @@
 #include <time.h>
 
 #include "core/cancel.h"
+#include "core/clock.h"
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "weft/hub.h"
 #include "weft/memory.h"
 
 enum { SECOND = 1000000000, LOOK_EVERY = SECOND / 50 }; /* nanoseconds */
-
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- loading -------------------------------------------------------------------------------- */
 
@@ -74,7 +69,7 @@ static weft_status load(weft_engine *e, const char *path, const weft_engine_opti
         e->info.context_length = o->context;
     e->architecture = weft_strdup(e->info.architecture != NULL ? e->info.architecture : "");
     e->info.architecture = e->architecture;
-    return e->architecture != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    return e->architecture != NULL ? WEFT_OK : weft__out_of_memory(path, NULL);
 }
 
 weft_status weft_engine_load(const char *path, const weft_engine_options *options,
@@ -84,7 +79,7 @@ weft_status weft_engine_load(const char *path, const weft_engine_options *option
     *engine = NULL;
     weft_engine *e = weft_calloc(1, sizeof *e);
     if (e == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for an engine", path);
+        return weft__out_of_memory(path, "an engine");
     pthread_mutex_init(&e->lock, NULL);
     pthread_cond_init(&e->changed, NULL);
     const weft_status status = load(e, path, options != NULL ? options : &defaults);
@@ -321,14 +316,14 @@ weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *req
     }
     options.cancel = call->cancel;
     inner.options = &options;
-    const double start = seconds();
+    const double start = weft__seconds();
     stats.reason = WEFT_FINISH_NONE;
     status = engine->backend->generate(engine->state, &inner, pass, &b, &stats);
     if (b.cancelled && status == WEFT_OK) {
         stats.reason = WEFT_FINISH_CANCELLED;
         stats.detail = WEFT_FINISH_DETAIL_NONE;
     }
-    const weft_engine_metrics metrics = measure(&stats, seconds() - start);
+    const weft_engine_metrics metrics = measure(&stats, weft__seconds() - start);
     return leave(engine, call, &metrics, status);
 }
 

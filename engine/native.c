@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "engine/engine.h"
 #include "engine/turns.h"
 #include "weft/memory.h"
@@ -40,7 +41,7 @@ static weft_status load(native *n, const weft_engine_options *o)
     if (n->device == NULL)
         return WEFT_DEVICE;
     if (n->path == NULL)
-        return weft_fail(WEFT_MEMORY, "engine: no memory");
+        return weft__out_of_memory("engine", NULL);
     const weft_model_options options = {.dtype = o->dtype,
                                         .device = n->device,
                                         .gpu_layers = o->gpu_layers,
@@ -61,7 +62,7 @@ static weft_status native_load(const char *path, const weft_engine_options *opti
 {
     native *n = weft_calloc(1, sizeof *n);
     if (n == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        return weft__out_of_memory(path, NULL);
     weft__turns_init(&n->inside);
     n->path = weft_strdup(path);
     const weft_status status = load(n, options);
@@ -216,7 +217,7 @@ static weft_status ids_of(const native *n, const weft_engine_request *r, int32_t
     }
     *ids = weft_malloc((r->n_ids > 0 ? r->n_ids : 1) * sizeof **ids);
     if (*ids == NULL)
-        return weft_fail(WEFT_MEMORY, "engine: no memory for a prompt");
+        return weft__out_of_memory("engine", "a prompt");
     memcpy(*ids, r->ids, r->n_ids * sizeof **ids);
     return WEFT_OK;
 }
@@ -288,7 +289,7 @@ static weft_status prompts_of(const native *n, const char *const *texts, size_t 
     weft_prompt *prompts = weft_calloc(count > 0 ? count : 1, sizeof *prompts);
     *out = prompts;
     if (prompts == NULL)
-        return weft_fail(WEFT_MEMORY, "engine: no memory for %zu texts", count);
+        return weft_fail(WEFT_MEMORY, "engine: out of memory for %zu texts", count);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         int32_t *ids = NULL;
@@ -334,7 +335,7 @@ static weft_status native_batch(void *state, const char *const *texts, size_t co
     weft_generate_request *requests = weft_calloc(count > 0 ? count : 1, sizeof *requests);
     weft_status status = prompts_of(n, texts, count, &prompts);
     if (requests == NULL)
-        status = weft_fail(WEFT_MEMORY, "engine: no memory for %zu texts", count);
+        status = weft_fail(WEFT_MEMORY, "engine: out of memory for %zu texts", count);
     for (size_t i = 0; i < count && status == WEFT_OK; i++)
         requests[i] = (weft_generate_request){.prompt = prompts[i], .options = options};
     weft_set_default_device(n->device);

@@ -4,8 +4,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/clock.h"
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "engine/child.h"
@@ -52,7 +53,7 @@ static weft_status receive(program *p, weft__child_idle *idle, void *context, we
 
 static weft_status send_line(program *p, weft__text *line)
 {
-    const weft_status status = line->failed ? weft_fail(WEFT_MEMORY, "%s: no memory", p->name)
+    const weft_status status = line->failed ? weft__out_of_memory(p->name, NULL)
                                             : weft__child_send(p->child, line->at, line->n);
     weft_free(line->at);
     return status;
@@ -125,7 +126,7 @@ static weft_status read_info(program *p, const weft__json *at)
     if (status != WEFT_OK)
         return status;
     p->architecture = weft_strdup(architecture != NULL ? architecture : "");
-    return p->architecture != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", p->name);
+    return p->architecture != NULL ? WEFT_OK : weft__out_of_memory(p->name, NULL);
 }
 
 static weft_status ask_info(program *p)
@@ -163,7 +164,7 @@ static weft_status load(const char *name, const char *const *argv, const char *p
         return status;
     program *p = weft_calloc(1, sizeof *p);
     if (p == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        return weft__out_of_memory(path, NULL);
     p->name = name;
     p->seconds = o->answer_seconds > 0 ? o->answer_seconds : SECONDS;
     status = weft__child_start(argv, name, p->seconds, &p->child);
@@ -304,7 +305,7 @@ static weft_status add_prompt(weft__text *line, const program *p, const weft_eng
     }
     char *text = weft_malloc(length + 1);
     if (text == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a prompt", p->name);
+        return weft__out_of_memory(p->name, "a prompt");
     if (length > 0)
         memcpy(text, r->prompt, length);
     text[length] = '\0';
@@ -356,13 +357,6 @@ typedef struct answering {
     bool done;
 } answering;
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* Tells the program to stop, once, and remembers why. */
 static weft_status stop(answering *a, weft_finish reason, weft_finish_detail detail)
 {
@@ -370,7 +364,7 @@ static weft_status stop(answering *a, weft_finish reason, weft_finish_detail det
     if (a->told)
         return WEFT_OK;
     a->told = true;
-    a->when = seconds();
+    a->when = weft__seconds();
     a->stats->reason = reason;
     a->stats->detail = detail;
     return weft__child_send(a->p->child, line, sizeof line - 1);
@@ -380,13 +374,13 @@ static weft_status look(void *context)
 {
     answering *a = context;
     const weft_generate_options *o = a->options;
-    if (a->told && seconds() - a->when > a->p->seconds)
+    if (a->told && weft__seconds() - a->when > a->p->seconds)
         return weft__child_give_up(a->p->child, WEFT_IO,
                                    "the program did not stop for %g seconds and was ended",
                                    a->p->seconds);
     if (o->cancel != NULL && weft_cancel_is_set(o->cancel))
         return stop(a, WEFT_FINISH_CANCELLED, WEFT_FINISH_DETAIL_NONE);
-    if (o->timeout > 0 && seconds() - a->start > o->timeout)
+    if (o->timeout > 0 && weft__seconds() - a->start > o->timeout)
         return stop(a, WEFT_FINISH_DEADLINE, WEFT_FINISH_DETAIL_NONE);
     return WEFT_OK;
 }
@@ -402,7 +396,7 @@ static weft_status take_token(answering *a, const weft__json *at)
         return weft__child_give_up(a->p->child, WEFT_INVALID, "a token that is none");
     if (a->told)
         return look(a); /* it came too late */
-    a->last = seconds();
+    a->last = weft__seconds();
     if (id >= 0 && a->stats->tokens++ == 0)
         a->first = a->last;
     const weft_generated token = {.id = (int32_t)id, .text = text, .length = strlen(text)};
@@ -469,7 +463,7 @@ static weft_status program_generate(void *state, const weft_engine_request *requ
                    .callback = callback,
                    .context = context,
                    .stats = stats,
-                   .start = seconds()};
+                   .start = weft__seconds()};
     weft_status status = check_request(p, request->options);
     if (status == WEFT_OK)
         status = ask(p, request);

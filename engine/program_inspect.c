@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "engine/program.h"
 #include "weft/creation.h"
 #include "weft/io.h"
@@ -87,7 +88,7 @@ static weft_status read_numbers(const weft__json *answer, const char *key, int64
         return status;
     status = weft__json_length(&list, n);
     if (status == WEFT_OK && (*out = weft_calloc(*n + 1, sizeof **out)) == NULL)
-        status = weft_fail(WEFT_MEMORY, "inspect: no memory");
+        status = weft__out_of_memory("inspect", NULL);
     for (size_t i = 0; i < *n && status == WEFT_OK; i++) {
         status = weft__json_at(&list, i, &at);
         if (status == WEFT_OK)
@@ -110,7 +111,7 @@ static weft_status read_lists(const weft__json *answer, weft_inspection *x)
         status = read_numbers(answer, "ids", &ids, &n_ids);
     if (status == WEFT_OK && ids != NULL &&
         (x->ids = weft_calloc(n_ids + 1, sizeof *x->ids)) == NULL)
-        status = weft_fail(WEFT_MEMORY, "inspect: no memory");
+        status = weft__out_of_memory("inspect", NULL);
     for (size_t i = 0; i < n_ids && status == WEFT_OK; i++)
         x->ids[i] = (int32_t)ids[i];
     x->length = (int64_t)n_ids;
@@ -134,7 +135,7 @@ static weft_status read_all(const weft__json *answer, const char *folder, weft_i
                               (queries.value != NULL && n_queries != n_layers)))
         status = weft_fail(WEFT_INVALID, "shapes: expected one for each of the layers");
     if (status == WEFT_OK && (x->layers = weft_calloc(n_layers, sizeof *x->layers)) == NULL)
-        status = weft_fail(WEFT_MEMORY, "inspect: no memory");
+        status = weft__out_of_memory("inspect", NULL);
     if (status != WEFT_OK)
         return status;
     x->n_layers = (int64_t)n_layers;
@@ -169,7 +170,7 @@ weft_status weft__inspection_read(const weft__json *answer, const char *architec
         return status;
     weft_inspection *x = weft_calloc(1, sizeof *x);
     if (x == NULL)
-        return weft_fail(WEFT_MEMORY, "inspect: no memory");
+        return weft__out_of_memory("inspect", NULL);
     x->architecture = architecture;
     status = read_all(answer, folder, x);
     take_away(folder, x->n_layers);

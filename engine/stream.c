@@ -2,6 +2,7 @@
  * at a time. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "engine/engine.h"
 #include "weft/memory.h"
 
@@ -121,14 +122,14 @@ weft_status weft_engine_stream_new(weft_engine *engine, const weft_engine_reques
     *stream = NULL;
     weft_engine_stream *s = weft_calloc(1, sizeof *s);
     if (s == NULL)
-        return weft_fail(WEFT_MEMORY, "engine: no memory for a stream");
+        return weft__out_of_memory("engine", "a stream");
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     s->engine = engine;
     s->call = weft__engine_call_of(request->options != NULL ? request->options->cancel : NULL);
     weft_status status = WEFT_OK;
     if (s->call.cancel == NULL || !copy_request(s, request))
-        status = weft_fail(WEFT_MEMORY, "engine: no memory for a stream");
+        status = weft__out_of_memory("engine", "a stream");
     else if (pthread_create(&s->thread, NULL, generate, s) != 0)
         status = weft_fail(WEFT_MEMORY, "engine: no thread for a stream");
     else

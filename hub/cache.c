@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "hub/hub.h"
 #include "weft/io.h"
 #include "weft/memory.h"
@@ -148,7 +149,7 @@ weft_status weft_hub_resolve(const char *name, char **path)
     if (stat(name, &what) == 0 || strchr(name, '/') == NULL || !weft__hub_is_name(name)) {
         *path = weft_strdup(name);
         if (*path == NULL)
-            return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+            return weft__out_of_memory(name, NULL);
         return WEFT_OK;
     }
     weft_status status = weft_hub_find(name, NULL, path);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/failure.h"
 #include "models/config.h"
 #include "weft/gguf.h"
 #include "weft/hub.h"
@@ -29,11 +30,6 @@ typedef struct content {
     char **folders;
     int n_folders, capacity;
 } content;
-
-static weft_status no_memory(const char *path)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory to look for models", path);
-}
 
 static bool ends(const char *text, const char *end)
 {
@@ -114,7 +110,7 @@ static weft_status add(search *s, const char *folder, const content *c)
         const int capacity = 2 * s->capacity + 16;
         weft_discovered *moved = weft_realloc(s->list, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
-            return no_memory(folder);
+            return weft__out_of_memory(folder, "looking for models");
         s->list = moved;
         s->capacity = capacity;
     }
@@ -129,7 +125,9 @@ static weft_status add(search *s, const char *folder, const content *c)
         read_config(folder, m);
     if (m->model_type == NULL)
         m->model_type = weft_strdup("");
-    return m->path != NULL && m->model_type != NULL ? WEFT_OK : no_memory(folder);
+    return m->path != NULL && m->model_type != NULL
+               ? WEFT_OK
+               : weft__out_of_memory(folder, "looking for models");
 }
 
 /* ---- folders -------------------------------------------------------------------------------- */
@@ -184,7 +182,7 @@ static weft_status read_folder(const char *folder, content *c)
         weft_free(path);
     }
     closedir(open);
-    return memory ? WEFT_OK : no_memory(folder);
+    return memory ? WEFT_OK : weft__out_of_memory(folder, "looking for models");
 }
 
 static void content_free(content *c)
@@ -219,7 +217,8 @@ static weft_status look(search *s, const char *folder, int deeper)
     s->depth++;
     for (int i = 0; i < c.n_folders && status == WEFT_OK && deeper > 0; i++) {
         char *inner = weft_format("%s/%s", folder, c.folders[i]);
-        status = inner != NULL ? look(s, inner, deeper - 1) : no_memory(folder);
+        status = inner != NULL ? look(s, inner, deeper - 1)
+                               : weft__out_of_memory(folder, "looking for models");
         if (status == WEFT_IO)
             status = WEFT_OK; /* passed over */
         weft_free(inner);
@@ -243,7 +242,8 @@ weft_status weft_discover(const char *folder, int depth, weft_discovered **list,
                          depth);
     search *s = weft_calloc(1, sizeof *s);
     char *root = weft_strdup(folder);
-    weft_status status = s != NULL && root != NULL ? WEFT_OK : no_memory(folder);
+    weft_status status =
+        s != NULL && root != NULL ? WEFT_OK : weft__out_of_memory(folder, "looking for models");
     for (size_t n = root != NULL ? strlen(root) : 0; n > 1 && root[n - 1] == '/'; n--)
         root[n - 1] = '\0';
     if (status == WEFT_OK)

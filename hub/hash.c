@@ -8,6 +8,7 @@
 
 #include <openssl/evp.h>
 
+#include "core/failure.h"
 #include "weft/memory.h"
 
 enum { PIECE = 1 << 20 };
@@ -38,7 +39,7 @@ weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size
     char *piece = weft_malloc(PIECE);
     weft_status status = WEFT_OK;
     if (hash == NULL || piece == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to hash it", path);
+        status = weft__out_of_memory(path, "hashing it");
     else if (EVP_DigestInit_ex(hash, digits == 64 ? EVP_sha256() : EVP_sha1(), NULL) != 1 ||
              (digits == 40 && EVP_DigestUpdate(hash, front, (size_t)in_front) != 1))
         status = weft_fail(WEFT_UNSUPPORTED, "%s: the system's libcrypto has no such hash", path);

@@ -11,6 +11,7 @@
 
 #include <curl/curl.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "weft/memory.h"
 #include "weft/version.h"
@@ -55,7 +56,7 @@ weft_status weft__http_new(const char *endpoint, const char *token, weft__http *
     pthread_once(&started, start_curl);
     weft__http *h = weft_calloc(1, sizeof *h);
     if (h == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", endpoint);
+        return weft__out_of_memory(endpoint, NULL);
     h->curl = curl_easy_init();
     h->endpoint = weft_strdup(endpoint);
     char *header = token != NULL ? weft_format("Authorization: Bearer %s", token) : NULL;
@@ -64,7 +65,7 @@ weft_status weft__http_new(const char *endpoint, const char *token, weft__http *
     weft_free(header);
     if (h->curl == NULL || h->endpoint == NULL || (token != NULL && h->with_token == NULL)) {
         weft__http_free(h);
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a connection", endpoint);
+        return weft__out_of_memory(endpoint, "a connection");
     }
     *out = h;
     return WEFT_OK;
@@ -223,7 +224,7 @@ static weft_status failure(const answer *a, const char *url, CURLcode result)
         return weft_fail(WEFT_INVALID, "%s: asked for bytes from %lld on, got others", url,
                          (long long)a->from);
     if (result == CURLE_OUT_OF_MEMORY || (a->text != NULL && a->text->failed))
-        return weft_fail(WEFT_MEMORY, "%s: no memory", url);
+        return weft__out_of_memory(url, NULL);
     if (a->text == NULL && a->started && a->done < a->size)
         return weft_fail(WEFT_IO,
                          "%s: broken off after %lld of %lld bytes (%s); try again to go on", url,
@@ -270,13 +271,13 @@ static weft_status once(answer *a, const char *url, char **next)
         return weft_fail(WEFT_INVALID, "%s: redirected to %.200s, which is not followed", url,
                          target);
     *next = weft_strdup(target);
-    return *next != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", url);
+    return *next != NULL ? WEFT_OK : weft__out_of_memory(url, NULL);
 }
 
 static weft_status request(answer *a, const char *url)
 {
     char *at = weft_strdup(url), *next = NULL;
-    weft_status status = at != NULL ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", url);
+    weft_status status = at != NULL ? WEFT_OK : weft__out_of_memory(url, NULL);
     for (int i = 0; status == WEFT_OK; i++) {
         if (i > REDIRECTIONS) {
             status = weft_fail(WEFT_IO, "%s: more than %d redirections", url, REDIRECTIONS);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "hub/hub.h"
@@ -51,7 +52,7 @@ static weft_status read_file(const weft__json *at, weft__hub_file *file)
     if (status != WEFT_OK)
         return status;
     file->path = weft_strdup(path);
-    return file->path != NULL ? WEFT_OK : weft__json_fail(at, WEFT_MEMORY, "no memory");
+    return file->path != NULL ? WEFT_OK : weft__json_fail(at, WEFT_MEMORY, "out of memory");
 }
 
 static weft_status read_list(const weft__json *root, weft__hub_list *out)
@@ -74,7 +75,7 @@ static weft_status read_list(const weft__json *root, weft__hub_list *out)
                                MOST_FILES, n);
     out->files = weft_calloc(n > 0 ? n : 1, sizeof *out->files);
     if (out->files == NULL)
-        return weft__json_fail(&files, WEFT_MEMORY, "no memory for %zu files", n);
+        return weft__json_fail(&files, WEFT_MEMORY, "out of memory for %zu files", n);
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
         status = weft__json_at(&files, i, &at);
         if (status == WEFT_OK)
@@ -189,7 +190,7 @@ weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, con
         return status;
     bool *wanted = weft_calloc(list->n > 0 ? (size_t)list->n : 1, sizeof *wanted);
     if (wanted == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", where);
+        return weft__out_of_memory(where, NULL);
     for (int i = 0; i < list->n; i++) {
         const char *path = list->files[i].path;
         wanted[i] = include != NULL

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "hub/hub.h"
 #include "weft/io.h"
@@ -27,11 +28,6 @@ typedef struct pull {
     int at; /* the file that is fetched */
     int64_t before, all;
 } pull;
-
-static weft_status no_memory(const pull *p)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory", p->name);
-}
 
 static bool tell(void *context, int64_t done)
 {
@@ -70,7 +66,7 @@ static weft_status get_list(pull *p)
     weft__text_format(&url, "%s/api/models/%s/revision/", p->endpoint, p->name);
     escape(&url, p->revision, false);
     weft__text_format(&url, "?blobs=true");
-    weft_status status = url.failed ? no_memory(p) : WEFT_OK;
+    weft_status status = url.failed ? weft__out_of_memory(p->name, NULL) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft__http_text(p->http, url.at, LONGEST_LIST, &text, &length);
     if (status == WEFT_OK)
@@ -112,7 +108,7 @@ static weft_status fetch_to(pull *p, const char *path, int fd)
         from = ftruncate(fd, 0) == 0 ? 0 : from;
     weft__text_format(&url, "%s/%s/resolve/%s/", p->endpoint, p->name, p->list.commit);
     escape(&url, f->path, true);
-    weft_status status = url.failed ? no_memory(p) : WEFT_OK;
+    weft_status status = url.failed ? weft__out_of_memory(p->name, NULL) : WEFT_OK;
     if (status == WEFT_OK && from < f->size)
         status = weft__http_file(p->http, url.at, fd, from, f->size, tell, p);
     weft_free(url.at);
@@ -128,7 +124,7 @@ static weft_status fetch_blob(pull *p, const char *blob)
 {
     char *beside = weft_format("%s.incomplete", blob);
     if (beside == NULL)
-        return no_memory(p);
+        return weft__out_of_memory(p->name, NULL);
     const int fd = open(beside, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     weft_status status = WEFT_OK;
     if (fd < 0)
@@ -160,7 +156,7 @@ static weft_status make_folder_of(const char *path)
 {
     char *folder = weft_strdup(path);
     if (folder == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        return weft__out_of_memory(path, NULL);
     *strrchr(folder, '/') = '\0';
     const weft_status status = weft_folder_make(folder);
     weft_free(folder);
@@ -172,7 +168,7 @@ static weft_status link_blob(const pull *p, const weft__hub_file *f)
 {
     weft__text target = {0};
     char *path = weft_format("%s/snapshots/%s/%s", p->folder, p->list.commit, f->path);
-    weft_status status = path != NULL ? make_folder_of(path) : no_memory(p);
+    weft_status status = path != NULL ? make_folder_of(path) : weft__out_of_memory(p->name, NULL);
     weft__text_format(&target, "../../");
     for (const char *c = f->path; *c != '\0'; c++) {
         if (*c == '/')
@@ -180,7 +176,7 @@ static weft_status link_blob(const pull *p, const weft__hub_file *f)
     }
     weft__text_format(&target, "blobs/%s", f->hash);
     if (status == WEFT_OK && target.failed)
-        status = no_memory(p);
+        status = weft__out_of_memory(p->name, NULL);
     struct stat what;
     const bool there = status == WEFT_OK && stat(path, &what) == 0;
     if (status == WEFT_OK && !there) {
@@ -196,13 +192,14 @@ static weft_status link_blob(const pull *p, const weft__hub_file *f)
 static weft_status get_files(pull *p)
 {
     char *blobs = weft_format("%s/blobs", p->folder);
-    weft_status status = blobs != NULL ? weft_folder_make(blobs) : no_memory(p);
+    weft_status status =
+        blobs != NULL ? weft_folder_make(blobs) : weft__out_of_memory(p->name, NULL);
     for (p->at = 0; p->at < p->list.n; p->at++)
         p->all += p->list.files[p->at].size;
     for (p->at = 0; p->at < p->list.n && status == WEFT_OK; p->at++) {
         const weft__hub_file *f = &p->list.files[p->at];
         char *blob = weft_format("%s/%s", blobs, f->hash);
-        status = blob != NULL ? need_blob(p, blob) : no_memory(p);
+        status = blob != NULL ? need_blob(p, blob) : weft__out_of_memory(p->name, NULL);
         if (status == WEFT_OK)
             status = link_blob(p, f);
         p->before += f->size;
@@ -218,7 +215,7 @@ static weft_status write_ref(const pull *p)
     if (strcmp(p->revision, p->list.commit) == 0)
         return WEFT_OK;
     char *path = weft_format("%s/refs/%s", p->folder, p->revision);
-    weft_status status = path != NULL ? make_folder_of(path) : no_memory(p);
+    weft_status status = path != NULL ? make_folder_of(path) : weft__out_of_memory(p->name, NULL);
     if (status == WEFT_OK)
         status = weft_file_write(path, p->list.commit, strlen(p->list.commit));
     weft_free(path);
@@ -266,7 +263,7 @@ static weft_status pull_to(pull *p, char **folder)
     if (status == WEFT_OK)
         *folder = weft_format("%s/snapshots/%s", p->folder, p->list.commit);
     if (status == WEFT_OK && *folder == NULL)
-        status = no_memory(p);
+        status = weft__out_of_memory(p->name, NULL);
     weft_free(stored);
     return status;
 }
@@ -289,7 +286,7 @@ weft_status weft_hub_pull(const char *name, const weft_hub_options *options, cha
     p.folder = weft__hub_folder(name);
     weft_status status = WEFT_OK;
     if (base == NULL || p.folder == NULL)
-        status = base == NULL ? no_memory(&p) : weft_error_status();
+        status = base == NULL ? weft__out_of_memory(p.name, NULL) : weft_error_status();
     for (size_t n = base != NULL ? strlen(base) : 0; n > 0 && base[n - 1] == '/'; n--)
         base[n - 1] = '\0';
     p.endpoint = base;

@@ -5,6 +5,7 @@
 
 #include <json-c/json_object.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 
 struct weft_config {
@@ -22,7 +23,7 @@ static weft_status parse(weft_config *c, const char *text, const char *where)
 {
     c->text = weft_strdup(text);
     if (c->text == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the configuration", where);
+        return weft__out_of_memory(where, "the configuration");
     weft_status status = weft__json_parse(text, strlen(text), where, &c->doc);
     if (status != WEFT_OK)
         return status;
@@ -40,7 +41,7 @@ weft_status weft_config_parse(const char *text, const char *where, weft_config *
     *out = NULL;
     weft_config *c = weft_calloc(1, sizeof *c);
     if (c == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the configuration", where);
+        return weft__out_of_memory(where, "the configuration");
     const weft_status status = parse(c, text, where);
     if (status != WEFT_OK) {
         weft_config_free(c);
@@ -225,7 +226,7 @@ weft_status weft_config_read(const weft_config *config, const weft_config_field 
     }
     weft_status status = WEFT_OK;
     if (problems.failed)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to read it", weft_config_where(config));
+        status = weft__out_of_memory(weft_config_where(config), "reading it");
     else if (problems.n)
         status = weft_fail(WEFT_INVALID, "%s: %s", weft_config_where(config), problems.at);
     weft_free(problems.at);

@@ -34,7 +34,7 @@ static weft_status read_list(const weft__json *object, const char *key, double *
         return status;
     *out = weft_calloc(count ? count : 1, sizeof **out);
     if (*out == NULL)
-        return weft__json_fail(&list, WEFT_MEMORY, "no memory for %zu numbers", count);
+        return weft__json_fail(&list, WEFT_MEMORY, "out of memory for %zu numbers", count);
     *n = (int64_t)count;
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         status = weft__json_at(&list, i, &element);

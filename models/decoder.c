@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/block.h"
 #include "models/config.h"
 #include "models/layers.h"
@@ -152,7 +153,7 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
         return NULL;
     weft__layer *layers = weft_calloc((size_t)c->num_hidden_layers, sizeof *layers);
     if (layers == NULL) {
-        weft_fail(WEFT_MEMORY, "%s: no memory for the layers", weft_config_where(config));
+        weft__out_of_memory(weft_config_where(config), "the layers");
         return NULL;
     }
     weft_module *m = NULL;

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "models/config.h"
 #include "weft/generate.h"
 
@@ -24,7 +25,7 @@ static weft_status add_id(weft__ids *ids, const weft__json *at)
     }
     int32_t *moved = weft_realloc(ids->at, (size_t)(ids->n + 1) * sizeof *moved);
     if (moved == NULL)
-        return weft__json_fail(at, WEFT_MEMORY, "no memory");
+        return weft__json_fail(at, WEFT_MEMORY, "out of memory");
     ids->at = moved;
     ids->at[ids->n++] = (int32_t)id;
     return WEFT_OK;
@@ -52,7 +53,7 @@ static weft_status load_beside(weft__generation_config *g, const char *folder)
 {
     char *path = weft_format("%s/generation_config.json", folder);
     if (path == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+        return weft__out_of_memory(folder, NULL);
     const weft_status status =
         access(path, F_OK) == 0 ? weft_config_load(path, &g->config) : WEFT_OK;
     weft_free(path);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "weft/batch.h"
 
 static weft_status check(weft_model *model, const int32_t *ids, size_t n)
@@ -92,7 +93,7 @@ weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_i
     weft_attention_record *records = weft_calloc((size_t)n_layers + 1, sizeof *records);
     weft_inspection *x = inspection_new(model, ids, n);
     weft_scope_open();
-    status = records && x ? run(model, x, records) : weft_fail(WEFT_MEMORY, "inspect: no memory");
+    status = records && x ? run(model, x, records) : weft__out_of_memory("inspect", NULL);
     weft_scope_close(NULL);
     for (int64_t i = 0; records && i < n_layers; i++) {
         weft_drop(records[i].queries);
@@ -181,7 +182,7 @@ weft_status weft_inspection_save(const weft_inspection *x, const char *path)
          *sources = list_text(x->n_layers, source_at, x);
     weft_status status = WEFT_OK;
     if (!t.names || !t.pointers || !t.arrays || !ids || !sources) {
-        status = weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        status = weft__out_of_memory(path, NULL);
     } else {
         const weft_metadata metadata[] = {
             {"architecture", x->architecture}, {"tokens", ids}, {"sources", sources}};

@@ -1,6 +1,7 @@
 /* models/model.c -- a model: loading, making, saving, and its forward. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
@@ -26,7 +27,7 @@ static weft_status unknown_family(const char *where, const char *model_type)
     for (int i = 0; i < weft_model_family_count(); i++)
         weft__text_format(&known, "%s%s", i ? ", " : "", weft_model_family_at(i)->model_type);
     const weft_status status =
-        known.failed ? weft_fail(WEFT_MEMORY, "%s: no memory", where)
+        known.failed ? weft__out_of_memory(where, NULL)
                      : weft_fail(WEFT_UNSUPPORTED, "%s: model_type '%s' is unknown (known: %s)",
                                  where, model_type, known.at);
     weft_free(known.at);
@@ -91,7 +92,7 @@ static weft_status load_config(const char *folder, weft_config **out)
 {
     char *path = weft_format("%s/config.json", folder);
     if (path == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+        return weft__out_of_memory(folder, NULL);
     const weft_status status = weft_config_load(path, out);
     weft_free(path);
     return status;
@@ -215,7 +216,7 @@ weft_status weft__model_load_tree(const char *folder, bool apart, const weft_mod
     *out = NULL;
     weft_model *m = weft_calloc(1, sizeof *m);
     if (m == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the model", folder);
+        return weft__out_of_memory(folder, "the model");
     const weft_status status = load(m, folder, apart, options ? options : &defaults);
     if (status != WEFT_OK) {
         weft_model_free(m);
@@ -248,7 +249,7 @@ weft_status weft_model_new(const weft_config *config, weft_model **out)
     *out = NULL;
     weft_model *m = weft_calloc(1, sizeof *m);
     if (m == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the model", weft_config_where(config));
+        return weft__out_of_memory(weft_config_where(config), "the model");
     const weft_status status = make(m, config);
     if (status != WEFT_OK) {
         weft_model_free(m);
@@ -287,7 +288,7 @@ weft_status weft_model_save(weft_model *model, const char *folder)
     char *weights = weft_format("%s/model.safetensors", folder);
     char *config = weft_format("%s/config.json", folder);
     if (status == WEFT_OK && (weights == NULL || config == NULL))
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to save the model", folder);
+        status = weft__out_of_memory(folder, "saving the model");
     if (status == WEFT_OK)
         status = save_files(model, weights, config);
     weft_free(weights);

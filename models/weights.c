@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "weft/nn_tools.h"
 
 static const char *const prefixes[] = {
@@ -96,13 +97,13 @@ weft_status weft__weights_add(weft__weights *w, const char *path, weft_array *ar
         const int capacity = 2 * w->capacity + 64;
         weft__weight *moved = weft_realloc(w->at, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
-            return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", path);
+            return weft__out_of_memory(path, "the list of tensors");
         w->at = moved;
         w->capacity = capacity;
     }
     char *copy = weft_strdup(path);
     if (copy == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", path);
+        return weft__out_of_memory(path, "the list of tensors");
     w->at[w->n++] = (weft__weight){copy, array};
     return WEFT_OK;
 }
@@ -207,7 +208,7 @@ weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const 
     };
     weft_status status = WEFT_OK;
     if (arrays.names == NULL || arrays.arrays == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
+        status = weft__out_of_memory(where, "the list of tensors");
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
         arrays.names[i] = w->at[i].path;
         arrays.arrays[i] = w->at[i].array;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "core/shape.h"
 #include "nn/encoded.h"
@@ -45,11 +46,6 @@ typedef struct loader {
     int n_matches, capacity;
     problems missing, unexpected, mismatched;
 } loader;
-
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "no memory to load parameters");
-}
 
 /* ---- loading: where tensors come from ------------------------------------------------------- */
 
@@ -103,7 +99,7 @@ static weft_status list_tensors(loader *l)
     const int n = count_of(l);
     l->tensors = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *l->tensors);
     if (l->tensors == NULL)
-        return no_memory();
+        return weft__out_of_memory("parameters", "loading them");
     for (int i = 0; i < n; i++) {
         char path[WEFT_NN_PATH];
         const char *name = entry_of(l, i).name;
@@ -112,7 +108,7 @@ static weft_status list_tensors(loader *l)
         tensor *t = &l->tensors[l->n_tensors];
         *t = (tensor){weft_strdup(l->options->rename ? path : name), i, false};
         if (t->path == NULL)
-            return no_memory();
+            return weft__out_of_memory("parameters", "loading them");
         l->n_tensors++;
     }
     if (l->n_tensors > 0)
@@ -210,7 +206,7 @@ static weft_status add_match(loader *l, const match *m)
         const int capacity = 2 * l->capacity + 32;
         match *moved = weft_realloc(l->matches, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
-            return no_memory();
+            return weft__out_of_memory("parameters", "loading them");
         l->matches = moved;
         l->capacity = capacity;
     }
@@ -257,7 +253,7 @@ static weft_status report(const loader *l)
     add_list(&t, &l->mismatched, "of another shape or dtype");
     const bool named = l->file && count_of(l) > 0;
     const weft_status status =
-        t.failed ? no_memory()
+        t.failed ? weft__out_of_memory("parameters", "loading them")
                  : weft_fail(WEFT_INVALID, "%s: the tensors are not the module's: %s",
                              l->options->where ? l->options->where
                              : named           ? entry_of(l, 0).path
@@ -298,7 +294,7 @@ static weft_status set_matches(const loader *l)
     weft_array **values = weft_calloc(n, sizeof *values);
     weft_status status = WEFT_OK;
     if (slots == NULL || values == NULL) {
-        status = no_memory();
+        status = weft__out_of_memory("parameters", "loading them");
     } else {
         weft_scope_open();
         for (int i = 0; i < l->n_matches; i++) {
@@ -384,7 +380,7 @@ static weft_status add_tensor(saver *s, const char *path, weft_array *a)
         return WEFT_OK;
     s->names[s->n] = weft_strdup(name);
     if (s->names[s->n] == NULL)
-        return weft_fail(WEFT_MEMORY, "no memory to save parameters");
+        return weft_fail(WEFT_MEMORY, "out of memory to save parameters");
     s->arrays[s->n++] = a;
     return WEFT_OK;
 }
@@ -443,7 +439,7 @@ static weft_status save(weft_module *m, const char *path, const weft_nn_save_opt
     s.names = weft_calloc(n, sizeof *s.names);
     s.arrays = weft_calloc(n, sizeof *s.arrays);
     if (s.names == NULL || s.arrays == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to save parameters", path);
+        status = weft__out_of_memory(path, "saving parameters");
     weft_scope_open();
     if (status == WEFT_OK)
         status = add_parameters(&s, &slots);

@@ -1,6 +1,7 @@
 /* nn/choose.c -- what is done to chosen parameters: freezing, casting, applying, setting. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/shape.h"
 #include "nn/module.h"
 #include "weft/nn_tools.h"
@@ -162,7 +163,7 @@ weft_status weft_nn_eval(weft_module *m)
         return status;
     weft_array **arrays = weft_malloc((slots.n > 0 ? (size_t)slots.n : 1) * sizeof *arrays);
     if (arrays == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to evaluate parameters", m->type->name);
+        status = weft__out_of_memory(m->type->name, "evaluating parameters");
     for (int i = 0; i < slots.n && arrays; i++)
         arrays[i] = *slots.slots[i];
     if (arrays)

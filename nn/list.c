@@ -31,7 +31,7 @@ weft_module *weft_nn_list_new(int capacity)
     m->items = weft_calloc(n, sizeof *m->items);
     m->names = weft_calloc(n, sizeof *m->names);
     if (m->items == NULL || m->names == NULL) {
-        weft_fail(WEFT_MEMORY, "list: no memory for %d modules", capacity);
+        weft_fail(WEFT_MEMORY, "list: out of memory for %d modules", capacity);
         m->module.failed = true;
     }
     return weft_nn_finish(m);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "nn/lora.h"
 
 static const char *const default_targets[] = {"q_proj", "v_proj"};
@@ -103,7 +104,7 @@ static weft_status choose(void *context, const char *path, weft_module **field)
         const int capacity = 2 * in->capacity + 32;
         weft_module ***moved = weft_realloc(in->fields, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
-            return weft_fail(WEFT_MEMORY, "lora: no memory for the list of targets");
+            return weft__out_of_memory("lora", "the list of targets");
         in->fields = moved;
         in->capacity = capacity;
     }
@@ -150,7 +151,7 @@ static weft_status make_adapters(injection *in)
     const double scale = o->alpha / (o->rslora ? sqrt((double)o->rank) : (double)o->rank);
     in->adapters = weft_calloc(in->n > 0 ? (size_t)in->n : 1, sizeof *in->adapters);
     if (in->adapters == NULL)
-        return weft_fail(WEFT_MEMORY, "lora: no memory for %d adapters", in->n);
+        return weft_fail(WEFT_MEMORY, "lora: out of memory for %d adapters", in->n);
     for (int i = 0; i < in->n; i++) {
         const weft_status status =
             weft__lora_new(*in->fields[i], o->rank, scale, o->dropout, o->dtype, &in->adapters[i]);
@@ -186,7 +187,7 @@ weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *opti
                          in.o.n_targets, (long long)in.o.rank);
     in.fits = weft_calloc((size_t)in.o.n_targets, sizeof *in.fits);
     weft_status status =
-        in.fits ? weft_nn_visit_modules(m, choose, &in) : weft_fail(WEFT_MEMORY, "lora: no memory");
+        in.fits ? weft_nn_visit_modules(m, choose, &in) : weft__out_of_memory("lora", NULL);
     if (status == WEFT_OK)
         status = check_fits(&in);
     if (status == WEFT_OK)

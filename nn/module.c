@@ -4,12 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/graph.h"
-
-static weft_status no_memory(const weft_module *m)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory for the module", m->type->name);
-}
 
 /* ---- building ------------------------------------------------------------------------------- */
 
@@ -17,7 +13,7 @@ void *weft_nn_allocate(size_t size, const weft_module_type *type)
 {
     weft_module *m = weft_calloc(1, size);
     if (m == NULL) {
-        weft_fail(WEFT_MEMORY, "%s: no memory for the module", type->name);
+        weft__out_of_memory(type->name, "the module");
         return NULL;
     }
     m->type = type;
@@ -37,7 +33,7 @@ void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft
     }
     weft_slot *slots = weft_realloc(m->slots, (size_t)(m->n_slots + 1) * sizeof *slots);
     if (slots == NULL) {
-        no_memory(m);
+        weft__out_of_memory(m->type->name, "the module");
         m->failed = true;
         return;
     }
@@ -52,7 +48,7 @@ bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **fiel
     weft_child *children =
         weft_realloc(m->children, (size_t)(m->n_children + 1) * sizeof *children);
     if (children == NULL) {
-        no_memory(m);
+        weft__out_of_memory(m->type->name, "the module");
         m->failed = true;
         return false;
     }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "nn/module.h"
 
 /* A path that grows and shrinks with the walk. */
@@ -158,13 +159,13 @@ static weft_status collect(void *context, const weft_nn_item *item)
         const int capacity = 2 * c->capacity + 32;
         pair *moved = weft_realloc(c->pairs, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
-            return weft_fail(WEFT_MEMORY, "%s: no memory for the list of parameters", item->path);
+            return weft__out_of_memory(item->path, "the list of parameters");
         c->pairs = moved;
         c->capacity = capacity;
     }
     char *copy = weft_strdup(item->path);
     if (copy == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the list of parameters", item->path);
+        return weft__out_of_memory(item->path, "the list of parameters");
     c->pairs[c->n++] = (pair){copy, item->slot->address};
     return WEFT_OK;
 }
@@ -184,7 +185,7 @@ static weft_status list(weft_module *m, bool trainable_only, weft_nn_slots *out)
         out->slots = weft_calloc(n, sizeof *out->slots);
         out->paths = weft_calloc(n, sizeof *out->paths);
         if (out->slots == NULL || out->paths == NULL)
-            status = weft_fail(WEFT_MEMORY, "no memory for the list of parameters");
+            status = weft_fail(WEFT_MEMORY, "out of memory for the list of parameters");
     }
     if (c.n > 0)
         qsort(c.pairs, (size_t)c.n, sizeof *c.pairs, compare_pairs);

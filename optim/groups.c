@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "optim/optim.h"
 
 bool weft_optim_is_matrix(void *context, const char *path, const weft_array *parameter)
@@ -125,7 +126,7 @@ weft_status weft__optim_group_start(optim_group *g, const weft_optim_group *from
     g->rates = weft_calloc(n, sizeof *g->rates);
     g->numbers = weft_calloc(n, sizeof *g->numbers);
     if (g->options == NULL || g->rates == NULL || g->numbers == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     weft_status status = fill_options(g, from);
     if (status == WEFT_OK)
         status = check_rate(g, from->learning_rate);

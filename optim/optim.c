@@ -1,12 +1,8 @@
 /* optim/optim.c -- making an optimizer of parameters and groups, and what it says of itself. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "optim/optim.h"
-
-weft_status weft__optim_no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "optimizer: no memory");
-}
 
 weft_device *weft__optim_on_cpu(void)
 {
@@ -83,7 +79,7 @@ static weft_status start_parameter(weft_optim *o, int i, const weft_nn_slots *fr
     p->slot = from->slots[i];
     p->path = weft_strdup(from->paths[i]);
     if (p->path == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     p->group = group_for(groups, o->n_groups, p->path, array);
     if (p->group < 0)
         return weft_fail(WEFT_INVALID, "optimizer: %s: no group takes it", p->path);
@@ -113,7 +109,7 @@ weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_gro
     *out = NULL;
     weft_optim *o = weft_calloc(1, sizeof *o);
     if (o == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     o->parameters = weft_calloc((size_t)parameters->n + 1, sizeof *o->parameters);
     o->groups = weft_calloc((size_t)n_groups + 1, sizeof *o->groups);
     weft_status status = WEFT_MEMORY;
@@ -124,7 +120,7 @@ weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_gro
         status = start(o, parameters, groups);
         weft_scope_close(NULL);
     } else {
-        weft__optim_no_memory();
+        weft__out_of_memory("optimizer", NULL);
     }
     if (status == WEFT_OK)
         *out = o;

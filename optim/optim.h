@@ -39,8 +39,6 @@ struct weft_optim {
     char **names;
 };
 
-weft_status weft__optim_no_memory(void);
-
 /* The slots that a call sets, and what to. */
 typedef struct optim_changes {
     weft_array ***slots;

@@ -1,6 +1,7 @@
 /* optim/rate.c -- rates: numbers that vary with the step, as formulas of a 0-d array. */
 #include <math.h>
 
+#include "core/failure.h"
 #include "optim/optim.h"
 
 struct weft_rate {
@@ -25,7 +26,7 @@ static weft_rate *new_rate(weft_rate rate)
     if (r)
         *r = rate;
     else
-        weft_fail(WEFT_MEMORY, "rate: no memory");
+        weft__out_of_memory("rate", NULL);
     return r;
 }
 
@@ -148,7 +149,7 @@ static weft_rate *of_parts(weft_rate rate, weft_rate *const *parts, int n,
         r->boundaries = weft_calloc((size_t)n, sizeof *r->boundaries);
         whole = r->parts && r->boundaries;
         if (!whole)
-            weft_fail(WEFT_MEMORY, "rate: no memory");
+            weft__out_of_memory("rate", NULL);
     }
     for (int i = 0; i < n; i++) {
         if (whole)

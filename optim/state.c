@@ -1,6 +1,7 @@
 /* optim/state.c -- what an optimizer remembers: its slots and names, saving and loading. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "optim/optim.h"
 
 /* ---- slots ---------------------------------------------------------------------------------- */
@@ -8,7 +9,7 @@
 static weft_status list(weft_optim *o, weft_array **slot, char *name)
 {
     if (name == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     o->slots[o->n_slots] = slot;
     o->names[o->n_slots++] = name;
     return WEFT_OK;
@@ -47,7 +48,7 @@ weft_status weft__optim_list(weft_optim *o)
     o->slots = weft_calloc(most, sizeof *o->slots);
     o->names = weft_calloc(most, sizeof *o->names);
     if (o->slots == NULL || o->names == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < o->n; i++)
         status = list(o, o->parameters[i].slot, weft_strdup(o->parameters[i].path));
@@ -92,7 +93,7 @@ weft_status weft_optim_save(const weft_optim *optimizer, const char *path)
     const int n = optimizer->n_slots - optimizer->n;
     weft_array **arrays = weft_calloc((size_t)n, sizeof(weft_array *));
     if (arrays == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     for (int i = 0; i < n; i++)
         arrays[i] = *optimizer->slots[optimizer->n + i];
     const weft_status status =
@@ -158,7 +159,7 @@ weft_status weft_optim_load(weft_optim *optimizer, const char *path)
     weft_safetensors *file = NULL;
     weft_array **values = weft_calloc((size_t)optimizer->n_slots, sizeof(weft_array *));
     if (values == NULL)
-        return weft__optim_no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     weft_status status = weft_safetensors_open(path, &file);
     if (status == WEFT_OK) {
         weft_device *before = weft__optim_on_cpu();

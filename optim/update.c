@@ -1,6 +1,8 @@
 /* optim/update.c -- one update of all parameters, as one graph. */
 #include "optim/optim.h"
 
+#include "core/failure.h"
+
 void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value)
 {
     c->slots[c->n] = slot;
@@ -124,7 +126,7 @@ weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradient
         weft_scope_close(NULL);
         weft_set_default_device(before);
     } else {
-        weft__optim_no_memory();
+        weft__out_of_memory("optimizer", NULL);
     }
     weft_free(c.slots);
     weft_free(c.values);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
+
 bool weft__adapter_is_suffix(const char *path, const char *target)
 {
     const size_t n = strlen(path), m = strlen(target);
@@ -40,13 +42,13 @@ weft_status weft__names_add(weft__names *names, const char *name)
         const int capacity = 2 * names->capacity + 16;
         char **moved = weft_realloc(names->at, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
-            return weft_fail(WEFT_MEMORY, "adapter: no memory for a list of names");
+            return weft__out_of_memory("adapter", "a list of names");
         names->at = moved;
         names->capacity = capacity;
     }
     names->at[names->n] = weft_strdup(name);
     if (names->at[names->n] == NULL)
-        return weft_fail(WEFT_MEMORY, "adapter: no memory for a name");
+        return weft__out_of_memory("adapter", "a name");
     names->n++;
     return WEFT_OK;
 }

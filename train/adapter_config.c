@@ -4,6 +4,7 @@
 
 #include <json-c/json_object_iterator.h>
 
+#include "core/failure.h"
 #include "train/adapter.h"
 
 enum { MOST_RANK = 1 << 16 };
@@ -224,7 +225,7 @@ weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *
     *out = (weft__adapter_config){0};
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_CONFIG);
     if (path == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to read the adapter", folder);
+        return weft__out_of_memory(folder, "reading the adapter");
     const weft_status status = weft__json_read(path, &doc);
     weft_free(path);
     return status == WEFT_OK ? use_doc(doc, out) : status;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "train/adapter.h"
 
 /* "base_model.model.P.lora_A.weight" is the parameter P.lora_A. Another name stays as it is and is
@@ -97,7 +98,7 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
     weft_safetensors *file = NULL;
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
     status = path ? weft_safetensors_open(path, &file)
-                  : weft_fail(WEFT_MEMORY, "%s: no memory to read the adapter", folder);
+                  : weft__out_of_memory(folder, "reading the adapter");
     if (status == WEFT_OK)
         status = load(tree, &config, file, options);
     weft_safetensors_close(file);

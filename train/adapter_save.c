@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "train/adapter.h"
 #include "train/number.h"
@@ -70,7 +71,7 @@ static weft_status find_suffixes(profile *p)
 {
     p->layers = weft_calloc((size_t)p->adapted.n, sizeof *p->layers);
     if (p->layers == NULL)
-        return weft_fail(WEFT_MEMORY, "adapter: no memory for a list of layers");
+        return weft__out_of_memory("adapter", "a list of layers");
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < p->adapted.n; i++) {
         const char *path = p->adapted.at[i];
@@ -202,7 +203,7 @@ static weft_status save_config(const char *folder, const profile *p, const char 
     write_config(&t, p, base_name);
     weft_status status;
     if (path == NULL || t.failed)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory for the adapter's configuration", folder);
+        status = weft__out_of_memory(folder, "the adapter's configuration");
     else
         status = weft_file_write(path, t.at, t.n);
     weft_free(t.at);
@@ -225,7 +226,7 @@ static weft_status save_tensors(const char *folder, weft_module *tree)
 {
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
     if (path == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to save the adapter", folder);
+        return weft__out_of_memory(folder, "saving the adapter");
     const weft_status status =
         weft_nn_save(tree, path, &(weft_nn_save_options){.rename = tensor_name});
     weft_free(path);

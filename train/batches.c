@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "train/dataset.h"
 
 /* Samples are sorted by length within a pool of so many batches: enough that little is padded, few
@@ -44,7 +45,7 @@ weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch 
         return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
     int32_t *tokens = weft_calloc(2 * (size_t)n, (size_t)L * sizeof *tokens);
     if (tokens == NULL)
-        return weft_fail(WEFT_MEMORY, "batch: no memory for %d x %lld tokens", n, (long long)L);
+        return weft_fail(WEFT_MEMORY, "batch: out of memory for %d x %lld tokens", n, (long long)L);
     int32_t *targets = tokens + n * L;
     for (int b = 0; b < n; b++)
         fill_row(&samples[b], L, tokens + b * L, targets + b * L, out);
@@ -127,7 +128,8 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
     const int64_t most = pool < b->n_samples ? pool : b->n_samples;
     keyed *scratch = weft_calloc((size_t)most, sizeof *scratch);
     if (scratch == NULL)
-        return weft_fail(WEFT_MEMORY, "batches: no memory to sort %lld samples", (long long)most);
+        return weft_fail(WEFT_MEMORY, "batches: out of memory to sort %lld samples",
+                         (long long)most);
     uint64_t state = b->seed;
     state = weft__mix(&state) ^ (uint64_t)epoch;
     weft__shuffle(b->order, b->n_samples, &state);
@@ -153,7 +155,7 @@ weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, ui
                          (long long)n, (long long)batch_size);
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
-        return weft_fail(WEFT_MEMORY, "batches: no memory");
+        return weft__out_of_memory("batches", NULL);
     b->batch_size = batch_size > 0 ? batch_size : DEFAULT_BATCH;
     if (b->batch_size > n)
         b->batch_size = n;
@@ -167,7 +169,7 @@ weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, ui
     b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
     if (b->order == NULL || b->turns == NULL || b->row == NULL) {
         weft_batches_free(b);
-        return weft_fail(WEFT_MEMORY, "batches: no memory to order %lld samples", (long long)n);
+        return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples", (long long)n);
     }
     *out = b;
     return WEFT_OK;
@@ -202,7 +204,7 @@ static weft_status read_ids(weft_batches *b, weft_array *batches, weft_array *pr
     b->prompts = weft_calloc((size_t)rows, sizeof *b->prompts);
     b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
     if (b->ids == NULL || b->prompts == NULL || b->row == NULL)
-        return weft_fail(WEFT_MEMORY, "batches: no memory for %lld rows", (long long)rows);
+        return weft_fail(WEFT_MEMORY, "batches: out of memory for %lld rows", (long long)rows);
     const weft_status status = weft_read(batches, WEFT_INT32, b->ids, rows * b->length);
     return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, rows) : status;
 }
@@ -255,7 +257,7 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
         return status;
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL) {
-        status = weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        status = weft__out_of_memory(path, NULL);
     } else {
         weft_scope_open();
         status = read_file(path, file, b);

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "core/failure.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
 
@@ -32,7 +33,7 @@ weft_status weft__trainer_compile(weft_trainer *t)
     const int n = t->parameters.n + n_state + 2;
     weft_array ***slots = weft_calloc((size_t)n, sizeof *slots);
     if (slots == NULL)
-        return weft_fail(WEFT_MEMORY, "trainer: no memory");
+        return weft__out_of_memory("trainer", NULL);
     memcpy(slots, t->parameters.slots, (size_t)t->parameters.n * sizeof *slots);
     memcpy(slots + t->parameters.n, state, (size_t)n_state * sizeof *slots);
     weft__optimizer_results(t->optimizer, slots + n - 2);

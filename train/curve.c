@@ -2,6 +2,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "train/number.h"
 #include "weft/train.h"
@@ -211,9 +212,8 @@ weft_status weft_curves_save(const char *path, const char *title, const char *x_
         draw_curve(&p, &curves[i], i);
     draw_key(&p, curves, n);
     weft__text_format(&p.text, "</svg>\n");
-    const weft_status status = p.text.failed
-                                   ? weft_fail(WEFT_MEMORY, "%s: no memory to draw it", path)
-                                   : weft_file_write(path, p.text.at, p.text.n);
+    const weft_status status = p.text.failed ? weft__out_of_memory(path, "drawing it")
+                                             : weft_file_write(path, p.text.at, p.text.n);
     weft_free(p.text.at);
     return status;
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/failure.h"
+
 enum { DEFAULT_LENGTH = 512 };
 
 typedef struct sample {
@@ -28,7 +30,7 @@ weft_status weft_dataset_new(int64_t length, weft_dataset **out)
                          (long long)length);
     weft_dataset *d = weft_calloc(1, sizeof *d);
     if (d == NULL)
-        return weft_fail(WEFT_MEMORY, "dataset: no memory");
+        return weft__out_of_memory("dataset", NULL);
     d->limit = length > 0 ? length : DEFAULT_LENGTH;
     *out = d;
     return WEFT_OK;
@@ -87,7 +89,7 @@ static weft_status append(weft_dataset *d, const int32_t *ids, int64_t n, int64_
 {
     if (!grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
         !grow((void **)&d->samples, d->info.samples, 1, &d->samples_capacity, sizeof *d->samples))
-        return weft_fail(WEFT_MEMORY, "dataset: no memory after %lld samples",
+        return weft_fail(WEFT_MEMORY, "dataset: out of memory after %lld samples",
                          (long long)d->info.samples);
     memcpy(d->ids + d->n_ids, ids, (size_t)n * sizeof *ids);
     d->samples[d->info.samples++] = (sample){d->n_ids, n, prompt, cut};
@@ -170,7 +172,7 @@ static weft_status fill_parts(const weft_dataset *all, int64_t n_chosen, uint64_
         for (int64_t i = 0; status == WEFT_OK && i < n; i++)
             status = copy_sample(is_chosen[i] ? chosen : rest, all, i);
     } else {
-        status = weft_fail(WEFT_MEMORY, "no memory to split %lld samples", (long long)n);
+        status = weft_fail(WEFT_MEMORY, "out of memory to split %lld samples", (long long)n);
     }
     rest->info.empty = all->info.empty;
     weft_free(order);

@@ -2,6 +2,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "train/dataset.h"
 
@@ -16,11 +17,6 @@ typedef struct reader {
     int32_t *ids; /* the sample that is being put together */
     size_t n, capacity;
 } reader;
-
-static weft_status no_memory(const reader *r)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory for its samples", r->path);
-}
 
 /* The ids that stand around an empty text, up to the first that ends one. */
 static weft_status find_prefix(reader *r)
@@ -85,14 +81,14 @@ static weft_status push_text(reader *r, const char *text, size_t length, bool fi
         pushed = push(r, r->prefix, r->n_prefix);
     pushed = pushed && push(r, ids, n);
     weft_free(ids);
-    return pushed ? WEFT_OK : no_memory(r);
+    return pushed ? WEFT_OK : weft__out_of_memory(r->path, "its samples");
 }
 
 static weft_status push_end(reader *r)
 {
     if (r->o.eos < 0 || (r->n > 0 && r->ids[r->n - 1] == r->o.eos))
         return WEFT_OK;
-    return push(r, &r->o.eos, 1) ? WEFT_OK : no_memory(r);
+    return push(r, &r->o.eos, 1) ? WEFT_OK : weft__out_of_memory(r->path, "its samples");
 }
 
 /* ---- JSON lines ----------------------------------------------------------------------------- */
@@ -162,7 +158,7 @@ static weft_status add_line(reader *r, const char *text, size_t length, int64_t 
         return WEFT_OK;
     char *name = weft_format("%s:%lld", r->path, (long long)number);
     if (name == NULL)
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its samples");
     r->where = name;
     weft__json_doc doc;
     weft_status status = weft__json_parse(text, length, name, &doc);

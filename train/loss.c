@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "train/clock.h"
+#include "core/clock.h"
 #include "weft/train.h"
 
 weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_array *targets,
@@ -80,7 +80,8 @@ static weft_sample *chosen_samples(const weft_dataset *dataset, int64_t n, int64
 {
     weft_sample *samples = weft_calloc((size_t)n, sizeof *samples);
     if (samples == NULL) {
-        weft_fail(WEFT_MEMORY, "evaluation: no memory for a list of %lld samples", (long long)n);
+        weft_fail(WEFT_MEMORY, "evaluation: out of memory for a list of %lld samples",
+                  (long long)n);
         return NULL;
     }
     *total = 0;

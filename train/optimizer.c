@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "core/failure.h"
+
 /* What each slot has beside its parameter. */
 enum { MOMENT1, MOMENT2, MASTER, N_STATE };
 
@@ -15,11 +17,6 @@ struct weft_optimizer {
     weft_array *loss, *norm; /* of the latest update */
     int64_t steps;
 };
-
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "optimizer: no memory");
-}
 
 static weft_array **state_of(weft_optimizer *o, int i, int which)
 {
@@ -98,7 +95,7 @@ weft_status weft_optimizer_new(weft_array **const *slots, int n, const weft_adam
     *out = NULL;
     weft_optimizer *o = weft_calloc(1, sizeof *o);
     if (o == NULL)
-        return no_memory();
+        return weft__out_of_memory("optimizer", NULL);
     const size_t count = n > 0 ? (size_t)n : 1;
     o->n = n;
     o->slots = weft_calloc(count, sizeof *o->slots);
@@ -112,7 +109,7 @@ weft_status weft_optimizer_new(weft_array **const *slots, int n, const weft_adam
             o->state[i] = &o->arrays[i];
         status = fill_options(o, options);
     } else {
-        no_memory();
+        weft__out_of_memory("optimizer", NULL);
     }
     if (status == WEFT_OK)
         status = start(o);
@@ -263,7 +260,7 @@ weft_status weft__optimizer_set(weft_optimizer *o, weft_array *const *gradients,
         status = set(o, gradients, loss, numbers, clip, &c);
         weft_scope_close(NULL);
     } else {
-        no_memory();
+        weft__out_of_memory("optimizer", NULL);
     }
     weft_free(c.slots);
     weft_free(c.values);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "train/number.h"
 #include "train/trainer.h"
@@ -25,11 +26,6 @@ struct weft__run {
     off_t length; /* of its whole lines */
     series training, validated;
 };
-
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "training: no memory for the run's records");
-}
 
 static char *path_of(const weft__run *run, const char *name)
 {
@@ -122,8 +118,9 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     weft__text_format(&t, "  \"state\": ");
     weft__text_quote(&t, state);
     weft__text_format(&t, "\n}\n");
-    const weft_status status =
-        path == NULL || t.failed ? no_memory() : weft_file_write(path, t.at, t.n);
+    const weft_status status = path == NULL || t.failed
+                                   ? weft__out_of_memory("training", "the run's records")
+                                   : weft_file_write(path, t.at, t.n);
     weft_free(path);
     weft_free(t.at);
     return status;
@@ -141,7 +138,7 @@ static weft_status open_metrics(weft__run *run)
 {
     char *path = path_of(run, "metrics.jsonl");
     if (path == NULL)
-        return no_memory();
+        return weft__out_of_memory("training", "the run's records");
     run->metrics = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     weft_free(path);
     return run->metrics < 0 ? fail_metrics(run, "cannot be written") : WEFT_OK;
@@ -190,7 +187,8 @@ static weft_status add_metrics(weft__run *run, const weft_train_report *r)
     if (!isnan(r->validation_loss))
         add_number(&t, "validation_loss", r->validation_loss);
     weft__text_format(&t, "}\n");
-    const weft_status status = t.failed ? no_memory() : append_line(run, t.at, t.n);
+    const weft_status status = t.failed ? weft__out_of_memory("training", "the run's records")
+                                        : append_line(run, t.at, t.n);
     weft_free(t.at);
     return status;
 }
@@ -222,7 +220,7 @@ weft_status weft__run_draw(const weft__run *run)
         return WEFT_OK;
     char *path = path_of(run, "loss.svg");
     if (path == NULL)
-        return no_memory();
+        return weft__out_of_memory("training", "the run's records");
     const series *t = &run->training, *v = &run->validated;
     const weft_curve curves[] = {
         {.name = "training", .x = t->x, .y = t->y, .n = t->n},
@@ -243,7 +241,7 @@ weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *sch
     *out = NULL;
     weft__run *run = weft_calloc(1, sizeof *run);
     if (run == NULL)
-        return no_memory();
+        return weft__out_of_memory("training", "the run's records");
     run->trainer = trainer;
     run->schedule = schedule;
     run->batches = weft_batches_count(batches);
@@ -272,7 +270,7 @@ weft_status weft__run_add(weft__run *run, const weft_train_report *report)
     const bool measured = !isnan(validation);
     if ((report->step > 0 && !add_point(&run->training, step, loss)) ||
         (measured && !add_point(&run->validated, step, validation)))
-        return no_memory();
+        return weft__out_of_memory("training", "the run's records");
     return run->metrics >= 0 && report->step > 0 ? add_metrics(run, report) : WEFT_OK;
 }
 
@@ -283,7 +281,7 @@ weft_status weft__run_save(weft__run *run, const char *name)
     weft_model *model = run->trainer->model;
     char *path = path_of(run, name);
     if (path == NULL)
-        return no_memory();
+        return weft__out_of_memory("training", "the run's records");
     const weft_status status = weft_nn_lora_count(weft_model_module(model)) > 0
                                    ? weft_adapter_save(model, path, run->trainer->o.base_name)
                                    : weft_model_save(model, path);

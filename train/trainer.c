@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/failure.h"
 #include "weft/transforms.h"
 
 enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8 };
@@ -58,7 +59,7 @@ static weft_status find_slots(weft_trainer *t)
     t->sums = weft_calloc(n + 1, sizeof(weft_array *));
     t->sum_slots = weft_calloc(n + 1, sizeof *t->sum_slots);
     if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL)
-        return weft_fail(WEFT_MEMORY, "trainer: no memory for %zu gradients", n);
+        return weft_fail(WEFT_MEMORY, "trainer: out of memory for %zu gradients", n);
     for (size_t i = 0; i < n + 1; i++)
         t->sum_slots[i] = &t->sums[i];
     return WEFT_OK;
@@ -70,7 +71,7 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     *out = NULL;
     weft_trainer *t = weft_calloc(1, sizeof *t);
     if (t == NULL)
-        return weft_fail(WEFT_MEMORY, "trainer: no memory");
+        return weft__out_of_memory("trainer", NULL);
     t->model = model;
     if (options)
         t->o = *options;
@@ -175,7 +176,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
 {
     weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
     if (values == NULL)
-        return weft_fail(WEFT_MEMORY, "trainer: no memory to accumulate gradients");
+        return weft__out_of_memory("trainer", "accumulating gradients");
     weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++) {
         weft_scope_open();

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "train/clock.h"
+#include "core/clock.h"
 #include "train/trainer.h"
 
 /* Rates are of so many updates. */
@@ -224,7 +224,7 @@ static weft_status start(loop *l)
         l->schedule.warmup = (int64_t)ceil(o->warmup_share * (double)l->schedule.steps);
     l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);
     if (l->update == NULL)
-        return weft_fail(WEFT_MEMORY, "training: no memory for an update of %lld batches",
+        return weft_fail(WEFT_MEMORY, "training: out of memory for an update of %lld batches",
                          (long long)o->accumulate);
     return weft__run_open(l->t, &l->schedule, l->batches, l->validation, &l->run);
 }

@@ -5,15 +5,10 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
+#include "core/hash.h"
 #include "core/shape.h"
 
 /* ---- signatures ----------------------------------------------------------------------------- */
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash ^= word + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-    return hash * 0xff51afd7ed558ccdu;
-}
 
 /* The array of parameter i of a call; NULL: an empty slot. */
 static weft_array *array_of(const weft_compiled *c, weft_array *const *in, int n_in, int i)
@@ -29,17 +24,17 @@ static uint32_t varying(const weft_compiled *c, int parameter, int n_in)
 
 static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in, int n_out)
 {
-    uint64_t hash = mix(mix(0x51ed270b, (uint64_t)n_in), (uint64_t)n_out);
+    uint64_t hash = weft__mix(weft__mix(0x51ed270b, (uint64_t)n_in), (uint64_t)n_out);
     for (int i = 0; i < n_in + c->n_slots; i++) {
         const weft_array *a = array_of(c, in, n_in, i);
         if (!a) {
-            hash = mix(hash, 1);
+            hash = weft__mix(hash, 1);
             continue;
         }
         const weft_dims *shape = &a->outs[0].spec.shape;
-        hash = mix(hash, (uint64_t)a->outs[0].spec.dtype << 8 | (uint64_t)shape->n);
+        hash = weft__mix(hash, (uint64_t)a->outs[0].spec.dtype << 8 | (uint64_t)shape->n);
         for (int d = 0; d < shape->n; d++) {
-            hash = mix(hash, (uint64_t)shape->at[d]);
+            hash = weft__mix(hash, (uint64_t)shape->at[d]);
         }
     }
     return hash;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
+#include "core/failure.h"
 #include "weft/random.h"
 
 enum { DEFAULT_CACHE = 8, DEFAULT_LENGTHS = 64 };
@@ -31,11 +32,6 @@ void weft_compile_enable(bool on)
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "compile: out of memory");
-}
-
 /* The slots, each once. */
 static weft_status copy_slots(weft_compiled *c, weft_array **const *state, int n_state)
 {
@@ -44,7 +40,7 @@ static weft_status copy_slots(weft_compiled *c, weft_array **const *state, int n
     c->slots = weft_calloc((size_t)n_state, sizeof *c->slots);
     c->options.state_names = kept;
     if (!c->slots || (names && !kept)) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", NULL);
     }
     for (int i = 0; i < n_state; i++) {
         int k = 0;
@@ -74,7 +70,7 @@ static weft_status copy_dynamic(weft_compiled *c)
         memcpy(copy, c->options.dynamic, bytes);
     }
     c->options.dynamic = copy;
-    return copy ? WEFT_OK : out_of_memory();
+    return copy ? WEFT_OK : weft__out_of_memory("compile", NULL);
 }
 
 weft_status weft_compile(weft_function *fn, void *context, weft_array **const *state, int n_state,
@@ -83,7 +79,7 @@ weft_status weft_compile(weft_function *fn, void *context, weft_array **const *s
     *out = NULL;
     weft_compiled *c = weft_calloc(1, sizeof *c);
     if (!c) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", NULL);
     }
     c->fn = fn;
     c->context = context;
@@ -101,7 +97,7 @@ weft_status weft_compile(weft_function *fn, void *context, weft_array **const *s
     weft_status copied = copy_slots(c, state, n_state);
     status = status == WEFT_OK ? copied : status;
     if (status == WEFT_OK && !c->name) {
-        status = out_of_memory();
+        status = weft__out_of_memory("compile", NULL);
     }
     if (status != WEFT_OK) {
         weft_compiled_free(c);
@@ -144,7 +140,8 @@ static weft_status settle(weft_compiled *c, weft_array **originals, weft_array *
     weft_array ***slots = weft_calloc((size_t)n, sizeof *slots);
     weft_array **values = weft_calloc((size_t)n, sizeof(weft_array *));
     weft_array **results = weft_calloc((size_t)n_out, sizeof(weft_array *));
-    weft_status status = slots && values && results ? WEFT_OK : out_of_memory();
+    weft_status status =
+        slots && values && results ? WEFT_OK : weft__out_of_memory("compile", NULL);
     int changed = 0;
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         bool is_slot = i < c->n_slots;
@@ -219,7 +216,7 @@ static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_
     const size_t n = (size_t)c->n_slots;
     weft_array **arrays = weft_calloc(2 * n, sizeof(weft_array *));
     if (!arrays) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", NULL);
     }
     weft_array **originals = arrays, **now = arrays + n;
     weft_scope_open();
@@ -328,7 +325,7 @@ static weft_status variant_for(weft_compiled *c, weft__combination *k, weft__var
             fill_layouts(c, k, fresh.layouts);
             status = plan_variant(c, k, &fresh);
         } else {
-            out_of_memory();
+            weft__out_of_memory("compile", NULL);
         }
         if (status != WEFT_OK) {
             free_variant(&fresh);
@@ -361,7 +358,7 @@ static weft_status make_room(weft_array ***list, int *room, int n)
     }
     weft_array **larger = weft_realloc(*list, (size_t)n * sizeof(weft_array *));
     if (!larger) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", NULL);
     }
     *list = larger;
     *room = n;
@@ -438,7 +435,8 @@ static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_
     weft__combination *k = weft__compiled_find(c, in, n_in, n_out);
     if (!k) {
         k = weft__combination_new(c, in, n_in, n_out);
-        weft_status status = k ? weft__combination_trace(c, k) : out_of_memory();
+        weft_status status =
+            k ? weft__combination_trace(c, k) : weft__out_of_memory("compile", NULL);
         if (status == WEFT_OK) {
             status = weft__compiled_insert(c, k);
         }

@@ -2,14 +2,10 @@
 #include <stdio.h>
 
 #include "core/compile/text.h"
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/shape.h"
 #include "weft/compile.h"
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "graph_dot: out of memory");
-}
 
 static void add_spec(weft__text *text, const weft_array *a)
 {
@@ -55,7 +51,7 @@ static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
 {
     weft__map nodes, leaves = {0};
     if (!weft__collect(arrays, n, NULL, NULL, &nodes)) {
-        return out_of_memory();
+        return weft__out_of_memory("graph_dot", NULL);
     }
     bool ok = true;
     weft__text_add(text, "digraph weft {\n  rankdir=TB;\n");
@@ -76,7 +72,7 @@ static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
     weft__text_add(text, "}\n");
     weft__map_free(&nodes);
     weft__map_free(&leaves);
-    return ok ? WEFT_OK : out_of_memory();
+    return ok ? WEFT_OK : weft__out_of_memory("graph_dot", NULL);
 }
 
 static weft_status write_file(const char *path, const char *text)
@@ -104,7 +100,7 @@ weft_status weft_graph_dot(weft_array *const *arrays, int n, const char *path, c
     weft_status status = add_graph(&all, arrays, n);
     char *taken = weft__text_take(&all);
     if (status == WEFT_OK && !taken) {
-        status = out_of_memory();
+        status = weft__out_of_memory("graph_dot", NULL);
     }
     if (status == WEFT_OK && path) {
         status = write_file(path, taken);

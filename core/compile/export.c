@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
+#include "core/failure.h"
 #include "weft/io.h"
 #include "weft/quantize.h"
 #include "weft/version.h"
@@ -19,7 +20,7 @@ struct weft_exporter {
 weft_status weft_exporter_new(weft_exporter **out)
 {
     *out = weft_calloc(1, sizeof **out);
-    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "export: out of memory");
+    return *out ? WEFT_OK : weft__out_of_memory("export", NULL);
 }
 
 void weft_exporter_free(weft_exporter *e)
@@ -100,7 +101,7 @@ static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__val
         }
         place = tensor_of(e, a);
         if (place < 0) {
-            return weft_fail(WEFT_MEMORY, "export: out of memory");
+            return weft__out_of_memory("export", NULL);
         }
     }
     const weft__trace_node *n = v.kind == WEFT__NODE ? &t->nodes[v.index] : NULL;
@@ -186,7 +187,7 @@ static weft_status write_function(weft_exporter *e, const char *name, const weft
     }
     weft__text_append(&e->json, "}", 1);
     if (status == WEFT_OK && e->json.failed) {
-        status = weft_fail(WEFT_MEMORY, "export: out of memory");
+        status = weft__out_of_memory("export", NULL);
     }
     return status;
 }
@@ -222,7 +223,7 @@ static weft_status trace(weft_function *fn, void *context, weft_array *const *in
 {
     weft_array **arrays = weft_calloc((size_t)(n_in + n_out), sizeof *arrays);
     if (!arrays) {
-        return weft_fail(WEFT_MEMORY, "export: out of memory");
+        return weft__out_of_memory("export", NULL);
     }
     weft__trace raw = {0};
     weft_scope_open();
@@ -246,7 +247,7 @@ static weft_status add_signature(weft_exporter *e, const char *name, const weft_
     }
     if (!text || !grown) {
         weft_free(text);
-        return weft_fail(WEFT_MEMORY, "export: out of memory");
+        return weft__out_of_memory("export", NULL);
     }
     *strstr(text, ") -> (") = 0;
     for (int i = 0; i < e->n_functions; i++) {
@@ -291,8 +292,7 @@ static weft_status save(weft_exporter *e, const char *path, const char *json)
     char(*names)[24] = weft_calloc((size_t)n, sizeof *names);
     const char **pointers = weft_calloc((size_t)n, sizeof *pointers);
     weft_array **arrays = weft_calloc((size_t)n, sizeof *arrays);
-    weft_status status =
-        names && pointers && arrays ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: out of memory", path);
+    weft_status status = names && pointers && arrays ? WEFT_OK : weft__out_of_memory(path, NULL);
     weft_scope_open();
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         weft_array *a = e->arrays.keys[i];
@@ -336,8 +336,7 @@ weft_status weft_exporter_save(weft_exporter *e, const char *path)
     weft__text_append(&json, "],\"encoded\":{", 13);
     write_encoded(e, &json);
     weft__text_append(&json, "}}", 2);
-    weft_status status =
-        json.failed ? weft_fail(WEFT_MEMORY, "%s: out of memory", path) : save(e, path, json.at);
+    weft_status status = json.failed ? weft__out_of_memory(path, NULL) : save(e, path, json.at);
     weft_free(json.at);
     return status;
 }

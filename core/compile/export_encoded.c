@@ -4,6 +4,7 @@
 
 #include "core/compile/export.h"
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/shape.h"
 #include "weft/quantize.h"
 
@@ -25,7 +26,7 @@ weft_array *weft__encoded_bytes(weft_array *a)
 {
     const int64_t bytes = weft_nbytes(a);
     void *copy = weft_malloc(bytes > 0 ? (size_t)bytes : 1);
-    weft_status status = copy ? weft_eval(a) : weft_fail(WEFT_MEMORY, "export: out of memory");
+    weft_status status = copy ? weft_eval(a) : weft__out_of_memory("export", NULL);
     if (status == WEFT_OK) {
         status = read_storage(a, copy);
     }
@@ -48,8 +49,8 @@ weft_status weft__encoded_array(const weft__json *at, weft_array *bytes, const w
                                e->name);
     }
     void *copy = weft_malloc(n > 0 ? (size_t)n : 1);
-    weft_status status = copy ? weft_read(bytes, WEFT_UINT8, copy, n)
-                              : weft_fail(WEFT_MEMORY, "import: out of memory");
+    weft_status status =
+        copy ? weft_read(bytes, WEFT_UINT8, copy, n) : weft__out_of_memory("import", NULL);
     if (status != WEFT_OK) {
         weft_free(copy);
         return status;

@@ -1,5 +1,6 @@
 /* core/compile/fold.c -- computing small nodes of constants once, when the function is traced. */
 #include "core/compile/compiled.h"
+#include "core/failure.h"
 #include "core/shape.h"
 
 enum { MOST_BYTES = 1 << 16 }; /* of a result that is kept */
@@ -69,8 +70,7 @@ static weft_status compute(const weft__trace *t, const bool *wanted, int64_t cou
     weft__trace part = *t; /* the same nodes, other outputs */
     weft__value *outputs = weft_malloc((size_t)count * sizeof *outputs);
     weft_array **arrays = weft_malloc((size_t)count * sizeof(weft_array *));
-    weft_status status =
-        outputs && arrays ? WEFT_OK : weft_fail(WEFT_MEMORY, "compile: out of memory");
+    weft_status status = outputs && arrays ? WEFT_OK : weft__out_of_memory("compile", NULL);
     int64_t n = 0, last = 0;
     for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
         if (wanted[i]) {
@@ -100,8 +100,7 @@ weft_status weft__fold(const weft__trace *t, weft_array **folded)
 {
     bool *constant = weft_calloc((size_t)t->n_nodes, sizeof *constant);
     bool *needed = weft_calloc((size_t)t->n_nodes, sizeof *needed);
-    weft_status status =
-        constant && needed ? WEFT_OK : weft_fail(WEFT_MEMORY, "compile: out of memory");
+    weft_status status = constant && needed ? WEFT_OK : weft__out_of_memory("compile", NULL);
     int64_t count = status == WEFT_OK ? find_wanted(t, constant, needed) : 0;
     if (count > 0) {
         weft_scope_open();

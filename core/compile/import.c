@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/compile/export.h"
+#include "core/failure.h"
 #include "core/shape.h"
 #include "weft/io.h"
 
@@ -46,11 +47,6 @@ typedef struct building {
     int64_t *ids; /* per node, rising */
     size_t n_arguments, n_nodes, n_results;
 } building;
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "import: out of memory");
-}
 
 static weft_array *node_of(const building *b, int64_t id)
 {
@@ -121,7 +117,7 @@ static weft_status read_values(const building *b, const weft__json *list, size_t
     }
     *out = status == WEFT_OK ? weft_calloc(*n, sizeof **out) : NULL;
     if (status == WEFT_OK && !*out) {
-        status = out_of_memory();
+        status = weft__out_of_memory("import", NULL);
     }
     for (size_t i = 0; status == WEFT_OK && i < *n; i++) {
         weft__json element;
@@ -204,7 +200,7 @@ static weft_status read_node(const building *b, const weft__json *at, weft_array
     }
     void *params = weft_calloc(1, op ? op->params_size : 0);
     if (status == WEFT_OK && !params) {
-        status = out_of_memory();
+        status = weft__out_of_memory("import", NULL);
     }
     if (status == WEFT_OK) {
         status = weft__json_get(at, "params", &fields);
@@ -231,7 +227,7 @@ static weft_status read_nodes(building *b, const weft__json *at)
     b->nodes = weft_calloc(n, sizeof *b->nodes);
     b->ids = weft_calloc(n, sizeof *b->ids);
     if (status == WEFT_OK && (!b->nodes || !b->ids)) {
-        status = out_of_memory();
+        status = weft__out_of_memory("import", NULL);
     }
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
         status = weft__json_at(&list, i, &element);
@@ -256,7 +252,7 @@ static weft_status read_arguments(building *b, const weft__json *at)
     }
     b->arguments = weft_calloc(n, sizeof *b->arguments);
     if (status == WEFT_OK && !b->arguments) {
-        status = out_of_memory();
+        status = weft__out_of_memory("import", NULL);
     }
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
         weft_spec spec;
@@ -316,7 +312,7 @@ static weft_status read_function(const weft_safetensors *file, const weft__json 
     }
     f->name = weft_strdup(name);
     f->signature = f->name ? weft__signature_text(name, &f->trace) : NULL;
-    return f->signature ? WEFT_OK : out_of_memory();
+    return f->signature ? WEFT_OK : weft__out_of_memory("import", NULL);
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -344,7 +340,7 @@ static weft_status read_functions(weft_imported *out, const weft_safetensors *fi
     }
     out->functions = weft_calloc(n, sizeof *out->functions);
     if (status == WEFT_OK && !out->functions) {
-        status = out_of_memory();
+        status = weft__out_of_memory("import", NULL);
     }
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
         out->n = (int)i + 1;
@@ -385,7 +381,8 @@ weft_status weft_import(const char *path, weft_imported **out)
     if (imported) {
         imported->path = weft_strdup(path);
     }
-    status = imported && imported->path ? read_file(imported, file, path) : out_of_memory();
+    status = imported && imported->path ? read_file(imported, file, path)
+                                        : weft__out_of_memory("import", NULL);
     weft_safetensors_close(file);
     if (status != WEFT_OK) {
         weft_imported_free(imported);

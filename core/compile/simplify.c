@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
+#include "core/failure.h"
+#include "core/hash.h"
 #include "core/shape.h"
 
 enum { CONTENT = 64 }; /* bytes of a constant that is compared by content */
@@ -16,17 +18,6 @@ typedef struct simplifying {
     weft__value *table;     /* of nodes and constants of out, by hash; index + 1, 0 is free */
     uint64_t table_size;    /* a power of two */
 } simplifying;
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "compile: out of memory for a trace");
-}
-
-static uint64_t mix(uint64_t hash, uint64_t word)
-{
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    return hash ^ hash >> 29;
-}
 
 /* ---- constants ------------------------------------------------------------------------------ */
 
@@ -61,9 +52,9 @@ static weft_status add_constant(simplifying *s, weft_array *a, weft__value *valu
     if (!content_of(a, bytes, &size)) {
         return weft__trace_add_constant(s->out, a, value);
     }
-    uint64_t hash = mix(1, (uint64_t)a->outs[0].spec.dtype);
+    uint64_t hash = weft__mix(1, (uint64_t)a->outs[0].spec.dtype);
     for (size_t i = 0; i < size; i++) {
-        hash = mix(hash, (unsigned char)bytes[i]);
+        hash = weft__mix(hash, (unsigned char)bytes[i]);
     }
     uint64_t at = hash & (s->table_size - 1);
     for (; s->table[at].index; at = (at + 1) & (s->table_size - 1)) {
@@ -87,16 +78,16 @@ static uint64_t number(weft__value v)
 
 static uint64_t hash_node(const weft__trace_node *n)
 {
-    uint64_t hash = mix(2, (uint64_t)(uintptr_t)n->op);
-    hash = mix(hash, (uint64_t)(uintptr_t)n->device);
+    uint64_t hash = weft__mix(2, (uint64_t)(uintptr_t)n->op);
+    hash = weft__mix(hash, (uint64_t)(uintptr_t)n->device);
     if (n->n_inputs == 2 && weft__is_commutative(n->op)) {
-        hash = mix(hash, number(n->inputs[0]) + number(n->inputs[1]));
+        hash = weft__mix(hash, number(n->inputs[0]) + number(n->inputs[1]));
     } else {
         for (int i = 0; i < n->n_inputs; i++) {
-            hash = mix(hash, number(n->inputs[i]));
+            hash = weft__mix(hash, number(n->inputs[i]));
         }
     }
-    return n->op->params_fields ? mix(hash, weft_params_hash(n->op, n->params)) : hash;
+    return n->op->params_fields ? weft__mix(hash, weft_params_hash(n->op, n->params)) : hash;
 }
 
 static bool same_inputs(const weft__trace_node *a, const weft__trace_node *b)
@@ -225,7 +216,7 @@ static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__t
         mark_live(t, folded, nodes, constants);
         status = take_all(&s, folded, nodes, constants);
     } else {
-        status = out_of_memory();
+        status = weft__out_of_memory("compile", "a trace");
     }
     weft_free(s.nodes);
     weft_free(s.constants);
@@ -243,7 +234,7 @@ static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__t
 static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
 {
     weft_array **folded = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
-    weft_status status = folded ? weft__fold(t, folded) : out_of_memory();
+    weft_status status = folded ? weft__fold(t, folded) : weft__out_of_memory("compile", "a trace");
     if (status == WEFT_OK) {
         status = pass(t, folded, out);
     }
@@ -263,7 +254,7 @@ weft_status weft__simplify(const weft__trace *t, weft__trace *out)
     weft__trace first = {0}, second = {0};
     *out = (weft__trace){0};
     weft_array **none = weft_calloc((size_t)t->n_nodes, sizeof(weft_array *));
-    weft_status status = none ? pass(t, none, &first) : out_of_memory();
+    weft_status status = none ? pass(t, none, &first) : weft__out_of_memory("compile", "a trace");
     if (status == WEFT_OK) {
         status = fold_and_pass(&first, &second);
     }

@@ -3,40 +3,10 @@
 
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/shape.h"
 
 /* ---- memory --------------------------------------------------------------------------------- */
-
-enum { BLOCK = 1 << 16 };
-
-struct weft__trace_block {
-    struct weft__trace_block *next;
-    size_t used, size;
-    _Alignas(16) char bytes[];
-};
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "compile: out of memory for a trace");
-}
-
-static void *take(weft__trace *t, size_t size)
-{
-    size = (size + 15) / 16 * 16;
-    struct weft__trace_block *block = t->memory;
-    if (!block || block->size - block->used < size) {
-        size_t room = size > BLOCK ? size : BLOCK;
-        block = weft_malloc(sizeof *block + room);
-        if (!block) {
-            return NULL;
-        }
-        *block = (struct weft__trace_block){.next = t->memory, .size = room};
-        t->memory = block;
-    }
-    void *p = block->bytes + block->used;
-    block->used += size;
-    return p;
-}
 
 /* The list with room for one more element, or NULL. */
 static void *with_room(void *list, int64_t count, int64_t *capacity, size_t element)
@@ -61,7 +31,7 @@ weft_status weft__trace_open(weft__trace *out, int64_t n_args, int64_t n_outs)
         return WEFT_OK;
     }
     weft__trace_free(out);
-    return out_of_memory();
+    return weft__out_of_memory("compile", "a trace");
 }
 
 weft_status weft__trace_add_constant(weft__trace *t, weft_array *a, weft__value *value)
@@ -69,7 +39,7 @@ weft_status weft__trace_add_constant(weft__trace *t, weft_array *a, weft__value 
     weft_array **grown =
         with_room(t->constants, t->n_constants, &t->constant_capacity, sizeof(weft_array *));
     if (!grown) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a trace");
     }
     t->constants = grown;
     weft__hold(a);
@@ -99,7 +69,7 @@ static const weft_spec *keep_specs(weft__trace *t, const weft__trace_node *node)
             return near[i];
         }
     }
-    weft_spec *specs = take(t, (size_t)node->n_outputs * sizeof *specs);
+    weft_spec *specs = weft__arena_take(&t->memory, (size_t)node->n_outputs * sizeof *specs);
     if (specs) {
         memcpy(specs, node->specs, (size_t)node->n_outputs * sizeof *specs);
     }
@@ -110,15 +80,15 @@ weft_status weft__trace_add_node(weft__trace *t, const weft__trace_node *node, w
 {
     weft__trace_node *grown = with_room(t->nodes, t->n_nodes, &t->node_capacity, sizeof *grown);
     if (!grown) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a trace");
     }
     t->nodes = grown;
     weft__trace_node copy = *node;
-    copy.inputs = take(t, (size_t)node->n_inputs * sizeof *copy.inputs);
-    copy.params = take(t, node->op->params_size);
+    copy.inputs = weft__arena_take(&t->memory, (size_t)node->n_inputs * sizeof *copy.inputs);
+    copy.params = weft__arena_take(&t->memory, node->op->params_size);
     copy.specs = keep_specs(t, node);
     if (!copy.inputs || !copy.params || !copy.specs) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a trace");
     }
     if (node->n_inputs > 0) {
         memcpy(copy.inputs, node->inputs, (size_t)node->n_inputs * sizeof *copy.inputs);
@@ -136,11 +106,7 @@ void weft__trace_free(weft__trace *t)
     for (int64_t i = 0; i < t->n_constants; i++) {
         weft__unhold(t->constants[i]);
     }
-    while (t->memory) {
-        struct weft__trace_block *next = t->memory->next;
-        weft_free(t->memory);
-        t->memory = next;
-    }
+    weft__arena_release(&t->memory);
     weft_free(t->arguments);
     weft_free(t->constants);
     weft_free(t->nodes);
@@ -195,7 +161,7 @@ static weft_status value_of(tracing *c, weft_array *a, weft__value *value)
     bool added;
     i = weft__map_index(&c->constants, a, &added);
     if (i < 0) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a trace");
     }
     *value = (weft__value){WEFT__CONSTANT, (uint32_t)i};
     return added ? weft__trace_add_constant(c->t, a, value) : WEFT_OK;
@@ -206,7 +172,7 @@ static weft_status add_node(tracing *c, weft_array *a)
     if (a->n_inputs > c->input_capacity) {
         weft__value *larger = weft_realloc(c->inputs, (size_t)a->n_inputs * sizeof *larger);
         if (!larger) {
-            return out_of_memory();
+            return weft__out_of_memory("compile", "a trace");
         }
         c->inputs = larger;
         c->input_capacity = a->n_inputs;
@@ -242,7 +208,7 @@ static weft_status add_arguments(tracing *c, weft_array *const *args, int64_t n)
             return weft__report(args[i]);
         }
         if (weft__map_index(&c->args, args[i], &added) < 0) {
-            return out_of_memory();
+            return weft__out_of_memory("compile", "a trace");
         }
         if (!added) {
             return weft_fail(WEFT_INVALID, "compile: argument %lld is there twice", (long long)i);
@@ -271,7 +237,7 @@ static weft_status fill(tracing *c, weft_array *const *args, int64_t n_args,
         return status;
     }
     if (!weft__collect(outs, (int)n_outs, is_outside, c, &c->nodes)) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a trace");
     }
     for (int64_t i = 0; i < c->nodes.count && status == WEFT_OK; i++) {
         status = add_node(c, c->nodes.keys[i]);
@@ -354,7 +320,7 @@ weft_status weft__trace_apply(const weft__trace *t, weft_array *const *args, wef
 {
     weft_array **made = weft_malloc((size_t)t->n_nodes * sizeof *made);
     weft_array **inputs = weft_malloc((size_t)most_inputs(t) * sizeof *inputs);
-    weft_status status = made && inputs ? WEFT_OK : out_of_memory();
+    weft_status status = made && inputs ? WEFT_OK : weft__out_of_memory("compile", "a trace");
     for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
         made[i] = make_node(t, args, made, &t->nodes[i], inputs);
     }

@@ -7,6 +7,7 @@
 #ifndef CORE_COMPILE_TRACE_H
 #define CORE_COMPILE_TRACE_H
 
+#include "core/arena.h"
 #include "core/graph.h"
 
 typedef enum weft__value_kind { WEFT__ARGUMENT, WEFT__CONSTANT, WEFT__NODE } weft__value_kind;
@@ -41,7 +42,7 @@ typedef struct weft__trace {
     weft__value *outputs;
     int64_t n_arguments, n_constants, n_nodes, n_outputs;
     int64_t constant_capacity, node_capacity;
-    struct weft__trace_block *memory; /* of params, inputs and specs */
+    weft__arena memory; /* of params, inputs and specs */
 } weft__trace;
 
 /* ---- making --------------------------------------------------------------------------------- */

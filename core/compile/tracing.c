@@ -4,13 +4,9 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
+#include "core/failure.h"
 #include "weft/random.h"
 #include "weft/shape.h"
-
-static weft_status out_of_memory(const weft_compiled *c)
-{
-    return weft_fail(WEFT_MEMORY, "%s: out of memory for a trace", c->name);
-}
 
 void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size)
 {
@@ -275,7 +271,8 @@ static weft_status trace_function(weft_compiled *c, const weft__combination *k, 
 {
     tracing t = {.c = c, .k = k};
     *trace = (weft__trace){0};
-    weft_status status = make_room(&t) ? trace_once(&t, trace, k->fates) : out_of_memory(c);
+    weft_status status =
+        make_room(&t) ? trace_once(&t, trace, k->fates) : weft__out_of_memory(c->name, "a trace");
     free_room(&t);
     return status;
 }

@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/eval/profile.h"
 #include "core/eval/queue.h"
+#include "core/failure.h"
 
 /* One evaluation at a time is planned. Running needs no lock: a plan waits for its turn. */
 static pthread_mutex_t evaluation = PTHREAD_MUTEX_INITIALIZER;
@@ -134,13 +136,13 @@ static weft_status prepare(weft__plan *plan, const void *owner, weft_array *cons
     plan->retain = weft__differentiating > 0;
     plan->each_op = weft__check_nan();
     weft_device *measured = n > 0 && arrays[0]->device->profile ? arrays[0]->device : NULL;
-    int64_t began = measured ? weft__profile_clock() : 0;
+    int64_t began = measured ? weft__nanoseconds() : 0;
     weft_status status = weft__plan_make(plan, arrays, n);
     if (status == WEFT_OK) {
         weft__plan_commit(plan);
     }
     if (measured) {
-        weft__profile_plan(measured, weft__profile_clock() - began);
+        weft__profile_plan(measured, weft__nanoseconds() - began);
     }
     hold(arrays, n, weft__unhold);
     weft_scope_close(NULL);
@@ -312,7 +314,7 @@ static weft_status evaluate_replacing(weft_array **const *slots, weft_array *con
 {
     weft_array ***sorted = weft_malloc((size_t)n * sizeof *sorted);
     weft_array **old = weft_malloc((size_t)n * sizeof *old);
-    weft_status status = sorted && old ? WEFT_OK : weft_fail(WEFT_MEMORY, "update: out of memory");
+    weft_status status = sorted && old ? WEFT_OK : weft__out_of_memory("update", NULL);
     if (status == WEFT_OK) {
         weft__plan plan = {.released = old, .n_released = held_by(slots, n, sorted, old)};
         status = evaluate_now(values, n, &plan);

@@ -1,91 +1,10 @@
 /* core/eval/plan.c -- the book-keeping of a plan: entries, simulated references, memory. */
 #include "core/eval/plan.h"
 
-#include <pthread.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/shape.h"
-
-/* ---- arena ---------------------------------------------------------------------------------- */
-
-enum { ARENA_BLOCK = 1 << 16, BLOCKS_KEPT = 64 };
-
-struct weft__arena {
-    struct weft__arena *next;
-    size_t size;
-    _Alignas(16) char bytes[];
-};
-
-/* Blocks of finished plans: fresh memory from the system would be zeroed page by page. */
-static struct {
-    pthread_mutex_t lock;
-    struct weft__arena *blocks;
-    int n;
-} kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-__attribute__((destructor)) static void free_kept(void)
-{
-    pthread_mutex_lock(&kept.lock);
-    while (kept.blocks) {
-        struct weft__arena *next = kept.blocks->next;
-        weft_free(kept.blocks);
-        kept.blocks = next;
-    }
-    kept.n = BLOCKS_KEPT; /* what comes now is not kept */
-    pthread_mutex_unlock(&kept.lock);
-}
-
-static struct weft__arena *take_block(size_t size)
-{
-    struct weft__arena *block = NULL;
-    if (size <= ARENA_BLOCK) {
-        size = ARENA_BLOCK;
-        pthread_mutex_lock(&kept.lock);
-        block = kept.blocks;
-        if (block) {
-            kept.blocks = block->next;
-            kept.n--;
-        }
-        pthread_mutex_unlock(&kept.lock);
-    }
-    if (!block) {
-        block = weft_malloc(sizeof *block + size);
-    }
-    if (block) {
-        block->size = size;
-    }
-    return block;
-}
-
-static void give_back_block(struct weft__arena *block)
-{
-    pthread_mutex_lock(&kept.lock);
-    bool keep = block->size == ARENA_BLOCK && kept.n < BLOCKS_KEPT;
-    if (keep) {
-        block->next = kept.blocks;
-        kept.blocks = block;
-        kept.n++;
-    }
-    pthread_mutex_unlock(&kept.lock);
-    if (!keep) {
-        weft_free(block);
-    }
-}
-
-/* `size` bytes of a new block. */
-void *weft__plan_block(weft__plan *plan, size_t size)
-{
-    struct weft__arena *block = take_block(size);
-    if (!block) {
-        weft_fail(WEFT_MEMORY, "eval: out of memory");
-        return NULL;
-    }
-    block->next = plan->arena;
-    plan->arena = block;
-    plan->free = block->bytes + size;
-    plan->end = block->bytes + block->size;
-    return block->bytes;
-}
 
 /* ---- growing lists -------------------------------------------------------------------------- */
 
@@ -98,7 +17,7 @@ static void *with_room(void *list, int64_t count, int64_t *capacity, size_t elem
     int64_t larger = *capacity ? 2 * *capacity : 64;
     void *grown = weft_realloc(list, (size_t)larger * element);
     if (!grown) {
-        weft_fail(WEFT_MEMORY, "eval: out of memory");
+        weft__out_of_memory("eval", NULL);
         return NULL;
     }
     *capacity = larger;
@@ -204,7 +123,7 @@ static bool copy_views(weft__plan *plan, weft_array *a, weft__entry *e)
 static weft__entry *no_entry(weft__plan *plan)
 {
     plan->failed = true;
-    weft_fail(WEFT_MEMORY, "eval: out of memory");
+    weft__out_of_memory("eval", NULL);
     return NULL;
 }
 
@@ -370,10 +289,6 @@ void weft__plan_free(weft__plan *plan)
         }
     }
     weft__plan_forget(plan);
-    while (plan->arena) {
-        struct weft__arena *next = plan->arena->next;
-        give_back_block(plan->arena);
-        plan->arena = next;
-    }
+    weft__arena_release(&plan->arena);
     weft_free(plan->touched);
 }

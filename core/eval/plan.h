@@ -8,6 +8,7 @@
 #ifndef CORE_EVAL_PLAN_H
 #define CORE_EVAL_PLAN_H
 
+#include "core/arena.h"
 #include "core/device.h"
 #include "core/graph.h"
 
@@ -63,8 +64,7 @@ typedef struct weft__plan {
     weft_array **nodes; /* to plan: a list for each graph that is being walked, one after another */
     int64_t n_nodes, node_capacity, n_graphs;
     weft__step *first, *last;
-    struct weft__arena *arena;
-    char *free, *end;       /* what is left of its newest block */
+    weft__arena arena;
     weft__buffer **touched; /* every buffer met, each once, with a reference */
     int64_t n_touched, touched_capacity;
     weft__buffer **idle; /* owned buffers without virtual references: to be reused */
@@ -84,17 +84,13 @@ void weft__plan_forget(weft__plan *plan);
 
 /* ---- shared by plan.c and lower.c ----------------------------------------------------------- */
 
-void *weft__plan_block(weft__plan *plan, size_t size);
-
 /* Memory that is freed with the plan: not zeroed, at a multiple of 16. NULL: none. */
 static inline void *weft__plan_alloc(weft__plan *plan, size_t size)
 {
-    size = (size + 15) / 16 * 16;
-    if (!plan->free || (size_t)(plan->end - plan->free) < size) {
-        return weft__plan_block(plan, size);
+    void *p = weft__arena_take(&plan->arena, size);
+    if (!p) {
+        weft_fail(WEFT_MEMORY, "eval: out of memory");
     }
-    void *p = plan->free;
-    plan->free += size;
     return p;
 }
 

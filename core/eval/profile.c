@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "core/clock.h"
+#include "core/failure.h"
 
 enum { OPS = 512, DEVICE_OPS = 256 };
 
@@ -20,13 +22,6 @@ struct weft__profile {
     weft_totals totals;
     measured ops[OPS]; /* by the op's address */
 };
-
-int64_t weft__profile_clock(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* The place of an op; NULL when there is none left. */
 static weft_op_report *find(struct weft__profile *p, const weft_op *op)
@@ -114,7 +109,7 @@ weft_status weft__profile_set(weft_device *device, bool on)
     struct weft__profile *p = NULL;
     if (status == WEFT_OK && on) {
         p = weft_calloc(1, sizeof *p);
-        status = p ? WEFT_OK : weft_fail(WEFT_MEMORY, "profile: out of memory");
+        status = p ? WEFT_OK : weft__out_of_memory("profile", NULL);
     }
     if (status != WEFT_OK) {
         return status;
@@ -128,7 +123,7 @@ weft_status weft__profile_set(weft_device *device, bool on)
     }
     if (p) {
         pthread_mutex_init(&p->lock, NULL);
-        p->began = weft__profile_clock();
+        p->began = weft__nanoseconds();
     }
     device->profile = p;
     return WEFT_OK;
@@ -204,7 +199,7 @@ int weft__profile_report(weft_device *device, weft_op_report *out, int max, weft
         }
     }
     if (p) {
-        totals->wall = weft__profile_clock() - p->began;
+        totals->wall = weft__nanoseconds() - p->began;
         add_device_times(device, &all, totals);
     }
     qsort(out, (size_t)all.n, sizeof *out, by_time);

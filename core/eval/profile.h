@@ -11,9 +11,6 @@
 #define weft__count(device, op, way) weft__count_at((device), (op), offsetof(weft_counts, way))
 void weft__count_at(weft_device *device, const weft_op *op, size_t way);
 
-/* Nanoseconds of a clock that only goes on. */
-int64_t weft__profile_clock(void);
-
 /* Adds up, for a device that is profiled: how long a step took, how long the device was waited for,
  * how long a plan took to make. */
 void weft__profile_step(const weft__step *step, int64_t nanoseconds);

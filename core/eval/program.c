@@ -5,12 +5,8 @@
 #include <string.h>
 
 #include "core/eval/queue.h"
+#include "core/failure.h"
 #include "core/shape.h"
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "compile: out of memory for a plan");
-}
 
 /* ---- stand-ins ------------------------------------------------------------------------------ */
 
@@ -21,7 +17,7 @@ weft__buffer *weft__stand_in_new(weft__stand_ins *all, weft_device *device, int6
         int64_t larger = all->capacity ? 2 * all->capacity : 64;
         weft__program_buffer *grown = weft_realloc(all->at, (size_t)larger * sizeof *grown);
         if (!grown) {
-            out_of_memory();
+            weft__out_of_memory("compile", "a plan");
             return NULL;
         }
         all->at = grown;
@@ -29,7 +25,7 @@ weft__buffer *weft__stand_in_new(weft__stand_ins *all, weft_device *device, int6
     }
     weft__buffer *b = weft_calloc(1, sizeof *b);
     if (!b) {
-        out_of_memory();
+        weft__out_of_memory("compile", "a plan");
         return NULL;
     }
     b->device = device;
@@ -130,7 +126,7 @@ static weft_status note_patches(weft__program *p)
     p->patches = weft_calloc((size_t)total, sizeof *p->patches);
     if (!next || !p->patches) {
         weft_free(next);
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a plan");
     }
     n.next = next;
     for (weft__step *s = p->plan.first; s; s = s->next) {
@@ -185,7 +181,7 @@ static weft_status make_copies(weft__program *p, const weft__layout *inputs)
     p->copied = weft_calloc(2 * (size_t)p->n_in, sizeof *p->copied);
     p->copied_buffers = weft_calloc(2 * (size_t)p->n_in, sizeof *p->copied_buffers);
     if (!p->copies || !p->copied || !p->copied_buffers) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a plan");
     }
     for (int i = 0; i < p->n_in; i++) {
         const weft__layout *l = &inputs[i];
@@ -230,7 +226,7 @@ static weft_status plan_over(weft__program *p, const weft__layout *inputs,
     for (int i = 0; i < p->n_in; i++) {
         in[i] = stand_in_array(&p->buffers, &inputs[i]);
         if (!in[i]) {
-            return out_of_memory();
+            return weft__out_of_memory("compile", "a plan");
         }
         if (!inputs[i].lent) {
             weft__scope_pin(in[i]);
@@ -267,13 +263,14 @@ weft_status weft__program_new(const weft__layout *inputs, int n_in, weft__graph_
     *out = NULL;
     weft__program *p = weft_calloc(1, sizeof *p);
     if (!p) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a plan");
     }
     p->n_in = n_in;
     p->n_out = n_out;
     p->outputs = weft_calloc((size_t)n_out, sizeof *p->outputs);
     weft_array **arrays = weft_calloc((size_t)(n_in + n_out), sizeof(weft_array *));
-    weft_status status = p->outputs && arrays ? make_copies(p, inputs) : out_of_memory();
+    weft_status status =
+        p->outputs && arrays ? make_copies(p, inputs) : weft__out_of_memory("compile", "a plan");
     weft_scope_open();
     if (status == WEFT_OK) {
         status = plan_over(p, inputs, build, context, arrays, arrays + n_in, n_out);
@@ -282,7 +279,7 @@ weft_status weft__program_new(const weft__layout *inputs, int n_in, weft__graph_
     weft_free(arrays);
     if (status == WEFT_OK) {
         p->bases = weft_calloc((size_t)p->buffers.n, sizeof *p->bases);
-        status = p->bases ? WEFT_OK : out_of_memory();
+        status = p->bases ? WEFT_OK : weft__out_of_memory("compile", "a plan");
     }
     if (status != WEFT_OK) {
         weft__program_free(p);

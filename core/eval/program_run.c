@@ -4,6 +4,7 @@
 
 #include "core/eval/program_parts.h"
 #include "core/eval/queue.h"
+#include "core/failure.h"
 
 /* One run, from taking memory to giving it back. */
 typedef struct running {
@@ -20,11 +21,6 @@ typedef struct running {
 
 /* Marks the memory of inputs that are not given up. */
 static atomic_uint_fast64_t next_mark = 1;
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "compile: out of memory for a call");
-}
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -340,7 +336,7 @@ weft_status weft__program_run(weft__program *p, const weft__program_call *call)
 {
     running *r = new_run(p, call);
     if (!r) {
-        return out_of_memory();
+        return weft__out_of_memory("compile", "a call");
     }
     if (!weft__evaluating) {
         weft__flight_wait_ticket(p->ticket); /* the run before uses the steps */

@@ -8,6 +8,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "core/failure.h"
+
 enum { FAILURES_KEPT = 16 };
 
 struct weft_stream {
@@ -407,7 +409,7 @@ weft_stream *weft_stream_new(weft_device *device)
 {
     weft_stream *s = weft_calloc(1, sizeof *s);
     if (!s) {
-        weft_fail(WEFT_MEMORY, "stream: out of memory");
+        weft__out_of_memory("stream", NULL);
         return NULL;
     }
     s->device = device ? device : weft_default_device();

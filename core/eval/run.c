@@ -2,8 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/clock.h"
 #include "core/eval/plan.h"
 #include "core/eval/profile.h"
+#include "core/failure.h"
 #include "core/shape.h"
 
 /* Bytes of a row-major tensor. */
@@ -46,7 +48,7 @@ static weft_status fetch(weft_device *device, const weft_tensor *t, weft_tensor 
     *host = *t;
     *block = weft_malloc((size_t)bytes);
     if (!*block) {
-        return weft_fail(WEFT_MEMORY, "eval: out of memory");
+        return weft__out_of_memory("eval", NULL);
     }
     host->data = (char *)*block + first;
     return bytes ? device->backend->read(device->state, t->buffer, t->offset - first, *block, bytes)
@@ -69,8 +71,7 @@ static weft_status run_through_host(const weft__step *step)
     int n = call->n_inputs + call->n_outputs;
     weft_tensor *tensors = weft_calloc((size_t)n, sizeof *tensors);
     void **blocks = weft_calloc((size_t)n, sizeof *blocks);
-    weft_status status =
-        tensors && blocks ? WEFT_OK : weft_fail(WEFT_MEMORY, "eval: out of memory");
+    weft_status status = tensors && blocks ? WEFT_OK : weft__out_of_memory("eval", NULL);
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         const weft_tensor *t = i < call->n_inputs ? &call->in[i] : &call->out[i - call->n_inputs];
         if (i < call->n_inputs) {
@@ -79,7 +80,7 @@ static weft_status run_through_host(const weft__step *step)
             tensors[i] = *t;
             blocks[i] = weft_malloc((size_t)dense_bytes(t));
             tensors[i].data = blocks[i];
-            status = blocks[i] ? WEFT_OK : weft_fail(WEFT_MEMORY, "eval: out of memory");
+            status = blocks[i] ? WEFT_OK : weft__out_of_memory("eval", NULL);
         }
     }
     if (status == WEFT_OK) {
@@ -121,7 +122,7 @@ static weft_status run_transfer(const weft__step *step)
     }
     void *block = weft_malloc((size_t)bytes);
     if (!block) {
-        return weft_fail(WEFT_MEMORY, "to: out of memory");
+        return weft__out_of_memory("to", NULL);
     }
     weft_status status =
         source->backend->read(source->state, from->buffer, from->offset, block, bytes);
@@ -168,28 +169,28 @@ static weft_status run_step(const weft__step *step)
 static weft_status run_measured(const weft__step *step)
 {
     weft_device *source = step->device;
-    int64_t began = weft__profile_clock();
+    int64_t began = weft__nanoseconds();
     if (source->profile &&
         (step->kind == WEFT__STEP_REFERENCE || step->kind == WEFT__STEP_TRANSFER)) {
         weft_status status = settle(source);
         if (status != WEFT_OK) {
             return status;
         }
-        int64_t settled = weft__profile_clock();
+        int64_t settled = weft__nanoseconds();
         weft__profile_wait(source, settled - began);
         began = settled;
     }
     weft_status status = run_step(step);
-    weft__profile_step(step, weft__profile_clock() - began);
+    weft__profile_step(step, weft__nanoseconds() - began);
     return status;
 }
 
 static weft_status wait_measured(weft_device *device)
 {
-    int64_t began = device->profile ? weft__profile_clock() : 0;
+    int64_t began = device->profile ? weft__nanoseconds() : 0;
     weft_status status = device->backend->wait(device->state);
     if (device->profile) {
-        weft__profile_wait(device, weft__profile_clock() - began);
+        weft__profile_wait(device, weft__nanoseconds() - began);
     }
     return status;
 }

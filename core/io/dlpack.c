@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/io/dlpack_abi.h"
 #include "core/shape.h"
@@ -66,7 +67,7 @@ static weft_status lend(weft_array *a, dlpack_tensor *t, lent **out)
     }
     lent *l = weft_calloc(1, sizeof *l);
     if (!l) {
-        return weft_fail(WEFT_MEMORY, "to_dlpack: out of memory");
+        return weft__out_of_memory("to_dlpack", NULL);
     }
     weft_dims shape = weft_shape(a);
     memcpy(l->shape, shape.at, sizeof l->shape);

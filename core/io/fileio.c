@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -43,13 +44,13 @@ weft_status weft__writer_open(const char *path, weft__writer **out)
     *out = NULL;
     weft__writer *w = weft_calloc(1, sizeof *w);
     if (w == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+        return weft__out_of_memory(path, "writing it");
     w->fd = -1;
     w->path = weft_strdup(path);
     w->beside = weft_format("%s.part-%ld-%u", path, (long)getpid(), atomic_fetch_add(&counter, 1));
     if (w->path == NULL || w->beside == NULL) {
         writer_free(w);
-        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+        return weft__out_of_memory(path, "writing it");
     }
     w->fd = open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
     if (w->fd < 0) {
@@ -164,7 +165,7 @@ static weft_status read_all(int fd, const char *path, size_t limit, char **data,
             capacity *= 2;
         }
     }
-    return weft_fail(WEFT_MEMORY, "%s: no memory to read it", path);
+    return weft__out_of_memory(path, "reading it");
 }
 
 weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *size)
@@ -200,7 +201,7 @@ weft_status weft_folder_make(const char *path)
 {
     char *part = weft_strdup(path);
     if (part == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to make the folder", path);
+        return weft__out_of_memory(path, "making the folder");
     weft_status status = WEFT_OK;
     for (char *at = part + 1; *part && *at && status == WEFT_OK; at++) {
         if (*at != '/')

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/named.h"
 #include "core/shape.h"
 #include "weft/quantize.h"
@@ -223,7 +224,7 @@ weft_status weft_gguf_open(const char *path, weft_gguf **out)
     *out = NULL;
     weft_gguf *file = weft_calloc(1, sizeof *file);
     if (file == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to open it", path);
+        return weft__out_of_memory(path, "opening it");
     weft_status status = weft__mapping_open(path, &file->mapping);
     if (status == WEFT_OK)
         status = weft__gguf_read(file);
@@ -355,7 +356,7 @@ weft_status weft_gguf_load(const char *path, weft_named_arrays *out, weft_gguf *
         if (!weft_ok(a))
             status = weft_fail(WEFT_INVALID, "%s", weft_error(a));
         else if (!weft__named_arrays_add(out, file->tensors[i].entry.name, a))
-            status = weft_fail(WEFT_MEMORY, "%s: no memory for its tensors", path);
+            status = weft__out_of_memory(path, "its tensors");
     }
     if (status != WEFT_OK)
         weft_named_arrays_free(out);

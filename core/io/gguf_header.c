@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/utf8.h"
 #include "core/shape.h"
@@ -27,11 +28,6 @@ typedef struct reader {
     int n_unsupported;
     char unsupported[LIST_SIZE]; /* "IQ2_XS (blk.0.ffn_up.weight)", ... */
 } reader;
-
-static weft_status no_memory(const reader *r)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory for its header", r->path);
-}
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
@@ -97,7 +93,7 @@ static weft_status take_name(reader *r, const char *what, char **out)
         return weft_fail(WEFT_INVALID, "%s: %s: expected UTF-8 without zeros", r->path, what);
     char *text = weft_malloc(s.n + 1);
     if (text == NULL)
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its header");
     memcpy(text, s.at, s.n);
     text[s.n] = '\0';
     *out = text;
@@ -113,7 +109,7 @@ static weft_status take_strings(reader *r, weft_gguf_value *v)
                          (long long)v->count, r->size - r->at);
     weft_gguf_string *strings = weft_calloc(v->count ? (size_t)v->count : 1, sizeof *strings);
     if (strings == NULL)
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its header");
     v->strings = strings;
     weft_status status = WEFT_OK;
     for (int64_t i = 0; i < v->count && status == WEFT_OK; i++)
@@ -188,7 +184,7 @@ static weft_status check_keys(const reader *r)
     const int n = r->file->n_values;
     const char **keys = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *keys);
     if (keys == NULL)
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its header");
     for (int i = 0; i < n; i++)
         keys[i] = r->file->values[i].key;
     qsort(keys, (size_t)n, sizeof *keys, compare_keys);
@@ -212,7 +208,7 @@ static weft_status take_values(reader *r)
             return status;
         if (!weft__grow(&f->values, f->n_values, &f->value_capacity, sizeof *f->values)) {
             weft_free(key);
-            return no_memory(r);
+            return weft__out_of_memory(r->path, "its header");
         }
         f->values[f->n_values] = (weft_gguf_value){.key = key};
         status = take_value(r, &f->values[f->n_values++]);
@@ -297,7 +293,7 @@ static weft_status take_tensor(reader *r)
         return status;
     if (!weft__grow(&f->tensors, f->n_tensors, &f->tensor_capacity, sizeof *f->tensors)) {
         weft_free(name);
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its header");
     }
     weft__gguf_tensor *t = &f->tensors[f->n_tensors++];
     *t = (weft__gguf_tensor){.entry.name = name};

@@ -1,6 +1,7 @@
 /* core/io/gguf_save.c -- writing GGUF, version 3. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/io/fileio.h"
 #include "core/io/gguf.h"
@@ -147,7 +148,7 @@ static weft_status with_blocks(weft_array *a, const char *name, weft__take_bytes
     if (status == WEFT_OK && !data && size > 0) {
         copy = weft_malloc(size);
         status = copy ? weft__read_blocks(a, copy)
-                      : weft_fail(WEFT_MEMORY, "no memory for a copy of '%s'", name);
+                      : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", name);
         data = copy;
     }
     if (status == WEFT_OK)
@@ -192,7 +193,7 @@ weft_status weft__gguf_save(const char *path, const char *const *names, weft_arr
     make_header(&header, names, arrays, n, metadata, n_metadata, o.alignment);
     if (header.failed) {
         weft_free(header.at);
-        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+        return weft__out_of_memory(path, "writing it");
     }
     status = weft__writer_open(path, &o.writer);
     if (status == WEFT_OK)

@@ -110,7 +110,7 @@ static weft_status read_elements(hid_t set, const loading *l, const char *name, 
     hid_t type = data ? weft__hdf5_type(dtype) : H5I_INVALID_HID;
     weft_status status = WEFT_OK;
     if (type < 0) {
-        status = weft_fail(WEFT_MEMORY, "%s: %s: no memory to read it", l->path, name);
+        status = weft_fail(WEFT_MEMORY, "%s: %s: out of memory to read it", l->path, name);
     } else if (bytes > 0 && H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0) {
         status = failed(WEFT_IO, l->path, name);
     }
@@ -124,7 +124,7 @@ static weft_status read_elements(hid_t set, const loading *l, const char *name, 
     weft_array *a = weft_from_memory(data, dtype, shape, weft_free, data);
     return weft_ok(a) && weft__named_arrays_add(l->out, name, a)
                ? WEFT_OK
-               : weft_fail(WEFT_MEMORY, "%s: %s: no memory to read it", l->path, name);
+               : weft_fail(WEFT_MEMORY, "%s: %s: out of memory to read it", l->path, name);
 }
 
 static weft_status load_dataset(hid_t set, const loading *l, const char *name)

@@ -10,6 +10,7 @@
 
 #include <json-c/json_tokener.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "weft/memory.h"
 
@@ -156,7 +157,7 @@ static weft_status parse(parser *p)
         return fail_at(p, valid, "invalid UTF-8");
     p->tokener = json_tokener_new_ex(WEFT__JSON_MAX_DEPTH);
     if (!p->tokener)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to parse", p->name);
+        return weft__out_of_memory(p->name, "parsing");
     json_tokener_set_flags(p->tokener, JSON_TOKENER_STRICT);
     weft_status status = scan(p);
     if (!status)
@@ -179,7 +180,7 @@ weft_status weft__json_parse(const char *text, size_t length, const char *name, 
     if (!status) {
         doc->name = weft_strdup(name);
         if (!doc->name)
-            status = weft_fail(WEFT_MEMORY, "%s: no memory to parse", name);
+            status = weft__out_of_memory(name, "parsing");
     }
     if (status)
         weft__json_free(doc);
@@ -206,7 +207,7 @@ static weft_status read_all(FILE *file, const char *path, char **text, size_t *l
             break;
         *text = larger;
     }
-    return weft_fail(WEFT_MEMORY, "%s: no memory to read it", path);
+    return weft__out_of_memory(path, "reading it");
 }
 
 weft_status weft__json_read(const char *path, weft__json_doc *doc)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "core/io/safetensors.h"
 
 static weft_status map_file(int fd, const char *path, weft__mapping *mapping)
@@ -35,7 +36,7 @@ weft_status weft__mapping_open(const char *path, weft__mapping **out)
     char *copy = weft_strdup(path);
     weft_status status;
     if (mapping == NULL || copy == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to open it", path);
+        status = weft__out_of_memory(path, "opening it");
     else
         status = map_file(fd, path, mapping);
     close(fd);

@@ -76,7 +76,7 @@ weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *
     if (status == WEFT_OK && !data && size > 0) {
         copy = weft_malloc(size);
         status = copy ? weft_read(a, weft_dtype_of(a), copy, weft_size(a))
-                      : weft_fail(WEFT_MEMORY, "no memory for a copy of '%s'", name);
+                      : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", name);
         data = copy;
     }
     if (status == WEFT_OK) {

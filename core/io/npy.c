@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/named.h"
 #include "core/io/safetensors.h"
@@ -327,7 +328,7 @@ weft_status weft_npy_save(const char *path, weft_array *a)
     weft_status status = weft__named_arrays_check(path, &path, &a, 1, false);
     if (status == WEFT_OK) {
         weft__npy_header(&header, a);
-        status = header.failed ? weft_fail(WEFT_MEMORY, "%s: no memory to write it", path)
+        status = header.failed ? weft__out_of_memory(path, "writing it")
                                : weft__writer_open(path, &writer);
     }
     if (status == WEFT_OK) {

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/named.h"
 #include "core/io/npy.h"
@@ -67,7 +68,7 @@ static weft_status unpack(zip_t *archive, zip_uint64_t i, const char *where, cha
         got = zip_fread(file, data + n, capacity - n);
         n += got > 0 ? (size_t)got : 0;
     }
-    weft_status status = !data ? weft_fail(WEFT_MEMORY, "%s: no memory to read it", where)
+    weft_status status = !data ? weft__out_of_memory(where, "reading it")
                          : got < 0
                              ? weft_fail(WEFT_INVALID, "%s: %s", where, zip_file_strerror(file))
                              : WEFT_OK;
@@ -88,8 +89,7 @@ static weft_status load_entry(zip_t *archive, zip_uint64_t i, const char *path,
     char *data = NULL, *where = weft_format("%s: %s", path, full ? full : "?");
     char *name = weft_strdup(full ? full : "");
     size_t size = 0;
-    weft_status status =
-        where && name ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory to read it", path);
+    weft_status status = where && name ? WEFT_OK : weft__out_of_memory(path, "reading it");
     if (status == WEFT_OK) {
         status = unpack(archive, i, where, &data, &size);
     }
@@ -105,7 +105,7 @@ static weft_status load_entry(zip_t *archive, zip_uint64_t i, const char *path,
         weft_array *a = weft__npy_array(data, &npy, weft_free, data);
         data = NULL;
         if (!weft_ok(a) || !weft__named_arrays_add(out, name, a)) {
-            status = weft_fail(WEFT_MEMORY, "%s: no memory to read it", where);
+            status = weft__out_of_memory(where, "reading it");
         }
     }
     weft_free(data);
@@ -154,7 +154,7 @@ static weft_status add_entry(zip_t *archive, const char *path, const char *name,
     weft_status status = weft__with_bytes(a, name, append_bytes, &t);
     char *full = weft_format("%s.npy", name);
     if (status == WEFT_OK && (t.failed || !full)) {
-        status = weft_fail(WEFT_MEMORY, "%s: no memory to write '%s'", path, name);
+        status = weft_fail(WEFT_MEMORY, "%s: out of memory to write '%s'", path, name);
     }
     if (status == WEFT_OK) {
         zip_source_t *source = zip_source_buffer(archive, t.at, t.n, 1);

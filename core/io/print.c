@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/print_number.h"
 #include "core/io/text.h"
 #include "weft/shape.h"
@@ -191,14 +192,14 @@ static weft_status read_floats(printer *p, weft_array *a, int64_t n)
 {
     p->values = weft_calloc((size_t)(2 * n + 1), sizeof *p->values);
     if (!p->values) {
-        return weft_fail(WEFT_MEMORY, "print: out of memory");
+        return weft__out_of_memory("print", NULL);
     }
     if (p->dtype != WEFT_COMPLEX64) {
         return weft_read(a, WEFT_FLOAT64, p->values, n);
     }
     weft_complex64 *pairs = weft_calloc((size_t)n + 1, sizeof *pairs);
-    weft_status status = pairs ? weft_read(a, WEFT_COMPLEX64, pairs, n)
-                               : weft_fail(WEFT_MEMORY, "print: out of memory");
+    weft_status status =
+        pairs ? weft_read(a, WEFT_COMPLEX64, pairs, n) : weft__out_of_memory("print", NULL);
     for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
         p->values[2 * i] = (double)pairs[i].re;
         p->values[2 * i + 1] = (double)pairs[i].im;
@@ -211,7 +212,7 @@ static weft_status read_integers(printer *p, weft_array *a, int64_t n)
 {
     p->integers = weft_calloc((size_t)n + 1, sizeof *p->integers);
     if (!p->integers) {
-        return weft_fail(WEFT_MEMORY, "print: out of memory");
+        return weft__out_of_memory("print", NULL);
     }
     return weft_read(a, p->dtype == WEFT_UINT64 ? WEFT_UINT64 : WEFT_INT64, p->integers, n);
 }
@@ -286,7 +287,7 @@ static weft_status print_all(printer *p, weft_array *a)
     } else {
         print_axis(p, 0, 0, p->options.line_width - 1);
     }
-    return p->text.failed ? weft_fail(WEFT_MEMORY, "print: out of memory") : WEFT_OK;
+    return p->text.failed ? weft__out_of_memory("print", NULL) : WEFT_OK;
 }
 
 static weft_print_options with_defaults(const weft_print_options *options)

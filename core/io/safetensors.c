@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
+
 static const char *const dtype_names[WEFT_DTYPE_COUNT] = {
     [WEFT_BOOL] = "BOOL",   [WEFT_UINT8] = "U8",      [WEFT_UINT16] = "U16",
     [WEFT_UINT32] = "U32",  [WEFT_UINT64] = "U64",    [WEFT_INT8] = "I8",
@@ -71,7 +73,7 @@ weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
     *out = NULL;
     weft_safetensors *file = weft_calloc(1, sizeof *file);
     if (file == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to open it", path);
+        return weft__out_of_memory(path, "opening it");
     weft_status status = weft__safetensors_add(file, path);
     if (status == WEFT_OK)
         status = weft__safetensors_sort(file);

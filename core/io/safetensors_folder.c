@@ -9,6 +9,7 @@
 #include <json-c/json_object.h>
 #include <json-c/linkhash.h>
 
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 
@@ -46,11 +47,6 @@ static int compare_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static weft_status no_memory(const char *folder)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory to open the checkpoint", folder);
-}
-
 static bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
@@ -73,7 +69,7 @@ static weft_status index_shards(const weft__json *map, names *shards)
         if (*shard == '\0' || *shard == '.' || strchr(shard, '/'))
             return weft__json_fail(map, WEFT_INVALID, "%s: '%s' is not a file name", key, shard);
         if (!names_add(shards, shard))
-            return weft__json_fail(map, WEFT_MEMORY, "no memory");
+            return weft__json_fail(map, WEFT_MEMORY, "out of memory");
     }
     return WEFT_OK;
 }
@@ -83,7 +79,7 @@ static weft_status add_shard(weft_safetensors *file, const char *folder, const c
 {
     char *path = weft_format("%s/%s", folder, name);
     if (path == NULL)
-        return no_memory(folder);
+        return weft__out_of_memory(folder, "opening the checkpoint");
     weft_status status;
     if (index && !exists(path))
         status = weft_fail(WEFT_IO, "%s: the shard '%s', which %s names, is missing", folder, name,
@@ -152,7 +148,7 @@ static weft_status list_folder(const char *folder, const char *prefix, names *li
             !ends_with(e->d_name, ".safetensors"))
             continue;
         if (!names_add(list, e->d_name))
-            status = no_memory(folder);
+            status = weft__out_of_memory(folder, "opening the checkpoint");
     }
     closedir(dir);
     if (list->n > 0)
@@ -194,7 +190,7 @@ weft_status weft_safetensors_open_folder(const char *path, weft_safetensors **ou
     char *index = weft_format("%s/%s", path, index_name);
     weft_status status;
     if (file == NULL || index == NULL)
-        status = no_memory(path);
+        status = weft__out_of_memory(path, "opening the checkpoint");
     else if (exists(index))
         status = add_indexed(file, path, index);
     else

@@ -7,6 +7,7 @@
 #include <json-c/json_object.h>
 #include <json-c/linkhash.h>
 
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "core/shape.h"
@@ -23,11 +24,6 @@ typedef struct reader {
     int n_unsupported;
     char unsupported[LIST_SIZE]; /* "F8_E4M3 (a.weight)", ... */
 } reader;
-
-static weft_status no_memory(const reader *r)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory for its header", r->path);
-}
 
 /* ---- the JSON text -------------------------------------------------------------------------- */
 
@@ -82,7 +78,7 @@ static weft_status check_unique(const reader *r, const char *text, size_t length
     int n = 0;
     weft_status status = WEFT_OK;
     if (!outer_keys(text, text + length, &keys, &n)) {
-        status = no_memory(r);
+        status = weft__out_of_memory(r->path, "its header");
     } else if (n != distinct) {
         status = weft_fail(WEFT_INVALID, "%s: %d names, but only %d different ones", r->path, n,
                            distinct);
@@ -216,10 +212,10 @@ static weft_status read_tensor(reader *r, const weft__json *entry, const char *n
     t.bytes = (size_t)(offsets[1] - offsets[0]);
     weft_safetensors *f = r->file;
     if (!weft__grow(&f->tensors, f->n_tensors, &f->tensor_capacity, sizeof *f->tensors))
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its header");
     t.entry.name = weft_strdup(name);
     if (t.entry.name == NULL)
-        return no_memory(r);
+        return weft__out_of_memory(r->path, "its header");
     f->tensors[f->n_tensors++] = t;
     return WEFT_OK;
 }
@@ -236,12 +232,12 @@ static weft_status read_metadata(reader *r, const weft__json *object)
             return weft_fail(WEFT_INVALID, "%s: __metadata__: '%s': expected a string, found %s",
                              r->path, key, weft__json_type_name(value));
         if (!weft__grow(&f->metadata, f->n_metadata, &f->metadata_capacity, sizeof *f->metadata))
-            return no_memory(r);
+            return weft__out_of_memory(r->path, "its header");
         const weft__stored_text text = {weft_strdup(key),
                                         weft_strdup(json_object_get_string(value))};
         f->metadata[f->n_metadata++] = text;
         if (text.key == NULL || text.value == NULL)
-            return no_memory(r);
+            return weft__out_of_memory(r->path, "its header");
     }
     return WEFT_OK;
 }
@@ -349,7 +345,7 @@ weft_status weft__safetensors_add(weft_safetensors *file, const char *path)
     weft__mapping **mappings =
         weft_realloc(file->mappings, (size_t)(file->n_mappings + 1) * sizeof *mappings);
     if (mappings == NULL)
-        return no_memory(&r);
+        return weft__out_of_memory(r.path, "its header");
     file->mappings = mappings;
     const weft_status status = weft__mapping_open(path, &r.mapping);
     if (status != WEFT_OK)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/fileio.h"
 #include "core/io/named.h"
 #include "core/io/safetensors.h"
@@ -111,7 +112,7 @@ weft_status weft__safetensors_save(const char *path, const char *const *names,
 {
     item *items = weft_calloc(n > 0 ? (size_t)n : 1, sizeof *items);
     if (items == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to write it", path);
+        return weft__out_of_memory(path, "writing it");
     for (int i = 0; i < n; i++)
         items[i] = (item){names[i], arrays[i], (size_t)weft_nbytes(arrays[i])};
     weft_status status = check_items(path, items, n);
@@ -120,7 +121,7 @@ weft_status weft__safetensors_save(const char *path, const char *const *names,
         if (n > 0)
             qsort(items, (size_t)n, sizeof *items, compare_items);
         make_header(&header, items, n, metadata, n_metadata);
-        status = header.failed ? weft_fail(WEFT_MEMORY, "%s: no memory to write it", path)
+        status = header.failed ? weft__out_of_memory(path, "writing it")
                                : write_items(path, &header, items, n, written);
     }
     weft_free(header.at);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/named.h"
 #include "core/io/safetensors.h"
 #include "core/io/text.h"
@@ -21,11 +22,6 @@ typedef struct shards {
     weft__written written;
 } shards;
 
-static weft_status no_memory(const char *folder)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory to save it", folder);
-}
-
 /* Arrays stay in order; a file ends where the next array would be too much. */
 static weft_status part(shards *s)
 {
@@ -33,7 +29,7 @@ static weft_status part(shards *s)
     int64_t bytes = 0;
     s->starts = weft_calloc((size_t)s->n + 2, sizeof *s->starts);
     if (s->starts == NULL)
-        return no_memory(s->folder);
+        return weft__out_of_memory(s->folder, "saving it");
     s->files = 1;
     for (int i = 0; i < s->n; i++) {
         const int64_t size = weft_nbytes(s->arrays[i]);
@@ -64,7 +60,7 @@ static weft_status write_file(shards *s, int file)
     file_name(s, file, name);
     char *path = weft_format("%s/%s", s->folder, name);
     if (path == NULL)
-        return no_memory(s->folder);
+        return weft__out_of_memory(s->folder, "saving it");
     const weft_status status = weft__safetensors_save(path, s->names + first, s->arrays + first,
                                                       s->starts[file + 1] - first, o->metadata,
                                                       o->n_metadata, &s->written);
@@ -88,8 +84,8 @@ static weft_status write_index(const shards *s)
     }
     weft__text_format(&text, "\n  }\n}\n");
     char *path = weft_format("%s/model.safetensors.index.json", s->folder);
-    const weft_status status =
-        text.failed || !path ? no_memory(s->folder) : weft_file_write(path, text.at, text.n);
+    const weft_status status = text.failed || !path ? weft__out_of_memory(s->folder, "saving it")
+                                                    : weft_file_write(path, text.at, text.n);
     weft_free(path);
     weft_free(text.at);
     return status;

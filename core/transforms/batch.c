@@ -1,6 +1,7 @@
 /* core/transforms/batch.c -- the walk of vmap: a graph for one example, node by node, into a graph
  * for a batch of them. The batch is axis 0 throughout. */
 #include "core/builtin.h"
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
@@ -58,7 +59,7 @@ static weft_status by_expansion(const batching *b, weft_array **out)
     const int n = node->n_inputs;
     weft_array **inputs = weft_calloc(3 * (size_t)n, sizeof *inputs);
     if (!inputs) {
-        return weft_fail(WEFT_MEMORY, "vmap: out of memory");
+        return weft__out_of_memory("vmap", NULL);
     }
     weft_array **sources = inputs + n, **batches = inputs + 2 * n;
     int m = 0;
@@ -100,7 +101,7 @@ static weft_status one_by_one(const batching *b, weft_array **out)
     }
     weft_array **parts = weft_calloc((size_t)(n_parts + node->n_inputs), sizeof *parts);
     if (!parts) {
-        return weft_fail(WEFT_MEMORY, "vmap: out of memory");
+        return weft__out_of_memory("vmap", NULL);
     }
     for (int64_t at = 0; at < b->size; at++) {
         weft_array *y = one_example(b, at, parts + n_parts);
@@ -179,8 +180,7 @@ static weft_status visit(weft__dependents *d, int64_t index, int64_t size)
     batching b = {.node = node, .size = size};
     b.in = weft_calloc((size_t)node->n_inputs, sizeof *b.in);
     b.batched = weft_calloc((size_t)node->n_inputs, sizeof *b.batched);
-    weft_status status =
-        b.in && b.batched ? WEFT_OK : weft_fail(WEFT_MEMORY, "vmap: out of memory");
+    weft_status status = b.in && b.batched ? WEFT_OK : weft__out_of_memory("vmap", NULL);
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
         weft_array **place = weft__place(d, node->inputs[i], 0);
         b.batched[i] = place != NULL;

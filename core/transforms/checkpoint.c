@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/transforms/kept.h"
 
 typedef struct checkpoint_params {
@@ -174,8 +175,7 @@ static weft_status pull_through(copying *c, weft_array *node, weft_array *const 
     weft_array *results[WEFT_MAX_OUTPUTS];
     weft_array **targets = weft_calloc((size_t)n_frontier, sizeof *targets);
     weft_array **found = weft_calloc((size_t)n_frontier, sizeof *found);
-    weft_status status =
-        targets && found ? WEFT_OK : weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
+    weft_status status = targets && found ? WEFT_OK : weft__out_of_memory("checkpoint", NULL);
     int n = 0;
     for (int i = 0; i < n_frontier && status == WEFT_OK; i++) {
         if (wanted[n_outputs + i]) {
@@ -189,7 +189,7 @@ static weft_status pull_through(copying *c, weft_array *node, weft_array *const 
         status = weft__pull_back(results, cts, n_outputs, targets, n, found);
     }
     if (status == WEFT_OK && !weft__use_kept(found, n, c->since, &c->stand_ins, c->kept)) {
-        status = weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
+        status = weft__out_of_memory("checkpoint", NULL);
     }
     n = 0;
     for (int i = 0; i < n_frontier && status == WEFT_OK; i++) {
@@ -208,7 +208,7 @@ static void checkpoint_vjp(weft_array *node, weft_array *const *cts, const bool 
     copying c = {.since = weft__next_seq()};
     weft_status status = WEFT_OK;
     if (!make_clones(&c, node, node->n_outputs, first_cotangent(cts, node->n_outputs))) {
-        status = weft_fail(WEFT_MEMORY, "checkpoint: out of memory");
+        status = weft__out_of_memory("checkpoint", NULL);
     } else {
         status = pull_through(&c, node, cts, wanted, grads);
     }

@@ -1,6 +1,7 @@
 /* core/transforms/dependents.c -- the nodes between a function's arguments and its results, with
  * room for what a walk over them makes. */
 #include "core/builtin.h"
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/op_params.h"
@@ -47,11 +48,6 @@ static bool depends(weft__dependents *d, const weft_array *node, bool through_al
     return false;
 }
 
-static weft_status out_of_memory(const char *what)
-{
-    return weft_fail(WEFT_MEMORY, "%s: out of memory", what);
-}
-
 weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_array *const *outs,
                                   int n_out, weft_array *const *sources, int n_sources,
                                   bool through_all)
@@ -60,18 +56,18 @@ weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_ar
     for (int i = 0; i < n_sources; i++) {
         bool added;
         if (weft__map_index(&d->sources, sources[i], &added) < 0) {
-            return out_of_memory(what);
+            return weft__out_of_memory(what, NULL);
         }
         d->oldest = sources[i]->seq < d->oldest ? sources[i]->seq : d->oldest;
     }
     if (!weft__collect(outs, n_out, is_outside, d, &d->nodes)) {
-        return out_of_memory(what);
+        return weft__out_of_memory(what, NULL);
     }
     int64_t n = d->nodes.count, total = 0;
     d->needed = weft_calloc((size_t)n, sizeof *d->needed);
     d->first = weft_calloc((size_t)n, sizeof *d->first);
     if (!d->needed || !d->first) {
-        return out_of_memory(what);
+        return weft__out_of_memory(what, NULL);
     }
     for (int64_t i = 0; i < n; i++) {
         d->first[i] = total;
@@ -80,7 +76,7 @@ weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_ar
     }
     d->places = weft_calloc((size_t)total, sizeof *d->places);
     d->source_places = weft_calloc((size_t)d->sources.count, sizeof *d->source_places);
-    return d->places && d->source_places ? WEFT_OK : out_of_memory(what);
+    return d->places && d->source_places ? WEFT_OK : weft__out_of_memory(what, NULL);
 }
 
 void weft__dependents_free(weft__dependents *d)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 
@@ -125,11 +126,6 @@ static weft_status compare(check *c, int input, const double *gradient, int64_t 
 
 /* ---- preparation ---------------------------------------------------------------------------- */
 
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "gradcheck: out of memory");
-}
-
 static weft_status read_inputs(check *c)
 {
     for (int i = 0; i < c->n_inputs; i++) {
@@ -143,7 +139,7 @@ static weft_status read_inputs(check *c)
         }
         c->values[i] = weft_malloc((size_t)weft_nbytes(x));
         if (!c->values[i]) {
-            return out_of_memory();
+            return weft__out_of_memory("gradcheck", NULL);
         }
         weft_status status = weft_read(x, WEFT_FLOAT64, c->values[i], weft_size(x));
         if (status != WEFT_OK) {
@@ -174,7 +170,7 @@ static weft_status draw_cotangents(check *c, weft_array **cotangents)
         largest = n > largest ? n : largest;
         c->weights[i] = weft_malloc((size_t)n * sizeof(double));
         if (!c->weights[i]) {
-            return out_of_memory();
+            return weft__out_of_memory("gradcheck", NULL);
         }
         for (int64_t k = 0; k < n; k++) {
             c->weights[i][k] = random_weight(&state);
@@ -182,7 +178,7 @@ static weft_status draw_cotangents(check *c, weft_array **cotangents)
         cotangents[i] = weft_from_data(c->weights[i], WEFT_FLOAT64, weft_shape(out[i]));
     }
     c->scratch = weft_malloc((size_t)largest * sizeof(double));
-    return c->scratch ? WEFT_OK : out_of_memory();
+    return c->scratch ? WEFT_OK : weft__out_of_memory("gradcheck", NULL);
 }
 
 /* ---- along a direction ---------------------------------------------------------------------- */
@@ -198,7 +194,7 @@ static weft_status draw_tangents(check *c, weft_array **tangents)
         }
         c->tangents[i] = weft_malloc((size_t)n * sizeof(double));
         if (!c->tangents[i]) {
-            return out_of_memory();
+            return weft__out_of_memory("gradcheck", NULL);
         }
         for (int64_t k = 0; k < n; k++) {
             c->tangents[i][k] = random_weight(&state);
@@ -312,7 +308,8 @@ static weft_status check_input(check *c, int i, weft_array *grad, double *along)
 {
     int64_t n = weft_size(c->inputs[i]);
     double *gradient = weft_malloc((size_t)n * sizeof *gradient);
-    weft_status status = gradient ? weft_read(grad, WEFT_FLOAT64, gradient, n) : out_of_memory();
+    weft_status status = gradient ? weft_read(grad, WEFT_FLOAT64, gradient, n)
+                                  : weft__out_of_memory("gradcheck", NULL);
     if (status == WEFT_OK) {
         status = compare(c, i, gradient, n);
     }

@@ -1,5 +1,6 @@
 /* core/transforms/jacobian.c -- Jacobians and Hessians: derivatives along all directions at a time,
  * a batch of cotangents pulled back or of tangents pushed forward through one graph. */
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
@@ -91,7 +92,7 @@ static weft_status derive(graph *g, bool forward, weft_array **out)
     const int n = forward ? g->n_values : g->n_sources;
     int *axes = weft_calloc((size_t)n, sizeof *axes);
     if (!axes) {
-        return weft_fail(WEFT_MEMORY, "jacobian: out of memory");
+        return weft__out_of_memory("jacobian", NULL);
     }
     for (int i = 0; i < n; i++) {
         axes[i] = forward ? weft_ndim(g->values[i]) : 0;
@@ -183,7 +184,7 @@ static weft_status jacobian(weft_function *fn, void *context, weft_array *const 
     if (all && room && places) {
         status = jacobian_in(fn, context, in, n_in, all, n_out, forward, room, places, all + n_out);
     } else {
-        weft_fail(WEFT_MEMORY, "jacobian: out of memory");
+        weft__out_of_memory("jacobian", NULL);
     }
     weft_scope_close_n(all, status == WEFT_OK ? n : 0);
     for (int i = 0; i < n_out * n_in; i++) {

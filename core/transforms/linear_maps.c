@@ -1,5 +1,6 @@
 /* core/transforms/linear_maps.c -- tangents from a rule for gradients and gradients from a rule for
  * tangents: each is linear, and the derivative of a linear map is the map. */
+#include "core/failure.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
@@ -51,7 +52,7 @@ weft_status weft__jvp_by_vjp(weft_array *node, weft__vjp_rule *vjp, weft_array *
     weft_array *points[WEFT_MAX_OUTPUTS] = {NULL};
     weft_array **room = weft_calloc((size_t)(3 * n + 2 * n_out), sizeof *room);
     bool *wanted = weft_calloc((size_t)n, sizeof *wanted);
-    weft_status status = room && wanted ? WEFT_OK : weft_fail(WEFT_MEMORY, "jvp: out of memory");
+    weft_status status = room && wanted ? WEFT_OK : weft__out_of_memory("jvp", NULL);
     for (int o = 0; o < n_out && status == WEFT_OK; o++) {
         const weft_spec *spec = &node->outs[o].spec;
         points[o] = is_differentiable_spec(spec) ? zero_at(spec, node->device) : NULL;
@@ -83,7 +84,7 @@ weft_status weft__vjp_by_jvp(weft_array *node, weft__jvp_rule *jvp, weft_array *
     weft_array *values[WEFT_MAX_OUTPUTS] = {NULL};
     weft_array **room = weft_calloc((size_t)(3 * n + 2 * n_out), sizeof *room);
     if (!room) {
-        return weft_fail(WEFT_MEMORY, "vjp: out of memory");
+        return weft__out_of_memory("vjp", NULL);
     }
     for (int i = 0; i < n; i++) {
         room[i] =

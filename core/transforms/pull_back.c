@@ -1,5 +1,6 @@
 /* core/transforms/pull_back.c -- the backward walk: from cotangents of outputs to gradients. */
 #include "core/builtin.h"
+#include "core/failure.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
@@ -73,7 +74,7 @@ static weft_status through_expansion(weft_array *node, weft_array *const *cts, c
 {
     weft_array **room = weft_calloc(3 * (size_t)node->n_inputs, sizeof *room);
     if (!room) {
-        return weft_fail(WEFT_MEMORY, "vjp: out of memory");
+        return weft__out_of_memory("vjp", NULL);
     }
     weft_status status = expand_and_pull(node, cts, wanted, room, grads);
     weft_free(room);
@@ -125,7 +126,7 @@ static weft_status visit(weft__dependents *d, int64_t index)
     }
     bool *wanted = weft_calloc((size_t)node->n_inputs, sizeof *wanted);
     weft_array **grads = weft_calloc((size_t)node->n_inputs, sizeof *grads);
-    weft_status status = wanted && grads ? WEFT_OK : weft_fail(WEFT_MEMORY, "vjp: out of memory");
+    weft_status status = wanted && grads ? WEFT_OK : weft__out_of_memory("vjp", NULL);
     bool any = false;
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
         wanted[i] = input_wanted(d, node, i);

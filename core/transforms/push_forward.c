@@ -1,6 +1,7 @@
 /* core/transforms/push_forward.c -- the forward walk: from tangents of arguments to those of
  * results; and jvp. */
 #include "core/builtin.h"
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
@@ -12,7 +13,7 @@ static weft_status by_linearity(weft_array *node, weft_array *const *tangents, w
 {
     weft_array **in = weft_malloc((size_t)node->n_inputs * sizeof *in);
     if (!in) {
-        return weft_fail(WEFT_MEMORY, "jvp: out of memory");
+        return weft__out_of_memory("jvp", NULL);
     }
     for (int i = 0; i < node->n_inputs; i++) {
         weft_array *x = node->inputs[i];
@@ -46,7 +47,7 @@ static weft_status by_expansion(weft_array *node, weft_array *const *tangents, w
     weft_array *outs[WEFT_MAX_OUTPUTS] = {NULL};
     weft_array **aliases = weft_calloc(3 * (size_t)n, sizeof *aliases);
     if (!aliases) {
-        return weft_fail(WEFT_MEMORY, "jvp: out of memory");
+        return weft__out_of_memory("jvp", NULL);
     }
     weft_array **sources = aliases + n, **given = aliases + 2 * n;
     int m = 0;
@@ -133,7 +134,7 @@ static weft_status visit(weft__dependents *d, int64_t index)
     }
     weft_array **tangents = weft_calloc((size_t)node->n_inputs, sizeof *tangents);
     if (!tangents) {
-        return weft_fail(WEFT_MEMORY, "jvp: out of memory");
+        return weft__out_of_memory("jvp", NULL);
     }
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
@@ -243,7 +244,7 @@ weft_status weft_jvp(weft_function *fn, void *context, weft_array *const *in, in
     if (!aliases || !values) {
         weft_free(aliases);
         weft_free(values);
-        return weft_fail(WEFT_MEMORY, "jvp: out of memory");
+        return weft__out_of_memory("jvp", NULL);
     }
     weft_array **found = values + n_out;
     weft_scope_open();

@@ -1,12 +1,8 @@
 /* core/transforms/vjp.c -- vjp and value_and_grad, over arguments and over slots. */
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
-
-static weft_status out_of_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "vjp: out of memory");
-}
 
 /* Zeros where nothing flowed; integers and bool have no gradient. */
 static void fill_zeros(weft_array *const *in, int n, weft_array **grads)
@@ -50,7 +46,7 @@ weft_status weft_vjp(weft_function *fn, void *context, weft_array *const *in, in
     if (!aliases || !values) {
         weft_free(aliases);
         weft_free(values);
-        return out_of_memory();
+        return weft__out_of_memory("vjp", NULL);
     }
     weft_array **found = values + n_out;
     weft_scope_open();
@@ -203,7 +199,7 @@ weft_status weft_value_and_grad_aux(weft_function *fn, void *context, weft_array
     }
     weft_array **room = weft_calloc((size_t)(n_in + 2 * n), sizeof *room);
     weft_array **all = weft_calloc((size_t)(n_out + n), sizeof *all);
-    weft_status status = room && all ? WEFT_OK : out_of_memory();
+    weft_status status = room && all ? WEFT_OK : weft__out_of_memory("vjp", NULL);
     weft_scope_open();
     if (status == WEFT_OK) {
         status =

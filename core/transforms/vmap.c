@@ -1,4 +1,5 @@
 /* core/transforms/vmap.c -- a function of one example over a batch of them. */
+#include "core/failure.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
@@ -201,7 +202,7 @@ weft_status weft_vmap(weft_function *fn, void *context, weft_array *const *in, c
         mapping m = {.arguments = room, .sources = room + n_in, .batches = room + 2 * n_in};
         status = trace_and_batch(fn, context, &m, in, in_axes, n_in, values, out_axes, n_out);
     } else {
-        weft_fail(WEFT_MEMORY, "vmap: out of memory");
+        weft__out_of_memory("vmap", NULL);
     }
     weft_scope_close_n(values ? values + n_out : NULL, status == WEFT_OK ? n_out : 0);
     for (int i = 0; i < n_out; i++) {

@@ -180,7 +180,7 @@ weft_cache **weft_model_new_caches(weft_model *model, const weft_cache_options *
     o.max_context = plan.max_context;
     weft_cache **caches = weft_calloc((size_t)(n > 0 ? n : 1), sizeof(weft_cache *));
     if (caches == NULL) {
-        weft_fail(WEFT_MEMORY, "no memory for %lld caches", (long long)n);
+        weft_fail(WEFT_MEMORY, "out of memory for %lld caches", (long long)n);
         return NULL;
     }
     for (int64_t i = 0; i < n; i++) {

@@ -156,7 +156,7 @@ weft_cache *weft__recurrent_new(const weft_dims *shapes, int n)
 {
     recurrent *c = weft_calloc(1, sizeof *c);
     if (c == NULL) {
-        weft_fail(WEFT_MEMORY, "no memory for a cache");
+        weft_fail(WEFT_MEMORY, "out of memory for a cache");
         return NULL;
     }
     c->cache.type = &recurrent_type;

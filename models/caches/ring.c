@@ -395,7 +395,7 @@ static weft_cache *make(const weft__ring *like)
 {
     weft__ring *c = weft_calloc(1, sizeof *c);
     if (c == NULL) {
-        weft_fail(WEFT_MEMORY, "no memory for a cache");
+        weft_fail(WEFT_MEMORY, "out of memory for a cache");
         return NULL;
     }
     *c = *like;

@@ -6,14 +6,10 @@
 
 #include <json-c/json.h>
 
+#include "core/failure.h"
 #include "weft/memory.h"
 
 enum { MAX_VARIABLES = 128 };
-
-static weft_status no_memory(const char *where)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory", where);
-}
 
 /* ---- templates ------------------------------------------------------------------------------ */
 
@@ -36,13 +32,13 @@ weft_status weft__chat_add(weft_chat *chat, const char *name, const char *where,
     chat_template *larger =
         weft_realloc(chat->templates, (chat->count + 1) * sizeof *chat->templates);
     if (!larger)
-        return no_memory(where);
+        return weft__out_of_memory(where, NULL);
     chat->templates = larger;
     chat_template *t = &chat->templates[chat->count];
     *t = (chat_template){.name = weft_strdup(name), .source = weft_malloc(length + 1)};
     weft_status status = WEFT_OK;
     if (!t->name || !t->source) {
-        status = no_memory(where);
+        status = weft__out_of_memory(where, NULL);
     } else {
         memcpy(t->source, source, length);
         t->source[length] = '\0';
@@ -77,7 +73,7 @@ static weft_status add_token(weft_chat *chat, const char *key, const weft_tokeni
     if (value && json_object_object_add(chat->tokens, key, value) == 0)
         return WEFT_OK;
     json_object_put(value);
-    return no_memory(chat->where);
+    return weft__out_of_memory(chat->where, NULL);
 }
 
 weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenizer)
@@ -98,7 +94,7 @@ weft_status weft_chat_parse(const char *source, size_t length, const char *name,
     *out = NULL;
     weft_chat *chat = weft__chat_new(name);
     if (!chat)
-        return no_memory(name);
+        return weft__out_of_memory(name, NULL);
     weft_status status = weft__chat_add(chat, "default", name, source, length);
     if (!status)
         status = weft__chat_tokens_of(chat, tokenizer);
@@ -178,7 +174,7 @@ static weft_status prepare(const weft__json *root, json_object **out)
         status = weft_fail(WEFT_INVALID, "%s: expected at least one message", root->name);
     json_object *list = status ? NULL : json_object_new_array();
     if (!status && !list)
-        status = no_memory(root->name);
+        status = weft__out_of_memory(root->name, NULL);
     for (size_t i = 0; i < count && !status; i++) {
         status = weft__json_at(root, i, &item);
         if (!status)
@@ -186,7 +182,7 @@ static weft_status prepare(const weft__json *root, json_object **out)
         json_object *message = status ? NULL : prepared(item.value);
         if (!status && (!message || json_object_array_add(list, message))) {
             json_object_put(message);
-            status = no_memory(root->name);
+            status = weft__out_of_memory(root->name, NULL);
         }
     }
     *out = list;
@@ -257,8 +253,8 @@ static weft_status collect(const weft_chat *chat, const weft_chat_options *optio
 {
     in->prompt = json_object_new_boolean(options->generation_prompt);
     in->thinking = json_object_new_boolean(options->thinking == WEFT_THINKING_ON);
-    weft_status status =
-        in->prompt && in->thinking ? add_members(in, chat->tokens) : no_memory(chat->where);
+    weft_status status = in->prompt && in->thinking ? add_members(in, chat->tokens)
+                                                    : weft__out_of_memory(chat->where, NULL);
     if (!status)
         status = add(in, "messages", in->prepared);
     if (!status)
@@ -287,7 +283,7 @@ weft_status weft_chat_render(const weft_chat *chat, const char *messages,
                          options->template_name ? options->template_name : "default");
     inputs *in = weft_calloc(1, sizeof *in);
     if (!in)
-        return no_memory(chat->where);
+        return weft__out_of_memory(chat->where, NULL);
     weft_status status = parse_inputs(in, messages, options);
     if (!status)
         status = collect(chat, options, in);

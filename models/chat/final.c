@@ -4,17 +4,13 @@
 
 #include <json-c/json.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "models/chat/chat.h"
 #include "weft/memory.h"
 
 /* With a space behind it, which tells whether the template trims. */
 static const char mark[] = "WEFT_END_OF_FINAL_MESSAGE ";
-
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "chat: no memory for the messages");
-}
 
 /* Replaces the member, a string, by one with the mark behind it. */
 static weft_status mark_member(json_object *object, const char *key)
@@ -29,7 +25,7 @@ static weft_status mark_member(json_object *object, const char *key)
     if (marked && json_object_object_add(object, key, marked) == 0)
         return WEFT_OK;
     json_object_put(marked);
-    return no_memory();
+    return weft__out_of_memory("chat", "the messages");
 }
 
 weft_status weft__chat_mark_final(json_object *messages)
@@ -45,7 +41,7 @@ weft_status weft__chat_mark_final(json_object *messages)
     if (json_object_deep_copy(content, &parts, NULL) ||
         json_object_object_add(message, "content", parts)) {
         json_object_put(parts);
-        return no_memory();
+        return weft__out_of_memory("chat", "the messages");
     }
     for (size_t i = json_object_array_length(parts); i > 0; i--) {
         json_object *part = json_object_array_get_idx(parts, i - 1);

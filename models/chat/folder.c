@@ -10,6 +10,7 @@
 
 #include <json-c/linkhash.h>
 
+#include "core/failure.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
 #include "weft/memory.h"
@@ -43,7 +44,7 @@ static weft_status read_file(const char *path, char **text, size_t *length)
         capacity *= 2;
     }
     if (!data)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        status = weft__out_of_memory(path, NULL);
     else if (!status && ferror(file))
         status = weft_fail(WEFT_IO, "%s: read: %s", path, strerror(errno));
     fclose(file);
@@ -72,7 +73,7 @@ static weft_status add_further(weft_chat *chat, const char *folder)
 {
     char *path = weft_format("%s/additional_chat_templates", folder);
     DIR *directory = path ? opendir(path) : NULL;
-    weft_status status = path ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    weft_status status = path ? WEFT_OK : weft__out_of_memory(folder, NULL);
     for (const struct dirent *entry; directory && !status && (entry = readdir(directory));) {
         const size_t n = strlen(entry->d_name);
         if (n <= 6 || strcmp(entry->d_name + n - 6, ".jinja") != 0)
@@ -81,8 +82,7 @@ static weft_status add_further(weft_chat *chat, const char *folder)
         char *name = weft_strdup(entry->d_name);
         if (name)
             name[n - 6] = '\0';
-        status = file && name ? add_file(chat, name, file)
-                              : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+        status = file && name ? add_file(chat, name, file) : weft__out_of_memory(folder, NULL);
         weft_free(file);
         weft_free(name);
     }
@@ -137,7 +137,7 @@ static weft_status add_tokens(weft_chat *chat, json_object *object)
         if (!json_object_is_type(value, json_type_string))
             continue;
         if (json_object_object_add(chat->tokens, key, json_object_get(value)))
-            status = weft_fail(WEFT_MEMORY, "%s: no memory", chat->where);
+            status = weft__out_of_memory(chat->where, NULL);
     }
     return status;
 }
@@ -151,7 +151,7 @@ static weft_status add_json(weft_chat *chat, const char *folder, const char *fil
     if (!exists(path)) {
         const bool fine = path != NULL;
         weft_free(path);
-        return fine ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+        return fine ? WEFT_OK : weft__out_of_memory(folder, NULL);
     }
     weft_status status = weft__json_read(path, &doc);
     if (!status) {
@@ -197,7 +197,7 @@ static weft_status add_folder_builtin(weft_chat *chat, const char *folder)
 {
     weft_config *config = NULL;
     char *path = weft_format("%s/config.json", folder);
-    weft_status status = path ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    weft_status status = path ? WEFT_OK : weft__out_of_memory(folder, NULL);
     if (!status && exists(path))
         status = weft_config_load(path, &config);
     if (!status)
@@ -210,7 +210,7 @@ static weft_status add_folder_builtin(weft_chat *chat, const char *folder)
 static weft_status add_files(weft_chat *chat, const char *folder)
 {
     char *file = weft_format("%s/chat_template.jinja", folder);
-    weft_status status = file ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    weft_status status = file ? WEFT_OK : weft__out_of_memory(folder, NULL);
     if (!status && exists(file)) {
         status = add_file(chat, "default", file);
         if (!status)
@@ -248,8 +248,7 @@ static weft_status add_gguf(weft_chat *chat, const char *path)
 weft_status weft__chat_templates(const char *folder, weft_chat **out)
 {
     *out = weft__chat_new(folder);
-    const weft_status status =
-        *out ? add_files(*out, folder) : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    const weft_status status = *out ? add_files(*out, folder) : weft__out_of_memory(folder, NULL);
     if (status) {
         weft_chat_free(*out);
         *out = NULL;
@@ -265,7 +264,7 @@ weft_status weft_chat_load(const char *folder, weft_chat **out)
     if (status)
         return status;
     weft_chat *chat = weft__chat_new(gguf ? gguf : folder);
-    status = chat ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    status = chat ? WEFT_OK : weft__out_of_memory(folder, NULL);
     if (!status)
         status = gguf ? add_gguf(chat, gguf) : add_files(chat, folder);
     if (!status && chat->count == 0)

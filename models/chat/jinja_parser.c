@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/chat/jinja.h"
 #include "models/chat/jinja_node.h"
@@ -17,9 +18,9 @@ void *weft__jinja_parser_take(jinja_parser *p, size_t size)
 {
     if (p->status)
         return NULL;
-    void *piece = weft__arena_take(&p->template->arena, size);
+    void *piece = weft__arena_take_zeroed(&p->template->arena, size);
     if (!piece)
-        p->status = weft_fail(WEFT_MEMORY, "%s: no memory for the template", p->template->name);
+        p->status = weft__out_of_memory(p->template->name, "the template");
     return piece;
 }
 
@@ -520,7 +521,7 @@ weft_status weft__jinja_parse(const char *source, size_t length, const char *nam
     if (!t || !copy) {
         weft_free(t);
         weft_free(copy);
-        return weft_fail(WEFT_MEMORY, "%s: no memory for the template", name);
+        return weft__out_of_memory(name, "the template");
     }
     t->name = copy;
     t->arena.limit = PARSER_MAX_BYTES;

@@ -92,7 +92,7 @@ weft_status weft__jinja_render(const jinja_template *template, const jinja_conte
         weft__jinja_run(&j, template->root);
     char *copy = j.status ? NULL : weft_malloc(out.n + 1);
     if (!j.status && !copy)
-        j.status = weft_fail(WEFT_MEMORY, "%s: no memory for %zu bytes", template->name, out.n);
+        j.status = weft_fail(WEFT_MEMORY, "%s: out of memory for %zu bytes", template->name, out.n);
     if (copy) {
         if (out.n > 0)
             memcpy(copy, out.at, out.n);

@@ -27,10 +27,11 @@ void *weft__jinja_take(jinja *j, size_t size)
 {
     if (j->status)
         return NULL;
-    void *piece = weft__arena_take(&j->arena, size);
+    void *piece = weft__arena_take_zeroed(&j->arena, size);
     if (!piece)
-        j->status = weft_fail(WEFT_MEMORY, "%s: line %d: no memory for %zu more bytes (used %zu)",
-                              j->name, j->line, size, j->arena.taken);
+        j->status =
+            weft_fail(WEFT_MEMORY, "%s: line %d: out of memory for %zu more bytes (used %zu)",
+                      j->name, j->line, size, j->arena.taken);
     return piece;
 }
 

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "models/chat/arena.h"
+#include "core/arena.h"
 #include "weft/status.h"
 
 typedef enum jinja_kind {

@@ -4,6 +4,7 @@
 
 #include <json-c/json.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
 #include "models/chat/marks.h"
@@ -33,11 +34,6 @@ struct weft_chat_parser {
     weft__text piece; /* of an event */
     weft__text content, reasoning, calls;
 };
-
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "chat: no memory for the answer");
-}
 
 /* ---- marks ---------------------------------------------------------------------------------- */
 
@@ -136,7 +132,7 @@ static weft_status emit_text(weft_chat_parser *p, bool reasoning, const char *te
     weft__text_append(&p->piece, text, n);
     weft__text_append(reasoning ? &p->reasoning : &p->content, text, n);
     if (p->piece.failed || p->reasoning.failed || p->content.failed)
-        return no_memory();
+        return weft__out_of_memory("chat", "the answer");
     const weft_chat_event event = {
         .kind = reasoning ? WEFT_CHAT_REASONING : WEFT_CHAT_TEXT, .text = p->piece.at, .length = n};
     return emit(p, &event);
@@ -154,7 +150,7 @@ static weft_status emit_call(weft_chat_parser *p, json_object *call)
         .id = id ? json_object_get_string(id) : NULL,
     };
     if (!event.arguments)
-        return no_memory();
+        return weft__out_of_memory("chat", "the answer");
     weft__text_format(&p->calls, "%s{\"type\": \"function\", ", p->calls.n > 0 ? ", " : "");
     if (event.id) {
         weft__text_append(&p->calls, "\"id\": ", 6);
@@ -166,7 +162,7 @@ static weft_status emit_call(weft_chat_parser *p, json_object *call)
     weft__text_append(&p->calls, ", \"arguments\": ", 15);
     weft__text_append(&p->calls, event.arguments, strlen(event.arguments));
     weft__text_append(&p->calls, "}}", 2);
-    return p->calls.failed ? no_memory() : emit(p, &event);
+    return p->calls.failed ? weft__out_of_memory("chat", "the answer") : emit(p, &event);
 }
 
 static void drop(weft_chat_parser *p, size_t n)
@@ -458,7 +454,7 @@ weft_status weft_chat_parser_new(const weft_chat_markup *markup, weft_chat_event
         return weft_fail(WEFT_INVALID, "chat: custom markup expects both marks of tool calls");
     weft_chat_parser *p = weft_calloc(1, sizeof *p);
     if (!p)
-        return no_memory();
+        return weft__out_of_memory("chat", "the answer");
     p->markup = *markup;
     p->callback = callback;
     p->context = context;
@@ -487,7 +483,8 @@ weft_status weft_chat_parser_push(weft_chat_parser *parser, const char *text, si
     if (parser->stopped)
         return weft_fail(WEFT_CANCELLED, "chat: the callback asked to stop");
     weft__text_append(&parser->pending, text, length);
-    return parser->pending.failed ? no_memory() : process(parser, false);
+    return parser->pending.failed ? weft__out_of_memory("chat", "the answer")
+                                  : process(parser, false);
 }
 
 weft_status weft_chat_parser_finish(weft_chat_parser *parser)
@@ -520,7 +517,7 @@ weft_status weft_chat_parser_message(const weft_chat_parser *parser, char **json
     if (!out.failed)
         return WEFT_OK;
     weft_free(out.at);
-    return no_memory();
+    return weft__out_of_memory("chat", "the answer");
 }
 
 /* ---- what a template tells ------------------------------------------------------------------ */

@@ -3,6 +3,7 @@
 
 #include <json-c/json.h>
 
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "weft/chat.h"
@@ -52,7 +53,7 @@ weft_status weft_chat_messages(const weft_chat_message *messages, size_t count, 
     }
     weft__text_append(&out, "]", 1);
     if (!status && out.failed)
-        status = weft_fail(WEFT_MEMORY, "chat: no memory for the messages");
+        status = weft__out_of_memory("chat", "the messages");
     if (status)
         weft_free(out.at);
     else

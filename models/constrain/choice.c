@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/constrain/schema.h"
 #include "models/text/buffer.h"
 #include "weft/memory.h"
@@ -193,7 +194,7 @@ static weft_status fill_pattern(const weft__schema *schema, const int *schemas, 
         return WEFT_OK;
     char *where = weft_format("%s: %s", last->name, last->path[0] ? last->path : "the schema");
     if (!where)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", last->name);
+        return weft__out_of_memory(last->name, "a pattern");
     const weft_status status =
         weft__pattern_new(patterns, count, c->min_length, c->max_length, where, &c->pattern);
     weft_free(where);
@@ -228,7 +229,7 @@ static weft_status add_literal(const weft__schema *schema, const int *schemas, s
     char **longer = text ? weft_realloc(c->literals, (c->n_literals + 1) * sizeof *longer) : NULL;
     if (!longer) {
         weft_free(text);
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+        return weft__out_of_memory(schema->doc.name, "a schema");
     }
     c->literals = longer;
     c->literals[c->n_literals++] = text;
@@ -334,7 +335,7 @@ static weft_status add_property(weft__schema *schema, const int *schemas, size_t
         key ? weft_realloc(c->properties, (c->n_properties + 1) * sizeof *longer) : NULL;
     if (!longer) {
         weft_free(key);
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+        return weft__out_of_memory(schema->doc.name, "a schema");
     }
     c->properties = longer;
     for (size_t i = 0; i < c->n_properties; i++)
@@ -430,7 +431,7 @@ weft_status weft__choice_fill(weft__schema *schema, const int *schemas, size_t n
     }
     int *numbers = weft_malloc((n + 1) * sizeof *numbers);
     if (!status && !numbers)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+        status = weft__out_of_memory(schema->doc.name, "a schema");
     if (out->minimum > out->maximum || (out->minimum == out->maximum && (out->above || out->below)))
         out->types &= ~(unsigned)(SCHEMA_INTEGER | SCHEMA_NUMBER);
     if (crossed(out->min_length, out->max_length))

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/constrain/tokens.h"
 #include "models/text/token_bytes.h"
 #include "weft/memory.h"
@@ -114,7 +115,7 @@ static weft_status read_bytes(const weft_tokenizer *tokenizer, language *l)
     const int32_t n = weft_tokenizer_vocab_size(tokenizer);
     l->starts = weft_calloc((size_t)n + 1, sizeof *l->starts);
     if (!l->starts)
-        return weft_fail(WEFT_MEMORY, "constraint: no memory for the vocabulary");
+        return weft__out_of_memory("constraint", "the vocabulary");
     weft_status status = WEFT_OK;
     for (int32_t id = 0; id < n && !status; id++) {
         l->starts[id] = l->bytes.length;
@@ -129,7 +130,7 @@ static weft_status make_constraint(language *l, weft_constraint **out)
 {
     weft_constraint *c = weft_calloc(1, sizeof *c);
     if (!c)
-        return weft_fail(WEFT_MEMORY, "constraint: no memory");
+        return weft__out_of_memory("constraint", NULL);
     c->language = l;
     weft__machine_open(&c->machine, &l->schema);
     const weft_status status = weft_constraint_reset(c);
@@ -148,7 +149,7 @@ weft_status weft_constraint_new(const weft_tokenizer *tokenizer, const char *sch
     *out = NULL;
     language *l = weft_calloc(1, sizeof *l);
     if (!l)
-        return weft_fail(WEFT_MEMORY, "constraint: no memory");
+        return weft__out_of_memory("constraint", NULL);
     atomic_init(&l->references, 1);
     weft_status status =
         weft__schema_parse(schema ? schema : "true", schema ? length : 4, name, &l->schema);
@@ -272,7 +273,7 @@ static weft_status find_mask(weft_constraint *constraint, const cached_mask **ou
     bool *allowed = entry->allowed ? entry->allowed : weft_malloc((size_t)tokens->vocab_size + 1);
     entry->allowed = NULL;
     if (!allowed)
-        return weft_fail(WEFT_MEMORY, "constraint: no memory");
+        return weft__out_of_memory("constraint", NULL);
     const weft_status status = weft__tokens_mask(tokens, &constraint->machine, &constraint->stacks,
                                                  INT64_MAX, allowed, &entry->worst);
     if (status) {
@@ -307,7 +308,7 @@ weft_status weft_constraint_mask(weft_constraint *constraint, int64_t remaining,
     int64_t worst;
     status = tight ? weft__tokens_mask(tokens, &constraint->machine, stacks, remaining - 1, tight,
                                        &worst)
-                   : weft_fail(WEFT_MEMORY, "constraint: no memory");
+                   : weft__out_of_memory("constraint", NULL);
     if (!status)
         memcpy(allowed, tight, (size_t)known * sizeof *allowed);
     weft_free(tight);

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/failure.h"
+#include "core/hash.h"
 #include "models/text/buffer.h"
 #include "weft/memory.h"
 
@@ -18,7 +20,7 @@ void *weft__machine_allocate(machine *m, size_t size)
         const size_t room = size > BLOCK_BYTES ? size : BLOCK_BYTES;
         frame_block *block = weft_malloc(sizeof *block + room);
         if (!block) {
-            m->status = weft_fail(WEFT_MEMORY, "%s: no memory", m->schema->doc.name);
+            m->status = weft__out_of_memory(m->schema->doc.name, NULL);
             return NULL;
         }
         *block = (frame_block){.before = m->block, .size = room};
@@ -85,64 +87,58 @@ static void append(machine *m, frame_list *out, const frame *top)
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
-
 static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *schema)
 {
     const object_part *o = &f->as.object;
-    hash = mix(hash, (uint64_t)o->count);
-    hash = mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
-    hash = mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
-    hash = mix(hash, o->key_hash);
-    hash = mix(hash, (uint64_t)o->missing);
+    hash = weft__mix(hash, (uint64_t)o->count);
+    hash = weft__mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
+    hash = weft__mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
+    hash = weft__mix(hash, o->key_hash);
+    hash = weft__mix(hash, (uint64_t)o->missing);
     const size_t words = (schema->choices[f->choice].n_properties + 63) / 64;
     for (size_t i = 0; i < words; i++)
-        hash = mix(hash, o->seen[i]);
+        hash = weft__mix(hash, o->seen[i]);
     for (const extra_key *e = o->extras; e; e = e->next)
-        hash = mix(hash, e->hash);
+        hash = weft__mix(hash, e->hash);
     return hash;
 }
 
 static uint64_t hash_frame(const frame *f, const weft__schema *schema)
 {
     /* In bits of their own: what is mixed first must not cancel out what comes second. */
-    uint64_t hash = mix(0, (uint64_t)f->kind << 48 | (uint64_t)f->phase << 40 |
-                               (uint64_t)f->blank << 32 | (uint32_t)f->choice);
+    uint64_t hash = weft__mix(0, (uint64_t)f->kind << 48 | (uint64_t)f->phase << 40 |
+                                     (uint64_t)f->blank << 32 | (uint32_t)f->choice);
     switch ((frame_kind)f->kind) {
     case FRAME_DONE:
     case FRAME_ROOT:
         break;
     case FRAME_GUARD:
-        hash = mix(hash, (uint64_t)f->as.tag.group << 32 | (uint32_t)f->as.tag.branch);
+        hash = weft__mix(hash, (uint64_t)f->as.tag.group << 32 | (uint32_t)f->as.tag.branch);
         break;
     case FRAME_LITERAL:
-        hash = mix(hash, (uint64_t)(uintptr_t)f->as.literal.text);
-        hash = mix(hash, (uint64_t)f->as.literal.at);
+        hash = weft__mix(hash, (uint64_t)(uintptr_t)f->as.literal.text);
+        hash = weft__mix(hash, (uint64_t)f->as.literal.at);
         break;
     case FRAME_NUMBER:
-        hash = mix(hash, (uint64_t)f->as.number.digits);
-        hash = mix(hash,
-                   (uint64_t)f->as.number.phase << 32 | (uint64_t)f->as.number.negative << 24 |
-                       (uint64_t)f->as.number.n_whole << 16 |
-                       (uint64_t)f->as.number.n_fraction << 8 | (uint64_t)f->as.number.n_exponent);
+        hash = weft__mix(hash, (uint64_t)f->as.number.digits);
+        hash = weft__mix(
+            hash, (uint64_t)f->as.number.phase << 32 | (uint64_t)f->as.number.negative << 24 |
+                      (uint64_t)f->as.number.n_whole << 16 |
+                      (uint64_t)f->as.number.n_fraction << 8 | (uint64_t)f->as.number.n_exponent);
         break;
     case FRAME_STRING:
-        hash = mix(hash, (uint64_t)f->as.string.length);
-        hash = mix(hash, (uint64_t)(uint32_t)f->as.string.state);
-        hash = mix(hash, (uint64_t)f->as.string.value << 32 | f->as.string.missing);
+        hash = weft__mix(hash, (uint64_t)f->as.string.length);
+        hash = weft__mix(hash, (uint64_t)(uint32_t)f->as.string.state);
+        hash = weft__mix(hash, (uint64_t)f->as.string.value << 32 | f->as.string.missing);
         break;
     case FRAME_ARRAY:
-        hash = mix(hash, (uint64_t)f->as.count);
+        hash = weft__mix(hash, (uint64_t)f->as.count);
         break;
     case FRAME_OBJECT:
         hash = hash_object(hash, f, schema);
         break;
     }
-    return f->parent ? mix(hash, f->parent->hash) : hash;
+    return f->parent ? weft__mix(hash, f->parent->hash) : hash;
 }
 
 const frame *weft__machine_push(machine *m, frame f)

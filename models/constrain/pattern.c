@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/constrain/pattern_parse.h"
 #include "models/text/buffer.h"
 #include "weft/memory.h"
@@ -177,7 +178,7 @@ static void find_classes(builder *b)
     uint32_t *firsts = weft_malloc(n * sizeof *firsts);
     b->out->firsts = firsts;
     if (!firsts) {
-        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        b->status = weft__out_of_memory(b->where, "a pattern");
         return;
     }
     size_t k = 0;
@@ -284,7 +285,7 @@ static void enlarge_table(builder *b)
     const size_t size = b->table_size ? 2 * b->table_size : 256;
     int32_t *table = weft_malloc(size * sizeof *table);
     if (!table) {
-        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        b->status = weft__out_of_memory(b->where, "a pattern");
         return;
     }
     for (size_t i = 0; i < size; i++)
@@ -416,7 +417,7 @@ static void find_distances(builder *b)
     p->distance = weft_malloc((b->n_subsets + 1) * sizeof *p->distance);
     if (!p->distance || !costs) {
         weft_free(costs);
-        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        b->status = weft__out_of_memory(b->where, "a pattern");
         return;
     }
     for (size_t c = 0; c < classes; c++)
@@ -453,7 +454,7 @@ static void make(builder *b, const char *const *patterns)
     b->stack = weft_malloc(2 * (b->n_parts + 1) * sizeof *b->stack);
     b->seen = weft_malloc(b->n_parts);
     if (!b->stack || !b->seen)
-        b->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", b->where);
+        b->status = weft__out_of_memory(b->where, "a pattern");
     if (!b->status)
         find_classes(b);
     if (!b->status)
@@ -473,7 +474,7 @@ weft_status weft__pattern_new(const char *const *patterns, size_t n, int64_t min
     if (b.trees && b.starts && b.out)
         make(&b, patterns);
     else
-        b.status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", where);
+        b.status = weft__out_of_memory(where, "a pattern");
     for (size_t i = 0; b.trees && i < n; i++)
         weft__pattern_tree_release(&b.trees[i]);
     weft_free(b.trees);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/text/buffer.h"
 #include "weft/memory.h"
 
@@ -74,7 +75,7 @@ static void complement(parser *p, size_t begin)
     const size_t n = t->n_ranges - begin;
     pattern_range *copy = weft_malloc((n + 1) * sizeof *copy);
     if (!copy) {
-        p->status = weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", p->where);
+        p->status = weft__out_of_memory(p->where, "a pattern");
         return;
     }
     if (n > 0)

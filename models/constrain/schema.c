@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/constrain/number.h"
 #include "models/text/buffer.h"
 #include "weft/memory.h"
@@ -56,7 +57,7 @@ int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status 
     schema->nodes = data;
     int *copy = *status ? NULL : weft_malloc((unique + 1) * sizeof *copy);
     if (!copy) {
-        *status = weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+        *status = weft__out_of_memory(schema->doc.name, "a schema");
         return SCHEMA_NO_NODE;
     }
     if (unique > 0)
@@ -210,7 +211,7 @@ static weft_status add_choice(weft__schema *schema, const partial *p)
         if (choice.tags)
             memcpy(choice.tags, p->tags, (size_t)p->n_tags * sizeof *choice.tags);
         else
-            status = weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+            status = weft__out_of_memory(schema->doc.name, "a schema");
         choice.n_tags = (size_t)p->n_tags;
     }
     if (!status && possible) {
@@ -243,7 +244,7 @@ static weft_status branch(weft__schema *schema, const partial *p, pending from)
                                  (int)MAX_BRANCHES);
     partial *next = status ? NULL : weft_malloc(sizeof *next);
     if (!status && !next)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+        status = weft__out_of_memory(schema->doc.name, "a schema");
     for (size_t i = 0; i < n && !status; i++) {
         *next = *p;
         next->depth++;
@@ -278,7 +279,7 @@ static weft_status expand_node(weft__schema *schema, size_t number)
 {
     partial *p = weft_calloc(1, sizeof *p);
     if (!p)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a schema", schema->doc.name);
+        return weft__out_of_memory(schema->doc.name, "a schema");
     weft_status status = WEFT_OK;
     const schema_node node = schema->nodes[number];
     for (size_t i = 0; i < node.n_schemas && !status; i++)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/text/token_bytes.h"
 #include "weft/memory.h"
 
@@ -53,7 +54,7 @@ static weft_status sort(token_table *table)
 {
     sortable *list = weft_malloc((table->n + 1) * sizeof *list);
     if (!list)
-        return weft_fail(WEFT_MEMORY, "constraint: no memory for the vocabulary");
+        return weft__out_of_memory("constraint", "the vocabulary");
     for (size_t i = 0; i < table->n; i++)
         list[i] = (sortable){table->bytes + table->entries[i].start, table->entries[i].length,
                              table->entries[i].id};
@@ -74,9 +75,8 @@ weft_status weft__tokens_read(const weft_tokenizer *tokenizer, token_table *out)
     *out = (token_table){.vocab_size = weft_tokenizer_vocab_size(tokenizer)};
     text_buffer bytes = {0};
     out->entries = weft_calloc((size_t)out->vocab_size + 1, sizeof *out->entries);
-    weft_status status = out->entries
-                             ? gather(tokenizer, out, &bytes)
-                             : weft_fail(WEFT_MEMORY, "constraint: no memory for the vocabulary");
+    weft_status status = out->entries ? gather(tokenizer, out, &bytes)
+                                      : weft__out_of_memory("constraint", "the vocabulary");
     out->bytes = bytes.data;
     if (!status)
         status = sort(out);
@@ -112,7 +112,7 @@ static weft_status make_room(path *p, size_t bytes)
         p->begins = begins;
     frame_mark *marks = begins ? weft_realloc(p->marks, room * sizeof *marks) : NULL;
     if (!marks)
-        return weft_fail(WEFT_MEMORY, "constraint: no memory");
+        return weft__out_of_memory("constraint", NULL);
     p->marks = marks;
     p->room = room;
     return WEFT_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/failure.h"
 #include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
@@ -104,7 +105,7 @@ static weft_status write_config(weft_model *model, const char *folder)
     char *text = NULL, *path = weft_format("%s/config.json", folder);
     weft_status status = weft__convert_config(model, &text);
     if (status == WEFT_OK && path == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+        status = weft__out_of_memory(folder, NULL);
     if (status == WEFT_OK)
         status = weft_file_write(path, text, strlen(text));
     weft_free(text);
@@ -127,9 +128,8 @@ static weft_status write_generation(weft_model *model, const char *folder)
         weft__text_format(&text, i ? ",%d" : "%d", (int)eos[i]);
     weft__text_format(&text, "],%s\n", weft_config_text(c) + 1);
     char *path = weft_format("%s/generation_config.json", folder);
-    const weft_status status = path && !text.failed
-                                   ? weft_file_write(path, text.at, text.n)
-                                   : weft_fail(WEFT_MEMORY, "%s: no memory", folder);
+    const weft_status status = path && !text.failed ? weft_file_write(path, text.at, text.n)
+                                                    : weft__out_of_memory(folder, NULL);
     weft_free(path);
     weft_free(text.at);
     return status;

@@ -8,17 +8,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "models/convert/convert.h"
 #include "weft/memory.h"
 
 static weft_status fail(const char *path, const char *what)
 {
     return weft_fail(WEFT_IO, "%s: %s: %s", path, what, strerror(errno));
-}
-
-static weft_status no_memory(const char *path)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory", path);
 }
 
 bool weft__exists(const char *path)
@@ -74,7 +70,7 @@ weft_status weft__folder_begin(const char *out, bool replace, char **beside)
         return status;
     char *name = weft_format("%.*s.part-%ld", (int)n, out, (long)getpid());
     if (name == NULL)
-        return no_memory(out);
+        return weft__out_of_memory(out, NULL);
     status = weft_folder_make(name);
     if (status == WEFT_OK)
         *beside = name;
@@ -90,7 +86,7 @@ static weft_status swap(const char *out, const char *beside)
         return rename(beside, out) == 0 ? WEFT_OK : fail(out, "rename");
     char *old = weft_format("%s.old", beside);
     if (old == NULL)
-        return no_memory(out);
+        return weft__out_of_memory(out, NULL);
     weft_status status = rename(out, old) == 0 ? WEFT_OK : fail(out, "rename");
     if (status == WEFT_OK && rename(beside, out) != 0) {
         status = fail(out, "rename");
@@ -119,7 +115,7 @@ static weft_status copy(const char *from, const char *to, const char *name)
     char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);
     char *data = NULL;
     size_t size = 0;
-    weft_status status = source && target ? WEFT_OK : no_memory(from);
+    weft_status status = source && target ? WEFT_OK : weft__out_of_memory(from, NULL);
     if (status == WEFT_OK && weft__exists(source)) {
         status = weft_file_read(source, 0, &data, &size);
         if (status == WEFT_OK)
@@ -135,7 +131,7 @@ static weft_status copy_templates(const char *from, const char *to)
 {
     static const char name[] = "additional_chat_templates";
     char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);
-    weft_status status = source && target ? WEFT_OK : no_memory(from);
+    weft_status status = source && target ? WEFT_OK : weft__out_of_memory(from, NULL);
     DIR *folder = status == WEFT_OK ? opendir(source) : NULL;
     if (folder)
         status = weft_folder_make(target);

@@ -5,6 +5,7 @@
 
 #include <json-c/json.h>
 
+#include "core/failure.h"
 #include "core/io/json.h"
 #include "models/convert/convert.h"
 #include "models/convert/rules.h"
@@ -222,7 +223,7 @@ weft_status weft__convert_config(weft_model *model, char **text)
     const char *made = json_object_to_json_string_ext(doc.root, flags);
     *text = made ? weft_format("%s\n", made) : NULL;
     if (*text == NULL)
-        status = weft_fail(WEFT_MEMORY, "%s: no memory", where);
+        status = weft__out_of_memory(where, NULL);
     weft__json_free(&doc);
     return status;
 }

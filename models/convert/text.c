@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/text.h"
 #include "models/chat/chat.h"
 #include "models/convert/convert.h"
@@ -9,15 +10,11 @@
 #include "models/text/to_json.h"
 #include "weft/memory.h"
 
-static weft_status no_memory(const char *where)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory", where);
-}
-
 static weft_status write(const char *folder, const char *name, const char *text, size_t n)
 {
     char *path = weft_format("%s/%s", folder, name);
-    const weft_status status = path ? weft_file_write(path, text, n) : no_memory(folder);
+    const weft_status status =
+        path ? weft_file_write(path, text, n) : weft__out_of_memory(folder, NULL);
     weft_free(path);
     return status;
 }
@@ -56,7 +53,7 @@ static weft_status write_config(const weft_chat *chat, const char *to)
         put_token(&t, chat, keys[i]);
     weft__text_format(&t, "\n}\n");
     const weft_status status =
-        t.failed ? no_memory(to) : write(to, "tokenizer_config.json", t.at, t.n);
+        t.failed ? weft__out_of_memory(to, NULL) : write(to, "tokenizer_config.json", t.at, t.n);
     weft_free(t.at);
     return status;
 }
@@ -66,7 +63,7 @@ static weft_status write_templates(const weft_chat *chat, const char *to)
     weft_status status = WEFT_OK;
     char *more = weft_format("%s/additional_chat_templates", to);
     if (more == NULL)
-        return no_memory(to);
+        return weft__out_of_memory(to, NULL);
     for (size_t i = 0; i < chat->count && status == WEFT_OK; i++) {
         const chat_template *c = &chat->templates[i];
         const size_t n = strlen(c->source);
@@ -97,7 +94,7 @@ weft_status weft__text_files_make(const char *gguf, const char *to)
         return status;
     status = weft_tokenizer_load(gguf, &tokenizer);
     if (status == WEFT_OK && (chat = weft__chat_new(gguf)) == NULL)
-        status = no_memory(gguf);
+        status = weft__out_of_memory(gguf, NULL);
     if (status == WEFT_OK)
         status = weft__gguf_chat(file, chat);
     if (status == WEFT_OK)

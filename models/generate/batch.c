@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "core/failure.h"
+
 enum { PLACES = 16 };
 
 /* Empty places go to the next requests; what does not go alone begins now. */
@@ -10,7 +12,7 @@ static weft_status fill(weft__batch *b)
 {
     size_t *fresh = weft_malloc((b->places + 1) * sizeof *fresh), n = 0;
     if (fresh == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     for (size_t i = 0; i < b->places; i++) {
         while (!b->rows[i].live && b->next < b->n) {
             weft__row_open(b, i);
@@ -41,7 +43,7 @@ static weft_status shrink(weft__batch *b)
         return WEFT_OK;
     int32_t *which = weft_malloc(live * sizeof *which);
     if (which == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     size_t n = 0;
     for (size_t i = 0; i < b->places; i++) {
         if (b->rows[i].live)
@@ -112,7 +114,8 @@ weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokeniz
     b.places = n < most ? n : most;
     b.rows = weft_calloc(b.places + 1, sizeof *b.rows);
     weft_status status =
-        b.rows ? run(&b) : weft_fail(WEFT_MEMORY, "generate: no memory for %zu texts", b.places);
+        b.rows ? run(&b)
+               : weft_fail(WEFT_MEMORY, "generate: out of memory for %zu texts", b.places);
     for (size_t i = 0; b.rows && i < b.places; i++) {
         if (b.rows[i].live)
             weft__row_fail(&b.rows[i], status);

@@ -1,6 +1,7 @@
 /* models/generate/batch_rows.c -- the texts of a batch: what each has become. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generate/batch.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -40,7 +41,7 @@ static bool collect(void *context, const weft_generated *token)
         (token->id < 0 || add_token(row, r, token)) &&
         grow((void **)&r->text, &row->text_room, r->length + token->length + 1, sizeof(char));
     if (!kept) {
-        r->status = weft_fail(WEFT_MEMORY, "generate: no memory for a text");
+        r->status = weft__out_of_memory("generate", "a text");
         return false;
     }
     memcpy(r->text + r->length, token->text, token->length);

@@ -1,6 +1,7 @@
 /* models/generate/batch_step.c -- what is computed for all texts of a batch at once. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generate/batch.h"
 #include "models/generate/sampler.h"
 #include "models/generate/slots.h"
@@ -79,7 +80,7 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
     int32_t *best = weft_malloc(((size_t)N + 1) * sizeof *best);
     weft_status status = WEFT_OK;
     if (all == NULL || best == NULL) {
-        status = weft_fail(WEFT_MEMORY, "generate: no memory");
+        status = weft__out_of_memory("generate", NULL);
     } else {
         weft_array *favourites = weft_argmax(logits, -1, false); /* (N) */
         all[0] = favourites;
@@ -118,7 +119,7 @@ static void finish_step(weft__row *const *rows, const size_t *which, size_t n, w
     drawn out = {weft_malloc((n + 1) * sizeof *out.ids), weft_malloc((n + 1) * sizeof(float))};
     weft_status status = WEFT_OK;
     if (out.ids == NULL || out.logprobs == NULL)
-        status = weft_fail(WEFT_MEMORY, "generate: no memory");
+        status = weft__out_of_memory("generate", NULL);
     if (status == WEFT_OK)
         status = draw(rows, which, n, logits, &out);
     for (size_t i = 0; status != WEFT_OK && i < n; i++)
@@ -166,8 +167,7 @@ static weft_status arrive(void *context, weft_array *hidden, int64_t from)
     weft_array *logits = weft__rows_last_logits(b->model, a->prompts, a->order, a->G, hidden, from);
     weft__row **rows = weft_malloc(a->G * sizeof(weft__row *));
     size_t *which = weft_malloc(a->G * sizeof *which);
-    weft_status status =
-        rows && which ? take_places(a) : weft_fail(WEFT_MEMORY, "generate: no memory");
+    weft_status status = rows && which ? take_places(a) : weft__out_of_memory("generate", NULL);
     for (size_t g = 0; status == WEFT_OK && g < a->G; g++) {
         rows[g] = &b->rows[a->places[a->order[g]]];
         which[g] = g;
@@ -197,7 +197,7 @@ static weft_cache **new_caches(const weft__batch *b, weft_cache *(*make)(void))
         }
     }
     if (caches == NULL)
-        weft_fail(WEFT_MEMORY, "generate: no memory for the caches");
+        weft__out_of_memory("generate", "the caches");
     return caches;
 }
 
@@ -242,7 +242,7 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
     arrival a = {.b = b, .places = places, .prompts = prompts};
     weft_status status = WEFT_OK;
     if (prompts == NULL || none == NULL)
-        status = weft_fail(WEFT_MEMORY, "generate: no memory");
+        status = weft__out_of_memory("generate", NULL);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft__row *row = &b->rows[places[i]];
         prompts[i] = b->requests[row->index].prompt;
@@ -276,7 +276,7 @@ static weft_status make_decode(weft__batch *b)
 {
     weft_array ***slots = weft_malloc(((size_t)n_caches(b) * WEFT_CACHE_SLOTS + 1) * sizeof *slots);
     if (slots == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     int n = 0;
     for (int64_t i = 0; i < n_caches(b); i++)
         n += weft_cache_state(b->caches[i], slots + n);
@@ -355,7 +355,7 @@ weft_status weft__batch_step(weft__batch *b)
     weft_free(in.offsets);
     weft_free(in.rows);
     weft_free(in.which);
-    return memory ? WEFT_OK : weft_fail(WEFT_MEMORY, "generate: no memory");
+    return memory ? WEFT_OK : weft__out_of_memory("generate", NULL);
 }
 
 weft_status weft__batch_keep(weft__batch *b, const int32_t *which, size_t n)

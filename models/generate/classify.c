@@ -2,6 +2,7 @@
  * tokens. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generate/rows.h"
 #include "models/generate/sampler.h"
 
@@ -76,7 +77,7 @@ static weft_status put_answers(const classification *c, const answers *a, size_t
         if (c->options->logits) {
             r->logits = weft_malloc(V * sizeof *r->logits);
             if (r->logits == NULL)
-                return weft_fail(WEFT_MEMORY, "classify: no memory for logits");
+                return weft__out_of_memory("classify", "logits");
             memcpy(r->logits, a->logits + g * V, V * sizeof *r->logits);
         }
         r->token = a->tokens[g];
@@ -97,7 +98,7 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
                  c->options->logits ? weft_malloc(c->G * V * sizeof(float)) : NULL};
     weft_status status = WEFT_OK;
     if (!a.tokens || !a.logprobs || (c->options->logits && !a.logits))
-        status = weft_fail(WEFT_MEMORY, "classify: no memory");
+        status = weft__out_of_memory("classify", NULL);
     if (status == WEFT_OK) {
         weft_array *logits =
             weft__rows_last_logits(c->model, c->prompts, c->order, c->G, hidden, from);
@@ -148,7 +149,7 @@ weft_status weft_classify(weft_model *model, const weft_prompt *prompts, size_t 
     size_t *order = NULL, left = 0;
     weft_status status = check_classify(model, c.options);
     if (status == WEFT_OK && failed == NULL)
-        status = weft_fail(WEFT_MEMORY, "classify: no memory for %zu prompts", n);
+        status = weft_fail(WEFT_MEMORY, "classify: out of memory for %zu prompts", n);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         const weft_status own = weft__rows_check(model, "classify", &prompts[i]);
         failed[i] = own != WEFT_OK;

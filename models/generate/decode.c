@@ -2,6 +2,7 @@
  * step, so it is traced once for each size of the caches. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generate/probes.h"
 
 enum { WORTH = 8 }; /* steps that earn back what compiling them takes */
@@ -49,7 +50,7 @@ static weft_status make_decode(weft_generator *g)
     weft_array ***slots =
         weft_malloc(((size_t)caches * WEFT_CACHE_SLOTS + (size_t)(n + probed)) * sizeof *slots);
     if (slots == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     memcpy(slots, own, sizeof own);
     for (int i = 0; i < probed; i++)
         slots[n++] = weft__probed_slot(g, i);

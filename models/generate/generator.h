@@ -6,6 +6,7 @@
 #ifndef WEFT_MODELS_GENERATE_GENERATOR_H
 #define WEFT_MODELS_GENERATE_GENERATOR_H
 
+#include "core/clock.h"
 #include "models/generate/speculative.h"
 #include "weft/compile.h"
 #include "weft/generate.h"
@@ -58,8 +59,6 @@ struct weft_generator {
 };
 
 /* ---- prepare.c ------------------------------------------------------------------------------ */
-
-double weft__seconds(void);
 
 /* A token of the text behind those in g->text. */
 weft_status weft__generator_append(weft_generator *g, int32_t id);

@@ -1,22 +1,10 @@
 /* models/generate/prepare.c -- making a generator: prompt and options are looked at, what ends the
  * text is gathered, the sampler gets its key and counts. */
 #include <string.h>
-#include <time.h>
 
+#include "core/failure.h"
 #include "models/generate/probes.h"
 #include "models/generate/sampler.h"
-
-double weft__seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "generate: no memory");
-}
 
 /* ---- what is refused ------------------------------------------------------------------------ */
 
@@ -73,7 +61,7 @@ static weft_status fill_stop(weft_generator *g)
     size_t n = (size_t)g->n_eos + (size_t)g->options.n_stop;
     g->stop = weft_malloc((n + 1) * sizeof *g->stop);
     if (g->stop == NULL)
-        return no_memory();
+        return weft__out_of_memory("generate", NULL);
     if (g->n_eos > 0)
         memcpy(g->stop, eos, (size_t)g->n_eos * sizeof *eos);
     if (g->options.n_stop > 0)
@@ -91,7 +79,7 @@ static weft_status fill_text(weft_generator *g, const int32_t *prompt, size_t n)
     g->limit = most < left ? most : left;
     g->text = weft_malloc(n * sizeof *g->text);
     if (g->text == NULL)
-        return no_memory();
+        return weft__out_of_memory("generate", NULL);
     memcpy(g->text, prompt, n * sizeof *prompt);
     g->n_text = g->room = (int64_t)n;
     g->stats.prompt_tokens = (int64_t)n;
@@ -108,7 +96,7 @@ static weft_status fill_group(weft_generator *g)
         g->allowed_here =
             weft_calloc((size_t)weft_model_info_of(g->model)->vocab_size, sizeof *g->allowed_here);
     if (!g->ids || !g->logprobs || (g->options.constraint && !g->allowed_here))
-        return no_memory();
+        return weft__out_of_memory("generate", NULL);
     return WEFT_OK;
 }
 
@@ -187,7 +175,7 @@ weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t 
 
     weft_generator *g = weft_calloc(1, sizeof *g);
     if (g == NULL)
-        return no_memory();
+        return weft__out_of_memory("generate", NULL);
     g->model = model;
     g->options = o;
     status = fill(g, prompt, n);
@@ -247,7 +235,7 @@ weft_status weft__generator_append(weft_generator *g, int32_t id)
         const int64_t room = g->room + (g->room < 256 ? 256 : g->room);
         int32_t *moved = weft_realloc(g->text, (size_t)room * sizeof *moved);
         if (moved == NULL)
-            return no_memory();
+            return weft__out_of_memory("generate", NULL);
         g->text = moved;
         g->room = room;
     }

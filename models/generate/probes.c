@@ -2,6 +2,8 @@
  * until that is read. */
 #include "models/generate/probes.h"
 
+#include "core/failure.h"
+
 static bool wants(const weft_generator *g, unsigned kinds)
 {
     return g->options.probe && (g->options.probe->kinds & kinds) != 0;
@@ -25,7 +27,7 @@ weft_status weft__probed_new(const weft_generator *g, weft__probed **out)
         p->layers = weft_calloc((size_t)layers_of(g) + 1, sizeof *p->layers);
     if (p == NULL || (layers && p->layers == NULL)) {
         weft_free(p);
-        return weft_fail(WEFT_MEMORY, "generate: no memory for the probe");
+        return weft__out_of_memory("generate", "the probe");
     }
     *out = p;
     return WEFT_OK;

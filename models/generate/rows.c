@@ -51,7 +51,7 @@ weft_status weft__rows_order(const weft_prompt *prompts, const bool *taken, size
         weft_free(entries);
         weft_free(*out);
         *out = NULL;
-        return weft_fail(WEFT_MEMORY, "no memory for %zu prompts", n);
+        return weft_fail(WEFT_MEMORY, "out of memory for %zu prompts", n);
     }
     for (size_t i = 0; i < n; i++) {
         if (!taken[i])

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generate/sampler.h"
 
 /* ---- what is refused ------------------------------------------------------------------------ */
@@ -80,7 +81,7 @@ weft_status weft__sampler_copy(const weft_sampler_options *options, weft_sampler
     const size_t words = 2 * (size_t)o.n_bias + (size_t)o.n_suppress + (size_t)o.n_xtc_keep;
     char *at = *block = weft_malloc(words * 4 + 1);
     if (at == NULL)
-        return weft_fail(WEFT_MEMORY, "sampler: no memory");
+        return weft__out_of_memory("sampler", NULL);
     o.bias_ids = copy_words(&at, o.bias_ids, o.n_bias);
     o.bias_values = copy_words(&at, o.bias_values, o.n_bias);
     o.suppress = copy_words(&at, o.suppress, o.n_suppress);

@@ -1,6 +1,8 @@
 /* models/generate/score.c -- the probabilities of given tokens behind given beginnings. */
 #include "models/generate/rows.h"
 
+#include "core/failure.h"
+
 typedef struct scoring {
     weft_model *model;
     const weft_prompt *prompts;
@@ -31,7 +33,7 @@ static weft_status find_targets(const scoring *s, int64_t from, int64_t W, targe
     *t = (targets){weft_malloc(most * sizeof *t->places), weft_malloc(most * sizeof *t->ids),
                    weft_malloc(most * sizeof *t->owners), 0};
     if (!t->places || !t->ids || !t->owners)
-        return weft_fail(WEFT_MEMORY, "score: no memory");
+        return weft__out_of_memory("score", NULL);
     for (size_t g = 0; g < s->G; g++) {
         const weft_score_request *r = &s->requests[s->order[g]];
         for (int64_t w = 0; w < W; w++) {
@@ -78,7 +80,7 @@ static weft_status score_hidden(void *context, weft_array *hidden, int64_t from)
     float *logprobs = weft_malloc(most * sizeof *logprobs);
     int32_t *best = weft_malloc(most * sizeof *best);
     if (status == WEFT_OK && (!logprobs || !best))
-        status = weft_fail(WEFT_MEMORY, "score: no memory");
+        status = weft__out_of_memory("score", NULL);
     for (size_t at = 0; status == WEFT_OK && at < t.n; at += most) {
         weft_scope_open();
         const size_t n = t.n - at < most ? t.n - at : most;
@@ -132,7 +134,7 @@ weft_status weft_score(weft_model *model, const weft_score_request *requests, si
     bool *failed = weft_calloc(n + 1, sizeof *failed);
     weft_status status = WEFT_OK;
     if (prompts == NULL || failed == NULL)
-        status = weft_fail(WEFT_MEMORY, "score: no memory for %zu texts", n);
+        status = weft_fail(WEFT_MEMORY, "score: out of memory for %zu texts", n);
     else if (o->tokens < 0)
         status = weft_fail(WEFT_INVALID, "score: tokens: expected a number of at least 0");
     for (size_t i = 0; i < n; i++)

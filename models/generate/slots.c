@@ -131,7 +131,7 @@ weft_cache *weft__slots_new(void)
 {
     slots_cache *c = weft_calloc(1, sizeof *c);
     if (c == NULL) {
-        weft_fail(WEFT_MEMORY, "no memory for a cache");
+        weft_fail(WEFT_MEMORY, "out of memory for a cache");
         return NULL;
     }
     c->cache.type = &slots_type;

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generate/generator.h"
 #include "models/generate/sampler.h"
 #include "models/generate/speculative_step.h"
@@ -80,7 +81,7 @@ weft_status weft__speculation_new(weft_model *model, const weft_generate_options
     const size_t V = (size_t)weft_model_info_of(model)->vocab_size;
     weft__speculation *s = *out = weft_calloc(1, sizeof *s);
     if (s == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     s->V = (int64_t)V;
     s->random = o->seed;
     s->ids = weft_malloc((K + 1) * sizeof *s->ids);
@@ -91,7 +92,7 @@ weft_status weft__speculation_new(weft_model *model, const weft_generate_options
     if (o->draft)
         s->q = weft_malloc(K * V * sizeof *s->q);
     if (!s->ids || !s->p || !s->rows || (o->logprobs && !s->raw) || (o->draft && !s->q))
-        return weft_fail(WEFT_MEMORY, "generate: no memory for proposals");
+        return weft__out_of_memory("generate", "proposals");
     if (o->draft == NULL)
         return WEFT_OK;
     /* It has not read its last proposal when that is taken, and so reads two tokens then. */
@@ -365,7 +366,7 @@ static int32_t *unread(const weft_generator *g, int64_t *n)
     const int64_t fresh = g->n_text - held;
     int32_t *ids = weft_malloc((size_t)(fresh + s->n) * sizeof *ids);
     if (ids == NULL) {
-        weft_fail(WEFT_MEMORY, "generate: no memory");
+        weft__out_of_memory("generate", NULL);
         return NULL;
     }
     memcpy(ids, g->text + held, (size_t)fresh * sizeof *ids);

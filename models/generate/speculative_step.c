@@ -6,13 +6,15 @@
  */
 #include "models/generate/speculative_step.h"
 
+#include "core/failure.h"
+
 /* Evaluates an array and what the caches hold. */
 static weft_status settle(const weft__span *span, weft_array *array)
 {
     const int64_t n = span->caches ? weft_model_info_of(span->model)->n_caches : 0;
     weft_array **all = weft_malloc(((size_t)n * WEFT_CACHE_SLOTS + 1) * sizeof *all);
     if (all == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     int held = 0;
     all[held++] = array;
     for (int64_t i = 0; i < n; i++) {
@@ -88,7 +90,7 @@ static weft_status make(weft__span *span)
     const int64_t caches = weft_model_info_of(span->model)->n_caches;
     weft_array ***slots = weft_malloc(((size_t)caches * WEFT_CACHE_SLOTS + 1) * sizeof *slots);
     if (slots == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     int n = 0;
     for (int64_t i = 0; i < caches; i++)
         n += weft_cache_state(span->caches[i], slots + n);
@@ -121,7 +123,7 @@ static weft_status call_filled(weft__span *span, const int32_t *ids, int64_t n, 
 {
     int32_t *all = weft_malloc((size_t)width * sizeof *all);
     if (all == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     for (int64_t i = 0; i < width; i++)
         all[i] = ids[i < n ? i : n - 1];
     weft_status status = call(span, all, width, logits);

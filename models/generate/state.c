@@ -213,7 +213,8 @@ static weft_status read_lists(loading *l)
         return status;
     l->bias_values = weft_calloc((size_t)n[0] + 1, sizeof *l->bias_values);
     if (l->bias_values == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld biases", l->path, (long long)n[0]);
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %lld biases", l->path,
+                         (long long)n[0]);
     o->bias_ids = l->lists[0];
     o->bias_values = l->bias_values;
     o->n_bias = (int)n[0];
@@ -310,10 +311,10 @@ static weft_status read_pending(const loading *l, weft_generator *g)
     g->logprobs = logprobs ? logprobs : g->logprobs;
     if (g->ids == NULL) {
         weft_free(ids);
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %zu tokens", l->path, room);
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %zu tokens", l->path, room);
     }
     if (logprobs == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %zu tokens", l->path, room);
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %zu tokens", l->path, room);
     g->n_read = n;
     status = read_floats(l, "read.logprobs", WEFT_FLOAT32, g->logprobs, n);
     return status == WEFT_OK && m > 0 ? read_ahead(l, g, m) : status;

@@ -2,6 +2,8 @@
  * head, the draw; as graphs, which decode.c compiles. */
 #include "models/generate/probes.h"
 
+#include "core/failure.h"
+
 bool weft__interrupted(weft_generator *g)
 {
     const weft_generate_options *o = &g->options;
@@ -22,7 +24,7 @@ weft_status weft__start(weft_generator *g, weft_array *const *arrays, int n, boo
     const size_t room = (size_t)(n + probed) + (size_t)caches * WEFT_CACHE_SLOTS;
     weft_array **all = weft_malloc((room + 1) * sizeof(weft_array *));
     if (all == NULL)
-        return weft_fail(WEFT_MEMORY, "generate: no memory");
+        return weft__out_of_memory("generate", NULL);
     int held = 0;
     for (int i = 0; i < n; i++) {
         if (arrays[i] != NULL)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/failure.h"
+
 typedef struct stop_text {
     char *bytes;
     size_t length;
@@ -31,11 +33,6 @@ struct weft__stops {
     size_t n_held, held_room;
 };
 
-static weft_status no_memory(void)
-{
-    return weft_fail(WEFT_MEMORY, "generate: no memory for held text");
-}
-
 /* ---- making --------------------------------------------------------------------------------- */
 
 static size_t extended(const stop_text *s, size_t matched, char byte)
@@ -53,7 +50,7 @@ static weft_status fill(stop_text *s, const char *text)
     s->bytes = weft_strdup(text);
     s->border = weft_calloc(s->length, sizeof *s->border);
     if (s->bytes == NULL || s->border == NULL)
-        return no_memory();
+        return weft__out_of_memory("generate", "held text");
     for (size_t i = 1; i < s->length; i++)
         s->border[i] = extended(s, s->border[i - 1], s->bytes[i]);
     return WEFT_OK;
@@ -64,10 +61,10 @@ weft_status weft__stops_new(const char *const *texts, int n, bool include, weft_
     *out = NULL;
     weft__stops *s = weft_calloc(1, sizeof *s);
     if (s == NULL)
-        return no_memory();
+        return weft__out_of_memory("generate", "held text");
     s->include = include;
     s->stops = weft_calloc((size_t)n + 1, sizeof *s->stops);
-    weft_status status = s->stops ? WEFT_OK : no_memory();
+    weft_status status = s->stops ? WEFT_OK : weft__out_of_memory("generate", "held text");
     for (; s->n < n && status == WEFT_OK; s->n++)
         status = fill(&s->stops[s->n], texts[s->n]);
     if (status != WEFT_OK) {
@@ -135,11 +132,11 @@ weft_status weft__stops_push(weft__stops *s, const weft_generated *token)
         return WEFT_OK;
     const size_t most = s->end - s->given + token->length;
     if (!make_room(&s->text, &s->room, most) || !make_room(&s->out, &s->out_room, most))
-        return no_memory();
+        return weft__out_of_memory("generate", "held text");
     if (s->n_held == s->held_room) {
         held_token *moved = weft_realloc(s->held, (s->held_room + 16) * sizeof *moved);
         if (moved == NULL)
-            return no_memory();
+            return weft__out_of_memory("generate", "held text");
         s->held = moved;
         s->held_room += 16;
     }

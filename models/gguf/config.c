@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/gguf/gguf.h"
 
 typedef struct writer {
@@ -463,7 +464,7 @@ weft_status weft__gguf_config(const weft_gguf *file, weft_config **out)
         return weft_error_status();
     weft_status status = put_all(&w);
     if (status == WEFT_OK)
-        status = w.out.failed ? weft_fail(WEFT_MEMORY, "%s: no memory", where)
+        status = w.out.failed ? weft__out_of_memory(where, NULL)
                               : weft_config_parse(w.out.at, where, out);
     weft_free(w.out.at);
     return status;

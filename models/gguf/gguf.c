@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/failure.h"
 #include "weft/elementwise.h"
 #include "weft/quantize.h"
 
@@ -45,7 +46,7 @@ static weft_status look(const char *path, found *gguf, found *others)
         memory = f->first != NULL && !f->names.failed;
     }
     closedir(folder);
-    return memory ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory for its files' names", path);
+    return memory ? WEFT_OK : weft__out_of_memory(path, "its files' names");
 }
 
 static weft_status choose(const char *path, const found *gguf, const found *others, char **out)
@@ -59,7 +60,7 @@ static weft_status choose(const char *path, const found *gguf, const found *othe
         return weft_fail(WEFT_INVALID, "%s: a GGUF file, %s, and safetensors files, %s; name one",
                          path, gguf->names.at, others->names.at);
     *out = weft_format("%s/%s", path, gguf->first);
-    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    return *out ? WEFT_OK : weft__out_of_memory(path, NULL);
 }
 
 weft_status weft__gguf_find(const char *path, char **out)
@@ -70,7 +71,7 @@ weft_status weft__gguf_find(const char *path, char **out)
         if (!ends(path, ".gguf"))
             return WEFT_OK;
         *out = weft_strdup(path);
-        return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+        return *out ? WEFT_OK : weft__out_of_memory(path, NULL);
     }
     found gguf = {0}, others = {0};
     weft_status status = look(path, &gguf, &others);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/block.h"
 #include "models/config.h"
 #include "models/gguf/save.h"
@@ -56,7 +57,7 @@ static void *put_list(weft__gguf_facts *f, const char *name, weft_gguf_type type
 {
     void *list = weft_calloc((size_t)n, size);
     if (list == NULL) {
-        weft_fail(WEFT_MEMORY, "%s: no memory for its metadata", f->where);
+        weft__out_of_memory(f->where, "its metadata");
         return NULL;
     }
     f->values.lists[f->values.n] = list;
@@ -143,7 +144,7 @@ weft_status weft__gguf_look(weft__gguf_facts *f)
     f->n_layers = weft_model_info_of(f->model)->n_layers;
     f->layers = weft_calloc(f->n_layers > 0 ? (size_t)f->n_layers : 1, sizeof *f->layers);
     if (f->layers == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", f->where);
+        return weft__out_of_memory(f->where, NULL);
     for (int64_t i = 0; i < f->n_layers; i++) {
         char path[64];
         snprintf(path, sizeof path, "model.layers.%lld.self_attn", (long long)i);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/generation.h"
 #include "models/gguf/save.h"
 #include "weft/memory.h"
@@ -74,8 +75,7 @@ weft_status weft__gguf_generation(const weft_gguf *file, weft_config **out)
         return WEFT_OK;
     weft_status status = WEFT_OK;
     char *text = rest.failed ? NULL : weft_format("{%s}", rest.at + 1);
-    status =
-        text ? weft_config_parse(text, where, out) : weft_fail(WEFT_MEMORY, "%s: no memory", where);
+    status = text ? weft_config_parse(text, where, out) : weft__out_of_memory(where, NULL);
     weft_free(text);
     weft_free(rest.at);
     return status;

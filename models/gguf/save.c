@@ -4,6 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/failure.h"
 #include "core/io/gguf.h"
 #include "models/config.h"
 #include "models/convert/rules.h"
@@ -39,7 +40,7 @@ static weft_status add(saver *s, const char *name, const source *from, weft_arra
         source *sources = weft_realloc(s->sources, (size_t)capacity * sizeof *sources);
         s->sources = sources ? sources : s->sources;
         if (names == NULL || arrays == NULL || sources == NULL)
-            return weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
+            return weft__out_of_memory(where, "the list of tensors");
         s->capacity = capacity;
     }
     s->names[s->n] = weft_strdup(name);
@@ -48,7 +49,7 @@ static weft_status add(saver *s, const char *name, const source *from, weft_arra
     s->n++;
     return s->names[s->n - 1] && s->sources[s->n - 1].path
                ? WEFT_OK
-               : weft_fail(WEFT_MEMORY, "%s: no memory for the list of tensors", where);
+               : weft__out_of_memory(where, "the list of tensors");
 }
 
 /* Rows of halves as pairs: the other way of what reading does. */
@@ -198,7 +199,7 @@ static weft_status write(saver *s, const weft_gguf_value *more, int n_more)
     const int n = own->n + n_more;
     weft_gguf_value *all = weft_calloc((size_t)n, sizeof *all);
     if (all == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for its metadata", s->facts.where);
+        return weft__out_of_memory(s->facts.where, "its metadata");
     memcpy(all, own->values, (size_t)own->n * sizeof *all);
     if (n_more > 0)
         memcpy(all + own->n, more, (size_t)n_more * sizeof *all);
@@ -278,7 +279,7 @@ weft_status weft_model_save_gguf(weft_model *model, const char *path,
                          path);
     saver *s = weft_calloc(1, sizeof *s);
     if (s == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to save the model", path);
+        return weft__out_of_memory(path, "saving the model");
     s->facts.model = model;
     s->facts.config = weft_model_config(model);
     s->facts.arch = arch;

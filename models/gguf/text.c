@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
 #include "models/text/parts.h"
@@ -26,11 +27,6 @@ struct weft__gguf_text {
     uint8_t flags[SMALL];
     int n_texts, n_ids, n_flags;
 };
-
-static weft_status no_memory(const char *source)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory for its tokenizer", source);
-}
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -70,7 +66,7 @@ static weft_status put_list(weft__gguf_text *t, const char *key, const text_stri
 {
     *memory = weft_calloc(n ? n : 1, sizeof **memory);
     if (*memory == NULL)
-        return no_memory(t->made.parts.name);
+        return weft__out_of_memory(t->made.parts.name, "its tokenizer");
     for (size_t i = 0; i < n; i++)
         (*memory)[i] = (weft_gguf_string){list[i].text, list[i].length};
     put(t, (weft_gguf_value){.key = key,
@@ -139,7 +135,7 @@ static weft_status put_templates(weft__gguf_text *t)
     t->sources = weft_calloc(n ? n : 1, sizeof *t->sources);
     t->keys = weft_calloc(n ? n : 1, sizeof *t->keys);
     if (!t->names || !t->sources || !t->keys)
-        return no_memory(t->made.parts.name);
+        return weft__out_of_memory(t->made.parts.name, "its tokenizer");
     for (size_t i = 0; i < n; i++) {
         const chat_template *c = &t->chat->templates[i];
         const bool only = strcmp(c->name, "default") == 0;
@@ -168,7 +164,7 @@ static weft_status reserve(weft__gguf_text *t, const char *source, int n)
 {
     t->values = weft_calloc((size_t)n, sizeof *t->values);
     t->capacity = t->values ? n : 0;
-    return t->values ? WEFT_OK : no_memory(source);
+    return t->values ? WEFT_OK : weft__out_of_memory(source, "its tokenizer");
 }
 
 static weft_status from_folder(weft__gguf_text *t, const char *source, int64_t size,
@@ -208,7 +204,7 @@ weft_status weft__gguf_text_from(const char *source, int64_t size, const int32_t
     char *gguf;
     *out = weft_calloc(1, sizeof **out);
     if (*out == NULL)
-        return no_memory(source);
+        return weft__out_of_memory(source, "its tokenizer");
     weft_status status = weft__gguf_find(source, &gguf);
     if (status == WEFT_OK)
         status = gguf ? from_file(*out, gguf) : from_folder(*out, source, size, eos, n);

@@ -5,6 +5,7 @@
 
 #include <json-c/json_object.h>
 
+#include "core/failure.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
 #include "models/text/parts.h"
@@ -39,7 +40,7 @@ static weft_status text(const weft_gguf *file, const char *name, char **out)
     if (!weft_gguf_value_string(v, 0, &s) || s.n > 1000)
         return wrong(file, name, "a string");
     *out = weft_format("%.*s", (int)s.n, s.at);
-    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", weft_gguf_path(file));
+    return *out ? WEFT_OK : weft__out_of_memory(weft_gguf_path(file), NULL);
 }
 
 static weft_status texts(const weft_gguf *file, const char *name, text_string **out, size_t *n)
@@ -52,7 +53,7 @@ static weft_status texts(const weft_gguf *file, const char *name, text_string **
         return wrong(file, name, "a list of strings");
     *out = weft_calloc(v->count ? (size_t)v->count : 1, sizeof **out);
     if (*out == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for its tokenizer", weft_gguf_path(file));
+        return weft__out_of_memory(weft_gguf_path(file), "its tokenizer");
     *n = (size_t)v->count;
     for (size_t i = 0; i < *n; i++)
         (*out)[i] = (text_string){v->strings[i].at, v->strings[i].n};
@@ -70,7 +71,7 @@ static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_ty
         return wrong(file, name, "as many numbers as there are tokens");
     *out = weft_malloc(n ? 4 * n : 4);
     if (*out == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for its tokenizer", weft_gguf_path(file));
+        return weft__out_of_memory(weft_gguf_path(file), "its tokenizer");
     if (n > 0)
         memcpy(*out, v->data, 4 * n);
     return WEFT_OK;
@@ -157,7 +158,7 @@ static weft_status add_token(const weft_gguf *file, weft_chat *chat, const char 
     if (string && json_object_object_add(chat->tokens, name, string) == 0)
         return WEFT_OK;
     json_object_put(string);
-    return weft_fail(WEFT_MEMORY, "%s: no memory", weft_gguf_path(file));
+    return weft__out_of_memory(weft_gguf_path(file), NULL);
 }
 
 weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat)

@@ -20,7 +20,7 @@ void weft__saving_add(weft__saving *s, weft_array *a, const char *prefix, const 
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     if (s->status == WEFT_OK && !weft__named_arrays_add(&s->arrays, full, a))
-        s->status = weft_fail(WEFT_MEMORY, "no memory for '%s'", full);
+        s->status = weft_fail(WEFT_MEMORY, "out of memory for '%s'", full);
 }
 
 void weft__saving_add_numbers(weft__saving *s, const int64_t *numbers, int64_t n,
@@ -173,7 +173,7 @@ weft_status weft__saved_ids(const weft_safetensors *file, const char *path, cons
     *n = weft_safetensors_at(file, at)->shape.at[0];
     *ids = weft_malloc((size_t)(*n + 1) * sizeof **ids);
     if (*ids == NULL)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld ids", path, (long long)*n);
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %lld ids", path, (long long)*n);
     weft_status status = weft_read(weft_safetensors_get_at(file, at), WEFT_INT32, *ids, *n);
     const int64_t V = weft_model_info_of(model)->vocab_size;
     for (int64_t i = 0; i < *n && status == WEFT_OK; i++) {

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/failure.h"
 #include "weft/ops.h"
 
 enum { MIN_TOKENS = 16, PREFILL = 512, SHARE = 8 /* of memory, by default */ };
@@ -81,7 +82,7 @@ weft_status weft__prompt_cache_add(weft_prompt_cache *cache, const int32_t *ids,
     if (e == NULL || e->ids == NULL) {
         weft_free(e);
         weft_model_free_caches(cache->model, caches);
-        return weft_fail(WEFT_MEMORY, "prompt cache: no memory for an entry");
+        return weft__out_of_memory("prompt cache", "an entry");
     }
     memcpy(e->ids, ids, (size_t)n * sizeof *ids);
     e->n = n;
@@ -125,7 +126,7 @@ weft_status weft_prompt_cache_new(weft_model *model, const weft_prompt_cache_opt
         return weft_fail(WEFT_INVALID, "prompt cache: expected numbers of at least 0");
     weft_prompt_cache *cache = weft_calloc(1, sizeof *cache);
     if (cache == NULL)
-        return weft_fail(WEFT_MEMORY, "no memory for a prompt cache");
+        return weft_fail(WEFT_MEMORY, "out of memory for a prompt cache");
     cache->model = model;
     cache->max_bytes = o.max_bytes > 0 ? o.max_bytes : default_bytes();
     cache->min_tokens = o.min_tokens > 0 ? o.min_tokens : MIN_TOKENS;
@@ -169,7 +170,7 @@ static weft_cache **copy_caches(weft_model *model, weft_cache **from)
     const int64_t n = weft_model_info_of(model)->n_caches;
     weft_cache **caches = weft_calloc((size_t)(n > 0 ? n : 1), sizeof(weft_cache *));
     if (caches == NULL)
-        weft_fail(WEFT_MEMORY, "no memory for %lld caches", (long long)n);
+        weft_fail(WEFT_MEMORY, "out of memory for %lld caches", (long long)n);
     for (int64_t i = 0; caches && i < n; i++) {
         caches[i] = weft_cache_copy(from[i]);
         if (caches[i] == NULL) {

@@ -6,6 +6,7 @@
 
 #include <utf8proc.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "weft/memory.h"
 
@@ -20,7 +21,7 @@ weft_status weft__added_add(added_set *set, const added_token *token)
     added_token own = *token;
     own.text = weft_malloc(token->length + 1);
     if (!own.text)
-        return weft_fail(WEFT_MEMORY, "tokenizer: no memory for an added token");
+        return weft__out_of_memory("tokenizer", "an added token");
     memcpy(own.text, token->text, token->length);
     own.text[token->length] = '\0';
     set->tokens[set->count++] = own;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "weft/memory.h"
 
@@ -326,7 +327,7 @@ static weft_status encode_cached(const bpe_model *model, bpe_scratch *scratch, c
     if (!scratch->cache) {
         scratch->cache = weft_calloc(CACHE_ENTRIES, sizeof *scratch->cache);
         if (!scratch->cache)
-            return weft_fail(WEFT_MEMORY, "tokenizer: no memory for the words of a text");
+            return weft__out_of_memory("tokenizer", "the words of a text");
     }
     cached_word *entry = &scratch->cache[2 * (weft__text_hash(word, length) % (CACHE_ENTRIES / 2))];
     for (int i = 0; i < 2; i++) {

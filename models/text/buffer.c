@@ -14,7 +14,7 @@ weft_status weft__bytes_grow(void **data, size_t *capacity, size_t length, size_
         wanted *= 2;
     void *larger = wanted - length < more ? NULL : weft_realloc(*data, wanted * size);
     if (!larger)
-        return weft_fail(WEFT_MEMORY, "tokenizer: no memory for %zu bytes", wanted * size);
+        return weft_fail(WEFT_MEMORY, "tokenizer: out of memory for %zu bytes", wanted * size);
     *data = larger;
     *capacity = wanted;
     return WEFT_OK;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/text/bpe.h"
 #include "weft/memory.h"
@@ -13,7 +14,7 @@ static weft_status copy(const weft__json *at, const char *text, char **out, size
 {
     *length = strlen(text);
     *out = weft_strdup(text);
-    return *out ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", at->name);
+    return *out ? WEFT_OK : weft__out_of_memory(at->name, NULL);
 }
 
 static weft_status add_replace(const weft__json *at, const char *from, const char *to,

@@ -1,6 +1,7 @@
 /* models/text/detokenizer.c -- ids to text, all at once or as they come. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "models/text/tokenizer.h"
 #include "weft/memory.h"
 
@@ -61,7 +62,7 @@ weft_status weft_detokenizer_new(const weft_tokenizer *tokenizer, unsigned flags
 {
     *out = weft_calloc(1, sizeof **out);
     if (!*out)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a detokenizer", tokenizer->name);
+        return weft__out_of_memory(tokenizer->name, "a detokenizer");
     (*out)->tokenizer = tokenizer;
     (*out)->flags = flags;
     return WEFT_OK;

@@ -7,6 +7,7 @@
 
 #include <utf8proc.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/text/classes.h"
 #include "models/text/unicode.h"
@@ -28,7 +29,7 @@ static weft_status keep(const char *text, size_t length, const char *name, char 
 {
     *out = weft_malloc(length + 1);
     if (!*out)
-        return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+        return weft__out_of_memory(name, NULL);
     memcpy(*out, text, length);
     (*out)[length] = '\0';
     return WEFT_OK;
@@ -174,7 +175,7 @@ typedef struct code_points {
 
 static weft_status no_memory(size_t length)
 {
-    return weft_fail(WEFT_MEMORY, "tokenizer: no memory to normalize %zu bytes", length);
+    return weft_fail(WEFT_MEMORY, "tokenizer: out of memory to normalize %zu bytes", length);
 }
 
 static weft_status decompose(const char *text, size_t length, int options, code_points *points)

@@ -14,7 +14,7 @@
 
 static weft_status no_memory(const text_parts *p)
 {
-    return weft_fail(WEFT_MEMORY, "%s: no memory for a tokenizer of %zu tokens", p->name,
+    return weft_fail(WEFT_MEMORY, "%s: out of memory for a tokenizer of %zu tokens", p->name,
                      p->token_count);
 }
 

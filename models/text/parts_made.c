@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/text/parts.h"
 #include "models/text/pre.h"
@@ -14,11 +15,6 @@ static const char mark[] = "\xE2\x96\x81";
 static weft_status refuse(const weft_tokenizer *t, const char *what)
 {
     return weft_fail(WEFT_UNSUPPORTED, "%s: %s: a GGUF file cannot say this", t->name, what);
-}
-
-static weft_status no_memory(const weft_tokenizer *t)
-{
-    return weft_fail(WEFT_MEMORY, "%s: no memory for the lists of its tokenizer", t->name);
 }
 
 /* ---- which way of cutting words ------------------------------------------------------------- */
@@ -160,7 +156,7 @@ static weft_status put_scores(const weft_tokenizer *t, text_parts_made *out)
     const size_t n = out->parts.token_count;
     out->scores = weft_malloc(n * sizeof *out->scores);
     if (!out->scores)
-        return no_memory(t);
+        return weft__out_of_memory(t->name, "the lists of its tokenizer");
     for (size_t i = 0; i < n; i++)
         out->scores[i] = 1;
     size_t made = 0;
@@ -226,7 +222,7 @@ static weft_status put_tokens(const weft_tokenizer *t, int32_t size, text_parts_
     out->tokens = weft_calloc((size_t)size, sizeof *out->tokens);
     out->types = weft_malloc((size_t)size * sizeof *out->types);
     if (!out->tokens || !out->types)
-        return no_memory(t);
+        return weft__out_of_memory(t->name, "the lists of its tokenizer");
     weft_status status = WEFT_OK;
     /* Names of padding first lie in a buffer that moves: lengths now, places at the end. */
     for (int32_t id = 0; id < size && !status; id++) {
@@ -251,7 +247,8 @@ static weft_status put_merges(const weft_tokenizer *t, text_parts_made *out)
     const text_vocab *vocab = &t->model.vocab;
     const text_merges *merges = &t->model.merges;
     out->merges = weft_calloc(merges->count ? merges->count : 1, sizeof *out->merges);
-    weft_status status = out->merges ? WEFT_OK : no_memory(t);
+    weft_status status =
+        out->merges ? WEFT_OK : weft__out_of_memory(t->name, "the lists of its tokenizer");
     size_t n = 0;
     for (size_t i = 0; i < merges->count && !status; i++) {
         if (merges->list[i].left < 0)

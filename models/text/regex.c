@@ -8,6 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/text/buffer.h"
 #include "models/text/unicode.h"
@@ -124,7 +125,7 @@ static weft_status compile(text_regex *regex, const char *pattern, size_t length
         regex->memory ? pcre2_compile_context_create(regex->memory) : NULL;
     if (!regex->limits || !context) {
         pcre2_compile_context_free(context);
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", at->name);
+        return weft__out_of_memory(at->name, "a pattern");
     }
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pcre2_set_match_limit(regex->limits, MATCH_STEPS);
@@ -138,7 +139,7 @@ static weft_status compile(text_regex *regex, const char *pattern, size_t length
         char text[160];
         pcre2_get_error_message(error, (PCRE2_UCHAR *)text, sizeof text);
         if (error == PCRE2_ERROR_HEAP_FAILED)
-            return weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", at->name);
+            return weft__out_of_memory(at->name, "a pattern");
         return weft__json_fail(at, WEFT_UNSUPPORTED, "pattern not understood: %s", text);
     }
     /* Where there is no JIT compiler, matching is interpreted: only slower. */
@@ -152,7 +153,7 @@ weft_status weft__regex_new(const char *pattern, size_t length, bool literal, co
     *out = NULL;
     text_regex *regex = weft_calloc(1, sizeof *regex);
     if (!regex)
-        return weft_fail(WEFT_MEMORY, "%s: no memory for a pattern", at->name);
+        return weft__out_of_memory(at->name, "a pattern");
     text_buffer own = {0};
     weft_status status = WEFT_OK;
     if (literal)
@@ -214,7 +215,7 @@ weft_status weft__regex_search(const text_regex *regex, const char *text, size_t
 {
     *search = (regex_search){.regex = regex, .text = text, .length = length};
     search->match = pcre2_match_data_create_from_pattern(regex->code, regex->memory);
-    return search->match ? WEFT_OK : weft_fail(WEFT_MEMORY, "tokenizer: no memory to match");
+    return search->match ? WEFT_OK : weft__out_of_memory("tokenizer", "matching");
 }
 
 void weft__regex_search_end(regex_search *search)

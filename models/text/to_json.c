@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/text/pre.h"
 #include "models/text/tokenizer.h"
@@ -288,5 +289,5 @@ weft_status weft__tokenizer_to_json(const weft_tokenizer *t, const char *pre, we
     put_model(&w);
     put(&w, "}\n");
     weft__bytes_release(&w.scratch);
-    return w.status || !out->failed ? w.status : weft_fail(WEFT_MEMORY, "%s: no memory", t->name);
+    return w.status || !out->failed ? w.status : weft__out_of_memory(t->name, NULL);
 }

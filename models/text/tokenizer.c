@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
 #include "models/gguf/gguf.h"
 #include "weft/memory.h"
@@ -47,7 +48,7 @@ weft_status weft__tokenizer_new(const char *name, weft_tokenizer **out)
         return WEFT_OK;
     weft_tokenizer_free(t);
     *out = NULL;
-    return weft_fail(WEFT_MEMORY, "%s: no memory", name);
+    return weft__out_of_memory(name, NULL);
 }
 
 /* The tree of tokenizer.json is that of what the lists left. */
@@ -106,7 +107,7 @@ static weft_status name_files(const char *path, char **tokenizer, char **config)
     *tokenizer = folder ? weft_format("%s/tokenizer.json", path) : weft_strdup(path);
     *config = folder ? weft_format("%s/tokenizer_config.json", path)
                      : weft_format("%.*stokenizer_config.json", parent, path);
-    return *tokenizer && *config ? WEFT_OK : weft_fail(WEFT_MEMORY, "%s: no memory", path);
+    return *tokenizer && *config ? WEFT_OK : weft__out_of_memory(path, NULL);
 }
 
 /* All of a file in new memory. */
@@ -324,7 +325,7 @@ weft_status weft_tokenizer_encode(const weft_tokenizer *tokenizer, const char *t
         return weft_fail(WEFT_INVALID, "tokenizer: text: invalid UTF-8 at byte %zu", valid);
     encoding e = {.tokenizer = tokenizer, .scratch = scratch_take(tokenizer->pool)};
     if (!e.scratch)
-        return weft_fail(WEFT_MEMORY, "%s: no memory to encode", tokenizer->name);
+        return weft__out_of_memory(tokenizer->name, "encoding");
     /* A first block even for an empty text: the result is never NULL. */
     void *data = NULL;
     weft_status status =

@@ -80,7 +80,7 @@ weft_status weft__vocab_index(text_vocab *vocab)
     vocab->slots = weft_calloc(slots, sizeof *vocab->slots);
     vocab->mask = slots - 1;
     if (!vocab->slots)
-        return weft_fail(WEFT_MEMORY, "tokenizer: no memory for a vocabulary of %zu tokens",
+        return weft_fail(WEFT_MEMORY, "tokenizer: out of memory for a vocabulary of %zu tokens",
                          vocab->count);
     for (int32_t id = 0; id < vocab->size; id++) {
         if (vocab->tokens[id].flags)
@@ -236,7 +236,7 @@ weft_status weft__merges_index(text_merges *merges)
     if (merges->count < UINT32_MAX / 2)
         merges->entries = weft_malloc(merges->size * sizeof *merges->entries);
     if (!merges->entries)
-        return weft_fail(WEFT_MEMORY, "tokenizer: no memory for %zu merges", merges->count);
+        return weft_fail(WEFT_MEMORY, "tokenizer: out of memory for %zu merges", merges->count);
     memset(merges->entries, 0xFF, merges->size * sizeof *merges->entries);
     size_t slots[AHEAD];
     for (size_t i = 0; i < merges->count + AHEAD; i++) {

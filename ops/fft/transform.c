@@ -103,7 +103,7 @@ static weft_status make_line(const char *op, int64_t n, bool inverse, line *l)
     *l = (line){.n = n, .w.size = m};
     l->x = weft_malloc((size_t)(3 * m + room) * sizeof *l->x);
     if (!l->x) {
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld numbers", op,
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %lld numbers", op,
                          (long long)(3 * m + room));
     }
     l->y = l->x + m;

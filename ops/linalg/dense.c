@@ -69,7 +69,7 @@ number *weft__room(const weft_call *call, int64_t n)
 {
     number *room = weft_malloc((size_t)(n + 1) * sizeof *room);
     if (!room) {
-        weft_fail(WEFT_MEMORY, "%s: no memory for %lld numbers", call->op->name, (long long)n);
+        weft_fail(WEFT_MEMORY, "%s: out of memory for %lld numbers", call->op->name, (long long)n);
     }
     return room;
 }

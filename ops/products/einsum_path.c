@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "ops/products/einsum.h"
 
 enum { FEW = 8 }; /* operands for which every order is tried */
@@ -83,7 +84,7 @@ static weft_status plan_few(const einsum *e, einsum_step *steps)
 {
     subsets *s = weft_calloc(1, sizeof *s);
     if (!s) {
-        return weft_fail(WEFT_MEMORY, "einsum: out of memory");
+        return weft__out_of_memory("einsum", NULL);
     }
     weigh_subsets(e, s);
     int whole = (1 << e->n) - 1, list[FEW], n = e->n, step = 0;
@@ -143,7 +144,7 @@ static weft_status plan_many(const einsum *e, einsum_step *steps)
 {
     uint64_t *list = weft_calloc((size_t)e->n, sizeof *list);
     if (!list) {
-        return weft_fail(WEFT_MEMORY, "einsum: out of memory");
+        return weft__out_of_memory("einsum", NULL);
     }
     for (int i = 0; i < e->n; i++) {
         list[i] = label_set(&e->terms[i]);
@@ -228,7 +229,7 @@ static weft_status tell_path(const char *subscripts, const weft_dims *shapes, in
     weft_status status = WEFT_OK;
     einsum_step *steps = weft_calloc((size_t)n + 1, sizeof *steps);
     if (!steps) {
-        return weft_fail(WEFT_MEMORY, "einsum_path: out of memory");
+        return weft__out_of_memory("einsum_path", NULL);
     }
     if (!weft__einsum_parse(subscripts, shapes, n, &e, &why)) {
         status = weft_fail(WEFT_INVALID, "einsum_path: %s: %s", subscripts, why.text);
@@ -253,7 +254,7 @@ weft_status weft_einsum_path(const char *subscripts, weft_array *const *operands
     out[0] = 0;
     weft_dims *shapes = weft_calloc((size_t)n, sizeof *shapes);
     if (!shapes) {
-        return weft_fail(WEFT_MEMORY, "einsum_path: out of memory");
+        return weft__out_of_memory("einsum_path", NULL);
     }
     weft_status status = WEFT_OK;
     for (int i = 0; i < n && status == WEFT_OK; i++) {

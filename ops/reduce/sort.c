@@ -49,7 +49,7 @@ static weft_status sort_all(const weft_call *call, bool places)
     axis_extents e = extents_of(&in->shape, p->axis);
     int64_t *numbers = weft_malloc((size_t)(e.length + 1) * 2 * sizeof *numbers);
     if (!numbers) {
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %lld places", call->op->name,
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %lld places", call->op->name,
                          (long long)e.length);
     }
     for (int64_t o = 0; o < e.outer * e.inner; o++) {

@@ -63,7 +63,7 @@ weft_status weft__scatter_add(const weft_call *call, weft__place *place)
     size_t size = (size_t)weft_tensor_size(&call->in[0]);
     void *sums = weft_calloc(size ? size : 1, sizeof(double));
     if (!sums) {
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %zu sums", call->op->name, size);
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %zu sums", call->op->name, size);
     }
     weft_status status = weft_dtype_is_float(call->in[0].dtype) ? add_reals(call, place, sums)
                                                                 : add_integers(call, place, sums);

@@ -97,7 +97,7 @@ static weft_status scatter_reference(const weft_call *call)
     size_t size = (size_t)weft_tensor_size(&call->in[0]);
     cell *cells = weft_calloc(size ? size : 1, sizeof *cells);
     if (!cells) {
-        return weft_fail(WEFT_MEMORY, "%s: no memory for %zu elements", call->op->name, size);
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for %zu elements", call->op->name, size);
     }
     weft_status status = combine_all(call, cells);
     weft_free(cells);
