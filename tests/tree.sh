@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 problems=$(mktemp)
 trap 'rm -f "$problems"' EXIT
 
-folders="include core ops nn optim models train hub engine cli backends tests tools examples"
+folders=$(cat tools/folders.txt)
 # shellcheck disable=SC2086
 find $folders -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.comp' -o -name '*.glsl' \) |
     sort >"$problems.files"

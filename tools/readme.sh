@@ -37,8 +37,8 @@ update() {
 }
 
 if [ $# -eq 0 ]; then
-    mapfile -t folders < <(find include core ops nn optim models train hub engine cli backends \
-        tests tools examples \
+    # shellcheck disable=SC2046 # folder names are words
+    mapfile -t folders < <(find $(cat tools/folders.txt) \
         -type f \( -name '*.[ch]' -o -name '*.sh' -o -name '*.comp' -o -name '*.glsl' \) \
         -printf '%h\n' | sort -u)
     set -- "${folders[@]}"
