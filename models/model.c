@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/gguf.h"
 #include "core/io/text.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"

@@ -57,4 +57,9 @@ weft_status weft__gguf_save(const char *path, const char *const *names, weft_arr
                             const weft_save_progress *progress, weft__gguf_make *make,
                             void *context);
 
+/* Finds the GGUF file that `path` names: the file itself or, for a folder, the only one in it. *out
+ * is owned by the caller, and NULL when there is none. Several GGUF files, or one beside
+ * safetensors files, are an error that lists them. */
+weft_status weft__gguf_find(const char *path, char **out);
+
 #endif

@@ -11,6 +11,7 @@
 #include <json-c/linkhash.h>
 
 #include "core/failure.h"
+#include "core/io/gguf.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
 #include "weft/memory.h"

@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "core/failure.h"
+#include "core/io/gguf.h"
 #include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"

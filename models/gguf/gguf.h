@@ -31,10 +31,6 @@ bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *o
 
 /* ---- gguf.c --------------------------------------------------------------------------------- */
 
-/* The GGUF file that `path` means: itself, or the one in a folder. *out is NULL when the folder has
- * none; free it. Several, or one beside safetensors files, are an error that lists them. */
-weft_status weft__gguf_find(const char *path, char **out);
-
 /* The file's tensors under the paths of trees, encoded ones as arrays of `dtype` (0: the dtype that
  * the file's own suggest, which *used is set to). Temporaries. With `apart`, gates and ups of
  * experts that are one tensor in blocks become two, decoded. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/gguf.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
 #include "models/text/parts.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/gguf.h"
 #include "core/io/utf8.h"
 #include "models/gguf/gguf.h"
 #include "weft/memory.h"
