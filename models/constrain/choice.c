@@ -6,7 +6,7 @@
 
 #include "core/failure.h"
 #include "models/constrain/schema.h"
-#include "models/text/buffer.h"
+#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum { MAX_PATTERNS = 16 };

@@ -9,7 +9,7 @@
 
 #include "core/failure.h"
 #include "models/constrain/tokens.h"
-#include "models/text/token_bytes.h"
+#include "text/tokenizer/token_bytes.h"
 #include "weft/memory.h"
 
 enum { CACHED = 8, COMPACT_AFTER = 1 << 14 };

@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/hash.h"
 #include "models/text/buffer.h"
+#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum { BLOCK_BYTES = 1 << 16, MAX_STACKS = 4096, MAX_DEPTH = 10000 };

@@ -6,7 +6,7 @@
 
 #include "core/failure.h"
 #include "models/constrain/pattern_parse.h"
-#include "models/text/buffer.h"
+#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum {

@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "models/text/buffer.h"
+#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum { MAX_GROUPS = 64, MAX_REPEAT = 1000 };

@@ -7,7 +7,7 @@
 
 #include "core/failure.h"
 #include "models/constrain/number.h"
-#include "models/text/buffer.h"
+#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 enum { MAX_NODES = 20000, MAX_CHOICES = 20000, MAX_PENDING = 256, MAX_BRANCHES = 64 };

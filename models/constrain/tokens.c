@@ -7,6 +7,7 @@
 
 #include "core/failure.h"
 #include "models/text/token_bytes.h"
+#include "text/tokenizer/token_bytes.h"
 #include "weft/memory.h"
 
 /* ---- the table ------------------------------------------------------------------------------ */

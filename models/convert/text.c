@@ -7,7 +7,7 @@
 #include "models/chat/chat.h"
 #include "models/convert/convert.h"
 #include "models/gguf/gguf.h"
-#include "models/text/to_json.h"
+#include "text/tokenizer/to_json.h"
 #include "weft/memory.h"
 
 static weft_status write(const char *folder, const char *name, const char *text, size_t n)

@@ -7,7 +7,7 @@
 #include "core/io/gguf.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
-#include "models/text/parts.h"
+#include "text/tokenizer/parts.h"
 #include "weft/memory.h"
 
 enum { SMALL = 24, KEY = 160 };

@@ -8,7 +8,7 @@
 #include "core/failure.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
-#include "models/text/parts.h"
+#include "text/tokenizer/parts.h"
 
 typedef struct lists {
     text_string *tokens, *merges;

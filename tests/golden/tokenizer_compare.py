@@ -9,7 +9,7 @@ FOLDER holds a tokenizer.json; with GGUF, a file that `weft convert` wrote from 
 that instead. Half of the texts are random, the others are cut from this tree's
 sources and, where it is, from ../shared/data. --code-points runs each character through patterns of
 one category and through NFC among combining marks, and prints the ranges that differ:
-models/text/unicode.c is made from them. --classes prints the lists of models/text/classes.c.
+text/tokenizer/unicode.c is made from them. --classes prints the lists of text/tokenizer/classes.c.
 """
 import sys
 

@@ -1,6 +1,6 @@
-/* tests/text/test_tokenizer_parts.c -- models/text/parts.h: tokenizers from the lists of a GGUF
+/* tests/text/test_tokenizer_parts.c -- text/tokenizer/parts.h: tokenizers from the lists of a GGUF
  * file, small ones by hand, and real ones taken apart and compared with themselves as loaded. */
-#include "models/text/parts.h"
+#include "text/tokenizer/parts.h"
 
 #include <math.h>
 #include <stdio.h>

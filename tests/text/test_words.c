@@ -1,17 +1,17 @@
 /* tests/text/test_words.c -- the hand-written ways against the plain ones: words against the regex
  * engine with the same pattern, cutting where no token reaches across against not cutting. */
-#include "models/text/words.h"
+#include "text/tokenizer/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/io/utf8.h"
-#include "models/text/classes.h"
-#include "models/text/parts.h"
-#include "models/text/regex.h"
-#include "models/text/tokenizer.h"
 #include "tests/check.h"
+#include "text/tokenizer/classes.h"
+#include "text/tokenizer/parts.h"
+#include "text/tokenizer/regex.h"
+#include "text/tokenizer/tokenizer.h"
 #include "weft/memory.h"
 
 #define NEWER(numbers)                                                                             \

@@ -1,0 +1,143 @@
+/* text/tokenizer/model.c -- reads the options of "model", and "added_tokens", of a tokenizer.json.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "text/tokenizer/tokenizer.h"
+#include "weft/memory.h"
+
+/* ---- added tokens --------------------------------------------------------------------------- */
+
+static weft_status load_added(const weft__json *item, text_vocab *out)
+{
+    weft__json content;
+    const char *text = NULL;
+    size_t length = 0;
+    int64_t id = 0;
+    bool special = false;
+    weft_status status = weft__json_get(item, "content", &content);
+    if (!status)
+        status = weft__json_as_string(&content, &text, &length);
+    if (!status)
+        status = weft__json_get_int(item, "id", &id);
+    if (!status)
+        status = weft__json_find_bool(item, "special", &special);
+    if (status || length == 0)
+        return status;
+    if (id < 0 || id > VOCAB_MAX_ID)
+        return weft__json_fail(item, WEFT_INVALID, "id %" PRId64 " is not within 0 and %d", id,
+                               VOCAB_MAX_ID);
+    const int32_t known = weft__vocab_find(out, text, length);
+    const vocab_token *other = weft__vocab_token(out, (int32_t)id);
+    if (known >= 0 && known != id)
+        return weft__json_fail(item, WEFT_INVALID, "\"%s\" has id %" PRId64 " here and %d before",
+                               text, id, known);
+    if (known < 0 && other)
+        return weft__json_fail(item, WEFT_INVALID, "id %" PRId64 " is already that of \"%s\"", id,
+                               weft__vocab_text(out, other));
+    if (known < 0)
+        status = weft__vocab_add(out, (int32_t)id, text, length, 0);
+    if (!status)
+        out->tokens[id].flags |= (uint8_t)(TOKEN_ADDED | (special ? TOKEN_SPECIAL : 0));
+    return status;
+}
+
+/* The added tokens get their place in the vocabulary, which has the model's own already. */
+static weft_status load_tokens(const weft__json *root, text_vocab *out)
+{
+    weft__json added, item;
+    size_t count = 0;
+    weft_status status = weft__json_find(root, "added_tokens", &added);
+    if (!status && added.value)
+        status = weft__json_length(&added, &count);
+    for (size_t i = 0; i < count && !status; i++) {
+        status = weft__json_at(&added, i, &item);
+        if (!status)
+            status = load_added(&item, out);
+    }
+    return status;
+}
+
+/* What weft__lists_read left of the two lists: it took them where they are lists. */
+static weft_status check_lists(const weft__json *at)
+{
+    weft__json list;
+    size_t count;
+    weft_status status = weft__json_get(at, "vocab", &list);
+    if (!status)
+        status = weft__json_as_object(&list);
+    if (!status)
+        status = weft__json_get(at, "merges", &list);
+    return status ? status : weft__json_length(&list, &count);
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static weft_status refuse(const weft__json *at)
+{
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const char *type = "BPE";
+    double dropout = 0;
+    weft_status status = weft__json_find_string(at, "type", &type);
+    if (!status && strcmp(type, "BPE") != 0)
+        status = weft__json_fail(at, WEFT_UNSUPPORTED, "model type \"%s\" is unsupported", type);
+    if (!status)
+        status = weft__json_find_number(at, "dropout", &dropout);
+    if (!status && dropout != 0)
+        status = weft__json_fail(at, WEFT_UNSUPPORTED, "dropout is unsupported");
+    for (int i = 0; i < 2 && !status; i++) {
+        const char *affix = "";
+        status = weft__json_find_string(at, affixes[i], &affix);
+        if (!status && *affix)
+            status = weft__json_fail(at, WEFT_UNSUPPORTED, "%s is unsupported", affixes[i]);
+    }
+    return status;
+}
+
+static weft_status load_unknown(const weft__json *at, bpe_model *model)
+{
+    const char *text = NULL;
+    model->unknown = -1;
+    weft_status status = weft__json_find_string(at, "unk_token", &text);
+    if (status || !text)
+        return status;
+    model->unknown = weft__vocab_find_in_model(&model->vocab, text, strlen(text));
+    if (model->unknown < 0)
+        return weft__json_fail(at, WEFT_INVALID, "unk_token \"%s\" is not in the vocabulary", text);
+    return WEFT_OK;
+}
+
+weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model *model)
+{
+    model->byte_level = byte_level;
+    model->unknown = -1;
+    weft__json at;
+    weft_status status = weft__json_get(root, "model", &at);
+    if (!status)
+        status = refuse(&at);
+    if (!status)
+        status = check_lists(&at);
+    if (!status)
+        status = load_tokens(root, &model->vocab);
+    if (!status)
+        status = load_unknown(&at, model);
+    if (!status)
+        status = weft__json_find_bool(&at, "fuse_unk", &model->fuse_unknown);
+    if (!status)
+        status = weft__json_find_bool(&at, "byte_fallback", &model->byte_fallback);
+    if (!status)
+        status = weft__json_find_bool(&at, "ignore_merges", &model->ignore_merges);
+    if (!status)
+        weft__bpe_prepare(model);
+    return status;
+}
+
+void weft__model_release(bpe_model *model)
+{
+    weft__vocab_release(&model->vocab);
+    weft__merges_release(&model->merges);
+    weft_free(model->ranks);
+    weft_free(model->cuts);
+    model->ranks = NULL;
+    model->cuts = NULL;
+}

@@ -1,0 +1,338 @@
+/* text/tokenizer/pretokenize.c -- the pre-tokenizers: Split, ByteLevel, Digits, Metaspace,
+ * Sequence.
+ */
+#include "text/tokenizer/pretokenize.h"
+
+#include <string.h>
+
+#include "core/io/utf8.h"
+#include "text/tokenizer/classes.h"
+#include "weft/memory.h"
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+static const char *const behavior_names[] = {
+    [SPLIT_REMOVED] = "Removed",
+    [SPLIT_ISOLATED] = "Isolated",
+    [SPLIT_MERGED_WITH_PREVIOUS] = "MergedWithPrevious",
+    [SPLIT_MERGED_WITH_NEXT] = "MergedWithNext",
+    [SPLIT_CONTIGUOUS] = "Contiguous",
+};
+
+/* A known pattern that cuts out its matches needs no regex engine. */
+static weft_status find_known(const weft__json *at, splitter_step *step)
+{
+    weft__json pattern;
+    const char *regex = NULL;
+    weft_status status = weft__json_get(at, "pattern", &pattern);
+    if (!status)
+        status = weft__json_find_string(&pattern, "Regex", &regex);
+    if (!status && regex)
+        step->words = weft__words_known(regex, strlen(regex));
+    return status;
+}
+
+static weft_status load_split(const weft__json *at, splitter_step *step, text_splitter *out)
+{
+    (void)out;
+    const char *name = NULL;
+    weft_status status = find_known(at, step);
+    if (!status)
+        status = weft__json_find_bool(at, "invert", &step->invert);
+    if (!status)
+        status = weft__json_get_string(at, "behavior", &name);
+    if (status)
+        return status;
+    for (size_t i = 0; i < sizeof behavior_names / sizeof *behavior_names; i++) {
+        if (strcmp(name, behavior_names[i]) != 0)
+            continue;
+        step->behavior = (split_behavior)i;
+        if (step->words && step->behavior == SPLIT_ISOLATED && !step->invert)
+            return WEFT_OK;
+        step->words = WORDS_UNKNOWN;
+        return weft__regex_from_json(at, "pattern", &step->pattern);
+    }
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "behavior \"%s\" is unsupported", name);
+}
+
+static weft_status load_byte_level(const weft__json *at, splitter_step *step, text_splitter *out)
+{
+    bool prefix = true, cut = true;
+    weft_status status = weft__json_find_bool(at, "add_prefix_space", &prefix);
+    if (!status)
+        status = weft__json_find_bool(at, "use_regex", &cut);
+    if (!status && cut) /* as GPT-2 does (Radford et al. 2019, encoder.py) */
+        step->words = WORDS_GPT2;
+    step->prefix[0] = ' ';
+    step->prefix_rule = prefix ? PREFIX_ALWAYS : PREFIX_NEVER;
+    step->behavior = SPLIT_ISOLATED;
+    out->byte_level = true;
+    return status;
+}
+
+static weft_status load_digits(const weft__json *at, splitter_step *step, text_splitter *out)
+{
+    (void)out;
+    bool single = false;
+    const weft_status status = weft__json_find_bool(at, "individual_digits", &single);
+    step->behavior = single ? SPLIT_ISOLATED : SPLIT_CONTIGUOUS;
+    return status ? status : weft__regex_new("\\p{N}", 5, false, at, &step->pattern);
+}
+
+static weft_status load_metaspace(const weft__json *at, splitter_step *step, text_splitter *out)
+{
+    (void)out;
+    bool split = true, prefix = true;
+    const char *scheme = NULL, *mark = "\xE2\x96\x81";
+    weft_status status = weft__json_find_string(at, "replacement", &mark);
+    if (!status)
+        status = weft__json_find_string(at, "prepend_scheme", &scheme);
+    if (!status)
+        status = weft__json_find_bool(at, "add_prefix_space", &prefix);
+    if (!status)
+        status = weft__json_find_bool(at, "split", &split);
+    if (status)
+        return status;
+    const size_t size = strlen(mark);
+    if (size == 0 || weft__utf8_step(mark, size) != (int)size)
+        return weft__json_fail(at, WEFT_INVALID, "replacement: expected one character");
+    memcpy(step->prefix, mark, size + 1);
+    step->replace_spaces = true;
+    if (!scheme)
+        scheme = prefix ? "always" : "never"; /* files from before there were schemes */
+    if (strcmp(scheme, "always") == 0)
+        step->prefix_rule = PREFIX_ALWAYS;
+    else if (strcmp(scheme, "first") == 0)
+        step->prefix_rule = PREFIX_FIRST;
+    else if (strcmp(scheme, "never") != 0)
+        return weft__json_fail(at, WEFT_INVALID, "prepend_scheme \"%s\" is unknown", scheme);
+    step->behavior = SPLIT_MERGED_WITH_NEXT;
+    return split ? weft__regex_new(mark, size, true, at, &step->pattern) : WEFT_OK;
+}
+
+static const struct {
+    const char *type;
+    weft_status (*load)(const weft__json *at, splitter_step *step, text_splitter *out);
+} step_types[] = {
+    {"Split", load_split},
+    {"ByteLevel", load_byte_level},
+    {"Digits", load_digits},
+    {"Metaspace", load_metaspace},
+};
+
+static weft_status load_step(const weft__json *at, const char *type, text_splitter *out)
+{
+    if (out->byte_level)
+        return weft__json_fail(at, WEFT_UNSUPPORTED,
+                               "a pre-tokenizer (\"%s\") behind ByteLevel is unsupported", type);
+    if (out->count == SPLITTER_MAX_STEPS)
+        return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d pre-tokenizers",
+                               SPLITTER_MAX_STEPS);
+    for (size_t i = 0; i < sizeof step_types / sizeof *step_types; i++) {
+        if (strcmp(type, step_types[i].type) != 0)
+            continue;
+        splitter_step *step = &out->steps[out->count++];
+        const weft_status status = step_types[i].load(at, step, out);
+        const bool idle = !step->pattern && !step->words && !step->replace_spaces &&
+                          step->prefix_rule == PREFIX_NEVER;
+        if (!status && idle) {
+            *step = (splitter_step){0};
+            out->count--;
+        }
+        return status;
+    }
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "pre-tokenizer type \"%s\" is unsupported", type);
+}
+
+/* The nesting is bounded by that of the JSON. */
+static weft_status load_tree(const weft__json *at, void *out)
+{
+    const char *type = NULL;
+    const weft_status status = weft__json_get_string(at, "type", &type);
+    if (status)
+        return status;
+    if (strcmp(type, "Sequence") == 0)
+        return weft__json_each(at, "pretokenizers", load_tree, out);
+    return load_step(at, type, out);
+}
+
+weft_status weft__splitter_load(const weft__json *root, text_splitter *out)
+{
+    *out = (text_splitter){0};
+    weft__json at;
+    weft_status status = weft__json_find(root, "pre_tokenizer", &at);
+    if (!status && at.value)
+        status = load_tree(&at, out);
+    if (status)
+        weft__splitter_release(out);
+    return status;
+}
+
+weft_status weft__splitter_add_pattern(text_splitter *splitter, const char *pattern,
+                                       const weft__json *at)
+{
+    splitter_step *step = &splitter->steps[splitter->count++];
+    step->behavior = SPLIT_ISOLATED;
+    step->words = weft__words_known(pattern, strlen(pattern));
+    if (step->words)
+        return WEFT_OK;
+    return weft__regex_new(pattern, strlen(pattern), false, at, &step->pattern);
+}
+
+void weft__splitter_release(text_splitter *splitter)
+{
+    for (int i = 0; i < splitter->count; i++)
+        weft__regex_free(splitter->steps[i].pattern);
+    *splitter = (text_splitter){0};
+}
+
+/* ---- cutting -------------------------------------------------------------------------------- */
+
+typedef struct splitting {
+    const text_splitter *splitter;
+    text_buffer *scratch;
+    word_function *word;
+    void *context;
+} splitting;
+
+/* The text at one step, and the piece that a later range may still join. */
+typedef struct cutter {
+    const splitting *all;
+    int step;
+    const char *text;
+    bool first;
+    bool held, previous_match;
+    size_t start, end;
+} cutter;
+
+static weft_status run_step(const splitting *s, int index, const char *text, size_t length,
+                            bool first);
+
+static weft_status emit(cutter *c)
+{
+    if (!c->held || c->start == c->end)
+        return WEFT_OK;
+    c->held = false;
+    return run_step(c->all, c->step + 1, c->text + c->start, c->end - c->start,
+                    c->first && c->start == 0);
+}
+
+/* Takes the next range of the text: it joins the held piece, or that one goes and it is held. */
+static weft_status take(cutter *c, split_behavior behavior, size_t start, size_t end, bool match)
+{
+    bool joins = false;
+    if (behavior == SPLIT_MERGED_WITH_PREVIOUS)
+        joins = match && !c->previous_match;
+    else if (behavior == SPLIT_MERGED_WITH_NEXT)
+        joins = !match && c->previous_match;
+    else if (behavior == SPLIT_CONTIGUOUS)
+        joins = match == c->previous_match;
+    joins = joins && c->held;
+    c->previous_match = match;
+    if (joins) {
+        c->end = end;
+        return WEFT_OK;
+    }
+    const weft_status status = emit(c);
+    c->held = !(match && behavior == SPLIT_REMOVED);
+    c->start = start;
+    c->end = end;
+    return status;
+}
+
+static weft_status cut(const splitting *s, int index, const char *text, size_t length, bool first)
+{
+    const splitter_step *step = &s->splitter->steps[index];
+    cutter c = {.all = s, .step = index, .text = text, .first = first};
+    regex_search search;
+    weft_status status = weft__regex_search(step->pattern, text, length, &search);
+    size_t done = 0;
+    bool found = true;
+    while (!status) {
+        status = weft__regex_next(&search, &found);
+        if (status || !found)
+            break;
+        if (search.start > done)
+            status = take(&c, step->behavior, done, search.start, step->invert);
+        if (!status)
+            status = take(&c, step->behavior, search.start, search.end, !step->invert);
+        done = search.end;
+    }
+    weft__regex_search_end(&search);
+    if (!status && done < length)
+        status = take(&c, step->behavior, done, length, step->invert);
+    return status ? status : emit(&c);
+}
+
+/* The same by a known pattern. */
+static weft_status cut_words(const splitting *s, int index, const char *text, size_t length,
+                             bool first)
+{
+    const word_pattern pattern = s->splitter->steps[index].words;
+    const unsigned char *classes = weft__classes();
+    const bool last = index + 1 == s->splitter->count;
+    weft_status status = WEFT_OK;
+    for (size_t start = 0; start < length && !status;) {
+        const size_t end = weft__words_next(pattern, classes, text, length, start);
+        if (last)
+            status = s->word(s->context, text + start, end - start);
+        else
+            status = run_step(s, index + 1, text + start, end - start, first && start == 0);
+        start = end;
+    }
+    return status;
+}
+
+/* The text with the step's prefix and its spaces replaced, in the step's buffer. */
+static weft_status rewrite(const splitter_step *step, const char *text, size_t length, bool prefix,
+                           text_buffer *out)
+{
+    out->length = 0;
+    const size_t mark = strlen(step->prefix);
+    weft_status status = prefix ? weft__bytes_append(out, step->prefix, mark) : WEFT_OK;
+    while (length > 0 && !status) {
+        const char *space = step->replace_spaces ? memchr(text, ' ', length) : NULL;
+        const size_t plain = space ? (size_t)(space - text) : length;
+        status = weft__bytes_append(out, text, plain);
+        if (!status && space)
+            status = weft__bytes_append(out, step->prefix, mark);
+        text += plain + (space ? 1 : 0);
+        length -= plain + (space ? 1 : 0);
+    }
+    return status;
+}
+
+static weft_status run_step(const splitting *s, int index, const char *text, size_t length,
+                            bool first)
+{
+    if (index == s->splitter->count)
+        return s->word(s->context, text, length);
+    const splitter_step *step = &s->splitter->steps[index];
+    const size_t mark = strlen(step->prefix);
+    const bool begins = (length >= mark && memcmp(text, step->prefix, mark) == 0) ||
+                        (step->replace_spaces && length > 0 && text[0] == ' ');
+    const bool prefix =
+        (step->prefix_rule == PREFIX_ALWAYS || (step->prefix_rule == PREFIX_FIRST && first)) &&
+        !begins;
+    if (prefix || (step->replace_spaces && memchr(text, ' ', length))) {
+        text_buffer *out = &s->scratch[index];
+        const weft_status status = rewrite(step, text, length, prefix, out);
+        if (status)
+            return status;
+        text = out->data;
+        length = out->length;
+    }
+    if (step->words)
+        return cut_words(s, index, text, length, first);
+    if (!step->pattern)
+        return run_step(s, index + 1, text, length, first);
+    return cut(s, index, text, length, first);
+}
+
+weft_status weft__split(const text_splitter *splitter, const char *text, size_t length, bool first,
+                        text_buffer *scratch, word_function *word, void *context)
+{
+    const splitting all = {
+        .splitter = splitter, .scratch = scratch, .word = word, .context = context};
+    return length == 0 ? WEFT_OK : run_step(&all, 0, text, length, first);
+}

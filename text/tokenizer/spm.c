@@ -1,0 +1,100 @@
+/* text/tokenizer/spm.c -- byte-pair encoding where the ranks of tokens decide (SentencePiece's
+ * scores): of all neighbours that together spell a token, those join whose token ranks first. */
+#include "core/io/utf8.h"
+#include "text/tokenizer/bpe.h"
+
+/* The token that two neighbours spell together: they are neighbours in the word too. */
+static weft_status queue_pair(const bpe_model *model, bpe_scratch *s, const char *word, int32_t at)
+{
+    const bpe_symbol *left = &s->symbols[at], *right = &s->symbols[left->next];
+    const uint32_t length = left->length + right->length;
+    if (length > model->vocab.longest)
+        return WEFT_OK;
+    const int32_t id = weft__vocab_find_in_model(&model->vocab, word + left->start, length);
+    if (id < 0)
+        return WEFT_OK;
+    return weft__heap_push(s,
+                           (bpe_candidate){.key = (uint64_t)model->ranks[id] << 32 | (uint32_t)at,
+                                           .left = (int32_t)left->length,
+                                           .right = (int32_t)right->length,
+                                           .id = id});
+}
+
+static weft_status start_characters(bpe_scratch *s, const char *word, size_t length)
+{
+    s->symbol_count = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < length && !status;) {
+        const int size = weft__utf8_step(word + i, length - i);
+        status = weft__symbol_add(
+            s, (bpe_symbol){.id = -1, .start = (uint32_t)i, .length = (uint32_t)size});
+        i += (size_t)size;
+    }
+    return status;
+}
+
+static weft_status join(const bpe_model *model, bpe_scratch *s, const char *word)
+{
+    const int32_t end = (int32_t)s->symbol_count;
+    weft_status status = WEFT_OK;
+    s->heap_count = 0;
+    for (int32_t i = 0; i + 1 < end && !status; i++)
+        status = queue_pair(model, s, word, i);
+    while (s->heap_count > 0 && !status) {
+        const bpe_candidate best = weft__heap_pop(s);
+        const int32_t at = (int32_t)(uint32_t)best.key;
+        bpe_symbol *symbol = &s->symbols[at];
+        /* A symbol only ever grows, so equal lengths are the symbols that the candidate means. */
+        if (symbol->length != (uint32_t)best.left || symbol->next == end ||
+            s->symbols[symbol->next].length != (uint32_t)best.right)
+            continue;
+        bpe_symbol *absorbed = &s->symbols[symbol->next];
+        symbol->id = best.id;
+        symbol->length += absorbed->length;
+        symbol->next = absorbed->next;
+        absorbed->length = 0;
+        if (symbol->next != end)
+            s->symbols[symbol->next].previous = at;
+        if (symbol->previous >= 0)
+            status = queue_pair(model, s, word, symbol->previous);
+        if (symbol->next != end && !status)
+            status = queue_pair(model, s, word, at);
+    }
+    return status;
+}
+
+/* A character that nothing joined: its token, the tokens of its bytes, or the unknown one. */
+static weft_status append_character(const bpe_model *model, const char *text, uint32_t length,
+                                    id_buffer *out)
+{
+    int32_t ids[4] = {weft__vocab_find_in_model(&model->vocab, text, length)};
+    int count = ids[0] >= 0;
+    if (count == 0)
+        count = weft__fallback_ids(model, text, (int)length, ids);
+    if (count == 0 && model->unknown >= 0) {
+        ids[0] = model->unknown;
+        count = 1;
+    }
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = weft__ids_append(out, ids[i]);
+    return status;
+}
+
+weft_status weft__spm_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                             size_t length, id_buffer *out)
+{
+    weft_status status = start_characters(scratch, word, length);
+    if (!status)
+        status = join(model, scratch, word);
+    for (size_t i = 0; i < scratch->symbol_count && !status; i++) {
+        const bpe_symbol *symbol = &scratch->symbols[i];
+        if (symbol->length == 0)
+            continue;
+        if (symbol->id >= 0)
+            status = weft__ids_append(out, symbol->id);
+        else
+            status = append_character(model, word + symbol->start, symbol->length, out);
+    }
+    return status;
+}
