@@ -3,7 +3,7 @@
 #define WEFT_MODELS_CHAT_CHAT_H
 
 #include "core/io/json.h"
-#include "models/chat/jinja.h"
+#include "text/jinja/jinja.h"
 #include "weft/chat.h"
 
 typedef struct chat_template {

@@ -8,7 +8,7 @@
 
 #include <json-c/json.h>
 
-#include "models/chat/jinja.h"
+#include "text/jinja/jinja.h"
 #include "weft/memory.h"
 
 enum { MAX_VARIABLES = 64 };

@@ -7,8 +7,8 @@
 #include <json-c/json.h>
 
 #include "core/io/json.h"
-#include "models/chat/jinja.h"
 #include "tests/check.h"
+#include "text/jinja/jinja.h"
 #include "weft/memory.h"
 
 static weft_status render(const char *source, const jinja_context *context, char **text)

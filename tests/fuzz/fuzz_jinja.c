@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/chat/jinja.h"
+#include "text/jinja/jinja.h"
 #include "weft/memory.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

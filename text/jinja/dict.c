@@ -1,8 +1,8 @@
-/* models/chat/jinja_dict.c -- ordered dictionaries: a row of members, and an index of their hashes
+/* text/jinja/dict.c -- ordered dictionaries: a row of members, and an index of their hashes
  * once there are many. */
 #include <string.h>
 
-#include "models/chat/jinja_value.h"
+#include "text/jinja/value.h"
 
 enum { INDEX_FROM = 12 };
 

@@ -1,16 +1,17 @@
-/* models/chat/jinja_value.h -- the values of templates, and the run that owns them.
+/* text/jinja/value.h -- the values of templates, and the run that owns them.
  *
  * A value is passed by value; what it points to belongs to the run's arena and lives as long as the
  * run. The first failure sticks: afterwards every function does nothing and gives an undefined
  * value, and one look at `status` at the end of a loop or of the run is enough.
  */
-#ifndef WEFT_MODELS_CHAT_JINJA_VALUE_H
-#define WEFT_MODELS_CHAT_JINJA_VALUE_H
+#ifndef WEFT_TEXT_JINJA_VALUE_H
+#define WEFT_TEXT_JINJA_VALUE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/arena.h"
+#include "text/jinja/arena.h"
 #include "weft/status.h"
 
 typedef enum jinja_kind {

@@ -1,11 +1,11 @@
-/* models/chat/jinja_operators.c -- arithmetic, comparison, members, items and slices, as in Python.
+/* text/jinja/operators.c -- arithmetic, comparison, members, items and slices, as in Python.
  */
 #include <math.h>
 #include <string.h>
 
 #include "core/io/utf8.h"
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 /* ---- arithmetic ----------------------------------------------------------------------------- */
 

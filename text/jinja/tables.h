@@ -1,8 +1,8 @@
-/* models/chat/jinja_tables.h -- tables of functions that a template calls by name. */
-#ifndef WEFT_MODELS_CHAT_JINJA_TABLES_H
-#define WEFT_MODELS_CHAT_JINJA_TABLES_H
+/* text/jinja/tables.h -- tables of functions that a template calls by name. */
+#ifndef WEFT_TEXT_JINJA_TABLES_H
+#define WEFT_TEXT_JINJA_TABLES_H
 
-#include "models/chat/jinja_value.h"
+#include "text/jinja/value.h"
 
 typedef struct jinja_row {
     const char *name;

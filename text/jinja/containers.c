@@ -1,7 +1,7 @@
-/* models/chat/jinja_containers.c -- the methods of lists and dictionaries. */
+/* text/jinja/containers.c -- the methods of lists and dictionaries. */
 #include <string.h>
 
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/tables.h"
 
 static jinja_value nothing(void)
 {

@@ -1,11 +1,11 @@
-/* models/chat/jinja_render.c -- a render: the context as values, the run, and its text. */
+/* text/jinja/render.c -- a render: the context as values, the run, and its text. */
 #include <string.h>
 #include <time.h>
 
 #include <json-c/linkhash.h>
 
-#include "models/chat/jinja.h"
-#include "models/chat/jinja_node.h"
+#include "text/jinja/jinja.h"
+#include "text/jinja/node.h"
 #include "weft/memory.h"
 
 enum { MAX_STEPS = 200 * 1000 * 1000, MAX_BYTES = 1 << 30 };

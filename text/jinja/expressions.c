@@ -1,7 +1,7 @@
-/* models/chat/jinja_expressions.c -- the parser of expressions, in Jinja's order of precedence. */
+/* text/jinja/expressions.c -- the parser of expressions, in Jinja's order of precedence. */
 #include <string.h>
 
-#include "models/chat/jinja_node.h"
+#include "text/jinja/node.h"
 
 static jinja_node *parse_unary(jinja_parser *p, bool with_filters);
 static jinja_node *parse_postfix(jinja_parser *p, jinja_node *node);

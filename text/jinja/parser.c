@@ -1,4 +1,4 @@
-/* models/chat/jinja_parser.c -- the parser of statements, and what the parser of expressions
+/* text/jinja/parser.c -- the parser of statements, and what the parser of expressions
  * shares. */
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 
 #include "core/failure.h"
 #include "core/io/utf8.h"
-#include "models/chat/jinja.h"
-#include "models/chat/jinja_node.h"
+#include "text/jinja/jinja.h"
+#include "text/jinja/node.h"
 #include "weft/memory.h"
 
 enum { PARSER_MAX_DEPTH = 150, PARSER_MAX_BYTES = 256 << 20, PARSER_MAX_NAMES = 4096 };

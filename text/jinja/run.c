@@ -1,7 +1,7 @@
-/* models/chat/jinja_run.c -- runs a template: statements, scopes, loops, macros. */
+/* text/jinja/run.c -- runs a template: statements, scopes, loops, macros. */
 #include <string.h>
 
-#include "models/chat/jinja_node.h"
+#include "text/jinja/node.h"
 
 typedef enum jump { JUMP_NONE, JUMP_BREAK, JUMP_CONTINUE } jump;
 

@@ -1,7 +1,7 @@
-/* models/chat/jinja_eval.c -- evaluates expressions: names, literals, calls, filters, tests. */
+/* text/jinja/eval.c -- evaluates expressions: names, literals, calls, filters, tests. */
 #include <string.h>
 
-#include "models/chat/jinja_node.h"
+#include "text/jinja/node.h"
 
 static jinja_value view(const char *name)
 {

@@ -1,4 +1,4 @@
-/* models/chat/jinja.h -- chat templates in Jinja, as transformers runs them.
+/* text/jinja/jinja.h -- chat templates in Jinja, as transformers runs them.
  *
  *     status = weft__jinja_parse(source, length, "chat_template", &template);
  *     jinja_context context = {.variables = variables, .count = 3};
@@ -9,8 +9,8 @@
  * (append, pop, update ...), which the sandbox refuses; integers have 64 bits. Not there: recursive
  * loops, include, extends, import, block, do, translations.
  */
-#ifndef WEFT_MODELS_CHAT_JINJA_H
-#define WEFT_MODELS_CHAT_JINJA_H
+#ifndef WEFT_TEXT_JINJA_JINJA_H
+#define WEFT_TEXT_JINJA_JINJA_H
 
 #include <json-c/json_object.h>
 #include <stdbool.h>

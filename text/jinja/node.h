@@ -1,8 +1,8 @@
-/* models/chat/jinja_node.h -- a parsed template. */
-#ifndef WEFT_MODELS_CHAT_JINJA_NODE_H
-#define WEFT_MODELS_CHAT_JINJA_NODE_H
+/* text/jinja/node.h -- a parsed template. */
+#ifndef WEFT_TEXT_JINJA_NODE_H
+#define WEFT_TEXT_JINJA_NODE_H
 
-#include "models/chat/jinja_value.h"
+#include "text/jinja/value.h"
 
 typedef enum jinja_token_kind {
     TOKEN_END,

@@ -1,12 +1,12 @@
-/* models/chat/jinja_format.c -- "{}".format(...) and "%s" % ..., and texts as numbers. */
+/* text/jinja/format.c -- "{}".format(...) and "%s" % ..., and texts as numbers. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 enum { MAX_PRECISION = 60, MAX_WIDTH = 100000 };
 

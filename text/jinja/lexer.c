@@ -1,4 +1,4 @@
-/* models/chat/jinja_lexer.c -- a template cut into tokens. Around tags white space goes as
+/* text/jinja/lexer.c -- a template cut into tokens. Around tags white space goes as
  * transformers sets Jinja up: the newline behind a block is dropped (trim_blocks), and so is what
  * indents one (lstrip_blocks); "-" drops all of it, "+" nothing.
  */
@@ -9,8 +9,8 @@
 #include <utf8proc.h>
 
 #include "core/io/utf8.h"
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 typedef struct lexer {
     jinja_parser *parser;

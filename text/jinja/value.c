@@ -1,5 +1,5 @@
-/* models/chat/jinja_value.c -- making values, and asking them: truth, equality, order, items. */
-#include "models/chat/jinja_value.h"
+/* text/jinja/value.c -- making values, and asking them: truth, equality, order, items. */
+#include "text/jinja/value.h"
 
 #include <math.h>
 #include <stdarg.h>

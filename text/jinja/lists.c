@@ -1,8 +1,8 @@
-/* models/chat/jinja_lists.c -- the filters of lists and dictionaries. */
+/* text/jinja/lists.c -- the filters of lists and dictionaries. */
 #include <string.h>
 
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 static jinja_value nothing(void)
 {

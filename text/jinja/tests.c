@@ -1,8 +1,8 @@
-/* models/chat/jinja_tests.c -- the tests behind "is", and filters and methods by name. */
+/* text/jinja/tests.c -- the tests behind "is", and filters and methods by name. */
 #include <string.h>
 
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 

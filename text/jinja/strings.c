@@ -1,9 +1,9 @@
-/* models/chat/jinja_strings.c -- the methods of strings that take texts apart and put them
+/* text/jinja/strings.c -- the methods of strings that take texts apart and put them
  * together. */
 #include <string.h>
 
 #include "core/io/utf8.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/tables.h"
 
 static jinja_value nothing(void)
 {

@@ -1,10 +1,10 @@
-/* models/chat/jinja_filters.c -- the filters of texts and numbers. */
+/* text/jinja/filters.c -- the filters of texts and numbers. */
 #include <math.h>
 #include <string.h>
 
 #include "core/io/utf8.h"
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 static jinja_value nothing(void)
 {

@@ -1,9 +1,9 @@
-/* models/chat/jinja_globals.c -- the functions that every template has, and those of loops. */
+/* text/jinja/globals.c -- the functions that every template has, and those of loops. */
 #include <string.h>
 #include <time.h>
 
-#include "models/chat/jinja_node.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/node.h"
+#include "text/jinja/tables.h"
 
 enum { MAX_RANGE = 100000 }; /* as Jinja's sandbox has it */
 

@@ -1,4 +1,4 @@
-/* models/chat/jinja_case.c -- letters: upper, lower, title case, and what a text is made of. Cases
+/* text/jinja/case.c -- letters: upper, lower, title case, and what a text is made of. Cases
  * are Unicode's simple ones, and those letters that become several in upper case and are used.
  */
 #include <string.h>
@@ -6,7 +6,7 @@
 #include <utf8proc.h>
 
 #include "core/io/utf8.h"
-#include "models/chat/jinja_tables.h"
+#include "text/jinja/tables.h"
 
 bool weft__jinja_space(uint32_t code)
 {

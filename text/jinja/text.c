@@ -1,4 +1,4 @@
-/* models/chat/jinja_text.c -- values as text: Python's str() and repr(), and JSON. */
+/* text/jinja/text.c -- values as text: Python's str() and repr(), and JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <utf8proc.h>
 
 #include "core/io/utf8.h"
-#include "models/chat/jinja_value.h"
+#include "text/jinja/value.h"
 
 /* ---- numbers -------------------------------------------------------------------------------- */
 
