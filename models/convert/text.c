@@ -4,9 +4,9 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
-#include "models/chat/chat.h"
 #include "models/convert/convert.h"
 #include "models/gguf/gguf.h"
+#include "text/chat/chat.h"
 #include "text/tokenizer/to_json.h"
 #include "weft/memory.h"
 

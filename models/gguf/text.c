@@ -5,8 +5,8 @@
 
 #include "core/failure.h"
 #include "core/io/gguf.h"
-#include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
+#include "text/chat/chat.h"
 #include "text/tokenizer/parts.h"
 #include "weft/memory.h"
 

@@ -8,6 +8,7 @@
 #include "core/failure.h"
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
+#include "text/chat/chat.h"
 #include "text/tokenizer/parts.h"
 
 typedef struct lists {

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/chat/marks.h"
 #include "models/session/session.h"
+#include "text/chat/marks.h"
 #include "weft/memory.h"
 
 /* What a generation has open. */

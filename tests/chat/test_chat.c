@@ -11,8 +11,8 @@
 #include <json-c/json.h>
 
 #include "core/io/json.h"
-#include "models/chat/marks.h"
 #include "tests/check.h"
+#include "text/chat/marks.h"
 #include "weft/gguf.h"
 #include "weft/memory.h"
 

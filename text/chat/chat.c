@@ -1,5 +1,5 @@
-/* models/chat/chat.c -- a weft_chat: its templates, rendering messages through them. */
-#include "models/chat/chat.h"
+/* text/chat/chat.c -- a weft_chat: its templates, rendering messages through them. */
+#include "text/chat/chat.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* models/chat/chat.h -- what a weft_chat is, for the files of this folder. */
-#ifndef WEFT_MODELS_CHAT_CHAT_H
-#define WEFT_MODELS_CHAT_CHAT_H
+/* text/chat/chat.h -- what a weft_chat is, for the files of this folder. */
+#ifndef WEFT_TEXT_CHAT_CHAT_H
+#define WEFT_TEXT_CHAT_CHAT_H
 
 #include "core/io/json.h"
 #include "text/jinja/jinja.h"

@@ -1,4 +1,4 @@
-/* models/chat/messages.c -- messages given by fields, as JSON. */
+/* text/chat/messages.c -- messages given by fields, as JSON. */
 #include <string.h>
 
 #include <json-c/json.h>

@@ -1,6 +1,6 @@
-/* models/chat/tool_call.h -- the calls of tools within a model's markup. */
-#ifndef WEFT_MODELS_CHAT_TOOL_CALL_H
-#define WEFT_MODELS_CHAT_TOOL_CALL_H
+/* text/chat/tool_call.h -- the calls of tools within a model's markup. */
+#ifndef WEFT_TEXT_CHAT_TOOL_CALL_H
+#define WEFT_TEXT_CHAT_TOOL_CALL_H
 
 #include <json-c/json_object.h>
 

@@ -1,4 +1,4 @@
-/* models/chat/folder.c -- finds the chat templates and special tokens of a checkpoint: in the files
+/* text/chat/folder.c -- finds the chat templates and special tokens of a checkpoint: in the files
  * of its folder, or in its GGUF file. */
 #include <dirent.h>
 #include <errno.h>
@@ -12,8 +12,8 @@
 
 #include "core/failure.h"
 #include "core/io/gguf.h"
-#include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
+#include "text/chat/chat.h"
 #include "weft/memory.h"
 #include "weft/model.h"
 

@@ -1,6 +1,6 @@
-/* models/chat/marks.h -- the marks of a markup. */
-#ifndef WEFT_MODELS_CHAT_MARKS_H
-#define WEFT_MODELS_CHAT_MARKS_H
+/* text/chat/marks.h -- the marks of a markup. */
+#ifndef WEFT_TEXT_CHAT_MARKS_H
+#define WEFT_TEXT_CHAT_MARKS_H
 
 #include "weft/chat.h"
 

@@ -1,5 +1,5 @@
-/* models/chat/tool_call.c -- the families' forms of tool calls, as JSON. */
-#include "models/chat/tool_call.h"
+/* text/chat/tool_call.c -- the families' forms of tool calls, as JSON. */
+#include "text/chat/tool_call.h"
 
 #include <ctype.h>
 #include <string.h>

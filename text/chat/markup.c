@@ -1,4 +1,4 @@
-/* models/chat/markup.c -- takes a model's answer apart as it comes: text, reasoning, calls of
+/* text/chat/markup.c -- takes a model's answer apart as it comes: text, reasoning, calls of
  * tools. */
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "core/io/utf8.h"
-#include "models/chat/marks.h"
-#include "models/chat/tool_call.h"
+#include "text/chat/marks.h"
+#include "text/chat/tool_call.h"
 #include "weft/memory.h"
 
 typedef enum mode { MODE_START, MODE_TEXT, MODE_REASONING, MODE_CALL, MODE_PYTHON } mode;

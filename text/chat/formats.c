@@ -1,11 +1,11 @@
-/* models/chat/formats.c -- the built-in formats, for models that come without a template: templates
+/* text/chat/formats.c -- the built-in formats, for models that come without a template: templates
  * like any other, with what each family puts around turns. They know tools only where the family's
  * format of them is part of it; the others refuse tools.
  */
 #include <stddef.h>
 #include <string.h>
 
-#include "models/chat/chat.h"
+#include "text/chat/chat.h"
 
 /* The text of a content, which may be a list of parts. */
 #define TEXT_MACRO                                                                                 \

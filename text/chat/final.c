@@ -1,4 +1,4 @@
-/* models/chat/final.c -- prompts that end within their last message: its content is marked before
+/* text/chat/final.c -- prompts that end within their last message: its content is marked before
  * the template has it, and the text is cut at the mark. */
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
-#include "models/chat/chat.h"
+#include "text/chat/chat.h"
 #include "weft/memory.h"
 
 /* With a space behind it, which tells whether the template trims. */
