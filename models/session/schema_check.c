@@ -8,8 +8,8 @@
 
 #include "core/io/json.h"
 #include "core/io/utf8.h"
-#include "models/constrain/pattern.h"
 #include "models/session/session.h"
+#include "text/schema/pattern.h"
 
 enum {
     MAX_DEPTH = 256,

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/constrain/schema.h"
 #include "models/session/session.h"
+#include "text/schema/schema.h"
 #include "weft/memory.h"
 
 enum { MAX_RETRIES = 16 };

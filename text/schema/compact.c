@@ -1,7 +1,7 @@
-/* models/constrain/compact.c -- leaves behind the frames that no stack needs any more. */
+/* text/schema/compact.c -- leaves behind the frames that no stack needs any more. */
 #include <string.h>
 
-#include "models/constrain/machine.h"
+#include "text/schema/machine.h"
 #include "weft/memory.h"
 
 /* An old frame that has been copied says so here, and its `parent` is then the copy. */

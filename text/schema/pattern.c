@@ -1,11 +1,12 @@
-/* models/constrain/pattern.c -- from syntax trees to one deterministic automaton. */
-#include "models/constrain/pattern.h"
+/* text/schema/pattern.c -- from syntax trees to one deterministic automaton. */
+#include "text/schema/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
 #include "models/constrain/pattern_parse.h"
+#include "text/schema/pattern_parse.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 

@@ -1,4 +1,4 @@
-/* models/constrain/choice.c -- what several schemas say together, keyword by keyword. */
+/* text/schema/choice.c -- what several schemas say together, keyword by keyword. */
 #include <json-c/linkhash.h>
 #include <math.h>
 #include <stdlib.h>
@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "models/constrain/schema.h"
+#include "text/schema/schema.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 

@@ -1,5 +1,5 @@
-/* models/constrain/pattern_parse.c -- reads regular expressions as ECMA-262 writes them. */
-#include "models/constrain/pattern_parse.h"
+/* text/schema/pattern_parse.c -- reads regular expressions as ECMA-262 writes them. */
+#include "text/schema/pattern_parse.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* models/constrain/constraint.c -- weft_constraint: a schema, a vocabulary, and a place in a
+/* text/schema/constraint.c -- weft_constraint: a schema, a vocabulary, and a place in a
  * document. */
 #include "weft/constrain.h"
 
@@ -9,6 +9,7 @@
 
 #include "core/failure.h"
 #include "models/constrain/tokens.h"
+#include "text/schema/tokens.h"
 #include "text/tokenizer/token_bytes.h"
 #include "weft/memory.h"
 

@@ -1,9 +1,9 @@
-/* models/constrain/number.c -- whether what was read of a number can become one within its bounds.
+/* text/schema/number.c -- whether what was read of a number can become one within its bounds.
  *
  * Bounded numbers have no exponent, and at most 15 digits, so that digits / 10^n is correctly
  * rounded and is what a parser will read.
  */
-#include "models/constrain/number.h"
+#include "text/schema/number.h"
 
 #include <math.h>
 

@@ -1,13 +1,13 @@
-/* models/constrain/schema.h -- a JSON Schema, ready to be followed byte by byte.
+/* text/schema/schema.h -- a JSON Schema, ready to be followed byte by byte.
  *
  * Every place in a document is described by a node: the schemas that must hold there together. A
  * node's value is one of its choices; within a choice there is no anyOf, oneOf, allOf or $ref left.
  */
-#ifndef WEFT_MODELS_CONSTRAIN_SCHEMA_H
-#define WEFT_MODELS_CONSTRAIN_SCHEMA_H
+#ifndef WEFT_TEXT_SCHEMA_SCHEMA_H
+#define WEFT_TEXT_SCHEMA_SCHEMA_H
 
 #include "core/io/json.h"
-#include "models/constrain/pattern.h"
+#include "text/schema/pattern.h"
 
 enum schema_types {
     SCHEMA_NULL = 1,

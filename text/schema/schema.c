@@ -1,12 +1,13 @@
-/* models/constrain/schema.c -- the places of a document: which schemas hold there, and between
+/* text/schema/schema.c -- the places of a document: which schemas hold there, and between
  * which choices they leave it. */
-#include "models/constrain/schema.h"
+#include "text/schema/schema.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
 #include "models/constrain/number.h"
+#include "text/schema/number.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 

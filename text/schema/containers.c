@@ -1,8 +1,8 @@
-/* models/constrain/containers.c -- arrays and objects. The frame of one waits below its values in
+/* text/schema/containers.c -- arrays and objects. The frame of one waits below its values in
  * the form that it will have behind them. */
 #include <string.h>
 
-#include "models/constrain/machine.h"
+#include "text/schema/machine.h"
 
 enum container_phase {
     OPEN,  /* behind the opening bracket */

@@ -1,8 +1,8 @@
-/* models/constrain/number.h -- numbers as they are written, digit by digit. */
-#ifndef WEFT_MODELS_CONSTRAIN_NUMBER_H
-#define WEFT_MODELS_CONSTRAIN_NUMBER_H
+/* text/schema/number.h -- numbers as they are written, digit by digit. */
+#ifndef WEFT_TEXT_SCHEMA_NUMBER_H
+#define WEFT_TEXT_SCHEMA_NUMBER_H
 
-#include "models/constrain/schema.h"
+#include "text/schema/schema.h"
 
 /* Digits of a number that is bounded, or an integer: more would not be exact in a double. */
 enum { NUMBER_DIGITS = 15 };

@@ -1,6 +1,6 @@
-/* models/constrain/pattern_parse.h -- the syntax tree of a regular expression. */
-#ifndef WEFT_MODELS_CONSTRAIN_PATTERN_PARSE_H
-#define WEFT_MODELS_CONSTRAIN_PATTERN_PARSE_H
+/* text/schema/pattern_parse.h -- the syntax tree of a regular expression. */
+#ifndef WEFT_TEXT_SCHEMA_PATTERN_PARSE_H
+#define WEFT_TEXT_SCHEMA_PATTERN_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

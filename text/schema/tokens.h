@@ -1,9 +1,9 @@
-/* models/constrain/tokens.h -- a vocabulary in the order of its bytes, and which of it may come
+/* text/schema/tokens.h -- a vocabulary in the order of its bytes, and which of it may come
  * next. */
-#ifndef WEFT_MODELS_CONSTRAIN_TOKENS_H
-#define WEFT_MODELS_CONSTRAIN_TOKENS_H
+#ifndef WEFT_TEXT_SCHEMA_TOKENS_H
+#define WEFT_TEXT_SCHEMA_TOKENS_H
 
-#include "models/constrain/machine.h"
+#include "text/schema/machine.h"
 #include "weft/tokenizer.h"
 
 typedef struct token_entry {

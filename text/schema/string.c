@@ -1,5 +1,5 @@
-/* models/constrain/string.c -- JSON strings: characters, escapes, lengths, patterns. */
-#include "models/constrain/machine.h"
+/* text/schema/string.c -- JSON strings: characters, escapes, lengths, patterns. */
+#include "text/schema/machine.h"
 
 enum string_phase { BODY, ESCAPE, HEX, LOW_SLASH, LOW_U, LOW_HEX };
 

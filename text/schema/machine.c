@@ -1,6 +1,6 @@
-/* models/constrain/machine.c -- stacks of frames: making them, stepping, choices that exclude each
+/* text/schema/machine.c -- stacks of frames: making them, stepping, choices that exclude each
  * other, literals and numbers. */
-#include "models/constrain/machine.h"
+#include "text/schema/machine.h"
 
 #include <string.h>
 

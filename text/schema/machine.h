@@ -1,4 +1,4 @@
-/* models/constrain/machine.h -- follows JSON that a schema allows, byte by byte.
+/* text/schema/machine.h -- follows JSON that a schema allows, byte by byte.
  *
  * What may come next depends on a stack of frames: the value that is being read, the object that it
  * is in, and so on. Where a schema leaves a choice there are several stacks, of which those that do
@@ -8,11 +8,11 @@
  * The JSON is a plain one: no whitespace before or behind the document; within it, before a value,
  * a key or a closing bracket, either one space or a line break with up to 32 spaces or tabs.
  */
-#ifndef WEFT_MODELS_CONSTRAIN_MACHINE_H
-#define WEFT_MODELS_CONSTRAIN_MACHINE_H
+#ifndef WEFT_TEXT_SCHEMA_MACHINE_H
+#define WEFT_TEXT_SCHEMA_MACHINE_H
 
-#include "models/constrain/number.h"
-#include "models/constrain/schema.h"
+#include "text/schema/number.h"
+#include "text/schema/schema.h"
 
 typedef enum frame_kind {
     FRAME_DONE, /* below the document */

@@ -1,6 +1,6 @@
-/* models/constrain/tokens.c -- the sorted vocabulary: tokens that begin alike are looked at
+/* text/schema/tokens.c -- the sorted vocabulary: tokens that begin alike are looked at
  * together, and those that begin with what does not fit not at all. */
-#include "models/constrain/tokens.h"
+#include "text/schema/tokens.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* models/constrain/pattern.h -- regular expressions as automata that read a string character by
+/* text/schema/pattern.h -- regular expressions as automata that read a string character by
  * character and know whether it can still be made to match. */
-#ifndef WEFT_MODELS_CONSTRAIN_PATTERN_H
-#define WEFT_MODELS_CONSTRAIN_PATTERN_H
+#ifndef WEFT_TEXT_SCHEMA_PATTERN_H
+#define WEFT_TEXT_SCHEMA_PATTERN_H
 
 #include <stdbool.h>
 #include <stddef.h>
