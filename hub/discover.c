@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "models/config.h"
 #include "weft/gguf.h"
 #include "weft/hub.h"
@@ -30,12 +31,6 @@ typedef struct content {
     char **folders;
     int n_folders, capacity;
 } content;
-
-static bool ends(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n > m && strcmp(text + n - m, end) == 0;
-}
 
 /* ---- one model ------------------------------------------------------------------------------ */
 
@@ -154,11 +149,11 @@ static bool note(content *c, const char *name, const struct stat *what)
         return true;
     if (strcmp(name, "config.json") == 0)
         c->config = true;
-    if (ends(name, ".safetensors")) {
+    if (weft__ends_with(name, ".safetensors")) {
         c->safetensors++;
         c->bytes += what->st_size;
     }
-    if (ends(name, ".gguf") && c->ggufs++ == 0) {
+    if (weft__ends_with(name, ".gguf") && c->ggufs++ == 0) {
         c->gguf_bytes = what->st_size;
         c->gguf = weft_strdup(name);
         return c->gguf != NULL;

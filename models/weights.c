@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "weft/nn_tools.h"
 
 static const char *const prefixes[] = {
@@ -35,12 +36,6 @@ static bool starts(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static bool ends(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static const char *stripped(const char *name)
 {
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
@@ -63,7 +58,7 @@ static const char *tower_of(const char *bare)
 static bool is_dropped(const char *bare)
 {
     for (size_t i = 0; i < sizeof dropped_endings / sizeof *dropped_endings; i++) {
-        if (ends(bare, dropped_endings[i]))
+        if (weft__ends_with(bare, dropped_endings[i]))
             return true;
     }
     return tower_of(bare) || strstr(bare, "rotary_emb") != NULL;

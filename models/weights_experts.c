@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/io/text.h"
 #include "models/weights.h"
 
 enum { MOST_EXPERTS = 4096 };
@@ -89,19 +90,13 @@ static bool is_stacked(const weft__weights *stacks, const weft__weight *item)
 
 /* ---- gate and up as one: PARENT.experts.gate_up_proj ----------------------------------------- */
 
-static bool ends(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* Adds the parts of a stack that holds gate over up, or down's. */
 static weft_status add_fused(weft__weights *out, const weft__weight *item)
 {
     char parent[WEFT_NN_PATH], path[WEFT_NN_PATH + 64];
     snprintf(parent, sizeof parent, "%.*s", (int)(strstr(item->path, ".experts.") - item->path),
              item->path);
-    if (ends(item->path, ".experts.down_proj")) {
+    if (weft__ends_with(item->path, ".experts.down_proj")) {
         stack_path(parent, "down_proj", path, sizeof path);
         return weft__weights_add(out, path, item->array);
     }
@@ -121,7 +116,8 @@ static weft_status add_fused(weft__weights *out, const weft__weight *item)
 
 static bool is_fused(const char *path)
 {
-    return ends(path, ".experts.gate_up_proj") || ends(path, ".experts.down_proj");
+    return weft__ends_with(path, ".experts.gate_up_proj") ||
+           weft__ends_with(path, ".experts.down_proj");
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */

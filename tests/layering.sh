@@ -23,7 +23,7 @@ BEGIN {
     below["transforms"] = "weft core ops transforms"
     below["nn"] = "weft core ops transforms nn"
     below["optim"] = "weft core ops transforms nn optim"
-    below["text"] = "weft core text models"
+    below["text"] = "weft core text"
     below["models"] = "weft core ops transforms nn text models"
     below["train"] = "weft core ops transforms nn optim text models train"
     below["hub"] = "weft core ops transforms nn text models hub"

@@ -10,12 +10,6 @@
 #include "core/io/text.h"
 #include "weft/memory.h"
 
-static bool ends(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* The names in a folder that end so. */
 typedef struct found {
     int n;
@@ -30,9 +24,9 @@ static weft_status look(const char *path, found *gguf, found *others)
         return weft_fail(WEFT_IO, "%s: %s", path, strerror(errno));
     bool memory = true;
     for (struct dirent *e = readdir(folder); e && memory; e = readdir(folder)) {
-        found *f = ends(e->d_name, ".gguf")          ? gguf
-                   : ends(e->d_name, ".safetensors") ? others
-                                                     : NULL;
+        found *f = weft__ends_with(e->d_name, ".gguf")          ? gguf
+                   : weft__ends_with(e->d_name, ".safetensors") ? others
+                                                                : NULL;
         if (f == NULL)
             continue;
         weft__text_format(&f->names, "%s%s", f->n++ ? ", " : "", e->d_name);
@@ -63,7 +57,7 @@ weft_status weft__gguf_find(const char *path, char **out)
     struct stat info;
     *out = NULL;
     if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) {
-        if (!ends(path, ".gguf"))
+        if (!weft__ends_with(path, ".gguf"))
             return WEFT_OK;
         *out = weft_strdup(path);
         return *out ? WEFT_OK : weft__out_of_memory(path, NULL);

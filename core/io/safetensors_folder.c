@@ -12,6 +12,7 @@
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
+#include "core/io/text.h"
 
 static const char index_name[] = "model.safetensors.index.json";
 static const char single_name[] = "model.safetensors";
@@ -130,12 +131,6 @@ static weft_status add_indexed(weft_safetensors *file, const char *folder, const
 
 /* ---- without one ---------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* The folder's *.safetensors files that begin with `prefix`. */
 static weft_status list_folder(const char *folder, const char *prefix, names *list)
 {
@@ -145,7 +140,7 @@ static weft_status list_folder(const char *folder, const char *prefix, names *li
     weft_status status = WEFT_OK;
     for (struct dirent *e = readdir(dir); e && status == WEFT_OK; e = readdir(dir)) {
         if (*e->d_name == '.' || strncmp(e->d_name, prefix, strlen(prefix)) != 0 ||
-            !ends_with(e->d_name, ".safetensors"))
+            !weft__ends_with(e->d_name, ".safetensors"))
             continue;
         if (!names_add(list, e->d_name))
             status = weft__out_of_memory(folder, "opening the checkpoint");

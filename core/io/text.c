@@ -61,3 +61,9 @@ void weft__text_quote(weft__text *t, const char *string)
     }
     weft__text_append(t, "\"", 1);
 }
+
+bool weft__ends_with(const char *string, const char *suffix)
+{
+    const size_t n = strlen(string), m = strlen(suffix);
+    return n >= m && strcmp(string + n - m, suffix) == 0;
+}

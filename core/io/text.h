@@ -20,4 +20,6 @@ void weft__text_format(weft__text *t, const char *format, ...) WEFT_PRINTF(2, 3)
 /* As a JSON string, quotes included. */
 void weft__text_quote(weft__text *t, const char *string);
 
+bool weft__ends_with(const char *string, const char *suffix);
+
 #endif

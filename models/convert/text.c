@@ -5,8 +5,8 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "models/convert/convert.h"
-#include "models/gguf/gguf.h"
 #include "text/chat/chat.h"
+#include "text/gguf/gguf.h"
 #include "text/tokenizer/to_json.h"
 #include "weft/memory.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/text.h"
 #include "weft/elementwise.h"
 #include "weft/quantize.h"
 
@@ -57,10 +58,11 @@ static weft_array *tensor(const reader *r, int i, const char *path)
     weft_array *a = heads > 0 && e->shape.n > 0
                         ? halves(r, i, heads)
                         : weft_gguf_get_rows(r->file, i, 0, e->shape, r->dtype);
-    if (r->arch->norm_offset != 0 && ends(path, "norm.weight"))
+    if (r->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_subtract(weft_decode(a), weft_scalar(r->arch->norm_offset, weft_dtype_of(a)));
     /* Matrices of linears, embeddings and experts are computed with as they lie. */
-    return e->encoding && (e->shape.n < 2 || !ends(path, ".weight")) ? weft_decode(a) : a;
+    return e->encoding && (e->shape.n < 2 || !weft__ends_with(path, ".weight")) ? weft_decode(a)
+                                                                                : a;
 }
 
 /* Gates and ups of all experts in one tensor (n, 2 F, E), the gates in front: two of them. */
@@ -83,7 +85,7 @@ static weft_status add_parts(weft_array *both, const char *path, weft__weights *
 static weft_status add(const reader *r, int i, const char *path, weft__weights *out)
 {
     const weft_gguf_entry *e = weft_gguf_at(r->file, i);
-    const bool both = ends(path, ".gate_up_proj.weight");
+    const bool both = weft__ends_with(path, ".gate_up_proj.weight");
     if (both && (e->shape.n != 3 || e->shape.at[1] % 2 != 0))
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",
                          weft_gguf_path(r->file), e->name);

@@ -1,13 +1,9 @@
-/* models/gguf/gguf.h -- models in GGUF files: configuration, tensors and tokenizer as those of a
- * folder.
- */
+/* models/gguf/gguf.h -- models in GGUF files: configuration and tensors as those of a folder. */
 #ifndef WEFT_MODELS_GGUF_H
 #define WEFT_MODELS_GGUF_H
 
 #include "models/weights.h"
-#include "weft/chat.h"
 #include "weft/gguf.h"
-#include "weft/tokenizer.h"
 
 /* ---- names.c -------------------------------------------------------------------------------- */
 
@@ -49,26 +45,5 @@ void weft__gguf_add_number(weft__text *out, const char *key, double x);
 
 /* What generation_config.json would say of the sampler; *out is NULL when the file says nothing. */
 weft_status weft__gguf_generation(const weft_gguf *file, weft_config **out);
-
-/* ---- tokenizer.c ---------------------------------------------------------------------------- */
-
-/* The tokenizer in the file's metadata, owned by the caller. */
-weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
-
-/* Adds the file's chat templates and the texts of its special tokens. */
-weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat);
-
-/* ---- text.c --------------------------------------------------------------------------------- */
-
-/* Metadata of tokenizer and chat templates, with the memory that they are in. */
-typedef struct weft__gguf_text weft__gguf_text;
-
-/* From a checkpoint's folder, whose tokenizer is padded to `size` tokens, or from a GGUF file, as
- * it says it. `eos` are the n ids that end a text. WEFT_UNSUPPORTED when the format has no words
- * for the tokenizer. *out is owned by the caller, also on failure. */
-weft_status weft__gguf_text_from(const char *source, int64_t size, const int32_t *eos, int n,
-                                 weft__gguf_text **out);
-const weft_gguf_value *weft__gguf_text_values(const weft__gguf_text *text, int *n);
-void weft__gguf_text_free(weft__gguf_text *text); /* NULL is accepted */
 
 #endif

@@ -6,9 +6,11 @@
 
 #include "core/failure.h"
 #include "core/io/gguf.h"
+#include "core/io/text.h"
 #include "models/config.h"
 #include "models/convert/rules.h"
 #include "models/gguf/save.h"
+#include "text/gguf/gguf.h"
 #include "weft/ops.h"
 #include "weft/quantize.h"
 
@@ -100,12 +102,6 @@ static weft_array *matrix(const saver *s, const char *path, const char *name, we
     return e && row % 32 == 0 ? encoded(a, "Q8_0") : weft_astype(a, WEFT_FLOAT16);
 }
 
-static bool ends(const char *text, const char *end)
-{
-    const size_t n = strlen(text), m = strlen(end);
-    return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 /* What makes queries takes the factor: their norm where they have one, else their projection. */
 static bool makes_queries(const saver *s, const char *path)
 {
@@ -128,7 +124,7 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
         a = pairs(a, heads);
     if (weft_ndim(a) == 1)
         a = weft_astype(a, WEFT_FLOAT32);
-    if (f->arch->norm_offset != 0 && ends(path, "norm.weight"))
+    if (f->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
     if (makes_queries(s, path))
         a = weft_scale(a, f->query_factor);

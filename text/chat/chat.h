@@ -31,8 +31,9 @@ weft_status weft__chat_tokens_of(weft_chat *chat, const weft_tokenizer *tokenize
 weft_status weft__chat_mark_final(json_object *messages);
 weft_status weft__chat_cut_final(json_object *messages, char *text, size_t *length);
 
-/* What a folder's files have: perhaps no template at all. Owned by the caller. */
-weft_status weft__chat_templates(const char *folder, weft_chat **out);
+/* Reads the templates and special tokens in the GGUF file `gguf` or, with NULL, in the files of
+ * `folder`. There may be no template at all. *out is owned by the caller. */
+weft_status weft__chat_templates(const char *folder, const char *gguf, weft_chat **out);
 
 /* The source of a built-in format; NULL: there is none. */
 const char *weft__chat_format(const char *model_type, const char *version);

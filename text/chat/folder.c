@@ -1,5 +1,5 @@
-/* text/chat/folder.c -- finds the chat templates and special tokens of a checkpoint: in the files
- * of its folder, or in its GGUF file. */
+/* text/chat/folder.c -- reads the chat templates and special tokens of a checkpoint from the files
+ * of its folder or from its GGUF file. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -11,11 +11,9 @@
 #include <json-c/linkhash.h>
 
 #include "core/failure.h"
-#include "core/io/gguf.h"
-#include "models/gguf/gguf.h"
 #include "text/chat/chat.h"
+#include "text/gguf/gguf.h"
 #include "weft/memory.h"
-#include "weft/model.h"
 
 enum { MAX_TEMPLATE_BYTES = 16 << 20 };
 
@@ -169,45 +167,6 @@ static weft_status add_json(weft_chat *chat, const char *folder, const char *fil
     return status;
 }
 
-/* The built-in format of a model_type; NULL: there is none to look up. */
-static weft_status add_builtin(weft_chat *chat, const char *model_type)
-{
-    const char *source = model_type ? weft__chat_format(model_type, NULL) : NULL;
-    if (source)
-        return weft__chat_add(chat, "default", "built-in chat format", source, strlen(source));
-    return weft_fail(WEFT_UNSUPPORTED,
-                     "%s: expected a chat template (chat_template.jinja, or one in "
-                     "tokenizer_config.json or in a GGUF file's metadata), or a model with a "
-                     "built-in chat format",
-                     chat->where);
-}
-
-/* What the configuration, given or NULL, says. MiniCPM 5 is a llama by its model_type; only its
- * vocabulary is its own. */
-static weft_status add_by_config(weft_chat *chat, const weft_config *config)
-{
-    enum { MINICPM5_VOCABULARY = 130560 };
-    const char *type = config ? weft_config_string(config, "model_type", NULL) : NULL;
-    if (type && strcmp(type, "llama") == 0 &&
-        weft_config_int(config, "vocab_size", 0) == MINICPM5_VOCABULARY)
-        type = "minicpm5";
-    return add_builtin(chat, type);
-}
-
-static weft_status add_folder_builtin(weft_chat *chat, const char *folder)
-{
-    weft_config *config = NULL;
-    char *path = weft_format("%s/config.json", folder);
-    weft_status status = path ? WEFT_OK : weft__out_of_memory(folder, NULL);
-    if (!status && exists(path))
-        status = weft_config_load(path, &config);
-    if (!status)
-        status = add_by_config(chat, config);
-    weft_config_free(config);
-    weft_free(path);
-    return status;
-}
-
 static weft_status add_files(weft_chat *chat, const char *folder)
 {
     char *file = weft_format("%s/chat_template.jinja", folder);
@@ -227,53 +186,27 @@ static weft_status add_files(weft_chat *chat, const char *folder)
     return status;
 }
 
-/* All of a GGUF file. */
 static weft_status add_gguf(weft_chat *chat, const char *path)
 {
     weft_gguf *file;
-    weft_config *config = NULL;
     weft_status status = weft_gguf_open(path, &file);
     if (status)
         return status;
     status = weft__gguf_chat(file, chat);
-    if (!status && chat->count == 0) {
-        status = weft__gguf_config(file, &config);
-        if (!status)
-            status = add_by_config(chat, config);
-    }
-    weft_config_free(config);
     weft_gguf_close(file);
     return status;
 }
 
-weft_status weft__chat_templates(const char *folder, weft_chat **out)
+weft_status weft__chat_templates(const char *folder, const char *gguf, weft_chat **out)
 {
-    *out = weft__chat_new(folder);
-    const weft_status status = *out ? add_files(*out, folder) : weft__out_of_memory(folder, NULL);
+    const char *where = gguf ? gguf : folder;
+    *out = weft__chat_new(where);
+    weft_status status = *out ? WEFT_OK : weft__out_of_memory(where, NULL);
+    if (!status)
+        status = gguf ? add_gguf(*out, gguf) : add_files(*out, folder);
     if (status) {
         weft_chat_free(*out);
         *out = NULL;
     }
-    return status;
-}
-
-weft_status weft_chat_load(const char *folder, weft_chat **out)
-{
-    *out = NULL;
-    char *gguf;
-    weft_status status = weft__gguf_find(folder, &gguf);
-    if (status)
-        return status;
-    weft_chat *chat = weft__chat_new(gguf ? gguf : folder);
-    status = chat ? WEFT_OK : weft__out_of_memory(folder, NULL);
-    if (!status)
-        status = gguf ? add_gguf(chat, gguf) : add_files(chat, folder);
-    if (!status && chat->count == 0)
-        status = add_folder_builtin(chat, folder);
-    weft_free(gguf);
-    if (status)
-        weft_chat_free(chat);
-    else
-        *out = chat;
     return status;
 }

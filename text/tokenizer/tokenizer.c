@@ -11,7 +11,7 @@
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/utf8.h"
-#include "models/gguf/gguf.h"
+#include "text/gguf/gguf.h"
 #include "weft/memory.h"
 
 /* ---- loading -------------------------------------------------------------------------------- */

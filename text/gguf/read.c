@@ -1,5 +1,4 @@
-/* models/gguf/tokenizer.c -- the tokenizer and the chat templates that a GGUF file has in its
- * metadata. */
+/* text/gguf/read.c -- reads the tokenizer and the chat templates in the metadata of a GGUF file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +8,7 @@
 #include "models/chat/chat.h"
 #include "models/gguf/gguf.h"
 #include "text/chat/chat.h"
+#include "text/gguf/gguf.h"
 #include "text/tokenizer/parts.h"
 
 typedef struct lists {

@@ -1,12 +1,12 @@
-/* models/gguf/text.c -- the tokenizer and the chat templates of a checkpoint as the metadata of a
+/* text/gguf/write.c -- writes the tokenizer and the chat templates of a checkpoint as metadata of a
  * GGUF file. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
 #include "core/io/gguf.h"
-#include "models/gguf/gguf.h"
 #include "text/chat/chat.h"
+#include "text/gguf/gguf.h"
 #include "text/tokenizer/parts.h"
 #include "weft/memory.h"
 
@@ -178,7 +178,7 @@ static weft_status from_folder(weft__gguf_text *t, const char *source, int64_t s
     if (status == WEFT_OK)
         status = weft__tokenizer_to_parts(t->tokenizer, (int32_t)size, &t->made);
     if (status == WEFT_OK)
-        status = weft__chat_templates(source, &t->chat);
+        status = weft__chat_templates(source, NULL, &t->chat);
     if (status == WEFT_OK)
         status = reserve(t, source, SMALL + 1 + (int)t->chat->count);
     if (status == WEFT_OK)

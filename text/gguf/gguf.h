@@ -1,0 +1,30 @@
+/* text/gguf/gguf.h -- the tokenizer and the chat templates in the metadata of a GGUF file. */
+#ifndef WEFT_TEXT_GGUF_GGUF_H
+#define WEFT_TEXT_GGUF_GGUF_H
+
+#include "weft/chat.h"
+#include "weft/gguf.h"
+#include "weft/tokenizer.h"
+
+/* ---- read.c --------------------------------------------------------------------------------- */
+
+/* Reads the tokenizer in the file's metadata. *out is owned by the caller. */
+weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
+
+/* Adds the file's chat templates and the strings of its special tokens. */
+weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat);
+
+/* ---- write.c -------------------------------------------------------------------------------- */
+
+/* Metadata entries of a tokenizer and its chat templates, with the memory that holds them. */
+typedef struct weft__gguf_text weft__gguf_text;
+
+/* Makes the entries from a checkpoint's folder, whose vocabulary is padded to `size` tokens, or
+ * copies those of a GGUF file. `eos` are the n ids that end a sequence. WEFT_UNSUPPORTED when the
+ * format cannot express the tokenizer. *out is owned by the caller, also on failure. */
+weft_status weft__gguf_text_from(const char *source, int64_t size, const int32_t *eos, int n,
+                                 weft__gguf_text **out);
+const weft_gguf_value *weft__gguf_text_values(const weft__gguf_text *text, int *n);
+void weft__gguf_text_free(weft__gguf_text *text); /* NULL is accepted */
+
+#endif
