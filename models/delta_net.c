@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "models/block.h"
-#include "models/caches/recurrent.h"
+#include "models/recurrent.h"
 
 enum { TAPS, MATRICES, N_STATES }; /* what goes from token to token */
 static const double l2_eps = 1e-6;

@@ -1,8 +1,8 @@
 /* models/caches/plan.c -- how much a model's caches remember, and making them. */
 #include <math.h>
 
-#include "models/caches/recurrent.h"
 #include "models/caches/ring.h"
+#include "models/recurrent.h"
 #include "weft/model.h"
 
 enum {

@@ -1,7 +1,7 @@
-/* models/caches/recurrent.h -- the cache of a layer that keeps states of fixed size in place of
+/* models/recurrent.h -- the cache of a layer that keeps states of fixed size in place of
  * keys and values. */
-#ifndef WEFT_MODELS_CACHES_RECURRENT_H
-#define WEFT_MODELS_CACHES_RECURRENT_H
+#ifndef WEFT_MODELS_RECURRENT_H
+#define WEFT_MODELS_RECURRENT_H
 
 #include "weft/model.h"
 

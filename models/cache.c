@@ -1,4 +1,4 @@
-/* models/caches/any.c -- calling caches of any type, and attention over what they show. */
+/* models/cache.c -- calling caches of any type, and attention over what they show. */
 #include <math.h>
 
 #include "weft/cache.h"

@@ -1,6 +1,6 @@
-/* models/caches/recurrent.c -- the cache of a layer that keeps states of fixed size in place of
+/* models/recurrent.c -- the cache of a layer that keeps states of fixed size in place of
  * keys and values: of what it has read it can forget all or nothing. */
-#include "models/caches/recurrent.h"
+#include "models/recurrent.h"
 
 #include <string.h>
 
