@@ -1,4 +1,4 @@
-/* tests/generate/test_sampler.c -- models/generate/sampler.c: each step, their order, the draw. */
+/* tests/generate/test_sampler.c -- generate/sampler.c: each step, their order, the draw. */
 #include <math.h>
 #include <string.h>
 

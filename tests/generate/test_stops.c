@@ -1,10 +1,10 @@
-/* tests/generate/test_stops.c -- models/generate/stops.c: stop texts however tokens part the text,
+/* tests/generate/test_stops.c -- generate/stops.c: stop texts however tokens part the text,
  * and no text held back longer than it must be; and in weft_generate. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "models/generate/stops.h"
+#include "generate/stops.h"
 #include "tests/check.h"
 #include "tests/support/models.h"
 

@@ -1,6 +1,6 @@
-/* models/generate/stops.c -- texts that end a generation, found byte by byte: for each the longest
+/* generate/stops.c -- texts that end a generation, found byte by byte: for each the longest
  * beginning of it that the text so far ends with (Knuth, Morris and Pratt 1977). */
-#include "models/generate/stops.h"
+#include "generate/stops.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* models/generate/state.c -- a generator to a file, and back. */
+/* generate/state.c -- a generator to a file, and back. */
 #include "weft/state.h"
 
 #include <string.h>
 
-#include "models/generate/generator.h"
+#include "generate/generator.h"
 #include "models/prompt_cache/files.h"
 #include "weft/io.h"
 #include "weft/random.h"

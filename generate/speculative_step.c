@@ -1,10 +1,10 @@
-/* models/generate/speculative_step.c -- several tokens through a model at once, again and again:
+/* generate/speculative_step.c -- several tokens through a model at once, again and again:
  * as a compiled step for one token and for as many as there may be, as a graph for others.
  *
  * Fewer than may be are filled up: what comes behind them changes nothing for them, and the caches
  * forget it.
  */
-#include "models/generate/speculative_step.h"
+#include "generate/speculative_step.h"
 
 #include "core/failure.h"
 

@@ -1,5 +1,5 @@
-/* models/generate/score.c -- the probabilities of given tokens behind given beginnings. */
-#include "models/generate/rows.h"
+/* generate/score.c -- the probabilities of given tokens behind given beginnings. */
+#include "generate/rows.h"
 
 #include "core/failure.h"
 

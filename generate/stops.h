@@ -1,6 +1,6 @@
-/* models/generate/stops.h -- texts that end a generation, found as tokens bring their text. */
-#ifndef WEFT_MODELS_GENERATE_STOPS_H
-#define WEFT_MODELS_GENERATE_STOPS_H
+/* generate/stops.h -- texts that end a generation, found as tokens bring their text. */
+#ifndef WEFT_GENERATE_STOPS_H
+#define WEFT_GENERATE_STOPS_H
 
 #include "weft/generate.h"
 

@@ -1,8 +1,9 @@
-/* models/generate/decode.c -- the step of one token, compiled: its state is what goes from step to
+/* generate/decode.c -- the step of one token, compiled: its state is what goes from step to
  * step, so it is traced once for each size of the caches. */
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/probes.h"
 #include "models/generate/probes.h"
 
 enum { WORTH = 8 }; /* steps that earn back what compiling them takes */

@@ -1,4 +1,4 @@
-/* models/generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023): tokens
+/* generate/speculative.c -- speculative decoding (Leviathan, Kalman and Matias 2023): tokens
  * that a draft proposes go through the model at once, and as many are taken as keep the
  * distribution of the text what it would be without.
  *
@@ -7,12 +7,15 @@
  * max(p - q, 0), normalised. Tokens found in the text itself have q(x) = 1. Probabilities are
  * doubles on the host, and so are the draws.
  */
-#include "models/generate/speculative.h"
+#include "generate/speculative.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/generator.h"
+#include "generate/sampler.h"
+#include "generate/speculative_step.h"
 #include "models/generate/generator.h"
 #include "models/generate/sampler.h"
 #include "models/generate/speculative_step.h"

@@ -1,8 +1,8 @@
-/* models/generate/constrained.c -- the draw of a token that a constraint allows: which those are is
+/* generate/constrained.c -- the draw of a token that a constraint allows: which those are is
  * found on the host, while the device computes the logits. */
 #include <math.h>
 
-#include "models/generate/generator.h"
+#include "generate/generator.h"
 
 /* What the sampler never draws is not allowed either. */
 static void forbid_suppressed(weft_generator *g)

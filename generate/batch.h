@@ -1,14 +1,14 @@
-/* models/generate/batch.h -- the inside of weft_generate_batch.
+/* generate/batch.h -- the inside of weft_generate_batch.
  *
  * batch.c gives places to requests and turns to texts; batch_step.c computes; batch_rows.c keeps
  * what each text has become.
  */
-#ifndef WEFT_MODELS_GENERATE_BATCH_H
-#define WEFT_MODELS_GENERATE_BATCH_H
+#ifndef WEFT_GENERATE_BATCH_H
+#define WEFT_GENERATE_BATCH_H
 
-#include "models/generate/generation.h"
-#include "models/generate/generator.h"
-#include "models/generate/rows.h"
+#include "generate/generation.h"
+#include "generate/generator.h"
+#include "generate/rows.h"
 
 typedef struct weft__batch weft__batch;
 

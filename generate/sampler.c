@@ -1,9 +1,10 @@
-/* models/generate/sampler.c -- drawing a token from logits. */
+/* generate/sampler.c -- drawing a token from logits. */
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/sampler.h"
 #include "models/generate/sampler.h"
 
 /* ---- what is refused ------------------------------------------------------------------------ */

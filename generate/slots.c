@@ -1,5 +1,5 @@
-/* models/generate/slots.c -- keys and values of several texts, each at its own length. */
-#include "models/generate/slots.h"
+/* generate/slots.c -- keys and values of several texts, each at its own length. */
+#include "generate/slots.h"
 
 enum { BLOCK = 256 }; /* tokens by which the capacity grows */
 

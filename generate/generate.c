@@ -1,5 +1,5 @@
-/* models/generate/generate.c -- a generator with a callback and texts. */
-#include "models/generate/generation.h"
+/* generate/generate.c -- a generator with a callback and texts. */
+#include "generate/generation.h"
 
 /* The text that a token completed; that which was held back for id -1. */
 static weft_status text_of(weft__generation *r, weft_generated *token)

@@ -1,6 +1,6 @@
-/* models/generate/step.c -- what is computed for a token: the prompt in chunks, the layers, the
+/* generate/step.c -- what is computed for a token: the prompt in chunks, the layers, the
  * head, the draw; as graphs, which decode.c compiles. */
-#include "models/generate/probes.h"
+#include "generate/probes.h"
 
 #include "core/failure.h"
 

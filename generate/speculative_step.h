@@ -1,6 +1,6 @@
-/* models/generate/speculative_step.h -- several tokens through a model at once, again and again. */
-#ifndef WEFT_MODELS_GENERATE_SPECULATIVE_STEP_H
-#define WEFT_MODELS_GENERATE_SPECULATIVE_STEP_H
+/* generate/speculative_step.h -- several tokens through a model at once, again and again. */
+#ifndef WEFT_GENERATE_SPECULATIVE_STEP_H
+#define WEFT_GENERATE_SPECULATIVE_STEP_H
 
 #include "weft/compile.h"
 #include "weft/model.h"

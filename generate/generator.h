@@ -1,12 +1,13 @@
-/* models/generate/generator.h -- the inside of a generator, which its files share.
+/* generate/generator.h -- the inside of a generator, which its files share.
  *
  * prepare.c makes it, step.c builds and enqueues what is computed, decode.c compiles the step of
  * one token, constrained.c draws where the host decides what may be drawn, generator.c reads.
  */
-#ifndef WEFT_MODELS_GENERATE_GENERATOR_H
-#define WEFT_MODELS_GENERATE_GENERATOR_H
+#ifndef WEFT_GENERATE_GENERATOR_H
+#define WEFT_GENERATE_GENERATOR_H
 
 #include "core/clock.h"
+#include "generate/speculative.h"
 #include "models/generate/speculative.h"
 #include "weft/compile.h"
 #include "weft/generate.h"

@@ -1,5 +1,5 @@
-/* models/generate/batch.c -- weft_generate_batch: requests get places, texts get turns. */
-#include "models/generate/batch.h"
+/* generate/batch.c -- weft_generate_batch: requests get places, texts get turns. */
+#include "generate/batch.h"
 
 #include <string.h>
 

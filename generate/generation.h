@@ -1,8 +1,8 @@
-/* models/generate/generation.h -- a generator with a callback and texts, token by token. */
-#ifndef WEFT_MODELS_GENERATE_GENERATION_H
-#define WEFT_MODELS_GENERATE_GENERATION_H
+/* generate/generation.h -- a generator with a callback and texts, token by token. */
+#ifndef WEFT_GENERATE_GENERATION_H
+#define WEFT_GENERATE_GENERATION_H
 
-#include "models/generate/stops.h"
+#include "generate/stops.h"
 
 /* What a run of weft_generate has open. */
 typedef struct weft__generation {

@@ -1,6 +1,6 @@
-/* models/generate/generator.c -- one sequence: the prompt, then a token at a time with the next
+/* generate/generator.c -- one sequence: the prompt, then a token at a time with the next
  * steps under way before the last token is read. */
-#include "models/generate/probes.h"
+#include "generate/probes.h"
 
 static const char *const finishes[] = {"none", "stop", "length", "cancelled", "deadline", "error"};
 static const char *const details[] = {"",         "eos",        "token",     "text",

@@ -1,6 +1,6 @@
-/* models/generate/probes.c -- events for those who watch: arrays wait in slots beside the token
+/* generate/probes.c -- events for those who watch: arrays wait in slots beside the token
  * until that is read. */
-#include "models/generate/probes.h"
+#include "generate/probes.h"
 
 #include "core/failure.h"
 

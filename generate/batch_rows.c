@@ -1,7 +1,8 @@
-/* models/generate/batch_rows.c -- the texts of a batch: what each has become. */
+/* generate/batch_rows.c -- the texts of a batch: what each has become. */
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/batch.h"
 #include "models/generate/batch.h"
 
 /* ---- results -------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
-/* models/generate/slots.h -- keys and values of several texts, each at its own length. */
-#ifndef WEFT_MODELS_GENERATE_SLOTS_H
-#define WEFT_MODELS_GENERATE_SLOTS_H
+/* generate/slots.h -- keys and values of several texts, each at its own length. */
+#ifndef WEFT_GENERATE_SLOTS_H
+#define WEFT_GENERATE_SLOTS_H
 
 #include "weft/model.h"
 

@@ -1,8 +1,8 @@
-/* models/generate/probes.h -- what a generator keeps for probes. */
-#ifndef WEFT_MODELS_GENERATE_PROBES_H
-#define WEFT_MODELS_GENERATE_PROBES_H
+/* generate/probes.h -- what a generator keeps for probes. */
+#ifndef WEFT_GENERATE_PROBES_H
+#define WEFT_GENERATE_PROBES_H
 
-#include "models/generate/generator.h"
+#include "generate/generator.h"
 
 /* Arrays of a step, which the callback has not got yet. NULL where a kind is not wanted. */
 struct weft__probed {

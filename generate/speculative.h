@@ -1,7 +1,7 @@
-/* models/generate/speculative.h -- several tokens for one step of the model: proposed by a smaller
+/* generate/speculative.h -- several tokens for one step of the model: proposed by a smaller
  * one or found in the text, and checked. */
-#ifndef WEFT_MODELS_GENERATE_SPECULATIVE_H
-#define WEFT_MODELS_GENERATE_SPECULATIVE_H
+#ifndef WEFT_GENERATE_SPECULATIVE_H
+#define WEFT_GENERATE_SPECULATIVE_H
 
 #include "weft/generate.h"
 

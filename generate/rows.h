@@ -1,6 +1,6 @@
-/* models/generate/rows.h -- prompts of different lengths through the model together. */
-#ifndef WEFT_MODELS_GENERATE_ROWS_H
-#define WEFT_MODELS_GENERATE_ROWS_H
+/* generate/rows.h -- prompts of different lengths through the model together. */
+#ifndef WEFT_GENERATE_ROWS_H
+#define WEFT_GENERATE_ROWS_H
 
 #include "weft/batch.h"
 

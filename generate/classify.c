@@ -1,8 +1,10 @@
-/* models/generate/classify.c -- one token for each of many prompts, and the probabilities of given
+/* generate/classify.c -- one token for each of many prompts, and the probabilities of given
  * tokens. */
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/rows.h"
+#include "generate/sampler.h"
 #include "models/generate/rows.h"
 #include "models/generate/sampler.h"
 

@@ -1,5 +1,5 @@
-/* models/generate/rows.c -- prompts of different lengths through the model together. */
-#include "models/generate/rows.h"
+/* generate/rows.c -- prompts of different lengths through the model together. */
+#include "generate/rows.h"
 
 #include <stdlib.h>
 

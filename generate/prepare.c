@@ -1,8 +1,10 @@
-/* models/generate/prepare.c -- making a generator: prompt and options are looked at, what ends the
+/* generate/prepare.c -- making a generator: prompt and options are looked at, what ends the
  * text is gathered, the sampler gets its key and counts. */
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/probes.h"
+#include "generate/sampler.h"
 #include "models/generate/probes.h"
 #include "models/generate/sampler.h"
 

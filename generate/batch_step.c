@@ -1,7 +1,10 @@
-/* models/generate/batch_step.c -- what is computed for all texts of a batch at once. */
+/* generate/batch_step.c -- what is computed for all texts of a batch at once. */
 #include <string.h>
 
 #include "core/failure.h"
+#include "generate/batch.h"
+#include "generate/sampler.h"
+#include "generate/slots.h"
 #include "models/generate/batch.h"
 #include "models/generate/sampler.h"
 #include "models/generate/slots.h"

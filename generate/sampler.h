@@ -1,6 +1,6 @@
-/* models/generate/sampler.h -- what those who keep a sampler's state need of it. */
-#ifndef WEFT_MODELS_GENERATE_SAMPLER_H
-#define WEFT_MODELS_GENERATE_SAMPLER_H
+/* generate/sampler.h -- what those who keep a sampler's state need of it. */
+#ifndef WEFT_GENERATE_SAMPLER_H
+#define WEFT_GENERATE_SAMPLER_H
 
 #include "weft/generate.h"
 
