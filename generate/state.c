@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "generate/generator.h"
-#include "models/prompt_cache/files.h"
+#include "generate/prompt_cache/files.h"
 #include "weft/io.h"
 #include "weft/random.h"
 

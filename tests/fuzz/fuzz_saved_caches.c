@@ -1,6 +1,6 @@
 /* tests/fuzz/fuzz_saved_caches.c -- the bytes of a file of caches, whoever wrote it, and a step
  * from what it brings. */
-#include "models/prompt_cache/files.h"
+#include "generate/prompt_cache/files.h"
 #include "tests/fuzz/input.h"
 #include "weft/io.h"
 #include "weft/ops.h"

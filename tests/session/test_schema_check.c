@@ -5,7 +5,7 @@
 
 #include "core/io/json.h"
 #include "core/io/utf8.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "tests/check.h"
 #include "weft/memory.h"
 

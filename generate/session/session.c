@@ -1,5 +1,5 @@
-/* models/session/session.c -- a session: making it, its settings, its turns. */
-#include "models/session/session.h"
+/* generate/session/session.c -- a session: making it, its settings, its turns. */
+#include "generate/session/session.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* models/caches/plan.c -- how much a model's caches remember, and making them. */
+/* generate/caches/plan.c -- how much a model's caches remember, and making them. */
 #include <math.h>
 
-#include "models/caches/ring.h"
+#include "generate/caches/ring.h"
 #include "models/recurrent.h"
 #include "weft/model.h"
 

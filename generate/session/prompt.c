@@ -1,7 +1,8 @@
-/* models/session/prompt.c -- the prompt of a turn: the conversation as the chat template has it. */
+/* generate/session/prompt.c -- the prompt of a turn: the conversation as the chat template has it.
+ */
 #include <string.h>
 
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "weft/memory.h"
 
 bool weft__session_with_tools(const session_run *run)

@@ -1,6 +1,6 @@
-/* models/session/session.h -- what a weft_session is, and what its files share. */
-#ifndef WEFT_MODELS_SESSION_SESSION_H
-#define WEFT_MODELS_SESSION_SESSION_H
+/* generate/session/session.h -- what a weft_session is, and what its files share. */
+#ifndef WEFT_GENERATE_SESSION_SESSION_H
+#define WEFT_GENERATE_SESSION_SESSION_H
 
 #include <json-c/json.h>
 

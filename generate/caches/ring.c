@@ -1,6 +1,6 @@
-/* models/caches/ring.c -- the cache that holds all tokens, or the first few and the last of them:
+/* generate/caches/ring.c -- the cache that holds all tokens, or the first few and the last of them:
  * growing, rotating (with attention sinks; Xiao et al. 2023), and of a window. */
-#include "models/caches/ring.h"
+#include "generate/caches/ring.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* models/session/tools.c -- tools: what templates are told of them, and the rounds in which they
+/* generate/session/tools.c -- tools: what templates are told of them, and the rounds in which they
  * are called. */
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "weft/memory.h"
 
 /* ---- the table ------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
-/* models/prompt_cache/prompt_cache.c -- entries: a text and its caches; the longest beginning of a
- * prompt, and room for new ones. */
-#include "models/prompt_cache/prompt_cache.h"
+/* generate/prompt_cache/prompt_cache.c -- entries: a text and its caches; the longest beginning of
+ * a prompt, and room for new ones. */
+#include "generate/prompt_cache/prompt_cache.h"
 
 #include <string.h>
 

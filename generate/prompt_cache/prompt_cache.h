@@ -1,10 +1,10 @@
-/* models/prompt_cache/prompt_cache.h -- the inside of a prompt cache. */
-#ifndef WEFT_MODELS_PROMPT_CACHE_PROMPT_CACHE_H
-#define WEFT_MODELS_PROMPT_CACHE_PROMPT_CACHE_H
+/* generate/prompt_cache/prompt_cache.h -- the inside of a prompt cache. */
+#ifndef WEFT_GENERATE_PROMPT_CACHE_PROMPT_CACHE_H
+#define WEFT_GENERATE_PROMPT_CACHE_PROMPT_CACHE_H
 
 #include <pthread.h>
 
-#include "models/prompt_cache/files.h"
+#include "generate/prompt_cache/files.h"
 
 typedef struct weft__entry {
     struct weft__entry *next;

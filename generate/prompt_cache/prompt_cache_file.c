@@ -1,7 +1,7 @@
-/* models/prompt_cache/prompt_cache_file.c -- a prompt cache's entries in a file. */
+/* generate/prompt_cache/prompt_cache_file.c -- a prompt cache's entries in a file. */
 #include <stdio.h>
 
-#include "models/prompt_cache/prompt_cache.h"
+#include "generate/prompt_cache/prompt_cache.h"
 #include "weft/io.h"
 #include "weft/ops.h"
 

@@ -1,4 +1,4 @@
-/* models/session/schema_check.c -- whether a JSON value is what a schema says, and what is wrong
+/* generate/session/schema_check.c -- whether a JSON value is what a schema says, and what is wrong
  * with it where it is not. */
 #include <float.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "core/io/json.h"
 #include "core/io/utf8.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "text/schema/pattern.h"
 
 enum {

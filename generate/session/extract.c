@@ -1,9 +1,9 @@
-/* models/session/extract.c -- the JSON document in an answer that has words or code fences around
+/* generate/session/extract.c -- the JSON document in an answer that has words or code fences around
  * it. */
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "weft/memory.h"
 
 enum { MAX_TRIES = 64 }; /* brackets that are tried as the start of a document */

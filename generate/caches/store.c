@@ -1,5 +1,5 @@
-/* models/caches/store.c -- keys or values as a cache holds them. */
-#include "models/caches/store.h"
+/* generate/caches/store.c -- keys or values as a cache holds them. */
+#include "generate/caches/store.h"
 
 #include "core/shape.h"
 

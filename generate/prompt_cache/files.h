@@ -1,7 +1,7 @@
-/* models/prompt_cache/files.h -- what files that hold caches share: whose they are, and how the
+/* generate/prompt_cache/files.h -- what files that hold caches share: whose they are, and how the
  * caches lie in them. */
-#ifndef WEFT_MODELS_PROMPT_CACHE_FILES_H
-#define WEFT_MODELS_PROMPT_CACHE_FILES_H
+#ifndef WEFT_GENERATE_PROMPT_CACHE_FILES_H
+#define WEFT_GENERATE_PROMPT_CACHE_FILES_H
 
 #include "weft/prompt_cache.h"
 

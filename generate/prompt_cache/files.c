@@ -1,6 +1,6 @@
-/* models/prompt_cache/files.c -- files that hold caches: arrays under a prefix each, and in the
+/* generate/prompt_cache/files.c -- files that hold caches: arrays under a prefix each, and in the
  * metadata whose they are. */
-#include "models/prompt_cache/files.h"
+#include "generate/prompt_cache/files.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* models/caches/ring_view.c -- where in the text the tokens of a ring are, and who sees them. */
-#include "models/caches/ring.h"
+/* generate/caches/ring_view.c -- where in the text the tokens of a ring are, and who sees them. */
+#include "generate/caches/ring.h"
 
 int64_t weft__ring_slot(const weft__ring *c, int64_t p)
 {

@@ -1,8 +1,8 @@
-/* models/session/history.c -- the messages of a session: adding, taking back, files. */
+/* generate/session/history.c -- the messages of a session: adding, taking back, files. */
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 

@@ -1,11 +1,11 @@
-/* models/caches/ring.h -- the cache that holds all tokens, or the first few and the last of them.
+/* generate/caches/ring.h -- the cache that holds all tokens, or the first few and the last of them.
  *
  * Token p of the text is in slot p while that is below the capacity; from there on the slots behind
  * the sinks are a ring: slot sinks + (p - sinks) mod (capacity - sinks). */
-#ifndef WEFT_MODELS_CACHES_RING_H
-#define WEFT_MODELS_CACHES_RING_H
+#ifndef WEFT_GENERATE_CACHES_RING_H
+#define WEFT_GENERATE_CACHES_RING_H
 
-#include "models/caches/store.h"
+#include "generate/caches/store.h"
 #include "weft/cache.h"
 
 #define WEFT__UNBOUNDED INT64_MAX

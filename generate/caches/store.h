@@ -1,8 +1,8 @@
-/* models/caches/store.h -- keys or values as a cache holds them: as they come, or in codes of 8 or
- * 4 bits with a step and a least value, float32, for each group of elements of each token's head.
- * Either way they are up to three parts (B, S, Hk, ...), which are cut and joined alike. */
-#ifndef WEFT_MODELS_CACHES_STORE_H
-#define WEFT_MODELS_CACHES_STORE_H
+/* generate/caches/store.h -- keys or values as a cache holds them: as they come, or in codes of 8
+ * or 4 bits with a step and a least value, float32, for each group of elements of each token's
+ * head. Either way they are up to three parts (B, S, Hk, ...), which are cut and joined alike. */
+#ifndef WEFT_GENERATE_CACHES_STORE_H
+#define WEFT_GENERATE_CACHES_STORE_H
 
 #include "weft/ops.h"
 

@@ -1,9 +1,9 @@
-/* models/session/answer.c -- one generation: a prompt, and the answer taken apart as it comes. */
+/* generate/session/answer.c -- one generation: a prompt, and the answer taken apart as it comes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "text/chat/marks.h"
 #include "weft/memory.h"
 

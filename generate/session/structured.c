@@ -1,9 +1,9 @@
-/* models/session/structured.c -- answers that are documents of a schema: asked for, held to it,
+/* generate/session/structured.c -- answers that are documents of a schema: asked for, held to it,
  * tried again. */
 #include <string.h>
 
 #include "core/io/json.h"
-#include "models/session/session.h"
+#include "generate/session/session.h"
 #include "text/schema/schema.h"
 #include "weft/memory.h"
 

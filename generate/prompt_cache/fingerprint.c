@@ -1,9 +1,9 @@
-/* models/prompt_cache/fingerprint.c -- telling models and adapters apart. */
+/* generate/prompt_cache/fingerprint.c -- telling models and adapters apart. */
 #include <stdio.h>
 #include <string.h>
 
 #include "core/io/named.h"
-#include "models/prompt_cache/files.h"
+#include "generate/prompt_cache/files.h"
 
 enum { PIECES = 16, PIECE = 4096 };
 
