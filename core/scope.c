@@ -4,6 +4,7 @@
 
 #include "core/failure.h"
 #include "core/graph.h"
+#include "weft/transforms.h"
 
 struct weft__scope {
     const char *name;
@@ -22,7 +23,13 @@ static _Thread_local weft__scope *innermost;
 static _Thread_local int depth;
 
 _Thread_local int weft__recording;
+_Thread_local int weft__differentiating;
 _Thread_local weft__watch *weft__watching;
+
+bool weft_is_differentiating(void)
+{
+    return weft__differentiating > 0;
+}
 
 /* The root scope of a thread is released when the thread ends. */
 static pthread_key_t thread_end;

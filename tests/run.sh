@@ -107,6 +107,7 @@ build() {
 if build plain "$build" "all tests"; then
     start plain install tests/install.sh "$build"
     start plain exports tests/exports.sh "$build"
+    start plain symbols tests/symbols.sh "$build"
     on_vulkan vulkan "$build"
     run plain "$build" quick
 fi

@@ -4,13 +4,6 @@
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
-_Thread_local int weft__differentiating;
-
-bool weft_is_differentiating(void)
-{
-    return weft__differentiating > 0;
-}
-
 static void accumulate(weft__dependents *d, weft_array *a, int o, weft_array *ct, const char *op)
 {
     weft_array **place = weft__place(d, a, o);

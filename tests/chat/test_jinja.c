@@ -1,4 +1,4 @@
-/* tests/chat/test_jinja.c -- models/chat's Jinja against what Jinja2 made of the same templates
+/* tests/chat/test_jinja.c -- text/jinja against what Jinja2 made of the same templates
  * (tests/golden/chat/snippets.py), and against templates that mean harm.
  */
 #include <stdio.h>

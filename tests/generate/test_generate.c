@@ -1,4 +1,4 @@
-/* tests/generate/test_generate.c -- models/generate/: the storyteller's tokens with and without a
+/* tests/generate/test_generate.c -- generate/: the storyteller's tokens with and without a
  * cache, stopping, texts, memory. */
 #include "weft/compile.h"
 #include "weft/generate.h"

@@ -1,5 +1,5 @@
 /* tests/support/json_schema.h -- whether a JSON value fits a schema, by the book: recursion over
- * the value, nothing of models/constrain. */
+ * the value, nothing of text/schema. */
 #ifndef TESTS_SUPPORT_JSON_SCHEMA_H
 #define TESTS_SUPPORT_JSON_SCHEMA_H
 
