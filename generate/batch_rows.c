@@ -3,7 +3,6 @@
 
 #include "core/failure.h"
 #include "generate/batch.h"
-#include "models/generate/batch.h"
 
 /* ---- results -------------------------------------------------------------------------------- */
 

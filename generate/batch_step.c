@@ -5,9 +5,6 @@
 #include "generate/batch.h"
 #include "generate/sampler.h"
 #include "generate/slots.h"
-#include "models/generate/batch.h"
-#include "models/generate/sampler.h"
-#include "models/generate/slots.h"
 
 enum {
     WORTH = 8, /* steps that earn back what compiling them takes */

@@ -5,8 +5,6 @@
 #include "core/failure.h"
 #include "generate/rows.h"
 #include "generate/sampler.h"
-#include "models/generate/rows.h"
-#include "models/generate/sampler.h"
 
 typedef struct classification {
     weft_model *model;

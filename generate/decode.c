@@ -4,7 +4,6 @@
 
 #include "core/failure.h"
 #include "generate/probes.h"
-#include "models/generate/probes.h"
 
 enum { WORTH = 8 }; /* steps that earn back what compiling them takes */
 

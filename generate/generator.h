@@ -8,7 +8,6 @@
 
 #include "core/clock.h"
 #include "generate/speculative.h"
-#include "models/generate/speculative.h"
 #include "weft/compile.h"
 #include "weft/generate.h"
 

@@ -5,8 +5,6 @@
 #include "core/failure.h"
 #include "generate/probes.h"
 #include "generate/sampler.h"
-#include "models/generate/probes.h"
-#include "models/generate/sampler.h"
 
 /* ---- what is refused ------------------------------------------------------------------------ */
 

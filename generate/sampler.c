@@ -5,7 +5,6 @@
 
 #include "core/failure.h"
 #include "generate/sampler.h"
-#include "models/generate/sampler.h"
 
 /* ---- what is refused ------------------------------------------------------------------------ */
 

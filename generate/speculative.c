@@ -16,9 +16,6 @@
 #include "generate/generator.h"
 #include "generate/sampler.h"
 #include "generate/speculative_step.h"
-#include "models/generate/generator.h"
-#include "models/generate/sampler.h"
-#include "models/generate/speculative_step.h"
 
 enum {
     TOKENS = 4, /* proposed at a time */

@@ -5,8 +5,6 @@
 #include <json-c/json_object.h>
 
 #include "core/failure.h"
-#include "models/chat/chat.h"
-#include "models/gguf/gguf.h"
 #include "text/chat/chat.h"
 #include "text/gguf/gguf.h"
 #include "text/tokenizer/parts.h"

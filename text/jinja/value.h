@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #include "core/arena.h"
-#include "text/jinja/arena.h"
 #include "weft/status.h"
 
 typedef enum jinja_kind {

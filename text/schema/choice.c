@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/constrain/schema.h"
 #include "text/schema/schema.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"

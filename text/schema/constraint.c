@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/constrain/tokens.h"
 #include "text/schema/tokens.h"
 #include "text/tokenizer/token_bytes.h"
 #include "weft/memory.h"

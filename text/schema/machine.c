@@ -6,7 +6,6 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
-#include "models/text/buffer.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/constrain/pattern_parse.h"
 #include "text/schema/pattern_parse.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"

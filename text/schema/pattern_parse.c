@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/text/buffer.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 

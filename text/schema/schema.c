@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/constrain/number.h"
 #include "text/schema/number.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/text/token_bytes.h"
 #include "text/tokenizer/token_bytes.h"
 #include "weft/memory.h"
 

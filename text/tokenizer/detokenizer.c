@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "models/text/tokenizer.h"
 #include "text/tokenizer/tokenizer.h"
 #include "weft/memory.h"
 
