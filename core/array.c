@@ -265,6 +265,7 @@ const weft_op weft__op_transfer = {
     .vjp = transfer_vjp,
     .linear = true,
     .leads = true,
+    .passes_through = true,
 };
 
 weft_array *weft_to(weft_array *a, weft_device *device)

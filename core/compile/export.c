@@ -42,30 +42,19 @@ void weft_exporter_free(weft_exporter *e)
 
 /* ---- one function --------------------------------------------------------------------------- */
 
-/* Ops of transforms and of moving between devices: of the values nothing but an input is left. */
+/* Whether the value is an output of an op that hands on its inputs: *from becomes that input. */
 static bool is_passed_through(const weft__trace *t, weft__value v, weft__value *from)
 {
-    static const char *const first[] = {"alias", "barrier", "checkpoint_name", "to"};
-    static const char *const results[] = {"checkpoint", "custom", "kept"};
     const weft__trace_node *n = &t->nodes[v.index];
-    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
-        if (strcmp(n->op->name, first[i]) == 0) {
-            *from = n->inputs[0];
-            return true;
-        }
-    }
     int64_t output = 0;
     if (n->op == &weft__op_pick && n->inputs[0].kind == WEFT__NODE) {
         output = ((const weft__pick_params *)n->params)->output;
         n = &t->nodes[n->inputs[0].index];
     }
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
-        if (strcmp(n->op->name, results[i]) == 0) {
-            *from = n->inputs[output];
-            return true;
-        }
+    if (n->op->passes_through) {
+        *from = n->inputs[output];
     }
-    return false;
+    return n->op->passes_through;
 }
 
 static weft__value resolve(const weft__trace *t, weft__value v)
@@ -127,14 +116,10 @@ static weft_status write_values(weft_exporter *e, const weft__trace *t, const we
     return status;
 }
 
-/* Picks and what is passed through are where they are used. */
+/* Picks, and what ops hand on, are written where they are used. */
 static bool is_written(const weft__trace *t, int64_t i)
 {
-    weft__value from, v = {WEFT__NODE, (uint32_t)i};
-    const char *name = t->nodes[i].op->name;
-    return t->nodes[i].op != &weft__op_pick && !is_passed_through(t, v, &from) &&
-           strcmp(name, "checkpoint") != 0 && strcmp(name, "custom") != 0 &&
-           strcmp(name, "kept") != 0;
+    return t->nodes[i].op != &weft__op_pick && !t->nodes[i].op->passes_through;
 }
 
 static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i)

@@ -1,76 +1,39 @@
-/* core/compile/identities.c -- nodes that are one of their inputs, exactly. */
+/* core/compile/identities.c -- nodes that are one of their inputs, bit for bit. */
 #include <math.h>
-#include <string.h>
 
+#include "core/builtin.h"
 #include "core/compile/compiled.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
 
-typedef bool rule(const weft__trace *t, const weft__trace_node *n, weft__value *value);
-
-/* ---- by shape and dtype --------------------------------------------------------------------- */
-
-static bool same_spec(const weft__trace *t, const weft__trace_node *n)
+static bool same_spec(const weft__trace *t, const weft__trace_node *n, weft__value input)
 {
-    const weft_spec *in = weft__trace_spec(t, n->inputs[0]);
+    const weft_spec *in = weft__trace_spec(t, input);
     return in->dtype == n->specs[0].dtype && in->encoding == n->specs[0].encoding &&
            weft__shape_equal(&in->shape, &n->specs[0].shape);
 }
 
+/* ---- by parameters -------------------------------------------------------------------------- */
+
 static bool is_input(const weft__trace *t, const weft__trace_node *n, weft__value *value)
 {
+    const weft_op *op = n->op;
+    const bool passes = op->passes_through && !op->keeps_order;
     *value = n->inputs[0];
-    return n->n_outputs == 1 && same_spec(t, n);
+    return n->n_outputs == 1 && same_spec(t, n, *value) &&
+           (passes || (op->is_identity && op->is_identity(n->params, n->n_inputs)));
 }
 
-static bool lone_input(const weft__trace *t, const weft__trace_node *n, weft__value *value)
+/* The pick of what an op hands on. */
+static bool is_picked(const weft__trace *t, const weft__trace_node *n, weft__value *value)
 {
-    return n->n_inputs == 1 && is_input(t, n, value);
-}
-
-static bool unmoved(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    const weft_transpose_params *p = n->params;
-    for (int i = 0; i < p->axes.n; i++) {
-        if (p->axes.at[i] != i) {
-            return false;
-        }
-    }
-    return is_input(t, n, value);
-}
-
-/* A slice as long as its input, unless it runs backwards. */
-static bool whole(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    const weft_slice_params *p = n->params;
-    for (int i = 0; i < p->steps.n; i++) {
-        if (p->steps.at[i] != 1) {
-            return false;
-        }
-    }
-    return is_input(t, n, value);
-}
-
-static bool unpadded(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    const weft_pad_params *p = n->params;
-    for (int i = 0; i < p->before.n; i++) {
-        if (p->before.at[i] != 0) {
-            return false;
-        }
-    }
-    return is_input(t, n, value); /* nothing behind either, then */
-}
-
-/* The result that the pick takes of a checkpoint: gradients have been taken already. */
-static bool picked(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    weft__value from = n->inputs[0];
-    if (from.kind != WEFT__NODE || strcmp(t->nodes[from.index].op->name, "checkpoint") != 0) {
+    const weft__value from = n->inputs[0];
+    if (n->op != &weft__op_pick || from.kind != WEFT__NODE) {
         return false;
     }
-    *value = t->nodes[from.index].inputs[((const weft__pick_params *)n->params)->output];
-    return true;
+    const weft__trace_node *node = &t->nodes[from.index];
+    *value = node->inputs[((const weft__pick_params *)n->params)->output];
+    return node->op->passes_through && !node->op->keeps_order;
 }
 
 /* ---- by value ------------------------------------------------------------------------------- */
@@ -78,11 +41,12 @@ static bool picked(const weft__trace *t, const weft__trace_node *n, weft__value 
 /* The one number that all elements of the value are; false: they are not known to be one. */
 static bool number_of(const weft__trace *t, weft__value v, double *number)
 {
-    while (v.kind == WEFT__NODE && (strcmp(t->nodes[v.index].op->name, "broadcast_to") == 0 ||
-                                    strcmp(t->nodes[v.index].op->name, "reshape") == 0)) {
-        v = t->nodes[v.index].inputs[0];
+    const weft_dtype dtype = weft__trace_spec(t, v)->dtype;
+    while (v.kind == WEFT__NODE && t->nodes[v.index].op->view &&
+           weft__trace_spec(t, t->nodes[v.index].inputs[0])->dtype == dtype) {
+        v = t->nodes[v.index].inputs[0]; /* a view shows elements of its input, and no others */
     }
-    if (v.kind == WEFT__NODE && strcmp(t->nodes[v.index].op->name, "full") == 0) {
+    if (v.kind == WEFT__NODE && t->nodes[v.index].op == weft__builtins.full) {
         const weft_full_params *p = t->nodes[v.index].params;
         *number = weft_dtype_is_integer(p->dtype) ? (double)p->integer : p->value;
         return true;
@@ -95,88 +59,30 @@ static bool number_of(const weft__trace *t, weft__value v, double *number)
     return !isnan(*number);
 }
 
-static bool is_whole_dtype(const weft__trace_node *n)
+/* x + -0, x * 1, x / 1, x - 0 (x + 0 is not: it makes 0 of -0). */
+static bool has_neutral(const weft__trace *t, const weft__trace_node *n, weft__value *value)
 {
-    return weft_dtype_is_integer(n->specs[0].dtype);
-}
-
-/* x * 1 and 1 * x */
-static bool times_one(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    for (int i = 0; i < 2; i++) {
-        double number;
-        if (number_of(t, n->inputs[i], &number) && number == 1) {
-            *value = n->inputs[1 - i];
-            return n->specs[0].dtype != WEFT_BOOL;
-        }
+    const weft_neutral *neutral = &n->op->neutral;
+    const weft_class klass = weft_dtype_class(n->specs[0].dtype);
+    const bool whole = klass == WEFT_CLASS_INTEGER;
+    /* A complex product also has terms times 0, which are NaN for infinite parts. */
+    if (!neutral->exists || n->n_inputs != 2 || (klass != WEFT_CLASS_REAL && !whole)) {
+        return false;
     }
-    return false;
-}
-
-static bool divided_by_one(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    double number;
-    *value = n->inputs[0];
-    return same_spec(t, n) && number_of(t, n->inputs[1], &number) && number == 1;
-}
-
-/* x + 0 changes a -0, x + -0 nothing. */
-static bool plus_nothing(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    for (int i = 0; i < 2; i++) {
-        double number;
-        if (number_of(t, n->inputs[i], &number) && number == 0 &&
-            (is_whole_dtype(n) || signbit(number))) {
+    for (int i = 1; i >= (n->op->commutative ? 0 : 1); i--) {
+        double x;
+        if (number_of(t, n->inputs[i], &x) && x == neutral->value &&
+            (whole || signbit(x) == signbit(neutral->value)) && same_spec(t, n, n->inputs[1 - i])) {
             *value = n->inputs[1 - i];
             return true;
         }
     }
     return false;
 }
-
-static bool minus_nothing(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    double number;
-    *value = n->inputs[0];
-    return number_of(t, n->inputs[1], &number) && number == 0 &&
-           (is_whole_dtype(n) || !signbit(number));
-}
-
-/* ---- the table ------------------------------------------------------------------------------ */
-
-static const struct {
-    const char *op;
-    rule *holds;
-} rules[] = {
-    {"add", plus_nothing},       {"alias", is_input},
-    {"broadcast_to", is_input},  {"cast", is_input},
-    {"checkpoint", is_input},    {"concatenate", lone_input},
-    {"divide", divided_by_one},  {"multiply", times_one},
-    {"pad", unpadded},           {"pick", picked},
-    {"reshape", is_input},       {"slice", whole},
-    {"stop_gradient", is_input}, {"subtract", minus_nothing},
-    {"transpose", unmoved},
-};
 
 bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *value)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && node->n_inputs > 0; i++) {
-        if (strcmp(rules[i].op, node->op->name) == 0) {
-            return rules[i].holds(t, node, value) && weft__trace_device(t, *value) == node->device;
-        }
-    }
-    return false;
-}
-
-bool weft__is_commutative(const weft_op *op)
-{
-    static const char *const names[] = {"add",         "multiply",    "equal",
-                                        "not_equal",   "logical_and", "logical_or",
-                                        "bitwise_and", "bitwise_or",  "bitwise_xor"};
-    for (size_t i = 0; i < sizeof names / sizeof *names && op->arity == 2; i++) {
-        if (strcmp(names[i], op->name) == 0) {
-            return true;
-        }
-    }
-    return false;
+    return node->n_inputs > 0 &&
+           (is_input(t, node, value) || is_picked(t, node, value) || has_neutral(t, node, value)) &&
+           weft__trace_device(t, *value) == node->device;
 }

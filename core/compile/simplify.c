@@ -80,7 +80,7 @@ static uint64_t hash_node(const weft__trace_node *n)
 {
     uint64_t hash = weft__mix(2, (uint64_t)(uintptr_t)n->op);
     hash = weft__mix(hash, (uint64_t)(uintptr_t)n->device);
-    if (n->n_inputs == 2 && weft__is_commutative(n->op)) {
+    if (n->n_inputs == 2 && n->op->commutative) {
         hash = weft__mix(hash, number(n->inputs[0]) + number(n->inputs[1]));
     } else {
         for (int i = 0; i < n->n_inputs; i++) {
@@ -96,7 +96,7 @@ static bool same_inputs(const weft__trace_node *a, const weft__trace_node *b)
     for (int i = 0; i < a->n_inputs && same; i++) {
         same = weft__value_equal(a->inputs[i], b->inputs[i]);
     }
-    bool swapped = a->n_inputs == 2 && b->n_inputs == 2 && weft__is_commutative(a->op) &&
+    bool swapped = a->n_inputs == 2 && b->n_inputs == 2 && a->op->commutative &&
                    weft__value_equal(a->inputs[0], b->inputs[1]) &&
                    weft__value_equal(a->inputs[1], b->inputs[0]);
     return same || swapped;

@@ -258,6 +258,7 @@ static const weft_op op_checkpoint = {
     .vjp = checkpoint_vjp,
     .jvp = checkpoint_jvp,
     .vmap = checkpoint_vmap,
+    .passes_through = true,
 };
 
 /* ---- recording ------------------------------------------------------------------------------ */

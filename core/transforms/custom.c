@@ -265,6 +265,7 @@ static const weft_op op_custom = {
     .vjp = custom_vjp,
     .jvp = custom_jvp,
     .vmap = custom_vmap,
+    .passes_through = true,
 };
 
 /* ---- public --------------------------------------------------------------------------------- */

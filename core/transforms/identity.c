@@ -45,6 +45,7 @@ static const weft_op op_alias = {
     .takes_encoded = 1,
     .linear = true,
     .leads = true,
+    .passes_through = true,
 };
 
 static const weft_op op_barrier = {
@@ -58,6 +59,8 @@ static const weft_op op_barrier = {
     .vmap = barrier_vmap,
     .zero_gradient = 1u << 1,
     .takes_encoded = 3,
+    .passes_through = true,
+    .keeps_order = true,
 };
 
 weft_array *weft__alias(weft_array *x)

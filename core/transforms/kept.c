@@ -57,6 +57,7 @@ static const weft_op op_kept = {
     .jvp = kept_jvp,
     .leads = true,
     .expand = expand_kept,
+    .passes_through = true,
 };
 
 weft_array *weft__kept(weft_array *node, weft_array *clone)
@@ -181,6 +182,7 @@ static const weft_op op_name = {
     .vjp = name_vjp,
     .linear = true,
     .leads = true,
+    .passes_through = true,
     .view = name_view,
 };
 

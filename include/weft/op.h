@@ -117,6 +117,10 @@ typedef struct weft_field {
 
 /* ---- Reading a node, for infer, vjp and expand ---------------------------------------------- */
 
+/* An array is an output of a node. The first of several outputs stands for the node too: of it
+ * weft_node_n_outputs is their number, of each other array 1, and weft_node_spec has the spec of
+ * each. The spec of an input is weft_node_spec(weft_node_input(node, i), 0), whichever output of
+ * its node the input is. */
 WEFT_API const weft_op *weft_node_op(const weft_array *node); /* NULL once it needs no computing */
 WEFT_API const void *weft_node_params(const weft_array *node);
 WEFT_API int weft_node_n_inputs(const weft_array *node);
@@ -215,6 +219,12 @@ typedef struct weft_case {
     const void *params; /* NULL: all zero */
 } weft_case;
 
+/* The number for which an op of two inputs gives back the other one, bit for bit. */
+typedef struct weft_neutral {
+    bool exists;
+    double value; /* -0 and 0 are different numbers, but for integers */
+} weft_neutral;
+
 struct weft_op {
     const char *name;
     weft_family family;
@@ -261,6 +271,17 @@ struct weft_op {
     /* The same mathematics in smaller ops: outs[] of the node's specs. */
     void (*expand)(weft_array *node, weft_array **outs);
 
+    /* What a compiled function may leave out because the result is the same, bit for bit. */
+    bool commutative;     /* the two inputs may change places */
+    weft_neutral neutral; /* as the second input, or as either where the op is commutative */
+    /* Whether output 0 is input 0 when both have the same spec and device. NULL: never. */
+    bool (*is_identity)(const void *params, int n_inputs);
+    /* Output i has the elements of input i: the op matters to transforms only, or moves its input
+     * to a device. An export has the inputs in its place, and so have compiled functions on one
+     * device, unless the op also keeps kernels in order. */
+    bool passes_through;
+    bool keeps_order;
+
     /* A structural op that only looks at its input's memory: fills shape, strides and offset of
      * *out (preset to *in) and returns true, or returns false: elements must be moved. */
     bool (*view)(const weft_array *node, const weft_tensor *in, weft_tensor *out);
@@ -280,9 +301,13 @@ struct weft_op {
 
 /* The only constructor of nodes: a temporary. If an input has failed, that input is returned; if
  * infer refuses, an error array. `params` (params_size bytes) is copied; NULL means all zero. With
- * several outputs the result is the node; weft_pick takes one. */
+ * several outputs the result is the first one, which stands for the node: weft_pick gives each. */
 WEFT_API weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n,
                                 const void *params);
+/* Output `output` of the node that `node` stands for, a temporary of the innermost scope unless a
+ * scope has it already. Pick outputs before the node is evaluated: of one that nobody picked, used
+ * or kept an evaluation leaves nothing, and picking it then is an error. Of an array that is not
+ * the first of several outputs, output 0 is the array. */
 WEFT_API weft_array *weft_pick(weft_array *node, int output);
 
 /* Elementwise convenience: promotes dtypes, broadcasts shapes, then applies. */

@@ -14,6 +14,8 @@ const weft_op weft_op_add = {
     .arity = 2,
     .formula = {.real = "a + b", .integer = "a + b", .boolean = "a || b", .complex_ = "a + b"},
     .partial = add_partial,
+    .commutative = true,
+    .neutral = {.exists = true, .value = -0.0},
 };
 
 weft_array *weft_add(weft_array *a, weft_array *b)
@@ -32,6 +34,7 @@ const weft_op weft_op_subtract = {
     .arity = 2,
     .formula = {.real = "a - b", .integer = "a - b", .complex_ = "a - b"},
     .partial = subtract_partial,
+    .neutral = {.exists = true, .value = 0},
     .no_test_dtypes = NO_TEST_BOOL,
 };
 
@@ -51,6 +54,8 @@ const weft_op weft_op_multiply = {
     .arity = 2,
     .formula = {.real = "a * b", .integer = "a * b", .boolean = "a && b", .complex_ = "a * b"},
     .partial = multiply_partial,
+    .commutative = true,
+    .neutral = {.exists = true, .value = 1},
 };
 
 weft_array *weft_multiply(weft_array *a, weft_array *b)
@@ -70,6 +75,7 @@ const weft_op weft_op_divide = {
     .arity = 2,
     .formula = {.real = "a / b", .complex_ = "a / b"},
     .partial = divide_partial,
+    .neutral = {.exists = true, .value = 1},
     .domain = {0.5, 3},
     .no_test_dtypes = NO_TEST_BOOL | NO_TEST_INTEGERS,
 };

@@ -21,6 +21,7 @@ const weft_op weft_op_bitwise_and = {
     .arity = 2,
     .formula = {.integer = "a & b", .boolean = "a && b"},
     .zero_gradient = 3,
+    .commutative = true,
     .no_test_dtypes = NO_TEST_FLOATS | NO_TEST_COMPLEX,
 };
 
@@ -35,6 +36,7 @@ const weft_op weft_op_bitwise_or = {
     .arity = 2,
     .formula = {.integer = "a | b", .boolean = "a || b"},
     .zero_gradient = 3,
+    .commutative = true,
     .no_test_dtypes = NO_TEST_FLOATS | NO_TEST_COMPLEX,
 };
 
@@ -49,6 +51,7 @@ const weft_op weft_op_bitwise_xor = {
     .arity = 2,
     .formula = {.integer = "a ^ b", .boolean = "a != b"},
     .zero_gradient = 3,
+    .commutative = true,
     .no_test_dtypes = NO_TEST_FLOATS | NO_TEST_COMPLEX,
 };
 

@@ -119,6 +119,7 @@ const weft_op weft_op_cast = {
     .vjp = cast_vjp,
     .linear = true,
     .leads = true,
+    .is_identity = always_identity,
     .reference = cast_reference,
     .cases = cast_cases,
     .n_cases = sizeof cast_cases / sizeof *cast_cases,

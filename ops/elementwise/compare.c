@@ -9,6 +9,7 @@ const weft_op weft_op_equal = {
     .formula = {.real = "a == b", .integer = "a == b", .boolean = "a == b", .complex_ = "a == b"},
     .predicate = true,
     .zero_gradient = 3,
+    .commutative = true,
 };
 
 weft_array *weft_equal(weft_array *a, weft_array *b)
@@ -23,6 +24,7 @@ const weft_op weft_op_not_equal = {
     .formula = {.real = "a != b", .integer = "a != b", .boolean = "a != b", .complex_ = "a != b"},
     .predicate = true,
     .zero_gradient = 3,
+    .commutative = true,
 };
 
 weft_array *weft_not_equal(weft_array *a, weft_array *b)

@@ -22,6 +22,7 @@ const weft_op weft_op_logical_and = {
     .formula = {.real = "a && b", .integer = "a && b", .boolean = "a && b", .complex_ = "a && b"},
     .predicate = true,
     .zero_gradient = 3,
+    .commutative = true,
 };
 
 weft_array *weft_logical_and(weft_array *a, weft_array *b)
@@ -36,6 +37,7 @@ const weft_op weft_op_logical_or = {
     .formula = {.real = "a || b", .integer = "a || b", .boolean = "a || b", .complex_ = "a || b"},
     .predicate = true,
     .zero_gradient = 3,
+    .commutative = true,
 };
 
 weft_array *weft_logical_or(weft_array *a, weft_array *b)

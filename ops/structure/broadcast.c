@@ -109,6 +109,7 @@ const weft_op weft_op_broadcast_to = {
     .vjp = broadcast_vjp,
     .linear = true,
     .vmap = broadcast_to_vmap,
+    .is_identity = always_identity,
     .view = broadcast_view,
     .reference = broadcast_reference,
     .cases = broadcast_cases,

@@ -85,6 +85,12 @@ static const weft_case concatenate_cases[] = {
      .params = &(const weft_axis_params){-1, false}},
 };
 
+static bool concatenate_is_identity(const void *params, int n_inputs)
+{
+    (void)params;
+    return n_inputs == 1;
+}
+
 const weft_op weft_op_concatenate = {
     .name = "concatenate",
     .family = WEFT_STRUCTURAL,
@@ -95,6 +101,7 @@ const weft_op weft_op_concatenate = {
     .vjp = concatenate_vjp,
     .linear = true,
     .leads = true,
+    .is_identity = concatenate_is_identity,
     .reference = concatenate_reference,
     .cases = concatenate_cases,
     .n_cases = sizeof concatenate_cases / sizeof *concatenate_cases,

@@ -82,6 +82,7 @@ const weft_op weft_op_stop_gradient = {
     .takes_encoded = 1u << 0,
     .zero_gradient = 1u << 0,
     .leads = true,
+    .is_identity = always_identity,
     .view = stop_gradient_view,
     .reference = identity_reference,
     .cases = identity_cases,

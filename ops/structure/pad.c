@@ -97,6 +97,19 @@ static const weft_case pad_cases[] = {
      .params = &(const weft_pad_params){DIMS(-1), DIMS(2), DIMS(1), 1}},
 };
 
+/* Of the same shape as the input there is nothing behind it either. */
+static bool pad_is_identity(const void *params, int n_inputs)
+{
+    const weft_pad_params *p = params;
+    (void)n_inputs;
+    for (int i = 0; i < p->before.n; i++) {
+        if (p->before.at[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const weft_op weft_op_pad = {
     .name = "pad",
     .family = WEFT_STRUCTURAL,
@@ -107,6 +120,7 @@ const weft_op weft_op_pad = {
     .vjp = pad_vjp,
     .jvp = pad_jvp,
     .leads = true,
+    .is_identity = pad_is_identity,
     .reference = pad_reference,
     .cases = pad_cases,
     .n_cases = sizeof pad_cases / sizeof *pad_cases,

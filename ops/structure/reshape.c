@@ -131,6 +131,7 @@ const weft_op weft_op_reshape = {
     .vjp = reshape_vjp,
     .linear = true,
     .vmap = reshape_vmap,
+    .is_identity = always_identity,
     .view = reshape_view,
     .reference = reshape_reference,
     .cases = reshape_cases,

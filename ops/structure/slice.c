@@ -133,6 +133,19 @@ static const weft_case slice_cases[] = {
      .params = &(const weft_slice_params){DIMS(-2), DIMS(3), DIMS(0), DIMS(1)}},
 };
 
+/* As long as its input, and not backwards. */
+static bool slice_is_identity(const void *params, int n_inputs)
+{
+    const weft_slice_params *p = params;
+    (void)n_inputs;
+    for (int i = 0; i < p->steps.n; i++) {
+        if (p->steps.at[i] != 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const weft_op weft_op_slice = {
     .name = "slice",
     .family = WEFT_STRUCTURAL,
@@ -143,6 +156,7 @@ const weft_op weft_op_slice = {
     .vjp = slice_vjp,
     .linear = true,
     .leads = true,
+    .is_identity = slice_is_identity,
     .view = slice_view,
     .reference = slice_reference,
     .cases = slice_cases,

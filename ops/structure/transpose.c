@@ -92,6 +92,18 @@ static const weft_case transpose_cases[] = {
      .params = &(const weft_transpose_params){DIMS(1, 2, 0)}},
 };
 
+static bool transpose_is_identity(const void *params, int n_inputs)
+{
+    const weft_transpose_params *p = params;
+    (void)n_inputs;
+    for (int i = 0; i < p->axes.n; i++) {
+        if (p->axes.at[i] != i) {
+            return false;
+        }
+    }
+    return true;
+}
+
 const weft_op weft_op_transpose = {
     .name = "transpose",
     .family = WEFT_STRUCTURAL,
@@ -102,6 +114,7 @@ const weft_op weft_op_transpose = {
     .vjp = transpose_vjp,
     .linear = true,
     .vmap = transpose_vmap,
+    .is_identity = transpose_is_identity,
     .view = transpose_view,
     .reference = transpose_reference,
     .cases = transpose_cases,
