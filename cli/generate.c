@@ -124,8 +124,10 @@ static const char *complaint(const generate_values *v)
     if (v->json_schema != NULL && v->json_value)
         return "takes --json-schema FILE or --json-value, not both";
     if (cli_is_other_backend(v->backend) &&
-        (v->json_schema != NULL || v->json_value || v->batch != NULL || v->draft != NULL))
-        return "--json-schema, --json-value, --batch and --draft need the native backend";
+        (v->json_schema != NULL || v->json_value || v->batch != NULL || v->draft != NULL ||
+         v->sampling.order >= 0))
+        return "--json-schema, --json-value, --batch, --draft and --sampler-order need the native "
+               "backend";
     return cli_place_complaint(&v->place);
 }
 

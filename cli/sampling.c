@@ -31,6 +31,8 @@ void cli_sampling_apply(const cli_sampling *sampling, const weft_model *model,
     }
     if (sampling->top_k != CLI_ABSENT)
         o->top_k = sampling->top_k;
+    if (sampling->order >= 0)
+        o->order = (weft_sampler_order)sampling->order;
     if (sampling->max_tokens != CLI_ABSENT)
         options->max_tokens = sampling->max_tokens;
     options->seed = (uint64_t)sampling->seed;

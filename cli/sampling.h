@@ -9,9 +9,13 @@ typedef struct cli_sampling {
     int64_t max_tokens, seed, top_k;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     double xtc_probability, xtc_threshold;
+    int order; /* CLI_ORDERS */
     cli_biases logit_bias;
     cli_ids suppress;
 } cli_sampling;
+
+/* The words of --sampler-order, in the order of weft_sampler_order. */
+#define CLI_ORDERS "top-p-first|top-k-first"
 
 /* The options that fill a `cli_sampling sampling` in struct T. */
 #define CLI_SAMPLING_OPTIONS(T)                                                                    \
@@ -53,6 +57,13 @@ typedef struct cli_sampling {
          .high = 1,                                                                                \
          .offset = offsetof(T, sampling.min_p),                                                    \
          .help = "choose among tokens with at least P times the largest probability; 0: off"},     \
+        {.name = "sampler-order",                                                                  \
+         .kind = CLI_CHOICE,                                                                       \
+         .value = CLI_ORDERS,                                                                      \
+         .offset = offsetof(T, sampling.order),                                                    \
+         .help = "which of top-p and top-k is applied first; default: top-k-first, as in "         \
+                 "transformers, when the model's generation_config.json sets top_k, top_p or "     \
+                 "min_p, else top-p-first"},                                                       \
         {.name = "repetition-penalty",                                                             \
          .kind = CLI_REAL,                                                                         \
          .value = "X",                                                                             \

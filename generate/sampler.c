@@ -21,6 +21,8 @@ static const char *complaint(const weft_sampler_options *o)
         return "top_p: expected a number from 0 to 1";
     if (o->top_k < 0)
         return "top_k: expected a number of at least 0";
+    if (o->order != WEFT_SAMPLER_TOP_P_FIRST && o->order != WEFT_SAMPLER_TOP_K_FIRST)
+        return "order: expected WEFT_SAMPLER_TOP_P_FIRST or WEFT_SAMPLER_TOP_K_FIRST";
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return "min_p: expected a number from 0 to 1";
     if (!(o->xtc_probability >= 0 && o->xtc_probability <= 1))
@@ -138,16 +140,19 @@ static weft_array *penalise(weft_array *x, weft_array *seen, const weft_sampler_
 
 /* ---- cut off -------------------------------------------------------------------------------- */
 
-/* The smallest logit that top-p and top-k leave in each row of x (B, V): (B, 1). Both keep a prefix
- * of the sorted row, so only the k largest need sorting when there is a k. */
-static weft_array *prefix_threshold(weft_array *x, double top_p, int64_t top_k)
+/* The smallest logit that top-p and top-k keep in each row of x (B, V): (B, 1). Both keep a prefix
+ * of the sorted row, so only the k largest need sorting when there is a k. The order decides which
+ * tokens the probabilities of top-p add up to 1 over. */
+static weft_array *prefix_threshold(weft_array *x, const weft_sampler_options *o)
 {
-    int64_t V = weft_dim(x, -1);
-    int64_t k = top_k > 0 && top_k < V ? top_k : V;
-    weft_dims last = WEFT_DIMS(-1);
+    const int64_t V = weft_dim(x, -1);
+    const int64_t k = o->top_k > 0 && o->top_k < V ? o->top_k : V;
+    const double top_p = o->top_p;
+    const weft_dims last = WEFT_DIMS(-1);
     weft_array *sorted = weft_topk(x, k, -1); /* (B, k), descending */
     if (top_p > 0 && top_p < 1) {
-        weft_array *p = weft_exp(weft_subtract(sorted, weft_logsumexp(x, last, true)));
+        weft_array *over = o->order == WEFT_SAMPLER_TOP_K_FIRST ? sorted : x;
+        weft_array *p = weft_exp(weft_subtract(sorted, weft_logsumexp(over, last, true)));
         weft_array *before = weft_cumsum(p, -1, false, false); /* of the tokens in front */
         weft_array *kept = weft_less(before, weft_scalar(top_p, WEFT_FLOAT32));
         sorted = weft_where(kept, sorted, weft_scalar(INFINITY, WEFT_FLOAT32));
@@ -160,7 +165,7 @@ static weft_array *truncate(weft_array *x, const weft_sampler_options *o)
 {
     weft_array *low = NULL; /* (B, 1) */
     if ((o->top_p > 0 && o->top_p < 1) || (o->top_k > 0 && o->top_k < weft_dim(x, -1)))
-        low = prefix_threshold(x, o->top_p, o->top_k);
+        low = prefix_threshold(x, o);
     if (o->min_p > 0) {
         weft_array *least = weft_add_scalar(weft_max(x, WEFT_DIMS(-1), true), log(o->min_p));
         low = low == NULL ? least : weft_maximum(low, least);

@@ -13,7 +13,7 @@ static const char kind[] = "generation";
 /* The integers and the doubles in their order in the file. */
 typedef struct counts {
     int64_t prompt_tokens, tokens, enqueued, max_tokens, prefill, top_k;
-    int64_t ignore_eos, logprobs;
+    int64_t ignore_eos, logprobs, order;
 } counts;
 enum { COUNTS = sizeof(counts) / sizeof(int64_t), SETTINGS = 8 };
 
@@ -149,7 +149,8 @@ weft_status weft_state_save(weft_generator *g, const char *path, const weft_stat
                       .prefill = g->options.prefill,
                       .top_k = g->options.sampler.top_k,
                       .ignore_eos = g->options.ignore_eos,
-                      .logprobs = g->options.logprobs};
+                      .logprobs = g->options.logprobs,
+                      .order = g->options.sampler.order};
     weft_metadata metadata[3];
     char texts[2][WEFT__HEX];
     const int n = fill_about(about, metadata, texts);
@@ -237,8 +238,12 @@ static weft_status read_options(loading *l, const weft_generate_options *chosen)
         status = read_floats(l, "sampler.settings", WEFT_FLOAT64, settings, SETTINGS);
     if (status != WEFT_OK)
         return status;
+    if (l->c.order != WEFT_SAMPLER_TOP_P_FIRST && l->c.order != WEFT_SAMPLER_TOP_K_FIRST)
+        return weft_fail(WEFT_INVALID, "%s: 'counts': sampler order: expected 0 or 1, got %lld",
+                         l->path, (long long)l->c.order);
     set_settings(&l->o.sampler, settings);
     l->o.sampler.top_k = l->c.top_k;
+    l->o.sampler.order = (weft_sampler_order)l->c.order;
     l->o.max_tokens = l->c.max_tokens;
     l->o.prefill = l->c.prefill;
     l->o.ignore_eos = l->c.ignore_eos != 0;

@@ -117,6 +117,8 @@ void weft_model_generation_defaults(const weft_model *model, weft_generate_optio
     o->top_p = weft_config_double(c, "top_p", o->top_p);
     o->top_k = weft_config_int(c, "top_k", o->top_k);
     o->min_p = weft_config_double(c, "min_p", o->min_p);
+    if (weft_config_has(c, "top_p") || weft_config_has(c, "top_k") || weft_config_has(c, "min_p"))
+        o->order = WEFT_SAMPLER_TOP_K_FIRST;
     o->xtc_probability = weft_config_double(c, "xtc_probability", o->xtc_probability);
     o->xtc_threshold = weft_config_double(c, "xtc_threshold", o->xtc_threshold);
     o->repetition_penalty = weft_config_double(c, "repetition_penalty", o->repetition_penalty);

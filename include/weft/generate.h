@@ -25,8 +25,16 @@ extern "C" {
 
 /* ---- Sampling ------------------------------------------------------------------------------- */
 
-/* How a token is drawn. The steps are taken in the order of the fields, then there is a draw. All
- * zero: greedy. */
+/* The order of top-p and top-k. It matters when both are set: the second one sees only the tokens
+ * that the first one kept, with their probabilities scaled to add up to 1. min-p compares with the
+ * largest probability and is the same in either order. */
+typedef enum weft_sampler_order {
+    WEFT_SAMPLER_TOP_P_FIRST = 0, /* top-p over the whole vocabulary, then top-k */
+    WEFT_SAMPLER_TOP_K_FIRST      /* top-k, then top-p over those k tokens, as in transformers */
+} weft_sampler_order;
+
+/* How a token is drawn. The steps are applied in the order of the fields (`order` chooses between
+ * top-p and top-k), then a token is drawn. All zero: greedy. */
 typedef struct weft_sampler_options {
     /* Added to the logits of n_bias tokens; -INFINITY: never that token. */
     const int32_t *bias_ids;
@@ -44,6 +52,7 @@ typedef struct weft_sampler_options {
     /* The fewest tokens whose probability adds up to this (Holtzman et al. 2020). 0 or 1: off. */
     double top_p;
     int64_t top_k; /* the k most probable tokens; 0: off */
+    weft_sampler_order order;
     /* Tokens with at least this share of the largest probability. 0: off. */
     double min_p;
     /* Exclude top choices ("XTC", P. Weidmann 2024): with this probability a draw leaves out all
@@ -134,8 +143,9 @@ typedef struct weft_generate_options {
  * do_sample is false, 1 where it is true and there is none), top_p, top_k, min_p,
  * repetition_penalty, xtc_probability, xtc_threshold, suppress_tokens (the model's list). A GGUF
  * file says it in its metadata: general.sampling.* (temp, top_p, top_k, min_p, xtc_*,
- * penalty_repeat unless penalty_last_n is 0) and tokenizer.ggml.suppress_tokens. All else stays as
- * it is; so does everything where there is no such file. */
+ * penalty_repeat unless penalty_last_n is 0) and tokenizer.ggml.suppress_tokens. When it sets
+ * top_k, top_p or min_p, `order` becomes WEFT_SAMPLER_TOP_K_FIRST, the order that these values were
+ * chosen for. All else stays as it is; so does everything where there is no such file. */
 WEFT_API void weft_model_generation_defaults(const weft_model *model,
                                              weft_generate_options *options);
 

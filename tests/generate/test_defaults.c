@@ -42,6 +42,7 @@ static void nothing_said_changes_nothing(void)
     o = defaults_of("{\"eos_token_id\": 3, \"temperature\": null}", &model);
     CHECK_CLOSE(o.sampler.temperature, 0.7, 0);
     CHECK_CLOSE(o.sampler.top_p, 0.8, 0);
+    CHECK_EQ_INT(o.sampler.order, WEFT_SAMPLER_TOP_P_FIRST);
     CHECK_EQ_INT(o.sampler.n_suppress, 0);
     CHECK_EQ_INT(o.max_tokens, 9);
     weft_model_free(model);
@@ -62,6 +63,7 @@ static void all_numbers_are_taken(void)
     CHECK_CLOSE(s->top_p, 0.95, 0);
     CHECK_EQ_INT(s->top_k, 20);
     CHECK_CLOSE(s->min_p, 0.05, 0);
+    CHECK_EQ_INT(s->order, WEFT_SAMPLER_TOP_K_FIRST);
     CHECK_CLOSE(s->repetition_penalty, 1.05, 0);
     if (CHECK_EQ_INT(s->n_suppress, 2)) /* the third is not in the vocabulary */
         CHECK(s->suppress[0] == 5 && s->suppress[1] == 1);
@@ -120,7 +122,8 @@ static void suppressed_tokens_do_not_come(void)
 static bool same(const weft_sampler_options *a, const weft_sampler_options *b)
 {
     return a->temperature == b->temperature && a->top_p == b->top_p && a->top_k == b->top_k &&
-           a->min_p == b->min_p && a->repetition_penalty == b->repetition_penalty &&
+           a->min_p == b->min_p && a->order == b->order &&
+           a->repetition_penalty == b->repetition_penalty &&
            a->xtc_probability == b->xtc_probability && a->xtc_threshold == b->xtc_threshold &&
            a->n_suppress == b->n_suppress &&
            (a->n_suppress == 0 ||

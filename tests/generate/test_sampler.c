@@ -178,6 +178,7 @@ static void bad_options_are_errors(void)
         {.top_p = 1.5},
         {.top_p = -0.1},
         {.top_k = -1},
+        {.order = (weft_sampler_order)2},
         {.min_p = 2},
         {.repetition_penalty = -1},
         {.temperature = (double)INFINITY},

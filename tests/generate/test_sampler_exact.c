@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/support/golden.h"
 #include "weft/generate.h"
 #include "weft/random.h"
 
@@ -57,18 +58,21 @@ static void penalise(double *x, const double *seen, const weft_sampler_options *
     }
 }
 
-/* top-p and top-k of the same sorted row, then min-p. `margin`: how near a decision was to the
- * other one. */
+/* top-p and top-k in the order of the options, then min-p. *margin becomes the distance of the
+ * closest decision from the opposite one, if that is smaller. */
 static void truncate(double *x, const weft_sampler_options *o, double *margin)
 {
     double sorted[V], p[V], before = 0, low = -INFINITY, q[V];
     memcpy(sorted, x, sizeof sorted);
     qsort(sorted, V, sizeof *sorted, descending);
+    const bool k_first = o->order == WEFT_SAMPLER_TOP_K_FIRST;
+    for (int i = (int)o->top_k; k_first && o->top_k > 0 && i < V; i++)
+        sorted[i] = -INFINITY;
     shares_of(sorted, p);
     if (o->top_p > 0 && o->top_p < 1) {
         for (int i = 0; i < V; i++) {
             *margin = fmin(*margin, fabs(before - o->top_p));
-            if (before < o->top_p)
+            if (before < o->top_p && p[i] > 0)
                 low = sorted[i];
             before += p[i];
         }
@@ -154,6 +158,14 @@ static const weft_sampler_options settings[] = {
      .n_xtc_keep = 4},
     {.temperature = 0.8, .top_p = 0.9, .top_k = 12},
     {.temperature = 1.4, .top_p = 0.7, .min_p = 0.1},
+    {.temperature = 0.8, .top_p = 0.9, .top_k = 12, .order = WEFT_SAMPLER_TOP_K_FIRST},
+    {.temperature = 2, .top_p = 0.5, .top_k = 6, .order = WEFT_SAMPLER_TOP_K_FIRST},
+    {.temperature = 1, .top_p = 0.6, .order = WEFT_SAMPLER_TOP_K_FIRST},
+    {.temperature = 1.2,
+     .top_p = 0.8,
+     .top_k = 9,
+     .order = WEFT_SAMPLER_TOP_K_FIRST,
+     .min_p = 0.15},
     {.temperature = 1, .top_k = 6, .xtc_probability = 1, .xtc_threshold = 0.1},
     {.temperature = 0,
      .presence_penalty = 3,
@@ -383,6 +395,37 @@ static void bad_settings_are_errors(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("sampler_exact", CHECK_CASE(every_step_is_its_formula),
-           CHECK_CASE(draws_follow_the_exact_probabilities), CHECK_CASE(temperature_zero_is_greedy),
-           CHECK_CASE(bad_settings_are_errors))
+/* The settings and masks of tests/golden/generate/sampler_order.py. */
+static void top_k_first_keeps_what_transformers_keeps(void)
+{
+    enum { ROWS = 64, WIDTH = 48, CASES = 7 };
+    double row[CASES][4];
+    static uint8_t expected[ROWS * WIDTH];
+    static float kept[ROWS * WIDTH];
+    if (!golden_open("generate/sampler_order"))
+        return;
+    weft_scope_open();
+    CHECK_OK(weft_read(golden_get("settings"), WEFT_FLOAT64, row, CASES * 4));
+    for (int c = 0; c < CASES; c++) {
+        char name[16];
+        snprintf(name, sizeof name, "kept%d", c);
+        const weft_sampler_options o = {.temperature = row[c][0],
+                                        .top_k = (int64_t)row[c][1],
+                                        .top_p = row[c][2],
+                                        .min_p = row[c][3],
+                                        .order = WEFT_SAMPLER_TOP_K_FIRST};
+        weft_array *x = weft_sampler_logits(golden_get("logits"), NULL, &o);
+        int different = 0;
+        CHECK_OK(weft_read(golden_get(name), WEFT_UINT8, expected, ROWS * WIDTH));
+        CHECK_OK(weft_read(x, WEFT_FLOAT32, kept, ROWS * WIDTH));
+        for (int i = 0; i < ROWS * WIDTH; i++)
+            different += (kept[i] > -INFINITY) != (expected[i] != 0);
+        CHECK_EQ_INT(different, 0);
+    }
+    weft_scope_close(NULL);
+    golden_close();
+}
+
+CHECK_MAIN("sampler_exact", CHECK_CASE(top_k_first_keeps_what_transformers_keeps),
+           CHECK_CASE(every_step_is_its_formula), CHECK_CASE(draws_follow_the_exact_probabilities),
+           CHECK_CASE(temperature_zero_is_greedy), CHECK_CASE(bad_settings_are_errors))
