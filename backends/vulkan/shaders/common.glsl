@@ -42,7 +42,8 @@ float from_float16(uint bits)
     if (rest >= 0x400u) {
         return uintBitsToFloat(sign | (rest + 0x1c000u) << 13);
     }
-    return uintBitsToFloat(sign | floatBitsToUint(float(rest) * 5.9604644775390625e-8));
+    precise float subnormal = float(rest) * 5.9604644775390625e-8;
+    return uintBitsToFloat(sign | floatBitsToUint(subnormal));
 }
 
 uint to_float16(float value)

@@ -73,7 +73,7 @@ DEFINE_ARITHMETIC(uint64_t)
 #define DEFINE_REAL(T)                                                                             \
     T abs_(const T x)                                                                              \
     {                                                                                              \
-        return copysign_(x, T(1));                                                                 \
+        return magnitude_of(x);                                                                 \
     }                                                                                              \
     T sign_(const T x)                                                                             \
     {                                                                                              \

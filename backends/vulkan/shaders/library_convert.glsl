@@ -72,7 +72,7 @@ double to_double(const float x)
     if (magnitude >= 0x800000u) {
         return double(x);
     }
-    double r = double(magnitude) * 1.40129846432481707e-45lf;
+    precise double r = double(magnitude) * 1.40129846432481707e-45lf;
     return magnitude == bits ? r : -r;
 }
 
@@ -82,7 +82,8 @@ float to_float(const double x)
     if (!(magnitude < 1.17549435082228751e-38lf)) {
         return float(x);
     }
-    uint bits = uint(rint_(magnitude * 7.13623846352979941e44lf));
+    precise double multiple = magnitude * 7.13623846352979941e44lf;
+    uint bits = uint(rint_(multiple));
     return uintBitsToFloat(x < 0.0lf ? bits | 0x80000000u : bits);
 }
 
@@ -100,7 +101,7 @@ float odd_(const double x)
     if (nan_(x) || back == x) {
         return nearest;
     }
-    bool up = copysign_(back, 1.0lf) > copysign_(x, 1.0lf);
+    bool up = magnitude_of(back) > magnitude_of(x);
     return uintBitsToFloat((floatBitsToUint(nearest) - (up ? 1u : 0u)) | 1u);
 }
 
@@ -126,7 +127,8 @@ float odd_(const uint64_t x)
     int lost = findMSB(high) + 9;
     uint kept = uint(x >> lost);
     kept |= x == uint64_t(kept) << lost ? 0u : 1u;
-    return float(kept) * power_of_two(lost);
+    precise float r = float(kept) * power_of_two(lost);
+    return r;
 }
 
 float odd_(const int64_t x)

@@ -1,11 +1,11 @@
 // backends/vulkan/shaders/math.glsl -- the functions of weft/tape.h, of float and, under WIDE, of
 // double, which GLSL has no exponentials or angles of.
 //
-// Floats are within 3 ulp over their whole range, doubles within a relative 1e-15; nothing here
-// needs more of the device than addition and multiplication that round once: GLSL's own sine,
-// division or fma may be far off. Polynomials are minimax fits. `precise` forbids the compiler to
-// reorder or contract, and NaN is told by its bits, since a compiler may believe in none.
-// Parameters are const so that SPIR-V passes them by value.
+// Floats are within 3 ulp over their whole range, doubles within a relative 1e-15. The device must
+// round additions and multiplications once and round to integers exactly; nothing else is required:
+// GLSL's own sine, division or fma may be far off. Polynomials are minimax fits. Arithmetic is
+// `precise`, NaN and signs are tested by their bits (README.md, "Floating point"). Parameters are
+// const so that SPIR-V passes them by value.
 
 #define INFINITY uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
@@ -28,11 +28,17 @@ bool negative_(const float x)
     return floatBitsToUint(x) >> 31 != 0u;
 }
 
-// |x| with the sign of y.
-float copysign_(const float x, const float y)
+float magnitude_of(const float x)
 {
-    return uintBitsToFloat((floatBitsToUint(x) & 0x7fffffffu) |
-                           (floatBitsToUint(y) & 0x80000000u));
+    return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu);
+}
+
+// A magnitude (0 or more, or NaN) with the sign of x. Never written as a select by bits,
+// (m & MASK) | (x & ~MASK): LLVM 19 miscompiles that for AVX-512 where it meets a select
+// (README.md, "Floating point").
+float signed_(const float m, const float x)
+{
+    return uintBitsToFloat(floatBitsToUint(m) ^ (floatBitsToUint(x) & 0x80000000u));
 }
 
 // 2^k for -126 <= k <= 127.
@@ -43,28 +49,31 @@ float power_of_two(const int k)
 
 // ---- Rounding, roots, remainders ----------------------------------------------------------------
 
-// Adding 2^23 leaves no fraction bits; beyond it, and for infinities and NaN, x is the result.
+// x rounded to r. A zero keeps the sign of x; numbers from 2^23 on, infinities and NaN are their own
+// result.
+float rounded_from(const float r, const float x)
+{
+    return magnitude_of(x) < 8388608.0 ? (r == 0.0 ? signed_(0.0, x) : r) : x;
+}
+
 float rint_(const float x)
 {
-    precise float a = copysign_(x, 1.0), r = (a + 8388608.0) - 8388608.0;
-    return a < 8388608.0 ? copysign_(r, x) : x;
+    return rounded_from(roundEven(x), x);
 }
 
 float floor_(const float x)
 {
-    precise float n = rint_(x), below = n - 1.0;
-    return n > x ? copysign_(below, x) : n;
+    return rounded_from(floor(x), x);
 }
 
 float ceil_(const float x)
 {
-    precise float n = rint_(x), above = n + 1.0;
-    return n < x ? copysign_(above, x) : n;
+    return rounded_from(ceil(x), x);
 }
 
 float trunc_(const float x)
 {
-    return copysign_(floor_(copysign_(x, 1.0)), x);
+    return rounded_from(trunc(x), x);
 }
 
 float min_(const float x, const float y)
@@ -141,7 +150,7 @@ float mod_(const float x, const float y)
     }
     precise float remainder = uintBitsToFloat(r | (floatBitsToUint(x) & 0x80000000u));
     precise float moved = remainder + y;
-    return r == 0u ? copysign_(0.0, y) : negative_(x) != negative_(y) ? moved : remainder;
+    return r == 0u ? signed_(0.0, y) : negative_(x) != negative_(y) ? moved : remainder;
 }
 
 // ---- Exponentials -------------------------------------------------------------------------------
@@ -189,15 +198,15 @@ float expm1_(const float x)
 // e^x - 1 over e^x + 1, with x doubled.
 float tanh_(const float x)
 {
-    precise float a = copysign_(x, 1.0);
+    precise float a = magnitude_of(x);
     precise float e = expm1_(2.0 * (a < 10.0 ? a : 10.0));
     precise float r = e / (e + 2.0);
-    return nan_(x) || x == 0.0 ? x : copysign_(r, x);
+    return nan_(x) || x == 0.0 ? x : signed_(r, x);
 }
 
 float sinh_(const float x)
 {
-    precise float a = copysign_(x, 1.0), z = a * a;
+    precise float a = magnitude_of(x), z = a * a;
     if (!(a >= 1.0)) {
         precise float p = 2.81743974e-06 * z + 0.000198360663;
         p = p * z + 0.00833335053;
@@ -208,13 +217,13 @@ float sinh_(const float x)
     int k;
     precise float p = exp_reduced(a < 90.0 ? a : 90.0, k);
     precise float e = scale_by(p, k - 2), r = (e - 0.0625 / e) * 2.0;
-    return copysign_(r, x);
+    return signed_(r, x);
 }
 
 float cosh_(const float x)
 {
     int k;
-    float a = copysign_(x, 1.0);
+    float a = magnitude_of(x);
     precise float p = exp_reduced(a < 90.0 ? a : 90.0, k);
     precise float e = scale_by(p, k - 2), r = (e + 0.0625 / e) * 2.0;
     return nan_(x) ? x : r;
@@ -329,7 +338,8 @@ vec2 log2_pair(const float x)
     precise float q = 0.275852886 * z.x + 0.32034689;
     q = q * z.x + 0.412200074;
     q = q * z.x + 0.577078015;
-    vec2 terms = sum_pair(vec2(0.961796701, -7.02846181e-09), vec2(q * z.x, 0.0));
+    precise float third = q * z.x;
+    vec2 terms = sum_pair(vec2(0.961796701, -7.02846181e-09), vec2(third, 0.0));
     terms = sum_pair(vec2(2.88539004, 3.85192607e-08), product_pair(terms, z));
     return sum_pair(vec2(float(e), 0.0), product_pair(terms, pair));
 }
@@ -337,7 +347,7 @@ vec2 log2_pair(const float x)
 // x^y for finite x and y, x above 0.
 float pow_magnitude(const float x, const float y)
 {
-    precise float bounded = abs(y) < 1e12 ? y : copysign_(1e12, y); // 1e12 log2(1 + 2^-24) > 2^15
+    precise float bounded = abs(y) < 1e12 ? y : signed_(1e12, y); // 1e12 log2(1 + 2^-24) > 2^15
     vec2 t = product_pair(log2_pair(x), vec2(bounded, 0.0));
     precise float high = t.x > 200.0 ? 200.0 : t.x < -200.0 ? -200.0 : t.x;
     precise float n = rint_(high), g = (high - n) + (high == t.x ? t.y : 0.0);
@@ -348,7 +358,7 @@ float pow_magnitude(const float x, const float y)
 
 float pow_(const float x, const float y)
 {
-    float a = copysign_(x, 1.0), b = copysign_(y, 1.0);
+    float a = magnitude_of(x), b = magnitude_of(y);
     precise float halved = b * 0.5;
     bool whole = rint_(b) == b, odd = whole && b < 16777216.0 && rint_(halved) != halved;
     if (y == 0.0 || x == 1.0 || (x == -1.0 && !finite_(b) && !nan_(b))) {

@@ -56,7 +56,7 @@ vec2 reduce_large(const float x, out int quadrant)
 vec2 reduce_quadrant(const float x, out int quadrant)
 {
     precise float high, low;
-    if (copysign_(x, 1.0) < 3000.0) {
+    if (magnitude_of(x) < 3000.0) {
         // n has 11 bits, and the parts of pi / 2 have 13, 12, 13 and the rest.
         precise float n = rint_(x * 0.636619772);
         precise float near = (x - n * 1.570556640625) - n * 0.0002396702766418457;
@@ -133,12 +133,12 @@ float atan_polynomial(const float z)
 
 float atan_(const float x)
 {
-    precise float a = copysign_(x, 1.0);
+    precise float a = magnitude_of(x);
     bool steep = a > 1.0;
     precise float inverse = finite_(a) ? 1.0 / a : 0.0;
     precise float r = atan_polynomial(steep ? inverse : a);
     precise float complement = HALF_PI_HIGH - (r - HALF_PI_LOW);
-    return nan_(x) || x == 0.0 ? x : copysign_(steep ? complement : r, x);
+    return nan_(x) || x == 0.0 ? x : signed_(steep ? complement : r, x);
 }
 
 // x / y for 0 < x < y; the scaling keeps both away from the ends of the range.
@@ -152,7 +152,7 @@ float ratio(const float x, const float y)
 // The angle of the point (x, y), from its eighth of the plane outwards.
 float atan2_(const float y, const float x)
 {
-    float ax = copysign_(x, 1.0), ay = copysign_(y, 1.0);
+    float ax = magnitude_of(x), ay = magnitude_of(y);
     bool steep = ay > ax;
     float small = steep ? ax : ay, large = steep ? ay : ax;
     // Equal ones: also two zeros, two infinities.
@@ -162,7 +162,7 @@ float atan2_(const float y, const float x)
     r = steep ? complement : r;
     precise float supplement = 2.0 * HALF_PI_HIGH - (r - 2.0 * HALF_PI_LOW);
     r = negative_(x) ? supplement : r;
-    return nan_(x) || nan_(y) ? NOT_A_NUMBER : copysign_(r, y);
+    return nan_(x) || nan_(y) ? NOT_A_NUMBER : signed_(r, y);
 }
 
 // For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
@@ -184,21 +184,21 @@ vec2 asin_core(const float a)
 
 float asin_(const float x)
 {
-    precise float a = copysign_(x, 1.0);
+    precise float a = magnitude_of(x);
     vec2 core = asin_core(a);
     precise float r = core.x + core.y;
     precise float complement = (HALF_PI_HIGH - 2.0 * core.x) - (2.0 * core.y - HALF_PI_LOW);
     return nan_(x) || x == 0.0 ? x
            : a > 1.0           ? NOT_A_NUMBER
-                               : copysign_(a > 0.5 ? complement : r, x);
+                               : signed_(a > 0.5 ? complement : r, x);
 }
 
 float acos_(const float x)
 {
-    precise float a = copysign_(x, 1.0);
+    precise float a = magnitude_of(x);
     vec2 core = asin_core(a);
     precise float r = core.x + core.y, near_one = 2.0 * r;
-    precise float near_zero = HALF_PI_HIGH - (copysign_(r, x) - HALF_PI_LOW);
+    precise float near_zero = HALF_PI_HIGH - (signed_(r, x) - HALF_PI_LOW);
     precise float near_minus_one = 2.0 * HALF_PI_HIGH - (near_one - 2.0 * HALF_PI_LOW);
     return nan_(x) || a > 1.0 ? NOT_A_NUMBER
            : a <= 0.5         ? near_zero
@@ -210,7 +210,7 @@ float acos_(const float x)
 
 float erf_(const float x)
 {
-    precise float a = copysign_(x, 1.0), z = a * a;
+    precise float a = magnitude_of(x), z = a * a;
     if (!(a >= 1.0)) {
         precise float p = 7.85387747e-05 * z - 0.000801019836;
         p = p * z + 0.00518832821;
@@ -231,13 +231,13 @@ float erf_(const float x)
     q = q * b - 0.000183444979;
     int k;
     precise float p = exp_reduced(-q, k), r = 1.0 - (1.0 + p) * power_of_two(k);
-    return copysign_(r, x);
+    return signed_(r, x);
 }
 
 // erfinv(x) / x is smooth in w = -log(1 - x^2), and in sqrt(w) in the tails.
 float erfinv_(const float x)
 {
-    precise float a = copysign_(x, 1.0), w = -log_((1.0 - a) * (1.0 + a));
+    precise float a = magnitude_of(x), w = -log_((1.0 - a) * (1.0 + a));
     precise float p, t;
     if (w < 5.0) {
         t = w - 2.5;
@@ -264,7 +264,7 @@ float erfinv_(const float x)
     }
     precise float r = x * p;
     return nan_(x) || x == 0.0 ? x
-           : a == 1.0          ? copysign_(INFINITY, x)
+           : a == 1.0          ? signed_(INFINITY, x)
            : a > 1.0           ? NOT_A_NUMBER
                                : r;
 }

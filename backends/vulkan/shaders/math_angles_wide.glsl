@@ -48,7 +48,7 @@ dvec2 reduce_large(const double x, out int quadrant)
 dvec2 reduce_quadrant(const double x, out int quadrant)
 {
     precise double high, low;
-    if (copysign_(x, 1.0lf) < 1e6lf) {
+    if (magnitude_of(x) < 1e6lf) {
         // n has 20 bits, and the parts of pi / 2 have 33, 33 and the rest.
         precise double n = rint_(x * 0.6366197723675814lf);
         precise double near = x - n * 1.5707963267341256lf;
@@ -141,17 +141,17 @@ double atan_polynomial(const double z)
 
 double atan_(const double x)
 {
-    precise double a = copysign_(x, 1.0lf);
+    precise double a = magnitude_of(x);
     bool steep = a > 1.0lf;
     precise double inverse = finite_(a) ? 1.0lf / a : 0.0lf;
     precise double r = atan_polynomial(steep ? inverse : a);
     precise double complement = HALF_PI_WIDE - (r - HALF_PI_TAIL);
-    return nan_(x) || x == 0.0lf ? x : copysign_(steep ? complement : r, x);
+    return nan_(x) || x == 0.0lf ? x : signed_(steep ? complement : r, x);
 }
 
 double atan2_(const double y, const double x)
 {
-    double ax = copysign_(x, 1.0lf), ay = copysign_(y, 1.0lf);
+    double ax = magnitude_of(x), ay = magnitude_of(y);
     bool steep = ay > ax;
     double small = steep ? ax : ay, large = steep ? ay : ax;
     precise double scale = large > 1e290lf ? 1e-30lf : large < 1e-290lf ? 1e30lf : 1.0lf;
@@ -162,7 +162,7 @@ double atan2_(const double y, const double x)
     r = steep ? complement : r;
     precise double supplement = 2.0lf * HALF_PI_WIDE - (r - 2.0lf * HALF_PI_TAIL);
     r = negative_(x) ? supplement : r;
-    return nan_(x) || nan_(y) ? NOT_A_NUMBER_WIDE : copysign_(r, y);
+    return nan_(x) || nan_(y) ? NOT_A_NUMBER_WIDE : signed_(r, y);
 }
 
 // For 0 <= a <= 1/2 the arcsine of a; for larger a that of sqrt((1 - a) / 2), half its complement.
@@ -191,17 +191,17 @@ double asin_core(const double a)
 
 double asin_(const double x)
 {
-    precise double a = copysign_(x, 1.0lf), r = asin_core(a);
+    precise double a = magnitude_of(x), r = asin_core(a);
     precise double complement = HALF_PI_WIDE - (2.0lf * r - HALF_PI_TAIL);
     return nan_(x) || x == 0.0lf ? x
            : a > 1.0lf           ? NOT_A_NUMBER_WIDE
-                                 : copysign_(a > 0.5lf ? complement : r, x);
+                                 : signed_(a > 0.5lf ? complement : r, x);
 }
 
 double acos_(const double x)
 {
-    precise double a = copysign_(x, 1.0lf), r = asin_core(a), near_one = 2.0lf * r;
-    precise double near_zero = HALF_PI_WIDE - (copysign_(r, x) - HALF_PI_TAIL);
+    precise double a = magnitude_of(x), r = asin_core(a), near_one = 2.0lf * r;
+    precise double near_zero = HALF_PI_WIDE - (signed_(r, x) - HALF_PI_TAIL);
     precise double near_minus_one = 2.0lf * HALF_PI_WIDE - (near_one - 2.0lf * HALF_PI_TAIL);
     return nan_(x) || a > 1.0lf ? NOT_A_NUMBER_WIDE
            : a <= 0.5lf         ? near_zero
@@ -265,20 +265,20 @@ double erfc_large(const double a)
 
 double erf_(const double x)
 {
-    double a = copysign_(x, 1.0lf);
+    double a = magnitude_of(x);
     if (!(a >= 1.0lf)) {
         return x == 0.0lf ? x : erf_small(x);
     }
     precise double r = 1.0lf - erfc_large(a < 6.0lf ? a : 6.0lf);
-    return copysign_(r, x);
+    return signed_(r, x);
 }
 
 // From the float's result, by Halley's method on erf, or on 1 - erf where erf is too flat.
 double erfinv_(const double x)
 {
-    precise double p = copysign_(x, 1.0lf), rest = 1.0lf - p;
+    precise double p = magnitude_of(x), rest = 1.0lf - p;
     if (nan_(x) || !(p < 1.0lf)) {
-        return p == 1.0lf ? copysign_(INFINITY_WIDE, x) : NOT_A_NUMBER_WIDE;
+        return p == 1.0lf ? signed_(INFINITY_WIDE, x) : NOT_A_NUMBER_WIDE;
     }
     precise double linear = x * 0.886226925452758lf; // sqrt(pi) / 2
     if (p < 1e-8lf) {
@@ -297,5 +297,5 @@ double erfinv_(const double x)
         precise double step = error / (1.1283791670955126lf * exp_(-y * y));
         y = y - step / (1.0lf + y * step);
     }
-    return copysign_(y, x);
+    return signed_(y, x);
 }

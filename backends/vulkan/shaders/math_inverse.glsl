@@ -5,14 +5,14 @@
 #define DEFINE_INVERSE(T, SQUARE, LN2, LOG10_E)                                                    \
     T asinh_(const T x)                                                                            \
     {                                                                                              \
-        T a = copysign_(x, T(1));                                                                  \
+        T a = magnitude_of(x);                                                                  \
         bool large = a > SQUARE;                                                                   \
         T z = large ? T(0) : a;                                                                    \
         precise T square = z * z;                                                                  \
         precise T below = T(1) + sqrt_(square + T(1));                                             \
         precise T t = z + div_(square, below);                                                     \
         precise T far = log_(a) + LN2;                                                             \
-        return copysign_(large || nan_(a) ? far : log1p_(t), x);                                   \
+        return signed_(large || nan_(a) ? far : log1p_(t), x);                                   \
     }                                                                                              \
     T acosh_(const T x)                                                                            \
     {                                                                                              \
@@ -26,11 +26,11 @@
     }                                                                                              \
     T atanh_(const T x)                                                                            \
     {                                                                                              \
-        T a = copysign_(x, T(1));                                                                  \
+        T a = magnitude_of(x);                                                                  \
         precise T twice = a + a;                                                                   \
         precise T below = T(1) - a;                                                                \
         precise T r = T(0.5) * log1p_(div_(twice, below));                                         \
-        return copysign_(r, x);                                                                    \
+        return signed_(r, x);                                                                    \
     }                                                                                              \
     T log10_(const T x)                                                                            \
     {                                                                                              \

@@ -31,10 +31,16 @@ bool negative_(const double x)
     return high_bits(x) >> 31 != 0u;
 }
 
-double copysign_(const double x, const double y)
+double magnitude_of(const double x)
 {
     uvec2 bits = unpackDouble2x32(x);
-    return packDouble2x32(uvec2(bits.x, (bits.y & 0x7fffffffu) | (high_bits(y) & 0x80000000u)));
+    return packDouble2x32(uvec2(bits.x, bits.y & 0x7fffffffu));
+}
+
+double signed_(const double m, const double x)
+{
+    uvec2 bits = unpackDouble2x32(m);
+    return packDouble2x32(uvec2(bits.x, bits.y ^ (high_bits(x) & 0x80000000u)));
 }
 
 // 2^k for -1022 <= k <= 1023.
@@ -45,27 +51,29 @@ double power_of_two_wide(const int k)
 
 // ---- Rounding, roots, remainders ----------------------------------------------------------------
 
+double rounded_from(const double r, const double x)
+{
+    return magnitude_of(x) < POWER_52 ? (r == 0.0lf ? signed_(0.0lf, x) : r) : x;
+}
+
 double rint_(const double x)
 {
-    precise double a = copysign_(x, 1.0lf), r = (a + POWER_52) - POWER_52;
-    return a < POWER_52 ? copysign_(r, x) : x;
+    return rounded_from(roundEven(x), x);
 }
 
 double floor_(const double x)
 {
-    precise double n = rint_(x), below = n - 1.0lf;
-    return n > x ? copysign_(below, x) : n;
+    return rounded_from(floor(x), x);
 }
 
 double ceil_(const double x)
 {
-    precise double n = rint_(x), above = n + 1.0lf;
-    return n < x ? copysign_(above, x) : n;
+    return rounded_from(ceil(x), x);
 }
 
 double trunc_(const double x)
 {
-    return copysign_(floor_(copysign_(x, 1.0lf)), x);
+    return rounded_from(trunc(x), x);
 }
 
 double min_(const double x, const double y)
@@ -101,7 +109,7 @@ double rsqrt_(const double x)
 // 2 was subtracted, the largest first.
 double mod_(const double x, const double y)
 {
-    precise double r = copysign_(x, 1.0lf), b = copysign_(y, 1.0lf), half_r = r * 0.5lf;
+    precise double r = magnitude_of(x), b = magnitude_of(y), half_r = r * 0.5lf;
     if (b == 0.0lf || nan_(y) || !finite_(x)) {
         return NOT_A_NUMBER_WIDE;
     }
@@ -116,8 +124,8 @@ double mod_(const double x, const double y)
         }
         t = t * 0.5lf;
     }
-    precise double remainder = copysign_(r, x), moved = remainder + y;
-    return r == 0.0lf                       ? copysign_(0.0lf, y)
+    precise double remainder = signed_(r, x), moved = remainder + y;
+    return r == 0.0lf                       ? signed_(0.0lf, y)
            : negative_(x) != negative_(y) ? moved
                                             : remainder;
 }
@@ -172,29 +180,29 @@ double expm1_(const double x)
 
 double tanh_(const double x)
 {
-    precise double a = copysign_(x, 1.0lf);
+    precise double a = magnitude_of(x);
     precise double e = expm1_(2.0lf * (a < 20.0lf ? a : 20.0lf));
     precise double r = e / (e + 2.0lf);
-    return nan_(x) || x == 0.0lf ? x : copysign_(r, x);
+    return nan_(x) || x == 0.0lf ? x : signed_(r, x);
 }
 
 double sinh_(const double x)
 {
-    precise double a = copysign_(x, 1.0lf);
+    precise double a = magnitude_of(x);
     if (a < 1.0lf) {
         precise double e = expm1_(a), r = 0.5lf * (e + e / (e + 1.0lf));
-        return x == 0.0lf ? x : copysign_(r, x);
+        return x == 0.0lf ? x : signed_(r, x);
     }
     int k;
     precise double p = exp_reduced(a < 711.0lf ? a : 711.0lf, k);
     precise double e = scale_by(p, k - 2), r = (e - 0.0625lf / e) * 2.0lf;
-    return nan_(x) ? x : copysign_(r, x);
+    return nan_(x) ? x : signed_(r, x);
 }
 
 double cosh_(const double x)
 {
     int k;
-    precise double a = copysign_(x, 1.0lf), p = exp_reduced(a < 711.0lf ? a : 711.0lf, k);
+    precise double a = magnitude_of(x), p = exp_reduced(a < 711.0lf ? a : 711.0lf, k);
     precise double e = scale_by(p, k - 2), r = (e + 0.0625lf / e) * 2.0lf;
     return nan_(x) ? x : r;
 }
@@ -325,8 +333,8 @@ dvec2 log2_pair(const double x)
 // |x|^y for finite x and y, x not 0.
 double pow_magnitude(const double x, const double y)
 {
-    precise double b = copysign_(y, 1.0lf) < 1e22lf ? y : copysign_(1e22lf, y);
-    dvec2 t = product_pair(log2_pair(copysign_(x, 1.0lf)), dvec2(b, 0.0lf));
+    precise double b = magnitude_of(y) < 1e22lf ? y : signed_(1e22lf, y);
+    dvec2 t = product_pair(log2_pair(magnitude_of(x)), dvec2(b, 0.0lf));
     precise double high = t.x > 1200.0lf ? 1200.0lf : t.x < -1200.0lf ? -1200.0lf : t.x;
     precise double n = rint_(high), g = (high - n) + (high == t.x ? t.y : 0.0lf);
     int k;
@@ -336,7 +344,7 @@ double pow_magnitude(const double x, const double y)
 
 double pow_(const double x, const double y)
 {
-    double a = copysign_(x, 1.0lf), b = copysign_(y, 1.0lf);
+    double a = magnitude_of(x), b = magnitude_of(y);
     precise double halved = b * 0.5lf;
     bool whole = rint_(b) == b, odd = whole && b < 2.0lf * POWER_52 && rint_(halved) != halved;
     if (y == 0.0lf || x == 1.0lf || (x == -1.0lf && !finite_(b) && !nan_(b))) {
