@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "backends/vulkan/device.h"
+#include "backends/vulkan/spirv/float_modes.h"
 #include "weft/memory.h"
 
 weft_status weft__vulkan_pipelines_open(weft__vulkan_device *d)
@@ -90,19 +91,41 @@ static bool grow(weft__vulkan_pipelines *p)
     return true;
 }
 
+void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_t n);
+
+/* The shader with the float modes that the device offers. */
+static weft_status create_module(weft__vulkan_device *d, const weft__vulkan_shader *shader,
+                                 VkShaderModule *out)
+{
+    spirv_words words = {0};
+    uint32_t modes = weft__spirv_float_modes(&d->physical.float_controls,
+                                             d->physical.used[WEFT__VULKAN_SUBNORMALS]);
+    weft__spirv_set_float_modes(shader->words, shader->n_words, modes, &words);
+    if (words.failed) {
+        weft_free(words.at);
+        return weft_fail(WEFT_MEMORY, "vulkan: out of memory");
+    }
+    if (weft__vulkan_compiling) {
+        weft__vulkan_compiling(shader->name, words.at, words.n);
+    }
+    const VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = words.n * sizeof *words.at,
+        .pCode = words.at,
+    };
+    VkResult result = d->call.CreateShaderModule(d->handle, &info, NULL, out);
+    weft_free(words.at);
+    return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail(shader->name, result);
+}
+
 static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *launch,
                           VkPipeline *out)
 {
     const weft__vulkan_shader *shader = launch->shader;
-    const VkShaderModuleCreateInfo words = {
-        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-        .codeSize = shader->n_words * sizeof *shader->words,
-        .pCode = shader->words,
-    };
     VkShaderModule module;
-    VkResult result = d->call.CreateShaderModule(d->handle, &words, NULL, &module);
-    if (result != VK_SUCCESS) {
-        return weft__vulkan_fail(shader->name, result);
+    weft_status status = create_module(d, shader, &module);
+    if (status != WEFT_OK) {
+        return status;
     }
     VkSpecializationMapEntry entries[WEFT__VULKAN_MAX_CONSTANTS];
     for (int i = 0; i < launch->n_constants; i++) {
@@ -124,7 +147,8 @@ static weft_status create(weft__vulkan_device *d, const weft__vulkan_launch *lau
                   .pSpecializationInfo = &constants},
         .layout = d->pipelines.layout,
     };
-    result = d->call.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, out);
+    VkResult result =
+        d->call.CreateComputePipelines(d->handle, d->pipelines.cache, 1, &info, NULL, out);
     d->call.DestroyShaderModule(d->handle, module, NULL);
     return result == VK_SUCCESS ? WEFT_OK : weft__vulkan_fail(shader->name, result);
 }

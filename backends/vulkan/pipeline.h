@@ -31,6 +31,10 @@ void weft__vulkan_pipelines_close(weft__vulkan_device *d);
 weft_status weft__vulkan_pipeline_get(weft__vulkan_device *d, const weft__vulkan_launch *launch,
                                       VkPipeline *out);
 
+/* For tests, which imitate a driver that computes wrong numbers: called with a copy of each module
+ * before it is compiled. NULL by default. */
+extern void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_t n);
+
 /* The driver's cache on disk: ${XDG_CACHE_HOME:-~/.cache}/weft/, one file a device and driver.
  * A file that cannot be read or written is as good as none. */
 void weft__vulkan_cache_load(weft__vulkan_device *d);

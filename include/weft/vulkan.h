@@ -16,7 +16,9 @@
  * reads and writes at addresses (GL_EXT_buffer_reference) that come with the push constants, which
  * are laid out as C lays out a struct (GL_EXT_scalar_block_layout). Workgroups are spread over x, y
  * and z and there may be more than were asked for: the number of one is
- * x + X (y + Y z), with X, Y, Z = gl_NumWorkGroups, and the shader checks that it has work.
+ * x + X (y + Y z), with X, Y, Z = gl_NumWorkGroups, and the shader checks that it has work. The
+ * float controls that the device offers (DenormPreserve, SignedZeroInfNanPreserve, RoundingModeRTE)
+ * are set for shaders of SPIR-V 1.4 or later that set none themselves.
  */
 #ifndef WEFT_VULKAN_H
 #define WEFT_VULKAN_H

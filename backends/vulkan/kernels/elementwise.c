@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "backends/vulkan/spirv/cache.h"
-#include "backends/vulkan/spirv/float_modes.h"
 
 enum {
     GROUP = 256,          /* invocations of a workgroup */
@@ -280,7 +279,6 @@ static weft_status run(const weft_call *call, const weft_tape *tape)
         .n_in = call->n_inputs,
         .out = call->out[0].dtype,
         .lanes = 1,
-        .float_modes = weft__spirv_float_modes(call),
     };
     for (int k = 0; k < call->n_inputs; k++) {
         j.plan.in[k] = call->in[k].dtype;

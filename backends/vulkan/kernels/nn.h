@@ -49,9 +49,10 @@ static inline uint64_t weft__vulkan_address_or_0(const weft_tensor *t)
 }
 
 bool weft__vulkan_norm_fits(const weft_call *call);
+bool weft__vulkan_norm_vjp_fits(const weft_call *call);
 int64_t weft__vulkan_norm_vjp_workspace(const weft_call *call);
-weft_kernel weft__vulkan_norm;
-weft_kernel weft__vulkan_norm_vjp;
+weft_kernel weft__vulkan_rms_norm, weft__vulkan_layer_norm;
+weft_kernel weft__vulkan_rms_norm_vjp, weft__vulkan_layer_norm_vjp;
 
 bool weft__vulkan_rope_fits(const weft_call *call);
 weft_kernel weft__vulkan_rope;

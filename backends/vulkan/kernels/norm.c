@@ -1,7 +1,5 @@
 /* backends/vulkan/kernels/norm.c -- rms_norm and layer_norm and their gradients. Some threads have
  * a row; sums over rows take two launches and always the same order. */
-#include <string.h>
-
 #include "backends/vulkan/kernels/nn.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
@@ -78,11 +76,11 @@ typedef struct norm {
     rows x, ct;
 } norm;
 
-static bool norm_of(const weft_call *call, norm *n)
+static bool norm_of(const weft_call *call, bool layer, bool gradient, norm *n)
 {
     *n = (norm){.params = call->params,
-                .layer = strncmp(call->op->name, "layer", 5) == 0,
-                .gradient = strstr(call->op->name, "_vjp") != NULL,
+                .layer = layer,
+                .gradient = gradient,
                 .wide = weft__vulkan_is_wide(call)};
     int next = 1;
     n->weight = n->params->has_weight ? &call->in[next++] : NULL;
@@ -94,7 +92,8 @@ static bool norm_of(const weft_call *call, norm *n)
     return !n->gradient || (rows_of(n->other, &n->ct) && share(&n->x, &n->ct));
 }
 
-bool weft__vulkan_norm_fits(const weft_call *call)
+/* The layout does not depend on which of the two norms it is. */
+static bool fits(const weft_call *call, bool gradient)
 {
     norm n;
     for (int i = 0; i < call->n_inputs; i++) {
@@ -102,7 +101,17 @@ bool weft__vulkan_norm_fits(const weft_call *call)
             return false;
         }
     }
-    return weft__vulkan_fits(call) && norm_of(call, &n);
+    return weft__vulkan_fits(call) && norm_of(call, false, gradient, &n);
+}
+
+bool weft__vulkan_norm_fits(const weft_call *call)
+{
+    return fits(call, false);
+}
+
+bool weft__vulkan_norm_vjp_fits(const weft_call *call)
+{
+    return fits(call, true);
 }
 
 /* As norm.glsl has it. */
@@ -150,11 +159,21 @@ static weft_status run_rows(const weft_call *call, const norm *n, const weft__vu
     return weft__vulkan_dispatch(call, &launch);
 }
 
-weft_status weft__vulkan_norm(const weft_call *call)
+static weft_status run_norm(const weft_call *call, bool layer)
 {
     norm n;
-    norm_of(call, &n);
+    norm_of(call, layer, false, &n);
     return run_rows(call, &n, n.wide ? &weft__shader_norm_f64 : &weft__shader_norm, 0);
+}
+
+weft_status weft__vulkan_rms_norm(const weft_call *call)
+{
+    return run_norm(call, false);
+}
+
+weft_status weft__vulkan_layer_norm(const weft_call *call)
+{
+    return run_norm(call, true);
 }
 
 /* ---- Sums over rows ------------------------------------------------------------------------- */
@@ -184,7 +203,7 @@ static division division_of(const rows *x)
 int64_t weft__vulkan_norm_vjp_workspace(const weft_call *call)
 {
     norm n;
-    if (call->n_outputs == 1 || !norm_of(call, &n)) {
+    if (call->n_outputs == 1 || !norm_of(call, false, true, &n)) {
         return 0;
     }
     const division d = division_of(&n.x);
@@ -224,13 +243,23 @@ static weft_status run_sums(const weft_call *call, const norm *n, uint64_t stats
     return status == WEFT_OK ? weft__vulkan_dispatch(call, &launch) : status;
 }
 
-weft_status weft__vulkan_norm_vjp(const weft_call *call)
+static weft_status run_vjp(const weft_call *call, bool layer)
 {
     norm n;
-    norm_of(call, &n);
+    norm_of(call, layer, true, &n);
     const bool sums = call->n_outputs > 1;
     const uint64_t stats = sums ? weft__vulkan_workspace(call) : 0;
     weft_status status =
         run_rows(call, &n, n.wide ? &weft__shader_norm_vjp_f64 : &weft__shader_norm_vjp, stats);
     return status == WEFT_OK && sums ? run_sums(call, &n, stats) : status;
+}
+
+weft_status weft__vulkan_rms_norm_vjp(const weft_call *call)
+{
+    return run_vjp(call, false);
+}
+
+weft_status weft__vulkan_layer_norm_vjp(const weft_call *call)
+{
+    return run_vjp(call, true);
 }

@@ -5,13 +5,13 @@
 /* First as the rows lie, then, for what does not lie like that, from copies. */
 #define NORM(name, layout_, fits_)                                                                 \
     {                                                                                              \
-        .op = name, .signature = "F", .layout = layout_, .fits = fits_, .in_place = {1},           \
-        .kernel = weft__vulkan_norm                                                                \
+        .op = #name, .signature = "F", .layout = layout_, .fits = fits_, .in_place = {1},          \
+        .kernel = weft__vulkan_##name                                                              \
     }
 #define NORM_VJP(name, layout_, fits_)                                                             \
     {                                                                                              \
-        .op = name, .signature = "F", .layout = layout_, .fits = fits_,                            \
-        .workspace = weft__vulkan_norm_vjp_workspace, .kernel = weft__vulkan_norm_vjp              \
+        .op = #name, .signature = "F", .layout = layout_, .fits = fits_,                           \
+        .workspace = weft__vulkan_norm_vjp_workspace, .kernel = weft__vulkan_##name                \
     }
 #define ROPE(layout_, fits_)                                                                       \
     {                                                                                              \
@@ -19,14 +19,14 @@
         .kernel = weft__vulkan_rope                                                                \
     }
 static const weft_kernel_row rows[] = {
-    NORM("rms_norm", WEFT_LAST_DIM, weft__vulkan_norm_fits),
-    NORM("rms_norm", WEFT_CONTIGUOUS, weft__vulkan_fits),
-    NORM("layer_norm", WEFT_LAST_DIM, weft__vulkan_norm_fits),
-    NORM("layer_norm", WEFT_CONTIGUOUS, weft__vulkan_fits),
-    NORM_VJP("rms_norm_vjp", WEFT_LAST_DIM, weft__vulkan_norm_fits),
-    NORM_VJP("rms_norm_vjp", WEFT_CONTIGUOUS, weft__vulkan_fits),
-    NORM_VJP("layer_norm_vjp", WEFT_LAST_DIM, weft__vulkan_norm_fits),
-    NORM_VJP("layer_norm_vjp", WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM(rms_norm, WEFT_LAST_DIM, weft__vulkan_norm_fits),
+    NORM(rms_norm, WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM(layer_norm, WEFT_LAST_DIM, weft__vulkan_norm_fits),
+    NORM(layer_norm, WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM_VJP(rms_norm_vjp, WEFT_LAST_DIM, weft__vulkan_norm_vjp_fits),
+    NORM_VJP(rms_norm_vjp, WEFT_CONTIGUOUS, weft__vulkan_fits),
+    NORM_VJP(layer_norm_vjp, WEFT_LAST_DIM, weft__vulkan_norm_vjp_fits),
+    NORM_VJP(layer_norm_vjp, WEFT_CONTIGUOUS, weft__vulkan_fits),
     ROPE(WEFT_LAST_DIM, weft__vulkan_rope_fits),
     ROPE(WEFT_CONTIGUOUS, weft__vulkan_fits),
 };

@@ -37,7 +37,7 @@ static uint64_t hash_of(const spirv_plan *p)
     const weft_tape *t = p->tape;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     hash = add(hash, (uint64_t)t->klass << 8 | (uint64_t)t->n_operands);
-    hash = add(hash, (uint64_t)p->out << 8 | (uint64_t)p->lanes << 16 | p->float_modes);
+    hash = add(hash, (uint64_t)p->out << 8 | (uint64_t)p->lanes << 16);
     for (int i = 0; i < p->n_in; i++) {
         hash = add(hash, (uint64_t)p->in[i] << 8 | (uint64_t)p->place[i] << 1 | p->splat[i]);
     }
@@ -68,7 +68,7 @@ static bool same_tape(const weft_tape *a, const weft_tape *b)
 static bool same_plan(const spirv_plan *a, const spirv_plan *b)
 {
     if (a->n_in != b->n_in || a->out != b->out || a->lanes != b->lanes ||
-        a->float_modes != b->float_modes || !same_tape(a->tape, b->tape)) {
+        !same_tape(a->tape, b->tape)) {
         return false;
     }
     for (int i = 0; i < a->n_in; i++) {

@@ -1,31 +1,108 @@
-/* backends/vulkan/spirv/float_modes.c -- what a device lets shaders ask for of their floats. */
+/* backends/vulkan/spirv/float_modes.c -- float controls of a device, declared in its shaders. */
 #include "backends/vulkan/spirv/float_modes.h"
 
-#include "backends/vulkan/device.h"
+#include "backends/vulkan/spirv/opcodes.h"
 
-uint32_t weft__spirv_float_modes(const weft_call *call)
+uint32_t weft__spirv_float_modes(const VkPhysicalDeviceFloatControlsProperties *p, bool subnormals)
 {
-    const weft__vulkan_device *d = weft_device_state(call->device);
-    const VkPhysicalDeviceFloatControlsProperties *p = &d->physical.float_controls;
-    /* Where float32 cannot behave otherwise than the widths that are not used here, nothing is
-     * asked for. */
-    const VkShaderFloatControlsIndependence none = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
-    bool denorms = p->denormBehaviorIndependence != none;
-    bool rounding = p->roundingModeIndependence != none;
+    /* Where only float32 is independent, double must have the mode of half. Where nothing is
+     * independent, nothing is asked for. */
+    const VkShaderFloatControlsIndependence some =
+        VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_32_BIT_ONLY;
+    const VkShaderFloatControlsIndependence all = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL;
+    bool denorms16 = p->denormBehaviorIndependence == some && p->shaderDenormPreserveFloat16 &&
+                     p->shaderDenormPreserveFloat64;
+    bool even16 = p->roundingModeIndependence == some && p->shaderRoundingModeRTEFloat16 &&
+                  p->shaderRoundingModeRTEFloat64;
+    bool denorms64 = p->denormBehaviorIndependence == all && p->shaderDenormPreserveFloat64;
+    bool even64 = p->roundingModeIndependence == all && p->shaderRoundingModeRTEFloat64;
+    bool even32 = p->roundingModeIndependence == some || p->roundingModeIndependence == all;
     const struct {
         bool is;
         uint32_t mode;
     } modes[] = {
-        {d->physical.used[WEFT__VULKAN_SUBNORMALS], WEFT__SPIRV_DENORMS32},
-        {p->shaderSignedZeroInfNanPreserveFloat32, WEFT__SPIRV_SPECIALS32},
-        {rounding && p->shaderRoundingModeRTEFloat32, WEFT__SPIRV_EVEN32},
-        {denorms && p->shaderDenormPreserveFloat64, WEFT__SPIRV_DENORMS32 << WEFT__SPIRV_MODES64},
-        {p->shaderSignedZeroInfNanPreserveFloat64, WEFT__SPIRV_SPECIALS32 << WEFT__SPIRV_MODES64},
-        {rounding && p->shaderRoundingModeRTEFloat64, WEFT__SPIRV_EVEN32 << WEFT__SPIRV_MODES64},
+        {subnormals, SPIRV_DENORMS32},
+        {p->shaderSignedZeroInfNanPreserveFloat32, SPIRV_SPECIALS32},
+        {even32 && p->shaderRoundingModeRTEFloat32, SPIRV_EVEN32},
+        {denorms16 || denorms64, SPIRV_DENORMS32 << SPIRV_MODES64},
+        {p->shaderSignedZeroInfNanPreserveFloat64, SPIRV_SPECIALS32 << SPIRV_MODES64},
+        {even16 || even64, SPIRV_EVEN32 << SPIRV_MODES64},
+        {denorms16, SPIRV_DENORMS32 << SPIRV_MODES16},
+        {even16, SPIRV_EVEN32 << SPIRV_MODES16},
     };
-    uint32_t all = 0;
+    uint32_t set = 0;
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
-        all |= modes[i].is ? modes[i].mode : 0;
+        set |= modes[i].is ? modes[i].mode : 0;
     }
-    return all;
+    return set;
+}
+
+static const struct {
+    uint32_t bit, capability, mode;
+} kinds[] = {
+    {SPIRV_DENORMS32, SPIRV_DENORM_PRESERVE, SPIRV_MODE_DENORM_PRESERVE},
+    {SPIRV_SPECIALS32, SPIRV_NAN_PRESERVE, SPIRV_MODE_NAN_PRESERVE},
+    {SPIRV_EVEN32, SPIRV_ROUND_TO_EVEN, SPIRV_MODE_ROUND_TO_EVEN},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+/* What a module says before its types. */
+typedef struct preamble {
+    size_t capabilities, modes; /* where each of the two sections ends */
+    uint32_t entry;
+    bool float64, own; /* it computes in double; it declares modes itself */
+} preamble;
+
+static preamble read_preamble(const uint32_t *words, size_t n)
+{
+    preamble p = {.capabilities = SPIRV_HEADER_WORDS};
+    for (size_t at = SPIRV_HEADER_WORDS; at < n && words[at] >> 16; at += words[at] >> 16) {
+        uint32_t opcode = words[at] & 0xffffu, end = words[at] >> 16;
+        if (opcode == SPIRV_OP_CAPABILITY) {
+            p.capabilities = at + end;
+            p.float64 |= words[at + 1] == SPIRV_FLOAT64;
+            p.own |= words[at + 1] >= SPIRV_DENORM_PRESERVE && words[at + 1] <= SPIRV_ROUND_TO_ZERO;
+        } else if (opcode == SPIRV_OP_ENTRY_POINT) {
+            p.entry = words[at + 2];
+            p.modes = at + end;
+        } else if (opcode == SPIRV_OP_EXECUTION_MODE) {
+            p.modes = at + end;
+        } else if (opcode >= SPIRV_OP_TYPE_VOID && opcode < SPIRV_OP_DECORATE) {
+            break;
+        }
+    }
+    return p;
+}
+
+static void add_modes(spirv_words *out, uint32_t entry, uint32_t modes)
+{
+    static const struct {
+        uint32_t width, shift;
+    } widths[] = {{32, 0}, {64, SPIRV_MODES64}, {16, SPIRV_MODES16}};
+    for (int w = 0; w < 3; w++) {
+        for (int i = 0; i < KINDS; i++) {
+            if (modes >> widths[w].shift & kinds[i].bit) {
+                SPIRV_EMIT(out, SPIRV_OP_EXECUTION_MODE, entry, kinds[i].mode, widths[w].width);
+            }
+        }
+    }
+}
+
+void weft__spirv_set_float_modes(const uint32_t *words, size_t n, uint32_t modes, spirv_words *out)
+{
+    preamble p = read_preamble(words, n);
+    modes &= p.float64 ? UINT32_MAX : (1u << SPIRV_MODES64) - 1;
+    if (words[1] < SPIRV_VERSION_1_4 || p.own || !p.modes || !modes) {
+        spirv_add(out, words, n);
+        return;
+    }
+    spirv_add(out, words, p.capabilities);
+    for (int i = 0; i < KINDS; i++) {
+        if (modes & (kinds[i].bit | kinds[i].bit << SPIRV_MODES64)) {
+            SPIRV_EMIT(out, SPIRV_OP_CAPABILITY, kinds[i].capability);
+        }
+    }
+    spirv_add(out, words + p.capabilities, p.modes - p.capabilities);
+    add_modes(out, p.entry, modes);
+    spirv_add(out, words + p.modes, n - p.modes);
 }

@@ -7,7 +7,6 @@
 #include <pthread.h>
 
 #include "backends/vulkan/shaders.h"
-#include "backends/vulkan/spirv/float_modes.h"
 #include "backends/vulkan/spirv/opcodes.h"
 
 struct spirv_library {
@@ -241,15 +240,7 @@ static needs find_needs(const linking *k)
     return n;
 }
 
-static const struct {
-    uint32_t bit, capability, mode;
-} float_modes[] = {
-    {WEFT__SPIRV_DENORMS32, SPIRV_DENORM_PRESERVE, SPIRV_MODE_DENORM_PRESERVE},
-    {WEFT__SPIRV_SPECIALS32, SPIRV_NAN_PRESERVE, SPIRV_MODE_NAN_PRESERVE},
-    {WEFT__SPIRV_EVEN32, SPIRV_ROUND_TO_EVEN, SPIRV_MODE_ROUND_TO_EVEN},
-};
-
-static void add_capabilities(spirv_words *out, needs n, uint32_t modes)
+static void add_capabilities(spirv_words *out, needs n)
 {
     SPIRV_EMIT(out, SPIRV_OP_CAPABILITY, SPIRV_SHADER);
     SPIRV_EMIT(out, SPIRV_OP_CAPABILITY, SPIRV_STORAGE16);
@@ -263,30 +254,12 @@ static void add_capabilities(spirv_words *out, needs n, uint32_t modes)
     if (n.int8) {
         SPIRV_EMIT(out, SPIRV_OP_CAPABILITY, SPIRV_STORAGE8);
     }
-    for (int i = 0; i < 3; i++) {
-        if (modes & (float_modes[i].bit | float_modes[i].bit << WEFT__SPIRV_MODES64)) {
-            SPIRV_EMIT(out, SPIRV_OP_CAPABILITY, float_modes[i].capability);
-        }
-    }
-}
-
-static void add_float_modes(spirv_words *out, uint32_t entry, uint32_t modes)
-{
-    for (int i = 0; i < 3; i++) {
-        if (modes & float_modes[i].bit) {
-            SPIRV_EMIT(out, SPIRV_OP_EXECUTION_MODE, entry, float_modes[i].mode, 32);
-        }
-        if (modes & float_modes[i].bit << WEFT__SPIRV_MODES64) {
-            SPIRV_EMIT(out, SPIRV_OP_EXECUTION_MODE, entry, float_modes[i].mode, 64);
-        }
-    }
 }
 
 /* From the imports to the global variables. */
-static void add_declarations(const linking *k, uint32_t modes, spirv_words *out)
+static void add_declarations(const linking *k, spirv_words *out)
 {
     const spirv_library *l = k->library;
-    bool modes_added = false;
     for (uint32_t at = SPIRV_HEADER_WORDS; at < l->functions; at += length_at(l, at)) {
         uint32_t opcode = opcode_at(l, at);
         bool kept;
@@ -309,10 +282,6 @@ static void add_declarations(const linking *k, uint32_t modes, spirv_words *out)
         }
         if (kept) {
             spirv_add(out, l->words + at, length_at(l, at));
-        }
-        if (opcode == SPIRV_OP_EXECUTION_MODE && !modes_added) {
-            add_float_modes(out, l->words[at + 1], modes);
-            modes_added = true;
         }
     }
 }
@@ -348,12 +317,10 @@ void weft__spirv_link(const spirv_library *l, const spirv_main *main, spirv_word
     }
     reach_main(&k, main);
     needs n = find_needs(&k);
-    uint32_t modes32 = (1u << WEFT__SPIRV_MODES64) - 1;
-    uint32_t modes = n.float64 ? main->float_modes : main->float_modes & modes32;
     const uint32_t header[SPIRV_HEADER_WORDS] = {SPIRV_MAGIC, l->words[1], 0, main->bound, 0};
     spirv_add(out, header, SPIRV_HEADER_WORDS);
-    add_capabilities(out, n, modes);
-    add_declarations(&k, modes, out);
+    add_capabilities(out, n);
+    add_declarations(&k, out);
     spirv_add(out, main->constants.at, main->constants.n);
     add_functions(&k, main, out);
     weft_free(k.reached);

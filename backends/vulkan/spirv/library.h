@@ -22,13 +22,11 @@ uint32_t weft__spirv_find(const spirv_library *library, const char *name);
 uint32_t weft__spirv_result(const spirv_library *library, uint32_t function);
 uint32_t weft__spirv_parameter(const spirv_library *library, uint32_t function, int i);
 
-/* A main to be: instructions between OpLabel and OpFunctionEnd, new constants, how floats behave
- * (WEFT__SPIRV_..., float_modes.h). */
+/* A main to be: instructions between OpLabel and OpFunctionEnd, and new constants. */
 typedef struct spirv_main {
     spirv_words constants, body;
     uint32_t label; /* of its first block */
     uint32_t bound; /* one more than the largest id */
-    uint32_t float_modes;
 } spirv_main;
 
 /* The library with that main, and without what it does not reach; out->failed: no memory. */

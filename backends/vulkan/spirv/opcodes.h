@@ -5,7 +5,8 @@
 enum {
     SPIRV_MAGIC = 0x07230203,
     SPIRV_HEADER_WORDS = 5, /* magic, version, generator, one more than the largest id, 0 */
-    SPIRV_BOUND = 3
+    SPIRV_BOUND = 3,
+    SPIRV_VERSION_1_4 = 0x10400
 };
 
 /* An instruction's first word: its length in words << 16 | opcode. */
@@ -55,6 +56,7 @@ enum {
     SPIRV_DENORM_PRESERVE = 4464,
     SPIRV_NAN_PRESERVE = 4466,
     SPIRV_ROUND_TO_EVEN = 4467,
+    SPIRV_ROUND_TO_ZERO = 4468,
     SPIRV_ADDRESSES = 5347,
 
     SPIRV_MODE_DENORM_PRESERVE = 4459, /* execution modes */

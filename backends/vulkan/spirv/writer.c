@@ -369,7 +369,6 @@ bool weft__spirv_write(const spirv_plan *plan, spirv_words *out)
     }
     w.main.bound = weft__spirv_bound(w.library);
     w.main.label = new_id(&w);
-    w.main.float_modes = plan->float_modes;
     choose_form(&w);
     write_main(&w);
     if (!w.missing) {

@@ -21,8 +21,7 @@ typedef struct spirv_plan {
     unsigned char place[WEFT_MAX_OPERANDS]; /* spirv_place */
     /* Of a group of four: the operand has one element for all four. */
     bool splat[WEFT_MAX_OPERANDS];
-    int lanes;            /* elements of an invocation: 1 or 4 */
-    uint32_t float_modes; /* float_modes.h */
+    int lanes; /* elements of an invocation: 1 or 4 */
 } spirv_plan;
 
 /* What the shader needs of the device. */
