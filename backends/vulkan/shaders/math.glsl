@@ -49,8 +49,8 @@ float power_of_two(const int k)
 
 // ---- Rounding, roots, remainders ----------------------------------------------------------------
 
-// x rounded to r. A zero keeps the sign of x; numbers from 2^23 on, infinities and NaN are their own
-// result.
+// x rounded to r. A zero keeps the sign of x; numbers from 2^23 on, infinities and NaN stay as they
+// are.
 float rounded_from(const float r, const float x)
 {
     return magnitude_of(x) < 8388608.0 ? (r == 0.0 ? signed_(0.0, x) : r) : x;
