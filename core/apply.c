@@ -16,7 +16,7 @@ static atomic_uint_fast64_t next_seq = 1;
 /* A node without specs, owned by nobody: refs 0. */
 static weft_array *node_alloc(int n_inputs, int n_outputs, size_t params_size)
 {
-    size_t size = sizeof(weft_array) + (size_t)n_outputs * sizeof(weft__output);
+    size_t size = (size_t)n_outputs * sizeof(weft_array);
     size_t inputs_at = size;
     size += (size_t)n_inputs * sizeof(weft_array *);
     size_t params_at = (size + 15) / 16 * 16;
@@ -24,6 +24,8 @@ static weft_array *node_alloc(int n_inputs, int n_outputs, size_t params_size)
     if (!a) {
         return NULL;
     }
+    a->first = a;
+    atomic_init(&a->alive, 1);
     a->n_inputs = n_inputs;
     a->n_outputs = n_outputs;
     a->inputs = (weft_array **)(void *)((char *)a + inputs_at);
@@ -57,10 +59,10 @@ weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t 
     }
     atomic_init(&a->leaf, true);
     a->device = buffer->device;
-    a->outs[0].spec = *spec;
-    a->outs[0].view.buffer = buffer;
-    a->outs[0].view.offset = offset;
-    weft__strides_contiguous(&spec->shape, a->outs[0].view.strides);
+    a->spec = *spec;
+    a->view.buffer = buffer;
+    a->view.offset = offset;
+    weft__strides_contiguous(&spec->shape, a->view.strides);
     atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
     return a;
 }
@@ -68,7 +70,7 @@ weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t 
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* Made before it is needed: there is no memory to make it when it is. */
-static _Alignas(16) char no_memory[sizeof(weft_array) + sizeof(weft__output)];
+static _Alignas(16) char no_memory[sizeof(weft_array)];
 static pthread_once_t no_memory_once = PTHREAD_ONCE_INIT;
 
 static void make_no_memory(void)
@@ -76,8 +78,9 @@ static void make_no_memory(void)
     weft_array *a = (weft_array *)(void *)no_memory;
     atomic_store(&a->counts, WEFT__REF);
     atomic_store(&a->holds, 1);
+    a->first = a;
     a->n_outputs = 1;
-    a->outs[0].spec.dtype = WEFT_FLOAT32;
+    a->spec.dtype = WEFT_FLOAT32;
     a->status = WEFT_MEMORY;
     a->error = (char *)"out of memory for a node";
     atomic_store(&a->state, WEFT__FAILED);
@@ -96,7 +99,7 @@ static weft_array *fail_with(weft_status status, char *message)
         weft_free(message);
         return weft__no_memory();
     }
-    a->outs[0].spec.dtype = WEFT_FLOAT32;
+    a->spec.dtype = WEFT_FLOAT32;
     a->status = status;
     a->error = message;
     atomic_store_explicit(&a->state, WEFT__FAILED, memory_order_release);
@@ -176,7 +179,7 @@ static weft_device *common_device(weft_array *const *inputs, int n)
 {
     weft_device *device = NULL, *scalar_device = NULL;
     for (int i = 0; i < n; i++) {
-        if (inputs[i]->outs[0].spec.shape.n == 0) {
+        if (inputs[i]->spec.shape.n == 0) {
             scalar_device = scalar_device ? scalar_device : inputs[i]->device;
         } else if (device && inputs[i]->device != device) {
             return NULL;
@@ -254,9 +257,26 @@ static bool infer(weft_array *a, weft_why *why)
         if (!check_spec(&specs[i], why)) {
             return false;
         }
-        a->outs[i].spec = specs[i];
+        weft__output(a, i)->spec = specs[i];
     }
     return true;
+}
+
+/* Gives the other outputs what the node has. */
+static void fill_outputs(weft_array *a)
+{
+    for (int i = 1; i < a->n_outputs; i++) {
+        weft_array *out = weft__output(a, i);
+        out->first = a;
+        out->n_inputs = a->n_inputs;
+        out->n_outputs = a->n_outputs;
+        out->op = a->op;
+        out->inputs = a->inputs;
+        out->params = a->params;
+        out->device = a->device;
+        out->seq = a->seq;
+        out->path = a->path;
+    }
 }
 
 static void connect(weft_array *a, weft_array *const *inputs, int n)
@@ -284,8 +304,10 @@ static weft_array *build(const weft_op *op, weft_array *const *inputs, int n, co
     weft_why why;
     why.text[0] = '\0';
     if (infer(a, &why)) {
+        fill_outputs(a);
         return a;
     }
+    a->n_outputs = 1;
     weft__detach(a); /* the refused node stays in the scope, harmless, until it closes */
     atomic_store_explicit(&a->state, WEFT__FAILED, memory_order_release);
     return weft__failed("%s: %s", op->name, why.text);
@@ -301,7 +323,7 @@ static bool takes_encoded(const weft_op *op, int i)
 static weft_array *refuse_encoded(const weft_op *op, weft_array *const *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
-        const weft_encoding *e = inputs[i]->outs[0].spec.encoding;
+        const weft_encoding *e = inputs[i]->spec.encoding;
         if (e && !takes_encoded(op, i)) {
             return weft__failed("%s: input %d is encoded as %s: decode it first (weft_decode)",
                                 op->name, i, e->name);
@@ -370,47 +392,49 @@ weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n, cons
     return build(op, inputs, n, params, device);
 }
 
+/* An output that was evaluated: other threads may have it, and let go of it. */
+static weft_array *pick_evaluated(weft_array *a, int output)
+{
+    if (a->state == WEFT__SPENT || !weft__ref_living(a)) {
+        return weft__failed(
+            "pick: output %d was used up by an evaluation: pick it before, and keep "
+            "it (weft_keep, weft_set) or name it in weft_eval",
+            output);
+    }
+    weft_array *picked = weft__scope_adopt(a) ? a : weft__no_memory();
+    if (picked == a && !weft__scope_is_open(a->scope)) { /* another thread's scope has it */
+        weft_shape_params params = {a->spec.shape};
+        picked = weft_apply(weft__builtins.broadcast, &a, 1, &params);
+    }
+    weft__unref(a);
+    return picked;
+}
+
 weft_array *weft_pick(weft_array *node, int output)
 {
     if (!node || node->state == WEFT__FAILED) {
         return node ? node : weft__failed("pick: input 0 is NULL");
     }
-    if (output < 0 || output >= node->n_outputs) {
-        return weft__failed("pick: output %d of a node with %d", output, node->n_outputs);
+    const int n_outputs = weft_node_n_outputs(node);
+    if (output < 0 || output >= n_outputs) {
+        return weft__failed("pick: output %d of a node with %d", output, n_outputs);
     }
-    if (node->n_outputs == 1) {
+    if (n_outputs == 1) {
         return node;
     }
-    weft__pick_params params = {output};
-    return weft_apply(&weft__op_pick, &node, 1, &params);
+    weft_array *a = weft__output(node, output);
+    if (!a->op) {
+        return pick_evaluated(a, output);
+    }
+    a->picked = true;
+    return weft__scope_adopt(a) ? a : weft__no_memory();
 }
-
-static bool infer_pick(const weft_array *node, weft_spec *out, weft_why *why)
-{
-    (void)why;
-    const weft__pick_params *p = node->params;
-    out[0] = node->inputs[0]->outs[p->output].spec;
-    return true;
-}
-
-static const weft_field pick_fields[] = {WEFT_FIELD(INT, weft__pick_params, output),
-                                         WEFT_FIELDS_END};
-
-/* The evaluator and the gradient walk know it: it has no kernel and no rule of its own. */
-const weft_op weft__op_pick = {
-    .name = "pick",
-    .family = WEFT_STRUCTURAL,
-    .arity = 1,
-    .params_size = sizeof(weft__pick_params),
-    .params_fields = pick_fields,
-    .infer = infer_pick,
-};
 
 /* ---- elementwise canonicalisation ----------------------------------------------------------- */
 
 static weft_array *broadcast(weft_array *x, const weft_dims *shape)
 {
-    if (x->state == WEFT__FAILED || weft__shape_equal(&x->outs[0].spec.shape, shape)) {
+    if (x->state == WEFT__FAILED || weft__shape_equal(&x->spec.shape, shape)) {
         return x;
     }
     weft_shape_params params = {*shape};
@@ -419,7 +443,7 @@ static weft_array *broadcast(weft_array *x, const weft_dims *shape)
 
 static weft_array *cast(weft_array *x, weft_dtype dtype)
 {
-    if (x->state == WEFT__FAILED || x->outs[0].spec.dtype == dtype) {
+    if (x->state == WEFT__FAILED || x->spec.dtype == dtype) {
         return x;
     }
     weft_cast_params params = {dtype};
@@ -432,10 +456,10 @@ static bool are_alike(weft_array *const *inputs, int n)
 {
     for (int i = 0; i < n; i++) {
         const weft_array *x = inputs[i], *first = inputs[0];
-        const weft_spec *s = x ? &x->outs[0].spec : NULL;
+        const weft_spec *s = x ? &x->spec : NULL;
         if (!x || x->state >= WEFT__SPENT || s->encoding || !x->device ||
-            x->device != first->device || s->dtype != first->outs[0].spec.dtype ||
-            !weft__shape_equal(&s->shape, &first->outs[0].spec.shape)) {
+            x->device != first->device || s->dtype != first->spec.dtype ||
+            !weft__shape_equal(&s->shape, &first->spec.shape)) {
             return false;
         }
     }
@@ -449,12 +473,12 @@ static weft_array *build_alike(const weft_op *op, weft_array *const *inputs, int
     if (!a) {
         return weft__no_memory();
     }
-    const weft_spec *first = &inputs[0]->outs[0].spec;
+    const weft_spec *first = &inputs[0]->spec;
     a->op = op;
     a->device = inputs[0]->device;
     a->path = weft__path_remember();
-    a->outs[0].spec.dtype = op->predicate ? WEFT_BOOL : first->dtype;
-    a->outs[0].spec.shape = first->shape;
+    a->spec.dtype = op->predicate ? WEFT_BOOL : first->dtype;
+    a->spec.shape = first->shape;
     connect(a, inputs, n);
     return a;
 }
@@ -462,7 +486,7 @@ static weft_array *build_alike(const weft_op *op, weft_array *const *inputs, int
 weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
 {
     if (n == op->arity && n <= 4 && !op->infer && op->n_outputs <= 1 && are_alike(inputs, n) &&
-        weft__has_formula(op, inputs[0]->outs[0].spec.dtype)) {
+        weft__has_formula(op, inputs[0]->spec.dtype)) {
         return build_alike(op, inputs, n);
     }
     weft_array *bad = first_bad(inputs, n, op->name);
@@ -473,14 +497,14 @@ weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs,
     if (n > 4 || n < 1) {
         return weft__failed("%s: expected 1 to 4 inputs, got %d", op->name, n);
     }
-    weft_dims shape = inputs[0]->outs[0].spec.shape;
-    weft_dtype dtype = inputs[0]->outs[0].spec.dtype;
+    weft_dims shape = inputs[0]->spec.shape;
+    weft_dtype dtype = inputs[0]->spec.dtype;
     for (int i = 1; i < n; i++) {
-        const weft_spec *s = &inputs[i]->outs[0].spec;
+        const weft_spec *s = &inputs[i]->spec;
         char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
         if (!weft__shape_broadcast(&shape, &s->shape, &shape)) {
             return weft__failed("%s: shapes do not broadcast: %s and %s", op->name,
-                                weft__shape_text(&inputs[0]->outs[0].spec.shape, a),
+                                weft__shape_text(&inputs[0]->spec.shape, a),
                                 weft__shape_text(&s->shape, b));
         }
         dtype = weft_promote(dtype, s->dtype);

@@ -148,28 +148,28 @@ const char *weft_error(const weft_array *a)
 
 weft_dtype weft_dtype_of(const weft_array *a)
 {
-    return a ? a->outs[0].spec.dtype : WEFT_FLOAT32;
+    return a ? a->spec.dtype : WEFT_FLOAT32;
 }
 
 int weft_ndim(const weft_array *a)
 {
-    return a ? a->outs[0].spec.shape.n : 0;
+    return a ? a->spec.shape.n : 0;
 }
 
 int64_t weft_dim(const weft_array *a, int axis)
 {
-    int front = a ? weft__axis_front(axis, a->outs[0].spec.shape.n) : -1;
-    return front < 0 ? 1 : a->outs[0].spec.shape.at[front];
+    int front = a ? weft__axis_front(axis, a->spec.shape.n) : -1;
+    return front < 0 ? 1 : a->spec.shape.at[front];
 }
 
 weft_dims weft_shape(const weft_array *a)
 {
-    return a ? a->outs[0].spec.shape : (weft_dims){0};
+    return a ? a->spec.shape : (weft_dims){0};
 }
 
 int64_t weft_size(const weft_array *a)
 {
-    return a ? weft__shape_size(&a->outs[0].spec.shape) : 0;
+    return a ? weft__shape_size(&a->spec.shape) : 0;
 }
 
 int64_t weft_nbytes(const weft_array *a)
@@ -181,7 +181,7 @@ int64_t weft_nbytes(const weft_array *a)
 
 const weft_encoding *weft_encoding_of(const weft_array *a)
 {
-    return a ? a->outs[0].spec.encoding : NULL;
+    return a ? a->spec.encoding : NULL;
 }
 
 weft_device *weft_device_of(const weft_array *a)
@@ -225,12 +225,12 @@ weft_array *weft_node_input(const weft_array *node, int i)
 
 int weft_node_n_outputs(const weft_array *node)
 {
-    return node->n_outputs;
+    return node == node->first ? node->n_outputs : 1;
 }
 
 const weft_spec *weft_node_spec(const weft_array *node, int output)
 {
-    return &node->outs[output].spec;
+    return &node[output].spec;
 }
 
 /* ---- moving between devices ----------------------------------------------------------------- */
@@ -238,7 +238,7 @@ const weft_spec *weft_node_spec(const weft_array *node, int output)
 static bool infer_transfer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     (void)why;
-    out[0] = node->inputs[0]->outs[0].spec;
+    out[0] = node->inputs[0]->spec;
     return true;
 }
 
@@ -284,15 +284,15 @@ weft_array *weft_to(weft_array *a, weft_device *device)
 
 static bool is_row_major(const weft_array *a)
 {
-    weft_tensor t = {.shape = a->outs[0].spec.shape};
-    memcpy(t.strides, a->outs[0].view.strides, sizeof t.strides);
+    weft_tensor t = {.shape = a->spec.shape};
+    memcpy(t.strides, a->view.strides, sizeof t.strides);
     return weft_tensor_is_contiguous(&t);
 }
 
 /* The evaluated array `a` as a row-major one of `dtype`. */
 static weft_array *readable(weft_array *a, weft_dtype dtype)
 {
-    if (a->outs[0].spec.dtype != dtype || a->outs[0].spec.encoding) {
+    if (a->spec.dtype != dtype || a->spec.encoding) {
         weft_cast_params params = {dtype};
         return weft_apply(weft__builtins.cast, &a, 1, &params);
     }
@@ -301,7 +301,7 @@ static weft_array *readable(weft_array *a, weft_dtype dtype)
 
 static weft_status copy_out(weft_array *a, void *out)
 {
-    const weft__view *v = &a->outs[0].view;
+    const weft__view *v = &a->view;
     int64_t bytes = weft_nbytes(a);
     if (bytes == 0) {
         return WEFT_OK;
@@ -315,7 +315,7 @@ static weft_status copy_out(weft_array *a, void *out)
 
 const void *weft__blocks(weft_array *a)
 {
-    const weft__view *v = &a->outs[0].view;
+    const weft__view *v = &a->view;
     return weft_eval(a) == WEFT_OK && v->buffer->host ? (const char *)v->buffer->host + v->offset
                                                       : NULL;
 }
@@ -376,7 +376,7 @@ const void *weft_data(weft_array *a)
     if (weft_eval(a) != WEFT_OK) {
         return NULL;
     }
-    const weft__view *v = &a->outs[0].view;
+    const weft__view *v = &a->view;
     if (weft_encoding_of(a)) {
         weft_fail(WEFT_UNSUPPORTED,
                   "data: the array is encoded as %s: decode it first "

@@ -10,7 +10,7 @@ static weft_status check_expansion(const weft_array *node, weft_array *const *ou
         if (!weft_ok(out)) {
             return weft__report(out);
         }
-        const weft_spec *want = &node->outs[i].spec, *got = &out->outs[0].spec;
+        const weft_spec *want = &weft__output(node, i)->spec, *got = &out->spec;
         char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
         if (want->dtype != got->dtype || !weft__shape_equal(&want->shape, &got->shape)) {
             return weft_fail(

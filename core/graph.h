@@ -1,4 +1,5 @@
-/* core/graph.h -- the node behind weft_array, and what the core's files share about it. */
+/* core/graph.h -- the graph: arrays, which are outputs of nodes, and what the core's files share
+ * about them. */
 #ifndef CORE_GRAPH_H
 #define CORE_GRAPH_H
 
@@ -17,22 +18,23 @@ typedef struct weft__view {
     int64_t strides[WEFT_MAX_DIMS]; /* in elements */
 } weft__view;
 
-typedef struct weft__output {
-    weft_spec spec;
-    weft__view view; /* view.buffer is NULL before evaluation and after spending */
-} weft__output;
-
 typedef enum weft__state {
     WEFT__LAZY,
-    WEFT__EVALUATED, /* the outputs have views; op is NULL unless a gradient keeps the graph */
+    WEFT__EVALUATED, /* it has a view; op is NULL unless a gradient keeps the graph */
     WEFT__SPENT,
     WEFT__FAILED
 } weft__state;
 
-/* Three counts. refs: pointers that keep the node in memory. uses: nodes not yet scheduled that
- * have it as input. holds: slots, keeps and pins, which keep its elements. An evaluated node with
- * neither uses nor holds is spent as soon as its last user is scheduled. Refs and uses are one
- * number, since an edge of the graph is one of each.
+/* An array is an output of a node, and an edge of the graph is a pointer to one. The outputs of a
+ * node lie in memory one after another; the first one stands for the node. Each has its own counts,
+ * state, spec, view and owner, and a copy of what the node has: op, inputs, params, device.
+ *
+ * Three counts. refs: pointers to the array. uses: nodes not yet scheduled that have it as input.
+ * holds: slots, keeps and pins, which keep its elements. An evaluated array with neither uses nor
+ * holds is spent as soon as its last user is scheduled. Refs and uses are one number, since an edge
+ * of the graph is one of each. The node is in memory while any of its outputs has references; an
+ * output without them (nobody picked it, or all are gone) loses its elements when the node is
+ * evaluated, and may be picked again before.
  *
  * Threads: the counts, the state, `leaf` and `scope` may be read by any thread; a state other than
  * LAZY is written after all that it announces. The graph of a node (op, inputs) is its builder's
@@ -41,27 +43,42 @@ struct weft_array {
     atomic_uint_fast64_t counts; /* refs, and uses times WEFT__USE */
     atomic_int holds;
     _Atomic(weft__state) state;
-    int n_inputs, n_outputs;
+    int n_inputs, n_outputs;      /* of the node */
     _Atomic(weft__scope *) scope; /* the scope that owns one reference, or NULL */
     const weft_op *op;            /* NULL for leaves and after detaching */
     weft_array **inputs;
     void *params;
     weft_device *device; /* NULL in error arrays */
+    weft_array *first;   /* the first output of the node */
 
     /* Its entry in the plan being made (core/eval/plan.c), under the evaluation lock. */
     uint64_t plan;
     weft__entry *plan_entry;
 
-    uint64_t seq;       /* order of creation: inputs always come first */
+    uint64_t seq;       /* the node's order of creation: inputs always come first */
     const char *path;   /* module path at creation when checks are on, else NULL */
     char *error;        /* of an error array */
     weft_status status; /* of an error array */
-    int grains;         /* how large it is (core/node.c) */
+    int grains;         /* of a first output: how large the node is (core/node.c) */
+    atomic_int alive;   /* of the first of several outputs: how many have references */
     atomic_bool leaf;   /* made from data: not spent while a scope owns it */
     bool pinned;        /* its scope holds it: named in weft_eval; of the scope's thread */
+    bool picked;        /* of several outputs: somebody asked for this one */
 
-    weft__output outs[];
+    weft_spec spec;
+    weft__view view; /* view.buffer is NULL before evaluation and after spending */
 };
+
+static inline weft_array *weft__output(const weft_array *a, int output)
+{
+    return a->first + output;
+}
+
+/* Which output of its node the array is. */
+static inline int weft__output_index(const weft_array *a)
+{
+    return (int)(a - a->first);
+}
 
 #define WEFT__REF ((uint_fast64_t)1)
 #define WEFT__USE ((uint_fast64_t)1 << 32)
@@ -98,11 +115,7 @@ weft_status weft__expand(weft_array *node, weft_array **outs);
 /* Nodes made from now on by any thread have this sequence number or a larger one. */
 uint64_t weft__next_seq(void);
 
-extern const weft_op weft__op_pick;     /* weft_pick: INT output */
 extern const weft_op weft__op_transfer; /* weft_to */
-typedef struct weft__pick_params {
-    int64_t output;
-} weft__pick_params;
 typedef struct weft__transfer_params {
     void *device; /* weft_device: where to */
 } weft__transfer_params;
@@ -117,12 +130,14 @@ weft_array *weft__node_alloc(size_t size);
 /* Gives back a node that nothing refers to, and that refers to nothing. */
 void weft__node_free(weft_array *a);
 void weft__ref(weft_array *a);
+/* The same of an array that another thread may let go of; false: it is gone. */
+bool weft__ref_living(weft_array *a);
 void weft__unref(weft_array *a); /* frees iteratively what becomes unreachable */
 void weft__hold(weft_array *a);  /* refs and holds */
 void weft__unhold(weft_array *a);
 void weft__connect(weft_array *input); /* an edge to it more: refs and uses */
 void weft__disconnect(weft_array *input);
-/* Drops the inputs of an evaluated node: edges no longer needed. */
+/* Drops the inputs of an evaluated node, edges no longer needed; `a` is its first output. */
 void weft__detach(weft_array *a);
 /* The same, but what becomes unreachable is kept until weft__bury, in a chain that begins NULL. */
 void weft__detach_later(weft_array *a, weft_array **dead);
@@ -135,6 +150,8 @@ bool weft__scope_own(weft_array *a);
 /* Makes the innermost scope own `a` (taking one reference), unless a scope does; false: no
  * memory. */
 bool weft__scope_adopt(weft_array *a);
+/* Whether the scope, perhaps of another thread and gone, is one of this thread's that is open. */
+bool weft__scope_is_open(const weft__scope *s);
 /* Holds `a` until its scope closes, if that is a scope of the calling thread. */
 void weft__scope_pin(weft_array *a);
 
@@ -193,8 +210,9 @@ void weft__map_free(weft__map *map);
 /* Into order of creation. */
 void weft__sort_by_seq(weft_array **nodes, int64_t n);
 
-/* Collects the nodes with an op that are reachable from `roots` over inputs, without entering those
- * for which `stop` (may be NULL) is true; sorted by seq. False: no memory. */
+/* Collects the nodes with an op that are reachable from `roots` over inputs, as their first
+ * outputs, without going through arrays for which `stop` (may be NULL) is true; sorted by seq.
+ * False: no memory. */
 typedef bool weft__stop(const void *context, weft_array *a);
 bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,
                    weft__map *out);

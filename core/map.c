@@ -130,14 +130,14 @@ void weft__sort_by_seq(weft_array **nodes, int64_t n)
     }
 }
 
-/* Adds `a` unless there is nothing to compute or `stop` says so. */
+/* Adds the node of `a` unless there is nothing to compute or `stop` says so. */
 static bool visit(weft__map *map, weft_array *a, weft__stop *stop, const void *context)
 {
     if ((stop && stop(context, a)) || !a->op) {
         return true;
     }
     bool added;
-    return weft__map_index(map, a, &added) >= 0;
+    return weft__map_index(map, a->first, &added) >= 0;
 }
 
 bool weft__collect(weft_array *const *roots, int n, weft__stop *stop, const void *context,

@@ -108,14 +108,35 @@ void weft__node_free(weft_array *a)
 
 /* ---- references ----------------------------------------------------------------------------- */
 
+/* One of several outputs, if it had no references, keeps its node in memory from now on. */
+static void gain(weft_array *a, uint_fast64_t what)
+{
+    if (a->n_outputs == 1) {
+        atomic_fetch_add(&a->counts, what);
+    } else if (atomic_fetch_add(&a->counts, what) % WEFT__USE == 0) {
+        atomic_fetch_add(&a->first->alive, 1);
+    }
+}
+
 void weft__ref(weft_array *a)
 {
-    atomic_fetch_add(&a->counts, WEFT__REF);
+    gain(a, WEFT__REF);
+}
+
+bool weft__ref_living(weft_array *a)
+{
+    uint_fast64_t counts = atomic_load(&a->counts);
+    while (counts % WEFT__USE > 0) {
+        if (atomic_compare_exchange_weak(&a->counts, &counts, counts + WEFT__REF)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void weft__connect(weft_array *input)
 {
-    atomic_fetch_add(&input->counts, WEFT__EDGE);
+    gain(input, WEFT__EDGE);
 }
 
 void weft__hold(weft_array *a)
@@ -130,34 +151,53 @@ void weft__unhold(weft_array *a)
     weft__unref(a);
 }
 
-static void release_views(weft_array *a)
+static void release_view(weft_array *a)
 {
-    for (int i = 0; i < a->n_outputs; i++) {
-        if (a->outs[i].view.buffer) {
-            weft__buffer_unref(a->outs[i].view.buffer);
-            a->outs[i].view.buffer = NULL;
-        }
+    if (a->view.buffer) {
+        weft__buffer_unref(a->view.buffer);
+        a->view.buffer = NULL;
     }
 }
 
-/* Gives up one reference, or an edge. A node without references joins the chain of the dead, linked
- * through `params`, for which a dead node has no other use. Who has the only reference shares the
- * counts with nobody. */
-static void drop(weft_array *a, uint_fast64_t what, weft_array **dead)
+/* Gives up references to one of several outputs; true: none of them has any left. An evaluated
+ * output without references is gone, one of a node with a graph can still be picked. */
+static __attribute__((noinline)) bool drop_output(weft_array *a, uint_fast64_t what)
 {
-    const bool last = weft__refs(a) == 1 || atomic_fetch_sub(&a->counts, what) % WEFT__USE == 1;
+    if (atomic_fetch_sub(&a->counts, what) % WEFT__USE != 1) {
+        return false;
+    }
+    a->picked = false;
+    if (!a->op) {
+        atomic_store_explicit(&a->state, WEFT__SPENT, memory_order_release);
+        release_view(a);
+    }
+    return atomic_fetch_sub(&a->first->alive, 1) == 1;
+}
+
+/* Gives up one reference, or an edge. A node without references is queued for freeing in the chain
+ * `dead`, linked through `params`, which a dead node does not need. A sole owner of a node with one
+ * output needs no atomic operation. */
+static inline void drop(weft_array *a, uint_fast64_t what, weft_array **dead)
+{
+    const bool last = a->n_outputs == 1 ? weft__refs(a) == 1 ||
+                                              atomic_fetch_sub(&a->counts, what) % WEFT__USE == 1
+                                        : drop_output(a, what);
     if (last) {
+        a = a->first;
         a->params = *dead;
         *dead = a;
     }
 }
 
-static void drop_inputs(weft_array *a, weft_array **dead)
+static inline void drop_inputs(weft_array *a, weft_array **dead)
 {
     for (int i = 0; i < a->n_inputs; i++) {
         drop(a->inputs[i], WEFT__EDGE, dead);
     }
     a->n_inputs = 0;
+    for (int o = 1; o < a->n_outputs; o++) {
+        a[o].n_inputs = 0;
+    }
 }
 
 void weft__bury(weft_array *dead)
@@ -166,7 +206,9 @@ void weft__bury(weft_array *dead)
         weft_array *a = dead;
         dead = a->params;
         drop_inputs(a, &dead);
-        release_views(a);
+        for (int o = 0; o < a->n_outputs; o++) {
+            release_view(&a[o]);
+        }
         if (a->error) {
             weft_free(a->error);
         }
@@ -191,7 +233,9 @@ void weft__disconnect(weft_array *input)
 void weft__detach_later(weft_array *a, weft_array **dead)
 {
     drop_inputs(a, dead);
-    a->op = NULL;
+    for (int o = 0; o < a->n_outputs; o++) {
+        a[o].op = NULL;
+    }
 }
 
 void weft__detach(weft_array *a)

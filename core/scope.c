@@ -153,7 +153,7 @@ bool weft__scope_adopt(weft_array *a)
 }
 
 /* Another thread's scope may be gone at any moment: it is compared, never looked into. */
-static bool is_open_here(const weft__scope *s)
+bool weft__scope_is_open(const weft__scope *s)
 {
     const weft__scope *mine = innermost;
     while (mine && mine != s) {
@@ -165,7 +165,7 @@ static bool is_open_here(const weft__scope *s)
 void weft__scope_pin(weft_array *a)
 {
     const weft__scope *s = owner(a);
-    if (s && is_open_here(s) && !a->pinned) {
+    if (s && weft__scope_is_open(s) && !a->pinned) {
         a->pinned = true;
         weft__hold(a);
     }

@@ -46,13 +46,13 @@ static const float *bring(const weft_tensor *t, double offset, float *out)
     return out;
 }
 
-static norm norm_of(const weft_call *call)
+static norm norm_of(const weft_call *call, bool layer)
 {
     norm n = {.params = call->params,
               .kernels = weft__cpu_kernels(),
               .x = weft__cpu_rows_of(&call->in[0]),
               .y = weft__cpu_rows_of(&call->out[0]),
-              .layer = strncmp(call->op->name, "layer", 5) == 0};
+              .layer = layer};
     n.room = weft__cpu_row_room(n.x.width);
     return n;
 }
@@ -81,9 +81,9 @@ static void forward_task(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-static weft_status forward(const weft_call *call)
+static weft_status forward(const weft_call *call, bool layer)
 {
-    norm n = norm_of(call);
+    norm n = norm_of(call, layer);
     float *memory = call->workspace;
     int next = 1;
     if (n.params->has_weight)
@@ -97,12 +97,12 @@ static weft_status forward(const weft_call *call)
 
 weft_status weft__cpu_rms_norm(const weft_call *call)
 {
-    return forward(call);
+    return forward(call, false);
 }
 
 weft_status weft__cpu_layer_norm(const weft_call *call)
 {
-    return forward(call);
+    return forward(call, true);
 }
 
 /* ---- Gradient ------------------------------------------------------------------------------- */
@@ -115,7 +115,7 @@ static int sums_of(const weft_call *call)
 
 int64_t weft__cpu_norm_vjp_workspace(const weft_call *call)
 {
-    norm n = norm_of(call);
+    norm n = norm_of(call, false); /* as much for either */
     int64_t grain = grain_of(n.x.n, n.x.width, sums_of(call) > 0);
     int64_t parts = sums_of(call) > 0 ? 2 * ((n.x.n + grain - 1) / grain) : 0;
     return (1 + parts + 3 * weft__cpu_workers()) * n.room * (int64_t)sizeof(float);
@@ -154,9 +154,9 @@ static void sum_parts(const norm *n, float *parts, const weft_tensor *out)
         n->kernels->add_row(total, parts + i * n->room, n->x.width);
 }
 
-static weft_status vjp(const weft_call *call)
+static weft_status vjp(const weft_call *call, bool layer)
 {
-    norm n = norm_of(call);
+    norm n = norm_of(call, layer);
     float *memory = call->workspace;
     int next = 1;
     if (n.params->has_weight)
@@ -178,10 +178,10 @@ static weft_status vjp(const weft_call *call)
 
 weft_status weft__cpu_rms_norm_vjp(const weft_call *call)
 {
-    return vjp(call);
+    return vjp(call, false);
 }
 
 weft_status weft__cpu_layer_norm_vjp(const weft_call *call)
 {
-    return vjp(call);
+    return vjp(call, true);
 }

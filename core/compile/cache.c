@@ -31,8 +31,8 @@ static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in,
             hash = weft__mix(hash, 1);
             continue;
         }
-        const weft_dims *shape = &a->outs[0].spec.shape;
-        hash = weft__mix(hash, (uint64_t)a->outs[0].spec.dtype << 8 | (uint64_t)shape->n);
+        const weft_dims *shape = &a->spec.shape;
+        hash = weft__mix(hash, (uint64_t)a->spec.dtype << 8 | (uint64_t)shape->n);
         for (int d = 0; d < shape->n; d++) {
             hash = weft__mix(hash, (uint64_t)shape->at[d]);
         }
@@ -62,8 +62,7 @@ static bool fits(const weft_compiled *c, const weft__combination *k, weft_array 
     bool same = k->n_in == n_in && k->n_out == n_out;
     for (int i = 0; i < n_in + c->n_slots && same; i++) {
         const weft_array *a = array_of(c, in, n_in, i);
-        same =
-            parameter_fits(&k->parameters[i], a ? &a->outs[0].spec : NULL, a ? a->device : NULL, 0);
+        same = parameter_fits(&k->parameters[i], a ? &a->spec : NULL, a ? a->device : NULL, 0);
     }
     return same;
 }
@@ -87,8 +86,7 @@ static void fill_parameters(weft_compiled *c, weft__combination *k, weft_array *
     for (int i = 0; i < k->n_in + c->n_slots; i++) {
         const weft_array *a = array_of(c, in, k->n_in, i);
         if (a) {
-            k->parameters[i] =
-                (weft__parameter){a->outs[0].spec, a->device, varying(c, i, k->n_in)};
+            k->parameters[i] = (weft__parameter){a->spec, a->device, varying(c, i, k->n_in)};
             k->n_inputs++;
         }
     }

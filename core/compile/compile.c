@@ -255,7 +255,7 @@ static bool layouts_match(const weft_compiled *c, const weft__variant *v, int64_
         const weft_array *a = c->inputs[i];
         const weft__layout *l = &v->layouts[i];
         size_t bytes = (size_t)l->spec.shape.n * sizeof *l->strides;
-        if (memcmp(l->strides, a->outs[0].view.strides, bytes) != 0) {
+        if (memcmp(l->strides, a->view.strides, bytes) != 0) {
             return false;
         }
     }
@@ -290,9 +290,9 @@ static void fill_layouts(const weft_compiled *c, const weft__combination *k, wef
     for (int64_t i = 0; i < k->n_inputs; i++) {
         const weft_array *a = c->inputs[i];
         weft__layout *l = &layouts[i];
-        l->spec = a->outs[0].spec;
+        l->spec = a->spec;
         l->device = a->device;
-        memcpy(l->strides, a->outs[0].view.strides, sizeof l->strides);
+        memcpy(l->strides, a->view.strides, sizeof l->strides);
         weft_tensor t = {.shape = l->spec.shape};
         memcpy(t.strides, l->strides, sizeof t.strides);
         l->lent = k->replaced[i] && !l->spec.encoding && weft_tensor_is_contiguous(&t);

@@ -99,8 +99,8 @@ void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size);
 
 /* The same function in fewer nodes. */
 weft_status weft__simplify(const weft__trace *t, weft__trace *out);
-/* Whether the node is one of its inputs for all elements; *value: which. */
-bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *value);
+/* Whether each output of the node is one of its inputs, bit for bit; values[o]: which. */
+bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *values);
 /* Computes nodes that depend on no argument and are small: folded[i] is a held array for those
  * that a node which stays, or an output, needs, NULL for others. All of them are NULL on entry. */
 weft_status weft__fold(const weft__trace *t, weft_array **folded);

@@ -10,10 +10,8 @@
 static void add_spec(weft__text *text, const weft_array *a)
 {
     char shape[WEFT_SHAPE_TEXT];
-    for (int i = 0; i < a->n_outputs; i++) {
-        weft__text_add(text, "\\n%s %s", weft_dtype_name(a->outs[i].spec.dtype),
-                       weft__shape_text(&a->outs[i].spec.shape, shape));
-    }
+    weft__text_add(text, "\\n%s %s", weft_dtype_name(a->spec.dtype),
+                   weft__shape_text(&a->spec.shape, shape));
 }
 
 static void add_node(weft__text *text, const weft_array *a)
@@ -22,22 +20,47 @@ static void add_node(weft__text *text, const weft_array *a)
     weft_params_print(a->op, a->params, params, sizeof params);
     weft__text_add(text, "  n%llu [label=\"%s%s%s", (unsigned long long)a->seq, a->op->name,
                    params[0] ? "\\n" : "", params);
-    add_spec(text, a);
+    for (int o = 0; o < a->n_outputs; o++) {
+        add_spec(text, weft__output(a, o));
+    }
     weft__text_add(text, "\"];\n");
+}
+
+/* The box of an array: that of its node, or its own where there is nothing to compute. */
+static void add_name(weft__text *text, const weft_array *a)
+{
+    weft__text_add(text, "n%llu", (unsigned long long)a->seq);
+    if (!a->op && a != a->first) {
+        weft__text_add(text, "_%d", weft__output_index(a));
+    }
 }
 
 static void add_leaf(weft__text *text, const weft_array *a)
 {
-    weft__text_add(text, "  n%llu [shape=box, label=\"array", (unsigned long long)a->seq);
+    weft__text_add(text, "  ");
+    add_name(text, a);
+    weft__text_add(text, " [shape=box, label=\"array");
     add_spec(text, a);
     weft__text_add(text, "\"];\n");
+}
+
+/* The edge from an array to "n3" or "out0". */
+static void add_edge(weft__text *text, const weft_array *a, const char *to, uint64_t number)
+{
+    weft__text_add(text, "  ");
+    add_name(text, a);
+    weft__text_add(text, " -> %s%llu", to, (unsigned long long)number);
+    if (a->op && a->n_outputs > 1) {
+        weft__text_add(text, " [label=\"%d\"]", weft__output_index(a));
+    }
+    weft__text_add(text, ";\n");
 }
 
 /* Arrays with nothing to compute, each once. */
 static bool add_leaf_once(weft__text *text, weft__map *nodes, weft__map *leaves, weft_array *a)
 {
     bool added = false;
-    if (weft__map_index(nodes, a, NULL) >= 0) {
+    if (weft__map_index(nodes, a->first, NULL) >= 0) {
         return true;
     }
     bool there = weft__map_index(leaves, a, &added) >= 0;
@@ -60,14 +83,13 @@ static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
         add_node(text, a);
         for (int k = 0; k < a->n_inputs && ok; k++) {
             ok = add_leaf_once(text, &nodes, &leaves, a->inputs[k]);
-            weft__text_add(text, "  n%llu -> n%llu;\n", (unsigned long long)a->inputs[k]->seq,
-                           (unsigned long long)a->seq);
+            add_edge(text, a->inputs[k], "n", a->seq);
         }
     }
     for (int i = 0; i < n && ok; i++) {
         ok = add_leaf_once(text, &nodes, &leaves, arrays[i]);
-        weft__text_add(text, "  out%d [shape=plaintext];\n  n%llu -> out%d;\n", i,
-                       (unsigned long long)arrays[i]->seq, i);
+        weft__text_add(text, "  out%d [shape=plaintext];\n", i);
+        add_edge(text, arrays[i], "out", (uint64_t)i);
     }
     weft__text_add(text, "}\n");
     weft__map_free(&nodes);

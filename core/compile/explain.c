@@ -48,7 +48,7 @@ static void add_constants(weft__text *text, const weft__combination *k)
     weft__text_add(text, "  captured constants: %lld (%lld bytes)\n",
                    (long long)k->trace.n_constants, (long long)bytes);
     for (int64_t i = 0; i < k->trace.n_constants && i < LISTED; i++) {
-        const weft_spec *spec = &k->trace.constants[i]->outs[0].spec;
+        const weft_spec *spec = &k->trace.constants[i]->spec;
         char shape[WEFT_SHAPE_TEXT];
         weft__text_add(text, "    %s %s", weft_dtype_name(spec->dtype),
                        weft__shape_text(&spec->shape, shape));

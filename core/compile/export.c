@@ -46,13 +46,8 @@ void weft_exporter_free(weft_exporter *e)
 static bool is_passed_through(const weft__trace *t, weft__value v, weft__value *from)
 {
     const weft__trace_node *n = &t->nodes[v.index];
-    int64_t output = 0;
-    if (n->op == &weft__op_pick && n->inputs[0].kind == WEFT__NODE) {
-        output = ((const weft__pick_params *)n->params)->output;
-        n = &t->nodes[n->inputs[0].index];
-    }
     if (n->op->passes_through) {
-        *from = n->inputs[output];
+        *from = n->inputs[v.output];
     }
     return n->op->passes_through;
 }
@@ -75,15 +70,15 @@ static int64_t tensor_of(weft_exporter *e, weft_array *a)
     return i;
 }
 
-/* Arguments "a0", captured arrays "c0", nodes "n0" by their number in the trace, and picks of nodes
- * "n0.1". */
+/* Arguments "a0", captured arrays "c0", nodes "n0" by their number in the trace, and outputs of
+ * nodes that have several "n0.1". */
 static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__value v)
 {
     v = resolve(t, v);
     int64_t place = (int64_t)v.index;
     if (v.kind == WEFT__CONSTANT) {
         weft_array *a = t->constants[v.index];
-        const weft_encoding *encoding = a->outs[0].spec.encoding;
+        const weft_encoding *encoding = a->spec.encoding;
         if (encoding && weft_encoding_find(encoding->name) != encoding) {
             return weft_fail(WEFT_UNSUPPORTED, "export: %s is not in the table of encodings",
                              encoding->name);
@@ -93,10 +88,8 @@ static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__val
             return weft__out_of_memory("export", NULL);
         }
     }
-    const weft__trace_node *n = v.kind == WEFT__NODE ? &t->nodes[v.index] : NULL;
-    if (n && n->op == &weft__op_pick) {
-        weft__text_format(&e->json, "\"n%lld.%lld\"", (long long)n->inputs[0].index,
-                          (long long)((const weft__pick_params *)n->params)->output);
+    if (v.kind == WEFT__NODE && t->nodes[v.index].n_outputs > 1) {
+        weft__text_format(&e->json, "\"n%lld.%u\"", (long long)place, v.output);
     } else {
         weft__text_format(&e->json, "\"%c%lld\"", "acn"[v.kind], (long long)place);
     }
@@ -114,12 +107,6 @@ static weft_status write_values(weft_exporter *e, const weft__trace *t, const we
     }
     weft__text_append(&e->json, "]", 1);
     return status;
-}
-
-/* Picks, and what ops hand on, are written where they are used. */
-static bool is_written(const weft__trace *t, int64_t i)
-{
-    return t->nodes[i].op != &weft__op_pick && !t->nodes[i].op->passes_through;
 }
 
 static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i)
@@ -160,7 +147,7 @@ static weft_status write_function(weft_exporter *e, const char *name, const weft
     weft_status status = WEFT_OK;
     bool first = true;
     for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
-        if (is_written(t, i)) {
+        if (!t->nodes[i].op->passes_through) { /* else its inputs are written where it is used */
             weft__text_append(&e->json, ",", !first);
             status = write_node(e, t, i);
             first = false;
@@ -188,7 +175,7 @@ static weft_status call_on_placeholders(weft_function *fn, void *context, weft_a
         if (!weft_ok(in[i])) {
             return weft__report(in[i]);
         }
-        arrays[i] = weft__placeholder(&in[i]->outs[0].spec, in[i]->device, i);
+        arrays[i] = weft__placeholder(&in[i]->spec, in[i]->device, i);
     }
     const int differentiating = weft__differentiating;
     weft__differentiating = 0;
@@ -304,7 +291,7 @@ static void write_encoded(const weft_exporter *e, weft__text *json)
         const weft_array *a = e->arrays.keys[i];
         if (weft_encoding_of(a)) {
             weft__text_format(json, "%s\"c%lld\":", first ? "" : ",", (long long)i);
-            weft__spec_write(&a->outs[0].spec, json);
+            weft__spec_write(&a->spec, json);
             first = false;
         }
     }

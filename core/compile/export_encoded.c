@@ -10,7 +10,7 @@
 
 static weft_status read_storage(weft_array *a, void *out)
 {
-    const weft__view *v = &a->outs[0].view;
+    const weft__view *v = &a->view;
     const int64_t bytes = weft_nbytes(a);
     if (bytes == 0) {
         return WEFT_OK;

@@ -7,11 +7,16 @@ enum { MOST_BYTES = 1 << 16 }; /* of a result that is kept */
 
 static bool is_small(const weft__trace_node *n)
 {
-    int64_t bytes;
-    return n->n_outputs == 1 && !n->specs[0].encoding &&
-           !__builtin_mul_overflow(weft__shape_size(&n->specs[0].shape),
-                                   (int64_t)weft_dtype_size(n->specs[0].dtype), &bytes) &&
-           bytes <= MOST_BYTES;
+    bool small = true;
+    for (int o = 0; o < n->n_outputs && small; o++) {
+        const weft_spec *spec = &n->specs[o];
+        int64_t bytes;
+        small = !spec->encoding &&
+                !__builtin_mul_overflow(weft__shape_size(&spec->shape),
+                                        (int64_t)weft_dtype_size(spec->dtype), &bytes) &&
+                bytes <= MOST_BYTES;
+    }
+    return small;
 }
 
 /* Nodes without inputs are cheap to run and hold no memory between calls: only scalars are kept. */
@@ -40,7 +45,8 @@ static void mark_inputs(const weft__trace_node *n, bool *needed)
 }
 
 /* Which nodes are to be computed: constant ones that something which stays needs. Views stay: they
- * cost nothing. Afterwards constant[i] is: its array is wanted. */
+ * cost nothing. Afterwards constant[i] means that its arrays are wanted. Returns how many arrays.
+ */
 static int64_t find_wanted(const weft__trace *t, bool *constant, bool *needed)
 {
     int64_t count = 0;
@@ -58,7 +64,7 @@ static int64_t find_wanted(const weft__trace *t, bool *constant, bool *needed)
         if (stays && needed[i]) {
             mark_inputs(&t->nodes[i], needed);
         }
-        count += constant[i];
+        count += constant[i] ? t->nodes[i].n_outputs : 0;
     }
     return count;
 }
@@ -73,8 +79,8 @@ static weft_status compute(const weft__trace *t, const bool *wanted, int64_t cou
     weft_status status = outputs && arrays ? WEFT_OK : weft__out_of_memory("compile", NULL);
     int64_t n = 0, last = 0;
     for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
-        if (wanted[i]) {
-            outputs[n++] = (weft__value){WEFT__NODE, (uint32_t)i};
+        for (int o = 0; wanted[i] && o < t->nodes[i].n_outputs; o++) {
+            outputs[n++] = (weft__value){WEFT__NODE, (uint32_t)i, (uint32_t)o};
             last = i + 1;
         }
     }
@@ -89,7 +95,7 @@ static weft_status compute(const weft__trace *t, const bool *wanted, int64_t cou
     }
     for (int64_t i = 0; i < count && status == WEFT_OK; i++) {
         weft__hold(arrays[i]);
-        folded[outputs[i].index] = arrays[i];
+        folded[outputs[i].index] = arrays[i]->first;
     }
     weft_free(outputs);
     weft_free(arrays);

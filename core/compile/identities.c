@@ -6,34 +6,31 @@
 #include "core/shape.h"
 #include "weft/op_params.h"
 
-static bool same_spec(const weft__trace *t, const weft__trace_node *n, weft__value input)
+/* Whether output o looks like the value. */
+static bool looks_like(const weft__trace *t, const weft__trace_node *n, int o, weft__value value)
 {
-    const weft_spec *in = weft__trace_spec(t, input);
-    return in->dtype == n->specs[0].dtype && in->encoding == n->specs[0].encoding &&
-           weft__shape_equal(&in->shape, &n->specs[0].shape);
+    const weft_spec *x = weft__trace_spec(t, value), *y = &n->specs[o];
+    return x->dtype == y->dtype && x->encoding == y->encoding &&
+           weft__shape_equal(&x->shape, &y->shape) && weft__trace_device(t, value) == n->device;
 }
 
-/* ---- by parameters -------------------------------------------------------------------------- */
+/* ---- by the op ------------------------------------------------------------------------------ */
 
-static bool is_input(const weft__trace *t, const weft__trace_node *n, weft__value *value)
+static bool passes_through(const weft__trace *t, const weft__trace_node *n, weft__value *values)
 {
-    const weft_op *op = n->op;
-    const bool passes = op->passes_through && !op->keeps_order;
-    *value = n->inputs[0];
-    return n->n_outputs == 1 && same_spec(t, n, *value) &&
-           (passes || (op->is_identity && op->is_identity(n->params, n->n_inputs)));
-}
-
-/* The pick of what an op hands on. */
-static bool is_picked(const weft__trace *t, const weft__trace_node *n, weft__value *value)
-{
-    const weft__value from = n->inputs[0];
-    if (n->op != &weft__op_pick || from.kind != WEFT__NODE) {
-        return false;
+    bool passes = n->op->passes_through && !n->op->keeps_order && n->n_outputs <= n->n_inputs;
+    for (int o = 0; o < n->n_outputs && passes; o++) {
+        values[o] = n->inputs[o];
+        passes = looks_like(t, n, o, values[o]);
     }
-    const weft__trace_node *node = &t->nodes[from.index];
-    *value = node->inputs[((const weft__pick_params *)n->params)->output];
-    return node->op->passes_through && !node->op->keeps_order;
+    return passes;
+}
+
+static bool is_input(const weft__trace *t, const weft__trace_node *n, weft__value *values)
+{
+    values[0] = n->inputs[0];
+    return n->op->is_identity && n->n_outputs == 1 && looks_like(t, n, 0, values[0]) &&
+           n->op->is_identity(n->params, n->n_inputs);
 }
 
 /* ---- by value ------------------------------------------------------------------------------- */
@@ -60,7 +57,7 @@ static bool number_of(const weft__trace *t, weft__value v, double *number)
 }
 
 /* x + -0, x * 1, x / 1, x - 0 (x + 0 is not: it makes 0 of -0). */
-static bool has_neutral(const weft__trace *t, const weft__trace_node *n, weft__value *value)
+static bool has_neutral(const weft__trace *t, const weft__trace_node *n, weft__value *values)
 {
     const weft_neutral *neutral = &n->op->neutral;
     const weft_class klass = weft_dtype_class(n->specs[0].dtype);
@@ -72,17 +69,17 @@ static bool has_neutral(const weft__trace *t, const weft__trace_node *n, weft__v
     for (int i = 1; i >= (n->op->commutative ? 0 : 1); i--) {
         double x;
         if (number_of(t, n->inputs[i], &x) && x == neutral->value &&
-            (whole || signbit(x) == signbit(neutral->value)) && same_spec(t, n, n->inputs[1 - i])) {
-            *value = n->inputs[1 - i];
+            (whole || signbit(x) == signbit(neutral->value)) &&
+            looks_like(t, n, 0, n->inputs[1 - i])) {
+            values[0] = n->inputs[1 - i];
             return true;
         }
     }
     return false;
 }
 
-bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *value)
+bool weft__is_identity(const weft__trace *t, const weft__trace_node *node, weft__value *values)
 {
-    return node->n_inputs > 0 &&
-           (is_input(t, node, value) || is_picked(t, node, value) || has_neutral(t, node, value)) &&
-           weft__trace_device(t, *value) == node->device;
+    return node->n_inputs > 0 && (passes_through(t, node, values) || is_input(t, node, values) ||
+                                  has_neutral(t, node, values));
 }

@@ -148,7 +148,7 @@ static weft_status check_specs(const weft__json *at, const weft_array *node)
         if (status == WEFT_OK) {
             status = weft__spec_read(&element, &written);
         }
-        const weft_spec *now = &node->outs[i].spec;
+        const weft_spec *now = &weft__output(node, (int)i)->spec;
         if (status == WEFT_OK && !weft__spec_same(&written, now)) {
             char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
             status = weft__json_fail(
@@ -410,7 +410,7 @@ static bool takes(const function *f, const char *name, weft_array *const *in, in
     bool fits =
         (!name || strcmp(f->name, name) == 0) && t->n_arguments == n_in && t->n_outputs == n_out;
     for (int i = 0; i < n_in && fits; i++) {
-        fits = weft__spec_same(&t->arguments[i].spec, &in[i]->outs[0].spec);
+        fits = weft__spec_same(&t->arguments[i].spec, &in[i]->spec);
     }
     return fits;
 }

@@ -12,11 +12,11 @@ enum { CONTENT = 64 }; /* bytes of a constant that is compared by content */
 typedef struct simplifying {
     const weft__trace *t;
     weft__trace *out;
-    weft__value *nodes;     /* per node of t: what it is in out */
-    weft__value *constants; /* per constant of t */
-    weft__value *inputs;    /* room for the inputs of a node */
-    weft__value *table;     /* of nodes and constants of out, by hash; index + 1, 0 is free */
-    uint64_t table_size;    /* a power of two */
+    weft__value (*nodes)[WEFT_MAX_OUTPUTS]; /* per node of t: what its outputs are in out */
+    weft__value *constants;                 /* per constant of t */
+    weft__value *inputs;                    /* room for the inputs of a node */
+    weft__value *table;  /* of nodes and constants of out, by hash; index + 1, 0 is free */
+    uint64_t table_size; /* a power of two */
 } simplifying;
 
 /* ---- constants ------------------------------------------------------------------------------ */
@@ -24,9 +24,9 @@ typedef struct simplifying {
 /* The elements of a small constant in host memory; false: it is not compared. */
 static bool content_of(weft_array *a, char *bytes, size_t *size)
 {
-    const weft_spec *spec = &a->outs[0].spec;
+    const weft_spec *spec = &a->spec;
     *size = (size_t)weft_nbytes(a);
-    if (a->n_outputs != 1 || spec->encoding || weft_nbytes(a) > CONTENT) {
+    if (spec->encoding || weft_nbytes(a) > CONTENT) {
         return false;
     }
     const void *data = weft_data(a);
@@ -40,9 +40,9 @@ static bool same_constant(weft_array *a, weft_array *b)
 {
     char x[CONTENT], y[CONTENT];
     size_t n, m;
-    return a->outs[0].spec.dtype == b->outs[0].spec.dtype && a->device == b->device &&
-           weft__shape_equal(&a->outs[0].spec.shape, &b->outs[0].spec.shape) &&
-           content_of(a, x, &n) && content_of(b, y, &m) && memcmp(x, y, n) == 0;
+    return a->spec.dtype == b->spec.dtype && a->device == b->device &&
+           weft__shape_equal(&a->spec.shape, &b->spec.shape) && content_of(a, x, &n) &&
+           content_of(b, y, &m) && memcmp(x, y, n) == 0;
 }
 
 static weft_status add_constant(simplifying *s, weft_array *a, weft__value *value)
@@ -52,20 +52,20 @@ static weft_status add_constant(simplifying *s, weft_array *a, weft__value *valu
     if (!content_of(a, bytes, &size)) {
         return weft__trace_add_constant(s->out, a, value);
     }
-    uint64_t hash = weft__mix(1, (uint64_t)a->outs[0].spec.dtype);
+    uint64_t hash = weft__mix(1, (uint64_t)a->spec.dtype);
     for (size_t i = 0; i < size; i++) {
         hash = weft__mix(hash, (unsigned char)bytes[i]);
     }
     uint64_t at = hash & (s->table_size - 1);
     for (; s->table[at].index; at = (at + 1) & (s->table_size - 1)) {
-        weft__value there = {s->table[at].kind, s->table[at].index - 1};
+        weft__value there = {s->table[at].kind, s->table[at].index - 1, 0};
         if (there.kind == WEFT__CONSTANT && same_constant(s->out->constants[there.index], a)) {
             *value = there;
             return WEFT_OK;
         }
     }
     weft_status status = weft__trace_add_constant(s->out, a, value);
-    s->table[at] = (weft__value){WEFT__CONSTANT, value->index + 1};
+    s->table[at] = (weft__value){WEFT__CONSTANT, value->index + 1, 0};
     return status;
 }
 
@@ -73,7 +73,7 @@ static weft_status add_constant(simplifying *s, weft_array *a, weft__value *valu
 
 static uint64_t number(weft__value v)
 {
-    return (uint64_t)v.kind << 32 | v.index;
+    return (uint64_t)v.output << 40 | (uint64_t)v.kind << 32 | v.index;
 }
 
 static uint64_t hash_node(const weft__trace_node *n)
@@ -115,36 +115,53 @@ static weft_status add_node(simplifying *s, const weft__trace_node *node, weft__
 {
     uint64_t at = hash_node(node) & (s->table_size - 1);
     for (; s->table[at].index; at = (at + 1) & (s->table_size - 1)) {
-        weft__value there = {s->table[at].kind, s->table[at].index - 1};
+        weft__value there = {s->table[at].kind, s->table[at].index - 1, 0};
         if (there.kind == WEFT__NODE && same_node(&s->out->nodes[there.index], node)) {
             *value = there;
             return WEFT_OK;
         }
     }
     weft_status status = weft__trace_add_node(s->out, node, value);
-    s->table[at] = (weft__value){WEFT__NODE, value->index + 1};
+    s->table[at] = (weft__value){WEFT__NODE, value->index + 1, 0};
     return status;
 }
 
 static weft__value translate(const simplifying *s, weft__value v)
 {
-    return v.kind == WEFT__NODE       ? s->nodes[v.index]
+    return v.kind == WEFT__NODE       ? s->nodes[v.index][v.output]
            : v.kind == WEFT__CONSTANT ? s->constants[v.index]
                                       : v;
 }
 
+static weft_status take_folded(simplifying *s, weft_array *folded, weft__value *values)
+{
+    weft_status status = WEFT_OK;
+    for (int o = 0; o < folded->n_outputs && status == WEFT_OK; o++) {
+        status = add_constant(s, weft__output(folded, o), &values[o]);
+    }
+    return status;
+}
+
 static weft_status take_node(simplifying *s, int64_t i, weft_array *folded)
 {
+    weft__value *values = s->nodes[i];
     if (folded) {
-        return add_constant(s, folded, &s->nodes[i]);
+        return take_folded(s, folded, values);
     }
     weft__trace_node node = s->t->nodes[i];
     for (int k = 0; k < node.n_inputs; k++) {
         s->inputs[k] = translate(s, node.inputs[k]);
     }
     node.inputs = s->inputs;
-    return weft__is_identity(s->out, &node, &s->nodes[i]) ? WEFT_OK
-                                                          : add_node(s, &node, &s->nodes[i]);
+    if (weft__is_identity(s->out, &node, values)) {
+        return WEFT_OK;
+    }
+    weft__value value;
+    weft_status status = add_node(s, &node, &value);
+    for (int o = 0; o < node.n_outputs && status == WEFT_OK; o++) {
+        values[o] = (weft__value){value.kind, value.index, (uint32_t)o};
+    }
+    return status;
 }
 
 /* ---- passes --------------------------------------------------------------------------------- */
@@ -202,7 +219,7 @@ static weft_status take_all(simplifying *s, weft_array *const *folded, const boo
     return status;
 }
 
-/* One pass; `folded` are the nodes that are known (held, per node, NULL where not). */
+/* One pass; `folded` are the nodes whose outputs are known, as their first outputs, or NULL. */
 static weft_status pass(const weft__trace *t, weft_array *const *folded, weft__trace *out)
 {
     weft_status status = weft__trace_open(out, t->n_arguments, t->n_outputs);
@@ -239,8 +256,8 @@ static weft_status fold_and_pass(const weft__trace *t, weft__trace *out)
         status = pass(t, folded, out);
     }
     for (int64_t i = 0; folded && i < t->n_nodes; i++) {
-        if (folded[i]) {
-            weft__unhold(folded[i]);
+        for (int o = folded[i] ? folded[i]->n_outputs - 1 : -1; o >= 0; o--) {
+            weft__unhold(weft__output(folded[i], o)); /* the first one last */
         }
     }
     weft_free(folded);

@@ -43,7 +43,7 @@ weft_status weft__trace_add_constant(weft__trace *t, weft_array *a, weft__value 
     }
     t->constants = grown;
     weft__hold(a);
-    *value = (weft__value){WEFT__CONSTANT, (uint32_t)t->n_constants};
+    *value = (weft__value){WEFT__CONSTANT, (uint32_t)t->n_constants, 0};
     grown[t->n_constants++] = a;
     return WEFT_OK;
 }
@@ -60,7 +60,7 @@ static const weft_spec *keep_specs(weft__trace *t, const weft__trace_node *node)
 {
     const weft_spec *near[2] = {
         node->n_inputs > 0 && node->inputs[0].kind == WEFT__NODE
-            ? t->nodes[node->inputs[0].index].specs
+            ? weft__trace_spec(t, node->inputs[0])
             : NULL,
         t->n_nodes > 0 ? t->nodes[t->n_nodes - 1].specs : NULL,
     };
@@ -96,7 +96,7 @@ weft_status weft__trace_add_node(weft__trace *t, const weft__trace_node *node, w
     if (node->op->params_size > 0) {
         memcpy(copy.params, node->params, node->op->params_size);
     }
-    *value = (weft__value){WEFT__NODE, (uint32_t)t->n_nodes};
+    *value = (weft__value){WEFT__NODE, (uint32_t)t->n_nodes, 0};
     t->nodes[t->n_nodes++] = copy;
     return WEFT_OK;
 }
@@ -150,12 +150,12 @@ static weft_status value_of(tracing *c, weft_array *a, weft__value *value)
 {
     int64_t i = weft__map_index(&c->args, a, NULL);
     if (i >= 0) {
-        *value = (weft__value){WEFT__ARGUMENT, (uint32_t)i};
+        *value = (weft__value){WEFT__ARGUMENT, (uint32_t)i, 0};
         return WEFT_OK;
     }
-    i = weft__map_index(&c->nodes, a, NULL);
+    i = weft__map_index(&c->nodes, a->first, NULL);
     if (i >= 0) {
-        *value = (weft__value){WEFT__NODE, (uint32_t)i};
+        *value = (weft__value){WEFT__NODE, (uint32_t)i, (uint32_t)weft__output_index(a)};
         return WEFT_OK;
     }
     bool added;
@@ -163,7 +163,7 @@ static weft_status value_of(tracing *c, weft_array *a, weft__value *value)
     if (i < 0) {
         return weft__out_of_memory("compile", "a trace");
     }
-    *value = (weft__value){WEFT__CONSTANT, (uint32_t)i};
+    *value = (weft__value){WEFT__CONSTANT, (uint32_t)i, 0};
     return added ? weft__trace_add_constant(c->t, a, value) : WEFT_OK;
 }
 
@@ -185,7 +185,7 @@ static weft_status add_node(tracing *c, weft_array *a)
     }
     weft_spec specs[WEFT_MAX_OUTPUTS];
     for (int i = 0; i < a->n_outputs; i++) {
-        specs[i] = a->outs[i].spec;
+        specs[i] = weft__output(a, i)->spec;
     }
     weft__trace_node node = {.op = a->op,
                              .params = a->params,
@@ -213,7 +213,7 @@ static weft_status add_arguments(tracing *c, weft_array *const *args, int64_t n)
         if (!added) {
             return weft_fail(WEFT_INVALID, "compile: argument %lld is there twice", (long long)i);
         }
-        c->t->arguments[i] = (weft__trace_argument){args[i]->outs[0].spec, args[i]->device};
+        c->t->arguments[i] = (weft__trace_argument){args[i]->spec, args[i]->device};
     }
     return WEFT_OK;
 }
@@ -279,9 +279,11 @@ weft_status weft__trace_make(weft__trace *out, weft_array *const *args, int64_t 
 static weft_array *array_of(const weft__trace *t, weft_array *const *args, weft_array *const *made,
                             weft__value value)
 {
-    return value.kind == WEFT__ARGUMENT   ? args[value.index]
-           : value.kind == WEFT__CONSTANT ? t->constants[value.index]
-                                          : made[value.index];
+    if (value.kind != WEFT__NODE) {
+        return value.kind == WEFT__ARGUMENT ? args[value.index] : t->constants[value.index];
+    }
+    weft_array *node = made[value.index];
+    return node ? weft_pick(node, (int)value.output) : NULL;
 }
 
 static int most_inputs(const weft__trace *t)
@@ -335,8 +337,8 @@ weft_status weft__trace_apply(const weft__trace *t, weft_array *const *args, wef
 const weft_spec *weft__trace_spec(const weft__trace *t, weft__value value)
 {
     return value.kind == WEFT__ARGUMENT   ? &t->arguments[value.index].spec
-           : value.kind == WEFT__CONSTANT ? &t->constants[value.index]->outs[0].spec
-                                          : &t->nodes[value.index].specs[0];
+           : value.kind == WEFT__CONSTANT ? &t->constants[value.index]->spec
+                                          : &t->nodes[value.index].specs[value.output];
 }
 
 weft_device *weft__trace_device(const weft__trace *t, weft__value value)

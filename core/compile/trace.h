@@ -12,11 +12,12 @@
 
 typedef enum weft__value_kind { WEFT__ARGUMENT, WEFT__CONSTANT, WEFT__NODE } weft__value_kind;
 
-/* Something that a node can have as input: which argument, constant or node. Of a node with
- * several outputs its input is the node as a whole only for a pick. */
+/* Something that a node can have as input: which argument or constant, or which output of which
+ * node. */
 typedef struct weft__value {
     uint32_t kind; /* weft__value_kind */
     uint32_t index;
+    uint32_t output; /* of a node, else 0 */
 } weft__value;
 
 typedef struct weft__trace_node {
@@ -81,13 +82,13 @@ weft_status weft__trace_apply(const weft__trace *t, weft_array *const *args, wef
 /* The same of a trace whose outputs depend on no argument; nodes that do are left out. */
 weft_status weft__trace_apply_constants(const weft__trace *t, weft_array **outs);
 
-/* The first output's spec of a value, and where it is computed. */
+/* What a value looks like, and where it is computed. */
 const weft_spec *weft__trace_spec(const weft__trace *t, weft__value value);
 weft_device *weft__trace_device(const weft__trace *t, weft__value value);
 
 static inline bool weft__value_equal(weft__value a, weft__value b)
 {
-    return a.kind == b.kind && a.index == b.index;
+    return a.kind == b.kind && a.index == b.index && a.output == b.output;
 }
 
 #endif

@@ -202,8 +202,8 @@ static void find_captured_slots(const tracing *t, weft__trace *trace)
             next += t->arguments[i] != NULL;
         }
         if (input >= 0) {
-            weft__trace_redirect(trace, (weft__value){WEFT__CONSTANT, (uint32_t)k},
-                                 (weft__value){WEFT__ARGUMENT, (uint32_t)input});
+            weft__trace_redirect(trace, (weft__value){WEFT__CONSTANT, (uint32_t)k, 0},
+                                 (weft__value){WEFT__ARGUMENT, (uint32_t)input, 0});
         }
     }
 }

@@ -152,10 +152,8 @@ static weft_status prepare(weft__plan *plan, const void *owner, weft_array *cons
 static weft_status failed_before(weft_array *const *arrays, int n)
 {
     for (int i = 0; i < n; i++) {
-        for (int o = 0; o < arrays[i]->n_outputs; o++) {
-            if (atomic_load(&arrays[i]->outs[o].view.buffer->failed)) {
-                return weft__failed_before("eval", arrays[i]->outs[o].view.buffer);
-            }
+        if (atomic_load(&arrays[i]->view.buffer->failed)) {
+            return weft__failed_before("eval", arrays[i]->view.buffer);
         }
     }
     return WEFT_OK;
@@ -197,9 +195,7 @@ static weft_status wait_for(weft_array *const *arrays, int n)
     weft__flight all = {0};
     pthread_mutex_lock(&evaluation);
     for (int i = 0; i < n; i++) {
-        for (int o = 0; o < arrays[i]->n_outputs; o++) {
-            weft__flight_after(&all, arrays[i]->outs[o].view.buffer);
-        }
+        weft__flight_after(&all, arrays[i]->view.buffer);
     }
     pthread_mutex_unlock(&evaluation);
     weft__flight_wait(&all);

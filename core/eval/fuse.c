@@ -18,7 +18,7 @@ static bool is_wide(const weft_array *node)
 {
     bool wide = false;
     for (int i = 0; i < node->n_inputs; i++) {
-        wide = wide || node->inputs[i]->outs[0].spec.dtype == WEFT_FLOAT64;
+        wide = wide || node->inputs[i]->spec.dtype == WEFT_FLOAT64;
     }
     return wide;
 }
@@ -31,7 +31,7 @@ static const weft_tape *fusable(weft_array *node)
         node->device->backend->fuses == 0) {
         return NULL;
     }
-    weft_dtype dtype = node->inputs[node->n_inputs - 1]->outs[0].spec.dtype;
+    weft_dtype dtype = node->inputs[node->n_inputs - 1]->spec.dtype;
     (void)weft__device_rows(node->device, node->op, &rows);
     return rows == 0 && weft_dtype_is_float(dtype) ? weft_op_tape(node->op, dtype) : NULL;
 }
@@ -39,7 +39,7 @@ static const weft_tape *fusable(weft_array *node)
 /* The code that rounds a value as storing it in the node's dtype would; 0: none is needed. */
 static weft_tape_code rounding(const weft_array *node)
 {
-    switch (node->outs[0].spec.dtype) {
+    switch (node->spec.dtype) {
     case WEFT_FLOAT16:
         return WEFT_TAPE_ROUND16;
     case WEFT_BFLOAT16:
@@ -209,7 +209,7 @@ static const weft_kernel_row *row_with_formula(weft_array *node, const weft_tens
 {
     weft_tensor out[WEFT_MAX_OUTPUTS];
     for (int i = 0; i < node->n_outputs; i++) {
-        out[i] = tensor_of(&node->outs[i].spec);
+        out[i] = tensor_of(&weft__output(node, i)->spec);
     }
     const weft_call call = {.op = node->op,
                             .params = node->params,
@@ -233,7 +233,7 @@ weft__fusion *weft__fuse_input(weft__plan *plan, weft_array *node, const weft_ke
     if (!tape || !measure(plan, input, tape, &steps, &operands)) {
         return NULL;
     }
-    const weft_tensor x = tensor_of(&input->outs[0].spec);
+    const weft_tensor x = tensor_of(&input->spec);
     *row = row_with_formula(node, &x);
     weft__fusion *f = *row ? merge(plan, input, NULL) : NULL;
     if (f) {

@@ -196,7 +196,7 @@ static int donor(lowering *l, const weft_spec *spec, int64_t bytes, uint32_t all
         weft_array *x = l->inputs[i];
         weft__buffer *b = l->step->buffers[i];
         if (!(allowed >> i & 1) || weft__plan_refs(l->plan, b) != 1 || !b->owned ||
-            (l->temporaries && l->temporaries[i]) || x->n_outputs != 1) {
+            (l->temporaries && l->temporaries[i])) {
             continue;
         }
         int edges = edges_to(l, x);
@@ -214,16 +214,19 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
 {
     weft_array *node = l->node;
     weft__view *views = weft__plan_alloc(l->plan, (size_t)node->n_outputs * sizeof *views);
-    weft__entry *e = weft__plan_entry(l->plan, node);
-    if (!views || !e) {
+    if (!views) {
         return WEFT_MEMORY;
     }
     for (int o = 0; o < node->n_outputs; o++) {
-        const weft_spec *spec = &node->outs[o].spec;
+        const weft_spec *spec = &node[o].spec;
         const int64_t bytes = spec_bytes(spec);
         l->empty = l->empty && bytes == 0;
         int from = in_place ? donor(l, spec, bytes, in_place[o]) : -1;
         weft__view *view = &views[o];
+        weft__entry *e = weft__plan_entry(l->plan, &node[o]);
+        if (!e) {
+            return WEFT_MEMORY;
+        }
         if (from >= 0) {
             view->buffer = l->step->buffers[from];
             view->offset = l->in[from].offset;
@@ -238,8 +241,8 @@ static weft_status place_outputs(lowering *l, const uint32_t *in_place)
         memcpy(view->strides, l->out[o].strides, sizeof view->strides);
         place_tensor(&l->out[o], view);
         l->step->buffers[l->n_inputs + o] = view->buffer;
+        e->view = view;
     }
-    e->views = views;
     return WEFT_OK;
 }
 
@@ -274,19 +277,19 @@ static weft_status take_workspace(lowering *l, const weft_kernel_row *row)
 static weft_status plan_now(weft__plan *plan, weft_array *a);
 
 /* Where the plan has the elements of an input. NULL, with a message: nowhere. */
-static const weft__view *views_of(weft__plan *plan, weft_array *a, const weft_op *op)
+static const weft__view *view_of(weft__plan *plan, weft_array *a, const weft_op *op)
 {
     const weft__entry *e = weft__plan_entry(plan, a);
     if (e && e->deferred && !e->planned) {
         e = plan_now(plan, a) == WEFT_OK ? weft__plan_entry(plan, a) : NULL;
     }
-    if (e && !e->views) {
+    if (e && !e->view) {
         weft_fail(WEFT_INVALID,
                   "%s: an input was used up by an evaluation of another thread: keep "
                   "it (weft_keep, weft_set)",
                   op->name);
     }
-    return e ? e->views : NULL;
+    return e ? e->view : NULL;
 }
 
 /* Prepares the step with its inputs as they are. */
@@ -295,7 +298,7 @@ static weft_status open_step(lowering *l)
     weft_array *node = l->node;
     const size_t params_size = node->op->params_size;
     for (int i = 0; i < l->n_inputs; i++) { /* one that waits comes before the step */
-        if (!views_of(l->plan, l->inputs[i], node->op)) {
+        if (!view_of(l->plan, l->inputs[i], node->op)) {
             return weft_error_status();
         }
     }
@@ -311,12 +314,12 @@ static weft_status open_step(lowering *l)
     l->step->call.op = node->op;
     l->step->call.device = node->device;
     for (int i = 0; i < l->n_inputs; i++) {
-        const weft__view *views = weft__plan_entry(l->plan, l->inputs[i])->views;
-        fill_tensor(&l->in[i], &l->inputs[i]->outs[0].spec, &views[0]);
-        l->step->buffers[i] = views[0].buffer;
+        const weft__view *view = weft__plan_entry(l->plan, l->inputs[i])->view;
+        fill_tensor(&l->in[i], &l->inputs[i]->spec, view);
+        l->step->buffers[i] = view->buffer;
     }
     for (int o = 0; o < node->n_outputs; o++) {
-        fill_tensor(&l->out[o], &node->outs[o].spec, NULL);
+        fill_tensor(&l->out[o], &weft__output(node, o)->spec, NULL);
     }
     return WEFT_OK;
 }
@@ -364,7 +367,7 @@ static weft_status lower_generic(lowering *l)
     weft_device *device = l->node->device;
     uint32_t in_place[WEFT_MAX_OUTPUTS] = {0};
     if (op->family == WEFT_ELEMENTWISE && !op->reference) {
-        weft_dtype dtype = l->node->inputs[l->node->n_inputs - 1]->outs[0].spec.dtype;
+        weft_dtype dtype = l->node->inputs[l->node->n_inputs - 1]->spec.dtype;
         l->step->tape = l->fusion ? &l->fusion->tape : weft_op_tape(op, dtype);
         if (!l->step->tape) {
             return weft__has_formula(op, dtype)
@@ -397,38 +400,36 @@ static weft_status lower_generic(lowering *l)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-static weft_status set_views(weft__plan *plan, weft_array *node, const weft__view *view, int n)
+/* Gives the outputs of a node views of memory that others have. */
+static weft_status share_views(weft__plan *plan, weft_array *node, const weft__view *view)
 {
-    weft__view *views = weft__plan_alloc(plan, (size_t)n * sizeof *views);
-    weft__entry *e = weft__plan_entry(plan, node);
-    if (!views || !e) {
+    const size_t bytes = (size_t)node->n_outputs * sizeof *view;
+    weft__view *views = weft__plan_alloc(plan, bytes);
+    if (!views) {
         return WEFT_MEMORY;
     }
-    memcpy(views, view, (size_t)n * sizeof *views);
-    for (int i = 0; i < n; i++) {
-        weft__plan_ref(views[i].buffer);
+    memcpy(views, view, bytes);
+    for (int o = 0; o < node->n_outputs; o++) {
+        weft__entry *e = weft__plan_entry(plan, &node[o]);
+        if (!e) {
+            return WEFT_MEMORY;
+        }
+        weft__plan_ref(views[o].buffer);
+        e->view = &views[o];
     }
-    e->views = views;
     return WEFT_OK;
 }
 
 /* Whether the node only looks at its input's memory; fills *view. */
 static bool as_view(const weft_array *node, const weft__view *from, weft__view *view)
 {
-    if (node->op == &weft__op_pick) {
-        *view = from[((const weft__pick_params *)node->params)->output];
-        return true;
-    }
-    if (!node->op->view) {
-        return false;
-    }
     weft_tensor in;
-    fill_tensor(&in, &node->inputs[0]->outs[0].spec, &from[0]);
+    fill_tensor(&in, &node->inputs[0]->spec, from);
     weft_tensor out = in;
     if (!node->op->view(node, &in, &out)) {
         return false;
     }
-    *view = from[0];
+    *view = *from;
     view->offset = out.offset;
     memcpy(view->strides, out.strides, sizeof view->strides);
     return true;
@@ -442,14 +443,11 @@ static weft_status take_expansion(weft__plan *plan, weft_array *node, weft_array
     weft_status status = weft__plan_graph(plan, outs, node->n_outputs);
     weft__view views[WEFT_MAX_OUTPUTS];
     for (int i = 0; i < node->n_outputs && status == WEFT_OK; i++) {
-        const weft__view *from = views_of(plan, outs[i], node->op);
+        const weft__view *from = view_of(plan, outs[i], node->op);
         status = from ? WEFT_OK : weft_error_status();
-        views[i] = from ? from[0] : (weft__view){0};
+        views[i] = from ? *from : (weft__view){0};
     }
-    if (status == WEFT_OK) {
-        status = set_views(plan, node, views, node->n_outputs);
-    }
-    return status;
+    return status == WEFT_OK ? share_views(plan, node, views) : status;
 }
 
 static weft_status lower_expansion(weft__plan *plan, weft_array *node)
@@ -532,15 +530,15 @@ static weft_status consume_parts(lowering *l)
 
 static weft_status lower(weft__plan *plan, weft_array *node)
 {
-    if (node->n_inputs > 0 && (node->op->view || node->op == &weft__op_pick)) {
+    if (node->n_inputs > 0 && node->op->view) {
         weft__view view;
-        const weft__view *from = views_of(plan, node->inputs[0], node->op);
+        const weft__view *from = view_of(plan, node->inputs[0], node->op);
         if (!from) {
             return weft_error_status();
         }
         if (as_view(node, from, &view)) {
             weft__count(node->device, node->op, views);
-            return set_views(plan, node, &view, 1);
+            return share_views(plan, node, &view);
         }
     }
     const weft_kernel_row *row = NULL;
@@ -575,7 +573,8 @@ static weft_status plan_now(weft__plan *plan, weft_array *a)
         return status;
     }
     weft__plan_entry(plan, a)->planned = true;
-    return consume(plan, a);
+    status = consume(plan, a);
+    return status == WEFT_OK && a->n_outputs > 1 ? weft__plan_settle(plan, a) : status;
 }
 
 weft_status weft__plan_node(weft__plan *plan, weft_array *a)

@@ -105,19 +105,14 @@ weft__buffer *weft__plan_buffer(weft__plan *plan, weft_device *device, int64_t b
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-static bool copy_views(weft__plan *plan, weft_array *a, weft__entry *e)
+static bool copy_view(weft__plan *plan, weft_array *a, weft__entry *e)
 {
-    e->views = weft__plan_alloc(plan, (size_t)a->n_outputs * sizeof(weft__view));
-    if (!e->views) {
+    e->view = weft__plan_alloc(plan, sizeof *e->view);
+    if (!e->view) {
         return false;
     }
-    for (int i = 0; i < a->n_outputs; i++) {
-        e->views[i] = a->outs[i].view;
-        if (weft__plan_refs(plan, a->outs[i].view.buffer) < 0) {
-            return false;
-        }
-    }
-    return true;
+    *e->view = a->view;
+    return weft__plan_refs(plan, a->view.buffer) >= 0;
 }
 
 static weft__entry *no_entry(weft__plan *plan)
@@ -134,7 +129,7 @@ weft__entry *weft__plan_meet(weft__plan *plan, weft_array *a)
         return no_entry(plan);
     }
     *e = (weft__entry){.array = a, .internal = a->seq >= plan->first_internal};
-    if (a->state == WEFT__EVALUATED && !copy_views(plan, a, e)) {
+    if (a->state == WEFT__EVALUATED && !copy_view(plan, a, e)) {
         return no_entry(plan);
     }
     a->plan = plan->id;
@@ -150,25 +145,35 @@ weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e)
         return WEFT_OK;
     }
     e->spent = true;
-    for (int i = 0; i < e->array->n_outputs; i++) {
-        if (!weft__plan_unref(plan, e->views[i].buffer)) {
-            return WEFT_MEMORY;
+    return weft__plan_unref(plan, e->view->buffer) ? WEFT_OK : WEFT_MEMORY;
+}
+
+weft_status weft__plan_settle(weft__plan *plan, weft_array *node)
+{
+    const bool retained = plan->retain && node->seq < plan->first_internal;
+    weft_status status = WEFT_OK;
+    for (int o = 0; o < node->n_outputs && status == WEFT_OK; o++) {
+        weft__entry *e = weft__plan_entry(plan, &node[o]);
+        e->planned = true;
+        if (!retained && (e->internal || !e->array->picked)) {
+            status = weft__plan_maybe_spend(plan, e);
         }
     }
-    return WEFT_OK;
+    return status;
 }
 
 /* ---- making, committing, forgetting --------------------------------------------------------- */
 
 static atomic_uint_fast64_t next_plan = 1;
 
-/* Appends a node that has yet to be planned. Evaluated nodes that a gradient retains still have
- * their op, but nothing to compute. */
+/* Appends the node of `a` if it has yet to be planned. Evaluated nodes that a gradient retains
+ * still have their op, but nothing to compute. */
 static bool queue_node(weft__plan *plan, weft_array *a, int64_t graph)
 {
     if (a->state != WEFT__LAZY) {
         return true;
     }
+    a = a->first;
     weft__entry *e = weft__plan_entry(plan, a);
     if (!e || e->planned || e->queued == graph) {
         return e != NULL;
@@ -225,23 +230,19 @@ weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n)
     return status == WEFT_OK && plan->failed ? WEFT_MEMORY : status;
 }
 
-static void commit_views(weft_array *a, const weft__entry *e)
+static void commit_view(weft_array *a, const weft__entry *e)
 {
-    for (int i = 0; i < a->n_outputs; i++) {
-        a->outs[i].view = e->views[i];
-        weft__buffer_ref(e->views[i].buffer);
-    }
+    a->view = *e->view;
+    weft__buffer_ref(e->view->buffer);
     atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
 }
 
 static void commit_spent(weft_array *a)
 {
     atomic_store_explicit(&a->state, WEFT__SPENT, memory_order_release);
-    for (int i = 0; i < a->n_outputs; i++) {
-        if (a->outs[i].view.buffer) { /* NULL when it came and went within this plan */
-            weft__buffer_unref(a->outs[i].view.buffer);
-            a->outs[i].view.buffer = NULL;
-        }
+    if (a->view.buffer) { /* NULL when it came and went within this plan */
+        weft__buffer_unref(a->view.buffer);
+        a->view.buffer = NULL;
     }
 }
 
@@ -255,9 +256,9 @@ void weft__plan_commit(weft__plan *plan)
         if (e->spent) {
             commit_spent(e->array);
         } else if (e->planned) {
-            commit_views(e->array, e);
+            commit_view(e->array, e);
         }
-        if (e->planned && (!plan->retain || e->internal)) {
+        if (e->planned && e->array == e->array->first && (!plan->retain || e->internal)) {
             weft__detach_later(e->array, &plan->dead);
         }
     }

@@ -33,16 +33,17 @@ typedef struct weft__step {
 } weft__step;
 
 /* What the plan knows about an array that it meets. The graph keeps the array: the roots are held,
- * and edges are dropped by the commit alone. */
+ * and edges are dropped by the commit alone. What concerns the node as a whole (queued, deferred
+ * and the sizes) is in the entry of its first output. */
 struct weft__entry {
     weft__entry *next; /* in order of first sight */
     weft_array *array;
-    weft__view *views; /* per output; NULL until planned */
-    int consumed;      /* edges to it that planned nodes have used */
-    int released;      /* holds of slots that are about to be replaced */
-    int64_t queued;    /* the last graph in whose list of nodes to plan it is */
-    bool planned;      /* by this plan */
-    bool internal;     /* made by an expansion inside this plan */
+    weft__view *view; /* NULL until planned */
+    int consumed;     /* edges to it that planned nodes have used */
+    int released;     /* holds of slots that are about to be replaced */
+    int64_t queued;   /* the last graph in whose list of nodes to plan it is */
+    bool planned;     /* by this plan */
+    bool internal;    /* made by an expansion inside this plan */
     bool spent;
     bool deferred; /* waits to become a part of its reader (fuse.c), and how large that part is */
     int fused_steps, fused_operands;
@@ -124,10 +125,14 @@ static inline bool weft__plan_would_spend(const weft__entry *e, int edges)
 {
     const weft_array *a = e->array;
     return weft__uses(a) - e->consumed == edges && atomic_load(&a->holds) == e->released &&
-           e->views && !(a->leaf && !e->internal && a->scope);
+           e->view && !(a->leaf && !e->internal && a->scope);
 }
 /* Spends the array if nothing needs its elements any more. */
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e);
+
+/* Marks several outputs of a node as planned, and spends those that nothing needs and that nobody
+ * picked, so that nobody can ask for them. */
+weft_status weft__plan_settle(weft__plan *plan, weft_array *node);
 
 /* lower.c: turns one node into views or steps. */
 weft_status weft__plan_node(weft__plan *plan, weft_array *a);

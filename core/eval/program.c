@@ -57,7 +57,7 @@ static weft_array *stand_in_array(weft__stand_ins *all, const weft__layout *l)
     if (!weft_ok(a)) {
         return NULL;
     }
-    memcpy(a->outs[0].view.strides, l->strides, sizeof l->strides);
+    memcpy(a->view.strides, l->strides, sizeof l->strides);
     atomic_store(&a->leaf, false); /* given up after its last use, if it is lent */
     return a;
 }
@@ -145,12 +145,12 @@ static weft_status note_outputs(weft__program *p, weft_array *const *out, int n_
 {
     for (int i = 0; i < n_out; i++) {
         const weft__entry *e = weft__plan_entry(&p->plan, out[i]);
-        if (!e || !e->views) {
+        if (!e || !e->view) {
             return e ? weft_fail(WEFT_INVALID, "compile: output %d was used up", i) : WEFT_MEMORY;
         }
         weft__program_output *o = &p->outputs[i];
-        o->spec = out[i]->outs[0].spec;
-        o->view = e->views[0];
+        o->spec = out[i]->spec;
+        o->view = *e->view;
         o->buffer = o->view.buffer->stand_in - 1;
         if (o->buffer >= 0) {
             o->view.buffer = NULL;

@@ -34,17 +34,16 @@ static bool is_lent(const running *r, int i)
 static bool is_alone(const running *r, int i)
 {
     weft_array *a = r->call->in[i];
-    const weft__view *view = &a->outs[0].view;
+    const weft__view *view = &a->view;
     const weft__buffer *b = view->buffer;
     bool visible = a->leaf && a->scope; /* a constant that the caller can still see */
-    return atomic_load(&a->holds) == 1 && weft__uses(a) == 0 && !visible && a->n_outputs == 1 &&
-           b->owned && atomic_load(&b->refs) == 1 && view->offset == 0 &&
-           b->bytes >= r->p->buffers.at[i].bytes;
+    return atomic_load(&a->holds) == 1 && weft__uses(a) == 0 && !visible && b->owned &&
+           atomic_load(&b->refs) == 1 && view->offset == 0 && b->bytes >= r->p->buffers.at[i].bytes;
 }
 
 static void take_input(running *r, int i)
 {
-    const weft__view *view = &r->call->in[i]->outs[0].view;
+    const weft__view *view = &r->call->in[i]->view;
     weft__buffer *b = view->buffer;
     weft__buffer_ref(b);
     r->bases[i] = (weft__base){.buffer = b,
@@ -100,7 +99,7 @@ static weft_status take_memory(running *r)
 {
     const uint64_t mark = UINT64_MAX - atomic_fetch_add(&next_mark, 1); /* no plan's number */
     for (int i = 0; i < r->p->n_in; i++) {
-        weft__buffer *b = r->call->in[i]->outs[0].view.buffer;
+        weft__buffer *b = r->call->in[i]->view.buffer;
         /* What is still to be filled may have the mark of what was there before. */
         if (atomic_load(&b->failed) && !weft__in_flight(atomic_load(&b->writer))) {
             return weft__failed_before("compiled function", b);
@@ -111,7 +110,7 @@ static weft_status take_memory(running *r)
     }
     weft_status status = WEFT_OK;
     for (int i = 0; i < r->p->n_in && status == WEFT_OK; i++) {
-        weft__buffer *b = r->call->in[i]->outs[0].view.buffer;
+        weft__buffer *b = r->call->in[i]->view.buffer;
         if (!is_lent(r, i)) {
             if (r->p->buffers.at[i].written) {
                 status = take_copy(r, i);
@@ -193,7 +192,7 @@ static weft_status make_outputs(running *r)
         if (!weft_ok(a)) {
             return weft__report(a);
         }
-        memcpy(a->outs[0].view.strides, o->view.strides, sizeof o->view.strides);
+        memcpy(a->view.strides, o->view.strides, sizeof o->view.strides);
         atomic_store(&a->leaf, false); /* computed: to be used up like any other */
     }
     return WEFT_OK;
@@ -206,8 +205,8 @@ static void spend(const running *r)
         if (r->given[i]) {
             weft_array *a = r->call->in[i];
             atomic_store_explicit(&a->state, WEFT__SPENT, memory_order_release);
-            weft__buffer_unref(a->outs[0].view.buffer);
-            a->outs[0].view.buffer = NULL;
+            weft__buffer_unref(a->view.buffer);
+            a->view.buffer = NULL;
         }
     }
 }
@@ -217,7 +216,7 @@ static void unspend(const running *r, int i)
 {
     weft_array *a = r->call->in[i];
     weft__buffer_ref(r->bases[i].buffer);
-    a->outs[0].view.buffer = r->bases[i].buffer;
+    a->view.buffer = r->bases[i].buffer;
     atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
 }
 

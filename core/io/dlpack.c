@@ -57,9 +57,9 @@ static weft_status lend(weft_array *a, dlpack_tensor *t, lent **out)
     if (status != WEFT_OK) {
         return status;
     }
-    const weft__view *v = &a->outs[0].view;
+    const weft__view *v = &a->view;
     weft_dtype dtype = weft_dtype_of(a);
-    if (!v->buffer->host || !a->device->backend->host_memory || a->outs[0].spec.encoding) {
+    if (!v->buffer->host || !a->device->backend->host_memory || a->spec.encoding) {
         return weft_fail(WEFT_UNSUPPORTED,
                          "to_dlpack: expected a dense array in host memory, got one of %s: move it "
                          "with weft_to",
@@ -217,7 +217,7 @@ static weft_array *borrow(const dlpack_tensor *given, void (*release)(void *), v
         if (b) {
             a = weft__leaf_new(&spec, b, 0);
             if (weft_ok(a)) {
-                memcpy(a->outs[0].view.strides, t.strides, sizeof t.strides);
+                memcpy(a->view.strides, t.strides, sizeof t.strides);
             }
             return a;
         }

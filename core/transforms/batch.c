@@ -113,7 +113,7 @@ static weft_status one_by_one(const batching *b, weft_array **out)
         out[o] = weft_stack(parts + o * b->size, (int)b->size, 0);
     }
     for (int o = 0; o < node->n_outputs && b->size == 0; o++) {
-        const weft_spec *spec = &node->outs[o].spec;
+        const weft_spec *spec = &weft__output(node, o)->spec;
         out[o] = weft__repeat(weft_zeros(spec->shape, spec->dtype), 0);
     }
     weft_free(parts);
@@ -127,7 +127,7 @@ static bool has_room(const weft_array *node)
         room = room && weft_ndim(node->inputs[i]) < WEFT_MAX_DIMS;
     }
     for (int o = 0; o < node->n_outputs; o++) {
-        room = room && node->outs[o].spec.shape.n < WEFT_MAX_DIMS;
+        room = room && weft__output(node, o)->spec.shape.n < WEFT_MAX_DIMS;
     }
     return room;
 }
@@ -156,7 +156,7 @@ static void settle(weft__dependents *d, int64_t index, int64_t size, weft_array 
 {
     weft_array *node = d->nodes.keys[index];
     for (int o = 0; o < node->n_outputs; o++) {
-        weft_spec spec = node->outs[o].spec;
+        weft_spec spec = weft__output(node, o)->spec;
         weft_dims shape;
         weft_array *y = out[o];
         if (!y) {
@@ -172,17 +172,12 @@ static void settle(weft__dependents *d, int64_t index, int64_t size, weft_array 
 static weft_status visit(weft__dependents *d, int64_t index, int64_t size)
 {
     weft_array *node = d->nodes.keys[index], *out[WEFT_MAX_OUTPUTS] = {NULL};
-    if (node->op == &weft__op_pick) {
-        const weft__pick_params *p = node->params;
-        d->places[d->first[index]] = *weft__place(d, node->inputs[0], (int)p->output);
-        return WEFT_OK;
-    }
     batching b = {.node = node, .size = size};
     b.in = weft_calloc((size_t)node->n_inputs, sizeof *b.in);
     b.batched = weft_calloc((size_t)node->n_inputs, sizeof *b.batched);
     weft_status status = b.in && b.batched ? WEFT_OK : weft__out_of_memory("vmap", NULL);
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
-        weft_array **place = weft__place(d, node->inputs[i], 0);
+        weft_array **place = weft__place(d, node->inputs[i]);
         b.batched[i] = place != NULL;
         b.in[i] = place ? *place : node->inputs[i];
         status = weft_ok(b.in[i]) ? WEFT_OK : weft__report(b.in[i]);
@@ -211,7 +206,7 @@ weft_status weft__batch(weft_array *const *outs, int n_out, weft_array *const *s
     weft__dependents d;
     status = weft__dependents_find(&d, "vmap", outs, n_out, sources, n_sources, true);
     for (int i = 0; i < n_sources && status == WEFT_OK; i++) {
-        *weft__place(&d, sources[i], 0) = batches[i];
+        *weft__place(&d, sources[i]) = batches[i];
     }
     for (int64_t i = 0; i < d.nodes.count && status == WEFT_OK; i++) {
         if (d.needed[i]) {
@@ -219,7 +214,7 @@ weft_status weft__batch(weft_array *const *outs, int n_out, weft_array *const *s
         }
     }
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
-        weft_array **place = weft__place(&d, outs[i], 0);
+        weft_array **place = weft__place(&d, outs[i]);
         results[i] = place ? *place : weft__repeat(outs[i], size);
     }
     weft__dependents_free(&d);

@@ -53,8 +53,8 @@ static void expand_checkpoint(weft_array *node, weft_array **outs)
 /* ---- the clone ------------------------------------------------------------------------------ */
 
 typedef struct copying {
-    weft__map inside; /* nodes to clone, in order */
-    weft__map frontier;
+    weft__map inside;      /* nodes to clone, in order */
+    weft__map frontier;    /* arrays that they read */
     weft_array **clones;   /* per node of inside */
     weft_array **barriers; /* per array of the frontier */
     bool *keeps;           /* per node of inside */
@@ -75,8 +75,8 @@ static weft_array *counterpart(copying *c, weft_array *a)
     if (k >= 0) {
         return c->barriers[k];
     }
-    k = weft__map_index(&c->inside, a, NULL);
-    return k >= 0 ? c->clones[k] : a;
+    k = weft__map_index(&c->inside, a->first, NULL);
+    return k >= 0 ? weft_pick(c->clones[k], weft__output_index(a)) : a;
 }
 
 static weft_array *clone_node(copying *c, weft_array *a)
@@ -116,14 +116,14 @@ static void choose_kept(copying *c, const checkpoint_params *params)
 {
     for (int64_t i = 0; i < c->inside.count && params->keep; i++) {
         weft_array *node = c->inside.keys[i];
-        if (node->op == &weft__op_pick || !params->keep(params->context, node)) {
+        if (!params->keep(params->context, node)) {
             continue;
         }
         c->keeps[i] = true;
-        int64_t named =
-            weft__named(node) ? weft__map_index(&c->inside, weft__named(node), NULL) : -1;
-        if (named >= 0 && c->inside.keys[named]->op != &weft__op_pick) {
-            c->keeps[named] = true;
+        const weft_array *named = weft__named(node);
+        int64_t k = named ? weft__map_index(&c->inside, named->first, NULL) : -1;
+        if (k >= 0) {
+            c->keeps[k] = true;
         }
     }
 }
@@ -274,7 +274,7 @@ static bool find_frontier(const weft__map *inside, weft_array *const *out, int n
 {
     for (int i = 0; i < n_out; i++) {
         bool added;
-        if (weft_ok(out[i]) && weft__map_index((weft__map *)inside, out[i], NULL) < 0 &&
+        if (weft_ok(out[i]) && weft__map_index((weft__map *)inside, out[i]->first, NULL) < 0 &&
             weft__map_index(frontier, out[i], &added) < 0) {
             return false;
         }
@@ -283,10 +283,8 @@ static bool find_frontier(const weft__map *inside, weft_array *const *out, int n
         weft_array *a = inside->keys[i];
         for (int k = 0; k < a->n_inputs; k++) {
             bool added;
-            /* A barrier has one output: of a node outside with several, the one that is read. */
-            weft_array *outside = a->op == &weft__op_pick ? a : a->inputs[k];
-            if (weft__map_index((weft__map *)inside, a->inputs[k], NULL) < 0 &&
-                weft__map_index(frontier, outside, &added) < 0) {
+            if (weft__map_index((weft__map *)inside, a->inputs[k]->first, NULL) < 0 &&
+                weft__map_index(frontier, a->inputs[k], &added) < 0) {
                 return false;
             }
         }

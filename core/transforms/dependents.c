@@ -8,7 +8,7 @@
 
 bool weft__is_differentiable(const weft_array *a)
 {
-    weft_class klass = weft_dtype_class(a->outs[0].spec.dtype);
+    weft_class klass = weft_dtype_class(a->spec.dtype);
     return klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX;
 }
 
@@ -40,7 +40,7 @@ static bool depends(weft__dependents *d, const weft_array *node, bool through_al
             continue;
         }
         weft_array *x = node->inputs[i];
-        int64_t k = weft__map_index(&d->nodes, x, NULL);
+        int64_t k = weft__map_index(&d->nodes, x->first, NULL);
         if ((k >= 0 && d->needed[k]) || weft__map_index(&d->sources, x, NULL) >= 0) {
             return true;
         }
@@ -89,14 +89,14 @@ void weft__dependents_free(weft__dependents *d)
     weft_free(d->source_places);
 }
 
-weft_array **weft__place(weft__dependents *d, weft_array *a, int o)
+weft_array **weft__place(weft__dependents *d, weft_array *a)
 {
     int64_t source = weft__map_index(&d->sources, a, NULL);
     if (source >= 0) {
         return &d->source_places[source];
     }
-    int64_t node = weft__map_index(&d->nodes, a, NULL);
-    return node >= 0 && d->needed[node] ? &d->places[d->first[node] + o] : NULL;
+    int64_t node = weft__map_index(&d->nodes, a->first, NULL);
+    return node >= 0 && d->needed[node] ? &d->places[d->first[node] + weft__output_index(a)] : NULL;
 }
 
 weft_array *weft__as_spec(weft_array *x, const weft_spec *spec, const char *what, const char *op)
@@ -104,13 +104,13 @@ weft_array *weft__as_spec(weft_array *x, const weft_spec *spec, const char *what
     if (!weft_ok(x)) {
         return x;
     }
-    if (!weft__shape_equal(&x->outs[0].spec.shape, &spec->shape)) {
+    if (!weft__shape_equal(&x->spec.shape, &spec->shape)) {
         char want[WEFT_SHAPE_TEXT], got[WEFT_SHAPE_TEXT];
         return weft__failed("%s of %s: expected shape %s, got %s", what, op,
                             weft__shape_text(&spec->shape, want),
-                            weft__shape_text(&x->outs[0].spec.shape, got));
+                            weft__shape_text(&x->spec.shape, got));
     }
-    if (x->outs[0].spec.dtype == spec->dtype) {
+    if (x->spec.dtype == spec->dtype) {
         return x;
     }
     weft_cast_params params = {spec->dtype};

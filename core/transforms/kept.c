@@ -74,14 +74,8 @@ weft_array *weft__kept(weft_array *node, weft_array *clone)
 /* The kept result for `x`, when x is a stand-in or one of its results; else x. */
 static weft_array *kept_for(const weft__map *stand_ins, weft_array *const *kept, weft_array *x)
 {
-    int64_t output = 0;
-    weft_array *node = x;
-    if (x->op == &weft__op_pick) {
-        output = ((const weft__pick_params *)x->params)->output;
-        node = x->inputs[0];
-    }
-    int64_t k = weft__map_index((weft__map *)stand_ins, node, NULL);
-    return k < 0 ? x : kept[k]->inputs[output];
+    int64_t k = weft__map_index((weft__map *)stand_ins, x->first, NULL);
+    return k < 0 ? x : kept[k]->inputs[weft__output_index(x)];
 }
 
 static bool before(const void *context, weft_array *a)
@@ -118,9 +112,7 @@ bool weft__use_kept(weft_array **grads, int n, uint64_t since, const weft__map *
     }
     bool found = roots && weft__collect(roots, m, before, &since, &made);
     for (int64_t i = 0; found && i < made.count; i++) {
-        if (made.keys[i]->op != &weft__op_pick) {
-            lead_inputs(made.keys[i], stand_ins, kept);
-        }
+        lead_inputs(made.keys[i], stand_ins, kept);
     }
     if (found) {
         weft__map_free(&made);

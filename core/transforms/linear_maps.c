@@ -54,7 +54,7 @@ weft_status weft__jvp_by_vjp(weft_array *node, weft__vjp_rule *vjp, weft_array *
     bool *wanted = weft_calloc((size_t)n, sizeof *wanted);
     weft_status status = room && wanted ? WEFT_OK : weft__out_of_memory("jvp", NULL);
     for (int o = 0; o < n_out && status == WEFT_OK; o++) {
-        const weft_spec *spec = &node->outs[o].spec;
+        const weft_spec *spec = &weft__output(node, o)->spec;
         points[o] = is_differentiable_spec(spec) ? zero_at(spec, node->device) : NULL;
     }
     for (int i = 0; i < n && status == WEFT_OK; i++) {
@@ -65,8 +65,7 @@ weft_status weft__jvp_by_vjp(weft_array *node, weft__vjp_rule *vjp, weft_array *
     }
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         if (room[i]) {
-            room[i] =
-                weft__as_spec(room[i], &node->inputs[i]->outs[0].spec, "gradient", node->op->name);
+            room[i] = weft__as_spec(room[i], &node->inputs[i]->spec, "gradient", node->op->name);
         }
     }
     if (status == WEFT_OK) {
@@ -87,8 +86,7 @@ weft_status weft__vjp_by_jvp(weft_array *node, weft__jvp_rule *jvp, weft_array *
         return weft__out_of_memory("vjp", NULL);
     }
     for (int i = 0; i < n; i++) {
-        room[i] =
-            wanted[i] ? zero_at(&node->inputs[i]->outs[0].spec, node->inputs[i]->device) : NULL;
+        room[i] = wanted[i] ? zero_at(&node->inputs[i]->spec, node->inputs[i]->device) : NULL;
     }
     weft_status status = jvp(node, room, values);
     if (status == WEFT_OK) {

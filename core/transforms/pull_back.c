@@ -4,13 +4,13 @@
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"
 
-static void accumulate(weft__dependents *d, weft_array *a, int o, weft_array *ct, const char *op)
+static void accumulate(weft__dependents *d, weft_array *a, weft_array *ct, const char *op)
 {
-    weft_array **place = weft__place(d, a, o);
+    weft_array **place = weft__place(d, a);
     if (!place || !ct) {
         return;
     }
-    ct = weft__as_spec(ct, &a->outs[o].spec, "gradient", op);
+    ct = weft__as_spec(ct, &a->spec, "gradient", op);
     if (*place) {
         weft_array *both[] = {*place, ct};
         ct = weft_apply(weft__builtins.add, both, 2, NULL);
@@ -105,18 +105,13 @@ weft_status weft__node_gradients(weft_array *node, weft_array *const *cts, const
 static bool input_wanted(weft__dependents *d, const weft_array *node, int i)
 {
     return !weft__is_zero_gradient(node, i) && weft__is_differentiable(node->inputs[i]) &&
-           weft__place(d, node->inputs[i], 0) != NULL;
+           weft__place(d, node->inputs[i]) != NULL;
 }
 
 static weft_status visit(weft__dependents *d, int64_t index)
 {
     weft_array *node = d->nodes.keys[index];
     weft_array **cts = &d->places[d->first[index]];
-    if (node->op == &weft__op_pick) {
-        const weft__pick_params *p = node->params;
-        accumulate(d, node->inputs[0], (int)p->output, cts[0], "pick");
-        return WEFT_OK;
-    }
     bool *wanted = weft_calloc((size_t)node->n_inputs, sizeof *wanted);
     weft_array **grads = weft_calloc((size_t)node->n_inputs, sizeof *grads);
     weft_status status = wanted && grads ? WEFT_OK : weft__out_of_memory("vjp", NULL);
@@ -132,7 +127,7 @@ static weft_status visit(weft__dependents *d, int64_t index)
     }
     for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
         if (wanted[i]) {
-            accumulate(d, node->inputs[i], 0, grads[i], node->op->name);
+            accumulate(d, node->inputs[i], grads[i], node->op->name);
         }
     }
     weft_free(wanted);
@@ -166,7 +161,7 @@ weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int
     status = weft__dependents_find(&d, "vjp", outs, n_out, targets, n_targets, false);
     weft__differentiating++;
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
-        accumulate(&d, outs[i], 0, cts[i], "output");
+        accumulate(&d, outs[i], cts[i], "output");
     }
     for (int64_t i = d.nodes.count - 1; i >= 0 && status == WEFT_OK; i--) {
         if (d.needed[i] && has_cotangent(&d, i)) {
@@ -175,7 +170,7 @@ weft_status weft__pull_back(weft_array *const *outs, weft_array *const *cts, int
     }
     weft__differentiating--;
     for (int i = 0; i < n_targets && status == WEFT_OK; i++) {
-        grads[i] = *weft__place(&d, targets[i], 0);
+        grads[i] = *weft__place(&d, targets[i]);
     }
     weft__dependents_free(&d);
     return status;

@@ -102,7 +102,7 @@ static weft_status tangents_beside_node(weft_array *node, weft_array *const *tan
 static bool has_float_output(const weft_array *node)
 {
     for (int o = 0; o < node->n_outputs; o++) {
-        weft_class klass = weft_dtype_class(node->outs[o].spec.dtype);
+        weft_class klass = weft_dtype_class(weft__output(node, o)->spec.dtype);
         if (klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX) {
             return true;
         }
@@ -115,7 +115,7 @@ static void settle(weft__dependents *d, int64_t index, weft_array *const *out)
 {
     weft_array *node = d->nodes.keys[index];
     for (int o = 0; o < node->n_outputs; o++) {
-        const weft_spec *spec = &node->outs[o].spec;
+        const weft_spec *spec = &weft__output(node, o)->spec;
         weft_class klass = weft_dtype_class(spec->dtype);
         if (out[o] && (klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX)) {
             d->places[d->first[index] + o] = weft__as_spec(out[o], spec, "tangent", node->op->name);
@@ -126,12 +126,6 @@ static void settle(weft__dependents *d, int64_t index, weft_array *const *out)
 static weft_status visit(weft__dependents *d, int64_t index)
 {
     weft_array *node = d->nodes.keys[index], *out[WEFT_MAX_OUTPUTS] = {NULL};
-    if (node->op == &weft__op_pick) {
-        const weft__pick_params *p = node->params;
-        weft_array **place = weft__place(d, node->inputs[0], (int)p->output);
-        d->places[d->first[index]] = place ? *place : NULL;
-        return WEFT_OK;
-    }
     weft_array **tangents = weft_calloc((size_t)node->n_inputs, sizeof *tangents);
     if (!tangents) {
         return weft__out_of_memory("jvp", NULL);
@@ -139,7 +133,7 @@ static weft_status visit(weft__dependents *d, int64_t index)
     bool any = false;
     for (int i = 0; i < node->n_inputs; i++) {
         weft_array **place =
-            weft__is_zero_gradient(node, i) ? NULL : weft__place(d, node->inputs[i], 0);
+            weft__is_zero_gradient(node, i) ? NULL : weft__place(d, node->inputs[i]);
         tangents[i] = place ? *place : NULL;
         any = any || tangents[i];
     }
@@ -170,8 +164,8 @@ weft_status weft__push_forward(weft_array *const *outs, int n_out, weft_array *c
     weft__dependents d;
     status = weft__dependents_find(&d, "jvp", outs, n_out, sources, n_sources, false);
     for (int i = 0; i < n_sources && status == WEFT_OK; i++) {
-        const weft_spec *spec = &sources[i]->outs[0].spec;
-        *weft__place(&d, sources[i], 0) =
+        const weft_spec *spec = &sources[i]->spec;
+        *weft__place(&d, sources[i]) =
             tangents[i] ? weft__as_spec(tangents[i], spec, "tangent", "an input") : NULL;
     }
     weft__differentiating++;
@@ -182,7 +176,7 @@ weft_status weft__push_forward(weft_array *const *outs, int n_out, weft_array *c
     }
     weft__differentiating--;
     for (int i = 0; i < n_out && status == WEFT_OK; i++) {
-        weft_array **place = weft__place(&d, outs[i], 0);
+        weft_array **place = weft__place(&d, outs[i]);
         out_tangents[i] = place ? *place : NULL;
     }
     weft__dependents_free(&d);

@@ -11,7 +11,7 @@
  * tangent, its batch. */
 typedef struct weft__dependents {
     weft__map nodes;   /* in order of creation; the sources are not among them */
-    weft__map sources; /* of one output each */
+    weft__map sources; /* arrays: of several outputs, one may be a source and another not */
     uint64_t oldest;   /* nothing older depends on a source */
     bool *needed;      /* per node: it depends on a source */
     int64_t *first;    /* per node: where its first output's place is */
@@ -26,8 +26,8 @@ weft_status weft__dependents_find(weft__dependents *d, const char *what, weft_ar
                                   int n_out, weft_array *const *sources, int n_sources,
                                   bool through_all);
 void weft__dependents_free(weft__dependents *d);
-/* The place of output `o` of `a`; NULL when it depends on no source. */
-weft_array **weft__place(weft__dependents *d, weft_array *a, int o);
+/* The place of an array; NULL when its node depends on no source. */
+weft_array **weft__place(weft__dependents *d, weft_array *a);
 
 /* `x` as the spec of output `o` of a node says: its shape is checked, its dtype converted to.
  * `what` and `op` begin the message. */

@@ -157,7 +157,7 @@ static weft_status finish_outputs(const mapping *m, const int *axes, weft_array 
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         if (axis_at(axes, i) != WEFT_NO_AXIS) {
             status = place_batch(&results[i], i, axis_at(axes, i));
-        } else if (weft__place(&d, values[i], 0)) {
+        } else if (weft__place(&d, values[i])) {
             status = weft_fail(WEFT_INVALID,
                                "vmap: output %d depends on the batch and needs an axis for it", i);
         } else {

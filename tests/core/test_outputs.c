@@ -233,15 +233,15 @@ static void outputs_are_used_one_by_one(void)
 
 /* ---- compiled ------------------------------------------------------------------------------- */
 
-typedef struct call {
+typedef struct program_call {
     int64_t seed;
     bool written_out; /* the program itself, not the op */
-} call;
+} program_call;
 
 static void call_program(void *context, weft_array *const *in, int n_in, weft_array **out,
                          int n_out)
 {
-    const call *c = context;
+    const program_call *c = context;
     const program p = random_program(c->seed);
     (void)n_in, (void)n_out;
     if (c->written_out) {
@@ -253,7 +253,7 @@ static void call_program(void *context, weft_array *const *in, int n_in, weft_ar
 
 static bool compiled_is_equal(int64_t seed, bool written_out)
 {
-    call c = {seed, written_out};
+    program_call c = {seed, written_out};
     const program p = random_program(seed);
     float expected[WEFT_MAX_OUTPUTS][SIZE];
     weft_compiled *compiled = NULL;
@@ -343,7 +343,151 @@ static void a_checkpoint_picks_outputs_of_captured_nodes(void)
     }
 }
 
+/* ---- outputs that are kept ------------------------------------------------------------------ */
+
+static int runs;
+
+/* x + 1 and 2 x, by a kernel that counts its calls. */
+static weft_status run_pair(const weft_call *call)
+{
+    runs++;
+    for (int64_t i = 0; i < weft_tensor_size(&call->in[0]); i++) {
+        const double x = weft_tensor_get(&call->in[0], i);
+        weft_tensor_set(&call->out[0], i, x + 1);
+        weft_tensor_set(&call->out[1], i, 2 * x);
+    }
+    return WEFT_OK;
+}
+
+static bool infer_pair(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    (void)why;
+    out[0] = out[1] = *weft_node_spec(weft_node_input(node, 0), 0);
+    return true;
+}
+
+static void pair_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
+                     weft_array **grads)
+{
+    (void)node;
+    weft_array *twice = cts[1] ? weft_scale(cts[1], 2) : NULL;
+    grads[0] = !wanted[0]        ? NULL
+               : cts[0] && twice ? weft_add(cts[0], twice)
+               : twice           ? twice
+                                 : cts[0];
+}
+
+static const weft_op op_pair = {.name = "test_pair",
+                                .family = WEFT_CORE_RANK,
+                                .arity = 1,
+                                .n_outputs = 2,
+                                .infer = infer_pair,
+                                .vjp = pair_vjp,
+                                .reference = run_pair};
+
+static void product_of_pair(void *context, weft_array *const *in, int n_in, weft_array **out,
+                            int n_out)
+{
+    (void)context, (void)n_in, (void)n_out;
+    weft_array *pair = weft_apply(&op_pair, in, 1, NULL);
+    weft_array *named = weft_checkpoint_name(weft_pick(pair, 1), "twice");
+    out[0] = weft_multiply(weft_square(named), weft_pick(pair, 0));
+}
+
+static weft_array *checkpointed_product(void *context, weft_array *const *in, int n_in)
+{
+    weft_array *out;
+    weft_checkpoint_with(product_of_pair, NULL, in, n_in, &out, 1, context);
+    return weft_sum(out, WEFT_ALL_AXES, false);
+}
+
+/* d/dx 4 x^2 (x + 1) = 12 x^2 + 8 x; kept results are not computed again for it. */
+static void a_checkpoint_keeps_outputs_by_op_or_name(void)
+{
+    static const char *const ops[] = {"test_pair", NULL}, *const names[] = {"twice", NULL};
+    const weft_checkpoint_options policies[] = {
+        {0},
+        {.keep = weft_keep_ops, .context = (void *)(uintptr_t)ops},
+        {.keep = weft_keep_named, .context = (void *)(uintptr_t)names}};
+    const int expected[] = {2, 1, 1};
+    for (int i = 0; i < 3; i++) {
+        float gradient[SIZE];
+        weft_scope_open();
+        weft_array *x = input(x_values, false), *grad;
+        weft_array *y = weft_value_and_grad(checkpointed_product, (void *)(uintptr_t)&policies[i],
+                                            &x, 1, &grad);
+        runs = 0;
+        CHECK_OK(weft_eval_n((weft_array *[]){y, grad}, 2));
+        CHECK_EQ_INT(runs, expected[i]);
+        CHECK_OK(weft_read(grad, WEFT_FLOAT32, gradient, SIZE));
+        for (int k = 0; k < SIZE; k++) {
+            const float v = x_values[k];
+            CHECK_CLOSE(gradient[k], 12 * v * v + 8 * v, 0);
+        }
+        weft_scope_close(NULL);
+    }
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+enum { LARGE = 1 << 16 };
+
+/* Each output is freed when nothing needs it, whatever becomes of the others. */
+static void outputs_are_freed_one_by_one(void)
+{
+    const int64_t each = LARGE * (int64_t)sizeof(float), before = weft_memory_active();
+    weft_array *kept = NULL;
+    weft_scope_open();
+    weft_array *x = weft_full(WEFT_DIMS(LARGE), 3, WEFT_FLOAT32);
+    weft_array *node = weft_apply(&op_pair, &x, 1, NULL);
+    CHECK_OK(weft_set(&kept, weft_pick(node, 1)));
+    CHECK_OK(weft_eval(kept)); /* the other one was neither picked nor used */
+    CHECK_EQ_INT(weft_memory_active(), before + each);
+    CHECK(!weft_ok(weft_pick(node, 0)));
+    CHECK_CONTAINS(weft_error(weft_pick(node, 0)), "output 0 was used up");
+    CHECK(weft_pick(kept, 0) == kept); /* by itself it is an array like any other */
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_memory_active(), before + each);
+
+    weft_scope_open();
+    weft_scope_open();
+    weft_array *pair = weft_apply(&op_pair, &kept, 1, NULL);
+    weft_array *first = weft_pick(pair, 0), *second = weft_pick(pair, 1);
+    CHECK_OK(weft_eval_n((weft_array *[]){first, second}, 2));
+    CHECK_EQ_INT(weft_memory_active(), before + 3 * each);
+    second = weft_scope_close(second);
+    CHECK_EQ_INT(weft_memory_active(), before + 2 * each);
+    weft_array *reader = weft_scale(second, 0.5); /* in the place of its input */
+    CHECK_OK(weft_eval(reader));
+    CHECK_EQ_INT(weft_node_n_outputs(reader), 1);
+    CHECK_OK(weft_set(&kept, NULL)); /* to the scope */
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_memory_active(), before);
+}
+
+/* An output that was let go of before evaluation can be picked again, in any scope. */
+static void outputs_are_picked_again(void)
+{
+    float values[SIZE];
+    weft_scope_open();
+    weft_array *x = input(x_values, false), *node = weft_apply(&op_pair, &x, 1, NULL);
+    for (int i = 0; i < 3; i++) {
+        weft_scope_open();
+        CHECK_EQ_INT(weft_dim(weft_pick(node, 1), 0), SIZE);
+        weft_scope_close(NULL);
+    }
+    weft_scope_open();
+    weft_array *second = weft_scope_close(weft_pick(node, 1));
+    CHECK(second == weft_pick(node, 1));
+    CHECK_OK(weft_read(second, WEFT_FLOAT32, values, SIZE));
+    CHECK_CLOSE(values[2], 2 * x_values[2], 0);
+    CHECK(!weft_ok(weft_pick(node, 2)));
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("outputs", CHECK_CASE(outputs_of_an_expansion_may_read_each_other),
            CHECK_CASE(outputs_are_used_one_by_one),
            CHECK_CASE(compiled_outputs_may_read_each_other),
-           CHECK_CASE(a_checkpoint_picks_outputs_of_captured_nodes))
+           CHECK_CASE(a_checkpoint_picks_outputs_of_captured_nodes),
+           CHECK_CASE(a_checkpoint_keeps_outputs_by_op_or_name),
+           CHECK_CASE(outputs_are_freed_one_by_one), CHECK_CASE(outputs_are_picked_again))
