@@ -1,5 +1,6 @@
 /* tests/core/test_outputs.c -- ops with several outputs: expansions whose outputs read each other,
  * random ones, evaluated in every way that a program may ask for them. */
+#include <pthread.h>
 #include <stdint.h>
 
 #include "tests/check.h"
@@ -485,9 +486,51 @@ static void outputs_are_picked_again(void)
     weft_scope_close(NULL);
 }
 
+/* ---- threads -------------------------------------------------------------------------------- */
+
+enum { THREADS = 4, ROUNDS = 300 };
+
+/* Picks outputs that main keeps, each time for a scope of its own; how many were wrong. */
+static void *pick_often(void *node)
+{
+    intptr_t wrong = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        weft_scope_open();
+        weft_array *a = weft_pick(node, i % 2), *b = weft_pick(node, (i + 1) % 2);
+        weft_array *sum = weft_sum(weft_add(a, weft_pick(node, i % 2)), WEFT_ALL_AXES, false);
+        const double expected = i % 2 ? 2 * 60 : 2 * 40;
+        wrong += weft_item(sum) != expected || !weft_ok(b);
+        weft_scope_close(NULL);
+    }
+    return (void *)wrong;
+}
+
+static void evaluated_outputs_are_picked_by_all_threads(void)
+{
+    const int64_t before = weft_memory_active();
+    weft_scope_open();
+    weft_array *x = weft_full(WEFT_DIMS(10), 3, WEFT_FLOAT32); /* outputs of 4 and of 6 */
+    weft_array *node = weft_keep(weft_apply(&op_pair, &x, 1, NULL));
+    weft_array *second = weft_keep(weft_pick(node, 1));
+    CHECK_OK(weft_eval_n((weft_array *[]){node, second}, 2));
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pthread_create(&threads[i], NULL, pick_often, node) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong;
+        CHECK(pthread_join(threads[i], &wrong) == 0 && wrong == NULL);
+    }
+    weft_drop(node);
+    weft_drop(second);
+    weft_scope_close(NULL);
+    CHECK_EQ_INT(weft_memory_active(), before);
+}
+
 CHECK_MAIN("outputs", CHECK_CASE(outputs_of_an_expansion_may_read_each_other),
            CHECK_CASE(outputs_are_used_one_by_one),
            CHECK_CASE(compiled_outputs_may_read_each_other),
            CHECK_CASE(a_checkpoint_picks_outputs_of_captured_nodes),
            CHECK_CASE(a_checkpoint_keeps_outputs_by_op_or_name),
-           CHECK_CASE(outputs_are_freed_one_by_one), CHECK_CASE(outputs_are_picked_again))
+           CHECK_CASE(outputs_are_freed_one_by_one), CHECK_CASE(outputs_are_picked_again),
+           CHECK_CASE(evaluated_outputs_are_picked_by_all_threads))
