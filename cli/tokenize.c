@@ -169,26 +169,61 @@ static weft_status encode_text(const tokenize_values *v, const weft_tokenizer *t
     return WEFT_OK;
 }
 
-/* Text of ids that are parted by anything but digits. */
-static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text)
+/* Where the next id or anything else that is not a separator begins. */
+static const char *next_word(const char *text)
 {
-    int32_t *ids = malloc((strlen(text) / 2 + 1) * sizeof *ids);
-    if (ids == NULL)
-        return weft_fail(WEFT_MEMORY, "tokenize: no memory");
+    return text + strspn(text, " \t\r\n,");
+}
+
+/* Reads the next id at *text, which it moves behind it. */
+static weft_status read_id(const char **text, int32_t *id)
+{
+    const size_t length = strcspn(*text, " \t\r\n,]");
+    char *end;
+    errno = 0;
+    const long long value = strtoll(*text, &end, 10);
+    if (length == 0 || end != *text + length || value < 0 || value > INT32_MAX || errno != 0)
+        return weft_fail(WEFT_INVALID, "tokenize: expected token ids, got '%.*s'",
+                         (int)(length == 0   ? 1
+                               : length < 40 ? length
+                                             : 40),
+                         *text);
+    *id = (int32_t)value;
+    *text = end;
+    return WEFT_OK;
+}
+
+/* Ids between spaces or commas, perhaps in brackets, into memory of the caller's (free). */
+static weft_status read_ids(const char *text, int32_t **ids, size_t *n)
+{
+    *n = 0;
+    *ids = malloc((strlen(text) / 2 + 1) * sizeof **ids);
+    if (*ids == NULL)
+        return weft_fail(WEFT_MEMORY, "tokenize: out of memory for ids");
+    text = next_word(text);
+    const bool list = *text == '[';
+    text = next_word(text + list);
     weft_status status = WEFT_OK;
-    const char *start = text;
-    size_t n = 0;
-    for (text += strcspn(text, "0123456789"); *text != '\0' && status == WEFT_OK;
-         text += strcspn(text, "0123456789")) {
-        char *end;
-        long long id = strtoll(text, &end, 10);
-        bool negative = text > start && text[-1] == '-';
-        if (negative || id > INT32_MAX)
-            status = weft_fail(WEFT_INVALID, "tokenize: %s%.*s: expected an id",
-                               negative ? "-" : "", (int)(end - text), text);
-        ids[n++] = (int32_t)id;
-        text = end;
+    while (status == WEFT_OK && *text != '\0' && !(list && *text == ']')) {
+        status = read_id(&text, &(*ids)[*n]);
+        *n += status == WEFT_OK;
+        text = next_word(text);
     }
+    if (status != WEFT_OK)
+        return status;
+    if (list && (*text != ']' || *next_word(text + 1) != '\0'))
+        return weft_fail(WEFT_INVALID, "tokenize: expected one list of token ids in brackets");
+    return list || *n > 0 ? WEFT_OK : weft_fail(WEFT_INVALID, "tokenize: expected token ids");
+}
+
+static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text,
+                               size_t text_length)
+{
+    if (strlen(text) != text_length)
+        return weft_fail(WEFT_INVALID, "tokenize: expected token ids, got a NUL byte");
+    int32_t *ids;
+    size_t n;
+    weft_status status = read_ids(text, &ids, &n);
     char *decoded = NULL;
     size_t length = 0;
     if (status == WEFT_OK)
@@ -210,7 +245,8 @@ static weft_status run_text(const tokenize_values *v, const weft_tokenizer *toke
     char *text = NULL;
     weft_status status = cli_read_text(v->prompt, v->file, &text, &length);
     if (status == WEFT_OK)
-        status = v->decode ? decode_text(tokenizer, text) : encode_text(v, tokenizer, text, length);
+        status = v->decode ? decode_text(tokenizer, text, length)
+                           : encode_text(v, tokenizer, text, length);
     weft_free(text);
     return status;
 }

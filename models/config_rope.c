@@ -1,6 +1,9 @@
 /* models/config_rope.c -- the rotary embedding that config.json describes, in either of its styles:
  * rope_theta with rope_scaling, or rope_parameters, flat or by layer type. */
+#include <math.h>
 #include <string.h>
+
+#include <json-c/json_object.h>
 
 #include "models/config.h"
 
@@ -89,32 +92,90 @@ static weft_status read_kind(const weft__json *object, weft_rope_kind *out)
                            name);
 }
 
+/* What null and 0 mean for a number of the rope object. */
+typedef enum rope_rule {
+    POSITIVE,         /* null is an error, and so is 0 */
+    POSITIVE_OR_NULL, /* null is as absent */
+    OFF_OR_POSITIVE   /* null and 0 are as absent */
+} rope_rule;
+
+static const struct {
+    const char *key;
+    size_t offset; /* in weft_rope_options */
+    rope_rule rule;
+} numbers[] = {
+    {"rope_theta", offsetof(weft_rope_options, theta), POSITIVE_OR_NULL},
+    {"factor", offsetof(weft_rope_options, factor), POSITIVE},
+    {"partial_rotary_factor", offsetof(weft_rope_options, partial), POSITIVE_OR_NULL},
+    {"low_freq_factor", offsetof(weft_rope_options, low_freq_factor), POSITIVE},
+    {"high_freq_factor", offsetof(weft_rope_options, high_freq_factor), POSITIVE},
+    {"beta_fast", offsetof(weft_rope_options, beta_fast), POSITIVE_OR_NULL},
+    {"beta_slow", offsetof(weft_rope_options, beta_slow), POSITIVE_OR_NULL},
+    {"attention_factor", offsetof(weft_rope_options, attention_factor), POSITIVE_OR_NULL},
+    {"mscale", offsetof(weft_rope_options, mscale), OFF_OR_POSITIVE},
+    {"mscale_all_dim", offsetof(weft_rope_options, mscale_all_dim), OFF_OR_POSITIVE},
+};
+
+/* A key that is present as null is an error where `rule` says so; *out->value is NULL otherwise. */
+static weft_status find_number(const weft__json *object, const char *key, rope_rule rule,
+                               weft__json *out)
+{
+    const weft_status status = weft__json_find(object, key, out);
+    if (status != WEFT_OK || out->value || rule != POSITIVE ||
+        !json_object_object_get_ex(object->value, key, NULL))
+        return status;
+    return weft__json_fail(object, WEFT_INVALID, "%s: expected a positive number, got null", key);
+}
+
+static weft_status read_number(const weft__json *object, size_t i, weft_rope_options *o)
+{
+    weft__json at;
+    double x;
+    weft_status status = find_number(object, numbers[i].key, numbers[i].rule, &at);
+    if (status != WEFT_OK || at.value == NULL)
+        return status;
+    status = weft__json_as_number(&at, &x);
+    if (status == WEFT_OK &&
+        !(isfinite(x) && (x > 0 || (x == 0 && numbers[i].rule == OFF_OR_POSITIVE))))
+        status = weft__json_fail(&at, WEFT_INVALID, "expected a positive number, got %g", x);
+    if (status == WEFT_OK)
+        *(double *)((char *)o + numbers[i].offset) = x;
+    return status;
+}
+
+static weft_status read_original_length(const weft__json *object, weft_rope_options *o)
+{
+    weft__json at;
+    weft_status status = find_number(object, "original_max_position_embeddings", POSITIVE, &at);
+    if (status != WEFT_OK || at.value == NULL)
+        return status;
+    status = weft__json_as_int(&at, &o->original_max_position);
+    if (status == WEFT_OK && o->original_max_position < 1)
+        status = weft__json_fail(&at, WEFT_INVALID, "expected at least 1, got %lld",
+                                 (long long)o->original_max_position);
+    return status;
+}
+
+/* `o->kind` is set. */
 static weft_status read_numbers(const weft__json *object, weft_rope_options *o)
 {
-    const struct {
-        const char *key;
-        double *out;
-    } numbers[] = {
-        {"rope_theta", &o->theta},
-        {"factor", &o->factor},
-        {"partial_rotary_factor", &o->partial},
-        {"low_freq_factor", &o->low_freq_factor},
-        {"high_freq_factor", &o->high_freq_factor},
-        {"beta_fast", &o->beta_fast},
-        {"beta_slow", &o->beta_slow},
-        {"attention_factor", &o->attention_factor},
-        {"mscale", &o->mscale},
-        {"mscale_all_dim", &o->mscale_all_dim},
-    };
+    const bool scaled = o->kind == WEFT_ROPE_LINEAR || o->kind == WEFT_ROPE_LLAMA3 ||
+                        o->kind == WEFT_ROPE_YARN || o->kind == WEFT_ROPE_DYNAMIC;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == WEFT_OK; i++)
-        status = weft__json_find_number(object, numbers[i].key, numbers[i].out);
+        status = read_number(object, i, o);
+    if (status == WEFT_OK && scaled && o->factor == 0)
+        status = weft__json_fail(object, WEFT_INVALID, "factor is missing");
     bool truncate = true;
     if (status == WEFT_OK)
         status = weft__json_find_bool(object, "truncate", &truncate);
     if (status == WEFT_OK)
-        status = weft__json_find_int(object, "original_max_position_embeddings",
-                                     &o->original_max_position);
+        status = read_original_length(object, o);
+    if (status == WEFT_OK && o->kind == WEFT_ROPE_LLAMA3 && o->low_freq_factor > 0 &&
+        o->high_freq_factor > 0 && o->high_freq_factor <= o->low_freq_factor)
+        status = weft__json_fail(object, WEFT_INVALID,
+                                 "high_freq_factor: expected more than low_freq_factor %g, got %g",
+                                 o->low_freq_factor, o->high_freq_factor);
     o->no_truncate = !truncate;
     return status;
 }
@@ -166,6 +227,9 @@ static weft_status read_rope(const weft_config *config, const weft__json *object
     weft_status status = weft_config_read(config, outer, sizeof outer / sizeof *outer, out);
     if (status == WEFT_OK && !weft_config_has(config, "rope_theta"))
         out->theta = theta;
+    if (status == WEFT_OK && object->value && weft_config_has(config, "rope_parameters") &&
+        json_object_object_length(object->value) == 0)
+        return weft__json_fail(object, WEFT_INVALID, "expected rope_theta or rope_type, got {}");
     if (status == WEFT_OK && object->value) {
         status = read_kind(object, &out->kind);
         if (status == WEFT_OK)

@@ -139,14 +139,18 @@ void weft__weights_free(weft__weights *w)
 
 /* ---- from a file ---------------------------------------------------------------------------- */
 
+static void add_skipped(weft__weights *w, const char *part)
+{
+    w->n_skipped++;
+    if (w->skipped.at == NULL || strstr(w->skipped.at, part) == NULL)
+        weft__text_format(&w->skipped, "%s%s", w->skipped.n ? ", " : "", part);
+}
+
 static void count_skipped(weft__weights *w, const char *name)
 {
     const char *tower = tower_of(stripped(name));
-    if (tower == NULL)
-        return;
-    w->n_skipped++;
-    if (w->skipped.at == NULL || strstr(w->skipped.at, tower) == NULL)
-        weft__text_format(&w->skipped, "%s%s", w->skipped.n ? ", " : "", tower);
+    if (tower != NULL)
+        add_skipped(w, tower);
 }
 
 weft_status weft__weights_read(const weft_safetensors *file, const weft_model_family *family,
@@ -184,10 +188,13 @@ void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info)
 {
     int kept = 0;
     for (int i = 0; i < w->n; i++) {
-        if (is_unused(w->at[i].path, info))
+        if (is_unused(w->at[i].path, info)) {
+            if (starts(w->at[i].path, "lm_head."))
+                add_skipped(w, "lm_head (tie_word_embeddings)");
             weft_free(w->at[i].path);
-        else
+        } else {
             w->at[kept++] = w->at[i];
+        }
     }
     w->n = kept;
 }

@@ -15,7 +15,7 @@ typedef struct weft__weight {
 typedef struct weft__weights {
     weft__weight *at; /* sorted by path */
     int n, capacity;
-    weft__text skipped; /* "vision_tower, audio_tower": towers of other modalities */
+    weft__text skipped; /* "vision_tower, lm_head (tie_word_embeddings)": what is not used */
     int n_skipped;
 } weft__weights;
 

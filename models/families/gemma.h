@@ -29,7 +29,21 @@ static inline void weft__gemma_null_is_none(const weft_config *config, const cha
         *value = 0;
 }
 
-/* Embeddings are multiplied by sqrt(hidden_size), and scores by 1 / sqrt(query_pre_attn_scalar). */
+/* query_pre_attn_scalar has a default for absent keys alone: null or 0 is an error. */
+static inline weft_status weft__gemma_check(const weft_config *config,
+                                            const weft__decoder_config *c)
+{
+    const char *key = "query_pre_attn_scalar", *where = weft_config_where(config);
+    if (weft__config_mentions(config, key) && !weft_config_has(config, key))
+        return weft_fail(WEFT_INVALID, "%s: %s: expected a positive number, got null", where, key);
+    if (!(c->query_pre_attn_scalar > 0) || !isfinite(c->query_pre_attn_scalar))
+        return weft_fail(WEFT_INVALID, "%s: %s: expected a positive number, got %g", where, key,
+                         c->query_pre_attn_scalar);
+    return WEFT_OK;
+}
+
+/* Embeddings are multiplied by sqrt(hidden_size), and scores by 1 / sqrt(query_pre_attn_scalar),
+ * for families that have one. */
 static inline void weft__gemma_scales(weft__decoder_config *c)
 {
     c->output_bias = c->attention_bias;

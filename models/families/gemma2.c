@@ -15,7 +15,8 @@ static const weft_config_field fields[] = {
 static weft_module *build(const weft_config *config, bool has_head, weft_model_info *info)
 {
     weft__decoder_config c = {.theta = 10000, .sandwich = true, .sliding_window_pattern = 2};
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
+    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK ||
+        weft__gemma_check(config, &c) != WEFT_OK)
         return NULL;
     weft__gemma_null_is_none(config, "attn_logit_softcapping", &c.attn_logit_softcapping);
     weft__gemma_null_is_none(config, "final_logit_softcapping", &c.final_logit_softcapping);

@@ -17,7 +17,8 @@ static weft_module *build(const weft_config *config, bool has_head, weft_model_i
 {
     weft__decoder_config c = {
         .theta = 1e6, .sliding_theta = 1e4, .sandwich = true, .qk_norm = true};
-    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK)
+    if (weft_config_read(config, fields, sizeof fields / sizeof *fields, &c) != WEFT_OK ||
+        weft__gemma_check(config, &c) != WEFT_OK)
         return NULL;
     if (weft_config_bool(config, "use_bidirectional_attention", false)) {
         weft_fail(WEFT_UNSUPPORTED, "%s: use_bidirectional_attention is unsupported",

@@ -407,6 +407,11 @@ static weft_status check(const writer *w)
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < sizeof needed / sizeof *needed && status == WEFT_OK; i++)
         status = need(w, needed[i]);
+    const double epsilon = number(w, "attention.layer_norm_rms_epsilon", NAN);
+    if (status == WEFT_OK && !(epsilon > 0))
+        status = weft_fail(WEFT_INVALID,
+                           "%s: %s.attention.layer_norm_rms_epsilon: expected a positive number",
+                           weft_gguf_path(w->file), w->arch->name);
     /* The heads and widths of Gemma 4 differ from layer to layer. */
     const size_t n = is(w, "gemma4") ? 1 : sizeof lists / sizeof *lists;
     for (size_t i = 0; i < n && status == WEFT_OK; i++)

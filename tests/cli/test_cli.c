@@ -189,6 +189,15 @@ static void what_is_no_model_is_told(void)
     o = weft_command(NULL, "tokenize storyteller --decode -p '5 99999'");
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "item 1: the vocabulary has no id 99999");
+    static const char *const not_ids[] = {"nope", "[1.5]", "1 2x",        "-1", "[1] 2",
+                                          "[1",   "1]",    "99999999999", " "};
+    for (size_t i = 0; i < sizeof not_ids / sizeof *not_ids; i++) {
+        o = weft_command(NULL, "tokenize storyteller --decode -p '%s'", not_ids[i]);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, "expected ");
+    }
+    o = weft_command(NULL, "tokenize storyteller --decode -p ' [2010,370 , 627] '");
+    CHECK_STR(o.out, "Once upon\n");
 }
 
 static void what_cannot_be_written_is_a_failure(void)

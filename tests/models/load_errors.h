@@ -121,6 +121,10 @@ static const trouble troubles[] = {
      {K0 "weight: expected (32, 64) float32, found (3, 5) float32", "2 unexpected: " K0 "biases"}},
     /* GGUF */
     {GGUF,
+     {{REPLACE, "model.gguf", "layer_norm_rms_epsilon", "layer_norm_rms_unknown"}},
+     WEFT_INVALID,
+     {"model.gguf: llama.attention.layer_norm_rms_epsilon: expected a positive number"}},
+    {GGUF,
      {{COPY, "model.gguf", "other.gguf"}},
      WEFT_INVALID,
      {"2 GGUF files: ", "model.gguf", "other.gguf", "name one of them"}},

@@ -1,5 +1,6 @@
 /* tests/models/test_config.c -- config.json: lookup, structs, both styles of rope, and what is
  * wrong said with the name of the key. */
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
@@ -116,7 +117,8 @@ static void rope_in_both_styles(void)
     CHECK_CLOSE(o.high_freq_factor, 4, 0);
     CHECK_EQ_INT(o.original_max_position, 64);
     rope_of("{\"rope_parameters\":{\"full_attention\":{\"rope_type\":\"yarn\",\"rope_theta\":9,"
-            "\"truncate\":false,\"beta_fast\":30},\"sliding_attention\":{\"rope_theta\":5}},"
+            "\"factor\":2,\"truncate\":false,\"beta_fast\":30},\"sliding_attention\":{\"rope_"
+            "theta\":5}},"
             "\"original_max_position_embeddings\":128,\"max_position_embeddings\":256}",
             &o);
     CHECK_EQ_INT(o.kind, WEFT_ROPE_YARN);
@@ -150,6 +152,47 @@ static void rope_that_makes_no_sense(void)
                  WEFT_INVALID, "short_factor and long_factor of 4 numbers, got 2 and 4");
 }
 
+/* Zero, negative, infinite and null numbers of each key, and required numbers that are absent. */
+static void rope_numbers_are_positive(void)
+{
+    static const char *const keys[] = {"factor", "low_freq_factor", "high_freq_factor",
+                                       "original_max_position_embeddings"};
+    static const char *const optional[] = {"rope_theta", "partial_rotary_factor", "beta_fast",
+                                           "beta_slow", "attention_factor"};
+    static const char *const bad[] = {"0", "-1", "null", "\"1\"", "[]"};
+    static const char *const types[] = {"default", "linear", "llama3", "yarn", "dynamic"};
+    char text[256];
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        const bool scaled = t > 0;
+        for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+            for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+                snprintf(text, sizeof text,
+                         "{\"rope_parameters\":{\"rope_type\":\"%s\",%s\"%s\":%s}}", types[t],
+                         k > 0 && scaled ? "\"factor\":2," : "", keys[k], bad[b]);
+                rope_refused(text, WEFT_INVALID, keys[k]);
+            }
+            for (size_t k = 0; k < sizeof optional / sizeof *optional; k++) {
+                snprintf(text, sizeof text,
+                         "{\"rope_parameters\":{\"rope_type\":\"%s\",\"factor\":2,\"%s\":%s}}",
+                         types[t], optional[k], bad[b]);
+                if (strcmp(bad[b], "null") == 0) {
+                    weft_rope_options o;
+                    rope_of(text, &o);
+                } else {
+                    rope_refused(text, WEFT_INVALID, optional[k]);
+                }
+            }
+        }
+        snprintf(text, sizeof text, "{\"rope_parameters\":{\"rope_type\":\"%s\"}}", types[t]);
+        if (scaled)
+            rope_refused(text, WEFT_INVALID, "factor is missing");
+    }
+    rope_refused("{\"rope_parameters\":{}}", WEFT_INVALID, "rope_parameters: expected rope_theta");
+    rope_refused("{\"rope_parameters\":{\"rope_type\":\"llama3\",\"factor\":8,"
+                 "\"low_freq_factor\":4,\"high_freq_factor\":1}}",
+                 WEFT_INVALID, "high_freq_factor: expected more than low_freq_factor 4, got 1");
+}
+
 static void longrope_keeps_its_lists(void)
 {
     weft_rope_options o;
@@ -164,4 +207,5 @@ static void longrope_keeps_its_lists(void)
 
 CHECK_MAIN("config", CHECK_CASE(the_text_config_comes_first), CHECK_CASE(malformed_files),
            CHECK_CASE(structs_are_filled_by_name), CHECK_CASE(rope_in_both_styles),
-           CHECK_CASE(rope_that_makes_no_sense), CHECK_CASE(longrope_keeps_its_lists))
+           CHECK_CASE(rope_that_makes_no_sense), CHECK_CASE(longrope_keeps_its_lists),
+           CHECK_CASE(rope_numbers_are_positive))

@@ -209,6 +209,10 @@ static void configurations_that_make_no_model(void)
     new_refused("{\"model_type\":\"llama\",\"head_dim\":7}", WEFT_INVALID,
                 "expected an even number");
     new_refused("{\"model_type\":\"llama\",\"rms_norm_eps\":-1}", WEFT_INVALID, "rms_norm_eps");
+    new_refused("{\"model_type\":\"gemma2\",\"query_pre_attn_scalar\":null}", WEFT_INVALID,
+                "query_pre_attn_scalar: expected a positive number, got null");
+    new_refused("{\"model_type\":\"gemma3_text\",\"query_pre_attn_scalar\":0}", WEFT_INVALID,
+                "query_pre_attn_scalar: expected a positive number, got 0");
     new_refused("{\"model_type\":\"llama\",\"hidden_act\":\"cosine\"}", WEFT_UNSUPPORTED,
                 "hidden_act: 'cosine' is unknown (known: silu");
     new_refused("{\"model_type\":\"qwen2\",\"num_hidden_layers\":2,\"layer_types\":"
