@@ -96,8 +96,11 @@ WEFT_API weft_array *weft_add(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_subtract(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_multiply(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_divide(weft_array *a, weft_array *b); /* integers divide as float32 */
-WEFT_API weft_array *weft_floor_divide(weft_array *a, weft_array *b); /* integer: x / 0 is 0 */
-WEFT_API weft_array *weft_remainder(weft_array *a, weft_array *b);    /* sign of b */
+/* The floor of the exact quotient of floats below 2^23 (float64: 2^52), as in NumPy: 1 over 0.1 is
+ * 9. Integers round down too; x / 0 is 0. */
+WEFT_API weft_array *weft_floor_divide(weft_array *a, weft_array *b);
+/* a - b floor(a / b), exact: it has the sign of b. Integers: x % 0 is 0. */
+WEFT_API weft_array *weft_remainder(weft_array *a, weft_array *b);
 /* Both of the two above. */
 WEFT_API void weft_divmod(weft_array *a, weft_array *b, weft_array **quotient,
                           weft_array **remainder);

@@ -85,11 +85,18 @@ weft_array *weft_divide(weft_array *a, weft_array *b)
     return real2(&weft_op_divide, a, b);
 }
 
+/* The floor of the exact quotient, where a / b is rounded: floor(1 / 0.1) is 10, of the exact
+ * quotient 9. The remainder is exact, and remainder / b is the fraction of the quotient; it differs
+ * from the fraction of the rounded a / b by nearly 1 where rounding crossed an integer. A remainder
+ * that was rounded to b, or equals an infinite b, stands for the fraction 1. An infinite a has no
+ * remainder: NaN, as in NumPy; other infinite quotients (overflow, b = 0) are the result. */
 const weft_op weft_op_floor_divide = {
     .name = "floor_divide",
     .family = WEFT_ELEMENTWISE,
     .arity = 2,
-    .formula = {.real = "floor(a / b)", .integer = "a / b"},
+    .formula = {.real = "isinf(a / b) && (isfinite(a) || b == 0) ? a / b : floor(a / b) - rint("
+                        "(a % b == b ? 1 : a % b / b) - (a / b - floor(a / b)))",
+                .integer = "a / b"},
     .zero_gradient = 3,
     .domain = {0.5, 3},
     .no_test_dtypes = NO_TEST_BOOL | NO_TEST_COMPLEX,
