@@ -13,9 +13,18 @@ static weft_array *root(weft_array *s, double exponent)
     return weft_where(none, at_zero, power);
 }
 
+/* |x|^2, not as the square of |x|, which has no second derivative at 0. */
+static weft_array *squared(weft_array *x)
+{
+    if (weft_dtype_of(x) == WEFT_COMPLEX64) {
+        return weft_add(weft_square(weft_real(x)), weft_square(weft_imag(x)));
+    }
+    return weft_square(x);
+}
+
 static weft_array *euclidean(weft_array *x, weft_dims axes, bool keepdims)
 {
-    return root(weft_sum(weft_square(weft_abs(x)), axes, keepdims), 0.5);
+    return root(weft_sum(squared(x), axes, keepdims), 0.5);
 }
 
 static weft_array *vector_norm(weft_array *x, double p, weft_dims axes, bool keepdims)

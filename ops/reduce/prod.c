@@ -1,5 +1,5 @@
 /* ops/reduce/prod.c -- products, accumulated in double (integers: in 64 bits, wrapping). */
-#include "ops/reduce/reduce.h"
+#include "ops/reduce/scan.h"
 
 static void multiply_complex(const weft_call *call)
 {
@@ -45,8 +45,17 @@ static weft_status prod_reference(const weft_call *call)
     return WEFT_OK;
 }
 
-/* The product of the others: with no zero among the elements, product / x; with one, that element
- * alone gets the product of the rest; with more, none gets any. */
+/* For each element of the last axis, the product of the others: the product of those before it
+ * times that of those after it. No division, so that it can be differentiated where there are
+ * zeros. */
+static weft_array *product_of_others(weft_array *rows)
+{
+    return weft_multiply(weft_cumprod(rows, -1, false, false), weft_cumprod(rows, -1, true, false));
+}
+
+/* The gradient is the product of the others. Rows without zeros take product / x, whose product is
+ * accumulated in double; only rows with a zero need the running products. Either formula gets ones
+ * in the place of the other's rows, so that neither puts a NaN into derivatives. */
 static void prod_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                      weft_array **grads)
 {
@@ -56,12 +65,15 @@ static void prod_vjp(weft_array *node, weft_array *const *cts, const bool *wante
     const weft_reduce_params *p = weft_node_params(node);
     weft_array *x = weft_node_input(node, 0);
     weft_array *none = weft_scalar(0, weft_dtype_of(x)), *one = weft_scalar(1, weft_dtype_of(x));
-    weft_array *zero = weft_equal(x, none), *safe = weft_where(zero, one, x);
-    weft_array *product = weft__unreduce(node, weft_prod(safe, p->axes, false));
-    weft_array *zeros = weft__unreduce(node, weft_sum(zero, p->axes, false));
-    weft_array *only = weft_equal(weft_subtract(zeros, weft_astype(zero, weft_dtype_of(zeros))),
-                                  weft_scalar_int(0, weft_dtype_of(zeros)));
-    weft_array *others = weft_where(only, weft_divide(product, safe), none);
+    weft_array *zero = weft_any(weft_equal(x, none), p->axes, false);
+    zero = weft__unreduce(node, zero);
+    weft_array *whole = weft_where(zero, one, x);
+    weft_array *product = weft__unreduce(node, weft_prod(whole, p->axes, false));
+    weft_dims back, shape;
+    weft_array *rows = weft__axes_together(weft_where(zero, x, one), &p->axes, &back, &shape);
+    weft_array *others = weft_reshape(product_of_others(weft__wide(rows)), shape);
+    others = weft_astype(weft_transpose(others, back), weft_dtype_of(x));
+    others = weft_where(zero, others, weft_divide(product, whole));
     grads[0] = weft_multiply(weft_conjugate(others), weft__unreduce(node, cts[0]));
 }
 

@@ -24,19 +24,53 @@ static uint64_t combined_whole(weft_combine combine, uint64_t a, uint64_t b, boo
     return above == (combine == WEFT_COMBINE_MAX) ? a : b;
 }
 
-/* What value i adds to the element that is at its place so far. */
+/* An element while values are combined into it. */
 typedef union cell {
     double real;
     uint64_t whole;
+    struct {
+        double re, im;
+    } z;
 } cell;
 
-static void read_cell(const weft_tensor *t, int64_t i, cell *out)
+static cell read_cell(const weft_tensor *t, int64_t i)
 {
-    if (weft_dtype_is_float(t->dtype)) {
-        out->real = weft_tensor_get(t, i);
+    cell c = {0};
+    if (t->dtype == WEFT_COMPLEX64) {
+        get_complex(t, i, &c.z.re, &c.z.im);
+    } else if (weft_dtype_is_float(t->dtype)) {
+        c.real = weft_tensor_get(t, i);
     } else {
-        out->whole = (uint64_t)weft_tensor_get_int(t, i);
+        c.whole = (uint64_t)weft_tensor_get_int(t, i);
     }
+    return c;
+}
+
+static void write_cell(const weft_tensor *t, int64_t i, cell c)
+{
+    if (t->dtype == WEFT_COMPLEX64) {
+        set_complex(t, i, c.z.re, c.z.im);
+    } else if (weft_dtype_is_float(t->dtype)) {
+        weft_tensor_set(t, i, c.real);
+    } else {
+        weft_tensor_set_int(t, i, (int64_t)c.whole);
+    }
+}
+
+/* Complex numbers compare by their real parts, then by their imaginary parts; NaN wins. */
+static cell combined_complex(weft_combine combine, cell a, cell b)
+{
+    if (combine == WEFT_COMBINE_PROD) {
+        times_complex(&a.z.re, &a.z.im, b.z.re, b.z.im);
+        return a;
+    }
+    bool a_nan = isnan(a.z.re) || isnan(a.z.im), b_nan = isnan(b.z.re) || isnan(b.z.im);
+    if (a_nan || b_nan) {
+        return a_nan ? a : b;
+    }
+    bool above = a.z.re > b.z.re || (a.z.re == b.z.re && a.z.im > b.z.im);
+    bool below = a.z.re < b.z.re || (a.z.re == b.z.re && a.z.im < b.z.im);
+    return (combine == WEFT_COMBINE_MAX ? below : above) ? b : a;
 }
 
 static weft_status combine_all(const weft_call *call, cell *cells)
@@ -44,30 +78,27 @@ static weft_status combine_all(const weft_call *call, cell *cells)
     const weft_scatter_params *p = call->params;
     const weft_tensor *x = &call->in[0], *values = &call->in[2];
     int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
+    weft_combine combine = (weft_combine)p->combine;
     bool real = weft_dtype_is_float(x->dtype), is_signed = weft_dtype_is_signed(x->dtype);
     for (int64_t i = 0; i < size; i++) {
-        read_cell(x, i, &cells[i]);
+        cells[i] = read_cell(x, i);
     }
     for (int64_t i = 0; i < count; i++) {
-        cell value;
         weft_status status = weft__taken_from(call, i, &to);
         if (status != WEFT_OK) {
             return status;
         }
-        read_cell(values, i, &value);
-        if (real) {
-            cells[to].real = combined((weft_combine)p->combine, cells[to].real, value.real);
+        cell value = read_cell(values, i), *c = &cells[to];
+        if (x->dtype == WEFT_COMPLEX64) {
+            *c = combined_complex(combine, *c, value);
+        } else if (real) {
+            c->real = combined(combine, c->real, value.real);
         } else {
-            cells[to].whole =
-                combined_whole((weft_combine)p->combine, cells[to].whole, value.whole, is_signed);
+            c->whole = combined_whole(combine, c->whole, value.whole, is_signed);
         }
     }
     for (int64_t i = 0; i < size; i++) {
-        if (real) {
-            weft_tensor_set(&call->out[0], i, cells[i].real);
-        } else {
-            weft_tensor_set_int(&call->out[0], i, (int64_t)cells[i].whole);
-        }
+        write_cell(&call->out[0], i, cells[i]);
     }
     return WEFT_OK;
 }
@@ -137,32 +168,52 @@ static void put_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_a
     }
 }
 
-/* A factor's gradient is the product of the others at its place: where none of them is zero, the
- * product of all that are not zero, without it. */
+/* For each value, the sum of the zero ones among the others at its place; its own where it is zero
+ * cancels. */
+static weft_array *other_zeros(weft_array *zero_x, weft_array *zero_values, weft_array *indices,
+                               int64_t axis)
+{
+    weft_array *sum = weft__scatter_rows(zero_x, indices, zero_values, axis, WEFT_COMBINE_ADD);
+    return weft_subtract(weft_take(sum, indices, (int)axis), zero_values);
+}
+
+/* The product of the others at the place of each value: of those that are not zero, product /
+ * value. With one zero among the others, times that one, which is 0 but has a derivative; it is the
+ * sum of the zero ones. With more the product vanishes with its first derivatives. So second
+ * derivatives of scatter_prod are exact at zeros; third ones are not where three meet. */
+static weft_array *other_factors(weft_array *x, weft_array *indices, weft_array *values,
+                                 int64_t axis)
+{
+    weft_dtype dtype = weft_dtype_of(x);
+    weft_array *none = weft_scalar(0, dtype), *one = weft_scalar(1, dtype);
+    weft_array *zero_x = weft_equal(x, none), *zero = weft_equal(values, none);
+    weft_array *safe_x = weft_where(zero_x, one, x), *safe = weft_where(zero, one, values);
+    weft_array *product = weft__scatter_rows(safe_x, indices, safe, axis, WEFT_COMBINE_PROD);
+    weft_array *rest = weft_divide(weft_take(product, indices, (int)axis), safe);
+    weft_array *count =
+        other_zeros(weft_astype(zero_x, WEFT_INT32), weft_astype(zero, WEFT_INT32), indices, axis);
+    weft_array *the_zero =
+        other_zeros(weft_where(zero_x, x, none), weft_where(zero, values, none), indices, axis);
+    weft_array *times = weft_where(weft_equal_scalar(count, 1), the_zero, none);
+    times = weft_where(weft_equal_scalar(count, 0), one, times);
+    return weft_multiply(rest, times);
+}
+
+/* The gradient of each factor is the product of the others at its place. */
 static void prod_vjp(weft_array *node, weft_array *ct, const bool *wanted, weft_array **grads)
 {
     int64_t axis = ((const weft_scatter_params *)weft_node_params(node))->axis;
     weft_array *x = weft_node_input(node, 0), *indices = weft_node_input(node, 1);
     weft_array *values = weft_node_input(node, 2);
-    weft_array *none = weft_scalar(0, weft_dtype_of(x)), *one = weft_scalar(1, weft_dtype_of(x));
     if (wanted[0]) {
         weft_array *ones = weft_ones_like(x);
-        grads[0] =
-            weft_multiply(ct, weft__scatter_rows(ones, indices, values, axis, WEFT_COMBINE_PROD));
+        weft_array *others = weft__scatter_rows(ones, indices, values, axis, WEFT_COMBINE_PROD);
+        grads[0] = weft_multiply(ct, weft_conjugate(others));
     }
-    if (!wanted[2]) {
-        return;
+    if (wanted[2]) {
+        weft_array *others = weft_conjugate(other_factors(x, indices, values, axis));
+        grads[2] = weft_multiply(weft_take(ct, indices, (int)axis), others);
     }
-    weft_array *zero_x = weft_equal(x, none), *zero = weft_equal(values, none);
-    weft_array *safe_x = weft_where(zero_x, one, x), *safe = weft_where(zero, one, values);
-    weft_array *product = weft__scatter_rows(safe_x, indices, safe, axis, WEFT_COMBINE_PROD);
-    weft_array *is_zero = weft_astype(zero, WEFT_INT32);
-    weft_array *zeros = weft__scatter_rows(weft_astype(zero_x, WEFT_INT32), indices, is_zero, axis,
-                                           WEFT_COMBINE_ADD);
-    weft_array *others = weft_subtract(weft_take(zeros, indices, (int)axis), is_zero);
-    weft_array *rest = weft_divide(weft_take(product, indices, (int)axis), safe);
-    weft_array *slope = weft_where(weft_equal(others, weft_scalar_int(0, WEFT_INT32)), rest, none);
-    grads[2] = weft_multiply(weft_take(ct, indices, (int)axis), slope);
 }
 
 /* Those that are the extreme share its gradient. */
@@ -281,7 +332,7 @@ const weft_op weft_op_scatter = {
     .reference = scatter_reference,
     .cases = scatter_cases,
     .n_cases = sizeof scatter_cases / sizeof *scatter_cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
+    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL),
 };
 
 weft_array *weft__scatter_rows(weft_array *x, weft_array *indices, weft_array *values, int64_t axis,
