@@ -1,4 +1,6 @@
 /* ops/kernel.c -- axes and indices, as infer functions and reference kernels check them. */
+#include <math.h>
+
 #include "ops/kernel.h"
 
 const weft_field weft__axis_fields[] = {
@@ -63,6 +65,30 @@ weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, in
     }
     *out = wrapped;
     return WEFT_OK;
+}
+
+static bool complex_sorts_before(const weft_tensor *s, int64_t a, const weft_tensor *t, int64_t b)
+{
+    double x[2], y[2];
+    get_complex(s, a, &x[0], &x[1]);
+    get_complex(t, b, &y[0], &y[1]);
+    if (isnan(x[0]) || isnan(x[1])) {
+        return false;
+    }
+    return isnan(y[0]) || isnan(y[1]) || x[0] < y[0] || (x[0] == y[0] && x[1] < y[1]);
+}
+
+bool weft__sorts_before(const weft_tensor *s, int64_t a, const weft_tensor *t, int64_t b)
+{
+    if (t->dtype == WEFT_COMPLEX64) {
+        return complex_sorts_before(s, a, t, b);
+    }
+    if (weft_dtype_is_float(t->dtype)) {
+        double x = weft_tensor_get(s, a), y = weft_tensor_get(t, b);
+        return x < y || (isnan(y) && !isnan(x));
+    }
+    int64_t x = weft_tensor_get_int(s, a), y = weft_tensor_get_int(t, b);
+    return t->dtype == WEFT_UINT64 ? (uint64_t)x < (uint64_t)y : x < y;
 }
 
 weft_array *weft__zeros_beside(weft_array *like, weft_dims shape, weft_dtype dtype)

@@ -19,7 +19,8 @@ enum {
     DTYPE_INTEGERS = DTYPE_BIT(WEFT_UINT8) | DTYPE_BIT(WEFT_UINT16) | DTYPE_BIT(WEFT_UINT32) |
                      DTYPE_BIT(WEFT_UINT64) | DTYPE_BIT(WEFT_INT8) | DTYPE_BIT(WEFT_INT16) |
                      DTYPE_BIT(WEFT_INT32) | DTYPE_BIT(WEFT_INT64),
-    DTYPE_NOT_FLOAT = DTYPE_INTEGERS | DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64)
+    DTYPE_NOT_INEXACT = DTYPE_INTEGERS | DTYPE_BIT(WEFT_BOOL),
+    DTYPE_NOT_FLOAT = DTYPE_NOT_INEXACT | DTYPE_BIT(WEFT_COMPLEX64)
 };
 
 /* The table of weft_axis_params. */
@@ -79,6 +80,34 @@ static inline void move_element(const weft_tensor *from, int64_t i, const weft_t
     memcpy((char *)to->data + weft_tensor_offset(to, o) * size,
            (const char *)from->data + weft_tensor_offset(from, i) * size, (size_t)size);
 }
+
+/* Element `index` of a complex64 tensor; accumulations are in two doubles. */
+static inline void get_complex(const weft_tensor *t, int64_t index, double *re, double *im)
+{
+    weft_complex64 z;
+    memcpy(&z, (const char *)t->data + weft_tensor_offset(t, index) * (int64_t)sizeof z, sizeof z);
+    *re = (double)z.re;
+    *im = (double)z.im;
+}
+
+/* Sets element `index` of a contiguous one. */
+static inline void set_complex(const weft_tensor *t, int64_t index, double re, double im)
+{
+    const weft_complex64 z = {(float)re, (float)im};
+    memcpy((char *)t->data + index * (int64_t)sizeof z, &z, sizeof z);
+}
+
+/* (re, im) times (by_re, by_im) */
+static inline void times_complex(double *re, double *im, double by_re, double by_im)
+{
+    const double product = *re * by_re - *im * by_im;
+    *im = *re * by_im + *im * by_re;
+    *re = product;
+}
+
+/* Whether element a of s sorts before element b of t, tensors of one dtype. NaN sorts last; complex
+ * numbers by their real parts, then by their imaginary parts, and those with a NaN part last. */
+bool weft__sorts_before(const weft_tensor *s, int64_t a, const weft_tensor *t, int64_t b);
 
 /* A shape around one axis: element (o, i, j) has row-major index (o * length + i) * inner + j. */
 typedef struct axis_extents {

@@ -227,6 +227,13 @@ weft_status weft__cpu_scatter_add(const weft_call *call)
     return scatter(call, p->axis, WEFT_COMBINE_ADD);
 }
 
+/* Complex numbers are only put here. */
+bool weft__cpu_scatter_fits(const weft_call *call)
+{
+    const weft_scatter_params *p = call->params;
+    return call->in[0].dtype != WEFT_COMPLEX64 || p->combine == WEFT_COMBINE_PUT;
+}
+
 weft_status weft__cpu_scatter(const weft_call *call)
 {
     const weft_scatter_params *p = call->params;

@@ -29,6 +29,7 @@ bool weft__cpu_is_not_complex(const weft_call *call);
 /* softmax.c: float32 and 16-bit floats, last axis */
 weft_kernel weft__cpu_softmax, weft__cpu_log_softmax, weft__cpu_softmax_grad,
     weft__cpu_log_softmax_grad, weft__cpu_logsumexp, weft__cpu_argmax, weft__cpu_argmin;
+bool weft__cpu_scatter_fits(const weft_call *call);
 bool weft__cpu_softmax_fits(const weft_call *call);
 bool weft__cpu_logsumexp_fits(const weft_call *call);
 

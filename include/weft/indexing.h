@@ -40,7 +40,8 @@ WEFT_API weft_array *weft_gather(weft_array *x, weft_array *const *indices, int 
 /* x with updates (I..., slice sizes...) at such places: put there (the last of repeated ones
  * counts, in row-major order), added, multiplied, or the extreme of what is there and what comes.
  * Elements that tie in an extreme share its gradient evenly. The order does not depend on threads.
- */
+ * scatter_prod has exact first and second derivatives where factors are 0. Complex numbers compare
+ * as in weft/reduce.h. */
 WEFT_API weft_array *weft_scatter(weft_array *x, weft_array *const *indices, int n,
                                   weft_array *updates, weft_dims axes);
 WEFT_API weft_array *weft_scatter_add(weft_array *x, weft_array *const *indices, int n,

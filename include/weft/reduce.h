@@ -1,6 +1,8 @@
 /* weft/reduce.h -- reductions, scans, sorting.
  *
- * Axes of reductions may be WEFT_ALL_AXES. Common rules: ops.h.
+ * Axes of reductions may be WEFT_ALL_AXES. complex64 is ordered by real parts, then by imaginary
+ * parts; it is NaN if one of its parts is, and NaN sorts last and wins as maximum and minimum.
+ * logsumexp and logcumsumexp of complex64 are principal logarithms. Common rules: ops.h.
  */
 #ifndef WEFT_REDUCE_H
 #define WEFT_REDUCE_H
@@ -18,7 +20,8 @@ enum { WEFT_FLATTENED = -2147483647 - 1 };
 /* ---- Reductions ----------------------------------------------------------------------------- */
 
 /* sum and prod of bool and integers up to 32 bits are int32 or uint32; accumulation in at least
- * float32. mean of integers is float32. */
+ * float32. mean of integers is float32. prod has all derivatives where there are zeros too; equal
+ * maxima or minima share the gradient. all and any refuse complex64. */
 WEFT_API weft_array *weft_sum(weft_array *x, weft_dims axes, bool keepdims);
 WEFT_API weft_array *weft_mean(weft_array *x, weft_dims axes, bool keepdims);
 WEFT_API weft_array *weft_prod(weft_array *x, weft_dims axes, bool keepdims);
@@ -63,8 +66,8 @@ WEFT_API weft_array *weft_log_softmax(weft_array *x, int axis);
  * element itself unless `inclusive` (the first result is then 0, 1, -infinity or the lowest value,
  * infinity or the highest, -infinity). Shape of x. cumsum and cumprod of bool are int32, other
  * dtypes stay; 16-bit floats are accumulated in more and rounded once; NaN wins; logcumsumexp takes
- * integers as float32. complex64: cumsum and cumprod. All have derivatives everywhere, cumprod at
- * zeros too; of equal maxima the first in the direction of the scan has it. */
+ * integers as float32. All have derivatives everywhere, cumprod at zeros too; of equal maxima the
+ * first in the direction of the scan has it. */
 WEFT_API weft_array *weft_cumsum(weft_array *x, int axis, bool reverse, bool inclusive);
 WEFT_API weft_array *weft_cumprod(weft_array *x, int axis, bool reverse, bool inclusive);
 WEFT_API weft_array *weft_cummax(weft_array *x, int axis, bool reverse, bool inclusive);

@@ -39,9 +39,6 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
     if (front < 0) {
         return false;
     }
-    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
-        return weft_because(why, "unsupported for complex64");
-    }
     if (shape.at[front] == 0 || shape.at[front] > UINT32_MAX) {
         return weft_because(why, "an axis of size %lld", (long long)shape.at[front]);
     }
@@ -85,7 +82,6 @@ const weft_op weft_op_argmax = {
     .reference = argmax_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 const weft_op weft_op_argmin = {
@@ -100,7 +96,6 @@ const weft_op weft_op_argmin = {
     .reference = argmin_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 /* The kernels are made for the last axis, so another one is brought there. */

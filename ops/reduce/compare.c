@@ -29,7 +29,8 @@ weft_array *weft_array_equal(weft_array *a, weft_array *b, bool equal_nan)
     }
     weft_scope_open();
     weft_array *same = weft_equal(a, b);
-    if (equal_nan && weft_dtype_is_float(weft_promote(weft_dtype_of(a), weft_dtype_of(b)))) {
+    weft_class klass = weft_dtype_class(weft_promote(weft_dtype_of(a), weft_dtype_of(b)));
+    if (equal_nan && (klass == WEFT_CLASS_REAL || klass == WEFT_CLASS_COMPLEX)) {
         same = weft_logical_or(same, both_nan(a, b));
     }
     return weft_scope_close(all_of(same));

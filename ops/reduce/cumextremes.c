@@ -10,7 +10,9 @@ extern const weft_op weft_op_cumargmax, weft_op_cumargmin;
 /* What an exclusive scan begins with: no element is beaten by it. */
 static void set_first(const weft_tensor *out, int64_t at, bool largest)
 {
-    if (weft_dtype_is_float(out->dtype)) {
+    if (out->dtype == WEFT_COMPLEX64) {
+        set_complex(out, at, largest ? -INFINITY : INFINITY, largest ? -INFINITY : INFINITY);
+    } else if (weft_dtype_is_float(out->dtype)) {
         weft_tensor_set(out, at, largest ? -INFINITY : INFINITY);
     } else if (out->dtype == WEFT_BOOL || !weft_dtype_is_signed(out->dtype)) {
         weft_tensor_set_int(out, at, largest ? 0 : out->dtype == WEFT_BOOL ? 1 : -1);

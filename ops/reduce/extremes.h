@@ -4,8 +4,8 @@
 
 #include "ops/reduce/reduce.h"
 
-/* Whether element a of t is taken rather than b, which came first: larger (or smaller), or NaN
- * where b is none. */
+/* Whether element a of t replaces b, which came first: a is larger (or smaller), or it is NaN and b
+ * is not. */
 bool weft__beats(const weft_tensor *t, int64_t a, int64_t b, bool largest);
 
 #endif

@@ -1,5 +1,6 @@
 /* ops/reduce/logcumsumexp.c -- the logarithms of running sums of exponentials along an axis,
  * shifted by the running maximum. */
+#include <complex.h>
 #include <math.h>
 
 #include "ops/reduce/scan.h"
@@ -27,8 +28,41 @@ static double value_of(running r)
     return isinf(r.largest) ? r.largest : r.largest + log(r.scale);
 }
 
+/* The same of complex numbers, shifted by the largest real part; the sum is scale * exp(largest),
+ * and the result its principal logarithm. */
+static void scan_complex(const weft_call *call)
+{
+    const weft_scan_params *p = call->params;
+    axis_extents e = extents_of(&call->in[0].shape, p->axis);
+    for (int64_t row = 0; row < e.outer * e.inner; row++) {
+        int64_t base = row / e.inner * e.length * e.inner + row % e.inner;
+        double largest = -INFINITY;
+        double complex scale = 0, y = -INFINITY;
+        for (int64_t k = 0; k < e.length; k++) {
+            int64_t at = base + (p->reverse ? e.length - 1 - k : k) * e.inner;
+            double complex before = y;
+            double re, im;
+            get_complex(&call->in[0], at, &re, &im);
+            const double complex turn = cos(im) + I * sin(im);
+            if (re > largest || isnan(re)) {
+                scale = (isinf(largest) ? 0 : scale * exp(largest - re)) + turn;
+                largest = re;
+            } else {
+                scale += re == largest ? turn : turn * exp(re - largest);
+            }
+            y = isinf(largest) ? largest + 0 * I : largest + clog(scale);
+            const double complex result = p->inclusive ? y : before;
+            set_complex(&call->out[0], at, creal(result), cimag(result));
+        }
+    }
+}
+
 static weft_status logcumsumexp_reference(const weft_call *call)
 {
+    if (call->out[0].dtype == WEFT_COMPLEX64) {
+        scan_complex(call);
+        return WEFT_OK;
+    }
     const weft_scan_params *p = call->params;
     const weft_tensor *in = &call->in[0], *out = &call->out[0];
     axis_extents e = extents_of(&in->shape, p->axis);
@@ -71,6 +105,8 @@ static void logcumsumexp_vjp(weft_array *node, weft_array *const *cts, const boo
     }
     weft_array *carried, *own, *ct = weft__wide(cts[0]);
     parts_of(node, &carried, &own);
+    carried = weft_conjugate(carried);
+    own = weft_conjugate(own);
     ct = p->inclusive ? ct : weft__shift(ct, p, false, 0);
     weft_array *s =
         weft_linear_scan(weft__shift(carried, p, false, 0), ct, (int)p->axis, !p->reverse);
@@ -94,7 +130,7 @@ static void logcumsumexp_jvp(weft_array *node, weft_array *const *tangents, weft
 
 static bool logcumsumexp_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
-    if (!weft_dtype_is_float(input_dtype(node, 0))) {
+    if (!weft_dtype_is_float(input_dtype(node, 0)) && input_dtype(node, 0) != WEFT_COMPLEX64) {
         return weft_because(why, "unsupported for %s", weft_dtype_name(input_dtype(node, 0)));
     }
     return weft__infer_scan(node, out, why);
@@ -113,7 +149,7 @@ const weft_op weft_op_logcumsumexp = {
     .reference = logcumsumexp_reference,
     .cases = weft__scan_cases,
     .n_cases = INCLUSIVE_CASES,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_INEXACT,
 };
 
 weft_array *weft_logcumsumexp(weft_array *x, int axis, bool reverse, bool inclusive)

@@ -1,4 +1,6 @@
-/* ops/reduce/logsumexp.c -- log(sum(exp(x))), shifted by the largest element. */
+/* ops/reduce/logsumexp.c -- log(sum(exp(x))), shifted by the largest element; of complex numbers
+ * the principal logarithm, shifted by the largest real part. */
+#include <complex.h>
 #include <math.h>
 
 #include "ops/reduce/reduce.h"
@@ -22,12 +24,46 @@ static double log_sum_exp(const weft_tensor *x, const reduction *walk, int64_t o
     return largest + log(sum);
 }
 
+/* Where the largest real part is infinite it is the result, with the imaginary part 0. */
+static void complex_log_sum_exp(const weft_tensor *x, const reduction *walk, int64_t o, double *re,
+                                double *im)
+{
+    double complex sum = 0;
+    *re = -INFINITY;
+    *im = 0;
+    for (int64_t r = 0; r < walk->count; r++) {
+        double a, b;
+        get_complex(x, weft__reduced_element(walk, o, r), &a, &b);
+        if (isnan(a) || isnan(b)) {
+            *re = *im = (double)NAN;
+            return;
+        }
+        *re = a > *re ? a : *re;
+    }
+    if (isinf(*re)) {
+        return;
+    }
+    for (int64_t r = 0; r < walk->count; r++) {
+        double a, b;
+        get_complex(x, weft__reduced_element(walk, o, r), &a, &b);
+        sum += exp(a - *re) * (cos(b) + I * sin(b));
+    }
+    *re += log(cabs(sum));
+    *im = carg(sum);
+}
+
 static weft_status logsumexp_reference(const weft_call *call)
 {
     reduction walk = weft__reduction(call);
     int64_t size = weft_tensor_size(&call->out[0]);
     for (int64_t o = 0; o < size; o++) {
-        weft_tensor_set(&call->out[0], o, log_sum_exp(&call->in[0], &walk, o));
+        if (call->in[0].dtype == WEFT_COMPLEX64) {
+            double re, im;
+            complex_log_sum_exp(&call->in[0], &walk, o, &re, &im);
+            set_complex(&call->out[0], o, re, im);
+        } else {
+            weft_tensor_set(&call->out[0], o, log_sum_exp(&call->in[0], &walk, o));
+        }
     }
     return WEFT_OK;
 }
@@ -39,14 +75,15 @@ static void logsumexp_vjp(weft_array *node, weft_array *const *cts, const bool *
     if (wanted[0]) {
         weft_array *x = weft_node_input(node, 0);
         /* From x rather than from the result, which 16 bits round too coarsely for an exponent. */
-        grads[0] = weft_multiply(weft_softmax_axes(x, p->axes), weft__unreduce(node, cts[0]));
+        weft_array *shares = weft_conjugate(weft_softmax_axes(x, p->axes));
+        grads[0] = weft_multiply(shares, weft__unreduce(node, cts[0]));
     }
 }
 
 static bool logsumexp_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     weft_dims shape;
-    if (!weft_dtype_is_float(input_dtype(node, 0))) {
+    if (!weft_dtype_is_float(input_dtype(node, 0)) && input_dtype(node, 0) != WEFT_COMPLEX64) {
         return weft_because(why, "unsupported for %s", weft_dtype_name(input_dtype(node, 0)));
     }
     return weft__reduced_shape(node, &shape, why) && set_spec(out, input_dtype(node, 0), &shape);
@@ -64,7 +101,7 @@ const weft_op weft_op_logsumexp = {
     .reference = logsumexp_reference,
     .cases = weft__reduce_cases,
     .n_cases = REDUCE_CASES,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_INEXACT,
 };
 
 weft_array *weft_logsumexp(weft_array *x, weft_dims axes, bool keepdims)

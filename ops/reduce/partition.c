@@ -25,9 +25,6 @@ static bool argpartition_infer(const weft_array *node, weft_spec *out, weft_why 
     if (front < 0) {
         return false;
     }
-    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
-        return weft_because(why, "unsupported for complex64");
-    }
     if (p->kth < 0 || p->kth >= shape.at[front] || shape.at[front] > UINT32_MAX) {
         return weft_because(why, "kth is %lld for an axis of size %lld", (long long)p->kth,
                             (long long)shape.at[front]);
@@ -72,7 +69,6 @@ const weft_op weft_op_argpartition = {
     .expand = argpartition_expand,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 weft_array *weft_argpartition(weft_array *x, int64_t kth, int axis)

@@ -62,9 +62,6 @@ bool weft__infer_nonempty(const weft_array *node, weft_spec *out, weft_why *why)
     if (!weft__reduced_shape(node, &shape, why)) {
         return false;
     }
-    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
-        return weft_because(why, "unsupported for complex64");
-    }
     for (int i = 0; i < p->axes.n; i++) {
         if (in.at[weft__axis_front(p->axes.at[i], in.n)] == 0) {
             return weft_because(why, "axis %lld is empty", (long long)p->axes.at[i]);

@@ -4,30 +4,6 @@
 
 #include "ops/kernel.h"
 
-/* Element `index` of a complex64 tensor; accumulations are in two doubles. */
-static inline void get_complex(const weft_tensor *t, int64_t index, double *re, double *im)
-{
-    weft_complex64 z;
-    memcpy(&z, (const char *)t->data + weft_tensor_offset(t, index) * (int64_t)sizeof z, sizeof z);
-    *re = (double)z.re;
-    *im = (double)z.im;
-}
-
-/* Sets element `index` of a contiguous one. */
-static inline void set_complex(const weft_tensor *t, int64_t index, double re, double im)
-{
-    const weft_complex64 z = {(float)re, (float)im};
-    memcpy((char *)t->data + index * (int64_t)sizeof z, &z, sizeof z);
-}
-
-/* (re, im) times (by_re, by_im) */
-static inline void times_complex(double *re, double *im, double by_re, double by_im)
-{
-    const double product = *re * by_re - *im * by_im;
-    *im = *re * by_im + *im * by_re;
-    *re = product;
-}
-
 /* The table of weft_reduce_params. */
 extern const weft_field weft__reduce_fields[];
 
@@ -38,8 +14,8 @@ extern const weft_case weft__reduce_cases[REDUCE_CASES];
 /* The shape after reducing input 0. */
 bool weft__reduced_shape(const weft_array *node, weft_dims *out, weft_why *why);
 
-/* Infer of reductions without a value for no elements: the reduced axes must not be empty. Refuses
- * complex64. The dtype stays. */
+/* Infer of reductions without a value for no elements: the reduced axes must not be empty. The
+ * dtype stays. */
 bool weft__infer_nonempty(const weft_array *node, weft_spec *out, weft_why *why);
 
 /* The dtype in which sums and products of `dtype` are returned. */

@@ -52,9 +52,6 @@ bool weft__infer_scan(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_scan_params *p = weft_node_params(node);
     weft_dims shape = input_shape(node, 0);
-    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
-        return weft_because(why, "unsupported for complex64");
-    }
     return weft__check_axis(p->axis, shape.n, why) >= 0 &&
            set_spec(out, input_dtype(node, 0), &shape);
 }

@@ -10,8 +10,7 @@ extern const weft_field weft__scan_fields[];
 enum { SCAN_CASES = 7, INCLUSIVE_CASES = 4 };
 extern const weft_case weft__scan_cases[SCAN_CASES];
 
-/* Infer: the input's shape. Running sums and products of bool are int32, and may be complex64; the
- * others keep the dtype and refuse complex64. */
+/* Infer: the input's shape and dtype; running sums and products of bool are int32. */
 bool weft__infer_running_sum(const weft_array *node, weft_spec *out, weft_why *why);
 bool weft__infer_scan(const weft_array *node, weft_spec *out, weft_why *why);
 

@@ -1,19 +1,5 @@
 /* ops/reduce/searchsorted.c -- where values go in a sorted row. */
-#include <math.h>
-
 #include "ops/reduce/reduce.h"
-
-/* Whether element a of one tensor stands before element b of another in ascending order: NaN is
- * last. */
-static bool before(const weft_tensor *s, int64_t a, const weft_tensor *t, int64_t b)
-{
-    if (weft_dtype_is_float(t->dtype)) {
-        double x = weft_tensor_get(s, a), y = weft_tensor_get(t, b);
-        return x < y || (isnan(y) && !isnan(x));
-    }
-    int64_t x = weft_tensor_get_int(s, a), y = weft_tensor_get_int(t, b);
-    return t->dtype == WEFT_UINT64 ? (uint64_t)x < (uint64_t)y : x < y;
-}
 
 static weft_status searchsorted_reference(const weft_call *call)
 {
@@ -25,8 +11,8 @@ static weft_status searchsorted_reference(const weft_call *call)
         int64_t row = i / each * length, low = 0, high = length;
         while (low < high) {
             int64_t middle = low + (high - low) / 2;
-            bool left_of = p->right ? !before(values, i, sorted, row + middle)
-                                    : before(sorted, row + middle, values, i);
+            bool left_of = p->right ? !weft__sorts_before(values, i, sorted, row + middle)
+                                    : weft__sorts_before(sorted, row + middle, values, i);
             low = left_of ? middle + 1 : low;
             high = left_of ? high : middle;
         }
@@ -40,8 +26,8 @@ static bool searchsorted_infer(const weft_array *node, weft_spec *out, weft_why 
     weft_dims sorted = input_shape(node, 0), values = input_shape(node, 1), expected = values;
     weft_dtype dtype = input_dtype(node, 0);
     char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-    if (dtype == WEFT_COMPLEX64 || input_dtype(node, 1) != dtype) {
-        return weft_because(why, "unsupported for %s and %s", weft_dtype_name(dtype),
+    if (input_dtype(node, 1) != dtype) {
+        return weft_because(why, "expected equal dtypes, got %s and %s", weft_dtype_name(dtype),
                             weft_dtype_name(input_dtype(node, 1)));
     }
     if (sorted.n > 0 && values.n > 0) {
@@ -98,7 +84,6 @@ const weft_op weft_op_searchsorted = {
     .reference = searchsorted_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 weft_array *weft_searchsorted(weft_array *sorted, weft_array *values, bool right)

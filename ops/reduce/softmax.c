@@ -1,4 +1,6 @@
-/* ops/reduce/softmax.c -- softmax and log_softmax along an axis, and their gradients as ops. */
+/* ops/reduce/softmax.c -- softmax and log_softmax along an axis, and their gradients as ops.
+ * Complex numbers are shifted by the largest real part. */
+#include <complex.h>
 #include <math.h>
 
 #include "ops/reduce/reduce.h"
@@ -24,13 +26,42 @@ static void normalise(const weft_call *call, int64_t base, int64_t length, int64
     }
 }
 
+/* The same for complex numbers: the logarithm is the principal one of the sum. */
+static void normalise_complex(const weft_call *call, int64_t base, int64_t length, int64_t stride,
+                              bool logarithm)
+{
+    const weft_tensor *x = &call->in[0], *out = &call->out[0];
+    double largest = -INFINITY, re, im;
+    double complex sum = 0;
+    for (int64_t i = 0; i < length; i++) {
+        get_complex(x, base + i * stride, &re, &im);
+        largest = fmax(largest, re);
+    }
+    for (int64_t i = 0; i < length; i++) {
+        get_complex(x, base + i * stride, &re, &im);
+        sum += exp(re - largest) * (cos(im) + I * sin(im));
+    }
+    for (int64_t i = 0; i < length; i++) {
+        get_complex(x, base + i * stride, &re, &im);
+        double complex shifted = (re - largest) + I * im;
+        double complex y = logarithm ? shifted - clog(sum) : cexp(shifted) / sum;
+        set_complex(out, base + i * stride, creal(y), cimag(y));
+    }
+}
+
 static void normalise_all(const weft_call *call, bool logarithm)
 {
     const weft_axis_params *p = call->params;
     axis_extents e = extents_of(&call->in[0].shape, p->axis);
+    bool is_complex = call->in[0].dtype == WEFT_COMPLEX64;
     for (int64_t o = 0; o < e.outer; o++) {
         for (int64_t j = 0; j < e.inner; j++) {
-            normalise(call, o * e.length * e.inner + j, e.length, e.inner, logarithm);
+            int64_t base = o * e.length * e.inner + j;
+            if (is_complex) {
+                normalise_complex(call, base, e.length, e.inner, logarithm);
+            } else {
+                normalise(call, base, e.length, e.inner, logarithm);
+            }
         }
     }
 }
@@ -69,7 +100,7 @@ static bool softmax_infer(const weft_array *node, weft_spec *out, weft_why *why)
     const weft_axis_params *p = weft_node_params(node);
     weft_dims shape = input_shape(node, 0);
     weft_dtype dtype = input_dtype(node, 0);
-    if (!weft_dtype_is_float(dtype)) {
+    if (!weft_dtype_is_float(dtype) && dtype != WEFT_COMPLEX64) {
         return weft_because(why, "unsupported for %s", weft_dtype_name(dtype));
     }
     for (int i = 1; i < weft_node_n_inputs(node); i++) {
@@ -112,7 +143,7 @@ const weft_op weft_op_softmax = {
     .reference = softmax_reference,
     .cases = softmax_cases,
     .n_cases = sizeof softmax_cases / sizeof *softmax_cases,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_INEXACT,
 };
 
 const weft_op weft_op_log_softmax = {
@@ -127,7 +158,7 @@ const weft_op weft_op_log_softmax = {
     .reference = log_softmax_reference,
     .cases = softmax_cases,
     .n_cases = sizeof softmax_cases / sizeof *softmax_cases,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_INEXACT,
 };
 
 /* The kernels are made for the last axis, so another one is brought there. */
@@ -181,21 +212,23 @@ static weft_array *wide(weft_array *x)
     return weft_astype(x, weft_promote(weft_dtype_of(x), WEFT_FLOAT32));
 }
 
-/* dx = y (dy - sum(y dy)) */
+/* dx = y (dy - sum(y dy)), with the conjugate of a complex y */
 static void softmax_grad_expand(weft_array *node, weft_array **outs)
 {
     const weft_axis_params *p = weft_node_params(node);
-    weft_array *y = wide(weft_node_input(node, 0)), *dy = wide(weft_node_input(node, 1));
+    weft_array *y = wide(weft_conjugate(weft_node_input(node, 0)));
+    weft_array *dy = wide(weft_node_input(node, 1));
     weft_array *dot = weft_sum(weft_multiply(y, dy), WEFT_DIMS(p->axis), true);
     weft_array *dx = weft_multiply(y, weft_subtract(dy, dot));
     outs[0] = weft_astype(dx, weft_dtype_of(node));
 }
 
-/* dx = dy - exp(y) sum(dy) */
+/* dx = dy - exp(y) sum(dy), with the conjugate of a complex y */
 static void log_softmax_grad_expand(weft_array *node, weft_array **outs)
 {
     const weft_axis_params *p = weft_node_params(node);
-    weft_array *y = wide(weft_node_input(node, 0)), *dy = wide(weft_node_input(node, 1));
+    weft_array *y = wide(weft_conjugate(weft_node_input(node, 0)));
+    weft_array *dy = wide(weft_node_input(node, 1));
     weft_array *sum = weft_sum(dy, WEFT_DIMS(p->axis), true);
     weft_array *dx = weft_subtract(dy, weft_multiply(weft_exp(y), sum));
     outs[0] = weft_astype(dx, weft_dtype_of(node));
@@ -231,7 +264,8 @@ const weft_op weft_op_softmax_grad = {
     .expand = softmax_grad_expand,
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_INEXACT,
+    .tolerance = 2e-6, /* complex sums of 67 terms of up to 4 */
 };
 
 const weft_op weft_op_log_softmax_grad = {
@@ -245,5 +279,5 @@ const weft_op weft_op_log_softmax_grad = {
     .expand = log_softmax_grad_expand,
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,
-    .no_test_dtypes = DTYPE_NOT_FLOAT,
+    .no_test_dtypes = DTYPE_NOT_INEXACT,
 };

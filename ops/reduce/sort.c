@@ -1,18 +1,6 @@
-/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last. */
-#include <math.h>
-
+/* ops/reduce/sort.c -- sort and argsort along an axis: ascending, stable, NaN last; complex numbers
+ * by their real parts, then by their imaginary parts. */
 #include "ops/reduce/reduce.h"
-
-/* Whether element a must stand before element b, whatever their order now. */
-static bool before(const weft_tensor *t, int64_t a, int64_t b)
-{
-    if (weft_dtype_is_float(t->dtype)) {
-        double x = weft_tensor_get(t, a), y = weft_tensor_get(t, b);
-        return x < y || (isnan(y) && !isnan(x));
-    }
-    int64_t x = weft_tensor_get_int(t, a), y = weft_tensor_get_int(t, b);
-    return t->dtype == WEFT_UINT64 ? (uint64_t)x < (uint64_t)y : x < y;
-}
 
 /* Merges the runs [low, middle) and [middle, high) of element numbers. */
 static void merge(const weft_tensor *t, const int64_t *from, int64_t *to, int64_t low,
@@ -20,7 +8,7 @@ static void merge(const weft_tensor *t, const int64_t *from, int64_t *to, int64_
 {
     int64_t a = low, b = middle;
     for (int64_t i = low; i < high; i++) {
-        bool second = a >= middle || (b < high && before(t, from[b], from[a]));
+        bool second = a >= middle || (b < high && weft__sorts_before(t, from[b], t, from[a]));
         to[i] = second ? from[b++] : from[a++];
     }
 }
@@ -101,9 +89,6 @@ static bool check(const weft_array *node, weft_dims *shape, weft_why *why)
     if (front < 0) {
         return false;
     }
-    if (input_dtype(node, 0) == WEFT_COMPLEX64) {
-        return weft_because(why, "unsupported for complex64");
-    }
     if (shape->at[front] > UINT32_MAX) {
         return weft_because(why, "an axis of size %lld", (long long)shape->at[front]);
     }
@@ -153,7 +138,6 @@ const weft_op weft_op_sort = {
     .reference = sort_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 const weft_op weft_op_argsort = {
@@ -168,7 +152,6 @@ const weft_op weft_op_argsort = {
     .reference = argsort_reference,
     .cases = cases,
     .n_cases = sizeof cases / sizeof *cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_COMPLEX64),
 };
 
 /* The kernels are made for the last axis, so another one is brought there. */

@@ -185,7 +185,7 @@ const weft_op weft_op_scatter_add_along_axis = {
     .reference = scatter_add_along_axis_reference,
     .cases = scatter_add_along_axis_cases,
     .n_cases = sizeof scatter_add_along_axis_cases / sizeof *scatter_add_along_axis_cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
+    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL),
 };
 
 weft_array *weft_scatter_add_along_axis(weft_array *x, weft_array *indices, weft_array *values,

@@ -12,7 +12,7 @@ bool weft__scatter_dtypes(const weft_array *node, weft_why *why)
         return weft_because(why, "values of %s for %s", weft_dtype_name(values),
                             weft_dtype_name(x));
     }
-    if (!weft_dtype_is_float(x) && !weft_dtype_is_integer(x)) {
+    if (x == WEFT_BOOL) {
         return weft_because(why, "unsupported for %s", weft_dtype_name(x));
     }
     return true;
@@ -34,6 +34,30 @@ static weft_status add_reals(const weft_call *call, weft__place *place, double *
     }
     for (int64_t i = 0; i < size; i++) {
         weft_tensor_set(&call->out[0], i, sums[i]);
+    }
+    return WEFT_OK;
+}
+
+/* The real and imaginary parts of sum i are sums[2 i] and sums[2 i + 1]. */
+static weft_status add_complex(const weft_call *call, weft__place *place, double *sums)
+{
+    const weft_tensor *x = &call->in[0], *values = &call->in[2];
+    int64_t size = weft_tensor_size(x), count = weft_tensor_size(values), to;
+    for (int64_t i = 0; i < size; i++) {
+        get_complex(x, i, &sums[2 * i], &sums[2 * i + 1]);
+    }
+    for (int64_t i = 0; i < count; i++) {
+        double re, im;
+        weft_status status = place(call, i, &to);
+        if (status != WEFT_OK) {
+            return status;
+        }
+        get_complex(values, i, &re, &im);
+        sums[2 * to] += re;
+        sums[2 * to + 1] += im;
+    }
+    for (int64_t i = 0; i < size; i++) {
+        set_complex(&call->out[0], i, sums[2 * i], sums[2 * i + 1]);
     }
     return WEFT_OK;
 }
@@ -61,12 +85,14 @@ static weft_status add_integers(const weft_call *call, weft__place *place, uint6
 weft_status weft__scatter_add(const weft_call *call, weft__place *place)
 {
     size_t size = (size_t)weft_tensor_size(&call->in[0]);
-    void *sums = weft_calloc(size ? size : 1, sizeof(double));
+    weft_dtype dtype = call->in[0].dtype;
+    void *sums = weft_calloc(size ? size : 1, 2 * sizeof(double));
     if (!sums) {
         return weft_fail(WEFT_MEMORY, "%s: out of memory for %zu sums", call->op->name, size);
     }
-    weft_status status = weft_dtype_is_float(call->in[0].dtype) ? add_reals(call, place, sums)
-                                                                : add_integers(call, place, sums);
+    weft_status status = dtype == WEFT_COMPLEX64      ? add_complex(call, place, sums)
+                         : weft_dtype_is_float(dtype) ? add_reals(call, place, sums)
+                                                      : add_integers(call, place, sums);
     weft_free(sums);
     return status;
 }

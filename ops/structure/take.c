@@ -259,5 +259,5 @@ const weft_op weft_op_scatter_add = {
     .reference = scatter_add_reference,
     .cases = scatter_add_cases,
     .n_cases = sizeof scatter_add_cases / sizeof *scatter_add_cases,
-    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL) | DTYPE_BIT(WEFT_COMPLEX64),
+    .no_test_dtypes = DTYPE_BIT(WEFT_BOOL),
 };

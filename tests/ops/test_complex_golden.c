@@ -1,9 +1,11 @@
 /* tests/ops/test_complex_golden.c -- products, variances, dot products and convolutions of complex
- * numbers against torch, with gradients in its convention; tangents against gradients. */
+ * numbers against torch, with gradients in its convention; tangents against gradients; orders,
+ * exponentials and scatters against NumPy. */
 #include <stdio.h>
 
 #include "tests/check.h"
 #include "tests/support/golden.h"
+#include "weft/indexing.h"
 #include "weft/ops.h"
 #include "weft/transforms.h"
 
@@ -156,4 +158,84 @@ static void mixed_and_empty(void)
     weft_scope_close(NULL);
 }
 
-CHECK_MAIN("complex_golden", CHECK_CASE(values_and_gradients), CHECK_CASE(mixed_and_empty))
+/* Real parts first, then imaginary ones; NaN last in order, and it wins. */
+static void check_order(const char *name)
+{
+    const struct {
+        const char *part;
+        weft_array *y;
+    } parts[] = {
+        {"sort", weft_sort(tensor(name, "x", -1), -1)},
+        {"argsort", weft_astype(weft_argsort(tensor(name, "x", -1), -1), WEFT_INT32)},
+        {"max", weft_max(tensor(name, "x", -1), WEFT_DIMS(1), false)},
+        {"min", weft_min(tensor(name, "x", -1), WEFT_DIMS(1), false)},
+        {"argmax", weft_astype(weft_argmax(tensor(name, "x", -1), 1, false), WEFT_INT32)},
+        {"argmin", weft_astype(weft_argmin(tensor(name, "x", -1), 1, false), WEFT_INT32)},
+        {"cummax", weft_cummax(tensor(name, "x", -1), 1, false, true)},
+        {"cummin", weft_cummin(tensor(name, "x", -1), 1, false, true)},
+        {"sort", weft_sort(weft_partition(tensor(name, "x", -1), 3, -1), -1)},
+    };
+    char text[64];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        snprintf(text, sizeof text, "%s/%s", name, parts[i].part);
+        golden_check(parts[i].y, text, 0);
+    }
+    weft_array *x = tensor(name, "x", -1), *largest = tensor(name, "max", -1);
+    weft_array *top = weft_squeeze(weft_topk(x, 1, -1), -1);
+    if (name[0] == 'p') { /* without NaN */
+        CHECK(weft_item(weft_array_equal(top, largest, false)) == 1);
+        weft_array *row = weft_sort(weft_reshape(weft_slice_axis(x, 0, 0, 1), WEFT_DIMS(8)), 0);
+        weft_array *left = weft_searchsorted(row, row, false), *right;
+        right = weft_searchsorted(row, row, true);
+        weft_array *own = weft_arange(0, 8, 1, WEFT_INT32);
+        weft_array *all[] = {row, left, right, own};
+        CHECK_OK(weft_eval_n(all, 4));
+        CHECK(weft_item(weft_all(weft_less_equal(left, own), WEFT_ALL_AXES, false)) == 1);
+        CHECK(weft_item(weft_all(weft_greater(right, own), WEFT_ALL_AXES, false)) == 1);
+        weft_array *first = weft_take(row, left, 0);
+        CHECK(weft_item(weft_array_equal(first, row, false)) == 1);
+    }
+}
+
+/* Sums of eight exponentials with real parts apart by up to 100. */
+static void check_exponentials(void)
+{
+    weft_array *x = golden_get("wide/x");
+    CHECK_OK(weft_eval(x));
+    golden_check(weft_softmax(x, -1), "wide/softmax", 1e-6);
+    golden_check(weft_log_softmax(x, -1), "wide/log_softmax", 1e-6);
+    golden_check(weft_logsumexp(x, WEFT_DIMS(1), false), "wide/logsumexp", 1e-6);
+    golden_check(weft_logcumsumexp(x, 1, false, true), "wide/logcumsumexp", 1e-6);
+    weft_array *turned = weft_swapaxes(x, 0, 1);
+    CHECK_OK(weft_eval(turned));
+    golden_check(weft_swapaxes(weft_softmax(turned, 0), 0, 1), "wide/softmax", 1e-6);
+    golden_check(weft_logsumexp(turned, WEFT_DIMS(0), false), "wide/logsumexp", 1e-6);
+}
+
+static void check_scatters(void)
+{
+    weft_array *x = golden_get("scatter/x"), *at = golden_get("scatter/at");
+    weft_array *values = weft_expand_dims(golden_get("scatter/values"), 1);
+    CHECK_OK(weft_eval(values));
+    golden_check(weft_scatter_add(x, &at, 1, values, WEFT_DIMS(0)), "scatter/add", 1e-6);
+    golden_check(weft_scatter_prod(x, &at, 1, values, WEFT_DIMS(0)), "scatter/prod", 1e-6);
+    golden_check(weft_scatter_max(x, &at, 1, values, WEFT_DIMS(0)), "scatter/max", 0);
+    golden_check(weft_scatter_min(x, &at, 1, values, WEFT_DIMS(0)), "scatter/min", 0);
+}
+
+static void orders_exponentials_and_scatters(void)
+{
+    golden_open("ops/complex");
+    weft_scope_open();
+    check_order("plain");
+    check_order("nan");
+    check_exponentials();
+    weft_scope_close(NULL);
+    weft_scope_open();
+    check_scatters();
+    weft_scope_close(NULL);
+    golden_close();
+}
+
+CHECK_MAIN("complex_golden", CHECK_CASE(values_and_gradients), CHECK_CASE(mixed_and_empty),
+           CHECK_CASE(orders_exponentials_and_scatters))

@@ -147,6 +147,19 @@ static weft_status scatter_items(const weft_call *call, bool along, weft_combine
     return status == WEFT_OK ? take_in_items(call, &s) : status;
 }
 
+bool weft__vulkan_scatter_add_fits(const weft_call *call)
+{
+    return call->in[0].dtype != WEFT_COMPLEX64 && weft__vulkan_fits(call);
+}
+
+/* Complex numbers are only put: an element is then copied. */
+bool weft__vulkan_scatter_fits(const weft_call *call)
+{
+    const weft_scatter_params *p = call->params;
+    return p->combine == WEFT_COMBINE_PUT ? weft__vulkan_fits(call)
+                                          : weft__vulkan_scatter_add_fits(call);
+}
+
 int64_t weft__vulkan_scatter_workspace(const weft_call *call)
 {
     scatter s = scatter_of(call, false, WEFT_COMBINE_PUT);

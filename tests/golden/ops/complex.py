@@ -1,5 +1,6 @@
 """Writes complex.safetensors: products, variances, dot products and convolutions of complex numbers
-by torch in complex128, with their gradients, for tests/ops/test_complex_golden.c.
+by torch in complex128, with their gradients; and orders, exponentials and scatters by NumPy; for
+tests/ops/test_complex_golden.c.
 
 Run it with torch installed: python -P complex.py (this folder has a random.py)
 """
@@ -58,4 +59,69 @@ case("conv2d", lambda x, w: first(F.conv2d(last(x), last(w), padding=1, groups=2
 case("conv_transpose1d",
      lambda x, w: first(F.conv_transpose1d(last(x), w.permute(2, 0, 1), stride=2, padding=1)),
      draw(2, 5, 3), draw(4, 3, 3))
+
+
+# ---- order, exponentials, scatters: NumPy in complex128 from these definitions -------------------
+
+
+def key(z):
+    """NaN last, then by real and imaginary parts."""
+    return (1,) if np.isnan(z.real) or np.isnan(z.imag) else (0, z.real, z.imag)
+
+
+def extreme(z, largest):
+    """The first index of the largest or smallest; NaN wins."""
+    if any(key(v) == (1,) for v in z):
+        largest = True
+    return (max if largest else min)(range(len(z)), key=lambda i: key(z[i]))
+
+
+def rows(f, x, axis=-1):
+    return np.apply_along_axis(f, axis, x)
+
+
+def put(name, array):
+    kind = np.complex64 if np.iscomplexobj(array) else None
+    out[name] = np.array(array.astype(kind) if kind else array, order="C")
+
+
+plain = random.integers(-2, 3, (3, 8)) + 1j * random.integers(-2, 3, (3, 8))  # with ties
+with_nan = plain.copy()
+with_nan[0, 3] = complex(np.nan, 1)
+with_nan[0, 6] = complex(2, np.nan)
+with_nan[2, 0] = complex(np.nan, np.nan)
+wide = random.normal(size=(3, 8)) * 40 + 1j * random.normal(size=(3, 8)) * 3
+wide[1, 2] = complex(-np.inf, 1)
+for name, x in {"plain": plain, "nan": with_nan}.items():
+    order = rows(lambda z: np.array(sorted(range(len(z)), key=lambda i: key(z[i]))), x)
+    put(f"{name}/x", x)
+    put(f"{name}/argsort", order.astype(np.int32))
+    put(f"{name}/sort", np.take_along_axis(x, order, -1))
+    for which, largest in (("max", True), ("min", False)):
+        at = rows(lambda z: extreme(z, largest), x)
+        put(f"{name}/arg{which}", at.astype(np.int32))
+        put(f"{name}/{which}", np.take_along_axis(x, at[:, None], -1)[:, 0])
+        running = np.stack([rows(lambda z: extreme(z[: n + 1], largest), x) for n in range(8)], -1)
+        put(f"{name}/cum{which}", np.take_along_axis(x, running, -1))
+exps = lambda x: np.exp(x - x.real.max(-1, keepdims=True))  # noqa: E731
+put("wide/x", wide)
+wide = out["wide/x"].astype(np.complex128)
+put("wide/softmax", exps(wide) / exps(wide).sum(-1, keepdims=True))
+put("wide/logsumexp", wide.real.max(-1) + np.log(exps(wide).sum(-1)))
+put("wide/log_softmax", wide - (wide.real.max(-1) + np.log(exps(wide).sum(-1)))[:, None])
+prefix = [wide[:, : n + 1] for n in range(8)]
+put("wide/logcumsumexp", np.stack([p.real.max(-1) + np.log(exps(p).sum(-1)) for p in prefix], -1))
+x, values = draw(4, 3).numpy(), draw(6, 3).numpy()
+at = np.array([1, 3, 1, 0, 3, 1], np.int32)
+for name, array in {"x": x, "values": values, "at": at}.items():
+    put(f"scatter/{name}", array)
+for name, f in {
+    "add": np.add, "prod": np.multiply,
+    "max": lambda a, b: np.where(a.real >= b.real, a, b),
+    "min": lambda a, b: np.where(a.real <= b.real, a, b),
+}.items():
+    y = x.copy()
+    for i, place in enumerate(at):
+        y[place] = f(y[place], values[i])
+    put(f"scatter/{name}", y)
 save_file(out, "complex.safetensors")
