@@ -132,6 +132,10 @@ weft_array *weft__arange_count(double start, double step, int64_t count, weft_dt
 weft_array *weft_arange(double start, double stop, double step, weft_dtype dtype)
 {
     double count = ceil((stop - start) / step);
+    if (count == 0 && step != 0 && (step > 0 ? start < stop : start > stop)) {
+        count = 1; /* the quotient underflowed, or the step is infinite: start alone */
+        step = 0;
+    }
     if (!(fabs(count) < 0x1p62)) { /* NaN too */
         return weft_error_array("arange: from %g to %g in steps of %g: expected a finite number "
                                 "of elements",

@@ -1,40 +1,55 @@
 /* ops/matrices.c -- diagonals, triangles and grids: functions of the place of an element. */
 #include "ops/kernel.h"
 
-/* 0, 1, ... below n along `axis` (-2: a column, -1: a row). */
-static weft_array *places(int64_t n, int axis)
+/* 0, 1, ... below n along `axis` (-2: a column, -1: a row), plus k. */
+static weft_array *places(int64_t n, int axis, int64_t k)
 {
-    weft_array *along = weft_arange(0, (double)n, 1, n > INT32_MAX ? WEFT_INT64 : WEFT_INT32);
+    weft_dtype dtype = k >= INT32_MIN && k + n <= INT32_MAX ? WEFT_INT32 : WEFT_INT64;
+    weft_array *along = weft_arange_int(k, k + n, 1, dtype);
     return axis == -1 ? along : weft_expand_dims(along, -1);
+}
+
+/* k within what a matrix can tell apart: all or none of its columns are past the diagonal. */
+static int64_t within(int64_t k, int64_t rows, int64_t columns)
+{
+    return k > columns ? columns : k < -rows ? -rows : k;
 }
 
 /* Whether row + k is the column, as bool (rows, columns). */
 static weft_array *on_diagonal(int64_t rows, int64_t columns, int64_t k)
 {
-    return weft_equal(weft_add_scalar(places(rows, -2), (double)k), places(columns, -1));
+    k = within(k, rows, columns);
+    return weft_equal(places(rows, -2, k), places(columns, -1, 0));
 }
 
 /* Whether the column is at most row + k. */
 static weft_array *below_diagonal(int64_t rows, int64_t columns, int64_t k)
 {
-    return weft_greater_equal(weft_add_scalar(places(rows, -2), (double)k), places(columns, -1));
+    k = within(k, rows, columns);
+    return weft_greater_equal(places(rows, -2, k), places(columns, -1, 0));
 }
 
-static bool fits_a_matrix(const char *op, int64_t rows, int64_t columns, weft_array **failed)
+/* False: *result is an error array, or the matrix, if it has no elements. */
+static bool has_elements(const char *op, int64_t rows, int64_t columns, weft_dtype dtype,
+                         weft_array **result)
 {
-    if (rows < 0 || columns < 0) {
-        *failed = weft_error_array("%s: expected lengths of at least 0, got %lld and %lld", op,
-                                   (long long)rows, (long long)columns);
+    int64_t size;
+    if (rows < 0 || columns < 0 || __builtin_mul_overflow(rows, columns, &size) ||
+        size > INT64_MAX / 8) {
+        *result = weft_error_array("%s: expected lengths of at least 0 with fewer than 2^60 "
+                                   "elements, got %lld and %lld",
+                                   op, (long long)rows, (long long)columns);
         return false;
     }
-    return true;
+    *result = size == 0 ? weft_zeros(WEFT_DIMS(rows, columns), dtype) : NULL;
+    return size > 0;
 }
 
 weft_array *weft_eye(int64_t rows, int64_t columns, int64_t k, weft_dtype dtype)
 {
-    weft_array *failed;
-    if (!fits_a_matrix("eye", rows, columns, &failed)) {
-        return failed;
+    weft_array *done;
+    if (!has_elements("eye", rows, columns, dtype, &done)) {
+        return done;
     }
     weft_scope_open();
     return weft_scope_close(weft_astype(on_diagonal(rows, columns, k), dtype));
@@ -47,9 +62,9 @@ weft_array *weft_identity(int64_t n, weft_dtype dtype)
 
 weft_array *weft_tri(int64_t rows, int64_t columns, int64_t k, weft_dtype dtype)
 {
-    weft_array *failed;
-    if (!fits_a_matrix("tri", rows, columns, &failed)) {
-        return failed;
+    weft_array *done;
+    if (!has_elements("tri", rows, columns, dtype, &done)) {
+        return done;
     }
     weft_scope_open();
     return weft_scope_close(weft_astype(below_diagonal(rows, columns, k), dtype));
@@ -64,6 +79,9 @@ static weft_array *triangle(const char *op, weft_array *x, int64_t k, bool lower
     if (weft_ndim(x) < 2) {
         return weft_error_array("%s: expected at least 2 axes, got %d", op, weft_ndim(x));
     }
+    if (weft_size(x) == 0) {
+        return x;
+    }
     weft_scope_open();
     weft_array *below = below_diagonal(weft_dim(x, -2), weft_dim(x, -1), k);
     weft_array *zero = weft_scalar(0, weft_dtype_of(x));
@@ -77,7 +95,7 @@ weft_array *weft_tril(weft_array *x, int64_t k)
 
 weft_array *weft_triu(weft_array *x, int64_t k)
 {
-    return triangle("triu", x, k - 1, false);
+    return triangle("triu", x, k > INT64_MIN ? k - 1 : k, false);
 }
 
 /* ---- diagonals ------------------------------------------------------------------------------ */
@@ -104,6 +122,7 @@ weft_array *weft_diagonal(weft_array *x, int64_t offset, int axis1, int axis2)
     order.at[n] = a;
     order.at[n + 1] = b;
     int64_t rows = weft_dim(x, a), columns = weft_dim(x, b);
+    offset = within(offset, rows, columns);
     int64_t down = offset < 0 ? -offset : 0, along = offset > 0 ? offset : 0;
     int64_t length = rows - down < columns - along ? rows - down : columns - along;
     int64_t first = length > 0 ? down * columns + along : 0;
@@ -123,6 +142,11 @@ weft_array *weft_diag(weft_array *x, int64_t k)
     if (!weft_ok(x) || weft_ndim(x) != 1) {
         return weft_ok(x) ? weft_error_array("diag: expected 1 or 2 axes, got %d", weft_ndim(x))
                           : x;
+    }
+    int64_t most = INT64_C(1) << 30; /* a matrix of 2^60 elements */
+    if (k < -most || k > most) {
+        return weft_error_array("diag: expected a diagonal from -2^30 to 2^30, got %lld",
+                                (long long)k);
     }
     int64_t down = k < 0 ? -k : 0, along = k > 0 ? k : 0, n = weft_size(x) + down + along;
     weft_scope_open();

@@ -33,10 +33,10 @@ weft_array *weft_arange_int(int64_t start, int64_t stop, int64_t step, weft_dtyp
 
 weft_array *weft_linspace(double start, double stop, int64_t num, bool endpoint, weft_dtype dtype)
 {
-    int64_t parts = endpoint ? num - 1 : num;
     if (num < 0) {
         return weft_error_array("linspace: expected at least 0 numbers, got %lld", (long long)num);
     }
+    int64_t parts = endpoint ? num - 1 : num;
     if (parts < 1) {
         return weft_full(WEFT_DIMS(num), start, dtype);
     }

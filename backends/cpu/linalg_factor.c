@@ -121,7 +121,7 @@ static int64_t lu_one(const weft_call *call, int64_t b, void *memory)
     const weft_tensor *in = &call->in[0];
     int64_t m = weft__cpu_dim(in, -2), n = weft__cpu_dim(in, -1), k = smaller(m, n);
     uint32_t *places = weft__cpu_item(&call->out[1], b, 1);
-    uint32_t *order = weft__cpu_item(&call->out[2], b, 1);
+    uint32_t *rows = weft__cpu_item(&call->out[2], b, 1);
     cpu_room room = {.base = memory};
     void *a = weft__cpu_give_room(&room, m * n, weft_dtype_size(in->dtype));
     lapack_int *pivots = weft__cpu_give_room(&room, m, sizeof *pivots);
@@ -134,12 +134,12 @@ static int64_t lu_one(const weft_call *call, int64_t b, void *memory)
         weft__cpu_fill_nan(&call->out[0], b, 2);
     }
     for (int64_t i = 0; i < m; i++)
-        order[i] = (uint32_t)i;
-    for (int64_t i = 0; i < k; i++) {
+        rows[i] = (uint32_t)i;
+    for (int64_t i = k - 1; i >= 0; i--) { /* last exchange first: the inverse permutation */
         places[i] = finite ? (uint32_t)(pivots[i] - 1) : (uint32_t)i;
-        uint32_t swap = order[i];
-        order[i] = order[places[i]];
-        order[places[i]] = swap;
+        uint32_t swap = rows[i];
+        rows[i] = rows[places[i]];
+        rows[places[i]] = swap;
     }
     return 0;
 }

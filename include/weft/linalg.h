@@ -60,9 +60,10 @@ WEFT_API void weft_svd(weft_array *a, bool full, weft_array **u, weft_array **s,
 WEFT_API weft_array *weft_svdvals(weft_array *a);
 /* The lower triangle L with L L^H = a, or the upper one with U^H U = a. */
 WEFT_API weft_array *weft_cholesky(weft_array *a, bool upper);
-/* a (..., M, N) with its rows in the order p (..., M) uint32 is l u: l (..., M, K) with ones on its
- * diagonal, u (..., K, N). lu_factor: both in one (..., M, N), and pivots (..., K) uint32: row i
- * was exchanged with row pivots[i]. */
+/* a (..., M, N) = l[p] u with partial pivoting: l (..., M, K) with ones on its diagonal, u
+ * (..., K, N), and p (..., M) uint32: row i of a is row p[i] of l u, as in MLX and in
+ * scipy.linalg.lu(p_indices=True). a[argsort(p)] = l u. lu_factor: l and u in one (..., M, N), and
+ * pivots (..., K) uint32: row i was exchanged with row pivots[i], in this order. */
 WEFT_API void weft_lu(weft_array *a, weft_array **p, weft_array **l, weft_array **u);
 WEFT_API void weft_lu_factor(weft_array *a, weft_array **packed, weft_array **pivots);
 

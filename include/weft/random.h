@@ -25,7 +25,7 @@ WEFT_API weft_array *weft_random_next_key(void);
 /* Random words; width is 1, 2 or 4 bytes: uint8, uint16, uint32. Keys (..., 2) give (..., shape):
  * each fills its own. */
 WEFT_API weft_array *weft_random_bits(weft_array *key, weft_dims shape, int width);
-/* Uniform in [low, high). */
+/* Uniform in [low, high); low where they are equal. */
 WEFT_API weft_array *weft_random_uniform(weft_array *key, weft_dims shape, double low, double high,
                                          weft_dtype dtype);
 WEFT_API weft_array *weft_random_normal(weft_array *key, weft_dims shape, double mean, double std,

@@ -259,6 +259,10 @@ bool weft__conv_shape(const weft_conv_params *p, const weft_dims *x, const weft_
             __builtin_mul_overflow(kernel - 1, p->kernel_dilation.at[axis], &span)) {
             return weft_because(why, "a kernel of %lld", (long long)kernel);
         }
+        if (spread > INT64_MAX / 2 || span > INT64_MAX / 2) { /* pads are added below */
+            return weft_because(why, "axis %d: %lld dilated elements, a kernel that spans %lld",
+                                axis + 1, (long long)spread, (long long)span);
+        }
         spread += (length > 0) + p->pad_low.at[axis] + p->pad_high.at[axis];
         if (spread < span + 1) {
             return weft_because(why, "axis %d: a kernel that spans %lld on %lld padded elements",

@@ -128,9 +128,15 @@ static weft_array *transposed(const char *name, int axes, weft_array *x, weft_ar
                                  .groups = groups,
                                  .flip = true};
     for (int axis = 0; axis < axes; axis++) {
-        int64_t span = (weft_dim(weight, axis + 1) - 1) * steps.at[axis];
-        options.pad_low.at[axis] = span - pads.at[axis];
-        options.pad_high.at[axis] = span - pads.at[axis] + extra.at[axis];
+        int64_t *low = &options.pad_low.at[axis], *high = &options.pad_high.at[axis], span;
+        if (__builtin_mul_overflow(weft_dim(weight, axis + 1) - 1, steps.at[axis], &span) ||
+            __builtin_sub_overflow(span, pads.at[axis], low) ||
+            __builtin_add_overflow(*low, extra.at[axis], high)) {
+            return weft_error_array("%s: axis %d: a dilation of %lld, a padding of %lld, an output "
+                                    "padding of %lld",
+                                    name, axis + 1, (long long)steps.at[axis],
+                                    (long long)pads.at[axis], (long long)extra.at[axis]);
+        }
     }
     return convolution(name, x, weight, &options);
 }

@@ -77,12 +77,14 @@ static bool read_pooling(const char *name, weft_array *x, weft_dims window, weft
     }
     for (int axis = 0; axis < axes; axis++) {
         int64_t size = p->window.at[axis], pad = p->padding.at[axis];
-        if (size < 1 || p->stride.at[axis] < 1 || pad < 0 || pad >= size ||
-            weft_dim(x, axis + 1) + 2 * pad < size) {
+        int64_t length = weft_dim(x, axis + 1);
+        if (size < 1 || size > INT32_MAX || p->stride.at[axis] < 1 || pad < 0 || pad >= size ||
+            length > INT64_MAX / 2 || length + 2 * pad < size) {
             *failed =
                 weft_error_array("%s: axis %d of %lld elements: a window of %lld, a stride "
-                                 "of %lld, a padding of %lld",
-                                 name, axis + 1, (long long)weft_dim(x, axis + 1), (long long)size,
+                                 "of %lld, a padding of %lld: expected a window below 2^31 that "
+                                 "fits into the padded axis, and less padding than that",
+                                 name, axis + 1, (long long)length, (long long)size,
                                  (long long)p->stride.at[axis], (long long)pad);
             return false;
         }
@@ -100,6 +102,23 @@ static double lowest_of(weft_dtype dtype)
     return weft_dtype_is_signed(dtype) ? -ldexp(1, bits - 1) : 0;
 }
 
+/* The largest of `window` elements of x from each place along the axis on. Long windows are two
+ * overlapping ones of half the size: as many maxima as the size has bits. */
+static weft_array *max_of_each(weft_array *x, int axis, int64_t window)
+{
+    int64_t length = weft_dim(x, axis);
+    for (int64_t covered = 1; covered < window;) {
+        int64_t step = covered < window - covered ? covered : window - covered;
+        int64_t count = length - covered - step + 1;
+        x = weft_maximum(weft_slice_axis(x, axis, 0, count),
+                         weft_slice_axis(x, axis, step, step + count));
+        covered += step;
+    }
+    return x;
+}
+
+enum { SHORT_WINDOW = 64 };
+
 /* The larger of the window's elements along one axis: a maximum of slices, so that windows of
  * several axes cost the sum of their sizes and not the product. */
 static weft_array *max_along(weft_array *x, int axis, int64_t window, int64_t stride,
@@ -107,6 +126,10 @@ static weft_array *max_along(weft_array *x, int axis, int64_t window, int64_t st
 {
     if (padding > 0) {
         x = weft_pad(x, axis, padding, padding, lowest_of(weft_dtype_of(x)));
+    }
+    if (window > SHORT_WINDOW) {
+        return weft_slice(max_of_each(x, axis, window), WEFT_DIMS(axis), WEFT_DIMS(0),
+                          WEFT_DIMS(INT64_MAX), WEFT_DIMS(stride));
     }
     int64_t last = (weft_dim(x, axis) - window) / stride * stride;
     weft_array *y = NULL;
@@ -145,10 +168,12 @@ weft_array *weft_avg_pool(weft_array *x, weft_dims window, weft_dims stride, wef
     }
     weft_scope_open();
     x = as_inexact(x);
-    int64_t C = weft_dim(x, -1), size = 1;
+    int64_t C = weft_dim(x, -1);
+    double size = 1;
     weft_dims shape = {.n = p.axes + 2};
     for (int axis = 0; axis < p.axes; axis++) {
-        size *= shape.at[axis + 1] = p.window.at[axis];
+        shape.at[axis + 1] = p.window.at[axis];
+        size *= (double)p.window.at[axis];
     }
     shape.at[0] = C;
     shape.at[p.axes + 1] = 1;
@@ -157,5 +182,5 @@ weft_array *weft_avg_pool(weft_array *x, weft_dims window, weft_dims stride, wef
     weft_conv_options options = {
         .stride = p.stride, .pad_low = p.padding, .pad_high = p.padding, .groups = C > 0 ? C : 1};
     weft_array *sums = weft_conv_general(x, ones, &options);
-    return weft_scope_close(weft_scale(sums, 1 / (double)size));
+    return weft_scope_close(weft_scale(sums, 1 / size));
 }

@@ -44,11 +44,12 @@ static weft_array *round_whole(weft_array *x, int decimals)
     if (decimals >= 0 || !weft_iinfo_of(weft_dtype_of(x), &info)) {
         return x;
     }
-    double unit = pow(10, -decimals);
-    if (unit > (double)info.max) { /* the largest are less than half of it, but in 64 bits */
-        return decimals < -18 && weft_dtype_size(weft_dtype_of(x)) == 8
-                   ? weft_error_array("round: expected at least -18 decimals, got %d", decimals)
-                   : weft_zeros_like(x);
+    if (decimals < -18 && weft_dtype_size(weft_dtype_of(x)) == 8) {
+        return weft_error_array("round: expected at least -18 decimals, got %d", decimals);
+    }
+    double unit = pow(10, -(double)decimals);
+    if (unit > (double)info.max) { /* the largest are less than half of it */
+        return weft_zeros_like(x);
     }
     weft_scope_open();
     weft_array *step = weft_scalar_int((int64_t)unit, weft_dtype_of(x));
@@ -70,7 +71,10 @@ weft_array *weft_round_decimals(weft_array *x, int decimals)
     if (klass == WEFT_CLASS_INTEGER || klass == WEFT_CLASS_BOOL) {
         return round_whole(x, decimals);
     }
-    double unit = pow(10, decimals < 0 ? -decimals : decimals);
+    double unit = pow(10, fabs((double)decimals));
+    if (isinf(unit)) { /* no float has so many digits */
+        return decimals < 0 ? weft_zeros_like(x) : x;
+    }
     weft_scope_open();
     weft_array *y = decimals < 0 ? weft_scale(weft_round(weft_divide_scalar(x, unit)), unit)
                                  : weft_divide_scalar(weft_round(weft_scale(x, unit)), unit);

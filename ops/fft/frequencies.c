@@ -1,33 +1,30 @@
 /* ops/fft/frequencies.c -- the frequencies of a spectrum's elements, and their order. */
 #include "ops/fft/fft.h"
 
-/* k / (n spacing) for count values of k, beyond `top` those of k - n. */
-static weft_array *frequencies(const char *op, int64_t n, double spacing, int64_t count,
-                               int64_t top)
+/* k / (n spacing), divided in float64: for k from 0 to `top`, then from `rest` to -1. */
+static weft_array *frequencies(const char *op, int64_t n, double spacing, int64_t top, int64_t rest)
 {
     if (n < 1 || spacing == 0) {
-        return weft_error_array("%s: %lld elements at a distance of %g", op, (long long)n, spacing);
+        return weft_error_array("%s: %lld elements at a distance of %g: expected at least one "
+                                "element, at a distance other than 0",
+                                op, (long long)n, spacing);
     }
-    float *values = weft_malloc((size_t)count * sizeof *values);
-    if (!values) {
-        return weft_error_array("%s: no memory for %lld values", op, (long long)count);
-    }
-    for (int64_t k = 0; k < count; k++) {
-        values[k] = (float)((double)(k > top ? k - n : k) / ((double)n * spacing));
-    }
-    weft_array *y = weft_from_data(values, WEFT_FLOAT32, WEFT_DIMS(count));
-    weft_free(values);
-    return y;
+    weft_scope_open();
+    weft_array *parts[] = {weft_arange_int(0, top + 1, 1, WEFT_FLOAT64),
+                           weft_arange_int(rest, 0, 1, WEFT_FLOAT64)};
+    weft_array *k = rest < 0 ? weft_concatenate(parts, 2, 0) : parts[0];
+    return weft_scope_close(weft_astype(weft_divide_scalar(k, (double)n * spacing), WEFT_FLOAT32));
 }
 
 weft_array *weft_fftfreq(int64_t n, double spacing)
 {
-    return frequencies("fftfreq", n, spacing, n, (n - 1) / 2);
+    int64_t top = n > 0 ? (n - 1) / 2 : 0;
+    return frequencies("fftfreq", n, spacing, top, n > 0 ? top + 1 - n : 0);
 }
 
 weft_array *weft_rfftfreq(int64_t n, double spacing)
 {
-    return frequencies("rfftfreq", n, spacing, n / 2 + 1, n);
+    return frequencies("rfftfreq", n, spacing, n / 2, 0);
 }
 
 /* Rolls every axis by half its length, up or down. */

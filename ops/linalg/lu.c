@@ -37,20 +37,20 @@ int64_t weft__lu(number *a, int64_t m, int64_t n, int64_t *pivots)
     return zero;
 }
 
-/* Row exchanges as the order in which the rows of A end up. */
-static void store_order(const weft_tensor *out, int64_t b, int64_t m, const int64_t *pivots,
-                        int64_t k, int64_t *order)
+/* For each row of A, its row in L U: the row exchanges applied to the identity, last one first. */
+static void store_rows(const weft_tensor *out, int64_t b, int64_t m, const int64_t *pivots,
+                       int64_t k, int64_t *rows)
 {
     for (int64_t i = 0; i < m; i++) {
-        order[i] = i;
+        rows[i] = i;
     }
-    for (int64_t i = 0; i < k; i++) {
-        int64_t swap = order[i];
-        order[i] = order[pivots[i]];
-        order[pivots[i]] = swap;
+    for (int64_t i = k - 1; i >= 0; i--) {
+        int64_t swap = rows[i];
+        rows[i] = rows[pivots[i]];
+        rows[pivots[i]] = swap;
     }
     for (int64_t i = 0; i < m; i++) {
-        weft_tensor_set_int(out, b * m + i, order[i]);
+        weft_tensor_set_int(out, b * m + i, rows[i]);
     }
 }
 
@@ -62,7 +62,7 @@ static weft_status lu_reference(const weft_call *call)
     if (!a) {
         return WEFT_MEMORY;
     }
-    int64_t *pivots = (int64_t *)(void *)(a + m * n), *order = pivots + k;
+    int64_t *pivots = (int64_t *)(void *)(a + m * n), *rows = pivots + k;
     for (int64_t b = 0; b < weft__batches(in, 2); b++) {
         weft__load(in, b * m * n, m * n, a);
         if (weft__all_finite(a, m * n)) {
@@ -77,7 +77,7 @@ static weft_status lu_reference(const weft_call *call)
         for (int64_t i = 0; i < k; i++) {
             weft_tensor_set_int(&call->out[1], b * k + i, pivots[i]);
         }
-        store_order(&call->out[2], b, m, pivots, k, order);
+        store_rows(&call->out[2], b, m, pivots, k, rows);
     }
     weft_free(a);
     return WEFT_OK;
@@ -106,10 +106,10 @@ static weft_array *over_adjoint(weft_array *x, weft_array *u)
     return weft__adjoint(weft_solve_triangular(u, weft__adjoint(x), true));
 }
 
-/* Rows of x back to where P took them from: row order[i] of the result is row i of x. */
-static weft_array *unpermute(weft_array *x, weft_array *order)
+/* The rows of x in the order of the rows of A: row i of the result is row rows[i] of x. */
+static weft_array *unpermute(weft_array *x, weft_array *rows)
 {
-    weft_array *places = weft_astype(weft_argsort(order, -1), WEFT_INT32);
+    weft_array *places = weft_astype(rows, WEFT_INT32);
     weft_array *spread = weft_broadcast_to(weft_expand_dims(places, -1), weft_shape(x));
     return weft_take_along_axis(x, spread, -2);
 }
@@ -161,9 +161,9 @@ static bool lu_infer(const weft_array *node, weft_spec *out, weft_why *why)
     }
     int64_t m = shape.at[shape.n - 2], n = shape.at[shape.n - 1];
     weft_dims pivots = weft__with_core(&shape, m < n ? m : n, -1);
-    weft_dims order = weft__with_core(&shape, m, -1);
+    weft_dims rows = weft__with_core(&shape, m, -1);
     return set_spec(&out[0], input_dtype(node, 0), &shape) &&
-           set_spec(&out[1], WEFT_UINT32, &pivots) && set_spec(&out[2], WEFT_UINT32, &order);
+           set_spec(&out[1], WEFT_UINT32, &pivots) && set_spec(&out[2], WEFT_UINT32, &rows);
 }
 
 static const weft_case lu_cases[] = {

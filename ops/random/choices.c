@@ -10,12 +10,22 @@ static weft_dtype words_for(weft_dtype dtype)
     return weft_dtype_size(dtype) == 8 ? WEFT_UINT64 : WEFT_UINT32;
 }
 
-static weft_array *check_integers(weft_dtype dtype)
+/* NULL, or an error array: the dtype is no integer, or twice as many words are not countable. */
+static weft_array *check_draw(const weft_dims *shape, weft_dtype dtype)
 {
-    return weft_dtype_is_integer(dtype)
-               ? NULL
-               : weft_error_array("randint: expected an integer dtype, got %s",
-                                  weft_dtype_name(dtype));
+    char text[WEFT_SHAPE_TEXT];
+    int64_t size = weft__shape_size(shape);
+    if (!weft_dtype_is_integer(dtype)) {
+        return weft_error_array("randint: expected an integer dtype, got %s",
+                                weft_dtype_name(dtype));
+    }
+    bool fits = size >= 0 && size <= INT64_MAX / 2;
+    for (int i = 0; i < shape->n; i++) {
+        fits = fits && shape->at[i] >= 0;
+    }
+    return fits ? NULL
+                : weft_error_array("randint: expected dimensions of 0 or more, got %s",
+                                   weft__shape_text(shape, text));
 }
 
 /* 64 bits are made of the first half of the words above the second. */
@@ -57,7 +67,7 @@ static weft_array *offsets(weft_array *key, weft_dims shape, weft_array *span, w
 weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low, int64_t high,
                                 weft_dtype dtype)
 {
-    weft_array *failed = check_integers(dtype);
+    weft_array *failed = check_draw(&shape, dtype);
     if (failed) {
         return failed;
     }
@@ -81,7 +91,7 @@ weft_array *weft_random_randint(weft_array *key, weft_dims shape, int64_t low, i
 weft_array *weft_random_randint_array(weft_array *key, weft_dims shape, weft_array *low,
                                       weft_array *high, weft_dtype dtype)
 {
-    weft_array *failed = check_integers(dtype);
+    weft_array *failed = check_draw(&shape, dtype);
     if (failed) {
         return failed;
     }

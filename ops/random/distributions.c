@@ -60,12 +60,16 @@ weft_array *weft_random_uniform(weft_array *key, weft_dims shape, double low, do
     if (failed) {
         return failed;
     }
-    if (!(low < high)) {
-        return weft_error_array("uniform: expected low < high, got %g and %g", low, high);
+    weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
+    double range = wide == WEFT_FLOAT32 ? (double)(float)(high - low) : high - low;
+    if (!(low <= high) || isinf(range)) {
+        return weft_error_array("uniform: expected low <= high with a range that %s can hold, got "
+                                "%g and %g",
+                                weft_dtype_name(wide), low, high);
     }
     weft_scope_open();
-    weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
-    weft_array *x = draw(key, shape, low, high, wide, below(high, dtype));
+    double largest = low < high ? below(high, dtype) : high;
+    weft_array *x = draw(key, shape, low, high, wide, largest);
     return weft_scope_close(weft_astype(x, dtype));
 }
 

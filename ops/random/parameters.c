@@ -40,7 +40,8 @@ weft_array *weft_random_uniform_array(weft_array *key, weft_dims shape, weft_arr
     weft_array *from = parameter(low, shape, wide), *to = parameter(high, shape, wide);
     weft_array *unit = weft_random_uniform(key, shape, 0, 1, wide);
     weft_array *x = weft_add(weft_multiply(unit, weft_subtract(to, from)), from);
-    return weft_scope_close(weft_astype(weft_minimum(x, below(to, dtype)), dtype));
+    weft_array *largest = weft_maximum(below(to, dtype), from); /* equal bounds: from */
+    return weft_scope_close(weft_astype(weft_minimum(x, largest), dtype));
 }
 
 weft_array *weft_random_normal_array(weft_array *key, weft_dims shape, weft_array *mean,
@@ -79,6 +80,9 @@ weft_array *weft_random_truncated_normal_array(weft_array *key, weft_dims shape,
     weft_array *low = parameter(lower, shape, wide), *high = parameter(upper, shape, wide);
     weft_array *from = weft_erf(weft_divide(low, root)), *to = weft_erf(weft_divide(high, root));
     weft_array *u = weft_random_uniform_array(key, shape, from, to, wide);
+    /* Bounds in one tail may both have 1 or -1 here: u must stay where erfinv is finite. */
+    weft_array *one = below(constant(1, wide), wide);
+    u = weft_maximum(weft_minimum(u, one), weft_negative(one));
     weft_array *x = weft_multiply(root, weft_erfinv(u));
     x = weft_maximum(weft_minimum(high, x), low);
     return weft_scope_close(weft_astype(x, dtype));
@@ -91,8 +95,8 @@ weft_array *weft_random_truncated_normal(weft_array *key, weft_dims shape, doubl
     if (failed) {
         return failed;
     }
-    if (!(lower < upper)) {
-        return weft_error_array("truncated_normal: expected lower < upper, got %g and %g", lower,
+    if (!(lower <= upper)) {
+        return weft_error_array("truncated_normal: expected lower <= upper, got %g and %g", lower,
                                 upper);
     }
     weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);

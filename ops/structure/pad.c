@@ -126,18 +126,23 @@ const weft_op weft_op_pad = {
     .n_cases = sizeof pad_cases / sizeof *pad_cases,
 };
 
-/* Position i of a padded axis as a place on the axis of `length` (1 or more). */
-static int64_t source(weft_pad_mode mode, int64_t i, int64_t length)
+/* For each position of an axis of `length` (1 or more) padded by `before` and `after`, the index on
+ * that axis of the element that it repeats. */
+static weft_array *sources(weft_pad_mode mode, int64_t length, int64_t before, int64_t after)
 {
+    weft_array *at = weft_arange_int(-before, length + after, 1, WEFT_INT64);
+    weft_array *last = weft_scalar_int(length - 1, WEFT_INT64);
     if (mode == WEFT_PAD_EDGE || length == 1) {
-        return i < 0 ? 0 : i < length ? i : length - 1;
+        return weft_clip(at, weft_scalar_int(0, WEFT_INT64), last);
     }
-    int64_t period = mode == WEFT_PAD_WRAP      ? length
-                     : mode == WEFT_PAD_REFLECT ? 2 * (length - 1)
-                                                : 2 * length;
-    int64_t at = i % period;
-    at += at < 0 ? period : 0;
-    return at < length ? at : mode == WEFT_PAD_REFLECT ? period - at : period - 1 - at;
+    if (mode == WEFT_PAD_WRAP) {
+        return weft_remainder(at, weft_scalar_int(length, WEFT_INT64));
+    }
+    /* There and back again: a period of which the second half is the first one mirrored. */
+    int64_t period = mode == WEFT_PAD_REFLECT ? 2 * (length - 1) : 2 * length;
+    int64_t mirror = mode == WEFT_PAD_REFLECT ? period : period - 1;
+    at = weft_remainder(at, weft_scalar_int(period, WEFT_INT64));
+    return weft_minimum(at, weft_subtract(weft_scalar_int(mirror, WEFT_INT64), at));
 }
 
 /* x with elements of its own before and after those of the axis. */
@@ -152,20 +157,15 @@ static weft_array *pad_from_inside(weft_array *x, int axis, int64_t before, int6
         return weft_error_array("pad: axis %d is empty: it has no elements to be padded with",
                                 axis);
     }
-    bool fits = before >= 0 && after >= 0 && !__builtin_add_overflow(length, before, &total) &&
-                !__builtin_add_overflow(total, after, &total);
-    int64_t *at = fits ? weft_malloc((size_t)total * sizeof *at) : NULL;
-    if (!at) {
-        return weft_error_array("pad: by %lld and %lld: %s", (long long)before, (long long)after,
-                                fits ? "out of memory" : "expected sizes of 0 or more");
+    if (before < 0 || after < 0 || __builtin_add_overflow(length, before, &total) ||
+        __builtin_add_overflow(total, after, &total)) {
+        return weft_error_array("pad: by %lld and %lld: expected sizes of 0 or more, and a length "
+                                "below 2^63",
+                                (long long)before, (long long)after);
     }
-    for (int64_t i = 0; i < total; i++) {
-        at[i] = source(mode, i - before, length);
-    }
-    weft_array *places =
-        weft_to(weft_from_data(at, WEFT_INT64, WEFT_DIMS(total)), weft_device_of(x));
-    weft_free(at);
-    return weft_take(x, places, axis);
+    weft_scope_open();
+    weft_array *places = weft_to(sources(mode, length, before, after), weft_device_of(x));
+    return weft_scope_close(weft_take(x, places, axis));
 }
 
 weft_array *weft_pad_axes(weft_array *x, weft_dims axes, weft_dims before, weft_dims after,

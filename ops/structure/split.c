@@ -169,7 +169,8 @@ weft_array *weft_diff(weft_array *x, int n, int axis, weft_array *prepend, weft_
         parts[count++] = beside(append, x, from_end);
     }
     weft_array *y = count > 1 ? weft_concatenate(parts, count, (int)from_end) : x;
-    for (int i = 0; i < n && weft_ok(y); i++) {
+    int64_t orders = n < weft_dim(y, (int)from_end) ? n : weft_dim(y, (int)from_end);
+    for (int64_t i = 0; i < orders && weft_ok(y); i++) {
         weft_array *later = weft_slice_axis(y, (int)from_end, 1, INT64_MAX);
         weft_array *earlier = weft_slice_axis(y, (int)from_end, 0, weft_dim(later, (int)from_end));
         bool logical = weft_dtype_of(y) == WEFT_BOOL;

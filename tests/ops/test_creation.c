@@ -220,6 +220,51 @@ static void limits_and_kinds(void)
     CHECK(!weft_broadcast_shapes(shapes, 3, &all));
 }
 
-CHECK_MAIN("creation", CHECK_CASE(sequences), CHECK_CASE(long_sequences), CHECK_CASE(matrices),
+/* As in NumPy and MLX: a step beyond the interval leaves its start; no step reaches infinity. */
+static void steps_beyond_the_interval(void)
+{
+    weft_scope_open();
+    weft_array *one = weft_arange(0, 10, INFINITY, WEFT_FLOAT32);
+    CHECK_EQ_INT(weft_size(one), 1);
+    CHECK_CLOSE(weft_item(one), 0, 0);
+    CHECK_CLOSE(weft_item(weft_arange(3, 1, -INFINITY, WEFT_FLOAT32)), 3, 0);
+    CHECK_CLOSE(weft_item(weft_arange(0, 1e-300, 1e300, WEFT_FLOAT64)), 0, 0);
+    CHECK_EQ_INT(weft_size(weft_arange(0, 10, -INFINITY, WEFT_FLOAT32)), 0);
+    CHECK_EQ_INT(weft_size(weft_arange(10, 0, 1, WEFT_FLOAT32)), 0);
+    const double bad[][3] = {{0, INFINITY, 1}, {0, 1, 0},   {NAN, 1, 1},
+                             {0, 1, NAN},      {0, NAN, 1}, {0, 1, 1e-300}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_CONTAINS(weft_error(weft_arange(bad[i][0], bad[i][1], bad[i][2], WEFT_FLOAT32)),
+                       "a finite number of elements");
+    }
+    weft_scope_close(NULL);
+}
+
+static bool equal(const weft_complex64 *a, const weft_complex64 *b, bool equal_nan)
+{
+    weft_dims two = {1, {2}};
+    weft_array *x = weft_from_data(a, WEFT_COMPLEX64, two);
+    weft_array *y = weft_from_data(b, WEFT_COMPLEX64, two);
+    return weft_item(weft_array_equal(x, y, equal_nan)) != 0;
+}
+
+/* A complex number is NaN if one of its parts is. */
+static void complex_nan_equals_nan_where_asked(void)
+{
+    const weft_complex64 a[] = {{NAN, 1}, {2, 3}}, b[] = {{0, NAN}, {2, 3}},
+                         c[] = {{NAN, 1}, {2, 4}};
+    weft_scope_open();
+    CHECK(equal(a, a, true) && equal(a, b, true) && !equal(a, c, true));
+    CHECK(!equal(a, a, false));
+    weft_array *x = weft_from_data(a, WEFT_COMPLEX64, (weft_dims){1, {2}});
+    CHECK(weft_item(weft_allclose(x, x, 1e-5, 1e-8, true)) == 1);
+    weft_array *whole = weft_arange(0, 3, 1, WEFT_INT32);
+    CHECK(weft_item(weft_array_equal(whole, whole, true)) == 1);
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("creation", CHECK_CASE(steps_beyond_the_interval),
+           CHECK_CASE(complex_nan_equals_nan_where_asked), CHECK_CASE(sequences),
+           CHECK_CASE(long_sequences), CHECK_CASE(matrices),
            CHECK_CASE(gradients_through_diagonals), CHECK_CASE(rounding_and_comparing),
            CHECK_CASE(scalars), CHECK_CASE(limits_and_kinds))

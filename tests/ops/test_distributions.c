@@ -306,6 +306,52 @@ static void array_bounds_are_kept(void)
     }
 }
 
+/* All elements of x are `value`. */
+static void check_all(weft_array *x, double value)
+{
+    double got[64];
+    int64_t n = weft_size(x);
+    CHECK(n <= 64);
+    CHECK_OK(weft_read(x, WEFT_FLOAT64, got, n));
+    for (int64_t i = 0; i < n; i++) {
+        CHECK_CLOSE(got[i], value, 0);
+    }
+}
+
+/* Equal bounds, a scale of 0 and certain events leave one value; bounds far in one tail stay in
+ * range, where the distribution is densest. */
+static void degenerate_parameters_leave_one_value(void)
+{
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16, WEFT_BFLOAT16};
+    weft_dims n = {1, {50}};
+    weft_scope_open();
+    weft_array *key = weft_random_key(4);
+    CHECK_OK(weft_eval(key));
+    for (int d = 0; d < 4; d++) {
+        weft_array *low = weft_scalar(-3, dtypes[d]), *two = weft_full(n, 2, dtypes[d]);
+        check_all(weft_random_uniform(key, n, 2.5, 2.5, dtypes[d]), 2.5);
+        check_all(weft_random_uniform(key, n, 0, 0, dtypes[d]), 0);
+        check_all(weft_random_uniform_array(key, n, low, low, dtypes[d]), -3);
+        check_all(weft_random_normal(key, n, 1.5, 0, dtypes[d]), 1.5);
+        check_all(weft_random_normal_array(key, n, two, weft_scalar(0, dtypes[d]), dtypes[d]), 2);
+        check_all(weft_random_laplace(key, n, -4, 0, dtypes[d]), -4);
+        check_all(weft_random_truncated_normal(key, n, 0.5, 0.5, dtypes[d]), 0.5);
+        check_all(weft_random_truncated_normal(key, n, 30, 32, dtypes[d]), 30);
+        check_all(weft_random_truncated_normal(key, n, -32, -30, dtypes[d]), -30);
+    }
+    check_all(weft_astype(weft_random_bernoulli(key, n, 0), WEFT_FLOAT32), 0);
+    check_all(weft_astype(weft_random_bernoulli(key, n, 1), WEFT_FLOAT32), 1);
+    check_all(weft_random_randint(key, n, 7, 8, WEFT_INT64), 7);
+    check_all(weft_random_randint(key, n, INT64_MAX - 1, INT64_MAX, WEFT_INT64), 0x1p63);
+    check_all(weft_random_permutation(key, 1), 0);
+    check_all(weft_random_categorical(key, weft_zeros(WEFT_DIMS(5, 1), WEFT_FLOAT32), -1), 0);
+    check_all(weft_random_multivariate_normal(key, n, weft_ones(WEFT_DIMS(1), WEFT_FLOAT32),
+                                              weft_zeros(WEFT_DIMS(1, 1), WEFT_FLOAT32),
+                                              WEFT_NORMAL_SVD, WEFT_FLOAT32),
+              1);
+    weft_scope_close(NULL);
+}
+
 static void bad_arguments_say_what_is_wrong(void)
 {
     weft_scope_open();
@@ -317,8 +363,8 @@ static void bad_arguments_say_what_is_wrong(void)
                    "integer dtype, got float32");
     CHECK_CONTAINS(weft_error(weft_random_gumbel(key, WEFT_DIMS(2), WEFT_INT8)),
                    "floating dtype, got int8");
-    CHECK_CONTAINS(weft_error(weft_random_truncated_normal(key, WEFT_DIMS(2), 1, 1, WEFT_FLOAT32)),
-                   "lower < upper");
+    CHECK_CONTAINS(weft_error(weft_random_truncated_normal(key, WEFT_DIMS(2), 2, 1, WEFT_FLOAT32)),
+                   "lower <= upper");
     CHECK_CONTAINS(weft_error(weft_random_permutation(key, -1)), "n >= 0");
     CHECK_CONTAINS(weft_error(weft_random_permute(key, weft_ones(WEFT_DIMS(2), WEFT_INT8), 1)),
                    "axis 1");
@@ -343,4 +389,5 @@ CHECK_MAIN("distributions", CHECK_CASE(randint_is_that_of_jax),
            CHECK_CASE(multivariate_has_its_covariance),
            CHECK_CASE(samples_follow_their_distributions), CHECK_CASE(integers_are_even),
            CHECK_CASE(permutations_have_everything_once), CHECK_CASE(array_bounds_are_kept),
+           CHECK_CASE(degenerate_parameters_leave_one_value),
            CHECK_CASE(bad_arguments_say_what_is_wrong))

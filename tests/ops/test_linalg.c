@@ -109,9 +109,9 @@ static void factors_of(const char *shape)
     golden_check(weft_astype(pivots, WEFT_INT32), named("lu", shape, "out1"), 0);
     weft_lu(a, &p, &l, &u);
     weft_dims spread = weft_shape(a);
-    weft_array *order = weft_broadcast_to(weft_expand_dims(weft_astype(p, WEFT_INT32), -1), spread);
-    if (weft_dtype_of(a) == WEFT_FLOAT64) { /* a[p] = l u */
-        weft_array *rest = weft_subtract(weft_take_along_axis(a, order, -2), weft_matmul(l, u));
+    weft_array *rows = weft_broadcast_to(weft_expand_dims(weft_astype(p, WEFT_INT32), -1), spread);
+    if (weft_dtype_of(a) == WEFT_FLOAT64) { /* a = (l u)[p] */
+        weft_array *rest = weft_subtract(a, weft_take_along_axis(weft_matmul(l, u), rows, -2));
         CHECK_CLOSE(weft_item(weft_max(weft_abs(rest), WEFT_ALL_AXES, false)), 0, 1e-14);
     }
 }

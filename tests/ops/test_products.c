@@ -324,6 +324,10 @@ static void parts_say_what_is_wrong(void)
     CHECK_CONTAINS(weft_error(weft_gather_mm(bad, bad, NULL, NULL, false)),
                    "inner dimensions differ");
     CHECK_CONTAINS(weft_error(weft_hadamard_transform(bad, 0)), "got 5");
+    weft_array *scalar = weft_scalar(3, WEFT_FLOAT32); /* H_1 is 1 */
+    CHECK_EQ_INT(weft_ndim(weft_hadamard_transform(scalar, 0)), 0);
+    CHECK_CLOSE(weft_item(weft_hadamard_transform(scalar, 0)), 3, 0);
+    CHECK_CLOSE(weft_item(weft_hadamard_transform(scalar, 0.5)), 1.5, 0);
     CHECK_CONTAINS(weft_error(weft_block_masked_mm(bad, bad, 32, NULL, bad, NULL)), "mask_lhs");
     CHECK_CONTAINS(weft_error(weft_segmented_mm(bad, bad, bad)), "segments (..., 2)");
     weft_array *m = weft_zeros(WEFT_DIMS(2, 4), WEFT_FLOAT32);

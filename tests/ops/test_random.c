@@ -289,8 +289,12 @@ static void bad_arguments_say_what_is_wrong(void)
     CHECK_CONTAINS(weft_error(weft_random_bits(key, WEFT_DIMS(2), 8)), "1, 2 or 4 bytes, got 8");
     CHECK_CONTAINS(weft_error(weft_random_bits(key, WEFT_DIMS(-2), 4)), "negative dimension");
     CHECK_CONTAINS(weft_error(weft_random_bits(key, WEFT_DIMS(INT64_C(1) << 40), 4)), "words");
-    CHECK_CONTAINS(weft_error(weft_random_uniform(key, WEFT_DIMS(2), 1, 1, WEFT_FLOAT32)),
-                   "low < high");
+    CHECK_CONTAINS(weft_error(weft_random_uniform(key, WEFT_DIMS(2), 2, 1, WEFT_FLOAT32)),
+                   "low <= high");
+    CHECK_CONTAINS(weft_error(weft_random_uniform(key, WEFT_DIMS(2), 0, NAN, WEFT_FLOAT32)),
+                   "low <= high");
+    CHECK_CONTAINS(weft_error(weft_random_uniform(key, WEFT_DIMS(2), -3e38, 3e38, WEFT_FLOAT32)),
+                   "a range that float32 can hold");
     CHECK_CONTAINS(weft_error(weft_random_normal(key, WEFT_DIMS(2), 0, 1, WEFT_INT32)),
                    "floating dtype, got int32");
     weft_scope_close(NULL);
