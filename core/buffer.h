@@ -17,6 +17,7 @@ struct weft__buffer {
     int64_t wired;      /* of them, locked in physical memory (core/wire.c) */
     bool owned;         /* Weft's own memory: may be written, reused, counted */
     atomic_bool failed; /* the kernel that should have filled it did not */
+    uint64_t failure;   /* of a failed one: the number of the run that failed (core/eval/run.c) */
 
     /* Simulation while a plan is made (core/eval/plan.c), under the evaluation lock. */
     uint64_t plan;

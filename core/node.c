@@ -208,9 +208,9 @@ void weft__bury(weft_array *dead)
         drop_inputs(a, &dead);
         for (int o = 0; o < a->n_outputs; o++) {
             release_view(&a[o]);
-        }
-        if (a->error) {
-            weft_free(a->error);
+            if (a[o].error) {
+                weft_free(a[o].error);
+            }
         }
         weft__node_free(a);
     }

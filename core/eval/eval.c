@@ -183,6 +183,7 @@ static weft_status evaluate_now(weft_array *const *arrays, int n, weft__plan *pl
     pthread_mutex_unlock(&evaluation);
     if (status == WEFT_OK) {
         status = weft__flight_run(&f, plan);
+        weft__plan_finish(plan, status);
     }
     weft__plan_free(plan);
     weft__evaluating = false;

@@ -349,6 +349,7 @@ static weft_status lower_row(lowering *l, const weft_kernel_row *row)
     }
     l->step->kind = WEFT__STEP_KERNEL;
     l->step->kernel = row->kernel;
+    l->step->checks_first = row->checks_first;
     weft__count(l->node->device, l->node->op, rows);
     weft_status status = take_workspace(l, row);
     return status == WEFT_OK ? close_step(l, row->in_place) : status;

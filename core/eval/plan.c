@@ -246,6 +246,12 @@ static void commit_spent(weft_array *a)
     }
 }
 
+/* Whether the plan spends an array because a slot is about to release it. */
+static bool is_released(const weft__entry *e)
+{
+    return e->spent && e->released > 0;
+}
+
 void weft__plan_commit(weft__plan *plan)
 {
     plan->committed = true;
@@ -253,10 +259,16 @@ void weft__plan_commit(weft__plan *plan)
         weft__buffer_begin(plan->touched[i]);
     }
     for (const weft__entry *e = plan->entries; e; e = e->next) {
+        if (is_released(e) && e->view) {
+            weft__buffer_ref(e->view->buffer); /* a run that fails gives it back */
+        }
         if (e->spent) {
             commit_spent(e->array);
         } else if (e->planned) {
             commit_view(e->array, e);
+            if (plan->n_released > 0) {
+                weft__ref(e->array); /* until weft__plan_finish */
+            }
         }
         if (e->planned && e->array == e->array->first && (!plan->retain || e->internal)) {
             weft__detach_later(e->array, &plan->dead);
@@ -265,6 +277,69 @@ void weft__plan_commit(weft__plan *plan)
     /* What remains referenced belongs to arrays; what does not goes to the cache, still busy. */
     for (int64_t i = 0; i < plan->n_touched; i++) {
         weft__buffer_unref(plan->touched[i]);
+    }
+}
+
+/* ---- after the run -------------------------------------------------------------------------- */
+
+/* Makes an error array of one that has no elements any more. */
+static void fail_array(weft_array *a, weft_status status)
+{
+    if (a->view.buffer) {
+        weft__buffer_unref(a->view.buffer);
+        a->view.buffer = NULL;
+    }
+    a->status = status;
+    a->error = weft_strdup(weft_error_message());
+    if (!a->error) {
+        a->error = weft_strdup("");
+    }
+    atomic_store_explicit(&a->state, WEFT__FAILED, memory_order_release);
+}
+
+static void fail_sharers(const weft__plan *plan, const weft__buffer *b, weft_status status)
+{
+    for (const weft__entry *e = plan->entries; e; e = e->next) {
+        if (e->planned && !e->spent && e->array->view.buffer == b) {
+            fail_array(e->array, status);
+        }
+    }
+}
+
+/* The reference that the commit took becomes the array's again. What this plan computed before it
+ * failed is not given back; what it computed as a part of something else never had elements. */
+static void give_back_elements(const weft__plan *plan, weft__entry *e, weft_status status)
+{
+    weft_array *a = e->array;
+    if (!e->view) {
+        fail_array(a, status);
+        return;
+    }
+    weft__buffer *b = e->view->buffer;
+    a->view = *e->view;
+    if (!e->planned && weft__plan_left_intact(plan, b)) {
+        fail_sharers(plan, b, status);
+    } else {
+        atomic_store(&b->failed, true);
+    }
+    atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
+}
+
+void weft__plan_finish(weft__plan *plan, weft_status status)
+{
+    for (weft__entry *e = plan->n_released > 0 ? plan->entries : NULL; e; e = e->next) {
+        if (is_released(e) && status != WEFT_OK) {
+            give_back_elements(plan, e, status);
+        }
+    }
+    for (weft__entry *e = plan->n_released > 0 ? plan->entries : NULL; e; e = e->next) {
+        if (is_released(e) && status == WEFT_OK) {
+            if (e->view) {
+                weft__buffer_unref(e->view->buffer);
+            }
+        } else if (e->planned && !e->spent) {
+            weft__unref(e->array);
+        }
     }
 }
 

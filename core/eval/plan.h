@@ -30,6 +30,7 @@ typedef struct weft__step {
     weft__buffer **buffers; /* of the inputs, then of the outputs */
     weft__buffer *workspace;
     const char *path;
+    bool checks_first; /* weft_kernel_row */
 } weft__step;
 
 /* What the plan knows about an array that it meets. The graph keeps the array: the roots are held,
@@ -73,6 +74,10 @@ typedef struct weft__plan {
     weft_array *const *released; /* held by slots about to be replaced: may be spent */
     int n_released;
     weft__stand_ins *stand_ins; /* of a program: blocks without memory. NULL: memory is taken */
+    /* After a run that failed: its number, by which it marked buffers, and the first step that
+     * wrote nothing (NULL: every step may have written). */
+    uint64_t failure;
+    const weft__step *intact;
 } weft__plan;
 
 /* Plans everything that `roots` need. On a failure the plan is to be discarded. */
@@ -80,6 +85,12 @@ weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n);
 void weft__plan_commit(weft__plan *plan);
 weft_status weft__plan_run(weft__plan *plan);
 void weft__plan_free(weft__plan *plan);
+/* After a run that failed: whether the buffer still has what it had before the run. Removes the
+ * mark that the run left on it in that case. */
+bool weft__plan_left_intact(const weft__plan *plan, weft__buffer *b);
+/* After the run of a committed plan, before it is freed: lets go of what slots released; or, if it
+ * failed, gives the released arrays their elements back, as far as they were not overwritten. */
+void weft__plan_finish(weft__plan *plan, weft_status status);
 /* Lets go of the arrays of a plan that is not committed; steps and buffers stay. */
 void weft__plan_forget(weft__plan *plan);
 

@@ -211,12 +211,16 @@ static void spend(const running *r)
     }
 }
 
-/* After a failure: the array is there, without elements. */
+/* After a failure the array is there again; its elements are lost if a step may have written. */
 static void unspend(const running *r, int i)
 {
     weft_array *a = r->call->in[i];
-    weft__buffer_ref(r->bases[i].buffer);
-    a->view.buffer = r->bases[i].buffer;
+    weft__buffer *b = r->bases[i].buffer;
+    if (!weft__plan_left_intact(&r->flight->plan, b)) {
+        atomic_store(&b->failed, true);
+    }
+    weft__buffer_ref(b);
+    a->view.buffer = b;
     atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
 }
 
@@ -283,7 +287,6 @@ static weft_status run_here(running *r)
     weft_status status = weft__flight_run(r->flight, &r->flight->plan);
     for (int i = 0; i < r->p->n_in && status != WEFT_OK; i++) {
         if (r->given[i]) {
-            atomic_store(&r->bases[i].buffer->failed, true);
             unspend(r, i);
         }
     }

@@ -257,17 +257,57 @@ static const weft__buffer *failed_input(const weft__step *step)
     return NULL;
 }
 
-/* What this step and all later ones should have computed is marked. */
-static void mark_failed(const weft__step *step)
+/* Marks what this step and all later ones should have computed. */
+static void mark_failed(weft__plan *plan, const weft__step *step)
 {
+    static atomic_uint_fast64_t failures;
+    plan->failure = atomic_fetch_add(&failures, 1) + 1;
     for (; step; step = step->next) {
         for (int o = 0; o < step->call.n_outputs; o++) {
-            step->buffers[step->call.n_inputs + o]->failed = true;
+            weft__buffer *b = step->buffers[step->call.n_inputs + o];
+            if (!atomic_load(&b->failed)) {
+                b->failure = plan->failure;
+                atomic_store(&b->failed, true);
+            }
         }
     }
 }
 
-static weft_status wait_for_devices(const weft__plan *plan)
+static void mark_filled(const weft__step *step)
+{
+    for (int o = 0; o < step->call.n_outputs; o++) {
+        atomic_bool *failed = &step->buffers[step->call.n_inputs + o]->failed;
+        if (atomic_load_explicit(failed, memory_order_relaxed)) {
+            atomic_store(failed, false);
+        }
+    }
+}
+
+static bool writes(const weft__step *step, const weft__buffer *b)
+{
+    const weft_call *call = &step->call;
+    bool writes = (call->workspace && call->workspace == b->host) ||
+                  (call->workspace_buffer && call->workspace_buffer == b->handle);
+    for (int o = 0; o < call->n_outputs && !writes; o++) {
+        writes = step->buffers[call->n_inputs + o] == b;
+    }
+    return writes;
+}
+
+bool weft__plan_left_intact(const weft__plan *plan, weft__buffer *b)
+{
+    for (const weft__step *s = plan->first; s && s != plan->intact; s = s->next) {
+        if (writes(s, b)) {
+            return false;
+        }
+    }
+    if (b->failure == plan->failure) {
+        atomic_store(&b->failed, false);
+    }
+    return !atomic_load(&b->failed);
+}
+
+static weft_status wait_for_devices(weft__plan *plan)
 {
     weft_device *last = NULL;
     for (const weft__step *s = plan->first; s; s = s->next) {
@@ -275,7 +315,7 @@ static weft_status wait_for_devices(const weft__plan *plan)
         if (d != last && d->backend->wait) {
             weft_status status = wait_measured(d);
             if (status != WEFT_OK) {
-                mark_failed(plan->first);
+                mark_failed(plan, plan->first);
                 return status;
             }
         }
@@ -290,23 +330,21 @@ weft_status weft__plan_run(weft__plan *plan)
     for (weft__step *step = plan->first; step; step = step->next) {
         weft_status status = WEFT_OK;
         const weft__buffer *missing = failed_input(step);
+        bool intact = missing != NULL;
         if (missing) {
             status = weft__failed_before(step->call.op->name, missing);
         }
-        for (int o = 0; o < step->call.n_outputs; o++) {
-            atomic_bool *failed = &step->buffers[step->call.n_inputs + o]->failed;
-            if (atomic_load_explicit(failed, memory_order_relaxed)) {
-                atomic_store(failed, false);
-            }
-        }
         if (status == WEFT_OK) {
             status = step->call.device->profile ? run_measured(step) : run_step(step);
+            intact = status != WEFT_OK && step->checks_first;
         }
-        if (status == WEFT_OK && check) {
-            status = check_nan(step);
+        if (status == WEFT_OK) {
+            mark_filled(step);
+            status = check ? check_nan(step) : WEFT_OK;
         }
         if (status != WEFT_OK) {
-            mark_failed(step);
+            plan->intact = intact ? step : step->next;
+            mark_failed(plan, step);
             return status;
         }
     }

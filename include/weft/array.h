@@ -112,7 +112,11 @@ WEFT_API void weft_drop(weft_array *a);
 WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
 
 /* Sets n slots to n values at once: evaluates the values first, reusing the memory of the arrays
- * that are replaced when nothing else holds them. On a failure no slot changes. */
+ * that are replaced when nothing else holds them. On a failure no slot changes, and what the slots
+ * hold is readable as before, except that an array whose memory a kernel had already overwritten
+ * has lost its elements: reading it fails. Without memory, and for an index out of range in a
+ * kernel of the CPU, the failing step itself has overwritten nothing. Devices that find such
+ * indices while they run have then overwritten everything. */
 WEFT_API weft_status weft_update(weft_array **const *slots, weft_array *const *values, int n);
 
 /* ---- Evaluation ----------------------------------------------------------------------------- */

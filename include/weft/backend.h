@@ -48,6 +48,9 @@ typedef struct weft_kernel_row {
      * (tensors without data) with call->formula for the input too; NULL: it never does. The result
      * must have the bits that it has when the input is computed first. */
     bool (*takes_formula)(const weft_call *call);
+    /* The kernel fails, if it does, before it writes anything: outputs and workspace are as they
+     * were. Of a kernel without this promise that fails, the outputs count as overwritten. */
+    bool checks_first;
 } weft_kernel_row;
 
 /* How often an op ran, and for how long. */

@@ -1,8 +1,10 @@
 /* tests/compile/test_dynamic.c -- dynamic axes: one compile for all lengths, one trace and plan for
  * each, and nothing for a length seen before; the cache of lengths is bounded. */
-#include <stdio.h>
+#include <stdint.h>
+#include <string.h>
 
 #include "tests/check.h"
+#include "weft/backend.h"
 #include "weft/compile.h"
 #include "weft/ops.h"
 #include "weft/random.h"
@@ -157,6 +159,56 @@ static void fifty_lengths_of_a_block_need_one_trace_each(void)
     weft_scope_close(NULL);
 }
 
+/* ---- kernels -------------------------------------------------------------------------------- */
+
+static int64_t pipelines(const weft_device *device)
+{
+    weft_counter counters[32];
+    const int n = weft_device_counters((weft_device *)(uintptr_t)device, counters, 32);
+    int64_t found = -1;
+    for (int i = 0; i < n; i++)
+        found = strcmp(counters[i].name, "pipelines") == 0 ? counters[i].value : found;
+    return found;
+}
+
+/* Pipelines are made for kinds of lengths (multiples of a vector, of a tile), not for lengths:
+ * after a few of each kind others need none. */
+static void new_lengths_need_no_new_pipelines(void)
+{
+    static const uint32_t dynamic[] = {1u << 1};
+    weft_device *before = weft_default_device(), *device = weft_device_get("vulkan");
+    if (!device) {
+        check_skip("no Vulkan device");
+        return;
+    }
+    block b = {0};
+    weft_compiled *c;
+    weft_array **state[WEIGHTS];
+    int64_t warm = 0;
+    weft_set_default_device(device);
+    weft_scope_open();
+    build_block(&b);
+    for (int i = 0; i < WEIGHTS; i++)
+        state[i] = &b.w[i];
+    CHECK_OK(weft_compile(forward_backward, &b, state, WEIGHTS,
+                          &(weft_compile_options){.dynamic = dynamic, .n_dynamic = 1}, &c));
+    for (int l = 0; l < 24; l++) {
+        weft_scope_open();
+        weft_array *x = uniform(WEFT_DIMS(2, 33 + (l < 8 ? l : 31 - l), E), l);
+        weft_array *got[1 + WEIGHTS];
+        CHECK_OK(weft_compiled_call(c, &x, 1, got, 1 + WEIGHTS));
+        warm = l == 7 ? pipelines(device) : warm;
+        weft_scope_close(NULL);
+    }
+    CHECK_EQ_INT(weft_compiled_counts(c).traces, 24);
+    CHECK(warm > 0);
+    CHECK_EQ_INT(pipelines(device), warm);
+    weft_compiled_free(c);
+    drop_block(&b);
+    weft_scope_close(NULL);
+    weft_set_default_device(before);
+}
+
 /* ---- the cache of lengths ------------------------------------------------------------------- */
 
 /* The sum, and the length in a scalar; how often it was called. */
@@ -248,6 +300,7 @@ static void a_thousand_lengths_are_bounded(void)
 }
 
 CHECK_MAIN("dynamic", CHECK_CASE(fifty_lengths_of_a_block_need_one_trace_each),
+           CHECK_CASE(new_lengths_need_no_new_pipelines),
            CHECK_CASE(the_least_recently_used_length_is_evicted),
            CHECK_CASE(combinations_keep_their_own_lengths),
            CHECK_CASE(a_thousand_lengths_are_bounded))
