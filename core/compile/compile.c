@@ -169,9 +169,10 @@ static weft_status settle(weft_compiled *c, weft_array **originals, weft_array *
     return status;
 }
 
-/* Slots are set, and nothing is evaluated, until the function is through. */
+/* Until the function returns, slots are set and nothing is evaluated. */
 typedef struct putting_off {
     weft__watch base;
+    weft_array *key; /* of the call, once the function draws a random number; held */
     weft_status status;
     char message[512];
 } putting_off;
@@ -183,12 +184,21 @@ static bool may_set(weft__watch *base, weft_array **slot)
     return true;
 }
 
+/* As in a compiled call, which takes one key of the default generator if the function draws. */
 static weft_array *next_key(weft__watch *base)
 {
-    weft__watching = NULL;
-    weft_array *key = weft_random_next_key();
-    weft__watching = base;
-    return key;
+    putting_off *p = (putting_off *)base;
+    if (!p->key) {
+        weft__watching = NULL;
+        weft_array *key = weft_random_next_key();
+        weft__watching = base;
+        if (!weft_ok(key)) {
+            return key;
+        }
+        weft__hold(key);
+        p->key = key;
+    }
+    return weft__split_key(&p->key);
 }
 
 static void note_refusal(weft__watch *base, weft_status status)
@@ -204,9 +214,13 @@ static weft_status call_function(weft_compiled *c, weft_array *const *in, int n_
                                  weft_array **out, int n_out)
 {
     putting_off p = {.base = {may_set, next_key, note_refusal}};
+    weft__watch *before = weft__watching;
     weft__watching = &p.base;
     c->fn(c->context, in, n_in, out, n_out);
-    weft__watching = NULL;
+    weft__watching = before;
+    if (p.key) {
+        weft__unhold(p.key);
+    }
     return p.status == WEFT_OK ? WEFT_OK : weft_fail(p.status, "%s", p.message);
 }
 
@@ -489,7 +503,8 @@ static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_
 weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in, weft_array **out,
                                int n_out)
 {
-    if (weft__recording > 0 || weft__differentiating > 0) {
+    /* Something watches: the function of another compiled one is called directly. */
+    if (weft__recording > 0 || weft__differentiating > 0 || weft__watching) {
         c->fn(c->context, in, n_in, out, n_out);
         c->counts.inlined++;
         return WEFT_OK;

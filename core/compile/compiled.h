@@ -92,6 +92,9 @@ void weft__compiled_clear(weft_compiled *c);
  * what the function does to the slots. */
 weft_status weft__combination_trace(weft_compiled *c, weft__combination *k);
 
+/* Splits the held key of a call in two: one replaces it, the other is returned. */
+weft_array *weft__split_key(weft_array **key);
+
 /* "state 2 (model.w)" into text. */
 void weft__slot_text(const weft_compiled *c, int slot, char *text, size_t size);
 

@@ -179,7 +179,9 @@ static weft_status call_on_placeholders(weft_function *fn, void *context, weft_a
     }
     const int differentiating = weft__differentiating;
     weft__differentiating = 0;
+    weft__recording++; /* compiled functions inside are called as functions */
     fn(context, arrays, n_in, arrays + n_in, n_out);
+    weft__recording--;
     weft__differentiating = differentiating;
     for (int i = 0; i < n_out; i++) {
         if (!weft_ok(arrays[n_in + i])) {

@@ -30,20 +30,24 @@ typedef struct watch {
     char message[512];
 } watch;
 
-/* The generator of a call: its state is a key that each call takes from the default generator. */
-static weft_array *next_key(weft__watch *base)
+weft_array *weft__split_key(weft_array **key)
 {
-    watch *w = (watch *)base;
     weft_scope_open();
-    weft_array *keys = weft_random_split(w->key, 2);
+    weft_array *keys = weft_random_split(*key, 2);
     weft_array *rest = weft_squeeze(weft_slice_axis(keys, 0, 0, 1), 0);
     weft_array *given = weft_squeeze(weft_slice_axis(keys, 0, 1, 2), 0);
     if (weft_ok(rest)) {
         weft__hold(rest);
-        weft__unhold(w->key);
-        w->key = rest;
+        weft__unhold(*key);
+        *key = rest;
     }
     return weft_scope_close(given);
+}
+
+/* The generator of a call: its state is a key that each call takes from the default generator. */
+static weft_array *next_key(weft__watch *base)
+{
+    return weft__split_key(&((watch *)base)->key);
 }
 
 /* The first that was refused, for a function that does not look at the status. */

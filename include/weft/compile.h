@@ -61,8 +61,9 @@ WEFT_API void weft_compiled_free(weft_compiled *compiled); /* NULL is accepted *
  * memory of slots that are replaced is overwritten where nothing else holds it. All memory is taken
  * before the first kernel runs. After a failure no slot has changed, except as after one of
  * weft_update, and out[] is an error array. With the option `async` a call may return before its
- * kernels fail: whoever reads the slots then gets the failure. Inside the function of a gradient, of vmap, jvp or of another compiled function the
- * graph is built as if the function itself had been called. */
+ * kernels fail: whoever reads the slots then gets the failure. Inside the function of a gradient,
+ * of vmap, jvp or of another compiled function the graph is built as if the function itself had
+ * been called. */
 WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_array *const *in, int n_in,
                                         weft_array **out, int n_out);
 

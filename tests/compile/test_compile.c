@@ -563,32 +563,6 @@ static void a_kernel_that_fails_is_told(void)
     weft_scope_close(NULL);
 }
 
-static void switched_off_it_is_the_function(void)
-{
-    scene s = {0};
-    weft_compiled *c;
-    weft_scope_open();
-    weft_set(&s.w, row(3, 0));
-    weft_set(&s.v, row(3, 1));
-    weft_array **state[] = {&s.w, &s.v};
-    CHECK_OK(weft_compile(accumulate, &s, state, 2, NULL, &c));
-    weft_compile_enable(false);
-    for (int i = 0; i < 3; i++) {
-        weft_scope_open();
-        weft_array *x = weft_ones(WEFT_DIMS(3), WEFT_FLOAT32), *out;
-        CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-        CHECK_CLOSE(item(out), 6, 0);
-        weft_scope_close(NULL);
-    }
-    weft_compile_enable(true);
-    CHECK_EQ_INT(s.calls, 3);
-    CHECK_EQ_INT(weft_compiled_counts(c).calls, 0);
-    CHECK_CLOSE(item(weft_sum(s.w, WEFT_ALL_AXES, false)), 3 + 9, 0);
-    weft_compiled_free(c);
-    drop_scene(&s);
-    weft_scope_close(NULL);
-}
-
 CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(replaced_state_gives_its_memory), CHECK_CASE(queued_calls_run_in_order),
            CHECK_CASE(queued_calls_take_turns), CHECK_CASE(the_same_array_as_argument_and_state),
@@ -597,4 +571,4 @@ CHECK_MAIN("compile", CHECK_CASE(state_is_read_and_written_back),
            CHECK_CASE(layouts_are_planned_for), CHECK_CASE(each_call_draws_other_numbers),
            CHECK_CASE(compiled_functions_are_differentiated_and_nested),
            CHECK_CASE(a_step_with_its_gradient_inside), CHECK_CASE(what_cannot_be_compiled_is_said),
-           CHECK_CASE(a_kernel_that_fails_is_told), CHECK_CASE(switched_off_it_is_the_function))
+           CHECK_CASE(a_kernel_that_fails_is_told))

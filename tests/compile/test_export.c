@@ -6,6 +6,7 @@
 
 #include "tests/check.h"
 #include "tests/support/cases.h"
+#include "weft/compile.h"
 #include "weft/export.h"
 #include "weft/io.h"
 #include "weft/ops.h"
@@ -238,6 +239,35 @@ static void transforms_leave_only_values(void)
     weft_scope_close(NULL);
 }
 
+static void call_compiled(void *context, weft_array *const *in, int n_in, weft_array **out,
+                          int n_out)
+{
+    CHECK_OK(weft_compiled_call(context, in, n_in, out, n_out));
+    out[0] = weft_add_scalar(out[0], 1);
+}
+
+static void a_function_that_calls_a_compiled_one(void)
+{
+    const char *path = check_temporary("nested.safetensors");
+    weft_imported *imported;
+    weft_compiled *inner, *outer;
+    weft_scope_open();
+    weft_array *x = ramp(WEFT_DIMS(3), 1), *y;
+    CHECK_OK(weft_compile(square_in_checkpoint, NULL, NULL, 0, NULL, &inner));
+    CHECK_OK(weft_compile(call_compiled, inner, NULL, 0, NULL, &outer));
+    CHECK_OK(weft_export(path, call_compiled, outer, &x, 1, 1));
+    if (CHECK_OK(weft_import(path, &imported))) {
+        weft_imported_call(imported, "main", &x, 1, &y, 1);
+        double got[3];
+        CHECK_OK(weft_read(y, WEFT_FLOAT64, got, 3));
+        CHECK_CLOSE(got[2], 4 + 1 + 1, 0);
+        weft_imported_free(imported);
+    }
+    weft_compiled_free(inner);
+    weft_compiled_free(outer);
+    weft_scope_close(NULL);
+}
+
 /* ---- encoded arrays ------------------------------------------------------------------------- */
 
 typedef struct quantised {
@@ -372,5 +402,7 @@ static void reading_elements_cannot_be_exported(void)
 
 CHECK_MAIN("export", CHECK_CASE(every_op_goes_through_a_file),
            CHECK_CASE(a_function_with_weights_at_two_shapes),
-           CHECK_CASE(transforms_leave_only_values), CHECK_CASE(encoded_arrays_go_through_a_file),
-           CHECK_CASE(broken_files_are_refused), CHECK_CASE(reading_elements_cannot_be_exported))
+           CHECK_CASE(transforms_leave_only_values),
+           CHECK_CASE(a_function_that_calls_a_compiled_one),
+           CHECK_CASE(encoded_arrays_go_through_a_file), CHECK_CASE(broken_files_are_refused),
+           CHECK_CASE(reading_elements_cannot_be_exported))
