@@ -43,7 +43,7 @@ void weft__wire(weft__buffer *b)
 
 void weft__unwire(weft__buffer *b)
 {
-    char *first;
+    char *first = NULL;
     if (b->wired > 0) {
         (void)whole_pages(b, &first);
         (void)munlock(first, (size_t)b->wired);

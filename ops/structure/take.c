@@ -102,7 +102,7 @@ static bool take_vmap(weft_array *node, weft_array *const *in, const bool *batch
 static bool take_infer(const weft_array *node, weft_spec *out, weft_why *why)
 {
     const weft_axis_params *p = weft_node_params(node);
-    weft_dims x = input_shape(node, 0), indices = input_shape(node, 1), shape;
+    weft_dims x = input_shape(node, 0), indices = input_shape(node, 1), shape = {0};
     int front = weft__check_axis(p->axis, x.n, why);
     if (front < 0) {
         return false;
