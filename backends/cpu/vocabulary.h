@@ -93,11 +93,11 @@ DEFINE_COMPARISONS(b8, uint8_t)
     }                                                                                              \
     static inline T min_##t(T x, T y)                                                              \
     {                                                                                              \
-        return (x < y) | (x != x) ? x : y;                                                         \
+        return ((x < y) | (x != x)) ? x : y;                                                       \
     }                                                                                              \
     static inline T max_##t(T x, T y)                                                              \
     {                                                                                              \
-        return (x > y) | (x != x) ? x : y;                                                         \
+        return ((x > y) | (x != x)) ? x : y;                                                       \
     }                                                                                              \
     static inline T sqrt_##t(T x)                                                                  \
     {                                                                                              \

@@ -141,7 +141,7 @@ static inline weft_complex64 exp_c64(weft_complex64 x)
     sine_cosine_of(x.im, &s, &c);
     int lost = (x.im - x.im != 0) & is_infinite(x.re); /* no direction: 0, or infinite */
     double re = lost ? (x.re < 0 ? 0 : e) : e * c;
-    double im = lost & (x.re < 0) ? 0 : e * s;
+    double im = (lost & (x.re < 0)) ? 0 : e * s;
     return complex_rounded(re, x.im == 0 ? (double)x.im : im);
 }
 
@@ -161,7 +161,7 @@ static inline weft_complex64 sinh_c64(weft_complex64 x)
     sine_cosine_of(x.im, &s, &c);
     sinh_cosh_of(x.re, &sh, &ch);
     double re = sh * c;
-    re = (x.re == 0) & (re != re) ? (double)x.re : re;
+    re = ((x.re == 0) & (re != re)) ? (double)x.re : re;
     return complex_rounded(re, x.im == 0 ? (double)x.im : ch * s);
 }
 
@@ -172,7 +172,7 @@ static inline weft_complex64 cosh_c64(weft_complex64 x)
     sinh_cosh_of(x.re, &sh, &ch);
     double im = sh * s;
     int flat = (x.re == 0) | (x.im == 0);
-    return complex_rounded(ch * c, flat & (im != im) ? 0 : im);
+    return complex_rounded(ch * c, (flat & (im != im)) ? 0 : im);
 }
 
 /* sinh x cosh x and sin y cos y over cos^2 y + sinh^2 x. From 100 on the one is 1, the other 0. */
@@ -185,7 +185,7 @@ static inline weft_complex64 tanh_c64(weft_complex64 x)
     double below = c * c + sh * sh;
     double re = sh * ch / below, im = s * c / below;
     re = is_infinite(x.re) ? __builtin_copysign(1, (double)x.re) : re;
-    im = is_infinite(x.re) & (im != im) ? 0 : im;
+    im = (is_infinite(x.re) & (im != im)) ? 0 : im;
     return complex_rounded(x.re == 0 ? (double)x.re : re, x.im == 0 ? (double)x.im : im);
 }
 

@@ -224,9 +224,9 @@ CPU_INLINE float pow_f32(float x, float y)
     int odd = whole & (b < 0x1p24f) & (nearest_half != half);
     uint32_t negative = float_bits(x) >> 31;
     r = bits_float(float_bits(r) ^ (odd ? negative << 31 : 0));
-    r = (x < 0) & !whole & (a < F32_INFINITY) ? F32_NAN : r;
-    r = (x != x) | (y != y) ? x + y : r;
-    return (y == 0) | (x == 1) | ((x == -1) & (b == F32_INFINITY)) ? 1 : r;
+    r = ((x < 0) & !whole & (a < F32_INFINITY)) ? F32_NAN : r;
+    r = ((x != x) | (y != y)) ? x + y : r;
+    return ((y == 0) | (x == 1) | ((x == -1) & (b == F32_INFINITY))) ? 1 : r;
 }
 
 CPU_INLINE float sinh_f32(float x)

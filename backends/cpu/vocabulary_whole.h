@@ -130,7 +130,7 @@ static inline int32_t div_i32(int32_t x, int32_t y)
 
 static inline int64_t div_i64(int64_t x, int64_t y)
 {
-    int64_t divisor = (y == 0) | (y == -1) ? 1 : y;
+    int64_t divisor = ((y == 0) | (y == -1)) ? 1 : y;
     int64_t q = x / divisor, r = x % divisor;
     q -= (r != 0) & ((r < 0) != (divisor < 0));
     return y == 0 ? 0 : y == -1 ? (int64_t)(0 - (uint64_t)x) : q;

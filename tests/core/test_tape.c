@@ -32,9 +32,10 @@ static int64_t whole(const char *formula, weft_dtype dtype, int64_t a, int64_t b
                                                      : INT64_C(-99999);
 }
 
-/* The compiler would rather have parentheses where this is about their absence. */
+/* These are about missing parentheses, and about floats as conditions. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wparentheses"
+#pragma GCC diagnostic ignored "-Wfloat-conversion"
 
 /* Each formula beside the same expression as C reads it. */
 static void precedence_is_that_of_c(void)

@@ -114,7 +114,8 @@ static void run_both(weft_dtype dtype, double tolerance)
 {
     problem plain, quick;
     weft_compiled *compiled = NULL;
-    const bool ready = start(&plain, dtype) & start(&quick, dtype);
+    bool ready = start(&plain, dtype);
+    ready = start(&quick, dtype) && ready;
     int n = 0;
     weft_array ***state = weft_optim_slots(quick.optimizer, &n);
     const weft_compile_options options = {.state_names = weft_optim_slot_names(quick.optimizer)};
@@ -164,7 +165,8 @@ static void sums_are_state(void)
     if (!golden_open("optim/optimizers"))
         return;
     problem a, b;
-    if (start(&a, WEFT_FLOAT32) & start(&b, WEFT_FLOAT32)) {
+    const bool has_a = start(&a, WEFT_FLOAT32), has_b = start(&b, WEFT_FLOAT32);
+    if (has_a && has_b) {
         int n, found = 0;
         weft_optim_state(a.optimizer, &n);
         const char *const *names = weft_optim_state_names(a.optimizer);
@@ -193,7 +195,8 @@ static void edges(void)
     if (!golden_open("optim/optimizers"))
         return;
     problem a, b;
-    if (start(&a, WEFT_FLOAT32) & start(&b, WEFT_FLOAT32)) {
+    const bool has_a = start(&a, WEFT_FLOAT32), has_b = start(&b, WEFT_FLOAT32);
+    if (has_a && has_b) {
         weft_array *gradients[SCENE_PARAMETERS], *none[SCENE_PARAMETERS] = {NULL};
         weft_scope_open();
         scene_gradients(0, WEFT_FLOAT32, gradients);

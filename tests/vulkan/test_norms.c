@@ -227,7 +227,7 @@ static void rope_turns_as_on_the_cpu(void)
     static const weft_rope_params halves = {.amplitude = 1};
     static const weft_rope_params pairs = {.interleaved = true, .amplitude = 1.5};
     static const weft_rope_params back = {.inverse = true, .amplitude = 0.5};
-    static const rope cases[] = {
+    const rope cases[] = {
         {halves, WEFT_FLOAT32, WEFT_INT32, 2, 70, 9, 64, 32, 0, 4096, false, false},
         {pairs, WEFT_FLOAT32, WEFT_INT64, 3, 33, 5, 80, 20, 0, 200000, true, true},
         {back, WEFT_FLOAT32, WEFT_INT64, 1, 50, 4, 128, 64, -1e6, 1e6, false, true},
