@@ -413,7 +413,7 @@ static void no_memory_is_a_status(void)
     const int32_t n = weft_tokenizer_vocab_size(tokenizer);
     bool *allowed = malloc((size_t)n);
     bool done = false;
-    for (uint64_t nth = 1; !done && nth < 100000; nth += 1 + nth / 40) {
+    for (uint64_t nth = 1; !done && nth < 100000; nth += 1 + nth / 200) {
         weft_constraint *c = NULL;
         weft_memory_fail_at(nth);
         weft_status status = weft_constraint_new(tokenizer, PERSON, strlen(PERSON), "schema", &c);

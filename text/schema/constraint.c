@@ -50,7 +50,7 @@ static bool number_fits(const schema_choice *c, const char *text)
            (c->below ? value < c->maximum : value <= c->maximum);
 }
 
-/* Whether a literal is what its choice says besides. */
+/* Whether a literal fits the other keywords of its choice. Out of memory: m->status. */
 static bool literal_fits(machine *m, int choice, const char *text)
 {
     if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'))
@@ -58,13 +58,17 @@ static bool literal_fits(machine *m, int choice, const char *text)
     const frame_mark mark = weft__machine_mark(m);
     const frame *start = weft__machine_start_choice(m, choice);
     frame_list now = {0};
-    bool fits = start && !weft__frames_append(&now, &start, 1);
+    if (start && !m->status)
+        m->status = weft__frames_append(&now, &start, 1);
+    bool fits = start != NULL;
     for (const char *at = text; *at && fits && !m->status; at++) {
         weft__machine_step(m, now.tops, now.n, (unsigned char)*at);
         now.n = 0;
-        fits = m->out.n > 0 && !weft__frames_append(&now, m->out.tops, m->out.n);
+        fits = m->out.n > 0;
+        if (fits && !m->status)
+            m->status = weft__frames_append(&now, m->out.tops, m->out.n);
     }
-    fits = fits && weft__machine_ends(m, now.tops, now.n);
+    fits = fits && !m->status && weft__machine_ends(m, now.tops, now.n);
     weft_free(now.tops);
     weft__machine_release(m, mark);
     return fits;
