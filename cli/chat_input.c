@@ -20,14 +20,29 @@ static weft_status replace(chat_run *run, json_object *messages)
 
 static const char *text_of(json_object *message, const char *key)
 {
-    json_object *value = json_object_object_get(message, key);
-    return json_object_is_type(value, json_type_string) ? json_object_get_string(value) : NULL;
+    return cli_plain_text(json_object_object_get(message, key));
+}
+
+/* Refuses members whose texts contain NULs: the library takes them NUL-terminated. */
+static weft_status check_texts(json_object *object, const char *what)
+{
+    if (!json_object_is_type(object, json_type_object))
+        return WEFT_OK;
+    json_object_object_foreach(object, key, value)
+    {
+        if (json_object_is_type(value, json_type_string) && cli_plain_text(value) == NULL)
+            return weft_fail(WEFT_INVALID, "%s: %s: expected a string without \\u0000", what, key);
+    }
+    return WEFT_OK;
 }
 
 /* Adds a message that is no user's; *answer: the model is to speak now. */
 static weft_status add_message(chat_run *run, json_object *in, bool *answer)
 {
     json_object *calls = json_object_object_get(in, "tool_calls");
+    const weft_status status = check_texts(in, "chat");
+    if (status != WEFT_OK)
+        return status;
     const weft_chat_message message = {
         .role = text_of(in, "role"),
         .content = text_of(in, "content"),
@@ -51,15 +66,16 @@ void chat_read_message(chat_run *run, const char *line)
 {
     if (line[strspn(line, " \t")] == '\0')
         return;
-    char *copy = strdup(line);
-    json_object *in = copy != NULL ? cli_parse_line(copy, strlen(copy)) : NULL;
+    json_object *in = cli_parse_json(line, strlen(line));
     json_object *messages = json_object_object_get(in, "messages");
     bool answer = true;
     weft_status status = WEFT_OK;
     if (in == NULL)
         status = weft_fail(WEFT_INVALID, "chat: the line is not JSON");
+    else if (cli_plain_text(in) != NULL)
+        chat_answer(run, cli_plain_text(in), false);
     else if (json_object_is_type(in, json_type_string))
-        chat_answer(run, json_object_get_string(in), false);
+        status = weft_fail(WEFT_INVALID, "chat: expected a string without \\u0000");
     else if (messages != NULL)
         status = replace(run, messages);
     else
@@ -69,7 +85,6 @@ void chat_read_message(chat_run *run, const char *line)
     else if (answer && !json_object_is_type(in, json_type_string))
         chat_answer(run, NULL, false);
     json_object_put(in);
-    free(copy);
 }
 
 /* ---- tools ---------------------------------------------------------------------------------- */
@@ -100,7 +115,7 @@ weft_status chat_read_tools(chat_run *run, const char *path)
     weft_status status = weft_file_read(path, 0, &text, &n);
     if (status != WEFT_OK)
         return status;
-    json_object *list = cli_parse_line(text, n);
+    json_object *list = cli_parse_json(text, n);
     weft_free(text);
     run->tools_json = list;
     if (!json_object_is_type(list, json_type_array))
@@ -113,6 +128,9 @@ weft_status chat_read_tools(chat_run *run, const char *path)
         json_object *function = json_object_object_get(at, "function");
         json_object *of = function != NULL ? function : at;
         json_object *parameters = json_object_object_get(of, "parameters");
+        status = check_texts(of, path);
+        if (status != WEFT_OK)
+            return status;
         run->tools[run->n_tools++] = (weft_tool){
             .name = text_of(of, "name"),
             .description = text_of(of, "description"),

@@ -59,7 +59,7 @@ static void read_line(const cli_line *line, classify_text *text)
     text->length = line->length;
     if (line->text[0] != '{')
         return;
-    object = cli_parse_line(line->text, line->length);
+    object = cli_parse_json(line->text, line->length);
     if (object == NULL)
         weft_fail(WEFT_INVALID, "line %zu: not JSON", line->number);
     else if (!json_object_object_get_ex(object, "prompt", &value) &&

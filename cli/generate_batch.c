@@ -68,7 +68,9 @@ static weft_status read_stops(batch_line *line)
         json_object *one = list ? json_object_array_get_idx(value, i) : value;
         if (!json_object_is_type(one, json_type_string))
             return weft_fail(WEFT_INVALID, "stop: expected a text or a list of texts");
-        line->stops[i] = json_object_get_string(one);
+        if (cli_plain_text(one) == NULL)
+            return weft_fail(WEFT_INVALID, "stop: expected a string without \\u0000");
+        line->stops[i] = cli_plain_text(one);
     }
     line->options.stop_texts = line->stops;
     line->options.n_stop_texts = (int)n;
@@ -140,7 +142,7 @@ static void read_line(batch_run *r, size_t i, const char *path)
     line->number = r->lines.at[i].number;
     line->options = *r->options;
     line->options.seed += i;
-    line->object = cli_parse_line(r->lines.at[i].text, r->lines.at[i].length);
+    line->object = cli_parse_json(r->lines.at[i].text, r->lines.at[i].length);
     if (!json_object_is_type(line->object, json_type_object)) {
         status = weft_fail(WEFT_INVALID, "expected a JSON object");
     } else {

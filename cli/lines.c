@@ -5,61 +5,22 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "core/io/json_parse.h"
 
-/* ---- A line of JSON ------------------------------------------------------------------------- */
+/* ---- JSON ----------------------------------------------------------------------------------- */
 
-/* The code unit of "\\uXXXX", or -1. */
-static long code_unit(const char *at)
+json_object *cli_parse_json(const char *text, size_t length)
 {
-    char digits[5] = {0}, *end;
-    if (at[0] != '\\' || at[1] != 'u')
-        return -1;
-    strncpy(digits, at + 2, 4);
-    long unit = strtol(digits, &end, 16);
-    return end == digits + 4 ? unit : -1;
+    json_object *value = NULL;
+    return weft__json_parse_value(text, length, "JSON", &value) == WEFT_OK ? value : NULL;
 }
 
-/* Writes escaped surrogate pairs as the characters that they are: json-c takes some of them, such
- * as U+1D800, for something else. Returns the new length. */
-static size_t join_pairs(char *line)
+const char *cli_plain_text(json_object *value)
 {
-    char *to = line;
-    for (const char *from = line; *from != '\0';) {
-        long high = code_unit(from);
-        long low = high >= 0xD800 && high < 0xDC00 ? code_unit(from + 6) : -1;
-        if (low >= 0xDC00 && low < 0xE000) {
-            unsigned code = 0x10000u + ((unsigned)(high - 0xD800) << 10) + (unsigned)(low - 0xDC00);
-            *to++ = (char)(0xF0 | code >> 18);
-            *to++ = (char)(0x80 | (code >> 12 & 0x3F));
-            *to++ = (char)(0x80 | (code >> 6 & 0x3F));
-            *to++ = (char)(0x80 | (code & 0x3F));
-            from += 12;
-            continue;
-        }
-        if (*from == '\\' && from[1] != '\0')
-            *to++ = *from++; /* and what it escapes, which may be another */
-        *to++ = *from++;
-    }
-    *to = '\0';
-    return (size_t)(to - line);
-}
-
-json_object *cli_parse_line(char *line, size_t length)
-{
-    if (strlen(line) == length) /* a NUL is no JSON, and the parser says so */
-        length = join_pairs(line);
-    json_tokener *parser = json_tokener_new();
-    if (parser == NULL)
+    if (!json_object_is_type(value, json_type_string))
         return NULL;
-    json_tokener_set_flags(parser, JSON_TOKENER_STRICT | JSON_TOKENER_VALIDATE_UTF8);
-    json_object *value = json_tokener_parse_ex(parser, line, (int)length + 1);
-    bool whole = json_tokener_get_error(parser) == json_tokener_success &&
-                 json_tokener_get_parse_end(parser) >= length;
-    json_tokener_free(parser);
-    if (whole)
-        return value;
-    json_object_put(value);
-    return NULL;
+    const char *text = json_object_get_string(value);
+    return strlen(text) == (size_t)json_object_get_string_len(value) ? text : NULL;
 }
 
 /* ---- All lines ------------------------------------------------------------------------------ */

@@ -6,9 +6,12 @@
 
 #include "weft/status.h"
 
-/* Parses a line, strictly, and may change it; NULL when it is not JSON. The caller puts the
- * result. */
-json_object *cli_parse_line(char *line, size_t length);
+/* Parses JSON by the rules of core/io/json_parse.h; NULL when it is malformed or null. The caller
+ * releases the result with json_object_put. */
+json_object *cli_parse_json(const char *text, size_t length);
+
+/* The text of a string without NULs; NULL for any other value. */
+const char *cli_plain_text(json_object *value);
 
 typedef struct cli_line {
     char *text; /* NUL-terminated, without the end of the line */

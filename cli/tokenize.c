@@ -111,7 +111,7 @@ static weft_status decode_line(const weft_tokenizer *tokenizer, json_object *val
 static weft_status one_line(const tokenize_values *v, const weft_tokenizer *tokenizer, char *line,
                             size_t length)
 {
-    json_object *value = cli_parse_line(line, length);
+    json_object *value = cli_parse_json(line, length);
     weft_status status;
     if (value == NULL)
         status = weft_fail(WEFT_INVALID, "not JSON");

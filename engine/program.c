@@ -387,9 +387,13 @@ static weft_status look(void *context)
 
 static weft_status take_token(answering *a, const weft__json *at)
 {
+    weft__json string;
     const char *text = "";
+    size_t length = 0;
     int64_t id = -1;
-    weft_status status = weft__json_get_string(at, "token", &text);
+    weft_status status = weft__json_get(at, "token", &string);
+    if (status == WEFT_OK)
+        status = weft__json_as_string(&string, &text, &length);
     if (status == WEFT_OK)
         status = weft__json_find_int(at, "token_id", &id);
     if (status != WEFT_OK || id < -1 || id > INT32_MAX)
@@ -399,7 +403,7 @@ static weft_status take_token(answering *a, const weft__json *at)
     a->last = weft__seconds();
     if (id >= 0 && a->stats->tokens++ == 0)
         a->first = a->last;
-    const weft_generated token = {.id = (int32_t)id, .text = text, .length = strlen(text)};
+    const weft_generated token = {.id = (int32_t)id, .text = text, .length = length};
     if (a->callback != NULL && !a->callback(a->context, &token))
         return stop(a, WEFT_FINISH_CANCELLED, WEFT_FINISH_CALLBACK);
     return look(a);

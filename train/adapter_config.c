@@ -74,8 +74,8 @@ static bool is_known(const char *field, const json_object *value)
 {
     if (is_among(field, harmless, sizeof harmless / sizeof *harmless) || is_trivial(value))
         return true;
-    return strcmp(field, "bias") == 0 && json_object_is_type(value, json_type_string) &&
-           strcmp(json_object_get_string((json_object *)value), "none") == 0;
+    const char *text = weft__json_plain(value);
+    return strcmp(field, "bias") == 0 && text && strcmp(text, "none") == 0;
 }
 
 static weft_status check_fields(const weft__json *root)
@@ -107,10 +107,13 @@ static weft_status check_kind(const weft__json *root)
 static weft_status check_start(const weft__json *root)
 {
     weft__json at;
-    const weft_status status = weft__json_find(root, "init_lora_weights", &at);
+    weft_status status = weft__json_find(root, "init_lora_weights", &at);
     if (status != WEFT_OK || at.value == NULL || json_object_is_type(at.value, json_type_boolean))
         return status;
-    const char *name = json_object_get_string(at.value);
+    const char *name = NULL;
+    status = weft__json_as_string(&at, &name, NULL);
+    if (status != WEFT_OK)
+        return status;
     if (is_among(name, plain_starts, sizeof plain_starts / sizeof *plain_starts))
         return WEFT_OK;
     return weft__json_fail(&at, WEFT_UNSUPPORTED,
@@ -163,8 +166,9 @@ static weft_status read_targets(const weft__json *root, weft__adapter_config *c)
     if (status != WEFT_OK)
         return status;
     if (c->targets.value && json_object_is_type(c->targets.value, json_type_string)) {
-        const char *text = json_object_get_string(c->targets.value);
-        c->all_linear = strcmp(text, WEFT_LORA_ALL_LINEAR) == 0;
+        const char *text = NULL;
+        status = weft__json_as_string(&c->targets, &text, NULL);
+        c->all_linear = text && strcmp(text, WEFT_LORA_ALL_LINEAR) == 0;
         c->by_tensors = !c->all_linear;
     } else if (c->targets.value) {
         status = check_list(&c->targets, json_type_string);

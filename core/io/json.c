@@ -1,182 +1,21 @@
-/* core/io/json.c -- a strict reader around json-c, and typed getters that name the field. */
+/* core/io/json.c -- JSON documents, and typed getters that name the field. */
 #include "core/io/json.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <json-c/json_tokener.h>
-
 #include "core/failure.h"
-#include "core/io/utf8.h"
 #include "weft/memory.h"
 
-/* ---- parsing ---------------------------------------------------------------------------------
- * json-c is strict about grammar but not about characters; in strict mode it refuses integers
- * beyond 64 bits, which Python's writers produce; and of escaped surrogate pairs it gets those
- * wrong whose character ends in D800 to DFFF (U+1D800, for one). So the text is scanned once and
- * handed over in pieces: an integer too large is followed by ".0", and a pair replaced by its
- * character.
- */
-
-typedef struct parser {
-    json_tokener *tokener;
-    json_object *root;
-    const char *text, *name;
-    size_t length, fed;
-} parser;
-
-static weft_status fail_at(const parser *p, size_t offset, const char *what)
-{
-    size_t line = 1, start = 0;
-    for (size_t i = 0; i < offset && i < p->length; i++) {
-        if (p->text[i] == '\n') {
-            line++;
-            start = i + 1;
-        }
-    }
-    return weft_fail(WEFT_INVALID, "%s: line %zu, column %zu: %s", p->name, line,
-                     offset - start + 1, what);
-}
-
-static weft_status feed(parser *p, const char *piece, size_t size, size_t offset)
-{
-    if (p->root)
-        return fail_at(p, offset, "unexpected text after the value");
-    p->root = json_tokener_parse_ex(p->tokener, piece, (int)size);
-    const enum json_tokener_error error = json_tokener_get_error(p->tokener);
-    if (error == json_tokener_success || error == json_tokener_continue)
-        return WEFT_OK;
-    const size_t at = offset + json_tokener_get_parse_end(p->tokener);
-    if (error == json_tokener_error_depth)
-        return fail_at(p, at, "nested too deeply");
-    if (at >= p->length)
-        return fail_at(p, p->length, "the text ends before the value does");
-    return fail_at(p, at, json_tokener_error_desc(error));
-}
-
-static weft_status feed_until(parser *p, size_t end)
-{
-    const size_t offset = p->fed;
-    p->fed = end;
-    return end == offset ? WEFT_OK : feed(p, p->text + offset, end - offset, offset);
-}
-
-/* Passes a number that starts at `i`; sets *end behind it. */
-static weft_status scan_number(parser *p, size_t i, size_t *end)
-{
-    const size_t start = i;
-    bool integer = true;
-    while (i < p->length && memchr("+-.0123456789Ee", p->text[i], 15)) {
-        integer = integer && !memchr(".Ee", p->text[i], 3);
-        i++;
-    }
-    *end = i;
-    if (!integer || i - start < 19)
-        return WEFT_OK;
-    char digits[24];
-    if (i - start < sizeof digits) {
-        memcpy(digits, p->text + start, i - start);
-        digits[i - start] = '\0';
-        errno = 0;
-        if (digits[0] == '-')
-            (void)strtoll(digits, NULL, 10);
-        else
-            (void)strtoull(digits, NULL, 10);
-        if (errno != ERANGE)
-            return WEFT_OK;
-    }
-    const weft_status status = feed_until(p, i);
-    return status ? status : feed(p, ".0", 2, i);
-}
-
-/* The code unit of "\uXXXX" at `i`, or -1. */
-static long code_unit(const parser *p, size_t i)
-{
-    if (i > p->length || p->length - i < 6 || p->text[i] != '\\' || p->text[i + 1] != 'u')
-        return -1;
-    char digits[5] = {0};
-    memcpy(digits, p->text + i + 2, 4);
-    char *stop;
-    const long unit = strtol(digits, &stop, 16);
-    return stop == digits + 4 ? unit : -1;
-}
-
-/* Passes an escape at `i` inside a string; sets *end behind it. */
-static weft_status scan_escape(parser *p, size_t i, size_t *end)
-{
-    const long unit = code_unit(p, i);
-    *end = i + 2;
-    if (unit < 0xD800 || unit > 0xDFFF)
-        return WEFT_OK;
-    const long low = unit < 0xDC00 ? code_unit(p, i + 6) : -1;
-    if (low < 0xDC00 || low > 0xDFFF)
-        return fail_at(p, i, "a surrogate without its pair is no character");
-    *end = i + 12;
-    const weft_status status = feed_until(p, i);
-    char text[4];
-    const int size = weft__utf8_encode(
-        0x10000u + ((uint32_t)(unit - 0xD800) << 10 | (uint32_t)(low - 0xDC00)), text);
-    p->fed = *end;
-    return status ? status : feed(p, text, (size_t)size, i);
-}
-
-static weft_status scan(parser *p)
-{
-    bool in_string = false;
-    weft_status status = WEFT_OK;
-    size_t i = 0;
-    while (i < p->length && !status) {
-        const unsigned char c = (unsigned char)p->text[i];
-        if (c < 0x20 && (in_string || !memchr("\t\n\r", c, 3)))
-            return fail_at(p, i, "control character");
-        if (c == '\'' && !in_string)
-            return fail_at(p, i, "a string begins with \"");
-        if (c == '\\' && in_string) {
-            status = scan_escape(p, i, &i);
-        } else if (!in_string && (c == '-' || (c >= '0' && c <= '9'))) {
-            status = scan_number(p, i, &i);
-        } else {
-            in_string = in_string != (c == '"');
-            i++;
-        }
-    }
-    return status;
-}
-
-static weft_status parse(parser *p)
-{
-    if (p->length > WEFT__JSON_MAX_BYTES)
-        return weft_fail(WEFT_INVALID, "%s: JSON of %zu bytes: at most %d are read", p->name,
-                         p->length, WEFT__JSON_MAX_BYTES);
-    const size_t valid = weft__utf8_valid(p->text, p->length);
-    if (valid < p->length)
-        return fail_at(p, valid, "invalid UTF-8");
-    p->tokener = json_tokener_new_ex(WEFT__JSON_MAX_DEPTH);
-    if (!p->tokener)
-        return weft__out_of_memory(p->name, "parsing");
-    json_tokener_set_flags(p->tokener, JSON_TOKENER_STRICT);
-    weft_status status = scan(p);
-    if (!status)
-        status = feed_until(p, p->length);
-    /* A number at the top ends only with the text, which a NUL says; JSON's null is a NULL root. */
-    if (!status && json_tokener_get_error(p->tokener) == json_tokener_continue)
-        status = feed(p, "", 1, p->length);
-    else if (!status && p->length == 0)
-        status = fail_at(p, 0, "no value");
-    json_tokener_free(p->tokener);
-    return status;
-}
+/* ---- documents ------------------------------------------------------------------------------ */
 
 weft_status weft__json_parse(const char *text, size_t length, const char *name, weft__json_doc *doc)
 {
     *doc = (weft__json_doc){0};
-    parser p = {.text = text, .length = length, .name = name};
-    weft_status status = parse(&p);
-    doc->root = p.root;
+    weft_status status = weft__json_parse_value(text, length, name, &doc->root);
     if (!status) {
         doc->name = weft_strdup(name);
         if (!doc->name)
@@ -381,10 +220,21 @@ weft_status weft__json_as_bool(const weft__json *at, bool *out)
     return WEFT_OK;
 }
 
+const char *weft__json_plain(const json_object *value)
+{
+    json_object *string = (json_object *)value; /* json-c's reading functions take no const */
+    if (!json_object_is_type(string, json_type_string))
+        return NULL;
+    const char *text = json_object_get_string(string);
+    return strlen(text) == (size_t)json_object_get_string_len(string) ? text : NULL;
+}
+
 weft_status weft__json_as_string(const weft__json *at, const char **out, size_t *length)
 {
     if (!json_object_is_type(at->value, json_type_string))
         return expected(at, "string");
+    if (!length && !weft__json_plain(at->value))
+        return weft__json_fail(at, WEFT_INVALID, "expected a string without \\u0000");
     *out = json_object_get_string(at->value);
     if (length)
         *length = (size_t)json_object_get_string_len(at->value);

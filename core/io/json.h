@@ -1,4 +1,4 @@
-/* core/io/json.h -- JSON files read safely: json-c underneath, errors that name file and field.
+/* core/io/json.h -- JSON documents: values in json-c's types, errors that name file and field.
  *
  *     weft__json_doc doc;
  *     weft__json_read("config.json", &doc);
@@ -8,9 +8,7 @@
  *         config.json: rope_parameters.factor: expected number, got string
  *     weft__json_free(&doc);
  *
- * What is refused while parsing: invalid UTF-8, lone surrogates, control characters, anything after
- * the value, nesting deeper than WEFT__JSON_MAX_DEPTH, more than WEFT__JSON_MAX_BYTES. Integers
- * beyond 64 bits become doubles.
+ * json_parse.h says which texts are accepted.
  */
 #ifndef WEFT_CORE_IO_JSON_H
 #define WEFT_CORE_IO_JSON_H
@@ -21,9 +19,10 @@
 
 #include <json-c/json_object.h>
 
+#include "core/io/json_parse.h"
 #include "weft/status.h"
 
-enum { WEFT__JSON_MAX_DEPTH = 64, WEFT__JSON_MAX_BYTES = 256 << 20, WEFT__JSON_MAX_PATH = 160 };
+enum { WEFT__JSON_MAX_PATH = 160 };
 
 /* A parsed file. Zero it before use if it may be freed without having been read. */
 typedef struct weft__json_doc {
@@ -73,14 +72,18 @@ weft_status weft__json_each(const weft__json *object, const char *key,
                             void *context);
 
 /* The value itself, of exactly this type. An integral double counts as an integer, an integer as a
- * number. A string is the document's, NUL-terminated; `length` may be NULL. */
+ * number. A string is the document's, NUL-terminated; with a `length` it may contain NULs, with a
+ * NULL one it must not (WEFT_INVALID). */
 weft_status weft__json_as_int(const weft__json *at, int64_t *out);
 weft_status weft__json_as_number(const weft__json *at, double *out);
 weft_status weft__json_as_bool(const weft__json *at, bool *out);
 weft_status weft__json_as_string(const weft__json *at, const char **out, size_t *length);
 weft_status weft__json_as_object(const weft__json *at);
 
-/* A required member of a type. */
+/* The text of a string without NULs; NULL for any other value. */
+const char *weft__json_plain(const json_object *value);
+
+/* A required member of a type. A string without NULs. */
 weft_status weft__json_get_int(const weft__json *object, const char *key, int64_t *out);
 weft_status weft__json_get_number(const weft__json *object, const char *key, double *out);
 weft_status weft__json_get_bool(const weft__json *object, const char *key, bool *out);

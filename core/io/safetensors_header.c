@@ -231,6 +231,10 @@ static weft_status read_metadata(reader *r, const weft__json *object)
         if (!json_object_is_type(value, json_type_string))
             return weft_fail(WEFT_INVALID, "%s: __metadata__: '%s': expected a string, found %s",
                              r->path, key, weft__json_type_name(value));
+        if (!weft__json_plain(value))
+            return weft_fail(WEFT_INVALID,
+                             "%s: __metadata__: '%s': expected a string without \\u0000", r->path,
+                             key);
         if (!weft__grow(&f->metadata, f->n_metadata, &f->metadata_capacity, sizeof *f->metadata))
             return weft__out_of_memory(r->path, "its header");
         const weft__stored_text text = {weft_strdup(key),

@@ -49,8 +49,13 @@ void weft__text_format(weft__text *t, const char *format, ...)
 
 void weft__text_quote(weft__text *t, const char *string)
 {
+    weft__text_quote_bytes(t, string, strlen(string));
+}
+
+void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n)
+{
     weft__text_append(t, "\"", 1);
-    for (const char *at = string; *at; at++) {
+    for (const char *at = bytes; at < bytes + n; at++) {
         const unsigned char c = (unsigned char)*at;
         if (c == '"' || c == '\\')
             weft__text_format(t, "\\%c", c);

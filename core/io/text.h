@@ -17,8 +17,9 @@ typedef struct weft__text {
 
 void weft__text_append(weft__text *t, const char *bytes, size_t n);
 void weft__text_format(weft__text *t, const char *format, ...) WEFT_PRINTF(2, 3);
-/* As a JSON string, quotes included. */
+/* As a JSON string, quotes included: NUL-terminated, or `n` bytes of which any may be NUL. */
 void weft__text_quote(weft__text *t, const char *string);
+void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n);
 
 bool weft__ends_with(const char *string, const char *suffix);
 

@@ -51,7 +51,7 @@ static int64_t last_user(const weft_session *session)
 {
     for (size_t i = json_object_array_length(session->messages); i > 0; i--) {
         json_object *message = json_object_array_get_idx(session->messages, i - 1);
-        const char *role = json_object_get_string(json_object_object_get(message, "role"));
+        const char *role = weft__json_plain(json_object_object_get(message, "role"));
         if (role && strcmp(role, "user") == 0)
             return (int64_t)i - 1;
     }
@@ -149,7 +149,7 @@ static weft_status replace(weft_session *session, const weft__json_doc *doc)
         if (!status)
             status = check_message(&message, &is_system);
         if (!status && i == 0 && is_system)
-            system = json_object_get_string(json_object_object_get(message.value, "content"));
+            status = weft__json_get_string(&message, "content", &system);
         else if (!status)
             status = weft__session_append(messages, json_object_get(message.value));
     }
@@ -194,7 +194,7 @@ const char *weft_session_reply(const weft_session *session)
 {
     const size_t n = json_object_array_length(session->messages);
     json_object *last = n > 0 ? json_object_array_get_idx(session->messages, n - 1) : NULL;
-    const char *role = last ? json_object_get_string(json_object_object_get(last, "role")) : NULL;
+    const char *role = last ? weft__json_plain(json_object_object_get(last, "role")) : NULL;
     json_object *content = last ? json_object_object_get(last, "content") : NULL;
     return role && strcmp(role, "assistant") == 0 && json_object_is_type(content, json_type_string)
                ? json_object_get_string(content)

@@ -2,6 +2,7 @@
  */
 #include <string.h>
 
+#include "core/io/json.h"
 #include "generate/session/session.h"
 #include "weft/memory.h"
 
@@ -11,18 +12,26 @@ bool weft__session_with_tools(const session_run *run)
            run->turn.structured != WEFT_STRUCTURED_CONSTRAINED;
 }
 
-/* A message with `text` behind its content. NULL without memory, or when the content is no text. */
-static json_object *extended(const char *role, const char *content, const char *text)
+/* A message with `text` after `n` bytes of content. NULL: out of memory. */
+static json_object *extended(const char *role, const char *content, size_t n, const char *text)
 {
-    char *joined = content && *content ? weft_format("%s\n\n%s", content, text) : weft_strdup(text);
-    json_object *message = joined ? weft__session_message(role, joined) : NULL;
-    weft_free(joined);
-    return message;
+    weft__text joined = {0};
+    weft__text_append(&joined, content, n);
+    weft__text_format(&joined, "%s%s", n > 0 ? "\n\n" : "", text);
+    json_object *message = weft__session_message(role, "");
+    json_object *value =
+        message && !joined.failed ? json_object_new_string_len(joined.at, (int)joined.n) : NULL;
+    weft_free(joined.at);
+    if (value && json_object_object_add(message, "content", value) == 0)
+        return message;
+    json_object_put(value);
+    json_object_put(message);
+    return NULL;
 }
 
 static bool is_user(json_object *message)
 {
-    const char *role = json_object_get_string(json_object_object_get(message, "role"));
+    const char *role = weft__json_plain(json_object_object_get(message, "role"));
     return role && strcmp(role, "user") == 0 &&
            json_object_is_type(json_object_object_get(message, "content"), json_type_string);
 }
@@ -34,18 +43,20 @@ static json_object *collect(const session_run *run, bool in_system)
     const weft_session *s = run->session;
     const size_t n = json_object_array_length(s->messages);
     bool instructed = run->instruction && !in_system;
+    const char *system = s->system ? s->system : "";
     json_object *all = json_object_new_array();
     weft_status status = all ? WEFT_OK : WEFT_MEMORY;
     if (!status && (s->system || (run->instruction && in_system)))
-        status = weft__session_append(all, run->instruction && in_system
-                                               ? extended("system", s->system, run->instruction)
-                                               : weft__session_message("system", s->system));
+        status = weft__session_append(
+            all, run->instruction && in_system
+                     ? extended("system", system, strlen(system), run->instruction)
+                     : weft__session_message("system", s->system));
     for (size_t i = 0; i < n && !status; i++) {
         json_object *message = json_object_array_get_idx(s->messages, i);
         if (instructed && is_user(message)) {
-            message =
-                extended("user", json_object_get_string(json_object_object_get(message, "content")),
-                         run->instruction);
+            json_object *content = json_object_object_get(message, "content");
+            message = extended("user", json_object_get_string(content),
+                               (size_t)json_object_get_string_len(content), run->instruction);
             instructed = false;
         } else {
             json_object_get(message);

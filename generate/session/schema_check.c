@@ -104,15 +104,15 @@ static bool count_holds(check *c, json_object *schema, const char *least, const 
     return complain(c, what);
 }
 
-/* A pattern that cannot be followed is passed over. */
+/* A pattern that cannot be followed, or contains NULs, is not checked. */
 static bool pattern_holds(check *c, json_object *schema, const char *text, size_t n)
 {
     json_object *source;
     weft__pattern *pattern = NULL;
-    if (!json_object_object_get_ex(schema, "pattern", &source) ||
-        !json_object_is_type(source, json_type_string))
+    const char *expression =
+        json_object_object_get_ex(schema, "pattern", &source) ? weft__json_plain(source) : NULL;
+    if (!expression)
         return true;
-    const char *expression = json_object_get_string(source);
     const weft_status status = weft__pattern_new(&expression, 1, 0, -1, "pattern", &pattern);
     if (status == WEFT_MEMORY)
         c->no_memory = true;
@@ -187,8 +187,10 @@ static bool has_required(check *c, json_object *schema, json_object *value)
         !json_object_is_type(required, json_type_array))
         return true;
     for (size_t i = 0; i < json_object_array_length(required); i++) {
-        const char *key = json_object_get_string(json_object_array_get_idx(required, i));
-        if (key && !json_object_object_get_ex(value, key, NULL)) {
+        json_object *name = json_object_array_get_idx(required, i);
+        const char *key = json_object_get_string(name);
+        /* No object has a member whose name contains a NUL. */
+        if (key && (!weft__json_plain(name) || !json_object_object_get_ex(value, key, NULL))) {
             snprintf(what, sizeof what, "\"%.*s\" is missing", shown(key), key);
             return complain(c, what);
         }
@@ -327,9 +329,8 @@ static json_object *follow(json_object *root, const char *reference)
 static bool parts_hold(check *c, json_object *schema, json_object *value)
 {
     json_object *reference;
-    if (json_object_object_get_ex(schema, "$ref", &reference) &&
-        json_object_is_type(reference, json_type_string)) {
-        json_object *target = follow(c->root, json_object_get_string(reference));
+    if (json_object_object_get_ex(schema, "$ref", &reference) && weft__json_plain(reference)) {
+        json_object *target = follow(c->root, weft__json_plain(reference));
         if (target && !holds(c, target, value))
             return false;
     }

@@ -149,7 +149,7 @@ static bool can_continue(const weft_session *s)
 {
     const size_t n = json_object_array_length(s->messages);
     json_object *last = n > 0 ? json_object_array_get_idx(s->messages, n - 1) : NULL;
-    const char *role = last ? json_object_get_string(json_object_object_get(last, "role")) : NULL;
+    const char *role = last ? weft__json_plain(json_object_object_get(last, "role")) : NULL;
     return role && strcmp(role, "assistant") == 0 &&
            json_object_is_type(json_object_object_get(last, "content"), json_type_string);
 }

@@ -233,10 +233,9 @@ static weft_status answer_calls(session_run *run, json_object *calls, bool too_m
     for (size_t i = 0; i < json_object_array_length(calls) && !status; i++) {
         json_object *at = json_object_array_get_idx(calls, i);
         json_object *function = json_object_object_get(at, "function");
-        const tool_call call = {
-            .name = json_object_get_string(json_object_object_get(function, "name")),
-            .id = json_object_get_string(json_object_object_get(at, "id")),
-            .arguments = json_object_object_get(function, "arguments")};
+        const tool_call call = {.name = weft__json_plain(json_object_object_get(function, "name")),
+                                .id = weft__json_plain(json_object_object_get(at, "id")),
+                                .arguments = json_object_object_get(function, "arguments")};
         const weft_tool *tool = find(run->session, call.name);
         if (tool && !tool->call)
             run->stats.pending_calls++;

@@ -40,7 +40,8 @@ static void put_token(weft__text *t, const weft_chat *chat, const char *key)
     if (token == NULL)
         return;
     weft__text_format(t, ",\n  \"%s\": ", key);
-    weft__text_quote(t, json_object_get_string(token));
+    weft__text_quote_bytes(t, json_object_get_string(token),
+                           (size_t)json_object_get_string_len(token));
 }
 
 static weft_status write_config(const weft_chat *chat, const char *to)

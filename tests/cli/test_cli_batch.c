@@ -147,6 +147,14 @@ static int line_of(const output *o, int index)
     return CHECK(at != NULL) ? line : -1;
 }
 
+static void strings_that_end_texts_have_no_nul(void)
+{
+    output o = weft_command("{\"prompt\": \"x\", \"stop\": [\"a\\u0000\"]}\n",
+                            "generate %s --batch - -n 2", model());
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.out, "line 1: stop: expected a string without \\\\u0000");
+}
+
 /* Each line is what it would be alone, a bad one is told of, and the shortest text comes first. */
 static void a_batch_is_lines_for_lines(void)
 {
@@ -242,6 +250,7 @@ static void a_draft_gives_the_same_text(void)
 
 CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
-           CHECK_CASE(inspect_writes_keys_and_queries), CHECK_CASE(a_batch_is_lines_for_lines),
+           CHECK_CASE(inspect_writes_keys_and_queries),
+           CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),
            CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),
            CHECK_CASE(a_draft_gives_the_same_text))

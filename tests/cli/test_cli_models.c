@@ -47,9 +47,11 @@ static void tokenize_there_and_back(void)
 {
     static const char lines[] = "\"Hello,  world!\\tTabs\\nand \\\"quotes\\\"\"\n"
                                 "\"\\u0000 and \\ud83e\\uddf5 and caf\\u00e9\"\n"
+                                "\"\xf0\x9f\xa7\xb5 and caf\xc3\xa9\"\n"
                                 "\"<|endoftext|>stays\"\n";
     static const char back[] = "\"Hello,  world!\\tTabs\\nand \\\"quotes\\\"\"\n"
                                "\"\\u0000 and \xf0\x9f\xa7\xb5 and caf\xc3\xa9\"\n"
+                               "\"\xf0\x9f\xa7\xb5 and caf\xc3\xa9\"\n"
                                "\"<|endoftext|>stays\"\n";
     output o = weft_command(lines, "tokenize %s --jsonl", model());
     CHECK_EQ_INT(o.code, 0);

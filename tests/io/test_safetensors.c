@@ -139,6 +139,10 @@ static void wrong_entries(void)
             "a.dtype");
     refused("{\"a\":[]}", 0, WEFT_INVALID, "a");
     refused("{\"__metadata__\":{\"k\":1}}", 0, WEFT_INVALID, "__metadata__");
+    refused("{\"__metadata__\":{\"k\":\"a\\u0000b\"}}", 0, WEFT_INVALID,
+            "__metadata__: 'k': expected a string without \\u0000");
+    refused("{" TENSOR("a\\u0000b", "I8", "[1]", 0, 1) "}", 1, WEFT_INVALID,
+            "the name of a member contains \\u0000");
     refused("[]", 0, WEFT_INVALID, "expected object");
     refused("{\"a\":", 0, WEFT_INVALID, "bad.safetensors");
     refused("{}{}", 0, WEFT_INVALID, "bad.safetensors");
@@ -261,6 +265,9 @@ static void an_index_names_the_shards(void)
     write_text(index, "{\"weight_map\":{\"a\":\"../model-1.safetensors\"}}");
     CHECK_STATUS(weft_safetensors_open_folder(folder, &file), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "is not a file name");
+    write_text(index, "{\"weight_map\":{\"a\":\"model-1.safetensors\\u0000\"}}");
+    CHECK_STATUS(weft_safetensors_open_folder(folder, &file), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "weight_map.a: expected a string without \\u0000");
     write_text(index, "{\"weight_map\":7}");
     CHECK_STATUS(weft_safetensors_open_folder(folder, &file), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "index.json: weight_map");

@@ -39,6 +39,8 @@ static void values_are_held_to_schemas(void)
         {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "5", NULL},
         {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "6", "expected 5, got 6"},
         {"{\"required\": [\"a\"]}", "{}", "\"a\" is missing"},
+        {"{\"required\": [\"a\\u0000b\"]}", "{\"a\": 1}", "\"a\" is missing"},
+        {"{\"minLength\": 3}", "\"a\\u0000\xc3\xa9\"", NULL},
         {"{\"oneOf\": [{\"type\": \"integer\"}, {\"minimum\": 2}]}", "3",
          "expected exactly one of the alternatives of oneOf, got 3"},
         {"false", "3", "nothing is allowed here"},

@@ -147,6 +147,7 @@ static void other_kinds_are_unsupported_by_name(void)
     } cases[] = {
         {"\"use_dora\": false", "\"use_dora\": true", "use_dora"},
         {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias"},
+        {"\"bias\": \"none\"", "\"bias\": \"none\\u0000\"", "bias"},
         {"\"lora_bias\": false", "\"lora_bias\": true", "lora_bias"},
         {"\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]", "modules_to_save"},
         {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern"},
@@ -182,6 +183,12 @@ static void bad_configs_are_refused(void)
     expect_refusal("\"lora_dropout\": 0.0", "\"lora_dropout\": 1.0", WEFT_INVALID, "lora_dropout");
     expect_refusal("\"target_modules\": [", "\"target_modules\": [3,", WEFT_INVALID,
                    "target_modules[0]");
+    expect_refusal("\"target_modules\": [", "\"target_modules\": [\"q_proj\\u0000\",", WEFT_INVALID,
+                   "target_modules[0]: expected a string without \\u0000");
+    expect_refusal("\"init_lora_weights\": true", "\"init_lora_weights\": \"default\\u0000\"",
+                   WEFT_INVALID, "init_lora_weights: expected a string without \\u0000");
+    expect_refusal("\"init_lora_weights\": true", "\"init_lora_weights\": 3", WEFT_INVALID,
+                   "init_lora_weights: expected string");
     expect_refusal("\"r\": 4,", "\"r\": 4", WEFT_INVALID, "adapter_config.json");
     weft_model *model = recipe_model(&recipes[0], NULL);
     if (model) {

@@ -82,6 +82,21 @@ static void text_lines_end_in_eos(void)
     weft_dataset_free(d);
 }
 
+static void texts_may_contain_nul(void)
+{
+    weft_dataset *d = load("nul.jsonl", "{\"text\": \"a\\u0000\xc3\xa9\"}\n", NULL);
+    if (d == NULL)
+        return;
+    int32_t *ids;
+    size_t n = 0;
+    const weft_sample sample = weft_dataset_at(d, 0);
+    CHECK_OK(weft_tokenizer_encode(tokenizer, "a\0\xc3\xa9", 4, 0, &ids, &n));
+    CHECK_EQ_INT(sample.length, (int64_t)n + 1);
+    CHECK_BYTES(sample.ids, ids, n * sizeof *ids);
+    weft_free(ids);
+    weft_dataset_free(d);
+}
+
 static void prompts_are_not_learnt(void)
 {
     const char *text = "{\"prompt\": \"Who lives here?\", \"completion\": \" A rabbit.\"}";
@@ -274,9 +289,9 @@ static void negative_ids_are_refused(void)
     weft_dataset_free(d);
 }
 
-CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(prompts_are_not_learnt),
-           CHECK_CASE(an_eos_in_the_text_is_not_doubled), CHECK_CASE(long_samples_keep_their_end),
-           CHECK_CASE(texts_become_windows), CHECK_CASE(windows_may_overlap),
-           CHECK_CASE(a_text_is_split_by_characters), CHECK_CASE(lines_are_split_by_the_seed),
-           CHECK_CASE(bad_lines_are_named), CHECK_CASE(negative_ids_are_refused),
-           CHECK_CASE(empty_datasets_are_refused))
+CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_contain_nul),
+           CHECK_CASE(prompts_are_not_learnt), CHECK_CASE(an_eos_in_the_text_is_not_doubled),
+           CHECK_CASE(long_samples_keep_their_end), CHECK_CASE(texts_become_windows),
+           CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),
+           CHECK_CASE(lines_are_split_by_the_seed), CHECK_CASE(bad_lines_are_named),
+           CHECK_CASE(negative_ids_are_refused), CHECK_CASE(empty_datasets_are_refused))

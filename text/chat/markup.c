@@ -500,7 +500,7 @@ weft_status weft_chat_parser_finish(weft_chat_parser *parser)
 static void member(weft__text *out, const char *key, const weft__text *value)
 {
     weft__text_format(out, ", \"%s\": ", key);
-    weft__text_quote(out, value->at ? value->at : "");
+    weft__text_quote_bytes(out, value->at ? value->at : "", value->n);
 }
 
 weft_status weft_chat_parser_message(const weft_chat_parser *parser, char **json)

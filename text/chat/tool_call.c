@@ -64,9 +64,8 @@ static bool add_call(json_object *list, json_object *name, json_object *argument
         arguments = parsed;
     }
     json_object *call = json_object_new_object();
-    if (!call || !json_object_is_type(name, json_type_string) ||
-        json_object_get_string_len(name) == 0 ||
-        !json_object_is_type(arguments, json_type_object)) {
+    const char *plain = weft__json_plain(name);
+    if (!call || !plain || !*plain || !json_object_is_type(arguments, json_type_object)) {
         json_object_put(call);
         json_object_put(name);
         json_object_put(arguments);
@@ -74,7 +73,7 @@ static bool add_call(json_object *list, json_object *name, json_object *argument
     }
     json_object_object_add(call, "name", name);
     json_object_object_add(call, "arguments", arguments);
-    if (json_object_is_type(id, json_type_string))
+    if (weft__json_plain(id))
         json_object_object_add(call, "id", json_object_get(id));
     return json_object_array_add(list, call) == 0;
 }
@@ -229,11 +228,7 @@ static void gemma4_json(span s, weft__text *out)
     while (s.at < s.end) {
         if (skip(&s, QUOTE)) {
             const char *end = find(s, QUOTE);
-            char *text = weft_format("%.*s", (int)((end ? end : s.end) - s.at), s.at);
-            out->failed = out->failed || !text;
-            if (text)
-                weft__text_quote(out, text);
-            weft_free(text);
+            weft__text_quote_bytes(out, s.at, (size_t)((end ? end : s.end) - s.at));
             s.at = end ? end + strlen(QUOTE) : s.end;
             continue;
         }

@@ -15,7 +15,6 @@
 typedef struct writer {
     const weft_tokenizer *t;
     weft__text *out;
-    text_buffer scratch;
     weft_status status;
 } writer;
 
@@ -26,13 +25,8 @@ static void put(writer *w, const char *text)
 
 static void quote(writer *w, const char *text, size_t length)
 {
-    w->scratch.length = 0;
     if (!w->status)
-        w->status = weft__bytes_append(&w->scratch, text, length);
-    if (!w->status)
-        w->status = weft__bytes_append(&w->scratch, "", 1);
-    if (!w->status)
-        weft__text_quote(w->out, w->scratch.data);
+        weft__text_quote_bytes(w->out, text, length);
 }
 
 static void quote_token(writer *w, int32_t id)
@@ -288,6 +282,5 @@ weft_status weft__tokenizer_to_json(const weft_tokenizer *t, const char *pre, we
     put_processor(&w);
     put_model(&w);
     put(&w, "}\n");
-    weft__bytes_release(&w.scratch);
     return w.status || !out->failed ? w.status : weft__out_of_memory(t->name, NULL);
 }
