@@ -39,7 +39,7 @@ static weft_status fail_at(const parser *p, size_t offset, const char *what)
 
 static weft_status no_memory(const parser *p)
 {
-    return weft_fail(WEFT_MEMORY, "%s: no memory to parse", p->name);
+    return weft_fail(WEFT_MEMORY, "%s: out of memory for parsing", p->name);
 }
 
 /* The error of a text that does not go on with `what`. */
