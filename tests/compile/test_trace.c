@@ -160,7 +160,14 @@ static void every_allocation_may_fail(void)
     CHECK_FAIL("no run without a failure");
 }
 
+static void values_are_told_apart_by_output(void)
+{
+    const weft__value first = {WEFT__NODE, 3, 0}, second = {WEFT__NODE, 3, 1};
+    CHECK(weft__value_equal(first, first));
+    CHECK(!weft__value_equal(first, second));
+}
+
 CHECK_MAIN("trace", CHECK_CASE(a_trace_computes_what_the_graph_does),
            CHECK_CASE(gradients_and_several_outputs_are_traced),
            CHECK_CASE(what_is_older_becomes_a_constant), CHECK_CASE(failures_are_told),
-           CHECK_CASE(every_allocation_may_fail))
+           CHECK_CASE(values_are_told_apart_by_output), CHECK_CASE(every_allocation_may_fail))
