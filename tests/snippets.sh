@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# tests/snippets.sh -- what documents quote from the tree is there: each block of C stands in the
+# file that the text before it names last, and every weft_* name is in the sources.
+# A line `...` in a block leaves lines out; indentation does not count.
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+
+documents="docs/architecture.md docs/style.md docs/adding.md"
+problems=$(mktemp)
+trap 'rm -f "$problems" "$problems".*' EXIT
+
+# The blocks, each in a file of its own whose first line is "DOCUMENT:LINE SOURCE".
+# shellcheck disable=SC2086
+awk -v out="$problems" '
+FNR == 1 { source = ""; inside = 0 }
+/^ *```c *$/ {
+    inside = 1
+    block = out ".block" ++n
+    print FILENAME ":" FNR " " source >block
+    next
+}
+/^ *```/ { if (inside) close(block); inside = 0; next }
+inside { sub(/^[ \t]+/, ""); sub(/[ \t]+$/, ""); print >block; next }
+{
+    text = $0
+    while (match(text, /`[A-Za-z0-9_\/.-]+\.[ch]`/)) {
+        source = substr(text, RSTART + 1, RLENGTH - 2)
+        text = substr(text, RSTART + RLENGTH)
+    }
+}
+END { print n > (out ".count") }' $documents
+
+count=$(cat "$problems.count")
+for ((i = 1; i <= count; i++)); do
+    block=$problems.block$i
+    read -r where source <"$block"
+    if [ -z "$source" ] || [ ! -e "$source" ]; then
+        echo "$where: the text before the block names no file that exists${source:+ ($source)}"
+        continue
+    fi
+    awk -v where="$where" -v source="$source" '
+    function trim(line) { sub(/^[ \t]+/, "", line); sub(/[ \t]+$/, "", line); return line }
+    # The first line at or after `from` where lines a to b - 1 of the block stand; 0: nowhere.
+    function find(from, a, b,    i, k) {
+        for (i = from; i <= lines; i++) {
+            for (k = 0; a + k < b && text[i + k] == quoted[a + k]; k++) { }
+            if (a + k == b) return i
+        }
+        return 0
+    }
+    NR == FNR { if (FNR > 1) quoted[++n] = $0; next }
+    { text[++lines] = trim($0) }
+    END {
+        from = 1
+        for (a = 1; a <= n; a = b + 1) {
+            for (b = a; b <= n && quoted[b] != "..."; b++) { }
+            if (b == a) continue
+            at = find(from, a, b)
+            if (!at) {
+                print where ": not in " source ": " quoted[a]
+                exit
+            }
+            from = at + b - a
+        }
+    }' "$block" "$source"
+done >>"$problems"
+
+# Names. One that ends in "_" stands for many.
+sources=$(mktemp "$problems.XXXX")
+find include core ops nn optim models train hub engine cli backends tests tools examples -name '*.[ch]' -print0 |
+    xargs -0 grep -ohE '\bweft_[a-z0-9_]+' | sort -u >"$sources"
+for document in $documents; do
+    grep -ohE '\bweft_[a-z0-9_]+' "$document" | grep -v '_$' | sort -u | comm -23 - "$sources" |
+        sed "s|^|$document: the tree has no |"
+done >>"$problems"
+
+cat "$problems"
+echo "$count snippets, $(wc -l <"$problems") problems"
+[ ! -s "$problems" ] && [ "$count" -gt 0 ]
