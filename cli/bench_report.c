@@ -173,7 +173,7 @@ static void print_json(const bench_values *v, const char *path, const weft_engin
 static bool print_missing(const char *name, const char *error)
 {
     if (*error != '\0')
-        printf("%-11s %s\n", name, error);
+        printf("%-11s %s\n", name, weft_printable(error));
     return *error != '\0';
 }
 
@@ -226,12 +226,12 @@ static void print_probe_cost(const weft_bench_report *r)
 
 static void print_text(const char *path, const weft_engine_info *i, const weft_bench_report *r)
 {
-    printf("model       %s (%s, %s layers, hidden size %s)\n", path, i->architecture,
-           cli_count(i->n_layers), cli_count(i->hidden_size));
+    printf("model       %s (%s, %s layers, hidden size %s)\n", weft_printable(path),
+           weft_printable(i->architecture), cli_count(i->n_layers), cli_count(i->hidden_size));
     if (i->quant_bits > 0)
         printf("quantised   %s bits, groups of %s\n", cli_count(i->quant_bits),
                cli_count(i->quant_group));
-    printf("backend     %s, %d threads\n", i->backend, weft_threads());
+    printf("backend     %s, %d threads\n", weft_printable(i->backend), weft_threads());
     printf("runs        %s: %s prompt tokens, %s generated\n", cli_count(r->runs),
            cli_count(r->prompt_tokens), cli_count(r->generated_tokens));
     printf("prefill     %.1f tokens/s (%.3f s)\n", r->prefill_per_second, r->prefill_seconds);

@@ -96,7 +96,7 @@ static void history(chat_run *run, const char *value)
     const char *text = weft_session_messages(run->session);
     (void)value;
     if (text != NULL)
-        fputs(text, stdout);
+        cli_write_text(text, strlen(text));
     else
         chat_show_failure(run);
 }
@@ -168,5 +168,6 @@ void chat_command(chat_run *run, const char *line)
             fflush(stdout);
             return;
         }
-    fprintf(stderr, "weft: there is no command %.*s (/help lists them)\n", (int)length + 1, line);
+    fprintf(stderr, "weft: there is no command %s (/help lists them)\n",
+            weft_printable_n(line, (size_t)length + 1));
 }

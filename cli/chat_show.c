@@ -66,8 +66,11 @@ static void set_dim(chat_run *run, bool dim)
 static void remark(chat_run *run, const char *before, const char *what, const char *after)
 {
     set_dim(run, false);
-    printf("%s%s%s%s%s%s\n", run->started ? "\n" : "", run->color ? "\033[2m" : "", before, what,
-           after, run->color ? "\033[0m" : "");
+    printf("%s%s", run->started ? "\n" : "", run->color ? "\033[2m" : "");
+    cli_write_text(before, strlen(before));
+    cli_write_text(what, strlen(what));
+    cli_write_text(after, strlen(after));
+    puts(run->color ? "\033[0m" : "");
     run->started = false;
 }
 
@@ -90,7 +93,7 @@ static void show_text(chat_run *run, const weft_session_event *e)
         remark(run, "(", "that does not fit: again", ")");
     }
     set_dim(run, false);
-    fwrite(e->text, 1, e->length, stdout);
+    cli_write_text(e->text, e->length);
     run->started = true;
 }
 
@@ -108,7 +111,7 @@ bool chat_show_event(void *context, const weft_session_event *event)
     case WEFT_SESSION_REASONING:
         if (run->person) {
             set_dim(run, true);
-            fwrite(event->text, 1, event->length, stdout);
+            cli_write_text(event->text, event->length);
             run->started = true;
         }
         break;
@@ -118,7 +121,7 @@ bool chat_show_event(void *context, const weft_session_event *event)
         break;
     case WEFT_SESSION_STRUCTURED:
         if (!run->person) {
-            fwrite(event->text, 1, event->length, stdout);
+            cli_write_text(event->text, event->length);
             run->started = true;
         }
         break;

@@ -140,7 +140,7 @@ static void print_plain(const classify_values *v, const classify_text *t,
         if (i > 0)
             putchar('\t');
         if (v->labels != NULL)
-            fwrite(choices[i].text, 1, choices[i].length, stdout);
+            cli_write_text(choices[i].text, choices[i].length);
         else
             cli_json_text(stdout, choices[i].text, choices[i].length);
         printf("\t%.4f", choices[i].share);

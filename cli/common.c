@@ -8,28 +8,41 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* ---- Failures ------------------------------------------------------------------------------- */
+
+/* The library's message is what a failure prints: it has no control characters. */
+static void record(const char *format, va_list arguments)
+{
+    char text[4096];
+    vsnprintf(text, sizeof text, format, arguments);
+    weft_fail(WEFT_INVALID, "%s", text);
+}
 
 int cli_fail(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "weft: %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    record(format, arguments);
     va_end(arguments);
+    fprintf(stderr, "weft: %s: %s\n", command, weft_error_message());
     return CLI_FAILURE;
+}
+
+void cli_usage_va(const char *command, const char *format, va_list arguments)
+{
+    record(format, arguments);
+    fprintf(stderr, "weft: %s: %s (weft %s --help tells more)\n", command, weft_error_message(),
+            command);
 }
 
 int cli_usage(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "weft: %s: ", command);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, " (weft %s --help tells more)\n", command);
+    cli_usage_va(command, format, arguments);
     va_end(arguments);
     return CLI_USAGE;
 }
@@ -223,8 +236,8 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
         options.quantize = place->quantize;
     status = weft_model_load(path, &options, out);
     if (status == WEFT_OK && weft_model_skipped(*out) != NULL)
-        fprintf(stderr, "weft: %s: left out %s: only the text model is used\n", path,
-                weft_model_skipped(*out));
+        fprintf(stderr, "weft: %s: left out %s: only the text model is used\n",
+                weft_printable(path), weft_printable(weft_model_skipped(*out)));
     if (status == WEFT_OK && adapter != NULL)
         status = weft_adapter_load(*out, adapter, NULL);
     if (status != WEFT_OK) {
@@ -282,6 +295,41 @@ weft_status cli_read_text(const char *prompt, const char *file, char **text, siz
 }
 
 /* ---- Output --------------------------------------------------------------------------------- */
+
+double cli_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* How many bytes of a character at the start of the text may command a terminal: 0, 1, or 2 for
+ * U+0080 to U+009F. */
+static size_t commands(const char *text, size_t length)
+{
+    const unsigned char c = (unsigned char)text[0];
+    const unsigned char second = length > 1 ? (unsigned char)text[1] : 0;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+        return 1;
+    return c == 0xc2 && second >= 0x80 && second < 0xa0 ? 2 : 0;
+}
+
+void cli_write_text(const char *text, size_t length)
+{
+    if (!isatty(STDOUT_FILENO)) {
+        fwrite(text, 1, length, stdout);
+        return;
+    }
+    for (size_t i = 0; i < length;) {
+        size_t n = 0, plain = i;
+        while (plain < length && (n = commands(text + plain, length - plain)) == 0)
+            plain++;
+        fwrite(text + i, 1, plain - i, stdout);
+        if (plain < length)
+            fputs(weft_printable_n(text + plain, n), stdout);
+        i = plain + n;
+    }
+}
 
 void cli_json_text(FILE *file, const char *text, size_t length)
 {

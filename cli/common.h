@@ -4,6 +4,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "cli/options.h"
@@ -69,8 +70,16 @@ enum { CLI_DTYPE_AUTO = 3 };
 /* Prints "weft: COMMAND: message" on one line of standard error; CLI_FAILURE or CLI_USAGE. */
 int cli_fail(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
+void cli_usage_va(const char *command, const char *format, va_list arguments) WEFT_PRINTF(2, 0);
 /* CLI_OK, or the library's message and CLI_FAILURE. */
 int cli_status(weft_status status);
+
+/* Seconds on a clock that never goes back. */
+double cli_seconds(void);
+
+/* Writes what a model generated, or other text from outside, to standard output. On a terminal,
+ * control characters other than newline and tab are shown as escapes (\x1b). */
+void cli_write_text(const char *text, size_t length);
 
 /* From now on the first Ctrl-C sets *cancel, which lasts as long as the program, and a second one
  * ends the program. */

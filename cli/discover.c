@@ -45,7 +45,7 @@ static void print_text(const weft_discovered *list, int n)
 {
     int type_width = 4, size_width = 4;
     for (int i = 0; i < n; i++) {
-        const int type = (int)strlen(list[i].model_type);
+        const int type = (int)strlen(weft_printable(list[i].model_type));
         const int size = (int)strlen(cli_bytes(list[i].bytes));
         type_width = type > type_width ? type : type_width;
         size_width = size > size_width ? size : size_width;
@@ -57,9 +57,11 @@ static void print_text(const weft_discovered *list, int n)
     for (int i = 0; i < n; i++) {
         const weft_discovered *m = &list[i];
         const char *type = *m->model_type != '\0' ? m->model_type : "?";
-        printf("%-*s  %4s  %5lld  %*s  %s\n", type_width, type,
+        printf("%-*s  %4s  %5lld  %*s  ", type_width, weft_printable(type),
                m->bits > 0 ? cli_count(m->bits) : "-", (long long)m->files, size_width,
-               cli_bytes(m->bytes), m->path);
+               cli_bytes(m->bytes));
+        cli_write_text(m->path, strlen(m->path));
+        putchar('\n');
     }
 }
 

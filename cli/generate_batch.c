@@ -1,7 +1,6 @@
 /* cli/generate_batch.c -- weft generate --batch: many texts from lines of JSON, and drafts. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/generate.h"
 #include "cli/lines.h"
@@ -194,16 +193,9 @@ static void print_row(const batch_run *r, size_t i, const weft_generated_row *ro
            (long long)row->stats.prompt_tokens, (long long)row->stats.tokens);
 }
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static double per_second(const batch_run *r)
 {
-    const double took = seconds() - r->start;
+    const double took = cli_seconds() - r->start;
     return took > 0 ? (double)r->tokens / took : 0;
 }
 
@@ -250,7 +242,7 @@ static void print_end(const batch_run *r)
                 "%s texts: %s prompt tokens, %s generated in %.3f s: %.1f tokens/s; peak memory "
                 "%s\n",
                 cli_count((int64_t)r->ended), cli_count(r->prompts), cli_count(r->tokens),
-                seconds() - r->start, per_second(r), cli_bytes(weft_memory_peak()));
+                cli_seconds() - r->start, per_second(r), cli_bytes(weft_memory_peak()));
 }
 
 /* ---- running -------------------------------------------------------------------------------- */
@@ -276,7 +268,7 @@ static weft_status ask_for(batch_run *r, weft_generate_request *requests, weft_g
                                            .ended = take_text,
                                            .ended_context = r};
     cli_progress_start(&r->progress);
-    r->start = seconds();
+    r->start = cli_seconds();
     const weft_status status =
         weft_generate_batch(r->model, r->tokenizer, requests, r->requests, &o, take_token, r, rows);
     cli_progress_clear(&r->progress);
@@ -354,7 +346,7 @@ static weft_status compare_vocabularies(const weft_tokenizer *a, const weft_toke
         if ((x == NULL) != (y == NULL) || (x != NULL && strcmp(x, y) != 0))
             return weft_fail(WEFT_INVALID,
                              "generate: --draft %s: another vocabulary: token %d is '%s', not '%s'",
-                             name, (int)i, y ? y : "", x ? x : "");
+                             name, (int)i, weft_printable(y ? y : ""), weft_printable(x ? x : ""));
     }
     return WEFT_OK;
 }

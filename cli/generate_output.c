@@ -27,7 +27,7 @@ static bool collect(void *context, const weft_generated *token)
 static bool stream(void *context, const weft_generated *token)
 {
     (void)context;
-    fwrite(token->text, 1, token->length, stdout);
+    cli_write_text(token->text, token->length);
     return fflush(stdout) == 0;
 }
 
@@ -114,7 +114,7 @@ static weft_status run_stream(const generate_values *v, const generate_source *s
                               weft_generate_stats *stats)
 {
     if (v->echo)
-        fwrite(prompt->text, 1, prompt->length, stdout);
+        cli_write_text(prompt->text, prompt->length);
     weft_status status = compute(v, source, prompt, o, stream, NULL, stats);
     if (status == WEFT_OK || v->echo || stats->tokens > 0)
         putchar('\n');

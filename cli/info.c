@@ -111,7 +111,7 @@ static weft_status count_one(void *context, const weft_nn_item *item)
         printf("  %-9s (", weft_dtype_name(dtype));
         for (int i = 0; i < weft_ndim(a); i++)
             printf("%s%lld", i > 0 ? ", " : "", (long long)weft_dim(a, i));
-        printf(")  %s\n", item->path);
+        printf(")  %s\n", weft_printable(item->path));
     }
     return WEFT_OK;
 }
@@ -161,7 +161,7 @@ static void print_text(weft_model *model, const char *path, const census *c, int
 {
     const weft_model_info *info = weft_model_info_of(model);
     const weft_engine_info what = look(model, path);
-    printf("model       %s\n", path);
+    printf("model       %s\n", weft_printable(path));
     printf("family      %s\n", weft_model_family_of(model)->model_type);
     printf("layers      %s, hidden size %s, %s positions\n", cli_count(info->n_layers),
            cli_count(info->hidden_size), cli_count(info->max_positions));
@@ -180,7 +180,7 @@ static void print_text(weft_model *model, const char *path, const census *c, int
                cli_count(what.quant_group));
     printf("chat        %s\n", what.chat_template ? "has a template" : "no template");
     if (weft_model_skipped(model) != NULL)
-        printf("left out    %s\n", weft_model_skipped(model));
+        printf("left out    %s\n", weft_printable(weft_model_skipped(model)));
     if (trainable > 0)
         printf("adapter     %s parameters in %d linears\n", cli_count(trainable),
                weft_nn_lora_count(weft_model_module(model)));

@@ -44,7 +44,7 @@ static void print_json(const weft_inspection *x)
 
 static void print_plain(const weft_inspection *x)
 {
-    printf("%s, %s tokens, %s layers\n", x->architecture, cli_count(x->length),
+    printf("%s, %s tokens, %s layers\n", weft_printable(x->architecture), cli_count(x->length),
            cli_count(x->n_layers));
     for (int64_t i = 0; i < x->n_layers; i++) {
         const weft_inspected_layer *layer = &x->layers[i];

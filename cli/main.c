@@ -29,7 +29,7 @@ int cli_unknown_command(const char *name)
     cli_suggestion near = {.word = name};
     for (int i = 0; cli_commands[i] != NULL; i++)
         cli_suggest_from(&near, cli_commands[i]->name);
-    fprintf(stderr, "weft: unknown command '%s'", name);
+    fprintf(stderr, "weft: unknown command '%s'", weft_printable(name));
     if (near.name != NULL)
         fprintf(stderr, "; is it %s?", near.name);
     fputs(" (weft help lists the commands)\n", stderr);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/suggest.h"
 #include "weft/status.h"
 
@@ -40,9 +41,7 @@ static cli_parsed wrong(const cli_command *c, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, "weft: %s: ", c->name);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, " (weft %s --help tells more)\n", c->name);
+    cli_usage_va(c->name, format, arguments);
     va_end(arguments);
     return CLI_PARSED_WRONG;
 }
@@ -176,15 +175,16 @@ static cli_parsed read_value(const cli_command *c, const cli_option *o, const ch
     if (set_value(o, text, values + o->offset))
         return CLI_PARSED_RUN;
     if (o->kind == CLI_CHOICE)
-        return wrong(c, "--%s: expected one of %s, got '%s'", o->name, o->value, text);
+        return wrong(c, "--%s: expected one of %s, got '%s'", o->name, o->value,
+                     weft_printable(text));
     if (o->kind == CLI_TEXTS)
         return wrong(c, "--%s: given more than %d times", o->name, CLI_MOST);
     if (o->kind == CLI_IDS || o->kind == CLI_BIASES)
         return wrong(c, "--%s: expected %s, at most %d of them, got '%s'", o->name, o->value,
-                     CLI_MOST, text);
+                     CLI_MOST, weft_printable(text));
     char range[80];
     describe_range(o, range, sizeof range);
-    return wrong(c, "--%s: expected %s, got '%s'", o->name, range, text);
+    return wrong(c, "--%s: expected %s, got '%s'", o->name, range, weft_printable(text));
 }
 
 /* ---- Words ---------------------------------------------------------------------------------- */
@@ -300,7 +300,7 @@ cli_parsed cli_parse(const cli_command *c, int argc, char **argv, void *out)
             if (result != CLI_PARSED_RUN)
                 return result;
         } else if (!take_word(c, &given, argv, i, values)) {
-            return wrong(c, "unexpected argument '%s'", word);
+            return wrong(c, "unexpected argument '%s'", weft_printable(word));
         }
     }
     if (given < c->n_arguments && !c->arguments[given].optional)

@@ -6,17 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { BAR = 24, BAR_LEAST = 8, TEXT = 200 };
+#include "cli/common.h"
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
+enum { BAR = 24, BAR_LEAST = 8, TEXT = 200 };
 
 /* Columns of the terminal. */
 static int columns(void)
@@ -55,7 +49,7 @@ static void draw(cli_progress *p, double share, const char *text)
 
 void cli_progress_show(cli_progress *p, double share, bool line, const char *format, ...)
 {
-    double now = seconds();
+    double now = cli_seconds();
     if (!line && (!p->terminal || now - p->last < 0.1))
         return;
     char text[TEXT];

@@ -47,7 +47,7 @@ static bool show(void *context, const weft_hub_progress *p)
     run->files = p->count;
     cli_progress_show(&run->progress,
                       p->all_size > 0 ? (double)p->all_done / (double)p->all_size : 1, line,
-                      "%d of %d: %s, %s of %s", p->index + 1, p->count, p->file,
+                      "%d of %d: %s, %s of %s", p->index + 1, p->count, weft_printable(p->file),
                       cli_bytes(p->all_done), cli_bytes(p->all_size));
     return true;
 }

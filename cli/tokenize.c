@@ -231,7 +231,7 @@ static weft_status decode_text(const weft_tokenizer *tokenizer, const char *text
     if (status == WEFT_OK)
         status = weft_tokenizer_decode(tokenizer, ids, n, 0, &decoded, &length);
     if (status == WEFT_OK) {
-        fwrite(decoded, 1, length, stdout);
+        cli_write_text(decoded, length);
         putchar('\n');
     }
     weft_free(decoded);

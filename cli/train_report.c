@@ -8,11 +8,11 @@
 static void print_data(const train_values *v, const train_run *r)
 {
     if (r->data == NULL) {
-        fprintf(stderr, "data    %s: %s batches\n", v->batches,
+        fprintf(stderr, "data    %s: %s batches\n", weft_printable(v->batches),
                 cli_count(weft_batches_count(r->batches)));
     } else {
         weft_dataset_info info = weft_dataset_info_of(r->data);
-        fprintf(stderr, "data    %s: %s samples, %s tokens, %s to learn\n", v->data,
+        fprintf(stderr, "data    %s: %s samples, %s tokens, %s to learn\n", weft_printable(v->data),
                 cli_count(info.samples), cli_count(info.tokens), cli_count(info.targets));
     }
     if (r->validation != NULL) {
@@ -26,12 +26,12 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
 {
     weft_module *module = weft_model_module(r->model);
     int64_t all = weft_nn_count(module, false), trained = weft_nn_count(module, true);
-    fprintf(stderr, "model   %s: %s, %s parameters\n", r->path,
+    fprintf(stderr, "model   %s: %s, %s parameters\n", weft_printable(r->path),
             weft_model_family_of(r->model)->model_type, cli_count(all - trained));
     fprintf(stderr, "train   LoRA on %d linears, %s parameters", weft_nn_lora_count(module),
             cli_count(trained));
     if (v->init_adapter != NULL)
-        fprintf(stderr, ", from %s\n", v->init_adapter);
+        fprintf(stderr, ", from %s\n", weft_printable(v->init_adapter));
     else
         fprintf(stderr, ": rank %lld, alpha %g%s\n", (long long)v->rank,
                 isnan(v->alpha) ? 2 * (double)v->rank : v->alpha, v->rslora ? ", rsLoRA" : "");

@@ -7,6 +7,7 @@
 
 #include "core/builtin.h"
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/shape.h"
 #include "weft/op_params.h"
@@ -112,10 +113,11 @@ static weft_array *fail_with(weft_status status, char *message)
 
 static weft_array *fail_va(weft_status status, const char *format, va_list args)
 {
-    char text[1024];
+    char text[1024], shown[1024];
     vsnprintf(text, sizeof text, format, args);
+    weft__write_printable(shown, sizeof shown, text);
     const char *path = weft__path_text();
-    return fail_with(status, weft_format("%s%s%s", path, path[0] ? ": " : "", text));
+    return fail_with(status, weft_format("%s%s%s", path, path[0] ? ": " : "", shown));
 }
 
 weft_array *weft__failed(const char *format, ...)

@@ -193,7 +193,8 @@ static weft_status add_rows(const char *name, added_rows *added)
 {
     added->backend = find_backend(name, strlen(name));
     if (!added->backend) {
-        return weft_fail(WEFT_DEVICE, "backend_add_rows: '%s': there is no such backend", name);
+        return weft_fail(WEFT_DEVICE, "backend_add_rows: '%s': there is no such backend",
+                         weft_printable(name));
     }
     added->next = registry.rows;
     registry.rows = added;
@@ -294,7 +295,8 @@ weft_device *weft_device_get(const char *name)
             size_t used = strlen(known);
             snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", backend_at(i)->name);
         }
-        weft_fail(WEFT_DEVICE, "device: '%s': expected one of %s, or NAME:INDEX", name, known);
+        weft_fail(WEFT_DEVICE, "device: '%s': expected one of %s, or NAME:INDEX",
+                  weft_printable(name), known);
     } else {
         d = find_or_open(backend, (int)index);
     }

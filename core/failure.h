@@ -2,10 +2,16 @@
 #ifndef WEFT_CORE_FAILURE_H
 #define WEFT_CORE_FAILURE_H
 
+#include <stddef.h>
+
 #include "weft/status.h"
 
 /* Records "WHERE: out of memory", or "WHERE: out of memory for PURPOSE" when purpose is not NULL.
  * Returns WEFT_MEMORY. */
 weft_status weft__out_of_memory(const char *where, const char *purpose);
+
+/* A whole message as it is shown: what weft_printable escapes is escaped, nothing but `size` (at
+ * least 16) cuts it, and "..." ends what was cut. */
+void weft__write_printable(char *out, size_t size, const char *text);
 
 #endif

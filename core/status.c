@@ -51,7 +51,7 @@ weft_status weft_fail(weft_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    snprintf(last_message, sizeof last_message, "%s", text);
+    weft__write_printable(last_message, sizeof last_message, text);
     last_status = status;
     return status;
 }
@@ -86,10 +86,11 @@ void weft_log_message(weft_log_level level, const char *format, ...)
     if (!callback) {
         return;
     }
-    char text[MESSAGE_SIZE];
+    char text[MESSAGE_SIZE], shown[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    callback(context, level, text);
+    weft__write_printable(shown, sizeof shown, text);
+    callback(context, level, shown);
 }

@@ -21,8 +21,8 @@ static weft_status unknown(const char *name)
     for (int i = 0; weft_engine_backend_at(i) != NULL; i++)
         weft__text_format(&known, "%s%s", i > 0 ? ", " : "", weft_engine_backend_at(i)->name);
     const weft_status status =
-        weft_fail(WEFT_UNSUPPORTED, "engine: backend '%s' is unknown (known: %s)", name,
-                  known.at != NULL ? known.at : "");
+        weft_fail(WEFT_UNSUPPORTED, "engine: backend '%s' is unknown (known: %s)",
+                  weft_printable(name), known.at != NULL ? known.at : "");
     weft_free(known.at);
     return status;
 }

@@ -41,7 +41,8 @@ static weft_status receive(program *p, weft__child_idle *idle, void *context, we
         !json_object_is_type(doc->root, json_type_object)) {
         weft__json_free(doc);
         return weft__child_give_up(p->child, WEFT_INVALID,
-                                   "expected a JSON object, got the line '%.80s'", line);
+                                   "expected a JSON object, got the line '%s'",
+                                   weft_printable(line));
     }
     const weft__json root = weft__json_root(doc);
     if (weft__json_find_string(&root, "error", &error) == WEFT_OK && error != NULL)
@@ -147,12 +148,13 @@ static weft_status ask_info(program *p)
 static weft_status check_options(const char *name, const weft_engine_options *o)
 {
     if (o->quantize != 0)
-        return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' does not quantise", name);
+        return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' does not quantise",
+                         weft_printable(name));
     if (o->max_concurrent > 1)
         return weft_fail(WEFT_UNSUPPORTED,
                          "engine: the backend '%s' computes one call at a time: "
                          "max_concurrent: expected 1, got %lld",
-                         name, (long long)o->max_concurrent);
+                         weft_printable(name), (long long)o->max_concurrent);
     return WEFT_OK;
 }
 

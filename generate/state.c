@@ -193,8 +193,8 @@ static weft_status read_floats(const loading *l, const char *name, weft_dtype dt
     const int i = weft_safetensors_find(l->file, name);
     const weft_safetensors_entry *e = i >= 0 ? weft_safetensors_at(l->file, i) : NULL;
     if (e == NULL || e->dtype != dtype || e->shape.n != 1 || e->shape.at[0] != n)
-        return weft_fail(WEFT_INVALID, "%s: '%s': expected %lld numbers of %s", l->path, name,
-                         (long long)n, weft_dtype_name(dtype));
+        return weft_fail(WEFT_INVALID, "%s: '%s': expected %lld numbers of %s", l->path,
+                         weft_printable(name), (long long)n, weft_dtype_name(dtype));
     return weft_read(weft_safetensors_get_at(l->file, i), dtype, out, n);
 }
 
@@ -208,7 +208,8 @@ static weft_status read_lists(loading *l)
     for (int i = 0; i < 4 && status == WEFT_OK; i++) {
         status = weft__saved_ids(l->file, l->path, "", names[i], l->model, &l->lists[i], &n[i]);
         if (status == WEFT_OK && n[i] > INT32_MAX)
-            status = weft_fail(WEFT_INVALID, "%s: '%s': too many ids", l->path, names[i]);
+            status = weft_fail(WEFT_INVALID, "%s: '%s': too many ids", l->path,
+                               weft_printable(names[i]));
     }
     if (status != WEFT_OK)
         return status;

@@ -28,8 +28,8 @@ static weft_status read_hash(const weft__json *at, weft__hub_file *file)
     if (status == WEFT_OK && large)
         status = weft__json_find_int(&lfs, "size", &file->size);
     if (status == WEFT_OK && !weft__hub_is_hex(hash, large ? 64 : 40))
-        return weft__json_fail(at, WEFT_INVALID, "expected a hash of %d digits, got '%.70s'",
-                               large ? 64 : 40, hash);
+        return weft__json_fail(at, WEFT_INVALID, "expected a hash of %d digits, got '%s'",
+                               large ? 64 : 40, weft_printable(hash));
     if (status == WEFT_OK)
         snprintf(file->hash, sizeof file->hash, "%s", hash);
     return status;
@@ -41,7 +41,8 @@ static weft_status read_file(const weft__json *at, weft__hub_file *file)
     file->size = -1;
     weft_status status = weft__json_get_string(at, "rfilename", &path);
     if (status == WEFT_OK && !weft__hub_is_path(path))
-        return weft__json_fail(at, WEFT_INVALID, "rfilename: '%.80s' is no place for a file", path);
+        return weft__json_fail(at, WEFT_INVALID, "rfilename: '%s' is no place for a file",
+                               weft_printable(path));
     if (status == WEFT_OK)
         status = weft__json_get_int(at, "size", &file->size);
     if (status == WEFT_OK)
@@ -62,7 +63,8 @@ static weft_status read_list(const weft__json *root, weft__hub_list *out)
     size_t n = 0;
     weft_status status = weft__json_get_string(root, "sha", &commit);
     if (status == WEFT_OK && !weft__hub_is_hex(commit, 40))
-        return weft__json_fail(root, WEFT_INVALID, "sha: expected a commit, got '%.50s'", commit);
+        return weft__json_fail(root, WEFT_INVALID, "sha: expected a commit, got '%s'",
+                               weft_printable(commit));
     if (status == WEFT_OK)
         status = weft__json_get(root, "siblings", &files);
     if (status == WEFT_OK)
@@ -205,5 +207,7 @@ weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, con
     }
     list->n = kept;
     weft_free(wanted);
-    return kept > 0 ? WEFT_OK : weft_fail(WEFT_INVALID, "%s: no file fits '%s'", where, include);
+    return kept > 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: no file fits '%s'", where, weft_printable(include));
 }

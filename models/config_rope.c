@@ -89,7 +89,7 @@ static weft_status read_kind(const weft__json *object, weft_rope_kind *out)
     return weft__json_fail(object, WEFT_UNSUPPORTED,
                            "rope_type '%s' is unknown (known: default, linear, llama3, yarn, "
                            "dynamic, longrope, proportional)",
-                           name);
+                           weft_printable(name));
 }
 
 /* What null and 0 mean for a number of the rope object. */

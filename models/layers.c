@@ -86,7 +86,7 @@ weft_status weft__layers_check(const weft_config *config, weft__decoder_config *
                          where, c->attn_logit_softcapping, c->final_logit_softcapping);
     if (!weft__gate_find(c->hidden_act))
         return weft_fail(WEFT_UNSUPPORTED, "%s: hidden_act: '%s' is unknown (known: %s)", where,
-                         c->hidden_act, weft__activation_names);
+                         weft_printable(c->hidden_act), weft__activation_names);
     return WEFT_OK;
 }
 
@@ -106,7 +106,8 @@ static weft_status named_window(const weft__json *at, const weft__decoder_config
     }
     if (strcmp(type, "sliding_attention") != 0)
         return weft__json_fail(at, WEFT_UNSUPPORTED,
-                               "'%s' is unknown (known: full_attention, sliding_attention)", type);
+                               "'%s' is unknown (known: full_attention, sliding_attention)",
+                               weft_printable(type));
     if (c->sliding_window < 1)
         return weft__json_fail(at, WEFT_INVALID,
                                "sliding_attention needs a positive sliding_window");

@@ -30,7 +30,7 @@ static weft_status unknown_family(const char *where, const char *model_type)
     const weft_status status =
         known.failed ? weft__out_of_memory(where, NULL)
                      : weft_fail(WEFT_UNSUPPORTED, "%s: model_type '%s' is unknown (known: %s)",
-                                 where, model_type, known.at);
+                                 where, weft_printable(model_type), known.at);
     weft_free(known.at);
     return status;
 }
@@ -44,7 +44,7 @@ static weft_status check_quantization(const weft_config *config)
     if (status == WEFT_OK && method)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "%s: checkpoints quantized by '%s' are unsupported (known: mlx's)",
-                           weft_config_where(config), method);
+                           weft_config_where(config), weft_printable(method));
     return status;
 }
 

@@ -42,11 +42,11 @@ weft_status weft_model_register(const weft_model_family *family)
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&lock);
     if (find(family->model_type))
-        status =
-            weft_fail(WEFT_INVALID, "model family '%s': there is one already", family->model_type);
+        status = weft_fail(WEFT_INVALID, "model family '%s': there is one already",
+                           weft_printable(family->model_type));
     else if (n_added == MOST_ADDED)
         status = weft_fail(WEFT_INVALID, "model family '%s': more than %d were added",
-                           family->model_type, MOST_ADDED);
+                           weft_printable(family->model_type), MOST_ADDED);
     else
         added[n_added++] = family;
     pthread_mutex_unlock(&lock);

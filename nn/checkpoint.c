@@ -117,7 +117,8 @@ static weft_status list_tensors(loader *l)
         const tensor *a = &l->tensors[i - 1], *b = &l->tensors[i];
         if (strcmp(a->path, b->path) == 0)
             return weft_fail(WEFT_INVALID, "tensors '%s' and '%s' are both %s",
-                             entry_of(l, a->index).name, entry_of(l, b->index).name, a->path);
+                             weft_printable(entry_of(l, a->index).name),
+                             weft_printable(entry_of(l, b->index).name), a->path);
     }
     return WEFT_OK;
 }

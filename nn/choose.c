@@ -60,7 +60,8 @@ static weft_status check_strict(weft_module *m, const weft_nn_choice *choice)
             return status;
         if (c.n == 0)
             return weft_fail(WEFT_INVALID, "%s: no parameter '%s' at '%s'", m->type->name,
-                             c.key ? c.key : "", choice->path ? choice->path : "");
+                             weft_printable(c.key ? c.key : ""),
+                             weft_printable(choice->path ? choice->path : ""));
     }
     return WEFT_OK;
 }
@@ -145,7 +146,8 @@ weft_status weft_nn_update(weft_module *m, const char *const *paths, weft_array 
         if (slot)
             status = check_value(paths[i], *slot, values[i]);
         else if (strict)
-            status = weft_fail(WEFT_INVALID, "%s: no parameter '%s'", m->type->name, paths[i]);
+            status = weft_fail(WEFT_INVALID, "%s: no parameter '%s'", m->type->name,
+                               weft_printable(paths[i]));
     }
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         weft_array **slot = weft_nn_find(m, paths[i]);

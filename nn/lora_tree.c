@@ -117,7 +117,7 @@ static weft_status check_fits(const injection *in)
     for (int i = 0; i < in->o.n_targets; i++) {
         if (!in->fits[i])
             return weft_fail(WEFT_INVALID, "lora: the target '%s' fits no linear module%s",
-                             in->o.targets[i],
+                             weft_printable(in->o.targets[i]),
                              in->experts ? " (experts of a mixture cannot have adapters)" : "");
     }
     return WEFT_OK;

@@ -116,7 +116,8 @@ weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
     weft_slot *owners = weft__nn_slot(owner, owner_name);
     if (slot == NULL || owners == NULL)
         return weft_fail(WEFT_INVALID, "tie: %s has no parameter '%s'",
-                         slot ? owner->type->name : m->type->name, slot ? owner_name : name);
+                         slot ? owner->type->name : m->type->name,
+                         weft_printable(slot ? owner_name : name));
     weft_array **target = owners->kind == WEFT_SLOT_TIED ? owners->owner : owners->address;
     if (slot->kind == WEFT_SLOT_TIED || target == slot->address)
         return weft_fail(WEFT_INVALID, "tie: %s.%s is tied already", m->type->name, name);

@@ -118,7 +118,7 @@ static weft_status check_start(const weft__json *root)
         return WEFT_OK;
     return weft__json_fail(&at, WEFT_UNSUPPORTED,
                            "unsupported: '%s' changes the base model that the adapter goes with",
-                           name);
+                           weft_printable(name));
 }
 
 static weft_status read_numbers(const weft__json *root, weft__adapter_config *c)

@@ -133,7 +133,8 @@ static weft_status read_dtype(const weft__json *at, weft_dtype *out)
     const char *name;
     weft_status status = weft__json_as_string(at, &name, NULL);
     if (status == WEFT_OK && !weft_dtype_parse(name, out)) {
-        status = weft__json_fail(at, WEFT_INVALID, "expected a dtype, got '%s'", name);
+        status =
+            weft__json_fail(at, WEFT_INVALID, "expected a dtype, got '%s'", weft_printable(name));
     }
     return status;
 }
@@ -179,7 +180,8 @@ static weft_status read_encoding(const weft__json *object, weft_spec *out)
     if (status == WEFT_OK && name) {
         out->encoding = weft_encoding_find(name);
         if (!out->encoding) {
-            status = weft__json_fail(object, WEFT_UNSUPPORTED, "there is no encoding '%s'", name);
+            status = weft__json_fail(object, WEFT_UNSUPPORTED, "there is no encoding '%s'",
+                                     weft_printable(name));
         }
     }
     return status;

@@ -105,7 +105,8 @@ static weft_status find_value(const building *b, const weft__json *at, weft_arra
         *out = !there ? NULL : n == 3 ? weft_pick(node, (int)output) : node;
     }
     return *out ? WEFT_OK
-                : weft__json_fail(at, WEFT_INVALID, "there is no array '%s' before it", text);
+                : weft__json_fail(at, WEFT_INVALID, "there is no array '%s' before it",
+                                  weft_printable(text));
 }
 
 static weft_status read_values(const building *b, const weft__json *list, size_t limit,
@@ -189,8 +190,9 @@ static weft_status read_node(const building *b, const weft__json *at, weft_array
     }
     const weft_op *op = status == WEFT_OK ? weft_op_find(name) : NULL;
     if (status == WEFT_OK && !op) {
-        status = weft__json_fail(at, WEFT_UNSUPPORTED,
-                                 "there is no op '%s': is it to be registered?", name);
+        status =
+            weft__json_fail(at, WEFT_UNSUPPORTED, "there is no op '%s': is it to be registered?",
+                            weft_printable(name));
     }
     if (status == WEFT_OK) {
         status = weft__json_get(at, "inputs", &list);

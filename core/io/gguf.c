@@ -319,7 +319,8 @@ weft_array *weft_gguf_get_rows(const weft_gguf *file, int i, int64_t first, weft
     if (size < 0 || first < 0 || (size > 0 && (width == 0 || size % width != 0)) ||
         __builtin_mul_overflow(first, width, &skipped) ||
         __builtin_add_overflow(skipped, size, &end) || end > all)
-        return weft_error_array("%s: tensor '%s': no such rows", file->mapping->path, entry->name);
+        return weft_error_array("%s: tensor '%s': no such rows", file->mapping->path,
+                                weft_printable(entry->name));
     const int64_t offset = entry->encoding ? weft_encoding_bytes(entry->encoding, skipped)
                                            : skipped * (int64_t)weft_dtype_size(entry->dtype);
     return view(file, file->tensors[i].data + offset, entry, shape, dtype);
@@ -337,8 +338,8 @@ weft_array *weft_gguf_get(const weft_gguf *file, const char *name)
 {
     const int i = weft_gguf_find(file, name);
     if (i < 0)
-        return weft_error_array("%s: there is no tensor '%s' (of %d)", file->mapping->path, name,
-                                file->n_tensors);
+        return weft_error_array("%s: there is no tensor '%s' (of %d)", file->mapping->path,
+                                weft_printable(name), file->n_tensors);
     return weft_gguf_get_at(file, i);
 }
 

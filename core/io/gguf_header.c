@@ -105,8 +105,8 @@ static weft_status take_name(reader *r, const char *what, char **out)
 static weft_status take_strings(reader *r, weft_gguf_value *v)
 {
     if ((uint64_t)v->count > (r->size - r->at) / sizeof(uint64_t))
-        return weft_fail(WEFT_INVALID, "%s: '%s': %lld strings in %zu bytes", r->path, v->key,
-                         (long long)v->count, r->size - r->at);
+        return weft_fail(WEFT_INVALID, "%s: '%s': %lld strings in %zu bytes", r->path,
+                         weft_printable(v->key), (long long)v->count, r->size - r->at);
     weft_gguf_string *strings = weft_calloc(v->count ? (size_t)v->count : 1, sizeof *strings);
     if (strings == NULL)
         return weft__out_of_memory(r->path, "its header");
@@ -122,7 +122,7 @@ static weft_status take_numbers(reader *r, weft_gguf_value *v)
     const size_t size = weft__gguf_value_size(v->type);
     if ((uint64_t)v->count > (r->size - r->at) / size)
         return weft_fail(WEFT_INVALID, "%s: '%s': %lld elements of %zu bytes in %zu bytes", r->path,
-                         v->key, (long long)v->count, size, r->size - r->at);
+                         weft_printable(v->key), (long long)v->count, size, r->size - r->at);
     const char *at;
     const weft_status status = take(r, (size_t)v->count * size, v->key, &at);
     if (status != WEFT_OK)
@@ -131,7 +131,7 @@ static weft_status take_numbers(reader *r, weft_gguf_value *v)
     for (int64_t i = 0; v->type == WEFT_GGUF_BOOL && i < v->count; i++) {
         if (at[i] != 0 && at[i] != 1)
             return weft_fail(WEFT_INVALID, "%s: '%s': expected a bool of 0 or 1, found %d", r->path,
-                             v->key, at[i]);
+                             weft_printable(v->key), at[i]);
     }
     return WEFT_OK;
 }
@@ -141,10 +141,10 @@ static weft_status check_type(const reader *r, const char *key, uint32_t type, b
 {
     if (type > WEFT_GGUF_FLOAT64)
         return weft_fail(WEFT_INVALID, "%s: '%s': expected a value type of 0 to %d, found %lu",
-                         r->path, key, WEFT_GGUF_FLOAT64, (unsigned long)type);
+                         r->path, weft_printable(key), WEFT_GGUF_FLOAT64, (unsigned long)type);
     if (in_array && type == WEFT_GGUF_ARRAY)
         return weft_fail(WEFT_UNSUPPORTED, "%s: '%s': arrays of arrays are unsupported", r->path,
-                         key);
+                         weft_printable(key));
     return WEFT_OK;
 }
 
@@ -167,7 +167,7 @@ static weft_status take_value(reader *r, weft_gguf_value *v)
         return status;
     if (count > r->size)
         return weft_fail(WEFT_INVALID, "%s: '%s': %llu elements in a file of %zu bytes", r->path,
-                         v->key, (unsigned long long)count, r->size);
+                         weft_printable(v->key), (unsigned long long)count, r->size);
     v->type = (weft_gguf_type)type;
     v->count = (int64_t)count;
     return v->type == WEFT_GGUF_STRING ? take_strings(r, v) : take_numbers(r, v);
@@ -191,7 +191,8 @@ static weft_status check_keys(const reader *r)
     weft_status status = WEFT_OK;
     for (int i = 1; i < n && status == WEFT_OK; i++) {
         if (strcmp(keys[i - 1], keys[i]) == 0)
-            status = weft_fail(WEFT_INVALID, "%s: '%s' is there twice", r->path, keys[i]);
+            status = weft_fail(WEFT_INVALID, "%s: '%s' is there twice", r->path,
+                               weft_printable(keys[i]));
     }
     weft_free(keys);
     return status;
@@ -237,7 +238,7 @@ static weft_status take_shape(reader *r, const char *name, weft_dims *shape)
         return status;
     if (n > WEFT__GGUF_DIMS)
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected at most %d dims, found %lu",
-                         r->path, name, WEFT__GGUF_DIMS, (unsigned long)n);
+                         r->path, weft_printable(name), WEFT__GGUF_DIMS, (unsigned long)n);
     shape->n = (int)n;
     for (int i = shape->n - 1; i >= 0; i--) {
         uint64_t dim;
@@ -245,8 +246,8 @@ static weft_status take_shape(reader *r, const char *name, weft_dims *shape)
         if (status != WEFT_OK)
             return status;
         if (dim > INT64_MAX)
-            return weft_fail(WEFT_INVALID, "%s: tensor '%s': a dim of %llu", r->path, name,
-                             (unsigned long long)dim);
+            return weft_fail(WEFT_INVALID, "%s: tensor '%s': a dim of %llu", r->path,
+                             weft_printable(name), (unsigned long long)dim);
         shape->at[i] = (int64_t)dim;
     }
     return WEFT_OK;
@@ -264,12 +265,13 @@ static weft_status fill_entry(const reader *r, weft__gguf_tensor *t)
     int64_t bytes; /* of the decoded array: arrays have no more than 2^63 */
     if (size < 0 || __builtin_mul_overflow(size, (int64_t)sizeof(double), &bytes))
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': its shape has too many elements", r->path,
-                         e->name);
+                         weft_printable(e->name));
     if (e->encoding && last % e->encoding->block != 0)
         return weft_fail(WEFT_INVALID,
                          "%s: tensor '%s': expected a first dim that is a multiple of %lld for %s, "
                          "found %lld",
-                         r->path, e->name, (long long)e->encoding->block, e->type, (long long)last);
+                         r->path, weft_printable(e->name), (long long)e->encoding->block, e->type,
+                         (long long)last);
     e->bytes = e->encoding ? weft_encoding_bytes(e->encoding, size)
                            : size * (int64_t)weft_dtype_size(e->dtype);
     return WEFT_OK;
@@ -358,18 +360,19 @@ static weft_status place(reader *r)
                 WEFT_INVALID,
                 "%s: tensor '%s': expected an offset that is a multiple of %llu, found "
                 "%llu",
-                r->path, t->entry.name, (unsigned long long)r->alignment,
+                r->path, weft_printable(t->entry.name), (unsigned long long)r->alignment,
                 (unsigned long long)t->offset);
         if (t->offset > size || bytes > size - t->offset)
             return weft_fail(
                 WEFT_INVALID,
                 "%s: tensor '%s': expected %llu bytes at offset %llu, found %llu bytes "
                 "of data (is it truncated?)",
-                r->path, t->entry.name, (unsigned long long)bytes, (unsigned long long)t->offset,
-                (unsigned long long)size);
+                r->path, weft_printable(t->entry.name), (unsigned long long)bytes,
+                (unsigned long long)t->offset, (unsigned long long)size);
         if (t->offset < end)
-            return weft_fail(WEFT_INVALID, "%s: tensor '%s' overlaps '%s'", r->path, t->entry.name,
-                             f->tensors[i - 1].entry.name);
+            return weft_fail(WEFT_INVALID, "%s: tensor '%s' overlaps '%s'", r->path,
+                             weft_printable(t->entry.name),
+                             weft_printable(f->tensors[i - 1].entry.name));
         end = t->offset + bytes;
         t->data = (char *)f->mapping->address + (bytes ? begin + t->offset : 0);
     }
@@ -384,7 +387,7 @@ static weft_status sort(const reader *r)
     for (int i = 1; i < f->n_tensors; i++) {
         if (strcmp(f->tensors[i - 1].entry.name, f->tensors[i].entry.name) == 0)
             return weft_fail(WEFT_INVALID, "%s: tensor '%s' is there twice", r->path,
-                             f->tensors[i].entry.name);
+                             weft_printable(f->tensors[i].entry.name));
     }
     return WEFT_OK;
 }

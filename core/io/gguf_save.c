@@ -84,12 +84,13 @@ static weft_status check_array(const char *path, const char *name, const weft_ar
 {
     if (strlen(name) >= WEFT__GGUF_NAME || *name == '\0')
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected a name of 1 to %d bytes", path,
-                         name, WEFT__GGUF_NAME - 1);
+                         weft_printable(name), WEFT__GGUF_NAME - 1);
     if (weft_ndim(a) > WEFT__GGUF_DIMS)
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected at most %d dims, got %d", path,
-                         name, WEFT__GGUF_DIMS, weft_ndim(a));
+                         weft_printable(name), WEFT__GGUF_DIMS, weft_ndim(a));
     if (weft__gguf_type_stored(weft_dtype_of(a), weft_encoding_of(a)) == NULL)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s': GGUF has no type for %s", path, name,
+        return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s': GGUF has no type for %s", path,
+                         weft_printable(name),
                          weft_encoding_of(a) ? weft_encoding_of(a)->name
                                              : weft_dtype_name(weft_dtype_of(a)));
     return WEFT_OK;
@@ -103,7 +104,7 @@ static weft_status check_value(const char *path, const weft_gguf_value *v)
                       (v->count == 0 || (string ? v->strings != NULL : v->data != NULL));
     return fits ? WEFT_OK
                 : weft_fail(WEFT_INVALID, "%s: metadata '%s': expected a value or an array of them",
-                            path, v->key ? v->key : "");
+                            path, weft_printable(v->key ? v->key : ""));
 }
 
 static weft_status check(const char *path, const char *const *names, weft_array *const *arrays,
@@ -118,7 +119,7 @@ static weft_status check(const char *path, const char *const *names, weft_array 
         for (int j = 0; j < i && status == WEFT_OK; j++) {
             if (strcmp(values[i].key, values[j].key) == 0)
                 status = weft_fail(WEFT_INVALID, "%s: metadata '%s' is there twice", path,
-                                   values[i].key);
+                                   weft_printable(values[i].key));
         }
         if (status == WEFT_OK && strcmp(values[i].key, "general.alignment") == 0) {
             int64_t a;
@@ -147,8 +148,9 @@ static weft_status with_blocks(weft_array *a, const char *name, weft__take_bytes
     void *copy = NULL;
     if (status == WEFT_OK && !data && size > 0) {
         copy = weft_malloc(size);
-        status = copy ? weft__read_blocks(a, copy)
-                      : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", name);
+        status =
+            copy ? weft__read_blocks(a, copy)
+                 : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", weft_printable(name));
         data = copy;
     }
     if (status == WEFT_OK)

@@ -50,16 +50,18 @@ weft_status weft__named_arrays_check(const char *path, const char *const *names,
         const char *error = weft_error(arrays[i]);
         const weft_encoding *e = weft_encoding_of(arrays[i]);
         if (error) {
-            return weft_fail(WEFT_INVALID, "%s: array '%s': %s", path, names[i], error);
+            return weft_fail(WEFT_INVALID, "%s: array '%s': %s", path, weft_printable(names[i]),
+                             error);
         }
         if (e && !encoded) {
             return weft_fail(WEFT_INVALID,
                              "%s: array '%s' is encoded as %s: decode it first (weft_decode)", path,
-                             names[i], e->name);
+                             weft_printable(names[i]), e->name);
         }
         for (int j = i + 1; j < n; j++) {
             if (strcmp(names[i], names[j]) == 0) {
-                return weft_fail(WEFT_INVALID, "%s: two arrays are called '%s'", path, names[i]);
+                return weft_fail(WEFT_INVALID, "%s: two arrays are called '%s'", path,
+                                 weft_printable(names[i]));
             }
         }
     }
@@ -75,8 +77,9 @@ weft_status weft__with_bytes(weft_array *a, const char *name, weft__take_bytes *
     void *copy = NULL;
     if (status == WEFT_OK && !data && size > 0) {
         copy = weft_malloc(size);
-        status = copy ? weft_read(a, weft_dtype_of(a), copy, weft_size(a))
-                      : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", name);
+        status =
+            copy ? weft_read(a, weft_dtype_of(a), copy, weft_size(a))
+                 : weft_fail(WEFT_MEMORY, "out of memory for a copy of '%s'", weft_printable(name));
         data = copy;
     }
     if (status == WEFT_OK) {

@@ -49,8 +49,8 @@ static bool take(reader *r, char c)
 static weft_status expected(const reader *r, const char *what)
 {
     int rest = (int)(r->end - r->at);
-    return weft_fail(WEFT_INVALID, "%s: npy header: expected %s, got '%.*s'", r->where, what,
-                     rest < 20 ? rest : 20, r->at);
+    return weft_fail(WEFT_INVALID, "%s: npy header: expected %s, got '%s'", r->where, what,
+                     weft_printable_n(r->at, (size_t)(rest < 20 ? rest : 20)));
 }
 
 static weft_status read_string(reader *r, char *out, size_t size)
@@ -143,7 +143,8 @@ static weft_status read_dtype(reader *r, weft__npy *out)
             return WEFT_OK;
         }
     }
-    return weft_fail(WEFT_UNSUPPORTED, "%s: npy header: unsupported dtype '%s'", r->where, text);
+    return weft_fail(WEFT_UNSUPPORTED, "%s: npy header: unsupported dtype '%s'", r->where,
+                     weft_printable(text));
 }
 
 static weft_status read_entry(reader *r, weft__npy *out, unsigned *seen)
@@ -168,7 +169,8 @@ static weft_status read_entry(reader *r, weft__npy *out, unsigned *seen)
         *seen |= 4;
         return read_shape(r, &out->shape);
     }
-    return weft_fail(WEFT_INVALID, "%s: npy header: unknown key '%s'", r->where, key);
+    return weft_fail(WEFT_INVALID, "%s: npy header: unknown key '%s'", r->where,
+                     weft_printable(key));
 }
 
 static weft_status read_dict(reader *r, weft__npy *out)

@@ -154,13 +154,15 @@ static weft_status add_entry(zip_t *archive, const char *path, const char *name,
     weft_status status = weft__with_bytes(a, name, append_bytes, &t);
     char *full = weft_format("%s.npy", name);
     if (status == WEFT_OK && (t.failed || !full)) {
-        status = weft_fail(WEFT_MEMORY, "%s: out of memory to write '%s'", path, name);
+        status =
+            weft_fail(WEFT_MEMORY, "%s: out of memory to write '%s'", path, weft_printable(name));
     }
     if (status == WEFT_OK) {
         zip_source_t *source = zip_source_buffer(archive, t.at, t.n, 1);
         zip_int64_t i = source ? zip_file_add(archive, full, source, ZIP_FL_ENC_UTF_8) : -1;
         if (i < 0) {
-            status = weft_fail(WEFT_IO, "%s: '%s': %s", path, name, zip_strerror(archive));
+            status = weft_fail(WEFT_IO, "%s: '%s': %s", path, weft_printable(name),
+                               zip_strerror(archive));
             zip_source_free(source);
             t.at = source ? NULL : t.at;
         } else {

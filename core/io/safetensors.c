@@ -62,8 +62,8 @@ weft_status weft__safetensors_sort(weft_safetensors *file)
         const weft_safetensors_entry *a = &file->tensors[i - 1].entry;
         const weft_safetensors_entry *b = &file->tensors[i].entry;
         if (strcmp(a->name, b->name) == 0)
-            return weft_fail(WEFT_INVALID, "%s: tensor '%s': also in %s", b->path, b->name,
-                             a->path);
+            return weft_fail(WEFT_INVALID, "%s: tensor '%s': also in %s", b->path,
+                             weft_printable(b->name), a->path);
     }
     return WEFT_OK;
 }
@@ -154,8 +154,8 @@ weft_array *weft_safetensors_get(const weft_safetensors *file, const char *name)
     const int i = weft_safetensors_find(file, name);
     if (i < 0)
         return weft_error_array("%s: there is no tensor '%s' (of %d)",
-                                file->n_mappings ? file->mappings[0]->path : "safetensors", name,
-                                file->n_tensors);
+                                file->n_mappings ? file->mappings[0]->path : "safetensors",
+                                weft_printable(name), file->n_tensors);
     return weft_safetensors_get_at(file, i);
 }
 

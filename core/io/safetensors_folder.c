@@ -68,7 +68,8 @@ static weft_status index_shards(const weft__json *map, names *shards)
         if (status != WEFT_OK)
             return status;
         if (*shard == '\0' || *shard == '.' || strchr(shard, '/'))
-            return weft__json_fail(map, WEFT_INVALID, "%s: '%s' is not a file name", key, shard);
+            return weft__json_fail(map, WEFT_INVALID, "%s: '%s' is not a file name", key,
+                                   weft_printable(shard));
         if (!names_add(shards, shard))
             return weft__json_fail(map, WEFT_MEMORY, "out of memory");
     }
@@ -83,8 +84,8 @@ static weft_status add_shard(weft_safetensors *file, const char *folder, const c
         return weft__out_of_memory(folder, "opening the checkpoint");
     weft_status status;
     if (index && !exists(path))
-        status = weft_fail(WEFT_IO, "%s: the shard '%s', which %s names, is missing", folder, name,
-                           index);
+        status = weft_fail(WEFT_IO, "%s: the shard '%s', which %s names, is missing", folder,
+                           weft_printable(name), index);
     else
         status = weft__safetensors_add(file, path);
     weft_free(path);
@@ -100,8 +101,8 @@ static weft_status check_index(const weft_safetensors *file, const weft__json *m
         const char *path = i < 0 ? NULL : file->tensors[i].entry.path;
         if (path && strcmp(strrchr(path, '/') + 1, shard) == 0)
             continue;
-        return weft__json_fail(map, WEFT_INVALID, "tensor '%s': expected in %s, found in %s", key,
-                               shard, path ? path : "no shard");
+        return weft__json_fail(map, WEFT_INVALID, "tensor '%s': expected in %s, found in %s",
+                               weft_printable(key), shard, path ? path : "no shard");
     }
     return WEFT_OK;
 }

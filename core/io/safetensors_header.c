@@ -85,8 +85,8 @@ static weft_status check_unique(const reader *r, const char *text, size_t length
         qsort(keys, (size_t)n, sizeof *keys, compare_keys);
         for (int i = 1; i < n; i++) {
             if (compare_keys(&keys[i - 1], &keys[i]) == 0)
-                status = weft_fail(WEFT_INVALID, "%s: tensor '%.*s' is there twice", r->path,
-                                   (int)keys[i].length, keys[i].at);
+                status = weft_fail(WEFT_INVALID, "%s: tensor '%s' is there twice", r->path,
+                                   weft_printable_n(keys[i].at, keys[i].length));
         }
     }
     weft_free(keys);
@@ -97,7 +97,7 @@ static weft_status check_unique(const reader *r, const char *text, size_t length
 
 static weft_status fail_tensor(const reader *r, const char *name, const char *what)
 {
-    return weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", r->path, name, what);
+    return weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", r->path, weft_printable(name), what);
 }
 
 static void note_unsupported(reader *r, const char *dtype, const char *name)
@@ -121,7 +121,7 @@ static weft_status read_shape(const reader *r, const weft__json *entry, const ch
     if (n > WEFT_MAX_DIMS)
         return weft_fail(WEFT_INVALID,
                          "%s: tensor '%s': shape: expected at most %d dims, found %zu", r->path,
-                         name, WEFT_MAX_DIMS, n);
+                         weft_printable(name), WEFT_MAX_DIMS, n);
     shape->n = (int)n;
     for (size_t i = 0; i < n; i++) {
         status = weft__json_at(&list, i, &element);
@@ -148,7 +148,7 @@ static weft_status read_offsets(const reader *r, const weft__json *entry, const 
     if (n != 2)
         return weft_fail(WEFT_INVALID,
                          "%s: tensor '%s': data_offsets: expected begin and end, found %zu numbers",
-                         r->path, name, n);
+                         r->path, weft_printable(name), n);
     for (size_t i = 0; i < 2 && status == WEFT_OK; i++) {
         status = weft__json_at(&list, i, &element);
         if (status == WEFT_OK)
@@ -165,13 +165,15 @@ static weft_status check_range(const reader *r, const weft__stored_tensor *t, co
     const char *name = t->entry.name;
     if (offsets[0] < 0 || offsets[1] < offsets[0])
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': data_offsets: [%lld, %lld] is no range",
-                         r->path, name, (long long)offsets[0], (long long)offsets[1]);
+                         r->path, weft_printable(name), (long long)offsets[0],
+                         (long long)offsets[1]);
     if ((uint64_t)offsets[1] > r->data_size)
         return weft_fail(
             WEFT_INVALID,
             "%s: tensor '%s': data_offsets: [%lld, %lld] is out of range: the file has "
             "%zu bytes of data (is it truncated?)",
-            r->path, name, (long long)offsets[0], (long long)offsets[1], r->data_size);
+            r->path, weft_printable(name), (long long)offsets[0], (long long)offsets[1],
+            r->data_size);
     const int64_t size = weft__shape_size(&t->entry.shape);
     int64_t bytes;
     if (size < 0 ||
@@ -180,7 +182,7 @@ static weft_status check_range(const reader *r, const weft__stored_tensor *t, co
         return weft_fail(WEFT_INVALID,
                          "%s: tensor '%s': expected %lld bytes for %s %s, found %lld bytes "
                          "(data_offsets [%lld, %lld])",
-                         r->path, name, size < 0 ? -1LL : (long long)bytes, dtype,
+                         r->path, weft_printable(name), size < 0 ? -1LL : (long long)bytes, dtype,
                          weft__shape_text(&t->entry.shape, shape),
                          (long long)(offsets[1] - offsets[0]), (long long)offsets[0],
                          (long long)offsets[1]);
@@ -230,11 +232,11 @@ static weft_status read_metadata(reader *r, const weft__json *object)
     {
         if (!json_object_is_type(value, json_type_string))
             return weft_fail(WEFT_INVALID, "%s: __metadata__: '%s': expected a string, found %s",
-                             r->path, key, weft__json_type_name(value));
+                             r->path, weft_printable(key), weft__json_type_name(value));
         if (!weft__json_plain(value))
             return weft_fail(WEFT_INVALID,
                              "%s: __metadata__: '%s': expected a string without \\u0000", r->path,
-                             key);
+                             weft_printable(key));
         if (!weft__grow(&f->metadata, f->n_metadata, &f->metadata_capacity, sizeof *f->metadata))
             return weft__out_of_memory(r->path, "its header");
         const weft__stored_text text = {weft_strdup(key),
@@ -295,10 +297,10 @@ static weft_status check_cover(const reader *r)
         const weft__stored_tensor *t = &f->tensors[i];
         if (t->begin < end)
             return weft_fail(WEFT_INVALID, "%s: tensor '%s' overlaps '%s' by %zu bytes", r->path,
-                             t->entry.name, before, end - t->begin);
+                             weft_printable(t->entry.name), weft_printable(before), end - t->begin);
         if (t->begin > end)
             return weft_fail(WEFT_INVALID, "%s: tensor '%s': a gap of %zu bytes before it", r->path,
-                             t->entry.name, t->begin - end);
+                             weft_printable(t->entry.name), t->begin - end);
         end = t->begin + t->bytes;
         before = t->entry.name;
     }

@@ -89,18 +89,19 @@ static weft_status check_items(const char *path, const item *items, int n)
     for (int i = 0; i < n; i++) {
         const char *error = weft_error(items[i].array);
         if (error)
-            return weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", path, items[i].name, error);
+            return weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", path,
+                             weft_printable(items[i].name), error);
         if (weft_encoding_of(items[i].array))
-            return weft_fail(WEFT_INVALID,
-                             "%s: tensor '%s' is encoded as %s: decode it first (weft_decode)",
-                             path, items[i].name, weft_encoding_of(items[i].array)->name);
+            return weft_fail(
+                WEFT_INVALID, "%s: tensor '%s' is encoded as %s: decode it first (weft_decode)",
+                path, weft_printable(items[i].name), weft_encoding_of(items[i].array)->name);
         if (strcmp(items[i].name, "__metadata__") == 0)
             return weft_fail(WEFT_INVALID, "%s: a tensor cannot be called __metadata__", path);
         /* Equal names need not be neighbours when their dtypes differ. */
         for (int j = i + 1; j < n; j++) {
             if (strcmp(items[i].name, items[j].name) == 0)
                 return weft_fail(WEFT_INVALID, "%s: two tensors are called '%s'", path,
-                                 items[i].name);
+                                 weft_printable(items[i].name));
         }
     }
     return WEFT_OK;

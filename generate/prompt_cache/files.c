@@ -20,7 +20,7 @@ void weft__saving_add(weft__saving *s, weft_array *a, const char *prefix, const 
     char full[NAME];
     snprintf(full, sizeof full, "%s%s", prefix, name);
     if (s->status == WEFT_OK && !weft__named_arrays_add(&s->arrays, full, a))
-        s->status = weft_fail(WEFT_MEMORY, "out of memory for '%s'", full);
+        s->status = weft_fail(WEFT_MEMORY, "out of memory for '%s'", weft_printable(full));
 }
 
 void weft__saving_add_numbers(weft__saving *s, const int64_t *numbers, int64_t n,
@@ -124,7 +124,7 @@ weft_status weft__saved_open(const char *path, const char *kind, weft_model *mod
         status = weft_fail(WEFT_INVALID, "%s: not a %s", path, kind);
     else if (strcmp(said(*out, "weft.version"), version) != 0)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: version '%s', expected %s", path,
-                           said(*out, "weft.version"), version);
+                           weft_printable(said(*out, "weft.version")), version);
     else
         status = check_owner(*out, path, model);
     if (status != WEFT_OK) {
@@ -144,7 +144,7 @@ static int find_vector(const weft_safetensors *file, const char *path, const cha
     if (i >= 0 && weft_safetensors_at(file, i)->dtype == dtype &&
         weft_safetensors_at(file, i)->shape.n == 1)
         return i;
-    weft_fail(WEFT_INVALID, "%s: '%s': expected a vector of %s", path, full,
+    weft_fail(WEFT_INVALID, "%s: '%s': expected a vector of %s", path, weft_printable(full),
               weft_dtype_name(dtype));
     return -1;
 }
@@ -218,7 +218,7 @@ static weft_status read_layer(const weft_safetensors *file, const char *path, co
     }
     if (status == WEFT_OK && weft_cache_check(cache) != WEFT_OK)
         status = weft_fail(WEFT_INVALID, "%s: '%s': layer %lld: arrays and numbers do not fit",
-                           path, prefix, (long long)layer);
+                           path, weft_printable(prefix), (long long)layer);
     return status;
 }
 
@@ -245,7 +245,7 @@ weft_status weft__saved_caches(const weft_safetensors *file, const char *path, c
     for (int64_t i = 1; i < n && status == WEFT_OK; i++) {
         if (weft_cache_offset((*caches)[i]) != weft_cache_offset((*caches)[0]))
             status = weft_fail(WEFT_INVALID, "%s: '%s': layers 0 and %lld hold other texts", path,
-                               prefix, (long long)i);
+                               weft_printable(prefix), (long long)i);
     }
     if (status != WEFT_OK) {
         weft_model_free_caches(model, *caches);

@@ -55,7 +55,8 @@ static weft_status read_entry(weft_prompt_cache *cache, const weft_safetensors *
     status = weft__saved_ids(file, path, prefix, "ids", cache->model, &ids, &n);
     if (status == WEFT_OK && (n < 1 || weft_cache_offset(caches[0]) != n))
         status = weft_fail(WEFT_INVALID, "%s: '%s': %lld ids for caches of %lld tokens", path,
-                           prefix, (long long)n, (long long)weft_cache_offset(caches[0]));
+                           weft_printable(prefix), (long long)n,
+                           (long long)weft_cache_offset(caches[0]));
     if (status == WEFT_OK) {
         pthread_mutex_lock(&cache->lock);
         status = weft__prompt_cache_add(cache, ids, n, &options, caches, adapter, fixed != 0);

@@ -23,7 +23,8 @@ static weft_status check_tool(const weft_tool *tools, size_t i)
         return weft_fail(WEFT_INVALID, "session: tool %zu has no name", i);
     for (size_t j = 0; j < i; j++)
         if (strcmp(tools[j].name, tool->name) == 0)
-            return weft_fail(WEFT_INVALID, "session: two tools are called \"%s\"", tool->name);
+            return weft_fail(WEFT_INVALID, "session: two tools are called \"%s\"",
+                             weft_printable(tool->name));
     if (!tool->parameters)
         return WEFT_OK;
     weft__json_doc doc = {0};

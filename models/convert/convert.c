@@ -67,7 +67,7 @@ static weft_status dense_dtype(const work *w, weft_dtype *dtype)
     return weft_fail(WEFT_UNSUPPORTED,
                      "convert: %s: type '%s' is for GGUF files: expected an OUT that ends with "
                      ".gguf, or f32, f16 or bf16",
-                     w->out, type);
+                     w->out, weft_printable(type));
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

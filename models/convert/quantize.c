@@ -63,7 +63,7 @@ weft_status weft__convert_check(const weft_convert_options *o)
         return weft_fail(WEFT_INVALID,
                          "convert: recipe '%s' is unknown (known: mixed_2_6, mixed_3_4, mixed_3_6, "
                          "mixed_4_6)",
-                         o->recipe);
+                         weft_printable(o->recipe));
     if ((o->recipe || o->overrides) && o->format.mode != WEFT_AFFINE)
         return weft_fail(WEFT_INVALID, "convert: only affine matrices come in several widths");
     const weft_quantize_options format = with_defaults(o->format);

@@ -43,7 +43,8 @@ weft_status weft__rules_each(const char *rules, weft__rule_check *check, void *c
         char pattern[LONGEST];
         status = cut(at, pattern, &value, &n, &next)
                      ? check(context, pattern, value, n)
-                     : weft_fail(WEFT_INVALID, "convert: '%s': expected PATTERN=VALUE,...", rules);
+                     : weft_fail(WEFT_INVALID, "convert: '%s': expected PATTERN=VALUE,...",
+                                 weft_printable(rules));
     }
     return status;
 }

@@ -75,7 +75,7 @@ static weft_status write_templates(const weft_chat *chat, const char *to)
         }
         if (strchr(c->name, '/') || snprintf(name, sizeof name, "%s.jinja", c->name) >= 256)
             status = weft_fail(WEFT_INVALID, "%s: chat template '%s': no name for a file",
-                               chat->where, c->name);
+                               chat->where, weft_printable(c->name));
         if (status == WEFT_OK)
             status = weft_folder_make(more);
         if (status == WEFT_OK)

@@ -386,7 +386,7 @@ static weft_status check_own(const weft_config *config, const gemma4_config *c)
     const char *both = weft_config_string(config, "use_bidirectional_attention", "vision");
     if (strcmp(both, "vision") != 0)
         return weft_fail(WEFT_UNSUPPORTED, "%s: use_bidirectional_attention: '%s' is unsupported",
-                         where, both);
+                         where, weft_printable(both));
     if (c->hidden_size_per_layer_input < 0 || c->hidden_size_per_layer_input > INT16_MAX ||
         c->vocab_size_per_layer_input < 1 || c->vocab_size_per_layer_input > INT32_MAX)
         return weft_fail(WEFT_INVALID,

@@ -149,7 +149,7 @@ static weft_status put_divisors(writer *w, int i)
     const weft_gguf_entry *e = weft_gguf_at(w->file, i);
     if (e->dtype != WEFT_FLOAT32 || e->encoding || e->shape.n != 1)
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected F32 of one dim, found %s of %d",
-                         weft_gguf_path(w->file), e->name, e->type, e->shape.n);
+                         weft_gguf_path(w->file), weft_printable(e->name), e->type, e->shape.n);
     weft__text_format(&w->out,
                       ",\"rope_scaling\":{\"rope_type\":\"longrope\","
                       "\"attention_factor\":1.0,\"factor\":1.0,"
@@ -180,8 +180,9 @@ static weft_status put_scaling(writer *w)
     const bool linear = type.n == 6 && memcmp(type.at, "linear", 6) == 0;
     const bool yarn = type.n == 4 && memcmp(type.at, "yarn", 4) == 0;
     if (!linear && !yarn)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: %s.rope.scaling.type '%.*s' is unsupported",
-                         weft_gguf_path(w->file), w->arch->name, (int)type.n, type.at);
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s.rope.scaling.type '%s' is unsupported",
+                         weft_gguf_path(w->file), w->arch->name,
+                         weft_printable_n(type.at, (size_t)type.n));
     weft__text_format(&w->out, ",\"rope_scaling\":{\"rope_type\":\"%s\"",
                       linear ? "linear" : "yarn");
     copy_number(w, "factor", "rope.scaling.factor");

@@ -28,13 +28,14 @@ static weft_array *halves(const reader *r, int i, int64_t heads)
     const int64_t rows = e->shape.at[0];
     if (rows % (2 * heads) != 0)
         return weft_error_array("%s: tensor '%s': %lld rows for %lld heads",
-                                weft_gguf_path(r->file), e->name, (long long)rows,
+                                weft_gguf_path(r->file), weft_printable(e->name), (long long)rows,
                                 (long long)heads);
     const int64_t half = rows / heads / 2, bytes = e->bytes / rows;
     char *moved = weft_malloc(e->bytes ? (size_t)e->bytes : 1);
     const char *from = weft_gguf_bytes(r->file, i);
     if (moved == NULL)
-        return weft_error_array("%s: no memory for tensor '%s'", weft_gguf_path(r->file), e->name);
+        return weft_error_array("%s: no memory for tensor '%s'", weft_gguf_path(r->file),
+                                weft_printable(e->name));
     for (int64_t row = 0; row < rows; row++) {
         const int64_t head = row / (2 * half), at = row % (2 * half);
         const int64_t source = head * 2 * half + at % half * 2 + at / half;
@@ -88,7 +89,7 @@ static weft_status add(const reader *r, int i, const char *path, weft__weights *
     const bool both = weft__ends_with(path, ".gate_up_proj.weight");
     if (both && (e->shape.n != 3 || e->shape.at[1] % 2 != 0))
         return weft_fail(WEFT_INVALID, "%s: tensor '%s': expected (experts, 2 F, E)",
-                         weft_gguf_path(r->file), e->name);
+                         weft_gguf_path(r->file), weft_printable(e->name));
     weft_array *a = tensor(r, i, path);
     return both && (r->apart || !e->encoding) ? add_parts(a, path, out)
                                               : weft__weights_add(out, path, a);
@@ -140,7 +141,7 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
             continue;
         if (!weft__gguf_to_path(r.arch, tensor_name, path, sizeof path))
             return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s' is of no known part of %s models",
-                             where, tensor_name, arch);
+                             where, weft_printable(tensor_name), arch);
         status = add(&r, i, path, out);
     }
     weft__weights_sort(out);

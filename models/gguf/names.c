@@ -43,7 +43,7 @@ const weft__gguf_arch *weft__gguf_arch_named(const char *name, const char *where
     for (int i = 0; i < N_ARCHS; i++)
         weft__text_format(&known, "%s%s", i ? ", " : "", archs[i].name);
     weft_fail(WEFT_UNSUPPORTED, "%s: general.architecture '%s' is unsupported (supported: %s)",
-              where, name, known.failed ? "" : known.at);
+              where, weft_printable(name), known.failed ? "" : known.at);
     weft_free(known.at);
     return NULL;
 }

@@ -159,8 +159,8 @@ static weft_status check_type(void *context, const char *pattern, const char *va
     return known_type(value, n)
                ? WEFT_OK
                : weft_fail(WEFT_UNSUPPORTED,
-                           "%s: type '%.*s': expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K", f->where,
-                           (int)n, value);
+                           "%s: type '%s': expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K", f->where,
+                           weft_printable_n(value, (size_t)n));
 }
 
 static weft_status check(weft__gguf_facts *f)

@@ -86,7 +86,7 @@ static bool take_sizes(einsum *e, int operand, const weft_dims *shape, weft_why 
         if (*known >= 0 && *known != 1 && size != 1 && *known != size) {
             char name[2] = {label < EINSUM_LETTERS ? letter_of(label) : '.', 0};
             return weft_because(why, "operand %d: axis '%s' has %lld elements, %lld before",
-                                operand, name, (long long)size, (long long)*known);
+                                operand, weft_printable(name), (long long)size, (long long)*known);
         }
         *known = *known < 0 || *known == 1 ? size : *known;
     }

@@ -122,7 +122,12 @@ static void generate(void)
         echo();
     else if (is("fails"))
         say("{\"error\": \"generate: no memory left\"}");
-    else if (is("dies-later")) {
+    else if (is("hostile")) /* commands for the terminal of whoever reads the message */
+        say("{\"error\": \"generate: \\u001b[2J\\u009b31m\\u0007\\rdone\\n\"}");
+    else if (is("hostile-end")) {
+        fputs("Traceback: \033[2J\302\2331m\007boom\r\n\033]0;x\007\n", stderr);
+        exit(1);
+    } else if (is("dies-later")) {
         say("{\"token\": \"a\", \"token_id\": 1}");
         fputs("Traceback: boom\n", stderr);
         exit(1);

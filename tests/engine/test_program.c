@@ -312,6 +312,27 @@ static void errors_that_programs_tell_are_not_their_end(void)
     nothing_is_left();
 }
 
+/* What the program says, in its answer or as its last words, commands no terminal. */
+static void programs_cannot_write_controls_into_messages(void)
+{
+    static const char *const modes[] = {"hostile", "hostile-end"};
+    for (size_t i = 0; i < 2; i++) {
+        weft_engine *engine;
+        seen none = {.n = 0};
+        if (!CHECK_OK(load(modes[i], 20, &engine)))
+            return;
+        CHECK(generate(engine, 5, &none) != WEFT_OK);
+        const char *message = weft_error_message();
+        for (const char *c = message; *c != '\0'; c++)
+            if ((unsigned char)*c < 0x20 || *c == 0x7f ||
+                ((unsigned char)*c == 0xc2 && (unsigned char)c[1] < 0xa0))
+                CHECK_FAIL("%s: byte %td is 0x%02x", modes[i], c - message, (unsigned char)*c);
+        CHECK_CONTAINS(message, i == 0 ? "\\x1b[2J\\u009b31m\\x07\\rdone" : "boom");
+        weft_engine_free(engine);
+    }
+    nothing_is_left();
+}
+
 static void a_loud_program_is_heard_out(void)
 {
     weft_engine *engine;
@@ -446,6 +467,7 @@ int main(int argc, char **argv)
         CHECK_CASE(programs_that_break_off),
         CHECK_CASE(who_hears_no_cancel_is_ended),
         CHECK_CASE(errors_that_programs_tell_are_not_their_end),
+        CHECK_CASE(programs_cannot_write_controls_into_messages),
         CHECK_CASE(a_loud_program_is_heard_out),
         CHECK_CASE(who_does_not_quit_is_killed),
         CHECK_CASE(pipes_that_broke_do_not_end_us),

@@ -112,7 +112,7 @@ weft_status weft_chat_builtin(const char *model_type, const char *version,
     const char *source = weft__chat_format(model_type, version);
     if (!source)
         return weft_fail(WEFT_UNSUPPORTED, "there is no built-in chat format of \"%s\"%s%s",
-                         model_type, version ? " " : "", version ? version : "");
+                         weft_printable(model_type), version ? " " : "", version ? version : "");
     return weft_chat_parse(source, strlen(source), "built-in chat format", tokenizer, out);
 }
 
@@ -279,8 +279,9 @@ weft_status weft_chat_render(const weft_chat *chat, const char *messages,
     options = options ? options : &defaults;
     const chat_template *t = choose(chat, options);
     if (!t)
-        return weft_fail(WEFT_INVALID, "%s: there is no chat template called \"%s\"", chat->where,
-                         options->template_name ? options->template_name : "default");
+        return weft_fail(
+            WEFT_INVALID, "%s: there is no chat template called \"%s\"", chat->where,
+            weft_printable(options->template_name ? options->template_name : "default"));
     inputs *in = weft_calloc(1, sizeof *in);
     if (!in)
         return weft__out_of_memory(chat->where, NULL);

@@ -123,8 +123,8 @@ jinja_value weft__jinja_call(jinja *j, jinja_value callee, const jinja_args *arg
     if (callee.kind == JINJA_FUNCTION)
         return callee.as.bound->call(j, callee.as.bound->self, args);
     if (callee.kind == JINJA_UNDEFINED)
-        return weft__jinja_fail(j, "\"%.100s\" is undefined and cannot be called",
-                                callee.as.s ? callee.as.s : "a value");
+        return weft__jinja_fail(j, "\"%s\" is undefined and cannot be called",
+                                weft_printable(callee.as.s ? callee.as.s : "a value"));
     return weft__jinja_fail(j, "\"%s\" cannot be called", weft__jinja_type(callee));
 }
 

@@ -303,7 +303,8 @@ static jinja_value filter_int(jinja *j, jinja_value v, const jinja_args *args)
         return nothing();
     const jinja_value fallback = given[0].kind == JINJA_MISSING ? weft__jinja_int(0) : given[0];
     if (v.kind == JINJA_UNDEFINED)
-        return weft__jinja_fail(j, "\"%.100s\" is undefined", v.as.s ? v.as.s : "a value");
+        return weft__jinja_fail(j, "\"%s\" is undefined",
+                                weft_printable(v.as.s ? v.as.s : "a value"));
     if (base < 2 || base > 36)
         return weft__jinja_fail(j, "int: expected a base from 2 to 36");
     if (v.kind == JINJA_STRING && weft__jinja_to_integer(v, (int)base, &integer))
@@ -322,7 +323,8 @@ static jinja_value filter_float(jinja *j, jinja_value v, const jinja_args *args)
     if (!weft__jinja_arguments(j, "float", args, "default", &fallback))
         return nothing();
     if (v.kind == JINJA_UNDEFINED)
-        return weft__jinja_fail(j, "\"%.100s\" is undefined", v.as.s ? v.as.s : "a value");
+        return weft__jinja_fail(j, "\"%s\" is undefined",
+                                weft_printable(v.as.s ? v.as.s : "a value"));
     if (weft__jinja_is_number(v, &number) ||
         (v.kind == JINJA_STRING && weft__jinja_to_number(v, &number)))
         return weft__jinja_float(number);

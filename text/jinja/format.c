@@ -307,7 +307,8 @@ static jinja_value field_value(jinja *j, format_run *run, const char *p, const c
             value = run->args->named[i].value;
     }
     if (!found)
-        return weft__jinja_fail(j, "format: there is no argument \"%.*s\"", (int)name.n, name.as.s);
+        return weft__jinja_fail(j, "format: there is no argument \"%s\"",
+                                weft_printable_n(name.as.s, (size_t)name.n));
     while (p < end && !j->status) {
         const bool member = *p++ == '.';
         start = p;

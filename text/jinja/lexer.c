@@ -263,8 +263,8 @@ static void lex_number(lexer *l)
     else if (fraction && weft__jinja_to_number(text, &number))
         token->value = weft__jinja_float(number);
     else
-        weft__jinja_parse_fail(l->parser, l->line, "\"%.*s\" is no number of 64 bits", (int)text.n,
-                               text.as.s);
+        weft__jinja_parse_fail(l->parser, l->line, "\"%s\" is no number of 64 bits",
+                               weft_printable_n(text.as.s, (size_t)text.n));
     advance(l, end);
 }
 
@@ -370,8 +370,9 @@ static void lex_sign(lexer *l)
     }
     const char c = l->s[l->i];
     if (!c || !strchr("+-/*%~[](){}><=.:|,;", c)) {
-        weft__jinja_parse_fail(l->parser, l->line, "unexpected character \"%.*s\" in a tag",
-                               weft__utf8_step(l->s + l->i, l->n - l->i), l->s + l->i);
+        const int step = weft__utf8_step(l->s + l->i, l->n - l->i);
+        weft__jinja_parse_fail(l->parser, l->line, "unexpected character \"%s\" in a tag",
+                               weft_printable_n(l->s + l->i, step > 0 ? (size_t)step : 1));
         return;
     }
     balance(l, c);

@@ -13,7 +13,8 @@ static jinja_value mismatch(jinja *j, const char *sign, jinja_value a, jinja_val
 {
     const jinja_value *odd = a.kind == JINJA_UNDEFINED ? &a : &b;
     if (odd->kind == JINJA_UNDEFINED)
-        return weft__jinja_fail(j, "\"%s\" is undefined", odd->as.s ? odd->as.s : "the operand");
+        return weft__jinja_fail(j, "\"%s\" is undefined",
+                                weft_printable(odd->as.s ? odd->as.s : "the operand"));
     return weft__jinja_fail(j, "unsupported operand types for %s: \"%s\" and \"%s\"", sign,
                             weft__jinja_type(a), weft__jinja_type(b));
 }
@@ -267,7 +268,7 @@ static jinja_value absent(jinja *j, jinja_value name)
 
 static jinja_value refuse_undefined(jinja *j, jinja_value a)
 {
-    return weft__jinja_fail(j, "\"%.100s\" is undefined", a.as.s ? a.as.s : "a value");
+    return weft__jinja_fail(j, "\"%s\" is undefined", weft_printable(a.as.s ? a.as.s : "a value"));
 }
 
 jinja_value weft__jinja_member(jinja *j, jinja_value a, jinja_value name)

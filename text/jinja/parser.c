@@ -468,7 +468,7 @@ static jinja_node *parse_body(jinja_parser *p, const char *const ends[])
         if (token->kind == TOKEN_END) {
             if (ends)
                 weft__jinja_parse_fail(p, block->line, "a block has no end: expected \"%s\"",
-                                       ends[ends[1] ? ends[2] ? 2 : 1 : 0]);
+                                       weft_printable(ends[ends[1] ? ends[2] ? 2 : 1 : 0]));
             break;
         }
         p->at++;

@@ -43,8 +43,8 @@ static void assign_to(jinja *j, const jinja_node *target, jinja_value value)
     if (target->kind == NODE_MEMBER) {
         const jinja_value space = weft__jinja_evaluate(j, target->a);
         if (space.kind != JINJA_NAMESPACE)
-            weft__jinja_fail(j, "expected a namespace to set \"%s\" of, got \"%s\"", target->name,
-                             weft__jinja_type(space));
+            weft__jinja_fail(j, "expected a namespace to set \"%s\" of, got \"%s\"",
+                             weft_printable(target->name), weft__jinja_type(space));
         else
             weft__jinja_put(j, space, weft__jinja_view(target->name, strlen(target->name)), value);
         return;
@@ -97,13 +97,14 @@ static void bind_rest(jinja *j, const jinja_node *node, const jinja_args *args)
     if (node->wants_varargs)
         weft__jinja_assign(j, node->names[node->n_names], rest);
     else if (rest.as.list->n > 0)
-        weft__jinja_fail(j, "macro \"%s\" takes %zu arguments, got %zu", node->name, node->n_names,
-                         args->n);
+        weft__jinja_fail(j, "macro \"%s\" takes %zu arguments, got %zu", weft_printable(node->name),
+                         node->n_names, args->n);
     if (node->wants_kwargs)
         weft__jinja_assign(j, node->names[node->n_names + 1], named);
     else if (named.as.dict->n > 0)
-        weft__jinja_fail(j, "macro \"%s\" takes no argument \"%.*s\"", node->name,
-                         (int)named.as.dict->at[0].key.n, named.as.dict->at[0].key.as.s);
+        weft__jinja_fail(
+            j, "macro \"%s\" takes no argument \"%s\"", weft_printable(node->name),
+            weft_printable_n(named.as.dict->at[0].key.as.s, named.as.dict->at[0].key.n));
 }
 
 static void bind_parameters(jinja *j, const jinja_node *node, const jinja_args *args)
@@ -113,7 +114,8 @@ static void bind_parameters(jinja *j, const jinja_node *node, const jinja_args *
         const size_t with_default = node->n_names - node->list.n;
         jinja_value value = weft__jinja_undefined(node->names[i]);
         if (i < args->n && named)
-            weft__jinja_fail(j, "macro \"%s\" got \"%s\" twice", node->name, node->names[i]);
+            weft__jinja_fail(j, "macro \"%s\" got \"%s\" twice", weft_printable(node->name),
+                             weft_printable(node->names[i]));
         else if (i < args->n)
             value = args->at[i];
         else if (named)
@@ -141,7 +143,7 @@ jinja_value weft__jinja_call_macro(jinja *j, const jinja_macro *macro, const jin
         weft__jinja_assign(j, node->names[node->n_names + 2], caller ? *caller : named->value);
     else if (caller && !node->wants_caller)
         weft__jinja_fail(j, "macro \"%s\" was called with a block but does not use caller",
-                         node->name);
+                         weft_printable(node->name));
     const jinja_value text = capture(j, node->a, frame);
     j->frame = before;
     j->line = j->status ? j->line : line;

@@ -36,8 +36,8 @@ bool weft__jinja_arguments(jinja *j, const char *what, const jinja_args *args, c
     for (size_t i = 0; i < args->n_named && !j->status; i++) {
         const size_t at = name_position(names, args->named[i].key);
         if (at == SIZE_MAX || at < args->n)
-            weft__jinja_fail(j, "%s: unexpected argument \"%.*s\"", what, (int)args->named[i].key.n,
-                             args->named[i].key.as.s);
+            weft__jinja_fail(j, "%s: unexpected argument \"%s\"", what,
+                             weft_printable_n(args->named[i].key.as.s, args->named[i].key.n));
         else
             out[at] = args->named[i].value;
     }
@@ -87,7 +87,7 @@ jinja_value weft__jinja_filter(jinja *j, const char *name, jinja_value value,
 {
     jinja_function *call = find_filter(weft__jinja_view(name, strlen(name)));
     if (!call)
-        return weft__jinja_fail(j, "no filter is called \"%.100s\"", name);
+        return weft__jinja_fail(j, "no filter is called \"%s\"", weft_printable(name));
     return call(j, value, args);
 }
 
@@ -341,6 +341,6 @@ bool weft__jinja_test(jinja *j, const char *name, jinja_value value, const jinja
         }
         return compare(j, comparisons[i].sign, value, other);
     }
-    weft__jinja_fail(j, "no test is called \"%.100s\"", name);
+    weft__jinja_fail(j, "no test is called \"%s\"", weft_printable(name));
     return false;
 }

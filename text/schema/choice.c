@@ -65,7 +65,8 @@ weft_status weft__schema_check_keywords(const weft__json *at)
         if (!listed(key, followed, sizeof followed / sizeof *followed) &&
             !listed(key, annotations, sizeof annotations / sizeof *annotations))
             return weft__json_fail(at, WEFT_UNSUPPORTED,
-                                   "the keyword \"%.60s\" of JSON Schema is not supported", key);
+                                   "the keyword \"%s\" of JSON Schema is not supported",
+                                   weft_printable(key));
     }
     return WEFT_OK;
 }
@@ -90,7 +91,8 @@ static weft_status type_bit(const weft__json *at, unsigned *bits)
             *bits |= names[i].bits;
             return WEFT_OK;
         }
-    return weft__json_fail(at, WEFT_INVALID, "\"%.60s\" is no type of JSON Schema", name);
+    return weft__json_fail(at, WEFT_INVALID, "\"%s\" is no type of JSON Schema",
+                           weft_printable(name));
 }
 
 static weft_status take_types(const weft__json *at, schema_choice *c)

@@ -217,9 +217,9 @@ weft_status weft_constraint_accept_text(weft_constraint *constraint, const char 
         status = m->status ? m->status : weft__frames_append(&now, m->out.tops, m->out.n);
     }
     if (!status && now.n == 0)
-        status = weft_fail(WEFT_INVALID, "%s: byte %zu of \"%.*s\" does not fit what came before",
-                           constraint->language->schema.doc.name, i - 1,
-                           (int)(length < 40 ? length : 40), text);
+        status =
+            weft_fail(WEFT_INVALID, "%s: byte %zu of \"%s\" does not fit what came before",
+                      constraint->language->schema.doc.name, i - 1, weft_printable_n(text, length));
     if (status) {
         weft__machine_release(m, mark);
         m->status = WEFT_OK;

@@ -22,8 +22,8 @@ typedef struct parser {
 static int fail(parser *p, weft_status status, const char *what)
 {
     if (!p->status)
-        p->status = weft_fail(status, "%s: pattern \"%.80s\": %s at character %zu", p->where,
-                              p->text, what, (size_t)(p->at - p->text));
+        p->status = weft_fail(status, "%s: pattern \"%s\": %s at character %zu", p->where,
+                              weft_printable(p->text), what, (size_t)(p->at - p->text));
     return 0;
 }
 

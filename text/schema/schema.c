@@ -91,7 +91,7 @@ static weft_status follow(const weft__schema *schema, const weft__json *from, co
     if (reference[0] != '#' || (reference[1] && reference[1] != '/'))
         return weft__json_fail(from, WEFT_UNSUPPORTED,
                                "$ref \"%s\": only references within the schema are supported",
-                               reference);
+                               weft_printable(reference));
     *out = weft__json_root(&schema->doc);
     for (const char *at = reference + 1; *at == '/';) {
         at++;
@@ -104,7 +104,8 @@ static weft_status follow(const weft__schema *schema, const weft__json *from, co
                 status = weft__json_find(out, step, &next);
         }
         if (status || !next.value)
-            return weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing", reference);
+            return weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing",
+                                   weft_printable(reference));
         *out = next;
     }
     return WEFT_OK;

@@ -101,7 +101,8 @@ static weft_status load_step(const weft__json *at, text_decoder *out)
     else if (strcmp(type, "Fuse") == 0)
         out->fuse = true;
     else
-        return weft__json_fail(at, WEFT_UNSUPPORTED, "decoder type \"%s\" is unsupported", type);
+        return weft__json_fail(at, WEFT_UNSUPPORTED, "decoder type \"%s\" is unsupported",
+                               weft_printable(type));
     return WEFT_OK;
 }
 
@@ -130,8 +131,8 @@ static weft_status load_list(const weft__json *at, text_decoder *out)
             if (strcmp(type, order[k]) != 0)
                 continue;
             if (k < rank)
-                return weft__json_fail(&item, WEFT_UNSUPPORTED, "\"%s\" behind \"%s\"", type,
-                                       order[rank]);
+                return weft__json_fail(&item, WEFT_UNSUPPORTED, "\"%s\" behind \"%s\"",
+                                       weft_printable(type), weft_printable(order[rank]));
             rank = k;
         }
     }

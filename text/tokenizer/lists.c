@@ -74,7 +74,7 @@ static weft_status check_member(const reading *r, text_string key, int64_t id)
         return WEFT_OK;
     name_member(&at, key);
     return weft__json_fail(&at, WEFT_INVALID, "id %" PRId64 " is already that of \"%s\"", id,
-                           weft__vocab_text(vocab, other));
+                           weft_printable(weft__vocab_text(vocab, other)));
 }
 
 /* ---- vocab ---------------------------------------------------------------------------------- */
@@ -191,8 +191,8 @@ static weft_status add_merge(reading *r, const waiting_merge *merge)
         if (ids[k] < 0) {
             weft__json at = {.name = r->name};
             snprintf(at.path, sizeof at.path, "model.merges[%zu]", r->model->merges.count);
-            return weft__json_fail(&at, WEFT_INVALID, "\"%.*s\" is not in the vocabulary",
-                                   text.length > 64 ? 64 : (int)text.length, text.text);
+            return weft__json_fail(&at, WEFT_INVALID, "\"%s\" is not in the vocabulary",
+                                   weft_printable_n(text.text, text.length));
         }
     }
     return weft__merges_add(&r->model->merges, ids[0], ids[1], ids[2]);

@@ -31,10 +31,10 @@ static weft_status load_added(const weft__json *item, text_vocab *out)
     const vocab_token *other = weft__vocab_token(out, (int32_t)id);
     if (known >= 0 && known != id)
         return weft__json_fail(item, WEFT_INVALID, "\"%s\" has id %" PRId64 " here and %d before",
-                               text, id, known);
+                               weft_printable(text), id, known);
     if (known < 0 && other)
         return weft__json_fail(item, WEFT_INVALID, "id %" PRId64 " is already that of \"%s\"", id,
-                               weft__vocab_text(out, other));
+                               weft_printable(weft__vocab_text(out, other)));
     if (known < 0)
         status = weft__vocab_add(out, (int32_t)id, text, length, 0);
     if (!status)
@@ -80,7 +80,8 @@ static weft_status refuse(const weft__json *at)
     double dropout = 0;
     weft_status status = weft__json_find_string(at, "type", &type);
     if (!status && strcmp(type, "BPE") != 0)
-        status = weft__json_fail(at, WEFT_UNSUPPORTED, "model type \"%s\" is unsupported", type);
+        status = weft__json_fail(at, WEFT_UNSUPPORTED, "model type \"%s\" is unsupported",
+                                 weft_printable(type));
     if (!status)
         status = weft__json_find_number(at, "dropout", &dropout);
     if (!status && dropout != 0)
@@ -103,7 +104,8 @@ static weft_status load_unknown(const weft__json *at, bpe_model *model)
         return status;
     model->unknown = weft__vocab_find_in_model(&model->vocab, text, strlen(text));
     if (model->unknown < 0)
-        return weft__json_fail(at, WEFT_INVALID, "unk_token \"%s\" is not in the vocabulary", text);
+        return weft__json_fail(at, WEFT_INVALID, "unk_token \"%s\" is not in the vocabulary",
+                               weft_printable(text));
     return WEFT_OK;
 }
 

@@ -96,7 +96,8 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
         const weft_status status = load_pattern(at, step);
         return status ? status : load_content(at, "content", step);
     }
-    return weft__json_fail(at, WEFT_UNSUPPORTED, "normalizer type \"%s\" is unsupported", type);
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "normalizer type \"%s\" is unsupported",
+                           weft_printable(type));
 }
 
 /* The nesting is bounded by that of the JSON. */

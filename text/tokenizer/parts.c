@@ -37,10 +37,10 @@ static weft_status check_parts(const text_parts *p, bool scores)
                          VOCAB_MAX_ID, p->token_count);
     if (scores && !p->scores)
         return weft_fail(WEFT_INVALID, "%s: tokenizer.ggml.scores: is missing, the model is \"%s\"",
-                         p->name, p->model);
+                         p->name, weft_printable(p->model));
     if (!scores && p->merge_count == 0)
         return weft_fail(WEFT_INVALID, "%s: tokenizer.ggml.merges: is missing, the model is \"%s\"",
-                         p->name, p->model);
+                         p->name, weft_printable(p->model));
     if (p->merge_count >= UINT32_MAX)
         return weft_fail(WEFT_INVALID, "%s: tokenizer.ggml.merges: %zu are too many", p->name,
                          p->merge_count);
@@ -167,8 +167,8 @@ static weft_status enter_merge(const text_parts *p, size_t index, text_buffer *j
     if (!space || space + 1 == merge->text + merge->length)
         return weft_fail(WEFT_INVALID,
                          "%s: tokenizer.ggml.merges[%zu]: expected \"a b\", got "
-                         "\"%.*s\"",
-                         p->name, index, merge->length > 64 ? 64 : (int)merge->length, merge->text);
+                         "\"%s\"",
+                         p->name, index, weft_printable_n(merge->text, merge->length));
     const size_t first = (size_t)(space - merge->text), second = merge->length - first - 1;
     joined->length = 0;
     weft_status status = weft__bytes_append(joined, merge->text, first);
@@ -240,7 +240,8 @@ static weft_status use_bytes(const text_parts *p, weft_tokenizer *t)
     const text_pre *pre = weft__pre_find(name);
     const weft__json at = {.name = p->name, .path = "tokenizer.ggml.pre"};
     if (!pre)
-        return weft__json_fail(&at, WEFT_UNSUPPORTED, "\"%s\" is unsupported", name);
+        return weft__json_fail(&at, WEFT_UNSUPPORTED, "\"%s\" is unsupported",
+                               weft_printable(name));
     t->splitter.byte_level = t->model.byte_level = true;
     t->model.ignore_merges = pre->ignore_merges;
     t->decoder.kind = DECODE_BYTES;
@@ -277,7 +278,7 @@ weft_status weft__tokenizer_from_parts(const text_parts *parts, weft_tokenizer *
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: tokenizer.ggml.model: \"%s\" is unsupported "
                          "(supported: llama, gpt2, gemma4)",
-                         parts->name, parts->model);
+                         parts->name, weft_printable(parts->model));
     weft_status status = check_parts(parts, kinds[kind].scores);
     if (status)
         return status;

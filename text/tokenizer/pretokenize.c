@@ -52,7 +52,8 @@ static weft_status load_split(const weft__json *at, splitter_step *step, text_sp
         step->words = WORDS_UNKNOWN;
         return weft__regex_from_json(at, "pattern", &step->pattern);
     }
-    return weft__json_fail(at, WEFT_UNSUPPORTED, "behavior \"%s\" is unsupported", name);
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "behavior \"%s\" is unsupported",
+                           weft_printable(name));
 }
 
 static weft_status load_byte_level(const weft__json *at, splitter_step *step, text_splitter *out)
@@ -105,7 +106,8 @@ static weft_status load_metaspace(const weft__json *at, splitter_step *step, tex
     else if (strcmp(scheme, "first") == 0)
         step->prefix_rule = PREFIX_FIRST;
     else if (strcmp(scheme, "never") != 0)
-        return weft__json_fail(at, WEFT_INVALID, "prepend_scheme \"%s\" is unknown", scheme);
+        return weft__json_fail(at, WEFT_INVALID, "prepend_scheme \"%s\" is unknown",
+                               weft_printable(scheme));
     step->behavior = SPLIT_MERGED_WITH_NEXT;
     return split ? weft__regex_new(mark, size, true, at, &step->pattern) : WEFT_OK;
 }
@@ -124,7 +126,8 @@ static weft_status load_step(const weft__json *at, const char *type, text_splitt
 {
     if (out->byte_level)
         return weft__json_fail(at, WEFT_UNSUPPORTED,
-                               "a pre-tokenizer (\"%s\") behind ByteLevel is unsupported", type);
+                               "a pre-tokenizer (\"%s\") behind ByteLevel is unsupported",
+                               weft_printable(type));
     if (out->count == SPLITTER_MAX_STEPS)
         return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d pre-tokenizers",
                                SPLITTER_MAX_STEPS);
@@ -141,7 +144,8 @@ static weft_status load_step(const weft__json *at, const char *type, text_splitt
         }
         return status;
     }
-    return weft__json_fail(at, WEFT_UNSUPPORTED, "pre-tokenizer type \"%s\" is unsupported", type);
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "pre-tokenizer type \"%s\" is unsupported",
+                           weft_printable(type));
 }
 
 /* The nesting is bounded by that of the JSON. */

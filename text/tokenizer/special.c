@@ -144,7 +144,8 @@ static weft_status load_processor(const weft__json *at, void *tokenizer)
         return WEFT_OK;
     if (strcmp(type, "Sequence") == 0)
         return weft__json_each(at, "processors", load_processor, tokenizer);
-    return weft__json_fail(at, WEFT_UNSUPPORTED, "post-processor type \"%s\" is unsupported", type);
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "post-processor type \"%s\" is unsupported",
+                           weft_printable(type));
 }
 
 weft_status weft__postprocessor_load(const weft__json *root, weft_tokenizer *tokenizer)

@@ -1,0 +1,103 @@
+/* core/printable.c -- text from outside as messages show it: one line, no control characters. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/io/utf8.h"
+
+enum { TEXTS = 16, LONGEST = 120, TEXT_SIZE = LONGEST + 48 };
+
+/* Characters that move a cursor, end a line, begin a terminal's command or turn the direction of
+ * the text after them. */
+static bool is_hidden(uint32_t code)
+{
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) ||
+           code == 0xfeff;
+}
+
+/* The first character of the text, which is not empty, as it is shown, in out[12]. Returns how many
+ * bytes of the text it took; *n is how many it is shown in. */
+static size_t show_one(const char *text, size_t length, char *out, size_t *n)
+{
+    const int step = weft__utf8_step(text, length);
+    if (step <= 0) {
+        *n = (size_t)snprintf(out, 12, "\\x%02x", (unsigned char)text[0]);
+        return 1;
+    }
+    const uint32_t code = weft__utf8_decode(text, step);
+    const char *names = "\n"
+                        "n"
+                        "\r"
+                        "r"
+                        "\t"
+                        "t";
+    const char *name = code < 0x20 && code ? strchr(names, (int)code) : NULL;
+    if (name) {
+        *n = (size_t)snprintf(out, 12, "\\%c", name[1]);
+    } else if (code < 0x80 && is_hidden(code)) {
+        *n = (size_t)snprintf(out, 12, "\\x%02x", (unsigned)code);
+    } else if (is_hidden(code)) {
+        *n = (size_t)snprintf(out, 12, "\\u%04x", (unsigned)code);
+    } else {
+        memcpy(out, text, (size_t)step);
+        *n = (size_t)step;
+    }
+    return (size_t)step;
+}
+
+/* Shows as much of the text as fits into `room` bytes, without a NUL; *shown is how many bytes that
+ * took. Returns how many bytes of the text are shown. */
+static size_t show(const char *text, size_t length, char *out, size_t room, size_t *shown)
+{
+    size_t at = 0;
+    *shown = 0;
+    while (at < length) {
+        char one[12];
+        size_t n = 0;
+        const size_t taken = show_one(text + at, length - at, one, &n);
+        if (*shown + n > room) {
+            break;
+        }
+        memcpy(out + *shown, one, n);
+        *shown += n;
+        at += taken;
+    }
+    return at;
+}
+
+const char *weft_printable_n(const char *text, size_t length)
+{
+    static _Thread_local char texts[TEXTS][TEXT_SIZE];
+    static _Thread_local unsigned next;
+    char *out = texts[next++ % TEXTS];
+    size_t shown = 0;
+    if (!text) {
+        text = "(null)";
+        length = 6;
+    }
+    if (show(text, length, out, LONGEST, &shown) < length) {
+        snprintf(out + shown, TEXT_SIZE - shown, "... (%zu bytes)", length);
+    } else {
+        out[shown] = '\0';
+    }
+    return out;
+}
+
+const char *weft_printable(const char *text)
+{
+    return weft_printable_n(text, text ? strlen(text) : 0);
+}
+
+void weft__write_printable(char *out, size_t size, const char *text)
+{
+    const size_t length = strlen(text);
+    size_t shown = 0;
+    if (show(text, length, out, size - 1, &shown) < length) {
+        show(text, length, out, size - 4, &shown);
+        memcpy(out + shown, "...", 3);
+        shown += 3;
+    }
+    out[shown] = '\0';
+}
