@@ -29,6 +29,10 @@ static bool report(bool held, const char *file, int line, const char *message)
         if (state.failures++ < SHOWN_FAILURES) {
             fprintf(stderr, "%s:%d: %s\n", file, line, message);
         }
+        if (getenv("WEFT_TEST_STOP")) {
+            fflush(NULL);
+            _Exit(EXIT_FAILURE);
+        }
         CU_assertImplementation(CU_FALSE, (unsigned)line, message, file, "", CU_FALSE);
     }
     return held;
