@@ -68,7 +68,7 @@ done >>"$problems"
 
 # Names. One that ends in "_" stands for many.
 sources=$(mktemp "$problems.XXXX")
-find include core ops nn optim models train hub engine cli backends tests tools examples -name '*.[ch]' -print0 |
+find . -name '*.[ch]' -not -path './build*' -print0 |
     xargs -0 grep -ohE '\bweft_[a-z0-9_]+' | sort -u >"$sources"
 for document in $documents; do
     grep -ohE '\bweft_[a-z0-9_]+' "$document" | grep -v '_$' | sort -u | comm -23 - "$sources" |
