@@ -65,6 +65,8 @@ static void errors_name_line_and_what_was_expected(void)
 {
     fails("a\n{% if %}", "t: line 2: expected an expression, got %}");
     fails("\n\n{{ x.y }}", "t: line 3: \"x\" is undefined");
+    fails("{{ '%d' % 1e19 }}", "does not fit \"float\"");
+    fails("{{ '%x' % -9.5e18 }}", "does not fit \"float\"");
     fails("{{ raise_exception('no ' + 'way') }}", "line 1: the template refuses this: no way");
     fails("{% for x in 3 %}{% endfor %}", "\"int\" is not iterable");
     fails("{% include 'x' %}", "the tag \"include\" is unsupported");

@@ -117,6 +117,7 @@ static void the_clock_goes_on(void)
     const double passed = weft__seconds() - seconds;
     CHECK(passed > 0 && passed < 60);
     CHECK(weft__seconds() * 1e9 >= (double)began + 2e6);
+    CHECK(weft__seconds() * 1e9 <= (double)weft__nanoseconds() + 1e6);
 }
 
 static void no_memory_says_for_what(void)

@@ -7,6 +7,7 @@
 #include "tests/check.h"
 #include "tests/support/models.h"
 #include "weft/generate.h"
+#include "weft/memory.h"
 
 enum { MOST = 1000 };
 
@@ -48,6 +49,29 @@ static weft_generate_stats generate(const weft_generate_options *o, tokens *t)
     weft_generate_stats stats = {0};
     CHECK_OK(weft_generate(model, tokenizer, once, ONCE, o, collect, t, &stats));
     return stats;
+}
+
+/* The prompt ends within a character, which the first token completes. */
+static void half_a_character_in_the_prompt_is_completed(void)
+{
+    int32_t *ids;
+    size_t n;
+    if (!ready() || !CHECK_OK(weft_tokenizer_encode(tokenizer, "\xc3\xa9", 2, 0, &ids, &n)))
+        return;
+    if (CHECK_EQ_INT(n, 2)) {
+        const float certain = 1000;
+        const weft_generate_options o = {.max_tokens = 1,
+                                         .ignore_eos = true,
+                                         .bias_ids = &ids[1],
+                                         .bias_values = &certain,
+                                         .n_bias = 1};
+        tokens t = {0};
+        CHECK_OK(weft_generate(model, tokenizer, ids, 1, &o, collect, &t, NULL));
+        CHECK_EQ_INT(t.n, 1);
+        CHECK_EQ_INT(t.ids[0], ids[1]);
+        CHECK_STR(t.text, "\xc3\xa9");
+    }
+    weft_free(ids);
 }
 
 /* ---- Cancelled and late --------------------------------------------------------------------- */
@@ -219,8 +243,11 @@ static void a_document_ends_the_text(void)
 int main(int argc, char **argv)
 {
     static const check_case cases[] = {
-        CHECK_CASE(cancelling_stops_at_the_token), CHECK_CASE(another_thread_cancels),
-        CHECK_CASE(the_timeout_ends_it),           CHECK_CASE(many_at_once_are_the_same),
+        CHECK_CASE(half_a_character_in_the_prompt_is_completed),
+        CHECK_CASE(cancelling_stops_at_the_token),
+        CHECK_CASE(another_thread_cancels),
+        CHECK_CASE(the_timeout_ends_it),
+        CHECK_CASE(many_at_once_are_the_same),
         CHECK_CASE(a_document_ends_the_text),
     };
     return check_main(argc, argv, "finish", cases, sizeof cases / sizeof *cases);

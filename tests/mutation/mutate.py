@@ -352,6 +352,9 @@ def main():
     o = parser.parse_args()
     os.nice(15 - os.nice(0) if os.nice(0) < 15 else 0)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1)) # the changed file is put back
+    # As in tools/build.sh; and the compiler's cache serves other worktrees.
+    os.environ["PATH"] = "/usr/bin:" + os.environ["PATH"]
+    os.environ.setdefault("CCACHE_BASEDIR", os.path.dirname(ROOT))
     tree = Tree(o.folder) if o.what == "report" else prepare(o.folder)
     if o.what == "run":
         run(tree, o.areas.split(","), o.count, o.seed)

@@ -72,6 +72,28 @@ static void long_sequences(void)
     weft_scope_close(NULL);
 }
 
+/* Beyond 2^53, where doubles skip integers, whichever end of the sequence lies there. */
+static void integers_beyond_doubles_are_exact(void)
+{
+    const int64_t middle = INT64_C(1) << 53;
+    const int64_t ends[][3] = {{middle + 3, middle - 4, -1},
+                               {middle - 4, middle + 3, 1},
+                               {-middle - 3, -middle + 4, 1},
+                               {-middle + 4, -middle - 3, -1},
+                               {middle + 1, middle + 8, 1}};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        int64_t got[7];
+        weft_scope_open();
+        weft_array *a = weft_arange_int(ends[e][0], ends[e][1], ends[e][2], WEFT_INT64);
+        if (CHECK_OK(weft_read(a, WEFT_INT64, got, 7))) {
+            for (int i = 0; i < 7; i++) {
+                CHECK_EQ_INT(got[i], ends[e][0] + i * ends[e][2]);
+            }
+        }
+        weft_scope_close(NULL);
+    }
+}
+
 static void matrices(void)
 {
     weft_scope_open();
@@ -266,5 +288,7 @@ static void complex_nan_equals_nan_where_asked(void)
 CHECK_MAIN("creation", CHECK_CASE(steps_beyond_the_interval),
            CHECK_CASE(complex_nan_equals_nan_where_asked), CHECK_CASE(sequences),
            CHECK_CASE(long_sequences), CHECK_CASE(matrices),
+CHECK_MAIN("creation", CHECK_CASE(sequences), CHECK_CASE(long_sequences),
+           CHECK_CASE(integers_beyond_doubles_are_exact), CHECK_CASE(matrices),
            CHECK_CASE(gradients_through_diagonals), CHECK_CASE(rounding_and_comparing),
            CHECK_CASE(scalars), CHECK_CASE(limits_and_kinds))

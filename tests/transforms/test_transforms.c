@@ -17,6 +17,36 @@ static void read3(weft_array *a, double *out)
     CHECK_OK(weft_read(a, WEFT_FLOAT64, out, 3));
 }
 
+static void largest(void *context, weft_array *const *in, int n, weft_array **out, int n_out)
+{
+    (void)n;
+    (void)n_out;
+    out[0] = *(const bool *)context ? weft_maximum(in[0], in[1]) : weft_minimum(in[0], in[1]);
+}
+
+/* Each of two equal operands gets half of the gradient. */
+static void equal_operands_share_the_gradient(void)
+{
+    for (int max = 0; max < 2; max++) {
+        bool is_max = max;
+        double of_a[3], of_b[3];
+        weft_scope_open();
+        weft_array *in[] = {column(1, 2, 3), column(2, 2, 2)}, *grads[2];
+        weft_array *ones = weft_ones(WEFT_DIMS(3), WEFT_FLOAT64);
+        CHECK_OK(weft_vjp(largest, &is_max, in, 2, &ones, NULL, 1, grads));
+        weft_keep(grads[1]);
+        read3(grads[0], of_a);
+        read3(grads[1], of_b);
+        weft_drop(grads[1]);
+        for (int i = 0; i < 3; i++) {
+            const double wins = i == 1 ? 0.5 : (i == 2) == is_max;
+            CHECK_CLOSE(of_a[i], wins, 0);
+            CHECK_CLOSE(of_b[i], 1 - wins, 0);
+        }
+        weft_scope_close(NULL);
+    }
+}
+
 /* sum(x^2 y) */
 static weft_array *cubic(void *context, weft_array *const *in, int n_in)
 {
@@ -247,6 +277,7 @@ static void gradcheck_names_the_op_and_the_element(void)
 
 CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(gradients_of_slots_leave_the_slots),
+           CHECK_CASE(equal_operands_share_the_gradient),
            CHECK_CASE(a_value_that_is_no_scalar_is_refused), CHECK_CASE(gradients_of_gradients),
            CHECK_CASE(checkpointing_changes_memory_and_nothing_else),
            CHECK_CASE(evaluating_inside_a_gradient_spends_nothing),
