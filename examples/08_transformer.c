@@ -106,7 +106,7 @@ static weft_array *loss(void *context)
     weft_array *inputs = weft_slice_axis(t->windows, 1, 0, L);
     weft_array *targets = weft_slice_axis(t->windows, 1, 1, L + 1);
     weft_array *logits = weft_nn_call(t->model, inputs);
-    return weft_mean(weft_cross_entropy(logits, targets), WEFT_ALL_AXES, false);
+    return weft_mean(weft_cross_entropy_rows(logits, targets), WEFT_ALL_AXES, false);
 }
 
 /* in[0]: a random key; out[0]: the loss. */

@@ -24,7 +24,8 @@ typedef enum weft_reduction {
 /* Minus the logarithm of the softmax of the logits along `axis`, at the targets: integers of the
  * logits' shape without the axis (a negative one costs nothing), or probabilities in the logits'
  * shape. weights (NULL: ones) has the losses' shape and multiplies them. label_smoothing in [0, 1)
- * is the share of the target that goes to all classes alike. */
+ * is the share of the target that goes to all classes alike. weft_cross_entropy_rows (neural.h) is
+ * the op without these options. */
 WEFT_API weft_array *weft_loss_cross_entropy(weft_array *logits, weft_array *targets,
                                              weft_array *weights, int axis, double label_smoothing,
                                              weft_reduction reduction);

@@ -7,7 +7,7 @@
 /* Integer targets; classes on the last axis. */
 static weft_array *of_classes(weft_array *logits, weft_array *targets, double smoothing)
 {
-    weft_array *y = weft_cross_entropy(logits, targets);
+    weft_array *y = weft_cross_entropy_rows(logits, targets);
     if (smoothing == 0)
         return y;
     weft_array *all = weft_subtract(weft_logsumexp(logits, WEFT_DIMS(-1), false),

@@ -139,7 +139,7 @@ const weft_op weft_op_cross_entropy = {
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
-weft_array *weft_cross_entropy(weft_array *logits, weft_array *targets)
+weft_array *weft_cross_entropy_rows(weft_array *logits, weft_array *targets)
 {
     return apply2(&weft_op_cross_entropy, as_inexact(logits), targets, NULL);
 }

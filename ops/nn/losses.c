@@ -9,7 +9,7 @@ weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets, w
     }
     /* A hidden row gets a negative target: it then costs nothing, whatever its target was. */
     weft_array *visible = weft_where(rows, targets, weft_scalar_int(-1, WEFT_INT32));
-    weft_array *losses = weft_cross_entropy(logits, visible);
+    weft_array *losses = weft_cross_entropy_rows(logits, visible);
     weft_dtype dtype = weft_dtype_of(losses);
     weft_array *count = weft_sum(weft_astype(rows, dtype), WEFT_ALL_AXES, false);
     count = weft_maximum(count, weft_scalar(1, dtype));

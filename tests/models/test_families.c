@@ -350,7 +350,7 @@ static weft_array *loss(void *context)
     weft_array *ids = weft_safetensors_get(r->s->reference, "input_ids"); /* (2, 40) */
     const weft_model_call call = {.checkpoint = r->checkpoint};
     weft_array *logits = weft_model_forward(r->s->model, ids, &call);
-    return weft_mean(weft_cross_entropy(logits, ids), WEFT_ALL_AXES, false);
+    return weft_mean(weft_cross_entropy_rows(logits, ids), WEFT_ALL_AXES, false);
 }
 
 /* Through keys that later layers attend to, inputs of each layer's own and experts. */

@@ -312,7 +312,7 @@ static weft_array *loss(void *model)
     weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 70));
     weft_array *targets = weft_slice_axis(tokens, 1, 1, 70);
     weft_array *logits = weft_model_forward(model, weft_slice_axis(tokens, 1, 0, 69), NULL);
-    return weft_mean(weft_cross_entropy(logits, targets), WEFT_ALL_AXES, false);
+    return weft_mean(weft_cross_entropy_rows(logits, targets), WEFT_ALL_AXES, false);
 }
 
 enum { MOST_SLOTS = 96 };

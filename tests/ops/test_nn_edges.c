@@ -129,7 +129,7 @@ static void a_target_beyond_the_vocabulary_fails(void)
     weft_scope_open();
     weft_array *x = arrays_sine(WEFT_DIMS(2, 3), 0, WEFT_FLOAT32);
     weft_array *targets = weft_from_data((int32_t[]){0, 3}, WEFT_INT32, WEFT_DIMS(2));
-    CHECK(weft_eval(weft_cross_entropy(x, targets)) != WEFT_OK);
+    CHECK(weft_eval(weft_cross_entropy_rows(x, targets)) != WEFT_OK);
     CHECK(weft_eval(weft_linear_cross_entropy(x, x, targets, 0)) != WEFT_OK);
     weft_scope_close(NULL);
 }
@@ -144,7 +144,7 @@ static weft_array *sum_of_losses(void *context, weft_array *const *in, int n)
 {
     (void)n;
     weft_array *logits = weft_linear(in[0], in[1], NULL);
-    return weft_sum(weft_cross_entropy(logits, context), WEFT_ALL_AXES, false);
+    return weft_sum(weft_cross_entropy_rows(logits, context), WEFT_ALL_AXES, false);
 }
 
 /* More logits than the expansion holds at a time: losses and gradients come in parts. */
@@ -359,7 +359,7 @@ static void refusals_say_what_and_what_was_expected(void)
                    "the mask is int32, expected bool or a float");
     CHECK_CONTAINS(weft_error(weft_rope(q, ids, weft_zeros(WEFT_DIMS(5), WEFT_FLOAT32), false, 1)),
                    "5 frequencies turn more than a head of 8");
-    CHECK_CONTAINS(weft_error(weft_cross_entropy(w, v)), "expected an integer");
+    CHECK_CONTAINS(weft_error(weft_cross_entropy_rows(w, v)), "expected an integer");
     CHECK_CONTAINS(weft_error(weft_mse(v, w)), "mse: shapes differ: (3,) and (4096, 2048)");
     CHECK_CONTAINS(weft_error(weft_rope_frequencies(&(weft_rope_options){.head_dim = 5}, NULL)),
                    "even");

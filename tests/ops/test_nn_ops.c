@@ -74,7 +74,7 @@ static void cross_entropy(void *context, weft_array *const *in, int n_in, weft_a
 {
     (void)context, (void)n_in, (void)n_out;
     weft_array *targets = arrays_make("cross_entropy.targets", WEFT_INT32, WEFT_DIMS(2, 3));
-    out[0] = weft_cross_entropy(in[0], targets);
+    out[0] = weft_cross_entropy_rows(in[0], targets);
 }
 
 static void masked_cross_entropy(void *context, weft_array *const *in, int n_in, weft_array **out,

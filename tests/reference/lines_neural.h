@@ -26,7 +26,7 @@ LINE("", weft_attention_codes,
                                            weft_astype(f(5, 1, N, 1, 1), WEFT_FLOAT32),
                                            weft_astype(f(6, 1, N, 1, 1), WEFT_FLOAT32)},
                           &(weft_attention_options){.causal = true}))
-LINE("", weft_cross_entropy, weft_cross_entropy(f(0, N, 4), n(1, 4, N)))
+LINE("", weft_cross_entropy_rows, weft_cross_entropy_rows(f(0, N, 4), n(1, 4, N)))
 LINE("", weft_linear_cross_entropy,
      weft_linear_cross_entropy(f(0, N, 3), f(1, 4, 3), n(2, 4, N), 0))
 LINE("", weft_masked_cross_entropy,

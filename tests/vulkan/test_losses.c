@@ -39,7 +39,7 @@ static weft_array *make_losses(const void *context)
 {
     const loss *l = context;
     weft_array *x = logits_of(l);
-    return weft_cross_entropy(x, targets_of(l, (double)l->V));
+    return weft_cross_entropy_rows(x, targets_of(l, (double)l->V));
 }
 
 static weft_array *make_gradient(const void *context)
@@ -114,7 +114,7 @@ static void extreme_logits(void)
 static weft_array *make_bad_target(const void *context)
 {
     const loss *l = context;
-    return weft_cross_entropy(logits_of(l),
+    return weft_cross_entropy_rows(logits_of(l),
                               weft_full(WEFT_DIMS(l->rows), l->lowest_target, l->target_dtype));
 }
 
