@@ -9,13 +9,31 @@ const weft_field weft__axis_fields[] = {
     WEFT_FIELDS_END,
 };
 
-int weft__check_axis(int64_t axis, int ndim, weft_why *why)
+static int front_of(int64_t axis, int ndim, weft_why *why)
 {
     int front = weft__axis_front(axis, ndim);
     if (front < 0) {
         weft_because(why, "axis %lld is out of range for rank %d", (long long)axis, ndim);
     }
     return front;
+}
+
+static bool from_end(int64_t axis, weft_why *why)
+{
+    return axis < 0 ||
+           weft_because(why, "axis %lld: parameters count axes from the end", (long long)axis);
+}
+
+int weft__check_axis(int64_t axis, int ndim, weft_why *why)
+{
+    return from_end(axis, why) ? front_of(axis, ndim, why) : -1;
+}
+
+bool weft__expect_indices(const weft_array *node, int i, weft_why *why)
+{
+    const weft_dtype dtype = input_dtype(node, i);
+    return weft_dtype_is_integer(dtype) ||
+           weft_because(why, "indices: expected integers, got %s", weft_dtype_name(dtype));
 }
 
 bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
@@ -26,7 +44,7 @@ bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *o
         return false;
     }
     weft_why why;
-    int front = weft__check_axis(axis, weft_ndim(x), &why);
+    int front = front_of(axis, weft_ndim(x), &why);
     if (front < 0) {
         *failed = weft_error_array("%s: %s", op, why.text);
         return false;
@@ -49,6 +67,16 @@ bool weft__axes_in_order(const weft_dims *axes, int ndim, weft_dims *out, weft_w
         out->at[i] = weft__axis_front(axes->at[i], ndim) - ndim;
     }
     return true;
+}
+
+bool weft__check_axes(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why)
+{
+    for (int i = 0; i < axes->n; i++) {
+        if (!from_end(axes->at[i], why)) {
+            return false;
+        }
+    }
+    return weft__axes_in_order(axes, ndim, out, why);
 }
 
 weft_status weft__index_at(const weft_call *call, const weft_tensor *indices, int64_t i,

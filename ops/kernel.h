@@ -27,8 +27,10 @@ enum {
 extern const weft_field weft__axis_fields[];
 
 /* Infer of an op with one axis: the front index of `axis` in a shape of rank ndim, or -1 and the
- * reason. */
+ * reason. Parameters count axes from the end: kernels rely on it, and a file can hold others. */
 int weft__check_axis(int64_t axis, int ndim, weft_why *why);
+/* Input i has an integer dtype. */
+bool weft__expect_indices(const weft_array *node, int i, weft_why *why);
 
 /* `axis` counted from the end. False: *failed is x, if that has failed, or an error array. */
 bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *out,
@@ -36,6 +38,8 @@ bool weft__axis_from_end(const char *op, weft_array *x, int64_t axis, int64_t *o
 
 /* Axes counted from the end in the order given; they must be distinct. */
 bool weft__axes_in_order(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
+/* The same in infer, for axes among parameters. */
+bool weft__check_axes(const weft_dims *axes, int ndim, weft_dims *out, weft_why *why);
 
 /* Element i of an integer tensor as an index into an axis of `length`; negative ones count from the
  * end. Out of range: the failure names op, index and length. */

@@ -1,18 +1,11 @@
 /* optim/clip.c -- the norm of gradients, and clipping them. */
 #include "optim/optim.h"
 
-/* A number on each of several devices. */
-enum { MOST_DEVICES = 16 };
-typedef struct per_device {
-    weft_array *at[MOST_DEVICES];
-    int n;
-} per_device;
-
-/* Where the one of a device is, or shall be; the last place is everybody's. */
-static weft_array **number_on(per_device *all, const weft_device *device)
+/* The last element serves all devices that found no other. */
+weft_array **weft__number_on(weft__per_device *all, const weft_device *device)
 {
     int i = 0;
-    while (i < all->n && i < MOST_DEVICES - 1 && weft_device_of(all->at[i]) != device)
+    while (i < all->n && i < WEFT__MOST_DEVICES - 1 && weft_device_of(all->at[i]) != device)
         i++;
     all->n = i < all->n ? all->n : i + 1;
     return &all->at[i];
@@ -21,14 +14,14 @@ static weft_array **number_on(per_device *all, const weft_device *device)
 /* Summed up on each device by itself, so that one number of each has to move. */
 weft_array *weft_global_norm(weft_array *const *arrays, int n)
 {
-    per_device sums = {0};
+    weft__per_device sums = {0};
     weft_scope_open();
     for (int i = 0; i < n; i++) {
         if (arrays[i] == NULL)
             continue;
         weft_array *wide = weft_astype(arrays[i], WEFT_FLOAT32);
         weft_array *square = weft_sum(weft_square(wide), WEFT_ALL_AXES, false);
-        weft_array **sum = number_on(&sums, weft_device_of(arrays[i]));
+        weft_array **sum = weft__number_on(&sums, weft_device_of(arrays[i]));
         *sum = *sum ? weft_add(*sum, square) : square;
     }
     weft_array *all = sums.n > 0 ? sums.at[0] : weft_scalar(0, WEFT_FLOAT32);

@@ -39,6 +39,16 @@ struct weft_optim {
     char **names;
 };
 
+/* optim/clip.c: a number on each of several devices. */
+enum { WEFT__MOST_DEVICES = 16 };
+typedef struct weft__per_device {
+    weft_array *at[WEFT__MOST_DEVICES];
+    int n;
+} weft__per_device;
+
+/* The element of the device: NULL until the caller sets it. */
+weft_array **weft__number_on(weft__per_device *all, const weft_device *device);
+
 /* The slots that a call sets, and what to. */
 typedef struct optim_changes {
     weft_array ***slots;

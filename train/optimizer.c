@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/failure.h"
+#include "optim/optim.h"
 
 /* What each slot has beside its parameter. */
 enum { MOMENT1, MOMENT2, MASTER, N_STATE };
@@ -152,23 +153,6 @@ weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n)
 
 /* ---- updating ------------------------------------------------------------------------------- */
 
-/* A number on each of several devices. */
-enum { MOST_DEVICES = 16 };
-typedef struct per_device {
-    weft_array *at[MOST_DEVICES];
-    int n;
-} per_device;
-
-/* Where the one of a device is, or shall be; the last place is everybody's. */
-static weft_array **number_on(per_device *all, const weft_device *device)
-{
-    int i = 0;
-    while (i < all->n && i < MOST_DEVICES - 1 && weft_device_of(all->at[i]) != device)
-        i++;
-    all->n = i < all->n ? all->n : i + 1;
-    return &all->at[i];
-}
-
 weft_array *weft__optimizer_numbers(const weft_optimizer *o, double lr_factor)
 {
     const double t = (double)(o->steps + 1);
@@ -219,11 +203,11 @@ static void change(changes *c, weft_array **slot, weft_array *value)
     c->values[c->n++] = value;
 }
 
-static void change_parameter(weft_optimizer *o, int i, weft_array *gradient, per_device *hypers,
-                             changes *c)
+static void change_parameter(weft_optimizer *o, int i, weft_array *gradient,
+                             weft__per_device *hypers, changes *c)
 {
     weft_array **master = state_of(o, i, MASTER), *p = *o->slots[i], *out[3];
-    weft_array **cached = number_on(hypers, weft_device_of(p));
+    weft_array **cached = weft__number_on(hypers, weft_device_of(p));
     weft_array *hyper = weft_to(*cached ? *cached : hypers->at[0], weft_device_of(p));
     *cached = hyper;
     weft_adamw(*master ? *master : p, gradient, *state_of(o, i, MOMENT1), *state_of(o, i, MOMENT2),
@@ -239,7 +223,7 @@ static weft_status set(weft_optimizer *o, weft_array *const *gradients, weft_arr
                        weft_array *numbers, double clip, changes *c)
 {
     weft_array *norm = weft_global_norm(gradients, o->n);
-    per_device hypers = {.at = {hyper_of(loss, norm, numbers, clip)}, .n = 1};
+    weft__per_device hypers = {.at = {hyper_of(loss, norm, numbers, clip)}, .n = 1};
     for (int i = 0; i < o->n; i++)
         change_parameter(o, i, gradients[i], &hypers, c);
     change(c, &o->norm, norm);

@@ -41,6 +41,13 @@ bool weft__reduced_shape(const weft_array *node, weft_dims *out, weft_why *why)
     if (!weft__axes_from_end(&p->axes, in.n, &axes, why)) {
         return false;
     }
+    for (int i = 0; i < axes.n; i++) {
+        if (axes.at[i] != p->axes.at[i]) { /* kernels rely on it */
+            char text[WEFT_SHAPE_TEXT];
+            return weft_because(why, "axes %s: expected them from the end and in order",
+                                weft__shape_text(&p->axes, text));
+        }
+    }
     *out = (weft_dims){0};
     for (int i = 0, next = 0; i < in.n; i++) {
         if (next < axes.n && axes.at[next] == i - in.n) {

@@ -34,9 +34,8 @@ static bool fits_along(const weft_array *node, weft_why *why)
                             weft__shape_text(&indices, a), weft__shape_text(&x, b),
                             (long long)p->axis);
     }
-    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
-        return weft_because(why, "indices: expected integers, got %s",
-                            weft_dtype_name(input_dtype(node, 1)));
+    if (!weft__expect_indices(node, 1, why)) {
+        return false;
     }
     return true;
 }
@@ -154,7 +153,7 @@ static bool scatter_add_along_axis_infer(const weft_array *node, weft_spec *out,
     return weft__scatter_along_shapes(node, out, why) && weft__scatter_dtypes(node, why);
 }
 
-static const weft_case scatter_add_along_axis_cases[] = {
+const weft_case weft__scatter_along_cases[WEFT__SCATTER_ALONG_CASES] = {
     {.name = "last",
      .n_inputs = 3,
      .in = {{.shape = DIMS(3, 5)}, {.shape = DIMS(3, 8), .index_below = 5}, {.shape = DIMS(3, 8)}},
@@ -183,8 +182,8 @@ const weft_op weft_op_scatter_add_along_axis = {
     .leads = true,
     .zero_gradient = 1u << 1,
     .reference = scatter_add_along_axis_reference,
-    .cases = scatter_add_along_axis_cases,
-    .n_cases = sizeof scatter_add_along_axis_cases / sizeof *scatter_add_along_axis_cases,
+    .cases = weft__scatter_along_cases,
+    .n_cases = WEFT__SCATTER_ALONG_CASES,
     .no_test_dtypes = DTYPE_BIT(WEFT_BOOL),
 };
 

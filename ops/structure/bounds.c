@@ -51,9 +51,8 @@ static bool bounded_index_infer(const weft_array *node, weft_spec *out, weft_why
 {
     const weft_bounds_params *p = weft_node_params(node);
     weft_dims shape = input_shape(node, 0);
-    if (!weft_dtype_is_integer(input_dtype(node, 0))) {
-        return weft_because(why, "indices: expected integers, got %s",
-                            weft_dtype_name(input_dtype(node, 0)));
+    if (!weft__expect_indices(node, 0, why)) {
+        return false;
     }
     if (p->length < 0 || (p->length == 0 && p->mode != WEFT_BOUNDS_CHECK)) {
         return weft_because(why, "an axis of size %lld", (long long)p->length);

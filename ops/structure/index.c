@@ -4,9 +4,8 @@
 bool weft__scatter_dtypes(const weft_array *node, weft_why *why)
 {
     weft_dtype x = input_dtype(node, 0), values = input_dtype(node, 2);
-    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
-        return weft_because(why, "indices: expected integers, got %s",
-                            weft_dtype_name(input_dtype(node, 1)));
+    if (!weft__expect_indices(node, 1, why)) {
+        return false;
     }
     if (x != values) {
         return weft_because(why, "values of %s for %s", weft_dtype_name(values),

@@ -19,6 +19,9 @@ weft_status weft__taken_from(const weft_call *call, int64_t i, int64_t *out);
 /* The same of take_along_axis, scatter_add_along_axis and put_along_axis, and infer of the latter
  * two, but for dtypes. */
 weft_status weft__named_element(const weft_call *call, int64_t i, int64_t *out);
+/* Cases of the ops that add or put values along an axis. */
+enum { WEFT__SCATTER_ALONG_CASES = 3 };
+extern const weft_case weft__scatter_along_cases[WEFT__SCATTER_ALONG_CASES];
 bool weft__scatter_along_shapes(const weft_array *node, weft_spec *out, weft_why *why);
 
 /* Infer of scatter_add and scatter, but for dtypes. */

@@ -55,7 +55,7 @@ static bool pad_infer(const weft_array *node, weft_spec *out, weft_why *why)
         return weft_because(why, "%d axes with %d sizes before and %d after", p->axes.n,
                             p->before.n, p->after.n);
     }
-    if (!weft__axes_in_order(&p->axes, shape.n, &axes, why)) {
+    if (!weft__check_axes(&p->axes, shape.n, &axes, why)) {
         return false;
     }
     for (int i = 0; i < axes.n; i++) {

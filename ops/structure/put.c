@@ -59,23 +59,6 @@ static bool put_along_axis_infer(const weft_array *node, weft_spec *out, weft_wh
     return weft__scatter_along_shapes(node, out, why);
 }
 
-static const weft_case put_along_axis_cases[] = {
-    {.name = "last",
-     .n_inputs = 3,
-     .in = {{.shape = DIMS(3, 5)}, {.shape = DIMS(3, 8), .index_below = 5}, {.shape = DIMS(3, 8)}},
-     .params = &(const weft_axis_params){-1, false}},
-    {.name = "first",
-     .n_inputs = 3,
-     .in = {{.shape = DIMS(3, 2, 2)},
-            {.shape = DIMS(5, 2, 2), .index_below = 3},
-            {.shape = DIMS(5, 2, 2)}},
-     .params = &(const weft_axis_params){-3, false}},
-    {.name = "nothing",
-     .n_inputs = 3,
-     .in = {{.shape = DIMS(3, 2)}, {.shape = DIMS(3, 0), .index_below = 2}, {.shape = DIMS(3, 0)}},
-     .params = &(const weft_axis_params){-1, false}},
-};
-
 const weft_op weft_op_put_along_axis = {
     .name = "put_along_axis",
     .family = WEFT_STRUCTURAL,
@@ -88,8 +71,8 @@ const weft_op weft_op_put_along_axis = {
     .leads = true,
     .zero_gradient = 1u << 1,
     .reference = put_along_axis_reference,
-    .cases = put_along_axis_cases,
-    .n_cases = sizeof put_along_axis_cases / sizeof *put_along_axis_cases,
+    .cases = weft__scatter_along_cases,
+    .n_cases = WEFT__SCATTER_ALONG_CASES,
 };
 
 weft_array *weft_put_along_axis(weft_array *x, weft_array *indices, weft_array *values, int axis)

@@ -22,7 +22,7 @@ static void spread(const weft_slice_params *p, int ndim, int64_t *starts, int64_
 bool weft__sliced_shape(const weft_slice_params *p, weft_dims *shape, weft_why *why)
 {
     weft_dims axes;
-    if (!weft__axes_in_order(&p->axes, shape->n, &axes, why)) {
+    if (!weft__check_axes(&p->axes, shape->n, &axes, why)) {
         return false;
     }
     for (int i = 0; i < axes.n; i++) {

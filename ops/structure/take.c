@@ -111,9 +111,8 @@ static bool take_infer(const weft_array *node, weft_spec *out, weft_why *why)
         return weft_because(why,
                             "the last axis of an encoded array: decode it first (weft_decode)");
     }
-    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
-        return weft_because(why, "indices: expected integers, got %s",
-                            weft_dtype_name(input_dtype(node, 1)));
+    if (!weft__expect_indices(node, 1, why)) {
+        return false;
     }
     return taken_shape(&x, front, &indices, &shape, why) &&
            set_spec(out, input_dtype(node, 0), &shape);
@@ -204,9 +203,8 @@ bool weft__scatter_shapes(const weft_array *node, int64_t axis, weft_spec *out, 
     if (front < 0 || !taken_shape(&x, front, &indices, &shape, why)) {
         return false;
     }
-    if (!weft_dtype_is_integer(input_dtype(node, 1))) {
-        return weft_because(why, "indices: expected integers, got %s",
-                            weft_dtype_name(input_dtype(node, 1)));
+    if (!weft__expect_indices(node, 1, why)) {
+        return false;
     }
     if (!weft__shape_equal(&values, &shape)) {
         return weft_because(why, "values: expected %s, got %s", weft__shape_text(&shape, a),

@@ -71,7 +71,7 @@ static bool window_infer(const weft_array *node, int start_input, weft_dims *sha
 {
     const weft_slice_params *p = weft_node_params(node);
     weft_dims axes, start = input_shape(node, start_input);
-    if (!weft__axes_in_order(&p->axes, shape->n, &axes, why)) {
+    if (!weft__check_axes(&p->axes, shape->n, &axes, why)) {
         return false;
     }
     if (!weft_dtype_is_integer(input_dtype(node, start_input)) || start.n != 1 ||

@@ -60,11 +60,10 @@ static void half_a_character_in_the_prompt_is_completed(void)
         return;
     if (CHECK_EQ_INT(n, 2)) {
         const float certain = 1000;
-        const weft_generate_options o = {.max_tokens = 1,
-                                         .ignore_eos = true,
-                                         .bias_ids = &ids[1],
-                                         .bias_values = &certain,
-                                         .n_bias = 1};
+        const weft_generate_options o = {
+            .max_tokens = 1,
+            .ignore_eos = true,
+            .sampler = {.bias_ids = &ids[1], .bias_values = &certain, .n_bias = 1}};
         tokens t = {0};
         CHECK_OK(weft_generate(model, tokenizer, ids, 1, &o, collect, &t, NULL));
         CHECK_EQ_INT(t.n, 1);

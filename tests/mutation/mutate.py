@@ -225,7 +225,7 @@ def ordered(tree, suites, ops):
     return out
 
 
-def attempt(tree, name, text, change, rows):
+def attempt(tree, name, text, change, rows, longest):
     """What came of one change: a dictionary with `result`."""
     base = tree.object_of(name)
     if base is None:
@@ -242,7 +242,8 @@ def attempt(tree, name, text, change, rows):
             return dict(out, result="invalid")
         if changed == base:
             return dict(out, result="equivalent")
-        for suites in (ordered(tree, first, ops), ordered(tree, second, ops)):
+        brief = [s for s in second if tree.usual[s.partition("@")[0]] <= longest]
+        for suites in (ordered(tree, first, ops), ordered(tree, brief, ops)):
             for suite in suites:
                 built, log = tree.ninja("tests/test_" + suite.partition("@")[0])
                 if not built: # a generator runs during the build and failed
@@ -270,7 +271,7 @@ def keep(tree, row):
         f.write(json.dumps(row) + "\n")
 
 
-def run(tree, areas, count, seed):
+def run(tree, areas, count, seed, longest):
     rows, choice = load_map(), Choice(tree, areas, seed)
     tried = {identity(r) for r in results(tree)}
     done = 0
@@ -285,7 +286,7 @@ def run(tree, areas, count, seed):
             continue
         tried.add(identity(row))
         began = time.time()
-        row.update(attempt(tree, name, text, change, rows))
+        row.update(attempt(tree, name, text, change, rows, longest))
         row["seconds"] = round(time.time() - began, 1)
         keep(tree, row)
         done += row["result"] in ("killed", "survived")
@@ -303,7 +304,7 @@ def find_again(tree, row):
     return text, near[0] if near else None
 
 
-def again(tree):
+def again(tree, longest):
     """The survivors against the tests of the checkout: the library stays as it was."""
     sh(["cp", "-a", "--update", os.path.join(ROOT, "tests"), tree.folder], ROOT)
     rows = load_map()
@@ -315,7 +316,7 @@ def again(tree):
             print("gone       %s:%d %s" % (row["file"], row["line"], row["text"].strip()))
             continue
         new = describe(row["file"], text, change)
-        new.update(attempt(tree, row["file"], text, change, rows))
+        new.update(attempt(tree, row["file"], text, change, rows, longest))
         keep(tree, new)
         print("%-10s %s:%d %s %s" % (new["result"], new["file"], new["line"], new["text"].strip(),
                                      new["by"]), flush=True)
@@ -348,6 +349,8 @@ def main():
     parser.add_argument("--folder", default=ROOT + "-mutation")
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--longest", type=float, default=math.inf,
+                        help="leave out suites of the second list that take more seconds")
     parser.add_argument("--areas", default="ops,nn,models,train,core")
     o = parser.parse_args()
     os.nice(15 - os.nice(0) if os.nice(0) < 15 else 0)
@@ -357,9 +360,9 @@ def main():
     os.environ.setdefault("CCACHE_BASEDIR", os.path.dirname(ROOT))
     tree = Tree(o.folder) if o.what == "report" else prepare(o.folder)
     if o.what == "run":
-        run(tree, o.areas.split(","), o.count, o.seed)
+        run(tree, o.areas.split(","), o.count, o.seed, o.longest)
     elif o.what == "again":
-        again(tree)
+        again(tree, o.longest)
     if o.what != "prepare":
         report(tree)
 

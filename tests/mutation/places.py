@@ -209,6 +209,9 @@ def statements(toks, first, last, avoid, other):
             continue
         j, simple = i, t.kind == "name" or t.text in ("*", "(", "++", "--")
         while j < last and toks[j].text != ";":
+            if toks[j].text == ")" and other.get(j, 0) < i: # the head of a for
+                simple = False
+                break
             if toks[j].text in OPENERS and j in other:
                 j = other[j]
             elif toks[j].text in ("{", "}", ":"):

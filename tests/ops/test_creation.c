@@ -287,8 +287,7 @@ static void complex_nan_equals_nan_where_asked(void)
 
 CHECK_MAIN("creation", CHECK_CASE(steps_beyond_the_interval),
            CHECK_CASE(complex_nan_equals_nan_where_asked), CHECK_CASE(sequences),
-           CHECK_CASE(long_sequences), CHECK_CASE(matrices),
-CHECK_MAIN("creation", CHECK_CASE(sequences), CHECK_CASE(long_sequences),
-           CHECK_CASE(integers_beyond_doubles_are_exact), CHECK_CASE(matrices),
+           CHECK_CASE(long_sequences), CHECK_CASE(integers_beyond_doubles_are_exact),
+           CHECK_CASE(matrices),
            CHECK_CASE(gradients_through_diagonals), CHECK_CASE(rounding_and_comparing),
            CHECK_CASE(scalars), CHECK_CASE(limits_and_kinds))
