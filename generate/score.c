@@ -55,7 +55,8 @@ static weft_status add_scores(const scoring *s, weft_array *hidden, const target
     weft_array *rows = weft__rows_pick(hidden, t->places + at, n);
     weft_array *logits = weft_astype(weft_model_head(s->model, rows), WEFT_FLOAT32); /* (n, V) */
     weft_array *ids = weft_from_data(t->ids + at, WEFT_INT32, WEFT_DIMS((int64_t)n));
-    weft_array *loss = weft_cross_entropy_rows(logits, weft_to(ids, weft_device_of(logits))); /* (n) */
+    weft_array *loss =
+        weft_cross_entropy_rows(logits, weft_to(ids, weft_device_of(logits))); /* (n) */
     weft_array *favourite = weft_argmax(logits, -1, false);
     weft_status status = weft_eval_n((weft_array *[]){loss, favourite}, 2);
     if (status == WEFT_OK)

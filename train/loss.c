@@ -21,7 +21,8 @@ weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_arr
         losses = weft_linear_cross_entropy(x, weight, next, softcap); /* (B L) */
     } else {
         weft_array *logits = weft_model_head(model, hidden); /* (B, L, V) */
-        losses = weft_cross_entropy_rows(logits, weft_to(targets, weft_device_of(logits))); /* (B, L) */
+        losses =
+            weft_cross_entropy_rows(logits, weft_to(targets, weft_device_of(logits))); /* (B, L) */
     }
     weft_array *sum = weft_sum(weft_astype(losses, WEFT_FLOAT32), WEFT_ALL_AXES, false);
     return weft_scope_close(weft_scale(sum, scale));

@@ -107,10 +107,10 @@ WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *ke
                                           const weft_kv_codes *values,
                                           const weft_attention_options *options);
 
-/* -log softmax(logits)[target] of each row: logits (..., V), targets (...) integers -> (...) float32
- * (float64 for float64 logits). A negative target gives 0 and no gradient. weft_loss_cross_entropy
- * (losses.h) is the loss with options: another axis, probabilities as targets, weights, label
- * smoothing, a reduction. */
+/* -log softmax(logits)[target] of each row: logits (..., V), targets (...) integers -> (...)
+ * float32 (float64 for float64 logits). A negative target gives 0 and no gradient.
+ * weft_loss_cross_entropy (losses.h) is the loss with options: another axis, probabilities as
+ * targets, weights, label smoothing, a reduction. */
 WEFT_API weft_array *weft_cross_entropy_rows(weft_array *logits, weft_array *targets);
 /* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32
  * (float64 for float64 x), without ever holding the logits; rows with a negative target cost
