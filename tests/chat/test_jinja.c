@@ -121,6 +121,19 @@ static void lists_can_be_changed(void)
     weft_free(text);
 }
 
+/* As Python and Jinja2 have them. */
+static void numbers_and_escapes_at_their_edges(void)
+{
+    char *text = NULL;
+    const jinja_context context = {0};
+    CHECK_OK(render("{{ 4.0 % 2.0 }} {{ -4.0 % 2.0 }} {{ 4.0 % -2.0 }} {{ -5 % 3 }} {{ 5.5 % -2 }} "
+                    "{{ '\\xef\\xAF\\x6f' }} {{ '%d' % 9e15 }} {{ '%d' % -9.7 }} "
+                    "{{ [{'': 5}]|map(attribute='')|list }}",
+                    &context, &text));
+    CHECK_STR(text, "0.0 0.0 -0.0 1 -0.5 \xc3\xaf\xc2\xafo 9000000000000000 -9 [5]");
+    weft_free(text);
+}
+
 static void many_keys_are_found(void)
 {
     char *text = NULL;
@@ -162,5 +175,5 @@ static void memory_runs_out(void)
 
 CHECK_MAIN("jinja", CHECK_CASE(snippets_are_jinja2s),
            CHECK_CASE(errors_name_line_and_what_was_expected), CHECK_CASE(harm_ends_with_an_error),
-           CHECK_CASE(lists_can_be_changed), CHECK_CASE(many_keys_are_found),
-           CHECK_CASE(memory_runs_out))
+           CHECK_CASE(lists_can_be_changed), CHECK_CASE(numbers_and_escapes_at_their_edges),
+           CHECK_CASE(many_keys_are_found), CHECK_CASE(memory_runs_out))

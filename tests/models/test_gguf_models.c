@@ -196,6 +196,16 @@ static void what_is_refused(void)
     CHECK_OK(weft_gguf_save(path, &name, &x, 1, &arch, 1));
     CHECK_STATUS(weft_model_load(path, NULL, &model), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_error_message(), "'t5' is unsupported (supported: llama");
+    /* A tensor of no known part, before others that are well. */
+    const weft_gguf_string llama = {"llama", 5};
+    const weft_gguf_value known = {
+        "general.architecture", WEFT_GGUF_STRING, false, 1, NULL, &llama};
+    const char *const names[] = {"blk.0.strange.weight", "output_norm.weight", "token_embd.weight"};
+    weft_array *three[] = {weft_ones(WEFT_DIMS(2, 2), WEFT_FLOAT32),
+                           weft_ones(WEFT_DIMS(2), WEFT_FLOAT32),
+                           weft_ones(WEFT_DIMS(2, 2), WEFT_FLOAT32)};
+    CHECK_OK(weft_gguf_save(path, names, three, 3, &known, 1));
+    CHECK(weft_model_load(path, NULL, &model) != WEFT_OK);
     weft_scope_close(NULL);
     if (CHECK_OK(weft_model_load(golden("llama", ""), NULL, &model))) {
         CHECK_STATUS(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = "Q3_K"}),

@@ -189,11 +189,57 @@ static void folders_that_are_no_checkpoint(void)
                  WEFT_INVALID);
 }
 
+/* The base of rotations where a configuration names none: transformers' default of each family. */
+static void rotations_have_the_defaults_of_their_family(void)
+{
+    static const struct {
+        const char *family, *same, *other;
+    } rows[] = {{"llama", "10000", "10001"},   {"mistral", "10000", "10001"},
+                {"qwen2", "10000", "10001"},   {"qwen3", "10000", "10001"},
+                {"gemma2", "10000", "10001"},  {"minicpm", "10000", "10001"},
+                {"mixtral", "1e6", "1000001"}, {"ministral3", "1e6", "1000001"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *thetas[] = {NULL, rows[i].same, rows[i].other};
+        weft_array *logits[3] = {NULL};
+        weft_scope_open();
+        for (int t = 0; t < 3; t++) {
+            char text[900], theta[60] = "";
+            if (thetas[t])
+                snprintf(theta, sizeof theta, ",\"rope_theta\":%s", thetas[t]);
+            snprintf(text, sizeof text,
+                     "{\"model_type\":\"%s\",\"vocab_size\":20,\"hidden_size\":32,"
+                     "\"intermediate_size\":12,\"num_hidden_layers\":2,\"head_dim\":16,"
+                     "\"num_attention_heads\":2,\"num_key_value_heads\":1,"
+                     "\"num_local_experts\":2,\"num_experts_per_tok\":1,"
+                     "\"tie_word_embeddings\":true%s}",
+                     rows[i].family, theta);
+            weft_random_seed(3);
+            weft_model *m = make(text);
+            if (!m)
+                break;
+            logits[t] = weft_keep(weft_model_forward(m, ids(), NULL));
+            CHECK_OK(weft_eval(logits[t]));
+            weft_model_free(m);
+        }
+        if (CHECK(logits[2] != NULL)) {
+            CHECK_CLOSE(difference(logits[0], logits[1]), 0, 0);
+            CHECK(difference(logits[0], logits[2]) > 0);
+        }
+        for (int t = 0; t < 3; t++)
+            weft_drop(logits[t]);
+        weft_scope_close(NULL);
+    }
+}
+
 static void configurations_that_make_no_model(void)
 {
     new_refused("{\"model_type\":\"nobody\"}", WEFT_UNSUPPORTED,
                 "config.json: model_type 'nobody' is unknown (known: gemma2, gemma3, ");
     new_refused("{}", WEFT_INVALID, "model_type is missing");
+    new_refused("{\"model_type\":\"gemma4_text\",\"vocab_size_per_layer_input\":0}", WEFT_INVALID,
+                "vocab_size_per_layer_input: expected");
+    new_refused("{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":-1}", WEFT_INVALID,
+                "hidden_size_per_layer_input, vocab_size_per_layer_input: expected");
     new_refused("{\"model_type\":7}", WEFT_INVALID, "model_type: expected a string");
     new_refused("{\"model_type\":\"llama\",\"quantization_config\":{\"quant_method\":\"gptq\"}}",
                 WEFT_UNSUPPORTED, "quantized by 'gptq' are unsupported");
@@ -405,6 +451,7 @@ CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
            CHECK_CASE(the_ids_that_end_are_of_both_files),
            CHECK_CASE(prefixes_and_towers_are_passed_over),
            CHECK_CASE(folders_that_are_no_checkpoint),
+           CHECK_CASE(rotations_have_the_defaults_of_their_family),
            CHECK_CASE(configurations_that_make_no_model), CHECK_CASE(weights_that_do_not_fit),
            CHECK_CASE(tokens_of_a_wrong_kind), CHECK_CASE(the_weights_tell_the_family),
            CHECK_CASE(a_checkpointed_forward_is_the_same), CHECK_CASE(a_program_adds_a_family))

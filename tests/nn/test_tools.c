@@ -93,7 +93,9 @@ static void applying_and_setting(void)
     if (!CHECK(m != NULL))
         return;
     weft_scope_open();
+    weft_array *mine = weft_add(weft_ones(WEFT_SCALAR, WEFT_FLOAT32), weft_scalar(1, WEFT_FLOAT32));
     CHECK_OK(weft_nn_apply(m, filled, &calls, &(weft_nn_choice){.keys = weights, .n_keys = 1}));
+    CHECK_CLOSE(weft_item(mine), 2, 0); /* the caller's scope is as it was */
     CHECK_EQ_INT(calls, 3);
     CHECK_CLOSE(sum_of(m, "layers.2.weight"), 3 * 96, 0);
     CHECK_STATUS(weft_nn_apply(m, filled, &calls, NULL), WEFT_INVALID);

@@ -108,6 +108,10 @@ static void a_run_learns_and_reports(void)
     CHECK_CLOSE(l.reports[13].lr, 1e-2 * 0.5, 1e-12);
     CHECK(result.peak_memory > 0 && result.tokens == l.reports[24].total_tokens);
     CHECK_CLOSE(l.reports[24].remaining, 0, 0);
+    for (int i = 1; i <= 24; i++) {
+        CHECK(l.reports[i].tokens > 0 && l.reports[i].tokens_per_second > 0);
+        CHECK(i == 24 || l.reports[i].remaining > 0);
+    }
 }
 
 /* Two updates of three batches each are the same as two of one batch with all their rows. */
