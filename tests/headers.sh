@@ -4,6 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+cplusplus=("${CXX:-c++}")
+if command -v clang++ >/dev/null; then cplusplus+=(clang++); fi
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror"
 bad=0
 
@@ -20,7 +22,9 @@ compile() {
 for path in include/weft/*.h; do
     header=${path##*/}
     compile c c11 "$header" "${CC:-cc}"
-    compile c++ c++17 "$header" "${CXX:-c++}"
+    for compiler in "${cplusplus[@]}"; do
+        compile c++ c++17 "$header" "$compiler"
+    done
     if [ "$header" != weft.h ] && ! grep -q "^#include \"weft/$header\"" include/weft/weft.h; then
         echo "include/weft/weft.h: does not include weft/$header"
         bad=1

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# tests/cplusplus.sh BUILD -- the library from C++17: the programs in tests/cplusplus/ and the C
+# program of README compile with every C++ compiler that is there, and run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/readme.cc"
+
+status=0
+compilers=0
+# A word may stand for a compiler with a cache in front: CXX="ccache g++".
+for compiler in "${CXX:-}" g++ clang++; do
+    [ -n "$compiler" ] && command -v "${compiler%% *}" >/dev/null || continue
+    compilers=$((compilers + 1))
+    for source in tests/cplusplus/*.cc "$work/readme.cc"; do
+        name=$(basename "$source" .cc)
+        warnings="-Wall -Wextra -Wpedantic -Wshadow -Werror"
+        # README's options start from {0}, which clang++ wants more braces for.
+        [ "$name" != readme ] || warnings="-Wall -Wno-missing-braces -Werror"
+        # shellcheck disable=SC2086
+        if ! $compiler -std=c++17 $warnings -I. -Iinclude "$source" -o "$work/$name" \
+            -L"$build" -lweft "-Wl,-rpath,$PWD/$build"; then
+            echo "$compiler: $name: does not compile as C++17"
+            status=1
+        elif ! "$work/$name" >"$work/log" 2>&1; then
+            cat "$work/log"
+            echo "$compiler: $name: failed"
+            status=1
+        fi
+    done
+done
+if [ "$compilers" -eq 0 ]; then
+    echo "there is no C++ compiler"
+    exit 77
+fi
+exit $status
