@@ -1,5 +1,5 @@
 # The front door. meson does the work; see README.md and meson.build.
-#   make          builds build/cli/weft
+#   make          builds build/cli/weft, the library and the examples
 #   make demo     fine-tunes the model that comes with the source, in a few minutes
 #   make test     every test, plain and under the sanitizers
 #   make check    the same without the sanitizers
@@ -8,12 +8,17 @@
 #   make format   formats the sources in place
 #   make install  into the system, or into DESTDIR
 #   make clean    removes the build folders
+#
+# OPTIONS are meson's: make OPTIONS='-Dvulkan=disabled -Dhdf5=disabled'. CC is the compiler: make
+# CC=clang. Both may be given again for a folder that is already configured, and stay until others
+# are given. BUILD is the build folder.
 
 BUILD = build
+OPTIONS =
 
 all:
 	@tools/dependencies.sh build
-	@tools/build.sh $(BUILD) all
+	@tools/build.sh $(BUILD) programs $(OPTIONS)
 	@echo "built $(BUILD)/cli/weft"
 
 demo: all
@@ -21,18 +26,18 @@ demo: all
 
 test:
 	@tools/dependencies.sh test
-	@WEFT_BUILD=$(BUILD) tests/run.sh
+	@WEFT_BUILD=$(BUILD) WEFT_OPTIONS='$(OPTIONS)' tests/run.sh
 
 check:
 	@tools/dependencies.sh test
-	@WEFT_BUILD=$(BUILD) tests/run.sh --quick
+	@WEFT_BUILD=$(BUILD) WEFT_OPTIONS='$(OPTIONS)' tests/run.sh --quick
 
 bench: all
 	@tests/bench/run.sh
 
 lint:
 	@tools/dependencies.sh lint
-	@tools/build.sh $(BUILD) all
+	@tools/build.sh $(BUILD) all $(OPTIONS)
 	@tools/lint.sh $(BUILD)
 
 format:

@@ -1,35 +1,57 @@
 #!/usr/bin/env bash
-# tests/chroot.sh [MIRROR] -- the promise of the front door, on a machine as bare as can be. In a
-# fresh Debian 12 with only git, make and certificates, made by debootstrap: a clone of this tree's
-# last commit, and then `make`, `make demo`, `make test`. Needs root and debootstrap; not part of
-# `make test`. MIRROR is by default the one that this system's own apt uses. $WEFT_CHROOT is the
-# folder to work in; what is made there is removed at the end unless $WEFT_CHROOT_KEEP is set.
-# $WEFT_CHROOT_TARGETS names other targets.
+# tests/chroot.sh [RELEASE [MIRROR]] -- what README promises, on a machine as bare as can be. In a
+# fresh Debian (RELEASE: bookworm, the default, or trixie) with only git, make and certificates,
+# made by debootstrap: a clone of this tree's last commit, then `make`, `make demo`, `make test` and
+# `make install`, and README's C program compiled by README's own commands and run
+# (tests/readme_programs.sh). Prints how long each took, and the tests' totals. Needs root and
+# debootstrap; not part of `make test`.
+#
+# MIRROR is by default the one that this system's own apt uses for the release, or else
+# http://deb.debian.org/debian. $WEFT_CHROOT is the folder to work in; what is made there is removed
+# at the end unless $WEFT_CHROOT_KEEP is set. $WEFT_CHROOT_BASE is a minimal system that is copied
+# in place of debootstrap's. $WEFT_CHROOT_TARGETS names other targets; `readme` is the programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-mirror=${1:-$(apt-get indextargets --format '$(SITE) $(ORIGIN) $(CODENAME)' 'Created-By: Packages' |
-    awk '$2 == "Debian" && $3 == "bookworm" { print $1; exit }')}
+release=${1:-bookworm}
+case $release in
+bookworm | trixie) ;;
+*)
+    echo "usage: tests/chroot.sh [bookworm|trixie [MIRROR]]" >&2
+    exit 2
+    ;;
+esac
+mirror=${2:-$(apt-get indextargets --format '$(SITE) $(ORIGIN) $(CODENAME)' \
+    'Created-By: Packages' 2>/dev/null |
+    awk -v release="$release" '$2 == "Debian" && $3 == release { print $1; exit }')}
+mirror=${mirror:-http://deb.debian.org/debian}
 work=${WEFT_CHROOT:-$(mktemp -d)}
 root=$work/root
-targets=${WEFT_CHROOT_TARGETS:-all demo test}
+targets=${WEFT_CHROOT_TARGETS:-all demo test install readme}
 
 inside() {
-    env -i HOME=/root LANG=C.UTF-8 PATH=/usr/sbin:/usr/bin:/sbin:/bin CI="${CI:-}" \
+    env -i HOME=/root LANG=C.UTF-8 CI="${CI:-}" \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         chroot "$root" "$@" </dev/null
 }
 
 finish() {
-    mountpoint -q "$root/proc" && umount "$root/proc"
+    if mountpoint -q "$root/proc"; then umount "$root/proc"; fi
     [ -n "${WEFT_CHROOT_KEEP:-}" ] || rm -rf --one-file-system "$root"
 }
 trap finish EXIT
 
-echo "debootstrap from $mirror into $root"
-if ! debootstrap --variant=minbase --include=git,make,ca-certificates bookworm "$root" "$mirror" \
-    >"$work/debootstrap.log" 2>&1; then
-    tail "$work/debootstrap.log"
-    exit 1
+mkdir -p "$work"
+if [ -n "${WEFT_CHROOT_BASE:-}" ]; then
+    echo "copying $WEFT_CHROOT_BASE to $root"
+    cp -a --one-file-system "$WEFT_CHROOT_BASE" "$root"
+else
+    echo "debootstrap of $release from $mirror into $root"
+    if ! debootstrap --variant=minbase --include=git,make,ca-certificates "$release" "$root" \
+        "$mirror" >"$work/debootstrap.log" 2>&1; then
+        tail "$work/debootstrap.log"
+        exit 1
+    fi
 fi
 mount -t proc proc "$root/proc"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -39,15 +61,26 @@ apt-config dump | grep -E '^Acquire::https?::(Proxy|CAInfo) ' \
 
 git clone --quiet --no-hardlinks . "$root/root/weft"
 
+# run TARGET: make's, or README's programs.
+run() {
+    if [ "$1" = readme ]; then
+        inside /root/weft/tests/readme_programs.sh
+    else
+        inside make -C /root/weft "$1"
+    fi
+}
+
 status=0
+summary=
 for target in $targets; do
     start=$(date +%s)
-    echo "==== make $target"
-    if inside make -C /root/weft "$target"; then
-        echo "==== make $target: passed in $(($(date +%s) - start)) s"
-    else
-        echo "==== make $target: FAILED in $(($(date +%s) - start)) s"
-        status=1
-    fi
+    echo "==== $target"
+    result=passed
+    run "$target" 2>&1 | tee "$work/log" || { result=FAILED && status=1; }
+    total=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$work/log" | tail -1 || true)
+    summary+=$(printf '%-8s %s in %d s%s' "$target" "$result" "$(($(date +%s) - start))" \
+        "${total:+: $total}")$'\n'
 done
+echo "==== $release"
+printf '%s' "$summary"
 exit $status

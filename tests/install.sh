@@ -1,19 +1,58 @@
 #!/usr/bin/env bash
-# tests/install.sh BUILD -- installs into a scratch folder and builds one small program against what
-# is there with pkg-config: with the shared library, and with the static one.
+# tests/install.sh BUILD -- installs into a scratch folder, looks whether pkg-config and the loader
+# would find what is there, and builds two programs against it, one of them README's: with the
+# shared library, and with the static one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export PATH=/usr/bin:$PATH
 
-DESTDIR=$work PATH=/usr/bin:$PATH meson install -C "$build" --no-rebuild --quiet
-pc=$(find "$work" -name weft.pc)
-lib=$(dirname "$(dirname "$pc")")
-export PKG_CONFIG_PATH=${pc%/*}
+DESTDIR=$work meson install -C "$build" --no-rebuild --quiet
+
+# option NAME: the value that the build folder was configured with.
+option() {
+    meson introspect --buildoptions "$build" | python3 -c '
+import json, sys
+print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == sys.argv[1]))' "$1"
+}
+prefix=$(option prefix)
+libdir=$prefix/$(option libdir)
+lib=$work$libdir
+
+# expect FILE: it must be installed at its place, not just anywhere.
+expect() {
+    if [ ! -e "$work$1" ]; then
+        echo "expected $1, which is not installed"
+        exit 1
+    fi
+}
+expect "$libdir/pkgconfig/weft.pc"
+expect "$libdir/libweft.so"
+expect "$libdir/libweft.so.0"
+expect "$libdir/libweft.a"
+expect "$prefix/bin/weft"
+expect "$prefix/include/weft/weft.h"
+
+# What README's commands rely on, for prefixes that the system searches.
+if [ "$prefix" = /usr/local ] || [ "$prefix" = /usr ]; then
+    searched=$(pkg-config --variable=pc_path pkg-config)
+    if [[ ":$searched:" != *":$libdir/pkgconfig:"* ]]; then
+        echo "pkg-config does not search $libdir/pkgconfig but $searched"
+        exit 1
+    fi
+    searched=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -v -N -X 2>&1 || true)
+    if ! grep -qE "^$libdir( |:)|Can't stat $libdir:" <<<"$searched"; then
+        echo "the loader does not search $libdir"
+        exit 1
+    fi
+fi
+
+export PKG_CONFIG_PATH=$lib/pkgconfig
 flags() {
-    pkg-config "--define-variable=prefix=$work$(pkg-config --variable=prefix weft)" "$@" weft
+    pkg-config "--define-variable=prefix=$work$prefix" "$@" weft
 }
 
 cat >"$work/program.c" <<'END'
@@ -26,12 +65,19 @@ int main(void)
     return strcmp(weft_version(), WEFT_VERSION) != 0;
 }
 END
-# shellcheck disable=SC2046
-"${CC:-cc}" -std=c11 -Wall -Werror "$work/program.c" -o "$work/shared" $(flags --cflags --libs)
-LD_LIBRARY_PATH=$lib "$work/shared"
+# The first C program of README.
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/readme.c"
 
-# The archive by name, and the shared libraries that it needs.
-# shellcheck disable=SC2046
-"${CC:-cc}" -std=c11 -Wall -Werror $(flags --cflags) "$work/program.c" "$lib/libweft.a" \
-    -o "$work/static" $(pkg-config --libs $(pkg-config --print-requires-private weft)) -lm -pthread
-"$work/static"
+for program in program readme; do
+    # shellcheck disable=SC2046,SC2086 # $CC may be words
+    ${CC:-cc} -std=c11 -Wall -Werror "$work/$program.c" -o "$work/shared" \
+        $(flags --cflags --libs)
+    LD_LIBRARY_PATH=$lib "$work/shared"
+
+    # The archive by name, and the shared libraries that it needs.
+    # shellcheck disable=SC2046,SC2086
+    ${CC:-cc} -std=c11 -Wall -Werror $(flags --cflags) "$work/$program.c" "$lib/libweft.a" \
+        -o "$work/static" $(pkg-config --libs $(pkg-config --print-requires-private weft)) \
+        -lm -pthread
+    "$work/static"
+done

@@ -2,7 +2,8 @@
 # tests/run.sh [--quick] -- everything that `make test` runs, in build/, build-asan/ and build-tsan/
 # (or ${WEFT_BUILD}, ${WEFT_BUILD}-asan, ...). The last line is the sum of all:
 #     N passed, N failed, N skipped
-# --quick leaves the sanitizers out. WEFT_WERROR=1 makes warnings errors.
+# --quick leaves the sanitizers out. WEFT_WERROR=1 makes warnings errors. WEFT_OPTIONS are meson
+# options for every build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -97,7 +98,8 @@ on_vulkan() {
 build() {
     local label=$1 folder=$2 targets=$3
     shift 3
-    if ! tools/build.sh "$folder" "$targets" "$@"; then
+    # shellcheck disable=SC2086 # the options are words
+    if ! tools/build.sh "$folder" "$targets" ${WEFT_OPTIONS:-} "$@"; then
         echo "---- $label: the build failed"
         count_failure
         return 1
@@ -106,12 +108,13 @@ build() {
 
 if build plain "$build" "all tests"; then
     start plain install tests/install.sh "$build"
+    start plain cplusplus tests/cplusplus.sh "$build"
     start plain exports tests/exports.sh "$build"
     start plain symbols tests/symbols.sh "$build"
     on_vulkan vulkan "$build"
     run plain "$build" quick
 fi
-for check in headers tree layering snippets; do
+for check in headers tree layering snippets options; do
     start source $check tests/$check.sh
 done
 wait

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# tools/build.sh FOLDER TARGETS [MESON OPTION...] -- configures FOLDER once and builds the targets,
-# a list of words, in it.
+# tools/build.sh FOLDER TARGETS [MESON OPTION...] -- configures FOLDER and builds the targets, a
+# list of words, in it. A folder that is configured is configured again when other options are
+# given, and from scratch when $CC is set to another compiler; without options or CC it stays as it
+# is.
 # WEFT_WERROR=1 makes warnings errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,16 +15,45 @@ shift 2
 PATH=/usr/bin:$PATH
 werror=$([ "${WEFT_WERROR:-0}" = 1 ] && echo true || echo false)
 
-if [ ! -e "$folder/build.ninja" ]; then
-    mkdir -p "$folder"
-    if ! meson setup "$folder" "-Dwerror=$werror" "$@" >"$folder/setup.log" 2>&1; then
-        cat "$folder/setup.log" >&2
+# quietly COMMAND...: shows what it printed only when it fails.
+quietly() {
+    local log
+    log=$(mktemp)
+    if ! "$@" >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
         exit 1
     fi
-elif ! grep -q -x "werror=$werror" "$folder/.weft" 2>/dev/null; then
-    meson configure "$folder" "-Dwerror=$werror"
+    rm -f "$log"
+}
+
+# recorded KEY: the value that the folder was configured with.
+recorded() {
+    sed -n "s/^$1=//p" "$folder/.weft" 2>/dev/null || true
+}
+
+# The compiler that the folder's commands begin with.
+used_compiler() {
+    sed -n '/^ *"command": "/{s/^ *"command": "//;s/ -.*//p;q}' "$folder/compile_commands.json"
+}
+
+options=$*
+if [ ! -e "$folder/build.ninja" ]; then
+    mkdir -p "$folder"
+    quietly meson setup "$folder" "-Dwerror=$werror" "$@"
+    compiler=${CC:-}
+else
+    compiler=$(recorded compiler)
+    if [ -n "${CC:-}" ] && [ "$CC" != "$compiler" ] && [ "$CC" != "$(used_compiler)" ]; then
+        quietly meson setup --wipe "$folder" "-Dwerror=$werror" "$@"
+    elif [ "$werror" != "$(recorded werror)" ] ||
+        { [ -n "$options" ] && [ "$options" != "$(recorded options)" ]; }; then
+        quietly meson configure "$folder" "-Dwerror=$werror" "$@"
+    fi
+    compiler=${CC:-$compiler}
+    options=${options:-$(recorded options)}
 fi
-echo "werror=$werror" >"$folder/.weft"
+printf '%s\n' "werror=$werror" "compiler=$compiler" "options=$options" >"$folder/.weft"
 
 # A progress line on a terminal; elsewhere only what the compiler complained of.
 if [ -t 1 ]; then

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# tests/readme_programs.sh -- after `make install`: README's C program, compiled by README's own
+# commands (shared and static) in the way that they stand there, runs. Part of tests/chroot.sh,
+# since it needs an installation that the system searches.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/program.c"
+
+# Every shell block that compiles program.c, a file each, without the installation.
+awk -v work="$work" '
+    /^```sh$/ { inside = 1; text = ""; next }
+    /^```$/ && inside {
+        inside = 0
+        if (text ~ /program\.c/) print text >(work "/block" ++n ".sh")
+        next
+    }
+    inside && $0 != "make install" { text = text $0 "\n" }' README.md
+
+tree=$PWD
+count=0
+for block in "$work"/block*.sh; do
+    cat "$block"
+    (cd "$work" && rm -f a.out && bash -euo pipefail "$block")
+    # The program names the model from the root of the tree.
+    (cd "$tree" && "$work/a.out")
+    count=$((count + 1))
+done
+if [ "$count" -ne 2 ]; then
+    echo "expected two ways to compile the program in README, found $count"
+    exit 1
+fi
+weft --version
