@@ -156,22 +156,6 @@ int weft_ndim(const weft_array *a)
     return a ? a->spec.shape.n : 0;
 }
 
-int64_t weft_dim(const weft_array *a, int axis)
-{
-    int front = a ? weft__axis_front(axis, a->spec.shape.n) : -1;
-    return front < 0 ? 1 : a->spec.shape.at[front];
-}
-
-weft_dims weft_shape(const weft_array *a)
-{
-    return a ? a->spec.shape : (weft_dims){0};
-}
-
-int64_t weft_size(const weft_array *a)
-{
-    return a ? weft__shape_size(&a->spec.shape) : 0;
-}
-
 int64_t weft_nbytes(const weft_array *a)
 {
     const weft_encoding *e = weft_encoding_of(a);

@@ -2,6 +2,7 @@
 #ifndef OPS_COMMON_H
 #define OPS_COMMON_H
 
+#include "core/lengths.h"
 #include "core/shape.h"
 #include "weft/op.h"
 #include "weft/op_params.h"

@@ -12,6 +12,7 @@
         abort();                                                                                   \
     }
 
+ABSENT(weft__shape)
 ABSENT(weft__shape_broadcast)
 ABSENT(weft__shape_equal)
 ABSENT(weft__shape_text)
@@ -29,5 +30,4 @@ ABSENT(weft_scalar)
 ABSENT(weft_scalar_int)
 ABSENT(weft_scope_close)
 ABSENT(weft_scope_open_named)
-ABSENT(weft_shape)
 ABSENT(weft_zeros_like)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/compile/compiled.h"
+#include "core/compile/shapeless.h"
 #include "core/failure.h"
 #include "weft/io.h"
 #include "weft/quantize.h"
@@ -15,6 +16,8 @@ struct weft_exporter {
     weft__map arrays;  /* captured ones, each held by its trace's constant */
     char **signatures; /* name and arguments, to find two that are the same */
     int n_functions;
+    char **metadata; /* keys and values, in turn */
+    int n_metadata;
 };
 
 weft_status weft_exporter_new(weft_exporter **out)
@@ -34,7 +37,11 @@ void weft_exporter_free(weft_exporter *e)
     for (int i = 0; i < e->n_functions; i++) {
         weft_free(e->signatures[i]);
     }
+    for (int i = 0; i < 2 * e->n_metadata; i++) {
+        weft_free(e->metadata[i]);
+    }
     weft__map_free(&e->arrays);
+    weft_free(e->metadata);
     weft_free(e->signatures);
     weft_free(e->json.at);
     weft_free(e);
@@ -52,7 +59,7 @@ static bool is_passed_through(const weft__trace *t, weft__value v, weft__value *
     return n->op->passes_through;
 }
 
-static weft__value resolve(const weft__trace *t, weft__value v)
+weft__value weft__export_resolve(const weft__trace *t, weft__value v)
 {
     while (v.kind == WEFT__NODE && is_passed_through(t, v, &v)) {
     }
@@ -70,11 +77,25 @@ static int64_t tensor_of(weft_exporter *e, weft_array *a)
     return i;
 }
 
+void weft__export_name(const weft__trace *t, weft__value v, int64_t place, char name[40])
+{
+    if (v.kind == WEFT__NODE && t->nodes[v.index].n_outputs > 1) {
+        snprintf(name, 40, "n%lld.%u", (long long)place, v.output);
+    } else {
+        snprintf(name, 40, "%c%lld", "acn"[v.kind], (long long)place);
+    }
+}
+
+bool weft__export_writes(const weft__trace *t, int64_t node)
+{
+    return !t->nodes[node].op->passes_through; /* else its inputs are written where it is used */
+}
+
 /* Arguments "a0", captured arrays "c0", nodes "n0" by their number in the trace, and outputs of
  * nodes that have several "n0.1". */
 static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__value v)
 {
-    v = resolve(t, v);
+    v = weft__export_resolve(t, v);
     int64_t place = (int64_t)v.index;
     if (v.kind == WEFT__CONSTANT) {
         weft_array *a = t->constants[v.index];
@@ -88,11 +109,9 @@ static weft_status write_value(weft_exporter *e, const weft__trace *t, weft__val
             return weft__out_of_memory("export", NULL);
         }
     }
-    if (v.kind == WEFT__NODE && t->nodes[v.index].n_outputs > 1) {
-        weft__text_format(&e->json, "\"n%lld.%u\"", (long long)place, v.output);
-    } else {
-        weft__text_format(&e->json, "\"%c%lld\"", "acn"[v.kind], (long long)place);
-    }
+    char name[40];
+    weft__export_name(t, v, place, name);
+    weft__text_format(&e->json, "\"%s\"", name);
     return WEFT_OK;
 }
 
@@ -109,7 +128,21 @@ static weft_status write_values(weft_exporter *e, const weft__trace *t, const we
     return status;
 }
 
-static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i)
+/* What the elements of the node's shape follow, if anything. */
+static void write_follows(weft__text *json, const signed char *follows)
+{
+    int n = 0;
+    for (int d = 0; follows && d < WEFT_MAX_DIMS; d++) {
+        n = follows[d] ? d + 1 : n;
+    }
+    for (int d = 0; d < n; d++) {
+        weft__text_format(json, d ? ",%d" : ",\"follows\":[%d", follows[d]);
+    }
+    weft__text_append(json, "]", n > 0);
+}
+
+static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i,
+                              const signed char *follows)
 {
     const weft__trace_node *n = &t->nodes[i];
     if (weft_op_find(n->op->name) != n->op) {
@@ -124,6 +157,7 @@ static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i)
     if (status == WEFT_OK) {
         status = weft__params_write(n->op, n->params, &e->json);
     }
+    write_follows(&e->json, follows);
     weft__text_append(&e->json, ",\"outputs\":[", 12);
     for (int o = 0; o < n->n_outputs; o++) {
         weft__text_append(&e->json, ",", o > 0);
@@ -133,23 +167,51 @@ static weft_status write_node(weft_exporter *e, const weft__trace *t, int64_t i)
     return status;
 }
 
-static weft_status write_function(weft_exporter *e, const char *name, const weft__trace *t)
+/* The symbols of its axes beside the spec of an argument. */
+static void write_argument(weft__text *json, const weft_spec *spec, const unsigned char *axes)
+{
+    weft__spec_write(spec, json);
+    if (axes) {
+        json->n -= !json->failed; /* into the object */
+        weft__text_append(json, ",\"axes\":[", 9);
+        for (int d = 0; d < spec->shape.n; d++) {
+            weft__text_format(json, d ? ",%d" : "%d", axes[d]);
+        }
+        weft__text_append(json, "]}", 2);
+    }
+}
+
+static void write_least(weft__text *json, const weft__symbols *symbols)
+{
+    weft__text_append(json, ",\"least\":[", 10);
+    for (int k = 0; k < symbols->n; k++) {
+        weft__text_format(json, k ? ",%lld" : "%lld", (long long)symbols->least[k]);
+    }
+    weft__text_append(json, "]", 1);
+}
+
+/* Of a function with dynamic axes `s` has more than its trace; else NULL. */
+static weft_status write_function(weft_exporter *e, const char *name, const weft__trace *t,
+                                  const weft__shapeless *s)
 {
     weft__text_append(&e->json, ",", e->n_functions > 0);
     weft__text_append(&e->json, "{\"name\":", 8);
     weft__text_quote(&e->json, name);
+    if (s) {
+        write_least(&e->json, &s->symbols);
+    }
     weft__text_append(&e->json, ",\"arguments\":[", 14);
     for (int64_t i = 0; i < t->n_arguments; i++) {
         weft__text_append(&e->json, ",", i > 0);
-        weft__spec_write(&t->arguments[i].spec, &e->json);
+        write_argument(&e->json, &t->arguments[i].spec, s ? s->symbols.axes[i] : NULL);
     }
     weft__text_append(&e->json, "],\"nodes\":[", 11);
     weft_status status = WEFT_OK;
     bool first = true;
     for (int64_t i = 0; i < t->n_nodes && status == WEFT_OK; i++) {
-        if (!t->nodes[i].op->passes_through) { /* else its inputs are written where it is used */
+        if (weft__export_writes(t, i)) {
             weft__text_append(&e->json, ",", !first);
-            status = write_node(e, t, i);
+            status = write_node(e, t, i, s ? s->follows[i] : NULL);
             first = false;
         }
     }
@@ -166,16 +228,14 @@ static weft_status write_function(weft_exporter *e, const char *name, const weft
 
 /* ---- tracing -------------------------------------------------------------------------------- */
 
-/* The function called on placeholders of the arguments' specs, in an open scope. */
-static weft_status call_on_placeholders(weft_function *fn, void *context, weft_array *const *in,
-                                        int n_in, weft_array **arrays, int n_out, weft__trace *out)
+/* In an open scope; `arrays` has room for the placeholders and the results. */
+static weft_status call_on_placeholders(weft_function *fn, void *context,
+                                        const weft__trace_argument *arguments, int n_in, int n_out,
+                                        weft_array **arrays, weft__trace *out)
 {
     const uint64_t since = weft__next_seq();
     for (int i = 0; i < n_in; i++) {
-        if (!weft_ok(in[i])) {
-            return weft__report(in[i]);
-        }
-        arrays[i] = weft__placeholder(&in[i]->spec, in[i]->device, i);
+        arrays[i] = weft__placeholder(&arguments[i].spec, arguments[i].device, i);
     }
     const int differentiating = weft__differentiating;
     weft__differentiating = 0;
@@ -192,29 +252,50 @@ static weft_status call_on_placeholders(weft_function *fn, void *context, weft_a
     return weft__trace_make(out, arrays, n_in, arrays + n_in, n_out, since);
 }
 
-static weft_status trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                         int n_out, weft__trace *out)
+weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_argument *arguments,
+                           int n_in, int n_out, weft__trace *out)
 {
+    *out = (weft__trace){0};
     weft_array **arrays = weft_calloc((size_t)(n_in + n_out), sizeof *arrays);
     if (!arrays) {
         return weft__out_of_memory("export", NULL);
     }
-    weft__trace raw = {0};
     weft_scope_open();
-    weft_status status = call_on_placeholders(fn, context, in, n_in, arrays, n_out, &raw);
+    weft_status status = call_on_placeholders(fn, context, arguments, n_in, n_out, arrays, out);
     weft_scope_close(NULL);
     weft_free(arrays);
+    return status;
+}
+
+weft_status weft__export_trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                               int n_out, weft__trace *out)
+{
+    weft__trace raw = {0};
+    weft__trace_argument *arguments = weft_calloc((size_t)n_in, sizeof *arguments);
+    weft_status status = arguments ? WEFT_OK : weft__out_of_memory("export", NULL);
+    for (int i = 0; i < n_in && status == WEFT_OK; i++) {
+        if (!weft_ok(in[i])) {
+            status = weft__report(in[i]);
+        } else {
+            arguments[i] = (weft__trace_argument){*weft_node_spec(in[i], 0), in[i]->device};
+        }
+    }
+    if (status == WEFT_OK) {
+        status = weft__trace_at(fn, context, arguments, n_in, n_out, &raw);
+    }
     if (status == WEFT_OK) {
         status = weft__simplify(&raw, out);
         weft__trace_free(&raw);
     }
+    weft_free(arguments);
     return status;
 }
 
 /* Takes the signature's arguments: a call must be able to tell functions of one name apart. */
-static weft_status add_signature(weft_exporter *e, const char *name, const weft__trace *t)
+static weft_status add_signature(weft_exporter *e, const char *name, const weft__trace *t,
+                                 const weft__symbols *symbols)
 {
-    char *text = weft__signature_text(name, t);
+    char *text = weft__signature_text(name, t, symbols);
     char **grown = weft_realloc(e->signatures, (size_t)(e->n_functions + 1) * sizeof *grown);
     if (grown) {
         e->signatures = grown;
@@ -235,18 +316,13 @@ static weft_status add_signature(weft_exporter *e, const char *name, const weft_
     return WEFT_OK;
 }
 
-weft_status weft_exporter_add(weft_exporter *e, const char *name, weft_function *fn, void *context,
-                              weft_array *const *in, int n_in, int n_out)
+static weft_status add_function(weft_exporter *e, const char *name, const weft__trace *t,
+                                const weft__shapeless *s)
 {
-    weft__trace t = {0};
     const size_t before = e->json.n;
-    weft_status status = trace(fn, context, in, n_in, n_out, &t);
-    if (status != WEFT_OK) {
-        return status;
-    }
-    status = add_signature(e, name, &t);
+    weft_status status = add_signature(e, name, t, s ? &s->symbols : NULL);
     if (status == WEFT_OK) {
-        status = write_function(e, name, &t);
+        status = write_function(e, name, t, s);
         if (status == WEFT_OK) {
             e->n_functions++;
         } else {
@@ -254,8 +330,61 @@ weft_status weft_exporter_add(weft_exporter *e, const char *name, weft_function 
             e->json.n = before;
         }
     }
+    return status;
+}
+
+weft_status weft_exporter_add(weft_exporter *e, const char *name, weft_function *fn, void *context,
+                              weft_array *const *in, int n_in, int n_out)
+{
+    weft__trace t = {0};
+    weft_status status = weft__export_trace(fn, context, in, n_in, n_out, &t);
+    if (status == WEFT_OK) {
+        status = add_function(e, name, &t, NULL);
+    }
     weft__trace_free(&t);
     return status;
+}
+
+weft_status weft_exporter_add_shapeless(weft_exporter *e, const char *name, weft_function *fn,
+                                        void *context, weft_array *const *in, int n_in, int n_out,
+                                        const uint32_t *dynamic)
+{
+    weft__shapeless s;
+    weft_status status = weft__shapeless_trace(fn, context, in, n_in, n_out, dynamic, &s);
+    if (status == WEFT_OK) {
+        status = add_function(e, name, &s.trace, &s);
+    }
+    weft__shapeless_free(&s);
+    return status;
+}
+
+weft_status weft_exporter_set_metadata(weft_exporter *e, const char *key, const char *value)
+{
+    if (strncmp(key, WEFT__EXPORT_KEY, sizeof WEFT__EXPORT_KEY - 1) == 0) {
+        return weft_fail(WEFT_INVALID, "export: metadata cannot have the key %s", key);
+    }
+    int i = 0;
+    while (i < e->n_metadata && strcmp(e->metadata[2 * i], key) != 0) {
+        i++;
+    }
+    char **grown = weft_realloc(e->metadata, 2 * (size_t)(e->n_metadata + 1) * sizeof *grown);
+    if (grown) {
+        e->metadata = grown;
+    }
+    char *copies[2] = {grown ? weft_strdup(key) : NULL, grown ? weft_strdup(value) : NULL};
+    if (!copies[0] || !copies[1]) {
+        weft_free(copies[0]);
+        weft_free(copies[1]);
+        return weft__out_of_memory("export", NULL);
+    }
+    for (int k = 0; k < 2; k++) {
+        if (i < e->n_metadata) {
+            weft_free(e->metadata[2 * i + k]);
+        }
+        e->metadata[2 * i + k] = copies[k];
+    }
+    e->n_metadata += i == e->n_metadata;
+    return WEFT_OK;
 }
 
 /* ---- the file ------------------------------------------------------------------------------- */
@@ -266,7 +395,9 @@ static weft_status save(weft_exporter *e, const char *path, const char *json)
     char(*names)[24] = weft_calloc((size_t)n, sizeof *names);
     const char **pointers = weft_calloc((size_t)n, sizeof *pointers);
     weft_array **arrays = weft_calloc((size_t)n, sizeof *arrays);
-    weft_status status = names && pointers && arrays ? WEFT_OK : weft__out_of_memory(path, NULL);
+    weft_metadata *metadata = weft_calloc((size_t)e->n_metadata + 1, sizeof *metadata);
+    weft_status status =
+        names && pointers && arrays && metadata ? WEFT_OK : weft__out_of_memory(path, NULL);
     weft_scope_open();
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         weft_array *a = e->arrays.keys[i];
@@ -275,10 +406,14 @@ static weft_status save(weft_exporter *e, const char *path, const char *json)
         arrays[i] = weft_encoding_of(a) ? weft__encoded_bytes(a) : a;
     }
     if (status == WEFT_OK) {
-        const weft_metadata metadata = {WEFT__EXPORT_KEY, json};
-        status = weft_safetensors_save(path, pointers, arrays, n, &metadata, 1);
+        metadata[0] = (weft_metadata){WEFT__EXPORT_KEY, json};
+        for (int i = 0; i < e->n_metadata; i++) {
+            metadata[1 + i] = (weft_metadata){e->metadata[2 * i], e->metadata[2 * i + 1]};
+        }
+        status = weft_safetensors_save(path, pointers, arrays, n, metadata, 1 + e->n_metadata);
     }
     weft_scope_close(NULL);
+    weft_free(metadata);
     weft_free(arrays);
     weft_free(names);
     weft_free(pointers);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/compile/export.h"
+#include "core/compile/shapeless.h"
 #include "core/shape.h"
 #include "weft/quantize.h"
 
@@ -219,26 +220,43 @@ bool weft__spec_same(const weft_spec *a, const weft_spec *b)
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
-static void append_spec(const weft_spec *spec, bool first, weft__text *out)
+/* axes: of each axis 0, or 1 + its symbol; NULL: all have the length of the spec. */
+static void append_spec(const weft_spec *spec, bool first, const unsigned char *axes,
+                        weft__text *out)
 {
-    char shape[WEFT_SHAPE_TEXT];
-    weft__text_format(out, "%s%s %s", first ? "" : ", ", weft_dtype_name(spec->dtype),
-                      weft__shape_text(&spec->shape, shape));
+    weft__text_format(out, "%s%s (", first ? "" : ", ", weft_dtype_name(spec->dtype));
+    for (int d = 0; d < spec->shape.n; d++) {
+        weft__text_append(out, ", ", d ? 2 : 0);
+        if (axes && axes[d]) {
+            weft__text_format(out, "%c", 'n' + axes[d] - 1);
+        } else {
+            weft__text_format(out, "%lld", (long long)spec->shape.at[d]);
+        }
+    }
+    weft__text_append(out, ",)", spec->shape.n == 1 ? 2 : 0);
+    weft__text_append(out, ")", spec->shape.n == 1 ? 0 : 1);
     if (spec->encoding) {
         weft__text_format(out, " as %s", spec->encoding->name);
     }
 }
 
-char *weft__signature_text(const char *name, const weft__trace *t)
+char *weft__signature_text(const char *name, const weft__trace *t,
+                           const struct weft__symbols *symbols)
 {
     weft__text out = {0};
     weft__text_format(&out, "%s(", name);
     for (int64_t i = 0; i < t->n_arguments; i++) {
-        append_spec(&t->arguments[i].spec, i == 0, &out);
+        append_spec(&t->arguments[i].spec, i == 0, symbols ? symbols->axes[i] : NULL, &out);
     }
     weft__text_append(&out, ") -> (", 6);
     for (int64_t i = 0; i < t->n_outputs; i++) {
-        append_spec(weft__trace_spec(t, t->outputs[i]), i == 0, &out);
+        const weft_spec *spec = weft__trace_spec(t, t->outputs[i]);
+        if (symbols) {
+            weft__text_format(&out, "%s%s of %d axes", i ? ", " : "", weft_dtype_name(spec->dtype),
+                              spec->shape.n);
+        } else {
+            append_spec(spec, i == 0, NULL, &out);
+        }
     }
     weft__text_append(&out, ")", 1);
     if (out.failed) {

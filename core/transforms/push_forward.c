@@ -2,6 +2,7 @@
  * results; and jvp. */
 #include "core/builtin.h"
 #include "core/failure.h"
+#include "core/lengths.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"

@@ -1,5 +1,6 @@
 /* core/transforms/vjp.c -- vjp and value_and_grad, over arguments and over slots. */
 #include "core/failure.h"
+#include "core/lengths.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"

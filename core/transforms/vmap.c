@@ -1,5 +1,6 @@
 /* core/transforms/vmap.c -- a function of one example over a batch of them. */
 #include "core/failure.h"
+#include "core/lengths.h"
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 #include "weft/ops.h"

@@ -345,7 +345,7 @@ static void refuse(const char *json, const char *why)
 
 static void broken_files_are_refused(void)
 {
-    refuse("{\"version\":3}", "expected at most 2, got 3");
+    refuse("{\"version\":4}", "expected at most 3, got 4");
     refuse("{}", "version");
     refuse("[]", "expected object");
     refuse(FILE_WITH(NODE("add", "\"a0\",\"c0\"", "", "3"), "\"n3\""),

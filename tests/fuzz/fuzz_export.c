@@ -25,7 +25,12 @@ static int make_arguments(const char *signature, weft_array **in)
             return -1;
         at += 1 + used;
         while (*at != ')' && shape.n < WEFT_MAX_DIMS) {
-            shape.at[shape.n] = strtoll(at, (char **)&at, 10);
+            if (*at >= 'a' && *at <= 'z') { /* a dynamic axis */
+                shape.at[shape.n] = 3;
+                at++;
+            } else {
+                shape.at[shape.n] = strtoll(at, (char **)&at, 10);
+            }
             if (shape.at[shape.n++] > 64)
                 return -1;
             at += strspn(at, ", ");
