@@ -36,7 +36,15 @@ static weft_status write_logits(weft_model *model, const char *ids_path, const c
         ids = weft_error_array("%s: input_ids: expected int32 (B, L), got %s of rank %d", ids_path,
                                weft_dtype_name(weft_dtype_of(ids)), weft_ndim(ids));
     weft_array *logits = weft_astype(weft_model_forward(model, ids, NULL), WEFT_FLOAT32);
-    status = weft_safetensors_save(out, &(const char *){"logits"}, &logits, 1, NULL, 0);
+    weft_array *bad = weft_sum(weft_isnan(logits), WEFT_ALL_AXES, false);
+    status = weft_eval_n((weft_array *[]){logits, bad}, 2);
+    if (status == WEFT_OK)
+        status = weft_safetensors_save(out, &(const char *){"logits"}, &logits, 1, NULL, 0);
+    if (status == WEFT_OK && weft_item_int(bad) > 0)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: %lld of %lld logits are NaN: the model's weights are damaged, or "
+                           "the computation overflows in its dtype (try float32)",
+                           out, (long long)weft_item_int(bad), (long long)weft_size(logits));
     weft_scope_close(NULL);
     weft_safetensors_close(file);
     return status;

@@ -82,7 +82,8 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
     if (all == NULL || best == NULL) {
         status = weft__out_of_memory("generate", NULL);
     } else {
-        weft_array *favourites = weft_argmax(logits, -1, false); /* (N) */
+        weft_array *favourites = /* (N) */
+            weft__sampler_checked(logits, weft_argmax(logits, -1, false));
         all[0] = favourites;
         const int held = put_draws(rows, which, n, logits, all + 1);
         status = held < 0 ? weft_error_status() : weft_eval_n(all, held + 1);
@@ -96,12 +97,16 @@ static weft_status draw(weft__row *const *rows, const size_t *which, size_t n, w
     return status;
 }
 
-/* What was drawn, as if each generator had read it. */
+/* What was drawn, as if each generator had read it. A text without a token fails alone. */
 static void deliver(weft__row *const *rows, size_t n, const drawn *out)
 {
     const double now = weft__seconds();
     for (size_t i = 0; i < n; i++) {
         weft_generator *g = rows[i]->run.generator;
+        if (out->ids[i] < 0) {
+            weft__row_fail(rows[i], weft__sampler_failed("generate", g->stats.tokens));
+            continue;
+        }
         g->ids[0] = out->ids[i];
         g->logprobs[0] = out->logprobs[i];
         g->n_read = 1;

@@ -70,10 +70,21 @@ static weft_status read_answers(const classification *c, weft_array *logits, ans
     return status;
 }
 
+static void classified_fail(weft_classified *r, weft_status status)
+{
+    weft_free(r->logits);
+    *r = (weft_classified){
+        .status = status, .message = weft_strdup(weft_error_message()), .token = -1};
+}
+
 static weft_status put_answers(const classification *c, const answers *a, size_t V)
 {
     for (size_t g = 0; g < c->G; g++) {
         weft_classified *r = &c->results[c->order[g]];
+        if (a->tokens[g] < 0) {
+            classified_fail(r, weft__sampler_failed("classify", -1));
+            continue;
+        }
         if (c->options->logits) {
             r->logits = weft_malloc(V * sizeof *r->logits);
             if (r->logits == NULL)
@@ -114,13 +125,6 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
     weft_free(a.logprobs);
     weft_free(a.logits);
     return status;
-}
-
-static void classified_fail(weft_classified *r, weft_status status)
-{
-    weft_free(r->logits);
-    *r = (weft_classified){
-        .status = status, .message = weft_strdup(weft_error_message()), .token = -1};
 }
 
 static weft_status check_classify(weft_model *model, const weft_classify_options *o)

@@ -1,6 +1,7 @@
 /* generate/generator.c -- one sequence: the prompt, then a token at a time with the next
  * steps under way before the last token is read. */
 #include "generate/probes.h"
+#include "generate/sampler.h"
 
 static const char *const finishes[] = {"none", "stop", "length", "cancelled", "deadline", "error"};
 static const char *const details[] = {"",         "eos",        "token",     "text",
@@ -79,6 +80,10 @@ static weft_status copy_out(weft_generator *g, const weft__group *group)
     weft_status status = weft_read(group->tokens, WEFT_INT32, g->ids, group->n);
     if (status == WEFT_OK && group->logprobs != NULL)
         status = weft_read(group->logprobs, WEFT_FLOAT32, g->logprobs, group->n);
+    for (int64_t i = 0; i < group->n && status == WEFT_OK; i++) {
+        if (g->ids[i] < 0)
+            status = weft__sampler_failed("generate", g->stats.tokens + i);
+    }
     g->n_read = status == WEFT_OK ? group->n : 0;
     g->given = 0;
     return status;

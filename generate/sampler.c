@@ -1,6 +1,7 @@
 /* generate/sampler.c -- drawing a token from logits. */
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -247,6 +248,24 @@ weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *i
     return weft_scope_close(all_steps(logits, &in, excluding, &o));
 }
 
+weft_array *weft__sampler_checked(weft_array *x, weft_array *token)
+{
+    weft_array *picked = weft_take_along_axis(x, weft_expand_dims(token, -1), -1);
+    weft_array *is_number = weft_less_scalar(weft_squeeze(picked, -1), INFINITY);
+    return weft_where(is_number, weft_astype(token, WEFT_INT32), weft_scalar_int(-1, WEFT_INT32));
+}
+
+weft_status weft__sampler_failed(const char *where, int64_t token)
+{
+    char which[40] = "";
+    if (token >= 0)
+        snprintf(which, sizeof which, " of token %lld", (long long)token);
+    return weft_fail(WEFT_INVALID,
+                     "%s: the logits%s are NaN or infinite: the model's weights are damaged, or "
+                     "the computation overflows in its dtype (try float32)",
+                     where, which);
+}
+
 weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inputs,
                               const weft_sampler_options *options)
 {
@@ -258,5 +277,5 @@ weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inp
     weft_array *x = all_steps(logits, &in, excluding, &o);
     weft_array *token =
         o.temperature == 0 ? weft_argmax(x, -1, false) : weft_random_categorical(drawn, x, -1);
-    return weft_scope_close(weft_astype(token, WEFT_INT32));
+    return weft_scope_close(weft__sampler_checked(x, token));
 }

@@ -1,7 +1,9 @@
 /* generate/score.c -- the probabilities of given tokens behind given beginnings. */
-#include "generate/rows.h"
+#include <math.h>
 
 #include "core/failure.h"
+#include "generate/rows.h"
+#include "generate/sampler.h"
 
 typedef struct scoring {
     weft_model *model;
@@ -48,7 +50,13 @@ static weft_status find_targets(const scoring *s, int64_t from, int64_t W, targe
     return WEFT_OK;
 }
 
-/* Targets [at, at + n). */
+static void scored_fail(weft_scored *r, weft_status status)
+{
+    weft_free(r->message);
+    *r = (weft_scored){.status = status, .message = weft_strdup(weft_error_message())};
+}
+
+/* Targets [at, at + n). A text with a probability of NaN fails. */
 static weft_status add_scores(const scoring *s, weft_array *hidden, const targets *t, size_t at,
                               size_t n, float *logprobs, int32_t *best)
 {
@@ -65,6 +73,10 @@ static weft_status add_scores(const scoring *s, weft_array *hidden, const target
         status = weft_read(favourite, WEFT_INT32, best, (int64_t)n);
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         weft_scored *r = &s->results[t->owners[at + i]];
+        if (isnan(logprobs[i]) && r->status == WEFT_OK)
+            scored_fail(r, weft__sampler_failed("score", -1));
+        if (r->status != WEFT_OK)
+            continue;
         r->logprob -= (double)logprobs[i];
         r->greedy = r->greedy && best[i] == t->ids[at + i];
     }
@@ -92,12 +104,6 @@ static weft_status score_hidden(void *context, weft_array *hidden, int64_t from)
     weft_free(best);
     targets_free(&t);
     return status;
-}
-
-static void scored_fail(weft_scored *r, weft_status status)
-{
-    weft_free(r->message);
-    *r = (weft_scored){.status = status, .message = weft_strdup(weft_error_message())};
 }
 
 static weft_status check_request(weft_model *model, const weft_score_request *r)

@@ -211,11 +211,20 @@ static weft_array *sampled(weft_generator *g, weft_array *row, int64_t more)
     return weft_sampler_logits(row, &in, o);
 }
 
+/* Whether n values are finite or -infinity, which a sampler gives to what it excludes. */
+static bool are_logits(const float *values, int64_t n)
+{
+    bool all = true;
+    for (int64_t i = 0; i < n; i++)
+        all &= values[i] < INFINITY; /* NaN is not */
+    return all;
+}
+
 /* Rows of logits (n, V) behind `more` proposals, and one more for each further row, to the host. */
 static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, int64_t more,
                              float *out)
 {
-    const int64_t V = g->speculation->V;
+    const int64_t V = g->speculation->V, rows = n;
     weft_device *before = weft_default_device();
     weft_status status = WEFT_OK;
     weft_set_default_device(weft_device_of(logits));
@@ -229,6 +238,8 @@ static weft_status read_rows(weft_generator *g, weft_array *logits, int64_t n, i
         status = weft_read(row, WEFT_FLOAT32, out + i * V, V);
     }
     weft_set_default_device(before);
+    if (status == WEFT_OK && !are_logits(out, rows * V))
+        status = weft__sampler_failed("generate", g->stats.tokens + more);
     return status;
 }
 

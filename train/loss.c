@@ -111,11 +111,16 @@ weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
     weft_module *module = weft_model_module(model);
     const bool training = module->training;
     weft_nn_train(module, false);
-    const weft_status status = evaluate(model, samples, n, &o, total, out);
+    weft_status status = evaluate(model, samples, n, &o, total, out);
     weft_nn_train(module, training);
     weft_free(samples);
     out->loss /= out->targets > 0 ? (double)out->targets : 1;
     out->perplexity = exp(out->loss);
     out->seconds = weft__seconds() - began;
+    if (status == WEFT_OK && !isfinite(out->loss))
+        status = weft_fail(WEFT_INVALID,
+                           "evaluation: the loss is %s: the model's weights are damaged, or the "
+                           "computation overflows in its dtype (try float32)",
+                           isnan(out->loss) ? "NaN" : "infinite");
     return status;
 }

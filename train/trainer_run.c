@@ -157,13 +157,15 @@ static weft_status tell(loop *l, weft_train_report *report)
     return WEFT_OK;
 }
 
+/* A run fails after max_skipped updates in a row that were not finite, or without one that was. */
 static weft_status check_skipped(const loop *l, int64_t step)
 {
-    if (l->skipped < l->t->o.max_skipped)
+    const bool none = l->skipped == step && step == l->schedule.steps;
+    if (l->skipped < l->t->o.max_skipped && !none)
         return WEFT_OK;
     return weft_fail(WEFT_INVALID,
-                     "training: update %lld: the loss or its gradient was not finite %lld times in "
-                     "a row; the weights are those after update %lld",
+                     "training: update %lld: the loss or its gradient was NaN or infinite %lld "
+                     "times in a row; the weights are those after update %lld",
                      (long long)step, (long long)l->skipped, (long long)(step - l->skipped));
 }
 

@@ -80,7 +80,8 @@ typedef struct weft_sampler_inputs {
 WEFT_API weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *inputs,
                                          const weft_sampler_options *options);
 
-/* Draws a token for each row of logits (B, V): int32 (B). NULL as above: greedy. */
+/* Draws a token for each row of logits (B, V): int32 (B). NULL as above: greedy. -1 for a row with
+ * NaN or +infinity, from which no token can be drawn; generation fails there. */
 WEFT_API weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inputs,
                                        const weft_sampler_options *options);
 

@@ -219,7 +219,7 @@ typedef struct weft_evaluate_options {
 } weft_evaluate_options;
 
 /* The model's loss over a dataset, dropout off, every target counted once. WEFT_INVALID when there
- * is none. NULL options: all zero. */
+ * is none, or when the loss is NaN or infinite. NULL options: all zero. */
 WEFT_API weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
                                    const weft_evaluate_options *options, weft_evaluation *out);
 
@@ -309,7 +309,8 @@ typedef struct weft_trainer_options {
     int64_t validation_samples; /* the first ones only; 0: all */
     int64_t validation_batch;   /* samples a batch; 0: 8 */
     int64_t save_every;         /* updates; 0: at the end only */
-    int64_t max_skipped;        /* stop after so many updates in a row that were not finite; 0: 5 */
+    /* fail after so many updates in a row that were not finite, 0: 5; or if none of the run was */
+    int64_t max_skipped;
 
     const char *folder;    /* NULL: nothing is written */
     const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
