@@ -59,7 +59,10 @@ static weft_safetensors_entry entry_of(const loader *l, int i)
     if (l->file)
         return *weft_safetensors_at(l->file, i);
     weft_array *a = l->arrays->arrays[i];
-    return (weft_safetensors_entry){l->arrays->names[i], "arrays", weft_dtype_of(a), weft_shape(a)};
+    return (weft_safetensors_entry){.name = l->arrays->names[i],
+                                    .path = "arrays",
+                                    .dtype = weft_dtype_of(a),
+                                    .shape = weft_shape(a)};
 }
 
 static weft_array *tensor_of(const loader *l, int i)
@@ -174,7 +177,8 @@ static void add_mismatch(loader *l, const weft_nn_item *item, const weft_safeten
         describe_parts(l, item, parts, sizeof parts);
     snprintf(text, sizeof text, "%s: expected %s %s, found %s %s%s", item->path,
              weft__shape_text(&shape, expected), weft_dtype_name(weft_dtype_of(parameter)),
-             weft__shape_text(&entry->shape, got), weft_dtype_name(entry->dtype), parts);
+             weft__shape_text(&entry->shape, got),
+             entry->float8 ? entry->float8 : weft_dtype_name(entry->dtype), parts);
     add_problem(&l->mismatched, text);
 }
 

@@ -189,6 +189,17 @@ static weft_status check_range(const reader *r, const weft__stored_tensor *t, co
     return WEFT_OK;
 }
 
+/* The name of a float of 8 bits, which is read as uint8; NULL for other dtypes. */
+static const char *float8_name(const char *dtype)
+{
+    static const char *const names[] = {"F8_E4M3", "F8_E5M2"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(dtype, names[i]) == 0)
+            return names[i];
+    }
+    return NULL;
+}
+
 static weft_status read_tensor(reader *r, const weft__json *entry, const char *name)
 {
     const char *dtype;
@@ -201,7 +212,10 @@ static weft_status read_tensor(reader *r, const weft__json *entry, const char *n
         status = read_offsets(r, entry, name, offsets);
     if (status != WEFT_OK)
         return status;
-    if (!weft__safetensors_dtype(dtype, &t.entry.dtype)) {
+    t.entry.float8 = float8_name(dtype);
+    if (t.entry.float8) {
+        t.entry.dtype = WEFT_UINT8;
+    } else if (!weft__safetensors_dtype(dtype, &t.entry.dtype)) {
         note_unsupported(r, dtype, name);
         return WEFT_OK;
     }
@@ -268,7 +282,7 @@ static weft_status read_entries(reader *r, const weft__json *root)
     if (r->n_unsupported > 0)
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: unsupported dtypes of %d tensors: %s%s; supported are BOOL, U8 to "
-                         "U64, I8 to I64, F16, BF16, F32, F64, C64",
+                         "U64, I8 to I64, F8_E4M3, F8_E5M2, F16, BF16, F32, F64, C64",
                          r->path, r->n_unsupported, r->unsupported,
                          r->n_unsupported > 8 ? ", ..." : "");
     return WEFT_OK;

@@ -38,6 +38,9 @@ typedef struct weft_safetensors_entry {
     const char *path; /* the file it is in */
     weft_dtype dtype;
     weft_dims shape;
+    /* "F8_E4M3" or "F8_E5M2": floats of 8 bits, which are uint8 arrays here, as in MLX; their values
+     * are weft_from_fp8's or weft_from_fp8_e5m2's (weft/quantize.h). NULL: another dtype. */
+    const char *float8;
 } weft_safetensors_entry;
 
 /* Tensors by index, in the order of their names; weft_safetensors_find is -1 when absent. */

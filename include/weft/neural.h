@@ -68,6 +68,9 @@ typedef struct weft_attention_options {
      * causality counts from the last of them, as if k and v had been cut. Below 0 is 0, above S is
      * S. Time goes with the lengths, not with S, so k and v may be a cache with room to grow. */
     weft_array *lengths;
+    /* NULL; float (H): a logit a head that takes part in the softmax beside the keys' scores (after
+     * scale, softcap and mask) and has no value: weights add up to less than 1. */
+    weft_array *sinks;
 } weft_attention_options;
 
 /* Scaled dot-product attention of q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) -> (B, L, H,

@@ -160,7 +160,8 @@ typedef struct weft_rope_params {
  * were not there; below 0 is 0 and above S is S. scale is never 0 here. attention_vjp: inputs q, k,
  * v, o, lse, do [, mask], never with lengths; outputs dq, dk, dv in the dtypes of q, k, v.
  * attention_codes: attention with three inputs for each of k and v: codes, steps and least values
- * of weft_kv_codes, of 8 bits where the codes of k are as many as q's elements. */
+ * of weft_kv_codes, of 8 bits where the codes of k are as many as q's elements. attention_sinks:
+ * attention with sinks (H) of a float dtype after v, which the log-sum-exp counts too. */
 typedef struct weft_attention_params {
     double scale, softcap;
     int64_t window;

@@ -85,6 +85,8 @@ WEFT_API weft_array *weft_gather_qqmm(weft_array *x, weft_array *w, weft_array *
  * NaN. */
 WEFT_API weft_array *weft_to_fp8(weft_array *x);
 WEFT_API weft_array *weft_from_fp8(weft_array *x, weft_dtype dtype);
+/* E5M2 in uint8 as floats, exactly: the upper bytes of float16. */
+WEFT_API weft_array *weft_from_fp8_e5m2(weft_array *x, weft_dtype dtype);
 
 /* ---- Encodings ------------------------------------------------------------------------------ */
 

@@ -346,18 +346,31 @@ weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
         .has_mask = given.mask != NULL,
         .has_lengths = given.lengths != NULL,
     };
+    if (given.sinks && op == &weft_op_attention) {
+        inputs[n++] = given.sinks;
+        op = &weft_op_attention_sinks;
+    }
     if (params.has_mask) {
         inputs[n++] = mask_of_rank_4(given.mask);
     }
     if (params.has_lengths) {
         inputs[n++] = weft__attention_lengths(given.lengths, weft_dim(inputs[0], 0));
     }
-    return weft_pick(weft_apply(op, inputs, n, &params), 0);
+    weft_array *y = weft_apply(op, inputs, n, &params);
+    if (given.sinks && op != &weft_op_attention_sinks) {
+        if (weft_ok(given.sinks) &&
+            (weft_ndim(given.sinks) != 1 || weft_dim(given.sinks, 0) != weft_dim(inputs[0], 2))) {
+            return weft_error_array("%s: sinks: expected one for each of %lld heads", op->name,
+                                    (long long)weft_dim(inputs[0], 2));
+        }
+        return weft__attention_with_sinks(weft_pick(y, 0), weft_pick(y, 1), given.sinks);
+    }
+    return weft_pick(y, 0);
 }
 
 weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                            const weft_attention_options *options)
 {
-    weft_array *inputs[5] = {as_inexact(q), k, v};
+    weft_array *inputs[6] = {as_inexact(q), k, v};
     return weft__attention_apply(&weft_op_attention, inputs, 3, options);
 }

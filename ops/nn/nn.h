@@ -79,7 +79,8 @@ weft_array *weft__rows(weft_array *x);
 /* ---- attention.c ---------------------------------------------------------------------------- */
 
 extern const weft_op weft_op_attention;
-extern const weft_op weft_op_attention_vjp; /* attention_vjp.c */
+extern const weft_op weft_op_attention_vjp;   /* attention_vjp.c */
+extern const weft_op weft_op_attention_sinks; /* attention_sinks.c */
 extern const weft_field weft__attention_fields[];
 
 /* Checks q, k, v and the parameters; there are n inputs besides mask and lengths. */
@@ -93,6 +94,9 @@ bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why);
  * there is room behind them: its first output. */
 weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
                                   const weft_attention_options *options);
+
+/* attention_sinks.c: attention's output o and log-sum-exp, with sinks (H) beside the keys. */
+weft_array *weft__attention_with_sinks(weft_array *o, weft_array *lse, weft_array *sinks);
 
 /* attention_lengths.c: the mask that lengths, causality and window make with `mask`, which may be
  * NULL: with it, *params becomes those of the same attention without these three. */

@@ -1,4 +1,4 @@
-/* ops/quantize/fp8.c -- floats of 8 bits (E4M3) in uint8 arrays. */
+/* ops/quantize/fp8.c -- floats of 8 bits in uint8 arrays: E4M3 both ways, and E5M2 as floats. */
 #include "ops/quantize/quantized.h"
 
 static weft_status to_reference(const weft_call *call)
@@ -96,4 +96,19 @@ const weft_op weft_op_from_fp8 = {
 weft_array *weft_from_fp8(weft_array *x, weft_dtype dtype)
 {
     return apply1(&weft_op_from_fp8, x, &(weft_cast_params){dtype});
+}
+
+weft_array *weft_from_fp8_e5m2(weft_array *x, weft_dtype dtype)
+{
+    if (!weft_ok(x)) {
+        return x;
+    }
+    if (weft_dtype_of(x) != WEFT_UINT8 || !weft_dtype_is_float(dtype)) {
+        return weft_error_array("from_fp8_e5m2: expected uint8 to a float, got %s to %s",
+                                weft_dtype_name(weft_dtype_of(x)), weft_dtype_name(dtype));
+    }
+    weft_scope_open();
+    weft_array *half =
+        weft_left_shift(weft_astype(x, WEFT_UINT16), weft_scalar_int(8, WEFT_UINT16));
+    return weft_scope_close(weft_astype(weft_view(half, WEFT_FLOAT16), dtype));
 }

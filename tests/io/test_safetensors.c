@@ -8,6 +8,8 @@
 
 #include "tests/check.h"
 #include "weft/io.h"
+#include "weft/ops.h"
+#include "weft/quantize.h"
 
 /* Writes a file of a header (its length is taken) and `data` bytes of zeros. */
 static const char *craft(const char *name, const char *header, size_t data)
@@ -123,8 +125,10 @@ static void wrong_ranges(void)
 
 static void wrong_entries(void)
 {
-    refused("{" TENSOR("a", "F8_E4M3", "[4]", 0, 4) "," TENSOR("b", "U128", "[0]", 4, 4) "}", 4,
-            WEFT_UNSUPPORTED, "unsupported dtypes of 2 tensors: F8_E4M3 (a), U128 (b)");
+    refused("{" TENSOR("a", "F8_E8M0", "[4]", 0, 4) "," TENSOR("b", "U128", "[0]", 4, 4) "}", 4,
+            WEFT_UNSUPPORTED, "unsupported dtypes of 2 tensors: F8_E8M0 (a), U128 (b)");
+    refused("{" TENSOR("a", "F8_E4M3", "[4]", 0, 16) "}", 16, WEFT_INVALID,
+            "tensor 'a': expected 4 bytes for F8_E4M3 (4,), found 16 bytes");
     refused("{" TENSOR("a", "I8", "[1]", 0, 1) "," TENSOR("a", "I8", "[1]", 1, 2) "}", 2,
             WEFT_INVALID, "tensor 'a' is there twice");
     refused("{" TENSOR("a", "I8", "[-1]", 0, 1) "}", 1, WEFT_INVALID, "a dim is negative");
@@ -300,8 +304,44 @@ static void without_an_index_the_names_decide(void)
     weft_safetensors_close(file);
 }
 
-CHECK_MAIN("safetensors", CHECK_CASE(a_valid_file_opens), CHECK_CASE(bytes_missing),
-           CHECK_CASE(files_that_are_none), CHECK_CASE(wrong_ranges), CHECK_CASE(wrong_entries),
-           CHECK_CASE(what_is_saved_comes_back), CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
+/* A file of torch's: the codes as uint8, and their values, NaN and infinities among them. */
+static void floats_of_8_bits_are_codes(void)
+{
+    static const struct {
+        const char *name, *values, *float8;
+        weft_array *(*decode)(weft_array *x, weft_dtype dtype);
+    } kinds[] = {{"e4m3", "e4m3.values", "F8_E4M3", weft_from_fp8},
+                 {"e5m2", "e5m2.values", "F8_E5M2", weft_from_fp8_e5m2}};
+    weft_safetensors *file;
+    if (!CHECK_OK(weft_safetensors_open(check_fixture("io/float8.safetensors"), &file)))
+        return;
+    for (int k = 0; k < 2; k++) {
+        weft_scope_open();
+        const weft_safetensors_entry *e =
+            weft_safetensors_at(file, weft_safetensors_find(file, kinds[k].name));
+        CHECK_STR(e->float8, kinds[k].float8);
+        CHECK_EQ_INT(e->dtype, WEFT_UINT8);
+        weft_array *codes = weft_safetensors_get(file, kinds[k].name);
+        weft_array *values = weft_safetensors_get(file, kinds[k].values);
+        uint8_t bytes[256];
+        CHECK_OK(weft_read(codes, WEFT_UINT8, bytes, 256));
+        CHECK(bytes[0] == 0 && bytes[1] == 1 && bytes[255] == 255);
+        weft_array *decoded = kinds[k].decode(codes, WEFT_FLOAT32);
+        CHECK(weft_item(weft_array_equal(decoded, values, true)) == 1);
+        CHECK(weft_safetensors_at(file, weft_safetensors_find(file, kinds[k].values))->float8 ==
+              NULL);
+        weft_scope_close(NULL);
+    }
+    weft_scope_open();
+    weft_array *codes = weft_safetensors_get(file, "e5m2");
+    CHECK_CONTAINS(weft_error(weft_from_fp8_e5m2(codes, WEFT_INT32)), "uint8 to a float");
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+}
+
+CHECK_MAIN("safetensors", CHECK_CASE(floats_of_8_bits_are_codes), CHECK_CASE(a_valid_file_opens),
+           CHECK_CASE(bytes_missing), CHECK_CASE(files_that_are_none), CHECK_CASE(wrong_ranges),
+           CHECK_CASE(wrong_entries), CHECK_CASE(what_is_saved_comes_back),
+           CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
            CHECK_CASE(saving_refuses_what_has_no_meaning), CHECK_CASE(an_index_names_the_shards),
            CHECK_CASE(without_an_index_the_names_decide))

@@ -16,6 +16,7 @@ LINE("gather_qqmm", weft_gather_qqmm,
                       NULL))
 LINE("to_fp8", weft_to_fp8, weft_to_fp8(f(0, N)))
 LINE("from_fp8", weft_from_fp8, weft_from_fp8(weft_astype(n(0, 100, N), WEFT_UINT8), T))
+LINE("", weft_from_fp8_e5m2, weft_from_fp8_e5m2(weft_astype(n(0, 100, N), WEFT_UINT8), T))
 STATUS("", weft_encoding_at, 0, (snprintf(said, size, "%s", weft_encoding_at(0)->name), WEFT_OK))
 STATUS("", weft_encoding_find, 0,
        (snprintf(said, size, "block of %d", (int)weft_encoding_find("mxfp4")->block), WEFT_OK))
