@@ -200,9 +200,13 @@ void cli_print_man(FILE *file)
           "optional features of Vulkan devices that are not to be used, separated by commas:\n"
           ".BR float64 \", \" int64 \", \" storage8 \", \" host \", \" budget \", \" subnormals "
           "\", or \" all\n"
+          ".TP\n.B WEFT_VULKAN_SELF_TEST\n"
+          "Vulkan devices are compared with the CPU at first use, and the result is kept.\n"
+          ".BR skip \": not compared; \" force \": compared again\n"
           ".TP\n.B WEFT_VULKAN_VALIDATE\n"
           "1: with the validation layer; what it finds fails the evaluation\n"
-          ".TP\n.B XDG_CACHE_HOME\nwhere compiled Vulkan pipelines are kept, in\n"
+          ".TP\n.B XDG_CACHE_HOME\nwhere compiled Vulkan pipelines and results of self-tests are "
+          "kept, in\n"
           ".IR weft ;\n.I ~/.cache\nwithout it\n",
           file);
 }

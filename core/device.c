@@ -257,7 +257,11 @@ static weft_device *open_device(const weft_backend *backend, int index)
         weft_free(d);
         return NULL;
     }
-    if (backend->open(index, &d->state) != WEFT_OK) {
+    bool opened = backend->open(index, &d->state) == WEFT_OK;
+    if (!opened || (backend->check && backend->check(d) != WEFT_OK)) {
+        if (opened && backend->close) {
+            backend->close(d->state);
+        }
         weft_free(d->rows);
         weft_free(d);
         return NULL;

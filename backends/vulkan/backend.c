@@ -3,19 +3,20 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "backends/vulkan/buffer.h"
 #include "backends/vulkan/device.h"
 #include "backends/vulkan/kernels/elementwise.h"
 #include "backends/vulkan/kernels/families.h"
+#include "backends/vulkan/self_test/self_test.h"
 #include "weft/memory.h"
 
 enum { MAX_ROWS = 256 };
 
-static void close_device(void *state)
+static void shut(weft__vulkan_device *d)
 {
-    weft__vulkan_device *d = state;
     if (d->handle && d->call.DeviceWaitIdle) {
         (void)d->call.DeviceWaitIdle(d->handle);
         weft__vulkan_stream_close(d);
@@ -23,12 +24,20 @@ static void close_device(void *state)
         weft__vulkan_memory_close(d);
         d->call.DestroyDevice(d->handle, NULL);
     }
-    weft_free(d);
 }
 
-static weft_status start(weft__vulkan_device *d, int index)
+static void close_device(void *state)
 {
-    weft_status status = weft__vulkan_probe(index, &d->physical);
+    shut(state);
+    weft_free(state);
+}
+
+static weft_status start(weft__vulkan_device *d)
+{
+    weft_status status = weft__vulkan_probe(d->index, &d->physical);
+    for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
+        d->physical.used[i] = d->physical.used[i] && !d->failed[i];
+    }
     status = status == WEFT_OK ? weft__vulkan_create(&d->physical, &d->handle) : status;
     status = status == WEFT_OK ? weft__vulkan_load_device(d->handle, &d->call) : status;
     status = status == WEFT_OK ? weft__vulkan_memory_open(d) : status;
@@ -42,13 +51,59 @@ static weft_status open_device(int index, void **state)
     if (!d) {
         return weft_fail(WEFT_MEMORY, "vulkan: out of memory");
     }
-    weft_status status = start(d, index);
+    d->index = index;
+    weft_status status = start(d);
     if (status != WEFT_OK) {
         close_device(d);
         return status;
     }
     weft__vulkan_describe(d, d->description, sizeof d->description);
     *state = d;
+    return WEFT_OK;
+}
+
+/* ---- The self-test -------------------------------------------------------------------------- */
+
+/* Opens the device again without the features that failed. */
+static weft_status start_without(weft__vulkan_device *d, const weft__vulkan_verdict *v)
+{
+    weft__vulkan_device again = {.index = d->index};
+    for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
+        again.failed[i] = d->failed[i] || v->wrong[i];
+        if (v->wrong[i]) {
+            weft_log_message(WEFT_LOG_WARNING, "vulkan: %s is not used: %s",
+                             weft__vulkan_feature_name((weft__vulkan_feature)i), v->about);
+        }
+    }
+    shut(d);
+    *d = again;
+    return start(d);
+}
+
+/* Each round loses a feature, or is the last. */
+static weft_status check_device(weft_device *device)
+{
+    weft__vulkan_device *d = weft_device_state(device);
+    weft__vulkan_verdict v, lost = {.about = ""};
+    bool any = true;
+    while (any) {
+        weft_status status = weft__vulkan_self_test(device, d, &v);
+        any = false;
+        for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
+            any = any || v.wrong[i];
+        }
+        if (status == WEFT_OK && any) {
+            lost = v;
+            status = start_without(d, &v);
+        }
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    weft__vulkan_describe(d, d->description, sizeof d->description);
+    const size_t n = strlen(d->description);
+    snprintf(d->description + n, sizeof d->description - n, "; %s%s%s", v.about,
+             lost.about[0] ? " without what failed: " : "", lost.about);
     return WEFT_OK;
 }
 
@@ -99,6 +154,7 @@ weft_backend weft__vulkan_backend = {
     .count = count_devices,
     .open = open_device,
     .close = close_device,
+    .check = check_device,
     .describe = describe,
     .memory = memory,
     .flushes_subnormals = flushes_subnormals,

@@ -31,7 +31,9 @@ struct weft__vulkan_device {
     weft__vulkan_pipelines pipelines; /* under the stream's lock */
     weft__vulkan_stream stream;
     weft__vulkan_profile profile;
-    char description[768];
+    int index;
+    bool failed[WEFT__VULKAN_FEATURE_COUNT]; /* in the self-test: not used */
+    char description[1280];
 };
 
 /* Devices in the order of their numbers: discrete cards, integrated ones, virtual ones, software.

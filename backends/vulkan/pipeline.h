@@ -40,4 +40,10 @@ extern void (*weft__vulkan_compiling)(const char *shader, uint32_t *words, size_
 void weft__vulkan_cache_load(weft__vulkan_device *d);
 void weft__vulkan_cache_save(weft__vulkan_device *d);
 
+/* The path of the device's file with this ending; false: there is no home. `make` makes the folder.
+ * The second writes a file as a whole, or not at all. */
+bool weft__vulkan_cache_path(const weft__vulkan_device *d, const char *ending, bool make, char *out,
+                             size_t size);
+void weft__vulkan_cache_write(const char *path, const void *data, size_t bytes);
+
 #endif

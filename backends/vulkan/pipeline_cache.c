@@ -12,8 +12,9 @@
 enum { PATH = 1024, LARGEST = 256 << 20 };
 
 /* A folder per user; the file's name says which device and driver it is for, which the driver
- * checks again in the header. False: no home. */
-static bool cache_path(const weft__vulkan_device *d, char *out, size_t size, bool make)
+ * checks again in the header of its own. */
+bool weft__vulkan_cache_path(const weft__vulkan_device *d, const char *ending, bool make, char *out,
+                             size_t size)
 {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     char folder[PATH];
@@ -35,7 +36,8 @@ static bool cache_path(const weft__vulkan_device *d, char *out, size_t size, boo
     for (int i = 0; i < (int)VK_UUID_SIZE; i++) {
         snprintf(uuid + 2 * i, 3, "%02x", p->pipelineCacheUUID[i]);
     }
-    n = snprintf(out, size, "%s/vulkan-%04x-%04x-%s.bin", folder, p->vendorID, p->deviceID, uuid);
+    n = snprintf(out, size, "%s/vulkan-%04x-%04x-%s.%s", folder, p->vendorID, p->deviceID, uuid,
+                 ending);
     return n > 0 && (size_t)n < size;
 }
 
@@ -62,7 +64,9 @@ void weft__vulkan_cache_load(weft__vulkan_device *d)
 {
     char path[PATH + 128];
     size_t bytes = 0;
-    void *data = cache_path(d, path, sizeof path, false) ? read_file(path, &bytes) : NULL;
+    void *data = weft__vulkan_cache_path(d, "bin", false, path, sizeof path)
+                     ? read_file(path, &bytes)
+                     : NULL;
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
         .initialDataSize = bytes,
@@ -80,7 +84,7 @@ void weft__vulkan_cache_load(weft__vulkan_device *d)
 }
 
 /* Beside, then over: a process that reads meanwhile sees the old file or the new one. */
-static void write_file(const char *path, const void *data, size_t bytes)
+void weft__vulkan_cache_write(const char *path, const void *data, size_t bytes)
 {
     char beside[PATH + 160];
     snprintf(beside, sizeof beside, "%s.%ld", path, (long)getpid());
@@ -101,14 +105,14 @@ void weft__vulkan_cache_save(weft__vulkan_device *d)
     char path[PATH + 128];
     size_t bytes = 0;
     if (!p->cache || p->count < p->saved + p->saved / 4 + 1 ||
-        !cache_path(d, path, sizeof path, true) ||
+        !weft__vulkan_cache_path(d, "bin", true, path, sizeof path) ||
         d->call.GetPipelineCacheData(d->handle, p->cache, &bytes, NULL) != VK_SUCCESS) {
         return;
     }
     void *data = weft_malloc(bytes ? bytes : 1);
     if (data && bytes > 0 &&
         d->call.GetPipelineCacheData(d->handle, p->cache, &bytes, data) == VK_SUCCESS) {
-        write_file(path, data, bytes);
+        weft__vulkan_cache_write(path, data, bytes);
     }
     weft_free(data);
     p->saved = p->count;

@@ -71,6 +71,10 @@ typedef struct weft_backend {
     /* Opens device `index`; *state is handed to everything below. */
     weft_status (*open)(int index, void **state);
     void (*close)(void *state);
+    /* Called once after `open`, before anything else uses the device, which kernels may already run
+     * on: whether it computes correctly. After a failure it is closed and cannot be used. It must
+     * not look for devices. NULL: nothing to check. */
+    weft_status (*check)(weft_device *device);
     /* The hardware and what is used of it, in words that outlive the device; NULL: nothing to say.
      */
     const char *(*describe)(void *state);
