@@ -30,7 +30,7 @@ static weft_status write_logits(weft_model *model, const char *ids_path, const c
     weft_status status = weft_safetensors_open(ids_path, &file);
     if (status != WEFT_OK)
         return status;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *ids = weft_safetensors_get(file, "input_ids");
     if (weft_ok(ids) && (weft_dtype_of(ids) != WEFT_INT32 || weft_ndim(ids) != 2))
         ids = weft_error_array("%s: input_ids: expected int32 (B, L), got %s of rank %d", ids_path,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/builtin.h"
+#include "core/debug.h"
 #include "core/device.h"
 #include "core/failure.h"
 #include "core/graph.h"
@@ -51,20 +52,29 @@ static weft_array *node_new(int n_inputs, int n_outputs, size_t params_size)
     return a;
 }
 
-weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset)
+weft_array *weft__value_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset)
 {
     weft_array *a = node_new(0, 1, 0);
     if (!a) {
         weft__buffer_unref(buffer);
         return weft__no_memory();
     }
-    atomic_init(&a->leaf, true);
     a->device = buffer->device;
     a->spec = *spec;
     a->view.buffer = buffer;
     a->view.offset = offset;
     weft__strides_contiguous(&spec->shape, a->view.strides);
     atomic_store_explicit(&a->state, WEFT__EVALUATED, memory_order_release);
+    return a;
+}
+
+weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset)
+{
+    weft_array *a = weft__value_new(spec, buffer, offset);
+    if (weft_ok(a)) {
+        atomic_store_explicit(&a->leaf, true, memory_order_relaxed);
+        atomic_store_explicit(&a->readable, true, memory_order_relaxed);
+    }
     return a;
 }
 
@@ -140,6 +150,7 @@ weft_array *weft__failed_as(weft_status status, const char *format, ...)
 
 weft_status weft__report(const weft_array *a)
 {
+    weft__debug_released(a, "use");
     return weft_fail(a ? a->status : WEFT_INVALID, "%s", weft_error(a));
 }
 
@@ -199,12 +210,11 @@ static weft_array *first_bad(weft_array *const *inputs, int n, const char *op)
             return weft__failed("%s: input %d is NULL", op, i);
         }
         if (inputs[i]->state == WEFT__FAILED) {
+            weft__debug_released(inputs[i], op);
             return inputs[i];
         }
         if (inputs[i]->state == WEFT__SPENT) {
-            return weft__failed("%s: input %d was used up by an earlier evaluation: keep it "
-                                "(weft_keep, weft_set), or name it in weft_eval",
-                                op, i);
+            return weft__failed("%s: input %d " WEFT__CONSUMED, op, i);
         }
     }
     return NULL;
@@ -388,7 +398,8 @@ weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n, cons
     }
     for (int i = 0; i < n; i++) {
         if (inputs[i]->device != device) {
-            return build_with_scalars(op, inputs, n, params, device);
+            weft_scope_open();
+            return weft_scope_close(build_with_scalars(op, inputs, n, params, device));
         }
     }
     return build(op, inputs, n, params, device);
@@ -485,12 +496,9 @@ static weft_array *build_alike(const weft_op *op, weft_array *const *inputs, int
     return a;
 }
 
-weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
+/* The op over inputs converted to what they have in common. */
+static weft_array *apply_converted(const weft_op *op, weft_array *const *inputs, int n)
 {
-    if (n == op->arity && n <= 4 && !op->infer && op->n_outputs <= 1 && are_alike(inputs, n) &&
-        weft__has_formula(op, inputs[0]->spec.dtype)) {
-        return build_alike(op, inputs, n);
-    }
     weft_array *bad = first_bad(inputs, n, op->name);
     bad = bad ? bad : refuse_encoded(op, inputs, n);
     if (bad) {
@@ -520,4 +528,14 @@ weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs,
         same[i] = broadcast(cast(weft_to(inputs[i], device), dtype), &shape);
     }
     return weft_apply(op, same, n, NULL);
+}
+
+weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
+{
+    if (n == op->arity && n <= 4 && !op->infer && op->n_outputs <= 1 && are_alike(inputs, n) &&
+        weft__has_formula(op, inputs[0]->spec.dtype)) {
+        return build_alike(op, inputs, n);
+    }
+    weft_scope_open(); /* of the casts and broadcasts */
+    return weft_scope_close(apply_converted(op, inputs, n));
 }

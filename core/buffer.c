@@ -11,15 +11,15 @@
 #include "core/shape.h"
 #include "core/wire.h"
 
-enum { BUCKETS = 512, SMALLEST = 64, NAMED_IN_MESSAGE = 3 };
+enum { SMALLEST = 64, NAMED_IN_MESSAGE = 3 };
 
 static const int64_t LARGEST = (int64_t)1 << 61; /* rounding and counting do not overflow below */
 
 static struct {
     pthread_mutex_t lock;
-    weft__buffer *buckets[BUCKETS]; /* cached, newest first */
-    weft__buffer *oldest, *newest;  /* cached, by age */
-    weft__buffer *live;             /* owned and in use */
+    weft__buffer *buckets[WEFT__SIZE_BUCKETS]; /* cached, newest first */
+    weft__buffer *oldest, *newest;             /* cached, by age */
+    weft__buffer *live;                        /* owned and in use */
     int64_t active, cached, peak, limit, cache_limit;
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = -1};
 
@@ -47,6 +47,12 @@ int64_t weft__bucket_bytes(int64_t bytes)
     int64_t rounded;
     bucket_of(bytes, &rounded);
     return rounded;
+}
+
+int weft__bucket_index(int64_t bytes)
+{
+    int64_t rounded;
+    return bucket_of(bytes, &rounded);
 }
 
 /* ---- lists, under the lock ------------------------------------------------------------------ */

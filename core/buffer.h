@@ -22,6 +22,7 @@ struct weft__buffer {
     /* Simulation while a plan is made (core/eval/plan.c), under the evaluation lock. */
     uint64_t plan;
     int plan_refs;
+    weft__buffer *idle_next; /* list of the plan's idle buffers of this bucket */
 
     /* The tickets of the last plans that write and read it, what they were when the last reader
      * came, and whose that last plan is (core/eval/queue.c), under the evaluation lock. `many`:
@@ -65,5 +66,8 @@ void weft__buffer_end(weft__buffer *b);
 
 /* Rounds a size up to its bucket: at most an eighth, or 63 bytes, are lost. */
 int64_t weft__bucket_bytes(int64_t bytes);
+/* The bucket of a size, from 0 to WEFT__SIZE_BUCKETS - 1; a larger bucket has a larger index. */
+enum { WEFT__SIZE_BUCKETS = 512 };
+int weft__bucket_index(int64_t bytes);
 
 #endif

@@ -9,7 +9,8 @@
 #include "weft/op.h"
 
 typedef struct weft__scope weft__scope;
-typedef struct weft__entry weft__entry; /* core/eval/plan.h */
+typedef struct weft__entry weft__entry;   /* core/eval/plan.h */
+typedef struct weft__origin weft__origin; /* core/debug.h */
 
 /* Where the elements of one output lie. */
 typedef struct weft__view {
@@ -31,14 +32,14 @@ typedef enum weft__state {
  *
  * Three counts. refs: pointers to the array. uses: nodes not yet scheduled that have it as input.
  * holds: slots, keeps and pins, which keep its elements. An evaluated array with neither uses nor
- * holds is spent as soon as its last user is scheduled. Refs and uses are one number, since an edge
- * of the graph is one of each. The node is in memory while any of its outputs has references; an
- * output without them (nobody picked it, or all are gone) loses its elements when the node is
- * evaluated, and may be picked again before.
+ * holds that no scope keeps readable is spent as soon as its last user is scheduled. Refs and uses
+ * are one number, since an edge of the graph is one of each. The node is in memory while any of its
+ * outputs has references; an output without them (nobody picked it, or all are gone) loses its
+ * elements when the node is evaluated, and may be picked again before.
  *
- * Threads: the counts, the state, `leaf` and `scope` may be read by any thread; a state other than
- * LAZY is written after all that it announces. The graph of a node (op, inputs) is its builder's
- * until the node is evaluated, and then gone. */
+ * Threads: the counts, the state, `leaf`, `readable` and `scope` may be read by any thread; a state
+ * other than LAZY is written after all that it announces. The graph of a node (op, inputs) is its
+ * builder's until the node is evaluated, and then gone. */
 struct weft_array {
     atomic_uint_fast64_t counts; /* refs, and uses times WEFT__USE */
     atomic_int holds;
@@ -55,15 +56,20 @@ struct weft_array {
     uint64_t plan;
     weft__entry *plan_entry;
 
-    uint64_t seq;       /* the node's order of creation: inputs always come first */
-    const char *path;   /* module path at creation when checks are on, else NULL */
-    char *error;        /* of an error array */
-    weft_status status; /* of an error array */
-    int grains;         /* of a first output: how large the node is (core/node.c) */
-    atomic_int alive;   /* of the first of several outputs: how many have references */
-    atomic_bool leaf;   /* made from data: not spent while a scope owns it */
-    bool pinned;        /* its scope holds it: named in weft_eval; of the scope's thread */
-    bool picked;        /* of several outputs: somebody asked for this one */
+    uint64_t seq;         /* the node's order of creation: inputs always come first */
+    const char *path;     /* module path at creation when checks are on, else NULL */
+    char *error;          /* of an error array */
+    weft__origin *origin; /* of a first output, WEFT_DEBUG: where it was made, else NULL */
+    weft_status status;   /* of an error array */
+    int grains;           /* of a first output: how large the node is (core/node.c) */
+    atomic_int alive;     /* of the first of several outputs: how many have references */
+    atomic_bool leaf;     /* made from data: readable in a lean scope too */
+    atomic_bool readable; /* not spent while a scope owns it */
+    bool pinned;          /* its scope holds it: named in weft_eval; of the scope's thread */
+    bool picked;          /* of several outputs: somebody asked for this one */
+    bool released;        /* WEFT_DEBUG: freed, were it not for this error (core/debug.c) */
+    bool recompute;       /* lazy, and was computed as a part of another node: if it is needed again
+                           * it is computed by itself and stored. Under the evaluation lock. */
 
     weft_spec spec;
     weft__view view; /* view.buffer is NULL before evaluation and after spending */
@@ -94,9 +100,23 @@ static inline int64_t weft__uses(const weft_array *a)
     return (int64_t)(atomic_load(&a->counts) / WEFT__USE);
 }
 
+/* What messages say of a spent array. */
+#define WEFT__CONSUMED                                                                             \
+    "was consumed by an earlier evaluation (in a lean scope, or after it left its slot): keep it " \
+    "(weft_keep), or name it in weft_eval"
+
+/* Whether an open scope keeps the elements readable. */
+static inline bool weft__readable(const weft_array *a)
+{
+    return atomic_load_explicit(&a->readable, memory_order_relaxed) &&
+           atomic_load_explicit(&a->scope, memory_order_relaxed);
+}
+
 /* ---- apply.c -------------------------------------------------------------------------------- */
 
-/* An evaluated node over a buffer; takes over the caller's reference to the buffer. */
+/* An evaluated node over a buffer; takes over the caller's reference to the buffer. A leaf is made
+ * from data; a value was computed. */
+weft_array *weft__value_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
 weft_array *weft__leaf_new(const weft_spec *spec, weft__buffer *buffer, int64_t offset);
 /* The preallocated error array for "no memory". */
 weft_array *weft__no_memory(void);
@@ -152,8 +172,14 @@ bool weft__scope_own(weft_array *a);
 bool weft__scope_adopt(weft_array *a);
 /* Whether the scope, perhaps of another thread and gone, is one of this thread's that is open. */
 bool weft__scope_is_open(const weft__scope *s);
-/* Holds `a` until its scope closes, if that is a scope of the calling thread. */
+/* Holds `a` until its scope closes, if that is a scope of the calling thread: it is not consumed in
+ * a lean scope either, nor in one that it moves to. */
 void weft__scope_pin(weft_array *a);
+/* An evaluation in the innermost scope has ended. */
+void weft__scope_evaluated(void);
+/* Takes `a` out of the scope of the calling thread that owns it, if one does: it lives as long as
+ * somebody holds it or has it as input. */
+void weft__scope_disown(weft_array *a);
 
 /* ---- path.c: the module path in front of messages ------------------------------------------- */
 

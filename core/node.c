@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/debug.h"
 #include "core/failpoint.h"
 #include "core/graph.h"
 
@@ -212,7 +213,11 @@ void weft__bury(weft_array *dead)
                 weft_free(a[o].error);
             }
         }
-        weft__node_free(a);
+        if (a->origin) {
+            weft__debug_retire(a);
+        } else {
+            weft__node_free(a);
+        }
     }
 }
 
@@ -233,6 +238,9 @@ void weft__disconnect(weft_array *input)
 void weft__detach_later(weft_array *a, weft_array **dead)
 {
     drop_inputs(a, dead);
+    if (a->origin && a->op) {
+        a->origin->op = a->op->name;
+    }
     for (int o = 0; o < a->n_outputs; o++) {
         a[o].op = NULL;
     }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/debug.h"
 #include "core/graph.h"
 
 enum { DEEPEST = 64, TEXT_SIZE = 512 };
@@ -54,7 +55,7 @@ static bool switched_on(const char *name)
     return value && value[0] && strcmp(value, "0") != 0;
 }
 
-static atomic_int nan_switch, trap_switch; /* 0: not read yet, 1: off, 2: on */
+static atomic_int nan_switch, trap_switch, debug_switch; /* 0: not read yet, 1: off, 2: on */
 
 static bool read_switch(atomic_int *cache, const char *name)
 {
@@ -74,6 +75,11 @@ bool weft__check_nan(void)
 bool weft__trap_errors(void)
 {
     return read_switch(&trap_switch, "WEFT_TRAP");
+}
+
+bool weft__debug(void)
+{
+    return read_switch(&debug_switch, "WEFT_DEBUG");
 }
 
 /* Paths seen while checks are on: few and long-lived, so a list that is never freed but stays

@@ -2,14 +2,17 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "core/debug.h"
 #include "core/failure.h"
 #include "core/graph.h"
 #include "weft/transforms.h"
 
 struct weft__scope {
-    const char *name;
+    weft__place place; /* where it was opened */
     weft__scope *parent;
     int depth; /* 0: the thread's root */
+    bool lean; /* arrays are consumed by their last use */
+    weft__growth growth;
     weft_array **items;
     int64_t count, capacity;
 };
@@ -42,6 +45,9 @@ static weft__scope *owner(const weft_array *a)
 
 static void free_scope(weft__scope *s)
 {
+    if (weft__debug()) {
+        weft__debug_cause("scope", &s->place);
+    }
     for (int64_t i = s->count - 1; i >= 0; i--) {
         weft_array *a = s->items[i];
         if (owner(a) != s) {
@@ -65,11 +71,27 @@ static void free_scope(weft__scope *s)
     }
 }
 
+static void report_open(const weft__scope *s)
+{
+    if (s->depth > 0 && weft__debug()) {
+        weft__debug_left_open(&s->place, s->count);
+    }
+}
+
+/* Of the thread that calls exit, which ends without its keys' destructors. */
+__attribute__((destructor)) static void report_open_at_exit(void)
+{
+    for (const weft__scope *s = innermost; s; s = s->parent) {
+        report_open(s);
+    }
+}
+
 static void end_of_thread(void *unused)
 {
     (void)unused;
     while (innermost) {
         weft__scope *s = innermost;
+        report_open(s);
         innermost = s->parent;
         free_scope(s);
     }
@@ -84,15 +106,30 @@ static void make_key(void)
     pthread_key_create(&thread_end, end_of_thread);
 }
 
-static weft__scope *push_scope(const char *name, int at_depth)
+/* Whether an array of the scope is readable until it closes. */
+static void set_readable(weft_array *a, const weft__scope *s)
+{
+    const bool readable = !s->lean || atomic_load_explicit(&a->leaf, memory_order_relaxed);
+    atomic_store_explicit(&a->readable, readable, memory_order_relaxed);
+}
+
+static void set_consumable(weft_array *a)
+{
+    atomic_store_explicit(&a->leaf, false, memory_order_relaxed);
+    atomic_store_explicit(&a->readable, false, memory_order_relaxed);
+}
+
+static weft__scope *push_scope(weft__place place, int at_depth, bool lean)
 {
     weft__scope *s = at_depth < SHALLOW ? &shallow[at_depth] : weft_calloc(1, sizeof *s);
     if (!s) {
         return NULL;
     }
-    s->name = name;
+    s->place = place;
+    s->growth = (weft__growth){0};
     s->parent = innermost;
     s->depth = at_depth;
+    s->lean = lean;
     innermost = s;
     return s;
 }
@@ -100,7 +137,7 @@ static weft__scope *push_scope(const char *name, int at_depth)
 /* The innermost scope, with the thread's root made when it is the first. */
 static weft__scope *current(void)
 {
-    if (!innermost && push_scope("thread", 0)) {
+    if (!innermost && push_scope((weft__place){.function = "the thread"}, 0, false)) {
         pthread_once(&thread_end_once, make_key);
         pthread_setspecific(thread_end, innermost);
     }
@@ -134,7 +171,11 @@ bool weft__scope_own(weft_array *a)
     }
     s->items[s->count++] = a;
     atomic_init(&a->scope, s);
+    atomic_init(&a->readable, !s->lean);
     atomic_init(&a->counts, WEFT__REF);
+    if (weft__debug()) {
+        weft__debug_made(a, &s->place);
+    }
     return true;
 }
 
@@ -148,6 +189,7 @@ bool weft__scope_adopt(weft_array *a)
     if (atomic_compare_exchange_strong(&a->scope, &none, s)) {
         s->items[s->count++] = a;
         weft__ref(a);
+        set_readable(a, s);
     }
     return true;
 }
@@ -171,14 +213,38 @@ void weft__scope_pin(weft_array *a)
     }
 }
 
-void weft_scope_open_named(const char *name)
+void weft__scope_disown(weft_array *a)
+{
+    weft__scope *s = owner(a);
+    if (!s || !weft__scope_is_open(s)) {
+        return;
+    }
+    int64_t i = s->count - 1; /* found soon: it was made a moment ago */
+    while (i > 0 && s->items[i] != a) {
+        i--;
+    }
+    s->items[i] = s->items[--s->count];
+    atomic_store_explicit(&a->scope, NULL, memory_order_relaxed);
+    if (a->pinned) {
+        a->pinned = false;
+        weft__unhold(a);
+    }
+    weft__unref(a);
+}
+
+void weft_scope_open_at(const char *function, const char *file, int line, bool lean)
 {
     depth++;
     /* Without memory for a scope its temporaries join the enclosing one, and the matching close,
      * which finds no scope of its depth, releases nothing. */
     if (current()) {
-        push_scope(name, depth);
+        push_scope((weft__place){function, file, line}, depth, lean);
     }
+}
+
+void weft_scope_open_named(const char *name)
+{
+    weft_scope_open_at(name, NULL, 0, false);
 }
 
 int weft_scope_depth(void)
@@ -186,7 +252,30 @@ int weft_scope_depth(void)
     return depth;
 }
 
-void weft_scope_close_n(weft_array **ys, int n)
+int64_t weft_scope_count(void)
+{
+    const weft__scope *s = innermost;
+    int64_t n = 0;
+    for (int64_t i = 0; s && i < s->count; i++) {
+        n += owner(s->items[i]) == s;
+    }
+    return n;
+}
+
+/* An evaluation in the innermost scope has ended, or one in a scope inside it, which is closed. */
+static void note_growth(weft__scope *s)
+{
+    weft__growth_note(&s->growth, s->count, &s->place);
+}
+
+void weft__scope_evaluated(void)
+{
+    if (innermost) {
+        note_growth(innermost);
+    }
+}
+
+static void close_scope(weft_array **ys, int n, const char *function)
 {
     weft__scope *s = innermost;
     if (depth == 0) {
@@ -197,6 +286,9 @@ void weft_scope_close_n(weft_array **ys, int n)
         return;
     }
     innermost = s->parent;
+    if (weft__debug() && function && s->place.file && strcmp(function, s->place.function) != 0) {
+        weft__debug_closed_elsewhere(&s->place, function);
+    }
     for (int i = 0; i < n; i++) {
         weft_array *y = ys[i];
         if (!y || owner(y) != s) {
@@ -208,19 +300,40 @@ void weft_scope_close_n(weft_array **ys, int n)
         }
         innermost->items[innermost->count++] = y;
         atomic_store_explicit(&y->scope, innermost, memory_order_relaxed);
+        set_readable(y, innermost);
     }
+    const bool evaluated = s->growth.evaluations > 0;
     free_scope(s);
+    if (evaluated) {
+        note_growth(innermost);
+    }
 }
 
-weft_array *weft_scope_close(weft_array *y)
+void weft_scope_close_n_at(weft_array **ys, int n, const char *function)
 {
-    weft_scope_close_n(&y, 1);
+    close_scope(ys, n, function);
+}
+
+weft_array *weft_scope_close_at(weft_array *y, const char *function)
+{
+    close_scope(&y, 1, function);
+    return y;
+}
+
+void(weft_scope_close_n)(weft_array **ys, int n)
+{
+    close_scope(ys, n, NULL);
+}
+
+weft_array *(weft_scope_close)(weft_array *y)
+{
+    close_scope(&y, 1, NULL);
     return y;
 }
 
 weft_array *weft_keep(weft_array *a)
 {
-    if (a) {
+    if (a && !weft__debug_released(a, "keep")) {
         weft__hold(a);
     }
     return a;
@@ -228,9 +341,17 @@ weft_array *weft_keep(weft_array *a)
 
 void weft_drop(weft_array *a)
 {
-    if (a) {
-        weft__unhold(a);
+    if (!a || weft__debug_released(a, "drop")) {
+        return;
     }
+    if (weft__debug()) {
+        if (atomic_load(&a->holds) - a->pinned <= 0) {
+            weft__debug_not_held(a);
+            return;
+        }
+        weft__debug_cause("weft_drop", NULL);
+    }
+    weft__unhold(a);
 }
 
 weft_status weft__tell_watch(weft_status status)
@@ -247,8 +368,7 @@ static weft_status set(weft_array **slot, weft_array *a)
         return weft__report(a);
     }
     if (a && a->state == WEFT__SPENT) {
-        return weft_fail(WEFT_INVALID, "set: the array was used up by an earlier evaluation: keep "
-                                       "it (weft_keep, weft_set), or name it in weft_eval");
+        return weft_fail(WEFT_INVALID, "set: the array " WEFT__CONSUMED);
     }
     weft_array *old = *slot;
     if (a == old) {
@@ -257,6 +377,7 @@ static weft_status set(weft_array **slot, weft_array *a)
     if (weft__watching && !weft__watching->may_set(weft__watching, slot)) {
         return weft_error_status();
     }
+    const bool of_slot = old && !owner(old); /* of no scope */
     if (old && !weft__scope_adopt(old)) {
         return weft__out_of_memory("set", NULL);
     }
@@ -264,8 +385,14 @@ static weft_status set(weft_array **slot, weft_array *a)
         weft__hold(a);
     }
     *slot = a;
-    if (old) { /* from here on a temporary like any other */
-        atomic_store_explicit(&old->leaf, false, memory_order_relaxed);
+    if (old) {
+        if (weft__debug()) {
+            weft__debug_cause("weft_set", NULL);
+        }
+        const weft__scope *s = owner(old);
+        if (of_slot || (s && weft__scope_is_open(s) && s->lean)) {
+            set_consumable(old);
+        }
         weft__unhold(old);
     }
     return WEFT_OK;

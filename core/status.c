@@ -83,7 +83,7 @@ void weft_log_message(weft_log_level level, const char *format, ...)
     weft_log_fn *callback = sink.callback;
     void *context = sink.context;
     pthread_mutex_unlock(&sink.lock);
-    if (!callback) {
+    if (!callback && level != WEFT_LOG_WARNING) {
         return;
     }
     char text[MESSAGE_SIZE], shown[MESSAGE_SIZE];
@@ -92,5 +92,9 @@ void weft_log_message(weft_log_level level, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     weft__write_printable(shown, sizeof shown, text);
-    callback(context, level, shown);
+    if (callback) {
+        callback(context, level, shown);
+    } else {
+        fprintf(stderr, "weft: warning: %s\n", shown);
+    }
 }

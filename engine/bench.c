@@ -37,13 +37,13 @@ int64_t weft__bench_rounds(const weft_bench_options *options)
 static double bandwidth(void)
 {
     double best = 0;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x = weft_ones(WEFT_DIMS(ELEMENTS), WEFT_FLOAT32);
     weft_array *y = weft_full(WEFT_DIMS(ELEMENTS), 2, WEFT_FLOAT32);
     weft_array *both[] = {x, y};
     bool fine = weft_eval_n(both, 2) == WEFT_OK;
     for (int i = 0; i < REPEATS && fine; i++) {
-        weft_scope_open();
+        weft_scope_open_lean();
         const double start = weft__seconds();
         weft_array *z = weft_add(x, y);
         fine = weft_eval(z) == WEFT_OK && weft_synchronize(weft_default_device()) == WEFT_OK;

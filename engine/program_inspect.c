@@ -46,7 +46,7 @@ static weft_status read_array(const char *folder, const char *kind, size_t i, co
             weft_fail(WEFT_INVALID,
                       "%s: expected (%" PRId64 ", %" PRId64 ", %" PRId64 ") float32, got %zu bytes",
                       path, of[0], of[1], of[2], size);
-    weft_scope_open();
+    weft_scope_open_lean();
     if (status == WEFT_OK)
         status = weft_set(slot, weft_from_data(data, WEFT_FLOAT32, WEFT_DIMS(of[0], of[1], of[2])));
     weft_scope_close(NULL);

@@ -348,7 +348,7 @@ weft_status weft__batch_step(weft__batch *b)
     if (memory)
         gather(b, &in);
     weft_array *logits = NULL;
-    weft_scope_open();
+    weft_scope_open_lean();
     if (in.n > 0)
         status = compute(b, &in, &logits);
     if (in.n > 0 && status == WEFT_OK)

@@ -133,7 +133,7 @@ static weft_status check_classify(weft_model *model, const weft_classify_options
     weft_status status = WEFT_OK;
     if (o->batch.tokens < 0)
         return weft_fail(WEFT_INVALID, "classify: batch.tokens: expected a number of at least 0");
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x =
         weft_sampler_logits(weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32), NULL, &o->sampler);
     if (!weft_ok(x))

@@ -188,7 +188,7 @@ weft_status weft_generator_next(weft_generator *g, int32_t *id, double *logprob)
     if (g->stats.reason != WEFT_FINISH_NONE)
         return WEFT_OK;
     bool found;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_status status = find_next(g, &found);
     if (found) {
         const int32_t token = g->ids[g->given];

@@ -31,7 +31,7 @@ static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t
 /* The settings of the sampler are checked once, here, on a graph that is never computed. */
 static weft_status check_sampler(const weft_sampler_options *o, int64_t V)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x = weft_sampler_logits(weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32), NULL, o);
     weft_status status = weft_ok(x) ? WEFT_OK : weft_fail(WEFT_INVALID, "%s", weft_error(x));
     weft_scope_close(NULL);
@@ -105,7 +105,7 @@ static weft_status fill_state(weft_generator *g)
 {
     const weft_sampler_options *o = &g->options.sampler;
     weft_status status = WEFT_OK;
-    weft_scope_open();
+    weft_scope_open_lean();
     if (o->temperature > 0)
         status = weft_set(&g->key, weft_random_key(g->options.seed));
     if (status == WEFT_OK && weft__sampler_counts(o)) {

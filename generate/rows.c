@@ -126,7 +126,7 @@ weft_status weft__rows_pass(weft_model *model, const weft_prompt *prompts, const
         return weft_error_status();
     for (int64_t from = 0; status == WEFT_OK && from < longest; from += pieces ? most : longest) {
         const int64_t to = pieces && longest - from > most ? from + most : longest;
-        weft_scope_open();
+        weft_scope_open_lean();
         weft_array *tokens = weft__rows_tokens(prompts, order, G, from, to);
         weft_array *hidden = weft_model_hidden(model, tokens, &(weft_model_call){.caches = caches});
         status = weft_eval(hidden);

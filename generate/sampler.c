@@ -243,7 +243,7 @@ weft_array *weft_sampler_logits(weft_array *logits, const weft_sampler_inputs *i
     const weft_sampler_inputs in = inputs != NULL ? *inputs : (weft_sampler_inputs){0};
     const weft_sampler_options o = options != NULL ? *options : (weft_sampler_options){0};
     weft_array *drawn, *excluding;
-    weft_scope_open();
+    weft_scope_open_lean();
     part_key(in.key, &o, &drawn, &excluding);
     return weft_scope_close(all_steps(logits, &in, excluding, &o));
 }
@@ -272,7 +272,7 @@ weft_array *weft_sampler_draw(weft_array *logits, const weft_sampler_inputs *inp
     const weft_sampler_inputs in = inputs != NULL ? *inputs : (weft_sampler_inputs){0};
     const weft_sampler_options o = options != NULL ? *options : (weft_sampler_options){0};
     weft_array *drawn, *excluding;
-    weft_scope_open();
+    weft_scope_open_lean();
     part_key(in.key, &o, &drawn, &excluding);
     weft_array *x = all_steps(logits, &in, excluding, &o);
     weft_array *token =

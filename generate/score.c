@@ -95,7 +95,7 @@ static weft_status score_hidden(void *context, weft_array *hidden, int64_t from)
     if (status == WEFT_OK && (!logprobs || !best))
         status = weft__out_of_memory("score", NULL);
     for (size_t at = 0; status == WEFT_OK && at < t.n; at += most) {
-        weft_scope_open();
+        weft_scope_open_lean();
         const size_t n = t.n - at < most ? t.n - at : most;
         status = add_scores(s, hidden, &t, at, n, logprobs, best);
         weft_scope_close(NULL);

@@ -154,7 +154,7 @@ weft_status weft__slots_reserve(weft_cache *self, int64_t length)
     const int64_t more = c->k ? round_up(length) - weft_dim(c->k, 1) : 0;
     if (more <= 0)
         return WEFT_OK;
-    weft_scope_open();
+    weft_scope_open_lean();
     const weft_status status =
         replace(c, weft_pad(c->k, 1, 0, more, 0), weft_pad(c->v, 1, 0, more, 0));
     weft_scope_close(NULL);
@@ -190,7 +190,7 @@ weft_status weft__slots_put(weft_cache *self, int64_t n, int64_t slot, weft_arra
     weft_status status = weft__slots_reserve(self, length);
     if (status != WEFT_OK)
         return status;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *all_k = c->k ? c->k : empty(k, n, length);
     weft_array *all_v = c->v ? c->v : empty(v, n, length);
     status =
@@ -204,7 +204,7 @@ weft_status weft__slots_keep(weft_cache *self, const int32_t *which, int64_t n)
     slots_cache *c = (slots_cache *)self;
     if (c->k == NULL)
         return WEFT_OK;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *rows =
         weft_to(weft_from_data(which, WEFT_INT32, WEFT_DIMS(n)), weft_device_of(c->k));
     const weft_status status = replace(c, weft_take(c->k, rows, 0), weft_take(c->v, rows, 0));

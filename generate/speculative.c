@@ -302,7 +302,7 @@ static weft_status propose(weft_generator *g, int64_t most)
     if (positions > 0 && most > positions - g->n_text)
         most = positions - g->n_text;
     while (s->n < most && status == WEFT_OK && g->stats.reason == WEFT_FINISH_NONE) {
-        weft_scope_open();
+        weft_scope_open_lean();
         status = propose_one(g);
         weft_scope_close(NULL);
     }

@@ -41,7 +41,7 @@ static weft_array *hidden_of(const weft__span *span, const int32_t *ids, int64_t
 
 weft_status weft__span_read(weft__span *span, const int32_t *ids, int64_t n)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     const weft_status status = settle(span, hidden_of(span, ids, n));
     weft_scope_close(NULL);
     return status;

@@ -155,7 +155,7 @@ weft_status weft_state_save(weft_generator *g, const char *path, const weft_stat
     char texts[2][WEFT__HEX];
     const int n = fill_about(about, metadata, texts);
     weft__saving s = {0};
-    weft_scope_open();
+    weft_scope_open_lean();
     weft__saving_add_numbers(&s, (const int64_t *)&c, COUNTS, "", "counts");
     weft__saving_add_ids(&s, g->text, g->n_text, "", "ids");
     add_pending(&s, g);
@@ -422,7 +422,7 @@ weft_status weft_state_load(weft_model *model, const char *path, const weft_stat
         return status;
     loading l = {.model = model, .file = file, .path = path};
     status = check_about(file, path, about);
-    weft_scope_open();
+    weft_scope_open_lean();
     if (status == WEFT_OK)
         status = load(&l, options, out);
     weft_scope_close(NULL);

@@ -120,7 +120,7 @@ static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
     const bool wait = g->options.cancel || g->options.timeout > 0;
     const weft_model_call call = {.caches = g->caches,
                                   .summaries = g->probed ? g->probed->layers : NULL};
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, L));
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);
     const weft_status status = weft_ok(hidden) ? weft__start(g, NULL, 0, wait)

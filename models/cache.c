@@ -4,9 +4,34 @@
 #include "weft/cache.h"
 #include "weft/ops.h"
 
+/* Closes the scope, handing on the arrays of the view. What the cache keeps is in its slots. */
+static weft_cache_view hand_on(weft_cache_view view)
+{
+    weft_array **fields[] = {&view.keys,
+                             &view.values,
+                             &view.key_codes.codes,
+                             &view.key_codes.steps,
+                             &view.key_codes.least,
+                             &view.value_codes.codes,
+                             &view.value_codes.steps,
+                             &view.value_codes.least,
+                             &view.lengths,
+                             &view.mask,
+                             &view.positions};
+    enum { FIELDS = sizeof fields / sizeof *fields };
+    weft_array *arrays[FIELDS];
+    for (int i = 0; i < FIELDS; i++)
+        arrays[i] = *fields[i];
+    weft_scope_close_n(arrays, FIELDS);
+    for (int i = 0; i < FIELDS; i++)
+        *fields[i] = arrays[i];
+    return view;
+}
+
 weft_cache_view weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v)
 {
-    return cache->type->update(cache, k, v);
+    weft_scope_open();
+    return hand_on(cache->type->update(cache, k, v));
 }
 
 int64_t weft_cache_offset(const weft_cache *cache)
@@ -63,12 +88,17 @@ bool weft_cache_can_trim(const weft_cache *cache, int64_t n)
 
 weft_status weft_cache_trim(weft_cache *cache, int64_t n)
 {
-    return cache->type->trim(cache, n);
+    weft_scope_open_lean();
+    const weft_status status = cache->type->trim(cache, n);
+    weft_scope_close(NULL);
+    return status;
 }
 
 void weft_cache_reset(weft_cache *cache)
 {
+    weft_scope_open_lean();
     cache->type->reset(cache);
+    weft_scope_close(NULL);
 }
 
 bool weft_cache_appends(const weft_cache *cache)
@@ -79,13 +109,17 @@ bool weft_cache_appends(const weft_cache *cache)
 
 weft_status weft_cache_reserve(weft_cache *cache, int64_t n)
 {
-    return cache->type->reserve(cache, n);
+    weft_scope_open_lean();
+    const weft_status status = cache->type->reserve(cache, n);
+    weft_scope_close(NULL);
+    return status;
 }
 
 weft_cache_view weft_cache_append(weft_cache *cache, weft_array *k, weft_array *v,
                                   weft_array *offset)
 {
-    return cache->type->append(cache, k, v, offset);
+    weft_scope_open();
+    return hand_on(cache->type->append(cache, k, v, offset));
 }
 
 void weft_cache_advance(weft_cache *cache, int64_t n)
@@ -121,9 +155,11 @@ static weft_array *both(weft_array *mask, weft_array *visible)
 weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
                                  const weft_attention_options *options)
 {
+    weft_scope_open();
     weft_attention_options o = *options;
     if (!o.causal || o.lengths)
-        return weft_error_array("cache: attention: expected causal attention without lengths");
+        return weft_scope_close(
+            weft_error_array("cache: attention: expected causal attention without lengths"));
     o.mask = both(over_keys(o.mask, view), view->mask);
     o.lengths = view->lengths;
     if (view->mask)
@@ -133,6 +169,6 @@ weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
     if (view->mask)
         o.window = 0;
     if (view->key_codes.codes)
-        return weft_attention_codes(q, &view->key_codes, &view->value_codes, &o);
-    return weft_attention(q, view->keys, view->values, &o);
+        return weft_scope_close(weft_attention_codes(q, &view->key_codes, &view->value_codes, &o));
+    return weft_scope_close(weft_attention(q, view->keys, view->values, &o));
 }

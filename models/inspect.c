@@ -92,7 +92,7 @@ weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n, weft_i
     const int64_t n_layers = weft_model_info_of(model)->n_layers;
     weft_attention_record *records = weft_calloc((size_t)n_layers + 1, sizeof *records);
     weft_inspection *x = inspection_new(model, ids, n);
-    weft_scope_open();
+    weft_scope_open_lean();
     status = records && x ? run(model, x, records) : weft__out_of_memory("inspect", NULL);
     weft_scope_close(NULL);
     for (int64_t i = 0; records && i < n_layers; i++) {

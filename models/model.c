@@ -125,7 +125,7 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft__weights w = {0};
     weft_device *before = weft_default_device();
     weft_set_default_device(placement->host); /* the file's arrays pass through it */
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_status status = gguf ? weft__gguf_weights(gguf, apart, dtype, &dtype, &w)
                               : weft__weights_read(file, m->family, &w);
     const char *where = gguf                               ? weft_gguf_path(gguf)

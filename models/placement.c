@@ -51,7 +51,7 @@ weft_status weft__placement_set(const weft__placement *p, weft_module *tree,
     if (p->gpu_layers == 0 || p->device == p->host)
         return WEFT_OK;
     placing context = {p, info};
-    weft_scope_open();
+    weft_scope_open_lean();
     const weft_status status = weft_nn_visit(tree, place, &context);
     weft_scope_close(NULL);
     return status;

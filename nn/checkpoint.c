@@ -301,7 +301,7 @@ static weft_status set_matches(const loader *l)
     if (slots == NULL || values == NULL) {
         status = weft__out_of_memory("parameters", "loading them");
     } else {
-        weft_scope_open();
+        weft_scope_open_lean();
         for (int i = 0; i < l->n_matches; i++) {
             slots[i] = l->matches[i].slot->address;
             values[i] = converted(l, &l->matches[i]);
@@ -357,7 +357,7 @@ weft_status weft_nn_load_arrays(weft_module *m, const weft_named_arrays *arrays,
 weft_status weft_nn_load_npz(weft_module *m, const char *path, const weft_nn_load_options *options)
 {
     weft_named_arrays arrays;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_status status = weft_npz_load(path, &arrays);
     if (status == WEFT_OK) {
         status = weft_nn_load_arrays(m, &arrays, options);
@@ -445,7 +445,7 @@ static weft_status save(weft_module *m, const char *path, const weft_nn_save_opt
     s.arrays = weft_calloc(n, sizeof *s.arrays);
     if (s.names == NULL || s.arrays == NULL)
         status = weft__out_of_memory(path, "saving parameters");
-    weft_scope_open();
+    weft_scope_open_lean();
     if (status == WEFT_OK)
         status = add_parameters(&s, &slots);
     if (status == WEFT_OK)

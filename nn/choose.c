@@ -112,7 +112,7 @@ static weft_status map_item(void *context, const weft_nn_item *item)
 {
     const mapping *a = context;
     weft_array **slot = item->slot->address;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *value = a->map(a->context, item, *slot);
     const weft_status status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);

@@ -222,7 +222,7 @@ int weft_nn_lora_count(weft_module *m)
 static weft_status add_adapter(weft_nn_lora_linear *m, double sign)
 {
     weft_array **slot = &((weft_nn_linear *)m->base)->weight;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *A = weft_astype(m->lora_A, WEFT_FLOAT32);                /* (R, in) */
     weft_array *B = weft_astype(m->lora_B, WEFT_FLOAT32);                /* (out, R) */
     weft_array *delta = weft_scale(weft_matmul(B, A), sign * m->scale);  /* (out, in) */

@@ -41,6 +41,7 @@ void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field, weft
     slots[m->n_slots++] = (weft_slot){
         .name = name, .address = field, .kind = kind, .frozen = kind == WEFT_SLOT_STATISTIC};
     *field = weft_keep(value);
+    weft__scope_disown(value); /* the module's alone: consumed when something else replaces it */
 }
 
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field)

@@ -27,7 +27,7 @@ static weft_status quantize(void *context, const char *path, weft_module **field
     const bool whole = weft_dim(*slot->address, -1) % q->encoding->block == 0;
     if (!whole && q->options->accepts == NULL)
         return WEFT_OK;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *dense = weft_astype(weft_decode(*slot->address), WEFT_BFLOAT16);
     weft_array *value = weft_encode(dense, q->encoding);
     const weft_status status = weft_update(&slot->address, &value, 1);

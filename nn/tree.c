@@ -53,7 +53,7 @@ weft_status weft__nn_cast_item(void *context, const weft_nn_item *item)
     weft_array **slot = item->slot->address;
     if (!weft_dtype_is_float(weft_dtype_of(*slot)) || weft_dtype_of(*slot) == dtype)
         return WEFT_OK;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *value = weft__nn_recast(*slot, dtype);
     const weft_status status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);

@@ -48,11 +48,34 @@ static inline bool always_identity(const void *params, int n_inputs)
 }
 
 /* Real functions take integers and bool as float32. */
-static inline weft_array *as_inexact(weft_array *x)
+/* Closes the innermost scope and moves two or three results to its parent. */
+static inline void close_with(weft_array **a, weft_array **b)
+{
+    weft_array *results[] = {*a, *b};
+    weft_scope_close_n(results, 2);
+    *a = results[0];
+    *b = results[1];
+}
+
+static inline void close_with_three(weft_array **a, weft_array **b, weft_array **c)
+{
+    weft_array *results[] = {*a, *b, *c};
+    weft_scope_close_n(results, 3);
+    *a = results[0];
+    *b = results[1];
+    *c = results[2];
+}
+
+/* Integers and bool. */
+static inline bool is_whole(const weft_array *x)
 {
     weft_class klass = weft_dtype_class(weft_dtype_of(x));
-    bool whole = klass == WEFT_CLASS_INTEGER || klass == WEFT_CLASS_BOOL;
-    return whole ? weft_astype(x, WEFT_FLOAT32) : x;
+    return klass == WEFT_CLASS_INTEGER || klass == WEFT_CLASS_BOOL;
+}
+
+static inline weft_array *as_inexact(weft_array *x)
+{
+    return is_whole(x) ? weft_astype(x, WEFT_FLOAT32) : x;
 }
 
 #endif

@@ -26,6 +26,8 @@ weft_array *weft_full_array(weft_dims shape, weft_array *value, weft_dtype dtype
 
 weft_array *weft_full_complex(weft_dims shape, double re, double im)
 {
+    weft_scope_open();
     weft_complex64 value = {(float)re, (float)im};
-    return weft_broadcast_to(weft_from_data(&value, WEFT_COMPLEX64, (weft_dims){0}), shape);
+    return weft_scope_close(
+        weft_broadcast_to(weft_from_data(&value, WEFT_COMPLEX64, (weft_dims){0}), shape));
 }

@@ -169,6 +169,7 @@ void weft_meshgrid(weft_array *const *arrays, int n, bool sparse, bool matrix_or
         return;
     }
     weft_dims full = {.n = n};
+    weft_scope_open();
     for (int i = 0; i < n; i++) {
         int axis = !matrix_order && n > 1 && i < 2 ? 1 - i : i;
         weft_dims shape = {.n = n};
@@ -181,4 +182,5 @@ void weft_meshgrid(weft_array *const *arrays, int n, bool sparse, bool matrix_or
     for (int i = 0; i < n && !sparse; i++) {
         out[i] = weft_broadcast_to(out[i], full);
     }
+    weft_scope_close_n(out, n);
 }

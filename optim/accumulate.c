@@ -10,7 +10,7 @@ weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n)
         return weft_fail(WEFT_INVALID, n < 1 ? "optimizer: accumulate: expected 1 or more calls"
                                              : "optimizer: accumulate: it was called before");
     weft_device *before = weft__optim_on_cpu();
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_status status = weft_set(&o->seen, weft_scalar_int(0, WEFT_INT64));
     for (int i = 0; i < o->n && status == WEFT_OK; i++) {
         optim_parameter *p = &o->parameters[i];

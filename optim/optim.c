@@ -116,7 +116,7 @@ weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_gro
     if (o->parameters && o->groups) {
         o->n = parameters->n;
         o->n_groups = n_groups;
-        weft_scope_open();
+        weft_scope_open_lean();
         status = start(o, parameters, groups);
         weft_scope_close(NULL);
     } else {
@@ -166,7 +166,7 @@ double weft_optim_learning_rate(const weft_optim *optimizer, int group)
 weft_status weft_optim_set_learning_rate(weft_optim *optimizer, int group, double rate)
 {
     weft_device *before = weft__optim_on_cpu();
-    weft_scope_open();
+    weft_scope_open_lean();
     const weft_status status =
         weft_set(&optimizer->groups[group].lr, weft_scalar(rate, WEFT_FLOAT64));
     weft_scope_close(NULL);

@@ -208,7 +208,7 @@ weft_array *weft_rate_array(const weft_rate *rate, weft_array *step)
 double weft_rate_at(const weft_rate *rate, int64_t step)
 {
     weft_device *before = weft__optim_on_cpu();
-    weft_scope_open();
+    weft_scope_open_lean();
     const double value = weft_item(weft_rate_array(rate, weft_scalar_int(step, WEFT_INT64)));
     weft_scope_close(NULL);
     weft_set_default_device(before);

@@ -163,7 +163,7 @@ weft_status weft_optim_load(weft_optim *optimizer, const char *path)
     weft_status status = weft_safetensors_open(path, &file);
     if (status == WEFT_OK) {
         weft_device *before = weft__optim_on_cpu();
-        weft_scope_open();
+        weft_scope_open_lean();
         status = load(optimizer, file, values);
         weft_scope_close(NULL);
         weft_set_default_device(before);

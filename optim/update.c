@@ -121,7 +121,7 @@ weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradient
     weft_status status = WEFT_MEMORY;
     if (c.slots && c.values && sums && shared) {
         weft_device *before = weft__optim_on_cpu();
-        weft_scope_open();
+        weft_scope_open_lean();
         status = update(o, gradients, sums, shared, &c);
         weft_scope_close(NULL);
         weft_set_default_device(before);

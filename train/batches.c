@@ -27,7 +27,7 @@ static void fill_row(const weft_sample *s, int64_t L, int32_t *tokens, int32_t *
 static weft_status hold_arrays(const int32_t *tokens, const int32_t *targets, weft_dims shape,
                                weft_batch *out)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_status status = weft_set(&out->tokens, weft_from_data(tokens, WEFT_INT32, shape));
     if (status == WEFT_OK)
         status = weft_set(&out->targets, weft_from_data(targets, WEFT_INT32, shape));
@@ -259,7 +259,7 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
     if (b == NULL) {
         status = weft__out_of_memory(path, NULL);
     } else {
-        weft_scope_open();
+        weft_scope_open_lean();
         status = read_file(path, file, b);
         weft_scope_close(NULL);
     }

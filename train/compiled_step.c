@@ -37,7 +37,7 @@ weft_status weft__trainer_compile(weft_trainer *t)
     memcpy(slots, t->parameters.slots, (size_t)t->parameters.n * sizeof *slots);
     memcpy(slots + t->parameters.n, state, (size_t)n_state * sizeof *slots);
     weft__optimizer_results(t->optimizer, slots + n - 2);
-    weft_scope_open(); /* slots that are filled from the start need one trace, not two */
+    weft_scope_open_lean(); /* slots that are filled from the start need one trace, not two */
     for (int i = n - 2; i < n && status == WEFT_OK; i++)
         status = weft_set(slots[i], weft_scalar(0, WEFT_FLOAT32));
     weft_scope_close(NULL);

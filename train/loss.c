@@ -48,7 +48,7 @@ static weft_status batch_loss(weft_model *model, const weft_sample *samples, int
     const weft_status status = weft_batch_of_samples(samples, n, &batch);
     if (status != WEFT_OK)
         return status;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *sum = weft_next_token_loss(model, batch.tokens, batch.targets, 1, false);
     const weft_status evaluated = weft_eval(sum);
     if (evaluated == WEFT_OK) {

@@ -82,7 +82,7 @@ static weft_status start_state(weft_optimizer *o, int i)
 
 static weft_status start(weft_optimizer *o)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < o->n; i++)
         status = start_state(o, i);
@@ -240,7 +240,7 @@ weft_status weft__optimizer_set(weft_optimizer *o, weft_array *const *gradients,
                  .values = weft_calloc(most, sizeof(weft_array *))};
     weft_status status = WEFT_MEMORY;
     if (c.slots && c.values) {
-        weft_scope_open();
+        weft_scope_open_lean();
         status = set(o, gradients, loss, numbers, clip, &c);
         weft_scope_close(NULL);
     } else {
@@ -269,7 +269,7 @@ weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *
                                   weft_optimizer_call *call)
 {
     call->applied = false;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *numbers = weft__optimizer_numbers(optimizer, call->lr_factor);
     weft_status status = weft__optimizer_set(optimizer, gradients, call->loss, numbers, call->clip);
     weft_scope_close(NULL);

@@ -179,7 +179,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
         return weft__out_of_memory("trainer", "accumulating gradients");
     weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++) {
-        weft_scope_open();
+        weft_scope_open_lean();
         status = add_to_sums(t, &batches[b], scale, values);
         weft_scope_close(NULL);
     }
@@ -213,7 +213,7 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
     const double scale = 1 / (double)targets;
     weft_optimizer_call call = {0};
     weft_status status;
-    weft_scope_open();
+    weft_scope_open_lean();
     if (n == 1) {
         status = update_from_one(trainer, &batches[0], scale, lr_factor, &call);
     } else {

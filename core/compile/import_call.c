@@ -93,6 +93,7 @@ void weft_imported_call(const weft_imported *imported, const char *name, weft_ar
         failed = no_function(imported, name, in, n_in, n_out);
     }
     weft_status status = WEFT_OK;
+    weft_scope_open();
     if (!failed && f->symbols.n > 0) {
         status = call_at(imported, f, sizes, in, n_in, out, n_out);
     } else if (!failed) {
@@ -104,4 +105,5 @@ void weft_imported_call(const weft_imported *imported, const char *name, weft_ar
     for (int i = 0; i < n_out && failed; i++) {
         out[i] = failed;
     }
+    weft_scope_close_n(out, n_out);
 }

@@ -102,9 +102,7 @@ static weft_status check_roots(weft_array *const *arrays, int n, bool *pending)
             return weft__report(a);
         }
         if (a->state == WEFT__SPENT) {
-            return weft_fail(WEFT_INVALID, "eval: the array was used up by an earlier evaluation: "
-                                           "keep it (weft_keep, weft_set), or name it in "
-                                           "weft_eval");
+            return weft_fail(WEFT_INVALID, "eval: the array " WEFT__CONSUMED);
         }
         *pending = *pending || a->state == WEFT__LAZY;
     }
@@ -214,6 +212,7 @@ weft_status weft_eval_n(weft_array *const *arrays, int n)
     if (pending) {
         weft__plan plan = {0};
         status = evaluate_now(arrays, n, &plan);
+        weft__scope_evaluated();
     }
     return status == WEFT_OK ? wait_for(arrays, n) : status;
 }
@@ -254,6 +253,7 @@ weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays, int n)
     pthread_mutex_unlock(&evaluation);
     weft__bury(dead);
     weft__evaluating = false;
+    weft__scope_evaluated();
     return status;
 }
 
@@ -315,6 +315,7 @@ static weft_status evaluate_replacing(weft_array **const *slots, weft_array *con
     if (status == WEFT_OK) {
         weft__plan plan = {.released = old, .n_released = held_by(slots, n, sorted, old)};
         status = evaluate_now(values, n, &plan);
+        weft__scope_evaluated();
     }
     weft_free(sorted);
     weft_free(old);

@@ -8,6 +8,7 @@
 
 #include "core/device.h"
 #include "core/eval/choose.h"
+#include "core/eval/profile.h"
 #include "core/shape.h"
 
 enum { STEP = 128 }; /* values of a tape under construction: operands, then STEP + its steps */
@@ -64,28 +65,41 @@ static weft__entry *waiting(weft__plan *plan, const weft_array *node, weft_array
     return part ? e : NULL;
 }
 
+static bool is_deferred(weft__plan *plan, weft_array *a)
+{
+    const weft__entry *e = weft__plan_entry(plan, a);
+    return e && e->deferred && !e->planned;
+}
+
+bool weft__fuse_waits(weft__plan *plan, const weft_array *node, weft_array *input)
+{
+    return waiting(plan, node, input) != NULL;
+}
+
 /* Whether the node and the inputs that wait for it are still one tape; how large it would be. */
 static bool measure(weft__plan *plan, weft_array *node, const weft_tape *tape, int *steps,
-                    int *operands)
+                    int *operands, bool *stranded)
 {
     *steps = tape->n_steps + (rounding(node) != 0);
     *operands = 0;
     for (int i = 0; i < node->n_inputs; i++) {
         const weft__entry *e = waiting(plan, node, node->inputs[i]);
+        *stranded = *stranded || (!e && is_deferred(plan, node->inputs[i]));
         *steps += e ? e->fused_steps : 0;
         *operands += e ? e->fused_operands : 1;
     }
     return *steps <= WEFT_TAPE_MAX_STEPS && *operands <= node->device->backend->fuses;
 }
 
-bool weft__fuse_defers(weft__plan *plan, weft_array *node)
+bool weft__fuse_defers(weft__plan *plan, weft_array *node, bool *stranded)
 {
     int steps, operands;
-    if (plan->retain || plan->each_op || node->n_inputs == 0 || !has_one_reader(plan, node)) {
+    if (plan->retain || plan->each_op || node->n_inputs == 0 || !has_one_reader(plan, node) ||
+        (node->recompute && weft__readable(node))) {
         return false;
     }
     const weft_tape *tape = fusable(node);
-    if (!tape || !measure(plan, node, tape, &steps, &operands)) {
+    if (!tape || !measure(plan, node, tape, &steps, &operands, stranded)) {
         return false;
     }
     weft__entry *e = weft__plan_entry(plan, node);
@@ -115,14 +129,22 @@ static unsigned char push(weft__fusion *f, weft_tape_step step)
     return (unsigned char)(STEP + f->tape.n_steps++);
 }
 
-/* Appends the node's steps, those of its waiting inputs first; the value of the result. */
-static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node)
+/* Whether a part stays lazy, so that it can be computed again: it is readable, or an input of one
+ * that stays. The last node is stored. */
+static bool stays_lazy(weft__plan *plan, const weft__fusion *f, weft_array *node, bool reader_stays)
 {
+    return node != f->last && (reader_stays || weft__plan_readable(weft__plan_entry(plan, node)));
+}
+
+/* Appends the node's steps, those of its waiting inputs first; the value of the result. */
+static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node, bool reader_stays)
+{
+    const bool stays = stays_lazy(plan, f, node, reader_stays);
     const weft_tape *tape = fusable(node);
     unsigned char values[WEFT_MAX_OPERANDS + WEFT_TAPE_MAX_STEPS] = {0};
     for (int i = 0; i < node->n_inputs; i++) {
         weft_array *x = node->inputs[i];
-        values[i] = waiting(plan, node, x) ? append(plan, f, x) : operand_of(f, x);
+        values[i] = waiting(plan, node, x) ? append(plan, f, x, stays) : operand_of(f, x);
     }
     unsigned char result = values[0];
     for (int i = 0; i < tape->n_steps; i++) {
@@ -140,6 +162,7 @@ static unsigned char append(weft__plan *plan, weft__fusion *f, weft_array *node)
         result = push(f, (weft_tape_step){.code = part->rounding, .value = {result}});
     }
     part->result = result;
+    f->kept[f->n_nodes] = stays;
     f->nodes[f->n_nodes++] = node;
     return result;
 }
@@ -174,7 +197,7 @@ static weft__fusion *merge(weft__plan *plan, weft_array *node, weft_array *last)
         memset(f, 0, sizeof *f);
         f->last = last;
         f->tape.klass = WEFT_CLASS_REAL;
-        append(plan, f, node);
+        append(plan, f, node, false);
         number_values(f);
     }
     return f;
@@ -188,8 +211,9 @@ weft__fusion *weft__fuse(weft__plan *plan, weft_array *node)
         any = any || waiting(plan, node, node->inputs[i]);
     }
     int steps, operands;
+    bool stranded = false;
     /* What does not become one tape is computed input by input. */
-    if (!any || !measure(plan, node, tape, &steps, &operands)) {
+    if (!any || !measure(plan, node, tape, &steps, &operands, &stranded)) {
         return NULL;
     }
     return merge(plan, node, node);
@@ -225,12 +249,13 @@ static const weft_kernel_row *row_with_formula(weft_array *node, const weft_tens
 weft__fusion *weft__fuse_input(weft__plan *plan, weft_array *node, const weft_kernel_row **row)
 {
     int steps, operands;
+    bool stranded = false;
     if (node->n_inputs != 1 || !waiting(plan, node, node->inputs[0])) {
         return NULL;
     }
     weft_array *input = node->inputs[0];
     const weft_tape *tape = fusable(input);
-    if (!tape || !measure(plan, input, tape, &steps, &operands)) {
+    if (!tape || !measure(plan, input, tape, &steps, &operands, &stranded)) {
         return NULL;
     }
     const weft_tensor x = tensor_of(&input->spec);
@@ -242,11 +267,31 @@ weft__fusion *weft__fuse_input(weft__plan *plan, weft_array *node, const weft_ke
     return f;
 }
 
+weft_status weft__fuse_consume(weft__plan *plan, const weft__fusion *f, const weft_array *node)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < f->n_nodes && status == WEFT_OK; i++) {
+        weft_array *part = f->nodes[i];
+        if (part == node) {
+            continue;
+        }
+        weft__entry *e = weft__plan_entry(plan, part);
+        weft__count(part->device, part->op, fused);
+        if (f->kept[i]) {
+            e->kept = true;
+            continue;
+        }
+        e->planned = e->spent = true;
+        status = weft__plan_consume(plan, part);
+    }
+    return status;
+}
+
 int weft__fusion_edges(const weft__fusion *f, const weft_array *input)
 {
     int n = 0;
     for (int i = 0; i < f->n_nodes; i++) {
-        for (int k = 0; k < f->nodes[i]->n_inputs; k++) {
+        for (int k = 0; k < f->nodes[i]->n_inputs && !f->kept[i]; k++) {
             n += f->nodes[i]->inputs[k] == input;
         }
     }

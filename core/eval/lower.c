@@ -285,7 +285,7 @@ static const weft__view *view_of(weft__plan *plan, weft_array *a, const weft_op 
     }
     if (e && !e->view) {
         weft_fail(WEFT_INVALID,
-                  "%s: an input was used up by an evaluation of another thread: keep "
+                  "%s: an input was consumed by an evaluation of another thread: keep "
                   "it (weft_keep, weft_set)",
                   op->name);
     }
@@ -491,44 +491,6 @@ static weft_status lower_transfer(lowering *l)
     return close_step(l, NULL);
 }
 
-/* The node's edges are used: what nothing else needs is spent. */
-static weft_status consume(weft__plan *plan, weft_array *node)
-{
-    if (plan->retain && node->seq < plan->first_internal) {
-        return WEFT_OK;
-    }
-    for (int i = 0; i < node->n_inputs; i++) {
-        weft__entry *e = weft__plan_entry(plan, node->inputs[i]);
-        if (!e) {
-            return WEFT_MEMORY;
-        }
-        e->consumed++;
-    }
-    for (int i = 0; i < node->n_inputs; i++) {
-        weft_status status = weft__plan_maybe_spend(plan, weft__plan_entry(plan, node->inputs[i]));
-        if (status != WEFT_OK) {
-            return status;
-        }
-    }
-    return WEFT_OK;
-}
-
-/* The nodes that became part of another: they never have elements of their own. */
-static weft_status consume_parts(lowering *l)
-{
-    weft_status status = WEFT_OK;
-    for (int i = 0; i < l->fusion->n_nodes && status == WEFT_OK; i++) {
-        weft_array *part = l->fusion->nodes[i];
-        if (part != l->node) {
-            weft__entry *e = weft__plan_entry(l->plan, part);
-            e->planned = e->spent = true;
-            weft__count(part->device, part->op, fused);
-            status = consume(l->plan, part);
-        }
-    }
-    return status;
-}
-
 static weft_status lower(weft__plan *plan, weft_array *node)
 {
     if (node->n_inputs > 0 && node->op->view) {
@@ -557,7 +519,7 @@ static weft_status lower(weft__plan *plan, weft_array *node)
     if (l.fusion) {
         l.step->call.formula = row ? &l.fusion->formula : NULL;
         status = row ? lower_row(&l, row) : lower_generic(&l);
-        return status == WEFT_OK ? consume_parts(&l) : status;
+        return status == WEFT_OK ? weft__fuse_consume(plan, l.fusion, node) : status;
     }
     row = weft__choose_row(node->device, &l.step->call);
     if (row) {
@@ -574,8 +536,24 @@ static weft_status plan_now(weft__plan *plan, weft_array *a)
         return status;
     }
     weft__plan_entry(plan, a)->planned = true;
-    status = consume(plan, a);
+    status = weft__plan_consume(plan, a);
     return status == WEFT_OK && a->n_outputs > 1 ? weft__plan_settle(plan, a) : status;
+}
+
+/* Plans the inputs of a deferred node that are deferred too but cannot become a part of it. Left
+ * waiting they would be planned when the node is, each by its reader: a recursion as deep as the
+ * chain. */
+static weft_status plan_operands(weft__plan *plan, weft_array *node)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < node->n_inputs && status == WEFT_OK; i++) {
+        weft_array *x = node->inputs[i];
+        const weft__entry *e = weft__plan_entry(plan, x);
+        if (e && e->deferred && !e->planned && !weft__fuse_waits(plan, node, x)) {
+            status = plan_now(plan, x);
+        }
+    }
+    return status;
 }
 
 weft_status weft__plan_node(weft__plan *plan, weft_array *a)
@@ -584,8 +562,12 @@ weft_status weft__plan_node(weft__plan *plan, weft_array *a)
     if (!e) {
         return WEFT_MEMORY;
     }
-    if (e->planned || a->state != WEFT__LAZY || weft__fuse_defers(plan, a)) {
+    if (e->planned || a->state != WEFT__LAZY) {
         return WEFT_OK;
     }
-    return plan_now(plan, a);
+    bool stranded = false;
+    if (!weft__fuse_defers(plan, a, &stranded)) {
+        return plan_now(plan, a);
+    }
+    return stranded ? plan_operands(plan, a) : WEFT_OK;
 }

@@ -48,34 +48,75 @@ int weft__plan_meet_buffer(weft__plan *plan, weft__buffer *b)
     return b->plan_refs;
 }
 
+/* The idle buffers of one device, by bucket, the latest first. */
+struct weft__idle {
+    struct weft__idle *next;
+    const weft_device *device;
+    weft__buffer *buckets[WEFT__SIZE_BUCKETS];
+};
+
+static struct weft__idle *idle_of(const weft__plan *plan, const weft_device *device)
+{
+    struct weft__idle *idle = plan->idle;
+    while (idle && idle->device != device) {
+        idle = idle->next;
+    }
+    return idle;
+}
+
+static struct weft__idle *idle_new(weft__plan *plan, const weft_device *device)
+{
+    struct weft__idle *idle = weft__plan_alloc(plan, sizeof *idle);
+    if (idle) {
+        memset(idle, 0, sizeof *idle);
+        idle->device = device;
+        idle->next = plan->idle;
+        plan->idle = idle;
+    }
+    return idle;
+}
+
 bool weft__plan_unref(weft__plan *plan, weft__buffer *b)
 {
     if (--b->plan_refs > 0 || !b->owned) {
         return true;
     }
-    return append(&plan->idle, &plan->n_idle, &plan->idle_capacity, b);
+    struct weft__idle *idle = idle_of(plan, b->device);
+    idle = idle ? idle : idle_new(plan, b->device);
+    if (!idle) {
+        return false;
+    }
+    weft__buffer **bucket = &idle->buckets[weft__bucket_index(b->bytes)];
+    b->idle_next = *bucket;
+    *bucket = b;
+    return true;
 }
 
-/* An idle buffer that fits: of the same bucket or the next, for it may stay with a long-lived
- * array. */
-static weft__buffer *reuse(weft__plan *plan, weft_device *device, int64_t bytes)
+static weft__buffer *pop_idle(weft__plan *plan, weft__buffer **bucket, int64_t most)
 {
-    int64_t best = -1;
-    for (int64_t i = plan->n_idle - 1; i >= 0; i--) {
-        const weft__buffer *b = plan->idle[i];
-        bool fits = b->device == device && b->bytes >= bytes && b->bytes <= bytes + bytes / 8;
-        if (fits && (best < 0 || b->bytes < plan->idle[best]->bytes)) {
-            best = i;
-            if (b->bytes == bytes) {
-                break;
-            }
-        }
-    }
-    if (best < 0) {
+    weft__buffer *b = *bucket;
+    plan->probes += b != NULL;
+    if (!b || b->bytes > most) {
         return NULL;
     }
-    weft__buffer *b = plan->idle[best];
-    plan->idle[best] = plan->idle[--plan->n_idle];
+    *bucket = b->idle_next;
+    return b;
+}
+
+/* An idle buffer that fits: of the same bucket, else of the next if that is at most an eighth
+ * larger, since it may stay with a long-lived array. `bytes` is the size of a bucket, as is that of
+ * every owned buffer. */
+static weft__buffer *reuse(weft__plan *plan, const weft_device *device, int64_t bytes)
+{
+    struct weft__idle *idle = idle_of(plan, device);
+    if (!idle) {
+        return NULL;
+    }
+    const int bucket = weft__bucket_index(bytes);
+    weft__buffer *b = pop_idle(plan, &idle->buckets[bucket], bytes);
+    if (!b && bucket + 1 < WEFT__SIZE_BUCKETS) {
+        b = pop_idle(plan, &idle->buckets[bucket + 1], bytes + bytes / 8);
+    }
     return b;
 }
 
@@ -162,9 +203,36 @@ weft_status weft__plan_settle(weft__plan *plan, weft_array *node)
     return status;
 }
 
+weft_status weft__plan_consume(weft__plan *plan, weft_array *node)
+{
+    if (plan->retain && node->seq < plan->first_internal) {
+        return WEFT_OK;
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft__entry *e = weft__plan_entry(plan, node->inputs[i]);
+        if (!e) {
+            return WEFT_MEMORY;
+        }
+        e->consumed++;
+    }
+    for (int i = 0; i < node->n_inputs; i++) {
+        weft_status status = weft__plan_maybe_spend(plan, weft__plan_entry(plan, node->inputs[i]));
+        if (status != WEFT_OK) {
+            return status;
+        }
+    }
+    return WEFT_OK;
+}
+
 /* ---- making, committing, forgetting --------------------------------------------------------- */
 
 static atomic_uint_fast64_t next_plan = 1;
+static _Atomic int64_t last_probes;
+
+int64_t weft__plan_last_probes(void)
+{
+    return atomic_load(&last_probes);
+}
 
 /* Appends the node of `a` if it has yet to be planned. Evaluated nodes that a gradient retains
  * still have their op, but nothing to compute. */
@@ -255,10 +323,12 @@ static bool is_released(const weft__entry *e)
 void weft__plan_commit(weft__plan *plan)
 {
     plan->committed = true;
+    atomic_store_explicit(&last_probes, plan->probes, memory_order_relaxed);
     for (int64_t i = 0; i < plan->n_touched; i++) {
         weft__buffer_begin(plan->touched[i]);
     }
     for (const weft__entry *e = plan->entries; e; e = e->next) {
+        e->array->recompute = e->kept;
         if (is_released(e) && e->view) {
             weft__buffer_ref(e->view->buffer); /* a run that fails gives it back */
         }
@@ -347,12 +417,11 @@ void weft__plan_forget(weft__plan *plan)
 {
     weft__bury(plan->dead);
     weft_free(plan->nodes);
-    weft_free(plan->idle);
     plan->entries = plan->last_entry = NULL;
     plan->dead = NULL;
     plan->nodes = NULL;
     plan->idle = NULL;
-    plan->n_nodes = plan->n_idle = 0;
+    plan->n_nodes = 0;
 }
 
 void weft__plan_free(weft__plan *plan)

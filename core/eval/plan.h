@@ -46,6 +46,7 @@ struct weft__entry {
     bool planned;     /* by this plan */
     bool internal;    /* made by an expansion inside this plan */
     bool spent;
+    bool kept;     /* part of a planned node that stays lazy, since it or its reader is readable */
     bool deferred; /* waits to become a part of its reader (fuse.c), and how large that part is */
     int fused_steps, fused_operands;
 };
@@ -69,8 +70,8 @@ typedef struct weft__plan {
     weft__arena arena;
     weft__buffer **touched; /* every buffer met, each once, with a reference */
     int64_t n_touched, touched_capacity;
-    weft__buffer **idle; /* owned buffers without virtual references: to be reused */
-    int64_t n_idle, idle_capacity;
+    struct weft__idle *idle; /* per device: owned buffers without virtual references, to reuse */
+    int64_t probes;          /* idle buffers looked at, all searches together */
     weft_array *const *released; /* held by slots about to be replaced: may be spent */
     int n_released;
     weft__stand_ins *stand_ins; /* of a program: blocks without memory. NULL: memory is taken */
@@ -122,6 +123,8 @@ static inline void weft__plan_ref(weft__buffer *b)
     b->plan_refs++;
 }
 bool weft__plan_unref(weft__plan *plan, weft__buffer *b);
+/* Probes of the process's last committed plan, for tests of what planning costs. */
+int64_t weft__plan_last_probes(void);
 
 /* How many references the simulation counts; brings the buffer into the plan. -1: no memory. */
 int weft__plan_meet_buffer(weft__plan *plan, weft__buffer *b);
@@ -130,16 +133,22 @@ static inline int weft__plan_refs(weft__plan *plan, weft__buffer *b)
     return b->plan == plan->id ? b->plan_refs : weft__plan_meet_buffer(plan, b);
 }
 
-/* Whether the array is spent once `edges` more of its uses are gone. A leaf is a constant that the
- * caller can still see, while a scope owns it. */
+/* Whether an open scope of the caller keeps the array readable. */
+static inline bool weft__plan_readable(const weft__entry *e)
+{
+    return !e->internal && weft__readable(e->array);
+}
+/* Whether the array is spent once `edges` more of its uses are gone. */
 static inline bool weft__plan_would_spend(const weft__entry *e, int edges)
 {
     const weft_array *a = e->array;
     return weft__uses(a) - e->consumed == edges && atomic_load(&a->holds) == e->released &&
-           e->view && !(a->leaf && !e->internal && a->scope);
+           e->view && !weft__plan_readable(e);
 }
 /* Spends the array if nothing needs its elements any more. */
 weft_status weft__plan_maybe_spend(weft__plan *plan, weft__entry *e);
+/* Counts the node's edges to its inputs as used, and spends what nothing else needs. */
+weft_status weft__plan_consume(weft__plan *plan, weft_array *node);
 
 /* Marks several outputs of a node as planned, and spends those that nothing needs and that nobody
  * picked, so that nobody can ask for them. */

@@ -53,12 +53,11 @@ static weft_array *stand_in_array(weft__stand_ins *all, const weft__layout *l)
         return NULL;
     }
     b->owned = l->lent;
-    weft_array *a = weft__leaf_new(&l->spec, b, 0);
+    weft_array *a = weft__value_new(&l->spec, b, 0); /* consumed by its last user, if it is lent */
     if (!weft_ok(a)) {
         return NULL;
     }
     memcpy(a->view.strides, l->strides, sizeof l->strides);
-    atomic_store(&a->leaf, false); /* given up after its last use, if it is lent */
     return a;
 }
 
@@ -271,7 +270,7 @@ weft_status weft__program_new(const weft__layout *inputs, int n_in, weft__graph_
     weft_array **arrays = weft_calloc((size_t)(n_in + n_out), sizeof(weft_array *));
     weft_status status =
         p->outputs && arrays ? make_copies(p, inputs) : weft__out_of_memory("compile", "a plan");
-    weft_scope_open();
+    weft_scope_open_lean();
     if (status == WEFT_OK) {
         status = plan_over(p, inputs, build, context, arrays, arrays + n_in, n_out);
     }

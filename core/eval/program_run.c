@@ -29,15 +29,14 @@ static bool is_lent(const running *r, int i)
     return r->call->replaced && r->call->replaced[i] && r->p->buffers.at[i].written;
 }
 
-/* Whether the memory of an input that is given up is seen by nothing else: nobody but the slot
- * holds the array, no lazy array needs it, no other array shares its buffer. */
+/* Whether the memory of an input that is given up is seen by nothing else: only the slot holds the
+ * array, no scope keeps it readable, no lazy array needs it, no other array shares its buffer. */
 static bool is_alone(const running *r, int i)
 {
     weft_array *a = r->call->in[i];
     const weft__view *view = &a->view;
     const weft__buffer *b = view->buffer;
-    bool visible = a->leaf && a->scope; /* a constant that the caller can still see */
-    return atomic_load(&a->holds) == 1 && weft__uses(a) == 0 && !visible && b->owned &&
+    return atomic_load(&a->holds) == 1 && weft__uses(a) == 0 && !weft__readable(a) && b->owned &&
            atomic_load(&b->refs) == 1 && view->offset == 0 && b->bytes >= r->p->buffers.at[i].bytes;
 }
 
@@ -187,13 +186,12 @@ static weft_status make_outputs(running *r)
         const weft__base *base = o->buffer >= 0 ? &r->bases[o->buffer] : NULL;
         weft__buffer *b = base ? base->buffer : o->view.buffer;
         weft__buffer_ref(b);
-        weft_array *a = weft__leaf_new(&o->spec, b, (base ? base->offset : 0) + o->view.offset);
+        weft_array *a = weft__value_new(&o->spec, b, (base ? base->offset : 0) + o->view.offset);
         r->call->out[i] = a;
         if (!weft_ok(a)) {
             return weft__report(a);
         }
         memcpy(a->view.strides, o->view.strides, sizeof o->view.strides);
-        atomic_store(&a->leaf, false); /* computed: to be used up like any other */
     }
     return WEFT_OK;
 }
@@ -362,5 +360,6 @@ weft_status weft__program_run(weft__program *p, const weft__program_call *call)
         status = run_here(r);
     }
     weft__evaluation_end();
+    weft__scope_evaluated();
     return status;
 }

@@ -341,12 +341,13 @@ void weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *i
 {
     const weft_checkpoint_options none = {0};
     const uint64_t start = weft__next_seq();
+    weft_scope_open();
     fn(context, in, n_in, out, n_out);
-    if (!weft_is_differentiating() || n_out == 0) {
-        return;
+    if (weft_is_differentiating() && n_out > 0) {
+        weft_array *node = record(out, n_out, start, options ? options : &none);
+        for (int i = 0; i < n_out; i++) {
+            out[i] = weft_pick(node, i);
+        }
     }
-    weft_array *node = record(out, n_out, start, options ? options : &none);
-    for (int i = 0; i < n_out; i++) {
-        out[i] = weft_pick(node, i);
-    }
+    weft_scope_close_n(out, n_out);
 }

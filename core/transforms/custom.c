@@ -292,6 +292,7 @@ void weft_custom(weft_function *fn, void *context, const weft_custom_rules *rule
     for (int i = 0; i < n_out; i++) {
         out[i] = NULL;
     }
+    weft_scope_open();
     fn(context, in, n_in, out, n_out);
     weft_array *node = check_call(out, n_in, n_out);
     if (!node && n_out > 0) {
@@ -303,4 +304,5 @@ void weft_custom(weft_function *fn, void *context, const weft_custom_rules *rule
     for (int i = 0; i < n_out; i++) {
         out[i] = weft_pick(node, i);
     }
+    weft_scope_close_n(out, n_out);
 }

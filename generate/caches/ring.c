@@ -214,7 +214,7 @@ static weft_status reserve(weft_cache *self, int64_t n)
     weft_array **slot[2 * WEFT__PARTS], *more[2 * WEFT__PARTS];
     weft__store *stores[] = {&c->k, &c->v};
     int count = 0;
-    weft_scope_open();
+    weft_scope_open_lean();
     for (int i = 0; i < 2; i++) {
         const weft__parts held = weft__store_held(stores[i]);
         const weft__parts wide = weft__parts_with_room(&held, &held, slots);

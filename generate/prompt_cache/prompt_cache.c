@@ -320,7 +320,7 @@ weft_status weft_prompt_cache_put(weft_prompt_cache *cache, const int32_t *ids, 
 
 static weft_status read_chunk(weft_model *model, const int32_t *ids, int64_t n, weft_cache **caches)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, n));
     const weft_status status =
         weft_eval(weft_model_hidden(model, tokens, &(weft_model_call){.caches = caches}));

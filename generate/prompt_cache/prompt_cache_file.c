@@ -22,7 +22,7 @@ weft_status weft_prompt_cache_save(weft_prompt_cache *cache, const char *path)
     char prefix[PREFIX];
     int64_t n = 0;
     s.status = weft__fingerprint_adapter(cache->model, &adapter);
-    weft_scope_open();
+    weft_scope_open_lean();
     pthread_mutex_lock(&cache->lock);
     for (const weft__entry *e = cache->first; e && s.status == WEFT_OK; e = e->next) {
         const int64_t fixed = e->fixed;
@@ -77,7 +77,7 @@ weft_status weft_prompt_cache_load(weft_prompt_cache *cache, const char *path)
     weft_status status = weft__saved_open(path, kind, cache->model, &file);
     if (status != WEFT_OK)
         return status;
-    weft_scope_open();
+    weft_scope_open_lean();
     status = weft__fingerprint_adapter(cache->model, &adapter);
     if (status == WEFT_OK)
         status = weft__saved_numbers(file, path, "", "entries", &n, 1);

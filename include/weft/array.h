@@ -1,8 +1,10 @@
 /* weft/array.h -- lazy arrays: making them, holding them, evaluating them, reading them.
  *
- * A weft_array is a node of a graph that is computed when somebody needs its elements. Every
- * function that makes one borrows its inputs and returns a temporary of the calling thread's
- * innermost open scope: use it, pass it on, and forget it.
+ * A weft_array is a node of a graph that is computed when its elements are needed. Every function
+ * that makes one borrows its inputs and returns an array of the calling thread's innermost open
+ * scope. The array is readable, in any order and any number of times, until that scope closes; call
+ * weft_keep or weft_set for an array that outlives the scope. A function leaves only its results in
+ * the caller's scope.
  *
  *     weft_scope_open();
  *     weft_array *y = weft_add(weft_matmul(a, b), c);
@@ -13,7 +15,14 @@
  * Errors ride in the value: a call on a failed array returns that array, so one check at weft_eval
  * or at reading is enough. Accessors are total: a failed array has rank 0.
  *
- * Threads: a scope and its temporaries belong to their thread; evaluated arrays may be read from
+ * Open a scope for each iteration of a loop: what an iteration makes stays in memory until its
+ * scope closes. A scope that many evaluations have filled without closing is reported once, as a
+ * warning (weft_set_log). With WEFT_DEBUG=1 in the environment, scopes that are still open at the
+ * end of their thread, arrays that are used after their release, and arrays that are dropped twice
+ * are reported with the call stack, and such use gives an error array instead of undefined
+ * behaviour.
+ *
+ * Threads: a scope and its arrays belong to their thread; evaluated arrays may be read from
  * any thread; reference counts are atomic; independent evaluations run side by side (stream.h).
  */
 #ifndef WEFT_ARRAY_H
@@ -102,41 +111,57 @@ WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *o
 
 /* ---- Scopes and ownership ------------------------------------------------------------------- */
 
-/* Opens a scope: temporaries made from here on live until it is closed. */
-#define weft_scope_open() weft_scope_open_named(__func__)
-WEFT_API void weft_scope_open_named(const char *name);
+/* Opens a scope. Arrays made from here on belong to it until it is closed, and can be read as often
+ * and in whatever order until then. Not all of them take memory: an elementwise intermediate that
+ * was computed as a part of another array is computed again when it is read.
+ *
+ * A lean scope is for code that knows what it will read: an intermediate is consumed by the
+ * evaluation that uses it last (its memory is reused), unless it is kept, in a slot, made from data
+ * or named in weft_eval. Using it later is an error that says so. Arrays that move out of a lean
+ * scope follow the rule of the scope that receives them. Training steps, decoding loops and
+ * compiled functions are computed in lean scopes. */
+#define weft_scope_open() weft_scope_open_at(__func__, __FILE__, __LINE__, false)
+#define weft_scope_open_lean() weft_scope_open_at(__func__, __FILE__, __LINE__, true)
+WEFT_API void weft_scope_open_at(const char *function, const char *file, int line, bool lean);
+WEFT_API void weft_scope_open_named(const char *name); /* not lean */
 
-/* Closes the innermost scope and releases its temporaries. `y` (NULL allowed) moves to the parent
- * scope if this scope owns it, and is returned. */
+/* Closes the innermost scope and releases its arrays. `y` (NULL allowed) moves to the parent scope
+ * if this scope owns it, and is returned. */
 WEFT_API weft_array *weft_scope_close(weft_array *y);
 WEFT_API void weft_scope_close_n(weft_array **ys, int n);
+#define weft_scope_close(y) weft_scope_close_at((y), __func__)
+#define weft_scope_close_n(ys, n) weft_scope_close_n_at((ys), (n), __func__)
+WEFT_API weft_array *weft_scope_close_at(weft_array *y, const char *function);
+WEFT_API void weft_scope_close_n_at(weft_array **ys, int n, const char *function);
 
 /* How many scopes the thread has open. */
 WEFT_API int weft_scope_depth(void);
+/* How many arrays the innermost scope owns: a loop in which it grows needs a scope of its own. */
+WEFT_API int64_t weft_scope_count(void);
 
 /* weft_keep returns `a`, held until weft_drop; for arrays that outlive their scope. Every keep
  * needs one drop. Both accept NULL. */
 WEFT_API weft_array *weft_keep(weft_array *a);
 WEFT_API void weft_drop(weft_array *a);
 
-/* Puts `a` in a slot: keeps it, and hands the array that was there to the innermost scope as an
- * ordinary temporary. A failed array is refused: the slot is unchanged, the status returned. NULL
- * empties the slot. */
+/* Puts `a` in a slot and keeps it there. The array that was in the slot stays readable until the
+ * scope that made it closes. If that is closed already, the innermost scope takes it over, and the
+ * first evaluation that uses it consumes it. A failed array is refused: the slot is unchanged, the
+ * status returned. NULL empties the slot. */
 WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
 
 /* Sets n slots to n values at once: evaluates the values first, reusing the memory of the arrays
- * that are replaced when nothing else holds them. On a failure no slot changes, and what the slots
- * hold is readable as before, except that an array whose memory a kernel had already overwritten
- * has lost its elements: reading it fails. Without memory, and for an index out of range in a
- * kernel of the CPU, the failing step itself has overwritten nothing. Devices that find such
- * indices while they run have then overwritten everything. */
+ * that are replaced when nothing else holds them and no open scope owns them. On a failure no slot
+ * changes, and what the slots hold is readable as before, except that an array whose memory a
+ * kernel had already overwritten has lost its elements: reading it fails. Without memory, and for
+ * an index out of range in a kernel of the CPU, the failing step itself has overwritten nothing.
+ * Devices that find such indices while they run have then overwritten everything. */
 WEFT_API weft_status weft_update(weft_array **const *slots, weft_array *const *values, int n);
 
 /* ---- Evaluation ----------------------------------------------------------------------------- */
 
-/* Computes `a` (and what it needs) and waits. An array named here stays readable until its scope
- * closes. Temporaries that the evaluation used up, and that nobody holds or named, are spent:
- * their memory is reused, and using them later is an error that says so. */
+/* Computes `a` (and what it needs) and waits. Intermediates that no open scope owns are released as
+ * soon as they have been used. */
 WEFT_API weft_status weft_eval(weft_array *a);
 WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n);
 

@@ -93,8 +93,9 @@ struct weft_module {
 
 /* A new zeroed struct of type T; NULL when there is no memory. */
 #define weft_nn_new(T, module_type) ((T *)weft_nn_allocate(sizeof(T), (module_type)))
-/* Sets m->field and registers it. The module keeps `value`. A parameter that is NULL is absent: not
- * registered. A child (taken, also on failure) that is NULL has failed. */
+/* Sets m->field and registers it. The module takes `value` over from the scope that made it: it is
+ * released when the module is freed or the field is set to another array. A parameter that is NULL
+ * is absent: not registered. A child (taken, also on failure) that is NULL has failed. */
 #define weft_nn_param(m, field, value)                                                             \
     weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_PARAMETER)
 #define weft_nn_statistic(m, field, value)                                                         \

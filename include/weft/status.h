@@ -2,7 +2,8 @@
  *
  * Three kinds of failure, three answers: a caller's bug is an assert; a bad shape, dtype or value
  * makes an error array (array.h); I/O, device, memory and file contents return a status, and the
- * message is kept for the calling thread. The library never prints, exits or aborts on bad input.
+ * message is kept for the calling thread. The library never exits or aborts on bad input, and
+ * prints nothing but warnings, to stderr, as long as no log callback is installed.
  */
 #ifndef WEFT_STATUS_H
 #define WEFT_STATUS_H
@@ -63,10 +64,11 @@ typedef enum weft_log_level { WEFT_LOG_DEBUG, WEFT_LOG_INFO, WEFT_LOG_WARNING } 
  * and is the library's; copy it to keep it. May be called from any thread. */
 typedef void weft_log_fn(void *context, weft_log_level level, const char *message);
 
-/* Installs the process's log callback; NULL (the default) drops messages. */
+/* Installs the process's log callback. NULL (the default): warnings go to stderr, other messages
+ * are dropped. */
 WEFT_API void weft_set_log(weft_log_fn *callback, void *context);
 
-/* Sends one message to the log callback, if there is one. */
+/* Sends one message to the log callback, or without one a warning to stderr. */
 WEFT_API void weft_log_message(weft_log_level level, const char *format, ...) WEFT_PRINTF(2, 3);
 
 #ifdef __cplusplus

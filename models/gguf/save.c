@@ -283,7 +283,7 @@ weft_status weft_model_save_gguf(weft_model *model, const char *path,
     s->facts.type = o->type ? o->type : "F32";
     s->facts.overrides = o->overrides;
     s->facts.progress = o->progress;
-    weft_scope_open();
+    weft_scope_open_lean();
     const weft_status status = save(s, o->text);
     weft_scope_close(NULL);
     for (int i = 0; i < s->n; i++) {

@@ -57,8 +57,9 @@ static weft_array *convolution(const char *name, weft_array *x, weft_array *weig
 
 weft_array *weft_conv_general(weft_array *x, weft_array *weight, const weft_conv_options *options)
 {
+    weft_scope_open();
     static const weft_conv_options defaults = {0};
-    return convolution("conv_general", x, weight, options ? options : &defaults);
+    return weft_scope_close(convolution("conv_general", x, weight, options ? options : &defaults));
 }
 
 /* ---- One to three axes ---------------------------------------------------------------------- */
@@ -85,20 +86,23 @@ static weft_array *plain(const char *name, int axes, weft_array *x, weft_array *
 weft_array *weft_conv1d(weft_array *x, weft_array *weight, int64_t stride, int64_t padding,
                         int64_t dilation, int64_t groups)
 {
-    return plain("conv1d", 1, x, weight, WEFT_DIMS(stride), WEFT_DIMS(padding), WEFT_DIMS(dilation),
-                 groups);
+    weft_scope_open();
+    return weft_scope_close(plain("conv1d", 1, x, weight, WEFT_DIMS(stride), WEFT_DIMS(padding),
+                                  WEFT_DIMS(dilation), groups));
 }
 
 weft_array *weft_conv2d(weft_array *x, weft_array *weight, weft_dims stride, weft_dims padding,
                         weft_dims dilation, int64_t groups)
 {
-    return plain("conv2d", 2, x, weight, stride, padding, dilation, groups);
+    weft_scope_open();
+    return weft_scope_close(plain("conv2d", 2, x, weight, stride, padding, dilation, groups));
 }
 
 weft_array *weft_conv3d(weft_array *x, weft_array *weight, weft_dims stride, weft_dims padding,
                         weft_dims dilation, int64_t groups)
 {
-    return plain("conv3d", 3, x, weight, stride, padding, dilation, groups);
+    weft_scope_open();
+    return weft_scope_close(plain("conv3d", 3, x, weight, stride, padding, dilation, groups));
 }
 
 /* ---- Transposed ----------------------------------------------------------------------------- */
@@ -145,38 +149,43 @@ weft_array *weft_conv_transpose1d(weft_array *x, weft_array *weight, int64_t str
                                   int64_t padding, int64_t dilation, int64_t output_padding,
                                   int64_t groups)
 {
-    return transposed("conv_transpose1d", 1, x, weight, WEFT_DIMS(stride), WEFT_DIMS(padding),
-                      WEFT_DIMS(dilation), WEFT_DIMS(output_padding), groups);
+    weft_scope_open();
+    return weft_scope_close(transposed("conv_transpose1d", 1, x, weight, WEFT_DIMS(stride),
+                                       WEFT_DIMS(padding), WEFT_DIMS(dilation),
+                                       WEFT_DIMS(output_padding), groups));
 }
 
 weft_array *weft_conv_transpose2d(weft_array *x, weft_array *weight, weft_dims stride,
                                   weft_dims padding, weft_dims dilation, weft_dims output_padding,
                                   int64_t groups)
 {
-    return transposed("conv_transpose2d", 2, x, weight, stride, padding, dilation, output_padding,
-                      groups);
+    weft_scope_open();
+    return weft_scope_close(transposed("conv_transpose2d", 2, x, weight, stride, padding, dilation,
+                                       output_padding, groups));
 }
 
 weft_array *weft_conv_transpose3d(weft_array *x, weft_array *weight, weft_dims stride,
                                   weft_dims padding, weft_dims dilation, weft_dims output_padding,
                                   int64_t groups)
 {
-    return transposed("conv_transpose3d", 3, x, weight, stride, padding, dilation, output_padding,
-                      groups);
+    weft_scope_open();
+    return weft_scope_close(transposed("conv_transpose3d", 3, x, weight, stride, padding, dilation,
+                                       output_padding, groups));
 }
 
 /* ---- Vectors -------------------------------------------------------------------------------- */
 
 weft_array *weft_convolve(weft_array *a, weft_array *v, weft_convolve_mode mode)
 {
+    weft_scope_open();
     if (!weft_ok(a) || !weft_ok(v)) {
-        return weft_ok(a) ? v : a;
+        return weft_scope_close(weft_ok(a) ? v : a);
     }
     if (weft_ndim(a) != 1 || weft_ndim(v) != 1 || weft_size(a) == 0 || weft_size(v) == 0) {
-        return weft_error_array("convolve: expected two vectors that are not empty, got ranks %d "
-                                "and %d, %lld and %lld elements",
-                                weft_ndim(a), weft_ndim(v), (long long)weft_size(a),
-                                (long long)weft_size(v));
+        return weft_scope_close(weft_error_array(
+            "convolve: expected two vectors that are not empty, got ranks %d "
+            "and %d, %lld and %lld elements",
+            weft_ndim(a), weft_ndim(v), (long long)weft_size(a), (long long)weft_size(v)));
     }
     if (weft_size(a) < weft_size(v)) {
         weft_array *longer = v;
@@ -192,5 +201,5 @@ weft_array *weft_convolve(weft_array *a, weft_array *v, weft_convolve_mode mode)
         .pad_low = WEFT_DIMS(low), .pad_high = WEFT_DIMS(high), .flip = true};
     weft_array *y = convolution("convolve", weft_reshape(a, WEFT_DIMS(1, -1, 1)),
                                 weft_reshape(v, WEFT_DIMS(1, -1, 1)), &options);
-    return weft_reshape(y, WEFT_DIMS(-1));
+    return weft_scope_close(weft_reshape(y, WEFT_DIMS(-1)));
 }

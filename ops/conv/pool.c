@@ -7,16 +7,17 @@
 
 weft_array *weft_sliding_window_view(weft_array *x, weft_dims window, weft_dims axes)
 {
+    weft_scope_open();
     weft_why why;
     weft_dims places;
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     weft_dims shape = weft_shape(x), strides = {.n = shape.n + window.n};
     if (window.n != axes.n || !weft__axes_in_order(&axes, shape.n, &places, &why) ||
         shape.n + window.n > WEFT_MAX_DIMS) {
-        return weft_error_array("sliding_window_view: %d sizes for %d axes of rank %d", window.n,
-                                axes.n, shape.n);
+        return weft_scope_close(weft_error_array(
+            "sliding_window_view: %d sizes for %d axes of rank %d", window.n, axes.n, shape.n));
     }
     weft__strides_contiguous(&shape, strides.at);
     int rank = shape.n;
@@ -24,15 +25,16 @@ weft_array *weft_sliding_window_view(weft_array *x, weft_dims window, weft_dims 
         int axis = (int)places.at[i] + rank;
         int64_t *length = &shape.at[axis];
         if (window.at[i] < 0 || window.at[i] > *length) {
-            return weft_error_array("sliding_window_view: a window of %lld on an axis of %lld",
-                                    (long long)window.at[i], (long long)*length);
+            return weft_scope_close(
+                weft_error_array("sliding_window_view: a window of %lld on an axis of %lld",
+                                 (long long)window.at[i], (long long)*length));
         }
         *length -= window.at[i] - (window.at[i] > 0);
         strides.at[rank + i] = strides.at[axis];
         shape.at[rank + i] = window.at[i];
     }
     shape.n = strides.n;
-    return weft_as_strided(x, shape, strides, 0);
+    return weft_scope_close(weft_as_strided(x, shape, strides, 0));
 }
 
 /* ---- Pooling -------------------------------------------------------------------------------- */

@@ -275,9 +275,11 @@ const weft_op weft_op_softcap = {
 
 weft_array *weft_softcap(weft_array *x, double cap)
 {
+    weft_scope_open();
     if (!(cap > 0)) {
-        return weft_error_array("softcap: the cap is %g, expected a positive number", cap);
+        return weft_scope_close(
+            weft_error_array("softcap: the cap is %g, expected a positive number", cap));
     }
     x = as_inexact(x);
-    return elementwise2(&weft_op_softcap, x, constant_like(x, cap));
+    return weft_scope_close(elementwise2(&weft_op_softcap, x, constant_like(x, cap)));
 }

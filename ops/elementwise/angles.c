@@ -107,7 +107,8 @@ LITERAL(arccosh, "acosh(a)", arccosh_partial, 1.25, 4);
 
 weft_array *weft_arccosh(weft_array *x)
 {
-    return real1(&weft_op_arccosh, x);
+    weft_scope_open();
+    return weft_scope_close(real1(&weft_op_arccosh, x));
 }
 
 static weft_array *arctanh_partial(weft_array *node, int i)
@@ -127,10 +128,12 @@ weft_array *weft_arctanh(weft_array *x)
 
 weft_array *weft_degrees(weft_array *x)
 {
-    return weft_scale(as_inexact(x), 57.295779513082320877);
+    weft_scope_open();
+    return weft_scope_close(weft_scale(as_inexact(x), 57.295779513082320877));
 }
 
 weft_array *weft_radians(weft_array *x)
 {
-    return weft_scale(as_inexact(x), 0.017453292519943295769);
+    weft_scope_open();
+    return weft_scope_close(weft_scale(as_inexact(x), 0.017453292519943295769));
 }

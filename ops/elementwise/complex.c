@@ -111,14 +111,15 @@ const weft_op weft_op_join = {
 
 weft_array *weft_complex(weft_array *re, weft_array *im)
 {
+    weft_scope_open();
     if (weft_ok(re) && weft_ok(im) &&
         (weft_dtype_of(re) == WEFT_COMPLEX64 || weft_dtype_of(im) == WEFT_COMPLEX64)) {
-        return weft_error_array("complex: expected real parts, got %s and %s",
-                                weft_dtype_name(weft_dtype_of(re)),
-                                weft_dtype_name(weft_dtype_of(im)));
+        return weft_scope_close(weft_error_array("complex: expected real parts, got %s and %s",
+                                                 weft_dtype_name(weft_dtype_of(re)),
+                                                 weft_dtype_name(weft_dtype_of(im))));
     }
-    return elementwise2(&weft_op_join, weft_astype(re, WEFT_COMPLEX64),
-                        weft_astype(im, WEFT_COMPLEX64));
+    return weft_scope_close(elementwise2(&weft_op_join, weft_astype(re, WEFT_COMPLEX64),
+                                         weft_astype(im, WEFT_COMPLEX64)));
 }
 
 /* ---- conjugate ------------------------------------------------------------------------------ */

@@ -28,7 +28,9 @@ weft_array *weft_nan_to_num(weft_array *x, const weft_nan_to_num_options *option
         return x; /* an integer is a number */
     }
     if (weft_dtype_of(x) == WEFT_COMPLEX64) {
-        return weft_complex(weft_nan_to_num(weft_real(x), o), weft_nan_to_num(weft_imag(x), o));
+        weft_scope_open();
+        return weft_scope_close(
+            weft_complex(weft_nan_to_num(weft_real(x), o), weft_nan_to_num(weft_imag(x), o)));
     }
     weft_scope_open();
     weft_array *y = weft_where(weft_isnan(x), constant_like(x, o->nan), x);

@@ -47,17 +47,21 @@ static inline weft_array *elementwise2(const weft_op *op, weft_array *a, weft_ar
  * that float by promotion. */
 static inline weft_array *real1(const weft_op *op, weft_array *x)
 {
-    return elementwise1(op, as_inexact(x));
+    if (!is_whole(x)) {
+        return elementwise1(op, x);
+    }
+    weft_scope_open();
+    return weft_scope_close(elementwise1(op, as_inexact(x)));
 }
 
 static inline weft_array *real2(const weft_op *op, weft_array *a, weft_array *b)
 {
     weft_class klass = weft_dtype_class(weft_promote(weft_dtype_of(a), weft_dtype_of(b)));
-    if (klass == WEFT_CLASS_INTEGER || klass == WEFT_CLASS_BOOL) {
-        a = as_inexact(a);
-        b = as_inexact(b);
+    if (klass != WEFT_CLASS_INTEGER && klass != WEFT_CLASS_BOOL) {
+        return elementwise2(op, a, b);
     }
-    return elementwise2(op, a, b);
+    weft_scope_open();
+    return weft_scope_close(elementwise2(op, as_inexact(a), as_inexact(b)));
 }
 
 #endif

@@ -19,100 +19,118 @@ static weft_array *weak_scalar(const weft_array *x, double value)
 
 weft_array *weft_add_scalar(weft_array *x, double value)
 {
-    return weft_add(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_add(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_scalar_subtract(double value, weft_array *x)
 {
-    return weft_subtract(weak_scalar(x, value), x);
+    weft_scope_open();
+    return weft_scope_close(weft_subtract(weak_scalar(x, value), x));
 }
 
 weft_array *weft_scale(weft_array *x, double value)
 {
-    return weft_multiply(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_multiply(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_divide_scalar(weft_array *x, double value)
 {
-    return weft_divide(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_divide(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_scalar_divide(double value, weft_array *x)
 {
-    return weft_divide(weak_scalar(x, value), x);
+    weft_scope_open();
+    return weft_scope_close(weft_divide(weak_scalar(x, value), x));
 }
 
 weft_array *weft_floor_divide_scalar(weft_array *x, double value)
 {
-    return weft_floor_divide(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_floor_divide(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_remainder_scalar(weft_array *x, double value)
 {
-    return weft_remainder(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_remainder(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_power_scalar(weft_array *x, double exponent)
 {
+    weft_scope_open();
     if (exponent == 2) {
-        return weft_square(x);
+        return weft_scope_close(weft_square(x));
     }
     if (exponent == 0.5) {
-        return weft_sqrt(x);
+        return weft_scope_close(weft_sqrt(x));
     }
     if (exponent == -0.5) {
-        return weft_rsqrt(x);
+        return weft_scope_close(weft_rsqrt(x));
     }
-    return weft_power(x, weak_scalar(x, exponent));
+    return weft_scope_close(weft_power(x, weak_scalar(x, exponent)));
 }
 
 weft_array *weft_maximum_scalar(weft_array *x, double value)
 {
-    return weft_maximum(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_maximum(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_minimum_scalar(weft_array *x, double value)
 {
-    return weft_minimum(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_minimum(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_clip_scalar(weft_array *x, double low, double high)
 {
+    weft_scope_open();
     weft_array *y = low == -(double)INFINITY ? x : weft_maximum_scalar(x, low);
-    return high == (double)INFINITY ? y : weft_minimum_scalar(y, high);
+    return weft_scope_close(high == (double)INFINITY ? y : weft_minimum_scalar(y, high));
 }
 
 weft_array *weft_equal_scalar(weft_array *x, double value)
 {
-    return weft_equal(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_equal(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_not_equal_scalar(weft_array *x, double value)
 {
-    return weft_not_equal(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_not_equal(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_less_scalar(weft_array *x, double value)
 {
-    return weft_less(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_less(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_less_equal_scalar(weft_array *x, double value)
 {
-    return weft_less_equal(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_less_equal(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_greater_scalar(weft_array *x, double value)
 {
-    return weft_greater(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_greater(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_greater_equal_scalar(weft_array *x, double value)
 {
-    return weft_greater_equal(x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_greater_equal(x, weak_scalar(x, value)));
 }
 
 weft_array *weft_where_scalar(weft_array *condition, weft_array *x, double value)
 {
-    return weft_where(condition, x, weak_scalar(x, value));
+    weft_scope_open();
+    return weft_scope_close(weft_where(condition, x, weak_scalar(x, value)));
 }

@@ -150,7 +150,8 @@ static request one(const char *name, int64_t n, int axis, bool inverse, weft_fft
 
 weft_array *weft_fft(weft_array *x, int64_t n, int axis, weft_fft_norm norm)
 {
-    return complex_transform(one("fft", n, axis, false, norm), x);
+    weft_scope_open();
+    return weft_scope_close(complex_transform(one("fft", n, axis, false, norm), x));
 }
 
 weft_array *weft_ifft(weft_array *x, int64_t n, int axis, weft_fft_norm norm)
@@ -160,7 +161,8 @@ weft_array *weft_ifft(weft_array *x, int64_t n, int axis, weft_fft_norm norm)
 
 weft_array *weft_rfft(weft_array *x, int64_t n, int axis, weft_fft_norm norm)
 {
-    return from_real(one("rfft", n, axis, false, norm), x);
+    weft_scope_open();
+    return weft_scope_close(from_real(one("rfft", n, axis, false, norm), x));
 }
 
 weft_array *weft_irfft(weft_array *x, int64_t n, int axis, weft_fft_norm norm)
@@ -177,7 +179,8 @@ static weft_dims last_two(weft_dims axes)
 
 weft_array *weft_fftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
 {
-    return complex_transform((request){"fftn", axes, lengths, false, norm}, x);
+    weft_scope_open();
+    return weft_scope_close(complex_transform((request){"fftn", axes, lengths, false, norm}, x));
 }
 
 weft_array *weft_ifftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
@@ -187,7 +190,8 @@ weft_array *weft_ifftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_ff
 
 weft_array *weft_rfftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
 {
-    return from_real((request){"rfftn", axes, lengths, false, norm}, x);
+    weft_scope_open();
+    return weft_scope_close(from_real((request){"rfftn", axes, lengths, false, norm}, x));
 }
 
 weft_array *weft_irfftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
@@ -197,20 +201,26 @@ weft_array *weft_irfftn(weft_array *x, weft_dims lengths, weft_dims axes, weft_f
 
 weft_array *weft_fft2(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
 {
-    return complex_transform((request){"fft2", last_two(axes), lengths, false, norm}, x);
+    weft_scope_open();
+    return weft_scope_close(
+        complex_transform((request){"fft2", last_two(axes), lengths, false, norm}, x));
 }
 
 weft_array *weft_ifft2(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
 {
-    return complex_transform((request){"ifft2", last_two(axes), lengths, true, norm}, x);
+    weft_scope_open();
+    return weft_scope_close(
+        complex_transform((request){"ifft2", last_two(axes), lengths, true, norm}, x));
 }
 
 weft_array *weft_rfft2(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
 {
-    return from_real((request){"rfft2", last_two(axes), lengths, false, norm}, x);
+    weft_scope_open();
+    return weft_scope_close(from_real((request){"rfft2", last_two(axes), lengths, false, norm}, x));
 }
 
 weft_array *weft_irfft2(weft_array *x, weft_dims lengths, weft_dims axes, weft_fft_norm norm)
 {
-    return to_real((request){"irfft2", last_two(axes), lengths, true, norm}, x);
+    weft_scope_open();
+    return weft_scope_close(to_real((request){"irfft2", last_two(axes), lengths, true, norm}, x));
 }

@@ -49,10 +49,12 @@ static weft_array *shift(weft_array *x, weft_dims axes, bool inverse)
 
 weft_array *weft_fftshift(weft_array *x, weft_dims axes)
 {
-    return shift(x, axes, false);
+    weft_scope_open();
+    return weft_scope_close(shift(x, axes, false));
 }
 
 weft_array *weft_ifftshift(weft_array *x, weft_dims axes)
 {
-    return shift(x, axes, true);
+    weft_scope_open();
+    return weft_scope_close(shift(x, axes, true));
 }

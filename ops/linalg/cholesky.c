@@ -102,18 +102,20 @@ const weft_op weft_op_cholesky = {
 
 weft_array *weft_cholesky(weft_array *a, bool upper)
 {
+    weft_scope_open();
     weft_array *x = weft__matrix("cholesky", a, true);
     if (!upper) {
-        return weft__as_given(apply1(&weft_op_cholesky, x, NULL), a);
+        return weft_scope_close(weft__as_given(apply1(&weft_op_cholesky, x, NULL), a));
     }
     weft_array *l = apply1(&weft_op_cholesky, weft__adjoint(x), NULL);
-    return weft__as_given(weft__adjoint(l), a);
+    return weft_scope_close(weft__as_given(weft__adjoint(l), a));
 }
 
 weft_array *weft_cholesky_inv(weft_array *l, bool upper)
 {
+    weft_scope_open();
     weft_array *inverse = weft_tri_inv(weft__matrix("cholesky_inv", l, true), upper);
     weft_array *adjoint = weft__adjoint(inverse);
     weft_array *y = upper ? weft_matmul(inverse, adjoint) : weft_matmul(adjoint, inverse);
-    return weft__as_given(y, l);
+    return weft_scope_close(weft__as_given(y, l));
 }

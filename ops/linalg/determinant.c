@@ -146,12 +146,16 @@ const weft_op weft_op_slogdet = {
 
 weft_array *weft_det(weft_array *a)
 {
-    return weft__as_given(apply1(&weft_op_det, weft__matrix("det", a, true), NULL), a);
+    weft_scope_open();
+    return weft_scope_close(
+        weft__as_given(apply1(&weft_op_det, weft__matrix("det", a, true), NULL), a));
 }
 
 void weft_slogdet(weft_array *a, weft_array **sign, weft_array **logarithm)
 {
+    weft_scope_open();
     weft_array *node = apply1(&weft_op_slogdet, weft__matrix("slogdet", a, true), NULL);
     *sign = weft__as_given(weft_pick(node, 0), a);
     *logarithm = weft__as_given(weft_pick(node, 1), a);
+    close_with(sign, logarithm);
 }

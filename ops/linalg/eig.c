@@ -105,12 +105,16 @@ const weft_op weft_op_eig = {
 
 void weft_eig(weft_array *a, weft_array **values, weft_array **vectors)
 {
+    weft_scope_open();
     weft_array *node = apply1(&weft_op_eig, weft__matrix("eig", a, true), &with);
     *values = weft_pick(node, 0);
     *vectors = weft_pick(node, 1);
+    close_with(values, vectors);
 }
 
 weft_array *weft_eigvals(weft_array *a)
 {
-    return weft_pick(apply1(&weft_op_eig, weft__matrix("eigvals", a, true), NULL), 0);
+    weft_scope_open();
+    return weft_scope_close(
+        weft_pick(apply1(&weft_op_eig, weft__matrix("eigvals", a, true), NULL), 0));
 }

@@ -223,12 +223,15 @@ static weft_array *apply(const char *op, weft_array *a, bool upper, bool vectors
 
 void weft_eigh(weft_array *a, bool upper, weft_array **values, weft_array **vectors)
 {
+    weft_scope_open();
     weft_array *node = apply("eigh", a, upper, true);
     *values = weft__as_given(weft_pick(node, 0), a);
     *vectors = weft__as_given(weft_pick(node, 1), a);
+    close_with(values, vectors);
 }
 
 weft_array *weft_eigvalsh(weft_array *a, bool upper)
 {
-    return weft__as_given(weft_pick(apply("eigvalsh", a, upper, false), 0), a);
+    weft_scope_open();
+    return weft_scope_close(weft__as_given(weft_pick(apply("eigvalsh", a, upper, false), 0), a));
 }

@@ -3,21 +3,23 @@
 
 weft_array *weft_inv(weft_array *a)
 {
+    weft_scope_open();
     weft_array *x = weft__matrix("inv", a, true);
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
-    return weft__as_given(weft_solve(x, weft__identity(x, weft_dim(x, -1))), a);
+    return weft_scope_close(weft__as_given(weft_solve(x, weft__identity(x, weft_dim(x, -1))), a));
 }
 
 weft_array *weft_tri_inv(weft_array *a, bool upper)
 {
+    weft_scope_open();
     weft_array *x = weft__matrix("tri_inv", a, true);
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     weft_array *eye = weft__identity(x, weft_dim(x, -1));
-    return weft__as_given(weft_solve_triangular(x, eye, upper), a);
+    return weft_scope_close(weft__as_given(weft_solve_triangular(x, eye, upper), a));
 }
 
 /* ---- pseudo-inverse ------------------------------------------------------------------------- */
@@ -96,5 +98,7 @@ const weft_op weft_op_pinv = {
 
 weft_array *weft_pinv(weft_array *a)
 {
-    return weft__as_given(apply1(&weft_op_pinv, weft__matrix("pinv", a, false), NULL), a);
+    weft_scope_open();
+    return weft_scope_close(
+        weft__as_given(apply1(&weft_op_pinv, weft__matrix("pinv", a, false), NULL), a));
 }

@@ -196,19 +196,23 @@ static weft_array *apply(const char *op, weft_array *a)
 
 void weft_lu(weft_array *a, weft_array **p, weft_array **l, weft_array **u)
 {
+    weft_scope_open();
     weft_array *node = apply("lu", a);
     if (!weft_ok(node)) {
-        *p = *l = *u = node;
+        *p = *l = *u = weft_scope_close(node);
         return;
     }
     *p = weft_pick(node, 2);
     *l = weft__as_given(lower_of(weft_pick(node, 0)), a);
     *u = weft__as_given(upper_of(weft_pick(node, 0)), a);
+    close_with_three(p, l, u);
 }
 
 void weft_lu_factor(weft_array *a, weft_array **packed, weft_array **pivots)
 {
+    weft_scope_open();
     weft_array *node = apply("lu_factor", a);
     *packed = weft__as_given(weft_pick(node, 0), a);
     *pivots = weft_pick(node, 1);
+    close_with(packed, pivots);
 }

@@ -108,40 +108,44 @@ static bool prepare(const char *op, weft_array *x, weft_dims *axes, weft_array *
 
 weft_array *weft_norm(weft_array *x, weft_dims axes, bool keepdims)
 {
+    weft_scope_open();
     weft_array *failed;
     if (!prepare("norm", x, &axes, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
-    return weft__as_given(euclidean(weft__computed(x), axes, keepdims), x);
+    return weft_scope_close(weft__as_given(euclidean(weft__computed(x), axes, keepdims), x));
 }
 
 weft_array *weft_norm_p(weft_array *x, double p, weft_dims axes, bool keepdims)
 {
+    weft_scope_open();
     weft_array *failed;
     if (!prepare("norm", x, &axes, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     weft_array *y = weft__computed(x);
     if (isnan(p) || axes.n < 1 || axes.n > 2) {
-        return weft_error_array("norm: order %g over %d axes: expected one axis or two", p, axes.n);
+        return weft_scope_close(
+            weft_error_array("norm: order %g over %d axes: expected one axis or two", p, axes.n));
     }
     if (axes.n == 1) {
-        return weft__as_given(vector_norm(y, p, axes, keepdims), x);
+        return weft_scope_close(weft__as_given(vector_norm(y, p, axes, keepdims), x));
     }
     weft_array *norm = matrix_norm(y, p, &axes);
-    return weft__as_given(keepdims ? with_axes(norm, x, &axes) : norm, x);
+    return weft_scope_close(weft__as_given(keepdims ? with_axes(norm, x, &axes) : norm, x));
 }
 
 weft_array *weft_norm_nuclear(weft_array *x, weft_dims axes, bool keepdims)
 {
+    weft_scope_open();
     weft_array *failed;
     if (!prepare("norm_nuclear", x, &axes, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     if (axes.n != 2) {
-        return weft_error_array("norm_nuclear: %d axes, expected two", axes.n);
+        return weft_scope_close(weft_error_array("norm_nuclear: %d axes, expected two", axes.n));
     }
     weft_array *values = weft_svdvals(as_matrices(weft__computed(x), &axes));
     weft_array *norm = weft_sum(values, WEFT_DIMS(-1), false);
-    return weft__as_given(keepdims ? with_axes(norm, x, &axes) : norm, x);
+    return weft_scope_close(weft__as_given(keepdims ? with_axes(norm, x, &axes) : norm, x));
 }

@@ -218,8 +218,10 @@ const weft_op weft_op_qr = {
 
 void weft_qr(weft_array *a, bool with_complete, weft_array **q, weft_array **r)
 {
+    weft_scope_open();
     weft_qr_params params = {with_complete};
     weft_array *node = apply1(&weft_op_qr, weft__matrix("qr", a, false), &params);
     *q = weft__as_given(weft_pick(node, 0), a);
     *r = weft__as_given(weft_pick(node, 1), a);
+    close_with(q, r);
 }

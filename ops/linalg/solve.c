@@ -206,10 +206,13 @@ static weft_array *solve_either(const weft_op *op, weft_array *a, weft_array *b,
 
 weft_array *weft_solve(weft_array *a, weft_array *b)
 {
-    return solve_either(&weft_op_solve, a, b, NULL);
+    weft_scope_open();
+    return weft_scope_close(solve_either(&weft_op_solve, a, b, NULL));
 }
 
 weft_array *weft_solve_triangular(weft_array *a, weft_array *b, bool upper)
 {
-    return solve_either(&weft_op_solve_triangular, a, b, &(weft_triangular_params){upper});
+    weft_scope_open();
+    return weft_scope_close(
+        solve_either(&weft_op_solve_triangular, a, b, &(weft_triangular_params){upper}));
 }

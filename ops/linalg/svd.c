@@ -311,6 +311,7 @@ static weft_array *completed(weft_array *u)
 
 void weft_svd(weft_array *a, bool full, weft_array **u, weft_array **s, weft_array **vh)
 {
+    weft_scope_open();
     weft_array *node = apply1(&weft_op_svd, weft__matrix("svd", a, false), &with);
     weft_array *left = weft_pick(node, 0), *right = weft_pick(node, 2);
     if (full) {
@@ -320,10 +321,12 @@ void weft_svd(weft_array *a, bool full, weft_array **u, weft_array **s, weft_arr
     *u = weft__as_given(left, a);
     *s = weft__as_given(weft_pick(node, 1), a);
     *vh = weft__as_given(right, a);
+    close_with_three(u, s, vh);
 }
 
 weft_array *weft_svdvals(weft_array *a)
 {
+    weft_scope_open();
     weft_array *node = apply1(&weft_op_svd, weft__matrix("svdvals", a, false), NULL);
-    return weft__as_given(weft_pick(node, 0), a);
+    return weft_scope_close(weft__as_given(weft_pick(node, 0), a));
 }

@@ -108,10 +108,12 @@ void weft_adamw(weft_array *parameter, weft_array *gradient, weft_array *m, weft
                 weft_array *hyper, double beta1, double beta2, double eps, double decay,
                 weft_array **out)
 {
+    weft_scope_open();
     weft_adamw_params params = {.beta1 = beta1, .beta2 = beta2, .eps = eps, .decay = decay};
     weft_array *inputs[] = {parameter, gradient, m, v, hyper};
     weft_array *node = weft_apply(&weft_op_adamw, inputs, 5, &params);
     for (int i = 0; i < 3; i++) {
         out[i] = weft_pick(node, i);
     }
+    weft_scope_close_n(out, 3);
 }

@@ -371,6 +371,7 @@ weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
 weft_array *weft_attention(weft_array *q, weft_array *k, weft_array *v,
                            const weft_attention_options *options)
 {
+    weft_scope_open();
     weft_array *inputs[6] = {as_inexact(q), k, v};
-    return weft__attention_apply(&weft_op_attention, inputs, 3, options);
+    return weft_scope_close(weft__attention_apply(&weft_op_attention, inputs, 3, options));
 }

@@ -5,11 +5,12 @@
 
 weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtype)
 {
+    weft_scope_open();
     static const uint8_t shifts[2] = {0, 4};
     if (!weft_ok(codes->codes) || !weft_ok(codes->steps) || !weft_ok(codes->least))
-        return !weft_ok(codes->codes)   ? codes->codes
-               : !weft_ok(codes->steps) ? codes->steps
-                                        : codes->least;
+        return weft_scope_close(!weft_ok(codes->codes)   ? codes->codes
+                                : !weft_ok(codes->steps) ? codes->steps
+                                                         : codes->least);
     const int64_t P = bits == 4 ? 2 : 1;
     weft_dims shape = weft_shape(codes->codes);
     const int64_t groups = weft_dim(codes->steps, -1), width = shape.at[3] * P;
@@ -25,7 +26,7 @@ weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtyp
     x = weft_add(weft_multiply(x, weft_expand_dims(codes->steps, -1)),
                  weft_expand_dims(codes->least, -1));
     shape.at[3] = width;
-    return weft_reshape(weft_astype(x, dtype), shape);
+    return weft_scope_close(weft_reshape(weft_astype(x, dtype), shape));
 }
 
 static int bits_of(const weft_array *node)
@@ -184,7 +185,8 @@ const weft_op weft_op_attention_codes = {
 weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *keys,
                                  const weft_kv_codes *values, const weft_attention_options *options)
 {
+    weft_scope_open();
     weft_array *inputs[9] = {as_inexact(q), keys->codes,   keys->steps,  keys->least,
                              values->codes, values->steps, values->least};
-    return weft__attention_apply(&weft_op_attention_codes, inputs, 7, options);
+    return weft_scope_close(weft__attention_apply(&weft_op_attention_codes, inputs, 7, options));
 }

@@ -141,5 +141,6 @@ const weft_op weft_op_cross_entropy = {
 
 weft_array *weft_cross_entropy_rows(weft_array *logits, weft_array *targets)
 {
-    return apply2(&weft_op_cross_entropy, as_inexact(logits), targets, NULL);
+    weft_scope_open();
+    return weft_scope_close(apply2(&weft_op_cross_entropy, as_inexact(logits), targets, NULL));
 }

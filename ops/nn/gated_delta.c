@@ -242,6 +242,7 @@ const weft_op weft_op_gated_delta = {
 weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_array *g,
                              weft_array *beta, weft_array *state, weft_array **last)
 {
+    weft_scope_open();
     if (state == NULL && weft_ok(q) && weft_ndim(q) == 4 && weft_ok(v) && weft_ndim(v) == 4) {
         weft_dims shape = WEFT_DIMS(weft_dim(q, 0), weft_dim(v, 2), weft_dim(v, 3), weft_dim(q, 3));
         state = beside(q, weft_zeros(shape, compute_dtype(q)));
@@ -250,8 +251,10 @@ weft_array *weft_gated_delta(weft_array *q, weft_array *k, weft_array *v, weft_a
     }
     weft_array *inputs[N_INPUTS] = {q, k, v, g, beta, state};
     weft_array *both = weft_apply(&weft_op_gated_delta, inputs, N_INPUTS, NULL);
+    weft_array *y = weft_pick(both, 0), *after = last ? weft_pick(both, 1) : NULL;
+    close_with(&y, &after);
     if (last) {
-        *last = weft_pick(both, 1);
+        *last = after;
     }
-    return weft_pick(both, 0);
+    return y;
 }

@@ -168,6 +168,7 @@ const weft_op weft_op_layer_norm = {
 
 weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_array *bias, double eps)
 {
+    weft_scope_open();
     weft_norm_params params = {.eps = eps, .has_weight = weight != NULL, .has_bias = bias != NULL};
     weft_array *inputs[3] = {as_inexact(x)};
     int n = 1;
@@ -177,5 +178,5 @@ weft_array *weft_layer_norm(weft_array *x, weft_array *weight, weft_array *bias,
     if (bias != NULL) {
         inputs[n++] = bias;
     }
-    return weft_apply(&weft_op_layer_norm, inputs, n, &params);
+    return weft_scope_close(weft_apply(&weft_op_layer_norm, inputs, n, &params));
 }

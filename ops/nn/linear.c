@@ -200,5 +200,6 @@ weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bo
 
 weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias)
 {
-    return weft__linear(as_inexact(x), weight, bias, false);
+    weft_scope_open();
+    return weft_scope_close(weft__linear(as_inexact(x), weight, bias, false));
 }

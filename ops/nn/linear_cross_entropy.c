@@ -270,8 +270,9 @@ const weft_op weft_op_linear_cross_entropy = {
 weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight, weft_array *targets,
                                       double softcap)
 {
+    weft_scope_open();
     weft_linear_cross_entropy_params params = {.softcap = softcap,
                                                .with_gradient = weft_is_differentiating()};
-    return weft_pick(apply3(&weft_op_linear_cross_entropy, as_inexact(x), weight, targets, &params),
-                     0);
+    return weft_scope_close(weft_pick(
+        apply3(&weft_op_linear_cross_entropy, as_inexact(x), weight, targets, &params), 0));
 }

@@ -3,6 +3,7 @@
 
 weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets, weft_array *mask)
 {
+    weft_scope_open();
     weft_array *rows = weft_astype(mask, WEFT_BOOL);
     if (weft_dtype_of(targets) == WEFT_UINT64) { /* which has no common integer with a sign */
         targets = weft_astype(targets, WEFT_INT64);
@@ -13,20 +14,22 @@ weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets, w
     weft_dtype dtype = weft_dtype_of(losses);
     weft_array *count = weft_sum(weft_astype(rows, dtype), WEFT_ALL_AXES, false);
     count = weft_maximum(count, weft_scalar(1, dtype));
-    return weft_divide(weft_sum(losses, WEFT_ALL_AXES, false), count);
+    return weft_scope_close(weft_divide(weft_sum(losses, WEFT_ALL_AXES, false), count));
 }
 
 weft_array *weft_mse(weft_array *prediction, weft_array *target)
 {
+    weft_scope_open();
     weft_dims a = weft_shape(prediction), b = weft_shape(target);
     if (weft_ok(prediction) && weft_ok(target) && !weft__shape_equal(&a, &b)) {
         char a_text[WEFT_SHAPE_TEXT], b_text[WEFT_SHAPE_TEXT];
-        return weft_error_array("mse: shapes differ: %s and %s", weft__shape_text(&a, a_text),
-                                weft__shape_text(&b, b_text));
+        return weft_scope_close(weft_error_array("mse: shapes differ: %s and %s",
+                                                 weft__shape_text(&a, a_text),
+                                                 weft__shape_text(&b, b_text)));
     }
     weft_dtype both = weft_promote(weft_dtype_of(prediction), weft_dtype_of(target));
     weft_dtype dtype = weft_promote(both, WEFT_FLOAT32);
     weft_array *difference =
         weft_subtract(weft_astype(prediction, dtype), weft_astype(target, dtype));
-    return weft_mean(weft_square(difference), WEFT_ALL_AXES, false);
+    return weft_scope_close(weft_mean(weft_square(difference), WEFT_ALL_AXES, false));
 }

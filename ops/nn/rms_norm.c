@@ -197,7 +197,8 @@ const weft_op weft_op_rms_norm = {
 
 weft_array *weft_rms_norm(weft_array *x, weft_array *weight, double eps, double offset)
 {
+    weft_scope_open();
     weft_norm_params params = {.eps = eps, .offset = offset, .has_weight = weight != NULL};
     weft_array *inputs[] = {as_inexact(x), weight};
-    return weft_apply(&weft_op_rms_norm, inputs, weight != NULL ? 2 : 1, &params);
+    return weft_scope_close(weft_apply(&weft_op_rms_norm, inputs, weight != NULL ? 2 : 1, &params));
 }

@@ -193,6 +193,7 @@ static weft_array *rotate(weft_array *x, weft_array *positions, weft_array *freq
 weft_array *weft_rope(weft_array *x, weft_array *positions, weft_array *frequencies,
                       bool interleaved, double amplitude)
 {
+    weft_scope_open();
     weft_rope_params params = {.interleaved = interleaved, .amplitude = amplitude};
-    return rotate(as_inexact(x), positions, frequencies, &params);
+    return weft_scope_close(rotate(as_inexact(x), positions, frequencies, &params));
 }

@@ -47,19 +47,21 @@ static weft_array *masked(weft_array *x, weft_array *mask, int64_t block, const 
 weft_array *weft_block_masked_mm(weft_array *a, weft_array *b, int64_t block, weft_array *mask_out,
                                  weft_array *mask_lhs, weft_array *mask_rhs)
 {
+    weft_scope_open();
     if (!weft_ok(a) || !weft_ok(b)) {
-        return weft_ok(a) ? b : a;
+        return weft_scope_close(weft_ok(a) ? b : a);
     }
     if (weft_ndim(a) < 2 || weft_ndim(b) < 2) {
-        return weft_error_array("block_masked_mm: expected matrices, got ranks %d and %d",
-                                weft_ndim(a), weft_ndim(b));
+        return weft_scope_close(weft_error_array(
+            "block_masked_mm: expected matrices, got ranks %d and %d", weft_ndim(a), weft_ndim(b)));
     }
     if (block < 1) {
-        return weft_error_array("block_masked_mm: blocks of %lld", (long long)block);
+        return weft_scope_close(
+            weft_error_array("block_masked_mm: blocks of %lld", (long long)block));
     }
     weft_dtype dtype = weft_promote(weft_dtype_of(a), weft_dtype_of(b));
     dtype = weft_dtype_is_float(dtype) ? dtype : WEFT_FLOAT32;
     a = masked(weft_astype(a, dtype), mask_lhs, block, "mask_lhs");
     b = masked(weft_astype(b, dtype), mask_rhs, block, "mask_rhs");
-    return masked(weft_matmul(a, b), mask_out, block, "mask_out");
+    return weft_scope_close(masked(weft_matmul(a, b), mask_out, block, "mask_out"));
 }

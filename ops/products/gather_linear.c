@@ -71,21 +71,23 @@ const weft_op weft_op_gather_linear = {
 
 weft_array *weft_gather_linear(weft_array *x, weft_array *weight, weft_array *rows, weft_array *ids)
 {
+    weft_scope_open();
     if (!weft_ok(x) || !weft_ok(weight)) {
-        return weft_ok(x) ? weight : x;
+        return weft_scope_close(weft_ok(x) ? weight : x);
     }
     if (weft_ndim(x) != 2 || weft_ndim(weight) != 3) {
-        return weft_error_array("gather_linear: expected x (A, K) and weight (B, N, K), got ranks "
-                                "%d and %d",
-                                weft_ndim(x), weft_ndim(weight));
+        return weft_scope_close(
+            weft_error_array("gather_linear: expected x (A, K) and weight (B, N, K), got ranks "
+                             "%d and %d",
+                             weft_ndim(x), weft_ndim(weight)));
     }
     if (rows == NULL) {
         rows = weft_arange(0, (double)weft_dim(x, 0), 1, WEFT_INT32);
         rows = weft_to(rows, weft_device_of(x));
     }
     if (!weft_encoding_of(weight)) {
-        return decoded(x, weight, rows, ids);
+        return weft_scope_close(decoded(x, weight, rows, ids));
     }
     weft_array *inputs[] = {x, weight, rows, ids};
-    return weft_apply(&weft_op_gather_linear, inputs, 4, NULL);
+    return weft_scope_close(weft_apply(&weft_op_gather_linear, inputs, 4, NULL));
 }

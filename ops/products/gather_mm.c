@@ -402,15 +402,16 @@ static weft_array *all_of(weft_array *x)
 weft_array *weft_gather_mm(weft_array *a, weft_array *b, weft_array *lhs, weft_array *rhs,
                            bool sorted)
 {
+    weft_scope_open();
     weft_array *given[] = {a, b, lhs, rhs};
     for (int i = 0; i < 4; i++) {
         if (given[i] && !weft_ok(given[i])) {
-            return given[i];
+            return weft_scope_close(given[i]);
         }
     }
     if (weft_ndim(a) < 2 || weft_ndim(b) < 2) {
-        return weft_error_array("gather_mm: expected matrices, got ranks %d and %d", weft_ndim(a),
-                                weft_ndim(b));
+        return weft_scope_close(weft_error_array(
+            "gather_mm: expected matrices, got ranks %d and %d", weft_ndim(a), weft_ndim(b)));
     }
     weft_dtype dtype = weft_promote(weft_dtype_of(a), weft_dtype_of(b));
     dtype = weft_dtype_is_float(dtype) ? dtype : WEFT_FLOAT32;
@@ -419,8 +420,9 @@ weft_array *weft_gather_mm(weft_array *a, weft_array *b, weft_array *lhs, weft_a
     weft_dims left = weft_shape(lhs), right = weft_shape(rhs), shape;
     if (!weft__shape_broadcast(&left, &right, &shape) || shape.n + 2 > WEFT_MAX_DIMS) {
         char s[WEFT_SHAPE_TEXT], t[WEFT_SHAPE_TEXT];
-        return weft_error_array("gather_mm: indices of %s and %s do not broadcast",
-                                weft__shape_text(&left, s), weft__shape_text(&right, t));
+        return weft_scope_close(weft_error_array("gather_mm: indices of %s and %s do not broadcast",
+                                                 weft__shape_text(&left, s),
+                                                 weft__shape_text(&right, t)));
     }
     int64_t M = weft_dim(a, -2), N = weft_dim(b, -1);
     lhs = weft_reshape(weft_broadcast_to(lhs, shape), WEFT_DIMS(weft__shape_size(&shape)));
@@ -429,5 +431,5 @@ weft_array *weft_gather_mm(weft_array *a, weft_array *b, weft_array *lhs, weft_a
         gather_mm(as_list(weft_astype(a, dtype)), as_list(weft_astype(b, dtype)), lhs, rhs, sorted);
     shape.at[shape.n++] = M;
     shape.at[shape.n++] = N;
-    return weft_reshape(y, shape);
+    return weft_scope_close(weft_reshape(y, shape));
 }

@@ -166,11 +166,12 @@ const weft_op weft_op_hadamard = {
 
 weft_array *weft_hadamard_transform(weft_array *x, double scale)
 {
+    weft_scope_open();
     x = as_inexact(x);
     if (weft_ok(x) && weft_ndim(x) == 0) { /* H_1 is 1 */
         return weft_scale(x, scale != 0 ? scale : 1);
     }
     int64_t n = weft_ok(x) ? weft_dim(x, -1) : 1;
     weft_hadamard_params p = {.scale = scale != 0 ? scale : 1 / sqrt((double)(n > 0 ? n : 1))};
-    return apply1(&weft_op_hadamard, x, &p);
+    return weft_scope_close(apply1(&weft_op_hadamard, x, &p));
 }

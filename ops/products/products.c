@@ -4,9 +4,10 @@
 
 weft_array *weft_addmm(weft_array *c, weft_array *a, weft_array *b, double alpha, double beta)
 {
+    weft_scope_open();
     weft_array *product = weft_matmul(a, b);
     product = alpha == 1 ? product : weft_scale(product, alpha);
-    return weft_add(product, beta == 1 ? c : weft_scale(c, beta));
+    return weft_scope_close(weft_add(product, beta == 1 ? c : weft_scale(c, beta)));
 }
 
 /* ---- tensordot ------------------------------------------------------------------------------ */
@@ -78,15 +79,16 @@ static weft_array *as_matrix(weft_array *x, const factor *f)
 
 weft_array *weft_tensordot(weft_array *a, weft_array *b, weft_dims a_axes, weft_dims b_axes)
 {
+    weft_scope_open();
     weft_why why;
     weft_dims a_front, b_front;
     if (!weft_ok(a) || !weft_ok(b)) {
-        return weft_ok(a) ? b : a;
+        return weft_scope_close(weft_ok(a) ? b : a);
     }
     if (!front_axes(&a_axes, weft_ndim(a), &a_front, &why) ||
         !front_axes(&b_axes, weft_ndim(b), &b_front, &why) ||
         !check_pairs(a, b, &a_front, &b_front, &why)) {
-        return weft_error_array("tensordot: %s", why.text);
+        return weft_scope_close(weft_error_array("tensordot: %s", why.text));
     }
     weft_dims a_shape = weft_shape(a), b_shape = weft_shape(b);
     factor left, right;
@@ -97,7 +99,7 @@ weft_array *weft_tensordot(weft_array *a, weft_array *b, weft_dims a_axes, weft_
     for (int i = 0; i < right.kept.n; i++) {
         shape.at[shape.n++] = right.kept.at[i];
     }
-    return weft_reshape(product, shape);
+    return weft_scope_close(weft_reshape(product, shape));
 }
 
 weft_array *weft_tensordot_n(weft_array *a, weft_array *b, int n)
@@ -121,15 +123,18 @@ weft_array *weft_tensordot_n(weft_array *a, weft_array *b, int n)
 
 weft_array *weft_outer(weft_array *a, weft_array *b)
 {
-    return weft_multiply(weft_reshape(a, WEFT_DIMS(-1, 1)), weft_reshape(b, WEFT_DIMS(1, -1)));
+    weft_scope_open();
+    return weft_scope_close(
+        weft_multiply(weft_reshape(a, WEFT_DIMS(-1, 1)), weft_reshape(b, WEFT_DIMS(1, -1))));
 }
 
 weft_array *weft_inner(weft_array *a, weft_array *b)
 {
+    weft_scope_open();
     if (!weft_ok(a) || !weft_ok(b) || weft_ndim(a) == 0 || weft_ndim(b) == 0) {
-        return weft_multiply(a, b);
+        return weft_scope_close(weft_multiply(a, b));
     }
-    return weft_tensordot(a, b, WEFT_DIMS(-1), WEFT_DIMS(-1));
+    return weft_scope_close(weft_tensordot(a, b, WEFT_DIMS(-1), WEFT_DIMS(-1)));
 }
 
 /* The axis as the last one, and ones beside it: (..., 1, K) or (..., K, 1). */
@@ -148,26 +153,28 @@ static weft_array *as_vectors(weft_array *x, int axis, int other)
 
 weft_array *weft_vecdot(weft_array *a, weft_array *b, int axis)
 {
+    weft_scope_open();
     weft_array *failed;
     int64_t unused;
     if (!weft__axis_from_end("vecdot", a, axis, &unused, &failed) ||
         !weft__axis_from_end("vecdot", b, axis, &unused, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     a = weft_conjugate(a); /* as NumPy */
     weft_array *y = weft_matmul(as_vectors(a, axis, -2), as_vectors(b, axis, -1));
-    return weft_squeeze(weft_squeeze(y, -1), -1);
+    return weft_scope_close(weft_squeeze(weft_squeeze(y, -1), -1));
 }
 
 weft_array *weft_kron(weft_array *a, weft_array *b)
 {
+    weft_scope_open();
     if (!weft_ok(a) || !weft_ok(b)) {
-        return weft_ok(a) ? b : a;
+        return weft_scope_close(weft_ok(a) ? b : a);
     }
     int a_rank = weft_ndim(a), b_rank = weft_ndim(b), rank = a_rank > b_rank ? a_rank : b_rank;
     if (2 * rank > WEFT_MAX_DIMS) {
-        return weft_error_array("kron: ranks %d and %d: at most %d", a_rank, b_rank,
-                                WEFT_MAX_DIMS / 2);
+        return weft_scope_close(weft_error_array("kron: ranks %d and %d: at most %d", a_rank,
+                                                 b_rank, WEFT_MAX_DIMS / 2));
     }
     weft_dims wide_a = {.n = 2 * rank}, wide_b = {.n = 2 * rank}, shape = {.n = rank};
     for (int i = 0; i < rank; i++) {
@@ -179,5 +186,6 @@ weft_array *weft_kron(weft_array *a, weft_array *b)
         wide_b.at[2 * i + 1] = n;
         shape.at[i] = m * n;
     }
-    return weft_reshape(weft_multiply(weft_reshape(a, wide_a), weft_reshape(b, wide_b)), shape);
+    return weft_scope_close(
+        weft_reshape(weft_multiply(weft_reshape(a, wide_a), weft_reshape(b, wide_b)), shape));
 }

@@ -273,14 +273,16 @@ const weft_op weft_op_segmented_mm_grad = {
 
 weft_array *weft_segmented_mm(weft_array *a, weft_array *b, weft_array *segments)
 {
+    weft_scope_open();
     if (!weft_ok(a) || !weft_ok(b) || !weft_ok(segments)) {
-        return segmented(a, b, segments);
+        return weft_scope_close(segmented(a, b, segments));
     }
     weft_dims shape = weft_shape(segments);
     if (weft_ndim(a) != 2 || weft_ndim(b) != 2 || shape.n < 1 || shape.at[shape.n - 1] != 2) {
-        return weft_error_array("segmented_mm: expected a (M, K), b (K, N) and segments (..., 2), "
-                                "got ranks %d, %d and %d",
-                                weft_ndim(a), weft_ndim(b), shape.n);
+        return weft_scope_close(
+            weft_error_array("segmented_mm: expected a (M, K), b (K, N) and segments (..., 2), "
+                             "got ranks %d, %d and %d",
+                             weft_ndim(a), weft_ndim(b), shape.n));
     }
     weft_dtype dtype = weft_promote(weft_dtype_of(a), weft_dtype_of(b));
     dtype = weft_dtype_is_float(dtype) ? dtype : WEFT_FLOAT32;
@@ -289,5 +291,5 @@ weft_array *weft_segmented_mm(weft_array *a, weft_array *b, weft_array *segments
                               weft_reshape(segments, WEFT_DIMS(count, 2)));
     shape.at[shape.n - 1] = weft_dim(a, 0);
     shape.at[shape.n++] = weft_dim(b, 1);
-    return weft_reshape(y, shape);
+    return weft_scope_close(weft_reshape(y, shape));
 }

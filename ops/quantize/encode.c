@@ -206,8 +206,10 @@ const weft_op weft_op_split_encoded = {
 
 void weft_split_encoded(weft_array *x, weft_array *out[3])
 {
+    weft_scope_open();
     weft_array *y = apply1(&weft_op_split_encoded, x, NULL);
     for (int i = 0; i < 3; i++) {
         out[i] = !weft_ok(y) ? y : i < weft_node_n_outputs(y) ? weft_pick(y, i) : NULL;
     }
+    weft_scope_close_n(out, 3);
 }

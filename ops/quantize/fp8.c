@@ -40,7 +40,8 @@ const weft_op weft_op_to_fp8 = {
 
 weft_array *weft_to_fp8(weft_array *x)
 {
-    return apply1(&weft_op_to_fp8, as_inexact(x), NULL);
+    weft_scope_open();
+    return weft_scope_close(apply1(&weft_op_to_fp8, as_inexact(x), NULL));
 }
 
 /* ---- And back ------------------------------------------------------------------------------- */

@@ -122,15 +122,16 @@ static weft_array *prepare(both_quantized *b, const char *where, weft_array *x,
 weft_array *weft_qqmm(weft_array *x, weft_array *w, weft_array *scales, weft_array *global_scale_x,
                       weft_array *global_scale_w, const weft_quantize_options *options)
 {
+    weft_scope_open();
     both_quantized b;
     weft_array *bad = prepare(&b, "qqmm", x, global_scale_x, global_scale_w, options);
     if (bad) {
-        return bad;
+        return weft_scope_close(bad);
     }
     weft_array *y =
         scales ? weft_quantized_matmul(b.x, w, scales, NULL, true, &b.options)
                : weft_matmul(b.x, weft_swapaxes(requantize(w, global_scale_w, b.p), -1, -2));
-    return weft_astype(y, b.dtype);
+    return weft_scope_close(weft_astype(y, b.dtype));
 }
 
 /* Matrices (..., M, K) by flat indices of their batch axes: (J..., M, K). */
@@ -148,10 +149,11 @@ weft_array *weft_gather_qqmm(weft_array *x, weft_array *w, weft_array *scales, w
                              weft_array *rhs, weft_array *global_scale_x,
                              weft_array *global_scale_w, const weft_quantize_options *options)
 {
+    weft_scope_open();
     both_quantized b;
     weft_array *bad = prepare(&b, "gather_qqmm", x, global_scale_x, global_scale_w, options);
     if (bad) {
-        return bad;
+        return weft_scope_close(bad);
     }
     weft_array *y;
     if (scales) {
@@ -160,5 +162,5 @@ weft_array *weft_gather_qqmm(weft_array *x, weft_array *w, weft_array *scales, w
         weft_array *whole = requantize(w, global_scale_w, b.p);
         y = weft_matmul(gathered(b.x, lhs), weft_swapaxes(gathered(whole, rhs), -1, -2));
     }
-    return weft_astype(y, b.dtype);
+    return weft_scope_close(weft_astype(y, b.dtype));
 }

@@ -75,6 +75,7 @@ const weft_op weft_op_quantize = {
 
 void weft_quantize(weft_array *w, const weft_quantize_options *options, weft_array *out[3])
 {
+    weft_scope_open();
     weft_quantized_params p;
     weft_array *bad = weft__quantized_params("quantize", options, WEFT_AFFINE, &p);
     weft_array *in[] = {w, bad || !p.has_global ? NULL : options->global_scale};
@@ -82,4 +83,5 @@ void weft_quantize(weft_array *w, const weft_quantize_options *options, weft_arr
     for (int i = 0; i < 3; i++) {
         out[i] = i == 2 && !bad && !is_affine(&p) ? NULL : bad ? bad : weft_pick(y, i);
     }
+    weft_scope_close_n(out, 3);
 }

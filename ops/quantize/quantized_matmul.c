@@ -123,12 +123,13 @@ weft_array *weft_quantized_matmul(weft_array *x, weft_array *codes, weft_array *
                                   weft_array *biases, bool transposed,
                                   const weft_quantize_options *options)
 {
+    weft_scope_open();
     product_call c;
     bool vector = weft_ok(x) && weft_ndim(x) == 1;
     weft_array *const tensors[] = {vector ? weft_expand_dims(x, 0) : x, codes, scales, biases};
     weft_array *bad = prepare(&c, "quantized_matmul", tensors, transposed, options, WEFT_AFFINE);
     weft_array *y = bad ? bad : quantized_matmul(&c);
-    return vector && weft_ok(y) ? weft_squeeze(y, -2) : y;
+    return weft_scope_close(vector && weft_ok(y) ? weft_squeeze(y, -2) : y);
 }
 
 /* ---- gather_qmm ----------------------------------------------------------------------------- */
@@ -144,22 +145,24 @@ weft_array *weft_gather_qmm(weft_array *x, weft_array *codes, weft_array *scales
                             weft_array *biases, weft_array *lhs, weft_array *rhs, bool transposed,
                             const weft_quantize_options *options)
 {
+    weft_scope_open();
     product_call c;
     weft_array *const tensors[] = {x, codes, scales, biases};
     weft_array *bad = prepare(&c, "gather_qmm", tensors, transposed, options, WEFT_AFFINE);
     if (bad || (lhs && !weft_ok(lhs)) || (rhs && !weft_ok(rhs))) {
-        return bad ? bad : lhs && !weft_ok(lhs) ? lhs : rhs;
+        return weft_scope_close(bad ? bad : lhs && !weft_ok(lhs) ? lhs : rhs);
     }
     lhs = indices_or_all(lhs, &c, &c.x_batch);
     rhs = indices_or_all(rhs, &c, &c.w_batch);
     weft_dims left = weft_shape(lhs), right = weft_shape(rhs), batch;
     if (!weft__shape_broadcast(&left, &right, &batch)) {
         char a[WEFT_SHAPE_TEXT], b[WEFT_SHAPE_TEXT];
-        return weft_error_array("gather_qmm: indices do not broadcast: %s and %s",
-                                weft__shape_text(&left, a), weft__shape_text(&right, b));
+        return weft_scope_close(weft_error_array("gather_qmm: indices do not broadcast: %s and %s",
+                                                 weft__shape_text(&left, a),
+                                                 weft__shape_text(&right, b)));
     }
     weft_dims flat = WEFT_DIMS(weft__shape_size(&batch));
     lhs = weft_reshape(weft_broadcast_to(lhs, batch), flat);
     rhs = weft_reshape(weft_broadcast_to(rhs, batch), flat);
-    return finish(&c, product(&c, lhs, rhs), &batch, c.M);
+    return weft_scope_close(finish(&c, product(&c, lhs, rhs), &batch, c.M));
 }

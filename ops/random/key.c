@@ -26,9 +26,11 @@ weft_array *weft_random_split(weft_array *key, int64_t n)
 
 void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **second)
 {
+    weft_scope_open();
     weft_array *keys = weft_random_split(key, 2);
     *first = weft_reshape(weft_slice_axis(keys, 0, 0, 1), WEFT_DIMS(2));
     *second = weft_reshape(weft_slice_axis(keys, 0, 1, 2), WEFT_DIMS(2));
+    close_with(first, second);
 }
 
 /* Splits the generator's key in two: the first becomes its new key, the second is given out. The

@@ -91,17 +91,18 @@ weft_array *weft_random_truncated_normal_array(weft_array *key, weft_dims shape,
 weft_array *weft_random_truncated_normal(weft_array *key, weft_dims shape, double lower,
                                          double upper, weft_dtype dtype)
 {
+    weft_scope_open();
     weft_array *failed = weft__random_check("truncated_normal", dtype);
     if (failed) {
-        return failed;
+        return weft_scope_close(failed);
     }
     if (!(lower <= upper)) {
-        return weft_error_array("truncated_normal: expected lower <= upper, got %g and %g", lower,
-                                upper);
+        return weft_scope_close(weft_error_array(
+            "truncated_normal: expected lower <= upper, got %g and %g", lower, upper));
     }
     weft_dtype wide = weft_promote(dtype, WEFT_FLOAT32);
-    return weft_random_truncated_normal_array(key, shape, constant(lower, wide),
-                                              constant(upper, wide), dtype);
+    return weft_scope_close(weft_random_truncated_normal_array(key, shape, constant(lower, wide),
+                                                               constant(upper, wide), dtype));
 }
 
 /* -log(-log(u)) */

@@ -119,10 +119,12 @@ static weft_array *apply(const weft_op *op, weft_array *x, int axis, bool keepdi
 
 weft_array *weft_argmax(weft_array *x, int axis, bool keepdims)
 {
-    return apply(&weft_op_argmax, x, axis, keepdims);
+    weft_scope_open();
+    return weft_scope_close(apply(&weft_op_argmax, x, axis, keepdims));
 }
 
 weft_array *weft_argmin(weft_array *x, int axis, bool keepdims)
 {
-    return apply(&weft_op_argmin, x, axis, keepdims);
+    weft_scope_open();
+    return weft_scope_close(apply(&weft_op_argmin, x, axis, keepdims));
 }

@@ -108,5 +108,6 @@ weft_array *weft_cumprod(weft_array *x, int axis, bool reverse, bool inclusive)
 
 weft_array *weft_cumprod_as(weft_array *x, int axis, bool reverse, bool inclusive, weft_dtype dtype)
 {
-    return weft_cumprod(weft_astype(x, dtype), axis, reverse, inclusive);
+    weft_scope_open();
+    return weft_scope_close(weft_cumprod(weft_astype(x, dtype), axis, reverse, inclusive));
 }

@@ -89,5 +89,6 @@ weft_array *weft_cumsum(weft_array *x, int axis, bool reverse, bool inclusive)
 
 weft_array *weft_cumsum_as(weft_array *x, int axis, bool reverse, bool inclusive, weft_dtype dtype)
 {
-    return weft_cumsum(weft_astype(x, dtype), axis, reverse, inclusive);
+    weft_scope_open();
+    return weft_scope_close(weft_cumsum(weft_astype(x, dtype), axis, reverse, inclusive));
 }

@@ -154,5 +154,7 @@ const weft_op weft_op_logcumsumexp = {
 
 weft_array *weft_logcumsumexp(weft_array *x, int axis, bool reverse, bool inclusive)
 {
-    return weft__scan(&weft_op_logcumsumexp, as_inexact(x), axis, reverse, inclusive);
+    weft_scope_open();
+    return weft_scope_close(
+        weft__scan(&weft_op_logcumsumexp, as_inexact(x), axis, reverse, inclusive));
 }

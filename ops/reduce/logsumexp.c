@@ -106,5 +106,6 @@ const weft_op weft_op_logsumexp = {
 
 weft_array *weft_logsumexp(weft_array *x, weft_dims axes, bool keepdims)
 {
-    return weft__reduce(&weft_op_logsumexp, as_inexact(x), axes, keepdims);
+    weft_scope_open();
+    return weft_scope_close(weft__reduce(&weft_op_logsumexp, as_inexact(x), axes, keepdims));
 }

@@ -23,7 +23,6 @@ weft_array *weft_median(weft_array *x, weft_dims axes, bool keepdims)
 {
     weft_dims from_end, back, shape, out = {0};
     weft_why why;
-    x = as_inexact(x);
     if (!weft_ok(x)) {
         return x;
     }
@@ -39,6 +38,7 @@ weft_array *weft_median(weft_array *x, weft_dims axes, bool keepdims)
         }
     }
     weft_scope_open();
+    x = as_inexact(x);
     weft_array *rows = weft__axes_together(x, &from_end, &back, &shape);
     weft_array *y = weft_dim(rows, -1) == 0 ? weft_full(out, NAN, weft_dtype_of(x))
                                             : weft_reshape(middle_of(rows), out);

@@ -87,8 +87,9 @@ weft_array *weft_argpartition(weft_array *x, int64_t kth, int axis)
 
 weft_array *weft_partition(weft_array *x, int64_t kth, int axis)
 {
+    weft_scope_open();
     x = weft__flattened(x, &axis);
-    return weft_take_along_axis(x, weft_argpartition(x, kth, axis), axis);
+    return weft_scope_close(weft_take_along_axis(x, weft_argpartition(x, kth, axis), axis));
 }
 
 /* ---- the k largest -------------------------------------------------------------------------- */
@@ -107,12 +108,14 @@ static weft_array *last_of(const char *name, weft_array *sorted, int64_t k, int 
 
 weft_array *weft_topk(weft_array *x, int64_t k, int axis)
 {
+    weft_scope_open();
     x = weft__flattened(x, &axis);
-    return last_of("topk", weft_sort(x, axis), k, axis);
+    return weft_scope_close(last_of("topk", weft_sort(x, axis), k, axis));
 }
 
 weft_array *weft_argtopk(weft_array *x, int64_t k, int axis)
 {
+    weft_scope_open();
     x = weft__flattened(x, &axis);
-    return last_of("argtopk", weft_argsort(x, axis), k, axis);
+    return weft_scope_close(last_of("argtopk", weft_argsort(x, axis), k, axis));
 }

@@ -176,32 +176,35 @@ static weft_array *apply(const weft_op *op, weft_array *x, int axis)
 
 weft_array *weft_softmax(weft_array *x, int axis)
 {
-    return apply(&weft_op_softmax, x, axis);
+    weft_scope_open();
+    return weft_scope_close(apply(&weft_op_softmax, x, axis));
 }
 
 weft_array *weft_log_softmax(weft_array *x, int axis)
 {
-    return apply(&weft_op_log_softmax, x, axis);
+    weft_scope_open();
+    return weft_scope_close(apply(&weft_op_log_softmax, x, axis));
 }
 
 weft_array *weft_softmax_axes(weft_array *x, weft_dims axes)
 {
+    weft_scope_open();
     weft_dims last, back, shape;
     weft_why why;
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     if (!weft__axes_from_end(&axes, weft_ndim(x), &last, &why)) {
-        return weft_error_array("softmax: %s", why.text);
+        return weft_scope_close(weft_error_array("softmax: %s", why.text));
     }
     if (last.n == 0) {
-        return weft_ones_like(as_inexact(x));
+        return weft_scope_close(weft_ones_like(as_inexact(x)));
     }
     if (last.n == 1) {
-        return weft_softmax(x, (int)last.at[0]);
+        return weft_scope_close(weft_softmax(x, (int)last.at[0]));
     }
     weft_array *y = weft_softmax(weft__axes_together(x, &last, &back, &shape), -1);
-    return weft_transpose(weft_reshape(y, shape), back);
+    return weft_scope_close(weft_transpose(weft_reshape(y, shape), back));
 }
 
 /* ---- the gradients: y, dy -> dx ------------------------------------------------------------- */

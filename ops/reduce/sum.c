@@ -145,5 +145,6 @@ const weft_op weft_op_mean = {
 
 weft_array *weft_mean(weft_array *x, weft_dims axes, bool keepdims)
 {
-    return weft__reduce(&weft_op_mean, as_inexact(x), axes, keepdims);
+    weft_scope_open();
+    return weft_scope_close(weft__reduce(&weft_op_mean, as_inexact(x), axes, keepdims));
 }

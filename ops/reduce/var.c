@@ -109,19 +109,20 @@ static weft_array *complex_var(weft_array *x, weft_dims axes, bool keepdims, int
 
 weft_array *weft_var(weft_array *x, weft_dims axes, bool keepdims, int64_t ddof)
 {
+    weft_scope_open();
     if (weft_ok(x) && weft_dtype_of(x) == WEFT_COMPLEX64) {
-        return complex_var(x, axes, keepdims, ddof);
+        return weft_scope_close(complex_var(x, axes, keepdims, ddof));
     }
     weft_var_params params = {.keepdims = keepdims, .ddof = ddof};
     weft_why why;
     x = as_inexact(x);
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     if (!weft__axes_from_end(&axes, weft_ndim(x), &params.axes, &why)) {
-        return weft_error_array("var: %s", why.text);
+        return weft_scope_close(weft_error_array("var: %s", why.text));
     }
-    return apply1(&weft_op_var, x, &params);
+    return weft_scope_close(apply1(&weft_op_var, x, &params));
 }
 
 /* The derivative of the root is infinite at 0: it is taken as 0 there. */

@@ -143,6 +143,7 @@ const weft_op weft_op_as_strided = {
 
 weft_array *weft_as_strided(weft_array *x, weft_dims shape, weft_dims strides, int64_t offset)
 {
+    weft_scope_open();
     weft_strided_params params = {shape, strides, offset};
-    return apply1(&weft_op_as_strided, weft_contiguous(x), &params);
+    return weft_scope_close(apply1(&weft_op_as_strided, weft_contiguous(x), &params));
 }

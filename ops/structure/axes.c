@@ -139,11 +139,12 @@ weft_array *weft_atleast_2d(weft_array *x)
 
 weft_array *weft_atleast_3d(weft_array *x)
 {
+    weft_scope_open();
     if (!weft_ok(x) || weft_ndim(x) > 2) {
-        return x;
+        return weft_scope_close(x);
     }
     weft_array *rows = weft_atleast_2d(x);
-    return weft_reshape(rows, WEFT_DIMS(weft_dim(rows, 0), weft_dim(rows, 1), 1));
+    return weft_scope_close(weft_reshape(rows, WEFT_DIMS(weft_dim(rows, 0), weft_dim(rows, 1), 1)));
 }
 
 static weft_array *common_shape(weft_array *const *arrays, int n, weft_dims *shape)

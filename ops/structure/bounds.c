@@ -113,10 +113,12 @@ weft_array *weft__bounded(weft_array *indices, int64_t length, weft_bounds mode)
 
 weft_array *weft_clip_indices(weft_array *indices, int64_t length)
 {
-    return weft__bounded(indices, length, WEFT_BOUNDS_CLIP);
+    weft_scope_open();
+    return weft_scope_close(weft__bounded(indices, length, WEFT_BOUNDS_CLIP));
 }
 
 weft_array *weft_wrap_indices(weft_array *indices, int64_t length)
 {
-    return weft__bounded(indices, length, WEFT_BOUNDS_WRAP);
+    weft_scope_open();
+    return weft_scope_close(weft__bounded(indices, length, WEFT_BOUNDS_WRAP));
 }

@@ -152,21 +152,24 @@ weft_array *weft_concatenate(weft_array *const *arrays, int n, int axis)
 
 weft_array *weft_stack(weft_array *const *arrays, int n, int axis)
 {
+    weft_scope_open();
     weft_array *failed = first_failed("stack", arrays, n);
     if (failed) {
-        return failed;
+        return weft_scope_close(failed);
     }
     int ndim = weft_ndim(arrays[0]) + 1, front = weft__axis_front(axis, ndim);
     if (front < 0) {
-        return weft_error_array("stack: axis %d is out of range for rank %d", axis, ndim);
+        return weft_scope_close(
+            weft_error_array("stack: axis %d is out of range for rank %d", axis, ndim));
     }
     for (int i = 1; i < n; i++) {
         weft_dims a = weft_shape(arrays[0]), b = weft_shape(arrays[i]);
         char at[WEFT_SHAPE_TEXT], bt[WEFT_SHAPE_TEXT];
         if (!weft__shape_equal(&a, &b)) {
-            return weft_error_array("stack: input %d is %s, input 0 is %s", i,
-                                    weft__shape_text(&b, bt), weft__shape_text(&a, at));
+            return weft_scope_close(weft_error_array("stack: input %d is %s, input 0 is %s", i,
+                                                     weft__shape_text(&b, bt),
+                                                     weft__shape_text(&a, at)));
         }
     }
-    return join(arrays, n, front - ndim, true);
+    return weft_scope_close(join(arrays, n, front - ndim, true));
 }

@@ -216,16 +216,17 @@ static weft_array *sliced(weft_array *x, const weft_slice_params *p)
 
 weft_array *weft_index(weft_array *x, const weft_index_item *items, int n)
 {
+    weft_scope_open();
     expression e;
     weft_array *failed;
     if (!parse(x, items, n, &e, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     weft_array *y = sliced(x, &e.slice);
     if (e.points.k > 0) {
         y = weft_transpose(weft__take_points(y, &e.points), e.order);
     }
-    return weft_reshape(y, e.full);
+    return weft_scope_close(weft_reshape(y, e.full));
 }
 
 static weft_array *update(weft_array *x, const weft_index_item *items, int n, weft_array *values,
@@ -253,28 +254,33 @@ static weft_array *update(weft_array *x, const weft_index_item *items, int n, we
 weft_array *weft_index_update(weft_array *x, const weft_index_item *items, int n,
                               weft_array *values)
 {
-    return update(x, items, n, values, WEFT_COMBINE_PUT);
+    weft_scope_open();
+    return weft_scope_close(update(x, items, n, values, WEFT_COMBINE_PUT));
 }
 
 weft_array *weft_index_add(weft_array *x, const weft_index_item *items, int n, weft_array *values)
 {
-    return update(x, items, n, values, WEFT_COMBINE_ADD);
+    weft_scope_open();
+    return weft_scope_close(update(x, items, n, values, WEFT_COMBINE_ADD));
 }
 
 weft_array *weft_index_multiply(weft_array *x, const weft_index_item *items, int n,
                                 weft_array *values)
 {
-    return update(x, items, n, values, WEFT_COMBINE_PROD);
+    weft_scope_open();
+    return weft_scope_close(update(x, items, n, values, WEFT_COMBINE_PROD));
 }
 
 weft_array *weft_index_maximum(weft_array *x, const weft_index_item *items, int n,
                                weft_array *values)
 {
-    return update(x, items, n, values, WEFT_COMBINE_MAX);
+    weft_scope_open();
+    return weft_scope_close(update(x, items, n, values, WEFT_COMBINE_MAX));
 }
 
 weft_array *weft_index_minimum(weft_array *x, const weft_index_item *items, int n,
                                weft_array *values)
 {
-    return update(x, items, n, values, WEFT_COMBINE_MIN);
+    weft_scope_open();
+    return weft_scope_close(update(x, items, n, values, WEFT_COMBINE_MIN));
 }

@@ -129,16 +129,17 @@ static weft_dims result_shape(const slices *s)
 weft_array *weft_gather(weft_array *x, weft_array *const *indices, int n, weft_dims axes,
                         weft_dims slice_sizes)
 {
+    weft_scope_open();
     slices s;
     weft_array *failed;
     if (!slices_of("gather", x, indices, n, axes, slice_sizes, &s, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     if (n == 0) {
-        return s.part;
+        return weft_scope_close(s.part);
     }
     weft_array *y = weft__take_points(s.part, &s.points);
-    return weft_reshape(weft_transpose(y, s.order), result_shape(&s));
+    return weft_scope_close(weft_reshape(weft_transpose(y, s.order), result_shape(&s)));
 }
 
 static weft_array *scatter(const char *op, weft_combine combine, weft_array *x,
@@ -196,29 +197,35 @@ static weft_array *scatter(const char *op, weft_combine combine, weft_array *x,
 weft_array *weft_scatter(weft_array *x, weft_array *const *indices, int n, weft_array *updates,
                          weft_dims axes)
 {
-    return scatter("scatter", WEFT_COMBINE_PUT, x, indices, n, updates, axes);
+    weft_scope_open();
+    return weft_scope_close(scatter("scatter", WEFT_COMBINE_PUT, x, indices, n, updates, axes));
 }
 
 weft_array *weft_scatter_add(weft_array *x, weft_array *const *indices, int n, weft_array *updates,
                              weft_dims axes)
 {
-    return scatter("scatter_add", WEFT_COMBINE_ADD, x, indices, n, updates, axes);
+    weft_scope_open();
+    return weft_scope_close(scatter("scatter_add", WEFT_COMBINE_ADD, x, indices, n, updates, axes));
 }
 
 weft_array *weft_scatter_prod(weft_array *x, weft_array *const *indices, int n, weft_array *updates,
                               weft_dims axes)
 {
-    return scatter("scatter_prod", WEFT_COMBINE_PROD, x, indices, n, updates, axes);
+    weft_scope_open();
+    return weft_scope_close(
+        scatter("scatter_prod", WEFT_COMBINE_PROD, x, indices, n, updates, axes));
 }
 
 weft_array *weft_scatter_max(weft_array *x, weft_array *const *indices, int n, weft_array *updates,
                              weft_dims axes)
 {
-    return scatter("scatter_max", WEFT_COMBINE_MAX, x, indices, n, updates, axes);
+    weft_scope_open();
+    return weft_scope_close(scatter("scatter_max", WEFT_COMBINE_MAX, x, indices, n, updates, axes));
 }
 
 weft_array *weft_scatter_min(weft_array *x, weft_array *const *indices, int n, weft_array *updates,
                              weft_dims axes)
 {
-    return scatter("scatter_min", WEFT_COMBINE_MIN, x, indices, n, updates, axes);
+    weft_scope_open();
+    return weft_scope_close(scatter("scatter_min", WEFT_COMBINE_MIN, x, indices, n, updates, axes));
 }

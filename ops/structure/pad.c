@@ -171,28 +171,29 @@ static weft_array *pad_from_inside(weft_array *x, int axis, int64_t before, int6
 weft_array *weft_pad_axes(weft_array *x, weft_dims axes, weft_dims before, weft_dims after,
                           weft_pad_mode mode, double value)
 {
+    weft_scope_open();
     weft_pad_params params = {.before = before, .after = after, .value = value};
     weft_why why;
     bool moves = axes.n != before.n || axes.n != after.n;
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     if (!weft__axes_in_order(&axes, weft_ndim(x), &params.axes, &why)) {
-        return weft_error_array("pad: %s", why.text);
+        return weft_scope_close(weft_error_array("pad: %s", why.text));
     }
     for (int i = 0; i < axes.n && !moves; i++) {
         moves = before.at[i] != 0 || after.at[i] != 0;
     }
     if (!moves) {
-        return x;
+        return weft_scope_close(x);
     }
     if (mode == WEFT_PAD_CONSTANT || axes.n != before.n || axes.n != after.n) {
-        return apply1(&weft_op_pad, x, &params);
+        return weft_scope_close(apply1(&weft_op_pad, x, &params));
     }
     for (int i = 0; i < axes.n && weft_ok(x); i++) {
         x = pad_from_inside(x, (int)params.axes.at[i], before.at[i], after.at[i], mode);
     }
-    return x;
+    return weft_scope_close(x);
 }
 
 weft_array *weft_pad(weft_array *x, int axis, int64_t before, int64_t after, double value)

@@ -88,21 +88,23 @@ weft_array *weft_put_along_axis(weft_array *x, weft_array *indices, weft_array *
 
 weft_array *weft_take_flat(weft_array *x, weft_array *indices)
 {
-    return weft_take(weft_reshape(x, WEFT_DIMS(-1)), indices, 0);
+    weft_scope_open();
+    return weft_scope_close(weft_take(weft_reshape(x, WEFT_DIMS(-1)), indices, 0));
 }
 
 /* Each true element takes the value whose number is the count of the true ones before it. */
 weft_array *weft_masked_scatter(weft_array *x, weft_array *mask, weft_array *values)
 {
+    weft_scope_open();
     if (!weft_ok(x) || !weft_ok(mask) || !weft_ok(values)) {
-        return !weft_ok(x) ? x : !weft_ok(mask) ? mask : values;
+        return weft_scope_close(!weft_ok(x) ? x : !weft_ok(mask) ? mask : values);
     }
     if (weft_dtype_of(mask) != WEFT_BOOL) {
-        return weft_error_array("masked_scatter: expected a mask of bool, got %s",
-                                weft_dtype_name(weft_dtype_of(mask)));
+        return weft_scope_close(weft_error_array("masked_scatter: expected a mask of bool, got %s",
+                                                 weft_dtype_name(weft_dtype_of(mask))));
     }
     if (weft_size(x) == 0) {
-        return x;
+        return weft_scope_close(x);
     }
     weft_array *wide = weft_broadcast_to(mask, weft_shape(x));
     weft_array *flat = weft_astype(weft_reshape(wide, WEFT_DIMS(-1)), WEFT_INT64);
@@ -115,5 +117,5 @@ weft_array *weft_masked_scatter(weft_array *x, weft_array *mask, weft_array *val
     /* Places are of true elements only; those of the others are not read. */
     weft_array *place = weft_multiply(before, flat);
     weft_array *taken = weft_reshape(weft_take(source, place, 0), weft_shape(x));
-    return weft_where(wide, taken, x);
+    return weft_scope_close(weft_where(wide, taken, x));
 }

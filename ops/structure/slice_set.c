@@ -130,48 +130,56 @@ static weft_array *update_slice(const char *op, weft_combine combine, weft_array
 weft_array *weft_slice_update_static(weft_array *x, weft_array *update, weft_dims axes,
                                      weft_dims starts, weft_dims stops, weft_dims steps)
 {
-    return update_slice("slice_update", WEFT_COMBINE_PUT, x, update, axes, starts, stops, steps);
+    weft_scope_open();
+    return weft_scope_close(
+        update_slice("slice_update", WEFT_COMBINE_PUT, x, update, axes, starts, stops, steps));
 }
 
 weft_array *weft_slice_update_add(weft_array *x, weft_array *update, weft_dims axes,
                                   weft_dims starts, weft_dims stops, weft_dims steps)
 {
-    return update_slice("slice_update_add", WEFT_COMBINE_ADD, x, update, axes, starts, stops,
-                        steps);
+    weft_scope_open();
+    return weft_scope_close(
+        update_slice("slice_update_add", WEFT_COMBINE_ADD, x, update, axes, starts, stops, steps));
 }
 
 weft_array *weft_slice_update_prod(weft_array *x, weft_array *update, weft_dims axes,
                                    weft_dims starts, weft_dims stops, weft_dims steps)
 {
-    return update_slice("slice_update_prod", WEFT_COMBINE_PROD, x, update, axes, starts, stops,
-                        steps);
+    weft_scope_open();
+    return weft_scope_close(update_slice("slice_update_prod", WEFT_COMBINE_PROD, x, update, axes,
+                                         starts, stops, steps));
 }
 
 weft_array *weft_slice_update_max(weft_array *x, weft_array *update, weft_dims axes,
                                   weft_dims starts, weft_dims stops, weft_dims steps)
 {
-    return update_slice("slice_update_max", WEFT_COMBINE_MAX, x, update, axes, starts, stops,
-                        steps);
+    weft_scope_open();
+    return weft_scope_close(
+        update_slice("slice_update_max", WEFT_COMBINE_MAX, x, update, axes, starts, stops, steps));
 }
 
 weft_array *weft_slice_update_min(weft_array *x, weft_array *update, weft_dims axes,
                                   weft_dims starts, weft_dims stops, weft_dims steps)
 {
-    return update_slice("slice_update_min", WEFT_COMBINE_MIN, x, update, axes, starts, stops,
-                        steps);
+    weft_scope_open();
+    return weft_scope_close(
+        update_slice("slice_update_min", WEFT_COMBINE_MIN, x, update, axes, starts, stops, steps));
 }
 
 weft_array *weft_pad_with(weft_array *x, weft_dims axes, weft_dims before, weft_dims after,
                           weft_array *value)
 {
+    weft_scope_open();
     weft_array *padded = weft_pad_axes(x, axes, before, after, WEFT_PAD_CONSTANT, 0);
     if (!weft_ok(value) || !weft_ok(padded)) {
-        return weft_ok(value) ? padded : value;
+        return weft_scope_close(weft_ok(value) ? padded : value);
     }
     weft_array *frame = weft_broadcast_to(weft_astype(value, weft_dtype_of(x)), weft_shape(padded));
     weft_dims stops = before;
     for (int i = 0; i < axes.n; i++) {
         stops.at[i] += weft_dim(x, (int)axes.at[i]);
     }
-    return weft_slice_update_static(frame, x, axes, before, stops, (weft_dims){0});
+    return weft_scope_close(
+        weft_slice_update_static(frame, x, axes, before, stops, (weft_dims){0}));
 }

@@ -54,35 +54,39 @@ void weft_unstack(weft_array *x, int axis, weft_array **out, int n)
         fill_with(failed, out, n);
         return;
     }
+    weft_scope_open();
     for (int i = 0; i < n; i++) {
         out[i] = weft_squeeze(weft_slice_axis(x, axis, i, i + 1), axis);
     }
+    weft_scope_close_n(out, n);
 }
 
 weft_array *weft_repeat(weft_array *x, int64_t repeats, int axis)
 {
+    weft_scope_open();
     int64_t from_end;
     weft_array *failed;
     if (!weft__axis_from_end("repeat", x, axis, &from_end, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     weft_dims shape = weft_shape(x);
     int64_t *length = &shape.at[from_end + shape.n];
     if (repeats < 0 || shape.n == WEFT_MAX_DIMS ||
         __builtin_mul_overflow(*length, repeats, length)) {
-        return weft_error_array("repeat: %lld times an axis of rank %d", (long long)repeats,
-                                shape.n);
+        return weft_scope_close(
+            weft_error_array("repeat: %lld times an axis of rank %d", (long long)repeats, shape.n));
     }
     weft_array *apart = weft_expand_dims(x, (int)from_end + shape.n + 1);
     weft_dims wide = weft_shape(apart);
     wide.at[from_end + shape.n + 1] = repeats;
-    return weft_reshape(weft_broadcast_to(apart, wide), shape);
+    return weft_scope_close(weft_reshape(weft_broadcast_to(apart, wide), shape));
 }
 
 weft_array *weft_tile(weft_array *x, weft_dims reps)
 {
+    weft_scope_open();
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     weft_dims old = weft_shape(x), apart = {0}, wide = {0}, shape = {0};
     char text[WEFT_SHAPE_TEXT];
@@ -92,8 +96,8 @@ weft_array *weft_tile(weft_array *x, weft_dims reps)
         int64_t times = i < rank - reps.n ? 1 : reps.at[i - (rank - reps.n)];
         bool fits = apart.n + 1 + (times != 1) <= WEFT_MAX_DIMS;
         if (times < 0 || !fits || __builtin_mul_overflow(length, times, &total)) {
-            return weft_error_array("tile: rank %d, repeated %s", old.n,
-                                    weft__shape_text(&reps, text));
+            return weft_scope_close(weft_error_array("tile: rank %d, repeated %s", old.n,
+                                                     weft__shape_text(&reps, text)));
         }
         if (times != 1) {
             apart.at[apart.n++] = 1;
@@ -103,7 +107,7 @@ weft_array *weft_tile(weft_array *x, weft_dims reps)
         wide.at[wide.n++] = length;
         shape.at[shape.n++] = total;
     }
-    return weft_reshape(weft_broadcast_to(weft_reshape(x, apart), wide), shape);
+    return weft_scope_close(weft_reshape(weft_broadcast_to(weft_reshape(x, apart), wide), shape));
 }
 
 static weft_array *roll_axis(weft_array *x, int64_t shift, int axis)
@@ -120,25 +124,27 @@ static weft_array *roll_axis(weft_array *x, int64_t shift, int axis)
 
 weft_array *weft_roll(weft_array *x, weft_dims shifts, weft_dims axes)
 {
+    weft_scope_open();
     int64_t from_end;
     weft_array *failed;
     if (!weft_ok(x)) {
-        return x;
+        return weft_scope_close(x);
     }
     if (axes.n == 0 && shifts.n == 1) {
         weft_array *flat = weft_reshape(x, WEFT_DIMS(-1));
-        return weft_reshape(weft_size(x) ? roll_axis(flat, shifts.at[0], 0) : x, weft_shape(x));
+        return weft_scope_close(
+            weft_reshape(weft_size(x) ? roll_axis(flat, shifts.at[0], 0) : x, weft_shape(x)));
     }
     if (axes.n != shifts.n && shifts.n != 1) {
-        return weft_error_array("roll: %d shifts for %d axes", shifts.n, axes.n);
+        return weft_scope_close(weft_error_array("roll: %d shifts for %d axes", shifts.n, axes.n));
     }
     for (int i = 0; i < axes.n; i++) {
         if (!weft__axis_from_end("roll", x, axes.at[i], &from_end, &failed)) {
-            return failed;
+            return weft_scope_close(failed);
         }
         x = roll_axis(x, shifts.at[shifts.n == 1 ? 0 : i], (int)from_end);
     }
-    return x;
+    return weft_scope_close(x);
 }
 
 /* `part` in x's shape off the axis; 0-d has length 1 on it. */
@@ -152,14 +158,16 @@ static weft_array *beside(weft_array *part, weft_array *x, int64_t axis)
 
 weft_array *weft_diff(weft_array *x, int n, int axis, weft_array *prepend, weft_array *append)
 {
+    weft_scope_open();
     int64_t from_end;
     weft_array *failed, *parts[3];
     int count = 0;
     if (!weft__axis_from_end("diff", x, axis, &from_end, &failed)) {
-        return failed;
+        return weft_scope_close(failed);
     }
     if (n < 0) {
-        return weft_error_array("diff: expected an order of 0 or more, got %d", n);
+        return weft_scope_close(
+            weft_error_array("diff: expected an order of 0 or more, got %d", n));
     }
     if (n > 0 && prepend) {
         parts[count++] = beside(prepend, x, from_end);
@@ -176,5 +184,5 @@ weft_array *weft_diff(weft_array *x, int n, int axis, weft_array *prepend, weft_
         bool logical = weft_dtype_of(y) == WEFT_BOOL;
         y = logical ? weft_not_equal(later, earlier) : weft_subtract(later, earlier);
     }
-    return y;
+    return weft_scope_close(y);
 }

@@ -55,9 +55,9 @@ static void keep_and_set_own_across_scopes(void)
     CHECK_EQ_INT(weft_memory_active(), before);
 }
 
-static void what_is_used_up_says_so(void)
+static void what_a_lean_scope_consumed_says_so(void)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x = weft_exp(ones(4));
     weft_array *y = weft_log(x);
     CHECK_OK(weft_eval(y));
@@ -72,9 +72,9 @@ static void what_is_used_up_says_so(void)
     weft_scope_close(NULL);
 }
 
-static void a_chain_runs_in_one_buffer(void)
+static void a_chain_in_a_lean_scope_runs_in_one_buffer(void)
 {
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x = ones(1 << 16);
     for (int i = 0; i < 300; i++) {
         x = weft_add_scalar(x, 1);
@@ -199,8 +199,9 @@ static void device_counts_tell_how_nodes_ran(void)
 }
 
 CHECK_MAIN("eval", CHECK_CASE(closing_a_scope_frees_all_but_what_moves),
-           CHECK_CASE(keep_and_set_own_across_scopes), CHECK_CASE(what_is_used_up_says_so),
-           CHECK_CASE(a_chain_runs_in_one_buffer),
+           CHECK_CASE(keep_and_set_own_across_scopes),
+           CHECK_CASE(what_a_lean_scope_consumed_says_so),
+           CHECK_CASE(a_chain_in_a_lean_scope_runs_in_one_buffer),
            CHECK_CASE(memory_is_not_taken_from_who_still_has_it),
            CHECK_CASE(update_reuses_the_old_arrays), CHECK_CASE(the_memory_limit_changes_nothing),
            CHECK_CASE(async_results_arrive), CHECK_CASE(deep_graphs_need_no_stack),

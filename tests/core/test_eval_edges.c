@@ -92,14 +92,14 @@ static void slots_may_be_named_twice_and_values_be_old(void)
     CHECK_EQ_INT(weft_memory_active(), active);
 }
 
-static void a_slot_refuses_what_is_used_up(void)
+static void a_slot_refuses_what_was_consumed(void)
 {
     weft_array *slot = NULL;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x = weft_exp(full(4, 1));
     CHECK_OK(weft_eval(weft_log(x)));
     CHECK_STATUS(weft_set(&slot, x), WEFT_INVALID);
-    CHECK_CONTAINS(weft_error_message(), "used up");
+    CHECK_CONTAINS(weft_error_message(), "was consumed by an earlier evaluation");
     CHECK(slot == NULL);
     weft_scope_close(NULL);
 }
@@ -361,7 +361,7 @@ static void queues_lent_memory_and_the_cache_meet(void)
 CHECK_MAIN("eval_edges", CHECK_CASE(a_failure_reaches_only_those_who_need_it),
            CHECK_CASE(a_failed_update_changes_no_slot),
            CHECK_CASE(slots_may_be_named_twice_and_values_be_old),
-           CHECK_CASE(a_slot_refuses_what_is_used_up), CHECK_CASE(a_slot_lent_twice_comes_back),
+           CHECK_CASE(a_slot_refuses_what_was_consumed), CHECK_CASE(a_slot_lent_twice_comes_back),
            CHECK_CASE(nodes_have_as_many_inputs_as_they_like),
            CHECK_CASE(a_checkpoint_may_hand_on_its_argument), CHECK_CASE(outputs_of_vjp_outlive_it),
            CHECK_CASE(an_evaluation_inside_one_is_refused), CHECK_CASE(deep_scopes_close_in_order),

@@ -1,0 +1,254 @@
+/* core/debug.c -- WEFT_DEBUG=1: use of released arrays and scopes left open, with the place; and
+ * the warning about a scope that grows with every evaluation. */
+#include "core/debug.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/graph.h"
+#include "core/shape.h"
+
+#if defined(__GLIBC__)
+#include <execinfo.h>
+#endif
+
+enum { RETIRED = 1 << 16, FRAMES = 12, STACK_TEXT = 1024, ELSEWHERE = 8 };
+
+/* ---- call stacks ---------------------------------------------------------------------------- */
+
+/* The callers of the library on one line, innermost first: "f+0x1c (program) < main+0x20 (...)".
+ * The first `skip` frames are this file's. */
+static const char *stack_text(char *text, size_t size, int skip)
+{
+    text[0] = '\0';
+#if defined(__GLIBC__)
+    void *frames[FRAMES];
+    const int n = backtrace(frames, FRAMES);
+    char **names = backtrace_symbols(frames, n);
+    size_t length = 0;
+    for (int i = skip; names && i < n && length < size; i++) {
+        const char *slash = strrchr(names[i], '/');
+        const int written = snprintf(text + length, size - length, "%s%s", length ? " < " : "",
+                                     slash ? slash + 1 : names[i]);
+        length += written > 0 ? (size_t)written : 0;
+    }
+    free(names);
+#else
+    (void)skip;
+    snprintf(text, size, "no call stack with this C library");
+#endif
+    return text;
+}
+
+static const char *place_text(const weft__place *place, char *text, size_t size)
+{
+    if (place->file) {
+        snprintf(text, size, "%s (%s:%d)", place->function, place->file, place->line);
+    } else {
+        snprintf(text, size, "%s", place->function ? place->function : "?");
+    }
+    return text;
+}
+
+/* ---- arrays --------------------------------------------------------------------------------- */
+
+static _Thread_local struct {
+    const char *what; /* NULL: unknown */
+    weft__place place;
+    char callers[STACK_TEXT];
+} cause;
+
+void weft__debug_made(weft_array *a, const weft__place *place)
+{
+    a->origin = weft_calloc(1, sizeof *a->origin);
+    if (a->origin) {
+        a->origin->place = *place;
+    }
+}
+
+void weft__debug_cause(const char *what, const weft__place *place)
+{
+    cause.what = what;
+    cause.place = place ? *place : (weft__place){0};
+    cause.callers[0] = '\0';
+    if (!place) {
+        stack_text(cause.callers, sizeof cause.callers, 2);
+    }
+}
+
+static char *describe(const weft_array *a, const weft__origin *origin)
+{
+    char shape[WEFT_SHAPE_TEXT], made[256], released[256];
+    const weft_spec *spec = &a->spec;
+    weft__shape_text(&spec->shape, shape);
+    place_text(&origin->place, made, sizeof made);
+    const char *op = a->op ? a->op->name : origin->op ? origin->op : "data";
+    const bool by_scope = cause.what && cause.place.function;
+    return weft_format("use of a released array (%s, %s %s, made in the scope of %s), which was "
+                       "released %s%s%s%s",
+                       op, weft_dtype_name(spec->dtype), shape, made,
+                       by_scope ? "when the scope of " : "by ",
+                       by_scope     ? place_text(&cause.place, released, sizeof released)
+                       : cause.what ? cause.what
+                                    : "its last owner",
+                       by_scope           ? " closed"
+                       : cause.callers[0] ? ", called from "
+                                          : "",
+                       by_scope ? "" : cause.callers);
+}
+
+/* The retired arrays, in a ring. */
+static struct {
+    pthread_mutex_t lock;
+    weft_array *arrays[RETIRED];
+    int64_t next;
+} retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void free_retired(weft_array *node)
+{
+    for (int o = 0; o < node->n_inputs; o++) {
+        weft_free(node[o].error);
+    }
+    weft_free(node->origin);
+    weft__node_free(node);
+}
+
+/* Each output becomes a node of its own that has failed; the first one knows how many there are, in
+ * n_inputs. */
+static void bury_output(weft_array *a, const weft__origin *origin)
+{
+    a->error = describe(a, origin);
+    a->status = WEFT_INVALID;
+    a->released = true;
+    a->op = NULL;
+    a->params = NULL;
+    a->n_inputs = 0;
+    a->n_outputs = 1;
+    a->first = a;
+    a->spec = (weft_spec){.dtype = WEFT_FLOAT32};
+    atomic_store(&a->counts, WEFT__REF << 24); /* no reference is the last one */
+    atomic_store(&a->holds, 0);
+    atomic_store(&a->state, WEFT__FAILED);
+}
+
+void weft__debug_retire(weft_array *node)
+{
+    const int n = node->n_outputs;
+    for (int o = 0; o < n; o++) {
+        bury_output(&node[o], node->origin);
+    }
+    node->n_inputs = n;
+    pthread_mutex_lock(&retired.lock);
+    weft_array **slot = &retired.arrays[retired.next++ % RETIRED];
+    weft_array *oldest = *slot;
+    *slot = node;
+    pthread_mutex_unlock(&retired.lock);
+    if (oldest) {
+        free_retired(oldest);
+    }
+}
+
+/* Those of the latest releases stay until the process ends. */
+__attribute__((destructor)) static void free_all_retired(void)
+{
+    for (int64_t i = 0; i < RETIRED && i < retired.next; i++) {
+        free_retired(retired.arrays[i]);
+        retired.arrays[i] = NULL;
+    }
+    retired.next = 0;
+}
+
+bool weft__debug_released(const weft_array *a, const char *call)
+{
+    char callers[STACK_TEXT];
+    if (!a || !a->released) {
+        return false;
+    }
+    weft_log_message(WEFT_LOG_WARNING, "WEFT_DEBUG: %s: %s; called from %s", call, weft_error(a),
+                     stack_text(callers, sizeof callers, 2));
+    return true;
+}
+
+void weft__debug_not_held(const weft_array *a)
+{
+    char callers[STACK_TEXT], shape[WEFT_SHAPE_TEXT], made[256];
+    const weft__place *place = a->first->origin ? &a->first->origin->place : NULL;
+    weft_log_message(WEFT_LOG_WARNING,
+                     "WEFT_DEBUG: drop: nothing holds the array (%s %s, made in the scope of %s): "
+                     "it was dropped twice, or never kept; called from %s",
+                     weft_dtype_name(weft_dtype_of(a)), weft__shape_text(&a->spec.shape, shape),
+                     place ? place_text(place, made, sizeof made) : "?",
+                     stack_text(callers, sizeof callers, 2));
+}
+
+/* ---- scopes --------------------------------------------------------------------------------- */
+
+/* Closed by another function than opened them. Library functions do that on purpose; where a scope
+ * stays open, one of these explains it. */
+static _Thread_local struct {
+    weft__place place;
+    const char *function;
+} elsewhere[ELSEWHERE];
+static _Thread_local int n_elsewhere;
+
+void weft__debug_closed_elsewhere(const weft__place *place, const char *function)
+{
+    for (int i = 0; i < n_elsewhere && i < ELSEWHERE; i++) {
+        if (elsewhere[i].place.line == place->line && elsewhere[i].function == function) {
+            return;
+        }
+    }
+    elsewhere[n_elsewhere % ELSEWHERE].place = *place;
+    elsewhere[n_elsewhere++ % ELSEWHERE].function = function;
+}
+
+void weft__debug_left_open(const weft__place *place, int64_t arrays)
+{
+    char text[256];
+    weft_log_message(WEFT_LOG_WARNING,
+                     "WEFT_DEBUG: the scope opened in %s is still open at the end of its thread; "
+                     "arrays in it: %lld",
+                     place_text(place, text, sizeof text), (long long)arrays);
+    for (int i = 0; i < n_elsewhere && i < ELSEWHERE; i++) {
+        weft_log_message(WEFT_LOG_WARNING,
+                         "WEFT_DEBUG: the scope opened in %s was closed in %s: did the first "
+                         "return without closing its scope?",
+                         place_text(&elsewhere[i].place, text, sizeof text), elsewhere[i].function);
+    }
+    n_elsewhere = 0;
+}
+
+/* ---- growth --------------------------------------------------------------------------------- */
+
+enum { WINDOW = 64, MANY_WINDOWS = 16, LARGE_WINDOWS = 2 };
+static const int64_t LARGE = (int64_t)1 << 30;
+
+/* A window in which every evaluation left at least one array behind, on average. So many in a row
+ * are a loop; after a gigabyte, fewer. */
+void weft__growth_note(weft__growth *g, int64_t arrays, const weft__place *place)
+{
+    static atomic_bool warned;
+    char text[256];
+    if (g->evaluations++ % WINDOW != 0) {
+        return;
+    }
+    const int64_t active = weft_memory_active();
+    const bool grew = g->evaluations > 1 && arrays - g->arrays >= WINDOW;
+    g->windows = grew ? g->windows + 1 : 0;
+    g->bytes = grew ? g->bytes + active - g->active : 0;
+    g->arrays = arrays;
+    g->active = active;
+    if (g->windows < MANY_WINDOWS && !(g->windows >= LARGE_WINDOWS && g->bytes >= LARGE)) {
+        return;
+    }
+    if (!atomic_exchange(&warned, true)) {
+        weft_log_message(WEFT_LOG_WARNING,
+                         "%lld evaluations have left %lld arrays in the scope of %s, which stay in "
+                         "memory until it closes: open a scope in the loop (weft_scope_open, "
+                         "weft_scope_close)",
+                         (long long)g->evaluations, (long long)arrays,
+                         place_text(place, text, sizeof text));
+    }
+}
