@@ -109,6 +109,22 @@ static void formats(void)
     weft_model_free(source);
 }
 
+/* What chooses the experts stays as it is. */
+static void routers_stay_dense(void)
+{
+    const weft_convert_options o = {.quantize = true, .format = {.bits = 8, .group_size = 32}};
+    char folder[512];
+    weft_model *model = NULL;
+    snprintf(folder, sizeof folder, "%s", check_temporary("router"));
+    if (!CHECK_OK(weft_convert(golden("qwen3-moe"), folder, &o, NULL)) ||
+        !CHECK_OK(weft_model_load(folder, NULL, &model)))
+        return;
+    CHECK_EQ_INT(bits_of(model, V0), 8);
+    CHECK(weight(model, "model.layers.0.mlp.gate.weight") != NULL);
+    CHECK_EQ_INT(bits_of(model, "model.layers.0.mlp.gate.weight"), 0);
+    weft_model_free(model);
+}
+
 static void widths_that_differ(void)
 {
     char folder[512], mixed[512], *config = NULL;
@@ -274,6 +290,6 @@ static void text_comes_along(void)
     CHECK_EQ_INT(count_files(copy, "tokenizer"), 0);
 }
 
-CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(widths_that_differ), CHECK_CASE(shards),
-           CHECK_CASE(whole_or_not_at_all), CHECK_CASE(types_of_a_gguf_file),
-           CHECK_CASE(text_comes_along))
+CHECK_MAIN("convert", CHECK_CASE(formats), CHECK_CASE(routers_stay_dense),
+           CHECK_CASE(widths_that_differ), CHECK_CASE(shards), CHECK_CASE(whole_or_not_at_all),
+           CHECK_CASE(types_of_a_gguf_file), CHECK_CASE(text_comes_along))

@@ -3,12 +3,13 @@ that should notice.
 
     python3 tests/mutation/mutate.py prepare [--folder F]         a worktree of HEAD, built
     python3 tests/mutation/mutate.py run [--folder F] [--count N] [--seed S] [--areas ops,nn,...]
-    python3 tests/mutation/mutate.py again [--folder F]           the survivors, against the tests of the checkout
+    python3 tests/mutation/mutate.py again [--folder F]           the survivors once more
     python3 tests/mutation/mutate.py report [--folder F]          totals and survivors
 
 F is a folder beside the checkout (../NAME-mutation): a git worktree with a build folder of its own
 (-O1, no debug information, no Vulkan), so nothing here changes the files or the builds of the user.
-Results are lines of JSON in F/mutations.jsonl; a run goes on where the last one stopped.
+Results are lines of JSON in F/mutations.jsonl; a run goes on where the last one stopped. Check out
+another commit in F and `again` tries the survivors there: it follows files that git has moved.
 
 The choice is seeded. An area is drawn by its number of places, a file of it by the square root of
 its number, a kind of change and a place of that kind evenly. A change that does not compile is drawn
@@ -18,6 +19,7 @@ second list. A suite kills when it fails, crashes or takes more than ten times i
 time (WEFT_TEST_STOP ends it at the first failed check)."""
 import argparse
 import collections
+import functools
 import hashlib
 import json
 import math
@@ -273,6 +275,7 @@ def keep(tree, row):
 
 def run(tree, areas, count, seed, longest):
     rows, choice = load_map(), Choice(tree, areas, seed)
+    commit = sh(["git", "rev-parse", "HEAD"], tree.folder).stdout.strip()
     tried = {identity(r) for r in results(tree)}
     done = 0
     while done < count:
@@ -286,6 +289,7 @@ def run(tree, areas, count, seed, longest):
             continue
         tried.add(identity(row))
         began = time.time()
+        row["commit"] = commit
         row.update(attempt(tree, name, text, change, rows, longest))
         row["seconds"] = round(time.time() - began, 1)
         keep(tree, row)
@@ -295,9 +299,24 @@ def run(tree, areas, count, seed, longest):
             row["after"], row["by"], row["seconds"]), flush=True)
 
 
+@functools.lru_cache(None)
+def moved_since(folder, commit):
+    """{old path: new path} of the files that git has moved since the commit."""
+    lines = sh(["git", "diff", "-M30%", "--diff-filter=R", "--name-status", commit, "HEAD"],
+               folder).stdout.splitlines()
+    return {old: new for _, old, new in (line.split("\t") for line in lines)}
+
+
+def file_of(tree, row):
+    moved = moved_since(tree.folder, row["commit"]) if "commit" in row else {}
+    return moved.get(row["file"], row["file"])
+
+
 def find_again(tree, row):
     """The change of an earlier row in the file as it is now: the place nearest to its line."""
-    text = tree.read(row["file"])
+    if not os.path.exists(tree.path(file_of(tree, row))):
+        return None, None
+    text = tree.read(file_of(tree, row))
     same = [c for c in places.places(text)
             if identity(describe(row["file"], text, c)) == identity(row)]
     near = sorted(same, key=lambda c: abs(text.count("\n", 0, c.start) + 1 - row["line"]))
@@ -305,28 +324,23 @@ def find_again(tree, row):
 
 
 def again(tree, longest):
-    """The survivors against the tests of the checkout: the library stays as it was."""
-    sh(["cp", "-a", "--update", os.path.join(ROOT, "tests"), tree.folder], ROOT)
+    """The survivors once more, against the sources and tests that the folder has now."""
     rows = load_map()
     for row in latest_of(tree).values():
         if row["result"] != "survived":
             continue
+        name = file_of(tree, row)
         text, change = find_again(tree, row)
-        if change is None:
-            print("gone       %s:%d %s" % (row["file"], row["line"], row["text"].strip()))
-            continue
-        new = describe(row["file"], text, change)
-        new.update(attempt(tree, row["file"], text, change, rows, longest))
+        new = dict(row, **attempt(tree, name, text, change, rows, longest))
         keep(tree, new)
-        print("%-10s %s:%d %s %s" % (new["result"], new["file"], new["line"], new["text"].strip(),
+        print("%-10s %s:%d %s %s" % (new["result"], name, new["line"], new["text"].strip(),
                                      new["by"]), flush=True)
 
 
 def latest_of(tree):
     """The last result of each place that is still one: the files and the rules may have changed."""
     latest = {identity(r): r for r in results(tree)}
-    return {i: r for i, r in latest.items() if os.path.exists(tree.path(r["file"])) and
-            find_again(tree, r)[1] is not None}
+    return {i: r for i, r in latest.items() if find_again(tree, r)[1] is not None}
 
 
 def report(tree):

@@ -220,7 +220,8 @@ def statements(toks, first, last, avoid, other):
         body = toks[i:j]
         does = any(x.text in ASSIGNMENTS or x.text in ("++", "--", "(") for x in body)
         void = len(body) > 2 and body[0].text == "(" and body[1].text == "void"
-        if simple and does and not void and j < last and not avoid.intersection(range(i, j)):
+        hashes = HASHES.search(" ".join(x.text for x in body))
+        if simple and does and not hashes and not void and j < last and not avoid.intersection(range(i, j)):
             yield Change("statement", toks[i].start, toks[j].end, ";")
         i = j + 1
 

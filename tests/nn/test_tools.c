@@ -1,4 +1,5 @@
 /* tests/nn/test_tools.c -- choosing, applying, setting, npz, gradients, quantising of trees. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,6 +83,46 @@ static weft_status count(void *context, const char *path, weft_module **field)
 static double sum_of(weft_module *m, const char *path)
 {
     return weft_item(weft_sum(*weft_nn_find(m, path), WEFT_ALL_AXES, false));
+}
+
+/* A path ends where a name does. */
+static void names_are_whole(void)
+{
+    weft_module *m = net();
+    if (!CHECK(m != NULL))
+        return;
+    CHECK(weft_nn_find_module(m, "layers") != NULL);
+    CHECK(weft_nn_find_module(m, "layers.2") != NULL);
+    CHECK(weft_nn_find_module(m, "layersx") == NULL);
+    CHECK(weft_nn_find_module(m, "layers.2x") == NULL);
+    CHECK(weft_nn_find_module(m, "layer") == NULL);
+    CHECK(weft_nn_find(m, "layers.2.weight") != NULL);
+    CHECK(weft_nn_find(m, "layers.2xweight") == NULL);
+    CHECK(weft_nn_find(m, "layers.2.weights") == NULL);
+    CHECK(weft_nn_find(m, "layers.2.weigh") == NULL);
+    weft_nn_free(m);
+}
+
+/* Weights are within 1 / sqrt(inputs), and fill that range: also those of one input. */
+static void linear_weights_fill_their_range(void)
+{
+    static const int64_t sizes[] = {1, 2, 16};
+    for (int i = 0; i < 3; i++) {
+        weft_module *m = weft_nn_linear_new(sizes[i], 512, true);
+        if (!CHECK(m != NULL))
+            return;
+        weft_scope_open();
+        const double bound = 1 / sqrt((double)sizes[i]);
+        static const char *const names[] = {"weight", "bias"};
+        for (int k = 0; k < 2; k++) {
+            weft_array *w = *weft_nn_find(m, names[k]);
+            CHECK(weft_item(weft_max(w, WEFT_ALL_AXES, false)) <= bound);
+            CHECK(weft_item(weft_max(w, WEFT_ALL_AXES, false)) > 0.95 * bound);
+            CHECK(weft_item(weft_min(w, WEFT_ALL_AXES, false)) < -0.95 * bound);
+        }
+        weft_scope_close(NULL);
+        weft_nn_free(m);
+    }
 }
 
 static void applying_and_setting(void)
@@ -385,9 +426,9 @@ static void wrong_parts_are_reported(void)
     weft_nn_free(m);
 }
 
-CHECK_MAIN("nn_tools", CHECK_CASE(freezing_by_path_key_and_predicate),
-           CHECK_CASE(applying_and_setting), CHECK_CASE(npz_there_and_back),
-           CHECK_CASE(gradients_of_trainable_parameters),
+CHECK_MAIN("nn_tools", CHECK_CASE(freezing_by_path_key_and_predicate), CHECK_CASE(names_are_whole),
+           CHECK_CASE(linear_weights_fill_their_range), CHECK_CASE(applying_and_setting),
+           CHECK_CASE(npz_there_and_back), CHECK_CASE(gradients_of_trainable_parameters),
            CHECK_CASE(quantised_layers_use_what_was_stored), CHECK_CASE(quantising_chooses),
            CHECK_CASE(quantised_trees_stay_quantised), CHECK_CASE(quantised_trees_in_other_forms),
            CHECK_CASE(wrong_parts_are_reported))

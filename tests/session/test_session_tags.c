@@ -98,4 +98,13 @@ static void calls_in_tags_are_answered(void)
     weft_chat_free(chat);
 }
 
-CHECK_MAIN("session_tags", CHECK_CASE(calls_in_tags_are_answered))
+/* A failure leaves no session behind. */
+static void a_session_without_a_model_is_none(void)
+{
+    weft_session *session = (weft_session *)&session;
+    CHECK_STATUS(weft_session_new(NULL, NULL, NULL, NULL, &session), WEFT_INVALID);
+    CHECK(session == NULL);
+}
+
+CHECK_MAIN("session_tags", CHECK_CASE(calls_in_tags_are_answered),
+           CHECK_CASE(a_session_without_a_model_is_none))

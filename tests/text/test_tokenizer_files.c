@@ -87,6 +87,8 @@ static const struct {
     {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
           "{\"id\":\"s\"}}],\"special_tokens\":{\"s\":{\"ids\":[9]}}}"),
      WEFT_INVALID, "special_tokens.s.ids[0]: id 9 is outside the vocabulary of 3"},
+    {WITH("\"decoder\":"), WEFT_INVALID, ""},
+    {WITH("\"decoder\":,\"x\":1"), WEFT_INVALID, ""},
     {WITH("\"decoder\":{\"type\":\"WordPiece\"}"), WEFT_UNSUPPORTED,
      "decoder: decoder type \"WordPiece\""},
     {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
