@@ -38,8 +38,8 @@ typedef struct weft_safetensors_entry {
     const char *path; /* the file it is in */
     weft_dtype dtype;
     weft_dims shape;
-    /* "F8_E4M3" or "F8_E5M2": floats of 8 bits, which are uint8 arrays here, as in MLX; their values
-     * are weft_from_fp8's or weft_from_fp8_e5m2's (weft/quantize.h). NULL: another dtype. */
+    /* "F8_E4M3" or "F8_E5M2": 8-bit floats, read as uint8 arrays, as in MLX; weft_from_fp8 and
+     * weft_from_fp8_e5m2 (weft/quantize.h) convert them. NULL: another dtype. */
     const char *float8;
 } weft_safetensors_entry;
 
