@@ -109,12 +109,12 @@ static void a_checkpoint_keeps_outputs_by_op_or_name(void)
 
 enum { LARGE = 1 << 16 };
 
-/* Each output is freed when nothing needs it, whatever becomes of the others. */
+/* In a lean scope each output is freed when nothing needs it, whatever becomes of the others. */
 static void outputs_are_freed_one_by_one(void)
 {
     const int64_t each = LARGE * (int64_t)sizeof(float), before = weft_memory_active();
     weft_array *kept = NULL;
-    weft_scope_open();
+    weft_scope_open_lean();
     weft_array *x = weft_full(WEFT_DIMS(LARGE), 3, WEFT_FLOAT32);
     weft_array *node = weft_apply(&op_pair, &x, 1, NULL);
     CHECK_OK(weft_set(&kept, weft_pick(node, 1)));
@@ -126,8 +126,8 @@ static void outputs_are_freed_one_by_one(void)
     weft_scope_close(NULL);
     CHECK_EQ_INT(weft_memory_active(), before + each);
 
-    weft_scope_open();
-    weft_scope_open();
+    weft_scope_open_lean();
+    weft_scope_open_lean();
     weft_array *pair = weft_apply(&op_pair, &kept, 1, NULL);
     weft_array *first = weft_pick(pair, 0), *second = weft_pick(pair, 1);
     CHECK_OK(weft_eval_n((weft_array *[]){first, second}, 2));
