@@ -73,8 +73,8 @@ static size_t hostile(char *out, size_t most)
                                         "\b\b\b",
                                         "\t",
                                         "\x7f",
-                                        "\xc2\x9b"
-                                        "2J",
+                                        ("\xc2\x9b"
+                                         "2J"),
                                         "\xe2\x80\xae",
                                         "\xe2\x81\xa6",
                                         "\xff",
