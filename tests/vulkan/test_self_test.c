@@ -12,9 +12,10 @@
 #include "core/device.h"
 #include "tests/check.h"
 
-enum { F_ADD = 129, F_SUB = 131, I_ADD = 128, I_SUB = 130, ROUND_EVEN = 2, TRUNC = 3, EXT = 12 };
+enum { F_ADD = 129, F_SUB = 131, ROUND_EVEN = 2, TRUNC = 3, EXT = 12 };
 
-/* In shaders of that name, one instruction (or one of GLSL's functions) becomes another. */
+/* In shaders of that name, one instruction (or one of GLSL's functions) becomes another. Of floats
+ * only: what integers reach are addresses, with which a real device hangs. */
 static const struct fault {
     const char *shader;
     bool function;
@@ -99,12 +100,10 @@ static void wrong_numbers_are_refused(void)
     static const struct fault faults[] = {
         {"elementwise", true, ROUND_EVEN, TRUNC, "rint(a) of a = -0.69"},
         {"elementwise", false, F_SUB, F_ADD, "exp(a) of a = 0.3"},
-        {"elementwise", false, I_SUB, I_ADD, "of a = "},
         {"reduce_sum", false, F_ADD, F_SUB, "sum, element 0"},
         {"softmax", false, F_SUB, F_ADD, "softmax, element 0"},
         {"matmul", false, F_ADD, F_SUB, "matmul of float32 (33, 33) x (33, 20), element"},
         {"vecmat", false, F_ADD, F_SUB, "matmul of float16 (1, 33) x (33, 20), element"},
-        {"gather", false, I_ADD, I_SUB, "take, element"},
         {"codes_rows", false, F_ADD, F_SUB, "decoding of a Q4_K block, element"},
     };
     for (size_t i = 0; i < sizeof faults / sizeof *faults && prepare(); i++) {
