@@ -372,7 +372,7 @@ def main():
     # As in tools/build.sh; and the compiler's cache serves other worktrees.
     os.environ["PATH"] = "/usr/bin:" + os.environ["PATH"]
     os.environ.setdefault("CCACHE_BASEDIR", os.path.dirname(ROOT))
-    tree = Tree(o.folder) if o.what == "report" else prepare(o.folder)
+    tree = Tree(o.folder) if o.what in ("report", "again") else prepare(o.folder)
     if o.what == "run":
         run(tree, o.areas.split(","), o.count, o.seed, o.longest)
     elif o.what == "again":
