@@ -3,6 +3,7 @@
 #ifndef BACKENDS_VULKAN_DEVICE_H
 #define BACKENDS_VULKAN_DEVICE_H
 
+#include "backends/vulkan/cores.h"
 #include "backends/vulkan/dispatch.h"
 #include "backends/vulkan/loader.h"
 #include "backends/vulkan/memory.h"
@@ -10,7 +11,7 @@
 #include "backends/vulkan/stream.h"
 
 /* What the physical device has, and what is used of it. */
-typedef struct weft__vulkan_physical {
+struct weft__vulkan_physical {
     VkPhysicalDevice handle;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceDriverProperties driver;
@@ -21,7 +22,8 @@ typedef struct weft__vulkan_physical {
     uint32_t timestamp_bits;                  /* of the queue's clock; 0: it has none */
     bool present[WEFT__VULKAN_FEATURE_COUNT]; /* the device has it */
     bool used[WEFT__VULKAN_FEATURE_COUNT];    /* and WEFT_VULKAN_DISABLE does not name it */
-} weft__vulkan_physical;
+    weft__vulkan_cores cores;
+};
 
 struct weft__vulkan_device {
     weft__vulkan_physical physical;
@@ -42,6 +44,9 @@ int weft__vulkan_physical_count(void);
 
 /* Fills *out; fails naming what the device lacks of what Weft cannot do without. */
 weft_status weft__vulkan_probe(int index, weft__vulkan_physical *out);
+
+bool weft__vulkan_has_extension(const weft__vulkan_instance *v, VkPhysicalDevice device,
+                                const char *name);
 
 /* The logical device with the features that are used. */
 weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice *out);

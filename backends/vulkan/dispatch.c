@@ -151,6 +151,7 @@ static weft_status record(weft__vulkan_device *d, const weft_call *call,
     d->call.CmdPushConstants(slot->commands, d->pipelines.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                              launch->push_bytes, launch->push);
     d->call.CmdDispatch(slot->commands, groups[0], groups[1], groups[2]);
+    s->counts.on_cores += launch->subgroup > 0;
     s->last_op = call->op->name;
     weft__vulkan_profile_mark(d, slot, call->op->name);
     return note_all(d, call);

@@ -6,7 +6,7 @@
 #include "weft/vulkan.h"
 
 enum {
-    WEFT__VULKAN_MAX_CONSTANTS = WEFT_VULKAN_MAX_CONSTANTS,
+    WEFT__VULKAN_MAX_CONSTANTS = 24,             /* the public limit is lower */
     WEFT__VULKAN_MAX_PUSH = WEFT_VULKAN_MAX_PUSH /* bytes; what every device has */
 };
 
@@ -18,6 +18,7 @@ typedef enum weft__vulkan_feature {
     WEFT__VULKAN_HOST,       /* device memory that the host reads and writes in place */
     WEFT__VULKAN_BUDGET,     /* how much of the device's memory is free */
     WEFT__VULKAN_SUBNORMALS, /* shaders can be told to keep subnormal float32 numbers */
+    WEFT__VULKAN_MATRIX,     /* matrix cores with 16-bit inputs and float32 sums */
     WEFT__VULKAN_FEATURE_COUNT
 } weft__vulkan_feature;
 
@@ -31,7 +32,8 @@ typedef struct weft__vulkan_launch {
     uint32_t constants[WEFT__VULKAN_MAX_CONSTANTS];
     const void *push; /* the push constant block, in scalar layout: as C lays a struct out */
     uint32_t push_bytes;
-    uint64_t groups; /* workgroups; the shader finds its own with group_index() */
+    uint64_t groups;   /* workgroups; the shader finds its own with group_index() */
+    uint32_t subgroup; /* required subgroup size; always the same for a shader. 0: any */
     /* Not the first of its call: needs nothing that an earlier launch of this call wrote, and
      * writes elsewhere. */
     bool independent;

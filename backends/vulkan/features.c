@@ -15,6 +15,7 @@ static const char *const features[WEFT__VULKAN_FEATURE_COUNT] = {
     [WEFT__VULKAN_FLOAT64] = "float64",   [WEFT__VULKAN_INT64] = "int64",
     [WEFT__VULKAN_STORAGE8] = "storage8", [WEFT__VULKAN_HOST] = "host",
     [WEFT__VULKAN_BUDGET] = "budget",     [WEFT__VULKAN_SUBNORMALS] = "subnormals",
+    [WEFT__VULKAN_MATRIX] = "matrix",
 };
 
 const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
@@ -22,25 +23,26 @@ const char *weft__vulkan_feature_name(weft__vulkan_feature feature)
     return features[feature];
 }
 
-/* WEFT_VULKAN_DISABLE: names of features, separated by commas; "all" is every one. */
-static weft_status read_disabled(bool disabled[WEFT__VULKAN_FEATURE_COUNT])
+/* WEFT_VULKAN_DISABLE and WEFT_VULKAN_ENABLE: names of features, separated by commas; "all" is
+ * every one. */
+static weft_status read_names(const char *variable, bool named[WEFT__VULKAN_FEATURE_COUNT])
 {
-    const char *at = getenv("WEFT_VULKAN_DISABLE");
-    memset(disabled, 0, WEFT__VULKAN_FEATURE_COUNT * sizeof *disabled);
+    const char *at = getenv(variable);
+    memset(named, 0, WEFT__VULKAN_FEATURE_COUNT * sizeof *named);
     while (at && *at) {
         const size_t word = strcspn(at, ",");
         const bool all = word == 3 && strncmp(at, "all", word) == 0;
         bool known = all || word == 0;
         for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
             bool is = all || (strlen(features[i]) == word && strncmp(at, features[i], word) == 0);
-            disabled[i] = disabled[i] || is;
+            named[i] = named[i] || is;
             known = known || is;
         }
         if (!known) {
             return weft_fail(WEFT_INVALID,
-                             "vulkan: WEFT_VULKAN_DISABLE: expected float64, int64, storage8, "
-                             "host, budget, subnormals or all, got '%.*s'",
-                             (int)word, at);
+                             "vulkan: %s: expected float64, int64, storage8, host, budget, "
+                             "subnormals, matrix or all, got '%.*s'",
+                             variable, (int)word, at);
         }
         at += word + (at[word] == ',');
     }
@@ -105,7 +107,8 @@ int weft__vulkan_physical_count(void)
 
 /* ---- probing -------------------------------------------------------------------------------- */
 
-static bool has_extension(const weft__vulkan_instance *v, VkPhysicalDevice device, const char *name)
+bool weft__vulkan_has_extension(const weft__vulkan_instance *v, VkPhysicalDevice device,
+                                const char *name)
 {
     uint32_t n = 0;
     if (v->EnumerateDeviceExtensionProperties(device, NULL, &n, NULL) != VK_SUCCESS || n == 0) {
@@ -180,22 +183,26 @@ static bool has_mapped_memory(const weft__vulkan_instance *v, VkPhysicalDevice d
 static weft_status probe_features(const weft__vulkan_instance *v, weft__vulkan_physical *p,
                                   const feature_chain *f)
 {
-    bool disabled[WEFT__VULKAN_FEATURE_COUNT];
-    weft_status status = read_disabled(disabled);
+    bool disabled[WEFT__VULKAN_FEATURE_COUNT], enabled[WEFT__VULKAN_FEATURE_COUNT];
+    weft_status status = read_names("WEFT_VULKAN_DISABLE", disabled);
+    status = status == WEFT_OK ? read_names("WEFT_VULKAN_ENABLE", enabled) : status;
     p->present[WEFT__VULKAN_FLOAT64] = f->core.features.shaderFloat64;
     p->present[WEFT__VULKAN_INT64] = f->core.features.shaderInt64;
     p->present[WEFT__VULKAN_STORAGE8] = f->v12.storageBuffer8BitAccess;
     p->present[WEFT__VULKAN_HOST] = has_mapped_memory(v, p->handle);
     p->present[WEFT__VULKAN_BUDGET] =
-        has_extension(v, p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+        weft__vulkan_has_extension(v, p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     /* Where float32 cannot behave otherwise than the widths that are not used here, nothing can be
      * asked for. */
     p->present[WEFT__VULKAN_SUBNORMALS] = p->float_controls.denormBehaviorIndependence !=
                                               VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE &&
                                           p->float_controls.shaderDenormPreserveFloat32;
+    const bool faster = weft__vulkan_cores_probe(v, p);
     for (int i = 0; i < WEFT__VULKAN_FEATURE_COUNT; i++) {
         p->used[i] = p->present[i] && !disabled[i];
     }
+    p->used[WEFT__VULKAN_MATRIX] = p->used[WEFT__VULKAN_MATRIX] &&
+                                   (faster || (status == WEFT_OK && enabled[WEFT__VULKAN_MATRIX]));
     return status;
 }
 
@@ -262,6 +269,7 @@ weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice 
 {
     const weft__vulkan_instance *v = weft__vulkan_instance_get();
     const bool *used = physical->used;
+    weft__vulkan_core_features cores;
     feature_chain f;
     chain(&f);
     f.core.features.shaderFloat64 = used[WEFT__VULKAN_FLOAT64];
@@ -272,7 +280,18 @@ weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice 
     f.v12.timelineSemaphore = VK_TRUE;
     f.v12.scalarBlockLayout = VK_TRUE;
 
-    const char *extensions[] = {VK_EXT_MEMORY_BUDGET_EXTENSION_NAME};
+    const char *extensions[1 + sizeof cores.names / sizeof *cores.names];
+    uint32_t n_extensions = 0;
+    if (used[WEFT__VULKAN_BUDGET]) {
+        extensions[n_extensions++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
+    }
+    void *chained = &f.core;
+    if (used[WEFT__VULKAN_MATRIX]) {
+        chained = weft__vulkan_cores_enable(&physical->cores, &cores, &f.v12, &f.core);
+        for (int i = 0; i < cores.n_names; i++) {
+            extensions[n_extensions++] = cores.names[i];
+        }
+    }
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
@@ -282,10 +301,10 @@ weft_status weft__vulkan_create(const weft__vulkan_physical *physical, VkDevice 
     };
     const VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-        .pNext = &f.core,
+        .pNext = chained,
         .queueCreateInfoCount = 1,
         .pQueueCreateInfos = &queue,
-        .enabledExtensionCount = used[WEFT__VULKAN_BUDGET],
+        .enabledExtensionCount = n_extensions,
         .ppEnabledExtensionNames = extensions,
     };
     VkResult result = v->CreateDevice(physical->handle, &info, NULL, out);

@@ -118,7 +118,7 @@ static VkResult create_instance(PFN_vkGetInstanceProcAddr get, VkInstance *out)
     const VkApplicationInfo application = {
         .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
         .pApplicationName = "weft",
-        .apiVersion = VK_API_VERSION_1_2,
+        .apiVersion = VK_API_VERSION_1_3, /* the most that is used; 1.2 is enough */
     };
     const VkInstanceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
@@ -168,6 +168,7 @@ static weft_status make_instance(void)
     if (result != VK_SUCCESS) {
         return weft__vulkan_fail("vkCreateInstance", result);
     }
+    v->GetInstanceProcAddr = get;
     bool complete = true;
 #define FIND(name)                                                                                 \
     v->name = (PFN_vk##name)get(v->handle, "vk" #name);                                            \

@@ -67,6 +67,7 @@
 #define MEMBER(name) PFN_vk##name name;
 typedef struct weft__vulkan_instance {
     VkInstance handle;
+    PFN_vkGetInstanceProcAddr GetInstanceProcAddr;
     WEFT__VULKAN_INSTANCE_FUNCTIONS(MEMBER)
 } weft__vulkan_instance;
 

@@ -36,7 +36,7 @@ weft_status weft_vulkan_dispatch(const weft_call *call, const weft_vulkan_launch
                              .push = launch->push,
                              .push_bytes = launch->push_bytes,
                              .groups = launch->groups};
-    memcpy(l.constants, launch->constants, sizeof l.constants);
+    memcpy(l.constants, launch->constants, sizeof launch->constants);
     return weft__vulkan_dispatch(call, &l);
 }
 

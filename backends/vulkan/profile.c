@@ -122,6 +122,7 @@ int weft__vulkan_profile_counters(void *state, weft_counter *out, int max)
     pthread_mutex_lock(&d->stream.lock);
     const weft_counter all[] = {
         {"commands", d->stream.counts.commands},
+        {"commands on matrix cores", d->stream.counts.on_cores},
         {"barriers", d->stream.counts.barriers},
         {"submissions", d->stream.counts.submissions},
         {"waits", d->stream.counts.waits},

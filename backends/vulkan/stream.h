@@ -61,7 +61,7 @@ typedef struct weft__vulkan_stream {
     weft__vulkan_fault_kind faults[WEFT__VULKAN_FAULTS];
     int n_faults;
     struct {
-        int64_t commands, barriers, submissions, waits;
+        int64_t commands, on_cores, barriers, submissions, waits;
     } counts;
 } weft__vulkan_stream;
 

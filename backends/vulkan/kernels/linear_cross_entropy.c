@@ -100,10 +100,10 @@ static int64_t products_bytes(chunk *c, int64_t rows)
 {
     c->rows = rows;
     weft__vulkan_product logits = logits_product(c);
-    int64_t bytes = weft__vulkan_product_workspace(&logits), more = 0;
+    int64_t bytes = weft__vulkan_product_workspace(c->call, &logits), more = 0;
     if (c->params->with_gradient) {
         weft__vulkan_product gradient = gradient_product(c);
-        more = weft__vulkan_product_workspace(&gradient);
+        more = weft__vulkan_product_workspace(c->call, &gradient);
     }
     return more > bytes ? more : bytes;
 }

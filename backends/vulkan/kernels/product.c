@@ -2,12 +2,11 @@
  * go by the vector shaders, which read the matrix once as it lies; the others go by tiles. Where
  * tiles are too few to fill a device, the terms are divided and a second launch adds the parts up.
  */
-#include "backends/vulkan/kernels/product.h"
-
+#include "backends/vulkan/kernels/product_plan.h"
 #include "backends/vulkan/shaders.h"
 
 enum {
-    NO_TYPE = 255,
+    NO_TYPE = WEFT__PRODUCT_NO_TYPE,
     FEW_ROWS = 8, /* that the vector shaders take */
     VECTOR_THREADS = 128,
     TILE_TERMS = 16,
@@ -38,27 +37,9 @@ typedef struct parts_push {
     uint32_t count, columns, parts, bias_stride;
 } parts_push;
 
-typedef enum product_way { BY_TILES, BY_COLUMNS, BY_TERMS } product_way;
-
-/* A tile: invocations and quads (4 elements) of each, along the columns and the rows. */
-typedef struct tile_shape {
-    int across, down, a_quads, b_quads;
-} tile_shape;
-
 static const tile_shape large = {16, 16, 2, 2}, medium = {16, 16, 1, 1}, small = {8, 8, 1, 1},
                         low = {32, 8, 1, 1}, lowest = {32, 4, 1, 1}, narrow = {8, 32, 1, 1},
                         narrowest = {4, 32, 1, 1};
-
-typedef struct product_plan {
-    weft__vulkan_product p; /* with the strides of single rows, columns and terms made simple */
-    bool wide;              /* in float64 */
-    bool swapped;           /* a and b have changed places: y^T = b^T a^T */
-    product_way way;
-    tile_shape tile;
-    int64_t batches, groups; /* groups of workgroups: of one part */
-    int64_t lanes;           /* of the vector shaders: for a column, or along the columns */
-    int64_t parts, chunk;
-} product_plan;
 
 static int64_t ceil_div(int64_t a, int64_t b)
 {
@@ -222,7 +203,8 @@ static void choose_lanes(product_plan *plan)
     }
 }
 
-static void make_plan(product_plan *plan, const weft__vulkan_product *product)
+static void make_plan(product_plan *plan, const weft__vulkan_product *product,
+                      const weft__vulkan_cores *cores)
 {
     *plan = (product_plan){.p = *product, .parts = 1, .chunk = product->terms, .batches = 1};
     for (int i = 0; i < 4; i++) {
@@ -236,25 +218,36 @@ static void make_plan(product_plan *plan, const weft__vulkan_product *product)
         choose_lanes(plan);
         return;
     }
+    if (weft__product_choose_cores(plan, cores)) {
+        return;
+    }
     choose_tile(plan);
     if (plan->groups < BUSY) {
         divide(plan, 2 * BUSY, LEAST_PART);
     }
 }
 
-int64_t weft__vulkan_product_workspace(const weft__vulkan_product *p)
+static int64_t workspace_of(const weft__vulkan_product *p, const weft__vulkan_cores *cores)
 {
     product_plan plan;
-    make_plan(&plan, p);
+    make_plan(&plan, p, cores);
     int64_t size = plan.wide ? sizeof(double) : sizeof(float);
     return plan.parts > 1 ? plan.parts * plan.batches * p->rows * p->columns * size : 0;
 }
 
+/* Whether matrix cores serve depends on the addresses, so there is room for either way. */
+int64_t weft__vulkan_product_workspace(const weft_call *call, const weft__vulkan_product *p)
+{
+    const int64_t bytes = workspace_of(p, NULL);
+    const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
+    const int64_t on_cores = cores ? workspace_of(p, cores) : 0;
+    return on_cores > bytes ? on_cores : bytes;
+}
+
 /* ---- Launches ------------------------------------------------------------------------------- */
 
-/* Whether all loads are of `count` elements side by side: along the axis of `size`, whose stride is
- * 1. */
-static bool is_packed(const weft__vulkan_factor *f, bool by_term, int64_t size, int64_t count)
+bool weft__product_is_packed(const weft__vulkan_factor *f, bool by_term, int64_t size,
+                             int64_t count)
 {
     int64_t bits =
         (by_term ? f->outer : f->term) | f->batch[0] | f->batch[1] | f->batch[2] | f->batch[3];
@@ -262,7 +255,7 @@ static bool is_packed(const weft__vulkan_factor *f, bool by_term, int64_t size, 
            f->address % ((uint64_t)count * weft_dtype_size(f->dtype)) == 0;
 }
 
-static bool is_by_term(const weft__vulkan_factor *f)
+bool weft__product_is_by_term(const weft__vulkan_factor *f)
 {
     int64_t outer = f->outer < 0 ? -f->outer : f->outer, term = f->term < 0 ? -f->term : f->term;
     return f->outer != 1 && (f->term == 1 || outer == 0 || term <= outer);
@@ -326,7 +319,7 @@ static void tile_launch(const product_plan *plan, const product_push *push,
 {
     const weft__vulkan_product *p = &plan->p;
     tile_shape tile = plan->tile;
-    bool a_by_term = is_by_term(&p->a), b_by_term = is_by_term(&p->b);
+    bool a_by_term = weft__product_is_by_term(&p->a), b_by_term = weft__product_is_by_term(&p->b);
     launch->shader = p->b.format  ? &weft__shader_matmul_codes
                      : plan->wide ? &weft__shader_matmul_f64
                                   : &weft__shader_matmul;
@@ -339,8 +332,9 @@ static void tile_launch(const product_plan *plan, const product_push *push,
         bias_type(plan),
         a_by_term,
         b_by_term,
-        !plan->wide && is_packed(&p->a, a_by_term, a_by_term ? p->terms : p->rows, 4),
-        !plan->wide && is_packed(&p->b, b_by_term, b_by_term ? p->terms : p->columns, 4),
+        !plan->wide && weft__product_is_packed(&p->a, a_by_term, a_by_term ? p->terms : p->rows, 4),
+        !plan->wide &&
+            weft__product_is_packed(&p->b, b_by_term, b_by_term ? p->terms : p->columns, 4),
         y_is_packed(plan, push->y),
         (uint32_t)tile.across,
         (uint32_t)tile.down,
@@ -364,11 +358,11 @@ static void vector_launch(const product_plan *plan, weft__vulkan_launch *launch)
         b_type(p),
         y_type(plan),
         bias_type(plan),
-        is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece),
+        weft__product_is_packed(&p->b, by_columns, by_columns ? piece : p->columns, piece),
         (uint32_t)p->rows,
         (uint32_t)plan->lanes,
         p->rows <= 2 ? 4 : 2,
-        is_packed(&p->a, true, piece, 4)};
+        weft__product_is_packed(&p->a, true, piece, 4)};
     launch->n_constants = by_columns ? 9 : 8;
     for (int i = 0; i < launch->n_constants; i++) {
         launch->constants[i] = constants[i];
@@ -399,11 +393,17 @@ weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_p
                                      uint64_t workspace)
 {
     product_plan plan;
-    make_plan(&plan, p);
+    const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
+    make_plan(&plan, p, cores);
     product_push push = push_of(&plan, workspace);
     weft__vulkan_launch launch = {
         .push = &push, .push_bytes = sizeof push, .groups = (uint64_t)(plan.groups * plan.parts)};
-    if (plan.way == BY_TILES) {
+    if (plan.way == BY_CORES) {
+        weft__product_cores_launch(&plan, cores, push.y, y_type(&plan), bias_type(&plan), &launch);
+        if (!launch.shader) {
+            return weft_error_status();
+        }
+    } else if (plan.way == BY_TILES) {
         tile_launch(&plan, &push, &launch);
     } else {
         vector_launch(&plan, &launch);

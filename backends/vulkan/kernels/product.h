@@ -29,7 +29,7 @@ typedef struct weft__vulkan_product {
 } weft__vulkan_product;
 
 /* Bytes; needs no addresses. */
-int64_t weft__vulkan_product_workspace(const weft__vulkan_product *p);
+int64_t weft__vulkan_product_workspace(const weft_call *call, const weft__vulkan_product *p);
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
                                      uint64_t workspace);
 

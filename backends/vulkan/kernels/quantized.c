@@ -147,7 +147,7 @@ static int64_t linear_workspace(const weft_call *call)
 {
     coded w = coded_of_encoded(&call->in[1]);
     weft__vulkan_product p = product_of_linear(call, &w);
-    return weft__vulkan_product_workspace(&p);
+    return weft__vulkan_product_workspace(call, &p);
 }
 
 static weft_status linear(const weft_call *call)
@@ -183,7 +183,7 @@ static int64_t matmul_workspace(const weft_call *call)
 {
     coded w;
     weft__vulkan_product p = product_of_pair(call, 0, &w);
-    return weft__vulkan_product_workspace(&p);
+    return weft__vulkan_product_workspace(call, &p);
 }
 
 static weft_status matmul(const weft_call *call)

@@ -77,7 +77,7 @@ static int64_t matmul_workspace(const weft_call *call)
 {
     weft__vulkan_product p;
     product_of_matmul(call, &p);
-    return weft__vulkan_product_workspace(&p);
+    return weft__vulkan_product_workspace(call, &p);
 }
 
 static weft_status matmul(const weft_call *call)
@@ -140,7 +140,7 @@ static int64_t linear_workspace(const weft_call *call)
 {
     weft__vulkan_product p;
     product_of_linear(call, &p);
-    return weft__vulkan_product_workspace(&p);
+    return weft__vulkan_product_workspace(call, &p);
 }
 
 static weft_status linear(const weft_call *call)

@@ -1,0 +1,175 @@
+/* backends/vulkan/cores.c -- matrix cores: what a device has of them. */
+#include "backends/vulkan/cores.h"
+
+#include <string.h>
+
+#include "backends/vulkan/device.h"
+#include "weft/memory.h"
+
+/* The extensions' numbers: headers of Vulkan 1.3.239 (Debian 12) have no names for them. */
+enum {
+    MATRIX_FEATURES = 1000506000, /* VkPhysicalDeviceCooperativeMatrixFeaturesKHR */
+    MATRIX_PROPERTIES = 1000506001,
+    BFLOAT16_FEATURES = 1000141000, /* VkPhysicalDeviceShaderBfloat16FeaturesKHR */
+    COMPONENT_FLOAT16 = 0,          /* VkComponentTypeKHR */
+    COMPONENT_FLOAT32 = 1,
+    COMPONENT_BFLOAT16 = 1000141000,
+    SCOPE_SUBGROUP = 3 /* VkScopeKHR */
+};
+
+enum { VENDOR_NVIDIA = 0x10de, USUAL_PROCESSORS = 64, MAX_SHAPES = 256 };
+
+static const char *const matrix_extension = "VK_KHR_cooperative_matrix";
+static const char *const bfloat16_extension = "VK_KHR_shader_bfloat16";
+
+/* VkCooperativeMatrixPropertiesKHR */
+typedef struct matrix_properties {
+    VkStructureType type;
+    void *next;
+    uint32_t m, n, k;
+    uint32_t a, b, c, result; /* VkComponentTypeKHR */
+    VkBool32 saturating;
+    uint32_t scope;
+} matrix_properties;
+
+typedef VkResult(VKAPI_PTR *get_matrix_properties)(VkPhysicalDevice, uint32_t *,
+                                                   matrix_properties *);
+
+/* ---- Probing -------------------------------------------------------------------------------- */
+
+/* Features that the modules need, all but those of the 16-bit types. */
+static bool has_features(const weft__vulkan_instance *v, weft__vulkan_physical *p, bool *float16,
+                         bool *bfloat16)
+{
+    weft__vulkan_core_features f = {0};
+    VkPhysicalDeviceVulkan12Features v12 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+    *bfloat16 = weft__vulkan_has_extension(v, p->handle, bfloat16_extension);
+    f.v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
+    f.v13.pNext = &v12;
+    f.matrix.type = (VkStructureType)MATRIX_FEATURES;
+    f.matrix.next = &f.v13;
+    f.bfloat16.type = (VkStructureType)BFLOAT16_FEATURES;
+    f.bfloat16.next = &f.matrix;
+    VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+                                     .pNext = *bfloat16 ? (void *)&f.bfloat16 : &f.matrix};
+    v->GetPhysicalDeviceFeatures2(p->handle, &all);
+    *float16 = v12.shaderFloat16;
+    *bfloat16 = *bfloat16 && f.bfloat16.type16 && f.bfloat16.matrix;
+    return f.matrix.matrix && v12.vulkanMemoryModel && f.v13.subgroupSizeControl &&
+           f.v13.computeFullSubgroups;
+}
+
+/* Tiles of the modules are multiples of 8; 16 by 16 by 16 comes first. */
+static void take_shape(const matrix_properties *m, weft__vulkan_core_shape *best)
+{
+    const bool fits =
+        m->m % 8 == 0 && m->n % 8 == 0 && m->k % 8 == 0 && m->m <= 16 && m->n <= 16 && m->k <= 16;
+    if (fits && m->m * m->n * m->k > best->m * best->n * best->k) {
+        *best = (weft__vulkan_core_shape){m->m, m->n, m->k};
+    }
+}
+
+static void find_shapes(const weft__vulkan_instance *v, weft__vulkan_physical *p, bool float16,
+                        bool bfloat16)
+{
+    get_matrix_properties get = (get_matrix_properties)v->GetInstanceProcAddr(
+        v->handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    matrix_properties all[MAX_SHAPES];
+    uint32_t n = MAX_SHAPES;
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < MAX_SHAPES; i++) {
+        all[i].type = (VkStructureType)MATRIX_PROPERTIES;
+    }
+    if (!get || get(p->handle, &n, all) < 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const matrix_properties *m = &all[i];
+        if (m->scope != SCOPE_SUBGROUP || m->saturating || m->a != m->b ||
+            m->c != COMPONENT_FLOAT32 || m->result != COMPONENT_FLOAT32) {
+            continue;
+        }
+        if (m->a == COMPONENT_FLOAT16 && float16) {
+            take_shape(m, &p->cores.float16);
+        } else if (m->a == COMPONENT_BFLOAT16 && bfloat16) {
+            take_shape(m, &p->cores.bfloat16);
+        }
+    }
+}
+
+static uint32_t processors_of(const weft__vulkan_instance *v, const weft__vulkan_physical *p)
+{
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV count = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+    VkPhysicalDeviceProperties2 properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &count};
+    if (weft__vulkan_has_extension(v, p->handle, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
+        v->GetPhysicalDeviceProperties2(p->handle, &properties);
+    }
+    return count.shaderSMCount ? count.shaderSMCount : USUAL_PROCESSORS;
+}
+
+bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physical *p)
+{
+    const VkPhysicalDeviceLimits *limits = &p->properties.limits;
+    bool float16, bfloat16;
+    p->cores = (weft__vulkan_cores){.invocations = limits->maxComputeWorkGroupInvocations,
+                                    .shared = limits->maxComputeSharedMemorySize};
+    if (p->properties.apiVersion < VK_API_VERSION_1_3 ||
+        !weft__vulkan_has_extension(v, p->handle, matrix_extension) ||
+        !has_features(v, p, &float16, &bfloat16)) {
+        return false;
+    }
+    VkPhysicalDeviceVulkan13Properties v13 = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v13};
+    v->GetPhysicalDeviceProperties2(p->handle, &properties);
+    if (!(v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)) {
+        return false;
+    }
+    /* 32 where it can be chosen: drivers differ in what they take by default. */
+    p->cores.subgroup = v13.minSubgroupSize > 32   ? v13.minSubgroupSize
+                        : v13.maxSubgroupSize < 32 ? v13.maxSubgroupSize
+                                                   : 32;
+    p->cores.processors = processors_of(v, p);
+    p->cores.largest =
+        p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU ? 32 * 32 : 1024 * 1024;
+    find_shapes(v, p, float16, bfloat16);
+    p->present[WEFT__VULKAN_MATRIX] = p->cores.float16.m > 0 || p->cores.bfloat16.m > 0;
+    return p->properties.vendorID == VENDOR_NVIDIA;
+}
+
+/* ---- Using them ----------------------------------------------------------------------------- */
+
+void *weft__vulkan_cores_enable(const weft__vulkan_cores *cores, weft__vulkan_core_features *f,
+                                VkPhysicalDeviceVulkan12Features *v12, void *next)
+{
+    *f = (weft__vulkan_core_features){.n_names = 1};
+    f->names[0] = matrix_extension;
+    v12->vulkanMemoryModel = VK_TRUE;
+    v12->shaderFloat16 = cores->float16.m > 0;
+    f->v13 = (VkPhysicalDeviceVulkan13Features){
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
+        .pNext = next,
+        .subgroupSizeControl = VK_TRUE,
+        .computeFullSubgroups = VK_TRUE};
+    f->matrix.type = (VkStructureType)MATRIX_FEATURES;
+    f->matrix.next = &f->v13;
+    f->matrix.matrix = VK_TRUE;
+    if (cores->bfloat16.m == 0) {
+        return &f->matrix;
+    }
+    f->names[f->n_names++] = bfloat16_extension;
+    f->bfloat16.type = (VkStructureType)BFLOAT16_FEATURES;
+    f->bfloat16.next = &f->matrix;
+    f->bfloat16.type16 = f->bfloat16.matrix = VK_TRUE;
+    return &f->bfloat16;
+}
+
+const weft__vulkan_cores *weft__vulkan_cores_of(const weft_call *call)
+{
+    const weft__vulkan_device *d = weft_device_state(call->device);
+    return d->physical.used[WEFT__VULKAN_MATRIX] ? &d->physical.cores : NULL;
+}

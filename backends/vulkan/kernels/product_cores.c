@@ -1,0 +1,177 @@
+/* backends/vulkan/kernels/product_cores.c -- matrix products on matrix cores: which of them, by
+ * which tile, in how many parts. */
+#include "backends/vulkan/kernels/product_plan.h"
+#include "backends/vulkan/shaders.h"
+
+enum {
+    PIECE = 8,        /* elements of a load */
+    PAD = 8,          /* after each line in shared memory: conflict-free on NVIDIA, 288 to 206 with
+                       * 16 and 70 without */
+    PANEL = 8,        /* tiles down, before the next column of tiles */
+    LEAST_PART = 256, /* terms */
+    MOST_SUMS = 1 << 24 /* of all parts together */
+};
+
+/* Measured on an H200 (docs/performance.md): TFLOP/s of products with many tiles. Tiles with rows
+ * or columns of fewer than 32 serve adapters and few rows. */
+static const core_tile tiles[] = {
+    {128, 192, 64, 2, 4, 320}, {192, 128, 64, 4, 2, 300}, {128, 128, 64, 4, 2, 285},
+    {128, 64, 64, 4, 2, 200},  {64, 128, 64, 2, 4, 200},  {64, 64, 64, 2, 2, 150},
+    {128, 32, 64, 4, 1, 100},  {32, 128, 64, 1, 4, 100},  {128, 16, 64, 4, 1, 60},
+    {16, 128, 64, 1, 4, 60},   {32, 32, 32, 2, 2, 50},
+};
+
+enum { TILES = sizeof tiles / sizeof *tiles };
+
+static int forced = -1;
+
+void weft__product_force_core_tile(int i)
+{
+    forced = i;
+}
+
+int weft__product_core_tiles(const core_tile **out)
+{
+    *out = tiles;
+    return TILES;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+/* ---- What fits ------------------------------------------------------------------------------ */
+
+static int64_t line_size(const weft__vulkan_product *p, bool by_term, int64_t other)
+{
+    return by_term ? p->terms : other;
+}
+
+static bool fits(const product_plan *plan, const weft__vulkan_cores *cores)
+{
+    const weft__vulkan_product *p = &plan->p;
+    const bool a_by_term = weft__product_is_by_term(&p->a),
+               b_by_term = weft__product_is_by_term(&p->b);
+    return !plan->wide && !p->b.format && p->a.dtype == p->b.dtype && p->terms > 0 &&
+           weft__vulkan_core_shape_of(cores, p->a.dtype) &&
+           weft__product_is_packed(&p->a, a_by_term, line_size(p, a_by_term, p->rows), PIECE) &&
+           weft__product_is_packed(&p->b, b_by_term, line_size(p, b_by_term, p->columns), PIECE);
+}
+
+/* Whether the device can run the tile: its matrices divide the part of a subgroup, and everything
+ * is in shared memory. */
+static bool can_run(const core_tile *t, const product_plan *plan, const weft__vulkan_cores *cores)
+{
+    const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, plan->p.a.dtype);
+    const uint32_t rows = t->rows / t->down, columns = t->columns / t->across;
+    const bool a_by_term = weft__product_is_by_term(&plan->p.a),
+               b_by_term = weft__product_is_by_term(&plan->p.b);
+    const int64_t a = a_by_term ? t->rows * (t->terms + PAD) : t->terms * (t->rows + PAD),
+                  b = b_by_term ? t->columns * (t->terms + PAD) : t->terms * (t->columns + PAD);
+    const int64_t out = (int64_t)t->down * t->across * s->m * (columns + 4) * 4;
+    return (uint32_t)(t->rows * t->columns) <= cores->largest && rows % s->m == 0 &&
+           columns % s->n == 0 && t->terms % s->k == 0 &&
+           (uint32_t)(t->down * t->across) * cores->subgroup <= cores->invocations &&
+           2 * (a + b) <= cores->shared && out <= cores->shared;
+}
+
+/* ---- The choice ----------------------------------------------------------------------------- */
+
+/* Divides the terms so that there are `wanted` workgroups. */
+static void divide(product_plan *plan, int64_t wanted)
+{
+    const weft__vulkan_product *p = &plan->p;
+    const int64_t size = plan->batches * p->rows * p->columns;
+    int64_t parts = wanted / plan->groups;
+    parts = parts < p->terms / LEAST_PART ? parts : p->terms / LEAST_PART;
+    parts = parts < MOST_SUMS / size ? parts : MOST_SUMS / size;
+    if (parts > 1) {
+        plan->chunk = ceil_div(ceil_div(p->terms, parts), plan->core.terms) * plan->core.terms;
+        plan->parts = ceil_div(p->terms, plan->chunk);
+    }
+}
+
+static void take_tile(product_plan *plan, const core_tile *t, const weft__vulkan_cores *cores)
+{
+    plan->core = *t;
+    plan->core.terms = plan->p.terms <= 16 ? 16 : plan->p.terms <= 32 ? 32 : t->terms;
+    plan->groups =
+        plan->batches * ceil_div(plan->p.rows, t->rows) * ceil_div(plan->p.columns, t->columns);
+    plan->parts = 1;
+    plan->chunk = plan->p.terms;
+    if (plan->groups > 0 && plan->groups < cores->processors) {
+        divide(plan, 2 * (int64_t)cores->processors);
+    }
+}
+
+/* The time of the product by the plan's tile, but for a factor: rounds in which every
+ * multiprocessor works on one tile. */
+static double time_of(const product_plan *plan, const weft__vulkan_cores *cores)
+{
+    const core_tile *t = &plan->core;
+    const int64_t rounds = ceil_div(plan->groups * plan->parts, cores->processors);
+    const double sums = plan->parts > 1 ? 1.1 : 1;
+    return sums * (double)rounds * t->rows * t->columns * (double)plan->chunk / t->rate;
+}
+
+bool weft__product_choose_cores(product_plan *plan, const weft__vulkan_cores *cores)
+{
+    product_plan best = *plan;
+    double least = -1;
+    if (!cores || !fits(plan, cores)) {
+        return false;
+    }
+    for (int i = 0; i < TILES; i++) {
+        if (!can_run(&tiles[i], plan, cores) || (forced >= 0 && forced != i)) {
+            continue;
+        }
+        product_plan tried = *plan;
+        take_tile(&tried, &tiles[i], cores);
+        const double time = time_of(&tried, cores);
+        if (least < 0 || time < least) {
+            least = time;
+            best = tried;
+        }
+    }
+    *plan = best;
+    plan->way = least < 0 ? plan->way : BY_CORES;
+    return least >= 0;
+}
+
+/* ---- The launch ----------------------------------------------------------------------------- */
+
+void weft__product_cores_launch(const product_plan *plan, const weft__vulkan_cores *cores,
+                                uint64_t y, uint32_t y_type, uint32_t bias_type,
+                                weft__vulkan_launch *launch)
+{
+    const weft__vulkan_product *p = &plan->p;
+    const core_tile *t = &plan->core;
+    const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, p->a.dtype);
+    const bool edges = p->rows % t->rows != 0 || p->columns % t->columns != 0 ||
+                       plan->chunk % t->terms != 0 || p->terms % plan->chunk % t->terms != 0;
+    const uint64_t y_bytes = PIECE * weft_dtype_size((weft_dtype)y_type);
+    const uint32_t constants[] = {(uint32_t)(t->down * t->across) * cores->subgroup,
+                                  t->rows,
+                                  t->columns,
+                                  t->terms,
+                                  t->down,
+                                  t->across,
+                                  s->m,
+                                  s->n,
+                                  s->k,
+                                  PAD,
+                                  weft__product_is_by_term(&p->a),
+                                  weft__product_is_by_term(&p->b),
+                                  edges,
+                                  y_type,
+                                  bias_type,
+                                  p->columns % PIECE == 0 && y % y_bytes == 0,
+                                  PANEL};
+    launch->shader = weft__vulkan_module_for(&weft__shader_product_cores, p->a.dtype);
+    launch->subgroup = cores->subgroup;
+    launch->n_constants = sizeof constants / sizeof *constants;
+    for (int i = 0; i < launch->n_constants; i++) {
+        launch->constants[i] = constants[i];
+    }
+}

@@ -1,0 +1,255 @@
+// backends/vulkan/modules/product_cores.comp -- a tile of a matrix product on matrix cores: 16-bit
+// inputs, float32 sums (GL_KHR_cooperative_matrix at subgroup scope).
+//
+// Each step copies BK terms of BM rows and BN columns to shared memory, in the order in which they
+// lie in global memory; the next step's loads are in flight while a step is multiplied. Results go
+// through shared memory, where the bias is added and values are rounded to the output's dtype.
+// Every size is a specialisation constant. The bfloat16 module is this one with its 16-bit type
+// replaced (modules.c): no arithmetic and no constant here may have that type.
+#version 460
+#pragma use_vulkan_memory_model
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#include "common.glsl"
+#include "products.glsl"
+
+layout(local_size_x_id = 0) in;
+layout(constant_id = 0) const uint THREADS = 32;
+layout(constant_id = 1) const uint BM = 32; // the tile of a workgroup
+layout(constant_id = 2) const uint BN = 32;
+layout(constant_id = 3) const uint BK = 16;
+layout(constant_id = 4) const uint DOWN = 1; // subgroups along the rows and the columns
+layout(constant_id = 5) const uint ACROSS = 1;
+layout(constant_id = 6) const uint TM = 16; // the device's matrices
+layout(constant_id = 7) const uint TN = 16;
+layout(constant_id = 8) const uint TK = 16;
+layout(constant_id = 9) const uint PAD = 8; // elements after each line in shared memory
+// Whether terms lie side by side in memory, or rows (columns).
+layout(constant_id = 10) const bool A_BY_TERM = true;
+layout(constant_id = 11) const bool B_BY_TERM = true;
+// Rows, columns or terms are no multiple of the tile's.
+layout(constant_id = 12) const bool EDGES = true;
+layout(constant_id = 13) const uint Y_TYPE = FLOAT32;
+layout(constant_id = 14) const uint BIAS_TYPE = NO_TYPE;
+layout(constant_id = 15) const bool Y_PACKED = false; // stores of 8 elements are aligned
+layout(constant_id = 16) const uint PANEL = 8; // tiles down, before the next column of tiles
+
+// Lines of the tiles in shared memory, and pieces (8 elements, a uvec4) of each.
+const uint A_LINES = A_BY_TERM ? BM : BK, A_PIECES = (A_BY_TERM ? BK : BM) / 8;
+const uint B_LINES = B_BY_TERM ? BN : BK, B_PIECES = (B_BY_TERM ? BK : BN) / 8;
+const uint A_WIDTH = A_PIECES + PAD / 8, B_WIDTH = B_PIECES + PAD / 8;
+const uint A_ALL = A_LINES * A_PIECES, B_ALL = B_LINES * B_PIECES;
+const uint A_LOADS = (A_ALL + THREADS - 1) / THREADS, B_LOADS = (B_ALL + THREADS - 1) / THREADS;
+const uint B_AT = A_LINES * A_WIDTH;
+// The part of a subgroup, and its results on their way out: TM rows at a time.
+const uint ROWS = BM / DOWN, COLUMNS = BN / ACROSS;
+const uint I = ROWS / TM, J = COLUMNS / TN;
+const uint OUT_WIDTH = COLUMNS / 4 + 1;
+const uint INPUTS = B_AT + B_LINES * B_WIDTH, OUTPUTS = DOWN * ACROSS * TM * OUT_WIDTH;
+
+shared uvec4 tile[INPUTS > OUTPUTS ? INPUTS : OUTPUTS];
+
+coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator> sums[I][J];
+uvec4 a_next[A_LOADS], b_next[B_LOADS];
+
+// Load i of this invocation: its line and piece.
+uvec2 place_of(uint i, uint pieces)
+{
+    uint at = i * THREADS + gl_LocalInvocationID.x;
+    return uvec2(at / pieces, at % pieces);
+}
+
+// Pieces in global memory are counted from the address: `first` is the piece of the tile's first
+// line, `line` the pieces between lines, both of the matrices of this batch.
+void fetch(uint a_first, uint b_first, uint a_line, uint b_line, uvec2 a_limit, uvec2 b_limit)
+{
+    [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+        uvec2 at = place_of(i, A_PIECES);
+        bool all = A_ALL % THREADS == 0u || at.x < A_LINES;
+        if (EDGES) {
+            a_next[i] = uvec4(0u);
+            all = all && at.x < a_limit.x && at.y < a_limit.y;
+        }
+        if (all) {
+            a_next[i] = Quads(p.a).at[a_first + at.x * a_line + at.y];
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+        uvec2 at = place_of(i, B_PIECES);
+        bool all = B_ALL % THREADS == 0u || at.x < B_LINES;
+        if (EDGES) {
+            b_next[i] = uvec4(0u);
+            all = all && at.x < b_limit.x && at.y < b_limit.y;
+        }
+        if (all) {
+            b_next[i] = Quads(p.b).at[b_first + at.x * b_line + at.y];
+        }
+    }
+}
+
+void keep()
+{
+    [[unroll]] for (uint i = 0u; i < A_LOADS; i++) {
+        uvec2 at = place_of(i, A_PIECES);
+        if (A_ALL % THREADS == 0u || at.x < A_LINES) {
+            tile[at.x * A_WIDTH + at.y] = a_next[i];
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < B_LOADS; i++) {
+        uvec2 at = place_of(i, B_PIECES);
+        if (B_ALL % THREADS == 0u || at.x < B_LINES) {
+            tile[B_AT + at.x * B_WIDTH + at.y] = b_next[i];
+        }
+    }
+}
+
+void multiply(uint row, uint column)
+{
+    [[unroll]] for (uint k = 0u; k < BK; k += TK) {
+        coopmat<float16_t, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA> a[I];
+        [[unroll]] for (uint i = 0u; i < I; i++) {
+            if (A_BY_TERM) {
+                coopMatLoad(a[i], tile, (row + i * TM) * A_WIDTH + k / 8u, A_WIDTH,
+                            gl_CooperativeMatrixLayoutRowMajor);
+            } else {
+                coopMatLoad(a[i], tile, k * A_WIDTH + (row + i * TM) / 8u, A_WIDTH,
+                            gl_CooperativeMatrixLayoutColumnMajor);
+            }
+        }
+        [[unroll]] for (uint j = 0u; j < J; j++) {
+            coopmat<float16_t, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB> b;
+            if (B_BY_TERM) {
+                coopMatLoad(b, tile, B_AT + (column + j * TN) * B_WIDTH + k / 8u, B_WIDTH,
+                            gl_CooperativeMatrixLayoutColumnMajor);
+            } else {
+                coopMatLoad(b, tile, B_AT + k * B_WIDTH + (column + j * TN) / 8u, B_WIDTH,
+                            gl_CooperativeMatrixLayoutRowMajor);
+            }
+            [[unroll]] for (uint i = 0u; i < I; i++) {
+                sums[i][j] = coopMatMulAdd(a[i], b, sums[i][j]);
+            }
+        }
+    }
+}
+
+uvec4 rounded(vec4 low, vec4 high)
+{
+    uvec4 words;
+    [[unroll]] for (uint j = 0u; j < 4u; j++) {
+        vec4 from = j < 2u ? low : high;
+        float first = from[2u * j & 3u], second = from[(2u * j & 3u) + 1u];
+        words[j] = Y_TYPE == FLOAT16 ? to_float16(first) | to_float16(second) << 16
+                                     : to_bfloat16(first) | to_bfloat16(second) << 16;
+    }
+    return words;
+}
+
+// Eight results of a row.
+void put(uint base, uint row, uint column, vec4 low, vec4 high)
+{
+    if (EDGES && (row >= p.rows || column >= p.columns)) {
+        return;
+    }
+    if (BIAS_TYPE != NO_TYPE) {
+        [[unroll]] for (uint j = 0u; j < 4u; j++) {
+            uint at = min(column + j, p.columns - 1u), after = min(column + j + 4u, p.columns - 1u);
+            low[j] += load_at(p.bias, BIAS_TYPE, int(at) * p.bias_stride);
+            high[j] += load_at(p.bias, BIAS_TYPE, int(after) * p.bias_stride);
+        }
+    }
+    uint to = base + row * p.columns + column;
+    if (!Y_PACKED) {
+        [[unroll]] for (uint j = 0u; j < 8u; j++) {
+            if (!EDGES || column + j < p.columns) {
+                store_real(p.y, Y_TYPE, to + j, j < 4u ? low[j & 3u] : high[j & 3u]);
+            }
+        }
+    } else if (Y_TYPE == FLOAT32) {
+        Quads(p.y).at[to >> 2] = floatBitsToUint(low);
+        Quads(p.y).at[(to >> 2) + 1u] = floatBitsToUint(high);
+    } else {
+        Quads(p.y).at[to >> 3] = rounded(low, high);
+    }
+}
+
+// The sums of this subgroup, whose first are at `row` and `column` of y.
+void store(uint base, uint row, uint column)
+{
+    const uint own = gl_SubgroupID * TM * OUT_WIDTH, pieces = COLUMNS / 8;
+    barrier();
+    [[unroll]] for (uint i = 0u; i < I; i++) {
+        [[unroll]] for (uint j = 0u; j < J; j++) {
+            coopMatStore(sums[i][j], tile, own + j * (TN / 4u), OUT_WIDTH,
+                         gl_CooperativeMatrixLayoutRowMajor);
+        }
+        subgroupBarrier();
+        for (uint n = gl_SubgroupInvocationID; n < TM * pieces; n += gl_SubgroupSize) {
+            uint at = own + n / pieces * OUT_WIDTH + n % pieces * 2u;
+            put(base, row + i * TM + n / pieces, column + n % pieces * 8u,
+                uintBitsToFloat(tile[at]), uintBitsToFloat(tile[at + 1u]));
+        }
+        subgroupBarrier();
+    }
+}
+
+// The first row and column of tile i: by panels of rows, and down them.
+uvec2 tile_at(uint i, uint down, uint across)
+{
+    uint panel = i / (PANEL * across), rest = i % (PANEL * across);
+    uint height = min(PANEL, down - panel * PANEL);
+    return uvec2(panel * PANEL + rest % height, rest / height) * uvec2(BM, BN);
+}
+
+uint less(uint a, uint b)
+{
+    return a > b ? a - b : 0u;
+}
+
+void main()
+{
+    uint down = (p.rows + BM - 1u) / BM, across = (p.columns + BN - 1u) / BN, tiles = down * across;
+    uint group = group_index(), part = group / tiles % p.parts, batch = group / tiles / p.parts;
+    if (batch >= p.batches) {
+        return;
+    }
+    uvec2 first = tile_at(group % tiles, down, across);
+    uint k = part * p.chunk, end = min(k + p.chunk, p.terms);
+    ivec2 origin = batch_at(batch);
+    uint a_line = uint(A_BY_TERM ? p.a_row : p.a_term) / 8u;
+    uint b_line = uint(B_BY_TERM ? p.b_column : p.b_term) / 8u;
+    uint a_at = uint(origin.x) / 8u +
+                (A_BY_TERM ? first.x * a_line + k / 8u : k * a_line + first.x / 8u);
+    uint b_at = uint(origin.y) / 8u +
+                (B_BY_TERM ? first.y * b_line + k / 8u : k * b_line + first.y / 8u);
+    const uint a_step = A_BY_TERM ? BK / 8u : BK * a_line;
+    const uint b_step = B_BY_TERM ? BK / 8u : BK * b_line;
+    uint row = gl_SubgroupID / ACROSS * ROWS, column = gl_SubgroupID % ACROSS * COLUMNS;
+    [[unroll]] for (uint i = 0u; i < I; i++) {
+        [[unroll]] for (uint j = 0u; j < J; j++) {
+            sums[i][j] = coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>(0.0);
+        }
+    }
+#define FETCH(at_k)                                                                                \
+    {                                                                                              \
+        uint rest = less(end, at_k);                                                               \
+        uint rows = less(p.rows, first.x), columns = less(p.columns, first.y);                     \
+        fetch(a_at, b_at, a_line, b_line,                                                          \
+              A_BY_TERM ? uvec2(rows, rest / 8u) : uvec2(rest, rows / 8u),                         \
+              B_BY_TERM ? uvec2(columns, rest / 8u) : uvec2(rest, columns / 8u));                  \
+        a_at += a_step;                                                                            \
+        b_at += b_step;                                                                            \
+    }
+    FETCH(k)
+    for (; k < end; k += BK) {
+        barrier();
+        keep();
+        barrier();
+        if (k + BK < end) {
+            FETCH(k + BK)
+        }
+        multiply(row, column);
+    }
+    store(y_at(batch, part), first.x + row, first.y + column);
+}

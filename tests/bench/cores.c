@@ -1,0 +1,125 @@
+/* tests/bench/cores.c -- matrix products on matrix cores by each tile: TFLOP/s of the device, from
+ * its own timestamps, for the table in backends/vulkan/kernels/product_cores.c.
+ *
+ *     bench_cores [DEVICE [all|chosen [TYPE]]]
+ *
+ * all (default): every tile for square products; chosen: the tile that the table chooses, for
+ * shapes of models and adapters, and what products take without matrix cores for comparison with
+ * WEFT_VULKAN_DISABLE=matrix. TYPE: bfloat16 (default) or float16.
+ */
+#include "backends/vulkan/kernels/product_plan.h"
+#include "tests/bench/bench.h"
+#include "weft/weft.h"
+
+enum { RUNS = 5, MOST_RUNS = 64 };
+
+static weft_device *device;
+static weft_dtype dtype = WEFT_BFLOAT16;
+
+static weft_array *make(int64_t rows, int64_t columns)
+{
+    weft_array *x = weft_keep(weft_random_uniform(NULL, WEFT_DIMS(rows, columns), -1, 1, dtype));
+    check(weft_eval(x));
+    return x;
+}
+
+/* Microseconds of one product, the clock warm. `form` as in "NT". */
+static double measure(int64_t M, int64_t N, int64_t K, const char *form)
+{
+    weft_scope_open();
+    const bool a_turned = form[0] == 'T', b_turned = form[1] == 'T';
+    weft_array *a = a_turned ? make(K, M) : make(M, K), *b = b_turned ? make(N, K) : make(K, N);
+    double times[RUNS];
+    const double flops = 2.0 * (double)M * (double)N * (double)K;
+    const int wanted = (int)(4e12 / flops), count = wanted < 4           ? 4
+                                                    : wanted > MOST_RUNS ? MOST_RUNS
+                                                                         : wanted;
+    for (int run = -2; run < RUNS; run++) {
+        weft_array *ys[MOST_RUNS];
+        weft_scope_open();
+        for (int i = 0; i < count; i++)
+            ys[i] = weft_matmul(a_turned ? weft_swapaxes(a, 0, 1) : a,
+                                b_turned ? weft_swapaxes(b, 0, 1) : b);
+        check(weft_device_profile(device, true));
+        check(weft_eval_n(ys, count));
+        check(weft_synchronize(device));
+        weft_totals totals;
+        weft_op_report ops[8];
+        weft_device_report(device, ops, 8, &totals);
+        if (run >= 0)
+            times[run] = 1e-3 * (double)totals.busy / count;
+        weft_scope_close(NULL);
+    }
+    check(weft_device_profile(device, false));
+    weft_drop(a);
+    weft_drop(b);
+    weft_scope_close(NULL);
+    return median(times, RUNS);
+}
+
+static void report(const char *with, int64_t M, int64_t N, int64_t K, const char *form)
+{
+    const double us = measure(M, N, K, form);
+    printf("%s,%s,%s,%lld,%lld,%lld,%.1f,%.1f\n", with, weft_dtype_name(dtype), form, (long long)M,
+           (long long)N, (long long)K, us, 2e-6 * (double)M * (double)N * (double)K / us);
+    fflush(stdout);
+}
+
+static void every_tile(void)
+{
+    static const char *const forms[] = {"NT", "NN", "TN"};
+    const core_tile *tiles;
+    const int n = weft__product_core_tiles(&tiles);
+    for (int i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%dx%dx%d %dx%d", tiles[i].rows, tiles[i].columns,
+                 tiles[i].terms, tiles[i].down, tiles[i].across);
+        weft__product_force_core_tile(i);
+        for (int f = 0; f < 3; f++)
+            report(name, 4096, 4096, 4096, forms[f]);
+        report(name, 6144, 6144, 6144, "NT");
+        report(name, 200, 312, 4096, "NT");
+    }
+    weft__product_force_core_tile(-1);
+}
+
+static void chosen(void)
+{
+    static const struct {
+        int64_t M, N, K;
+        const char *form;
+    } all[] = {
+        {4096, 4096, 4096, "NT"},  {4096, 4096, 4096, "NN"},  {4096, 4096, 4096, "TN"},
+        {8192, 8192, 8192, "NT"},  {8192, 8192, 8192, "NN"},  {8192, 8192, 8192, "TN"},
+        {4096, 14336, 4096, "NT"}, {4096, 4096, 14336, "NT"}, {4096, 14336, 4096, "NN"},
+        {4096, 1024, 4096, "NT"},  {4096, 4096, 1024, "NN"},  {4096, 2048, 2048, "NT"},
+        {4096, 8192, 2048, "NT"},  {4096, 2048, 8192, "NT"},  {4096, 512, 2048, "NT"},
+        {512, 4096, 4096, "NT"},   {512, 14336, 4096, "NT"},  {512, 4096, 14336, "NT"},
+        {128, 4096, 4096, "NT"},   {64, 4096, 4096, "NT"},    {32, 4096, 4096, "NT"},
+        {16, 4096, 4096, "NT"},    {4096, 16, 4096, "NT"},    {4096, 4096, 16, "NT"},
+        {4096, 16, 4096, "NN"},    {4096, 4096, 16, "NN"},    {16, 4096, 4096, "TN"},
+        {4096, 16, 4096, "TN"},    {4096, 16, 14336, "NT"},   {4096, 14336, 16, "NT"},
+        {128, 128256, 4096, "NT"}, {512, 128256, 4096, "NT"}, {512, 4096, 128256, "NN"},
+        {4100, 4104, 4104, "NT"},  {1000, 1000, 1000, "NT"},  {2048, 2048, 2048, "NT"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        report("chosen", all[i].M, all[i].N, all[i].K, all[i].form);
+}
+
+int main(int argc, char **argv)
+{
+    device = weft_device_get(argc > 1 ? argv[1] : "vulkan");
+    if (!device) {
+        fprintf(stderr, "bench_cores: no such device\n");
+        return 77;
+    }
+    weft_set_default_device(device);
+    if (argc > 3 && strcmp(argv[3], "float16") == 0)
+        dtype = WEFT_FLOAT16;
+    printf("# %s\ntile,type,form,M,N,K,us,TFLOP/s\n", weft_device_description(device));
+    if (argc > 2 && strcmp(argv[2], "chosen") == 0)
+        chosen();
+    else
+        every_tile();
+    return 0;
+}
