@@ -28,6 +28,7 @@ text_of() {
 }
 
 hash_of() { text_of "$1.comp" | sha256sum | cut -d ' ' -f 1; }
+binary_hash_of() { sha256sum <"$1.spv" | cut -d ' ' -f 1; }
 version() { "$compiler" --version 2>/dev/null | head -n 1; }
 compile() { "$compiler" "${options[@]}" -o "$2" "$1.comp"; }
 modules() { for f in *.comp; do echo "${f%.comp}"; done; }
@@ -39,7 +40,7 @@ build() {
         echo "options ${options[*]}"
         for name in $(modules); do
             compile "$name" "$name.spv"
-            echo "$name $(hash_of "$name") $(sha256sum <"$name.spv" | cut -d ' ' -f 1)"
+            echo "$name $(hash_of "$name") $(binary_hash_of "$name")"
         done
     } >"$manifest.new"
     mv "$manifest.new" "$manifest"
@@ -67,7 +68,7 @@ check() {
     local name line text failed=0
     for name in $(modules); do
         line=$(grep "^$name " $manifest || true)
-        if [ "$line" = "$name $(hash_of "$name") $(sha256sum <"$name.spv" | cut -d ' ' -f 1)" ]; then
+        if [ "$line" = "$name $(hash_of "$name") $(binary_hash_of "$name")" ]; then
             text=$(compare "$name")
         else
             text="failed $name: the manifest has other hashes: run tools/modules.sh build with"

@@ -1,5 +1,5 @@
 // backends/vulkan/shaders/token_loss.comp -- losses of rows of logits in float32, and their
-// gradients in place of the logits: a workgroup a row.
+// gradients: in place of the logits, or elsewhere in 16 bits. A workgroup a row.
 #version 460
 #include "common.glsl"
 #include "math.glsl"
@@ -11,10 +11,11 @@ layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint TARGET_TYPE = INT32;
 layout(constant_id = 1) const bool GRADIENT = false;
 layout(constant_id = 2) const bool CAPPED = false;
+layout(constant_id = 3) const uint GRADIENT_TYPE = FLOAT32;
 
 layout(push_constant, scalar) uniform Push {
     Floats logits, losses;
-    Words targets;
+    Words targets, gradients;
     Fault fault;
     uint fault_code;
     uint first, rows, V; // the first of these rows, among all
@@ -95,6 +96,6 @@ void main()
             d = exp(s - lse) - (j == target.x ? 1.0 : 0.0);
             d *= CAPPED ? 1.0 - (s / p.cap) * (s / p.cap) : 1.0;
         }
-        p.logits.at[base + j] = d;
+        store_real(p.gradients, GRADIENT_TYPE, base + j, d);
     }
 }
