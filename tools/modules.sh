@@ -20,7 +20,11 @@ text_of() {
     local file=$1 line
     while IFS= read -r line || [ -n "$line" ]; do
         if [[ $line =~ ^#include\ \"([^\"]+)\" ]]; then
-            text_of "../shaders/${BASH_REMATCH[1]}"
+            if [ -e "${BASH_REMATCH[1]}" ]; then
+                text_of "${BASH_REMATCH[1]}"
+            else
+                text_of "../shaders/${BASH_REMATCH[1]}"
+            fi
         else
             printf '%s\n' "$line"
         fi

@@ -241,6 +241,34 @@ static void gradients_have_any_dtype(void)
     CHECK_ALL(problems, 5);
 }
 
+/* On matrix cores where the device has them. */
+static void tiles_of_16_bits(void)
+{
+    static const problem forward[] = {
+        {2, 130, 130, 4, 2, 64, 64, {.causal = true}, AS(NONE, DENSE, WEFT_FLOAT16, 0)},
+        {1, 65, 300, 4, 1, 128, 128, {.causal = true}, AS(NONE, CACHE, WEFT_BFLOAT16, 0)},
+        {1, 65, 65, 3, 3, 80, 80, {.causal = true, .window = 20}, AS(NONE, HEADS, WEFT_FLOAT16, 0)},
+        {1, 70, 40, 2, 1, 16, 16, {.causal = true}, AS(NONE, DENSE, WEFT_FLOAT16, 0)},
+        {2, 65, 200, 2, 2, 64, 64, {.causal = false}, AS(BOOLS, DENSE, WEFT_FLOAT16, 0)},
+        {1, 40, 90, 4, 2, 32, 32, {.causal = true}, AS(FLOATS, DENSE, WEFT_BFLOAT16, 0)},
+    };
+    static const problem cut[] = {
+        {2, 65, 300, 4, 1, 128, 128, {.causal = true, .has_lengths = true},
+         AS(NONE, CACHE, WEFT_FLOAT16, 0), .lengths = {65, 200}},
+    };
+    static const problem gradients[] = {
+        {2, 130, 130, 4, 2, 64, 64, {.causal = true}, AS(NONE, DENSE, WEFT_FLOAT16, 0)},
+        {1, 65, 65, 3, 3, 80, 80, {.causal = true, .window = 20}, AS(NONE, HEADS, WEFT_FLOAT16, 0)},
+        {1, 40, 90, 4, 1, 128, 128, {.causal = true}, AS(NONE, CACHE, WEFT_BFLOAT16, 0)},
+        {1, 70, 40, 2, 1, 16, 16, {.causal = true}, AS(NONE, DENSE, WEFT_FLOAT16, 0)},
+        {1, 65, 100, 2, 2, 64, 64, {.causal = false}, AS(BOOLS, DENSE, WEFT_FLOAT16, 0)},
+    };
+    CHECK_ALL(forward, 2);
+    CHECK_ALL(cut, 2);
+    CHECK_ALL(gradients, 5);
+}
+
 CHECK_MAIN("vulkan_attention", CHECK_CASE(decoding_reads_a_cache), CHECK_CASE(lengths_cut_the_keys),
            CHECK_CASE(tiles_of_queries_see_what_they_should), CHECK_CASE(attention_has_any_dtype),
-           CHECK_CASE(gradients_agree), CHECK_CASE(gradients_have_any_dtype))
+           CHECK_CASE(gradients_agree), CHECK_CASE(gradients_have_any_dtype),
+           CHECK_CASE(tiles_of_16_bits))

@@ -119,7 +119,8 @@ weft_status weft__vulkan_attention_launch(const weft_call *call, const attention
                                                 a->mask ? a->mask->dtype : NO_MASK, (uint32_t)a->G},
                                   .push = &record,
                                   .push_bytes = sizeof record,
-                                  .groups = (uint64_t)groups};
+                                  .groups = (uint64_t)groups,
+                                  .subgroup = a->subgroup};
     for (int i = 0; i < n; i++) {
         launch.constants[ATTENTION_COMMON + i] = constants[i];
     }
@@ -244,6 +245,10 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
     arguments.o = weft__vulkan_address_or_0(&call->out[0]);
     arguments.lse = weft__vulkan_address_or_0(&call->out[1]);
     arguments.work = weft__vulkan_workspace(call);
+    if (weft__vulkan_attention_fits_cores(call, a, NULL)) {
+        return weft__vulkan_attention_run_cores(call, a, &weft__shader_attention_cores, &arguments,
+                                                a->rows);
+    }
     arguments.first = (int32_t)p.first;
     arguments.chunk = (int32_t)p.chunk;
     arguments.chunks = (int32_t)p.chunks;

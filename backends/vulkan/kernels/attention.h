@@ -29,6 +29,7 @@ typedef struct attention {
     int64_t rows;  /* L G */
     int64_t pairs; /* B Hk */
     bool wide;
+    uint32_t subgroup; /* that launches ask for; 0: any */
 } attention;
 
 /* The mask is input `mask` of the call, if there is one; lengths are behind it. */
@@ -45,5 +46,13 @@ weft_status weft__vulkan_attention_launch(const weft_call *call, const attention
 /* Items of a thread, so that its results of `width` columns stay in registers. */
 uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t width,
                                     uint32_t most);
+
+/* attention_cores.c; d_o: of the gradient, else NULL. Whether matrix cores serve, which addresses
+ * decide too; the launch of a module for `items` own items. */
+bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a,
+                                       const weft_tensor *d_o);
+weft_status weft__vulkan_attention_run_cores(const weft_call *call, const attention *a,
+                                             const weft__vulkan_shader *module,
+                                             attention_arguments *arguments, int64_t items);
 
 #endif

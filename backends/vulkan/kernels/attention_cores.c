@@ -1,0 +1,78 @@
+/* backends/vulkan/kernels/attention_cores.c -- attention and its gradients on matrix cores: where
+ * it fits, and its launches. */
+#include "backends/vulkan/cores.h"
+#include "backends/vulkan/kernels/attention.h"
+#include "backends/vulkan/shaders.h"
+
+enum {
+    PIECE = 8,       /* elements of a load */
+    MOST_DIMS = 128, /* whose results registers hold */
+    LEAST_ROWS = 32,
+    SUBGROUPS = 8, /* of a workgroup */
+    BLOCK = 32,    /* of the others at a time; with matrices of 8 x 8 half as many */
+    SMALL_SUBGROUPS = 4
+};
+
+typedef struct sizes {
+    uint32_t subgroups, block;
+} sizes;
+
+static sizes sizes_of(const weft__vulkan_core_shape *s)
+{
+    return s->m >= 16 ? (sizes){SUBGROUPS, BLOCK} : (sizes){SMALL_SUBGROUPS, BLOCK / 2};
+}
+
+/* Every item is whole, aligned pieces. */
+static bool is_packed(const weft_tensor *t)
+{
+    for (int i = 0; i < 3; i++) {
+        if (t->shape.at[i] > 1 && t->strides[i] % PIECE != 0) {
+            return false;
+        }
+    }
+    return weft__vulkan_address_or_0(t) % 16 == 0;
+}
+
+bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a,
+                                       const weft_tensor *d_o)
+{
+    const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
+    const weft_dtype dtype = a->q->dtype;
+    const weft__vulkan_core_shape *s =
+        cores ? weft__vulkan_core_shape_of(cores, dtype) : NULL;
+    if (!s || a->k->dtype != dtype || a->v->dtype != dtype || (d_o && d_o->dtype != dtype) ||
+        a->wide || a->params->softcap > 0 || a->D != a->Dv || a->D > MOST_DIMS ||
+        a->rows < LEAST_ROWS || a->S < 1) {
+        return false;
+    }
+    const sizes z = sizes_of(s);
+    const uint32_t lanes = cores->subgroup / s->m;
+    const int64_t line = a->D / PIECE + 1, space = z.block / 4 + 1,
+                  bytes = 16 * (2 * z.block * line + z.subgroups * s->m * space) + 8 * z.block;
+    return a->D % s->k == 0 && a->D % s->n == 0 && z.block % s->n == 0 && z.block % s->k == 0 &&
+           z.block % s->m == 0 && cores->subgroup % s->m == 0 && z.block / lanes % PIECE == 0 &&
+           z.block / PIECE + s->n / 4 <= space && bytes <= cores->shared &&
+           z.subgroups * cores->subgroup <= cores->invocations && is_packed(a->q) &&
+           is_packed(a->k) && is_packed(a->v) && (!d_o || is_packed(d_o));
+}
+
+weft_status weft__vulkan_attention_run_cores(const weft_call *call, const attention *a,
+                                             const weft__vulkan_shader *module,
+                                             attention_arguments *arguments, int64_t items)
+{
+    const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
+    const weft_dtype dtype = a->q->dtype;
+    const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, dtype);
+    const weft__vulkan_shader *shader = weft__vulkan_module_for(module, dtype);
+    const sizes z = sizes_of(s);
+    const uint32_t constants[] = {z.subgroups * cores->subgroup, cores->subgroup, (uint32_t)a->D,
+                                  s->m, s->n, s->k, z.block, dtype};
+    const int64_t own = z.subgroups * s->m, tiles = (items + own - 1) / own;
+    attention on_cores = *a;
+    on_cores.subgroup = cores->subgroup;
+    arguments->tiles = (int32_t)tiles;
+    return shader ? weft__vulkan_attention_launch(call, &on_cores, shader, arguments, constants,
+                                                  sizeof constants / sizeof *constants,
+                                                  tiles * a->pairs)
+                  : weft_error_status();
+}

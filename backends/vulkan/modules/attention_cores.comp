@@ -1,0 +1,99 @@
+// backends/vulkan/modules/attention_cores.comp -- attention on matrix cores: a tile of queries to
+// all keys that they see, with a running softmax (Dao et al. 2022).
+#version 460
+#include "attention_cores.glsl"
+
+MATRIX_A q[D / TK];
+MATRIX_C results[D / TN];
+
+// The scores in the subgroup's space become exponentials in 16 bits; top and sum of the lane's row
+// go on. Returns by what earlier results of the row shrink.
+float soften(int b, int hk, int row, int key0, int to, inout float top, inout float sum)
+{
+    const int l = row / int(G), head = hk * int(G) + row % int(G);
+    float values[PART], before = top;
+    read_part(values);
+    [[unroll]] for (uint n = 0u; n < PART; n++) {
+        int key = key0 + int(lane_first() + n);
+        bool seen = l < p.at.L && key < to && sees(l, key);
+        values[n] = seen ? masked(values[n], b, l, head, key) : HIDDEN;
+        top = max(top, values[n]);
+    }
+    [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
+        top = max(top, subgroupShuffleXor(top, other));
+    }
+    float part = 0.0;
+    [[unroll]] for (uint n = 0u; n < PART; n++) {
+        values[n] = exp(values[n] - reference_of(top));
+        part += values[n];
+    }
+    [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
+        part += subgroupShuffleXor(part, other);
+    }
+    float factor = before == HIDDEN ? 0.0 : exp(reference_of(before) - reference_of(top));
+    sum = sum * factor + part;
+    subgroupBarrier();
+    write_part(values);
+    return factor;
+}
+
+// Lines of the results are multiplied by the factors of the lanes' lines, by a matrix of them after
+// the exponentials in the space.
+void shrink(float factor)
+{
+    const uint at = space() + BLOCK / 8u;
+    if (gl_SubgroupInvocationID < TM) {
+        [[unroll]] for (uint c = 0u; c < TN / 4u; c++) {
+            tile[at + lane_line() * SPACE + c] = floatBitsToUint(vec4(factor));
+        }
+    }
+    subgroupBarrier();
+    MATRIX_C factors;
+    coopMatLoad(factors, tile, at, SPACE, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint j = 0u; j < D / TN; j++) {
+        results[j] = results[j] * factors;
+    }
+}
+
+void main()
+{
+    int index = int(group_index()), pair = index % p.at.pairs, number = index / p.at.pairs;
+    if (number >= p.at.tiles) {
+        return;
+    }
+    // Later queries see more keys: they start first.
+    int row0 = (p.at.tiles - 1 - number) * int(OWN), rows = p.at.L * int(G);
+    int b = pair / p.at.Hk, hk = pair % p.at.Hk;
+    cut_keys(b);
+    View q_view = rows_of(p.at.q, p.at.q_at, b, hk), k = keys_of(p.at.k, p.at.k_at, b, hk);
+    View v = keys_of(p.at.v, p.at.v_at, b, hk);
+    int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
+    int from = max(0, l0 + keys_offset - p.at.window + 1), to = min(keys_end, l1 + keys_offset + 1);
+    LOAD_OWN(q, q_view, true, row0, rows)
+    [[unroll]] for (uint j = 0u; j < D / TN; j++) {
+        results[j] = MATRIX_C(0.0);
+    }
+    int row = row0 + int(gl_SubgroupID * TM + lane_line());
+    float top = HIDDEN, sum = 0.0;
+    FETCH(next_first, k, false, from, to)
+    FETCH(next_second, v, false, from, to)
+    for (int key = from; key < to; key += int(BLOCK)) {
+        barrier();
+        KEEP(next_first, FIRST_AT)
+        KEEP(next_second, SECOND_AT)
+        barrier();
+        FETCH(next_first, k, false, key + int(BLOCK), to)
+        FETCH(next_second, v, false, key + int(BLOCK), to)
+        PRODUCT_TO_SPACE(q, FIRST_AT)
+        subgroupBarrier();
+        shrink(soften(b, hk, row, key, to, top, sum));
+        ADD_PRODUCT(results, SECOND_AT)
+    }
+    bool there = row < rows;
+    uint out_row = there ? out_row_of(b, hk, row) : 0u;
+    float factor = sum == 0.0 ? 0.0 : 1.0 / sum;
+    STORE_RESULTS(results, p.at.o, Q_TYPE, out_row * D, there, factor)
+    if (there && lane_first() == 0u) {
+        Floats(p.at.lse).at[out_row] = sum == 0.0 ? HIDDEN : reference_of(top) + log(sum);
+    }
+}

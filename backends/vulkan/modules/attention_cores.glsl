@@ -1,0 +1,210 @@
+// backends/vulkan/modules/attention_cores.glsl -- what attention and its gradients on matrix cores
+// share: tiles in shared memory, products of them, and scores.
+//
+// A workgroup owns OWN items (rows of queries, or keys), TM for each subgroup, and meets BLOCK of
+// the others at a time, whose tiles lie in shared memory. Layouts of matrices in registers vary by
+// device, so what is done to single elements goes through memory of the subgroup's own: TM lines of
+// SPACE.
+#pragma use_vulkan_memory_model
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define CORES
+#define INFINITY uintBitsToFloat(0x7f800000u)
+#include "common.glsl"
+#include "attention_arguments.glsl"
+
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 at[]; };
+
+layout(local_size_x_id = 5) in;
+layout(constant_id = 5) const uint THREADS = 256;
+layout(constant_id = 6) const uint SUBGROUP = 32;
+layout(constant_id = 7) const uint D = 128; // of values too
+layout(constant_id = 8) const uint TM = 16;
+layout(constant_id = 9) const uint TN = 16;
+layout(constant_id = 10) const uint TK = 16;
+layout(constant_id = 11) const uint BLOCK = 32;
+
+const uint SUBGROUPS = THREADS / SUBGROUP, OWN = SUBGROUPS * TM;
+const uint PIECES = D / 8, LINE = PIECES + 1; // of an item: uvec4, and one against bank conflicts
+const uint LOADS = (BLOCK * PIECES + THREADS - 1) / THREADS;
+const uint SPACE = BLOCK / 4 + 1;
+const uint FIRST_AT = 0, SECOND_AT = BLOCK * LINE, SPACE_AT = 2 * BLOCK * LINE;
+const uint LANES = SUBGROUP / TM, PART = BLOCK / LANES; // lanes of a line, elements of each
+
+shared uvec4 tile[SPACE_AT + SUBGROUPS * TM * SPACE];
+
+#define MATRIX_A coopmat<float16_t, gl_ScopeSubgroup, TM, TK, gl_MatrixUseA>
+#define MATRIX_B coopmat<float16_t, gl_ScopeSubgroup, TK, TN, gl_MatrixUseB>
+#define MATRIX_C coopmat<float, gl_ScopeSubgroup, TM, TN, gl_MatrixUseAccumulator>
+
+uint space()
+{
+    return SPACE_AT + gl_SubgroupID * TM * SPACE;
+}
+
+// This lane's line of the subgroup's, and its first element.
+uint lane_line()
+{
+    return gl_SubgroupInvocationID % TM;
+}
+
+uint lane_first()
+{
+    return gl_SubgroupInvocationID / TM * PART;
+}
+
+uvec4 next_first[LOADS], next_second[LOADS];
+
+// Items [first, end) of a head as a tile, zeros after them. `rows`: of queries.
+#define FETCH(next, view, rows, first, end)                                                        \
+    [[unroll]] for (uint n = 0u; n < LOADS; n++)                                                   \
+    {                                                                                              \
+        uint at = n * THREADS + gl_LocalInvocationID.x;                                            \
+        int item = int(first) + int(at / PIECES);                                                  \
+        next[n] = uvec4(0u);                                                                       \
+        if (item < int(end) && (BLOCK * PIECES % THREADS == 0u || at < BLOCK * PIECES)) {          \
+            next[n] = Quads(view.at).at[place_of(view, rows, uint(item)) / 8u + at % PIECES];      \
+        }                                                                                          \
+    }
+
+#define KEEP(next, base)                                                                           \
+    [[unroll]] for (uint n = 0u; n < LOADS; n++)                                                   \
+    {                                                                                              \
+        uint at = n * THREADS + gl_LocalInvocationID.x;                                            \
+        if (BLOCK * PIECES % THREADS == 0u || at < BLOCK * PIECES) {                               \
+            tile[base + at / PIECES * LINE + at % PIECES] = next[n];                               \
+        }                                                                                          \
+    }
+
+// The items that this subgroup owns, as matrices: a tile after another goes through shared memory.
+#define LOAD_OWN(own, view, rows, first, end)                                                      \
+    for (uint n_tile = 0u; n_tile < OWN; n_tile += BLOCK) {                                        \
+        FETCH(next_first, view, rows, first + int(n_tile), end)                                    \
+        barrier();                                                                                 \
+        KEEP(next_first, FIRST_AT)                                                                 \
+        barrier();                                                                                 \
+        if (gl_SubgroupID * TM / BLOCK * BLOCK == n_tile) {                                        \
+            [[unroll]] for (uint d = 0u; d < D / TK; d++)                                          \
+            {                                                                                      \
+                coopMatLoad(own[d], tile,                                                          \
+                            FIRST_AT + gl_SubgroupID * TM % BLOCK * LINE + d * (TK / 8u), LINE,    \
+                            gl_CooperativeMatrixLayoutRowMajor);                                   \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+// Own items by the items of a tile, over D, to the subgroup's space.
+#define PRODUCT_TO_SPACE(own, base)                                                                \
+    [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++)                                              \
+    {                                                                                              \
+        MATRIX_C sum = MATRIX_C(0.0);                                                              \
+        [[unroll]] for (uint d = 0u; d < D / TK; d++)                                              \
+        {                                                                                          \
+            MATRIX_B other;                                                                        \
+            coopMatLoad(other, tile, base + j * TN * LINE + d * (TK / 8u), LINE,                   \
+                        gl_CooperativeMatrixLayoutColumnMajor);                                    \
+            sum = coopMatMulAdd(own[d], other, sum);                                               \
+        }                                                                                          \
+        coopMatStore(sum, tile, space() + j * (TN / 4u), SPACE,                                    \
+                     gl_CooperativeMatrixLayoutRowMajor);                                          \
+    }
+
+// What lies in the subgroup's space in 16 bits, by the items of a tile, added to results over D.
+#define ADD_PRODUCT(results, base)                                                                 \
+    [[unroll]] for (uint k = 0u; k < BLOCK; k += TK)                                               \
+    {                                                                                              \
+        MATRIX_A own;                                                                              \
+        coopMatLoad(own, tile, space() + k / 8u, SPACE, gl_CooperativeMatrixLayoutRowMajor);       \
+        [[unroll]] for (uint j = 0u; j < D / TN; j++)                                              \
+        {                                                                                          \
+            MATRIX_B other;                                                                        \
+            coopMatLoad(other, tile, base + k * LINE + j * (TN / 8u), LINE,                        \
+                        gl_CooperativeMatrixLayoutRowMajor);                                       \
+            results[j] = coopMatMulAdd(own, other, results[j]);                                    \
+        }                                                                                          \
+    }
+
+uint pair_of(uint dtype, float first, float second)
+{
+    return dtype == FLOAT16 ? to_float16(first) | to_float16(second) << 16
+                            : to_bfloat16(first) | to_bfloat16(second) << 16;
+}
+
+// This lane's part of a line, from and to the subgroup's space.
+void read_part(out float values[PART])
+{
+    uint at = space() + lane_line() * SPACE + lane_first() / 4u;
+    [[unroll]] for (uint n = 0u; n < PART; n += 4u) {
+        vec4 four = uintBitsToFloat(tile[at + n / 4u]);
+        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            values[n + c] = four[c];
+        }
+    }
+}
+
+void write_part(const float values[PART])
+{
+    uint at = space() + lane_line() * SPACE + lane_first() / 8u;
+    [[unroll]] for (uint n = 0u; n < PART; n += 8u) {
+        uvec4 words;
+        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            words[c] = pair_of(Q_TYPE, values[n + 2u * c], values[n + 2u * c + 1u]);
+        }
+        tile[at + n / 8u] = words;
+    }
+}
+
+// Results over D, TM lines of them, to memory: element (line, c) is multiplied by `factor` of this
+// lane's line, and `to` is where that line begins, if it is `there`.
+#define STORE_RESULTS(results, pointer, dtype, to, there, factor)                                  \
+    [[unroll]] for (uint first = 0u; first < D; first += BLOCK)                                    \
+    {                                                                                              \
+        subgroupBarrier();                                                                         \
+        [[unroll]] for (uint j = 0u; j < BLOCK / TN; j++)                                          \
+        {                                                                                          \
+            if (first / TN + j < D / TN) {                                                         \
+                coopMatStore(results[min(first / TN + j, D / TN - 1u)], tile,                      \
+                             space() + j * (TN / 4u), SPACE, gl_CooperativeMatrixLayoutRowMajor);  \
+            }                                                                                      \
+        }                                                                                          \
+        subgroupBarrier();                                                                         \
+        float values[PART];                                                                        \
+        read_part(values);                                                                         \
+        [[unroll]] for (uint n = 0u; n < PART; n += 8u)                                            \
+        {                                                                                          \
+            uvec4 words;                                                                           \
+            [[unroll]] for (uint c = 0u; c < 4u; c++)                                              \
+            {                                                                                      \
+                words[c] = pair_of(dtype, values[n + 2u * c] * factor,                             \
+                                   values[n + 2u * c + 1u] * factor);                              \
+            }                                                                                      \
+            uint column = first + lane_first() + n;                                                \
+            if (there && column < D) {                                                             \
+                Quads(pointer).at[((to) + column) / 8u] = words;                                   \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
+// Scores have no softcap here.
+float masked(float product, int b, int l, int head, int key)
+{
+    float s = product * p.at.scale;
+    if (MASK_TYPE != NO_MASK) {
+        uint i = uint(b) * p.at.mask_at[0] + uint(head) * p.at.mask_at[1] +
+                 uint(l) * p.at.mask_at[2] + uint(key) * p.at.mask_at[3];
+        if (MASK_TYPE == BOOL) {
+            s = load_byte(p.at.mask, i) != 0u ? s : HIDDEN;
+        } else {
+            s += load_real(p.at.mask, MASK_TYPE, i);
+        }
+    }
+    return s;
+}
+
+float reference_of(float top)
+{
+    return isinf(top) ? 0.0 : top;
+}

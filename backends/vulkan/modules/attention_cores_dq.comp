@@ -1,0 +1,61 @@
+// backends/vulkan/modules/attention_cores_dq.comp -- dq of a tile of queries on matrix cores: d (q
+// k) of all keys that they see, times the keys.
+#version 460
+#include "attention_cores.glsl"
+#include "attention_cores_gradients.glsl"
+
+MATRIX_A q[D / TK], d_o[D / TK];
+MATRIX_C results[D / TN];
+
+void main()
+{
+    int index = int(group_index()), pair = index % p.at.pairs, number = index / p.at.pairs;
+    if (number >= p.at.tiles) {
+        return;
+    }
+    // Later queries see more keys: they start first.
+    int row0 = (p.at.tiles - 1 - number) * int(OWN), rows = p.at.L * int(G);
+    int b = pair / p.at.Hk, hk = pair % p.at.Hk;
+    cut_keys(b);
+    View q_view = rows_of(p.at.q, p.at.q_at, b, hk), d_o_view = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
+    View k = keys_of(p.at.k, p.at.k_at, b, hk), v = keys_of(p.at.v, p.at.v_at, b, hk);
+    int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
+    int from = max(0, l0 + keys_offset - p.at.window + 1), to = min(keys_end, l1 + keys_offset + 1);
+    LOAD_OWN(q, q_view, true, row0, rows)
+    LOAD_OWN(d_o, d_o_view, true, row0, rows)
+    [[unroll]] for (uint j = 0u; j < D / TN; j++) {
+        results[j] = MATRIX_C(0.0);
+    }
+    int row = row0 + int(gl_SubgroupID * TM + lane_line());
+    vec2 numbers = row_numbers(b, hk, row);
+    FETCH(next_first, k, false, from, to)
+    FETCH(next_second, v, false, from, to)
+    for (int key = from; key < to; key += int(BLOCK)) {
+        float qk[PART], d_p[PART];
+        barrier();
+        KEEP(next_first, FIRST_AT)
+        KEEP(next_second, SECOND_AT)
+        barrier();
+        FETCH(next_first, k, false, key + int(BLOCK), to)
+        FETCH(next_second, v, false, key + int(BLOCK), to)
+        PRODUCT_TO_SPACE(q, FIRST_AT)
+        subgroupBarrier();
+        read_part(qk);
+        subgroupBarrier();
+        PRODUCT_TO_SPACE(d_o, SECOND_AT)
+        subgroupBarrier();
+        read_part(d_p);
+        [[unroll]] for (uint n = 0u; n < PART; n++) {
+            float probability;
+            differentiate(b, hk, row, key + int(lane_first() + n), numbers.x, numbers.y, qk[n],
+                          d_p[n], probability, qk[n]);
+        }
+        subgroupBarrier();
+        write_part(qk);
+        subgroupBarrier();
+        ADD_PRODUCT(results, FIRST_AT)
+    }
+    bool there = row < rows;
+    uint out_row = there ? out_row_of(b, hk, row) : 0u;
+    STORE_RESULTS(results, p.at.dq, Q_TYPE, out_row * D, there, 1.0)
+}
