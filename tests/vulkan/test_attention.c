@@ -253,8 +253,16 @@ static void tiles_of_16_bits(void)
         {1, 40, 90, 4, 2, 32, 32, {.causal = true}, AS(FLOATS, DENSE, WEFT_BFLOAT16, 0)},
     };
     static const problem cut[] = {
-        {2, 65, 300, 4, 1, 128, 128, {.causal = true, .has_lengths = true},
-         AS(NONE, CACHE, WEFT_FLOAT16, 0), .lengths = {65, 200}},
+        {2,
+         65,
+         300,
+         4,
+         1,
+         128,
+         128,
+         {.causal = true, .has_lengths = true},
+         AS(NONE, CACHE, WEFT_FLOAT16, 0),
+         .lengths = {65, 200}},
     };
     static const problem gradients[] = {
         {2, 130, 130, 4, 2, 64, 64, {.causal = true}, AS(NONE, DENSE, WEFT_FLOAT16, 0)},

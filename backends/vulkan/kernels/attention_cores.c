@@ -38,8 +38,7 @@ bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a
 {
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
     const weft_dtype dtype = a->q->dtype;
-    const weft__vulkan_core_shape *s =
-        cores ? weft__vulkan_core_shape_of(cores, dtype) : NULL;
+    const weft__vulkan_core_shape *s = cores ? weft__vulkan_core_shape_of(cores, dtype) : NULL;
     if (!s || a->k->dtype != dtype || a->v->dtype != dtype || (d_o && d_o->dtype != dtype) ||
         a->wide || a->params->softcap > 0 || a->D != a->Dv || a->D > MOST_DIMS ||
         a->rows < LEAST_ROWS || a->S < 1) {
@@ -65,8 +64,14 @@ weft_status weft__vulkan_attention_run_cores(const weft_call *call, const attent
     const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, dtype);
     const weft__vulkan_shader *shader = weft__vulkan_module_for(module, dtype);
     const sizes z = sizes_of(s);
-    const uint32_t constants[] = {z.subgroups * cores->subgroup, cores->subgroup, (uint32_t)a->D,
-                                  s->m, s->n, s->k, z.block, dtype};
+    const uint32_t constants[] = {z.subgroups * cores->subgroup,
+                                  cores->subgroup,
+                                  (uint32_t)a->D,
+                                  s->m,
+                                  s->n,
+                                  s->k,
+                                  z.block,
+                                  dtype};
     const int64_t own = z.subgroups * s->m, tiles = (items + own - 1) / own;
     attention on_cores = *a;
     on_cores.subgroup = cores->subgroup;

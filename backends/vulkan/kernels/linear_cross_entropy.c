@@ -80,18 +80,17 @@ static weft__vulkan_product logits_product(const chunk *c)
 static weft__vulkan_product gradient_product(const chunk *c)
 {
     const weft_tensor *dx = &c->call->out[1];
-    return (weft__vulkan_product){
-        .rows = c->rows,
-        .columns = c->E,
-        .terms = c->V,
-        .sizes = {1, 1, 1, 1},
-        .a = {.dtype = c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32,
-              .address = c->gradients,
-              .outer = c->V,
-              .term = 1},
-        .b = weft__vulkan_matrix(c->weight, 1, 0),
-        .y_dtype = dx->dtype,
-        .y = address_of(dx, c->first)};
+    return (weft__vulkan_product){.rows = c->rows,
+                                  .columns = c->E,
+                                  .terms = c->V,
+                                  .sizes = {1, 1, 1, 1},
+                                  .a = {.dtype = c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32,
+                                        .address = c->gradients,
+                                        .outer = c->V,
+                                        .term = 1},
+                                  .b = weft__vulkan_matrix(c->weight, 1, 0),
+                                  .y_dtype = dx->dtype,
+                                  .y = address_of(dx, c->first)};
 }
 
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call)
@@ -157,14 +156,14 @@ static weft_status losses(const chunk *c)
         .V = (uint32_t)c->V,
         .target_stride = (uint32_t)c->targets->strides[0],
         .cap = (float)c->params->softcap};
-    weft__vulkan_launch launch = {
-        .shader = &weft__shader_token_loss,
-        .n_constants = 4,
-        .constants = {c->targets->dtype, c->params->with_gradient, c->params->softcap > 0,
-                      c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .groups = push.rows};
+    weft__vulkan_launch launch = {.shader = &weft__shader_token_loss,
+                                  .n_constants = 4,
+                                  .constants = {c->targets->dtype, c->params->with_gradient,
+                                                c->params->softcap > 0,
+                                                c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups = push.rows};
     return weft__vulkan_dispatch(call, &launch);
 }
 
