@@ -9,6 +9,13 @@ MATRIX_C d_k[D / TN], d_v[D / TN];
 
 shared vec2 numbers[BLOCK]; // of the tile's rows
 
+void keep_numbers(int b, int hk, int row0)
+{
+    if (gl_LocalInvocationID.x < BLOCK) {
+        numbers[gl_LocalInvocationID.x] = row_numbers(b, hk, row0 + int(gl_LocalInvocationID.x));
+    }
+}
+
 void main()
 {
     int index = int(group_index()), pair = index % p.at.pairs, number = index / p.at.pairs;
@@ -36,9 +43,7 @@ void main()
         barrier();
         KEEP(next_first, FIRST_AT)
         KEEP(next_second, SECOND_AT)
-        if (gl_LocalInvocationID.x < BLOCK) {
-            numbers[gl_LocalInvocationID.x] = row_numbers(b, hk, row + int(gl_LocalInvocationID.x));
-        }
+        keep_numbers(b, hk, row);
         barrier();
         FETCH(next_first, q, true, row + int(BLOCK), to)
         FETCH(next_second, d_o, true, row + int(BLOCK), to)

@@ -17,7 +17,8 @@ void main()
     int row0 = (p.at.tiles - 1 - number) * int(OWN), rows = p.at.L * int(G);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
     cut_keys(b);
-    View q_view = rows_of(p.at.q, p.at.q_at, b, hk), d_o_view = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
+    View q_view = rows_of(p.at.q, p.at.q_at, b, hk);
+    View d_o_view = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
     View k = keys_of(p.at.k, p.at.k_at, b, hk), v = keys_of(p.at.v, p.at.v_at, b, hk);
     int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
     int from = max(0, l0 + keys_offset - p.at.window + 1), to = min(keys_end, l1 + keys_offset + 1);
