@@ -126,8 +126,9 @@ bool weft__vulkan_cores_probe(const weft__vulkan_instance *v, weft__vulkan_physi
     VkPhysicalDeviceProperties2 properties = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v13};
     v->GetPhysicalDeviceProperties2(p->handle, &properties);
-    const VkSubgroupFeatureFlags needed =
-        VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+    const VkSubgroupFeatureFlags needed = VK_SUBGROUP_FEATURE_BASIC_BIT |
+                                          VK_SUBGROUP_FEATURE_SHUFFLE_BIT |
+                                          VK_SUBGROUP_FEATURE_VOTE_BIT;
     if (!(v13.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
         (p->subgroup.supportedOperations & needed) != needed) {
         return false;

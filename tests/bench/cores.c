@@ -1,14 +1,16 @@
 /* tests/bench/cores.c -- matrix products on matrix cores by each tile: TFLOP/s of the device, from
  * its own timestamps, for the table in backends/vulkan/kernels/product_cores.c.
  *
- *     bench_cores [DEVICE [all|chosen [TYPE]]]
+ *     bench_cores [DEVICE [all|chosen|attention [TYPE]]]
  *
  * all (default): every tile for square products; chosen: the tile that the table chooses, for
  * shapes of models and adapters, and what products take without matrix cores for comparison with
- * WEFT_VULKAN_DISABLE=matrix. TYPE: bfloat16 (default) or float16.
+ * WEFT_VULKAN_DISABLE=matrix; attention: causal, of 4 x 32 heads of 128, visible pairs counted,
+ * forward and the gradient alone. TYPE: bfloat16 (default) or float16.
  */
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/bench/bench.h"
+#include "weft/op_params.h"
 #include "weft/weft.h"
 
 enum { RUNS = 5, MOST_RUNS = 64 };
@@ -106,6 +108,52 @@ static void chosen(void)
         report("chosen", all[i].M, all[i].N, all[i].K, all[i].form);
 }
 
+/* Milliseconds of the device for the arrays' evaluation. */
+static double time_of(weft_array **arrays, int n)
+{
+    weft_totals totals;
+    weft_op_report ops[8];
+    check(weft_device_profile(device, true));
+    check(weft_eval_n(arrays, n));
+    check(weft_synchronize(device));
+    weft_device_report(device, ops, 8, &totals);
+    return 1e-6 * (double)totals.busy;
+}
+
+static void attention(int64_t B, int64_t L, int64_t H, int64_t Hk, int64_t D)
+{
+    const weft_attention_params params = {.scale = 0.08, .causal = true};
+    const double flops = 4.0 * (double)(B * H * D) * (double)L * (double)(L + 1) / 2;
+    double forward[RUNS], backward[RUNS];
+    for (int run = -2; run < RUNS; run++) {
+        weft_scope_open();
+        weft_array *in[6];
+        for (int i = 0; i < 4; i++)
+            in[i == 3 ? 5 : i] = weft_random_uniform(
+                NULL, WEFT_DIMS(B, L, i == 1 || i == 2 ? Hk : H, D), -1, 1, dtype);
+        weft_array *made[] = {in[0], in[1], in[2], in[5]};
+        check(weft_eval_n(made, 4));
+        weft_array *node = weft_apply(weft_op_find("attention"), in, 3, &params);
+        in[3] = weft_pick(node, 0);
+        in[4] = weft_pick(node, 1);
+        weft_array *vjp = weft_apply(weft_op_find("attention_vjp"), in, 6, &params);
+        weft_array *gradients[] = {weft_pick(vjp, 0), weft_pick(vjp, 1), weft_pick(vjp, 2)};
+        const double first = time_of(in + 3, 2), second = time_of(gradients, 3);
+        if (run >= 0) {
+            forward[run] = first;
+            backward[run] = second;
+        }
+        weft_scope_close(NULL);
+    }
+    check(weft_device_profile(device, false));
+    const double f = median(forward, RUNS), b = median(backward, RUNS);
+    printf("attention %lldx%lldx%lld/%lldx%lld: forward %.2f ms, %.1f TFLOP/s; gradient %.2f ms, "
+           "%.1f TFLOP/s\n",
+           (long long)B, (long long)L, (long long)H, (long long)Hk, (long long)D, f,
+           1e-9 * flops / f, b, 2.5e-9 * flops / b);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     device = weft_device_get(argc > 1 ? argv[1] : "vulkan");
@@ -119,7 +167,11 @@ int main(int argc, char **argv)
     printf("# %s\ntile,type,form,M,N,K,us,TFLOP/s\n", weft_device_description(device));
     if (argc > 2 && strcmp(argv[2], "chosen") == 0)
         chosen();
-    else
+    else if (argc > 2 && strcmp(argv[2], "attention") == 0) {
+        attention(4, 4096, 32, 32, 128);
+        attention(4, 1024, 32, 8, 128);
+        attention(4, 1024, 32, 8, 64);
+    } else
         every_tile();
     return 0;
 }

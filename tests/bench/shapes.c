@@ -4,9 +4,10 @@
  *     bench_shapes DEVICE SHAPE WHAT... [profile]
  *
  * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), tiny. WHAT, in turn: lora, checkpoint (lora with it),
- * prefill, decode. LoRA: rank 16 on all linears, 4 x 1,024 tokens, the median of steps 3 to 8.
- * Prefill: 4,096 tokens, the median of 3 after one. Decoding: 128 tokens. With "profile", a step
- * more of each is profiled by op.
+ * prefill, whole (prefill, all tokens at a time), decode; with 4 after it (lora4): of linears in 4
+ * bits. LoRA: rank 16 on all linears, 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096
+ * tokens, the median of 3 after one. Decoding: 128 tokens. With "profile", a step more of each is
+ * profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,14 @@ static const struct {
 static weft_device *device;
 static bool profiled;
 
-static weft_model *make(const char *name)
+/* Linears but the one that gives logits. */
+static bool is_inner(void *context, const char *path, const weft_module *m)
+{
+    (void)context;
+    return m->type == &weft_nn_linear_type && strstr(path, "lm_head") == NULL;
+}
+
+static weft_model *make(const char *name, bool coded)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (strcmp(shapes[i].name, name) == 0) {
@@ -52,6 +60,9 @@ static weft_model *make(const char *name)
             check(weft_model_new(config, &model));
             weft_config_free(config);
             check(weft_nn_cast(weft_model_module(model), WEFT_BFLOAT16));
+            if (coded)
+                check(weft_nn_quantize(weft_model_module(model),
+                                       &(weft_nn_quantize_options){.accepts = is_inner}));
             check(weft_synchronize(device));
             return model;
         }
@@ -106,9 +117,9 @@ static double update(weft_model *model, weft_trainer *trainer, int step, double 
     return seconds() - began;
 }
 
-static void bench_lora(const char *name, bool checkpoint)
+static void bench_lora(const char *name, bool checkpoint, bool coded)
 {
-    weft_model *model = make(name);
+    weft_model *model = make(name, coded);
     weft_trainer *trainer;
     check(weft_nn_lora_inject(weft_model_module(model), &(weft_nn_lora_options){.rank = 16}));
     const weft_trainer_options o = {.adamw.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
@@ -120,9 +131,9 @@ static void bench_lora(const char *name, bool checkpoint)
         first = step == 1 ? loss : first;
     }
     const double time = median(times + FIRST, STEPS - FIRST + 1);
-    printf("%s lora%s: %.0f tokens/s, %.1f ms a step, peak %.1f GB, loss %.5f then %.5f\n", name,
-           checkpoint ? " checkpointed" : "", BATCH * LENGTH / time, 1e3 * time,
-           1e-9 * (double)weft_memory_peak(), first, loss);
+    printf("%s lora%s%s: %.0f tokens/s, %.1f ms a step, peak %.1f GB, loss %.5f then %.5f\n", name,
+           checkpoint ? " checkpointed" : "", coded ? " in 4 bits" : "", BATCH * LENGTH / time,
+           1e3 * time, 1e-9 * (double)weft_memory_peak(), first, loss);
     if (profiled) {
         begin_profile();
         update(model, trainer, STEPS + 1, &loss);
@@ -142,32 +153,34 @@ static bool ignore(void *context, const weft_generated *token)
     return true;
 }
 
-static weft_generate_stats generate(weft_model *model, int64_t prompt, int64_t n)
+static weft_generate_stats generate(weft_model *model, int64_t prompt, int64_t n, int64_t at_a_time)
 {
     static int32_t ids[PREFILL];
     const int64_t V = weft_model_info_of(model)->vocab_size;
     for (int64_t i = 0; i < prompt; i++)
         ids[i] = (int32_t)(i * 7919 % V);
     weft_generate_stats stats;
-    const weft_generate_options o = {.max_tokens = n, .ignore_eos = true};
+    const weft_generate_options o = {.max_tokens = n, .ignore_eos = true, .prefill = at_a_time};
     check(weft_generate(model, NULL, ids, prompt, &o, ignore, NULL, &stats));
     return stats;
 }
 
-static void bench_generate(const char *name, bool decode)
+static void bench_generate(const char *name, const char *what)
 {
-    weft_model *model = make(name);
-    const int64_t prompt = decode ? 16 : PREFILL, n = decode ? DECODED : 1;
+    weft_model *model = make(name, strchr(what, '4') != NULL);
+    const bool decode = strncmp(what, "decode", 6) == 0;
+    const int64_t prompt = decode ? 16 : PREFILL, n = decode ? DECODED : 1,
+                  at_a_time = strncmp(what, "whole", 5) == 0 ? PREFILL : 0;
     double rates[3];
-    generate(model, prompt, n);
+    generate(model, prompt, n, at_a_time);
     for (int i = 0; i < 3; i++) {
-        const weft_generate_stats stats = generate(model, prompt, n);
+        const weft_generate_stats stats = generate(model, prompt, n, at_a_time);
         rates[i] = decode ? stats.decode_per_second : stats.prompt_per_second;
     }
-    printf("%s %s: %.1f tokens/s\n", name, decode ? "decode" : "prefill", median(rates, 3));
+    printf("%s %s: %.1f tokens/s\n", name, what, median(rates, 3));
     if (profiled) {
         begin_profile();
-        generate(model, prompt, n);
+        generate(model, prompt, n, at_a_time);
         end_profile();
     }
     fflush(stdout);
@@ -184,10 +197,10 @@ int main(int argc, char **argv)
     weft_set_default_device(device);
     profiled = strcmp(argv[argc - 1], "profile") == 0;
     for (int i = 3; i < argc - profiled; i++) {
-        if (strcmp(argv[i], "lora") == 0 || strcmp(argv[i], "checkpoint") == 0)
-            bench_lora(argv[2], argv[i][0] == 'c');
+        if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0)
+            bench_lora(argv[2], argv[i][0] == 'c', strchr(argv[i], '4') != NULL);
         else
-            bench_generate(argv[2], strcmp(argv[i], "decode") == 0);
+            bench_generate(argv[2], argv[i]);
     }
     return 0;
 }

@@ -8,7 +8,9 @@
 #include "backends/vulkan/kernels/product_plan.h"
 #include "tests/check.h"
 #include "weft/backend.h"
+#include "weft/op_params.h"
 #include "weft/ops.h"
+#include "weft/quantize.h"
 
 static weft_device *vulkan;
 
@@ -274,6 +276,90 @@ static void products_by_every_tile(void)
     weft_device_profile(vulkan, false);
 }
 
+/* ---- Encoded weights and attention ----------------------------------------------------------- */
+
+/* y = x w^T, or x w: the matrix is decoded, rounded to the dtype of x, and multiplied. */
+static void check_encoded(const char *encoding, weft_dtype dtype, bool transposed)
+{
+    enum { ROWS = 264, F = 48, E = 512 };
+    const weft_linear_params params = {.transposed = transposed};
+    const product p = {.batches = 1,
+                       .M = ROWS,
+                       .N = transposed ? E : F,
+                       .K = transposed ? F : E,
+                       .b_turned = !transposed,
+                       .dtype = dtype};
+    double *x, *w;
+    weft_scope_open();
+    weft_array *a = operand(1, ROWS, p.K, dtype, &x), *b = operand(1, F, E, WEFT_FLOAT32, &w);
+    weft_array *encoded =
+        weft_keep(weft_encode(weft_to(b, weft_device_get("cpu")), weft_encoding_find(encoding)));
+    CHECK_OK(weft_read(weft_astype(weft_decode(encoded), dtype), WEFT_FLOAT64, w, F * E));
+    weft_array *in[] = {a, weft_to(encoded, vulkan)};
+    CHECK_OK(weft_eval_n(in, 2));
+    weft_array *y = weft_apply(weft_op_find("linear"), in, 2, &params);
+    const int64_t n = p.M * p.N, before = on_cores();
+    double *values = calloc((size_t)n, sizeof *values);
+    if (CHECK_OK(weft_eval(y)) && CHECK_OK(weft_read(y, WEFT_FLOAT64, values, n)) &&
+        check_that(on_cores() > before, __FILE__, __LINE__, "%s: not on matrix cores", encoding))
+        compare(&p, x, w, NULL, values, dtype, encoding);
+    weft_drop(encoded);
+    weft_scope_close(NULL);
+    free(values);
+    free(x);
+    free(w);
+}
+
+static void encoded_weights_are_decoded_for_the_cores(void)
+{
+    static const char *const encodings[] = {"q4_k", "q8_0", "q4_0", "mxfp4"};
+    weft_dtype dtypes[2];
+    if (!cores_there())
+        return;
+    weft_device_profile(vulkan, true);
+    const int n_dtypes = dtypes_there(dtypes);
+    for (int d = 0; d < n_dtypes; d++)
+        for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+            for (int transposed = 0; transposed < 2; transposed++)
+                check_encoded(encodings[i], dtypes[d], transposed);
+    weft_device_profile(vulkan, false);
+}
+
+/* That its values are right, tests/vulkan/test_attention.c says. */
+static void attention_of_tiles_is_on_the_cores(void)
+{
+    weft_dtype dtypes[2];
+    if (!cores_there())
+        return;
+    weft_device_profile(vulkan, true);
+    const int n_dtypes = dtypes_there(dtypes);
+    for (int d = 0; d < n_dtypes; d++) {
+        const weft_attention_params params = {.scale = 0.25, .causal = true};
+        double *values[4];
+        weft_scope_open();
+        weft_array *in[6];
+        for (int i = 0; i < 4; i++) {
+            in[i == 3 ? 5 : i] = weft_reshape(operand(1, 2 * 40, 2 * 16, dtypes[d], &values[i]),
+                                              WEFT_DIMS(2, 40, 2, 16));
+            free(values[i]);
+        }
+        weft_array *node = weft_apply(weft_op_find("attention"), in, 3, &params);
+        in[3] = weft_pick(node, 0);
+        in[4] = weft_pick(node, 1);
+        weft_array *gradients = weft_apply(weft_op_find("attention_vjp"), in, 6, &params);
+        const int64_t before = on_cores();
+        CHECK_OK(weft_eval(in[3]));
+        const int64_t between = on_cores();
+        CHECK_EQ_INT(between - before, 1);
+        CHECK_OK(weft_eval(weft_pick(gradients, 0)));
+        CHECK_EQ_INT(on_cores() - between, 2);
+        weft_scope_close(NULL);
+    }
+    weft_device_profile(vulkan, false);
+}
+
 CHECK_MAIN("vulkan_cores", CHECK_CASE(products_of_every_layout_and_edge),
            CHECK_CASE(products_of_odd_lengths), CHECK_CASE(products_in_parts_of_the_terms),
-           CHECK_CASE(products_by_every_tile))
+           CHECK_CASE(products_by_every_tile),
+           CHECK_CASE(encoded_weights_are_decoded_for_the_cores),
+           CHECK_CASE(attention_of_tiles_is_on_the_cores))

@@ -21,7 +21,9 @@ typedef struct tile_shape {
 typedef struct core_tile {
     uint16_t rows, columns, terms;
     uint8_t down, across;
-    uint16_t rate; /* measured with many tiles; only ratios matter */
+    /* The time of a tile: (its terms + extra) / rate for each of its elements. Measured; of rates
+     * only the ratios matter. */
+    uint16_t rate, extra;
 } core_tile;
 
 typedef struct product_plan {

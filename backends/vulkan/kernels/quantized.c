@@ -1,5 +1,6 @@
 /* backends/vulkan/kernels/quantized.c -- kernels over quantised matrices: products, which decode as
  * they load, and rows as floats. */
+#include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/product.h"
 #include "backends/vulkan/kernels/structure.h"
@@ -7,6 +8,10 @@
 #include "weft/op_params.h"
 
 enum { GROUP = 256, NO_INDEX = 255, GATHER_LANES = 32, GATHER_THREADS = 128 };
+
+/* From so many rows on a matrix of at most so many bytes is decoded to 16 bits, for matrix cores.
+ */
+enum { DECODED_ROWS = 256, DECODED_ROOM = 128 << 20 };
 
 /* codes.glsl */
 typedef struct codes_record {
@@ -94,6 +99,41 @@ static bool fits(const weft_call *call)
     return true;
 }
 
+/* ---- Decoding ------------------------------------------------------------------------------- */
+
+typedef struct decoding {
+    const weft_tensor *indices; /* of rows; NULL: all */
+    uint64_t to;
+    weft_dtype dtype, rounded; /* product and sum with scale and bias are rounded to the latter */
+    int64_t count;             /* elements */
+    bool packed;               /* four elements of 16 bits at `to` are aligned */
+} decoding;
+
+static weft_status decode(const weft_call *call, const coded *w, const decoding *d)
+{
+    struct {
+        uint64_t w, indices, to, fault;
+        uint32_t fault_code, count, width, extent;
+    } push = {.w = weft__vulkan_record(call, &w->record, sizeof w->record),
+              .indices = d->indices ? weft__vulkan_address(d->indices) : 0,
+              .to = d->to,
+              .fault = weft__vulkan_fault(call),
+              .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, w->rows),
+              .count = (uint32_t)(d->count / 4),
+              .width = (uint32_t)(w->width / 4),
+              .extent = (uint32_t)w->rows};
+    weft__vulkan_launch launch = {
+        .shader = &weft__shader_codes_rows,
+        .n_constants = 5,
+        .constants = {w->format, (uint32_t)d->dtype,
+                      d->indices ? (uint32_t)d->indices->dtype : (uint32_t)NO_INDEX,
+                      (uint32_t)d->rounded, d->packed},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = weft__vulkan_groups(push.count, GROUP)};
+    return push.w ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
+}
+
 /* ---- Products ------------------------------------------------------------------------------- */
 
 /* x (m, terms) with w in one of its forms. */
@@ -137,6 +177,27 @@ static weft__vulkan_product product_of_linear(const weft_call *call, const coded
     return p;
 }
 
+/* Bytes of the matrix in 16 bits; 0: it is decoded as the product loads it. */
+static int64_t decoded_bytes(const weft_call *call, const weft__vulkan_product *p, const coded *w)
+{
+    const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
+    const int64_t bytes = (w->rows * w->width * 2 + 63) / 64 * 64;
+    return cores && weft__vulkan_core_shape_of(cores, p->a.dtype) && p->rows >= DECODED_ROWS &&
+                   bytes <= DECODED_ROOM && w->width % 8 == 0
+               ? bytes
+               : 0;
+}
+
+/* The product with the decoded matrix, which lies at `address`. */
+static weft__vulkan_product with_decoded(const weft__vulkan_product *p, uint64_t address)
+{
+    weft__vulkan_product decoded = *p;
+    decoded.b.format = 0;
+    decoded.b.dtype = p->a.dtype;
+    decoded.b.address = address;
+    return decoded;
+}
+
 static bool linear_fits(const weft_call *call)
 {
     return call->in[1].encoding && fits(call) && narrow(call->in[0].dtype) &&
@@ -147,14 +208,31 @@ static int64_t linear_workspace(const weft_call *call)
 {
     coded w = coded_of_encoded(&call->in[1]);
     weft__vulkan_product p = product_of_linear(call, &w);
-    return weft__vulkan_product_workspace(call, &p);
+    const int64_t bytes = decoded_bytes(call, &p, &w);
+    if (bytes > 0) {
+        p = with_decoded(&p, 0);
+    }
+    return bytes + weft__vulkan_product_workspace(call, &p);
 }
 
 static weft_status linear(const weft_call *call)
 {
     coded w = coded_of_encoded(&call->in[1]);
     weft__vulkan_product p = product_of_linear(call, &w);
-    return run(call, &p, &w);
+    const int64_t bytes = decoded_bytes(call, &p, &w);
+    if (bytes == 0) {
+        return run(call, &p, &w);
+    }
+    const uint64_t workspace = weft__vulkan_workspace(call);
+    const decoding to = {.to = workspace,
+                         .dtype = p.a.dtype,
+                         .rounded = WEFT_FLOAT32,
+                         .count = w.rows * w.width,
+                         .packed = true};
+    const weft_status status = decode(call, &w, &to);
+    p = with_decoded(&p, workspace);
+    return status == WEFT_OK ? weft__vulkan_product_run(call, &p, workspace + (uint64_t)bytes)
+                             : status;
 }
 
 /* Pair j of x and w; the matrices follow each other. */
@@ -268,26 +346,12 @@ static weft_status rows_as_floats(const weft_call *call, const coded *w, const w
                                   weft_dtype rounded)
 {
     const weft_tensor *out = &call->out[0];
-    struct {
-        uint64_t w, indices, to, fault;
-        uint32_t fault_code, count, width, extent;
-    } push = {.w = weft__vulkan_record(call, &w->record, sizeof w->record),
-              .indices = indices ? weft__vulkan_address(indices) : 0,
-              .to = weft__vulkan_address(out),
-              .fault = weft__vulkan_fault(call),
-              .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, w->rows),
-              .count = (uint32_t)(weft_tensor_size(out) / 4),
-              .width = (uint32_t)(w->width / 4),
-              .extent = (uint32_t)w->rows};
-    weft__vulkan_launch launch = {
-        .shader = &weft__shader_codes_rows,
-        .n_constants = 4,
-        .constants = {w->format, (uint32_t)out->dtype,
-                      indices ? (uint32_t)indices->dtype : (uint32_t)NO_INDEX, (uint32_t)rounded},
-        .push = &push,
-        .push_bytes = sizeof push,
-        .groups = weft__vulkan_groups(push.count, GROUP)};
-    return push.w ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
+    const decoding to = {.indices = indices,
+                         .to = weft__vulkan_address(out),
+                         .dtype = out->dtype,
+                         .rounded = rounded,
+                         .count = weft_tensor_size(out)};
+    return decode(call, w, &to);
 }
 
 static bool cast_fits(const weft_call *call)

@@ -8,32 +8,41 @@ MATRIX_C results[D / TN];
 
 // The scores in the subgroup's space become exponentials in 16 bits; top and sum of the lane's row
 // go on. Returns by what earlier results of the row shrink.
-float soften(int b, int hk, int row, int key0, int to, inout float top, inout float sum)
+float soften(bool whole, int b, int hk, int row, int key0, inout float top, inout float sum)
 {
-    const int l = row / int(G), head = hk * int(G) + row % int(G);
     float values[PART], before = top;
     read_part(values);
+    if (whole) {
+        [[unroll]] for (uint n = 0u; n < PART; n++) {
+            values[n] *= scale;
+        }
+    } else {
+        const int l = row / int(G), head = hk * int(G) + row % int(G);
+        [[unroll]] for (uint n = 0u; n < PART; n++) {
+            int key = key0 + int(lane_first() + n);
+            bool seen = row < rows && is_seen(l, key);
+            values[n] = seen ? masked(values[n], b, l, head, key) : HIDDEN;
+        }
+    }
     [[unroll]] for (uint n = 0u; n < PART; n++) {
-        int key = key0 + int(lane_first() + n);
-        bool seen = l < p.at.L && key < to && sees(l, key);
-        values[n] = seen ? masked(values[n], b, l, head, key) : HIDDEN;
         top = max(top, values[n]);
     }
     [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
         top = max(top, subgroupShuffleXor(top, other));
     }
     float part = 0.0;
+    const float reference = reference_of(top);
     [[unroll]] for (uint n = 0u; n < PART; n++) {
-        values[n] = exp(values[n] - reference_of(top));
+        values[n] = exp(values[n] - reference);
         part += values[n];
     }
     [[unroll]] for (uint other = TM; other < SUBGROUP; other *= 2u) {
         part += subgroupShuffleXor(part, other);
     }
-    float factor = before == HIDDEN ? 0.0 : exp(reference_of(before) - reference_of(top));
+    float factor = before == HIDDEN ? 0.0 : exp(reference_of(before) - reference);
     sum = sum * factor + part;
     subgroupBarrier();
-    write_part(values);
+    write_shares(values);
     return factor;
 }
 
@@ -42,6 +51,10 @@ float soften(int b, int hk, int row, int key0, int to, inout float top, inout fl
 void shrink(float factor)
 {
     const uint at = space() + BLOCK / 8u;
+    if (subgroupAll(factor == 1.0)) {
+        subgroupBarrier();
+        return;
+    }
     if (gl_SubgroupInvocationID < TM) {
         [[unroll]] for (uint c = 0u; c < TN / 4u; c++) {
             tile[at + lane_line() * SPACE + c] = floatBitsToUint(vec4(factor));
@@ -62,18 +75,18 @@ void main()
         return;
     }
     // Later queries see more keys: they start first.
-    int row0 = (p.at.tiles - 1 - number) * int(OWN), rows = p.at.L * int(G);
+    int row0 = (p.at.tiles - 1 - number) * int(OWN);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
-    cut_keys(b);
+    read_arguments(b);
     View q_view = rows_of(p.at.q, p.at.q_at, b, hk), k = keys_of(p.at.k, p.at.k_at, b, hk);
     View v = keys_of(p.at.v, p.at.v_at, b, hk);
     int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
-    int from = max(0, l0 + keys_offset - p.at.window + 1), to = min(keys_end, l1 + keys_offset + 1);
+    int from = max(0, l0 + keys_offset - window + 1), to = min(keys_end, l1 + keys_offset + 1);
     LOAD_OWN(q, q_view, true, row0, rows)
     [[unroll]] for (uint j = 0u; j < D / TN; j++) {
         results[j] = MATRIX_C(0.0);
     }
-    int row = row0 + int(gl_SubgroupID * TM + lane_line());
+    int first = row0 + int(gl_SubgroupID * TM), row = first + int(lane_line());
     float top = HIDDEN, sum = 0.0;
     FETCH(next_first, k, false, from, to)
     FETCH(next_second, v, false, from, to)
@@ -86,7 +99,8 @@ void main()
         FETCH(next_second, v, false, key + int(BLOCK), to)
         PRODUCT_TO_SPACE(q, FIRST_AT)
         subgroupBarrier();
-        shrink(soften(b, hk, row, key, to, top, sum));
+        bool whole = all_seen(first, first + int(TM), key, key + int(BLOCK));
+        shrink(soften(whole, b, hk, row, key, top, sum));
         ADD_PRODUCT(results, SECOND_AT)
     }
     bool there = row < rows;

@@ -10,6 +10,7 @@
 #extension GL_KHR_memory_scope_semantics : require
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
+#extension GL_KHR_shader_subgroup_vote : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
 #define CORES
 #define INFINITY uintBitsToFloat(0x7f800000u)
@@ -157,6 +158,30 @@ void write_part(const float values[PART])
     }
 }
 
+// The same of values from 0 to 1. What becomes of NaN does not matter: the row's sum has it too.
+uint shares_of(float first, float second)
+{
+    if (Q_TYPE == FLOAT16) {
+        return packHalf2x16(vec2(first, second));
+    }
+    uint low = floatBitsToUint(first), high = floatBitsToUint(second);
+    low += 0x7fffu + (low >> 16 & 1u);
+    high += 0x7fffu + (high >> 16 & 1u);
+    return low >> 16 | (high & 0xffff0000u);
+}
+
+void write_shares(const float values[PART])
+{
+    uint at = space() + lane_line() * SPACE + lane_first() / 8u;
+    [[unroll]] for (uint n = 0u; n < PART; n += 8u) {
+        uvec4 words;
+        [[unroll]] for (uint c = 0u; c < 4u; c++) {
+            words[c] = shares_of(values[n + 2u * c], values[n + 2u * c + 1u]);
+        }
+        tile[at + n / 8u] = words;
+    }
+}
+
 // Results over D, TM lines of them, to memory: element (line, c) is multiplied by `factor` of this
 // lane's line, and `to` is where that line begins, if it is `there`.
 #define STORE_RESULTS(results, pointer, dtype, to, there, factor)                                  \
@@ -188,10 +213,35 @@ void write_part(const float values[PART])
         }                                                                                          \
     }
 
+// Of the arguments, what inner loops need: loads of it would wait behind every barrier.
+float scale;
+int window, rows;
+
+void read_arguments(int b)
+{
+    scale = p.at.scale;
+    window = p.at.window;
+    rows = p.at.L * int(G);
+    cut_keys(b);
+}
+
+bool is_seen(int l, int key)
+{
+    int ahead = l + keys_offset - key;
+    return ahead >= 0 && ahead < window && key < keys_end;
+}
+
+// Whether rows [row0, row1) and keys [key0, key1) all are there and see each other.
+bool all_seen(int row0, int row1, int key0, int key1)
+{
+    return MASK_TYPE == NO_MASK && row1 <= rows && is_seen(row0 / int(G), key1 - 1) &&
+           is_seen((row1 - 1) / int(G), key0);
+}
+
 // Scores have no softcap here.
 float masked(float product, int b, int l, int head, int key)
 {
-    float s = product * p.at.scale;
+    float s = product * scale;
     if (MASK_TYPE != NO_MASK) {
         uint i = uint(b) * p.at.mask_at[0] + uint(head) * p.at.mask_at[1] +
                  uint(l) * p.at.mask_at[2] + uint(key) * p.at.mask_at[3];

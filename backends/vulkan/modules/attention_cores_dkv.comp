@@ -25,8 +25,8 @@ void main()
     // Earlier keys are seen by more queries: they start first.
     int key0 = number * int(OWN), key1 = min(key0 + int(OWN), p.at.S);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
-    cut_keys(b);
-    int l0 = max(0, key0 - keys_offset), l1 = min(p.at.L, p.at.window - keys_offset + key1 - 1);
+    read_arguments(b);
+    int l0 = max(0, key0 - keys_offset), l1 = min(p.at.L, window - keys_offset + key1 - 1);
     int from = l0 * int(G), to = l1 * int(G);
     View q = rows_of(p.at.q, p.at.q_at, b, hk), d_o = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
     View k_view = keys_of(p.at.k, p.at.k_at, b, hk), v_view = keys_of(p.at.v, p.at.v_at, b, hk);
@@ -35,7 +35,7 @@ void main()
     [[unroll]] for (uint j = 0u; j < D / TN; j++) {
         d_k[j] = d_v[j] = MATRIX_C(0.0);
     }
-    int key = key0 + int(gl_SubgroupID * TM + lane_line());
+    int first = key0 + int(gl_SubgroupID * TM), key = first + int(lane_line());
     FETCH(next_first, q, true, from, to)
     FETCH(next_second, d_o, true, from, to)
     for (int row = from; row < to; row += int(BLOCK)) {
@@ -54,16 +54,17 @@ void main()
         PRODUCT_TO_SPACE(v, SECOND_AT)
         subgroupBarrier();
         read_part(d_p);
+        bool whole = all_seen(row, row + int(BLOCK), first, first + int(TM));
         [[unroll]] for (uint n = 0u; n < PART; n++) {
             float probability, d_qk;
             vec2 two = numbers[lane_first() + n];
-            differentiate(b, hk, row + int(lane_first() + n), key, two.x, two.y, qk[n], d_p[n],
+            differentiate(whole, b, hk, row + int(lane_first() + n), key, two.x, two.y, qk[n], d_p[n],
                           probability, d_qk);
             qk[n] = d_qk;
             d_p[n] = probability;
         }
         subgroupBarrier();
-        write_part(d_p);
+        write_shares(d_p);
         subgroupBarrier();
         ADD_PRODUCT(d_v, SECOND_AT)
         subgroupBarrier();

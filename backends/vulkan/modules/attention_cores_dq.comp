@@ -14,20 +14,20 @@ void main()
         return;
     }
     // Later queries see more keys: they start first.
-    int row0 = (p.at.tiles - 1 - number) * int(OWN), rows = p.at.L * int(G);
+    int row0 = (p.at.tiles - 1 - number) * int(OWN);
     int b = pair / p.at.Hk, hk = pair % p.at.Hk;
-    cut_keys(b);
+    read_arguments(b);
     View q_view = rows_of(p.at.q, p.at.q_at, b, hk);
     View d_o_view = rows_of(p.at.d_o, p.at.d_o_at, b, hk);
     View k = keys_of(p.at.k, p.at.k_at, b, hk), v = keys_of(p.at.v, p.at.v_at, b, hk);
     int l0 = row0 / int(G), l1 = (min(row0 + int(OWN), rows) - 1) / int(G);
-    int from = max(0, l0 + keys_offset - p.at.window + 1), to = min(keys_end, l1 + keys_offset + 1);
+    int from = max(0, l0 + keys_offset - window + 1), to = min(keys_end, l1 + keys_offset + 1);
     LOAD_OWN(q, q_view, true, row0, rows)
     LOAD_OWN(d_o, d_o_view, true, row0, rows)
     [[unroll]] for (uint j = 0u; j < D / TN; j++) {
         results[j] = MATRIX_C(0.0);
     }
-    int row = row0 + int(gl_SubgroupID * TM + lane_line());
+    int first = row0 + int(gl_SubgroupID * TM), row = first + int(lane_line());
     vec2 numbers = row_numbers(b, hk, row);
     FETCH(next_first, k, false, from, to)
     FETCH(next_second, v, false, from, to)
@@ -46,9 +46,10 @@ void main()
         PRODUCT_TO_SPACE(d_o, SECOND_AT)
         subgroupBarrier();
         read_part(d_p);
+        bool whole = all_seen(first, first + int(TM), key, key + int(BLOCK));
         [[unroll]] for (uint n = 0u; n < PART; n++) {
             float probability;
-            differentiate(b, hk, row, key + int(lane_first() + n), numbers.x, numbers.y, qk[n],
+            differentiate(whole, b, hk, row, key + int(lane_first() + n), numbers.x, numbers.y, qk[n],
                           d_p[n], probability, qk[n]);
         }
         subgroupBarrier();

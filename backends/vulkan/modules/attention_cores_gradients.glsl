@@ -4,22 +4,28 @@
 layout(constant_id = 12) const uint D_O_TYPE = FLOAT32; // the same as Q_TYPE
 
 // From q k and do v of one pair to the probability and d (q k); both 0 where the key is not seen.
-void differentiate(int b, int hk, int row, int key, float lse, float delta, float qk, float d_p,
-                   out float probability, out float d_qk)
+// `whole`: it is known to be seen.
+void differentiate(bool whole, int b, int hk, int row, int key, float lse, float delta, float qk,
+                   float d_p, out float probability, out float d_qk)
 {
-    const int l = row / int(G), head = hk * int(G) + row % int(G);
     probability = d_qk = 0.0;
-    if (l < p.at.L && key < keys_end && sees(l, key)) {
+    if (whole) {
+        probability = exp(qk * scale - lse);
+        d_qk = probability * (d_p - delta) * scale;
+        return;
+    }
+    const int l = row / int(G), head = hk * int(G) + row % int(G);
+    if (row < rows && is_seen(l, key)) {
         float score = masked(qk, b, l, head, key);
         probability = score == HIDDEN ? 0.0 : exp(score - lse);
-        d_qk = probability * (d_p - delta) * p.at.scale;
+        d_qk = probability * (d_p - delta) * scale;
     }
 }
 
 // The log-sum-exp of a row, and rowsum(do o).
 vec2 row_numbers(int b, int hk, int row)
 {
-    if (row >= p.at.L * int(G)) {
+    if (row >= rows) {
         return vec2(0.0);
     }
     const uint l = uint(row) / G, head = uint(hk) * G + uint(row) % G;

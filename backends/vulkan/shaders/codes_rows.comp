@@ -8,6 +8,9 @@ layout(constant_id = 0) const uint FORMAT = 0;
 layout(constant_id = 1) const uint OUT_TYPE = FLOAT32;
 layout(constant_id = 2) const uint INDEX_TYPE = 255; // none: every row in order
 layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32; // product and sum are rounded to it
+layout(constant_id = 4) const bool PACKED = false; // four elements of 16 bits are aligned
+
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
 
 #include "codes.glsl"
 
@@ -43,12 +46,20 @@ void main()
     }
     vec2 scale = scale_and_bias(p.w, uint(row), element);
     vec4 values = codes_four(p.w, uint(row), element);
+    uvec4 bits;
     for (uint j = 0u; j < 4u; j++) {
         precise float value = values[j] * scale.x; // apart from the sum: both are rounded
         value = rounded(value);
         if (BIASED) {
             value = rounded(value + scale.y);
         }
-        store_real(p.to, OUT_TYPE, 4u * i + j, value);
+        if (PACKED) {
+            bits[j] = OUT_TYPE == FLOAT16 ? to_float16(value) : to_bfloat16(value);
+        } else {
+            store_real(p.to, OUT_TYPE, 4u * i + j, value);
+        }
+    }
+    if (PACKED) {
+        Pairs(p.to).at[i] = uvec2(bits.x | bits.y << 16, bits.z | bits.w << 16);
     }
 }
