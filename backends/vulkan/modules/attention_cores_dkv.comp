@@ -58,8 +58,8 @@ void main()
         [[unroll]] for (uint n = 0u; n < PART; n++) {
             float probability, d_qk;
             vec2 two = numbers[lane_first() + n];
-            differentiate(whole, b, hk, row + int(lane_first() + n), key, two.x, two.y, qk[n], d_p[n],
-                          probability, d_qk);
+            differentiate(whole, b, hk, row + int(lane_first() + n), key, two.x, two.y, qk[n],
+                          d_p[n], probability, d_qk);
             qk[n] = d_qk;
             d_p[n] = probability;
         }

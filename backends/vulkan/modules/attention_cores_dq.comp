@@ -49,8 +49,8 @@ void main()
         bool whole = all_seen(first, first + int(TM), key, key + int(BLOCK));
         [[unroll]] for (uint n = 0u; n < PART; n++) {
             float probability;
-            differentiate(whole, b, hk, row, key + int(lane_first() + n), numbers.x, numbers.y, qk[n],
-                          d_p[n], probability, qk[n]);
+            differentiate(whole, b, hk, row, key + int(lane_first() + n), numbers.x, numbers.y,
+                          qk[n], d_p[n], probability, qk[n]);
         }
         subgroupBarrier();
         write_part(qk);
