@@ -51,27 +51,15 @@ typedef struct weft_dims {
     int64_t at[WEFT_MAX_DIMS];
 } weft_dims;
 
-/* WEFT_DIMS(B, L, D): a weft_dims of the arguments, at least one.
- * WEFT_SCALAR: the shape of a 0-d array.
- * WEFT_ALL_AXES: for reductions, every axis. */
 #ifndef __cplusplus
+/* WEFT_DIMS(B, L, D): a weft_dims of the arguments, at least one. */
 #define WEFT_DIMS(...)                                                                             \
     ((weft_dims){.n = (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)),                   \
                  .at = {__VA_ARGS__}})
+/* The shape of a 0-d array. */
 #define WEFT_SCALAR ((weft_dims){0})
+/* For reductions: every axis. */
 #define WEFT_ALL_AXES ((weft_dims){.n = -1})
-#else
-} /* templates have no C linkage */
-template <typename... T> constexpr weft_dims weft_make_dims(T... dims)
-{
-    static_assert(sizeof...(T) <= WEFT_MAX_DIMS, "WEFT_DIMS: more than WEFT_MAX_DIMS dims");
-    static_assert((... && !std::is_floating_point<T>::value), "WEFT_DIMS: expected integers");
-    return weft_dims{static_cast<int>(sizeof...(T)), {static_cast<int64_t>(dims)...}};
-}
-#define WEFT_DIMS(...) weft_make_dims(__VA_ARGS__)
-#define WEFT_SCALAR weft_make_dims()
-#define WEFT_ALL_AXES (weft_dims{-1, {}})
-extern "C" {
 #endif
 
 /* ---- Making arrays from data ---------------------------------------------------------------- */
@@ -220,5 +208,16 @@ WEFT_API int weft_threads(void);
 
 #ifdef __cplusplus
 }
+
+/* The macros above in C++17. */
+template <typename... T> constexpr weft_dims weft_make_dims(T... dims)
+{
+    static_assert(sizeof...(T) <= WEFT_MAX_DIMS, "WEFT_DIMS: more than WEFT_MAX_DIMS dims");
+    static_assert((... && !std::is_floating_point<T>::value), "WEFT_DIMS: expected integers");
+    return weft_dims{static_cast<int>(sizeof...(T)), {static_cast<int64_t>(dims)...}};
+}
+#define WEFT_DIMS(...) weft_make_dims(__VA_ARGS__)
+#define WEFT_SCALAR weft_make_dims()
+#define WEFT_ALL_AXES (weft_dims{-1, {}})
 #endif
 #endif

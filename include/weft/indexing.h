@@ -133,19 +133,10 @@ WEFT_API weft_array *weft_index_maximum(weft_array *x, const weft_index_item *it
 WEFT_API weft_array *weft_index_minimum(weft_array *x, const weft_index_item *items, int n,
                                         weft_array *values);
 
-/* WEFT_INDEX(x, item, ...): weft_index with the items written out, at least one. */
 #ifndef __cplusplus
 #define WEFT_INDEX(x, ...)                                                                         \
     weft_index((x), (const weft_index_item[]){__VA_ARGS__},                                        \
                (int)(sizeof((const weft_index_item[]){__VA_ARGS__}) / sizeof(weft_index_item)))
-#else
-} /* std::initializer_list has no C linkage */
-inline weft_array *weft_index_list(weft_array *x, std::initializer_list<weft_index_item> items)
-{
-    return weft_index(x, items.begin(), static_cast<int>(items.size()));
-}
-#define WEFT_INDEX(x, ...) weft_index_list((x), {__VA_ARGS__})
-extern "C" {
 #endif
 
 /* ---- Indices out of range ------------------------------------------------------------------- */
@@ -165,5 +156,12 @@ WEFT_API bool weft_index_checks(void);
 
 #ifdef __cplusplus
 }
+
+/* WEFT_INDEX in C++17. */
+inline weft_array *weft_index_list(weft_array *x, std::initializer_list<weft_index_item> items)
+{
+    return weft_index(x, items.begin(), static_cast<int>(items.size()));
+}
+#define WEFT_INDEX(x, ...) weft_index_list((x), {__VA_ARGS__})
 #endif
 #endif
