@@ -100,7 +100,8 @@ static void modes_are_declared_once(void)
     for (int i = 0; i < 2; i++) {
         spirv_words once = {0}, twice = {0}, old = {0};
         weft__spirv_set_float_modes(shaders[i]->words, shaders[i]->n_words, 0x1ff, &once);
-        CHECK_EQ_INT(declared(&once, 32), 7);
+        /* products have no precise arithmetic: they do not declare round to nearest */
+        CHECK_EQ_INT(declared(&once, 32), i == 1 ? 7 : 3);
         CHECK_EQ_INT(declared(&once, 64), i == 1 ? 7 : 0);
         CHECK_EQ_INT(declared(&once, 16), i == 1 ? 7 : 0);
         validate(&once, shaders[i]->name);

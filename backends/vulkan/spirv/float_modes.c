@@ -46,11 +46,15 @@ static const struct {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
-/* What a module says before its types. */
+/* What a module says before its types. Round to nearest is declared for float32 only where a module
+ * has precise arithmetic: together with NaN preservation it keeps NVIDIA's compiler from fusing
+ * multiply-adds, which costs float32 products 29% of their rate (docs/performance.md). */
 typedef struct preamble {
     size_t capabilities, modes; /* where each of the two sections ends */
     uint32_t entry;
-    bool float64, own; /* it computes in double; it declares modes itself */
+    bool float64; /* it computes in double */
+    bool own;     /* it declares modes itself */
+    bool precise; /* it has arithmetic that must not be contracted */
 } preamble;
 
 static preamble read_preamble(const uint32_t *words, size_t n)
@@ -67,6 +71,8 @@ static preamble read_preamble(const uint32_t *words, size_t n)
             p.modes = at + end;
         } else if (opcode == SPIRV_OP_EXECUTION_MODE) {
             p.modes = at + end;
+        } else if (opcode == SPIRV_OP_DECORATE && end > 2) {
+            p.precise |= words[at + 2] == SPIRV_NO_CONTRACTION;
         } else if (opcode >= SPIRV_OP_TYPE_VOID && opcode < SPIRV_OP_DECORATE) {
             break;
         }
@@ -92,6 +98,7 @@ void weft__spirv_set_float_modes(const uint32_t *words, size_t n, uint32_t modes
 {
     preamble p = read_preamble(words, n);
     modes &= p.float64 ? UINT32_MAX : (1u << SPIRV_MODES64) - 1;
+    modes &= p.precise ? UINT32_MAX : ~(uint32_t)SPIRV_EVEN32;
     if (words[1] < SPIRV_VERSION_1_4 || p.own || !p.modes || !modes) {
         spirv_add(out, words, n);
         return;

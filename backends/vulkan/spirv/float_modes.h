@@ -18,8 +18,9 @@ enum {
 uint32_t weft__spirv_float_modes(const VkPhysicalDeviceFloatControlsProperties *p, bool subnormals);
 
 /* Appends the module of n words to *out with these modes declared for its entry point: those of
- * double only where it computes in double. A module of a version before SPIR-V 1.4 and one that
- * declares modes itself are copied unchanged. out->failed: no memory. */
+ * double only where it computes in double, SPIRV_EVEN32 only where it has precise arithmetic. A
+ * module of a version before SPIR-V 1.4 and one that declares modes itself are copied unchanged.
+ * out->failed: no memory. */
 void weft__spirv_set_float_modes(const uint32_t *words, size_t n, uint32_t modes, spirv_words *out);
 
 #endif
