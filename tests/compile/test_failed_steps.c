@@ -254,7 +254,8 @@ static program simple(int n, const step *steps)
     return p;
 }
 
-/* The state is donated: a good call before the failure makes it memory of the program. */
+/* The state is donated: a good call before the failure makes it memory of the program, and lean
+ * scopes let steps overwrite it. */
 static void fail_once(program *p, bool compiled, int intact)
 {
     weft_compiled *c = NULL;
@@ -264,12 +265,12 @@ static void fail_once(program *p, bool compiled, int intact)
         state[i] = &p->slots[i];
     if (compiled)
         CHECK_OK(weft_compile(call_step, p, state, SLOTS, NULL, &c));
-    weft_scope_open();
+    weft_scope_open_lean();
     CHECK_OK(run_once(c, p, false));
     weft_scope_close(NULL);
     memcpy(before, p->slots, sizeof before);
     read_slots(p, want);
-    weft_scope_open();
+    weft_scope_open_lean();
     CHECK_STATUS(run_once(c, p, true), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "index 8 is out of range for an axis of size 8");
     weft_scope_close(NULL);
