@@ -4,16 +4,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+read -ra cc <<<"${CC:-cc}" # perhaps "ccache gcc"
 cplusplus=("${CXX:-c++}")
 if command -v clang++ >/dev/null; then cplusplus+=(clang++); fi
 warnings="-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror"
 bad=0
 
 compile() {
-    local language=$1 standard=$2 header=$3 compiler=$4
+    local language=$1 standard=$2 header=$3
+    shift 3
     # shellcheck disable=SC2086
     if ! printf '#include "weft/%s"\nextern int not_empty;\n' "$header" |
-        "$compiler" -x "$language" "-std=$standard" $warnings -Iinclude -fsyntax-only -; then
+        "$@" -x "$language" "-std=$standard" $warnings -Iinclude -fsyntax-only -; then
         echo "include/weft/$header: does not compile alone as $standard"
         bad=1
     fi
@@ -21,7 +23,7 @@ compile() {
 
 for path in include/weft/*.h; do
     header=${path##*/}
-    compile c c11 "$header" "${CC:-cc}"
+    compile c c11 "$header" "${cc[@]}"
     for compiler in "${cplusplus[@]}"; do
         compile c++ c++17 "$header" "$compiler"
     done

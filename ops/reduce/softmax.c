@@ -268,7 +268,7 @@ const weft_op weft_op_softmax_grad = {
     .cases = softmax_grad_cases,
     .n_cases = sizeof softmax_grad_cases / sizeof *softmax_grad_cases,
     .no_test_dtypes = DTYPE_NOT_INEXACT,
-    .tolerance = 2e-6, /* complex sums of 67 terms of up to 4 */
+    .tolerance = 4e-6, /* complex sums of 67 terms of up to 4, in the compiler's order */
 };
 
 const weft_op weft_op_log_softmax_grad = {
