@@ -546,7 +546,7 @@ weft_status weft__cpu_var(const weft_call *call)
     const weft_var_params *p = call->params;
     reduction r = plan(call);
     double *means = call->workspace;
-    double freedom = (double)(r.reduced.size - p->ddof);
+    double freedom = (double)r.reduced.size - (double)p->ddof;
     r.fold = CPU_SUM;
     r.domain = r.dtype == WEFT_FLOAT64 ? REALS : FLOATS;
     r.partials = (cell *)call->workspace + r.outputs;

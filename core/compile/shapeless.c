@@ -38,7 +38,7 @@ typedef struct checking {
     weft__shapeless *out;
     weft__length_log reads; /* at the lengths of `out` */
     elements *nodes;
-    const int64_t *sizes; /* being tried */
+    int64_t sizes[WEFT__SYMBOLS]; /* being tried */
 } checking;
 
 /* ---- symbols -------------------------------------------------------------------------------- */
@@ -107,7 +107,7 @@ static weft_status trace_at(checking *c, const int64_t *sizes, weft__length_log 
             }
         }
     }
-    c->sizes = sizes;
+    memcpy(c->sizes, sizes, sizeof c->sizes);
     weft__length_log *before = weft__length_reads;
     weft__length_reads = log;
     weft_status status = weft__trace_at(c->fn, c->context, c->arguments, c->n_in, c->n_out, out);

@@ -75,6 +75,7 @@ static weft__step *step_new(weft__plan *plan, int n_inputs, int n_outputs, size_
     step->kind = WEFT__STEP_KERNEL;
     step->device = NULL;
     step->kernel = NULL;
+    step->checks_first = false;
     step->tape = NULL;
     step->call.op = NULL;
     step->call.params = memory;

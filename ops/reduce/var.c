@@ -19,7 +19,7 @@ static weft_array *deviations(weft_array *node)
 static double weight_of(weft_array *node)
 {
     double freedom =
-        (double)(count_of(node) - ((const weft_var_params *)weft_node_params(node))->ddof);
+        (double)count_of(node) - (double)((const weft_var_params *)weft_node_params(node))->ddof;
     return 1 / (freedom > 0 ? freedom : 0);
 }
 
