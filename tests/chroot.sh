@@ -36,7 +36,10 @@ inside() {
 }
 
 finish() {
-    if mountpoint -q "$root/proc"; then umount "$root/proc"; fi
+    local folder
+    for folder in dev/pts proc; do
+        if mountpoint -q "$root/$folder"; then umount "$root/$folder"; fi
+    done
     [ -n "${WEFT_CHROOT_KEEP:-}" ] || rm -rf --one-file-system "$root"
 }
 trap finish EXIT
@@ -54,6 +57,9 @@ else
     fi
 fi
 mount -t proc proc "$root/proc"
+mkdir -p "$root/dev/pts"
+mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts"
+ln -sf pts/ptmx "$root/dev/ptmx"
 cp /etc/resolv.conf "$root/etc/resolv.conf"
 # How this system's apt reaches the network (a proxy, its certificates), if that is special.
 apt-config dump | grep -E '^Acquire::https?::(Proxy|CAInfo) ' \

@@ -13,6 +13,29 @@
 
 enum { SEEN = 1 << 16 };
 
+/* A new pseudo-terminal's master, or -1 where the system has none (a chroot without /dev/pts). */
+static int open_terminal(void)
+{
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0)
+        return master;
+    if (master >= 0)
+        close(master);
+    return -1;
+}
+
+/* Skips the case, and returns true, where there are no pseudo-terminals. */
+static bool skip_without_terminal(void)
+{
+    const int master = open_terminal();
+    if (master < 0) {
+        check_skip("there are no pseudo-terminals (/dev/pts)");
+        return true;
+    }
+    close(master);
+    return false;
+}
+
 /* Runs a shell command with standard output and standard error on a terminal. Returns what the
  * terminal got, which belongs to this function and lives until the next call. */
 static const char *on_terminal(const char *command)
@@ -20,8 +43,8 @@ static const char *on_terminal(const char *command)
     static char seen[SEEN];
     size_t n = 0;
     seen[0] = '\0';
-    const int master = posix_openpt(O_RDWR | O_NOCTTY);
-    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
+    const int master = open_terminal();
+    if (master < 0)
         return seen;
     const pid_t child = fork();
     if (child == 0) {
@@ -74,6 +97,8 @@ static const char *model(void)
 
 static void generated_text_commands_no_terminal(void)
 {
+    if (skip_without_terminal())
+        return;
     char command[3000];
     const output ids = shell_command(NULL, "%s tokenize %s -p \"$(printf '%s')\"",
                                      check_built("cli/weft"), model(), ATTACK);
@@ -98,6 +123,8 @@ static void generated_text_commands_no_terminal(void)
 
 static void arguments_and_paths_command_no_terminal(void)
 {
+    if (skip_without_terminal())
+        return;
     static const char *const lines[] = {
         "info \"$(printf '" ATTACK "')\"",
         "\"$(printf '" ATTACK "')\"",
@@ -119,6 +146,8 @@ static void arguments_and_paths_command_no_terminal(void)
 /* A folder's name and the model_type in its config.json are shown by discover. */
 static void discovered_names_command_no_terminal(void)
 {
+    if (skip_without_terminal())
+        return;
     char command[4000];
     snprintf(command, sizeof command,
              "d=%s; m=\"$d/$(printf '" ATTACK "')\"; mkdir -p \"$m\" && cd \"$m\" && "
