@@ -21,7 +21,7 @@ enum {
 
 /* The layout of shaders/library_memory.glsl. */
 typedef struct push {
-    uint64_t result, record;
+    uint64_t result, record; /* record: a readable address also where nothing is recorded */
     uint32_t recorded, count, rank_operands;
     uint32_t words[WORDS];
 } push;
@@ -206,6 +206,7 @@ static weft_status launch(job *j)
     }
     push p = {
         .result = j->out,
+        .record = j->out & ~(uint64_t)3,
         .count = (uint32_t)items(j),
         .rank_operands = (uint32_t)j->rank << 8 | (uint32_t)n,
         .recorded = walks && 2 * n + words > WORDS,

@@ -44,10 +44,14 @@ Words operand_(const uint k)
     return Words(uvec2(push.words[2u * k], push.words[2u * k + 1u]));
 }
 
+// Mesa 26 in software executes loads from a uniform address also where no invocation is active, so
+// the address is readable and the index 0 where there is no record.
 uint table_(const uint i)
 {
     uint operands = push.rank_operands & 0xffu;
-    return push.recorded != 0u ? push.record.at[i] : push.words[min(2u * operands + i, WORDS - 1u)];
+    bool recorded = push.recorded != 0u;
+    return recorded ? push.record.at[recorded ? i : 0u]
+                    : push.words[min(2u * operands + i, WORDS - 1u)];
 }
 
 // Four words of the table; those that it does not have are never looked at.
