@@ -48,8 +48,9 @@ static double bandwidth(void)
         weft_array *z = weft_add(x, y);
         fine = weft_eval(z) == WEFT_OK && weft_synchronize(weft_default_device()) == WEFT_OK;
         const double took = weft__seconds() - start;
-        if (fine && took > 0 && 12.0 * ELEMENTS / took > best)
-            best = 12.0 * ELEMENTS / took;
+        const double rate = took > 0 ? 12.0 * (double)ELEMENTS / took : 0;
+        if (fine && rate > best)
+            best = rate;
         weft_scope_close(NULL);
     }
     weft_scope_close(NULL);

@@ -120,7 +120,7 @@ weft_status weft__child_give_up(weft__child *child, weft_status status, const ch
 
 static weft_status ended(weft__child *c)
 {
-    if (!wait_until(c, weft__seconds() + PATIENCE))
+    if (!wait_until(c, weft__seconds() + (double)PATIENCE))
         return weft__child_give_up(c, WEFT_IO, "the program closed its output");
     if (WIFSIGNALED(c->status))
         return weft__child_give_up(c, WEFT_IO, "the program was ended by signal %d",
@@ -142,7 +142,7 @@ void weft__child_end(weft__child *child, const char *last)
     }
     if (c->socket >= 0)
         shutdown(c->socket, SHUT_WR);
-    const double deadline = weft__seconds() + PATIENCE;
+    const double deadline = weft__seconds() + (double)PATIENCE;
     while (!has_ended(c) && weft__seconds() < deadline) {
         char bytes[4096]; /* it may have more to say, and wait for us to hear it */
         while (recv(c->socket, bytes, sizeof bytes, MSG_DONTWAIT) > 0)

@@ -168,7 +168,7 @@ static weft_status load(const char *name, const char *const *argv, const char *p
     if (p == NULL)
         return weft__out_of_memory(path, NULL);
     p->name = name;
-    p->seconds = o->answer_seconds > 0 ? o->answer_seconds : SECONDS;
+    p->seconds = o->answer_seconds > 0 ? o->answer_seconds : (double)SECONDS;
     status = weft__child_start(argv, name, p->seconds, &p->child);
     if (status == WEFT_OK)
         status = ask_load(p, path, o);

@@ -40,7 +40,7 @@ static weft_module *mlp_new(void)
 static weft_array *loss(void *context)
 {
     weft_array *x = weft_arange(-POINTS / 2, POINTS / 2, 1, WEFT_FLOAT32);
-    x = weft_reshape(weft_scale(x, 2.0 / POINTS), WEFT_DIMS(POINTS, 1)); /* -1 to 1 */
+    x = weft_reshape(weft_scale(x, 2.0 / (double)POINTS), WEFT_DIMS(POINTS, 1)); /* -1 to 1 */
     return weft_mse(weft_nn_call(context, x), weft_abs(x));
 }
 
@@ -57,7 +57,7 @@ static weft_status train(weft_module *m, double *last)
         status = weft_fail(WEFT_MEMORY, "no memory");
     for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
         weft_scope_open();
-        weft_optimizer_call call = {.lr_factor = 1 - (double)step / STEPS};
+        weft_optimizer_call call = {.lr_factor = 1 - (double)step / (double)STEPS};
         call.loss = weft_value_and_grad_slots(loss, m, p.slots, p.n, grads);
         status = weft_optimizer_update(optimizer, grads, &call);
         if (step % 60 == 0 || step == STEPS - 1)

@@ -38,7 +38,7 @@ typedef struct plot {
 /* 1, 2 or 5 times a power of ten: the smallest that parts the range into TICKS or fewer. */
 static double round_tick(double width)
 {
-    const double rough = width / TICKS, power = pow(10, floor(log10(rough)));
+    const double rough = width / (double)TICKS, power = pow(10, floor(log10(rough)));
     const double digit = rough / power;
     return power * (digit <= 1 ? 1 : digit <= 2 ? 2 : digit <= 5 ? 5 : 10);
 }
@@ -78,12 +78,14 @@ static void find_ranges(plot *p, const weft_curve *curves, int n)
 
 static double across(const plot *p, double x)
 {
-    return LEFT + (x - p->x.low) / (p->x.high - p->x.low) * (WIDTH - LEFT - RIGHT);
+    const double width = WIDTH - LEFT - RIGHT;
+    return (double)LEFT + (x - p->x.low) / (p->x.high - p->x.low) * width;
 }
 
 static double down(const plot *p, double y)
 {
-    return HEIGHT - BOTTOM - (y - p->y.low) / (p->y.high - p->y.low) * (HEIGHT - TOP - BOTTOM);
+    const double bottom = HEIGHT - BOTTOM, height = HEIGHT - TOP - BOTTOM;
+    return bottom - (y - p->y.low) / (p->y.high - p->y.low) * height;
 }
 
 static int decimals_of(double tick)

@@ -181,8 +181,8 @@ static void q4_k(const float *in, uint8_t *b)
         most_minimum = fits[g].minimum > most_minimum ? fits[g].minimum : most_minimum;
     }
     memset(b, 0, 144);
-    put_half(b, most_scale / MOST_SCALE);
-    put_half(b + 2, most_minimum / MOST_SCALE);
+    put_half(b, most_scale / (float)MOST_SCALE);
+    put_half(b + 2, most_minimum / (float)MOST_SCALE);
     const float d = weft__ggml_half(b), least = weft__ggml_half(b + 2);
     for (int g = 0; g < GROUPS; g++) {
         const float *part = x + SMALL * g;

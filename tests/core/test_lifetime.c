@@ -183,7 +183,7 @@ static void a_fused_intermediate_is_not_stored_and_can_be_read(void)
     CHECK_EQ_INT(fused_count() - fused, 1);
     CHECK(weft_memory_active() - before < LARGE_BYTES + 4096); /* y alone */
     CHECK(!weft_is_evaluated(doubled));
-    CHECK_CLOSE(weft_item(total(y)), weft_item(total(doubled)) + LARGE, 1);
+    CHECK_CLOSE(weft_item(total(y)), weft_item(total(doubled)) + (double)LARGE, 1);
     weft_scope_close(NULL);
 }
 

@@ -109,7 +109,7 @@ static void two_streams_run_at_the_same_time(void)
     CHECK_OK(weft_stream_synchronize(s));
     CHECK_OK(weft_stream_synchronize(t));
     CHECK_EQ_INT(atomic_load(&most_asleep), 2);
-    CHECK(seconds() - start < 1.8 * NAP_MS / 1000); /* one after the other would be 2 */
+    CHECK(seconds() - start < 1.8 * (double)NAP_MS / 1000); /* one after the other would be 2 */
     CHECK_CLOSE(sum_of(a), 2 * 64, 0);
     CHECK_CLOSE(sum_of(b), 3 * 64, 0);
     weft_stream_free(s);

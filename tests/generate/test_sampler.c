@@ -151,7 +151,7 @@ static void draws_follow_the_probabilities(void)
     for (int i = 0; i < N; i++)
         counts[drawn[i] >= 0 && drawn[i] < V ? drawn[i] : 0]++;
     for (int i = 0; i < V; i++) /* five standard deviations */
-        CHECK_CLOSE((double)counts[i] / N, shares[i], 5 * sqrt(0.25 / N));
+        CHECK_CLOSE((double)counts[i] / (double)N, shares[i], 5 * sqrt(0.25 / (double)N));
 }
 
 static void only_what_is_left_is_drawn(void)

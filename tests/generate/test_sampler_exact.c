@@ -311,7 +311,7 @@ static void check_draws(const rows *r, const weft_sampler_options *o, uint64_t s
             never += counts[i];
             continue;
         }
-        const double wanted = p[i] * N;
+        const double wanted = p[i] * (double)N;
         chi += (counts[i] - wanted) * (counts[i] - wanted) / wanted;
         freedom++;
     }

@@ -60,7 +60,7 @@ static void long_sequences(void)
     static double got[N];
     weft_scope_open();
     for (int d = WEFT_UINT8; d <= WEFT_COMPLEX64; d++) {
-        weft_array *a = weft_arange(3, 3 + 2.0 * N, 2, (weft_dtype)d);
+        weft_array *a = weft_arange(3, 3 + 2.0 * (double)N, 2, (weft_dtype)d);
         CHECK_OK(weft_read(a, WEFT_FLOAT64, got, N));
         int wrong = 0;
         for (int i = 0; i < N; i++) {
@@ -288,6 +288,5 @@ static void complex_nan_equals_nan_where_asked(void)
 CHECK_MAIN("creation", CHECK_CASE(steps_beyond_the_interval),
            CHECK_CASE(complex_nan_equals_nan_where_asked), CHECK_CASE(sequences),
            CHECK_CASE(long_sequences), CHECK_CASE(integers_beyond_doubles_are_exact),
-           CHECK_CASE(matrices),
-           CHECK_CASE(gradients_through_diagonals), CHECK_CASE(rounding_and_comparing),
-           CHECK_CASE(scalars), CHECK_CASE(limits_and_kinds))
+           CHECK_CASE(matrices), CHECK_CASE(gradients_through_diagonals),
+           CHECK_CASE(rounding_and_comparing), CHECK_CASE(scalars), CHECK_CASE(limits_and_kinds))

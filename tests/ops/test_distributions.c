@@ -145,9 +145,9 @@ static void multivariate_has_its_covariance(void)
                                             (weft_normal_method)method, WEFT_FLOAT32);
         weft_keep(x);
         weft_array *product = weft_matmul(weft_swapaxes(x, -1, -2), x);
-        CHECK_OK(weft_read(weft_scale(product, 1.0 / MANY), WEFT_FLOAT64, got, 9));
+        CHECK_OK(weft_read(weft_scale(product, 1.0 / (double)MANY), WEFT_FLOAT64, got, 9));
         for (int i = 0; i < 9; i++) {
-            double variance = (double)(c[i / 3 * 4] * c[i % 3 * 4] + c[i] * c[i]) / MANY;
+            double variance = (double)(c[i / 3 * 4] * c[i % 3 * 4] + c[i] * c[i]) / (double)MANY;
             CHECK_CLOSE(got[i], (double)c[i], 5 * sqrt(variance));
         }
         weft_array *sum = weft_add(weft_slice_axis(x, 1, 0, 1), weft_slice_axis(x, 1, 1, 2));
@@ -182,7 +182,8 @@ static void follows(weft_array *a, double (*function)(double), double step)
         qsort(x, MANY, sizeof *x, ascending);
         for (int i = 0; i < MANY; i++) {
             double f = function(x[i]);
-            worst = fmax(worst, fmax(fabs(f - (double)i / MANY), fabs(f - (i + 1.0) / MANY)));
+            worst = fmax(worst, fmax(fabs(f - (double)i / (double)MANY),
+                                     fabs(f - (i + 1.0) / (double)MANY)));
         }
         CHECK_CLOSE(worst, 0, 1.95 / sqrt(MANY) + step);
     }
@@ -261,7 +262,7 @@ static void integers_are_even(void)
             counts[at]++;
         }
         for (int i = 0; i < 13; i++) {
-            double expected = MANY / 13.0, off = (double)counts[i] - expected;
+            double expected = (double)MANY / 13.0, off = (double)counts[i] - expected;
             squares += off * off / expected;
         }
         CHECK(squares < 32.9);

@@ -222,7 +222,7 @@ static void bernoulli_and_categorical_have_their_frequencies(void)
         weights += exp(logits[k]);
     }
     for (int k = 0; k < 5; k++) {
-        CHECK_CLOSE(counts[k] / MANY, exp(logits[k]) / weights, 0.006);
+        CHECK_CLOSE(counts[k] / (double)MANY, exp(logits[k]) / weights, 0.006);
     }
     free(x);
     weft_scope_close(NULL);

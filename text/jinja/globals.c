@@ -29,7 +29,7 @@ static jinja_value global_range(jinja *j, jinja_value self, const jinja_args *ar
     if (step == 0)
         return weft__jinja_fail(j, "range: the step is 0");
     const double count = ((double)to - (double)from) / (double)step;
-    if (count > MAX_RANGE)
+    if (count > (double)MAX_RANGE)
         return weft__jinja_fail(j, "range: more than %d numbers", MAX_RANGE);
     const jinja_value list = weft__jinja_list(j, FORM_RANGE);
     for (int64_t i = from; (step > 0 ? i < to : i > to) && !j->status;) {
