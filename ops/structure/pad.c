@@ -163,6 +163,11 @@ static weft_array *pad_from_inside(weft_array *x, int axis, int64_t before, int6
                                 "below 2^63",
                                 (long long)before, (long long)after);
     }
+    if (weft_size(x) == 0) { /* another axis is empty: no index is needed, however many there are */
+        weft_pad_params params = {
+            .axes = WEFT_DIMS(axis), .before = WEFT_DIMS(before), .after = WEFT_DIMS(after)};
+        return apply1(&weft_op_pad, x, &params);
+    }
     weft_scope_open();
     weft_array *places = weft_to(sources(mode, length, before, after), weft_device_of(x));
     return weft_scope_close(weft_take(x, places, axis));
