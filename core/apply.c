@@ -409,10 +409,9 @@ weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n, cons
 static weft_array *pick_evaluated(weft_array *a, int output)
 {
     if (a->state == WEFT__SPENT || !weft__ref_living(a)) {
-        return weft__failed(
-            "pick: output %d was used up by an evaluation: pick it before, and keep "
-            "it (weft_keep, weft_set) or name it in weft_eval",
-            output);
+        return weft__failed("pick: the data of output %d was released by an evaluation: pick it "
+                            "before, and keep it (weft_keep, weft_set) or name it in weft_eval",
+                            output);
     }
     weft_array *picked = weft__scope_adopt(a) ? a : weft__no_memory();
     if (picked == a && !weft__scope_is_open(a->scope)) { /* another thread's scope has it */

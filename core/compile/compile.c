@@ -395,8 +395,8 @@ static weft_status gather(weft_compiled *c, weft_array *const *in, int n_in)
         }
         if (a->state == WEFT__SPENT) {
             return weft_fail(WEFT_INVALID,
-                             "%s: %s %d was used up by an earlier evaluation: keep it (weft_keep, "
-                             "weft_set), or name it in weft_eval",
+                             "%s: the data of %s %d was released by an earlier evaluation: keep it "
+                             "(weft_keep, weft_set), or name it in weft_eval",
                              c->name, i < n_in ? "input" : "state", i < n_in ? i : i - n_in);
         }
         pending = pending || a->state == WEFT__LAZY;

@@ -145,7 +145,8 @@ static weft_status note_outputs(weft__program *p, weft_array *const *out, int n_
     for (int i = 0; i < n_out; i++) {
         const weft__entry *e = weft__plan_entry(&p->plan, out[i]);
         if (!e || !e->view) {
-            return e ? weft_fail(WEFT_INVALID, "compile: output %d was used up", i) : WEFT_MEMORY;
+            return e ? weft_fail(WEFT_INVALID, "compile: the data of output %d was released", i)
+                     : WEFT_MEMORY;
         }
         weft__program_output *o = &p->outputs[i];
         o->spec = out[i]->spec;

@@ -196,7 +196,7 @@ static weft_status make_outputs(running *r)
     return WEFT_OK;
 }
 
-/* What was overwritten is used up. */
+/* Marks inputs whose memory was overwritten as spent. */
 static void spend(const running *r)
 {
     for (int i = 0; i < r->p->n_in; i++) {

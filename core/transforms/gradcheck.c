@@ -36,7 +36,7 @@ static double random_weight(uint64_t *state)
     return u < 0.5 ? -1 + u : u;
 }
 
-/* Those that are not NULL, so that none is used up by the reading of another. */
+/* Evaluates those that are not NULL in one call, so that none loses its data to another. */
 static weft_status eval_together(weft_array *const *arrays, int n)
 {
     weft_array *named[MAX_ARRAYS];

@@ -121,7 +121,7 @@ static void outputs_are_freed_one_by_one(void)
     CHECK_OK(weft_eval(kept)); /* the other one was neither picked nor used */
     CHECK_EQ_INT(weft_memory_active(), before + each);
     CHECK(!weft_ok(weft_pick(node, 0)));
-    CHECK_CONTAINS(weft_error(weft_pick(node, 0)), "output 0 was used up");
+    CHECK_CONTAINS(weft_error(weft_pick(node, 0)), "the data of output 0 was released");
     CHECK(weft_pick(kept, 0) == kept); /* by itself it is an array like any other */
     weft_scope_close(NULL);
     CHECK_EQ_INT(weft_memory_active(), before + each);

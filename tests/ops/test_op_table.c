@@ -285,7 +285,7 @@ static int sum_gradients(const weft_op *op, const weft_case *c, weft_dtype dtype
         ones[i] = weft_ones_like(out[i]);
     }
     weft_status status = weft_vjp(call_op, &s, arguments, s.n_arguments, ones, NULL, n, grads);
-    /* Together: one may be used up by another. */
+    /* In one call: evaluating one may release the data of another. */
     status = status == WEFT_OK ? weft_eval_n(grads, s.n_arguments) : status;
     return status == WEFT_OK ? s.n_arguments : -1;
 }
