@@ -126,6 +126,8 @@ static void paths_are_field_names(void)
         CHECK(weft_nn_find(m, "constant") == NULL);
         CHECK(weft_nn_find_module(m, "layers.1.up_proj") != NULL);
         CHECK(weft_nn_find_module(m, "layers.7") == NULL);
+        CHECK(weft_nn_find_module(m, "layers1") == NULL);
+        CHECK(weft_nn_find_module(m, "layers1.up_proj") == NULL);
         CHECK(weft_nn_find_module(m, "") == m);
     }
     weft_nn_free(m);

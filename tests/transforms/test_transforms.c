@@ -275,10 +275,50 @@ static void gradcheck_names_the_op_and_the_element(void)
     weft_scope_close(NULL);
 }
 
+static void square_of(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)context, (void)n_in, (void)n_out;
+    out[0] = weft_square(in[0]);
+}
+
+static void right_vjp(void *context, weft_array *const *in, int n_in, weft_array *const *outs,
+                      int n_out, weft_array *const *cotangents, weft_array **grads)
+{
+    (void)context, (void)n_in, (void)outs, (void)n_out;
+    grads[0] = weft_scale(weft_multiply(in[0], cotangents[0]), 2);
+}
+
+static void wrong_jvp(void *context, weft_array *const *in, int n_in, weft_array *const *outs,
+                      int n_out, weft_array *const *tangents, weft_array **out_tangents)
+{
+    (void)context, (void)n_in, (void)outs, (void)n_out;
+    out_tangents[0] = weft_scale(weft_multiply(in[0], tangents[0]), 2.001);
+}
+
+static const weft_custom_rules differing = {.vjp = right_vjp, .jvp = wrong_jvp};
+
+static void use_differing(void *context, weft_array *const *in, int n_in, weft_array **out,
+                          int n_out)
+{
+    weft_custom(square_of, context, &differing, in, n_in, out, n_out);
+}
+
+static void gradcheck_finds_a_wrong_jvp_only_with_forward(void)
+{
+    weft_scope_open();
+    weft_array *in[] = {column(0.1, 3, -0.2)};
+    CHECK_OK(weft_gradcheck(use_differing, NULL, in, 1, 1, NULL));
+    const weft_gradcheck_options options = {.forward = true};
+    CHECK_STATUS(weft_gradcheck(use_differing, NULL, in, 1, 1, &options), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "(forward)");
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(gradients_of_slots_leave_the_slots),
            CHECK_CASE(equal_operands_share_the_gradient),
            CHECK_CASE(a_value_that_is_no_scalar_is_refused), CHECK_CASE(gradients_of_gradients),
            CHECK_CASE(checkpointing_changes_memory_and_nothing_else),
            CHECK_CASE(evaluating_inside_a_gradient_spends_nothing),
-           CHECK_CASE(gradcheck_names_the_op_and_the_element))
+           CHECK_CASE(gradcheck_names_the_op_and_the_element),
+           CHECK_CASE(gradcheck_finds_a_wrong_jvp_only_with_forward))
