@@ -314,6 +314,32 @@ static void gradcheck_finds_a_wrong_jvp_only_with_forward(void)
     weft_scope_close(NULL);
 }
 
+/* The right first derivative, as a constant: its own derivative is lost. */
+static void constant_vjp(void *context, weft_array *const *in, int n_in, weft_array *const *outs,
+                         int n_out, weft_array *const *cotangents, weft_array **grads)
+{
+    (void)context, (void)n_in, (void)outs, (void)n_out;
+    grads[0] = weft_scale(weft_multiply(weft_stop_gradient(in[0]), cotangents[0]), 2);
+}
+
+static const weft_custom_rules once = {.vjp = constant_vjp};
+
+static void use_once(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    weft_custom(square_of, context, &once, in, n_in, out, n_out);
+}
+
+static void gradcheck_finds_a_wrong_second_derivative_only_with_second(void)
+{
+    weft_scope_open();
+    weft_array *in[] = {column(0.1, 3, -0.2)};
+    weft_gradcheck_options options = {.forward = true};
+    CHECK_OK(weft_gradcheck(use_once, NULL, in, 1, 1, &options));
+    options = (weft_gradcheck_options){.second = true};
+    CHECK_STATUS(weft_gradcheck(use_once, NULL, in, 1, 1, &options), WEFT_INVALID);
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(gradients_of_slots_leave_the_slots),
            CHECK_CASE(equal_operands_share_the_gradient),
@@ -321,4 +347,5 @@ CHECK_MAIN("transforms", CHECK_CASE(value_and_gradients_of_arguments),
            CHECK_CASE(checkpointing_changes_memory_and_nothing_else),
            CHECK_CASE(evaluating_inside_a_gradient_spends_nothing),
            CHECK_CASE(gradcheck_names_the_op_and_the_element),
-           CHECK_CASE(gradcheck_finds_a_wrong_jvp_only_with_forward))
+           CHECK_CASE(gradcheck_finds_a_wrong_jvp_only_with_forward),
+           CHECK_CASE(gradcheck_finds_a_wrong_second_derivative_only_with_second))
