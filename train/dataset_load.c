@@ -285,9 +285,35 @@ static void report(const reader *r, const weft_dataset *d)
                          r->path, (long long)info.empty);
 }
 
+/* A file whose name says that it is a table would be trained as raw text, commas included. */
+static weft_status refuse_tables(const reader *r)
+{
+    static const char *const names[] = {".csv", ".tsv", ".parquet"};
+    for (size_t i = 0; r->o.format == WEFT_DATA_AUTO && i < sizeof names / sizeof *names; i++) {
+        if (ends_in(r->path, names[i]))
+            return weft_fail(WEFT_UNSUPPORTED,
+                             "%s: expected JSON lines or plain text: %s files cannot be read",
+                             r->path, names[i]);
+    }
+    return WEFT_OK;
+}
+
+/* Skips the byte order mark that some editors put in front of UTF-8. */
+static void skip_mark(const char **data, size_t *size)
+{
+    if (*size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0) {
+        *data += 3;
+        *size -= 3;
+    }
+}
+
 static weft_status parse(reader *r, const char *data, size_t size, double split, weft_dataset **out,
                          weft_dataset **validation)
 {
+    const weft_status refused = refuse_tables(r);
+    if (refused != WEFT_OK)
+        return refused;
+    skip_mark(&data, &size);
     const weft_status status = is_lines(r) ? load_lines(r, data, size, split, out, validation)
                                            : load_text(r, data, size, split, out, validation);
     return status == WEFT_OK ? check_samples(r->path, *out) : status;

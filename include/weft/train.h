@@ -134,8 +134,9 @@ typedef struct weft_dataset_info {
  * (may be NULL) is NULL. A prompt and its completion are tokenised apart, as they are when
  * generating; the tokens that the tokenizer puts in front of a text stand in front of every JSONL
  * sample and of the first window. Says in the log how many samples were cut or left out.
- * WEFT_INVALID ("file:line: what") for a bad line, and when there is no sample. NULL options: all
- * zero. */
+ * A UTF-8 byte order mark in front is skipped. WEFT_INVALID ("file:line: what") for a bad line, and
+ * when there is no sample; WEFT_UNSUPPORTED for a .csv, .tsv or .parquet file unless the format is
+ * given. NULL options: all zero. */
 WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                                        const weft_dataset_options *options, double split,
                                        weft_dataset **out, weft_dataset **validation);

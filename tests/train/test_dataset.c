@@ -256,6 +256,31 @@ static void bad_lines_are_named(void)
     expect_refusal("h.txt", "\xc3(", WEFT_INVALID, "h.txt: ");
 }
 
+static void byte_order_marks_are_skipped(void)
+{
+    weft_dataset *marked = load("mark.jsonl", "\xef\xbb\xbf{\"text\": \"so it was\"}\n", NULL);
+    weft_dataset *plain = load("plain.jsonl", "{\"text\": \"so it was\"}\n", NULL);
+    if (marked && plain) {
+        const weft_sample a = weft_dataset_at(marked, 0), b = weft_dataset_at(plain, 0);
+        if (CHECK_EQ_INT(a.length, b.length))
+            CHECK_BYTES(a.ids, b.ids, (size_t)b.length * sizeof *b.ids);
+    }
+    weft_dataset_free(marked);
+    weft_dataset_free(plain);
+    int32_t ids[16];
+    weft_dataset *text = load("mark.txt", "\xef\xbb\xbfso it was", NULL);
+    if (text)
+        CHECK_EQ_INT(weft_dataset_at(text, 0).length, ids_of("so it was", ids));
+    weft_dataset_free(text);
+}
+
+static void tables_are_not_trained_as_text(void)
+{
+    expect_refusal("a.csv", "prompt,completion\nHm?,Yes\n", WEFT_UNSUPPORTED, ".csv files");
+    expect_refusal("a.tsv", "prompt\tcompletion\n", WEFT_UNSUPPORTED, ".tsv files");
+    expect_refusal("a.parquet", "PAR1", WEFT_UNSUPPORTED, ".parquet files");
+}
+
 static void empty_datasets_are_refused(void)
 {
     expect_refusal("none.jsonl", "", WEFT_INVALID, "empty");
@@ -294,4 +319,6 @@ CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_co
            CHECK_CASE(long_samples_keep_their_end), CHECK_CASE(texts_become_windows),
            CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),
            CHECK_CASE(lines_are_split_by_the_seed), CHECK_CASE(bad_lines_are_named),
-           CHECK_CASE(negative_ids_are_refused), CHECK_CASE(empty_datasets_are_refused))
+           CHECK_CASE(byte_order_marks_are_skipped),
+           CHECK_CASE(tables_are_not_trained_as_text), CHECK_CASE(negative_ids_are_refused),
+           CHECK_CASE(empty_datasets_are_refused))
