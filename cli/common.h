@@ -95,6 +95,10 @@ weft_status cli_set_place(const cli_place *place);
  * "storyteller", the one that comes with Weft. Into out. */
 weft_status cli_model_path(const char *name, char *out, size_t size);
 
+/* The model's chat template, for data of conversations; *out is NULL where it has none, and with a
+ * warning where it is malformed. */
+weft_status cli_load_template(const char *path, weft_chat **out);
+
 /* Loads a model to a place, with an adapter around it unless that is NULL; *out is NULL after a
  * failure. */
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,

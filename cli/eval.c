@@ -56,10 +56,10 @@ static bool show(void *context, int64_t targets, int64_t total)
 }
 
 static weft_status load_data(const eval_values *v, const weft_tokenizer *tokenizer,
-                             weft_dataset **out)
+                             const weft_chat *chat, weft_dataset **out)
 {
     /* The first token of a window is not predicted: it is the last of the window before. */
-    const weft_dataset_options o = {.length = v->window + 1, .stride = v->window};
+    const weft_dataset_options o = {.length = v->window + 1, .stride = v->window, .chat = chat};
     if (!(v->last > 0))
         return weft_dataset_load(v->data, tokenizer, &o, 0, out, NULL);
     weft_dataset *front = NULL;
@@ -96,6 +96,7 @@ static int run(void *context)
     char path[4096];
     weft_model *model = NULL;
     weft_tokenizer *tokenizer = NULL;
+    weft_chat *chat = NULL;
     weft_dataset *data = NULL;
     weft_evaluation result;
     cli_progress progress;
@@ -104,7 +105,9 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
     if (status == WEFT_OK)
-        status = load_data(v, tokenizer, &data);
+        status = cli_load_template(path, &chat);
+    if (status == WEFT_OK)
+        status = load_data(v, tokenizer, chat, &data);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)
@@ -119,6 +122,7 @@ static int run(void *context)
         print_result(v, &result);
     weft_dataset_free(data);
     weft_tokenizer_free(tokenizer);
+    weft_chat_free(chat);
     weft_model_free(model);
     return cli_status(status);
 }

@@ -29,7 +29,8 @@
     {                                                                                              \
         .name = "data", .letter = 'd', .kind = CLI_TEXT, .value = "FILE",                          \
         .offset = offsetof(T, data),                                                               \
-        .help = "plain text, or JSON lines with \"text\" or \"prompt\" and \"completion\""         \
+        .help = "plain text, or JSON lines with \"text\", \"prompt\" and \"completion\", or "      \
+                "\"messages\""                                                                     \
     }
 
 #define CLI_NO_SPECIAL_OPTION(T)                                                                   \

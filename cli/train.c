@@ -99,10 +99,12 @@ static const cli_option options[] = {
      .high = 1 << 24,
      AT(length),
      .help = "most tokens of a sample; a text is cut into windows"},
-    {.name = "learn-prompt",
-     .kind = CLI_FLAG,
-     AT(learn_prompt),
-     .help = "learn the prompts too, not only the completions"},
+    {.name = "train-on",
+     .kind = CLI_CHOICE,
+     .value = "turns|last|everything",
+     AT(train_on),
+     .help = "what contributes to the loss: completions and every assistant turn of a conversation "
+             "(the default), only the last turn of each conversation, or prompts too"},
 
     {.name = "lr",
      .kind = CLI_REAL,
@@ -259,9 +261,14 @@ static weft_status open_data(const train_values *v, const char *path, train_run 
 {
     if (v->batches != NULL && v->val_data == NULL)
         return weft_batches_open(v->batches, &r->batches);
-    const weft_dataset_options o = {
-        .length = v->length, .learn_prompt = v->learn_prompt, .seed = (uint64_t)v->seed};
+    weft_dataset_options o = {.length = v->length,
+                              .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
+                              .last_turn = v->train_on == TRAIN_ON_LAST,
+                              .seed = (uint64_t)v->seed};
     weft_status status = weft_tokenizer_load(path, &r->tokenizer);
+    if (status == WEFT_OK)
+        status = cli_load_template(path, &r->chat);
+    o.chat = r->chat;
     if (status == WEFT_OK && v->val_data != NULL)
         status = weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
     if (status != WEFT_OK)
@@ -382,6 +389,7 @@ static int run(void *context)
     weft_dataset_free(r.data);
     weft_dataset_free(r.validation);
     weft_tokenizer_free(r.tokenizer);
+    weft_chat_free(r.chat);
     weft_model_free(r.model);
     return code;
 }

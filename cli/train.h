@@ -5,13 +5,16 @@
 #include "cli/common.h"
 #include "cli/progress.h"
 
+/* The values of --train-on. */
+enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
+
 typedef struct train_values {
     const char *model, *data, *batches, *out, *val_data, *targets, *init_adapter;
     cli_place place;
     double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed, rank;
-    int schedule, adapter_dtype;
-    bool learn_prompt, checkpoint, compile, rslora, json;
+    int schedule, adapter_dtype, train_on;
+    bool checkpoint, compile, rslora, json;
 } train_values;
 
 /* What a run has open. */
@@ -19,6 +22,7 @@ typedef struct train_run {
     char path[4096]; /* of the model */
     weft_model *model;
     weft_tokenizer *tokenizer;       /* NULL with --batches */
+    weft_chat *chat;                 /* NULL: the model has no chat template */
     weft_dataset *data, *validation; /* NULL: none */
     weft_batches *batches;
     weft_trainer *trainer;

@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "train/dataset.h"
+#include "train/dataset_chat.h"
 
 /* What every line needs. */
 typedef struct reader {
@@ -101,18 +102,20 @@ static weft_status text_member(const weft__json *line, const char *key, const ch
     return status == WEFT_OK ? weft__json_as_string(&at, text, length) : status;
 }
 
-static weft_status wrong_keys(const weft__json *line)
+/* A conversation, or else an error about the keys. */
+static weft_status add_chat(const reader *r, const weft__json *line, weft_dataset *out)
 {
-    weft__json messages;
-    const weft_status status = weft__json_find(line, "messages", &messages);
+    weft__json list;
+    weft_status status = weft__json_find(line, "messages", &list);
+    if (status == WEFT_OK && list.value == NULL)
+        status = weft__json_find(line, "conversations", &list);
     if (status != WEFT_OK)
         return status;
-    if (messages.value)
-        return weft__json_fail(line, WEFT_UNSUPPORTED,
-                               "lists of messages are unsupported: expected \"text\", or "
-                               "\"prompt\" and \"completion\"");
-    return weft__json_fail(line, WEFT_INVALID,
-                           "expected \"text\", or \"prompt\" and \"completion\"");
+    if (list.value == NULL)
+        return weft__json_fail(line, WEFT_INVALID,
+                               "expected \"text\", \"prompt\" and \"completion\", or "
+                               "\"messages\"");
+    return weft__dataset_add_chat(&r->o, r->tokenizer, line, &list, out);
 }
 
 static weft_status add_object(reader *r, const weft__json *line, weft_dataset *out)
@@ -124,7 +127,7 @@ static weft_status add_object(reader *r, const weft__json *line, weft_dataset *o
     if (status != WEFT_OK)
         return status;
     if (text.value == NULL && prompt.value == NULL)
-        return wrong_keys(line);
+        return add_chat(r, line, out);
     const char *first, *second = NULL;
     size_t n_first, n_second = 0;
     status = text_member(line, text.value ? "text" : "prompt", &first, &n_first);

@@ -15,6 +15,7 @@
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
 
+#include "weft/chat.h"
 #include "weft/model.h"
 #include "weft/optim.h"
 #include "weft/probe.h"
@@ -102,17 +103,20 @@ typedef struct weft_dataset weft_dataset;
 
 typedef enum weft_data_format {
     WEFT_DATA_AUTO = 0, /* JSON lines when the name ends in .jsonl, .ndjson or .json, else text */
-    WEFT_DATA_JSONL,    /* an object a line: {"text": ...} or {"prompt": ..., "completion": ...} */
+    WEFT_DATA_JSONL,    /* an object a line: {"text": ...}, {"prompt": ..., "completion": ...},
+                           {"messages": [...]} or, from ShareGPT, {"conversations": [...]} */
     WEFT_DATA_TEXT      /* one text, cut into windows */
 } weft_data_format;
 
 typedef struct weft_dataset_options {
     weft_data_format format;
-    int64_t length;    /* most tokens of a sample, and the tokens of a text's window; 0: 512 */
-    int64_t stride;    /* from a text's window to the next; 0: length */
-    int32_t eos;       /* ends every JSONL sample; 0: the tokenizer's; below 0: none */
-    bool learn_prompt; /* prompts are learnt too */
-    uint64_t seed;     /* of the choice of JSONL samples for validation */
+    int64_t length;        /* most tokens of a sample, and the tokens of a text's window; 0: 512 */
+    int64_t stride;        /* from a text's window to the next; 0: length */
+    int32_t eos;           /* ends every JSONL sample; 0: the tokenizer's; below 0: none */
+    bool learn_prompt;     /* prompts are learnt too */
+    bool last_turn;        /* of a conversation only the last assistant turn is trained, not each */
+    uint64_t seed;         /* of the choice of JSONL samples for validation */
+    const weft_chat *chat; /* borrowed: renders conversations; NULL: they are refused */
 } weft_dataset_options;
 
 typedef struct weft_sample {
@@ -133,10 +137,14 @@ typedef struct weft_dataset_info {
  * characters; of JSON lines, samples chosen by the seed, at least one. With split 0, *validation
  * (may be NULL) is NULL. A prompt and its completion are tokenised apart, as they are when
  * generating; the tokens that the tokenizer puts in front of a text stand in front of every JSONL
- * sample and of the first window. Says in the log how many samples were cut or left out.
- * A UTF-8 byte order mark in front is skipped. WEFT_INVALID ("file:line: what") for a bad line, and
- * when there is no sample; WEFT_UNSUPPORTED for a .csv, .tsv or .parquet file unless the format is
- * given. NULL options: all zero. */
+ * sample and of the first window. A conversation becomes one sample for each assistant turn,
+ * rendered as at inference: the prompt is the chat template's output for the messages before the
+ * turn with the generation prompt, the completion the rendered turn up to its EOS. Its optional
+ * member "tools" goes to the template. A row's tokens outside the trained turn do not contribute to
+ * the loss. Says in the log how many samples were cut or left out. A UTF-8 byte order mark in front
+ * is skipped. WEFT_INVALID ("file:line: what") for a bad line, and when there is no sample;
+ * WEFT_UNSUPPORTED for a .csv, .tsv or .parquet file unless the format is given. NULL options: all
+ * zero. */
 WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                                        const weft_dataset_options *options, double split,
                                        weft_dataset **out, weft_dataset **validation);

@@ -251,7 +251,7 @@ static void bad_lines_are_named(void)
     expect_refusal("c.jsonl", "{\"text\": 5}\n", WEFT_INVALID, "c.jsonl:1");
     expect_refusal("d.jsonl", "{\"prompt\": \"Hm?\"}\n", WEFT_INVALID, "completion");
     expect_refusal("e.jsonl", "{\"question\": \"Hm?\"}\n", WEFT_INVALID, "\"prompt\"");
-    expect_refusal("f.jsonl", "{\"messages\": []}\n", WEFT_UNSUPPORTED, "f.jsonl:1");
+    expect_refusal("f.jsonl", "{\"messages\": []}\n", WEFT_UNSUPPORTED, "no chat template");
     expect_refusal("g.jsonl", "{\"text\": \"\xff\"}\n", WEFT_INVALID, "g.jsonl:1");
     expect_refusal("h.txt", "\xc3(", WEFT_INVALID, "h.txt: ");
 }
