@@ -333,6 +333,29 @@ static void what_is_generated_fits(void)
     }
 }
 
+/* Walks whose budget is the length of the shortest document, and a few tokens more, end with a
+ * whole document: the estimate within a character agrees with the one between characters. */
+static void strings_fit_tight_budgets(void)
+{
+    static const struct {
+        const char *schema;
+        int64_t least;
+    } cases[] = {
+        {"{\"type\":\"string\",\"pattern\":\"\u00e9\"}", 4},
+        {"{\"type\":\"string\",\"pattern\":\"^[\\u4e00-\\u9fff]{2}$\"}", 8},
+        {"{\"type\":\"string\",\"pattern\":\"^\\n[\\ud800\\udc00-\\ud83f\\udfff]$\"}", 8},
+        {"{\"type\":\"string\",\"pattern\":\"^[\\u00e9\\u4e00]x{3}|\\u4e01y$\"}", 6},
+        {"{\"type\":\"string\",\"pattern\":\"^\\\"\\u0001$\"}", 10},
+        {"{\"type\":\"string\",\"minLength\":3,\"maxLength\":5}", 5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        weft_constraint *c = open_schema(cases[i].schema);
+        for (int k = 0; c && k < 40; k++)
+            weft_free(generate(c, cases[i].least + k % 4));
+        weft_constraint_free(c);
+    }
+}
+
 /* The mask tells of each token what accepting it tells. */
 static void masks_are_what_accepting_says(void)
 {
@@ -444,6 +467,6 @@ static void no_memory_is_a_status(void)
 
 CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_hold),
            CHECK_CASE(objects_hold), CHECK_CASE(combinations_hold), CHECK_CASE(faults_are_named),
-           CHECK_CASE(what_is_generated_fits), CHECK_CASE(masks_are_what_accepting_says),
-           CHECK_CASE(masks_are_kept_apart), CHECK_CASE(long_documents_stay_small),
-           CHECK_CASE(no_memory_is_a_status))
+           CHECK_CASE(what_is_generated_fits), CHECK_CASE(strings_fit_tight_budgets),
+           CHECK_CASE(masks_are_what_accepting_says), CHECK_CASE(masks_are_kept_apart),
+           CHECK_CASE(long_documents_stay_small), CHECK_CASE(no_memory_is_a_status))

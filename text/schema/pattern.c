@@ -39,7 +39,6 @@ struct weft__pattern {
     int n_classes;
     int32_t *next; /* [state][class] */
     int32_t *distance;
-    int32_t longest; /* of the distances */
 };
 
 /* A state of the deterministic automaton while it is made: parts[begin .. begin + count). */
@@ -383,9 +382,12 @@ static int32_t class_cost(const weft__pattern *p, int class)
     for (uint32_t c = first > ' ' ? first : ' '; c <= last && c < 0x80; c++)
         if (c != '"' && c != '\\')
             return 1;
+    for (const char *at = "\b\t\n\f\r\"\\"; *at; at++)
+        if (first <= (uint32_t)*at && (uint32_t)*at <= last)
+            return 2;
     if (last >= 0x80)
         return first < 0x800 ? 2 : first < 0x10000 ? 3 : 4;
-    return last >= ' ' ? 2 : 6; /* \" and \\; \u00.. */
+    return 6; /* \u00.. */
 }
 
 /* Distances from the states that accept, backwards. In rounds over all states, the last first:
@@ -429,9 +431,6 @@ static void find_distances(builder *b)
     for (size_t i = 0; i < b->n_subsets * classes; i++)
         if (p->next[i] != NOWHERE && p->distance[p->next[i]] == INT32_MAX)
             p->next[i] = NOWHERE;
-    for (size_t s = 0; s < b->n_subsets; s++)
-        if (p->distance[s] != INT32_MAX && p->distance[s] > p->longest)
-            p->longest = p->distance[s];
     if (b->n_subsets == 0 || p->distance[0] == INT32_MAX)
         b->status =
             weft_fail(WEFT_INVALID, "%s: no string matches the pattern and the lengths", b->where);
@@ -508,21 +507,19 @@ int32_t weft__pattern_step(const weft__pattern *pattern, int32_t state, uint32_t
         ->next[(size_t)state * (size_t)pattern->n_classes + (size_t)class_of(pattern, character)];
 }
 
-bool weft__pattern_steps(const weft__pattern *pattern, int32_t state, uint32_t first, uint32_t last)
+int32_t weft__pattern_nearest(const weft__pattern *pattern, int32_t state, uint32_t first,
+                              uint32_t last)
 {
+    const int32_t *next = pattern->next + (size_t)state * (size_t)pattern->n_classes;
+    int32_t least = -1;
     for (int c = class_of(pattern, first); c < pattern->n_classes && pattern->firsts[c] <= last;
          c++)
-        if (pattern->next[(size_t)state * (size_t)pattern->n_classes + (size_t)c] != NOWHERE)
-            return true;
-    return false;
+        if (next[c] != NOWHERE && (least < 0 || pattern->distance[next[c]] < least))
+            least = pattern->distance[next[c]];
+    return least;
 }
 
 int32_t weft__pattern_distance(const weft__pattern *pattern, int32_t state)
 {
     return pattern->distance[state];
-}
-
-int32_t weft__pattern_longest(const weft__pattern *pattern)
-{
-    return pattern->longest;
 }

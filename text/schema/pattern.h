@@ -23,12 +23,10 @@ void weft__pattern_free(weft__pattern *pattern); /* NULL is accepted */
 
 /* State 0 is the start. The state behind a character; -1 when no match begins so. */
 int32_t weft__pattern_step(const weft__pattern *pattern, int32_t state, uint32_t character);
-/* Whether some character of first .. last leads on. */
-bool weft__pattern_steps(const weft__pattern *pattern, int32_t state, uint32_t first,
-                         uint32_t last);
-/* Bytes, as JSON writes them, that are missing to the nearest match; 0: it matches. The largest
- * there is. */
+/* The least distance behind one character of first .. last; -1: no match begins so. */
+int32_t weft__pattern_nearest(const weft__pattern *pattern, int32_t state, uint32_t first,
+                              uint32_t last);
+/* The fewest bytes, as JSON writes them, that complete a match; 0: the string matches. */
 int32_t weft__pattern_distance(const weft__pattern *pattern, int32_t state);
-int32_t weft__pattern_longest(const weft__pattern *pattern);
 
 #endif

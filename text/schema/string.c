@@ -23,29 +23,118 @@ bool weft__utf8_feed(uint32_t *value, uint32_t *missing, unsigned char byte)
     return true;
 }
 
-/* Whether one of the characters first .. last may come next. */
-static bool any_may_come(const schema_choice *c, const string_part *s, uint32_t first,
-                         uint32_t last)
+static int64_t smaller(int64_t a, int64_t b)
 {
-    if (c->pattern)
-        return weft__pattern_steps(c->pattern, s->state, first, last);
-    return c->max_length == SCHEMA_UNBOUNDED || s->length < c->max_length;
+    return a < b ? a : b;
 }
 
-/* Bytes to the end of the string, where `more` belong to a character that has begun. */
-static int64_t missing_bytes(const schema_choice *c, const string_part *s, int64_t more)
+/* The fewest bytes from behind the next character, one of first .. last, to the closing quote;
+ * SCHEMA_NEVER when none of these characters may come. */
+static int64_t behind_one_of(const schema_choice *c, const string_part *s, uint32_t first,
+                             uint32_t last)
 {
-    if (c->pattern)
-        return 1 + (more ? more + weft__pattern_longest(c->pattern)
-                         : weft__pattern_distance(c->pattern, s->state));
-    const int64_t length = s->length + (more > 0);
-    return 1 + more + (length < c->min_length ? c->min_length - length : 0);
+    if (c->pattern) {
+        const int32_t nearest = weft__pattern_nearest(c->pattern, s->state, first, last);
+        return nearest < 0 ? SCHEMA_NEVER : nearest;
+    }
+    if (c->max_length != SCHEMA_UNBOUNDED && s->length >= c->max_length)
+        return SCHEMA_NEVER;
+    return s->length + 1 < c->min_length ? c->min_length - s->length - 1 : 0;
 }
 
-static void push(machine *m, frame f, unsigned char phase, int64_t more)
+/* The fewest bytes to the closing quote between two characters. */
+static int64_t between(const schema_choice *c, const string_part *s)
+{
+    if (c->pattern)
+        return weft__pattern_distance(c->pattern, s->state);
+    return s->length < c->min_length ? c->min_length - s->length : 0;
+}
+
+/* Behind `missing` of four hexadecimal digits, which begin with those in s->value. The first half
+ * of a surrogate pair needs the six bytes of the second; a second half alone is no character. */
+static int64_t behind_digits(const schema_choice *c, const string_part *s)
+{
+    const uint32_t shift = 4 * s->missing, first = s->value << shift;
+    const uint32_t last = first + (1u << shift) - 1;
+    int64_t least = SCHEMA_NEVER;
+    if (first < 0xD800)
+        least = behind_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
+    if (last > 0xDFFF)
+        least = smaller(least, behind_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
+    const uint32_t low = first > 0xD800 ? first : 0xD800, high = last < 0xDBFF ? last : 0xDBFF;
+    if (low <= high)
+        least = smaller(least, 6 + behind_one_of(c, s, 0x10000 + ((low - 0xD800) << 10),
+                                                 0x10000 + ((high - 0xD800) << 10) + 0x3FF));
+    return least + s->missing;
+}
+
+/* Behind a backslash. */
+static int64_t behind_escape(const schema_choice *c, string_part s)
+{
+    int64_t least = SCHEMA_NEVER;
+    for (const char *at = "\"\\/\b\f\n\r\t"; *at; at++)
+        least = smaller(least, 1 + behind_one_of(c, &s, (uint32_t)*at, (uint32_t)*at));
+    s.value = 0;
+    s.missing = 4;
+    return smaller(least, 1 + behind_digits(c, &s));
+}
+
+/* Within the second \u of a pair, `done` digits of which are in the low bits of s->value, above
+ * them the four of the first half. */
+static int64_t behind_low_digits(const schema_choice *c, const string_part *s, uint32_t done)
+{
+    const uint32_t half = s->value >> (4 * done), shift = 4 * (4 - done);
+    uint32_t low = (s->value << shift) & 0xFFFF, high = low + (1u << shift) - 1;
+    low = low < 0xDC00 ? 0xDC00 : low;
+    high = high > 0xDFFF ? 0xDFFF : high;
+    if (low > high)
+        return SCHEMA_NEVER;
+    const uint32_t base = 0x10000 + ((half & 0x3FF) << 10);
+    return 4 - done + behind_one_of(c, s, base + (low & 0x3FF), base + (high & 0x3FF));
+}
+
+/* Behind some bytes of a character in UTF-8. */
+static int64_t behind_utf8(const schema_choice *c, const string_part *s)
+{
+    const uint32_t shift = 6 * s->missing;
+    uint32_t first = s->value << shift, last = first + (1u << shift) - 1;
+    if (s->value == 0) /* no overlong forms */
+        first = s->missing == 2 ? 0x800 : 0x10000;
+    if (last > 0x10FFFF)
+        last = 0x10FFFF;
+    int64_t least = SCHEMA_NEVER;
+    if (first < 0xD800)
+        least = behind_one_of(c, s, first, last < 0xD800 ? last : 0xD7FF);
+    if (last > 0xDFFF)
+        least = smaller(least, behind_one_of(c, s, first > 0xDFFF ? first : 0xE000, last));
+    return least + s->missing;
+}
+
+/* The fewest bytes to the end of the string, its quote included: what a frame's `rest` is. From
+ * every place some byte leads to a place that is one byte nearer to the end. */
+static int64_t missing_bytes(const schema_choice *c, const string_part *s, unsigned char phase)
+{
+    switch ((enum string_phase)phase) {
+    case BODY:
+        return 1 + (s->missing > 0 ? behind_utf8(c, s) : between(c, s));
+    case ESCAPE:
+        return 1 + behind_escape(c, *s);
+    case HEX:
+        return 1 + behind_digits(c, s);
+    case LOW_SLASH:
+        return 3 + behind_low_digits(c, s, 0);
+    case LOW_U:
+        return 2 + behind_low_digits(c, s, 0);
+    case LOW_HEX:
+        return 1 + behind_low_digits(c, s, 4 - s->missing);
+    }
+    return SCHEMA_NEVER;
+}
+
+static void push(machine *m, frame f, unsigned char phase)
 {
     f.phase = phase;
-    f.rest = missing_bytes(&m->schema->choices[f.choice], &f.as.string, more);
+    f.rest = missing_bytes(&m->schema->choices[f.choice], &f.as.string, phase);
     weft__machine_emit(m, weft__machine_push(m, f));
 }
 
@@ -65,7 +154,7 @@ static void add_character(machine *m, frame f)
     } else if (s->length < c->min_length) {
         s->length++;
     }
-    push(m, f, BODY, 0);
+    push(m, f, BODY);
 }
 
 /* A byte of UTF-8. */
@@ -78,13 +167,7 @@ static void body_step(machine *m, frame f, unsigned char byte)
         add_character(m, f);
         return;
     }
-    const uint32_t shift = 6 * s->missing;
-    uint32_t first = s->value << shift;
-    const uint32_t last = first + (1u << shift) - 1;
-    if (s->value == 0)
-        first = s->missing == 2 ? 0x800 : 0x10000;
-    if (any_may_come(&m->schema->choices[f.choice], s, first, last))
-        push(m, f, BODY, s->missing);
+    push(m, f, BODY);
 }
 
 static void escape_step(machine *m, frame f, unsigned char byte)
@@ -93,7 +176,7 @@ static void escape_step(machine *m, frame f, unsigned char byte)
     if (byte == 'u') {
         f.as.string.value = 0;
         f.as.string.missing = 4;
-        push(m, f, HEX, 4);
+        push(m, f, HEX);
         return;
     }
     for (const char *at = letters; *at; at += 2)
@@ -125,18 +208,11 @@ static void hex_step(machine *m, frame f, unsigned char byte)
         return;
     s->value = s->value << 4 | digit;
     s->missing--;
-    const uint32_t shift = 4 * s->missing, first = s->value << shift;
-    const uint32_t last = first + (1u << shift) - 1;
-    /* The second half of a pair alone is no character; behind a first half that must come. */
-    const bool low_half = first >= 0xDC00 && last < 0xE000;
-    const bool high_half = first >= 0xD800 && last < 0xDC00;
-    if (low_half || !any_may_come(&m->schema->choices[f.choice], s, first, last))
-        return;
     if (s->missing > 0)
-        push(m, f, HEX, s->missing + (high_half ? 6 : 0));
-    else if (high_half)
-        push(m, f, LOW_SLASH, 6);
-    else
+        push(m, f, HEX);
+    else if (s->value >= 0xD800 && s->value < 0xDC00)
+        push(m, f, LOW_SLASH);
+    else if (s->value < 0xDC00 || s->value > 0xDFFF)
         add_character(m, f);
 }
 
@@ -151,7 +227,7 @@ static void low_step(machine *m, frame f, unsigned char byte)
     s->value = s->value << 4 | digit;
     s->missing--;
     if (s->missing > 0) {
-        push(m, f, LOW_HEX, s->missing);
+        push(m, f, LOW_HEX);
         return;
     }
     s->value = 0x10000 + ((s->value >> 16 & 0x3FF) << 10) + (s->value & 0x3FF);
@@ -160,7 +236,7 @@ static void low_step(machine *m, frame f, unsigned char byte)
 
 void weft__string_begin(machine *m, int choice, const frame *parent)
 {
-    push(m, (frame){.kind = FRAME_STRING, .choice = choice, .parent = parent}, BODY, 0);
+    push(m, (frame){.kind = FRAME_STRING, .choice = choice, .parent = parent}, BODY);
 }
 
 void weft__string_step(machine *m, const frame *top, unsigned char byte)
@@ -176,13 +252,13 @@ void weft__string_step(machine *m, const frame *top, unsigned char byte)
         return;
     case LOW_SLASH:
         if (byte == '\\')
-            push(m, *top, LOW_U, 5);
+            push(m, *top, LOW_U);
         return;
     case LOW_U:
         if (byte == 'u') {
             frame f = *top;
             f.as.string.missing = 4;
-            push(m, f, LOW_HEX, 4);
+            push(m, f, LOW_HEX);
         }
         return;
     case LOW_HEX:
@@ -194,10 +270,8 @@ void weft__string_step(machine *m, const frame *top, unsigned char byte)
     if (s->missing > 0 || (byte >= ' ' && byte != '"' && byte != '\\')) {
         body_step(m, *top, byte);
     } else if (byte == '\\') {
-        /* Which characters an escape can write is seen at its next byte: \\u00XX, at the worst. */
-        if (any_may_come(c, s, 0, 0x10FFFF))
-            push(m, *top, ESCAPE, 5);
-    } else if (byte == '"' && missing_bytes(c, s, 0) == 1) {
+        push(m, *top, ESCAPE);
+    } else if (byte == '"' && between(c, s) == 0) {
         weft__machine_complete(m, top->parent);
     }
 }
