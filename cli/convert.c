@@ -7,7 +7,7 @@
 #include "cli/shared.h"
 
 typedef struct convert_values {
-    const char *model, *out, *overrides;
+    const char *model, *out, *overrides, *adapter;
     int type, mode, recipe;
     int64_t bits, group_size;
     double shard_size;
@@ -64,6 +64,13 @@ static const cli_option options[] = {
      AT(overrides),
      .help = "PATTERN=VALUE,...: for matrices with the pattern in their path, a number of bits, "
              "none, or a type of a GGUF file; the first rule that fits counts"},
+    {.name = "adapter",
+     .letter = 'a',
+     .kind = CLI_TEXT,
+     .value = "DIR",
+     AT(adapter),
+     .help = "merge a LoRA adapter in PEFT format first; its matrices get 8 bits where others get "
+             "fewer"},
     {.name = "shard-size",
      .kind = CLI_REAL,
      .value = "GB",
@@ -121,7 +128,8 @@ static weft_status convert(const convert_values *v, const char *path, weft_conve
         .replace = v->force,
         .progress = {show, &progress},
     };
-    const weft_status status = weft_convert(path, v->out, &o, report);
+    const weft_status status = v->adapter ? weft_adapter_fuse(path, v->adapter, v->out, &o, report)
+                                          : weft_convert(path, v->out, &o, report);
     cli_progress_clear(&progress);
     return status;
 }

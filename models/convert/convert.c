@@ -16,6 +16,7 @@ typedef struct work {
     bool from_gguf, has_tokenizer;
     const char *out;
     const weft_convert_options *options;
+    weft__convert_hooks hooks;
     weft_convert_report report;
     int64_t total;
 } work;
@@ -164,6 +165,8 @@ static weft_status write_folder(work *w, weft_model *model)
         status = write_config(model, beside);
     if (status == WEFT_OK)
         status = weft_nn_save(weft_model_module(model), beside, &save);
+    if (status == WEFT_OK && w->hooks.add)
+        status = w->hooks.add(w->hooks.context, beside);
     status = weft__folder_end(w->out, beside, status);
     weft_free(beside);
     return status;
@@ -183,17 +186,23 @@ static weft_status convert(work *w)
         return status;
     w->has_tokenizer = has_tokenizer(w->source, w->from_gguf);
     w->report.parameters = weft_nn_count(weft_model_module(model), false);
-    status = gguf ? write_gguf(w, model) : write_folder(w, model);
+    if (w->hooks.edit)
+        status = w->hooks.edit(w->hooks.context, model);
+    if (status == WEFT_OK)
+        status = gguf ? write_gguf(w, model) : write_folder(w, model);
     weft_model_free(model);
     return status;
 }
 
-weft_status weft_convert(const char *model, const char *out, const weft_convert_options *options,
-                         weft_convert_report *report)
+weft_status weft__convert_with(const char *model, const char *out,
+                               const weft_convert_options *options,
+                               const weft__convert_hooks *hooks, weft_convert_report *report)
 {
     static const weft_convert_options defaults = {0};
     char *gguf;
     work w = {.source = model, .out = out, .options = options ? options : &defaults};
+    if (hooks)
+        w.hooks = *hooks;
     weft_status status = weft__gguf_find(model, &gguf);
     if (status != WEFT_OK)
         return status;
@@ -204,4 +213,10 @@ weft_status weft_convert(const char *model, const char *out, const weft_convert_
     if (report)
         *report = w.report;
     return status;
+}
+
+weft_status weft_convert(const char *model, const char *out, const weft_convert_options *options,
+                         weft_convert_report *report)
+{
+    return weft__convert_with(model, out, options, NULL, report);
 }

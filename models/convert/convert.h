@@ -5,6 +5,21 @@
 #include "weft/convert.h"
 #include "weft/model.h"
 
+/* ---- convert.c ------------------------------------------------------------------------------- */
+
+/* What a caller adds to a conversion. Either function may be NULL. */
+typedef struct weft__convert_hooks {
+    weft_status (*edit)(void *context, weft_model *model); /* after loading */
+    weft_status (*add)(void *context, const char *folder); /* files of a folder, before renaming */
+    void *context;
+} weft__convert_hooks;
+
+/* weft_convert with `hooks` (NULL: none). `options` must remain valid and may be changed by
+ * `edit`. */
+weft_status weft__convert_with(const char *model, const char *out,
+                               const weft_convert_options *options,
+                               const weft__convert_hooks *hooks, weft_convert_report *report);
+
 /* ---- quantize.c: which matrices get which bits, and what config.json says of it -------------- */
 
 weft_status weft__convert_check(const weft_convert_options *o);

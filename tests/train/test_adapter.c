@@ -283,6 +283,87 @@ static void bfloat16_adapters_go_both_ways(void)
     weft_model_free(model);
 }
 
+/* The largest difference of two models' logits for a few tokens. */
+static double logits_apart(weft_model *a, weft_model *b)
+{
+    weft_scope_open();
+    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
+    weft_array *difference =
+        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
+    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
+    weft_scope_close(NULL);
+    return worst;
+}
+
+/* Fuses the recipe's final adapter and compares the result with base and adapter, and with the base
+ * alone: `most` is less than what the adapter changes. */
+static void expect_fused(const recipe *r, const char *name, const weft_convert_options *o,
+                         double most)
+{
+    char base[512], adapter[512], out[600];
+    weft_model *fused = NULL, *adapted = recipe_model(r, "final"), *plain = recipe_model(r, NULL);
+    snprintf(base, sizeof base, "models/%s", r->model);
+    snprintf(base, sizeof base, "%s", check_fixture(base));
+    snprintf(adapter, sizeof adapter, "%s", recipe_path(r, "final"));
+    snprintf(out, sizeof out, "%s", check_temporary(name));
+    if (CHECK_OK(weft_adapter_fuse(base, adapter, out, o, NULL)) &&
+        CHECK_OK(weft_model_load(out, NULL, &fused)) && adapted && plain) {
+        const double kept = logits_apart(fused, adapted), changed = logits_apart(plain, adapted);
+        printf("  %s of %s: %.2g from base and adapter, which is %.2g from the base\n", name,
+               r->folder, kept, changed);
+        CHECK(kept <= most);
+        CHECK(changed > 3 * most);
+    }
+    weft_model_free(fused);
+    weft_model_free(adapted);
+    weft_model_free(plain);
+}
+
+static void fused_models_are_base_and_adapter(void)
+{
+    for (int i = 0; i < n_recipes; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "fused-%d", i);
+        expect_fused(&recipes[i], name, NULL, 2e-5); /* sums of float32 in another order */
+        snprintf(name, sizeof name, "fused-%d.gguf", i);
+        expect_fused(&recipes[i], name, NULL, 2e-5);
+    }
+}
+
+static void fused_folders_have_a_model_card(void)
+{
+    char base[512], adapter[512], *text = NULL;
+    snprintf(base, sizeof base, "%s", check_fixture("models/qwen3"));
+    snprintf(adapter, sizeof adapter, "%s", recipe_path(&recipes[0], "final"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("carded"));
+    if (CHECK_OK(weft_adapter_fuse(base, adapter, folder, NULL, NULL)) &&
+        CHECK_OK(weft_file_read(in_folder("README.md"), 0, &text, NULL))) {
+        CHECK_CONTAINS(text, "base_model: \"../../qwen3\"");
+        CHECK_CONTAINS(text, "| Rank | ");
+    }
+    weft_free(text);
+    CHECK_STATUS(weft_adapter_fuse(base, adapter, folder, NULL, NULL), WEFT_INVALID);
+    CHECK_STATUS(weft_adapter_fuse(base, NULL, folder, NULL, NULL), WEFT_INVALID);
+}
+
+/* Of two models of 4 bits, the one whose adapted matrices have 8 has more bytes. */
+static void adapted_matrices_are_quantized_less(void)
+{
+    char base[512], adapter[512], plain[512], fused[512];
+    const weft_convert_options o = {.quantize = true, .format = {.bits = 4, .group_size = 32}};
+    weft_convert_report without, with;
+    snprintf(base, sizeof base, "%s", check_fixture("models/qwen3"));
+    snprintf(adapter, sizeof adapter, "%s", recipe_path(&recipes[0], "final"));
+    snprintf(plain, sizeof plain, "%s", check_temporary("four"));
+    snprintf(fused, sizeof fused, "%s", check_temporary("four-fused"));
+    if (CHECK_OK(weft_convert(base, plain, &o, &without)) &&
+        CHECK_OK(weft_adapter_fuse(base, adapter, fused, &o, &with)))
+        CHECK(with.bytes > without.bytes && with.parameters == without.parameters);
+    const weft_convert_options other = {.quantize = true, .format = {.mode = WEFT_MXFP4}};
+    CHECK_STATUS(weft_adapter_fuse(base, adapter, fused, &other, NULL), WEFT_UNSUPPORTED);
+}
+
 CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
            CHECK_CASE(partly_adapted_models_are_named_exactly),
            CHECK_CASE(saving_needs_one_kind_of_adapter),
@@ -290,4 +371,7 @@ CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
            CHECK_CASE(wrong_tensors_are_listed_at_once),
            CHECK_CASE(targets_may_be_given_in_other_ways),
            CHECK_CASE(an_adapted_model_takes_no_second_adapter), CHECK_CASE(rslora_is_honoured),
-           CHECK_CASE(bfloat16_adapters_go_both_ways))
+           CHECK_CASE(bfloat16_adapters_go_both_ways),
+           CHECK_CASE(fused_models_are_base_and_adapter),
+           CHECK_CASE(fused_folders_have_a_model_card),
+           CHECK_CASE(adapted_matrices_are_quantized_less))

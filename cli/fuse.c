@@ -1,0 +1,103 @@
+/* cli/fuse.c -- weft fuse: an adapter merged into its base model. */
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/progress.h"
+#include "cli/shared.h"
+
+typedef struct fuse_values {
+    const char *model, *adapter, *out;
+    int type;
+    int64_t quantize;
+    bool force, json;
+} fuse_values;
+
+#define AT(field) .offset = offsetof(fuse_values, field)
+
+static const cli_argument arguments[] = {{"MODEL", offsetof(fuse_values, model), false},
+                                         {"ADAPTER", offsetof(fuse_values, adapter), false},
+                                         {"OUT", offsetof(fuse_values, out), false}};
+
+static const cli_option options[] = {
+    {.name = "type",
+     .letter = 't',
+     .kind = CLI_CHOICE,
+     .value = "f32|f16|bf16|q8_0|q4_0|q4_k",
+     AT(type),
+     .help = "how matrices are stored; default: as they are, f32 for a GGUF file. The q types are "
+             "GGUF's"},
+    {.name = "quantize",
+     .kind = CLI_INT,
+     .value = "BITS",
+     .low = 2,
+     .high = 8,
+     AT(quantize),
+     .help = "for a folder: quantize to 2, 3, 4, 5, 6 or 8 bits, as MLX stores them; adapted "
+             "matrices get 8"},
+    {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
+    CLI_JSON_OPTION(fuse_values, "print the result as one JSON object"),
+};
+
+static void show(void *context, int64_t bytes, int64_t total)
+{
+    cli_progress_show(context, total > 0 ? (double)bytes / (double)total : 1, false, "%s of %s",
+                      cli_bytes(bytes), cli_bytes(total));
+}
+
+static void print_result(const fuse_values *v, const weft_convert_report *r)
+{
+    const double bits = r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0;
+    if (!v->json) {
+        printf("%s: %s, %.3g bits a parameter\n", v->out, cli_bytes(r->bytes), bits);
+        return;
+    }
+    fputs("{\"model\": ", stdout);
+    cli_json_text(stdout, v->model, strlen(v->model));
+    fputs(", \"adapter\": ", stdout);
+    cli_json_text(stdout, v->adapter, strlen(v->adapter));
+    fputs(", \"out\": ", stdout);
+    cli_json_text(stdout, v->out, strlen(v->out));
+    printf(", \"parameters\": %lld, \"bytes\": %lld, \"bits_per_parameter\": %.6g, \"files\": "
+           "%d}\n",
+           (long long)r->parameters, (long long)r->bytes, bits, r->files);
+}
+
+static int run(void *context)
+{
+    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"};
+    const fuse_values *v = context;
+    char path[4096];
+    weft_convert_report report;
+    cli_progress progress;
+    cli_progress_start(&progress);
+    const weft_convert_options o = {
+        .type = v->type < 0 ? NULL : types[v->type],
+        .quantize = v->quantize > 0,
+        .format = {.bits = v->quantize > 0 ? v->quantize : 0},
+        .replace = v->force,
+        .progress = {show, &progress},
+    };
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = weft_adapter_fuse(path, v->adapter, v->out, &o, &report);
+    cli_progress_clear(&progress);
+    if (status == WEFT_OK)
+        print_result(v, &report);
+    return cli_status(status);
+}
+
+const cli_command cli_fuse = {
+    .name = "fuse",
+    .summary = "merge a LoRA adapter into its base model",
+    .description =
+        "Adds the LoRA adapter in the folder ADAPTER (PEFT format) to the weights of MODEL and "
+        "writes a model that needs no adapter to OUT: a GGUF file when the name ends with .gguf, "
+        "else a folder with weights, config.json, generation config, tokenizer, chat templates and "
+        "a model card. Adapted matrices of a quantized model are decoded. OUT appears complete or "
+        "not at all.",
+    .example = "weft fuse MODEL weft-run/best FOLDER\n"
+               "weft fuse MODEL weft-run/best model.gguf --type q4_k",
+    CLI_TABLE(fuse_values, arguments, options),
+    .run = run,
+};
