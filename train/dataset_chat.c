@@ -22,8 +22,7 @@ typedef struct conversation {
 static const char *role_of(const char *from)
 {
     static const char *const names[][2] = {{"human", "user"},      {"user", "user"},
-                                           {"gpt", "assistant"},   {"chatgpt", "assistant"},
-                                           {"bing", "assistant"},  {"assistant", "assistant"},
+                                           {"gpt", "assistant"},   {"assistant", "assistant"},
                                            {"model", "assistant"}, {"system", "system"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(from, names[i][0]) == 0)
