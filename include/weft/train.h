@@ -114,7 +114,7 @@ typedef struct weft_dataset_options {
     int64_t length;        /* most tokens of a sample, and the tokens of a text's window; 0: 512 */
     int64_t stride;        /* from a text's window to the next; 0: length */
     int32_t eos;           /* ends every JSONL sample; 0: the tokenizer's; below 0: none */
-    bool learn_prompt;     /* prompts are learnt too */
+    bool learn_prompt;     /* prompts contribute to the loss too */
     bool last_turn;        /* of a conversation only the last assistant turn is trained, not each */
     uint64_t seed;         /* of the choice of JSONL samples for validation */
     const weft_chat *chat; /* borrowed: renders conversations; NULL: they are refused */
