@@ -362,6 +362,8 @@ static const char *complaint(const train_values *v)
         return "--val-split is for --data without --val-data";
     if (v->batches != NULL && v->accumulate != 1)
         return "--batches makes one update of each batch: no --accumulate";
+    if (v->compile && v->accumulate != 1)
+        return "--compile is for updates of one batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
     return cli_place_complaint(&v->place);
