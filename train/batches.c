@@ -11,26 +11,35 @@ enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
 
 /* ---- one batch ------------------------------------------------------------------------------ */
 
-static void fill_row(const weft_sample *s, int64_t L, int32_t *tokens, int32_t *targets,
-                     weft_batch *out)
+/* The rows of a batch on the host, (n, L) each. */
+typedef struct rows {
+    int32_t *tokens, *targets;
+    float *weights;
+    bool weighted; /* a weight is neither 0 nor 1 */
+} rows;
+
+static void fill_row(const weft_sample *s, int64_t b, int64_t L, rows *r, weft_batch *out)
 {
     const int64_t n = s->length - 1;
     for (int64_t i = 0; i < L; i++) {
-        const bool learnt = i < n && i + 1 >= s->prompt;
-        tokens[i] = i < n ? s->ids[i] : 0;
-        targets[i] = learnt ? s->ids[i + 1] : -1;
-        out->n_targets += learnt;
+        const float weight = i >= n ? 0 : s->weights ? s->weights[i + 1] : 1;
+        r->tokens[b * L + i] = i < n ? s->ids[i] : 0;
+        r->targets[b * L + i] = weight != 0 ? s->ids[i + 1] : -1;
+        r->weights[b * L + i] = weight;
+        r->weighted = r->weighted || (weight != 0 && weight != 1);
+        out->n_targets += (double)weight;
     }
     out->n_tokens += n;
 }
 
-static weft_status hold_arrays(const int32_t *tokens, const int32_t *targets, weft_dims shape,
-                               weft_batch *out)
+static weft_status hold_arrays(const rows *r, weft_dims shape, weft_batch *out)
 {
     weft_scope_open_lean();
-    weft_status status = weft_set(&out->tokens, weft_from_data(tokens, WEFT_INT32, shape));
+    weft_status status = weft_set(&out->tokens, weft_from_data(r->tokens, WEFT_INT32, shape));
     if (status == WEFT_OK)
-        status = weft_set(&out->targets, weft_from_data(targets, WEFT_INT32, shape));
+        status = weft_set(&out->targets, weft_from_data(r->targets, WEFT_INT32, shape));
+    if (status == WEFT_OK && r->weighted)
+        status = weft_set(&out->weights, weft_from_data(r->weights, WEFT_FLOAT32, shape));
     weft_scope_close(NULL);
     return status;
 }
@@ -43,15 +52,20 @@ weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch 
         L = samples[b].length - 1 > L ? samples[b].length - 1 : L;
     if (L < 1)
         return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
-    int32_t *tokens = weft_calloc(2 * (size_t)n, (size_t)L * sizeof *tokens);
-    if (tokens == NULL)
-        return weft_fail(WEFT_MEMORY, "batch: out of memory for %d x %lld tokens", n, (long long)L);
-    int32_t *targets = tokens + n * L;
-    for (int b = 0; b < n; b++)
-        fill_row(&samples[b], L, tokens + b * L, targets + b * L, out);
-    const weft_dims shape = WEFT_DIMS(n, L);
-    const weft_status status = hold_arrays(tokens, targets, shape, out);
-    weft_free(tokens);
+    const size_t cells = (size_t)n * (size_t)L;
+    rows r = {.tokens = weft_calloc(2 * cells, sizeof *r.tokens),
+              .weights = weft_calloc(cells, sizeof *r.weights)};
+    weft_status status = WEFT_MEMORY;
+    if (r.tokens && r.weights) {
+        r.targets = r.tokens + cells;
+        for (int b = 0; b < n; b++)
+            fill_row(&samples[b], b, L, &r, out);
+        status = hold_arrays(&r, WEFT_DIMS(n, L), out);
+    } else {
+        weft_fail(status, "batch: out of memory for %d x %lld tokens", n, (long long)L);
+    }
+    weft_free(r.tokens);
+    weft_free(r.weights);
     if (status != WEFT_OK)
         weft_batch_free(out);
     return status;
@@ -61,6 +75,7 @@ void weft_batch_free(weft_batch *batch)
 {
     weft_drop(batch->tokens);
     weft_drop(batch->targets);
+    weft_drop(batch->weights);
     *batch = (weft_batch){0};
 }
 
@@ -69,13 +84,16 @@ void weft_batch_free(weft_batch *batch)
 struct weft_batches {
     int64_t batch_size, count;
     const weft_dataset *dataset; /* NULL: the ids below */
-    int64_t n_samples;
+    int64_t n_samples, n_groups;
     uint64_t seed;
     int64_t epoch;    /* that the orders are of; -1: none */
+    int64_t *starts;  /* (n_groups + 1): samples, weft__dataset_groups */
+    int64_t *groups;  /* (n_groups): in the epoch's order */
     int64_t *order;   /* (n_samples): samples of batch after batch */
     int64_t *turns;   /* (count): the batch that is the i-th */
     int32_t *ids;     /* (count, batch_size, length) */
     int32_t *prompts; /* (count, batch_size) */
+    float *weights;   /* (batch_size, length): of the batch that is being made */
     int64_t length;
     weft_sample *row; /* (batch_size) */
 };
@@ -84,10 +102,13 @@ void weft_batches_free(weft_batches *b)
 {
     if (b == NULL)
         return;
+    weft_free(b->starts);
+    weft_free(b->groups);
     weft_free(b->order);
     weft_free(b->turns);
     weft_free(b->ids);
     weft_free(b->prompts);
+    weft_free(b->weights);
     weft_free(b->row);
     weft_free(b);
 }
@@ -121,6 +142,17 @@ static void sort_pool(const weft_dataset *dataset, int64_t *order, int64_t n, ke
         order[i] = scratch[i].sample;
 }
 
+/* Draws the order of the groups; the samples of each stay side by side. */
+static void order_samples(weft_batches *b, uint64_t *state)
+{
+    int64_t n = 0;
+    weft__shuffle(b->groups, b->n_groups, state);
+    for (int64_t i = 0; i < b->n_groups; i++) {
+        for (int64_t s = b->starts[b->groups[i]]; s < b->starts[b->groups[i] + 1]; s++)
+            b->order[n++] = s;
+    }
+}
+
 /* An epoch's orders depend on the seed and its number alone. */
 static weft_status draw_epoch(weft_batches *b, int64_t epoch)
 {
@@ -132,7 +164,7 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
                          (long long)most);
     uint64_t state = b->seed;
     state = weft__mix(&state) ^ (uint64_t)epoch;
-    weft__shuffle(b->order, b->n_samples, &state);
+    order_samples(b, &state);
     for (int64_t i = 0; i < b->n_samples; i += pool) {
         const int64_t left = b->n_samples - i;
         sort_pool(b->dataset, b->order + i, left < pool ? left : pool, scratch);
@@ -164,10 +196,12 @@ weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, ui
     b->count = (n + b->batch_size - 1) / b->batch_size;
     b->seed = seed;
     b->epoch = -1;
+    b->starts = weft__dataset_groups(dataset, &b->n_groups);
+    b->groups = weft_calloc((size_t)n, sizeof *b->groups);
     b->order = weft_calloc((size_t)n, sizeof *b->order);
     b->turns = weft_calloc((size_t)b->count, sizeof *b->turns);
     b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
-    if (b->order == NULL || b->turns == NULL || b->row == NULL) {
+    if (!b->starts || !b->groups || !b->order || !b->turns || !b->row) {
         weft_batches_free(b);
         return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples", (long long)n);
     }
@@ -202,8 +236,9 @@ static weft_status read_ids(weft_batches *b, weft_array *batches, weft_array *pr
     const int64_t rows = b->count * b->batch_size;
     b->ids = weft_calloc((size_t)rows, (size_t)b->length * sizeof *b->ids);
     b->prompts = weft_calloc((size_t)rows, sizeof *b->prompts);
+    b->weights = weft_calloc((size_t)b->batch_size, (size_t)b->length * sizeof *b->weights);
     b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
-    if (b->ids == NULL || b->prompts == NULL || b->row == NULL)
+    if (b->ids == NULL || b->prompts == NULL || b->weights == NULL || b->row == NULL)
         return weft_fail(WEFT_MEMORY, "batches: out of memory for %lld rows", (long long)rows);
     const weft_status status = weft_read(batches, WEFT_INT32, b->ids, rows * b->length);
     return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, rows) : status;
@@ -286,7 +321,10 @@ static int gather_file(weft_batches *b, int64_t turn)
 {
     for (int64_t i = 0; i < b->batch_size; i++) {
         const int64_t row = turn * b->batch_size + i;
-        b->row[i] = (weft_sample){b->ids + row * b->length, b->length, b->prompts[row]};
+        float *weights = b->weights + i * b->length;
+        for (int64_t k = 0; k < b->length; k++)
+            weights[k] = k >= b->prompts[row];
+        b->row[i] = (weft_sample){b->ids + row * b->length, weights, b->length, 0};
     }
     return (int)b->batch_size;
 }

@@ -10,21 +10,21 @@
 #include "train/optimizer.h"
 #include "train/trainer.h"
 
-/* in: tokens (B, L), targets (B, L), scale (), numbers (3) */
+/* in: tokens, targets and weights (B, L), scale (), numbers (3) */
 static void update(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
     weft_trainer *t = context;
     (void)n_in;
     (void)n_out;
-    out[0] =
-        weft__trainer_differentiate(t, in[0], in[1], in[2]); /* if it fails, so does the call */
+    const weft_batch batch = {.tokens = in[0], .targets = in[1], .weights = in[2]};
+    out[0] = weft__trainer_differentiate(t, &batch, in[3]); /* if it fails, so does the call */
     if (weft_ok(out[0]))
-        (void)weft__optimizer_set(t->optimizer, t->gradients, out[0], in[3], t->o.clip);
+        (void)weft__optimizer_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip);
 }
 
 weft_status weft__trainer_compile(weft_trainer *t)
 {
-    static const uint32_t dynamic[] = {3, 3}; /* both axes of tokens and targets */
+    static const uint32_t dynamic[] = {3, 3, 3}; /* both axes of the first three */
     weft_status status = weft_nn_parameters(weft_model_module(t->model), &t->parameters);
     if (status != WEFT_OK)
         return status;
@@ -41,7 +41,7 @@ weft_status weft__trainer_compile(weft_trainer *t)
     for (int i = n - 2; i < n && status == WEFT_OK; i++)
         status = weft_set(slots[i], weft_scalar(0, WEFT_FLOAT32));
     weft_scope_close(NULL);
-    const weft_compile_options options = {.name = "update", .dynamic = dynamic, .n_dynamic = 2};
+    const weft_compile_options options = {.name = "update", .dynamic = dynamic, .n_dynamic = 3};
     if (status == WEFT_OK)
         status = weft_compile(update, t, slots, n, &options, &t->compiled);
     weft_free(slots);
@@ -51,10 +51,12 @@ weft_status weft__trainer_compile(weft_trainer *t)
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
                                  double lr_factor, weft_optimizer_call *call)
 {
-    weft_array *in[] = {batch->tokens, batch->targets, weft_scalar(scale, WEFT_FLOAT32),
+    weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32);
+    weft_array *in[] = {batch->tokens, batch->targets, batch->weights ? batch->weights : ones,
+                        weft_scalar(scale, WEFT_FLOAT32),
                         weft__optimizer_numbers(t->optimizer, lr_factor)};
     weft_array *loss;
-    const weft_status status = weft_compiled_call(t->compiled, in, 4, &loss, 1);
+    const weft_status status = weft_compiled_call(t->compiled, in, 5, &loss, 1);
     if (status == WEFT_OK)
         weft__optimizer_read(t->optimizer, true, call);
     return status;

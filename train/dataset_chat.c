@@ -1,10 +1,20 @@
 /* train/dataset_chat.c -- conversations of JSON lines as samples, rendered by the chat template. */
 #include "train/dataset_chat.h"
 
+#include <float.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "train/dataset_builder.h"
 #include "weft/memory.h"
+
+/* A trained turn of the assistant: text[begin, end) of the conversation up to it. */
+typedef struct turn {
+    size_t index; /* of its message */
+    double weight;
+    char *text;
+    size_t begin, end;
+} turn;
 
 /* One conversation. */
 typedef struct conversation {
@@ -13,6 +23,11 @@ typedef struct conversation {
     const weft__json *list; /* for messages of errors */
     json_object *messages;  /* those before the current turn, then that turn too; owned */
     const char *tools;      /* JSON; NULL: none */
+    const char *eos;        /* the end token as text; NULL: none */
+    turn *turns;            /* those trained */
+    size_t n_turns;
+    weft__builder sample;
+    int64_t group;
     weft_dataset *out;
 } conversation;
 
@@ -52,27 +67,40 @@ static weft_status convert(const weft__json *message, json_object **out)
     return WEFT_OK;
 }
 
-/* Message i, in *out as the caller's, and whether it is the assistant's. */
-static weft_status take_message(const conversation *c, size_t i, json_object **out, bool *assistant)
+/* How much an assistant's message counts: its "weight", or 1. */
+static weft_status weight_of(const weft__json *message, double *weight)
+{
+    *weight = 1;
+    const weft_status status = weft__json_find_number(message, "weight", weight);
+    if (status == WEFT_OK && !(*weight >= 0 && *weight <= FLT_MAX))
+        return weft__json_fail(message, WEFT_INVALID,
+                               "weight: expected a finite number of at least 0, got %g", *weight);
+    return status;
+}
+
+/* Message i, in *out as the caller's; *weight is below 0 for one that is not the assistant's. */
+static weft_status take_message(const conversation *c, size_t i, json_object **out, double *weight)
 {
     weft__json message, role;
     const char *name;
     weft_status status = weft__json_at(c->list, i, &message);
     if (status == WEFT_OK)
         status = weft__json_find(&message, "role", &role);
+    if (status == WEFT_OK)
+        status = weight_of(&message, weight);
     if (status != WEFT_OK)
         return status;
     if (role.value == NULL && json_object_object_get_ex(message.value, "from", NULL))
         status = convert(&message, out);
     else if ((status = weft__json_get_string(&message, "role", &name)) == WEFT_OK)
         *out = json_object_get(message.value);
-    if (status == WEFT_OK)
-        *assistant =
-            strcmp(weft__json_plain(json_object_object_get(*out, "role")), "assistant") == 0;
+    if (status == WEFT_OK &&
+        strcmp(weft__json_plain(json_object_object_get(*out, "role")), "assistant") != 0)
+        *weight = -1;
     return status;
 }
 
-/* ---- samples -------------------------------------------------------------------------------- */
+/* ---- turns ---------------------------------------------------------------------------------- */
 
 static weft_status render(const conversation *c, bool generation_prompt, char **text, size_t *n)
 {
@@ -86,80 +114,47 @@ static weft_status render(const conversation *c, bool generation_prompt, char **
                              : weft__json_fail(c->list, status, "%s", weft_error_message());
 }
 
-/* Ids up to the first EOS, which is the end of the turn; all where the template writes none. */
-static size_t up_to_eos(const conversation *c, const int32_t *ids, size_t n)
+static weft_status append(const conversation *c, json_object *message)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (ids[i] == c->o->eos)
-            return i + 1;
+    if (json_object_array_add(c->messages, message) == 0)
+        return WEFT_OK;
+    json_object_put(message);
+    return weft__out_of_memory("dataset", NULL);
+}
+
+/* Where the turn that begins at text + begin ends: after its first EOS, which is the end of the
+ * turn, or with the text where the template writes none. */
+static size_t end_of_turn(const conversation *c, const char *text, size_t begin, size_t n)
+{
+    const size_t length = c->eos ? strlen(c->eos) : 0;
+    for (size_t i = begin; length > 0 && i + length <= n; i++) {
+        if (memcmp(text + i, c->eos, length) == 0)
+            return i + length;
     }
     return n;
 }
 
-/* Adds `text`, of which the first n_prompt bytes are not trained. The two parts are tokenized
- * apart, as they are when generating. */
-static weft_status add_sample(const conversation *c, const char *text, size_t n, size_t n_prompt)
+/* The trained turn `message` (consumed), after the messages before it. */
+static weft_status add_turn(conversation *c, json_object *message, size_t index, double weight)
 {
-    int32_t *prompt = NULL, *turn = NULL, *ids = NULL;
-    size_t n_before = 0, n_turn = 0;
-    weft_status status = WEFT_OK;
-    if (n_prompt > 0)
-        status = weft_tokenizer_encode(c->tokenizer, text, n_prompt, 0, &prompt, &n_before);
+    turn *t = &c->turns[c->n_turns++];
+    *t = (turn){.index = index, .weight = weight};
+    char *before = NULL;
+    size_t n = 0;
+    weft_status status = render(c, true, &before, &t->begin);
+    const weft_status appended = append(c, message);
     if (status == WEFT_OK)
-        status =
-            weft_tokenizer_encode(c->tokenizer, text + n_prompt, n - n_prompt, 0, &turn, &n_turn);
-    if (status == WEFT_OK) {
-        n_turn = n_prompt > 0 ? up_to_eos(c, turn, n_turn) : n_turn;
-        ids = weft_calloc(n_before + n_turn + 1, sizeof *ids);
-        status = ids ? WEFT_OK : weft__out_of_memory("dataset", NULL);
-    }
-    if (status == WEFT_OK) {
-        if (n_before > 0)
-            memcpy(ids, prompt, n_before * sizeof *ids);
-        if (n_turn > 0)
-            memcpy(ids + n_before, turn, n_turn * sizeof *ids);
-        status = weft_dataset_add(c->out, ids, (int64_t)(n_before + n_turn), (int64_t)n_before);
-    } else {
-        weft__json_fail(c->list, status, "%s", weft_error_message());
-    }
-    weft_free(prompt);
-    weft_free(turn);
-    weft_free(ids);
-    return status;
-}
-
-/* The sample of assistant turn `turn` (consumed), after the messages before it. */
-static weft_status add_turn(conversation *c, json_object *turn, size_t index)
-{
-    char *before = NULL, *whole = NULL;
-    size_t n_before = 0, n_whole = 0;
-    weft_status status = render(c, true, &before, &n_before);
-    if (json_object_array_add(c->messages, turn) != 0) {
-        json_object_put(turn);
-        status = weft__out_of_memory("dataset", NULL);
-    }
+        status = appended;
     if (status == WEFT_OK)
-        status = render(c, false, &whole, &n_whole);
-    if (status == WEFT_OK && (n_whole < n_before || memcmp(before, whole, n_before) != 0))
+        status = render(c, false, &t->text, &n);
+    if (status == WEFT_OK && (n < t->begin || memcmp(before, t->text, t->begin) != 0))
         status = weft__json_fail(c->list, WEFT_UNSUPPORTED,
                                  "message %zu: the chat template renders the turn differently from "
                                  "the generation prompt",
                                  index + 1);
     if (status == WEFT_OK)
-        status = add_sample(c, whole, n_whole, n_before);
+        t->end = end_of_turn(c, t->text, t->begin, n);
     weft_free(before);
-    weft_free(whole);
-    return status;
-}
-
-static weft_status add_whole(const conversation *c)
-{
-    char *text = NULL;
-    size_t n = 0;
-    weft_status status = render(c, false, &text, &n);
-    if (status == WEFT_OK)
-        status = add_sample(c, text, n, 0);
-    weft_free(text);
     return status;
 }
 
@@ -169,17 +164,17 @@ static weft_status find_last(const conversation *c, size_t n, size_t *last)
     *last = n;
     for (size_t i = 0; i < n; i++) {
         json_object *message = NULL;
-        bool assistant = false;
-        const weft_status status = take_message(c, i, &message, &assistant);
+        double weight = 0;
+        const weft_status status = take_message(c, i, &message, &weight);
         json_object_put(message);
         if (status != WEFT_OK)
             return status;
-        *last = assistant ? i : *last;
+        *last = weight >= 0 ? i : *last;
     }
     return WEFT_OK;
 }
 
-static weft_status add_turns(conversation *c, size_t n)
+static weft_status add_messages(conversation *c, size_t n)
 {
     size_t last;
     weft_status status = find_last(c, n, &last);
@@ -187,24 +182,94 @@ static weft_status add_turns(conversation *c, size_t n)
         return weft__json_fail(c->list, WEFT_INVALID, "expected a message of the assistant");
     for (size_t i = 0; status == WEFT_OK && i < n; i++) {
         json_object *message = NULL;
-        bool assistant = false;
-        status = take_message(c, i, &message, &assistant);
+        double weight = 0;
+        status = take_message(c, i, &message, &weight);
         if (status != WEFT_OK)
             break;
-        const bool trained = assistant && (!c->o->last_turn || i == last) && !c->o->learn_prompt;
-        if (trained) {
-            status = add_turn(c, message, i);
-        } else if (json_object_array_add(c->messages, message) != 0) {
-            json_object_put(message);
-            status = weft__out_of_memory("dataset", NULL);
-        }
+        const bool wanted = weight >= 0 && (!c->o->last_turn || i == last);
+        status =
+            wanted && !c->o->learn_prompt ? add_turn(c, message, i, weight) : append(c, message);
     }
-    return status == WEFT_OK && c->o->learn_prompt ? add_whole(c) : status;
+    return status;
+}
+
+/* ---- samples -------------------------------------------------------------------------------- */
+
+static weft_status add_piece(conversation *c, const char *text, size_t begin, size_t end,
+                             double weight)
+{
+    if (begin == end)
+        return WEFT_OK;
+    return weft__builder_add_text(&c->sample, c->tokenizer, text + begin, end - begin,
+                                  (float)weight);
+}
+
+/* A sample of the last of these turns in which each is trained. Turns are tokenized apart from what
+ * precedes them, as when generating. */
+static weft_status add_sample(conversation *c, const turn *turns, size_t n)
+{
+    const char *text = turns[n - 1].text;
+    size_t at = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        const turn *t = &turns[i];
+        status = add_piece(c, text, at, t->begin, 0);
+        if (status == WEFT_OK)
+            status = add_piece(c, text, t->begin, t->end, t->weight);
+        at = t->end;
+    }
+    return status == WEFT_OK ? weft__builder_finish(&c->sample, c->group, c->out) : status;
+}
+
+/* Whether the conversation up to its last turn begins with each of the others. */
+static bool is_stable(const conversation *c)
+{
+    const turn *last = &c->turns[c->n_turns - 1];
+    for (size_t i = 0; i + 1 < c->n_turns; i++) {
+        const turn *t = &c->turns[i];
+        if (t->end > last->begin || memcmp(t->text, last->text, t->end) != 0)
+            return false;
+    }
+    return true;
+}
+
+static weft_status add_samples(conversation *c)
+{
+    if (is_stable(c))
+        return add_sample(c, c->turns, c->n_turns);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < c->n_turns; i++)
+        status = add_sample(c, &c->turns[i], 1);
+    return status;
+}
+
+static weft_status add_whole(conversation *c)
+{
+    char *text = NULL;
+    size_t n = 0;
+    weft_status status = render(c, false, &text, &n);
+    if (status == WEFT_OK)
+        status = add_piece(c, text, 0, n, 1);
+    if (status == WEFT_OK)
+        status = weft__builder_finish(&c->sample, c->group, c->out);
+    weft_free(text);
+    return status;
+}
+
+static weft_status add_conversation(conversation *c, size_t n)
+{
+    weft_status status = add_messages(c, n);
+    if (status != WEFT_OK)
+        return status;
+    status = c->o->learn_prompt ? add_whole(c) : add_samples(c);
+    if (status != WEFT_OK && strstr(weft_error_message(), c->list->name) == NULL)
+        return weft__json_fail(c->list, status, "%s", weft_error_message());
+    return status;
 }
 
 weft_status weft__dataset_add_chat(const weft_dataset_options *options,
                                    const weft_tokenizer *tokenizer, const weft__json *line,
-                                   const weft__json *list, weft_dataset *out)
+                                   const weft__json *list, int64_t group, weft_dataset *out)
 {
     size_t n;
     weft__json tools;
@@ -222,11 +287,16 @@ weft_status weft__dataset_add_chat(const weft_dataset_options *options,
         .list = list,
         .messages = json_object_new_array(),
         .tools = tools.value ? json_object_to_json_string(tools.value) : NULL,
+        .eos = options->eos >= 0 ? weft_tokenizer_id_to_token(tokenizer, options->eos) : NULL,
+        .turns = weft_calloc(n + 1, sizeof *c.turns),
+        .group = group,
         .out = out,
     };
-    if (c.messages == NULL)
-        return weft__out_of_memory("dataset", NULL);
-    status = add_turns(&c, n);
+    status = c.messages && c.turns ? add_conversation(&c, n) : weft__out_of_memory("dataset", NULL);
+    for (size_t i = 0; c.turns && i < c.n_turns; i++)
+        weft_free(c.turns[i].text);
+    weft_free(c.turns);
+    weft__builder_free(&c.sample);
     json_object_put(c.messages);
     return status;
 }

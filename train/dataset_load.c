@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "train/dataset.h"
+#include "train/dataset_builder.h"
 #include "train/dataset_chat.h"
 
 /* What every line needs. */
@@ -15,8 +16,8 @@ typedef struct reader {
     weft_dataset_options o;
     int32_t *prefix; /* ids that the tokenizer puts in front of a text */
     size_t n_prefix;
-    int32_t *ids; /* the sample that is being put together */
-    size_t n, capacity;
+    weft__builder sample;
+    int64_t row; /* rows so far */
 } reader;
 
 /* The ids that stand around an empty text, up to the first that ends one. */
@@ -46,50 +47,35 @@ static weft_status open_reader(reader *r, const char *path, const weft_tokenizer
 static void close_reader(reader *r)
 {
     weft_free(r->prefix);
-    weft_free(r->ids);
+    weft__builder_free(&r->sample);
 }
 
 /* ---- putting a sample together -------------------------------------------------------------- */
 
-static bool push(reader *r, const int32_t *ids, size_t n)
-{
-    if (r->n + n > r->capacity) {
-        const size_t capacity = 2 * (r->n + n) + 64;
-        int32_t *moved = weft_realloc(r->ids, capacity * sizeof *moved);
-        if (moved == NULL)
-            return false;
-        r->ids = moved;
-        r->capacity = capacity;
-    }
-    if (n > 0)
-        memcpy(r->ids + r->n, ids, n * sizeof *ids);
-    r->n += n;
-    return true;
-}
-
 /* Adds the ids of a text; `first` puts the prefix in front, unless the text itself has it. */
-static weft_status push_text(reader *r, const char *text, size_t length, bool first)
+static weft_status push_text(reader *r, const char *text, size_t length, bool first, float weight)
 {
     int32_t *ids;
     size_t n;
-    const weft_status status = weft_tokenizer_encode(r->tokenizer, text, length, 0, &ids, &n);
+    weft_status status = weft_tokenizer_encode(r->tokenizer, text, length, 0, &ids, &n);
     if (status != WEFT_OK)
         return weft_fail(status, "%s: %s", r->where, weft_error_message());
     const size_t bytes = r->n_prefix * sizeof *ids;
     const bool has_prefix = n >= r->n_prefix && memcmp(ids, r->prefix, bytes) == 0;
-    bool pushed = true;
     if (first && !has_prefix)
-        pushed = push(r, r->prefix, r->n_prefix);
-    pushed = pushed && push(r, ids, n);
+        status = weft__builder_add(&r->sample, r->prefix, r->n_prefix, weight);
+    if (status == WEFT_OK)
+        status = weft__builder_add(&r->sample, ids, n, weight);
     weft_free(ids);
-    return pushed ? WEFT_OK : weft__out_of_memory(r->path, "its samples");
+    return status;
 }
 
 static weft_status push_end(reader *r)
 {
-    if (r->o.eos < 0 || (r->n > 0 && r->ids[r->n - 1] == r->o.eos))
+    const weft__builder *s = &r->sample;
+    if (r->o.eos < 0 || (s->n > 0 && s->ids[s->n - 1] == r->o.eos))
         return WEFT_OK;
-    return push(r, &r->o.eos, 1) ? WEFT_OK : weft__out_of_memory(r->path, "its samples");
+    return weft__builder_add(&r->sample, &r->o.eos, 1, 1);
 }
 
 /* ---- JSON lines ----------------------------------------------------------------------------- */
@@ -103,7 +89,7 @@ static weft_status text_member(const weft__json *line, const char *key, const ch
 }
 
 /* A conversation, or else an error about the keys. */
-static weft_status add_chat(const reader *r, const weft__json *line, weft_dataset *out)
+static weft_status add_chat(reader *r, const weft__json *line, weft_dataset *out)
 {
     weft__json list;
     weft_status status = weft__json_find(line, "messages", &list);
@@ -115,7 +101,7 @@ static weft_status add_chat(const reader *r, const weft__json *line, weft_datase
         return weft__json_fail(line, WEFT_INVALID,
                                "expected \"text\", \"prompt\" and \"completion\", or "
                                "\"messages\"");
-    return weft__dataset_add_chat(&r->o, r->tokenizer, line, &list, out);
+    return weft__dataset_add_chat(&r->o, r->tokenizer, line, &list, ++r->row, out);
 }
 
 static weft_status add_object(reader *r, const weft__json *line, weft_dataset *out)
@@ -133,16 +119,14 @@ static weft_status add_object(reader *r, const weft__json *line, weft_dataset *o
     status = text_member(line, text.value ? "text" : "prompt", &first, &n_first);
     if (status == WEFT_OK && text.value == NULL)
         status = text_member(line, "completion", &second, &n_second);
-    r->n = 0;
+    r->sample.n = 0;
     if (status == WEFT_OK)
-        status = push_text(r, first, n_first, true);
-    const size_t n_prompt = second && !r->o.learn_prompt ? r->n : 0;
+        status = push_text(r, first, n_first, true, second == NULL || r->o.learn_prompt);
     if (status == WEFT_OK && second)
-        status = push_text(r, second, n_second, false);
+        status = push_text(r, second, n_second, false, 1);
     if (status == WEFT_OK)
         status = push_end(r);
-    return status == WEFT_OK ? weft_dataset_add(out, r->ids, (int64_t)r->n, (int64_t)n_prompt)
-                             : status;
+    return status == WEFT_OK ? weft__builder_finish(&r->sample, 0, out) : status;
 }
 
 static bool is_blank(const char *text, size_t length)
@@ -213,12 +197,12 @@ static weft_status load_lines(reader *r, const char *data, size_t size, double s
 
 static weft_status load_windows(reader *r, const char *text, size_t length, weft_dataset **out)
 {
-    r->n = 0;
+    r->sample.n = 0;
     weft_status status = weft_dataset_new(r->o.length, out);
     if (status == WEFT_OK)
-        status = push_text(r, text, length, true);
+        status = push_text(r, text, length, true, 1);
     if (status == WEFT_OK)
-        status = weft_dataset_add_windows(*out, r->ids, (int64_t)r->n, r->o.stride);
+        status = weft_dataset_add_windows(*out, r->sample.ids, r->sample.n, r->o.stride);
     return status;
 }
 

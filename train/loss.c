@@ -3,15 +3,25 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
-#include "weft/train.h"
+#include "train/dataset.h"
 
-weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_array *targets,
-                                 double scale, bool checkpoint)
+/* Losses (B, L) or (B L) times the weights of their targets. */
+static weft_array *weighted(weft_array *losses, weft_array *weights)
+{
+    if (weights == NULL)
+        return losses;
+    weft_array *w = weft_to(weights, weft_device_of(losses)); /* (B, L) */
+    return weft_multiply(losses, weft_ndim(losses) == 1 ? weft_flatten(w, 0, 1) : w);
+}
+
+weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
+                                 bool checkpoint)
 {
     weft_scope_open();
     const weft_model_call call = {.checkpoint = checkpoint};
-    weft_array *hidden = weft_model_hidden(model, tokens, &call); /* (B, L, E) */
-    weft_array *weight = weft_model_head_weight(model);           /* (V, E) */
+    weft_array *targets = batch->targets;                                /* (B, L) */
+    weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */
+    weft_array *weight = weft_model_head_weight(model);                  /* (V, E) */
     weft_array *losses;
     if (weight) {
         weft_device *there = weft_device_of(weight);
@@ -24,7 +34,8 @@ weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens, weft_arr
         losses =
             weft_cross_entropy_rows(logits, weft_to(targets, weft_device_of(logits))); /* (B, L) */
     }
-    weft_array *sum = weft_sum(weft_astype(losses, WEFT_FLOAT32), WEFT_ALL_AXES, false);
+    losses = weighted(weft_astype(losses, WEFT_FLOAT32), batch->weights);
+    weft_array *sum = weft_sum(losses, WEFT_ALL_AXES, false);
     return weft_scope_close(weft_scale(sum, scale));
 }
 
@@ -41,7 +52,8 @@ static int compare_lengths(const void *a, const void *b)
     return x->ids < y->ids ? -1 : x->ids > y->ids;
 }
 
-static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n,
+/* Adds the loss of a batch to out->loss, and its weights to *weight. */
+static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n, double *weight,
                               weft_evaluation *out)
 {
     weft_batch batch;
@@ -49,11 +61,13 @@ static weft_status batch_loss(weft_model *model, const weft_sample *samples, int
     if (status != WEFT_OK)
         return status;
     weft_scope_open_lean();
-    weft_array *sum = weft_next_token_loss(model, batch.tokens, batch.targets, 1, false);
+    weft_array *sum = weft_next_token_loss(model, &batch, 1, false);
     const weft_status evaluated = weft_eval(sum);
     if (evaluated == WEFT_OK) {
         out->loss += weft_item(sum);
-        out->targets += batch.n_targets;
+        *weight += batch.n_targets;
+        for (int i = 0; i < n; i++)
+            out->targets += weft__sample_targets(&samples[i]);
     }
     weft_scope_close(NULL);
     weft_batch_free(&batch);
@@ -64,15 +78,17 @@ static weft_status evaluate(weft_model *model, const weft_sample *samples, int64
                             const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
 {
     const int64_t B = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH;
+    double weight = 0;
     for (int64_t i = 0; i < n; i += B) {
         const int rows = (int)(n - i < B ? n - i : B);
-        const weft_status status = batch_loss(model, samples + i, rows, out);
+        const weft_status status = batch_loss(model, samples + i, rows, &weight, out);
         if (status != WEFT_OK)
             return status;
         if (o->callback && !o->callback(o->context, out->targets, total))
             return weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
                              (long long)out->targets, (long long)total);
     }
+    out->loss /= weight > 0 ? weight : 1;
     return WEFT_OK;
 }
 
@@ -88,7 +104,7 @@ static weft_sample *chosen_samples(const weft_dataset *dataset, int64_t n, int64
     *total = 0;
     for (int64_t i = 0; i < n; i++) {
         samples[i] = weft_dataset_at(dataset, i);
-        *total += samples[i].length - (samples[i].prompt > 1 ? samples[i].prompt : 1);
+        *total += weft__sample_targets(&samples[i]);
     }
     qsort(samples, (size_t)n, sizeof *samples, compare_lengths);
     return samples;
@@ -114,7 +130,6 @@ weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
     weft_status status = evaluate(model, samples, n, &o, total, out);
     weft_nn_train(module, training);
     weft_free(samples);
-    out->loss /= out->targets > 0 ? (double)out->targets : 1;
     out->perplexity = exp(out->loss);
     out->seconds = weft__seconds() - began;
     if (status == WEFT_OK && !isfinite(out->loss))

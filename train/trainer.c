@@ -122,22 +122,22 @@ void weft_trainer_free(weft_trainer *trainer)
 
 typedef struct loss_call {
     weft_trainer *trainer;
-    weft_array *tokens, *targets, *scale;
+    const weft_batch *batch;
+    weft_array *scale;
 } loss_call;
 
 static weft_array *loss_of(void *context)
 {
     const loss_call *c = context;
     weft_array *sum =
-        weft_next_token_loss(c->trainer->model, c->tokens, c->targets, 1, c->trainer->o.checkpoint);
+        weft_next_token_loss(c->trainer->model, c->batch, 1, c->trainer->o.checkpoint);
     return weft_multiply(sum, c->scale);
 }
 
-weft_array *weft__trainer_differentiate(weft_trainer *t, weft_array *tokens, weft_array *targets,
-                                        weft_array *scale)
+weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch, weft_array *scale)
 {
     weft_module *tree = weft_model_module(t->model);
-    loss_call call = {t, tokens, targets, scale};
+    loss_call call = {t, batch, scale};
     weft_nn_train(tree, true);
     weft_array *loss =
         weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
@@ -159,8 +159,7 @@ static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_ar
 static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double scale,
                                weft_array **values)
 {
-    weft_array *loss = weft__trainer_differentiate(t, batch->tokens, batch->targets,
-                                                   weft_scalar(scale, WEFT_FLOAT32));
+    weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
     for (int i = 0; i <= t->slots.n; i++) {
         values[i] = weft_astype(i < t->slots.n ? t->gradients[i] : loss, WEFT_FLOAT32);
         if (t->sums[i])
@@ -195,22 +194,22 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
 {
     if (t->compiled)
         return weft__trainer_update(t, batch, scale, lr_factor, call);
-    weft_array *loss = weft__trainer_differentiate(t, batch->tokens, batch->targets,
-                                                   weft_scalar(scale, WEFT_FLOAT32));
+    weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
     return update(t, t->gradients, loss, lr_factor, call);
 }
 
 weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
                               double lr_factor, weft_train_report *report)
 {
-    int64_t targets = 0, tokens = 0;
+    int64_t tokens = 0;
+    double targets = 0; /* their weights */
     for (int b = 0; b < n; b++) {
         targets += batches[b].n_targets;
         tokens += batches[b].n_tokens;
     }
-    if (targets == 0)
+    if (!(targets > 0))
         return weft_fail(WEFT_INVALID, "trainer: the update's batches have no targets");
-    const double scale = 1 / (double)targets;
+    const double scale = 1 / targets;
     weft_optimizer_call call = {0};
     weft_status status;
     weft_scope_open_lean();

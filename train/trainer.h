@@ -23,7 +23,7 @@ weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, doubl
                                  double lr_factor, weft_optimizer_call *call);
 
 /* The loss of a batch, times the 0-d scale; its gradients are then in t->gradients. */
-weft_array *weft__trainer_differentiate(weft_trainer *t, weft_array *tokens, weft_array *targets,
+weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch,
                                         weft_array *scale);
 
 /* What a run writes to its folder. */

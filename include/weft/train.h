@@ -15,6 +15,7 @@
 #ifndef WEFT_TRAIN_H
 #define WEFT_TRAIN_H
 
+#include "weft/cancel.h"
 #include "weft/chat.h"
 #include "weft/convert.h"
 #include "weft/model.h"
@@ -99,7 +100,7 @@ WEFT_API weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n);
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
-/* Samples of token ids, each with a prompt of which nothing is learnt. */
+/* Samples: sequences of token ids, with a weight in the loss for each token. */
 typedef struct weft_dataset weft_dataset;
 
 typedef enum weft_data_format {
@@ -121,14 +122,17 @@ typedef struct weft_dataset_options {
 } weft_dataset_options;
 
 typedef struct weft_sample {
-    const int32_t *ids; /* the dataset's */
-    int64_t length;     /* at least 2 */
-    int64_t prompt;     /* ids at index < prompt are not targets, nor is the first */
+    const int32_t *ids;   /* (length); those of a dataset are the dataset's */
+    const float *weights; /* (length): the weight of each id as a target, 0: it is none. The first
+                             id is never a target. NULL: 1 each */
+    int64_t length;       /* at least 2 */
+    int64_t group;        /* neighbours with the same group stay together where samples are shuffled
+                             or split; 0: alone */
 } weft_sample;
 
 typedef struct weft_dataset_info {
     int64_t samples, tokens;
-    int64_t targets;   /* tokens that are learnt */
+    int64_t targets;   /* tokens that are trained: their weight is not 0 */
     int64_t longest;   /* tokens of the longest sample */
     int64_t truncated; /* samples that were longer than allowed: they keep their end */
     int64_t empty;     /* samples with nothing to learn, which were left out */
@@ -138,14 +142,16 @@ typedef struct weft_dataset_info {
  * characters; of JSON lines, samples chosen by the seed, at least one. With split 0, *validation
  * (may be NULL) is NULL. A prompt and its completion are tokenised apart, as they are when
  * generating; the tokens that the tokenizer puts in front of a text stand in front of every JSONL
- * sample and of the first window. A conversation becomes one sample for each assistant turn,
- * rendered as at inference: the prompt is the chat template's output for the messages before the
- * turn with the generation prompt, the completion the rendered turn up to its EOS. Its optional
- * member "tools" goes to the template. A row's tokens outside the trained turn do not contribute to
- * the loss. Says in the log how many samples were cut or left out. A UTF-8 byte order mark in front
- * is skipped. WEFT_INVALID ("file:line: what") for a bad line, and when there is no sample;
- * WEFT_UNSUPPORTED for a .csv, .tsv or .parquet file unless the format is given. NULL options: all
- * zero. */
+ * sample and of the first window. A conversation is rendered as at inference: what precedes an
+ * assistant turn is the chat template's output for the messages before it with the generation
+ * prompt, and the turn ends with its EOS. It becomes one sample in which every assistant turn is
+ * trained. Where the template renders earlier turns differently once later ones follow (it may
+ * remove their reasoning), it becomes one sample for each trained turn, in one group. A message's
+ * optional member "weight" is the weight of its tokens; the row's optional member "tools" goes to
+ * the template. Tokens outside the trained turns have weight 0. Says in the log how many samples
+ * were cut or left out. A UTF-8 byte order mark in front is skipped. WEFT_INVALID ("file:line:
+ * what") for a bad line, and when there is no sample; WEFT_UNSUPPORTED for a .csv, .tsv or .parquet
+ * file unless the format is given. NULL options: all zero. */
 WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                                        const weft_dataset_options *options, double split,
                                        weft_dataset **out, weft_dataset **validation);
@@ -156,9 +162,12 @@ WEFT_API weft_status weft_dataset_parse(const char *data, size_t size, const cha
                                         const weft_dataset_options *options, double split,
                                         weft_dataset **out, weft_dataset **validation);
 
-/* A dataset to be filled by the program, and one more sample of `n` ids (copied): as in a file it
- * keeps its last `length` ids and is left out if it has no target. length 0: 512. */
+/* A dataset to be filled by the program, and one more sample (copied): as in a file it keeps its
+ * last `length` ids and is left out if it has no target. length 0: 512. WEFT_INVALID for a negative
+ * id and for a weight that is negative or not finite. */
 WEFT_API weft_status weft_dataset_new(int64_t length, weft_dataset **out);
+WEFT_API weft_status weft_dataset_add_sample(weft_dataset *dataset, const weft_sample *sample);
+/* The same for `n` ids of which the first `prompt` are not trained and the others have weight 1. */
 WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t n,
                                       int64_t prompt);
 /* Windows of `length` ids, `stride` apart (0: length), of `n` ids; the rest at the end is a shorter
@@ -175,9 +184,10 @@ WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i);
 /* Rows of tokens and what follows each of them. */
 typedef struct weft_batch {
     weft_array *tokens;  /* (B, L) int32, 0 where a row is padded; held by the batch */
-    weft_array *targets; /* (B, L) int32: the next token, -1 where it is not learnt */
+    weft_array *targets; /* (B, L) int32: the next token, -1 where it is not trained */
+    weft_array *weights; /* (B, L) float32: the weight of each target; NULL: 1 each */
     int64_t n_tokens;    /* tokens read: no padding, and no last token of a row */
-    int64_t n_targets;   /* targets that are not -1 */
+    double n_targets;    /* sum of the weights: without `weights`, of targets that are not -1 */
 } weft_batch;
 
 /* A batch of `n` samples: L is one less than the longest has tokens. Free with weft_batch_free. */
@@ -204,15 +214,15 @@ WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batc
 
 /* ---- Loss ----------------------------------------------------------------------------------- */
 
-/* The sum over all targets that are not negative of -log p(target | the row's tokens so far), times
- * `scale`: tokens (B, L), targets (B, L) int32 -> float32 0-d. With scale 1 / (number of targets)
- * it is their mean. Logits are never held for all rows, nor computed where there is no target. With
+/* The sum over all targets of a batch that are not negative of -log p(target | the row's tokens so
+ * far) times the target's weight, times `scale`: float32 0-d. With scale 1 / n_targets it is their
+ * weighted mean. Logits are never held for all rows, nor computed where there is no target. With
  * `checkpoint` each layer's inside is computed again for its gradient. */
-WEFT_API weft_array *weft_next_token_loss(weft_model *model, weft_array *tokens,
-                                          weft_array *targets, double scale, bool checkpoint);
+WEFT_API weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
+                                          bool checkpoint);
 
 typedef struct weft_evaluation {
-    double loss;       /* mean negative log-likelihood of a target, in nats */
+    double loss;       /* weighted mean of the targets' negative log-likelihoods, in nats */
     double perplexity; /* e^loss */
     int64_t targets;
     double seconds;
@@ -310,8 +320,8 @@ typedef struct weft_train_report {
     int64_t peak_memory; /* weft_memory_peak since weft_trainer_run began */
 } weft_train_report;
 
-/* Called after every update. False stops the run: the adapter is saved and the run returns
- * WEFT_CANCELLED. */
+/* Called after every update, and at step 0. False stops the run: the adapter is saved and the run
+ * returns WEFT_CANCELLED. */
 typedef bool weft_train_callback(void *context, const weft_train_report *report);
 
 typedef struct weft_trainer_options {
@@ -330,15 +340,19 @@ typedef struct weft_trainer_options {
     int64_t validate_every;     /* updates; 0: before the first and after the last only */
     int64_t validation_samples; /* the first ones only; 0: all */
     int64_t validation_batch;   /* samples a batch; 0: 8 */
-    int64_t save_every;         /* updates; 0: at the end only */
+    int64_t save_every;         /* updates; 0: by time alone */
+    double save_minutes;        /* most minutes between saves; 0: 10; below 0: by updates alone */
     /* fail after so many updates in a row that were not finite, 0: 5; or if none of the run was */
     int64_t max_skipped;
 
     const char *folder;    /* NULL: nothing is written */
+    bool overwrite;        /* delete the run that the folder has; else that is WEFT_INVALID */
     const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
     const char *data_name; /* of the data, for run.json; NULL: "" */
     weft_train_callback *callback;
     void *context;
+    const weft_cancel *cancel; /* borrowed: stops the run after the update in progress, or during
+                                  validation, as a callback's false does. NULL: none */
     const weft_probe *probe; /* borrowed: gets an event of kind training per update; NULL: nobody */
 } weft_trainer_options;
 
@@ -365,20 +379,29 @@ typedef struct weft_train_result {
     double first_validation, last_validation, best_validation; /* NaN without validation data */
     int64_t best_step;
     int64_t tokens;
-    double seconds;
+    double seconds;          /* of the whole run */
+    double training_seconds; /* of its updates alone, without validation and saving */
     int64_t peak_memory;
 } weft_train_result;
 
+/* Whether a folder has the files of a run: run.json, or metrics.jsonl. */
+WEFT_API bool weft_run_exists(const char *folder);
+
 /* The whole run: every update with its schedule, validation on `validation` (NULL: none), and in
  * the folder, which is made if need be:
- *   run.json       the options, sizes of model and data, and at the end the result
- *   metrics.jsonl  one object an update: step, loss, grad_norm, lr, tokens, ...; loss and grad_norm
+ *   run.json       the options, sizes of model and data, "state": "running", "finished", "stopped"
+ *                  or "failed" with the "message", and at the end the result
+ *   metrics.jsonl  one object a report: step, loss, grad_norm, lr, tokens, ...; loss and grad_norm
  *                  to the last digit, null when not finite; validation_loss where it was measured
  *   loss.svg       the loss curve
  *   last/, best/   the adapter at the end, and that of the lowest validation loss (without adapters
  *                  in the tree: the model)
  * Files other than metrics.jsonl appear whole or not at all; metrics.jsonl ends with a whole line.
- * WEFT_CANCELLED when the callback said so, WEFT_INVALID after max_skipped; both save `last` first.
+ * A file that cannot be written during the run is a warning, and the run continues; the lines of
+ * metrics.jsonl are kept and written when they can be. Only where that or the last save fails at
+ * the end the run fails, with a message that names what was saved before.
+ * WEFT_CANCELLED when the callback or `cancel` stopped it, WEFT_INVALID after max_skipped; both
+ * save `last` first. WEFT_INVALID before anything else when the folder already has a run.
  * Dropout is on during updates and off at the end. `result` may be NULL. */
 WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
                                       const weft_dataset *validation, weft_train_result *result);

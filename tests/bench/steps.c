@@ -121,8 +121,10 @@ static void update(side *s, int r, int64_t length, int at)
     const int64_t V = weft_model_info_of(s->model)->vocab_size;
     weft_array *ids = weft_random_randint(weft_random_key((uint64_t)r + 1),
                                           WEFT_DIMS(BATCH, length), 0, V, WEFT_INT32);
-    const weft_batch batch = {
-        .tokens = ids, .targets = ids, .n_targets = BATCH * length, .n_tokens = BATCH * length};
+    const weft_batch batch = {.tokens = ids,
+                              .targets = ids,
+                              .n_targets = (double)(BATCH * length),
+                              .n_tokens = BATCH * length};
     check(weft_eval(ids));
     weft_memory_reset_peak();
     const int64_t before = weft_memory_active();

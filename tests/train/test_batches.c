@@ -8,7 +8,8 @@
 static void rows_are_shifted_masked_and_padded(void)
 {
     const int32_t a[] = {5, 6, 7, 8}, b[] = {9, 10};
-    const weft_sample samples[] = {{a, 4, 2}, {b, 2, 0}};
+    const float only_end[] = {0, 0, 1, 1};
+    const weft_sample samples[] = {{a, only_end, 4, 0}, {b, NULL, 2, 0}};
     weft_batch batch;
     if (!CHECK_OK(weft_batch_of_samples(samples, 2, &batch)))
         return;
@@ -21,9 +22,32 @@ static void rows_are_shifted_masked_and_padded(void)
     CHECK_OK(weft_read(batch.targets, WEFT_INT32, got, 6));
     CHECK_BYTES(got, targets, sizeof got);
     CHECK_EQ_INT(batch.n_tokens, 4);
-    CHECK_EQ_INT(batch.n_targets, 3);
+    CHECK_CLOSE(batch.n_targets, 3, 0);
+    CHECK(batch.weights == NULL);
     weft_batch_free(&batch);
     CHECK(batch.tokens == NULL);
+}
+
+static void weights_are_summed(void)
+{
+    const int32_t ids[] = {5, 6, 7, 8};
+    const float half[] = {9, 0.5f, 0, 1};
+    const weft_sample samples[] = {{ids, half, 4, 0}, {ids, NULL, 3, 0}};
+    weft_batch batch;
+    if (!CHECK_OK(weft_batch_of_samples(samples, 2, &batch)))
+        return;
+    const int32_t targets[] = {6, -1, 8, 6, 7, -1};
+    const float weights[] = {0.5f, 0, 1, 1, 1, 0};
+    int32_t got[6];
+    float read[6];
+    CHECK_OK(weft_read(batch.targets, WEFT_INT32, got, 6));
+    CHECK_BYTES(got, targets, sizeof got);
+    if (CHECK(batch.weights != NULL)) {
+        CHECK_OK(weft_read(batch.weights, WEFT_FLOAT32, read, 6));
+        CHECK_BYTES(read, weights, sizeof read);
+    }
+    CHECK_CLOSE(batch.n_targets, 3.5, 0);
+    weft_batch_free(&batch);
 }
 
 enum { SAMPLES = 1003, BATCH = 8, MOST = 60 };
@@ -176,5 +200,6 @@ static void bad_files_are_refused(void)
 }
 
 CHECK_MAIN("batches", CHECK_CASE(rows_are_shifted_masked_and_padded),
-           CHECK_CASE(an_epoch_has_every_sample_once), CHECK_CASE(a_small_dataset_is_one_batch),
-           CHECK_CASE(files_give_exactly_their_batches), CHECK_CASE(bad_files_are_refused))
+           CHECK_CASE(weights_are_summed), CHECK_CASE(an_epoch_has_every_sample_once),
+           CHECK_CASE(a_small_dataset_is_one_batch), CHECK_CASE(files_give_exactly_their_batches),
+           CHECK_CASE(bad_files_are_refused))

@@ -33,39 +33,91 @@ static weft_status parse(const char *rows, const char *template, weft_dataset_op
     return status;
 }
 
-/* Sample i is the ids of `prompt` and `turn`, tokenized apart, and the end token. */
-static void expect(const weft_dataset *d, int64_t i, const char *prompt, const char *turn)
+/* A piece of a sample: a text whose tokens have this weight. */
+typedef struct piece {
+    const char *text;
+    float weight;
+} piece;
+
+/* Sample i is the ids of these pieces, each tokenized apart. */
+static void expect(const weft_dataset *d, int64_t i, const piece *pieces, int n_pieces)
 {
-    int32_t *before, *after;
-    size_t n, m;
     const weft_sample s = weft_dataset_at(d, i);
-    CHECK_OK(weft_tokenizer_encode(tokenizer, prompt, strlen(prompt), 0, &before, &n));
-    CHECK_OK(weft_tokenizer_encode(tokenizer, turn, strlen(turn), 0, &after, &m));
-    CHECK_EQ_INT(s.prompt, n);
-    if (CHECK_EQ_INT(s.length, n + m + 1)) {
-        CHECK_BYTES(s.ids, before, n * sizeof *before);
-        CHECK_BYTES(s.ids + n, after, m * sizeof *after);
-        CHECK_EQ_INT(s.ids[n + m], END);
+    int64_t at = 0;
+    for (int p = 0; p < n_pieces; p++) {
+        int32_t *ids;
+        size_t n = 0;
+        const char *text = pieces[p].text;
+        CHECK_OK(weft_tokenizer_encode(tokenizer, text, strlen(text), 0, &ids, &n));
+        if (CHECK(at + (int64_t)n <= s.length)) {
+            CHECK_BYTES(s.ids + at, ids, n * sizeof *ids);
+            for (size_t k = 0; k < n; k++)
+                CHECK_CLOSE(s.weights[at + (int64_t)k], pieces[p].weight, 0);
+        }
+        at += (int64_t)n;
+        weft_free(ids);
     }
-    weft_free(before);
-    weft_free(after);
+    CHECK_EQ_INT(s.length, at);
 }
+
+#define EXPECT(d, i, ...)                                                                          \
+    expect(d, i, (const piece[]){__VA_ARGS__},                                                     \
+           (int)(sizeof((const piece[]){__VA_ARGS__}) / sizeof(piece)))
 
 static const char two_turns[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}, {\"role\": \"assistant\", "
     "\"content\": \"A fox.\"}, {\"role\": \"user\", \"content\": \"Where?\"}, "
     "{\"role\": \"assistant\", \"content\": \"Home.\"}]}\n";
 
-static void every_assistant_turn_is_a_sample(void)
+/* Writes the mark [old] into all assistant turns but the last. */
+static const char unstable[] =
+    "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"
+    "{{ '[old]' if m.role == 'assistant' and not loop.last else '' }}"
+    "{{ '<|endoftext|>' if m.role == 'assistant' else '' }}\n{% endfor -%}"
+    "{%- if add_generation_prompt -%}[assistant]{%- endif -%}";
+
+static void every_assistant_turn_is_trained(void)
 {
     weft_dataset *d;
     if (!CHECK_OK(parse(two_turns, simple, (weft_dataset_options){0}, &d)))
         return;
-    if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2)) {
-        expect(d, 0, "[user]Who?\n[assistant]", "A fox.");
-        expect(d, 1, "[user]Who?\n[assistant]A fox.<|endoftext|>\n[user]Where?\n[assistant]",
-               "Home.");
+    if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1))
+        EXPECT(d, 0, {"[user]Who?\n[assistant]", 0}, {"A fox.<|endoftext|>", 1},
+               {"\n[user]Where?\n[assistant]", 0}, {"Home.<|endoftext|>", 1});
+    weft_dataset_free(d);
+}
+
+static void turns_that_are_rendered_differently_later_are_samples_of_a_group(void)
+{
+    weft_dataset *d;
+    char rows[2 * sizeof two_turns];
+    snprintf(rows, sizeof rows, "%s%s", two_turns, two_turns);
+    if (!CHECK_OK(parse(rows, unstable, (weft_dataset_options){0}, &d)))
+        return;
+    if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 4)) {
+        EXPECT(d, 0, {"[user]Who?\n[assistant]", 0}, {"A fox.<|endoftext|>", 1});
+        EXPECT(d, 1,
+               {"[user]Who?\n[assistant]A fox.[old]<|endoftext|>\n[user]Where?\n[assistant]", 0},
+               {"Home.<|endoftext|>", 1});
+        CHECK(weft_dataset_at(d, 0).group != 0);
+        CHECK_EQ_INT(weft_dataset_at(d, 1).group, weft_dataset_at(d, 0).group);
+        CHECK(weft_dataset_at(d, 2).group != weft_dataset_at(d, 0).group);
     }
+    weft_dataset_free(d);
+}
+
+static void messages_may_have_weights(void)
+{
+    static const char row[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Who?\"}, {\"role\": \"assistant\", "
+        "\"content\": \"A fox.\", \"weight\": 0}, {\"role\": \"user\", \"content\": \"Where?\"}, "
+        "{\"role\": \"assistant\", \"content\": \"Home.\", \"weight\": 0.5}]}\n";
+    weft_dataset *d;
+    if (!CHECK_OK(parse(row, simple, (weft_dataset_options){0}, &d)))
+        return;
+    if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1))
+        EXPECT(d, 0, {"[user]Who?\n[assistant]", 0}, {"A fox.<|endoftext|>", 0},
+               {"\n[user]Where?\n[assistant]", 0}, {"Home.<|endoftext|>", 0.5f});
     weft_dataset_free(d);
 }
 
@@ -74,13 +126,15 @@ static void the_last_turn_or_everything_may_be_trained(void)
     weft_dataset *d;
     if (CHECK_OK(parse(two_turns, simple, (weft_dataset_options){.last_turn = true}, &d))) {
         if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1))
-            expect(d, 0, "[user]Who?\n[assistant]A fox.<|endoftext|>\n[user]Where?\n[assistant]",
-                   "Home.");
+            EXPECT(d, 0,
+                   {"[user]Who?\n[assistant]A fox.<|endoftext|>\n[user]Where?\n[assistant]", 0},
+                   {"Home.<|endoftext|>", 1});
         weft_dataset_free(d);
     }
     if (CHECK_OK(parse(two_turns, simple, (weft_dataset_options){.learn_prompt = true}, &d))) {
-        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1);
-        CHECK_EQ_INT(weft_dataset_at(d, 0).prompt, 0);
+        const weft_dataset_info info = weft_dataset_info_of(d);
+        CHECK_EQ_INT(info.samples, 1);
+        CHECK_EQ_INT(info.targets, info.tokens - 1);
         weft_dataset_free(d);
     }
 }
@@ -108,6 +162,9 @@ static void malformed_conversations_are_refused(void)
            "message of the assistant");
     refuse("{\"conversations\": [{\"from\": \"cat\", \"value\": \"x\"}]}", simple, WEFT_INVALID,
            "expected system, human or gpt, got \"cat\"");
+    refuse("{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\", \"weight\": -1}]}",
+           simple, WEFT_INVALID,
+           "messages[0]: weight: expected a finite number of at least 0, got -1");
     refuse("{\"conversations\": [{\"from\": \"gpt\"}]}", simple, WEFT_INVALID, "value");
     /* A generation prompt that the rendered turn does not begin with. */
     refuse(two_turns, "{{ messages | length }}{{ '>' if add_generation_prompt else '' }}",
@@ -116,6 +173,22 @@ static void malformed_conversations_are_refused(void)
 
 /* ---- real tokenizers ------------------------------------------------------------------------ */
 
+static void compare_list(const weft__json *sample, const char *key, const weft_sample *s)
+{
+    weft__json list, item;
+    size_t n = 0;
+    double value = 0;
+    CHECK_OK(weft__json_get(sample, key, &list));
+    CHECK_OK(weft__json_length(&list, &n));
+    if (!CHECK_EQ_INT(s->length, n))
+        return;
+    for (size_t k = 0; k < n; k++) {
+        CHECK_OK(weft__json_at(&list, k, &item));
+        CHECK_OK(weft__json_as_number(&item, &value));
+        CHECK_CLOSE(strcmp(key, "ids") == 0 ? (double)s->ids[k] : (double)s->weights[k], value, 0);
+    }
+}
+
 static void compare(const weft_dataset *d, const weft__json *samples)
 {
     size_t n = 0;
@@ -123,22 +196,11 @@ static void compare(const weft_dataset *d, const weft__json *samples)
     if (!CHECK_EQ_INT(weft_dataset_info_of(d).samples, n))
         return;
     for (size_t i = 0; i < n; i++) {
-        weft__json sample, ids, id;
-        int64_t prompt = -1, wanted = -1;
-        size_t length = 0;
-        CHECK_OK(weft__json_at(samples, i, &sample));
-        CHECK_OK(weft__json_get_int(&sample, "prompt", &prompt));
-        CHECK_OK(weft__json_get(&sample, "ids", &ids));
-        CHECK_OK(weft__json_length(&ids, &length));
+        weft__json sample;
         const weft_sample s = weft_dataset_at(d, (int64_t)i);
-        CHECK_EQ_INT(s.prompt, prompt);
-        if (!CHECK_EQ_INT(s.length, length))
-            continue;
-        for (size_t k = 0; k < length; k++) {
-            CHECK_OK(weft__json_at(&ids, k, &id));
-            CHECK_OK(weft__json_as_int(&id, &wanted));
-            CHECK_EQ_INT(s.ids[k], wanted);
-        }
+        CHECK_OK(weft__json_at(samples, i, &sample));
+        compare_list(&sample, "ids", &s);
+        compare_list(&sample, "weights", &s);
     }
 }
 
@@ -190,7 +252,9 @@ static void gemma3_conversations_equal_transformers(void)
     compare_real("gemma3");
 }
 
-CHECK_MAIN("conversations", CHECK_CASE(every_assistant_turn_is_a_sample),
+CHECK_MAIN("conversations", CHECK_CASE(every_assistant_turn_is_trained),
+           CHECK_CASE(turns_that_are_rendered_differently_later_are_samples_of_a_group),
+           CHECK_CASE(messages_may_have_weights),
            CHECK_CASE(the_last_turn_or_everything_may_be_trained),
            CHECK_CASE(malformed_conversations_are_refused),
            CHECK_CASE(qwen3_conversations_equal_transformers),

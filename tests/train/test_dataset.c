@@ -62,6 +62,17 @@ static int64_t ids_of(const char *text, int32_t *out)
     return (int64_t)n;
 }
 
+/* How many ids in front have weight 0; those after them have weight 1. */
+static int64_t untrained(const weft_sample *s)
+{
+    int64_t n = 0;
+    while (n < s->length && s->weights[n] == 0)
+        n++;
+    for (int64_t i = n; i < s->length; i++)
+        CHECK_CLOSE(s->weights[i], 1, 0);
+    return n;
+}
+
 static void text_lines_end_in_eos(void)
 {
     weft_dataset *d = load(
@@ -75,7 +86,7 @@ static void text_lines_end_in_eos(void)
     CHECK_EQ_INT(first.length, n + 1);
     CHECK_BYTES(first.ids, ids, (size_t)n * sizeof *ids);
     CHECK_EQ_INT(first.ids[n], END);
-    CHECK_EQ_INT(first.prompt, 0);
+    CHECK_EQ_INT(untrained(&first), 1);
     n = ids_of("Caf\xc3\xa9", ids);
     CHECK_EQ_INT(second.length, n + 1);
     CHECK_BYTES(second.ids, ids, (size_t)n * sizeof *ids);
@@ -107,15 +118,16 @@ static void prompts_are_not_learnt(void)
     const int64_t prompt = ids_of("Who lives here?", ids);
     const int64_t n = prompt + ids_of(" A rabbit.", ids + prompt);
     const weft_sample s = weft_dataset_at(d, 0);
-    CHECK_EQ_INT(s.prompt, prompt);
+    CHECK_EQ_INT(untrained(&s), prompt);
     CHECK_EQ_INT(s.length, n + 1);
     CHECK_BYTES(s.ids, ids, (size_t)n * sizeof *ids);
     CHECK_EQ_INT(weft_dataset_info_of(d).targets, n + 1 - prompt);
     weft_dataset_free(d);
     d = load("pairs.jsonl", text, &(weft_dataset_options){.learn_prompt = true, .eos = -1});
     if (d) {
-        CHECK_EQ_INT(weft_dataset_at(d, 0).prompt, 0);
-        CHECK_EQ_INT(weft_dataset_at(d, 0).length, n);
+        const weft_sample all = weft_dataset_at(d, 0);
+        CHECK_EQ_INT(untrained(&all), 1);
+        CHECK_EQ_INT(all.length, n);
     }
     weft_dataset_free(d);
 }
@@ -150,8 +162,8 @@ static void long_samples_keep_their_end(void)
     CHECK_CONTAINS(last_log, "1 of 2 samples are longer than 5 tokens");
     const weft_sample s = weft_dataset_at(d, 0);
     CHECK_EQ_INT(s.length, 5);
-    CHECK_EQ_INT(s.prompt, 4 - answer);
-    CHECK_BYTES(s.ids + s.prompt, ids, (size_t)answer * sizeof *ids);
+    CHECK_EQ_INT(untrained(&s), 4 - answer);
+    CHECK_BYTES(s.ids + 4 - answer, ids, (size_t)answer * sizeof *ids);
     CHECK_EQ_INT(s.ids[4], END);
     weft_dataset_free(d);
 }
@@ -303,6 +315,38 @@ static void empty_datasets_are_refused(void)
     tokenizer = NULL;
 }
 
+static void groups_are_not_split(void)
+{
+    char text[4000] = "";
+    static const char template[] =
+        "{% for m in messages %}{{ m.content }}{{ '[old]' if m.role == 'assistant' and not "
+        "loop.last else '' }}<|endoftext|>{% endfor %}";
+    weft_chat *chat = NULL;
+    if (!have_tokenizer() ||
+        !CHECK_OK(weft_chat_parse(template, strlen(template), "t", tokenizer, &chat)))
+        return;
+    for (int i = 0; i < 10; i++)
+        sprintf(text + strlen(text),
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"u\"}, "
+                "{\"role\": \"assistant\", \"content\": \"a%d\"}, "
+                "{\"role\": \"user\", \"content\": \"v\"}, "
+                "{\"role\": \"assistant\", \"content\": \"b\"}]}\n",
+                i);
+    const weft_dataset_options o = {.chat = chat};
+    weft_dataset *train, *validation;
+    if (CHECK_OK(weft_dataset_load(file_of("groups.jsonl", text), tokenizer, &o, 0.3, &train,
+                                   &validation))) {
+        CHECK_EQ_INT(weft_dataset_info_of(train).samples, 14);
+        CHECK_EQ_INT(weft_dataset_info_of(validation).samples, 6);
+        for (int i = 0; i < 6; i += 2)
+            CHECK_EQ_INT(weft_dataset_at(validation, i).group,
+                         weft_dataset_at(validation, i + 1).group);
+        weft_dataset_free(train);
+        weft_dataset_free(validation);
+    }
+    weft_chat_free(chat);
+}
+
 static void negative_ids_are_refused(void)
 {
     weft_dataset *d;
@@ -310,6 +354,10 @@ static void negative_ids_are_refused(void)
     if (!CHECK_OK(weft_dataset_new(0, &d)))
         return;
     CHECK_STATUS(weft_dataset_add(d, ids, 3, 0), WEFT_INVALID);
+    const int32_t good[] = {3, 4, 5};
+    const float weights[] = {1, -1, 1};
+    CHECK_STATUS(weft_dataset_add_sample(d, &(weft_sample){good, weights, 3, 0}), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "weight 1 of a sample");
     CHECK_EQ_INT(weft_dataset_info_of(d).samples, 0);
     weft_dataset_free(d);
 }
@@ -319,6 +367,6 @@ CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_co
            CHECK_CASE(long_samples_keep_their_end), CHECK_CASE(texts_become_windows),
            CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),
            CHECK_CASE(lines_are_split_by_the_seed), CHECK_CASE(bad_lines_are_named),
-           CHECK_CASE(byte_order_marks_are_skipped),
-           CHECK_CASE(tables_are_not_trained_as_text), CHECK_CASE(negative_ids_are_refused),
+           CHECK_CASE(byte_order_marks_are_skipped), CHECK_CASE(tables_are_not_trained_as_text),
+           CHECK_CASE(negative_ids_are_refused), CHECK_CASE(groups_are_not_split),
            CHECK_CASE(empty_datasets_are_refused))

@@ -150,6 +150,46 @@ static void accumulation_weighs_every_target_alike(void)
     weft_dataset_free(d);
 }
 
+/* A target of weight w counts as much as w samples with it: in the loss and its gradient, for a
+ * batch alone, a compiled one and one of several of an update. */
+static void weights_multiply_targets(void)
+{
+    weft_dataset *d = samples();
+    enum { ROWS = 3 };
+    weft_sample rows[ROWS + 2], repeated[ROWS + 2];
+    float weights[LENGTH];
+    for (int i = 0; i < ROWS; i++)
+        rows[i] = repeated[i] = weft_dataset_at(d, i);
+    for (int64_t i = 0; i < rows[0].length; i++)
+        weights[i] = 3 * rows[0].weights[i];
+    rows[0].weights = weights;
+    repeated[ROWS] = repeated[ROWS + 1] = repeated[0];
+    weft_batch batch, parts[2], whole;
+    CHECK_OK(weft_batch_of_samples(rows, ROWS, &batch));
+    CHECK_OK(weft_batch_of_samples(rows, 1, &parts[0]));
+    CHECK_OK(weft_batch_of_samples(rows + 1, ROWS - 1, &parts[1]));
+    CHECK_OK(weft_batch_of_samples(repeated, ROWS + 2, &whole));
+    weft_train_report reports[4] = {{0}};
+    for (int k = 0; k < 4; k++) {
+        weft_model *model = recipe_model(r, "initial");
+        weft_trainer *trainer = NULL;
+        weft_trainer_options o = recipe_options(r);
+        o.compile = k == 2;
+        const weft_batch *chosen = k == 0 ? &whole : k == 3 ? parts : &batch;
+        if (model && CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+            CHECK_OK(weft_trainer_step(trainer, chosen, k == 3 ? 2 : 1, 1, &reports[k]));
+        weft_trainer_free(trainer);
+        weft_model_free(model);
+        CHECK_RELATIVE(reports[k].loss, reports[0].loss, 1e-6);
+        CHECK_RELATIVE(reports[k].grad_norm, reports[0].grad_norm, 1e-5);
+    }
+    weft_batch_free(&batch);
+    weft_batch_free(&parts[0]);
+    weft_batch_free(&parts[1]);
+    weft_batch_free(&whole);
+    weft_dataset_free(d);
+}
+
 static void defaults_are_reported(void)
 {
     history l = {.n = 0};
@@ -475,10 +515,10 @@ static void evaluation_does_not_depend_on_batches(void)
 }
 
 CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
-           CHECK_CASE(accumulation_weighs_every_target_alike), CHECK_CASE(defaults_are_reported),
-           CHECK_CASE(the_same_seed_gives_the_same_run), CHECK_CASE(dropout_is_on_in_updates_only),
-           CHECK_CASE(compiled_updates_are_the_same), CHECK_CASE(models_without_adapters_train_too),
-           CHECK_CASE(the_folder_has_everything),
+           CHECK_CASE(accumulation_weighs_every_target_alike), CHECK_CASE(weights_multiply_targets),
+           CHECK_CASE(defaults_are_reported), CHECK_CASE(the_same_seed_gives_the_same_run),
+           CHECK_CASE(dropout_is_on_in_updates_only), CHECK_CASE(compiled_updates_are_the_same),
+           CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
            CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(callbacks_cancel),
            CHECK_CASE(probes_see_updates), CHECK_CASE(updates_that_are_not_finite_stop_the_run),

@@ -2,9 +2,10 @@
 
     python3 tests/golden/train/conversations.py FOLDER
 
-FOLDER has qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config.json. Every turn of
-the assistant is a sample: the ids of apply_chat_template up to that turn, tokenized in one piece,
-cut after the turn's EOS; "prompt" is the number of ids with add_generation_prompt before the turn.
+FOLDER has qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config.json. A turn of the
+assistant is trained from where add_generation_prompt ends to its EOS, with the message's weight (1
+without one). Where apply_chat_template of the whole conversation has every turn as it was rendered
+last, there is one sample, else one a turn. Samples are tokenized in one piece.
 """
 import json
 import pathlib
@@ -14,24 +15,39 @@ from transformers import AutoTokenizer
 
 here = pathlib.Path(__file__).parent
 roles = {"human": "user", "gpt": "assistant"}
+
+
+def samples_of(tokenizer, row):
+    messages = row.get("messages") or [
+        {"role": roles[m["from"]], "content": m["value"]} for m in row["conversations"]]
+    options = {"tools": row.get("tools")}
+
+    def ids(count, prompt):
+        text = tokenizer.apply_chat_template(messages[:count], tokenize=False,
+                                             add_generation_prompt=prompt, **options)
+        return tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    turns = []
+    for i, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before, whole = ids(i, True), ids(i + 1, False)
+        assert whole[:len(before)] == before
+        end = whole.index(tokenizer.eos_token_id, len(before)) + 1
+        turns.append((len(before), whole[:end], message.get("weight", 1)))
+    last = turns[-1][1]
+    if all(last[:len(t[1])] == t[1] for t in turns):
+        weights = [0] * len(last)
+        for begin, turn, weight in turns:
+            weights[begin:len(turn)] = [weight] * (len(turn) - begin)
+        return [{"ids": last, "weights": weights}]
+    return [{"ids": turn, "weights": [0] * begin + [weight] * (len(turn) - begin)}
+            for begin, turn, weight in turns]
+
+
 out = {}
 for name in ("qwen3", "qwen2_5", "gemma3"):
     tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
-    samples = []
-    for line in (here / "conversations.jsonl").read_text().splitlines():
-        row = json.loads(line)
-        messages = row.get("messages") or [
-            {"role": roles[m["from"]], "content": m["value"]} for m in row["conversations"]]
-        for i, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            def ids(count, prompt):
-                text = tokenizer.apply_chat_template(messages[:count], tokenize=False,
-                                                     add_generation_prompt=prompt)
-                return tokenizer(text, add_special_tokens=False)["input_ids"]
-            before, whole = ids(i, True), ids(i + 1, False)
-            assert whole[:len(before)] == before
-            end = whole.index(tokenizer.eos_token_id, len(before)) + 1
-            samples.append({"prompt": len(before), "ids": whole[:end]})
-    out[name] = samples
+    out[name] = [sample for line in (here / "conversations.jsonl").read_text().splitlines()
+                 for sample in samples_of(tokenizer, json.loads(line))]
 (here / "conversations.json").write_text(json.dumps(out) + "\n")
