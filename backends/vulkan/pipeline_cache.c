@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "backends/vulkan/device.h"
+#include "weft/io.h"
 #include "weft/memory.h"
 
 enum { PATH = 1024, LARGEST = 256 << 20 };
@@ -41,22 +42,13 @@ bool weft__vulkan_cache_path(const weft__vulkan_device *d, const char *ending, b
     return n > 0 && (size_t)n < size;
 }
 
-static void *read_file(const char *path, size_t *bytes)
+static char *read_file(const char *path, size_t *bytes)
 {
-    FILE *file = fopen(path, "rb");
-    struct stat about;
+    char *data = NULL;
     *bytes = 0;
-    if (!file || fstat(fileno(file), &about) != 0 || about.st_size > LARGEST) {
-        if (file) {
-            fclose(file);
-        }
-        return NULL;
+    if (access(path, R_OK) == 0) {
+        (void)weft_file_read(path, LARGEST, &data, bytes);
     }
-    void *data = weft_malloc((size_t)about.st_size + 1);
-    if (data) {
-        *bytes = fread(data, 1, (size_t)about.st_size, file);
-    }
-    fclose(file);
     return data;
 }
 

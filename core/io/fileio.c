@@ -1,4 +1,4 @@
-/* core/io/fileio.c -- reading files, and writing them whole or not at all. */
+/* core/io/fileio.c -- opening and reading files, and writing them whole or not at all. */
 #include "core/io/fileio.h"
 
 #include <errno.h>
@@ -29,6 +29,53 @@ static weft_status fail_errno(const char *path, const char *what)
                      strerror(error));
 }
 
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static const char not_regular[] = "not a regular file";
+
+/* A name of a descriptor that the process has already: `weft ... <(command)`, or a pipe into
+ * /dev/stdin. Opening it does not wait, and whoever started the process chose what it reads. */
+static bool is_descriptor(const char *path)
+{
+    return strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+           strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+/* Opens without waiting; `descriptors`: also pipes and devices under a descriptor's name. */
+static int open_for(const char *path, int flags, bool descriptors, const char **why)
+{
+    struct stat info;
+    *why = NULL;
+    const int fd = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, FILE_MODE);
+    if (fd < 0 || fstat(fd, &info) != 0) {
+        *why = errno == ENXIO ? not_regular : strerror(errno); /* ENXIO: a socket */
+    } else if (!S_ISREG(info.st_mode)) {
+        if (S_ISDIR(info.st_mode))
+            *why = strerror(EISDIR);
+        else if (!descriptors || !is_descriptor(path))
+            *why = not_regular;
+        else if (fcntl(fd, F_SETFL, 0) != 0) /* reads wait again */
+            *why = strerror(errno);
+    }
+    if (fd >= 0 && *why != NULL)
+        close(fd);
+    return *why == NULL ? fd : -1;
+}
+
+static weft_status fail_to_open(const char *path, const char *why)
+{
+    return weft_fail(WEFT_IO, why == not_regular ? "%s: %s" : "%s: open: %s", path, why);
+}
+
+weft_status weft__file_open(const char *path, int flags, int *fd)
+{
+    const char *why;
+    *fd = open_for(path, flags, false, &why);
+    return *fd >= 0 ? WEFT_OK : fail_to_open(path, why);
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
 static void writer_free(weft__writer *w)
 {
     if (w->fd >= 0)
@@ -41,7 +88,10 @@ static void writer_free(weft__writer *w)
 weft_status weft__writer_open(const char *path, weft__writer **out)
 {
     static atomic_uint counter; /* two writers of one process never share a file */
+    struct stat there;
     *out = NULL;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return fail_to_open(path, S_ISDIR(there.st_mode) ? strerror(EISDIR) : not_regular);
     weft__writer *w = weft_calloc(1, sizeof *w);
     if (w == NULL)
         return weft__out_of_memory(path, "writing it");
@@ -133,6 +183,8 @@ weft_status weft_file_write(const char *path, const void *data, size_t size)
     return weft__writer_close(writer, status);
 }
 
+/* ---- reading -------------------------------------------------------------------------------- */
+
 /* Reads to the end: the size that stat gave may be 0 (a pipe) or out of date. */
 static weft_status read_all(int fd, const char *path, size_t limit, char **data, size_t *size)
 {
@@ -173,9 +225,10 @@ weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *
     *data = NULL;
     if (size)
         *size = 0;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const char *why;
+    const int fd = open_for(path, O_RDONLY, true, &why);
     if (fd < 0)
-        return fail_errno(path, "open");
+        return fail_to_open(path, why);
     size_t length = 0;
     const weft_status status = read_all(fd, path, limit ? limit : DEFAULT_LIMIT, data, &length);
     close(fd);
@@ -183,6 +236,8 @@ weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *
         *size = length;
     return status;
 }
+
+/* ---- folders -------------------------------------------------------------------------------- */
 
 static weft_status make_one(const char *path)
 {

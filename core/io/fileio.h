@@ -1,4 +1,4 @@
-/* core/io/fileio.h -- files written whole or not at all.
+/* core/io/fileio.h -- opening regular files, and files written whole or not at all.
  *
  *     weft__writer *w;
  *     weft_status status = weft__writer_open(path, &w);
@@ -13,9 +13,19 @@
 
 #include "weft/status.h"
 
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+/* Opens a regular file and never waits for the other end of a FIFO. `flags` are O_RDONLY, or O_RDWR
+ * with O_CREAT. WEFT_IO when the path cannot be opened, and "PATH: not a regular file" when it is a
+ * FIFO, device or socket. The caller closes *fd; it is -1 on failure. */
+weft_status weft__file_open(const char *path, int flags, int *fd);
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
 typedef struct weft__writer weft__writer;
 
-/* Opens a file beside `path`. On failure *out is NULL. */
+/* Opens a file beside `path`. On failure *out is NULL. WEFT_IO when `path` is there and is not a
+ * regular file: a rename would replace the device or the FIFO. */
 weft_status weft__writer_open(const char *path, weft__writer **out);
 
 weft_status weft__writer_write(weft__writer *writer, const void *data, size_t size);

@@ -23,8 +23,10 @@ weft_status weft_hdf5_save(const char *path, const char *const *names, weft_arra
 
 #else
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/io/fileio.h"
 #include "core/io/hdf5_types.h"
@@ -175,6 +177,12 @@ weft_status weft_hdf5_load(const char *path, weft_named_arrays *out)
 {
     loading l = {.path = path, .out = out};
     *out = (weft_named_arrays){0};
+    int fd; /* the library waits for the other end of a FIFO */
+    l.status = weft__file_open(path, O_RDONLY, &fd);
+    if (l.status != WEFT_OK) {
+        return l.status;
+    }
+    close(fd);
     quiet q = enter();
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file < 0) {

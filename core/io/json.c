@@ -1,13 +1,13 @@
 /* core/io/json.c -- JSON documents, and typed getters that name the field. */
 #include "core/io/json.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "weft/io.h"
 #include "weft/memory.h"
 
 /* ---- documents ------------------------------------------------------------------------------ */
@@ -26,39 +26,12 @@ weft_status weft__json_parse(const char *text, size_t length, const char *name, 
     return status;
 }
 
-static weft_status read_all(FILE *file, const char *path, char **text, size_t *length)
-{
-    size_t capacity = 64 << 10;
-    *length = 0;
-    *text = weft_malloc(capacity);
-    while (*text) {
-        *length += fread(*text + *length, 1, capacity - *length, file);
-        if (ferror(file))
-            return weft_fail(WEFT_IO, "%s: read: %s", path, strerror(errno));
-        if (*length < capacity)
-            return WEFT_OK;
-        if (*length > WEFT__JSON_MAX_BYTES)
-            return weft_fail(WEFT_INVALID, "%s: more than %d bytes of JSON", path,
-                             WEFT__JSON_MAX_BYTES);
-        capacity *= 2;
-        char *larger = weft_realloc(*text, capacity);
-        if (!larger)
-            break;
-        *text = larger;
-    }
-    return weft__out_of_memory(path, "reading it");
-}
-
 weft_status weft__json_read(const char *path, weft__json_doc *doc)
 {
     *doc = (weft__json_doc){0};
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(errno));
     char *text = NULL;
     size_t length = 0;
-    weft_status status = read_all(file, path, &text, &length);
-    fclose(file);
+    weft_status status = weft_file_read(path, WEFT__JSON_MAX_BYTES, &text, &length);
     if (!status)
         status = weft__json_parse(text, length, path, doc);
     weft_free(text);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/safetensors.h"
 
 static weft_status map_file(int fd, const char *path, weft__mapping *mapping)
@@ -14,8 +15,6 @@ static weft_status map_file(int fd, const char *path, weft__mapping *mapping)
     struct stat info;
     if (fstat(fd, &info) != 0)
         return weft_fail(WEFT_IO, "%s: stat: %s", path, strerror(errno));
-    if (!S_ISREG(info.st_mode))
-        return weft_fail(WEFT_IO, "%s: not a regular file", path);
     mapping->size = (size_t)info.st_size;
     if (mapping->size == 0)
         return WEFT_OK; /* nothing can be mapped; the header check says what is wrong */
@@ -29,12 +28,12 @@ static weft_status map_file(int fd, const char *path, weft__mapping *mapping)
 weft_status weft__mapping_open(const char *path, weft__mapping **out)
 {
     *out = NULL;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(errno));
+    int fd;
+    weft_status status = weft__file_open(path, O_RDONLY, &fd);
+    if (status != WEFT_OK)
+        return status;
     weft__mapping *mapping = weft_calloc(1, sizeof *mapping);
     char *copy = weft_strdup(path);
-    weft_status status;
     if (mapping == NULL || copy == NULL)
         status = weft__out_of_memory(path, "opening it");
     else

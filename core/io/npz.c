@@ -1,5 +1,6 @@
 /* core/io/npz.c -- npz archives: a zip file with an npy file for each array. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -117,12 +118,16 @@ static weft_status load_entry(zip_t *archive, zip_uint64_t i, const char *path,
 weft_status weft_npz_load(const char *path, weft_named_arrays *out)
 {
     *out = (weft_named_arrays){0};
-    int code;
-    zip_t *archive = zip_open(path, ZIP_RDONLY | ZIP_CHECKCONS, &code);
+    int code, fd;
+    weft_status status = weft__file_open(path, O_RDONLY, &fd);
+    if (status != WEFT_OK) {
+        return status;
+    }
+    zip_t *archive = zip_fdopen(fd, ZIP_CHECKCONS, &code); /* takes fd when it succeeds */
     if (!archive) {
+        close(fd);
         return zip_failure(path, code);
     }
-    weft_status status = WEFT_OK;
     zip_int64_t n = zip_get_num_entries(archive, 0);
     for (zip_int64_t i = 0; i < n && status == WEFT_OK; i++) {
         status = load_entry(archive, (zip_uint64_t)i, path, out);

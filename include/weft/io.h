@@ -135,11 +135,14 @@ WEFT_API weft_status weft_hdf5_save(const char *path, const char *const *names,
 
 /* ---- Any file ------------------------------------------------------------------------------- */
 
-/* Writes `size` bytes to `path`, complete or not at all, in the same way. */
+/* Writes `size` bytes to `path`, complete or not at all, in the same way. WEFT_IO where `path` is a
+ * folder, FIFO, device or socket. */
 WEFT_API weft_status weft_file_write(const char *path, const void *data, size_t size);
 
 /* Reads a whole file into new memory with a 0 byte after it; free with weft_free. `size` may be
- * NULL. A file larger than `limit` bytes (0: 256 MiB) is refused. */
+ * NULL. A file larger than `limit` bytes (0: 256 MiB) is refused. A FIFO, device or socket is
+ * WEFT_IO, "not a regular file", and never waited for, except under the name of a descriptor that
+ * the process has (/dev/stdin, /dev/fd/N, /proc/self/fd/N): those are read to their end. */
 WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *size);
 
 /* Makes a folder and those above it; one that is there is fine. */

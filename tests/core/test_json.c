@@ -164,7 +164,7 @@ static void files(void)
     CHECK_STATUS(weft__json_read(check_temporary("none.json"), &doc), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "none.json: open: No such file");
     CHECK_STATUS(weft__json_read(check_source("core"), &doc), WEFT_IO);
-    CHECK_CONTAINS(weft_error_message(), "core: read: Is a directory");
+    CHECK_CONTAINS(weft_error_message(), "core: open: Is a directory");
     CHECK_OK(weft__json_read(check_source("examples/storyteller/config.json"), &doc));
     CHECK(doc.root != NULL);
     weft__json_free(&doc);

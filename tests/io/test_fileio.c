@@ -1,14 +1,16 @@
 /* tests/io/test_fileio.c -- files appear whole or not at all. */
 #include <dirent.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/check.h"
-#include "weft/io.h"
+#include "weft/weft.h"
 
 static void what_is_written_is_read(void)
 {
@@ -105,7 +107,173 @@ static void folders_are_made_as_deep_as_asked(void)
     CHECK_CONTAINS(weft_error_message(), "deep/file: make folder: Not a directory");
 }
 
+/* ---- what is no file ------------------------------------------------------------------------ */
+
+static weft_status read_text(const char *path)
+{
+    char *text;
+    const weft_status status = weft_file_read(path, 0, &text, NULL);
+    weft_free(text);
+    return status;
+}
+
+static weft_status write_text(const char *path)
+{
+    return weft_file_write(path, "x", 1);
+}
+
+static weft_status open_safetensors(const char *path)
+{
+    weft_safetensors *file;
+    const weft_status status = weft_safetensors_open(path, &file);
+    weft_safetensors_close(file);
+    return status;
+}
+
+static weft_status open_gguf(const char *path)
+{
+    weft_gguf *file;
+    const weft_status status = weft_gguf_open(path, &file);
+    weft_gguf_close(file);
+    return status;
+}
+
+static weft_status load_npy(const char *path)
+{
+    weft_array *a;
+    const weft_status status = weft_npy_load(path, &a);
+    if (status == WEFT_OK)
+        weft_drop(a);
+    return status;
+}
+
+static weft_status load_npz(const char *path)
+{
+    weft_named_arrays all;
+    const weft_status status = weft_npz_load(path, &all);
+    weft_named_arrays_free(&all);
+    return status;
+}
+
+static weft_status load_hdf5(const char *path)
+{
+    weft_named_arrays all;
+    const weft_status status = weft_hdf5_load(path, &all);
+    weft_named_arrays_free(&all);
+    return status;
+}
+
+static weft_status load_config(const char *path)
+{
+    weft_config *config;
+    const weft_status status = weft_config_load(path, &config);
+    weft_config_free(config);
+    return status;
+}
+
+static weft_status load_config_of(const char *folder)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    return load_config(path);
+}
+
+static weft_status load_tokenizer(const char *path)
+{
+    weft_tokenizer *tokenizer;
+    const weft_status status = weft_tokenizer_load(path, &tokenizer);
+    weft_tokenizer_free(tokenizer);
+    return status;
+}
+
+static weft_status load_chat(const char *folder)
+{
+    weft_chat *chat;
+    const weft_status status = weft_chat_load(folder, &chat);
+    weft_chat_free(chat);
+    return status;
+}
+
+/* A FIFO that nobody writes to, an endless device and one that is empty. A reader that waits is
+ * ended by the alarm. */
+static void fifos_and_devices_are_refused(void)
+{
+    static weft_status (*const all[])(const char *) = {read_text, write_text,  open_safetensors,
+                                                       open_gguf, load_npy,    load_npz,
+                                                       load_hdf5, load_config, load_tokenizer};
+    char fifo[600];
+    snprintf(fifo, sizeof fifo, "%s", check_temporary("fifo"));
+    if (!CHECK(mkfifo(fifo, 0600) == 0))
+        return;
+    const char *const paths[] = {fifo, "/dev/zero", "/dev/null"};
+    alarm(60);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
+            const weft_status status = all[i](paths[k]);
+            if (status == WEFT_UNSUPPORTED && all[i] == load_hdf5)
+                continue; /* a build without HDF5 */
+            CHECK_EQ_INT(status, WEFT_IO);
+            CHECK_CONTAINS(weft_error_message(), paths[k]);
+            CHECK_CONTAINS(weft_error_message(), ": not a regular file");
+        }
+    }
+    struct stat info;
+    CHECK(stat(fifo, &info) == 0 && S_ISFIFO(info.st_mode));
+    alarm(0);
+}
+
+/* Folders whose files are FIFOs. */
+static void fifos_in_folders_are_refused(void)
+{
+    static const struct {
+        const char *file;
+        weft_status (*load)(const char *);
+    } all[] = {{"config.json", load_config_of},
+               {"tokenizer.json", load_tokenizer},
+               {"chat_template.jinja", load_chat},
+               {"tokenizer_config.json", load_chat}};
+    alarm(60);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char folder[600], path[700];
+        snprintf(folder, sizeof folder, "%s-%zu", check_temporary("model"), i);
+        snprintf(path, sizeof path, "%s/%s", folder, all[i].file);
+        CHECK_OK(weft_folder_make(folder));
+        if (!CHECK(mkfifo(path, 0600) == 0))
+            return;
+        CHECK_STATUS(all[i].load(folder), WEFT_IO);
+        CHECK_CONTAINS(weft_error_message(), path);
+        CHECK_CONTAINS(weft_error_message(), ": not a regular file");
+    }
+    alarm(0);
+}
+
+/* A pipe that the process has is read to its end, however late that comes. */
+static void pipes_of_the_process_are_read(void)
+{
+    int ends[2];
+    char name[64], *text;
+    if (!CHECK(pipe(ends) == 0))
+        return;
+    const pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        usleep(50000);
+        _exit(write(ends[1], "late", 4) != 4);
+    }
+    close(ends[1]);
+    snprintf(name, sizeof name, "/dev/fd/%d", ends[0]);
+    if (CHECK_OK(weft_file_read(name, 0, &text, NULL))) {
+        CHECK_STR(text, "late");
+        weft_free(text);
+    }
+    CHECK_STATUS(open_safetensors(name), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), ": not a regular file");
+    close(ends[0]);
+    waitpid(child, NULL, 0);
+}
+
 CHECK_MAIN("fileio", CHECK_CASE(what_is_written_is_read),
            CHECK_CASE(a_large_file_is_read_in_pieces_and_limits_hold),
            CHECK_CASE(a_failure_leaves_what_was_there),
-           CHECK_CASE(folders_are_made_as_deep_as_asked))
+           CHECK_CASE(folders_are_made_as_deep_as_asked), CHECK_CASE(fifos_and_devices_are_refused),
+           CHECK_CASE(fifos_in_folders_are_refused), CHECK_CASE(pipes_of_the_process_are_read))

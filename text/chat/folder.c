@@ -1,7 +1,6 @@
 /* text/chat/folder.c -- reads the chat templates and special tokens of a checkpoint from the files
  * of its folder or from its GGUF file. */
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "core/failure.h"
 #include "text/chat/chat.h"
 #include "text/gguf/gguf.h"
+#include "weft/io.h"
 #include "weft/memory.h"
 
 enum { MAX_TEMPLATE_BYTES = 16 << 20 };
@@ -22,44 +22,11 @@ static bool exists(const char *path)
     return path && access(path, F_OK) == 0;
 }
 
-static weft_status read_file(const char *path, char **text, size_t *length)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(errno));
-    size_t capacity = 1 << 14, n = 0;
-    weft_status status = WEFT_OK;
-    char *data = weft_malloc(capacity);
-    while (data && !status) {
-        n += fread(data + n, 1, capacity - n, file);
-        if (n < capacity)
-            break;
-        char *larger = capacity < MAX_TEMPLATE_BYTES ? weft_realloc(data, 2 * capacity) : NULL;
-        if (!larger)
-            status = weft_fail(WEFT_INVALID, "%s: expected a template below %d bytes", path,
-                               MAX_TEMPLATE_BYTES);
-        else
-            data = larger;
-        capacity *= 2;
-    }
-    if (!data)
-        status = weft__out_of_memory(path, NULL);
-    else if (!status && ferror(file))
-        status = weft_fail(WEFT_IO, "%s: read: %s", path, strerror(errno));
-    fclose(file);
-    if (status)
-        weft_free(data);
-    else
-        *text = data;
-    *length = n;
-    return status;
-}
-
 static weft_status add_file(weft_chat *chat, const char *name, const char *path)
 {
     char *text = NULL;
     size_t length = 0;
-    weft_status status = read_file(path, &text, &length);
+    weft_status status = weft_file_read(path, MAX_TEMPLATE_BYTES, &text, &length);
     if (status)
         return status;
     status = weft__chat_add(chat, name, path, text, length);

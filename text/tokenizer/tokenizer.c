@@ -1,8 +1,6 @@
 /* text/tokenizer/tokenizer.c -- weft_tokenizer: loading its parts, encoding a text through them. */
 #include "text/tokenizer/tokenizer.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +10,7 @@
 #include "core/io/gguf.h"
 #include "core/io/utf8.h"
 #include "text/gguf/gguf.h"
+#include "weft/io.h"
 #include "weft/memory.h"
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -111,39 +110,6 @@ static weft_status name_files(const char *path, char **tokenizer, char **config)
     return *tokenizer && *config ? WEFT_OK : weft__out_of_memory(path, NULL);
 }
 
-/* All of a file in new memory. */
-static weft_status read_file(const char *path, char **text, size_t *length)
-{
-    struct stat info;
-    *length = 0;
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &info) != 0 || S_ISDIR(info.st_mode)) {
-        const int error = file < 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : errno;
-        if (file >= 0)
-            close(file);
-        return weft_fail(WEFT_IO, "%s: open: %s", path, strerror(error));
-    }
-    text_buffer buffer = {0};
-    weft_status status = weft__bytes_reserve(&buffer, (size_t)info.st_size + 1);
-    ssize_t got = 1;
-    while (!status && got > 0) {
-        got = read(file, buffer.data + buffer.length, buffer.capacity - buffer.length);
-        if (got < 0)
-            status = weft_fail(WEFT_IO, "%s: read: %s", path, strerror(errno));
-        else
-            buffer.length += (size_t)got;
-        if (!status && buffer.length > WEFT__JSON_MAX_BYTES)
-            status = weft_fail(WEFT_INVALID, "%s: more than %d bytes of JSON", path,
-                               WEFT__JSON_MAX_BYTES);
-        if (!status)
-            status = weft__bytes_reserve(&buffer, 1);
-    }
-    close(file);
-    *text = buffer.data;
-    *length = buffer.length;
-    return status;
-}
-
 static weft_status load_json(const char *path, weft_tokenizer **out)
 {
     char *name = NULL, *config_name = NULL, *json = NULL, *config = NULL;
@@ -151,10 +117,10 @@ static weft_status load_json(const char *path, weft_tokenizer **out)
     weft__json_doc doc = {0};
     weft_status status = name_files(path, &name, &config_name);
     if (!status)
-        status = read_file(name, &json, &length);
+        status = weft_file_read(name, WEFT__JSON_MAX_BYTES, &json, &length);
     const bool has_config = !status && access(config_name, F_OK) == 0;
     if (has_config)
-        status = read_file(config_name, &config, &config_length);
+        status = weft_file_read(config_name, WEFT__JSON_MAX_BYTES, &config, &config_length);
     if (!status && has_config)
         status = weft__config_read(config, config_length, config_name, &doc);
     if (!status)

@@ -9,6 +9,8 @@
 
 #include "backends/vulkan/self_test/trial.h"
 #include "backends/vulkan/shaders.h"
+#include "weft/io.h"
+#include "weft/memory.h"
 #include "weft/version.h"
 
 enum { PATH = 1280, LINE = 512, KEPT = 8 };
@@ -137,12 +139,24 @@ static bool parse(const char *line, uint64_t key, weft__vulkan_verdict *v, char 
     return true;
 }
 
+/* The results of earlier runs: a stream over *text (weft_free), or NULL. */
+static FILE *open_kept(const char *path, char **text)
+{
+    size_t n = 0;
+    *text = NULL;
+    if (access(path, R_OK) != 0 || weft_file_read(path, 0, text, &n) != WEFT_OK || n == 0) {
+        return NULL;
+    }
+    return fmemopen(*text, n, "r");
+}
+
 static bool recall(const weft__vulkan_device *d, uint64_t key, weft__vulkan_verdict *v,
                    char *refused, size_t size)
 {
-    char path[PATH], line[LINE];
-    FILE *file =
-        weft__vulkan_cache_path(d, "test", false, path, sizeof path) ? fopen(path, "r") : NULL;
+    char path[PATH], line[LINE], *kept = NULL;
+    FILE *file = weft__vulkan_cache_path(d, "test", false, path, sizeof path)
+                     ? open_kept(path, &kept)
+                     : NULL;
     bool found = false;
     while (file && !found && fgets(line, sizeof line, file)) {
         found = parse(line, key, v, refused, size);
@@ -150,6 +164,7 @@ static bool recall(const weft__vulkan_device *d, uint64_t key, weft__vulkan_verd
     if (file) {
         fclose(file);
     }
+    weft_free(kept);
     return found;
 }
 
@@ -157,7 +172,7 @@ static bool recall(const weft__vulkan_device *d, uint64_t key, weft__vulkan_verd
 static void keep(const weft__vulkan_device *d, uint64_t key, const weft__vulkan_verdict *v,
                  const char *refused)
 {
-    char path[PATH], text[(KEPT + 1) * LINE], line[LINE];
+    char path[PATH], text[(KEPT + 1) * LINE], line[LINE], *before;
     if (!weft__vulkan_cache_path(d, "test", true, path, sizeof path)) {
         return;
     }
@@ -167,7 +182,7 @@ static void keep(const weft__vulkan_device *d, uint64_t key, const weft__vulkan_
     }
     size_t n = (size_t)snprintf(text, LINE, "%016llx %x %s %s\n", (unsigned long long)key, wrong,
                                 refused[0] ? "refused" : "used", refused[0] ? refused : v->about);
-    FILE *file = fopen(path, "r");
+    FILE *file = open_kept(path, &before);
     for (int i = 1; file && i < KEPT && fgets(line, sizeof line, file);) {
         unsigned long long kept;
         if (sscanf(line, "%16llx", &kept) == 1 && kept != key && strchr(line, '\n')) {
@@ -178,6 +193,7 @@ static void keep(const weft__vulkan_device *d, uint64_t key, const weft__vulkan_
     if (file) {
         fclose(file);
     }
+    weft_free(before);
     weft__vulkan_cache_write(path, text, n);
 }
 
