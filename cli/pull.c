@@ -35,16 +35,25 @@ static const cli_option options[] = {
 typedef struct pulling {
     cli_progress progress;
     int last; /* the file that was shown last */
+    char message[120];
     int64_t bytes, files;
 } pulling;
 
 static bool show(void *context, const weft_hub_progress *p)
 {
     pulling *run = context;
-    const bool line = p->index != run->last && !run->progress.terminal;
+    const char *message = p->message != NULL ? p->message : "";
+    const bool news = strcmp(message, run->message) != 0;
+    const bool line = (p->index != run->last || (news && *message)) && !run->progress.terminal;
     run->last = p->index;
     run->bytes = p->all_size;
     run->files = p->count;
+    snprintf(run->message, sizeof run->message, "%s", message);
+    if (*message != '\0') {
+        cli_progress_show(&run->progress, 0, line, "%s%s%s", weft_printable(p->file),
+                          *p->file != '\0' ? ": " : "", message);
+        return true;
+    }
     cli_progress_show(&run->progress,
                       p->all_size > 0 ? (double)p->all_done / (double)p->all_size : 1, line,
                       "%d of %d: %s, %s of %s", p->index + 1, p->count, weft_printable(p->file),
@@ -81,7 +90,8 @@ const cli_command cli_pull = {
     .description =
         "Fetches a model from the Hugging Face hub into its local cache, where Weft and "
         "transformers find it, and prints the folder. What is there already is not fetched "
-        "again, what broke off goes on, and every file is checked by its hash.\n\n"
+        "again, what broke off goes on, and every file is verified once by its hash. When the hub "
+        "is busy (HTTP 429 and 5xx), it waits, as long as the hub asks for, and tries again.\n\n"
         "Without --include it fetches what Weft reads: the configuration, the tokenizer, the "
         "chat template and *.safetensors, or, where there are none, the only *.gguf. "
         "HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_CACHE mean what they mean elsewhere.",

@@ -11,11 +11,16 @@
 #include "core/failure.h"
 #include "weft/memory.h"
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 1 << 20, PIECES_BETWEEN_STEPS = 16 };
 
-static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piece)
+static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piece,
+                          weft__hub_step *step, void *context)
 {
+    int pieces = 0;
     for (int64_t at = 0;;) {
+        if (step != NULL && ++pieces % PIECES_BETWEEN_STEPS == 0 &&
+            !step(context, at, "verifying its hash"))
+            return weft_fail(WEFT_CANCELLED, "%s: stopped", path);
         const ssize_t got = pread(fd, piece, PIECE, at);
         if (got < 0 && errno == EINTR)
             continue;
@@ -29,7 +34,8 @@ static weft_status update(EVP_MD_CTX *hash, int fd, const char *path, char *piec
     }
 }
 
-weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size, char out[65])
+weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size,
+                           weft__hub_step *step, void *context, char out[65])
 {
     unsigned char bytes[EVP_MAX_MD_SIZE];
     unsigned n = 0;
@@ -44,7 +50,7 @@ weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size
              (digits == 40 && EVP_DigestUpdate(hash, front, (size_t)in_front) != 1))
         status = weft_fail(WEFT_UNSUPPORTED, "%s: the system's libcrypto has no such hash", path);
     if (status == WEFT_OK)
-        status = update(hash, fd, path, piece);
+        status = update(hash, fd, path, piece, step, context);
     if (status == WEFT_OK && (EVP_DigestFinal_ex(hash, bytes, &n) != 1 || 2 * n != digits))
         status = weft_fail(WEFT_IO, "%s: it cannot be hashed", path);
     for (unsigned i = 0; i < n && status == WEFT_OK; i++)

@@ -7,21 +7,26 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <curl/curl.h>
 
+#include "core/clock.h"
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "weft/memory.h"
 #include "weft/version.h"
 
-enum { REDIRECTIONS = 10, CONNECT_SECONDS = 30, STALL_SECONDS = 60 };
+enum { REDIRECTIONS = 10, CONNECT_SECONDS = 30, SLOWEST_RATE = 1024 /* bytes a second */ };
+static const double first_wait = 0.5, longest_wait = 300; /* seconds */
 
 struct weft__http {
     CURL *curl;
     char *endpoint;
     struct curl_slist *with_token; /* the header; NULL: there is no token */
+    int retries;
+    double seconds;
 };
 
 /* One request, and where its body goes. */
@@ -34,7 +39,9 @@ typedef struct answer {
     bool started, stopped, wrong_range;
     int error; /* of writing */
     bool too_long;
-    weft__http_progress *progress;
+    long code;          /* of the last answer; 0: there was none */
+    double retry_after; /* seconds, as it says; 0: it does not */
+    weft__hub_step *step;
     void *context;
 } answer;
 
@@ -45,8 +52,9 @@ static void start_curl(void)
     curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-weft_status weft__http_new(const char *endpoint, const char *token, weft__http **out)
+weft_status weft__http_new(const weft__http_options *options, weft__http **out)
 {
+    const char *endpoint = options->endpoint, *token = options->token;
     static pthread_once_t started = PTHREAD_ONCE_INIT;
     *out = NULL;
     for (const char *c = token; c != NULL && *c != '\0'; c++) {
@@ -57,6 +65,8 @@ weft_status weft__http_new(const char *endpoint, const char *token, weft__http *
     weft__http *h = weft_calloc(1, sizeof *h);
     if (h == NULL)
         return weft__out_of_memory(endpoint, NULL);
+    h->retries = options->retries;
+    h->seconds = options->seconds;
     h->curl = curl_easy_init();
     h->endpoint = weft_strdup(endpoint);
     char *header = token != NULL ? weft_format("Authorization: Bearer %s", token) : NULL;
@@ -116,7 +126,7 @@ static bool start_file(answer *a)
     long code = 0;
     curl_easy_getinfo(a->http->curl, CURLINFO_RESPONSE_CODE, &code);
     a->started = true;
-    if (code == 206 && a->from > 0)
+    if (code == 206 && (a->from > 0 || a->wrong_range))
         return !a->wrong_range;
     a->wrong_range = false;
     a->done = 0;
@@ -175,8 +185,8 @@ static int tell(void *context, curl_off_t total, curl_off_t now, curl_off_t x, c
 {
     answer *a = context;
     (void)total, (void)now, (void)x, (void)y;
-    if (a->progress != NULL && !a->stopped)
-        a->stopped = !a->progress(a->context, a->done);
+    if (a->step != NULL && a->text == NULL && !a->stopped)
+        a->stopped = !a->step(a->context, a->done, NULL);
     return a->stopped;
 }
 
@@ -193,8 +203,12 @@ static void set_up(answer *a, const char *url)
     curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)STALL_SECONDS);
+    if (a->text != NULL) {
+        curl_easy_setopt(c, CURLOPT_TIMEOUT_MS, (long)(h->seconds * 1000));
+    } else {
+        curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, (long)SLOWEST_RATE);
+        curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, (long)(h->seconds + 0.999));
+    }
     curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, take);
     curl_easy_setopt(c, CURLOPT_WRITEDATA, a);
     curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, take_header);
@@ -211,8 +225,22 @@ static void set_up(answer *a, const char *url)
     }
 }
 
+/* Why a transfer ended: curl's words, but for our own limits. */
+static void explain(const answer *a, CURLcode result, char out[120])
+{
+    if (result != CURLE_OPERATION_TIMEDOUT)
+        snprintf(out, 120, "%s", curl_easy_strerror(result));
+    else if (a->text != NULL)
+        snprintf(out, 120, "no complete answer within %g seconds", a->http->seconds);
+    else
+        snprintf(out, 120, "no connection, or less than %d bytes a second for %g seconds",
+                 SLOWEST_RATE, a->http->seconds);
+}
+
 static weft_status failure(const answer *a, const char *url, CURLcode result)
 {
+    char why[120];
+    explain(a, result, why);
     if (a->stopped)
         return weft_fail(WEFT_CANCELLED, "%s: stopped", url);
     if (a->error != 0)
@@ -228,8 +256,8 @@ static weft_status failure(const answer *a, const char *url, CURLcode result)
     if (a->text == NULL && a->started && a->done < a->size)
         return weft_fail(WEFT_IO,
                          "%s: broken off after %lld of %lld bytes (%s); try again to go on", url,
-                         (long long)a->done, (long long)a->size, curl_easy_strerror(result));
-    return weft_fail(WEFT_IO, "%s: %s", url, curl_easy_strerror(result));
+                         (long long)a->done, (long long)a->size, why);
+    return weft_fail(WEFT_IO, "%s: %s", url, why);
 }
 
 static weft_status refusal(const answer *a, const char *url, long code)
@@ -245,27 +273,40 @@ static weft_status refusal(const answer *a, const char *url, long code)
     return weft_fail(WEFT_IO, "%s: HTTP %ld", url, code);
 }
 
+/* From the beginning, by asking the same URL again without a range. */
+static weft_status start_again(answer *a, const char *url, char **next)
+{
+    a->from = a->done = 0;
+    *next = weft_strdup(url);
+    return *next != NULL ? WEFT_OK : weft__out_of_memory(url, NULL);
+}
+
 /* One request; *next is the URL to go to (weft_free), or NULL. */
 static weft_status once(answer *a, const char *url, char **next)
 {
     CURL *c = a->http->curl;
-    long code = 0;
+    curl_off_t retry_after = 0;
     char *target = NULL, origin[512];
     *next = NULL;
+    a->code = 0;
+    a->started = false;
+    a->wrong_range = a->from > 0; /* until a header says that it is the right one */
     set_up(a, url);
     const CURLcode result = curl_easy_perform(c);
+    if (result != CURLE_OK && a->started && a->wrong_range && a->from > 0)
+        return start_again(a, url, next);
     if (result != CURLE_OK)
         return failure(a, url, result);
-    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &code);
+    curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &a->code);
     curl_easy_getinfo(c, CURLINFO_REDIRECT_URL, &target);
-    if (code == 200 || (code == 206 && a->text == NULL))
+    curl_easy_getinfo(c, CURLINFO_RETRY_AFTER, &retry_after);
+    a->retry_after = (double)retry_after;
+    if (a->code == 200 || (a->code == 206 && a->text == NULL))
         return WEFT_OK;
-    if (code == 416 && a->from > 0) { /* from the beginning, then */
-        a->from = a->done = 0;
-        target = (char *)url;
-    } else if (code / 100 != 3 || target == NULL) {
-        return refusal(a, url, code);
-    }
+    if (a->code == 416 && a->from > 0)
+        return start_again(a, url, next);
+    if (a->code / 100 != 3 || target == NULL)
+        return refusal(a, url, a->code);
     const bool weaker = strncasecmp(url, "https:", 6) == 0 && strncasecmp(target, "https:", 6) != 0;
     if (!origin_of(target, origin, sizeof origin) || weaker)
         return weft_fail(WEFT_INVALID, "%s: redirected to %.200s, which is not followed", url,
@@ -274,7 +315,7 @@ static weft_status once(answer *a, const char *url, char **next)
     return *next != NULL ? WEFT_OK : weft__out_of_memory(url, NULL);
 }
 
-static weft_status request(answer *a, const char *url)
+static weft_status follow(answer *a, const char *url)
 {
     char *at = weft_strdup(url), *next = NULL;
     weft_status status = at != NULL ? WEFT_OK : weft__out_of_memory(url, NULL);
@@ -293,11 +334,54 @@ static weft_status request(answer *a, const char *url)
     return status;
 }
 
-weft_status weft__http_text(weft__http *http, const char *url, size_t limit, char **text,
-                            size_t *length)
+/* ---- trying again --------------------------------------------------------------------------- */
+
+/* The server has too much to do, or is out of order for a while. */
+static bool is_transient(long code)
+{
+    return code == 429 || (code >= 500 && code != 501 && code != 505);
+}
+
+/* False: stopped. */
+static bool wait_for(const answer *a, double seconds, const char *message)
+{
+    const double end = weft__seconds() + seconds;
+    for (double left = seconds; left > 0; left = end - weft__seconds()) {
+        if (a->step != NULL && !a->step(a->context, a->done, message))
+            return false;
+        const double nap = left < 0.1 ? left : 0.1;
+        nanosleep(&(struct timespec){.tv_nsec = (long)(nap * 1e9)}, NULL);
+    }
+    return true;
+}
+
+static weft_status request(answer *a, const char *url)
+{
+    const int retries = a->http->retries;
+    double backoff = first_wait;
+    for (int i = 0;; i++, backoff *= 2) {
+        char message[100];
+        const weft_status status = follow(a, url);
+        if (status == WEFT_OK || !is_transient(a->code))
+            return status;
+        const double wait = a->retry_after > backoff ? a->retry_after : backoff;
+        if (i >= retries)
+            return weft_fail(WEFT_IO, "%s: HTTP %ld, at each of %d attempts", url, a->code, i + 1);
+        if (wait > longest_wait)
+            return weft_fail(WEFT_IO, "%s: HTTP %ld: the server asks to try again in %g seconds",
+                             url, a->code, wait);
+        snprintf(message, sizeof message, "HTTP %ld, trying again in %g s (%d of %d)", a->code,
+                 wait, i + 1, retries);
+        if (!wait_for(a, wait, message))
+            return weft_fail(WEFT_CANCELLED, "%s: stopped", url);
+    }
+}
+
+weft_status weft__http_text(weft__http *http, const char *url, size_t limit, weft__hub_step *step,
+                            void *context, char **text, size_t *length)
 {
     weft__text body = {0};
-    answer a = {.http = http, .text = &body, .limit = limit};
+    answer a = {.http = http, .text = &body, .limit = limit, .step = step, .context = context};
     weft_status status = request(&a, url);
     if (status == WEFT_OK && body.at == NULL)
         status = weft_fail(WEFT_INVALID, "%s: an empty answer", url);
@@ -309,15 +393,14 @@ weft_status weft__http_text(weft__http *http, const char *url, size_t limit, cha
 }
 
 weft_status weft__http_file(weft__http *http, const char *url, int fd, int64_t from, int64_t size,
-                            weft__http_progress *progress, void *context)
+                            weft__hub_step *step, void *context)
 {
     answer a = {.http = http,
                 .fd = fd,
                 .from = from,
                 .done = from,
                 .size = size,
-                .wrong_range = from > 0, /* until a header says that it is the right one */
-                .progress = progress,
+                .step = step,
                 .context = context};
     const weft_status status = request(&a, url);
     if (status == WEFT_OK && a.done < size)

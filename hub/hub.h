@@ -1,9 +1,10 @@
 /* hub/hub.h -- between the files of this folder: names, the cache's places, what a repository has,
- * hashes, requests. */
+ * hashes, verified blobs, requests. */
 #ifndef WEFT_HUB_HUB_H
 #define WEFT_HUB_HUB_H
 
 #include <stddef.h>
+#include <sys/stat.h>
 
 #include "weft/hub.h"
 
@@ -43,29 +44,53 @@ weft_status weft__hub_list_parse(const char *json, size_t length, const char *wh
 weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where);
 void weft__hub_list_free(weft__hub_list *list);
 
+/* Called while a file is fetched, verified or waited for; `done` bytes of it are there. `message`
+ * is what is going on besides, or NULL. False: stop, with WEFT_CANCELLED. */
+typedef bool weft__hub_step(void *context, int64_t done, const char *message);
+
 /* ---- hash.c --------------------------------------------------------------------------------- */
 
 /* The hash of an open file as weft__hub_file has it: SHA-256 when `digits` is 64, git's SHA-1 of a
- * file of `size` bytes when it is 40. */
-weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size, char out[65]);
+ * file of `size` bytes when it is 40. `step` (NULL: none) is called between pieces. */
+weft_status weft__hub_hash(int fd, const char *path, size_t digits, int64_t size,
+                           weft__hub_step *step, void *context, char out[65]);
+
+/* ---- verified.c ----------------------------------------------------------------------------- */
+
+/* Which blobs of a repository had the content that their names promise, in a file of its folder:
+ * lines of a blob's name, size, modification time and inode. A blob that is not as its line says
+ * was changed since. */
+typedef struct weft__hub_verified weft__hub_verified;
+
+/* What cannot be read counts as empty: its blobs are verified again. */
+weft_status weft__hub_verified_load(const char *folder, weft__hub_verified **out);
+bool weft__hub_verified_has(const weft__hub_verified *v, const char *hash, const struct stat *blob);
+weft_status weft__hub_verified_add(weft__hub_verified *v, const char *hash,
+                                   const struct stat *blob);
+/* Writes the file if something was added. */
+weft_status weft__hub_verified_save(const weft__hub_verified *v);
+void weft__hub_verified_free(weft__hub_verified *v); /* NULL is accepted */
 
 /* ---- http.c --------------------------------------------------------------------------------- */
 
 typedef struct weft__http weft__http; /* a connection that is kept */
 
-weft_status weft__http_new(const char *endpoint, const char *token, weft__http **out);
+typedef struct weft__http_options {
+    const char *endpoint, *token; /* token: NULL: none */
+    int retries;                  /* after HTTP 429 and 5xx */
+    double seconds;               /* for a whole text; for a file below the slowest rate */
+} weft__http_options;
+
+weft_status weft__http_new(const weft__http_options *options, weft__http **out);
 void weft__http_free(weft__http *http); /* NULL is accepted */
 
-/* A whole answer in memory (weft_free), of at most `limit` bytes. */
-weft_status weft__http_text(weft__http *http, const char *url, size_t limit, char **text,
-                            size_t *length);
+/* A whole answer in memory (weft_free), of at most `limit` bytes. `step` gets messages only. */
+weft_status weft__http_text(weft__http *http, const char *url, size_t limit, weft__hub_step *step,
+                            void *context, char **text, size_t *length);
 
-/* False: stop. `done` bytes of the file are there. */
-typedef bool weft__http_progress(void *context, int64_t done);
-
-/* Appends to an open file what it lacks of `size` bytes; it has `from` already. A server that
- * starts from the beginning again has the file written from its beginning. */
+/* Appends to an open file what it lacks of `size` bytes; it has `from` already. Where the server
+ * starts from the beginning, or sends another range, the file is written from its beginning. */
 weft_status weft__http_file(weft__http *http, const char *url, int fd, int64_t from, int64_t size,
-                            weft__http_progress *progress, void *context);
+                            weft__hub_step *step, void *context);
 
 #endif

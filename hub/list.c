@@ -146,25 +146,32 @@ static bool is_of_model(const char *path)
                : strncmp(path, templates, sizeof templates - 1) == 0 && fits_one(path, "*.jinja");
 }
 
-/* The weights: safetensors at the top, without copies of them under Mistral's names. */
-static bool is_weights(const weft__hub_list *list, const char *path)
+/* Whether the list has weights under the usual names. */
+static bool has_usual(const weft__hub_list *list)
 {
-    bool usual = false;
-    for (int i = 0; i < list->n; i++)
-        usual |= fits_one(list->files[i].path, "model*.safetensors");
+    for (int i = 0; i < list->n; i++) {
+        if (fits_one(list->files[i].path, "model*.safetensors"))
+            return true;
+    }
+    return false;
+}
+
+/* The weights: safetensors at the top, without copies of them under Mistral's names. */
+static bool is_weights(const char *path, bool usual)
+{
     if (strchr(path, '/') != NULL || (usual && fits_one(path, "consolidated*")))
         return false;
     return fits_one(path, "*.safetensors,*.safetensors.index.json");
 }
 
 /* The only GGUF file, when there are no safetensors; *index is -1 when there are some. */
-static weft_status find_gguf(const weft__hub_list *list, const char *where, int *index)
+static weft_status find_gguf(const weft__hub_list *list, bool usual, const char *where, int *index)
 {
     weft__text names = {0};
     int n = 0;
     *index = -1;
     for (int i = 0; i < list->n; i++) {
-        if (is_weights(list, list->files[i].path)) {
+        if (is_weights(list->files[i].path, usual)) {
             weft_free(names.at);
             *index = -1;
             return WEFT_OK;
@@ -187,7 +194,8 @@ static weft_status find_gguf(const weft__hub_list *list, const char *where, int 
 weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where)
 {
     int gguf = -1, kept = 0;
-    weft_status status = include == NULL ? find_gguf(list, where, &gguf) : WEFT_OK;
+    const bool usual = has_usual(list);
+    weft_status status = include == NULL ? find_gguf(list, usual, where, &gguf) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
     bool *wanted = weft_calloc(list->n > 0 ? (size_t)list->n : 1, sizeof *wanted);
@@ -197,7 +205,7 @@ weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, con
         const char *path = list->files[i].path;
         wanted[i] = include != NULL
                         ? fits_one(path, include)
-                        : i == gguf || is_of_model(path) || (gguf < 0 && is_weights(list, path));
+                        : i == gguf || is_of_model(path) || (gguf < 0 && is_weights(path, usual));
     }
     for (int i = 0; i < list->n; i++) {
         if (wanted[i])

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,13 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/text.h"
 #include "hub/hub.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
-enum { LONGEST_LIST = 64 << 20 };
+enum { LONGEST_LIST = 64 << 20, RETRIES = 5, SECONDS = 120 };
 
 typedef struct pull {
     const char *name, *revision;
@@ -25,16 +27,18 @@ typedef struct pull {
     char *folder; /* of the repository in the cache */
     weft__http *http;
     weft__hub_list list;
+    weft__hub_verified *verified;
     int at; /* the file that is fetched */
     int64_t before, all;
 } pull;
 
-static bool tell(void *context, int64_t done)
+static bool tell(void *context, int64_t done, const char *message)
 {
     const pull *p = context;
     const weft__hub_file *f = &p->list.files[p->at];
     const weft_hub_progress now = {
         .file = f->path,
+        .message = message,
         .done = done,
         .size = f->size,
         .index = p->at,
@@ -42,6 +46,15 @@ static bool tell(void *context, int64_t done)
         .all_done = p->before + done,
         .all_size = p->all,
     };
+    return p->options->progress == NULL || p->options->progress(p->options->context, &now);
+}
+
+/* Before the files are known there are only messages. */
+static bool tell_message(void *context, int64_t done, const char *message)
+{
+    const pull *p = context;
+    const weft_hub_progress now = {.file = "", .message = message};
+    (void)done;
     return p->options->progress == NULL || p->options->progress(p->options->context, &now);
 }
 
@@ -68,9 +81,13 @@ static weft_status get_list(pull *p)
     weft__text_format(&url, "?blobs=true");
     weft_status status = url.failed ? weft__out_of_memory(p->name, NULL) : WEFT_OK;
     if (status == WEFT_OK)
-        status = weft__http_text(p->http, url.at, LONGEST_LIST, &text, &length);
+        status = weft__http_text(p->http, url.at, LONGEST_LIST, tell_message, p, &text, &length);
     if (status == WEFT_OK)
         status = weft__hub_list_parse(text, length, url.at, &p->list);
+    if (status == WEFT_OK && weft__hub_is_hex(p->revision, 40) &&
+        strcmp(p->revision, p->list.commit) != 0)
+        status = weft_fail(WEFT_INVALID, "%s: asked for commit %s, got %s", url.at, p->revision,
+                           p->list.commit);
     if (status == WEFT_OK)
         status = weft__hub_list_choose(&p->list, p->options->include, p->name);
     weft_free(text);
@@ -86,17 +103,27 @@ static int64_t size_of(int fd)
     return fstat(fd, &what) == 0 ? what.st_size : 0;
 }
 
-/* A file that is not what the hub says is of no use for going on. */
-static weft_status check(const weft__hub_file *f, const char *path, int fd)
+/* Whether an open file has the content that the hub promises; `found` is its hash. */
+static weft_status has_content(pull *p, const char *path, int fd, bool *same, char found[65])
 {
+    const weft__hub_file *f = &p->list.files[p->at];
+    const weft_status status = weft__hub_hash(fd, path, strlen(f->hash), f->size, tell, p, found);
+    *same = status == WEFT_OK && strcmp(found, f->hash) == 0;
+    return status;
+}
+
+/* A file that is not what the hub says is of no use for going on. */
+static weft_status check(pull *p, const char *path, int fd)
+{
+    const weft__hub_file *f = &p->list.files[p->at];
     char found[65] = "";
-    const size_t digits = strlen(f->hash);
-    const weft_status status = weft__hub_hash(fd, path, digits, f->size, found);
-    if (status != WEFT_OK || strcmp(found, f->hash) == 0)
+    bool same;
+    const weft_status status = has_content(p, path, fd, &same, found);
+    if (status != WEFT_OK || same)
         return status;
     unlink(path);
     return weft_fail(WEFT_INVALID, "%s: %s: expected %s, found %s; the file was thrown away",
-                     f->path, digits == 64 ? "SHA-256" : "git's SHA-1", f->hash, found);
+                     f->path, strlen(f->hash) == 64 ? "SHA-256" : "git's SHA-1", f->hash, found);
 }
 
 static weft_status fetch_to(pull *p, const char *path, int fd)
@@ -113,7 +140,7 @@ static weft_status fetch_to(pull *p, const char *path, int fd)
         status = weft__http_file(p->http, url.at, fd, from, f->size, tell, p);
     weft_free(url.at);
     if (status == WEFT_OK)
-        status = check(f, path, fd);
+        status = check(p, path, fd);
     if (status == WEFT_OK && fsync(fd) != 0)
         status = weft_fail(WEFT_IO, "%s: sync: %s", path, strerror(errno));
     return status;
@@ -125,13 +152,11 @@ static weft_status fetch_blob(pull *p, const char *blob)
     char *beside = weft_format("%s.incomplete", blob);
     if (beside == NULL)
         return weft__out_of_memory(p->name, NULL);
-    const int fd = open(beside, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    weft_status status = WEFT_OK;
-    if (fd < 0)
-        status = weft_fail(WEFT_IO, "%s: open: %s", beside, strerror(errno));
-    else if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+    int fd;
+    weft_status status = weft__file_open(beside, O_RDWR | O_CREAT, &fd);
+    if (status == WEFT_OK && flock(fd, LOCK_EX | LOCK_NB) != 0)
         status = weft_fail(WEFT_IO, "%s: another process is fetching it", beside);
-    else
+    else if (status == WEFT_OK)
         status = fetch_to(p, beside, fd);
     if (status == WEFT_OK && rename(beside, blob) != 0)
         status = weft_fail(WEFT_IO, "%s: rename: %s", beside, strerror(errno));
@@ -141,13 +166,39 @@ static weft_status fetch_blob(pull *p, const char *blob)
     return status;
 }
 
+/* A blob of the right size that is there, and that nobody has verified: *fine says whether it is
+ * what the hub promises. */
+static weft_status look_into(pull *p, const char *blob, bool *fine)
+{
+    int fd;
+    char found[65] = "";
+    weft_status status = weft__file_open(blob, O_RDONLY, &fd);
+    if (status != WEFT_OK)
+        return status;
+    status = has_content(p, blob, fd, fine, found);
+    close(fd);
+    if (status == WEFT_OK && !*fine && !tell(p, 0, "the cached file has another hash: fetching it"))
+        status = weft_fail(WEFT_CANCELLED, "%s: stopped", p->list.files[p->at].path);
+    return status;
+}
+
 static weft_status need_blob(pull *p, const char *blob)
 {
     struct stat what;
+    weft_status status = WEFT_OK;
     const weft__hub_file *f = &p->list.files[p->at];
-    if (stat(blob, &what) == 0 && S_ISREG(what.st_mode) && what.st_size == f->size)
-        return tell(p, f->size) ? WEFT_OK : weft_fail(WEFT_CANCELLED, "%s: stopped", f->path);
-    return fetch_blob(p, blob);
+    bool there = stat(blob, &what) == 0 && S_ISREG(what.st_mode) && what.st_size == f->size;
+    if (there && weft__hub_verified_has(p->verified, f->hash, &what))
+        return tell(p, f->size, NULL) ? WEFT_OK : weft_fail(WEFT_CANCELLED, "%s: stopped", f->path);
+    if (there)
+        status = look_into(p, blob, &there);
+    if (status == WEFT_OK && !there)
+        status = fetch_blob(p, blob);
+    else if (status == WEFT_OK && !tell(p, f->size, NULL))
+        status = weft_fail(WEFT_CANCELLED, "%s: stopped", f->path);
+    if (status == WEFT_OK && stat(blob, &what) == 0)
+        status = weft__hub_verified_add(p->verified, f->hash, &what);
+    return status;
 }
 
 /* ---- a snapshot ----------------------------------------------------------------------------- */
@@ -161,6 +212,13 @@ static weft_status make_folder_of(const char *path)
     const weft_status status = weft_folder_make(folder);
     weft_free(folder);
     return status;
+}
+
+static bool links_to(const char *path, const weft__text *target)
+{
+    char found[PATH_MAX];
+    const ssize_t n = readlink(path, found, sizeof found);
+    return n == (ssize_t)target->n && memcmp(found, target->at, target->n) == 0;
 }
 
 /* snapshots/COMMIT/PATH -> ../../blobs/HASH, with a step more for each folder in the path. */
@@ -177,10 +235,8 @@ static weft_status link_blob(const pull *p, const weft__hub_file *f)
     weft__text_format(&target, "blobs/%s", f->hash);
     if (status == WEFT_OK && target.failed)
         status = weft__out_of_memory(p->name, NULL);
-    struct stat what;
-    const bool there = status == WEFT_OK && stat(path, &what) == 0;
-    if (status == WEFT_OK && !there) {
-        unlink(path); /* a link to nothing */
+    if (status == WEFT_OK && !links_to(path, &target)) {
+        unlink(path); /* another blob, or a file that nobody verified */
         if (symlink(target.at, path) != 0)
             status = weft_fail(WEFT_IO, "%s: link: %s", path, strerror(errno));
     }
@@ -194,6 +250,8 @@ static weft_status get_files(pull *p)
     char *blobs = weft_format("%s/blobs", p->folder);
     weft_status status =
         blobs != NULL ? weft_folder_make(blobs) : weft__out_of_memory(p->name, NULL);
+    if (status == WEFT_OK)
+        status = weft__hub_verified_load(p->folder, &p->verified);
     for (p->at = 0; p->at < p->list.n; p->at++)
         p->all += p->list.files[p->at].size;
     for (p->at = 0; p->at < p->list.n && status == WEFT_OK; p->at++) {
@@ -206,7 +264,9 @@ static weft_status get_files(pull *p)
         weft_free(blob);
     }
     weft_free(blobs);
-    return status;
+    /* Also after a failure: the files that came are verified. */
+    const weft_status saved = weft__hub_verified_save(p->verified);
+    return status != WEFT_OK ? status : saved;
 }
 
 /* Which commit a branch or tag is at. */
@@ -242,7 +302,16 @@ static char *stored_token(void)
 
 static weft_status fetch(pull *p, const char *token)
 {
-    weft_status status = weft__http_new(p->endpoint, token, &p->http);
+    const weft_hub_options *o = p->options;
+    const weft__http_options http = {
+        .endpoint = p->endpoint,
+        .token = token,
+        .retries = o->retries > 0   ? o->retries
+                   : o->retries < 0 ? 0
+                                    : RETRIES,
+        .seconds = o->seconds > 0 ? o->seconds : SECONDS,
+    };
+    weft_status status = weft__http_new(&http, &p->http);
     if (status == WEFT_OK)
         status = get_list(p);
     if (status == WEFT_OK)
@@ -293,6 +362,7 @@ weft_status weft_hub_pull(const char *name, const weft_hub_options *options, cha
     if (status == WEFT_OK)
         status = pull_to(&p, folder);
     weft__http_free(p.http);
+    weft__hub_verified_free(p.verified);
     weft__hub_list_free(&p.list);
     weft_free(p.folder);
     weft_free(base);

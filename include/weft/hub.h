@@ -37,9 +37,12 @@ WEFT_API weft_status weft_hub_resolve(const char *name, char **path);
 
 /* How far fetching is. */
 typedef struct weft_hub_progress {
-    const char *file;   /* the one that is being fetched; in the cache already: done is size */
-    int64_t done, size; /* its bytes */
-    int index, count;   /* which of how many files */
+    const char *file; /* the one that is being fetched; in the cache already: done is size. "" with
+                       * a message and zeros while the list of files is asked for */
+    const char *message; /* NULL, or what the call is doing besides: "HTTP 503, trying again in 2 s
+                          * (1 of 5)", "verifying its hash" */
+    int64_t done, size;  /* its bytes */
+    int index, count;    /* which of how many files */
     int64_t all_done, all_size; /* bytes of all files */
 } weft_hub_progress;
 
@@ -57,15 +60,22 @@ typedef struct weft_hub_options {
     const char *token;    /* NULL: $HF_TOKEN, or the file that huggingface_hub's login writes */
     weft_hub_progress_fn *progress; /* NULL: none */
     void *context;
+    int retries;    /* after HTTP 429 and 5xx; 0: 5, negative: none */
+    double seconds; /* for the whole list of files, and with less than 1 KiB a second of a file,
+                     * until the call fails; 0: 120 */
 } weft_hub_options;
 
 /* Fetches a repository's files that the cache does not have, and tells the snapshot's folder
  * (weft_free). A file is written beside its place, goes on from where an earlier call stopped, and
- * comes to its place when its SHA-256 (of a small one: git's SHA-1) is what the hub says; files
- * that are there are not touched. The token goes to the endpoint only, never to where it redirects.
+ * comes to its place when its SHA-256 (of a small one: git's SHA-1) is what the hub says. Files in
+ * the cache are verified once in the same way, and fetched again if their hash is wrong; which were
+ * verified is kept in the repository's folder, in .weft-verified. After HTTP 429 and 5xx (but 501
+ * and 505) the call waits, as long as Retry-After says or 0.5 s, then twice as long each time, and
+ * tries again; it does not wait for more than 300 s. A server that cannot go on where a file ends
+ * has it sent from its beginning. The token goes to the endpoint only, never to where it redirects.
  * WEFT_IO when the server or the disk refuses (the message has the HTTP status), WEFT_INVALID for a
- * wrong hash, a wrong length and for answers that make no sense, WEFT_UNSUPPORTED when Weft was
- * built without libcurl. NULL options: all zero. */
+ * wrong hash, a wrong length, another commit than the one asked for and for malformed answers,
+ * WEFT_UNSUPPORTED when Weft was built without libcurl. NULL options: all zero. */
 WEFT_API weft_status weft_hub_pull(const char *name, const weft_hub_options *options,
                                    char **folder);
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 struct server {
@@ -20,16 +21,34 @@ struct server {
     atomic_int n, requests;
     atomic_bool saw_token, stop;
     atomic_llong range;
+    atomic_int failed[SERVER_PAGES]; /* requests for the page that failed */
 };
 
-static void send_all(int fd, const char *bytes, size_t n)
+static void wait_ms(int ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
+
+static bool send_all(int fd, const char *bytes, size_t n)
 {
     while (n > 0) {
         ssize_t sent = send(fd, bytes, n, MSG_NOSIGNAL);
         if (sent <= 0)
-            return;
+            return false;
         bytes += sent;
         n -= (size_t)sent;
+    }
+    return true;
+}
+
+static void send_body(const server *s, int fd, const server_page *p, size_t from, size_t to)
+{
+    if (p->drip_ms == 0)
+        send_all(fd, p->body + from, to - from);
+    for (size_t i = from; p->drip_ms != 0 && i < to && !s->stop; i++) {
+        if (!send_all(fd, p->body + i, 1))
+            return;
+        wait_ms(p->drip_ms);
     }
 }
 
@@ -68,6 +87,12 @@ static void answer_page(server *s, int fd, const char *request, const server_pag
     size_t length = p->length != 0 ? p->length : p->body != NULL ? strlen(p->body) : 0, from = 0;
     const char *range = strcasestr(request, "\r\nRange: bytes=");
     int code = p->code != 0 ? p->code : 200;
+    const bool fails = p >= s->pages && p < s->pages + s->n && s->failed[p - s->pages] < p->fails;
+    wait_ms(p->delay_ms);
+    if (fails) {
+        s->failed[p - s->pages]++;
+        code = p->fail_code != 0 ? p->fail_code : 503;
+    }
     if (range != NULL)
         s->range = atoll(range + 15);
     if (range != NULL && code == 200 && !p->no_ranges) {
@@ -87,10 +112,12 @@ static void answer_page(server *s, int fd, const char *request, const server_pag
                       from, length - 1, length);
     if (p->location != NULL)
         n += snprintf(head + n, sizeof head - (size_t)n, "Location: %s\r\n", p->location);
+    if (fails && p->retry_after != NULL)
+        n += snprintf(head + n, sizeof head - (size_t)n, "Retry-After: %s\r\n", p->retry_after);
     n += snprintf(head + n, sizeof head - (size_t)n, "\r\n");
     send_all(fd, head, (size_t)n);
     if (p->body != NULL && length > from + p->cut)
-        send_all(fd, p->body + from, length - from - p->cut);
+        send_body(s, fd, p, from, length - p->cut);
 }
 
 static void answer(server *s, int fd)
@@ -179,8 +206,10 @@ const char *server_url(const server *s)
 
 void server_pages(server *s, const server_page *pages, int n)
 {
+    for (int i = 0; i < SERVER_PAGES; i++)
+        s->failed[i] = 0;
     s->pages = pages;
-    s->n = n;
+    s->n = n < SERVER_PAGES ? n : SERVER_PAGES;
 }
 
 int server_requests(const server *s)

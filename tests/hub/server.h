@@ -15,8 +15,15 @@ typedef struct server_page {
     size_t length;   /* 0: strlen(body) */
     size_t cut;      /* so many bytes less than Content-Length says, and the connection ends */
     bool no_ranges;  /* answers 200 with everything */
-    bool bad_ranges; /* answers 206 from the beginning, whatever was asked for */
+    bool bad_ranges; /* answers 206 from the beginning, where another range is asked for */
+    int fails;       /* so many requests get `fail_code` first */
+    int fail_code;   /* 0: 503 */
+    const char *retry_after; /* the header of these failures; NULL: none */
+    int delay_ms;            /* before the answer */
+    int drip_ms;             /* after each byte of the body */
 } server_page;
+
+enum { SERVER_PAGES = 32 };
 
 typedef struct server server;
 
@@ -27,7 +34,8 @@ void server_stop(server *s); /* NULL is accepted */
 int server_port(const server *s);
 /* "http://127.0.0.1:PORT" */
 const char *server_url(const server *s);
-/* Exchanges what it answers; between requests only. */
+/* Exchanges what it answers, and counts failures anew; between requests only. At most
+ * SERVER_PAGES. */
 void server_pages(server *s, const server_page *pages, int n);
 
 /* How many requests there were, and whether one of them carried a token. */

@@ -185,8 +185,25 @@ static void servers_without_ranges_start_again(void)
     if (!CHECK(s != NULL))
         return;
     leave(weights, 100);
-    CHECK_STATUS(pull(s, NULL), WEFT_INVALID);
-    CHECK_CONTAINS(weft_error_message(), "asked for bytes from 100 on, got others");
+    CHECK_OK(pull(s, NULL));
+    CHECK_EQ_INT(server_range(s), 100);
+    CHECK_EQ_INT(server_requests(s), 4); /* the list, config.json, with a range, without */
+    CHECK(same_file(in_cache("blobs/" WEIGHTS_HASH), weights, sizeof weights));
+    CHECK(access(in_cache("blobs/" WEIGHTS_HASH ".incomplete"), F_OK) != 0);
+    server_stop(s);
+}
+
+static void a_fifo_in_a_files_place_is_refused(void)
+{
+    server_page pages[PAGES];
+    pages_of(pages);
+    use_cache("fifo");
+    server *s = server_start(pages, PAGES, NULL);
+    CHECK_OK(weft_folder_make(in_cache("blobs")));
+    if (!CHECK(s != NULL && mkfifo(in_cache("blobs/" WEIGHTS_HASH ".incomplete"), 0600) == 0))
+        return;
+    CHECK_STATUS(pull(s, NULL), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), ".incomplete: not a regular file");
     server_stop(s);
 }
 
@@ -404,6 +421,7 @@ int main(int argc, char **argv)
         CHECK_CASE(what_is_there_is_not_touched),
         CHECK_CASE(it_goes_on_where_it_broke_off),
         CHECK_CASE(servers_without_ranges_start_again),
+        CHECK_CASE(a_fifo_in_a_files_place_is_refused),
         CHECK_CASE(wrong_hashes_are_thrown_away),
         CHECK_CASE(the_token_goes_to_the_endpoint_only),
         CHECK_CASE(redirections_end),

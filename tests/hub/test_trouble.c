@@ -1,0 +1,325 @@
+/* tests/hub/test_trouble.c -- hubs in trouble: servers that fail for a while, are slow, or answer
+ * for another commit, and caches whose files are not what their names promise. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "tests/hub/server.h"
+#include "weft/weft.h"
+
+#define COMMIT "0123456789abcdef0123456789abcdef01234567"
+#define OTHER "76543210fedcba9876543210fedcba9876543210"
+
+/* The hash is the one that git hash-object gives. */
+static const char config[] = "{\"model_type\": \"llama\"}\n";
+#define CONFIG_HASH "9eddb62b076f586b2186445e7872e5a05f0dfe06"
+
+static const char list[] =
+    "{\"sha\": \"" COMMIT "\", \"siblings\": ["
+    "{\"rfilename\": \"config.json\", \"size\": 24, \"blobId\": \"" CONFIG_HASH "\"}]}";
+
+enum { LIST, CONFIG, PAGES };
+
+static server_page pages[PAGES];
+static char cache[600];
+
+static server *start(const char *name)
+{
+    pages[LIST] = (server_page){.path = "/api/models/org/tiny/revision/main", .body = list};
+    pages[CONFIG] =
+        (server_page){.path = "/org/tiny/resolve/" COMMIT "/config.json", .body = config};
+    snprintf(cache, sizeof cache, "%s", check_temporary(name));
+    setenv("HF_HUB_CACHE", cache, 1);
+    setenv("no_proxy", "*", 1);
+    setenv("HF_TOKEN_PATH", "/nonexistent", 1);
+    unsetenv("HF_TOKEN");
+    server *s = server_start(pages, PAGES, NULL);
+    CHECK(s != NULL);
+    return s;
+}
+
+static const char *in_cache(const char *name)
+{
+    static char path[4][1200];
+    static int next;
+    next = (next + 1) % 4;
+    snprintf(path[next], sizeof path[0], "%s/models--org--tiny/%s", cache, name);
+    return path[next];
+}
+
+static weft_status pull(const server *s, weft_hub_options o)
+{
+    char *folder = NULL;
+    o.endpoint = server_url(s);
+    o.include = "config.json";
+    const weft_status status = weft_hub_pull("org/tiny", &o, &folder);
+    weft_free(folder);
+    return status;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static bool config_is_there(void)
+{
+    char *text = NULL;
+    const bool same =
+        weft_file_read(in_cache("snapshots/" COMMIT "/config.json"), 0, &text, NULL) == WEFT_OK &&
+        strcmp(text, config) == 0;
+    weft_free(text);
+    return same;
+}
+
+/* ---- trying again --------------------------------------------------------------------------- */
+
+typedef struct told {
+    char list[200], file[200]; /* the last message of each */
+    bool stop;
+} told;
+
+static bool remember(void *context, const weft_hub_progress *p)
+{
+    told *t = context;
+    if (p->message != NULL)
+        snprintf(p->file[0] == '\0' ? t->list : t->file, sizeof t->list, "%s", p->message);
+    return !(t->stop && p->message != NULL);
+}
+
+static void servers_that_fail_for_a_while_are_asked_again(void)
+{
+    told heard = {0};
+    server *s = start("again");
+    if (s == NULL)
+        return;
+    pages[LIST].fails = 1;
+    pages[LIST].fail_code = 429;
+    pages[CONFIG].fails = 1;
+    const double before = now();
+    CHECK_OK(pull(s, (weft_hub_options){.progress = remember, .context = &heard}));
+    CHECK(now() - before >= 1); /* half a second each */
+    CHECK_EQ_INT(server_requests(s), 4);
+    CHECK_STR(heard.list, "HTTP 429, trying again in 0.5 s (1 of 5)");
+    CHECK_STR(heard.file, "HTTP 503, trying again in 0.5 s (1 of 5)");
+    CHECK(config_is_there());
+    server_stop(s);
+}
+
+static void retry_after_is_waited_for(void)
+{
+    told heard = {0};
+    server *s = start("after");
+    if (s == NULL)
+        return;
+    pages[LIST].fails = 1;
+    pages[LIST].retry_after = "2";
+    const double before = now();
+    CHECK_OK(pull(s, (weft_hub_options){.progress = remember, .context = &heard}));
+    CHECK(now() - before >= 2);
+    CHECK_STR(heard.list, "HTTP 503, trying again in 2 s (1 of 5)");
+    pages[LIST].retry_after = "86400"; /* nobody waits for a day */
+    server_pages(s, pages, PAGES);
+    CHECK_STATUS(pull(s, (weft_hub_options){0}), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "HTTP 503: the server asks to try again in 86400 seconds");
+    server_stop(s);
+}
+
+static void attempts_end(void)
+{
+    server *s = start("ends");
+    if (s == NULL)
+        return;
+    pages[CONFIG].fails = 100;
+    pages[CONFIG].fail_code = 500;
+    CHECK_STATUS(pull(s, (weft_hub_options){.retries = 1}), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "config.json: HTTP 500, at each of 2 attempts");
+    CHECK_EQ_INT(server_requests(s), 3);
+    CHECK_STATUS(pull(s, (weft_hub_options){.retries = -1}), WEFT_IO);
+    CHECK_EQ_INT(server_requests(s), 5);
+    pages[CONFIG].fail_code = 501; /* will not change */
+    CHECK_STATUS(pull(s, (weft_hub_options){0}), WEFT_IO);
+    CHECK_EQ_INT(server_requests(s), 7);
+    server_stop(s);
+}
+
+static void a_wait_can_be_stopped(void)
+{
+    told heard = {.stop = true};
+    server *s = start("stop");
+    if (s == NULL)
+        return;
+    pages[LIST].fails = 1;
+    pages[LIST].retry_after = "60";
+    const double before = now();
+    CHECK_STATUS(pull(s, (weft_hub_options){.progress = remember, .context = &heard}),
+                 WEFT_CANCELLED);
+    CHECK(now() - before < 10);
+    server_stop(s);
+}
+
+/* ---- slow servers --------------------------------------------------------------------------- */
+
+static void slow_servers_are_given_up(void)
+{
+    server *s = start("slow");
+    if (s == NULL)
+        return;
+    pages[LIST].drip_ms = 200; /* 5 bytes a second, without a pause that would be noticed */
+    double before = now();
+    CHECK_STATUS(pull(s, (weft_hub_options){.seconds = 1}), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "no complete answer within 1 seconds");
+    pages[LIST].drip_ms = 0;
+    pages[LIST].delay_ms = 1500;
+    CHECK_STATUS(pull(s, (weft_hub_options){.seconds = 1}), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "no complete answer within 1 seconds");
+    CHECK_OK(pull(s, (weft_hub_options){.seconds = 30}));
+    CHECK(unlink(in_cache("blobs/" CONFIG_HASH)) == 0);
+    pages[LIST].delay_ms = 0;
+    pages[CONFIG].drip_ms = 500;
+    before = now();
+    CHECK_STATUS(pull(s, (weft_hub_options){.seconds = 2}), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "less than 1024 bytes a second for 2 seconds");
+    CHECK(now() - before < 10);
+    server_stop(s);
+}
+
+/* ---- another commit ------------------------------------------------------------------------- */
+
+static void another_commit_is_refused(void)
+{
+    server *s = start("commit");
+    if (s == NULL)
+        return;
+    pages[LIST].path = "/api/models/org/tiny/revision/" OTHER;
+    CHECK_STATUS(pull(s, (weft_hub_options){.revision = OTHER}), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "asked for commit " OTHER ", got " COMMIT);
+    CHECK(access(in_cache("snapshots/" COMMIT), F_OK) != 0);
+    pages[LIST].path = "/api/models/org/tiny/revision/" COMMIT;
+    CHECK_OK(pull(s, (weft_hub_options){.revision = COMMIT}));
+    CHECK(config_is_there());
+    server_stop(s);
+}
+
+/* ---- the cache ------------------------------------------------------------------------------ */
+
+/* A blob of the right size, as a broken disk or another program may leave it. */
+static void blobs_are_verified_once(void)
+{
+    static const char wrong[] = "{\"model_type\": \"LLAMA\"}\n";
+    told heard = {0};
+    struct stat before, after;
+    char *text;
+    server *s = start("blobs");
+    if (s == NULL)
+        return;
+    CHECK_OK(weft_folder_make(in_cache("blobs")));
+    CHECK_OK(weft_file_write(in_cache("blobs/" CONFIG_HASH), wrong, strlen(wrong)));
+    CHECK_OK(pull(s, (weft_hub_options){.progress = remember, .context = &heard}));
+    CHECK_STR(heard.file, "the cached file has another hash: fetching it");
+    CHECK(config_is_there());
+    if (CHECK_OK(weft_file_read(in_cache(".weft-verified"), 0, &text, NULL))) {
+        CHECK_CONTAINS(text, CONFIG_HASH " 24 ");
+        weft_free(text);
+    }
+    int requests = server_requests(s);
+    CHECK(stat(in_cache(".weft-verified"), &before) == 0);
+    CHECK_OK(pull(s, (weft_hub_options){0}));
+    CHECK_EQ_INT(server_requests(s), ++requests); /* the list alone */
+    CHECK(stat(in_cache(".weft-verified"), &after) == 0);
+    CHECK_EQ_INT(after.st_ino, before.st_ino);
+    /* Right content that nobody has verified is not fetched; content that changed since is. */
+    CHECK_OK(weft_file_write(in_cache("blobs/" CONFIG_HASH), config, strlen(config)));
+    CHECK_OK(pull(s, (weft_hub_options){0}));
+    CHECK_EQ_INT(server_requests(s), ++requests);
+    CHECK_OK(weft_file_write(in_cache("blobs/" CONFIG_HASH), wrong, strlen(wrong)));
+    CHECK_OK(pull(s, (weft_hub_options){0}));
+    CHECK_EQ_INT(server_requests(s), requests + 2);
+    CHECK(config_is_there());
+    /* A file of nonsense is no reason to fail. */
+    CHECK_OK(weft_file_write(in_cache(".weft-verified"), "what?\n\n" CONFIG_HASH " 1", 49));
+    CHECK_OK(pull(s, (weft_hub_options){0}));
+    server_stop(s);
+}
+
+static void links_to_something_else_are_replaced(void)
+{
+    server *s = start("links");
+    if (s == NULL)
+        return;
+    CHECK_OK(weft_folder_make(in_cache("snapshots/" COMMIT)));
+    CHECK_OK(weft_file_write(in_cache("snapshots/" COMMIT "/config.json"), "{}", 2));
+    CHECK_OK(pull(s, (weft_hub_options){0}));
+    CHECK(config_is_there());
+    CHECK_OK(weft_file_write(in_cache("blobs/other"), "{}", 2));
+    CHECK(unlink(in_cache("snapshots/" COMMIT "/config.json")) == 0);
+    CHECK(symlink("../../blobs/other", in_cache("snapshots/" COMMIT "/config.json")) == 0);
+    CHECK_OK(pull(s, (weft_hub_options){0}));
+    CHECK(config_is_there());
+    server_stop(s);
+}
+
+/* ---- many files ----------------------------------------------------------------------------- */
+
+/* Time that grows with the square of the number of files would be minutes here. */
+static void many_files_take_time_in_proportion(void)
+{
+    enum { FILES = 20000, LINE = 120 };
+    server *s = start("many");
+    char *text = malloc((size_t)FILES * LINE + 200);
+    if (s == NULL || !CHECK(text != NULL))
+        return;
+    size_t n = (size_t)sprintf(text, "{\"sha\": \"" COMMIT "\", \"siblings\": [");
+    for (int i = 0; i < FILES - 1; i++)
+        n += (size_t)sprintf(text + n,
+                             "{\"rfilename\": \"image-%05d.png\", \"size\": 9, "
+                             "\"blobId\": \"" CONFIG_HASH "\"},\n",
+                             i);
+    sprintf(text + n,
+            "{\"rfilename\": \"config.json\", \"size\": 24, \"blobId\": \"" CONFIG_HASH "\"}]}");
+    pages[LIST].body = text;
+    const double before = now();
+    char *folder = NULL;
+    CHECK_STATUS(weft_hub_pull("org/tiny", &(weft_hub_options){.endpoint = server_url(s)}, &folder),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "it has no *.safetensors and no *.gguf");
+    CHECK(now() - before < 20);
+    free(text);
+    server_stop(s);
+}
+
+static bool is_built_in(void)
+{
+    char *folder;
+    return weft_hub_pull("a/b", &(weft_hub_options){.endpoint = "http://127.0.0.1:1"}, &folder) !=
+           WEFT_UNSUPPORTED;
+}
+
+static void without_libcurl_there_is_nothing_to_test(void)
+{
+    check_skip("built without libcurl");
+}
+
+int main(int argc, char **argv)
+{
+    static const check_case with[] = {
+        CHECK_CASE(servers_that_fail_for_a_while_are_asked_again),
+        CHECK_CASE(retry_after_is_waited_for),
+        CHECK_CASE(attempts_end),
+        CHECK_CASE(a_wait_can_be_stopped),
+        CHECK_CASE(slow_servers_are_given_up),
+        CHECK_CASE(another_commit_is_refused),
+        CHECK_CASE(blobs_are_verified_once),
+        CHECK_CASE(links_to_something_else_are_replaced),
+        CHECK_CASE(many_files_take_time_in_proportion),
+    };
+    static const check_case without[] = {CHECK_CASE(without_libcurl_there_is_nothing_to_test)};
+    return is_built_in() ? check_main(argc, argv, "trouble", with, sizeof with / sizeof *with)
+                         : check_main(argc, argv, "trouble", without, 1);
+}
