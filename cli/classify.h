@@ -4,7 +4,7 @@
 #define CLI_CLASSIFY_H
 
 #include "cli/common.h"
-#include "cli/lines.h"
+#include "cli/inputs.h"
 
 typedef struct classify_values {
     const char *model, *file, *labels, *adapter;
@@ -14,21 +14,10 @@ typedef struct classify_values {
     bool no_special, invariant, json;
 } classify_values;
 
-typedef struct classify_text {
-    const char *text;
-    size_t length;
-    json_object *object; /* whose the text is, or NULL */
-    int32_t *ids;
-    size_t n_ids;
-    char *message; /* why it failed, or NULL */
-} classify_text;
-
 typedef struct classify_run {
     weft_tokenizer *tokenizer;
     weft_model *model;
-    cli_lines lines;
-    classify_text *texts;
-    size_t n;
+    cli_inputs texts;
 } classify_run;
 
 /* A token or a label that may follow. */
@@ -40,12 +29,9 @@ typedef struct classify_choice {
     double share;   /* probability; of a label: among the labels */
 } classify_choice;
 
-/* The calling thread's message becomes the text's, unless it has one. */
-void classify_fail(classify_text *text);
-
 /* Prints the line of a text; the choices are sorted, the best first. */
-void classify_print(const classify_values *v, const classify_text *t,
-                    const classify_choice *choices, size_t n);
+void classify_print(const classify_values *v, const cli_input *t, const classify_choice *choices,
+                    size_t n);
 
 weft_status classify_by_token(const classify_values *v, classify_run *r);
 weft_status classify_by_labels(const classify_values *v, classify_run *r);

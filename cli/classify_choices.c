@@ -28,7 +28,7 @@ static void finish(classify_choice *choices, size_t n)
 enum { BEFORE = 8 }; /* tokens in front of one, for its text may depend on them */
 
 /* The text of a token behind a prompt, in new memory (weft_free); NULL after a failure. */
-static char *token_text(const weft_tokenizer *tokenizer, const classify_text *t, int32_t id)
+static char *token_text(const weft_tokenizer *tokenizer, const cli_input *t, int32_t id)
 {
     const size_t first = t->n_ids > BEFORE ? t->n_ids - BEFORE : 0;
     weft_detokenizer *d = NULL;
@@ -47,7 +47,7 @@ static char *token_text(const weft_tokenizer *tokenizer, const classify_text *t,
     return all;
 }
 
-static void print_tokens(const classify_values *v, const classify_run *r, classify_text *t,
+static void print_tokens(const classify_values *v, const classify_run *r, cli_input *t,
                          const float *logits, classify_choice *choices)
 {
     const size_t V = (size_t)weft_model_info_of(r->model)->vocab_size;
@@ -61,7 +61,7 @@ static void print_tokens(const classify_values *v, const classify_run *r, classi
         choices[i].text = token_text(r->tokenizer, t, choices[i].id);
         choices[i].length = choices[i].text != NULL ? strlen(choices[i].text) : 0;
         if (choices[i].text == NULL)
-            classify_fail(t);
+            cli_input_fail(t);
     }
     classify_print(v, t, choices, t->message == NULL ? n : 0);
     for (size_t i = 0; i < n; i++)
@@ -75,11 +75,11 @@ static weft_status show_tokens(const classify_values *v, classify_run *r,
     classify_choice *choices = malloc(V * sizeof *choices);
     if (choices == NULL)
         return weft_fail(WEFT_MEMORY, "classify: no memory");
-    for (size_t i = 0; i < r->n; i++) {
-        classify_text *t = &r->texts[i];
+    for (size_t i = 0; i < r->texts.n; i++) {
+        cli_input *t = &r->texts.at[i];
         if (t->message == NULL && results[i].status != WEFT_OK) {
             weft_fail(results[i].status, "%s", results[i].message);
-            classify_fail(t);
+            cli_input_fail(t);
         }
         if (t->message == NULL)
             print_tokens(v, r, t, results[i].logits, choices);
@@ -92,20 +92,20 @@ static weft_status show_tokens(const classify_values *v, classify_run *r,
 
 weft_status classify_by_token(const classify_values *v, classify_run *r)
 {
-    weft_prompt *prompts = malloc((r->n + 1) * sizeof *prompts);
-    weft_classified *results = calloc(r->n + 1, sizeof *results);
+    weft_prompt *prompts = malloc((r->texts.n + 1) * sizeof *prompts);
+    weft_classified *results = calloc(r->texts.n + 1, sizeof *results);
     weft_status status = WEFT_OK;
     if (prompts == NULL || results == NULL)
         status = weft_fail(WEFT_MEMORY, "classify: no memory");
-    for (size_t i = 0; status == WEFT_OK && i < r->n; i++)
-        prompts[i] = (weft_prompt){r->texts[i].ids, r->texts[i].n_ids};
+    for (size_t i = 0; status == WEFT_OK && i < r->texts.n; i++)
+        prompts[i] = (weft_prompt){r->texts.at[i].ids, r->texts.at[i].n_ids};
     const weft_classify_options o = {.logits = true, .batch = {v->batch_tokens, v->invariant}};
     if (status == WEFT_OK)
-        status = weft_classify(r->model, prompts, r->n, &o, results);
+        status = weft_classify(r->model, prompts, r->texts.n, &o, results);
     if (status == WEFT_OK)
         status = show_tokens(v, r, results);
     if (results != NULL)
-        weft_classified_free(results, r->n);
+        weft_classified_free(results, r->texts.n);
     free(results);
     free(prompts);
     return status;
@@ -140,7 +140,7 @@ static weft_status split_labels(const char *text, labelling *x)
 }
 
 /* The ids of a text with a label behind it: tokens at the border may differ from the text's own. */
-static weft_status encode_pair(const classify_run *r, const classify_text *t,
+static weft_status encode_pair(const classify_run *r, const cli_input *t,
                                const classify_choice *label, unsigned flags, weft_prompt *out)
 {
     const size_t n = t->length + label->length;
@@ -167,7 +167,7 @@ static size_t common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 
 /* All labels of a text are scored from where the first of them differs from the text alone, so that
  * they are compared over the same characters. */
-static weft_status make_requests(const classify_run *r, classify_text *t, const labelling *x,
+static weft_status make_requests(const classify_run *r, cli_input *t, const labelling *x,
                                  unsigned flags, weft_score_request *requests)
 {
     size_t from = t->n_ids;
@@ -190,13 +190,13 @@ static weft_status show_labels(const classify_values *v, classify_run *r, labell
     classify_choice *choices = malloc((x->n + 1) * sizeof *choices);
     if (choices == NULL)
         return weft_fail(WEFT_MEMORY, "classify: no memory");
-    for (size_t i = 0; i < r->n; i++) {
-        classify_text *t = &r->texts[i];
+    for (size_t i = 0; i < r->texts.n; i++) {
+        cli_input *t = &r->texts.at[i];
         for (size_t l = 0; l < x->n; l++) {
             const weft_scored *s = &x->results[i * x->n + l];
             if (t->message == NULL && s->status != WEFT_OK) {
                 weft_fail(s->status, "%s", s->message);
-                classify_fail(t);
+                cli_input_fail(t);
             }
             choices[l] = x->labels[l];
             choices[l].id = (int32_t)l;
@@ -215,16 +215,16 @@ weft_status classify_by_labels(const classify_values *v, classify_run *r)
     labelling x = {0};
     weft_status status = split_labels(v->labels, &x);
     if (status == WEFT_OK) {
-        x.n_requests = r->n * x.n;
+        x.n_requests = r->texts.n * x.n;
         x.requests = calloc(x.n_requests + 1, sizeof *x.requests);
         x.results = calloc(x.n_requests + 1, sizeof *x.results);
         if (x.requests == NULL || x.results == NULL)
             status = weft_fail(WEFT_MEMORY, "classify: no memory");
     }
-    for (size_t i = 0; status == WEFT_OK && i < r->n; i++) {
-        classify_text *t = &r->texts[i];
+    for (size_t i = 0; status == WEFT_OK && i < r->texts.n; i++) {
+        cli_input *t = &r->texts.at[i];
         if (t->message == NULL && make_requests(r, t, &x, flags, x.requests + i * x.n) != WEFT_OK)
-            classify_fail(t);
+            cli_input_fail(t);
     }
     const weft_batch_options o = {v->batch_tokens, v->invariant};
     if (status == WEFT_OK)

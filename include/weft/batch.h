@@ -1,5 +1,5 @@
-/* weft/batch.h -- many prompts at once: generation, one token each (classification), and the
- * probabilities of given texts.
+/* weft/batch.h -- many prompts at once: generation, one token each (classification), the
+ * probabilities of given texts, and embeddings.
  *
  *     const weft_prompt prompts[] = {{first, n_first}, {second, n_second}};
  *     weft_classified results[2];
@@ -83,6 +83,36 @@ WEFT_API weft_status weft_score(weft_model *model, const weft_score_request *req
                                 const weft_batch_options *options, weft_scored *results);
 
 WEFT_API void weft_scored_free(weft_scored *results, size_t n); /* NULL is accepted */
+
+/* ---- Embeddings ----------------------------------------------------------------------------- */
+
+/* Which of a prompt's final hidden states (L, E), the final norm applied, make its embedding. */
+typedef enum weft_pooling {
+    WEFT_POOLING_MEAN = 0, /* the mean over all tokens, special ones included */
+    WEFT_POOLING_LAST,     /* the last token's */
+    WEFT_POOLING_CLS       /* the first token's */
+} weft_pooling;
+
+typedef struct weft_embed_options {
+    weft_pooling pooling;
+    /* Divide each embedding by its Euclidean norm, or by 1e-12 where that is larger. */
+    bool normalize;
+    weft_batch_options batch;
+} weft_embed_options;
+
+typedef struct weft_embedded {
+    weft_status status; /* as weft_classified's */
+    char *message;
+    float *values; /* (E), weft_model_info's hidden_size; NULL after a failure */
+} weft_embedded;
+
+/* One embedding for each prompt, as weft_classify otherwise. Pooling and norm are computed in
+ * float32 or better, whatever the model's dtype. A prompt whose embedding is not finite fails
+ * alone. NULL options: all zero. */
+WEFT_API weft_status weft_embed(weft_model *model, const weft_prompt *prompts, size_t n,
+                                const weft_embed_options *options, weft_embedded *results);
+
+WEFT_API void weft_embedded_free(weft_embedded *results, size_t n); /* NULL is accepted */
 
 /* ---- Generation ----------------------------------------------------------------------------- */
 

@@ -1,7 +1,9 @@
-/* tests/cli/test_cli_batch.c -- weft classify, weft inspect, weft generate with --batch and
+/* tests/cli/test_cli_batch.c -- weft classify, weft embed, weft inspect, weft generate with --batch
+ * and
  * --draft. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <json-c/json.h>
@@ -27,7 +29,7 @@ static json_object *member(const char *lines, int line, const char *key, json_ob
     *root = NULL;
     if (!CHECK(lines != NULL))
         return NULL;
-    char one[8192];
+    char one[65536];
     snprintf(one, sizeof one, "%.*s", (int)strcspn(lines, "\n"), lines);
     *root = json_tokener_parse(one);
     if (CHECK(*root != NULL))
@@ -107,6 +109,74 @@ static void classify_goes_on_after_a_bad_line(void)
     o = weft_command("a\n", "classify %s --labels a,,b", model());
     check_one_line(&o, 1);
     o = weft_command(NULL, "classify %s -f no/such/file", model());
+    check_one_line(&o, 1);
+}
+
+/* The vector of a line of `weft embed --json`, to be freed by the caller; NULL after a failed
+ * check. */
+static double *vector_of(const output *o, int line, size_t *n)
+{
+    json_object *root, *value = member(o->out, line, "embedding", &root);
+    double *out = NULL;
+    if (CHECK(json_object_is_type(value, json_type_array))) {
+        *n = json_object_array_length(value);
+        out = malloc((*n + 1) * sizeof *out);
+        for (size_t i = 0; out != NULL && i < *n; i++)
+            out[i] = json_object_get_double(json_object_array_get_idx(value, i));
+    }
+    json_object_put(root);
+    return out;
+}
+
+static double norm_of(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static void embed_prints_vectors(void)
+{
+    size_t n = 0, m = 0;
+    output o = weft_command("Once upon a time\n{\"text\": \"Once more\"}\n",
+                            "embed %s --pooling cls --normalize --json", model());
+    CHECK_EQ_INT(o.code, 0);
+    check_text(&o, 1, "text", "Once more");
+    double *a = vector_of(&o, 0, &n), *b = vector_of(&o, 1, &m);
+    if (a != NULL && b != NULL && CHECK_EQ_INT(n, m) && CHECK(n > 8)) {
+        CHECK_CLOSE(norm_of(a, n), 1, 1e-6);
+        for (size_t i = 0; i < n; i++)
+            CHECK_CLOSE(a[i], b[i], 1e-6); /* both begin with one token, which sees only itself */
+    }
+    free(b);
+    /* The mean of one token's states is that token's, with norm 1 the same vector again. */
+    o = weft_command(NULL, "embed %s On", model());
+    CHECK_EQ_INT(o.code, 0);
+    double *c = malloc((n + 1) * sizeof *c);
+    char *at = o.out;
+    for (size_t i = 0; i < n; i++)
+        c[i] = strtod(at, &at);
+    CHECK_STR(at, "\n");
+    const double norm = norm_of(c, n);
+    CHECK(norm > 1.5);
+    for (size_t i = 0; a != NULL && i < n; i++)
+        CHECK_CLOSE(c[i] / norm, a[i], 1e-6);
+    free(a);
+    free(c);
+}
+
+static void embed_goes_on_after_a_bad_line(void)
+{
+    output o = weft_command("{\nOnce\n", "embed %s --json", model());
+    CHECK_EQ_INT(o.code, 1);
+    check_text(&o, 0, "error", "line 1");
+    check_text(&o, 1, "text", "Once");
+    o = weft_command(NULL, "embed %s text -f file", model());
+    check_one_line(&o, 2);
+    o = weft_command(NULL, "embed %s text --pooling max", model());
+    check_one_line(&o, 2);
+    o = weft_command("", "embed %s", model());
     check_one_line(&o, 1);
 }
 
@@ -250,6 +320,7 @@ static void a_draft_gives_the_same_text(void)
 
 CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
+           CHECK_CASE(embed_prints_vectors), CHECK_CASE(embed_goes_on_after_a_bad_line),
            CHECK_CASE(inspect_writes_keys_and_queries),
            CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),
            CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),

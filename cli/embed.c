@@ -1,0 +1,161 @@
+/* cli/embed.c -- weft embed: a vector for each of many texts. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/inputs.h"
+#include "cli/profile.h"
+#include "cli/shared.h"
+
+typedef struct embed_values {
+    const char *model, *file, *adapter;
+    cli_words texts;
+    cli_place place;
+    int64_t batch_tokens;
+    int pooling; /* a weft_pooling */
+    bool normalize, no_special, invariant, json;
+} embed_values;
+
+#define AT(field) .offset = offsetof(embed_values, field)
+
+static const cli_argument arguments[] = {
+    {"MODEL", offsetof(embed_values, model), false},
+    {"TEXT", offsetof(embed_values, texts), CLI_MANY},
+};
+
+static const cli_option options[] = {
+    CLI_INPUTS_OPTION(embed_values),
+    {.name = "pooling",
+     .kind = CLI_CHOICE,
+     .value = "mean|last|cls",
+     .fallback = "mean",
+     AT(pooling),
+     .help = "the final hidden states that make the vector: the mean of all tokens', the last "
+             "token's, or the first token's"},
+    {.name = "normalize",
+     .letter = 'n',
+     .kind = CLI_FLAG,
+     AT(normalize),
+     .help = "scale each vector to Euclidean norm 1"},
+    CLI_ADAPTER_OPTION(embed_values),
+    CLI_NO_SPECIAL_OPTION(embed_values),
+    {.name = "batch-tokens",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "2048",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(batch_tokens),
+     .help = "tokens of one forward, the padding counted"},
+    CLI_INVARIANT_OPTION(embed_values),
+    CLI_JSON_OPTION(embed_values, "print one JSON object a text"),
+    CLI_PLACE_OPTIONS(embed_values),
+};
+
+static void print_plain(const cli_input *t, const weft_embedded *r, int64_t E)
+{
+    for (int64_t i = 0; r->values != NULL && i < E; i++)
+        printf("%s%.9g", i > 0 ? " " : "", (double)r->values[i]);
+    putchar('\n');
+    if (t->message != NULL)
+        fprintf(stderr, "weft: embed: %s\n", t->message);
+}
+
+static void print_json(const cli_input *t, const weft_embedded *r, int64_t E)
+{
+    fputs("{\"text\": ", stdout);
+    cli_json_text(stdout, t->text, t->length);
+    if (t->message != NULL) {
+        fputs(", \"error\": ", stdout);
+        cli_json_text(stdout, t->message, strlen(t->message));
+        puts("}");
+        return;
+    }
+    printf(", \"tokens\": %zu, \"embedding\": [", t->n_ids);
+    for (int64_t i = 0; i < E; i++)
+        printf("%s%.9g", i > 0 ? ", " : "", (double)r->values[i]);
+    puts("]}");
+}
+
+static weft_status embed_all(const embed_values *v, weft_model *model, cli_inputs *texts)
+{
+    const int64_t E = weft_model_info_of(model)->hidden_size;
+    weft_prompt *prompts = malloc((texts->n + 1) * sizeof *prompts);
+    weft_embedded *results = calloc(texts->n + 1, sizeof *results);
+    weft_status status = WEFT_OK;
+    if (prompts == NULL || results == NULL)
+        status = weft_fail(WEFT_MEMORY, "embed: no memory");
+    for (size_t i = 0; status == WEFT_OK && i < texts->n; i++)
+        prompts[i] = (weft_prompt){texts->at[i].ids, texts->at[i].n_ids};
+    const weft_embed_options o = {.pooling = (weft_pooling)v->pooling,
+                                  .normalize = v->normalize,
+                                  .batch = {v->batch_tokens, v->invariant}};
+    if (status == WEFT_OK)
+        status = weft_embed(model, prompts, texts->n, &o, results);
+    for (size_t i = 0; status == WEFT_OK && i < texts->n; i++) {
+        cli_input *t = &texts->at[i];
+        if (results[i].status != WEFT_OK && t->message == NULL) {
+            weft_fail(results[i].status, "%s", results[i].message);
+            cli_input_fail(t);
+        }
+        if (v->json)
+            print_json(t, &results[i], E);
+        else
+            print_plain(t, &results[i], E);
+    }
+    if (results != NULL)
+        weft_embedded_free(results, texts->n);
+    free(results);
+    free(prompts);
+    return status;
+}
+
+static int run(void *values)
+{
+    const embed_values *v = values;
+    if (cli_inputs_complaint(&v->texts, v->file) != NULL)
+        return cli_usage("embed", "%s", cli_inputs_complaint(&v->texts, v->file));
+    if (cli_place_complaint(&v->place) != NULL)
+        return cli_usage("embed", "%s", cli_place_complaint(&v->place));
+    char path[4096];
+    cli_inputs texts = {0};
+    weft_tokenizer *tokenizer = NULL;
+    weft_model *model = NULL;
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = cli_inputs_read("embed", &v->texts, v->file, &texts);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, &tokenizer);
+    if (status == WEFT_OK)
+        status = cli_load_model(path, &v->place, v->adapter, &model);
+    if (status == WEFT_OK)
+        status = cli_profile_start(&v->place);
+    if (status == WEFT_OK) {
+        cli_inputs_encode(&texts, tokenizer, v->no_special);
+        status = embed_all(v, model, &texts);
+    }
+    if (status == WEFT_OK)
+        cli_profile_print();
+    int code = cli_status(status);
+    if (code == CLI_OK && cli_inputs_any_failed(&texts))
+        code = CLI_FAILURE;
+    cli_inputs_free(&texts);
+    weft_tokenizer_free(tokenizer);
+    weft_model_free(model);
+    return code;
+}
+
+const cli_command cli_embed = {
+    .name = "embed",
+    .summary = "a vector for each of many texts",
+    .description =
+        "Prints an embedding for each text, a line each, many texts computed together: the model's "
+        "final hidden states, the final norm applied, pooled over the text's tokens (special "
+        "tokens included). A text that cannot be read gets an empty line, or with --json an "
+        "\"error\", and the status is 1 in the end.",
+    .example = "weft embed MODEL \"A king.\" \"A queen.\" --normalize\n"
+               "weft embed MODEL -f texts.jsonl --pooling last --json > vectors.jsonl",
+    CLI_TABLE(embed_values, arguments, options),
+    .run = run,
+};

@@ -1,0 +1,103 @@
+/* cli/inputs.c -- the texts of a command that takes many: its arguments, or the lines of a file. */
+#include "cli/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *cli_inputs_complaint(const cli_words *texts, const char *file)
+{
+    if (texts->n > 0 && file != NULL)
+        return "takes TEXT or --file FILE, not both";
+    if (texts->n == 0 && file == NULL && isatty(STDIN_FILENO))
+        return "needs TEXT, --file FILE or texts on standard input";
+    return NULL;
+}
+
+/* The text of a line: itself, or what its JSON object says. */
+static void read_line(const cli_line *line, cli_input *input)
+{
+    json_object *object = NULL, *value = NULL;
+    input->text = line->text;
+    input->length = line->length;
+    if (line->text[0] != '{')
+        return;
+    object = cli_parse_json(line->text, line->length);
+    if (object == NULL)
+        weft_fail(WEFT_INVALID, "line %zu: not JSON", line->number);
+    else if (!json_object_object_get_ex(object, "prompt", &value) &&
+             !json_object_object_get_ex(object, "text", &value))
+        weft_fail(WEFT_INVALID, "line %zu: neither prompt nor text", line->number);
+    else if (!json_object_is_type(value, json_type_string))
+        weft_fail(WEFT_INVALID, "line %zu: prompt: expected a string", line->number);
+    else
+        input->object = object;
+    if (input->object == NULL) {
+        json_object_put(object);
+        cli_input_fail(input);
+        return;
+    }
+    input->text = json_object_get_string(value);
+    input->length = (size_t)json_object_get_string_len(value);
+}
+
+weft_status cli_inputs_read(const char *command, const cli_words *texts, const char *file,
+                            cli_inputs *out)
+{
+    const bool lines = texts->n == 0;
+    weft_status status = lines ? cli_lines_read(file != NULL ? file : "-", &out->lines) : WEFT_OK;
+    const size_t n = lines ? out->lines.n : (size_t)texts->n;
+    if (status != WEFT_OK)
+        return status;
+    out->at = calloc(n + 1, sizeof *out->at);
+    if (out->at == NULL)
+        return weft_fail(WEFT_MEMORY, "%s: no memory", command);
+    out->n = n;
+    if (n == 0)
+        return weft_fail(WEFT_INVALID, "%s: there are no texts", command);
+    for (size_t i = 0; i < n; i++) {
+        if (lines)
+            read_line(&out->lines.at[i], &out->at[i]);
+        else
+            out->at[i] = (cli_input){.text = texts->at[i], .length = strlen(texts->at[i])};
+    }
+    return WEFT_OK;
+}
+
+void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, bool no_special)
+{
+    const unsigned flags = no_special ? 0 : WEFT_TOKENIZER_ADD_SPECIAL;
+    for (size_t i = 0; i < inputs->n; i++) {
+        cli_input *t = &inputs->at[i];
+        if (t->message == NULL && weft_tokenizer_encode(tokenizer, t->text, t->length, flags,
+                                                        &t->ids, &t->n_ids) != WEFT_OK)
+            cli_input_fail(t);
+    }
+}
+
+void cli_input_fail(cli_input *input)
+{
+    if (input->message == NULL)
+        input->message = strdup(weft_error_message());
+}
+
+bool cli_inputs_any_failed(const cli_inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->n; i++) {
+        if (inputs->at[i].message != NULL)
+            return true;
+    }
+    return false;
+}
+
+void cli_inputs_free(cli_inputs *inputs)
+{
+    for (size_t i = 0; i < inputs->n; i++) {
+        json_object_put(inputs->at[i].object);
+        weft_free(inputs->at[i].ids);
+        free(inputs->at[i].message);
+    }
+    free(inputs->at);
+    cli_lines_free(&inputs->lines);
+    *inputs = (cli_inputs){0};
+}
