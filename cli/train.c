@@ -1,5 +1,4 @@
 /* cli/train.c -- weft train: fine-tunes a model with LoRA. */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +56,19 @@ static const cli_option options[] = {
      .low = 0,
      .high = CLI_ANY,
      AT(save_every),
-     .help = "save every N updates; 0: at the end"},
+     .help = "save every N updates too; 0: by --save-minutes alone"},
+    {.name = "save-minutes",
+     .kind = CLI_REAL,
+     .value = "M",
+     .fallback = "10",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(save_minutes),
+     .help = "save when M minutes have passed since the last save; 0: never"},
+    {.name = "overwrite",
+     .kind = CLI_FLAG,
+     AT(overwrite),
+     .help = "delete the run that --out has; without this it is refused"},
 
     {.name = "epochs",
      .letter = 'e',
@@ -205,24 +216,6 @@ static const cli_option options[] = {
     CLI_PLACE_OPTIONS(train_values),
 };
 
-/* ---- Interruption --------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t interrupted;
-
-static void interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-}
-
-/* Ctrl-C ends the run after the update that is under way; a second one ends the process. */
-static void catch_interrupt(void)
-{
-    struct sigaction action = {.sa_handler = interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-}
-
 /* ---- What is trained ------------------------------------------------------------------------ */
 
 /* The words of "a,b,c" in `names` (most of them); their text is `room`. */
@@ -316,7 +309,9 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .seed = (uint64_t)v->seed,
         .validate_every = v->val_every,
         .save_every = v->save_every,
+        .save_minutes = v->save_minutes > 0 ? v->save_minutes : -1,
         .folder = v->out,
+        .overwrite = v->overwrite,
         .base_name = r->path,
         .data_name = data ? v->data : v->batches,
         .callback = train_show,
@@ -327,19 +322,15 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     return o;
 }
 
-bool train_interrupted(void)
-{
-    return interrupted != 0;
-}
-
 static weft_status train(const train_values *v, train_run *r)
 {
     weft_trainer_options o = trainer_options(v, r);
-    weft_status status = weft_trainer_new(r->model, &o, &r->trainer);
+    weft_status status = train_catch_signals(&o.cancel);
+    if (status == WEFT_OK)
+        status = weft_trainer_new(r->model, &o, &r->trainer);
     if (status != WEFT_OK)
         return status;
     train_print_plan(v, r, &o);
-    catch_interrupt();
     cli_progress_start(&r->progress);
     status = cli_profile_start(&v->place);
     if (status == WEFT_OK)
@@ -350,7 +341,8 @@ static weft_status train(const train_values *v, train_run *r)
     if ((status == WEFT_OK && !v->json) || status == WEFT_CANCELLED)
         cli_profile_print();
     if (status == WEFT_CANCELLED)
-        weft_fail(status, "train: stopped; the adapter so far is %s/last", v->out);
+        weft_fail(status, "train: stopped after update %lld of %lld; the adapter so far is %s/last",
+                  (long long)r->result.steps, (long long)o.steps, v->out);
     return status;
 }
 
@@ -369,6 +361,15 @@ static const char *complaint(const train_values *v)
     return cli_place_complaint(&v->place);
 }
 
+/* Before anything is loaded. */
+static weft_status check_out(const train_values *v)
+{
+    if (v->overwrite || !weft_run_exists(v->out))
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "train: %s has a run already: choose another --out, or --overwrite", v->out);
+}
+
 static int run(void *context)
 {
     const train_values *v = context;
@@ -376,7 +377,9 @@ static int run(void *context)
     if (why != NULL)
         return cli_usage("train", "%s", why);
     train_run r = {0};
-    weft_status status = cli_model_path(v->model, r.path, sizeof r.path);
+    weft_status status = check_out(v);
+    if (status == WEFT_OK)
+        status = cli_model_path(v->model, r.path, sizeof r.path);
     if (status == WEFT_OK)
         status = open_data(v, r.path, &r);
     if (status == WEFT_OK)
@@ -386,6 +389,8 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = train(v, &r);
     int code = cli_status(status);
+    if (status == WEFT_CANCELLED && train_stop_signal() != 0)
+        code = 128 + train_stop_signal();
     weft_trainer_free(r.trainer);
     weft_batches_free(r.batches);
     weft_dataset_free(r.data);
@@ -403,7 +408,10 @@ const cli_command cli_train = {
         "Trains a LoRA adapter and saves it in PEFT format as DIR/last and, where there is "
         "validation, DIR/best; DIR/metrics.jsonl has a line for every update, DIR/loss.svg the "
         "loss curve.\n\nWith --data alone: all linears, rank 8, AdamW with learning rate 2e-4, "
-        "3% warmup and cosine. Ctrl-C saves the adapter and stops.",
+        "3% warmup and cosine.\n\n"
+        "The adapter is saved every 10 minutes (--save-minutes) and at the end. Ctrl-C, SIGTERM "
+        "and SIGHUP finish the update in progress, save and exit with status 130, 143 or 129; a "
+        "second Ctrl-C or SIGTERM ends at once and leaves the latest save.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run",

@@ -12,9 +12,10 @@ typedef struct train_values {
     const char *model, *data, *batches, *out, *val_data, *targets, *init_adapter;
     cli_place place;
     double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
+    double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed, rank;
     int schedule, adapter_dtype, train_on;
-    bool checkpoint, compile, rslora, json;
+    bool checkpoint, compile, rslora, json, overwrite;
 } train_values;
 
 /* What a run has open. */
@@ -31,7 +32,12 @@ typedef struct train_run {
     cli_progress progress;
 } train_run;
 
-bool train_interrupted(void);
+/* From now on SIGINT, SIGTERM and SIGHUP (unless it was ignored, as by nohup) set *cancel, which
+ * lasts as long as the program, and say so on standard error; a second SIGINT or SIGTERM ends the
+ * program. SIGPIPE is ignored: a pipe that is closed must not end a run. */
+weft_status train_catch_signals(const weft_cancel **cancel);
+/* The signal that set it; 0: none. */
+int train_stop_signal(void);
 
 /* What is about to be done, on standard error. */
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o);

@@ -71,7 +71,7 @@ bool train_show(void *context, const weft_train_report *p)
         snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
     if (p->step == 0) {
         cli_progress_show(&r->progress, 0, true, "step 0/%lld%s", (long long)p->steps, validation);
-        return !train_interrupted();
+        return true;
     }
     bool line = r->progress.terminal ? measured || p->step == p->steps : measured || has_line(p);
     cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
@@ -79,7 +79,13 @@ bool train_show(void *context, const weft_train_report *p)
                       (long long)p->steps, p->loss, validation,
                       cli_count((int64_t)p->tokens_per_second), cli_time(p->remaining),
                       p->applied ? "" : "  skipped: not finite");
-    return !train_interrupted();
+    return true;
+}
+
+/* Of the updates, as the bar shows: validation and saving take no tokens in. */
+static double tokens_per_second(const weft_train_result *s)
+{
+    return s->training_seconds > 0 ? (double)s->tokens / s->training_seconds : 0;
 }
 
 static void print_json(const train_values *v, const weft_train_result *s)
@@ -93,9 +99,10 @@ static void print_json(const train_values *v, const weft_train_result *s)
     cli_json_number(stdout, s->last_validation);
     fputs(", \"best_validation\": ", stdout);
     cli_json_number(stdout, s->best_validation);
-    printf(", \"best_step\": %lld, \"tokens\": %lld, \"seconds\": %.6g, \"peak_memory\": %lld, "
-           "\"out\": ",
-           (long long)s->best_step, (long long)s->tokens, s->seconds, (long long)s->peak_memory);
+    printf(", \"best_step\": %lld, \"tokens\": %lld, \"tokens_per_second\": %.6g, "
+           "\"seconds\": %.6g, \"peak_memory\": %lld, \"out\": ",
+           (long long)s->best_step, (long long)s->tokens, tokens_per_second(s), s->seconds,
+           (long long)s->peak_memory);
     cli_json_text(stdout, v->out, strlen(v->out));
     cli_profile_json(stdout);
     puts("}");
@@ -109,8 +116,7 @@ void train_print_result(const train_values *v, const train_run *r)
         return;
     }
     printf("%s updates, %s tokens in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),
-           cli_count(s->tokens), cli_time(s->seconds),
-           cli_count(s->seconds > 0 ? (int64_t)((double)s->tokens / s->seconds) : 0),
+           cli_count(s->tokens), cli_time(s->seconds), cli_count((int64_t)tokens_per_second(s)),
            cli_bytes(s->peak_memory));
     if (!isnan(s->last_validation))
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",

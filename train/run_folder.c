@@ -1,30 +1,27 @@
 /* train/run_folder.c -- what a run leaves in its folder. */
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "models/convert/convert.h"
+#include "train/metrics.h"
 #include "train/number.h"
 #include "train/trainer.h"
 #include "weft/version.h"
 
-/* Points of a curve. */
-typedef struct series {
-    double *x, *y;
-    int n, capacity;
-} series;
+#define RUN_FILE "run.json"
 
 struct weft__run {
     const weft_trainer *trainer;
     const weft_schedule *schedule;
     weft_dataset_info validation;
     int64_t batches;
-    int metrics;  /* file descriptor; -1: none */
-    off_t length; /* of its whole lines */
-    series training, validated;
+    weft__metrics *metrics; /* NULL: there is no folder */
+    int64_t saved;          /* the update that `last` is of; -1: none of this run */
 };
 
 static char *path_of(const weft__run *run, const char *name)
@@ -100,139 +97,96 @@ static void write_result(weft__text *t, const weft_train_result *r)
     write_number(t, "best_step", (double)r->best_step, ",");
     write_number(t, "tokens", (double)r->tokens, ",");
     write_number(t, "seconds", r->seconds, ",");
+    write_number(t, "training_seconds", r->training_seconds, ",");
     write_number(t, "peak_memory", (double)r->peak_memory, "");
     weft__text_format(t, "  },\n");
 }
 
+/* Over the old text, in the blocks that it has: a full disk refuses a new file, but not this. */
+static weft_status write_in_place(const char *path, const weft__text *t)
+{
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    const bool done = file >= 0 && pwrite(file, t->at, t->n, 0) == (ssize_t)t->n &&
+                      ftruncate(file, (off_t)t->n) == 0 && fsync(file) == 0;
+    const int error = errno;
+    if (file >= 0)
+        close(file);
+    return done ? WEFT_OK : weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
+}
+
 static weft_status write_run(const weft__run *run, const weft_train_result *result,
-                             const char *state)
+                             const char *state, const char *message)
 {
     weft__text t = {0};
-    char *path = path_of(run, "run.json");
+    char *path = path_of(run, RUN_FILE);
     weft__text_format(&t, "{\n  \"weft\": \"%s\",\n", WEFT_VERSION);
     write_model(&t, run->trainer);
     write_data(&t, run);
     write_options(&t, run);
     if (result)
         write_result(&t, result);
-    weft__text_format(&t, "  \"state\": ");
-    weft__text_quote(&t, state);
-    weft__text_format(&t, "\n}\n");
-    const weft_status status = path == NULL || t.failed
-                                   ? weft__out_of_memory("training", "the run's records")
-                                   : weft_file_write(path, t.at, t.n);
+    if (message) {
+        weft__text_format(&t, "  \"message\": ");
+        weft__text_quote(&t, message);
+        weft__text_format(&t, ",\n");
+    }
+    weft__text_format(&t, "  \"state\": \"%s\"\n}\n", state);
+    weft_status status = WEFT_OK;
+    if (path == NULL || t.failed)
+        status = weft__out_of_memory("training", "the run's records");
+    else if (weft_file_write(path, t.at, t.n) != WEFT_OK)
+        status = write_in_place(path, &t);
     weft_free(path);
     weft_free(t.at);
-    return status;
-}
-
-/* ---- metrics.jsonl -------------------------------------------------------------------------- */
-
-static weft_status fail_metrics(const weft__run *run, const char *what)
-{
-    return weft_fail(WEFT_IO, "%s/metrics.jsonl: %s: %s", run->trainer->o.folder, what,
-                     strerror(errno));
-}
-
-static weft_status open_metrics(weft__run *run)
-{
-    char *path = path_of(run, "metrics.jsonl");
-    if (path == NULL)
-        return weft__out_of_memory("training", "the run's records");
-    run->metrics = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    weft_free(path);
-    return run->metrics < 0 ? fail_metrics(run, "cannot be written") : WEFT_OK;
-}
-
-/* A line that does not fit on the disk is taken off again. */
-static weft_status append_line(weft__run *run, const char *line, size_t size)
-{
-    size_t done = 0;
-    while (done < size) {
-        const ssize_t n = write(run->metrics, line + done, size - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            const weft_status status = fail_metrics(run, "write");
-            if (done > 0 && ftruncate(run->metrics, run->length) != 0)
-                return fail_metrics(run, "write and truncate");
-            return status;
-        }
-        done += (size_t)n;
-    }
-    run->length += (off_t)size;
-    return WEFT_OK;
-}
-
-static void add_number(weft__text *t, const char *key, double value)
-{
-    char number[WEFT__NUMBER_TEXT];
-    weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
-}
-
-static weft_status add_metrics(weft__run *run, const weft_train_report *r)
-{
-    weft__text t = {0};
-    weft__text_format(&t, "{\"step\": %lld", (long long)r->step);
-    add_number(&t, "loss", r->loss);
-    add_number(&t, "grad_norm", r->grad_norm);
-    add_number(&t, "lr", r->lr);
-    weft__text_format(&t, ", \"applied\": %s, \"tokens\": %lld, \"total_tokens\": %lld",
-                      r->applied ? "true" : "false", (long long)r->tokens,
-                      (long long)r->total_tokens);
-    add_number(&t, "epoch", r->epoch);
-    add_number(&t, "tokens_per_second", r->tokens_per_second);
-    add_number(&t, "seconds", r->seconds);
-    weft__text_format(&t, ", \"peak_memory\": %lld", (long long)r->peak_memory);
-    if (!isnan(r->validation_loss))
-        add_number(&t, "validation_loss", r->validation_loss);
-    weft__text_format(&t, "}\n");
-    const weft_status status = t.failed ? weft__out_of_memory("training", "the run's records")
-                                        : append_line(run, t.at, t.n);
-    weft_free(t.at);
-    return status;
-}
-
-/* ---- curves --------------------------------------------------------------------------------- */
-
-static bool add_point(series *s, double x, double y)
-{
-    if (s->n == s->capacity) {
-        const int capacity = 2 * s->capacity + 256;
-        double *xs = weft_realloc(s->x, (size_t)capacity * sizeof *xs);
-        if (xs)
-            s->x = xs;
-        double *ys = weft_realloc(s->y, (size_t)capacity * sizeof *ys);
-        if (ys)
-            s->y = ys;
-        if (xs == NULL || ys == NULL)
-            return false;
-        s->capacity = capacity;
-    }
-    s->x[s->n] = x;
-    s->y[s->n++] = y;
-    return true;
-}
-
-weft_status weft__run_draw(const weft__run *run)
-{
-    if (run->metrics < 0)
-        return WEFT_OK;
-    char *path = path_of(run, "loss.svg");
-    if (path == NULL)
-        return weft__out_of_memory("training", "the run's records");
-    const series *t = &run->training, *v = &run->validated;
-    const weft_curve curves[] = {
-        {.name = "training", .x = t->x, .y = t->y, .n = t->n},
-        {.name = "validation", .x = v->x, .y = v->y, .n = v->n, .dots = true},
-    };
-    const weft_status status =
-        weft_curves_save(path, "Loss (nats per token)", "update", curves, v->n > 0 ? 2 : 1);
-    weft_free(path);
     return status;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
+
+bool weft_run_exists(const char *folder)
+{
+    static const char *const names[] = {RUN_FILE, "metrics.jsonl"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = weft_format("%s/%s", folder, names[i]);
+        found = found || (path && weft__exists(path));
+        weft_free(path);
+    }
+    return found;
+}
+
+/* Deletes what an earlier run wrote, run.json last: until then the folder is known to have one. */
+static weft_status remove_run(const weft__run *run)
+{
+    static const char *const names[] = {"last", "best", "loss.svg", "metrics.jsonl", RUN_FILE};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
+        char *path = path_of(run, names[i]);
+        if (path == NULL)
+            status = weft__out_of_memory("training", "the run's records");
+        else if (weft__exists(path))
+            status = weft__folder_remove(path);
+        weft_free(path);
+    }
+    return status;
+}
+
+static weft_status open_folder(weft__run *run)
+{
+    const weft_trainer_options *o = &run->trainer->o;
+    const bool exists = weft_run_exists(o->folder);
+    weft_status status = WEFT_OK;
+    if (exists && !o->overwrite)
+        return weft_fail(WEFT_INVALID, "%s: it has a run already, which only `overwrite` deletes",
+                         o->folder);
+    if (exists)
+        status = remove_run(run);
+    if (status == WEFT_OK)
+        status = weft_folder_make(o->folder);
+    if (status == WEFT_OK)
+        status = write_run(run, NULL, "running", NULL);
+    return status == WEFT_OK ? weft__metrics_open(o->folder, &run->metrics) : status;
+}
 
 weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *schedule,
                            const weft_batches *batches, const weft_dataset *validation,
@@ -245,17 +199,10 @@ weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *sch
     run->trainer = trainer;
     run->schedule = schedule;
     run->batches = weft_batches_count(batches);
-    run->metrics = -1;
+    run->saved = -1;
     if (validation)
         run->validation = weft_dataset_info_of(validation);
-    weft_status status = WEFT_OK;
-    if (trainer->o.folder) {
-        status = weft_folder_make(trainer->o.folder);
-        if (status == WEFT_OK)
-            status = write_run(run, NULL, "running");
-        if (status == WEFT_OK)
-            status = open_metrics(run);
-    }
+    const weft_status status = trainer->o.folder ? open_folder(run) : WEFT_OK;
     if (status == WEFT_OK)
         *out = run;
     else
@@ -265,19 +212,16 @@ weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *sch
 
 weft_status weft__run_add(weft__run *run, const weft_train_report *report)
 {
-    const double step = (double)report->step, loss = report->loss;
-    const double validation = report->validation_loss;
-    const bool measured = !isnan(validation);
-    if ((report->step > 0 && !add_point(&run->training, step, loss)) ||
-        (measured && !add_point(&run->validated, step, validation)))
-        return weft__out_of_memory("training", "the run's records");
-    return run->metrics >= 0 && report->step > 0 ? add_metrics(run, report) : WEFT_OK;
+    return run->metrics ? weft__metrics_add(run->metrics, report) : WEFT_OK;
 }
 
-weft_status weft__run_save(weft__run *run, const char *name)
+weft_status weft__run_draw(const weft__run *run)
 {
-    if (run->metrics < 0)
-        return WEFT_OK;
+    return run->metrics ? weft__metrics_draw(run->metrics) : WEFT_OK;
+}
+
+static weft_status save(const weft__run *run, const char *name)
+{
     weft_model *model = run->trainer->model;
     char *path = path_of(run, name);
     if (path == NULL)
@@ -289,23 +233,69 @@ weft_status weft__run_save(weft__run *run, const char *name)
     return status;
 }
 
-weft_status weft__run_finish(weft__run *run, const weft_train_result *result, const char *ended)
+weft_status weft__run_save_best(weft__run *run)
 {
-    if (run->metrics < 0)
+    return run->metrics ? save(run, "best") : WEFT_OK;
+}
+
+weft_status weft__run_save(weft__run *run, int64_t step)
+{
+    if (run->metrics == NULL || run->saved == step)
         return WEFT_OK;
-    const weft_status status = weft__run_draw(run);
-    return status == WEFT_OK ? write_run(run, result, ended) : status;
+    const weft_status status = save(run, "last");
+    if (status == WEFT_OK)
+        run->saved = step;
+    return status;
+}
+
+/* Adds to the message what was saved before. */
+static weft_status fail_save(const weft__run *run, weft_status status)
+{
+    char why[1024];
+    snprintf(why, sizeof why, "%s", weft_error_message());
+    if (run->saved < 0)
+        return weft_fail(status, "%s; nothing was saved before", why);
+    return weft_fail(status, "%s; %s/last is that of update %lld", why, run->trainer->o.folder,
+                     (long long)run->saved);
+}
+
+/* A reason for the end of the run stands; what failed after it is added. */
+static weft_status add_failure(weft_status status, weft_status later, const char *why)
+{
+    if (later == WEFT_OK || status == WEFT_OK || status == WEFT_CANCELLED)
+        return later == WEFT_OK ? status : later;
+    char also[1024];
+    snprintf(also, sizeof also, "%s", weft_error_message());
+    return weft_fail(status, "%s; and saving failed: %s", why, also);
+}
+
+weft_status weft__run_finish(weft__run *run, const weft_train_result *result, weft_status status)
+{
+    if (run->metrics == NULL)
+        return status;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
+    weft_status saved = weft__run_save(run, result->steps);
+    if (saved != WEFT_OK)
+        saved = fail_save(run, saved);
+    else
+        saved = weft__metrics_finish(run->metrics);
+    status = add_failure(status, saved, why);
+    const char *state = status == WEFT_OK          ? "finished"
+                        : status == WEFT_CANCELLED ? "stopped"
+                                                   : "failed";
+    if (status == WEFT_OK)
+        return write_run(run, result, state, NULL);
+    if (saved != WEFT_OK)
+        snprintf(why, sizeof why, "%s", weft_error_message());
+    const weft_status written = write_run(run, result, state, why);
+    return written == WEFT_OK ? weft_fail(status, "%s", why) : add_failure(status, written, why);
 }
 
 void weft__run_free(weft__run *run)
 {
     if (run == NULL)
         return;
-    if (run->metrics >= 0)
-        close(run->metrics);
-    weft_free(run->training.x);
-    weft_free(run->training.y);
-    weft_free(run->validated.x);
-    weft_free(run->validated.y);
+    weft__metrics_free(run->metrics);
     weft_free(run);
 }

@@ -6,7 +6,7 @@
 #include "core/failure.h"
 #include "weft/transforms.h"
 
-enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8 };
+enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8, DEFAULT_SAVE_MINUTES = 10 };
 
 /* ---- making --------------------------------------------------------------------------------- */
 
@@ -25,7 +25,7 @@ static weft_status check_options(const weft_trainer_options *o)
     if (!(o->clip >= 0))
         return weft_fail(WEFT_INVALID, "trainer: clip: expected at least 0, got %g", o->clip);
     if (o->validate_every < 0 || o->save_every < 0 || o->max_skipped < 0 ||
-        o->validation_samples < 0 || o->validation_batch < 0)
+        o->validation_samples < 0 || o->validation_batch < 0 || isnan(o->save_minutes))
         return weft_fail(WEFT_INVALID, "trainer: expected counts of at least 0");
     return WEFT_OK;
 }
@@ -38,6 +38,8 @@ static void fill_defaults(weft_trainer_options *o)
         o->accumulate = 1;
     if (o->max_skipped == 0)
         o->max_skipped = DEFAULT_SKIPPED;
+    if (o->save_minutes == 0)
+        o->save_minutes = DEFAULT_SAVE_MINUTES;
     if (o->validation_batch == 0)
         o->validation_batch = DEFAULT_VALIDATION_BATCH;
     if (o->base_name == NULL)

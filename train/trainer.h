@@ -29,23 +29,27 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
 /* What a run writes to its folder. */
 typedef struct weft__run weft__run;
 
-/* Makes the folder, run.json and an empty metrics.jsonl. Without a folder it only remembers. The
- * trainer and the schedule are borrowed. */
+/* Makes the folder, run.json and an empty metrics.jsonl; WEFT_INVALID when it has a run and the
+ * options do not say to overwrite it. Without a folder every call does nothing. The trainer and the
+ * schedule are borrowed. */
 weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *schedule,
                            const weft_batches *batches, const weft_dataset *validation,
                            weft__run **out);
 
-/* Adds an update to metrics.jsonl and to the curves; step 0 to the curves alone. */
+/* Adds a report to metrics.jsonl and to the curves. */
 weft_status weft__run_add(weft__run *run, const weft_train_report *report);
 
-/* Saves the adapter (or the model, when there is none) under the name: "last", "best". */
-weft_status weft__run_save(weft__run *run, const char *name);
+/* Saves the adapter (or the model, when there is none) as `last`, of so many updates, or as `best`.
+ */
+weft_status weft__run_save(weft__run *run, int64_t step);
+weft_status weft__run_save_best(weft__run *run);
 
 /* Draws the loss curve. */
 weft_status weft__run_draw(const weft__run *run);
 
-/* Completes run.json; `ended` says how the run did. */
-weft_status weft__run_finish(weft__run *run, const weft_train_result *result, const char *ended);
+/* Saves `last` and completes the files. `status` is how the updates ended, with its message; the
+ * result is that of the whole: a failure to save counts more than that the run was stopped. */
+weft_status weft__run_finish(weft__run *run, const weft_train_result *result, weft_status status);
 
 /* NULL is accepted. */
 void weft__run_free(weft__run *run);

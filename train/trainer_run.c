@@ -1,6 +1,5 @@
 /* train/trainer_run.c -- update after update: schedule, validation, saving, stopping. */
 #include <math.h>
-#include <string.h>
 
 #include "core/clock.h"
 #include "train/trainer.h"
@@ -16,6 +15,7 @@ typedef struct loop {
     weft_schedule schedule;
     weft_batch *update; /* (accumulate): the batches of one update */
     double began;
+    double saved;           /* when the run was saved, or began */
     double seconds[RECENT]; /* of the latest updates, and their tokens */
     int64_t tokens[RECENT];
     int64_t skipped; /* updates in a row that were not finite */
@@ -68,7 +68,9 @@ static weft_status step(loop *l, int64_t s, weft_train_report *report)
     report->epoch = (double)seen / (double)weft_batches_count(l->batches);
     report->lr = l->t->o.adamw.lr * factor;
     report->total_tokens = l->result.tokens += report->tokens;
-    add_rates(l, s, weft__seconds() - began, report);
+    const double seconds = weft__seconds() - began;
+    l->result.training_seconds += seconds;
+    add_rates(l, s, seconds, report);
     l->result.steps = report->step;
     if (report->applied) {
         l->result.loss = report->loss;
@@ -86,14 +88,37 @@ static weft_status step(loop *l, int64_t s, weft_train_report *report)
 
 /* ---- validation and saving ------------------------------------------------------------------ */
 
+static bool is_cancelled(const loop *l)
+{
+    return l->t->o.cancel && weft_cancel_is_set(l->t->o.cancel);
+}
+
+static bool goes_on(void *context, int64_t targets, int64_t total)
+{
+    (void)targets;
+    (void)total;
+    return !is_cancelled(context);
+}
+
+/* What could not be written does not end the run: there may be room for it later. */
+static weft_status warn(weft_status status)
+{
+    if (status == WEFT_IO)
+        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
+    return status == WEFT_IO ? WEFT_OK : status;
+}
+
+/* A validation that is cancelled leaves the report without its loss. */
 static weft_status validate(loop *l, weft_train_report *report)
 {
     const weft_evaluate_options o = {.batch_size = l->t->o.validation_batch,
-                                     .max_samples = l->t->o.validation_samples};
+                                     .max_samples = l->t->o.validation_samples,
+                                     .callback = goes_on,
+                                     .context = l};
     weft_evaluation found;
     const weft_status status = weft_evaluate(l->t->model, l->validation, &o, &found);
     if (status != WEFT_OK)
-        return status;
+        return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->result;
     report->validation_loss = r->last_validation = found.loss;
     if (report->step == 0) {
@@ -104,7 +129,7 @@ static weft_status validate(loop *l, weft_train_report *report)
         return WEFT_OK;
     r->best_validation = found.loss;
     r->best_step = report->step;
-    return weft__run_save(l->run, "best");
+    return warn(weft__run_save_best(l->run));
 }
 
 /* Whether something that happens every so many updates happens after this one. */
@@ -113,15 +138,28 @@ static bool is_due(int64_t step, int64_t every)
     return every > 0 && step % every == 0;
 }
 
+static bool must_save(const loop *l, int64_t step)
+{
+    const double minutes = l->t->o.save_minutes;
+    return is_due(step, l->t->o.save_every) ||
+           (minutes > 0 && weft__seconds() - l->saved >= 60 * minutes);
+}
+
 static weft_status after_update(loop *l, weft_train_report *report)
 {
     const bool last = report->step == report->steps;
-    weft_status status = WEFT_OK;
     if (l->validation && (last || is_due(report->step, l->t->o.validate_every)))
-        status = validate(l, report);
-    if (status == WEFT_OK && !last && is_due(report->step, l->t->o.save_every))
-        status = weft__run_save(l->run, "last");
-    return status;
+        return validate(l, report);
+    return WEFT_OK;
+}
+
+/* The last update's is saved at the end. */
+static weft_status save_if_due(loop *l, const weft_train_report *report)
+{
+    if (report->step == report->steps || !must_save(l, report->step))
+        return WEFT_OK;
+    l->saved = weft__seconds();
+    return warn(weft__run_save(l->run, report->step));
 }
 
 /* An update, to who watches. */
@@ -146,12 +184,13 @@ static weft_status tell(loop *l, weft_train_report *report)
     report->peak_memory = weft_memory_peak();
     weft_status status = weft__run_add(l->run, report);
     if (status == WEFT_OK && report->step > 0 && isfinite(report->validation_loss))
-        status = weft__run_draw(l->run);
+        status = warn(weft__run_draw(l->run));
     if (status != WEFT_OK)
         return status;
     const weft_trainer_options *o = &l->t->o;
     show(o->probe, report);
-    if (o->callback && !o->callback(o->context, report))
+    const bool refused = o->callback && !o->callback(o->context, report);
+    if (refused || (is_cancelled(l) && report->step < report->steps))
         return weft_fail(WEFT_CANCELLED, "training was stopped after update %lld of %lld",
                          (long long)report->step, (long long)report->steps);
     return WEFT_OK;
@@ -175,7 +214,8 @@ static weft_status run_updates(loop *l)
 {
     weft_status status = WEFT_OK;
     if (l->validation) {
-        weft_train_report start = {.steps = l->schedule.steps, .loss = NAN, .grad_norm = NAN};
+        weft_train_report start = {
+            .steps = l->schedule.steps, .loss = NAN, .grad_norm = NAN, .validation_loss = NAN};
         status = validate(l, &start);
         if (status == WEFT_OK)
             status = tell(l, &start);
@@ -188,6 +228,8 @@ static weft_status run_updates(loop *l)
         if (status == WEFT_OK)
             status = tell(l, &report);
         if (status == WEFT_OK)
+            status = save_if_due(l, &report);
+        if (status == WEFT_OK)
             status = check_skipped(l, report.step);
     }
     return status;
@@ -197,17 +239,9 @@ static weft_status run_updates(loop *l)
  */
 static weft_status finish(loop *l, weft_status status)
 {
-    char why[1024] = "finished";
-    if (status != WEFT_OK) {
-        strncpy(why, weft_error_message(), sizeof why - 1);
-        why[sizeof why - 1] = '\0';
-    }
     l->result.seconds = weft__seconds() - l->began;
     l->result.peak_memory = weft_memory_peak();
-    weft_status saved = weft__run_save(l->run, "last");
-    if (saved == WEFT_OK)
-        saved = weft__run_finish(l->run, &l->result, why);
-    return status == WEFT_OK ? saved : weft_fail(status, "%s", why);
+    return weft__run_finish(l->run, &l->result, status);
 }
 
 static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches)
@@ -239,6 +273,7 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
         .batches = batches,
         .validation = validation,
         .began = weft__seconds(),
+        .saved = weft__seconds(),
         .result = {.loss = NAN,
                    .first_validation = NAN,
                    .last_validation = NAN,

@@ -37,6 +37,9 @@ weft_status weft__folder_begin(const char *out, bool replace, char **beside);
 weft_status weft__folder_end(const char *out, const char *beside, weft_status status);
 /* Whether there is something at `path`. */
 bool weft__exists(const char *path);
+
+/* Deletes a file, or a folder with all that is in it; links are not followed. */
+weft_status weft__folder_remove(const char *path);
 /* Copies what of a folder is about text: tokenizer, chat templates, generation_config.json; without
  * a tokenizer the last alone. */
 weft_status weft__text_files_copy(const char *from, const char *to, bool tokenizer);

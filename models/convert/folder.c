@@ -31,7 +31,7 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
     return remove(path);
 }
 
-static weft_status remove_all(const char *path)
+weft_status weft__folder_remove(const char *path)
 {
     return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0 ? WEFT_OK : fail(path, "remove");
 }
@@ -92,7 +92,7 @@ static weft_status swap(const char *out, const char *beside)
         status = fail(out, "rename");
         (void)rename(old, out);
     } else if (status == WEFT_OK) {
-        status = remove_all(old);
+        status = weft__folder_remove(old);
     }
     weft_free(old);
     return status;
@@ -103,7 +103,7 @@ weft_status weft__folder_end(const char *out, const char *beside, weft_status st
     if (status == WEFT_OK)
         status = swap(out, beside);
     if (status != WEFT_OK && weft__exists(beside))
-        (void)remove_all(beside);
+        (void)weft__folder_remove(beside);
     return status;
 }
 

@@ -38,8 +38,8 @@ static const char *trained(void)
                                                "\"Who?\"}, {\"role\": \"assistant\", "
                                                "\"content\": \"A fox, a fox.\"}]}\n");
     snprintf(path, sizeof path, "%s", check_temporary("run"));
-    const output o =
-        weft_command(NULL, "train %s --data %s --steps 6 --lr 1e-2 --out %s", model(), rows, path);
+    const output o = weft_command(
+        NULL, "train %s --data %s --steps 6 --lr 1e-2 --overwrite --out %s", model(), rows, path);
     CHECK_EQ_INT(o.code, 0);
     snprintf(path, sizeof path, "%s/last", check_temporary("run"));
     return path;

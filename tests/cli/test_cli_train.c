@@ -1,0 +1,108 @@
+/* tests/cli/test_cli_train.c -- weft train as a process: signals, folders that have a run, closed
+ * pipes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+/* A text of many short lines. */
+static const char *story(void)
+{
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; strlen(text) < 8000; i++)
+        snprintf(text + strlen(text), 60, "Line %d of a long story. ", i);
+    return text_file("story.txt", text);
+}
+
+/* Waits until the run in `out` has reported an update, then does `what`; $p is the process. */
+static output stop_run(const char *out, const char *what)
+{
+    static char command[2048];
+    snprintf(command, sizeof command,
+             "i=0; until [ -s %s/metrics.jsonl ] || [ $i = 600 ]; do sleep 0.1; i=$((i + 1)); "
+             "done; %s; wait $p",
+             out, what);
+    return shell_command(NULL,
+                         "%s train %s --data %s --out %s --steps 100000 --length 32 & p=$!; %s",
+                         check_built("cli/weft"), model(), story(), out, command);
+}
+
+/* A shell ignores SIGINT for what it puts in the background; the command listens all the same. */
+static void signals_save_and_stop(void)
+{
+    static const struct {
+        const char *name;
+        int status;
+    } signals[] = {{"INT", 130}, {"TERM", 143}, {"HUP", 129}};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        char out[1024], what[64];
+        snprintf(out, sizeof out, "%s", check_temporary(signals[i].name));
+        snprintf(what, sizeof what, "kill -%s $p", signals[i].name);
+        output o = stop_run(out, what);
+        CHECK_EQ_INT(o.code, signals[i].status);
+        CHECK_CONTAINS(o.err, "weft: train: stopping");
+        CHECK_CONTAINS(o.err, "weft: train: stopped after update");
+        CHECK_CONTAINS(o.err, "the adapter so far is");
+        CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"stopped\"' %s/run.json", out).code,
+                     0);
+        o = weft_command(NULL, "info %s --adapter %s/last", model(), out);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.out, "42 linears");
+    }
+}
+
+/* nohup: the run outlives its terminal. */
+static void an_ignored_hangup_stays_ignored(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("nohup"));
+    const output o = shell_command(
+        NULL,
+        "trap '' HUP; %s train %s --data %s --out %s --steps 6 --length 32 & p=$!; "
+        "i=0; until [ -s %s/metrics.jsonl ] || [ $i = 600 ]; do sleep 0.1; i=$((i + 1)); done; "
+        "kill -HUP $p; wait $p",
+        check_built("cli/weft"), model(), story(), out, out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(strstr(o.err, "stopping") == NULL);
+}
+
+/* `weft train 2>&1 | head -1`: the reader is gone after a line, and the run is whole. */
+static void a_closed_pipe_does_not_end_a_run(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("piped"));
+    shell_command(NULL, "%s train %s --data %s --out %s --steps 12 --length 32 2>&1 | head -1",
+                  check_built("cli/weft"), model(), story(), out);
+    CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"finished\"' %s/run.json", out).code, 0);
+}
+
+static void a_folder_with_a_run_is_refused(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("taken"));
+    const char *data = story();
+    output o =
+        weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32 --val-split 0.1",
+                     model(), data, out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "tokens/s");
+    o = weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32", model(), data, out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "has a run already");
+    CHECK_CONTAINS(o.err, "--overwrite");
+    o = weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32 --overwrite", model(),
+                     data, out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(shell_command(NULL, "test -e %s/best", out).code != 0);
+}
+
+CHECK_MAIN("cli_train", CHECK_CASE(signals_save_and_stop),
+           CHECK_CASE(an_ignored_hangup_stays_ignored),
+           CHECK_CASE(a_closed_pipe_does_not_end_a_run), CHECK_CASE(a_folder_with_a_run_is_refused))

@@ -1,0 +1,217 @@
+/* tests/train/test_run_folder.c -- what a run writes, when, and what it does without room. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "tests/check.h"
+#include "tests/train/runs.h"
+
+enum { STEPS = 4 };
+
+/* ---- what a run writes ---------------------------------------------------------------------- */
+
+static void the_folder_has_everything(void)
+{
+    history l = {.n = 0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("new/run"));
+    const weft_trainer_options o = {.steps = STEPS,
+                                    .adamw.lr = 1e-2,
+                                    .folder = folder,
+                                    .validate_every = 2,
+                                    .save_every = 1,
+                                    .base_name = "the/base"};
+    if (!CHECK_OK(run_recipe(o, true, &l, NULL)))
+        return;
+    CHECK(run_has(folder, "last/adapter_model.safetensors"));
+    CHECK(run_has(folder, "best/adapter_config.json"));
+    char *text = run_text(folder, "metrics.jsonl"), *line = text;
+    for (int s = 0; s <= STEPS; s++) {
+        long long step = -1;
+        double loss = NAN, norm = NAN;
+        sscanf(line, "{\"step\": %lld, \"loss\": %lf, \"grad_norm\": %lf", &step, &loss, &norm);
+        CHECK_EQ_INT(step, s);
+        CHECK(s > 0 || (isnan(loss) && strstr(line, "\"seconds\": ") != NULL));
+        CHECK(s == 0 || (loss == l.reports[s].loss && norm == l.reports[s].grad_norm));
+        char *end = strchr(line, '\n');
+        CHECK(end != NULL);
+        if (end == NULL)
+            break;
+        *end = '\0';
+        CHECK((strstr(line, "validation_loss") != NULL) == (s % 2 == 0));
+        line = end + 1;
+    }
+    CHECK_STR(line, "");
+    weft_free(text);
+    text = run_text(folder, "loss.svg");
+    CHECK_CONTAINS(text, "<svg");
+    CHECK_CONTAINS(text, "validation");
+    CHECK_CONTAINS(text, "</svg>");
+    weft_free(text);
+    text = run_text(folder, "run.json");
+    CHECK_CONTAINS(text, "\"name\": \"the/base\"");
+    CHECK_CONTAINS(text, "\"state\": \"finished\"");
+    CHECK_CONTAINS(text, "\"lr\": 0.01,");
+    weft_free(text);
+}
+
+static void unwritable_folders_stop_the_run_at_once(void)
+{
+    history l = {.n = 0};
+    const char *path = check_temporary("a_file");
+    CHECK_OK(weft_file_write(path, "x", 1));
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/run", path);
+    CHECK_STATUS(run_recipe((weft_trainer_options){.steps = 2, .folder = folder}, false, &l, NULL),
+                 WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "a_file");
+    CHECK_EQ_INT(l.n, 0);
+}
+
+/* A limit on the size of files is what a full disk looks like: a write that fails half-way. */
+static weft_status run_with_room(rlim_t bytes, weft_trainer_options o, history *l,
+                                 weft_train_result *result)
+{
+    struct rlimit before, small;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = bytes;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    const weft_status status = run_recipe(o, false, l, result);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    return status;
+}
+
+/* The run goes on, and at the end says what is missing. */
+static void a_full_disk_leaves_whole_lines(void)
+{
+    history l = {.n = 0};
+    char folder[512];
+    weft_train_result result = {0};
+    snprintf(folder, sizeof folder, "%s", check_temporary("full"));
+    const weft_trainer_options o = {.steps = 12, .folder = folder};
+    CHECK_EQ_INT(run_with_room(1500, o, &l, &result), WEFT_IO);
+    CHECK_EQ_INT(result.steps, 12);
+    CHECK_CONTAINS(weft_error_message(), "last");
+    CHECK_CONTAINS(weft_error_message(), "nothing was saved before");
+    char *text = run_text(folder, "metrics.jsonl");
+    const size_t n = strlen(text);
+    CHECK(n > 0 && n <= 1500 && text[n - 1] == '\n');
+    CHECK(!run_has(folder, "last/adapter_model.safetensors"));
+    weft_free(text);
+    text = run_text(folder, "run.json");
+    CHECK_CONTAINS(text, "\"state\": \"failed\"");
+    CHECK_CONTAINS(text, "\"message\": ");
+    CHECK_CONTAINS(text, "nothing was saved before");
+    weft_free(text);
+}
+
+/* ---- runs in a folder that has one ---------------------------------------------------------- */
+
+static void a_run_is_not_overwritten_unasked(void)
+{
+    history l = {.n = 0};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("twice"));
+    weft_trainer_options o = {.steps = 2, .adamw.lr = 1e-2, .folder = folder};
+    CHECK(!weft_run_exists(folder));
+    CHECK_OK(run_recipe(o, true, &l, NULL));
+    CHECK(weft_run_exists(folder) && run_has(folder, "best/adapter_config.json"));
+    char *before = run_text(folder, "metrics.jsonl");
+    l.n = 0;
+    CHECK_STATUS(run_recipe(o, false, &l, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "has a run already");
+    CHECK_EQ_INT(l.n, 0);
+    char *after = run_text(folder, "metrics.jsonl");
+    CHECK_STR(after, before);
+    o.overwrite = true;
+    CHECK_OK(run_recipe(o, false, &l, NULL));
+    CHECK(run_has(folder, "last/adapter_config.json"));
+    CHECK(!run_has(folder, "best")); /* the old run's */
+    weft_free(before);
+    weft_free(after);
+}
+
+/* ---- when a run is saved -------------------------------------------------------------------- */
+
+typedef struct watcher {
+    const char *folder;
+    weft_cancel *cancel;
+    int64_t saved_at; /* the first report that found `last` */
+} watcher;
+
+static bool look_for_last(void *context, const weft_train_report *report)
+{
+    watcher *w = context;
+    if (w->saved_at < 0 && run_has(w->folder, "last/adapter_config.json"))
+        w->saved_at = report->step;
+    if (w->cancel && report->step == 2)
+        weft_cancel_set(w->cancel);
+    return true;
+}
+
+/* A run with its own callback. */
+static weft_status run_watched(weft_trainer_options o, watcher *w, weft_train_result *result)
+{
+    weft_model *model = recipe_model(run_base, "initial");
+    weft_dataset *d = run_samples();
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_status status = WEFT_INVALID;
+    o.folder = w->folder;
+    o.callback = look_for_last;
+    o.context = w;
+    o.cancel = w->cancel;
+    if (model && d && CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+        status = weft_trainer_run(trainer, batches, w->cancel ? d : NULL, result);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
+    return status;
+}
+
+static void time_saves_a_run(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("timed"));
+    watcher w = {.folder = folder, .saved_at = -1};
+    CHECK_OK(run_watched((weft_trainer_options){.steps = 4, .save_minutes = 1e-9}, &w, NULL));
+    CHECK_EQ_INT(w.saved_at, 2); /* saved after update 1 was reported */
+    w.saved_at = -1;
+    const weft_trainer_options never = {.steps = 4, .save_minutes = -1, .overwrite = true};
+    CHECK_OK(run_watched(never, &w, NULL));
+    CHECK_EQ_INT(w.saved_at, -1);
+    CHECK(run_has(folder, "last/adapter_config.json"));
+}
+
+static void cancelling_saves_and_stops(void)
+{
+    char folder[512];
+    weft_train_result result = {0};
+    snprintf(folder, sizeof folder, "%s", check_temporary("signalled"));
+    watcher w = {.folder = folder, .cancel = weft_cancel_new(), .saved_at = -1};
+    const weft_trainer_options o = {.steps = 9, .validate_every = 1};
+    CHECK_STATUS(run_watched(o, &w, &result), WEFT_CANCELLED);
+    CHECK_EQ_INT(result.steps, 2);
+    CHECK(result.training_seconds > 0 && result.training_seconds < result.seconds);
+    char *text = run_text(folder, "run.json");
+    CHECK_CONTAINS(text, "\"state\": \"stopped\"");
+    weft_free(text);
+    CHECK(run_has(folder, "last/adapter_config.json"));
+    /* One that is set from the start stops validation too. */
+    watcher early = {.folder = check_temporary("early"), .cancel = w.cancel, .saved_at = -1};
+    CHECK_STATUS(run_watched(o, &early, &result), WEFT_CANCELLED);
+    CHECK_EQ_INT(result.steps, 0);
+    CHECK(isnan(result.first_validation));
+    weft_cancel_free(w.cancel);
+}
+
+CHECK_MAIN("run_folder", CHECK_CASE(the_folder_has_everything),
+           CHECK_CASE(unwritable_folders_stop_the_run_at_once),
+           CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(a_run_is_not_overwritten_unasked),
+           CHECK_CASE(time_saves_a_run), CHECK_CASE(cancelling_saves_and_stops))

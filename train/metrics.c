@@ -1,0 +1,182 @@
+/* train/metrics.c -- metrics.jsonl and the loss curve of a run. */
+#include "train/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/failure.h"
+#include "core/io/text.h"
+#include "train/number.h"
+
+/* Points of a curve. */
+typedef struct series {
+    double *x, *y;
+    int n, capacity;
+} series;
+
+struct weft__metrics {
+    const char *folder;
+    int file;
+    off_t length;       /* of the file's whole lines */
+    weft__text waiting; /* lines that are not in the file yet */
+    bool warned;
+    series training, validated;
+};
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static weft_status fail_file(const weft__metrics *m, const char *what)
+{
+    return weft_fail(WEFT_IO, "%s/metrics.jsonl: %s: %s", m->folder, what, strerror(errno));
+}
+
+/* A line that does not fit on the disk is taken off again. */
+static weft_status write_waiting(weft__metrics *m)
+{
+    size_t done = 0;
+    while (done < m->waiting.n) {
+        const ssize_t n = write(m->file, m->waiting.at + done, m->waiting.n - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            const weft_status status = fail_file(m, "write");
+            if (done > 0 && (ftruncate(m->file, m->length) != 0 ||
+                             lseek(m->file, m->length, SEEK_SET) != m->length))
+                return fail_file(m, "write and truncate");
+            return status;
+        }
+        done += (size_t)n;
+    }
+    m->length += (off_t)done;
+    m->waiting.n = 0;
+    return WEFT_OK;
+}
+
+static void add_number(weft__text *t, const char *key, double value)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
+}
+
+static void add_line(weft__text *t, const weft_train_report *r)
+{
+    weft__text_format(t, "{\"step\": %lld", (long long)r->step);
+    if (r->step > 0) {
+        add_number(t, "loss", r->loss);
+        add_number(t, "grad_norm", r->grad_norm);
+        add_number(t, "lr", r->lr);
+        weft__text_format(t, ", \"applied\": %s, \"tokens\": %lld, \"total_tokens\": %lld",
+                          r->applied ? "true" : "false", (long long)r->tokens,
+                          (long long)r->total_tokens);
+        add_number(t, "epoch", r->epoch);
+        add_number(t, "tokens_per_second", r->tokens_per_second);
+    }
+    add_number(t, "seconds", r->seconds);
+    weft__text_format(t, ", \"peak_memory\": %lld", (long long)r->peak_memory);
+    if (!isnan(r->validation_loss))
+        add_number(t, "validation_loss", r->validation_loss);
+    weft__text_format(t, "}\n");
+}
+
+/* ---- the curve ------------------------------------------------------------------------------ */
+
+static bool add_point(series *s, double x, double y)
+{
+    if (s->n == s->capacity) {
+        const int capacity = 2 * s->capacity + 256;
+        double *xs = weft_realloc(s->x, (size_t)capacity * sizeof *xs);
+        if (xs)
+            s->x = xs;
+        double *ys = weft_realloc(s->y, (size_t)capacity * sizeof *ys);
+        if (ys)
+            s->y = ys;
+        if (xs == NULL || ys == NULL)
+            return false;
+        s->capacity = capacity;
+    }
+    s->x[s->n] = x;
+    s->y[s->n++] = y;
+    return true;
+}
+
+static bool add_points(weft__metrics *m, const weft_train_report *r)
+{
+    const double step = (double)r->step;
+    return (r->step == 0 || add_point(&m->training, step, r->loss)) &&
+           (isnan(r->validation_loss) || add_point(&m->validated, step, r->validation_loss));
+}
+
+weft_status weft__metrics_draw(const weft__metrics *m)
+{
+    char *path = weft_format("%s/loss.svg", m->folder);
+    if (path == NULL)
+        return weft__out_of_memory("training", "the run's records");
+    const series *t = &m->training, *v = &m->validated;
+    const weft_curve curves[] = {
+        {.name = "training", .x = t->x, .y = t->y, .n = t->n},
+        {.name = "validation", .x = v->x, .y = v->y, .n = v->n, .dots = true},
+    };
+    const weft_status status =
+        weft_curves_save(path, "Loss (nats per token)", "update", curves, v->n > 0 ? 2 : 1);
+    weft_free(path);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+weft_status weft__metrics_open(const char *folder, weft__metrics **out)
+{
+    *out = NULL;
+    weft__metrics *m = weft_calloc(1, sizeof *m);
+    char *path = weft_format("%s/metrics.jsonl", folder);
+    if (m == NULL || path == NULL) {
+        weft_free(m);
+        weft_free(path);
+        return weft__out_of_memory("training", "the run's records");
+    }
+    m->folder = folder;
+    m->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    weft_free(path);
+    if (m->file < 0) {
+        const weft_status status = fail_file(m, "cannot be written");
+        weft__metrics_free(m);
+        return status;
+    }
+    *out = m;
+    return WEFT_OK;
+}
+
+weft_status weft__metrics_add(weft__metrics *m, const weft_train_report *report)
+{
+    add_line(&m->waiting, report);
+    if (m->waiting.failed || !add_points(m, report))
+        return weft__out_of_memory("training", "the run's records");
+    if (write_waiting(m) != WEFT_OK && !m->warned) {
+        m->warned = true;
+        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__metrics_finish(weft__metrics *m)
+{
+    const weft_status written = write_waiting(m);
+    return written == WEFT_OK ? weft__metrics_draw(m) : written;
+}
+
+void weft__metrics_free(weft__metrics *m)
+{
+    if (m == NULL)
+        return;
+    if (m->file >= 0)
+        close(m->file);
+    weft_free(m->waiting.at);
+    weft_free(m->training.x);
+    weft_free(m->training.y);
+    weft_free(m->validated.x);
+    weft_free(m->validated.y);
+    weft_free(m);
+}
