@@ -1,5 +1,5 @@
 /* weft/batch.h -- many prompts at once: generation, one token each (classification), the
- * probabilities of given texts, and embeddings.
+ * probabilities of given texts, perplexity, and embeddings.
  *
  *     const weft_prompt prompts[] = {{first, n_first}, {second, n_second}};
  *     weft_classified results[2];
@@ -83,6 +83,46 @@ WEFT_API weft_status weft_score(weft_model *model, const weft_score_request *req
                                 const weft_batch_options *options, weft_scored *results);
 
 WEFT_API void weft_scored_free(weft_scored *results, size_t n); /* NULL is accepted */
+
+/* ---- Perplexity by chunks ------------------------------------------------------------------- */
+
+/* Called after each batch of chunks, with the result over all chunks so far. False: stop with what
+ * there is. */
+typedef struct weft_perplexity weft_perplexity;
+typedef bool weft_perplexity_fn(void *context, const weft_perplexity *so_far, int64_t chunks);
+
+typedef struct weft_perplexity_options {
+    int64_t context; /* tokens of a chunk, at least 4; 0: 512 */
+    int64_t chunks;  /* at most so many, the first ones; 0: all */
+    /* Replaces the first token of each chunk, as llama.cpp does for models whose tokenizer adds a
+     * begin token. NULL: nothing does. */
+    const int32_t *bos;
+    weft_batch_options batch;
+    weft_perplexity_fn *callback; /* NULL: nobody */
+    void *callback_context;
+} weft_perplexity_options;
+
+struct weft_perplexity {
+    double loss;        /* mean negative log-likelihood of the counted tokens, in nats */
+    double perplexity;  /* exp(loss) */
+    double uncertainty; /* perplexity times the standard error of the loss; 0 for one token */
+    int64_t chunks, targets;
+};
+
+/* Perplexity of n ids as llama.cpp's llama-perplexity reports it. The ids are cut into chunks of C
+ * = context tokens, which do not overlap, the incomplete last one left out; each is computed alone,
+ * from position 0. Of each chunk the tokens at positions C/2 + 1 to C - 1 (C/2 rounded down) are
+ * counted, so that each has at least C/2 + 1 tokens before it. With x_i = -log p(token i | the
+ * tokens before it in its chunk) over all N counted tokens,
+ *
+ *     loss = mean(x),   perplexity = exp(loss),
+ *     uncertainty = perplexity sqrt((mean(x^2) - loss^2) / (N - 1)).
+ *
+ * Sums are in float64. WEFT_INVALID for fewer than one chunk of ids, a context above the model's
+ * positions, and logits that are NaN or infinite. NULL options: all zero. */
+WEFT_API weft_status weft_perplexity_chunks(weft_model *model, const int32_t *ids, size_t n,
+                                            const weft_perplexity_options *options,
+                                            weft_perplexity *out);
 
 /* ---- Embeddings ----------------------------------------------------------------------------- */
 

@@ -79,6 +79,8 @@ static void every_command_says_so_and_fails(void)
         "classify %s 'Once upon' 'a time'",
         "classify %s 'Once upon' --labels yes,no",
         "eval %s -d %s",
+        "eval %s -d %s --context 8",
+        "embed %s 'Once upon'",
         "train %s -d %s -o %s.out --steps 2",
         "train %s -d %s -o %s.out2 --steps 2 --val-data %s",
     };
