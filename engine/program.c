@@ -14,12 +14,13 @@
 #include "engine/program.h"
 #include "weft/memory.h"
 
-enum { SECONDS = 300 };
+enum { SECONDS = 300, STOP_SECONDS = 10, DEFAULT_MAX_TOKENS = 256 };
 
 typedef struct program {
     const char *name; /* of the backend */
     weft__child *child;
     double seconds;            /* without an answer, then it is ended */
+    double stop_seconds;       /* after a request to stop, then it is ended */
     weft_tokenizer *tokenizer; /* the checkpoint's, for encode and decode; NULL: none */
     char *architecture;
     weft_engine_info info;
@@ -169,6 +170,9 @@ static weft_status load(const char *name, const char *const *argv, const char *p
         return weft__out_of_memory(path, NULL);
     p->name = name;
     p->seconds = o->answer_seconds > 0 ? o->answer_seconds : (double)SECONDS;
+    p->stop_seconds = o->stop_seconds > 0 ? o->stop_seconds : (double)STOP_SECONDS;
+    if (p->stop_seconds > p->seconds)
+        p->stop_seconds = p->seconds;
     status = weft__child_start(argv, name, p->seconds, &p->child);
     if (status == WEFT_OK)
         status = ask_load(p, path, o);
@@ -321,6 +325,11 @@ static weft_status add_prompt(weft__text *line, const program *p, const weft_eng
                : weft_fail(WEFT_INVALID, "%s: the prompt has a NUL, which cannot be sent", p->name);
 }
 
+static int64_t most_tokens(const weft_generate_options *o)
+{
+    return o->max_tokens > 0 ? o->max_tokens : DEFAULT_MAX_TOKENS;
+}
+
 static weft_status ask(program *p, const weft_engine_request *r)
 {
     weft__text line = {0};
@@ -332,10 +341,9 @@ static weft_status ask(program *p, const weft_engine_request *r)
                       ", \"max_tokens\": %lld, \"temperature\": %.17g, \"top_k\": %lld, "
                       "\"top_p\": %.17g, \"min_p\": %.17g, \"repeat_penalty\": %.17g, "
                       "\"seed\": %llu, \"ignore_eos\": %s, \"keep_special\": %s",
-                      (long long)(o->max_tokens > 0 ? o->max_tokens : 256), s->temperature,
-                      (long long)s->top_k, s->top_p, s->min_p, s->repetition_penalty,
-                      (unsigned long long)(o->seed & INT64_MAX), o->ignore_eos ? "true" : "false",
-                      o->keep_special ? "true" : "false");
+                      (long long)most_tokens(o), s->temperature, (long long)s->top_k, s->top_p,
+                      s->min_p, s->repetition_penalty, (unsigned long long)(o->seed & INT64_MAX),
+                      o->ignore_eos ? "true" : "false", o->keep_special ? "true" : "false");
     if (o->n_stop > 0)
         add_ids(&line, "stop_ids", o->stop, (size_t)o->n_stop);
     weft__text_append(&line, "}", 1);
@@ -354,7 +362,8 @@ typedef struct answering {
     void *context;
     weft_generate_stats *stats;
     double start, first, last;
-    bool told; /* to cancel, at */
+    int64_t texts; /* that came without an id */
+    bool told;     /* to cancel, at */
     double when;
     bool done;
 } answering;
@@ -376,10 +385,10 @@ static weft_status look(void *context)
 {
     answering *a = context;
     const weft_generate_options *o = a->options;
-    if (a->told && weft__seconds() - a->when > a->p->seconds)
+    if (a->told && weft__seconds() - a->when > a->p->stop_seconds)
         return weft__child_give_up(a->p->child, WEFT_IO,
                                    "the program did not stop for %g seconds and was ended",
-                                   a->p->seconds);
+                                   a->p->stop_seconds);
     if (o->cancel != NULL && weft_cancel_is_set(o->cancel))
         return stop(a, WEFT_FINISH_CANCELLED, WEFT_FINISH_DETAIL_NONE);
     if (o->timeout > 0 && weft__seconds() - a->start > o->timeout)
@@ -402,7 +411,11 @@ static weft_status take_token(answering *a, const weft__json *at)
         return weft__child_give_up(a->p->child, WEFT_INVALID, "a token that is none");
     if (a->told)
         return look(a); /* it came too late */
+    /* A text without an id may be the end of the last token's. */
+    if ((id >= 0 ? a->stats->tokens : a->texts) >= most_tokens(a->options))
+        return stop(a, WEFT_FINISH_LENGTH, WEFT_FINISH_MAX);
     a->last = weft__seconds();
+    a->texts += id < 0;
     if (id >= 0 && a->stats->tokens++ == 0)
         a->first = a->last;
     const weft_generated token = {.id = (int32_t)id, .text = text, .length = length};
@@ -415,7 +428,6 @@ static weft_status take_token(answering *a, const weft__json *at)
 static weft_status take_done(answering *a, const weft__json *at)
 {
     const char *finish = NULL;
-    const int64_t most = a->options->max_tokens > 0 ? a->options->max_tokens : 256;
     weft_status status = weft__json_find_string(at, "finish", &finish);
     if (status == WEFT_OK)
         status = weft__json_find_int(at, "prompt_tokens", &a->stats->prompt_tokens);
@@ -424,7 +436,8 @@ static weft_status take_done(answering *a, const weft__json *at)
     a->done = true;
     if (a->told)
         return WEFT_OK;
-    const bool length = finish != NULL ? strcmp(finish, "length") == 0 : a->stats->tokens >= most;
+    const bool length = finish != NULL ? strcmp(finish, "length") == 0
+                                       : a->stats->tokens >= most_tokens(a->options);
     a->stats->reason = length ? WEFT_FINISH_LENGTH : WEFT_FINISH_STOP;
     a->stats->detail = length ? WEFT_FINISH_MAX : WEFT_FINISH_EOS;
     return WEFT_OK;

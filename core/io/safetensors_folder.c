@@ -33,10 +33,6 @@ static void names_free(names *list)
 
 static bool names_add(names *list, const char *name)
 {
-    for (int i = 0; i < list->n; i++) {
-        if (strcmp(list->at[i], name) == 0)
-            return true;
-    }
     if (!weft__grow(&list->at, list->n, &list->capacity, sizeof *list->at))
         return false;
     list->at[list->n] = weft_strdup(name);
@@ -46,6 +42,21 @@ static bool names_add(names *list, const char *name)
 static int compare_text(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Sorts the names and leaves each of them once. */
+static void names_sort(names *list)
+{
+    int kept = 0;
+    if (list->n > 0)
+        qsort(list->at, (size_t)list->n, sizeof *list->at, compare_text);
+    for (int i = 0; i < list->n; i++) {
+        if (kept > 0 && strcmp(list->at[kept - 1], list->at[i]) == 0)
+            weft_free(list->at[i]);
+        else
+            list->at[kept++] = list->at[i];
+    }
+    list->n = kept;
 }
 
 static bool exists(const char *path)
@@ -73,6 +84,7 @@ static weft_status index_shards(const weft__json *map, names *shards)
         if (!names_add(shards, shard))
             return weft__json_fail(map, WEFT_MEMORY, "out of memory");
     }
+    names_sort(shards);
     return WEFT_OK;
 }
 
@@ -147,8 +159,7 @@ static weft_status list_folder(const char *folder, const char *prefix, names *li
             status = weft__out_of_memory(folder, "opening the checkpoint");
     }
     closedir(dir);
-    if (list->n > 0)
-        qsort(list->at, (size_t)list->n, sizeof *list->at, compare_text);
+    names_sort(list);
     return status;
 }
 

@@ -145,8 +145,15 @@ static void generate(void)
         for (int i = 0; i < 20000; i++)
             fprintf(stderr, "warning %d\n", i);
         count(n);
-    } else
+    } else if (is("generous"))
+        count(n + 100);
+    else if (is("wordy")) /* without ids */
+        for (int i = 0; i < n + 100 || !cancelled(); i++)
+            say("{\"token\": \"a\"}");
+    else
         count(n);
+    if (is("wordy"))
+        say("{\"done\": true}");
 }
 
 static void write_floats(const char *folder, const char *name, int from, int n)

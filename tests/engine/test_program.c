@@ -298,6 +298,43 @@ static void who_hears_no_cancel_is_ended(void)
     nothing_is_left();
 }
 
+/* The patience with a program that computes is not that with one that is to stop. */
+static void a_program_has_less_time_to_stop_than_to_answer(void)
+{
+    const weft_engine_options o = {
+        .backend = "subprocess", .program = check_built("tests/fake_engine"), .stop_seconds = 0.5};
+    weft_engine *engine;
+    seen some = {.stop_at = 5};
+    if (!CHECK_OK(weft_engine_load("deaf", &o, &engine)))
+        return;
+    const double start = now();
+    CHECK_STATUS(generate(engine, 50, &some), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "did not stop for 0.5 seconds and was ended");
+    CHECK(now() - start < 5);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
+static void programs_give_no_more_tokens_than_were_asked_for(void)
+{
+    static const char *const modes[] = {"generous", "wordy"};
+    for (size_t i = 0; i < 2; i++) {
+        weft_engine *engine;
+        seen all = {.n = 0}, again = {.n = 0};
+        if (!CHECK_OK(load(modes[i], 20, &engine)))
+            return;
+        CHECK_OK(generate(engine, 5, &all));
+        CHECK_EQ_INT(all.n, 5);
+        const weft_engine_metrics took = weft_engine_metrics_of(engine);
+        CHECK(took.reason == WEFT_FINISH_LENGTH && took.detail == WEFT_FINISH_MAX);
+        CHECK_EQ_INT(took.generated_tokens, i == 0 ? 5 : 0);
+        CHECK_OK(generate(engine, 3, &again));
+        CHECK_EQ_INT(again.n, 3);
+        weft_engine_free(engine);
+        nothing_is_left();
+    }
+}
+
 static void errors_that_programs_tell_are_not_their_end(void)
 {
     weft_engine *engine;
@@ -466,6 +503,8 @@ int main(int argc, char **argv)
         CHECK_CASE(programs_that_do_not_load),
         CHECK_CASE(programs_that_break_off),
         CHECK_CASE(who_hears_no_cancel_is_ended),
+        CHECK_CASE(a_program_has_less_time_to_stop_than_to_answer),
+        CHECK_CASE(programs_give_no_more_tokens_than_were_asked_for),
         CHECK_CASE(errors_that_programs_tell_are_not_their_end),
         CHECK_CASE(programs_cannot_write_controls_into_messages),
         CHECK_CASE(a_loud_program_is_heard_out),

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/check.h"
@@ -91,6 +92,35 @@ static void bytes_missing(void)
     CHECK_CONTAINS(weft_error_message(), "not a safetensors file");
     refused("{" TENSOR("a.b", "F32", "[4]", 0, 16) "}", 12, WEFT_INVALID,
             "tensor 'a.b': data_offsets: [0, 16] is out of range: the file has 12 bytes");
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Time that grows with the square of the number of shards would be minutes here. */
+static void an_index_may_name_many_shards(void)
+{
+    enum { SHARDS = 200000, LINE = 64 };
+    weft_safetensors *file;
+    char *text = malloc((size_t)SHARDS * LINE + 100);
+    if (!CHECK(text != NULL))
+        return;
+    size_t n = (size_t)sprintf(text, "{\"weight_map\": {");
+    for (int i = 0; i < SHARDS; i++)
+        n += (size_t)sprintf(text + n, "%s\"t%d\": \"model-%d.safetensors\"", i > 0 ? "," : "", i,
+                             SHARDS - i);
+    n += (size_t)sprintf(text + n, "}}");
+    CHECK_OK(weft_folder_make(check_temporary("many")));
+    CHECK_OK(weft_file_write(check_temporary("many/model.safetensors.index.json"), text, n));
+    free(text);
+    const double before = now();
+    CHECK_STATUS(weft_safetensors_open_folder(check_temporary("many"), &file), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "the shard 'model-1.safetensors'");
+    CHECK(now() - before < 20);
 }
 
 static void files_that_are_none(void)
@@ -340,8 +370,8 @@ static void floats_of_8_bits_are_codes(void)
 }
 
 CHECK_MAIN("safetensors", CHECK_CASE(floats_of_8_bits_are_codes), CHECK_CASE(a_valid_file_opens),
-           CHECK_CASE(bytes_missing), CHECK_CASE(files_that_are_none), CHECK_CASE(wrong_ranges),
-           CHECK_CASE(wrong_entries), CHECK_CASE(what_is_saved_comes_back),
-           CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
+           CHECK_CASE(bytes_missing), CHECK_CASE(an_index_may_name_many_shards),
+           CHECK_CASE(files_that_are_none), CHECK_CASE(wrong_ranges), CHECK_CASE(wrong_entries),
+           CHECK_CASE(what_is_saved_comes_back), CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
            CHECK_CASE(saving_refuses_what_has_no_meaning), CHECK_CASE(an_index_names_the_shards),
            CHECK_CASE(without_an_index_the_names_decide))

@@ -203,6 +203,34 @@ static weft_status use(void)
     return status;
 }
 
+/* 16 steps, each of which makes eight characters of one, would fill any memory. */
+static void normalizers_that_multiply_are_bounded(void)
+{
+    static const char *const patterns[] = {"{\"String\":\"a\"}", "{\"Regex\":\"[a]\"}"};
+    for (size_t k = 0; k < 2; k++) {
+        char json[4000];
+        weft_tokenizer *t = NULL;
+        int32_t *ids = NULL;
+        size_t count = 0;
+        int n = snprintf(json, sizeof json, "%s",
+                         MODEL("\"merges\":[]},\"normalizer\":{\"type\":\"Sequence\","
+                               "\"normalizers\":["));
+        n -= 1; /* the brace that MODEL closes with */
+        for (int i = 0; i < 16; i++)
+            n += snprintf(json + n, sizeof json - (size_t)n,
+                          "%s{\"type\":\"Replace\",\"pattern\":%s,\"content\":\"aaaaaaaa\"}",
+                          i > 0 ? "," : "", patterns[k]);
+        snprintf(json + n, sizeof json - (size_t)n, "]}}");
+        if (!CHECK_OK(weft_tokenizer_parse(json, strlen(json), NULL, 0, "t.json", &t)))
+            return;
+        CHECK_STATUS(weft_tokenizer_encode(t, "aaaa", 4, 0, &ids, &count), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(),
+                       "its normalizers make more than 1048832 bytes of a text");
+        weft_free(ids);
+        weft_tokenizer_free(t);
+    }
+}
+
 static void every_allocation_fails_once(void)
 {
     if (!CHECK_OK(use()))
@@ -222,4 +250,6 @@ static void every_allocation_fails_once(void)
 
 CHECK_MAIN("tokenizer_files", CHECK_CASE(what_is_wrong_is_named), CHECK_CASE(what_is_whole_loads),
            CHECK_CASE(truncated_anywhere), CHECK_CASE(files_that_are_not_there),
-           CHECK_CASE(the_config_names_special_tokens), CHECK_CASE(every_allocation_fails_once))
+           CHECK_CASE(the_config_names_special_tokens),
+           CHECK_CASE(normalizers_that_multiply_are_bounded),
+           CHECK_CASE(every_allocation_fails_once))

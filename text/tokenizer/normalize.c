@@ -374,8 +374,31 @@ static bool is_normal(const char *text, size_t length, int options)
 
 /* ---- running -------------------------------------------------------------------------------- */
 
+/* What a text may become: more than any Unicode form or replacement of spaces makes of it (11 times
+ * its bytes), and less than a few Replace steps in a row could. */
+enum { MOST_PER_BYTE = 64, MOST_BESIDES = 1 << 20 };
+
+static weft_status check_size(size_t size, size_t limit)
+{
+    return size <= limit ? WEFT_OK
+                         : weft_fail(WEFT_INVALID,
+                                     "tokenizer: its normalizers make more than %zu bytes of a "
+                                     "text: at most %d for each byte and %d besides",
+                                     limit, MOST_PER_BYTE, MOST_BESIDES);
+}
+
+/* Appends what is before a match, and what it is replaced by. */
+static weft_status append_replaced(const normalizer_step *step, const char *before, size_t length,
+                                   size_t limit, text_buffer *out)
+{
+    weft_status status = check_size(out->length + length + step->content_length, limit);
+    if (!status)
+        status = weft__bytes_append(out, before, length);
+    return status ? status : weft__bytes_append(out, step->content, step->content_length);
+}
+
 static weft_status replace_text(const normalizer_step *step, const char *text, size_t length,
-                                text_buffer *out)
+                                size_t limit, text_buffer *out)
 {
     const char *end = text + length;
     weft_status status = WEFT_OK;
@@ -385,16 +408,14 @@ static weft_status replace_text(const normalizer_step *step, const char *text, s
                              : memmem(text, (size_t)(end - text), step->from, step->from_length);
         if (!at)
             break;
-        status = weft__bytes_append(out, text, (size_t)(at - text));
-        if (!status)
-            status = weft__bytes_append(out, step->content, step->content_length);
+        status = append_replaced(step, text, (size_t)(at - text), limit, out);
         text = at + step->from_length;
     }
     return status ? status : weft__bytes_append(out, text, (size_t)(end - text));
 }
 
 static weft_status replace(const normalizer_step *step, const char *text, size_t length,
-                           text_buffer *out)
+                           size_t limit, text_buffer *out)
 {
     regex_search search;
     weft_status status = weft__regex_search(step->pattern, text, length, &search);
@@ -404,9 +425,7 @@ static weft_status replace(const normalizer_step *step, const char *text, size_t
         status = weft__regex_next(&search, &found);
         if (status || !found)
             break;
-        status = weft__bytes_append(out, text + done, search.start - done);
-        if (!status)
-            status = weft__bytes_append(out, step->content, step->content_length);
+        status = append_replaced(step, text + done, search.start - done, limit, out);
         done = search.end;
     }
     weft__regex_search_end(&search);
@@ -459,28 +478,31 @@ static weft_status strip(const normalizer_step *step, const char *text, size_t l
 }
 
 static weft_status run_step(const normalizer_step *step, const char *text, size_t length,
-                            text_buffer *out)
+                            size_t limit, text_buffer *out)
 {
-    weft_status status;
     switch (step->kind) {
     case NORMALIZE_UNICODE:
         return weft__normalize_unicode(text, length, step->options, out);
     case NORMALIZE_REPLACE:
-        return step->from ? replace_text(step, text, length, out)
-                          : replace(step, text, length, out);
+        return step->from ? replace_text(step, text, length, limit, out)
+                          : replace(step, text, length, limit, out);
     case NORMALIZE_LOWERCASE:
         return lowercase(text, length, out);
     case NORMALIZE_STRIP:
         return strip(step, text, length, out);
-    default:
-        status = weft__bytes_append(out, step->content, step->content_length);
-        return status ? status : weft__bytes_append(out, text, length);
+    case NORMALIZE_PREPEND:
+        break;
     }
+    const weft_status status = append_replaced(step, text, 0, limit, out);
+    return status ? status : weft__bytes_append(out, text, length);
 }
 
 weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
                             text_buffer scratch[2], const char **result, size_t *result_length)
 {
+    const size_t limit = length < SIZE_MAX / MOST_PER_BYTE - MOST_BESIDES
+                             ? length * MOST_PER_BYTE + MOST_BESIDES
+                             : SIZE_MAX;
     weft_status status = WEFT_OK;
     int turn = 0;
     for (int i = 0; i < normalizer->count && length > 0 && !status; i++) {
@@ -490,7 +512,9 @@ weft_status weft__normalize(const text_normalizer *normalizer, const char *text,
         text_buffer *out = &scratch[turn];
         turn ^= 1;
         out->length = 0;
-        status = run_step(step, text, length, out);
+        status = run_step(step, text, length, limit, out);
+        if (!status)
+            status = check_size(out->length, limit);
         text = out->data;
         length = out->length;
     }

@@ -42,7 +42,8 @@ weft_status weft__normalizer_add_marks(text_normalizer *normalizer, bool prefix,
 
 void weft__normalizer_release(text_normalizer *normalizer);
 
-/* Normalizes valid UTF-8. *result points to `text` itself when nothing changed it, else into one of
+/* Normalizes valid UTF-8. WEFT_INVALID when the steps make of it more than 64 times its bytes and 1
+ * MiB. *result points to `text` itself when nothing changed it, else into one of
  * the two buffers, which are scratch. */
 weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
                             text_buffer scratch[2], const char **result, size_t *result_length);
