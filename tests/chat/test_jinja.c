@@ -78,6 +78,21 @@ static void errors_name_line_and_what_was_expected(void)
     fails("\xff", "expected UTF-8");
 }
 
+/* What fails while variables are copied in, before the first node runs, is in line 1. */
+static void variables_that_are_too_large(void)
+{
+    char *text = NULL;
+    json_object *value = json_object_new_array();
+    for (int i = 0; i < 1000; i++)
+        json_object_array_add(value, json_object_new_int(i));
+    const jinja_input input = {.name = "x", .value = value};
+    const jinja_context context = {.variables = &input, .count = 1, .max_bytes = 1024};
+    CHECK(render("\n\n{{ x }}", &context, &text) != WEFT_OK);
+    CHECK_CONTAINS(weft_error_message(), "t: line 1: ");
+    weft_free(text);
+    json_object_put(value);
+}
+
 static void harm_ends_with_an_error(void)
 {
     char deep[4096];
@@ -174,6 +189,7 @@ static void memory_runs_out(void)
 }
 
 CHECK_MAIN("jinja", CHECK_CASE(snippets_are_jinja2s),
-           CHECK_CASE(errors_name_line_and_what_was_expected), CHECK_CASE(harm_ends_with_an_error),
+           CHECK_CASE(errors_name_line_and_what_was_expected),
+           CHECK_CASE(variables_that_are_too_large), CHECK_CASE(harm_ends_with_an_error),
            CHECK_CASE(lists_can_be_changed), CHECK_CASE(numbers_and_escapes_at_their_edges),
            CHECK_CASE(many_keys_are_found), CHECK_CASE(memory_runs_out))

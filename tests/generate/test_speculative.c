@@ -109,6 +109,11 @@ static void a_model_takes_its_own_proposals(void)
         same(&t, &plain, 0);
         CHECK_EQ_INT(t.stats.drafted, 32);
         CHECK_EQ_INT(t.stats.accepted, 32);
+        /* 1 + 7 x 5 tokens, then four: three proposals and the one that the round gives. */
+        o.max_tokens = 40;
+        const tokens shorter = generate(model, &o);
+        CHECK_EQ_INT(shorter.stats.drafted, 31);
+        CHECK_EQ_INT(shorter.stats.accepted, 31);
         weft_model_free(model);
     }
 }

@@ -26,7 +26,7 @@ static const trouble troubles[] = {
     {FOLDER,
      {{REPLACE, CONFIG, "\"hidden_size\":32,", ""}},
      WEFT_INVALID,
-     {"model.embed_tokens.weight: expected (20, 4096) float32, found (20, 32) float32"}},
+     {"model.embed_tokens.weight: expected (20, 4096) float32, found (20, 32) float32, "}},
     {FOLDER,
      {{REPLACE, CONFIG, "\"vocab_size\":20", "\"vocab_size\":\"20\""}},
      WEFT_INVALID,

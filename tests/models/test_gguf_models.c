@@ -252,6 +252,55 @@ static void tokenizer(void)
     CHECK_CONTAINS(weft_error_message(), "the file has no tokenizer");
 }
 
-CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(float32_files),
-           CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place), CHECK_CASE(one_by_one),
-           CHECK_CASE(which_file), CHECK_CASE(what_is_refused))
+/* A file of architecture mistral3 whose queries do not grow with their position is a llama. */
+static void mistrals_without_a_temperature(void)
+{
+    static const float scales[] = {0, 0, 0.1f};
+    char path[512], copy[512], keys[32][128];
+    const weft_gguf_string name = {"mistral3", 8};
+    weft_gguf_value values[33];
+    const char *names[64];
+    weft_array *arrays[64];
+    weft_gguf *file = NULL;
+    if (!written("llama", "F32", path, sizeof path) || !CHECK_OK(weft_gguf_open(path, &file)))
+        return;
+    weft_scope_open();
+    const int n = weft_gguf_count(file), n_values = weft_gguf_value_count(file);
+    if (CHECK(n_values <= 32 && n <= 64)) {
+        for (int i = 0; i < n_values; i++) {
+            values[i] = *weft_gguf_value_at(file, i);
+            if (strcmp(values[i].key, "general.architecture") == 0)
+                values[i].strings = &name;
+            if (strncmp(values[i].key, "llama.", 6) == 0) {
+                snprintf(keys[i], sizeof keys[i], "mistral3.%s", values[i].key + 6);
+                values[i].key = keys[i];
+            }
+        }
+        for (int i = 0; i < n; i++) {
+            names[i] = weft_gguf_at(file, i)->name;
+            arrays[i] = weft_gguf_get_at(file, i);
+        }
+        snprintf(copy, sizeof copy, "%s", check_temporary("mistral3.gguf"));
+        for (int k = 0; k < 3; k++) { /* without a scale, with 0, with one that counts */
+            weft_model *model = NULL;
+            values[n_values] = (weft_gguf_value){.key = "mistral3.attention.temperature_scale",
+                                                 .type = WEFT_GGUF_FLOAT32,
+                                                 .count = 1,
+                                                 .data = &scales[k]};
+            CHECK_OK(weft_gguf_save(copy, names, arrays, n, values, n_values + (k > 0)));
+            if (k == 2) { /* needs the original context length, which no llama has */
+                CHECK_STATUS(weft_model_load(copy, NULL, &model), WEFT_INVALID);
+                CHECK_CONTAINS(weft_error_message(), "llama_4_scaling_beta");
+            } else if (CHECK_OK(weft_model_load(copy, NULL, &model))) {
+                CHECK_STR(weft_config_string(weft_model_config(model), "model_type", ""), "llama");
+            }
+            weft_model_free(model);
+        }
+    }
+    weft_scope_close(NULL);
+    weft_gguf_close(file);
+}
+
+CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(mistrals_without_a_temperature),
+           CHECK_CASE(float32_files), CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place),
+           CHECK_CASE(one_by_one), CHECK_CASE(which_file), CHECK_CASE(what_is_refused))

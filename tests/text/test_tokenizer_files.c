@@ -94,6 +94,15 @@ static const struct {
     {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
           "{\"type\":\"ByteFallback\"}]}"),
      WEFT_UNSUPPORTED, "\"ByteFallback\" behind \"Fuse\""},
+    {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+          "{\"type\":\"Strip\",\"content\":\" \",\"stop\":0}]}"),
+     WEFT_INVALID, "decoder.decoders[1].start: is missing"},
+    {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+          "{\"type\":\"Strip\",\"content\":\" \",\"start\":1}]}"),
+     WEFT_INVALID, "decoder.decoders[1].stop: is missing"},
+    {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+          "{\"type\":\"Strip\",\"start\":1,\"stop\":0}]}"),
+     WEFT_INVALID, "decoder.decoders[1].content: is missing"},
 };
 
 static void what_is_wrong_is_named(void)
@@ -169,6 +178,40 @@ static void the_config_names_special_tokens(void)
         CHECK_EQ_INT(weft_tokenizer_pad(t), -1);
         weft_tokenizer_free(t);
     }
+}
+
+/* Marks newer than the Unicode tables of the tokenizers that files are made with stay as they are,
+ * and the text on both sides of one is composed. */
+static void newer_marks_stay(void)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"\xC3\xA9\":0,\"\xE1\xAB\x80\":1,\"e\":2,"
+        "\"\xCC\x81\":3,\"x\":4},\"merges\":[]},\"normalizer\":{\"type\":\"NFC\"}}";
+    static const struct {
+        const char *text;
+        int n, ids[5];
+    } cases[] = {
+        {"e\xCC\x81\xE1\xAB\x80", 2, {0, 1}},
+        {"\xE1\xAB\x80"
+         "e\xCC\x81",
+         2,
+         {1, 0}},
+        {"xe\xCC\x81\xE1\xAB\x80xe\xCC\x81", 5, {4, 0, 1, 4, 0}},
+        {"e\xE1\xAB\x80\xCC\x81", 3, {2, 1, 3}},
+    };
+    weft_tokenizer *t = NULL;
+    if (!CHECK_OK(weft_tokenizer_parse(json, strlen(json), NULL, 0, "t.json", &t)))
+        return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int32_t *ids = NULL;
+        size_t n = 0;
+        CHECK_OK(weft_tokenizer_encode(t, cases[i].text, strlen(cases[i].text), 0, &ids, &n));
+        if (CHECK_EQ_INT(n, cases[i].n))
+            for (size_t k = 0; k < n; k++)
+                CHECK_EQ_INT(ids[k], cases[i].ids[k]);
+        weft_free(ids);
+    }
+    weft_tokenizer_free(t);
 }
 
 #define RICH                                                                                       \
@@ -251,5 +294,5 @@ static void every_allocation_fails_once(void)
 CHECK_MAIN("tokenizer_files", CHECK_CASE(what_is_wrong_is_named), CHECK_CASE(what_is_whole_loads),
            CHECK_CASE(truncated_anywhere), CHECK_CASE(files_that_are_not_there),
            CHECK_CASE(the_config_names_special_tokens),
-           CHECK_CASE(normalizers_that_multiply_are_bounded),
+           CHECK_CASE(normalizers_that_multiply_are_bounded), CHECK_CASE(newer_marks_stay),
            CHECK_CASE(every_allocation_fails_once))

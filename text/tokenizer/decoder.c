@@ -46,13 +46,13 @@ static weft_status load_replace(const weft__json *at, text_decoder *out)
 
 static weft_status load_strip(const weft__json *at, text_decoder *out)
 {
-    const char *content = " ";
+    const char *content = NULL;
     int64_t start = 0, stop = 0;
-    weft_status status = weft__json_find_string(at, "content", &content);
+    weft_status status = weft__json_get_string(at, "content", &content);
     if (!status)
-        status = weft__json_find_int(at, "start", &start);
+        status = weft__json_get_int(at, "start", &start);
     if (!status)
-        status = weft__json_find_int(at, "stop", &stop);
+        status = weft__json_get_int(at, "stop", &stop);
     if (status)
         return status;
     if (stop != 0 || start < 0 || start > 64 || strlen(content) != 1 || (content[0] & 0x80))
