@@ -15,6 +15,8 @@ WEFT_API weft_array *weft_reshape(weft_array *x, weft_dims shape); /* one dim ma
 WEFT_API weft_array *weft_flatten(weft_array *x, int from_axis, int to_axis);
 /* One axis as several: `shape` multiplies to its length; one dim may be -1. */
 WEFT_API weft_array *weft_unflatten(weft_array *x, int axis, weft_dims shape);
+/* Axis i of the result is axis axes.at[i] of x; negative axes count from the last one.
+ * WEFT_ALL_AXES reverses the order. An error unless each axis is named once. */
 WEFT_API weft_array *weft_transpose(weft_array *x, weft_dims axes);
 WEFT_API weft_array *weft_swapaxes(weft_array *x, int axis_a, int axis_b);
 WEFT_API weft_array *weft_moveaxis(weft_array *x, int from, int to);

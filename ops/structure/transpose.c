@@ -128,8 +128,14 @@ weft_array *weft_transpose(weft_array *x, weft_dims axes)
     }
     weft_transpose_params params = {axes};
     int ndim = weft_ndim(x);
-    bool moves = axes.n != ndim;
-    for (int i = 0; i < axes.n; i++) {
+    if (axes.n < 0) { /* WEFT_ALL_AXES */
+        params.axes.n = ndim;
+        for (int i = 0; i < ndim; i++) {
+            params.axes.at[i] = ndim - 1 - i;
+        }
+    }
+    bool moves = params.axes.n != ndim;
+    for (int i = 0; i < params.axes.n; i++) {
         params.axes.at[i] += params.axes.at[i] < 0 ? ndim : 0;
         moves = moves || params.axes.at[i] != i;
     }
