@@ -18,10 +18,7 @@ typedef struct script {
     int at;
     size_t piece; /* bytes a token; 0: 3 */
     char prompts[8][4096];
-    weft_status fails;        /* instead of an answer */
-    int n_stop, n_stop_texts; /* of the last request */
-    int32_t stop;             /* the first */
-    char stop_text[16];
+    weft_status fails; /* instead of an answer */
 } script;
 
 static weft_status play(void *context, const weft_session_request *request,
@@ -31,11 +28,6 @@ static weft_status play(void *context, const weft_session_request *request,
     script *s = context;
     if (s->fails)
         return weft_fail(s->fails, "the script fails");
-    const weft_generate_options *o = request->options;
-    s->n_stop = (int)o->n_stop;
-    s->n_stop_texts = (int)o->n_stop_texts;
-    s->stop = o->n_stop > 0 ? o->stop[0] : -1;
-    snprintf(s->stop_text, sizeof s->stop_text, "%s", o->n_stop_texts > 0 ? o->stop_texts[0] : "");
     const char *answer = s->answers[s->at];
     const size_t n = strlen(answer), piece = s->piece > 0 ? s->piece : 3;
     snprintf(s->prompts[s->at++], sizeof s->prompts[0], "%s", request->prompt);
@@ -163,25 +155,6 @@ static void turns_go_back_and_forth(void)
                    "\"reasoning_content\": \"hm\"}, {\"role\": \"user\", \"content\": \"More\"}, "
                    "{\"role\": \"assistant\", \"content\": \"Bye.\"}]");
     weft_session_free(session);
-}
-
-/* The caller's come first, then what ends a turn in the template. */
-static void stops_of_the_caller_and_the_template(void)
-{
-    static const int32_t ids[] = {7};
-    static const char *const texts[] = {"END"};
-    for (int n = 0; n <= 1; n++) {
-        script s = {.answers = {"A"}};
-        const weft_session_options options = {
-            .generate = {.stop = ids, .n_stop = n, .stop_texts = texts, .n_stop_texts = n}};
-        weft_session *session = open_session(&s, options);
-        CHECK_OK(weft_session_send(session, "Q", NULL, NULL, NULL, NULL));
-        CHECK_EQ_INT(s.n_stop, n);
-        CHECK_EQ_INT(s.stop, n ? 7 : -1);
-        CHECK_EQ_INT(s.n_stop_texts, n + 1);
-        CHECK_STR(s.stop_text, n ? "END" : "<|im_end|>");
-        weft_session_free(session);
-    }
 }
 
 static void thinking_is_asked_of_the_template(void)
@@ -614,7 +587,6 @@ static void memory_that_is_missing_is_told(void)
 }
 
 CHECK_MAIN("session", CHECK_CASE(turns_go_back_and_forth),
-           CHECK_CASE(stops_of_the_caller_and_the_template),
            CHECK_CASE(thinking_is_asked_of_the_template), CHECK_CASE(what_came_before_a_stop_stays),
            CHECK_CASE(a_failure_changes_nothing), CHECK_CASE(a_message_can_be_gone_on_with),
            CHECK_CASE(tools_are_called_and_answered), CHECK_CASE(errors_of_tools_go_to_the_model),
