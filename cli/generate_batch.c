@@ -1,4 +1,5 @@
 /* cli/generate_batch.c -- weft generate --batch: many texts from lines of JSON, and drafts. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,6 +7,7 @@
 #include "cli/lines.h"
 #include "cli/profile.h"
 #include "cli/progress.h"
+#include "cli/suggest.h"
 
 /* ---- a line --------------------------------------------------------------------------------- */
 
@@ -37,8 +39,34 @@ typedef struct batch_run {
     size_t ended, cut, failed, requests; /* texts */
 } batch_run;
 
-static weft_status read_number(json_object *object, const char *key, double low, double high,
-                               double *out)
+/* A misspelt option would be ignored without a word. */
+static weft_status check_keys(json_object *object)
+{
+    static const char *const known[] = {"id",          "prompt", "messages", "tools",
+                                        "max_tokens",  "seed",   "top_k",    "top_p",
+                                        "temperature", "min_p",  "stop",     "timeout"};
+    json_object_object_foreach(object, key, value)
+    {
+        cli_suggestion near = {.word = key};
+        size_t i = 0;
+        for (; i < sizeof known / sizeof *known && strcmp(known[i], key) != 0; i++)
+            cli_suggest_from(&near, known[i]);
+        (void)value;
+        if (i < sizeof known / sizeof *known)
+            continue;
+        return near.name != NULL
+                   ? weft_fail(WEFT_INVALID, "unknown key '%s'; did you mean %s?",
+                               weft_printable(key), near.name)
+                   : weft_fail(WEFT_INVALID,
+                               "unknown key '%s' (known: id, prompt, messages, tools, max_tokens, "
+                               "seed, temperature, top_p, top_k, min_p, stop, timeout)",
+                               weft_printable(key));
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_number(json_object *object, const char *key, bool whole, double low,
+                               double high, double *out)
 {
     json_object *value;
     if (!json_object_object_get_ex(object, key, &value) || value == NULL)
@@ -49,6 +77,8 @@ static weft_status read_number(json_object *object, const char *key, double low,
     if (!(number >= low && number <= high))
         return weft_fail(WEFT_INVALID, "%s: expected a number from %g to %g, got %g", key, low,
                          high, number);
+    if (whole && number != floor(number))
+        return weft_fail(WEFT_INVALID, "%s: expected a whole number, got %g", key, number);
     *out = number;
     return WEFT_OK;
 }
@@ -82,20 +112,21 @@ static weft_status read_options(batch_line *line)
     double max_tokens = (double)o->max_tokens, seed = -1, top_k = (double)o->sampler.top_k;
     const struct {
         const char *key;
+        bool whole;
         double low, high, *out;
     } numbers[] = {
-        {"max_tokens", 1, 1e15, &max_tokens},
-        {"seed", 0, 9007199254740992.0, &seed},
-        {"temperature", 0, 1e6, &o->sampler.temperature},
-        {"top_p", 0, 1, &o->sampler.top_p},
-        {"top_k", 0, 1e15, &top_k},
-        {"min_p", 0, 1, &o->sampler.min_p},
-        {"timeout", 0, 1e15, &o->timeout},
+        {"max_tokens", true, 1, 1e15, &max_tokens},
+        {"seed", true, 0, 9007199254740992.0, &seed},
+        {"temperature", false, 0, 1e6, &o->sampler.temperature},
+        {"top_p", false, 0, 1, &o->sampler.top_p},
+        {"top_k", true, 0, 1e15, &top_k},
+        {"min_p", false, 0, 1, &o->sampler.min_p},
+        {"timeout", false, 0, 1e15, &o->timeout},
     };
-    weft_status status = WEFT_OK;
+    weft_status status = check_keys(line->object);
     for (size_t i = 0; status == WEFT_OK && i < sizeof numbers / sizeof *numbers; i++)
-        status = read_number(line->object, numbers[i].key, numbers[i].low, numbers[i].high,
-                             numbers[i].out);
+        status = read_number(line->object, numbers[i].key, numbers[i].whole, numbers[i].low,
+                             numbers[i].high, numbers[i].out);
     o->max_tokens = (int64_t)max_tokens;
     o->sampler.top_k = (int64_t)top_k;
     if (seed >= 0)

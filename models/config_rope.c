@@ -215,6 +215,21 @@ static const weft_config_field outer[] = {
 };
 #undef OUTER
 
+/* A key beside the object means something only as a positive number; null is as absent. */
+static weft_status check_outer(const weft_config *config)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof outer / sizeof *outer && status == WEFT_OK; i++) {
+        const weft__json at = weft__config_at(config, outer[i].name);
+        double x = 1;
+        if (at.value)
+            status = weft__json_as_number(&at, &x);
+        if (status == WEFT_OK && !(isfinite(x) && x > 0))
+            status = weft__json_fail(&at, WEFT_INVALID, "expected a positive number, got %g", x);
+    }
+    return status;
+}
+
 /* What `object` (value NULL: nothing) and the keys beside it say. */
 static weft_status read_rope(const weft_config *config, const weft__json *object, int64_t head_dim,
                              double theta, weft_rope_options *out)
@@ -225,6 +240,8 @@ static weft_status read_rope(const weft_config *config, const weft__json *object
         .long_factor = weft__config_rope_lists(config)->long_factor,
     };
     weft_status status = weft_config_read(config, outer, sizeof outer / sizeof *outer, out);
+    if (status == WEFT_OK)
+        status = check_outer(config);
     if (status == WEFT_OK && !weft_config_has(config, "rope_theta"))
         out->theta = theta;
     if (status == WEFT_OK && object->value && weft_config_has(config, "rope_parameters") &&

@@ -25,7 +25,8 @@ typedef struct weft_convert_options {
     const char *recipe;
     /* "PATTERN=VALUE,...": for matrices whose path has the pattern in it (* stands for anything; of
      * several rules the first counts), and before the recipe: a number of bits, or "none" for left
-     * as it is; in GGUF files a type. NULL: none. */
+     * as it is; in GGUF files a type. A pattern that is in the path of no matrix is
+     * WEFT_INVALID. NULL: none. */
     const char *overrides;
     int64_t shard_bytes; /* weft_save_folder_options' */
     bool no_tokenizer;   /* leave tokenizer and chat templates out */

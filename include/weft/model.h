@@ -218,7 +218,8 @@ typedef struct weft_gguf_model_options {
      * can be made from it alone. NULL: none. */
     const char *text;
     /* "PATTERN=TYPE,...": the type of matrices whose path ("model.layers.0.mlp.up_proj.weight") has
-     * the pattern in it, * standing for anything; of several the first. NULL: none. */
+     * the pattern in it, * standing for anything; of several the first. A pattern that is in no
+     * path is WEFT_INVALID. NULL: none. */
     const char *overrides;
     weft_save_progress progress;
 } weft_gguf_model_options;
@@ -241,8 +242,9 @@ WEFT_API const weft_config *weft_model_config(const weft_model *model);
  * such ("<|im_end|>"). The model's. */
 WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n);
 
-/* The parts of the checkpoint that are not of the text model and were left out, "vision_tower,
- * multi_modal_projector" for one; NULL: none. The model's. */
+/* The parts of the checkpoint that were left out: those that are not of the text model, and a head
+ * that tie_word_embeddings makes superfluous, as in "vision_tower, lm_head (tie_word_embeddings)";
+ * NULL: none. The model's. */
 WEFT_API const char *weft_model_skipped(const weft_model *model);
 
 /* tokens (B, L) int32 -> hidden (B, L, E) -> logits (B, L, V). NULL call: all zero. */

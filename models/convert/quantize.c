@@ -114,6 +114,7 @@ weft_status weft__convert_quantize(weft_model *model, const weft_convert_options
     weft_status status = WEFT_OK;
     if (!o->quantize && !o->recipe)
         return status;
+    status = weft__rules_fit(o->overrides, weft_model_module(model), true);
     for (size_t i = 0; i < sizeof widths / sizeof *widths && status == WEFT_OK; i++) {
         pass p = {.options = o,
                   .format = with_defaults(o->format),

@@ -49,6 +49,45 @@ weft_status weft__rules_each(const char *rules, weft__rule_check *check, void *c
     return status;
 }
 
+typedef struct fitting {
+    weft_module *tree;
+    const char *pattern;
+    bool modules, found;
+} fitting;
+
+static weft_status fits_item(void *context, const weft_nn_item *item)
+{
+    fitting *f = context;
+    static const char end[] = ".weight";
+    char path[WEFT_NN_PATH];
+    const size_t n = strlen(item->path), m = sizeof end - 1;
+    const bool weight = n > m && strcmp(item->path + n - m, end) == 0;
+    if (weft_shape(*item->slot->address).n < 2 || (f->modules && !weight))
+        return WEFT_OK;
+    snprintf(path, sizeof path, "%.*s", (int)(f->modules ? n - m : n), item->path);
+    f->found |= fnmatch(f->pattern, path, 0) == 0;
+    return WEFT_OK;
+}
+
+static weft_status fits_some(void *context, const char *pattern, const char *value, size_t n)
+{
+    fitting *f = context;
+    f->pattern = pattern;
+    f->found = false;
+    (void)value, (void)n;
+    const weft_status status = weft_nn_visit(f->tree, fits_item, f);
+    if (status != WEFT_OK || f->found)
+        return status;
+    return weft_fail(WEFT_INVALID, "convert: override '%s': no matrix has it in its path",
+                     weft_printable_n(pattern + 1, strlen(pattern) - 2)); /* without the stars */
+}
+
+weft_status weft__rules_fit(const char *rules, weft_module *tree, bool modules)
+{
+    fitting f = {.tree = tree, .modules = modules};
+    return weft__rules_each(rules, fits_some, &f);
+}
+
 /* The first and the last eighth of the layers, and every third between. */
 static bool more_bits(const char *path, int64_t n_layers)
 {

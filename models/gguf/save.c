@@ -169,6 +169,8 @@ static weft_status check(weft__gguf_facts *f)
     if (status == WEFT_OK)
         status = weft__rules_each(f->overrides, check_type, f);
     if (status == WEFT_OK)
+        status = weft__rules_fit(f->overrides, weft_model_module(f->model), false);
+    if (status == WEFT_OK)
         f->type = known_type(f->type, strlen(f->type));
     return status;
 }

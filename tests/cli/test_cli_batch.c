@@ -318,7 +318,24 @@ static void a_draft_gives_the_same_text(void)
     check_one_line(&o, 2);
 }
 
+static void batch_lines_with_nonsense_are_refused(void)
+{
+    static const char *const lines[][2] = {
+        {"{\"prompt\": \"x\", \"sed\": 1}", "line 1: unknown key 'sed'; did you mean seed?"},
+        {"{\"prompt\": \"x\", \"zzzzzzzz\": 1}", "line 1: unknown key 'zzzzzzzz' (known: id, "},
+        {"{\"prompt\": \"x\", \"seed\": 1.5}", "line 1: seed: expected a whole number, got 1.5"},
+        {"{\"prompt\": \"x\", \"max_tokens\": 2.5}", "line 1: max_tokens: expected a whole number"},
+        {"{\"prompt\": \"x\", \"top_k\": 0.5}", "line 1: top_k: expected a whole number"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        output o = weft_command(lines[i][0], "generate %s --batch - -n 2", model());
+        CHECK_EQ_INT(o.code, 1);
+        check_text(&o, 0, "error", lines[i][1]);
+    }
+}
+
 CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
+           CHECK_CASE(batch_lines_with_nonsense_are_refused),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
            CHECK_CASE(embed_prints_vectors), CHECK_CASE(embed_goes_on_after_a_bad_line),
            CHECK_CASE(inspect_writes_keys_and_queries),

@@ -144,7 +144,13 @@ static void rope_that_makes_no_sense(void)
     rope_refused("{\"rope_scaling\":{\"type\":\"spiral\"}}", WEFT_UNSUPPORTED,
                  "rope_type 'spiral' is unknown (known: default, linear, llama3, yarn");
     rope_refused("{\"rope_scaling\":{\"type\":7}}", WEFT_INVALID, "rope_scaling.type");
-    rope_refused("{\"rope_theta\":-1}", WEFT_INVALID, "got theta -1");
+    rope_refused("{\"rope_theta\":-1}", WEFT_INVALID,
+                 "rope_theta: expected a positive number, got -1");
+    rope_refused("{\"original_max_position_embeddings\":0}", WEFT_INVALID,
+                 "original_max_position_embeddings: expected a positive number, got 0");
+    rope_refused("{\"rope_scaling\":{\"type\":\"linear\",\"factor\":2},"
+                 "\"partial_rotary_factor\":0}",
+                 WEFT_INVALID, "partial_rotary_factor: expected a positive number, got 0");
     rope_refused("{\"rope_theta\":\"x\"}", WEFT_INVALID, "rope_theta: expected a number");
     rope_refused("{\"rope_parameters\":{\"partial_rotary_factor\":2}}", WEFT_INVALID, "partial 2");
     rope_refused("{\"rope_parameters\":{\"rope_type\":\"longrope\",\"short_factor\":[1,1],"

@@ -208,6 +208,14 @@ static void whole_or_not_at_all(void)
     const weft_convert_options nine = {.quantize = true, .overrides = "v_proj=9"};
     CHECK_STATUS(weft_convert(golden("llama"), other, &nine, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "expected 2, 3, 4, 5, 6, 8 or none, got 9");
+    const weft_convert_options misspelt = {.quantize = true, .overrides = "v_proj=6,vproj=8"};
+    CHECK_STATUS(weft_convert(golden("qwen3"), check_temporary("misspelt"), &misspelt, NULL),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "override 'vproj': no matrix has it in its path");
+    const weft_convert_options tensor = {.quantize = true, .overrides = "input_layernorm=8"};
+    CHECK_STATUS(weft_convert(golden("qwen3"), check_temporary("misspelt"), &tensor, NULL),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "override 'input_layernorm'");
     const weft_convert_options shaped = {.quantize = true, .overrides = "v_proj"};
     CHECK_STATUS(weft_convert(golden("llama"), other, &shaped, NULL), WEFT_INVALID);
     const weft_convert_options cake = {.recipe = "cake"};

@@ -231,6 +231,32 @@ static void rotations_have_the_defaults_of_their_family(void)
     }
 }
 
+/* A head that the configuration ties to the embedding is left out, and said to be. */
+static void a_tied_head_of_its_own_is_named(void)
+{
+    static const char start[] = "{\"model_type\":\"llama\",\"vocab_size\":20,\"hidden_size\":32,"
+                                "\"intermediate_size\":64,\"num_hidden_layers\":1,"
+                                "\"num_attention_heads\":2,\"tie_word_embeddings\":";
+    const char *folder = check_temporary("untied");
+    char text[400];
+    weft_config *config = NULL;
+    weft_model *model = NULL;
+    snprintf(text, sizeof text, "%sfalse}", start);
+    if (!CHECK_OK(weft_config_parse(text, "config.json", &config)) ||
+        !CHECK_OK(weft_model_new(config, &model)) || !CHECK_OK(weft_model_save(model, folder)))
+        return;
+    weft_config_free(config);
+    weft_model_free(model);
+    if (CHECK_OK(weft_model_load(folder, NULL, &model)))
+        CHECK(weft_model_skipped(model) == NULL);
+    weft_model_free(model);
+    snprintf(text, sizeof text, "%strue}", start);
+    CHECK_OK(weft_file_write(check_temporary("untied/config.json"), text, strlen(text)));
+    if (CHECK_OK(weft_model_load(folder, NULL, &model)))
+        CHECK_STR(weft_model_skipped(model), "lm_head (tie_word_embeddings)");
+    weft_model_free(model);
+}
+
 static void configurations_that_make_no_model(void)
 {
     new_refused("{\"model_type\":\"nobody\"}", WEFT_UNSUPPORTED,
@@ -452,6 +478,7 @@ CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
            CHECK_CASE(prefixes_and_towers_are_passed_over),
            CHECK_CASE(folders_that_are_no_checkpoint),
            CHECK_CASE(rotations_have_the_defaults_of_their_family),
+           CHECK_CASE(a_tied_head_of_its_own_is_named),
            CHECK_CASE(configurations_that_make_no_model), CHECK_CASE(weights_that_do_not_fit),
            CHECK_CASE(tokens_of_a_wrong_kind), CHECK_CASE(the_weights_tell_the_family),
            CHECK_CASE(a_checkpointed_forward_is_the_same), CHECK_CASE(a_program_adds_a_family))
