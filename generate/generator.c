@@ -121,10 +121,31 @@ static weft_status draw(weft_generator *g)
     return status == WEFT_OK && !g->must_end ? join(g) : status;
 }
 
+static const char *limit_name(const weft_generator *g)
+{
+    return g->limit == g->options.max_tokens ? "max_tokens" : "the model's positions";
+}
+
+/* Fails before the prompt is read when no document can be so short. */
+static weft_status check_room(const weft_generator *g)
+{
+    int64_t bytes = 0, tokens = 0;
+    if (g->options.constraint)
+        weft_constraint_missing(g->options.constraint, &bytes, &tokens);
+    if (tokens <= g->limit)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "generate: the shortest document of the constraint has %lld bytes, at least "
+                     "%lld tokens; the limit of %s is %lld",
+                     (long long)bytes, (long long)tokens, limit_name(g), (long long)g->limit);
+}
+
 /* The first step: the prompt. */
 static weft_status begin(weft_generator *g)
 {
-    weft_status status = weft__step_prompt(g);
+    weft_status status = check_room(g);
+    if (status == WEFT_OK)
+        status = weft__step_prompt(g);
     if (status != WEFT_OK || g->stats.reason != WEFT_FINISH_NONE)
         return status;
     return g->options.constraint ? draw(g) : join(g);
@@ -147,15 +168,26 @@ static weft_status follow(weft_generator *g, int32_t id)
 
 /* ---- tokens --------------------------------------------------------------------------------- */
 
-/* At the last token there may be. A document that is whole there has come to its end. */
-static void finish_at_limit(weft_generator *g)
+/* At the last token there may be. A document that is complete there has come to its end; one that
+ * is not is a failure. */
+static weft_status finish_at_limit(weft_generator *g)
 {
     const weft_generate_options *o = &g->options;
-    if (o->constraint && weft_constraint_complete(o->constraint))
-        finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);
-    else
+    if (!o->constraint) {
         finish(g, WEFT_FINISH_LENGTH,
                g->limit == o->max_tokens ? WEFT_FINISH_MAX : WEFT_FINISH_POSITIONS);
+        return WEFT_OK;
+    }
+    if (!weft_constraint_complete(o->constraint)) {
+        int64_t bytes, tokens;
+        weft_constraint_missing(o->constraint, &bytes, &tokens);
+        return weft_fail(WEFT_INVALID,
+                         "generate: the document is incomplete after %lld tokens, the limit of %s: "
+                         "at least %lld more bytes are missing",
+                         (long long)g->limit, limit_name(g), (long long)bytes);
+    }
+    finish(g, WEFT_FINISH_STOP, WEFT_FINISH_DOCUMENT);
+    return WEFT_OK;
 }
 
 /* Whether there is another token, and a failure aside g->stats.reason when not. */
@@ -168,7 +200,7 @@ static weft_status find_next(weft_generator *g, bool *found)
     if (weft__interrupted(g))
         return WEFT_OK;
     if (g->stats.tokens == g->limit)
-        finish_at_limit(g);
+        status = finish_at_limit(g);
     else if (g->enqueued == 0 && g->speculation == NULL)
         status = begin(g);
     if (g->must_end)

@@ -4,6 +4,7 @@
 
 #include "core/io/json.h"
 #include "generate/session/session.h"
+#include "text/schema/check.h"
 #include "weft/memory.h"
 
 enum { MAX_TRIES = 64 }; /* brackets that are tried as the start of a document */

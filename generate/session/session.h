@@ -96,13 +96,6 @@ weft_status weft__session_instruct(session_run *run);
  * before there was one. */
 weft_status weft__session_structured(session_run *run, json_object **message);
 
-/* ---- schema_check.c ------------------------------------------------------------------------- */
-
-/* Whether a value is what a schema says. Where it is not, `complaint` gets the place, what was
- * expected and what was found; without memory it has `failed`. Keywords that say nothing of
- * validity, or that are unknown, are passed over. */
-bool weft__schema_holds(json_object *schema, json_object *value, weft__text *complaint);
-
 /* ---- extract.c ------------------------------------------------------------------------------ */
 
 /* The part of an answer that is a document of the schema (NULL: any JSON): the whole, what stands

@@ -4,6 +4,7 @@
 
 #include "core/io/json.h"
 #include "generate/session/session.h"
+#include "text/schema/check.h"
 #include "weft/memory.h"
 
 /* ---- the table ------------------------------------------------------------------------------ */

@@ -61,6 +61,11 @@ WEFT_API weft_status weft_constraint_accept_text(weft_constraint *constraint, co
 /* Whether what was accepted is a whole document. */
 WEFT_API bool weft_constraint_complete(weft_constraint *constraint);
 
+/* What is missing to the nearest complete document: *bytes, and in *tokens how many tokens it takes
+ * at least (the bytes by those of the longest token, rounded up); both 0 where it is complete. */
+WEFT_API void weft_constraint_missing(const weft_constraint *constraint, int64_t *bytes,
+                                      int64_t *tokens);
+
 /* Back to the start of a document. */
 WEFT_API weft_status weft_constraint_reset(weft_constraint *constraint);
 

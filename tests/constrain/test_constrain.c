@@ -212,17 +212,35 @@ static void combinations_hold(void)
          "\"$ref\":\"#/$defs/tree\"}",
          "{\"left\":{\"left\":{\"v\":1}},\"v\":2}", 2},
         {"{\"$ref\":\"#\"}", "[1]", 2},
+        {"{\"items\":{\"$ref\":\"#/$defs/a%25~0~1b\"},\"$defs\":{\"a%~/b\":{\"const\":1}}}", "[2",
+         0},
         {"true", "[1]", 2},
     };
     check_texts(cases, sizeof cases / sizeof *cases);
 }
 
+typedef struct fault {
+    const char *schema, *message;
+    weft_status status;
+} fault;
+
+static void check_faults(const fault *cases, size_t n)
+{
+    if (!open_tokenizer())
+        return;
+    for (size_t i = 0; i < n; i++) {
+        weft_constraint *c = NULL;
+        CHECK_STATUS(
+            weft_constraint_new(tokenizer, cases[i].schema, strlen(cases[i].schema), "schema", &c),
+            cases[i].status);
+        CHECK(c == NULL);
+        CHECK_CONTAINS(weft_error_message(), cases[i].message);
+    }
+}
+
 static void faults_are_named(void)
 {
-    static const struct {
-        const char *schema, *message;
-        weft_status status;
-    } cases[] = {
+    static const fault cases[] = {
         {"{\"type\":\"strin\"}", "schema: type: \"strin\" is no type", WEFT_INVALID},
         {"{\"format\":\"date\"}", "\"format\" of JSON Schema is not supported", WEFT_UNSUPPORTED},
         {"{\"properties\":{\"a\":{\"not\":{}}}}", "properties.a: the keyword \"not\"",
@@ -240,21 +258,48 @@ static void faults_are_named(void)
         {"{\"$defs\":{\"l\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/l\"},"
          "\"minItems\":1}},\"$ref\":\"#/$defs/l\"}",
          "no value satisfies", WEFT_INVALID},
-        {"{\"minLength\":-1}", "must not be negative", WEFT_INVALID},
-        {"3", "expected object", WEFT_INVALID},
         {"{\"enum\":3}", "enum: expected array", WEFT_INVALID},
         {"{\"type\":", "schema: ", WEFT_INVALID},
     };
-    if (!open_tokenizer())
-        return;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        weft_constraint *c = NULL;
-        CHECK_STATUS(
-            weft_constraint_new(tokenizer, cases[i].schema, strlen(cases[i].schema), "schema", &c),
-            cases[i].status);
-        CHECK(c == NULL);
-        CHECK_CONTAINS(weft_error_message(), cases[i].message);
-    }
+    check_faults(cases, sizeof cases / sizeof *cases);
+}
+
+static void malformed_keywords_are_named(void)
+{
+    static const fault cases[] = {
+        {"{\"minLength\":-1}", "minLength: must not be negative", WEFT_INVALID},
+        {"{\"minLength\":1.5}", "minLength: expected integer, got 1.5", WEFT_INVALID},
+        {"{\"maximum\":NaN}", "maximum: expected a finite number", WEFT_INVALID},
+        {"3", "expected object or boolean, got integer", WEFT_INVALID},
+        {"null", "expected object or boolean, got null", WEFT_INVALID},
+        {"{\"properties\":{\"a\":null}}", "properties.a: expected object or boolean, got null",
+         WEFT_INVALID},
+        {"{\"properties\":null}", "properties: expected object, got null", WEFT_INVALID},
+        {"{\"$defs\":{\"x\":{\"items\":null}}}", "$defs.x.items: expected object", WEFT_INVALID},
+        {"{\"additionalProperties\":null}", "additionalProperties: expected object", WEFT_INVALID},
+        {"{\"type\":null}", "type: expected string, got null", WEFT_INVALID},
+        {"{\"type\":[\"null\",null]}", "type[1]: expected string, got null", WEFT_INVALID},
+        {"{\"allOf\":null}", "allOf: expected array, got null", WEFT_INVALID},
+        {"{\"anyOf\":null}", "anyOf: expected array, got null", WEFT_INVALID},
+        {"{\"anyOf\":[]}", "anyOf: expected at least one schema", WEFT_INVALID},
+        {"{\"oneOf\":[{},null]}", "oneOf[1]: expected object or boolean, got null", WEFT_INVALID},
+        {"{\"required\":null}", "required: expected array, got null", WEFT_INVALID},
+        {"{\"required\":[1]}", "required[0]: expected string, got integer", WEFT_INVALID},
+        {"{\"pattern\":null}", "pattern: expected string, got null", WEFT_INVALID},
+        {"{\"minimum\":null}", "minimum: expected number, got null", WEFT_INVALID},
+        {"{\"$ref\":null}", "$ref: expected string, got null", WEFT_INVALID},
+        {"{\"$ref\":\"#/anyOf/abc\",\"anyOf\":[{}]}", "#/anyOf/abc\": there is nothing",
+         WEFT_INVALID},
+        {"{\"$ref\":\"#/anyOf/\",\"anyOf\":[{}]}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"#/anyOf/00\",\"anyOf\":[{}]}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"#/anyOf/-1\",\"anyOf\":[{}]}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"#/anyOf/4294967296\",\"anyOf\":[{}]}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"#/$defs/a~2\",\"$defs\":{\"a~2\":{}}}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"#/$defs/a%zz\",\"$defs\":{\"a%zz\":{}}}", "there is nothing", WEFT_INVALID},
+        {"{\"$ref\":\"#/const\",\"const\":[1]}", "const: expected object or boolean, got array",
+         WEFT_INVALID},
+    };
+    check_faults(cases, sizeof cases / sizeof *cases);
 }
 
 /* ---- generation ------------------------------------------------------------------------------ */
@@ -467,6 +512,7 @@ static void no_memory_is_a_status(void)
 
 CHECK_MAIN("constrain", CHECK_CASE(any_json_is_json), CHECK_CASE(keywords_hold),
            CHECK_CASE(objects_hold), CHECK_CASE(combinations_hold), CHECK_CASE(faults_are_named),
-           CHECK_CASE(what_is_generated_fits), CHECK_CASE(strings_fit_tight_budgets),
-           CHECK_CASE(masks_are_what_accepting_says), CHECK_CASE(masks_are_kept_apart),
-           CHECK_CASE(long_documents_stay_small), CHECK_CASE(no_memory_is_a_status))
+           CHECK_CASE(malformed_keywords_are_named), CHECK_CASE(what_is_generated_fits),
+           CHECK_CASE(strings_fit_tight_budgets), CHECK_CASE(masks_are_what_accepting_says),
+           CHECK_CASE(masks_are_kept_apart), CHECK_CASE(long_documents_stay_small),
+           CHECK_CASE(no_memory_is_a_status))

@@ -213,4 +213,44 @@ static void every_document_fits_its_schema(void)
     weft_tokenizer_free(tokenizer);
 }
 
-CHECK_MAIN("constrained", CHECK_CASE(every_document_fits_its_schema))
+/* The status of one document under a schema with at most `max_tokens` tokens. */
+static weft_status with_limit(const char *schema, int64_t max_tokens, weft_generate_stats *stats)
+{
+    static const int32_t prompt[] = {2010, 370};
+    weft_constraint *constraint = NULL;
+    weft_model *model = random_model(1);
+    weft_status status =
+        weft_constraint_new(tokenizer, schema, strlen(schema), "schema", &constraint);
+    const weft_generate_options o = {
+        .max_tokens = max_tokens, .constraint = constraint, .no_compile = true};
+    *stats = (weft_generate_stats){0};
+    if (CHECK_OK(status))
+        status = weft_generate(model, tokenizer, prompt, 2, &o, NULL, NULL, stats);
+    weft_constraint_free(constraint);
+    weft_model_free(model);
+    return status;
+}
+
+static void incomplete_documents_fail(void)
+{
+    weft_generate_stats stats;
+    if (!CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
+        return;
+    CHECK_STATUS(with_limit("{\"const\":\"0123456789\"}", 5, &stats), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "incomplete after 5 tokens, the limit of max_tokens: at "
+                                         "least ");
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_ERROR);
+    CHECK_STATUS(with_limit("{\"type\":\"string\",\"minLength\":400}", 3, &stats), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the shortest document of the constraint has 402 bytes");
+    CHECK_CONTAINS(weft_error_message(), "the limit of max_tokens is 3");
+    CHECK_EQ_INT(stats.tokens, 0);
+    CHECK_STATUS(with_limit("{\"type\":\"string\",\"minLength\":4000}", 3000, &stats),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "the limit of the model's positions");
+    CHECK_OK(with_limit("{\"const\":\"0123456789\"}", 12, &stats));
+    CHECK_EQ_INT(stats.reason, WEFT_FINISH_STOP);
+    weft_tokenizer_free(tokenizer);
+}
+
+CHECK_MAIN("constrained", CHECK_CASE(every_document_fits_its_schema),
+           CHECK_CASE(incomplete_documents_fail))

@@ -5,8 +5,8 @@
 
 #include "core/io/json.h"
 #include "core/io/utf8.h"
-#include "generate/session/session.h"
 #include "tests/check.h"
+#include "text/schema/check.h"
 #include "weft/memory.h"
 
 /* Whether the value holds; the complaint is the test's, "" when there is none. */
@@ -38,6 +38,9 @@ static void values_are_held_to_schemas(void)
         {"{\"properties\": {\"a\": {\"enum\": [1, 2]}}}", "{\"a\": 3}", "a: expected [1,2], got 3"},
         {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "5", NULL},
         {"{\"$ref\": \"#/x/y\", \"x\": {\"y\": {\"const\": 5}}}", "6", "expected 5, got 6"},
+        {"{\"$ref\": \"#/anyOf/1\", \"anyOf\": [false, {\"type\": \"integer\"}]}", "5", NULL},
+        {"{\"$ref\": \"#/x/abc\", \"x\": [false]}", "5", NULL}, /* no element's name */
+        {"{\"$ref\": \"#/x/a%25~0\", \"x\": {\"a%~\": {\"const\": 1}}}", "2", "expected 1, got 2"},
         {"{\"required\": [\"a\"]}", "{}", "\"a\" is missing"},
         {"{\"required\": [\"a\\u0000b\"]}", "{\"a\": 1}", "\"a\" is missing"},
         {"{\"minLength\": 3}", "\"a\\u0000\xc3\xa9\"", NULL},

@@ -11,66 +11,6 @@
 
 enum { MAX_PATTERNS = 16 };
 
-/* ---- keywords ------------------------------------------------------------------------------- */
-
-static const char *const followed[] = {
-    "$defs",
-    "$ref",
-    "additionalProperties",
-    "allOf",
-    "anyOf",
-    "const",
-    "definitions",
-    "enum",
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "items",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minItems",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "oneOf",
-    "pattern",
-    "properties",
-    "required",
-    "type",
-};
-
-/* They say nothing about what is valid. */
-static const char *const annotations[] = {
-    "$comment",    "$id",      "$schema",  "default", "deprecated",
-    "description", "examples", "readOnly", "title",   "writeOnly",
-};
-
-static bool listed(const char *key, const char *const *names, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(key, names[i]) == 0)
-            return true;
-    return false;
-}
-
-weft_status weft__schema_check_keywords(const weft__json *at)
-{
-    const weft_status status = weft__json_as_object(at);
-    if (status)
-        return status;
-    json_object_object_foreach(at->value, key, value)
-    {
-        (void)value;
-        if (!listed(key, followed, sizeof followed / sizeof *followed) &&
-            !listed(key, annotations, sizeof annotations / sizeof *annotations))
-            return weft__json_fail(at, WEFT_UNSUPPORTED,
-                                   "the keyword \"%s\" of JSON Schema is not supported",
-                                   weft_printable(key));
-    }
-    return WEFT_OK;
-}
-
 /* ---- types, numbers, lengths ----------------------------------------------------------------- */
 
 static weft_status type_bit(const weft__json *at, unsigned *bits)

@@ -246,6 +246,14 @@ weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id)
     return weft_constraint_accept_text(constraint, l->bytes.data + begin, length);
 }
 
+void weft_constraint_missing(const weft_constraint *constraint, int64_t *bytes, int64_t *tokens)
+{
+    const frame_list *stacks = &constraint->stacks;
+    const int64_t longest = constraint->language->tokens.longest;
+    *bytes = weft__machine_distance(stacks->tops, stacks->n);
+    *tokens = longest > 0 ? (*bytes + longest - 1) / longest : *bytes;
+}
+
 bool weft_constraint_complete(weft_constraint *constraint)
 {
     return weft__machine_ends(&constraint->machine, constraint->stacks.tops, constraint->stacks.n);

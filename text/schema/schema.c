@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "text/schema/keywords.h"
 #include "text/schema/number.h"
+#include "text/schema/pointer.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
@@ -68,47 +70,44 @@ int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status 
 
 /* ---- $ref ----------------------------------------------------------------------------------- */
 
-/* One step of a JSON pointer, from *at to the next slash; ~1 is a slash and ~0 a tilde. */
-static bool read_step(const char **at, char *out, size_t room)
+/* Goes on with one step of a pointer; *at has no value where there is none. */
+static weft_status go_to(weft__json *at, const char *step)
 {
-    size_t n = 0;
-    for (; **at && **at != '/'; ++*at) {
-        if (n + 1 >= room)
-            return false;
-        char c = **at;
-        if (c == '~' && ((*at)[1] == '0' || (*at)[1] == '1'))
-            c = *++*at == '0' ? '~' : '/';
-        out[n++] = c;
-    }
-    out[n] = '\0';
-    return true;
+    const weft__json from = *at;
+    size_t index = 0;
+    at->value = NULL;
+    if (json_object_is_type(from.value, json_type_object))
+        return weft__json_find(&from, step, at);
+    if (json_object_is_type(from.value, json_type_array) && weft__pointer_index(step, &index) &&
+        index < json_object_array_length(from.value))
+        return weft__json_at(&from, index, at);
+    return WEFT_OK;
 }
 
 static weft_status follow(const weft__schema *schema, const weft__json *from, const char *reference,
                           weft__json *out)
 {
-    char step[256];
     if (reference[0] != '#' || (reference[1] && reference[1] != '/'))
         return weft__json_fail(from, WEFT_UNSUPPORTED,
                                "$ref \"%s\": only references within the schema are supported",
                                weft_printable(reference));
+    char *step = weft_malloc(strlen(reference) + 1);
+    if (!step)
+        return weft__out_of_memory(from->name, "a schema");
     *out = weft__json_root(&schema->doc);
-    for (const char *at = reference + 1; *at == '/';) {
+    weft_status status = WEFT_OK;
+    for (const char *at = reference + 1; *at == '/' && out->value && !status;) {
         at++;
-        weft__json next = {0};
-        weft_status status = WEFT_INVALID;
-        if (read_step(&at, step, sizeof step)) {
-            if (out->value && json_object_is_type(out->value, json_type_array))
-                status = weft__json_at(out, (size_t)strtoul(step, NULL, 10), &next);
-            else if (out->value && json_object_is_type(out->value, json_type_object))
-                status = weft__json_find(out, step, &next);
-        }
-        if (status || !next.value)
-            return weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing",
-                                   weft_printable(reference));
-        *out = next;
+        if (weft__pointer_step(&at, step))
+            status = go_to(out, step);
+        else
+            out->value = NULL;
     }
-    return WEFT_OK;
+    weft_free(step);
+    if (!status && !out->value)
+        status = weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing",
+                                 weft_printable(reference));
+    return status ? status : weft__keywords_check(out);
 }
 
 /* ---- choices -------------------------------------------------------------------------------- */
@@ -180,7 +179,7 @@ static weft_status take(weft__schema *schema, partial *p, int number, bool *poss
         *possible = json_object_get_boolean(at.value);
         return WEFT_OK;
     }
-    weft_status status = weft__schema_check_keywords(&at);
+    weft_status status = weft__keywords_followed(&at);
     if (status)
         return status;
     if (p->n_holds == MAX_PENDING)
@@ -397,7 +396,8 @@ weft_status weft__schema_parse(const char *text, size_t length, const char *name
     if (status)
         return status;
     const weft__json root = weft__json_root(&out->doc);
-    int number = weft__schema_number(out, &root, &status);
+    status = weft__keywords_check(&root);
+    int number = status ? -1 : weft__schema_number(out, &root, &status);
     if (!status)
         weft__schema_node(out, &number, 1, &status);
     for (size_t i = 0; i < out->n_nodes && !status; i++)

@@ -100,7 +100,4 @@ weft_status weft__choice_fill(weft__schema *schema, const int *schemas, size_t n
                               schema_choice *out, bool *possible);
 void weft__choice_release(schema_choice *choice);
 
-/* Fails on a keyword that is neither followed nor an annotation. */
-weft_status weft__schema_check_keywords(const weft__json *at);
-
 #endif

@@ -43,6 +43,8 @@ static weft_status gather(const weft_tokenizer *tokenizer, token_table *out, tex
         if (weft_tokenizer_is_special(tokenizer, id))
             continue;
         status = weft__token_bytes(tokenizer, id, bytes);
+        if (!status && bytes->length - before > out->longest)
+            out->longest = (uint32_t)(bytes->length - before);
         if (!status && bytes->length > before)
             out->entries[out->n++] = (token_entry){
                 .id = id, .start = (uint32_t)before, .length = (uint32_t)(bytes->length - before)};

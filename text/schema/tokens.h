@@ -18,6 +18,7 @@ typedef struct token_table {
     size_t n;
     char *bytes;
     int32_t vocab_size;
+    uint32_t longest; /* bytes of the longest token */
 } token_table;
 
 weft_status weft__tokens_read(const weft_tokenizer *tokenizer, token_table *out);

@@ -1,15 +1,16 @@
-/* generate/session/schema_check.c -- whether a JSON value is what a schema says, and what is wrong
+/* text/schema/check.c -- whether a JSON value is what a schema says, and what is wrong
  * with it where it is not. */
-#include <float.h>
+#include "text/schema/check.h"
+
+#include <json-c/linkhash.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/io/json.h"
 #include "core/io/utf8.h"
-#include "generate/session/session.h"
 #include "text/schema/pattern.h"
+#include "text/schema/pointer.h"
+#include "weft/memory.h"
 
 enum {
     MAX_DEPTH = 256,
@@ -305,32 +306,33 @@ static bool combinations_hold(check *c, json_object *schema, json_object *value)
     return true;
 }
 
-/* What "#/a/b" stands for; NULL: there is nothing. */
-static json_object *follow(json_object *root, const char *reference)
+/* What "#/a/b" stands for; NULL: there is nothing, or no memory. */
+static json_object *follow(check *c, const char *reference)
 {
-    char step[256];
-    if (*reference++ != '#')
-        return NULL;
-    while (root && *reference == '/') {
-        size_t n = 0;
-        for (reference++; *reference && *reference != '/' && n + 1 < sizeof step; n++) {
-            step[n] = *reference++;
-            if (step[n] == '~' && (*reference == '0' || *reference == '1'))
-                step[n] = *reference++ == '0' ? '~' : '/';
-        }
-        step[n] = '\0';
-        root = json_object_is_type(root, json_type_array)
-                   ? json_object_array_get_idx(root, (size_t)strtoul(step, NULL, 10))
-                   : json_object_object_get(root, step);
+    json_object *at = c->root;
+    char *step = *reference == '#' ? weft_malloc(strlen(reference)) : NULL;
+    c->no_memory |= *reference == '#' && !step;
+    for (reference++; step && at && *reference == '/';) {
+        size_t index = 0;
+        reference++;
+        if (!weft__pointer_step(&reference, step))
+            at = NULL;
+        else if (!json_object_is_type(at, json_type_array))
+            at = json_object_object_get(at, step);
+        else
+            at = weft__pointer_index(step, &index) ? json_object_array_get_idx(at, index) : NULL;
     }
-    return root;
+    if (!step || *reference)
+        at = NULL;
+    weft_free(step);
+    return at;
 }
 
 static bool parts_hold(check *c, json_object *schema, json_object *value)
 {
     json_object *reference;
     if (json_object_object_get_ex(schema, "$ref", &reference) && weft__json_plain(reference)) {
-        json_object *target = follow(c->root, weft__json_plain(reference));
+        json_object *target = follow(c, weft__json_plain(reference));
         if (target && !holds(c, target, value))
             return false;
     }

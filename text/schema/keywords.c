@@ -1,0 +1,213 @@
+/* text/schema/keywords.c -- the keywords of JSON Schema that are followed, and what their values
+ * have to be. */
+#include "text/schema/keywords.h"
+
+#include <json-c/linkhash.h>
+#include <math.h>
+#include <string.h>
+
+typedef enum keyword_kind {
+    ANNOTATION, /* says nothing about validity */
+    VALUE,      /* any JSON */
+    SCHEMA,
+    SCHEMA_LIST, /* one or more */
+    SCHEMA_MAP,
+    NUMBER,
+    COUNT,
+    STRING,
+    STRING_LIST,
+    LIST,
+    TYPES
+} keyword_kind;
+
+typedef struct keyword {
+    const char *name;
+    keyword_kind kind;
+} keyword;
+
+static const keyword keywords[] = {
+    {"$comment", ANNOTATION},
+    {"$defs", SCHEMA_MAP},
+    {"$id", ANNOTATION},
+    {"$ref", STRING},
+    {"$schema", ANNOTATION},
+    {"additionalProperties", SCHEMA},
+    {"allOf", SCHEMA_LIST},
+    {"anyOf", SCHEMA_LIST},
+    {"const", VALUE},
+    {"default", ANNOTATION},
+    {"definitions", SCHEMA_MAP},
+    {"deprecated", ANNOTATION},
+    {"description", ANNOTATION},
+    {"enum", LIST},
+    {"examples", ANNOTATION},
+    {"exclusiveMaximum", NUMBER},
+    {"exclusiveMinimum", NUMBER},
+    {"items", SCHEMA},
+    {"maxItems", COUNT},
+    {"maxLength", COUNT},
+    {"maxProperties", COUNT},
+    {"maximum", NUMBER},
+    {"minItems", COUNT},
+    {"minLength", COUNT},
+    {"minProperties", COUNT},
+    {"minimum", NUMBER},
+    {"oneOf", SCHEMA_LIST},
+    {"pattern", STRING},
+    {"properties", SCHEMA_MAP},
+    {"readOnly", ANNOTATION},
+    {"required", STRING_LIST},
+    {"title", ANNOTATION},
+    {"type", TYPES},
+    {"writeOnly", ANNOTATION},
+};
+
+static const keyword *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (strcmp(keywords[i].name, name) == 0)
+            return &keywords[i];
+    return NULL;
+}
+
+static weft_status expected(const weft__json *at, const char *what)
+{
+    return weft__json_fail(at, WEFT_INVALID, "expected %s, got %s", what,
+                           weft__json_type_name(at->value));
+}
+
+static weft_status check_type(const weft__json *at)
+{
+    static const char *const names[] = {"null",   "boolean", "integer", "number",
+                                        "string", "array",   "object"};
+    const char *name = NULL;
+    const weft_status status = weft__json_as_string(at, &name, NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !status; i++)
+        if (strcmp(name, names[i]) == 0)
+            return WEFT_OK;
+    return status ? status
+                  : weft__json_fail(at, WEFT_INVALID, "\"%s\" is no type of JSON Schema",
+                                    weft_printable(name));
+}
+
+static weft_status check_string(const weft__json *at)
+{
+    const char *text;
+    return weft__json_as_string(at, &text, NULL);
+}
+
+/* A list, of which `check` (NULL: anything) takes every element. */
+static weft_status check_list(const weft__json *at, weft_status (*check)(const weft__json *))
+{
+    size_t n = 0;
+    weft_status status = weft__json_length(at, &n);
+    for (size_t i = 0; i < n && check && !status; i++) {
+        weft__json item;
+        status = weft__json_at(at, i, &item);
+        if (!status)
+            status = check(&item);
+    }
+    return status;
+}
+
+static weft_status check_map(const weft__json *at)
+{
+    weft_status status = weft__json_as_object(at);
+    if (status)
+        return status;
+    json_object_object_foreach(at->value, key, value)
+    {
+        (void)value;
+        weft__json member;
+        if (!status)
+            status = weft__json_find(at, key, &member);
+        if (!status)
+            status = weft__keywords_check(&member);
+    }
+    return status;
+}
+
+static weft_status check_number(const weft__json *at)
+{
+    double number;
+    const weft_status status = weft__json_as_number(at, &number);
+    if (status || isfinite(number))
+        return status;
+    return weft__json_fail(at, WEFT_INVALID, "expected a finite number");
+}
+
+static weft_status check_count(const weft__json *at)
+{
+    int64_t count;
+    const weft_status status = weft__json_as_int(at, &count);
+    if (status || count >= 0)
+        return status;
+    return weft__json_fail(at, WEFT_INVALID, "must not be negative, got %lld", (long long)count);
+}
+
+static weft_status check_value(const weft__json *at, keyword_kind kind)
+{
+    switch (kind) {
+    case ANNOTATION:
+    case VALUE:
+        return WEFT_OK;
+    case SCHEMA:
+        return weft__keywords_check(at);
+    case SCHEMA_LIST:
+        if (json_object_is_type(at->value, json_type_array) &&
+            json_object_array_length(at->value) == 0)
+            return weft__json_fail(at, WEFT_INVALID, "expected at least one schema");
+        return check_list(at, weft__keywords_check);
+    case SCHEMA_MAP:
+        return check_map(at);
+    case NUMBER:
+        return check_number(at);
+    case COUNT:
+        return check_count(at);
+    case STRING:
+        return check_string(at);
+    case STRING_LIST:
+        return check_list(at, check_string);
+    case LIST:
+        return check_list(at, NULL);
+    case TYPES:
+        if (json_object_is_type(at->value, json_type_array))
+            return check_list(at, check_type);
+        return check_type(at);
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__keywords_check(const weft__json *schema)
+{
+    weft_status status = WEFT_OK;
+    if (json_object_is_type(schema->value, json_type_boolean))
+        return WEFT_OK;
+    if (!json_object_is_type(schema->value, json_type_object))
+        return expected(schema, "object or boolean");
+    json_object_object_foreach(schema->value, key, value)
+    {
+        (void)value;
+        const keyword *k = find(key);
+        weft__json member;
+        if (!k || status)
+            continue;
+        status = weft__json_find(schema, key, &member);
+        if (!status)
+            status = check_value(&member, k->kind);
+    }
+    return status;
+}
+
+weft_status weft__keywords_followed(const weft__json *schema)
+{
+    json_object_object_foreach(schema->value, key, value)
+    {
+        (void)value;
+        if (!find(key))
+            return weft__json_fail(schema, WEFT_UNSUPPORTED,
+                                   "the keyword \"%s\" of JSON Schema is not supported",
+                                   weft_printable(key));
+    }
+    return WEFT_OK;
+}
