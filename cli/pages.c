@@ -192,26 +192,28 @@ void cli_print_man(FILE *file)
           file);
     for (int i = 0; cli_commands[i] != NULL; i++)
         print_man_command(file, cli_commands[i]);
-    fputs(".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, told on one line of standard "
-          "error\n.TP\n.B 2\na command line that makes no sense\n"
-          ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
-          ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n"
-          ".TP\n.B WEFT_VULKAN_DISABLE\n"
-          "optional features of Vulkan devices that are not to be used, separated by commas:\n"
-          ".BR float64 \", \" int64 \", \" storage8 \", \" host \", \" budget \", \" subnormals "
-          "\", \" matrix \", or \" all\n"
-          ".TP\n.B WEFT_VULKAN_SELF_TEST\n"
-          "Vulkan devices are compared with the CPU at first use, and the result is kept.\n"
-          ".BR skip \": not compared; \" force \": compared again\n"
-          ".TP\n.B WEFT_VULKAN_ENABLE\n"
-          "optional features that are used though they were not measured to be faster on such a\n"
-          "device, separated by commas:\n.BR matrix\n"
-          ".TP\n.B WEFT_VULKAN_VALIDATE\n"
-          "1: with the validation layer; what it finds fails the evaluation\n"
-          ".TP\n.B XDG_CACHE_HOME\nwhere compiled Vulkan pipelines and results of self-tests are "
-          "kept, in\n"
-          ".IR weft ;\n.I ~/.cache\nwithout it\n",
-          file);
+    fputs(
+        ".SH EXIT STATUS\n.TP\n.B 0\ndone\n.TP\n.B 1\na failure, told on one line of standard "
+        "error\n.TP\n.B 2\na usage error\n.TP\n.B 129, 130, 143\nSIGHUP, SIGINT or SIGTERM stopped "
+        "the command; weft train has saved\n"
+        ".SH ENVIRONMENT\n.TP\n.B NO_COLOR\nno colours when set\n"
+        ".TP\n.B WEFT_THREADS\nthreads of the CPU, where \\-\\-threads is not given\n"
+        ".TP\n.B WEFT_VULKAN_DISABLE\n"
+        "optional features of Vulkan devices that are not to be used, separated by commas:\n"
+        ".BR float64 \", \" int64 \", \" storage8 \", \" host \", \" budget \", \" subnormals "
+        "\", \" matrix \", or \" all\n"
+        ".TP\n.B WEFT_VULKAN_SELF_TEST\n"
+        "Vulkan devices are compared with the CPU at first use, and the result is kept.\n"
+        ".BR skip \": not compared; \" force \": compared again\n"
+        ".TP\n.B WEFT_VULKAN_ENABLE\n"
+        "optional features that are used though they were not measured to be faster on such a\n"
+        "device, separated by commas:\n.BR matrix\n"
+        ".TP\n.B WEFT_VULKAN_VALIDATE\n"
+        "1: with the validation layer; what it finds fails the evaluation\n"
+        ".TP\n.B XDG_CACHE_HOME\nwhere compiled Vulkan pipelines and results of self-tests are "
+        "kept, in\n"
+        ".IR weft ;\n.I ~/.cache\nwithout it\n",
+        file);
 }
 
 /* ---- Completion ----------------------------------------------------------------------------- */
@@ -231,7 +233,7 @@ static void print_bash_command(FILE *file, const cli_command *c)
         fprintf(file, "%s--%s", o == option_at(c, 0) ? "" : " ", o->name);
     fputs("\"\n        case $previous in\n", file);
     for (int i = 0; (o = next_option(c, &i)) != NULL;) {
-        if (o->kind != CLI_CHOICE)
+        if (o->value == NULL || strchr(o->value, '|') == NULL)
             continue;
         fprintf(file, "        --%s) words=\"", o->name);
         print_words(file, o->value);

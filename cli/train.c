@@ -124,7 +124,20 @@ static const cli_option options[] = {
      .low = CLI_ABOVE_ZERO,
      .high = CLI_ANY,
      AT(lr),
-     .help = "learning rate of AdamW"},
+     .help = "learning rate"},
+    {.name = "optimizer",
+     .kind = CLI_CHOICE,
+     .value = TRAIN_OPTIMIZERS,
+     .fallback = "adamw",
+     AT(optimizer),
+     .help =
+         "the optimizer; adam, adamw and adamax correct the bias, adafactor uses --lr as it is"},
+    {.name = "optimizer-options",
+     .kind = CLI_TEXT,
+     .value = "NAME=X,...",
+     .fallback = "",
+     AT(optimizer_options),
+     .help = "its other numbers, as in beta2=0.95,eps=1e-6 or momentum=0.9,nesterov=true"},
     {.name = "weight-decay",
      .kind = CLI_REAL,
      .value = "X",
@@ -132,12 +145,15 @@ static const cli_option options[] = {
      .low = 0,
      .high = CLI_ANY,
      AT(weight_decay),
-     .help = "weight decay of AdamW"},
+     .help = "weight decay, of an optimizer that has it"},
     {.name = "schedule",
-     .kind = CLI_CHOICE,
-     .value = "constant|linear|cosine",
+     .kind = CLI_TEXT,
+     .value = "constant|linear|cosine|wsd|exponential|step",
      AT(schedule),
-     .help = "how the learning rate falls; default: cosine, or constant with --batches"},
+     .help = "the learning rate over the run: linear and cosine fall to 0, or with cosine:0.1 to a "
+             "tenth of --lr; wsd:0.2 is constant and falls to 0 over the last 20%; "
+             "exponential:RATE, step:RATE:SIZE; joined as linear:0.1@100,cosine; default: cosine, "
+             "or constant with --batches"},
     {.name = "warmup",
      .kind = CLI_INT,
      .value = "W",
@@ -299,8 +315,13 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     weft_trainer_options o = {
         .steps = updates(v, r),
         .accumulate = v->accumulate,
-        .adamw = {.lr = v->lr, .weight_decay = v->weight_decay > 0 ? v->weight_decay : -1},
-        .schedule = data ? WEFT_SCHEDULE_COSINE : WEFT_SCHEDULE_CONSTANT,
+        .lr = v->lr,
+        .optimizer = train_optimizer(v),
+        .optimizer_options = &r->optimizer_options,
+        .weight_decay = v->weight_decay > 0 ? v->weight_decay : -1,
+        .schedule = v->schedule != NULL ? v->schedule
+                    : data              ? "cosine"
+                                        : "constant",
         .warmup = v->warmup != CLI_ABSENT ? v->warmup : 0,
         .warmup_share = v->warmup == CLI_ABSENT && data ? WEFT_LORA_WARMUP : 0,
         .clip = clip,
@@ -317,8 +338,6 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .callback = train_show,
         .context = r,
     };
-    if (v->schedule >= 0)
-        o.schedule = (weft_schedule_kind)v->schedule;
     return o;
 }
 
@@ -377,6 +396,8 @@ static int run(void *context)
     if (why != NULL)
         return cli_usage("train", "%s", why);
     train_run r = {0};
+    if (train_read_texts(v, &r) != WEFT_OK)
+        return cli_usage("train", "%s", weft_error_message());
     weft_status status = check_out(v);
     if (status == WEFT_OK)
         status = cli_model_path(v->model, r.path, sizeof r.path);

@@ -10,16 +10,34 @@ enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 
 typedef struct train_values {
     const char *model, *data, *batches, *out, *val_data, *targets, *init_adapter;
+    const char *schedule, *optimizer_options;
     cli_place place;
     double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed, rank;
-    int schedule, adapter_dtype, train_on;
+    int optimizer, adapter_dtype, train_on;
     bool checkpoint, compile, rslora, json, overwrite;
 } train_values;
 
+/* The words of --optimizer: the names of the types. */
+#define TRAIN_OPTIMIZERS "adamw|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
+
+/* The options of whichever type --optimizer names. */
+typedef union train_optimizer_options {
+    weft_optim_sgd_options sgd;
+    weft_optim_rmsprop_options rmsprop;
+    weft_optim_adagrad_options adagrad;
+    weft_optim_adadelta_options adadelta;
+    weft_optim_adam_options adam;
+    weft_optim_adamw_options adamw;
+    weft_optim_lion_options lion;
+    weft_optim_adafactor_options adafactor;
+    weft_optim_muon_options muon;
+} train_optimizer_options;
+
 /* What a run has open. */
 typedef struct train_run {
+    train_optimizer_options optimizer_options;
     char path[4096]; /* of the model */
     weft_model *model;
     weft_tokenizer *tokenizer;       /* NULL with --batches */
@@ -38,6 +56,11 @@ typedef struct train_run {
 weft_status train_catch_signals(const weft_cancel **cancel);
 /* The signal that set it; 0: none. */
 int train_stop_signal(void);
+
+/* The type of --optimizer. */
+const weft_optim_type *train_optimizer(const train_values *v);
+/* Reads --optimizer-options and checks --schedule; WEFT_INVALID for malformed text. */
+weft_status train_read_texts(const train_values *v, train_run *r);
 
 /* What is about to be done, on standard error. */
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o);

@@ -47,8 +47,8 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
         snprintf(warmup, sizeof warmup, "%lld warmup", (long long)o->warmup);
     else if (o->warmup_share > 0)
         snprintf(warmup, sizeof warmup, "%g%% warmup", 100 * o->warmup_share);
-    fprintf(stderr, "run     %s updates; AdamW, learning rate %g, %s, %s, weight decay %g, ",
-            cli_count(o->steps), o->adamw.lr, weft_schedule_name(o->schedule), warmup,
+    fprintf(stderr, "run     %s updates; %s, learning rate %g, %s, %s, weight decay %g, ",
+            cli_count(o->steps), o->optimizer->name, o->lr, weft_printable(o->schedule), warmup,
             v->weight_decay);
     fprintf(stderr, o->clip > 0 ? "clip %g\n" : "no clipping\n", o->clip);
 }

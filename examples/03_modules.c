@@ -46,27 +46,29 @@ static weft_array *loss(void *context)
 
 static weft_status train(weft_module *m, double *last)
 {
+    const weft_optim_group adam = {.type = &weft_optim_adam,
+                                   .options = &(weft_optim_adam_options){.bias_correction = true},
+                                   .learning_rate = 1e-2};
     weft_nn_slots p;
-    weft_optimizer *optimizer = NULL;
+    weft_optim *optimizer = NULL;
     weft_array **grads = NULL;
     weft_status status = weft_nn_trainable(m, &p);
     if (status == WEFT_OK)
-        status = weft_optimizer_new(
-            p.slots, p.n, &(weft_adamw_options){.lr = 1e-2, .weight_decay = -1}, &optimizer);
+        status = weft_optim_new(&p, &adam, 1, &optimizer);
     if (status == WEFT_OK && (grads = malloc((size_t)p.n * sizeof *grads)) == NULL)
         status = weft_fail(WEFT_MEMORY, "no memory");
     for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
         weft_scope_open();
-        weft_optimizer_call call = {.lr_factor = 1 - (double)step / (double)STEPS};
+        weft_optim_call call = {.lr_factor = 1 - (double)step / (double)STEPS};
         call.loss = weft_value_and_grad_slots(loss, m, p.slots, p.n, grads);
-        status = weft_optimizer_update(optimizer, grads, &call);
+        status = weft_optim_apply(optimizer, grads, &call);
         if (step % 60 == 0 || step == STEPS - 1)
             printf("step %3d  loss %.6f\n", step, call.loss_value);
         *last = call.loss_value;
         weft_scope_close(NULL);
     }
     free(grads);
-    weft_optimizer_free(optimizer);
+    weft_optim_free(optimizer);
     weft_nn_slots_free(&p);
     return status;
 }

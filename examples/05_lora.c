@@ -60,8 +60,8 @@ static weft_status train(run *r)
            (long long)weft_nn_count(weft_model_module(r->model), true));
     const weft_trainer_options options = {
         .steps = 30,
-        .adamw = {.lr = 5e-3},
-        .schedule = WEFT_SCHEDULE_COSINE,
+        .lr = 5e-3,
+        .schedule = "cosine",
         .warmup = 3,
         .clip = 1,
         .callback = show,

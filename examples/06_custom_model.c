@@ -84,7 +84,7 @@ static weft_status train(weft_model *model, weft_batches *batches, const char *f
 {
     weft_trainer *trainer;
     weft_train_result result = {0};
-    const weft_trainer_options o = {.steps = steps, .adamw.lr = 1e-2, .folder = folder};
+    const weft_trainer_options o = {.steps = steps, .lr = 1e-2, .folder = folder};
     weft_status status = weft_trainer_new(model, &o, &trainer);
     if (status == WEFT_OK)
         status = weft_trainer_run(trainer, batches, NULL, &result);

@@ -42,8 +42,8 @@ static void add_up(weft_optim *o, weft_array *const *gradients, weft_array **sum
     }
 }
 
-/* `a` when an update is due, else `old`, where `old` is: broadcasts of 0-d arrays have a device. */
-static weft_array *when(weft_array *due, weft_array *a, weft_array *old)
+/* Broadcasts of 0-d arrays have a device. */
+weft_array *weft__optim_when(weft_array *due, weft_array *a, weft_array *old)
 {
     weft_device *device = weft_device_of(old);
     return weft_where(weft_to(due, device), weft_to(a, device), old);
@@ -54,7 +54,7 @@ static weft_array *when(weft_array *due, weft_array *a, weft_array *old)
 static void choose(const optim_changes *c, weft_array *due)
 {
     for (int i = 0; i < c->n; i++)
-        c->values[i] = when(due, c->values[i], *c->slots[i]);
+        c->values[i] = weft__optim_when(due, c->values[i], *c->slots[i]);
 }
 
 static void start_again(weft_optim *o, weft_array **sums, weft_array *due, bool recording, bool now,
@@ -65,7 +65,7 @@ static void start_again(weft_optim *o, weft_array **sums, weft_array *due, bool 
         const weft_dtype dtype = weft_dtype_of(*slot);
         weft_array *next = sums[i];
         if (recording)
-            next = when(due, weft_scalar(0, dtype), sums[i]);
+            next = weft__optim_when(due, weft_scalar(0, dtype), sums[i]);
         else if (now)
             next = weft_to(weft_zeros(weft_shape(*slot), dtype), weft_device_of(*slot));
         weft__optim_change(c, slot, next);
@@ -85,7 +85,7 @@ weft_status weft__optim_accumulate(weft_optim *o, weft_array *const *gradients, 
     const bool now = before + 1 >= o->every;
     add_up(o, gradients, sums);
     if (recording || now)
-        weft__optim_collect(o, sums, shared, c);
+        weft__optim_collect(o, sums, shared, NULL, c);
     if (recording)
         choose(c, due);
     start_again(o, sums, due, recording, now, c);

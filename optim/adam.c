@@ -23,8 +23,15 @@ static weft_status check_adamw(const void *options)
 
 typedef struct numbers {
     weft_optim_number beta1, beta2, eps, decay;
-    weft_optim_number rest1, rest2; /* what m and v are divided by */
+    bool corrected; /* for the bias */
 } numbers;
+
+/* What m and v are divided by: 1 - beta^t, or 1. */
+static weft_optim_number rest_of(const weft_optim_step *s, const numbers *n, weft_optim_number beta)
+{
+    return n->corrected ? weft_optim_rest_of_power(beta, s->count)
+                        : (weft_optim_number){.value = 1};
+}
 
 /* 0-d, of the parameter's dtype */
 static weft_array *as_array(weft_optim_number a, weft_dtype dtype)
@@ -32,8 +39,13 @@ static weft_array *as_array(weft_optim_number a, weft_dtype dtype)
     return a.array ? weft_astype(a.array, dtype) : weft_scalar(a.value, dtype);
 }
 
+static weft_array *number_at(weft_array *all, int i)
+{
+    return weft_squeeze(weft_slice_axis(all, 0, i, i + 1), 0);
+}
+
 /* weft_adamw's five numbers, where the parameter is: the same for all parameters of a group that
- * are on one device. */
+ * are on one device. Those of a guard are there and stay there, the others move as one array. */
 static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
 {
     const weft_dtype dtype = weft_dtype_of(s->parameter);
@@ -41,10 +53,18 @@ static weft_array *fused_numbers(weft_optim_step *s, const numbers *n)
     weft_array *known = *s->shared;
     if (known && weft_dtype_of(known) == dtype && weft_device_of(known) == device)
         return known;
+    weft_array *parts[] = {as_array(s->learning_rate, dtype),
+                           as_array(rest_of(s, n, n->beta1), dtype),
+                           as_array(rest_of(s, n, n->beta2), dtype)};
+    weft_array *three = weft_to(weft_stack(parts, 3, 0), device);
+    weft_device *before = weft_default_device();
+    weft_set_default_device(device);
     weft_array *one = weft_scalar(1, dtype);
-    weft_array *parts[] = {as_array(s->learning_rate, dtype), one, as_array(n->rest1, dtype),
-                           as_array(n->rest2, dtype), one};
-    *s->shared = weft_to(weft_stack(parts, 5, 0), device);
+    weft_array *five[] = {number_at(three, 0), s->scale ? weft_astype(s->scale, dtype) : one,
+                          number_at(three, 1), number_at(three, 2),
+                          s->finite ? weft_astype(s->finite, dtype) : one};
+    *s->shared = weft_stack(five, 5, 0);
+    weft_set_default_device(before);
     return *s->shared;
 }
 
@@ -67,30 +87,33 @@ static weft_array *by_formula(weft_optim_step *s, const numbers *n)
 {
     weft_array *m = weft_optim_average(s->state[M], s->gradient, n->beta1);
     weft_array *v = weft_optim_average(s->state[V], weft_square(s->gradient), n->beta2);
-    weft_array *root = weft_optim_plus(weft_sqrt(over(v, n->rest2)), n->eps);
-    weft_array *step = weft_divide(over(m, n->rest1), root);
+    weft_array *root = weft_optim_plus(weft_sqrt(over(v, rest_of(s, n, n->beta2))), n->eps);
+    weft_array *step = weft_divide(over(m, rest_of(s, n, n->beta1)), root);
     s->state[M] = m;
     s->state[V] = v;
     step = weft_add(step, weft_optim_times(s->parameter, n->decay));
     return weft_subtract(s->parameter, weft_optim_times(step, s->learning_rate));
 }
 
+static bool is_constant(const weft_optim_step *s)
+{
+    for (int i = 0; s->type->fields[i].type != WEFT_FIELD_END; i++) {
+        if (s->numbers[i].array)
+            return false;
+    }
+    return true;
+}
+
 static weft_array *adam(weft_optim_step *s, weft_optim_number decay)
 {
-    numbers n = {
+    const numbers n = {
         .beta1 = weft_optim_hyper(s, "beta1"),
         .beta2 = weft_optim_hyper(s, "beta2"),
         .eps = weft_optim_hyper(s, "eps"),
         .decay = decay,
-        .rest1 = {.value = 1},
-        .rest2 = {.value = 1},
+        .corrected = weft_optim_hyper(s, "bias_correction").value != 0,
     };
-    if (weft_optim_hyper(s, "bias_correction").value != 0) {
-        n.rest1 = weft_optim_rest_of_power(n.beta1, s->count);
-        n.rest2 = weft_optim_rest_of_power(n.beta2, s->count);
-    }
-    const bool constant = !n.beta1.array && !n.beta2.array && !n.eps.array && !n.decay.array;
-    return constant ? fused(s, &n) : by_formula(s, &n);
+    return is_constant(s) ? fused(s, &n) : by_formula(s, &n);
 }
 
 static weft_array *update_adam(weft_optim_step *s)
@@ -131,6 +154,7 @@ const weft_optim_type weft_optim_adam = {
     .defaults = &adam_defaults,
     .states = {"m", "v"},
     .check = check_adam,
+    .guards = is_constant,
     .update = update_adam,
 };
 
@@ -141,5 +165,6 @@ const weft_optim_type weft_optim_adamw = {
     .defaults = &adamw_defaults,
     .states = {"m", "v"},
     .check = check_adamw,
+    .guards = is_constant,
     .update = update_adamw,
 };

@@ -145,6 +145,8 @@ void weft_optim_free(weft_optim *o)
     weft__optim_unlist(o);
     weft_drop(o->step);
     weft_drop(o->seen);
+    weft_drop(o->loss);
+    weft_drop(o->norm);
     weft_free(o->parameters);
     weft_free(o->groups);
     weft_free(o);

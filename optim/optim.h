@@ -30,9 +30,10 @@ struct weft_optim {
     int n, n_groups;
     optim_parameter *parameters;
     optim_group *groups;
-    weft_array *step; /* int64 0-d */
-    int64_t every;    /* calls to an update; 0: gradients are not accumulated */
-    weft_array *seen; /* int64 0-d: calls since the last update */
+    weft_array *step;        /* int64 0-d */
+    int64_t every;           /* calls to an update; 0: gradients are not accumulated */
+    weft_array *seen;        /* int64 0-d: calls since the last update */
+    weft_array *loss, *norm; /* of the latest guarded update */
     /* The parameters' slots, then the state: step, learning rates, and each parameter's. */
     int n_slots;
     weft_array ***slots;
@@ -56,12 +57,37 @@ typedef struct optim_changes {
     int n;
 } optim_changes;
 
+/* What a guarded update does besides: a factor of the learning rates, a scale of the gradients (no
+ * element: none), and whether the new values count. */
+typedef struct optim_guard {
+    weft_array *factor; /* 0-d, on the CPU */
+    weft__per_device scale, finite;
+} optim_guard;
+
+/* optim/guard.c: its numbers on a device (NULL: gradients are not scaled); the value, or the old
+ * one where the update is not finite (without a guard: the value). */
+weft_array *weft__optim_scale(optim_guard *guard, weft_device *device);
+weft_array *weft__optim_finite(optim_guard *guard, weft_device *device);
+weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_array *old);
+
+/* optim/guard.c: weft_optim_apply in parts, for compiled functions. Sets parameters and state from
+ * gradients and the 0-d float64 factor of the learning rates (loss may be NULL); reads the result;
+ * and the two slots beside weft_optim_state where loss and norm of the latest update are. */
+weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
+                            weft_array *factor, double clip);
+void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call);
+void weft__optim_results(weft_optim *o, weft_array **slots[2]);
+
 /* optim/update.c: adds a slot; the gradient in the dtype of `wide` or an error that names the
- * parameter; adds what an update of all parameters sets (`shared`: an array per group, NULL). */
+ * parameter; adds what an update of all parameters sets (`shared`: an array per group, NULL; guard:
+ * NULL for none). */
 void weft__optim_change(optim_changes *c, weft_array **slot, weft_array *value);
 weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient, weft_array *wide);
 void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
-                         optim_changes *c);
+                         optim_guard *guard, optim_changes *c);
+
+/* optim/accumulate.c: `a` where the bool 0-d `due` holds, else `old`, where `old` is. */
+weft_array *weft__optim_when(weft_array *due, weft_array *a, weft_array *old);
 
 /* optim/accumulate.c: a call of an optimizer that accumulates; `sums` has room for the parameters'.
  */

@@ -29,7 +29,7 @@ static weft_optim_number constant_of(const optim_group *g, int i)
 }
 
 /* The numbers of this update; `step` is the count before it. */
-static void set_numbers(optim_group *g, weft_array *step, optim_changes *c)
+static void set_numbers(optim_group *g, weft_array *step, optim_guard *guard, optim_changes *c)
 {
     for (int i = 0; i < g->n_fields; i++)
         g->numbers[i] = g->rates[i]
@@ -38,8 +38,10 @@ static void set_numbers(optim_group *g, weft_array *step, optim_changes *c)
     g->lr_now = g->lr;
     if (g->lr_rate) {
         g->lr_now = weft_rate_array(g->lr_rate, step);
-        weft__optim_change(c, &g->lr, g->lr_now);
+        weft__optim_change(c, &g->lr, weft__optim_guarded(guard, g->lr_now, g->lr));
     }
+    if (guard)
+        g->lr_now = weft_multiply(g->lr_now, guard->factor);
 }
 
 /* ---- parameters ----------------------------------------------------------------------------- */
@@ -58,8 +60,25 @@ weft_array *weft__optim_gradient(const optim_parameter *p, weft_array *gradient,
     return weft_astype(gradient, weft_dtype_of(wide));
 }
 
+/* Gives the guard's numbers to a type that guards by itself; NULL then, else the guard. */
+static optim_guard *hand_over(weft_optim_step *s, optim_guard *guard)
+{
+    if (guard == NULL)
+        return NULL;
+    weft_device *device = weft_device_of(s->parameter);
+    weft_array *scale = weft__optim_scale(guard, device);
+    if (s->type->guards && s->type->guards(s)) {
+        s->scale = scale;
+        s->finite = weft__optim_finite(guard, device);
+        return NULL;
+    }
+    if (scale)
+        s->gradient = weft_optim_times(s->gradient, (weft_optim_number){.array = scale});
+    return guard;
+}
+
 static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array *gradient,
-                             optim_changes *c)
+                             optim_guard *guard, optim_changes *c)
 {
     weft_array *state[WEFT_OPTIM_STATES] = {0};
     for (int i = 0; i < WEFT_OPTIM_STATES; i++)
@@ -67,23 +86,24 @@ static void update_parameter(optim_parameter *p, weft_optim_step *s, weft_array 
     s->parameter = p->master ? p->master : *p->slot;
     s->gradient = weft__optim_gradient(p, gradient, s->parameter);
     s->state = state;
-    weft_array *value = s->type->update(s);
+    guard = hand_over(s, guard);
+    weft_array *value = weft__optim_guarded(guard, s->type->update(s), s->parameter);
     weft__optim_change(c, p->slot, weft_astype(value, weft_dtype_of(*p->slot)));
     for (int i = 0; i < WEFT_OPTIM_STATES; i++) {
         if (p->state[i])
-            weft__optim_change(c, &p->state[i], state[i]);
+            weft__optim_change(c, &p->state[i], weft__optim_guarded(guard, state[i], p->state[i]));
     }
     if (p->master)
         weft__optim_change(c, &p->master, value);
 }
 
 void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array **shared,
-                         optim_changes *c)
+                         optim_guard *guard, optim_changes *c)
 {
     weft_array *next = weft_add_scalar(o->step, 1);
     weft_array *count = weft_astype(next, WEFT_FLOAT64);
     for (int i = 0; i < o->n_groups; i++)
-        set_numbers(&o->groups[i], o->step, c);
+        set_numbers(&o->groups[i], o->step, guard, c);
     for (int i = 0; i < o->n; i++) {
         optim_parameter *p = &o->parameters[i];
         optim_group *g = &o->groups[p->group];
@@ -97,9 +117,9 @@ void weft__optim_collect(weft_optim *o, weft_array *const *gradients, weft_array
             .count = count,
             .shared = &shared[p->group],
         };
-        update_parameter(p, &s, gradients[i], c);
+        update_parameter(p, &s, gradients[i], guard, c);
     }
-    weft__optim_change(c, &o->step, next);
+    weft__optim_change(c, &o->step, weft__optim_guarded(guard, next, o->step));
 }
 
 static weft_status update(weft_optim *o, weft_array *const *gradients, weft_array **sums,
@@ -107,7 +127,7 @@ static weft_status update(weft_optim *o, weft_array *const *gradients, weft_arra
 {
     if (o->every > 0)
         return weft__optim_accumulate(o, gradients, sums, shared, c);
-    weft__optim_collect(o, gradients, shared, c);
+    weft__optim_collect(o, gradients, shared, NULL, c);
     return weft_update(c->slots, c->values, c->n);
 }
 

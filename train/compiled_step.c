@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "train/optimizer.h"
+#include "optim/optim.h"
 #include "train/trainer.h"
 
-/* in: tokens, targets and weights (B, L), scale (), numbers (3) */
+/* in: tokens, targets and weights (B, L), scale (), factor () */
 static void update(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
     weft_trainer *t = context;
@@ -19,7 +19,7 @@ static void update(void *context, weft_array *const *in, int n_in, weft_array **
     const weft_batch batch = {.tokens = in[0], .targets = in[1], .weights = in[2]};
     out[0] = weft__trainer_differentiate(t, &batch, in[3]); /* if it fails, so does the call */
     if (weft_ok(out[0]))
-        (void)weft__optimizer_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip);
+        (void)weft__optim_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip);
 }
 
 weft_status weft__trainer_compile(weft_trainer *t)
@@ -29,14 +29,14 @@ weft_status weft__trainer_compile(weft_trainer *t)
     if (status != WEFT_OK)
         return status;
     int n_state;
-    weft_array ***state = weft_optimizer_state(t->optimizer, &n_state);
+    weft_array ***state = weft_optim_state(t->optimizer, &n_state);
     const int n = t->parameters.n + n_state + 2;
     weft_array ***slots = weft_calloc((size_t)n, sizeof *slots);
     if (slots == NULL)
         return weft__out_of_memory("trainer", NULL);
     memcpy(slots, t->parameters.slots, (size_t)t->parameters.n * sizeof *slots);
     memcpy(slots + t->parameters.n, state, (size_t)n_state * sizeof *slots);
-    weft__optimizer_results(t->optimizer, slots + n - 2);
+    weft__optim_results(t->optimizer, slots + n - 2);
     weft_scope_open_lean(); /* slots that are filled from the start need one trace, not two */
     for (int i = n - 2; i < n && status == WEFT_OK; i++)
         status = weft_set(slots[i], weft_scalar(0, WEFT_FLOAT32));
@@ -49,15 +49,14 @@ weft_status weft__trainer_compile(weft_trainer *t)
 }
 
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
-                                 double lr_factor, weft_optimizer_call *call)
+                                 double lr_factor, weft_optim_call *call)
 {
     weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32);
     weft_array *in[] = {batch->tokens, batch->targets, batch->weights ? batch->weights : ones,
-                        weft_scalar(scale, WEFT_FLOAT32),
-                        weft__optimizer_numbers(t->optimizer, lr_factor)};
+                        weft_scalar(scale, WEFT_FLOAT32), weft_scalar(lr_factor, WEFT_FLOAT64)};
     weft_array *loss;
     const weft_status status = weft_compiled_call(t->compiled, in, 5, &loss, 1);
     if (status == WEFT_OK)
-        weft__optimizer_read(t->optimizer, true, call);
+        weft__optim_read(t->optimizer, true, call);
     return status;
 }

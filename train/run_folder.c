@@ -8,6 +8,7 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "models/convert/convert.h"
+#include "optim/optim.h"
 #include "train/metrics.h"
 #include "train/number.h"
 #include "train/trainer.h"
@@ -17,7 +18,7 @@
 
 struct weft__run {
     const weft_trainer *trainer;
-    const weft_schedule *schedule;
+    const weft__plan *plan;
     weft_dataset_info validation;
     int64_t batches;
     weft__metrics *metrics; /* NULL: there is no folder */
@@ -66,19 +67,34 @@ static void write_data(weft__text *t, const weft__run *run)
     weft__text_format(t, "  },\n");
 }
 
+/* The optimizer's name and what it uses of its own options. */
+static void write_optimizer(weft__text *t, const weft_trainer *trainer)
+{
+    const optim_group *g = &trainer->optimizer->groups[0];
+    write_string(t, "optimizer", g->type->name, ",");
+    for (int i = 0; i < g->n_fields; i++) {
+        const weft_field *f = &g->type->fields[i];
+        const char *at = (const char *)g->options + f->offset;
+        if (f->type == WEFT_FIELD_BOOL)
+            weft__text_format(t, "    \"%s\": %s,\n", f->name,
+                              *(const bool *)at ? "true" : "false");
+        else if (f->type == WEFT_FIELD_INT)
+            write_number(t, f->name, (double)*(const int64_t *)at, ",");
+        else
+            write_number(t, f->name, *(const double *)at, ",");
+    }
+}
+
 static void write_options(weft__text *t, const weft__run *run)
 {
     const weft_trainer_options *o = &run->trainer->o;
     weft__text_format(t, "  \"options\": {\n");
-    write_number(t, "steps", (double)run->schedule->steps, ",");
+    write_number(t, "steps", (double)run->plan->steps, ",");
     write_number(t, "accumulate", (double)o->accumulate, ",");
-    write_number(t, "lr", o->adamw.lr, ",");
-    write_number(t, "beta1", o->adamw.beta1, ",");
-    write_number(t, "beta2", o->adamw.beta2, ",");
-    write_number(t, "eps", o->adamw.eps, ",");
-    write_number(t, "weight_decay", o->adamw.weight_decay, ",");
-    write_string(t, "schedule", weft_schedule_name(o->schedule), ",");
-    write_number(t, "warmup", (double)run->schedule->warmup, ",");
+    write_number(t, "lr", o->lr, ",");
+    write_optimizer(t, run->trainer);
+    write_string(t, "schedule", o->schedule, ",");
+    write_number(t, "warmup", (double)run->plan->warmup, ",");
     write_number(t, "clip", o->clip, ",");
     weft__text_format(t, "    \"checkpoint\": %s,\n", o->checkpoint ? "true" : "false");
     write_number(t, "seed", (double)o->seed, "");
@@ -188,7 +204,7 @@ static weft_status open_folder(weft__run *run)
     return status == WEFT_OK ? weft__metrics_open(o->folder, &run->metrics) : status;
 }
 
-weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *schedule,
+weft_status weft__run_open(const weft_trainer *trainer, const weft__plan *plan,
                            const weft_batches *batches, const weft_dataset *validation,
                            weft__run **out)
 {
@@ -197,7 +213,7 @@ weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *sch
     if (run == NULL)
         return weft__out_of_memory("training", "the run's records");
     run->trainer = trainer;
-    run->schedule = schedule;
+    run->plan = plan;
     run->batches = weft_batches_count(batches);
     run->saved = -1;
     if (validation)

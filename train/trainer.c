@@ -1,12 +1,15 @@
-/* train/trainer.c -- one update: loss, gradients, AdamW. */
+/* train/trainer.c -- one update: loss, gradients, optimizer. */
 #include "train/trainer.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "core/failure.h"
 #include "weft/transforms.h"
 
 enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8, DEFAULT_SAVE_MINUTES = 10 };
+
+#define DEFAULT_LR 1e-5
 
 /* ---- making --------------------------------------------------------------------------------- */
 
@@ -30,6 +33,15 @@ static weft_status check_options(const weft_trainer_options *o)
     return WEFT_OK;
 }
 
+/* A schedule's text is read again when its steps are known. */
+static weft_status check_schedule(const weft_trainer_options *o)
+{
+    weft_rate *rate;
+    const weft_status status = weft_rate_parse(o->schedule, 1, 1000, &rate);
+    weft_rate_free(rate);
+    return status;
+}
+
 static void fill_defaults(weft_trainer_options *o)
 {
     if (o->epochs == 0)
@@ -40,12 +52,67 @@ static void fill_defaults(weft_trainer_options *o)
         o->max_skipped = DEFAULT_SKIPPED;
     if (o->save_minutes == 0)
         o->save_minutes = DEFAULT_SAVE_MINUTES;
+    if (o->lr == 0)
+        o->lr = DEFAULT_LR;
+    if (o->optimizer == NULL)
+        o->optimizer = &weft_optim_adamw;
+    if (o->schedule == NULL)
+        o->schedule = "constant";
     if (o->validation_batch == 0)
         o->validation_batch = DEFAULT_VALIDATION_BATCH;
     if (o->base_name == NULL)
         o->base_name = "";
     if (o->data_name == NULL)
         o->data_name = "";
+}
+
+/* A bool of an optimizer's options that the trainer sets where no options are given. */
+static void set_bool(const weft_optim_type *type, const char *name, void *options)
+{
+    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END; f++) {
+        if (strcmp(f->name, name) == 0)
+            *(bool *)((char *)options + f->offset) = true;
+    }
+}
+
+static void set_decay(const weft_optim_type *type, double decay, void *options)
+{
+    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END && decay != 0; f++) {
+        if (strcmp(f->name, "weight_decay") == 0)
+            *(double *)((char *)options + f->offset) = decay;
+    }
+}
+
+/* Below zero stands for zero where that is not the default. */
+static double decay_of(const weft_trainer_options *o)
+{
+    double standard = 0;
+    for (const weft_field *f = o->optimizer->fields; f && f->type != WEFT_FIELD_END; f++) {
+        if (strcmp(f->name, "weight_decay") == 0 && o->optimizer->defaults)
+            memcpy(&standard, (const char *)o->optimizer->defaults + f->offset, sizeof standard);
+    }
+    return o->weight_decay < 0 && standard == 0 ? 0 : o->weight_decay;
+}
+
+static weft_status make_optimizer(weft_trainer *t)
+{
+    const weft_trainer_options *o = &t->o;
+    void *options = weft_calloc(1, o->optimizer->options_size + 1);
+    if (options == NULL)
+        return weft__out_of_memory("trainer", NULL);
+    if (o->optimizer_options) {
+        memcpy(options, o->optimizer_options, o->optimizer->options_size);
+    } else {
+        set_bool(o->optimizer, "bias_correction", options);
+        set_bool(o->optimizer, "no_relative_step", options);
+        set_bool(o->optimizer, "no_scale_parameter", options);
+    }
+    set_decay(o->optimizer, decay_of(o), options);
+    const weft_optim_group group = {
+        .type = o->optimizer, .options = options, .learning_rate = o->lr};
+    const weft_status status = weft_optim_new(&t->slots, &group, 1, &t->optimizer);
+    weft_free(options);
+    return status;
 }
 
 static weft_status find_slots(weft_trainer *t)
@@ -80,14 +147,15 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     weft_status status = check_options(&t->o);
     fill_defaults(&t->o);
     if (status == WEFT_OK)
+        status = check_schedule(&t->o);
+    if (status == WEFT_OK)
         status = find_slots(t);
     if (status == WEFT_OK)
-        status = weft_optimizer_new(t->slots.slots, t->slots.n, &t->o.adamw, &t->optimizer);
+        status = make_optimizer(t);
     if (status != WEFT_OK) {
         weft_trainer_free(t);
         return status;
     }
-    t->o.adamw = weft_optimizer_options(t->optimizer);
     status = t->o.compile ? weft__trainer_compile(t) : WEFT_OK;
     if (status != WEFT_OK) {
         weft_trainer_free(t);
@@ -111,7 +179,7 @@ void weft_trainer_free(weft_trainer *trainer)
         return;
     weft_compiled_free(trainer->compiled);
     weft_nn_slots_free(&trainer->parameters);
-    weft_optimizer_free(trainer->optimizer);
+    weft_optim_free(trainer->optimizer);
     drop_sums(trainer);
     weft_free(trainer->gradients);
     weft_free(trainer->sums);
@@ -148,12 +216,10 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
 }
 
 static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *loss,
-                          double lr_factor, weft_optimizer_call *call)
+                          double lr_factor, weft_optim_call *call)
 {
-    *call = (weft_optimizer_call){.lr_factor = lr_factor, .clip = t->o.clip, .loss = loss};
-    if (!weft_ok(loss))
-        return weft_fail(WEFT_INVALID, "%s", weft_error(loss));
-    return weft_optimizer_update(t->optimizer, gradients, call);
+    *call = (weft_optim_call){.lr_factor = lr_factor, .clip = t->o.clip, .loss = loss};
+    return weft_optim_apply(t->optimizer, gradients, call);
 }
 
 /* Adds one batch's loss and gradients to the sums, in float32, and computes them now: no more than
@@ -173,7 +239,7 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
 }
 
 static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, int n, double scale,
-                                    double lr_factor, weft_optimizer_call *call)
+                                    double lr_factor, weft_optim_call *call)
 {
     weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
     if (values == NULL)
@@ -192,7 +258,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
 }
 
 static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, double scale,
-                                   double lr_factor, weft_optimizer_call *call)
+                                   double lr_factor, weft_optim_call *call)
 {
     if (t->compiled)
         return weft__trainer_update(t, batch, scale, lr_factor, call);
@@ -212,7 +278,7 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
     if (!(targets > 0))
         return weft_fail(WEFT_INVALID, "trainer: the update's batches have no targets");
     const double scale = 1 / targets;
-    weft_optimizer_call call = {0};
+    weft_optim_call call = {0};
     weft_status status;
     weft_scope_open_lean();
     if (n == 1) {

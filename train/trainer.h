@@ -9,7 +9,7 @@ struct weft_trainer {
     weft_model *model;
     weft_trainer_options o; /* defaults filled in */
     weft_nn_slots slots;    /* what is trained, sorted by path */
-    weft_optimizer *optimizer;
+    weft_optim *optimizer;
     weft_array **gradients; /* (slots.n): of the update in progress, not owned */
     weft_array **sums;      /* (slots.n + 1): gradients and, last, loss of the batches so far */
     weft_array ***sum_slots;
@@ -20,7 +20,7 @@ struct weft_trainer {
 /* train/compiled_step.c: the update of one batch as a compiled function. */
 weft_status weft__trainer_compile(weft_trainer *t);
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
-                                 double lr_factor, weft_optimizer_call *call);
+                                 double lr_factor, weft_optim_call *call);
 
 /* The loss of a batch, times the 0-d scale; its gradients are then in t->gradients. */
 weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch,
@@ -29,10 +29,16 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
 /* What a run writes to its folder. */
 typedef struct weft__run weft__run;
 
+/* What a run makes of its options. */
+typedef struct weft__plan {
+    int64_t steps, warmup;
+    weft_rate *factor; /* of lr at update s, from 0 */
+} weft__plan;
+
 /* Makes the folder, run.json and an empty metrics.jsonl; WEFT_INVALID when it has a run and the
  * options do not say to overwrite it. Without a folder every call does nothing. The trainer and the
- * schedule are borrowed. */
-weft_status weft__run_open(const weft_trainer *trainer, const weft_schedule *schedule,
+ * plan are borrowed. */
+weft_status weft__run_open(const weft_trainer *trainer, const weft__plan *plan,
                            const weft_batches *batches, const weft_dataset *validation,
                            weft__run **out);
 

@@ -12,7 +12,7 @@ typedef struct loop {
     weft_batches *batches;
     const weft_dataset *validation;
     weft__run *run;
-    weft_schedule schedule;
+    weft__plan plan;
     weft_batch *update; /* (accumulate): the batches of one update */
     double began;
     double saved;           /* when the run was saved, or began */
@@ -53,20 +53,20 @@ static void add_rates(loop *l, int64_t s, double seconds, weft_train_report *rep
         tokens += (double)l->tokens[i];
     }
     report->tokens_per_second = time > 0 ? tokens / time : 0;
-    report->remaining = (double)(l->schedule.steps - report->step) * time / (double)n;
+    report->remaining = (double)(l->plan.steps - report->step) * time / (double)n;
 }
 
 static weft_status step(loop *l, int64_t s, weft_train_report *report)
 {
-    const double factor = weft_schedule_factor(&l->schedule, s), began = weft__seconds();
-    weft_status status = make_update(l, s, factor, report);
+    const double began = weft__seconds(), factor = weft_rate_at(l->plan.factor, s);
+    weft_status status = isnan(factor) ? weft_error_status() : make_update(l, s, factor, report);
     if (status != WEFT_OK)
         return status;
     const int64_t seen = (s + 1) * l->t->o.accumulate;
     report->step = s + 1;
-    report->steps = l->schedule.steps;
+    report->steps = l->plan.steps;
     report->epoch = (double)seen / (double)weft_batches_count(l->batches);
-    report->lr = l->t->o.adamw.lr * factor;
+    report->lr = l->t->o.lr * factor;
     report->total_tokens = l->result.tokens += report->tokens;
     const double seconds = weft__seconds() - began;
     l->result.training_seconds += seconds;
@@ -199,7 +199,7 @@ static weft_status tell(loop *l, weft_train_report *report)
 /* A run fails after max_skipped updates in a row that were not finite, or without one that was. */
 static weft_status check_skipped(const loop *l, int64_t step)
 {
-    const bool none = l->skipped == step && step == l->schedule.steps;
+    const bool none = l->skipped == step && step == l->plan.steps;
     if (l->skipped < l->t->o.max_skipped && !none)
         return WEFT_OK;
     return weft_fail(WEFT_INVALID,
@@ -215,12 +215,12 @@ static weft_status run_updates(loop *l)
     weft_status status = WEFT_OK;
     if (l->validation) {
         weft_train_report start = {
-            .steps = l->schedule.steps, .loss = NAN, .grad_norm = NAN, .validation_loss = NAN};
+            .steps = l->plan.steps, .loss = NAN, .grad_norm = NAN, .validation_loss = NAN};
         status = validate(l, &start);
         if (status == WEFT_OK)
             status = tell(l, &start);
     }
-    for (int64_t s = 0; status == WEFT_OK && s < l->schedule.steps; s++) {
+    for (int64_t s = 0; status == WEFT_OK && s < l->plan.steps; s++) {
         weft_train_report report = {.validation_loss = NAN};
         status = step(l, s, &report);
         if (status == WEFT_OK)
@@ -252,17 +252,31 @@ static int64_t count_steps(const weft_trainer_options *o, const weft_batches *ba
     return updates > 1 ? (int64_t)ceil(updates) : 1;
 }
 
+/* The schedule, times min(1, (s + 1) / W). */
+static weft_status make_factor(weft__plan *plan, const char *schedule)
+{
+    const weft_status status = weft_rate_parse(schedule, 1, plan->steps, &plan->factor);
+    if (status != WEFT_OK || plan->warmup <= 1)
+        return status;
+    weft_rate *warmup = weft_rate_linear(1 / (double)plan->warmup, 1, plan->warmup - 1);
+    plan->factor = weft_rate_product(plan->factor, warmup);
+    return plan->factor ? WEFT_OK : weft_error_status();
+}
+
 static weft_status start(loop *l)
 {
     const weft_trainer_options *o = &l->t->o;
-    l->schedule = (weft_schedule){o->schedule, count_steps(o, l->batches), o->warmup};
+    l->plan = (weft__plan){.steps = count_steps(o, l->batches), .warmup = o->warmup};
     if (o->warmup == 0)
-        l->schedule.warmup = (int64_t)ceil(o->warmup_share * (double)l->schedule.steps);
+        l->plan.warmup = (int64_t)ceil(o->warmup_share * (double)l->plan.steps);
+    weft_status status = make_factor(&l->plan, o->schedule);
+    if (status != WEFT_OK)
+        return status;
     l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);
     if (l->update == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for an update of %lld batches",
                          (long long)o->accumulate);
-    return weft__run_open(l->t, &l->schedule, l->batches, l->validation, &l->run);
+    return weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->run);
 }
 
 weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
@@ -285,6 +299,7 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
     if (status == WEFT_OK)
         status = finish(&l, run_updates(&l));
     weft__run_free(l.run);
+    weft_rate_free(l.plan.factor);
     weft_free(l.update);
     if (result)
         *result = l.result;

@@ -53,6 +53,13 @@ typedef weft_array *weft_rate_function(void *context, weft_array *step);
 WEFT_API weft_rate *weft_rate_custom(weft_rate_function *fn, void *context);
 WEFT_API void weft_rate_free(weft_rate *rate);
 
+/* A rate of `steps` steps from text: "constant"; "linear" and "cosine", which end at init END
+ * ("cosine:0.1"; 0 without it); "wsd:SHARE", constant and then linear to 0 over the last SHARE of
+ * the steps (0.2 without it); "exponential:RATE" and "step:RATE:SIZE" as above. Several are joined
+ * as "PART@STEPS,...,PART": each begins with the rate that the one before ended with, and the last
+ * takes the steps that are left. WEFT_INVALID for any other text. */
+WEFT_API weft_status weft_rate_parse(const char *text, double init, int64_t steps, weft_rate **out);
+
 /* The rate at step 0-d (integers as float64): 0-d of step's float dtype. */
 WEFT_API weft_array *weft_rate_array(const weft_rate *rate, weft_array *step);
 /* The same as a number; NaN after a failure. */
@@ -160,6 +167,13 @@ extern WEFT_API const weft_optim_type weft_optim_muon;
 WEFT_API const weft_optim_type *weft_optim_type_find(const char *name);
 WEFT_API const weft_optim_type *weft_optim_type_at(int i);
 
+/* Sets the options named in "beta2=0.95,nesterov=true" in the type's struct, the others stay:
+ * numbers of at least 0 (0 is 0, also where zero in the struct is the default), true or false.
+ * WEFT_INVALID for a name that the type does not have, naming those that it has, and for another
+ * value. */
+WEFT_API weft_status weft_optim_options_parse(const weft_optim_type *type, const char *text,
+                                              void *options);
+
 /* ---- Parameter groups ----------------------------------------------------------------------- */
 
 typedef bool weft_optim_filter(void *context, const char *path, const weft_array *parameter);
@@ -200,6 +214,21 @@ WEFT_API void weft_optim_free(weft_optim *optimizer);
  * that parameter and what is remembered of it alone. Everything is evaluated together, and on a
  * failure nothing changes. In a compiled function it becomes part of the graph. */
 WEFT_API weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradients);
+
+typedef struct weft_optim_call {
+    double lr_factor;  /* of all learning rates in this update, such as a schedule's: 0 is 0 */
+    double clip;       /* > 0: gradients are scaled so that their norm is at most this */
+    weft_array *loss;  /* float 0-d: evaluated together with the update; NULL: none */
+    double loss_value; /* out: its value; 0 without a loss */
+    double grad_norm;  /* out: weft_global_norm of the gradients, before clipping */
+    bool applied;      /* out: both were finite. If not, nothing has changed. */
+} weft_optim_call;
+
+/* weft_optim_update with a guard, of gradients that are clipped; no number is read in between. When
+ * the loss or the norm is not finite, parameters and state stay what they were, bit for bit.
+ * WEFT_INVALID for a negative clip, for a loss that failed and after weft_optim_accumulate. */
+WEFT_API weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients,
+                                      weft_optim_call *call);
 
 /* From now on the optimizer adds gradients up, in the dtype of its state, and updates in each nth
  * call, with the sums: batches that do not fit in memory at once go through in n parts. What has no
@@ -270,6 +299,9 @@ typedef struct weft_optim_step {
     weft_array *gradient;  /* in parameter's shape and dtype */
     weft_array **state;    /* what was remembered, to be replaced; NULL where there is none */
     weft_array **shared;   /* for what a group's parameters have in common: NULL at first */
+    /* For a type that guards: float32 0-d, what the gradient is to be multiplied by (NULL: 1), and
+     * bool 0-d, whether anything may change (NULL: yes); both where the parameter is. */
+    weft_array *scale, *finite;
 } weft_optim_step;
 
 /* An optimizer: a literal of this in a file of its own. */
@@ -284,6 +316,9 @@ struct weft_optim_type {
     bool (*state_shape)(const void *options, int i, weft_dims *shape);
     weft_status (*check)(const void *options); /* NULL: nothing beyond numbers >= 0 */
     bool (*own_rate)(const void *options);     /* it needs no learning rate; NULL: it does */
+    /* Whether `update` heeds s->scale and s->finite by itself; NULL: no, and weft_optim_apply
+     * scales the gradient before and drops the result after it. */
+    bool (*guards)(const weft_optim_step *s);
     /* The new parameter; s->state[i] is replaced by what is to be remembered. */
     weft_array *(*update)(weft_optim_step *s);
 };

@@ -1,4 +1,4 @@
-/* weft/train.h -- fine-tuning: data, loss, AdamW, schedules, the training loop, PEFT adapters.
+/* weft/train.h -- fine-tuning: data, loss, the training loop, PEFT adapters.
  *
  *     weft_model_load("storyteller", NULL, &model);
  *     weft_tokenizer_load("storyteller", &tokenizer);
@@ -6,8 +6,8 @@
  *     weft_dataset_load("shakespeare.txt", tokenizer, &(weft_dataset_options){.length = 256}, 0.1,
  *                       &data, &validation);
  *     weft_batches_new(data, 8, 0, &batches);
- *     weft_trainer_new(model, &(weft_trainer_options){.adamw.lr = 2e-4, .folder = "run"},
- * &trainer); weft_trainer_run(trainer, batches, validation, &result);
+ *     weft_trainer_new(model, &(weft_trainer_options){.lr = 2e-4, .folder = "run"}, &trainer);
+ *     weft_trainer_run(trainer, batches, validation, &result);
  *
  * Everything `weft train` does is one of these calls. In the option structs zero means the default.
  * Each object is freed by its _free, which accepts NULL, and is used by one thread at a time.
@@ -26,77 +26,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* ---- Learning rate -------------------------------------------------------------------------- */
-
-typedef enum weft_schedule_kind {
-    WEFT_SCHEDULE_CONSTANT = 0,
-    WEFT_SCHEDULE_LINEAR,
-    WEFT_SCHEDULE_COSINE
-} weft_schedule_kind;
-
-typedef struct weft_schedule {
-    weft_schedule_kind kind;
-    int64_t steps;  /* S: updates of the whole run */
-    int64_t warmup; /* W: updates until the full rate; 0: none */
-} weft_schedule;
-
-/* What the learning rate is multiplied by at update s (from 0): min(1, (s + 1) / W) times 1,
- * 1 - s / S or (1 + cos(pi s / S)) / 2. Beyond S, where the latter two would rise or turn negative,
- * they are 0. */
-WEFT_API double weft_schedule_factor(const weft_schedule *schedule, int64_t s);
-
-/* lr times that, for a weft_optim; NULL after a failure. Free with weft_rate_free. */
-WEFT_API weft_rate *weft_schedule_rate(const weft_schedule *schedule, double lr);
-
-/* "constant", "linear", "cosine"; parsing leaves *out as it was when it returns false. */
-WEFT_API const char *weft_schedule_name(weft_schedule_kind kind);
-WEFT_API bool weft_schedule_parse(const char *name, weft_schedule_kind *out);
-
-/* ---- AdamW ---------------------------------------------------------------------------------- */
-
-typedef struct weft_adamw_options {
-    double lr;           /* 0: 1e-5 */
-    double beta1, beta2; /* 0: 0.9, 0.999 */
-    double eps;          /* 0: 1e-8 */
-    double weight_decay; /* 0: 0.01; below 0: none */
-} weft_adamw_options;
-
-/* AdamW with bias correction (Loshchilov & Hutter 2019) over a list of slots. Moments are float32
- * (float64 for a float64 parameter); a parameter of a 16-bit dtype has a float32 master copy, of
- * which it is the rounding. */
-typedef struct weft_optimizer weft_optimizer;
-
-/* Borrows the slots: their addresses stay valid while the optimizer lives, and nobody else sets
- * them. WEFT_INVALID when a slot is empty or not of a float dtype. NULL options: all zero. */
-WEFT_API weft_status weft_optimizer_new(weft_array **const *slots, int n,
-                                        const weft_adamw_options *options, weft_optimizer **out);
-WEFT_API void weft_optimizer_free(weft_optimizer *optimizer);
-
-typedef struct weft_optimizer_call {
-    double lr_factor;  /* what a schedule says, as it is: 0 is 0 */
-    double clip;       /* > 0: gradients are scaled so that their norm is at most this */
-    weft_array *loss;  /* float 0-d: evaluated together with the update; NULL: none */
-    double loss_value; /* out: its value; 0 without a loss */
-    double grad_norm;  /* out: global norm of the gradients, before clipping */
-    bool applied;      /* out: both were finite. If not, nothing has changed. */
-} weft_optimizer_call;
-
-/* One update from gradients (one a slot, in its shape, any float dtype), which are evaluated
- * together with it: no number is read in between. When the loss or the norm is not finite, or the
- * call fails, slots and moments stay what they were. */
-WEFT_API weft_status weft_optimizer_update(weft_optimizer *optimizer, weft_array *const *gradients,
-                                           weft_optimizer_call *call);
-
-/* The numbers that it uses: defaults filled in, a weight decay of none as 0. */
-WEFT_API weft_adamw_options weft_optimizer_options(const weft_optimizer *optimizer);
-
-/* Updates that were applied. */
-WEFT_API int64_t weft_optimizer_steps(const weft_optimizer *optimizer);
-
-/* What the optimizer remembers, in the order m, v and (NULL where there is none) master of each
- * slot: 3 n slots, the optimizer's. */
-WEFT_API weft_array ***weft_optimizer_state(weft_optimizer *optimizer, int *n);
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
@@ -328,9 +257,15 @@ typedef struct weft_trainer_options {
     int64_t steps;      /* updates; 0: what `epochs` take */
     double epochs;      /* 0: 1 */
     int64_t accumulate; /* batches an update, each target with the same weight; 0: 1 */
-    weft_adamw_options adamw;
-    weft_schedule_kind schedule;
-    int64_t warmup;      /* updates */
+    double lr;          /* 0: 1e-5 */
+    /* NULL: weft_optim_adamw. Its options are copied; NULL: its defaults, with bias_correction,
+     * no_relative_step and no_scale_parameter where it has them. */
+    const weft_optim_type *optimizer;
+    const void *optimizer_options;
+    double weight_decay; /* of an optimizer that has it; 0: that of its options; below 0: none */
+    /* of lr over the run, as weft_rate_parse reads it; NULL: "constant" */
+    const char *schedule;
+    int64_t warmup;      /* the first W updates multiply lr by (s + 1) / W, s from 0 */
     double warmup_share; /* of the updates, when warmup is 0; 0: no warmup */
     double clip;         /* largest norm of the gradients; 0: off */
     bool checkpoint;     /* trade time for memory: weft_next_token_loss */

@@ -122,7 +122,7 @@ static void bench_lora(const char *name, bool checkpoint, bool coded)
     weft_model *model = make(name, coded);
     weft_trainer *trainer;
     check(weft_nn_lora_inject(weft_model_module(model), &(weft_nn_lora_options){.rank = 16}));
-    const weft_trainer_options o = {.adamw.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
+    const weft_trainer_options o = {.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
     check(weft_trainer_new(model, &o, &trainer));
     double times[STEPS + 1], first = 0, loss = 0;
     weft_memory_reset_peak();

@@ -109,7 +109,7 @@ static side new_side(const char *what, bool lora, bool compile)
     side s = {.model = load(what)};
     if (lora)
         check(weft_nn_lora_inject(weft_model_module(s.model), &(weft_nn_lora_options){.rank = 8}));
-    const weft_trainer_options o = {.adamw.lr = 1e-4, .clip = 1, .compile = compile};
+    const weft_trainer_options o = {.lr = 1e-4, .clip = 1, .compile = compile};
     check(weft_trainer_new(s.model, &o, &s.trainer));
     return s;
 }

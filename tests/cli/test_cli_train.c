@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/optim.h"
 
 static const char *model(void)
 {
@@ -103,6 +104,43 @@ static void a_folder_with_a_run_is_refused(void)
     CHECK(shell_command(NULL, "test -e %s/best", out).code != 0);
 }
 
-CHECK_MAIN("cli_train", CHECK_CASE(signals_save_and_stop),
-           CHECK_CASE(an_ignored_hangup_stays_ignored),
+/* Each type and a joined schedule run, and run.json has their numbers. */
+static void every_optimizer_and_schedule_can_be_chosen(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("optimizers"));
+    const char *data = story();
+    for (int i = 0; weft_optim_type_at(i) != NULL; i++) {
+        const char *name = weft_optim_type_at(i)->name;
+        output o = weft_command(NULL,
+                                "train %s --data %s --out %s --overwrite --steps 3 --length 32 "
+                                "--optimizer %s --schedule constant@2,linear --targets q_proj",
+                                model(), data, out, name);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s: %s", name, o.err);
+        CHECK_CONTAINS(o.err, name);
+        o = shell_command(NULL, "grep -q '\"optimizer\": \"%s\"' %s/run.json", name, out);
+        CHECK_EQ_INT(o.code, 0);
+    }
+    output o = weft_command(NULL,
+                            "train %s --data %s --out %s --overwrite --steps 4 --length 32 --lr "
+                            "0.001 --optimizer sgd --optimizer-options momentum=0.5,nesterov=true "
+                            "--schedule wsd:0.5 --warmup 0",
+                            model(), data, out);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL,
+                      "grep -q '\"momentum\": 0.5,' %s/run.json && grep -o '\"lr\": [^,]*' "
+                      "%s/metrics.jsonl",
+                      out, out);
+    CHECK_STR(o.out, "\"lr\": 0.001\n\"lr\": 0.001\n\"lr\": 0.001\n\"lr\": 0.0005\n");
+    o = weft_command(NULL, "train %s --data %s --optimizer sgd --optimizer-options beta1=0.5",
+                     model(), data);
+    check_one_line(&o, 2);
+    CHECK_CONTAINS(o.err, "sgd: there is no option 'beta1'; it has momentum");
+    o = weft_command(NULL, "train %s --data %s --schedule cosine:x", model(), data);
+    check_one_line(&o, 2);
+}
+
+CHECK_MAIN("cli_train", CHECK_CASE(every_optimizer_and_schedule_can_be_chosen),
+           CHECK_CASE(signals_save_and_stop), CHECK_CASE(an_ignored_hangup_stays_ignored),
            CHECK_CASE(a_closed_pipe_does_not_end_a_run), CHECK_CASE(a_folder_with_a_run_is_refused))

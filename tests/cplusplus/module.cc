@@ -58,23 +58,26 @@ double loss_of(weft_module *m)
 weft_status train(weft_module *m)
 {
     weft_nn_slots p;
-    weft_optimizer *optimizer = nullptr;
-    weft_adamw_options options{};
-    options.lr = 1e-2;
-    options.weight_decay = -1;
+    weft_optim *optimizer = nullptr;
+    weft_optim_adam_options options{};
+    options.bias_correction = true;
+    weft_optim_group group{};
+    group.type = &weft_optim_adam;
+    group.options = &options;
+    group.learning_rate = 1e-2;
     weft_status status = weft_nn_trainable(m, &p);
     if (status == WEFT_OK)
-        status = weft_optimizer_new(p.slots, p.n, &options, &optimizer);
+        status = weft_optim_new(&p, &group, 1, &optimizer);
     std::vector<weft_array *> grads(status == WEFT_OK ? static_cast<size_t>(p.n) : 0);
     for (int step = 0; step < STEPS && status == WEFT_OK; step++) {
         weft_scope_open();
-        weft_optimizer_call call{};
+        weft_optim_call call{};
         call.lr_factor = 1;
         call.loss = weft_value_and_grad_slots(loss, m, p.slots, p.n, grads.data());
-        status = weft_optimizer_update(optimizer, grads.data(), &call);
+        status = weft_optim_apply(optimizer, grads.data(), &call);
         weft_scope_close(nullptr);
     }
-    weft_optimizer_free(optimizer);
+    weft_optim_free(optimizer);
     weft_nn_slots_free(&p);
     return status;
 }

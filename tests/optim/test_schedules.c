@@ -5,7 +5,7 @@
 #include "tests/check.h"
 #include "tests/support/golden.h"
 #include "weft/compile.h"
-#include "weft/train.h"
+#include "weft/optim.h"
 
 /* linear, then cosine, then exponential */
 static weft_rate *joined(void)
@@ -107,22 +107,6 @@ static void no_memory(void)
     }
 }
 
-static void trainers_schedules_are_rates(void)
-{
-    static const weft_schedule schedules[] = {
-        {WEFT_SCHEDULE_CONSTANT, 20, 5}, {WEFT_SCHEDULE_LINEAR, 20, 0},
-        {WEFT_SCHEDULE_LINEAR, 20, 4},   {WEFT_SCHEDULE_COSINE, 20, 1},
-        {WEFT_SCHEDULE_COSINE, 20, 7},   {WEFT_SCHEDULE_COSINE, 0, 2},
-    };
-    for (int i = 0; i < 6; i++) {
-        weft_rate *rate = weft_schedule_rate(&schedules[i], 2e-4);
-        for (int64_t s = 0; s < 25; s++)
-            CHECK_CLOSE(weft_rate_at(rate, s), 2e-4 * weft_schedule_factor(&schedules[i], s),
-                        1e-18);
-        weft_rate_free(rate);
-    }
-}
-
 static void value(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
     (void)n_in;
@@ -151,4 +135,4 @@ static void rates_compile(void)
 
 CHECK_MAIN("schedules", CHECK_CASE(rates_are_mlxs), CHECK_CASE(custom_rates_and_products),
            CHECK_CASE(arguments_out_of_range_are_refused), CHECK_CASE(no_memory),
-           CHECK_CASE(trainers_schedules_are_rates), CHECK_CASE(rates_compile))
+           CHECK_CASE(rates_compile))

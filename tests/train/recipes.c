@@ -37,7 +37,8 @@ weft_trainer_options recipe_options(const recipe *r)
 {
     return (weft_trainer_options){
         .steps = r->steps,
-        .adamw = {.lr = r->lr, .weight_decay = r->weight_decay},
+        .lr = r->lr,
+        .weight_decay = r->weight_decay,
     };
 }
 

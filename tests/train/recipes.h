@@ -8,7 +8,7 @@ typedef struct recipe {
     const char *folder; /* of tests/golden/lora */
     const char *model;  /* of tests/golden/models */
     int steps;
-    double lr, weight_decay; /* as weft_adamw_options has it: below 0 is none */
+    double lr, weight_decay; /* as weft_trainer_options has them: below 0 is none */
 } recipe;
 
 extern const recipe recipes[];

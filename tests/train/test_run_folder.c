@@ -18,7 +18,7 @@ static void the_folder_has_everything(void)
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("new/run"));
     const weft_trainer_options o = {.steps = STEPS,
-                                    .adamw.lr = 1e-2,
+                                    .lr = 1e-2,
                                     .folder = folder,
                                     .validate_every = 2,
                                     .save_every = 1,
@@ -116,7 +116,7 @@ static void a_run_is_not_overwritten_unasked(void)
     history l = {.n = 0};
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("twice"));
-    weft_trainer_options o = {.steps = 2, .adamw.lr = 1e-2, .folder = folder};
+    weft_trainer_options o = {.steps = 2, .lr = 1e-2, .folder = folder};
     CHECK(!weft_run_exists(folder));
     CHECK_OK(run_recipe(o, true, &l, NULL));
     CHECK(weft_run_exists(folder) && run_has(folder, "best/adapter_config.json"));

@@ -17,10 +17,10 @@ static void a_run_learns_and_reports(void)
     history l = {.n = 0};
     weft_train_result result = {0};
     const weft_trainer_options o = {.epochs = 8,
-                                    .adamw.lr = 1e-2,
+                                    .lr = 1e-2,
                                     .clip = 1,
                                     .validate_every = 6,
-                                    .schedule = WEFT_SCHEDULE_LINEAR,
+                                    .schedule = "linear",
                                     .warmup_share = 0.1};
     if (!CHECK_OK(run_recipe(o, true, &l, &result)))
         return;
@@ -132,7 +132,7 @@ static void defaults_are_reported(void)
 static void the_same_seed_gives_the_same_run(void)
 {
     history a = {.n = 0}, b = {.n = 0};
-    const weft_trainer_options o = {.steps = STEPS, .accumulate = 2, .adamw.lr = 1e-2};
+    const weft_trainer_options o = {.steps = STEPS, .accumulate = 2, .lr = 1e-2};
     CHECK_OK(run_recipe(o, false, &a, NULL));
     CHECK_OK(run_recipe(o, false, &b, NULL));
     CHECK_EQ_INT(a.n, STEPS);
@@ -156,7 +156,7 @@ static double losses_with_dropout(bool checkpoint, double dropout, double losses
     weft_random_seed(5); /* of the adapter's start */
     const weft_nn_lora_options lora = {.dropout = dropout};
     const weft_trainer_options o = {.steps = 2,
-                                    .adamw.lr = 1e-2,
+                                    .lr = 1e-2,
                                     .checkpoint = checkpoint,
                                     .compile = compiled,
                                     .seed = 3,
@@ -216,7 +216,7 @@ static void models_without_adapters_train_too(void)
     weft_train_result result = {0};
     char folder[512];
     snprintf(folder, sizeof folder, "%s", check_temporary("whole"));
-    const weft_trainer_options o = {.steps = 6, .adamw.lr = 1e-3, .folder = folder};
+    const weft_trainer_options o = {.steps = 6, .lr = 1e-3, .folder = folder};
     if (model && CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
         CHECK_OK(weft_trainer_new(model, &o, &trainer)) &&
         CHECK_OK(weft_trainer_run(trainer, batches, d, &result))) {
@@ -259,7 +259,7 @@ static void probes_see_updates(void)
     updates u = {.n = 0};
     weft_train_result result = {0};
     weft_probe probe = {.kinds = WEFT_PROBE_TRAINING, .event = watch, .context = &u};
-    const weft_trainer_options o = {.steps = 4, .adamw.lr = 1e-2, .probe = &probe};
+    const weft_trainer_options o = {.steps = 4, .lr = 1e-2, .probe = &probe};
     CHECK_OK(run_recipe(o, false, &l, &result));
     CHECK_EQ_INT(u.n, 4);
     CHECK_EQ_INT(l.n, 4);
@@ -279,7 +279,7 @@ static void callbacks_cancel(void)
     char folder[512];
     weft_train_result result = {0};
     snprintf(folder, sizeof folder, "%s", check_temporary("cancelled"));
-    const weft_trainer_options o = {.steps = 10, .adamw.lr = 1e-2, .folder = folder};
+    const weft_trainer_options o = {.steps = 10, .lr = 1e-2, .folder = folder};
     CHECK_STATUS(run_recipe(o, false, &l, &result), WEFT_CANCELLED);
     CHECK_CONTAINS(weft_error_message(), "after update 3 of 10");
     CHECK_EQ_INT(result.steps, 3);
@@ -296,8 +296,7 @@ static void updates_that_are_not_finite_stop_the_run(void)
     char folder[512];
     weft_train_result result = {0};
     snprintf(folder, sizeof folder, "%s", check_temporary("diverged"));
-    const weft_trainer_options o = {
-        .steps = 20, .adamw.lr = 1e30, .folder = folder, .max_skipped = 3};
+    const weft_trainer_options o = {.steps = 20, .lr = 1e30, .folder = folder, .max_skipped = 3};
     CHECK_STATUS(run_recipe(o, false, &l, &result), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "update 4:");
     CHECK_CONTAINS(weft_error_message(), "3 times in a row");

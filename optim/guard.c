@@ -1,0 +1,123 @@
+/* optim/guard.c -- clipped updates that change nothing where the loss or the gradients are not
+ * finite. */
+#include <math.h>
+
+#include "core/failure.h"
+#include "optim/optim.h"
+
+static weft_array *on(weft__per_device *all, weft_device *device)
+{
+    weft_array **known = weft__number_on(all, device);
+    *known = weft_to(*known ? *known : all->at[0], device);
+    return *known;
+}
+
+weft_array *weft__optim_scale(optim_guard *guard, weft_device *device)
+{
+    return guard->scale.n > 0 ? on(&guard->scale, device) : NULL;
+}
+
+weft_array *weft__optim_finite(optim_guard *guard, weft_device *device)
+{
+    return on(&guard->finite, device);
+}
+
+weft_array *weft__optim_guarded(optim_guard *guard, weft_array *value, weft_array *old)
+{
+    if (guard == NULL)
+        return value;
+    return weft__optim_when(weft__optim_finite(guard, weft_device_of(old)), value, old);
+}
+
+/* The two numbers that depend on the gradients, where their norm is. */
+static optim_guard make_guard(weft_array *norm, weft_array *loss, weft_array *factor, double clip)
+{
+    optim_guard guard = {.factor = factor};
+    weft_device *before = weft_default_device(), *there = weft_device_of(norm);
+    weft_set_default_device(there);
+    if (clip > 0) {
+        /* The small number keeps a norm of zero out of the denominator. */
+        weft_array *room =
+            weft_divide(weft_scalar(clip, WEFT_FLOAT32), weft_add_scalar(norm, 1e-6));
+        guard.scale.at[0] = weft_minimum(weft_scalar(1, WEFT_FLOAT32), room);
+        guard.scale.n = 1;
+    }
+    weft_array *finite = weft_isfinite(norm);
+    if (loss)
+        finite = weft_logical_and(finite, weft_isfinite(weft_to(loss, there)));
+    guard.finite.at[0] = finite;
+    guard.finite.n = 1;
+    weft_set_default_device(before);
+    return guard;
+}
+
+static weft_status set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
+                       weft_array *factor, double clip, weft_array **shared, optim_changes *c)
+{
+    weft_array *norm = weft_global_norm(gradients, o->n);
+    optim_guard guard = make_guard(norm, loss, factor, clip);
+    weft__optim_collect(o, gradients, shared, &guard, c);
+    weft__optim_change(c, &o->norm, norm);
+    if (loss)
+        weft__optim_change(c, &o->loss, loss);
+    return weft_update(c->slots, c->values, c->n);
+}
+
+weft_status weft__optim_set(weft_optim *o, weft_array *const *gradients, weft_array *loss,
+                            weft_array *factor, double clip)
+{
+    const size_t most = (size_t)o->n_slots + 2;
+    optim_changes c = {.slots = weft_calloc(most, sizeof *c.slots),
+                       .values = weft_calloc(most, sizeof(weft_array *))};
+    weft_array **shared = weft_calloc((size_t)o->n_groups + 1, sizeof(weft_array *));
+    weft_status status = WEFT_MEMORY;
+    if (c.slots && c.values && shared) {
+        weft_device *before = weft__optim_on_cpu();
+        weft_scope_open_lean();
+        status = set(o, gradients, loss, factor, clip, shared, &c);
+        weft_scope_close(NULL);
+        weft_set_default_device(before);
+    } else {
+        weft__out_of_memory("optimizer", NULL);
+    }
+    weft_free(c.slots);
+    weft_free(c.values);
+    weft_free(shared);
+    return status;
+}
+
+void weft__optim_read(const weft_optim *o, bool with_loss, weft_optim_call *call)
+{
+    call->grad_norm = weft_item(o->norm);
+    call->loss_value = with_loss ? weft_item(o->loss) : 0;
+    call->applied = isfinite(call->grad_norm) && isfinite(call->loss_value);
+}
+
+void weft__optim_results(weft_optim *o, weft_array **slots[2])
+{
+    slots[0] = &o->loss;
+    slots[1] = &o->norm;
+}
+
+weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients,
+                             weft_optim_call *call)
+{
+    call->applied = false;
+    if (optimizer->every > 0)
+        return weft_fail(WEFT_INVALID, "optimizer: weft_optim_apply takes the gradients of a whole "
+                                       "update, and this one accumulates");
+    if (!(call->clip >= 0))
+        return weft_fail(WEFT_INVALID, "optimizer: clip: expected at least 0, got %g", call->clip);
+    if (call->loss && !weft_ok(call->loss))
+        return weft_fail(WEFT_INVALID, "%s", weft_error(call->loss));
+    weft_device *before = weft__optim_on_cpu();
+    weft_scope_open_lean();
+    weft_array *factor = weft_scalar(call->lr_factor, WEFT_FLOAT64);
+    const weft_status status =
+        weft__optim_set(optimizer, gradients, call->loss, factor, call->clip);
+    weft_scope_close(NULL);
+    weft_set_default_device(before);
+    if (status == WEFT_OK)
+        weft__optim_read(optimizer, call->loss != NULL, call);
+    return status;
+}
