@@ -1,12 +1,14 @@
 /* cli/eval.c -- weft eval: how well a model predicts a text. */
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/data_options.h"
 #include "cli/profile.h"
 #include "cli/progress.h"
 #include "cli/shared.h"
 
 typedef struct eval_values {
-    const char *model, *adapter, *data;
+    const char *model, *adapter;
+    cli_data source;
     cli_place place;
     int64_t window, batch_size, context, chunks;
     double last;
@@ -18,7 +20,8 @@ typedef struct eval_values {
 static const cli_argument arguments[] = {{"MODEL", offsetof(eval_values, model), false}};
 
 static const cli_option options[] = {
-    CLI_DATA_OPTION(eval_values),
+    CLI_DATA_PATHS_OPTION(eval_values),
+    CLI_DATA_READING_OPTIONS(eval_values),
     CLI_ADAPTER_OPTION(eval_values),
     {.name = "window",
      .kind = CLI_INT,
@@ -76,9 +79,9 @@ static weft_status load_data(const eval_values *v, const weft_tokenizer *tokeniz
     /* The first token of a window is not predicted: it is the last of the window before. */
     const weft_dataset_options o = {.length = v->window + 1, .stride = v->window, .chat = chat};
     if (!(v->last > 0))
-        return weft_dataset_load(v->data, tokenizer, &o, 0, out, NULL);
+        return cli_data_load(&v->source, tokenizer, &o, 0, out, NULL);
     weft_dataset *front = NULL;
-    weft_status status = weft_dataset_load(v->data, tokenizer, &o, v->last, &front, out);
+    weft_status status = cli_data_load(&v->source, tokenizer, &o, v->last, &front, out);
     weft_dataset_free(front);
     return status;
 }
@@ -176,7 +179,7 @@ static weft_status read_ids(const eval_values *v, const weft_tokenizer *tokenize
     if (status == WEFT_OK) {
         const int32_t id = weft_tokenizer_bos(tokenizer);
         *bos = n_around > 0 && around[0] == id ? id : -1;
-        status = cli_read_text(NULL, v->data, &text, &length);
+        status = cli_read_text(NULL, cli_data_first(&v->source), &text, &length);
     }
     if (status == WEFT_OK)
         status = weft_tokenizer_encode(tokenizer, text, length, 0, &inside, n);
@@ -184,8 +187,8 @@ static weft_status read_ids(const eval_values *v, const weft_tokenizer *tokenize
         const size_t front = *bos >= 0;
         *ids = weft_malloc((*n + front) * sizeof **ids + 1);
         if (*ids == NULL)
-            status =
-                weft_fail(WEFT_MEMORY, "%s: no memory for %zu tokens", weft_printable(v->data), *n);
+            status = weft_fail(WEFT_MEMORY, "%s: no memory for %zu tokens",
+                               weft_printable(cli_data_first(&v->source)), *n);
         if (status == WEFT_OK && front)
             (*ids)[0] = *bos;
         for (size_t i = 0; status == WEFT_OK && i < *n; i++)
@@ -232,7 +235,7 @@ static weft_status eval_chunks(const eval_values *v, const weft_tokenizer *token
 
 static const char *complaint(const eval_values *v)
 {
-    if (v->data == NULL)
+    if (v->source.paths.n == 0)
         return "--data FILE is needed";
     if (v->chunks != CLI_ABSENT && v->context == CLI_ABSENT)
         return "--chunks needs --context N";

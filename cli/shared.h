@@ -25,14 +25,6 @@
         .offset = offsetof(T, out), .help = (HELP)                                                 \
     }
 
-#define CLI_DATA_OPTION(T)                                                                         \
-    {                                                                                              \
-        .name = "data", .letter = 'd', .kind = CLI_TEXT, .value = "FILE",                          \
-        .offset = offsetof(T, data),                                                               \
-        .help = "plain text, or JSON lines with \"text\", \"prompt\" and \"completion\", or "      \
-                "\"messages\""                                                                     \
-    }
-
 #define CLI_NO_SPECIAL_OPTION(T)                                                                   \
     {                                                                                              \
         .name = "no-special", .kind = CLI_FLAG, .offset = offsetof(T, no_special),                 \

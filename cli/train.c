@@ -14,7 +14,9 @@
 static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), false}};
 
 static const cli_option options[] = {
-    CLI_DATA_OPTION(train_values),
+    CLI_DATA_PATHS_OPTION(train_values),
+    CLI_DATA_MIX_OPTION(train_values),
+    CLI_DATA_READING_OPTIONS(train_values),
     {.name = "batches",
      .kind = CLI_TEXT,
      .value = "FILE",
@@ -266,6 +268,22 @@ static weft_status add_adapter(const train_values *v, weft_model *model)
     return weft_nn_lora_inject(weft_model_module(model), &o);
 }
 
+static weft_status load_validation(const train_values *v, train_run *r, weft_dataset_options o)
+{
+    cli_data_options(&v->source, &o);
+    o.format = WEFT_DATA_AUTO; /* --format is that of --data */
+    return weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
+}
+
+/* Validation samples that are also trained make the validation loss too low. */
+static void report_duplicates(const train_values *v, const train_run *r)
+{
+    int64_t n = v->val_data && r->data ? weft_dataset_duplicates(r->validation, r->data) : 0;
+    if (n > 0)
+        weft_log_message(WEFT_LOG_WARNING, "%s of the %s validation samples are also trained",
+                         cli_count(n), cli_count(weft_dataset_info_of(r->validation).samples));
+}
+
 static weft_status open_data(const train_values *v, const char *path, train_run *r)
 {
     if (v->batches != NULL && v->val_data == NULL)
@@ -279,15 +297,17 @@ static weft_status open_data(const train_values *v, const char *path, train_run 
         status = cli_load_template(path, &r->chat);
     o.chat = r->chat;
     if (status == WEFT_OK && v->val_data != NULL)
-        status = weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
+        status = load_validation(v, r, o);
     if (status != WEFT_OK)
         return status;
     if (v->batches != NULL)
         return weft_batches_open(v->batches, &r->batches);
     weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
-    status = weft_dataset_load(v->data, r->tokenizer, &o, v->val_split, &r->data, split_off);
+    status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
     if (status == WEFT_OK)
         status = weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+    if (status == WEFT_OK)
+        report_duplicates(v, r);
     return status;
 }
 
@@ -310,7 +330,7 @@ static int64_t updates(const train_values *v, const train_run *r)
 
 static weft_trainer_options trainer_options(const train_values *v, train_run *r)
 {
-    bool data = v->data != NULL;
+    bool data = v->source.paths.n > 0;
     double clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
     weft_trainer_options o = {
         .steps = updates(v, r),
@@ -334,7 +354,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .folder = v->out,
         .overwrite = v->overwrite,
         .base_name = r->path,
-        .data_name = data ? v->data : v->batches,
+        .data_name = data ? cli_data_first(&v->source) : v->batches,
         .callback = train_show,
         .context = r,
     };
@@ -367,7 +387,7 @@ static weft_status train(const train_values *v, train_run *r)
 
 static const char *complaint(const train_values *v)
 {
-    if ((v->data == NULL) == (v->batches == NULL))
+    if ((v->source.paths.n == 0) == (v->batches == NULL))
         return "needs --data FILE or --batches FILE";
     if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))
         return "--val-split is for --data without --val-data";

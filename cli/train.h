@@ -3,14 +3,16 @@
 #define CLI_TRAIN_H
 
 #include "cli/common.h"
+#include "cli/data_options.h"
 #include "cli/progress.h"
 
 /* The values of --train-on. */
 enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 
 typedef struct train_values {
-    const char *model, *data, *batches, *out, *val_data, *targets, *init_adapter;
+    const char *model, *batches, *out, *val_data, *targets, *init_adapter;
     const char *schedule, *optimizer_options;
+    cli_data source;
     cli_place place;
     double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
     double save_minutes;

@@ -12,8 +12,12 @@ static void print_data(const train_values *v, const train_run *r)
                 cli_count(weft_batches_count(r->batches)));
     } else {
         weft_dataset_info info = weft_dataset_info_of(r->data);
-        fprintf(stderr, "data    %s: %s samples, %s tokens, %s to learn\n", weft_printable(v->data),
-                cli_count(info.samples), cli_count(info.tokens), cli_count(info.targets));
+        const int n = v->source.paths.n;
+        fprintf(stderr, "data    %s", weft_printable(cli_data_first(&v->source)));
+        if (n > 1)
+            fprintf(stderr, " and %d more", n - 1);
+        fprintf(stderr, ": %s samples, %s tokens, %s to learn\n", cli_count(info.samples),
+                cli_count(info.tokens), cli_count(info.targets));
     }
     if (r->validation != NULL) {
         weft_dataset_info info = weft_dataset_info_of(r->validation);

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/failure.h"
-#include "train/dataset.h"
+#include "train/epoch.h"
 
 /* Samples are sorted by length within a pool of so many batches: enough that little is padded, few
  * enough that every epoch groups them anew. */
@@ -84,11 +84,10 @@ void weft_batch_free(weft_batch *batch)
 struct weft_batches {
     int64_t batch_size, count;
     const weft_dataset *dataset; /* NULL: the ids below */
-    int64_t n_samples, n_groups;
+    int64_t n_samples;           /* of an epoch */
     uint64_t seed;
-    int64_t epoch;    /* that the orders are of; -1: none */
-    int64_t *starts;  /* (n_groups + 1): samples, weft__dataset_groups */
-    int64_t *groups;  /* (n_groups): in the epoch's order */
+    int64_t epoch; /* that the orders are of; -1: none */
+    weft__epoch samples;
     int64_t *order;   /* (n_samples): samples of batch after batch */
     int64_t *turns;   /* (count): the batch that is the i-th */
     int32_t *ids;     /* (count, batch_size, length) */
@@ -102,8 +101,7 @@ void weft_batches_free(weft_batches *b)
 {
     if (b == NULL)
         return;
-    weft_free(b->starts);
-    weft_free(b->groups);
+    weft__epoch_close(&b->samples);
     weft_free(b->order);
     weft_free(b->turns);
     weft_free(b->ids);
@@ -142,17 +140,6 @@ static void sort_pool(const weft_dataset *dataset, int64_t *order, int64_t n, ke
         order[i] = scratch[i].sample;
 }
 
-/* Draws the order of the groups; the samples of each stay side by side. */
-static void order_samples(weft_batches *b, uint64_t *state)
-{
-    int64_t n = 0;
-    weft__shuffle(b->groups, b->n_groups, state);
-    for (int64_t i = 0; i < b->n_groups; i++) {
-        for (int64_t s = b->starts[b->groups[i]]; s < b->starts[b->groups[i] + 1]; s++)
-            b->order[n++] = s;
-    }
-}
-
 /* An epoch's orders depend on the seed and its number alone. */
 static weft_status draw_epoch(weft_batches *b, int64_t epoch)
 {
@@ -164,7 +151,7 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
                          (long long)most);
     uint64_t state = b->seed;
     state = weft__mix(&state) ^ (uint64_t)epoch;
-    order_samples(b, &state);
+    weft__epoch_draw(&b->samples, &state, b->order);
     for (int64_t i = 0; i < b->n_samples; i += pool) {
         const int64_t left = b->n_samples - i;
         sort_pool(b->dataset, b->order + i, left < pool ? left : pool, scratch);
@@ -173,6 +160,26 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
     weft_free(scratch);
     b->epoch = epoch;
     return WEFT_OK;
+}
+
+static weft_status order_dataset(weft_batches *b, const weft_dataset *dataset, int64_t batch_size)
+{
+    const weft_status status = weft__epoch_open(dataset, &b->samples);
+    if (status != WEFT_OK)
+        return status;
+    const int64_t n = b->samples.n_samples;
+    if (n == 0)
+        return weft_fail(WEFT_INVALID,
+                         "batches: the weights of the data's sources leave no sample for an epoch");
+    b->batch_size = batch_size < n ? batch_size : n;
+    b->n_samples = n;
+    b->count = (n + b->batch_size - 1) / b->batch_size;
+    b->order = weft_calloc((size_t)n, sizeof *b->order);
+    b->turns = weft_calloc((size_t)b->count, sizeof *b->turns);
+    b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
+    if (b->order && b->turns && b->row)
+        return WEFT_OK;
+    return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples", (long long)n);
 }
 
 weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, uint64_t seed,
@@ -188,22 +195,14 @@ weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, ui
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
-    b->batch_size = batch_size > 0 ? batch_size : DEFAULT_BATCH;
-    if (b->batch_size > n)
-        b->batch_size = n;
     b->dataset = dataset;
-    b->n_samples = n;
-    b->count = (n + b->batch_size - 1) / b->batch_size;
     b->seed = seed;
     b->epoch = -1;
-    b->starts = weft__dataset_groups(dataset, &b->n_groups);
-    b->groups = weft_calloc((size_t)n, sizeof *b->groups);
-    b->order = weft_calloc((size_t)n, sizeof *b->order);
-    b->turns = weft_calloc((size_t)b->count, sizeof *b->turns);
-    b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
-    if (!b->starts || !b->groups || !b->order || !b->turns || !b->row) {
+    const weft_status status =
+        order_dataset(b, dataset, batch_size > 0 ? batch_size : DEFAULT_BATCH);
+    if (status != WEFT_OK) {
         weft_batches_free(b);
-        return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples", (long long)n);
+        return status;
     }
     *out = b;
     return WEFT_OK;
@@ -233,15 +232,15 @@ static weft_status check_shapes(const char *path, weft_array *batches, weft_arra
 
 static weft_status read_ids(weft_batches *b, weft_array *batches, weft_array *prompts)
 {
-    const int64_t rows = b->count * b->batch_size;
-    b->ids = weft_calloc((size_t)rows, (size_t)b->length * sizeof *b->ids);
-    b->prompts = weft_calloc((size_t)rows, sizeof *b->prompts);
+    const int64_t n_rows = b->count * b->batch_size;
+    b->ids = weft_calloc((size_t)n_rows, (size_t)b->length * sizeof *b->ids);
+    b->prompts = weft_calloc((size_t)n_rows, sizeof *b->prompts);
     b->weights = weft_calloc((size_t)b->batch_size, (size_t)b->length * sizeof *b->weights);
     b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
     if (b->ids == NULL || b->prompts == NULL || b->weights == NULL || b->row == NULL)
-        return weft_fail(WEFT_MEMORY, "batches: out of memory for %lld rows", (long long)rows);
-    const weft_status status = weft_read(batches, WEFT_INT32, b->ids, rows * b->length);
-    return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, rows) : status;
+        return weft_fail(WEFT_MEMORY, "batches: out of memory for %lld rows", (long long)n_rows);
+    const weft_status status = weft_read(batches, WEFT_INT32, b->ids, n_rows * b->length);
+    return status == WEFT_OK ? weft_read(prompts, WEFT_INT32, b->prompts, n_rows) : status;
 }
 
 /* No negative id, and something to learn at every step. */

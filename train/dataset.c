@@ -8,21 +8,6 @@
 
 enum { DEFAULT_LENGTH = 512 };
 
-typedef struct sample {
-    int64_t start, length, group;
-    bool cut; /* it was longer */
-} sample;
-
-struct weft_dataset {
-    int64_t limit; /* most ids of a sample */
-    int32_t *ids;
-    float *weights; /* of each id; 0 of each sample's first */
-    int64_t n_ids, ids_capacity, weights_capacity;
-    sample *samples;
-    int64_t samples_capacity;
-    weft_dataset_info info;
-};
-
 weft_status weft_dataset_new(int64_t length, weft_dataset **out)
 {
     *out = NULL;
@@ -37,6 +22,11 @@ weft_status weft_dataset_new(int64_t length, weft_dataset **out)
     return WEFT_OK;
 }
 
+void weft_dataset_set_longer(weft_dataset *dataset, weft_long_samples policy)
+{
+    dataset->longer = policy;
+}
+
 void weft_dataset_free(weft_dataset *dataset)
 {
     if (dataset == NULL)
@@ -44,6 +34,7 @@ void weft_dataset_free(weft_dataset *dataset)
     weft_free(dataset->ids);
     weft_free(dataset->weights);
     weft_free(dataset->samples);
+    weft_free(dataset->parts);
     weft_free(dataset);
 }
 
@@ -54,7 +45,7 @@ weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset)
 
 weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i)
 {
-    const sample *s = &dataset->samples[i];
+    const weft__dataset_sample *s = &dataset->samples[i];
     return (weft_sample){dataset->ids + s->start, dataset->weights + s->start, s->length, s->group};
 }
 
@@ -99,8 +90,7 @@ int64_t weft__sample_targets(const weft_sample *s)
     return n;
 }
 
-/* A sample that fits and has a target. */
-static weft_status append(weft_dataset *d, const weft_sample *s, bool cut)
+weft_status weft__dataset_append(weft_dataset *d, const weft_sample *s, bool cut)
 {
     const int64_t n = s->length;
     if (!grow((void **)&d->ids, d->n_ids, n, &d->ids_capacity, sizeof *d->ids) ||
@@ -113,7 +103,7 @@ static weft_status append(weft_dataset *d, const weft_sample *s, bool cut)
     weights[0] = 0;
     for (int64_t i = 1; i < n; i++)
         weights[i] = s->weights ? s->weights[i] : 1;
-    d->samples[d->info.samples++] = (sample){d->n_ids, n, s->group, cut};
+    d->samples[d->info.samples++] = (weft__dataset_sample){d->n_ids, n, s->group, cut};
     d->n_ids += n;
     d->info.tokens += n;
     d->info.targets += weft__sample_targets(s);
@@ -123,19 +113,65 @@ static weft_status append(weft_dataset *d, const weft_sample *s, bool cut)
     return WEFT_OK;
 }
 
+/* ids[begin, end) of a sample. */
+static weft_sample piece_of(const weft_sample *s, int64_t begin, int64_t end)
+{
+    return (weft_sample){s->ids + begin, s->weights ? s->weights + begin : NULL, end - begin,
+                         s->group};
+}
+
+/* Pieces of `limit` ids that share one; those without a target are left out. */
+static weft_status add_pieces(weft_dataset *d, const weft_sample *s)
+{
+    weft_sample whole = *s;
+    if (whole.group == 0)
+        whole.group = -1 - d->info.samples; /* a program's own are positive */
+    weft_status status = WEFT_OK;
+    for (int64_t at = 0; status == WEFT_OK && at + 1 < s->length; at += d->limit - 1) {
+        const int64_t end = at + d->limit < s->length ? at + d->limit : s->length;
+        const weft_sample piece = piece_of(&whole, at, end);
+        if (weft__sample_targets(&piece) > 0)
+            status = weft__dataset_append(d, &piece, false);
+        else
+            d->info.cut += end - at - 1;
+    }
+    d->info.split++;
+    return status;
+}
+
+static weft_status add_longer(weft_dataset *d, const weft_sample *s)
+{
+    const int64_t over = s->length - d->limit;
+    weft_sample kept = {.ids = s->ids};
+    if (d->longer == WEFT_LONG_REFUSE)
+        return weft_fail(WEFT_INVALID, "the sample has %lld tokens, more than the %lld allowed",
+                         (long long)s->length, (long long)d->limit);
+    if (d->longer == WEFT_LONG_SPLIT)
+        return add_pieces(d, s);
+    if (d->longer == WEFT_LONG_KEEP_HEAD)
+        kept = piece_of(s, 0, d->limit);
+    else if (d->longer == WEFT_LONG_KEEP_TAIL)
+        kept = piece_of(s, over, s->length);
+    if (weft__sample_targets(&kept) == 0) {
+        d->info.dropped++;
+        d->info.cut += s->length;
+        return WEFT_OK;
+    }
+    d->info.cut += over;
+    return weft__dataset_append(d, &kept, true);
+}
+
 weft_status weft_dataset_add_sample(weft_dataset *dataset, const weft_sample *sample)
 {
     const weft_status status = check_sample(sample);
     if (status != WEFT_OK)
         return status;
-    const int64_t over = sample->length > dataset->limit ? sample->length - dataset->limit : 0;
-    const weft_sample kept = {sample->ids + over, sample->weights ? sample->weights + over : NULL,
-                              sample->length - over, sample->group};
-    if (weft__sample_targets(&kept) == 0) {
+    if (weft__sample_targets(sample) == 0) {
         dataset->info.empty++;
         return WEFT_OK;
     }
-    return append(dataset, &kept, over > 0);
+    return sample->length > dataset->limit ? add_longer(dataset, sample)
+                                           : weft__dataset_append(dataset, sample, false);
 }
 
 weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t n, int64_t prompt)
@@ -157,7 +193,7 @@ weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t 
 weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, int64_t n,
                                      int64_t stride)
 {
-    const int64_t length = dataset->limit, step = stride > 0 ? stride : length;
+    const int64_t length = dataset->limit, step = stride > 0 ? stride : length - 1;
     for (int64_t start = 0; start + 1 < n; start += step) {
         const int64_t left = n - start;
         const weft_status status =
@@ -166,108 +202,4 @@ weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, 
             return status;
     }
     return WEFT_OK;
-}
-
-/* ---- orders and parts ----------------------------------------------------------------------- */
-
-uint64_t weft__mix(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15U;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-    return z ^ (z >> 31);
-}
-
-void weft__shuffle(int64_t *order, int64_t n, uint64_t *state)
-{
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t j = (int64_t)(weft__mix(state) % (uint64_t)(i + 1));
-        order[i] = order[j];
-        order[j] = i;
-    }
-}
-
-int64_t *weft__dataset_groups(const weft_dataset *dataset, int64_t *n)
-{
-    const int64_t samples = dataset->info.samples;
-    int64_t *starts = weft_calloc((size_t)samples + 1, sizeof *starts);
-    if (starts == NULL) {
-        weft_fail(WEFT_MEMORY, "dataset: out of memory to group %lld samples", (long long)samples);
-        return NULL;
-    }
-    *n = 0;
-    for (int64_t i = 0; i < samples; i++) {
-        const int64_t group = dataset->samples[i].group;
-        if (i == 0 || group == 0 || group != dataset->samples[i - 1].group)
-            starts[(*n)++] = i;
-    }
-    starts[*n] = samples;
-    return starts;
-}
-
-static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64_t i)
-{
-    const weft_sample sample = weft_dataset_at(from, i);
-    return append(to, &sample, from->samples[i].cut);
-}
-
-/* Fills both parts with the first n_chosen groups of an order that the seed draws, and the rest. */
-static weft_status fill_parts(const weft_dataset *all, const int64_t *starts, int64_t n,
-                              int64_t n_chosen, uint64_t seed, weft_dataset *rest,
-                              weft_dataset *chosen)
-{
-    int64_t *order = weft_calloc((size_t)n, sizeof *order);
-    bool *is_chosen = weft_calloc((size_t)n, sizeof *is_chosen);
-    weft_status status = WEFT_OK;
-    if (order && is_chosen) {
-        weft__shuffle(order, n, &seed);
-        for (int64_t i = 0; i < n_chosen; i++)
-            is_chosen[order[i]] = true;
-        for (int64_t g = 0; g < n; g++) {
-            for (int64_t i = starts[g]; status == WEFT_OK && i < starts[g + 1]; i++)
-                status = copy_sample(is_chosen[g] ? chosen : rest, all, i);
-        }
-    } else {
-        status = weft_fail(WEFT_MEMORY, "out of memory to split %lld samples",
-                           (long long)all->info.samples);
-    }
-    rest->info.empty = all->info.empty;
-    weft_free(order);
-    weft_free(is_chosen);
-    return status;
-}
-
-static weft_status split_groups(const weft_dataset *all, const int64_t *starts, int64_t n,
-                                double share, uint64_t seed, weft_dataset **rest,
-                                weft_dataset **chosen)
-{
-    if (n < 2)
-        return weft_fail(WEFT_INVALID,
-                         "expected samples to learn from and some to validate on, "
-                         "got %lld",
-                         (long long)n);
-    int64_t n_chosen = (int64_t)llround(share * (double)n);
-    n_chosen = n_chosen < 1 ? 1 : n_chosen > n - 1 ? n - 1 : n_chosen;
-    weft_status status = weft_dataset_new(all->limit, rest);
-    if (status == WEFT_OK)
-        status = weft_dataset_new(all->limit, chosen);
-    return status == WEFT_OK ? fill_parts(all, starts, n, n_chosen, seed, *rest, *chosen) : status;
-}
-
-weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t seed,
-                                weft_dataset **rest, weft_dataset **chosen)
-{
-    int64_t n;
-    *rest = *chosen = NULL;
-    int64_t *starts = weft__dataset_groups(all, &n);
-    if (starts == NULL)
-        return WEFT_MEMORY;
-    const weft_status status = split_groups(all, starts, n, share, seed, rest, chosen);
-    weft_free(starts);
-    if (status == WEFT_OK)
-        return WEFT_OK;
-    weft_dataset_free(*rest);
-    weft_dataset_free(*chosen);
-    *rest = *chosen = NULL;
-    return status;
 }

@@ -186,7 +186,8 @@ static weft_status add_messages(conversation *c, size_t n)
         status = take_message(c, i, &message, &weight);
         if (status != WEFT_OK)
             break;
-        const bool wanted = weight >= 0 && (!c->o->last_turn || i == last);
+        /* Nothing precedes a first message, so nothing like it is ever generated. */
+        const bool wanted = weight > 0 && i > 0 && (!c->o->last_turn || i == last);
         status =
             wanted && !c->o->learn_prompt ? add_turn(c, message, i, weight) : append(c, message);
     }
@@ -235,6 +236,8 @@ static bool is_stable(const conversation *c)
 
 static weft_status add_samples(conversation *c)
 {
+    if (c->n_turns == 0) /* weights of 0: counted as a sample without targets */
+        return weft__builder_finish(&c->sample, c->group, c->out);
     if (is_stable(c))
         return add_sample(c, c->turns, c->n_turns);
     weft_status status = WEFT_OK;

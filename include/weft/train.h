@@ -33,20 +33,56 @@ extern "C" {
 typedef struct weft_dataset weft_dataset;
 
 typedef enum weft_data_format {
-    WEFT_DATA_AUTO = 0, /* JSON lines when the name ends in .jsonl, .ndjson or .json, else text */
-    WEFT_DATA_JSONL,    /* an object a line: {"text": ...}, {"prompt": ..., "completion": ...},
-                           {"messages": [...]} or, from ShareGPT, {"conversations": [...]} */
-    WEFT_DATA_TEXT      /* one text, cut into windows */
+    WEFT_DATA_AUTO = 0, /* by the file's extension; without a known one JSON lines or a JSON array
+                           when the contents begin as one, else text */
+    WEFT_DATA_JSONL,    /* a JSON object a line: a row */
+    WEFT_DATA_JSON,     /* one JSON array of rows */
+    WEFT_DATA_CSV,      /* RFC 4180: the first record names the members of the others */
+    WEFT_DATA_TSV,      /* the same with tabs */
+    WEFT_DATA_TEXT,     /* one text, cut into windows */
+    WEFT_DATA_FORMATS
 } weft_data_format;
+
+/* What a row is, by the members that it has; the first of these that fits. */
+typedef enum weft_row_kind {
+    WEFT_ROW_MESSAGES = 0, /* messages, tools: a conversation */
+    WEFT_ROW_SHAREGPT,     /* conversations, tools: one with from and value */
+    WEFT_ROW_PREFERENCE,   /* chosen, rejected: recognised and refused, since the loss is that of
+                              supervised training */
+    WEFT_ROW_COMPLETION,   /* prompt, completion: texts, or both arrays of messages */
+    WEFT_ROW_ALPACA,       /* instruction, output; perhaps input, system */
+    WEFT_ROW_QUESTION,     /* question, answer */
+    WEFT_ROW_TEXT,         /* text */
+    WEFT_ROW_KINDS
+} weft_row_kind;
+
+/* What becomes of a sample that is longer than allowed. */
+typedef enum weft_long_samples {
+    WEFT_LONG_KEEP_HEAD = 0, /* keep its first tokens, and so the prompt of a completion */
+    WEFT_LONG_KEEP_TAIL,     /* keep its last tokens */
+    WEFT_LONG_SPLIT,         /* cut it into samples of one group; each begins with the last token of
+                                the one before it, so that every target stays one */
+    WEFT_LONG_DROP,          /* leave it out */
+    WEFT_LONG_REFUSE,        /* fail */
+    WEFT_LONG_POLICIES
+} weft_long_samples;
+
+/* "jsonl", "messages", "keep-head" and so on, as the command spells them; AUTO is "auto". */
+WEFT_API const char *weft_data_format_name(weft_data_format format);
+WEFT_API const char *weft_row_kind_name(weft_row_kind kind);
+WEFT_API const char *weft_long_samples_name(weft_long_samples policy);
 
 typedef struct weft_dataset_options {
     weft_data_format format;
-    int64_t length;        /* most tokens of a sample, and the tokens of a text's window; 0: 512 */
-    int64_t stride;        /* from a text's window to the next; 0: length */
-    int32_t eos;           /* ends every JSONL sample; 0: the tokenizer's; below 0: none */
-    bool learn_prompt;     /* prompts contribute to the loss too */
+    int64_t length; /* most tokens of a sample, and the tokens of a text's window; 0: 512 */
+    int64_t stride; /* from a text's window to the next; 0: length - 1, with which every
+                       token but the first is a target once */
+    int32_t eos;    /* ends texts and completions of rows; 0: the tokenizer's; below 0: none */
+    weft_long_samples longer; /* than length */
+    int64_t max_bad_rows;     /* of a source, skipped with a warning; 0: the first one fails */
+    bool learn_prompt;        /* prompts contribute to the loss too */
     bool last_turn;        /* of a conversation only the last assistant turn is trained, not each */
-    uint64_t seed;         /* of the choice of JSONL samples for validation */
+    uint64_t seed;         /* of the choice of rows for validation */
     const weft_chat *chat; /* borrowed: renders conversations; NULL: they are refused */
 } weft_dataset_options;
 
@@ -63,27 +99,56 @@ typedef struct weft_dataset_info {
     int64_t samples, tokens;
     int64_t targets;   /* tokens that are trained: their weight is not 0 */
     int64_t longest;   /* tokens of the longest sample */
-    int64_t truncated; /* samples that were longer than allowed: they keep their end */
-    int64_t empty;     /* samples with nothing to learn, which were left out */
+    int64_t truncated; /* samples that were longer than allowed and lost their end or start */
+    int64_t split;     /* longer ones that became several samples */
+    int64_t dropped;   /* longer ones that were left out: by policy, or no target was kept */
+    int64_t cut;       /* tokens that longer ones lost */
+    int64_t empty;     /* samples without a target, which were left out */
+    int64_t bad_rows;  /* rows that were skipped */
+    int64_t rows[WEFT_ROW_KINDS];     /* rows read, of each kind */
+    int64_t files[WEFT_DATA_FORMATS]; /* files read, of each format */
 } weft_dataset_info;
 
-/* Reads a file of samples. With split in (0, 1) that share goes to *validation: of a text, the last
- * characters; of JSON lines, samples chosen by the seed, at least one. With split 0, *validation
- * (may be NULL) is NULL. A prompt and its completion are tokenised apart, as they are when
- * generating; the tokens that the tokenizer puts in front of a text stand in front of every JSONL
- * sample and of the first window. A conversation is rendered as at inference: what precedes an
- * assistant turn is the chat template's output for the messages before it with the generation
- * prompt, and the turn ends with its EOS. It becomes one sample in which every assistant turn is
- * trained. Where the template renders earlier turns differently once later ones follow (it may
- * remove their reasoning), it becomes one sample for each trained turn, in one group. A message's
- * optional member "weight" is the weight of its tokens; the row's optional member "tools" goes to
- * the template. Tokens outside the trained turns have weight 0. Says in the log how many samples
- * were cut or left out. A UTF-8 byte order mark in front is skipped. WEFT_INVALID ("file:line:
- * what") for a bad line, and when there is no sample; WEFT_UNSUPPORTED for a .csv, .tsv or .parquet
- * file unless the format is given. NULL options: all zero. */
+/* Reads samples from a file, from all files of a folder and the folders in it (in order of their
+ * paths, those with a known extension), from the files that match a pattern with *, ? or [, or,
+ * "-", from standard input, whose format must be given. With split in (0, 1) that share goes to
+ * *validation: of a text, the last characters; of rows, those chosen by the seed, at least one.
+ * With split 0, *validation (may be NULL) is NULL. Validation samples that are also trained are
+ * counted in the log.
+ *
+ * A prompt and its completion are tokenized apart, as they are when generating; the tokens that the
+ * tokenizer puts in front of a text stand in front of every row's sample and of a text's first
+ * window. Alpaca rows and questions go through the chat template as a turn of the user and one of
+ * the assistant; without a template they are a prompt, an empty line and a completion.
+ *
+ * A conversation is rendered as at inference: what precedes an assistant turn is the chat
+ * template's output for the messages before it with the generation prompt, and the turn ends with
+ * its EOS. It becomes one sample in which every assistant turn is trained. Where the template
+ * renders earlier turns differently once later ones follow (it may remove their reasoning), it
+ * becomes one sample for each trained turn, in one group. A first message is not
+ * trained. A message's optional member "weight" is the weight of its tokens; the row's optional
+ * member "tools", an array or its text, goes to the template. Tokens outside the trained turns have
+ * weight 0.
+ *
+ * Says in the log which samples were cut or left out. A UTF-8 byte order mark in front is skipped.
+ * WEFT_INVALID ("file:line: what") for a bad row, and when there is no sample; WEFT_UNSUPPORTED for
+ * preference pairs and for files that cannot be read, such as Parquet. NULL options: all zero. */
 WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                                        const weft_dataset_options *options, double split,
                                        weft_dataset **out, weft_dataset **validation);
+
+/* One part of a mixture. */
+typedef struct weft_data_source {
+    const char *path; /* as weft_dataset_load's */
+    double weight;    /* how often an epoch of batches has each sample: of 2.5 twice, and half of
+                         them, drawn anew for each epoch, once more; 0: 1 */
+} weft_data_source;
+
+/* The same from several sources. */
+WEFT_API weft_status weft_dataset_load_mixture(const weft_data_source *sources, int n,
+                                               const weft_tokenizer *tokenizer,
+                                               const weft_dataset_options *options, double split,
+                                               weft_dataset **out, weft_dataset **validation);
 
 /* The same from memory; `name` stands for the file's in messages and for AUTO. */
 WEFT_API weft_status weft_dataset_parse(const char *data, size_t size, const char *name,
@@ -91,16 +156,21 @@ WEFT_API weft_status weft_dataset_parse(const char *data, size_t size, const cha
                                         const weft_dataset_options *options, double split,
                                         weft_dataset **out, weft_dataset **validation);
 
-/* A dataset to be filled by the program, and one more sample (copied): as in a file it keeps its
- * last `length` ids and is left out if it has no target. length 0: 512. WEFT_INVALID for a negative
- * id and for a weight that is negative or not finite. */
+/* How many samples of `dataset` have the ids of one of `others`; NULL: of one before them in
+ * `dataset`. Of ids alone: weights do not count. -1 when out of memory. */
+WEFT_API int64_t weft_dataset_duplicates(const weft_dataset *dataset, const weft_dataset *others);
+
+/* A dataset to be filled by the program, and one more sample (copied), which is left out if it has
+ * no target. length 0: 512. WEFT_INVALID for a negative id, for a weight that is negative or not
+ * finite, and, with WEFT_LONG_REFUSE, for a sample of more than `length` ids. */
 WEFT_API weft_status weft_dataset_new(int64_t length, weft_dataset **out);
+WEFT_API void weft_dataset_set_longer(weft_dataset *dataset, weft_long_samples policy);
 WEFT_API weft_status weft_dataset_add_sample(weft_dataset *dataset, const weft_sample *sample);
 /* The same for `n` ids of which the first `prompt` are not trained and the others have weight 1. */
 WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t n,
                                       int64_t prompt);
-/* Windows of `length` ids, `stride` apart (0: length), of `n` ids; the rest at the end is a shorter
- * window if it has a target. */
+/* Windows of `length` ids, `stride` apart (0: length - 1), of `n` ids; the rest at the end is a
+ * shorter window if it has a target. */
 WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, int64_t n,
                                               int64_t stride);
 WEFT_API void weft_dataset_free(weft_dataset *dataset);
@@ -127,8 +197,9 @@ WEFT_API void weft_batch_free(weft_batch *batch); /* leaves it zeroed */
 typedef struct weft_batches weft_batches;
 
 /* Batches of a dataset (borrowed), batch_size samples each and the rest in a smaller one, so that
- * an epoch has every sample once. Samples of like length share a batch; which ones, and the order
- * of the batches, are drawn anew for each epoch from the seed. batch_size 0: 4. */
+ * an epoch has every sample once, or as often as the weight of its source says. Samples of like
+ * length share a batch; which ones, and the order of the batches, are drawn anew for each epoch
+ * from the seed. batch_size 0: 4. */
 WEFT_API weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size,
                                       uint64_t seed, weft_batches **out);
 

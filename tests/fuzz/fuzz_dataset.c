@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_dataset.c -- JSON lines or, when the first byte is odd, plain text, as training
- * data of a tokenizer of bytes. */
+/* tests/fuzz/fuzz_dataset.c -- JSON lines, a JSON array, tables or plain text, as the first byte
+ * says, as training data of a tokenizer of bytes. */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -22,7 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     weft_dataset *train, *validation;
     const weft_dataset_options o = {
-        .format = size > 0 && data[0] % 2 ? WEFT_DATA_TEXT : WEFT_DATA_JSONL,
+        .format = size > 0 ? (weft_data_format)(data[0] % WEFT_DATA_FORMATS) : WEFT_DATA_AUTO,
+        .longer = size > 1 ? (weft_long_samples)(data[1] % WEFT_LONG_POLICIES) : WEFT_LONG_SPLIT,
+        .max_bad_rows = 1,
         .length = 8,
         .eos = 2,
     };

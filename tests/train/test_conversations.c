@@ -116,8 +116,8 @@ static void messages_may_have_weights(void)
     if (!CHECK_OK(parse(row, simple, (weft_dataset_options){0}, &d)))
         return;
     if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 1))
-        EXPECT(d, 0, {"[user]Who?\n[assistant]", 0}, {"A fox.<|endoftext|>", 0},
-               {"\n[user]Where?\n[assistant]", 0}, {"Home.<|endoftext|>", 0.5f});
+        EXPECT(d, 0, {"[user]Who?\n[assistant]A fox.<|endoftext|>\n[user]Where?\n[assistant]", 0},
+               {"Home.<|endoftext|>", 0.5f});
     weft_dataset_free(d);
 }
 

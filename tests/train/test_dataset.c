@@ -143,29 +143,69 @@ static void an_eos_in_the_text_is_not_doubled(void)
     weft_dataset_free(d);
 }
 
-static void long_samples_keep_their_end(void)
+static const char long_rows[] = "{\"prompt\": \"one two three\", \"completion\": \" the answer of "
+                                "all\"}\n{\"text\": \"so\"}\n"
+                                "{\"prompt\": \"one two three four five six seven\", "
+                                "\"completion\": \" yes\"}\n";
+
+static void long_samples_follow_the_policy(void)
 {
-    weft_set_log(keep_log, NULL);
-    weft_dataset *d = load("long.jsonl",
-                           "{\"prompt\": \"one two three four five six seven eight\", "
-                           "\"completion\": \" the answer\"}\n{\"text\": \"so\"}\n",
-                           &(weft_dataset_options){.length = 5});
-    weft_set_log(NULL, NULL);
-    if (d == NULL)
+    int32_t ids[32];
+    if (!have_tokenizer())
         return;
-    int32_t ids[16];
-    const int64_t answer = ids_of(" the answer", ids);
-    const weft_dataset_info info = weft_dataset_info_of(d);
-    CHECK_EQ_INT(info.samples, 2);
-    CHECK_EQ_INT(info.truncated, 1);
-    CHECK_EQ_INT(info.longest, 5);
-    CHECK_CONTAINS(last_log, "1 of 2 samples are longer than 5 tokens");
-    const weft_sample s = weft_dataset_at(d, 0);
-    CHECK_EQ_INT(s.length, 5);
-    CHECK_EQ_INT(untrained(&s), 4 - answer);
-    CHECK_BYTES(s.ids + 4 - answer, ids, (size_t)answer * sizeof *ids);
-    CHECK_EQ_INT(s.ids[4], END);
-    weft_dataset_free(d);
+    const int64_t prompt = ids_of("one two three", ids);
+    const int64_t n = prompt + ids_of(" the answer of all", ids + prompt) + 1;
+    const int64_t length = prompt + 2;
+    ids[n - 1] = END;
+    for (int policy = 0; policy < WEFT_LONG_REFUSE; policy++) {
+        last_log[0] = '\0';
+        weft_set_log(keep_log, NULL);
+        weft_dataset *d =
+            load("long.jsonl", long_rows,
+                 &(weft_dataset_options){.length = length, .longer = (weft_long_samples)policy});
+        weft_set_log(NULL, NULL);
+        if (d == NULL)
+            return;
+        const weft_dataset_info info = weft_dataset_info_of(d);
+        const weft_sample s = weft_dataset_at(d, 0);
+        CHECK_CONTAINS(last_log, "samples of 2 of 3 rows are longer than ");
+        CHECK_CONTAINS(last_log, "(long.jsonl:1, long.jsonl:3)");
+        CHECK_EQ_INT(info.truncated + info.split + info.dropped, 2);
+        switch (policy) {
+        case WEFT_LONG_KEEP_HEAD: /* the prompt and two tokens; the second prompt leaves none */
+            CHECK_EQ_INT(info.dropped, 1);
+            CHECK_EQ_INT(s.length, length);
+            CHECK_BYTES(s.ids, ids, (size_t)length * sizeof *ids);
+            CHECK_EQ_INT(untrained(&s), prompt);
+            break;
+        case WEFT_LONG_KEEP_TAIL:
+            CHECK_EQ_INT(info.truncated, 2);
+            CHECK_EQ_INT(s.length, length);
+            CHECK_BYTES(s.ids, ids + n - length, (size_t)length * sizeof *ids);
+            break;
+        case WEFT_LONG_SPLIT: { /* every target is one of a single piece */
+            const weft_sample next = weft_dataset_at(d, 1);
+            CHECK_EQ_INT(info.split, 2);
+            CHECK_BYTES(s.ids, ids, (size_t)length * sizeof *ids);
+            CHECK_EQ_INT(next.ids[0], ids[length - 1]);
+            CHECK(next.group != 0 && next.group == s.group);
+            CHECK_EQ_INT(info.targets,
+                         n - prompt + 2 + ids_of(" yes", ids) + ids_of("so", ids) - 1);
+            break;
+        }
+        default:
+            CHECK_EQ_INT(info.samples, 1);
+            CHECK_EQ_INT(info.dropped, 2);
+        }
+        weft_dataset_free(d);
+    }
+    weft_dataset *d;
+    CHECK_STATUS(
+        weft_dataset_load(file_of("long.jsonl", long_rows), tokenizer,
+                          &(weft_dataset_options){.length = length, .longer = WEFT_LONG_REFUSE}, 0,
+                          &d, NULL),
+        WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "long.jsonl:1: the sample has ");
 }
 
 static void texts_become_windows(void)
@@ -180,12 +220,14 @@ static void texts_become_windows(void)
     const int64_t n = ids_of("Once upon a time there was a king who had three sons and a horse. "
                              "The king lived in a castle by the sea.",
                              ids);
+    /* Each begins with the last token of the one before it: all but the first are targets. */
     const weft_dataset_info info = weft_dataset_info_of(d);
-    CHECK_EQ_INT(info.samples, n / 7 + (n % 7 > 1));
+    CHECK_EQ_INT(info.samples, (n - 1 + 5) / 6);
+    CHECK_EQ_INT(info.targets, n - 1);
     for (int64_t i = 0; i < info.samples; i++) {
         const weft_sample s = weft_dataset_at(d, i);
-        CHECK_EQ_INT(s.length, i < n / 7 ? 7 : n % 7);
-        CHECK_BYTES(s.ids, ids + 7 * i, (size_t)s.length * sizeof *ids);
+        CHECK_EQ_INT(s.length, n - 6 * i < 7 ? n - 6 * i : 7);
+        CHECK_BYTES(s.ids, ids + 6 * i, (size_t)s.length * sizeof *ids);
     }
     weft_dataset_free(d);
 }
@@ -262,7 +304,8 @@ static void bad_lines_are_named(void)
     expect_refusal("b.jsonl", "{\"text\": \"fine\"}\n\n[1]\n", WEFT_INVALID, "b.jsonl:3");
     expect_refusal("c.jsonl", "{\"text\": 5}\n", WEFT_INVALID, "c.jsonl:1");
     expect_refusal("d.jsonl", "{\"prompt\": \"Hm?\"}\n", WEFT_INVALID, "completion");
-    expect_refusal("e.jsonl", "{\"question\": \"Hm?\"}\n", WEFT_INVALID, "\"prompt\"");
+    expect_refusal("e.jsonl", "{\"question\": \"Hm?\"}\n", WEFT_INVALID, "\"answer\"");
+    expect_refusal("i.jsonl", "{\"query\": \"Hm?\"}\n", WEFT_INVALID, "\"prompt\" and");
     expect_refusal("f.jsonl", "{\"messages\": []}\n", WEFT_UNSUPPORTED, "no chat template");
     expect_refusal("g.jsonl", "{\"text\": \"\xff\"}\n", WEFT_INVALID, "g.jsonl:1");
     expect_refusal("h.txt", "\xc3(", WEFT_INVALID, "h.txt: ");
@@ -286,11 +329,10 @@ static void byte_order_marks_are_skipped(void)
     weft_dataset_free(text);
 }
 
-static void tables_are_not_trained_as_text(void)
+static void files_that_cannot_be_read_are_not_trained_as_text(void)
 {
-    expect_refusal("a.csv", "prompt,completion\nHm?,Yes\n", WEFT_UNSUPPORTED, ".csv files");
-    expect_refusal("a.tsv", "prompt\tcompletion\n", WEFT_UNSUPPORTED, ".tsv files");
     expect_refusal("a.parquet", "PAR1", WEFT_UNSUPPORTED, ".parquet files");
+    expect_refusal("a.jsonl.gz", "\x1f\x8b", WEFT_UNSUPPORTED, ".gz files");
 }
 
 static void empty_datasets_are_refused(void)
@@ -364,9 +406,10 @@ static void negative_ids_are_refused(void)
 
 CHECK_MAIN("dataset", CHECK_CASE(text_lines_end_in_eos), CHECK_CASE(texts_may_contain_nul),
            CHECK_CASE(prompts_are_not_learnt), CHECK_CASE(an_eos_in_the_text_is_not_doubled),
-           CHECK_CASE(long_samples_keep_their_end), CHECK_CASE(texts_become_windows),
+           CHECK_CASE(long_samples_follow_the_policy), CHECK_CASE(texts_become_windows),
            CHECK_CASE(windows_may_overlap), CHECK_CASE(a_text_is_split_by_characters),
            CHECK_CASE(lines_are_split_by_the_seed), CHECK_CASE(bad_lines_are_named),
-           CHECK_CASE(byte_order_marks_are_skipped), CHECK_CASE(tables_are_not_trained_as_text),
+           CHECK_CASE(byte_order_marks_are_skipped),
+           CHECK_CASE(files_that_cannot_be_read_are_not_trained_as_text),
            CHECK_CASE(negative_ids_are_refused), CHECK_CASE(groups_are_not_split),
            CHECK_CASE(empty_datasets_are_refused))

@@ -1,0 +1,59 @@
+/* cli/data_options.c -- options that say which data is read, and how. */
+#include "cli/data_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "weft/status.h"
+
+const char *cli_data_first(const cli_data *data)
+{
+    return data->paths.n > 0 ? data->paths.at[0] : NULL;
+}
+
+void cli_data_options(const cli_data *data, weft_dataset_options *options)
+{
+    if (data->format >= 0)
+        options->format = (weft_data_format)(WEFT_DATA_JSONL + data->format);
+    if (data->longer >= 0)
+        options->longer = (weft_long_samples)data->longer;
+    options->max_bad_rows = data->max_bad_rows;
+}
+
+/* The weights of "1,0.5" in the sources. */
+static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
+{
+    const char *at = mix;
+    int k = 0;
+    for (bool more = mix != NULL; more; k++) {
+        char *end;
+        const double weight = strtod(at, &end);
+        if (end == at || !(weight > 0) || weight > 1e6 || (*end != ',' && *end != '\0'))
+            return weft_fail(WEFT_INVALID,
+                             "--mix: expected positive numbers separated by commas, got %s",
+                             weft_printable(mix));
+        if (k < n)
+            sources[k].weight = weight;
+        more = *end == ',';
+        at = end + 1;
+    }
+    if (mix != NULL && k != n)
+        return weft_fail(WEFT_INVALID, "--mix: expected a weight for each --data, %d, got %d", n,
+                         k);
+    return WEFT_OK;
+}
+
+weft_status cli_data_load(const cli_data *data, const weft_tokenizer *tokenizer,
+                          const weft_dataset_options *options, double split, weft_dataset **out,
+                          weft_dataset **validation)
+{
+    weft_data_source sources[CLI_MOST];
+    weft_dataset_options o = *options;
+    cli_data_options(data, &o);
+    for (int i = 0; i < data->paths.n; i++)
+        sources[i] = (weft_data_source){.path = data->paths.at[i]};
+    const weft_status status = read_mix(data->mix, sources, data->paths.n);
+    return status == WEFT_OK ? weft_dataset_load_mixture(sources, data->paths.n, tokenizer, &o,
+                                                         split, out, validation)
+                             : status;
+}

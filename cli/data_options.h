@@ -1,0 +1,65 @@
+/* cli/data_options.h -- options that say which data is read, and how. */
+#ifndef CLI_DATA_OPTIONS_H
+#define CLI_DATA_OPTIONS_H
+
+#include <stddef.h>
+
+#include "cli/options.h"
+#include "weft/train.h"
+
+/* What the options fill: field `source` of a command's struct. */
+typedef struct cli_data {
+    cli_texts paths;
+    const char *mix;
+    int format, longer; /* -1: absent */
+    int64_t max_bad_rows;
+} cli_data;
+
+#define CLI_DATA_AT(T, FIELD) .offset = offsetof(T, source) + offsetof(cli_data, FIELD)
+
+/* How the files of a dataset are read. */
+#define CLI_DATA_READING_OPTIONS(T)                                                                \
+    {.name = "format",                                                                             \
+     .kind = CLI_CHOICE,                                                                           \
+     .value = "jsonl|json|csv|tsv|text",                                                           \
+     CLI_DATA_AT(T, format),                                                                       \
+     .help = "format of the data, which standard input needs; default: by the file's extension"},  \
+        {.name = "long",                                                                           \
+         .kind = CLI_CHOICE,                                                                       \
+         .value = "keep-head|keep-tail|split|drop|refuse",                                         \
+         CLI_DATA_AT(T, longer),                                                                   \
+         .help =                                                                                   \
+             "samples that are longer: keep their first tokens and so the prompt of a "            \
+             "completion (the default), their last ones, split them, leave them out, or fail"},    \
+    {                                                                                              \
+        .name = "max-bad-rows", .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,          \
+        .high = CLI_ANY, CLI_DATA_AT(T, max_bad_rows),                                             \
+        .help = "skip up to N malformed rows instead of failing at the first"                      \
+    }
+
+/* Where data comes from. */
+#define CLI_DATA_PATHS_OPTION(T)                                                                   \
+    {                                                                                              \
+        .name = "data", .letter = 'd', .kind = CLI_TEXTS, .value = "FILE", CLI_DATA_AT(T, paths),  \
+        .help = "a file, a folder, a pattern as in '*.jsonl', or - for standard input: text, or "  \
+                "rows of JSON lines, a JSON array, CSV or TSV; may be given several times"         \
+    }
+
+#define CLI_DATA_MIX_OPTION(T)                                                                     \
+    {                                                                                              \
+        .name = "mix", .kind = CLI_TEXT, .value = "W,W,...", CLI_DATA_AT(T, mix),                  \
+        .help = "how often an epoch has each sample of each --data, as in 1,0.5"                   \
+    }
+
+/* The first of the paths, or NULL. */
+const char *cli_data_first(const cli_data *data);
+
+/* Adds what the options say to options for reading. */
+void cli_data_options(const cli_data *data, weft_dataset_options *options);
+
+/* Loads the dataset. WEFT_INVALID when --mix does not have a weight for each --data. */
+weft_status cli_data_load(const cli_data *data, const weft_tokenizer *tokenizer,
+                          const weft_dataset_options *options, double split, weft_dataset **out,
+                          weft_dataset **validation);
+
+#endif
