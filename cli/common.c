@@ -1,6 +1,7 @@
 /* cli/common.c -- what several commands need: opening models, reporting failures, writing JSON. */
 #include "cli/common.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -110,36 +111,69 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Whatever is no model is told of here: later it would be a file that cannot be read. */
-static weft_status check_model(const char *path)
+static bool has_file(const char *folder, const char *name)
 {
+    char path[PATH_MAX];
     struct stat what;
+    return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+           stat(path, &what) == 0;
+}
+
+static bool has_gguf(const char *folder)
+{
+    DIR *open = opendir(folder);
+    bool found = false;
+    for (const struct dirent *e; open != NULL && !found && (e = readdir(open)) != NULL;)
+        found = ends_with(e->d_name, ".gguf");
+    if (open != NULL)
+        closedir(open);
+    return found;
+}
+
+static bool starts_with_gguf(const char *path)
+{
     char magic[4] = {0};
-    if (stat(path, &what) != 0)
-        return weft_fail(WEFT_IO,
-                         "%s: there is no such model: expected a folder, a .gguf file, ORG/NAME in "
-                         "the local cache, or storyteller",
-                         path);
-    if (!S_ISREG(what.st_mode) || ends_with(path, ".gguf") || ends_with(path, ".json"))
-        return WEFT_OK;
     FILE *file = fopen(path, "rb");
     const bool gguf =
         file != NULL && fread(magic, 1, 4, file) == 4 && memcmp(magic, "GGUF", 4) == 0;
     if (file != NULL)
         fclose(file);
-    return gguf ? WEFT_OK
+    return gguf;
+}
+
+/* Refuses here what is no model; later it would be a file that cannot be read. `tokenizer`: a
+ * tokenizer is enough. */
+static weft_status check_model(const char *path, bool tokenizer)
+{
+    struct stat what;
+    if (stat(path, &what) != 0)
+        return weft_fail(WEFT_IO,
+                         "%s: there is no such model: expected a folder, a .gguf file, ORG/NAME in "
+                         "the local cache, or storyteller",
+                         path);
+    if (S_ISDIR(what.st_mode)) {
+        if (has_file(path, "config.json") || has_gguf(path) ||
+            (tokenizer && has_file(path, "tokenizer.json")))
+            return WEFT_OK;
+        return weft_fail(WEFT_INVALID,
+                         "%s: not a model: expected config.json%s or a .gguf file in the folder",
+                         path, tokenizer ? ", tokenizer.json" : "");
+    }
+    const bool fits = ends_with(path, ".gguf") || (tokenizer && ends_with(path, ".json")) ||
+                      (S_ISREG(what.st_mode) && starts_with_gguf(path));
+    return fits ? WEFT_OK
                 : weft_fail(WEFT_INVALID,
-                            "%s: is no model: expected a folder with config.json, or a GGUF file",
+                            "%s: not a model: expected a folder with config.json, or a GGUF file",
                             path);
 }
 
-weft_status cli_model_path(const char *name, char *out, size_t size)
+static weft_status find_model(const char *name, bool tokenizer, char *out, size_t size)
 {
     if (name != NULL && (strcmp(name, "storyteller") != 0 || is_folder(name))) {
         char *path;
         weft_status status = weft_hub_resolve(name, &path);
         if (status == WEFT_OK)
-            status = check_model(path);
+            status = check_model(path, tokenizer);
         if (status == WEFT_OK)
             snprintf(out, size, "%s", path);
         weft_free(path);
@@ -164,6 +198,16 @@ weft_status cli_model_path(const char *name, char *out, size_t size)
     }
     return weft_fail(WEFT_IO, "storyteller: the model that comes with Weft is not installed; name "
                               "a folder with a model");
+}
+
+weft_status cli_model_path(const char *name, char *out, size_t size)
+{
+    return find_model(name, false, out, size);
+}
+
+weft_status cli_tokenizer_path(const char *name, char *out, size_t size)
+{
+    return find_model(name, true, out, size);
 }
 
 /* The library's 0 is everything, below 0 nothing. */

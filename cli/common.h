@@ -92,8 +92,11 @@ const char *cli_place_complaint(const cli_place *place);
 weft_status cli_set_place(const cli_place *place);
 
 /* Where a model is: the path as it is, or ORG/NAME's in the local cache, or, for NULL and
- * "storyteller", the one that comes with Weft. Into out. */
+ * "storyteller", the one that comes with Weft. Into out. WEFT_INVALID for a file that is no GGUF
+ * file and for a folder without config.json and without GGUF files. */
 weft_status cli_model_path(const char *name, char *out, size_t size);
+/* The same, where a tokenizer.json, or a folder with one, is enough. */
+weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
 
 /* The model's chat template, for data of conversations; *out is NULL where it has none, and with a
  * warning where it is malformed. */

@@ -260,7 +260,7 @@ static int run(void *context)
         return cli_usage("tokenize", "%s", cli_text_complaint(v->prompt, v->file));
     char path[4096];
     weft_tokenizer *tokenizer = NULL;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_tokenizer_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
     if (status == WEFT_OK)

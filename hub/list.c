@@ -178,10 +178,11 @@ static weft_status find_gguf(const weft__hub_list *list, bool usual, const char 
         }
         if (!fits_one(list->files[i].path, "*.gguf"))
             continue;
-        weft__text_format(&names, "%s%s", n++ > 0 ? ", " : "", list->files[i].path);
+        weft__text_list(&names, n++, list->files[i].path);
         *index = i;
     }
     weft_status status = WEFT_OK;
+    weft__text_list_end(&names, n);
     if (n > 1)
         status = weft_fail(WEFT_INVALID, "%s: %d GGUF files: %s; choose by --include", where, n,
                            names.at != NULL ? names.at : "");

@@ -66,13 +66,22 @@ static weft_status choose_family(weft_model *m, const weft_safetensors *file)
     return m->family ? WEFT_OK : unknown_family(where, model_type);
 }
 
+/* What a module refuses, a shape for one, is what the configuration has asked for. */
+static weft_status name_config(const weft_config *config)
+{
+    const char *where = weft_config_where(config), *message = weft_error_message();
+    return strstr(message, where) != NULL || weft_error_status() == WEFT_MEMORY
+               ? weft_error_status()
+               : weft_fail(weft_error_status(), "%s: %s", where, message);
+}
+
 static weft_status build(weft_model *m, bool has_head)
 {
     weft_scope_open();
     m->module = m->family->build(m->config, has_head, &m->info);
     weft_scope_close(NULL);
     if (m->module == NULL)
-        return weft_error_status();
+        return name_config(m->config);
     if (m->info.n_caches == 0)
         m->info.n_caches = m->info.n_layers;
     return WEFT_OK;

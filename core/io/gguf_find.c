@@ -29,12 +29,15 @@ static weft_status look(const char *path, found *gguf, found *others)
                                                                 : NULL;
         if (f == NULL)
             continue;
-        weft__text_format(&f->names, "%s%s", f->n++ ? ", " : "", e->d_name);
+        weft__text_list(&f->names, f->n++, e->d_name);
         if (f->first == NULL)
             f->first = weft_strdup(e->d_name);
         memory = f->first != NULL && !f->names.failed;
     }
     closedir(folder);
+    weft__text_list_end(&gguf->names, gguf->n);
+    weft__text_list_end(&others->names, others->n);
+    memory = memory && !gguf->names.failed && !others->names.failed;
     return memory ? WEFT_OK : weft__out_of_memory(path, "its files' names");
 }
 

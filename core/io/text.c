@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "weft/memory.h"
+#include "weft/status.h"
+
+enum { NAMES = 8 }; /* of a list in a message */
 
 static bool reserve(weft__text *t, size_t n)
 {
@@ -65,6 +68,18 @@ void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n)
             weft__text_append(t, at, 1);
     }
     weft__text_append(t, "\"", 1);
+}
+
+void weft__text_list(weft__text *t, int i, const char *name)
+{
+    if (i < NAMES)
+        weft__text_format(t, "%s%s", i > 0 ? ", " : "", weft_printable(name));
+}
+
+void weft__text_list_end(weft__text *t, int n)
+{
+    if (n > NAMES)
+        weft__text_format(t, " and %d more", n - NAMES);
 }
 
 bool weft__ends_with(const char *string, const char *suffix)

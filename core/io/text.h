@@ -21,6 +21,12 @@ void weft__text_format(weft__text *t, const char *format, ...) WEFT_PRINTF(2, 3)
 void weft__text_quote(weft__text *t, const char *string);
 void weft__text_quote_bytes(weft__text *t, const char *bytes, size_t n);
 
+/* Names in a message: "a, b, c, d, e, f, g, h and 299992 more". Call _list for the name of index
+ * `i` from 0 on; it takes the first 8, as weft_printable shows them. Call _list_end with the number
+ * of names. */
+void weft__text_list(weft__text *t, int i, const char *name);
+void weft__text_list_end(weft__text *t, int n);
+
 bool weft__ends_with(const char *string, const char *suffix);
 
 #endif

@@ -58,8 +58,10 @@ static bool random_bits_infer(const weft_array *node, weft_spec *out, weft_why *
         return weft_because(why, "width: expected 1, 2 or 4 bytes, got %lld", (long long)p->width);
     }
     if (weft__shape_size(&p->shape) > (INT64_C(1) << 34) / p->width) {
-        return weft_because(why, "%s has more elements than a key has words",
-                            weft__shape_text(&p->shape, text));
+        return weft_because(
+            why, "%s: expected at most %lld elements, as many as a key has words, got %lld",
+            weft__shape_text(&p->shape, text), (long long)((INT64_C(1) << 34) / p->width),
+            (long long)weft__shape_size(&p->shape));
     }
     weft_dtype dtype = p->width == 1 ? WEFT_UINT8 : p->width == 2 ? WEFT_UINT16 : WEFT_UINT32;
     if (key.n - 1 + p->shape.n > WEFT_MAX_DIMS) {

@@ -178,7 +178,16 @@ static void what_is_no_model_is_told(void)
 {
     output o = weft_command(NULL, "generate %s -p x", text_file("story.txt", "Once"));
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "story.txt: is no model: expected a folder");
+    CHECK_CONTAINS(o.err, "story.txt: not a model: expected a folder");
+    CHECK_OK(weft_folder_make(check_temporary("pictures")));
+    CHECK_OK(weft_file_write(check_temporary("pictures/tokenizer.json"), "{", 1));
+    o = weft_command(NULL, "generate %s -p x", check_temporary("pictures"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "pictures: not a model: expected config.json or a .gguf file in the");
+    o = weft_command(NULL, "tokenize %s -p x", check_temporary("pictures"));
+    CHECK_CONTAINS(o.err, "pictures/tokenizer.json: ");
+    o = weft_command(NULL, "generate %s -p x", check_temporary("pictures/tokenizer.json"));
+    CHECK_CONTAINS(o.err, "tokenizer.json: not a model: ");
     o = weft_command(NULL, "info nowhere");
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "nowhere: there is no such model: ");

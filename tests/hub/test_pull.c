@@ -349,6 +349,18 @@ static void what_is_wanted(void)
         return;
     pages[CONFIG].path = RESOLVE "deep/er/b-q8.gguf";
     refused(s, pages, two, WEFT_INVALID, "2 GGUF files: a-q4.gguf, deep/er/b-q8.gguf; choose");
+    char many[8000];
+    int n = snprintf(many, sizeof many, "{\"sha\": \"" COMMIT "\", \"siblings\": [");
+    for (int i = 0; i < 20; i++)
+        n += snprintf(many + n, sizeof many - (size_t)n,
+                      "%s{\"rfilename\": \"%02d.gguf\", \"size\": 1, \"blobId\": \"" CONFIG_HASH
+                      "\"}",
+                      i > 0 ? "," : "", i);
+    snprintf(many + n, sizeof many - (size_t)n, "]}");
+    refused(s, pages, many, WEFT_INVALID,
+            "20 GGUF files: 00.gguf, 01.gguf, 02.gguf, 03.gguf, 04.gguf, 05.gguf, 06.gguf, "
+            "07.gguf and 12 more; choose");
+    pages[LIST].body = two;
     weft_hub_options o = {.endpoint = server_url(s), .include = "*.bin,*q8*"};
     if (CHECK_OK(weft_hub_pull("org/tiny", &o, &folder)))
         weft_free(folder);

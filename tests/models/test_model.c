@@ -280,6 +280,8 @@ static void configurations_that_make_no_model(void)
                 WEFT_INVALID, "expected a multiple of num_key_value_heads 2, got 3");
     new_refused("{\"model_type\":\"llama\",\"head_dim\":7}", WEFT_INVALID,
                 "expected an even number");
+    new_refused("{\"model_type\":\"llama\",\"hidden_size\":1000000000,\"head_dim\":64}",
+                WEFT_INVALID, "config.json: linear: weight: random_bits: (");
     new_refused("{\"model_type\":\"llama\",\"rms_norm_eps\":-1}", WEFT_INVALID, "rms_norm_eps");
     new_refused("{\"model_type\":\"gemma2\",\"query_pre_attn_scalar\":null}", WEFT_INVALID,
                 "query_pre_attn_scalar: expected a positive number, got null");
