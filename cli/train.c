@@ -205,6 +205,32 @@ static const cli_option options[] = {
      AT(alpha),
      .help = "the adapter counts alpha / rank; default: twice the rank"},
     {.name = "rslora", .kind = CLI_FLAG, AT(rslora), .help = "it counts alpha / sqrt(rank)"},
+    {.name = "dora",
+     .kind = CLI_FLAG,
+     AT(dora),
+     .help = "train DoRA adapters, which have a magnitude for each row of a matrix"},
+    {.name = "pissa",
+     .kind = CLI_FLAG,
+     AT(pissa),
+     .help = "start at the largest singular values of each matrix (PiSSA); saved as LoRA of twice "
+             "the rank"},
+    {.name = "rank-pattern",
+     .kind = CLI_TEXT,
+     .value = "NAME=R,...",
+     AT(rank_pattern),
+     .help = "another rank for linears of that name or path, as in v_proj=16"},
+    {.name = "alpha-pattern",
+     .kind = CLI_TEXT,
+     .value = "NAME=X,...",
+     AT(alpha_pattern),
+     .help = "another alpha for linears of that name or path"},
+    {.name = "layers",
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 1,
+     .high = 1 << 20,
+     AT(layers),
+     .help = "adapt the last N layers only; default: all"},
     {.name = "dropout",
      .kind = CLI_REAL,
      .value = "P",
@@ -235,38 +261,6 @@ static const cli_option options[] = {
 };
 
 /* ---- What is trained ------------------------------------------------------------------------ */
-
-/* The words of "a,b,c" in `names` (most of them); their text is `room`. */
-static int split(const char *list, char *room, size_t size, const char **names, int most)
-{
-    int n = 0;
-    snprintf(room, size, "%s", list);
-    for (char *word = strtok(room, ", "); word != NULL && n < most; word = strtok(NULL, ", "))
-        names[n++] = word;
-    return n;
-}
-
-static weft_status add_adapter(const train_values *v, weft_model *model)
-{
-    enum { MOST = 64 };
-    weft_dtype dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32;
-    if (v->init_adapter != NULL)
-        return weft_adapter_load(model, v->init_adapter, &(weft_adapter_options){.dtype = dtype});
-    char room[2048];
-    const char *names[MOST];
-    int n = split(v->targets, room, sizeof room, names, MOST);
-    const weft_nn_lora_options o = {
-        .rank = v->rank,
-        .alpha = isnan(v->alpha) ? 2 * (double)v->rank : v->alpha,
-        .rslora = v->rslora,
-        .dropout = v->dropout,
-        .dtype = dtype,
-        .targets = names,
-        .n_targets = n,
-    };
-    weft_random_seed((uint64_t)v->seed);
-    return weft_nn_lora_inject(weft_model_module(model), &o);
-}
 
 static weft_status load_validation(const train_values *v, train_run *r, weft_dataset_options o)
 {
@@ -426,7 +420,7 @@ static int run(void *context)
     if (status == WEFT_OK)
         status = cli_load_model(r.path, &v->place, NULL, &r.model);
     if (status == WEFT_OK)
-        status = add_adapter(v, r.model);
+        status = train_add_adapter(v, r.model);
     if (status == WEFT_OK)
         status = train(v, &r);
     int code = cli_status(status);

@@ -1,4 +1,5 @@
-/* cli/train.h -- between train.c, which runs, and train_report.c, which tells. */
+/* cli/train.h -- between train.c, which runs, train_adapter.c, which makes the adapter, and
+ * train_report.c, which tells. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -10,15 +11,21 @@
 enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 
 typedef struct train_values {
-    const char *model, *batches, *out, *val_data, *targets, *init_adapter;
+    const char *model, *batches, *out, *val_data;
     const char *schedule, *optimizer_options;
     cli_data source;
     cli_place place;
-    double val_split, epochs, lr, weight_decay, clip, alpha, dropout;
+    double val_split, epochs, lr, weight_decay, clip;
     double save_minutes;
-    int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed, rank;
-    int optimizer, adapter_dtype, train_on;
-    bool checkpoint, compile, rslora, json, overwrite;
+    int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
+    int optimizer, train_on;
+    bool checkpoint, compile, json, overwrite;
+    /* The adapter. */
+    const char *targets, *init_adapter, *rank_pattern, *alpha_pattern;
+    double alpha, dropout;
+    int64_t rank, layers;
+    int adapter_dtype;
+    bool rslora, dora, pissa;
 } train_values;
 
 /* The words of --optimizer: the names of the types. */
@@ -63,6 +70,11 @@ int train_stop_signal(void);
 const weft_optim_type *train_optimizer(const train_values *v);
 /* Reads --optimizer-options and checks --schedule; WEFT_INVALID for malformed text. */
 weft_status train_read_texts(const train_values *v, train_run *r);
+/* Puts the adapter that the options describe around the model's linears. */
+weft_status train_add_adapter(const train_values *v, weft_model *model);
+
+/* What is trained, as part of the plan on standard error. */
+void train_print_adapter(const train_values *v, const train_run *r);
 
 /* What is about to be done, on standard error. */
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o);

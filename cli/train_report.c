@@ -32,13 +32,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
     int64_t all = weft_nn_count(module, false), trained = weft_nn_count(module, true);
     fprintf(stderr, "model   %s: %s, %s parameters\n", weft_printable(r->path),
             weft_model_family_of(r->model)->model_type, cli_count(all - trained));
-    fprintf(stderr, "train   LoRA on %d linears, %s parameters", weft_nn_lora_count(module),
-            cli_count(trained));
-    if (v->init_adapter != NULL)
-        fprintf(stderr, ", from %s\n", weft_printable(v->init_adapter));
-    else
-        fprintf(stderr, ": rank %lld, alpha %g%s\n", (long long)v->rank,
-                isnan(v->alpha) ? 2 * (double)v->rank : v->alpha, v->rslora ? ", rsLoRA" : "");
+    train_print_adapter(v, r);
     print_data(v, r);
     if (v->place.gpu_layers != CLI_ABSENT) {
         int64_t layers = weft_model_info_of(r->model)->n_layers, n = v->place.gpu_layers;

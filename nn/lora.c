@@ -4,6 +4,46 @@
 #include <math.h>
 #include <stdio.h>
 
+/* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x is dropped out,
+ * but in y (PEFT's formula). `delta` is (x A^T) B^T. */
+static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_array *x,
+                                  weft_array *delta)
+{
+    weft_array *factor = weft__dora_factor(m); /* (out) */
+    weft_array *bias = ((weft_nn_linear *)m->base)->bias, *product = y;
+    if (m->lora_dropout->training && ((weft_nn_dropout *)m->lora_dropout)->p > 0)
+        product = weft_linear(x, *weft_nn_find(m->base, "weight"), NULL);
+    else if (bias)
+        product = weft_subtract(y, bias);
+    weft_array *more = weft_multiply(product, weft_add_scalar(factor, -1));
+    more = weft_add(more, weft_multiply(delta, weft_scale(factor, m->scale)));
+    return weft_add(y, weft_astype(more, weft_dtype_of(y)));
+}
+
+static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B)
+{
+    return weft_linear(weft_linear(x, A, NULL), B, NULL);
+}
+
+weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x)
+{
+    weft_array *delta = low_rank(x, m->lora_A, m->lora_B);
+    return m->start_A ? weft_subtract(delta, low_rank(x, m->start_A, m->start_B)) : delta;
+}
+
+static weft_array *product(weft_array *B, weft_array *A)
+{
+    return weft_matmul(weft_astype(B, WEFT_FLOAT32), weft_astype(A, WEFT_FLOAT32));
+}
+
+weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
+{
+    weft_array *matrix = product(m->lora_B, m->lora_A);
+    if (m->start_A)
+        matrix = weft_subtract(matrix, product(m->start_B, m->start_A));
+    return weft_scale(matrix, m->scale);
+}
+
 /* y = base(x) + scale (dropout(x) A^T) B^T        x: (..., in) -> (..., out) */
 static weft_array *forward(weft_module *self, weft_array *x)
 {
@@ -11,66 +51,122 @@ static weft_array *forward(weft_module *self, weft_array *x)
     weft_array *y = weft_nn_call(m->base, x);
     if (m->merged)
         return y;
-    weft_array *z = weft_linear(weft_nn_call(m->lora_dropout, x), m->lora_A, NULL); /* (..., R) */
-    return weft_add(y, weft_scale(weft_linear(z, m->lora_B, NULL), m->scale));
+    x = weft_nn_call(m->lora_dropout, x);
+    weft_array *delta = weft__lora_delta(m, x);
+    if (m->lora_magnitude_vector)
+        return with_magnitude(m, y, x, delta);
+    return weft_add(y, weft_scale(delta, m->scale));
 }
 
 static void describe(const weft_module *self, char *out, size_t size)
 {
     const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)self;
-    snprintf(out, size, "scale=%g%s", m->scale, m->merged ? " merged" : "");
+    snprintf(out, size, "scale=%g%s%s%s", m->scale, m->lora_magnitude_vector ? " dora" : "",
+             m->start_A ? " pissa" : "", m->merged ? " merged" : "");
+}
+
+static void destroy(weft_module *self)
+{
+    weft__dora_keep((weft_nn_lora_linear *)self, NULL, false);
 }
 
 const weft_module_type weft_nn_lora_linear_type = {
     .name = "lora_linear",
     .forward = forward,
+    .destroy = destroy,
     .describe = describe,
 };
 
-static weft_status check(const weft_module *base, int64_t rank, double dropout, weft_dtype dtype)
+static weft_status check(const weft_module *base, const weft__lora_spec *spec, weft_dtype dtype)
 {
     if (base == NULL || base->type != &weft_nn_linear_type)
         return weft_fail(WEFT_INVALID, "lora_linear: expected a linear module, got %s",
                          base ? base->type->name : "none");
-    if (rank < 1)
+    if (spec->rank < 1)
         return weft_fail(WEFT_INVALID, "lora_linear: expected a rank of at least 1, got %lld",
-                         (long long)rank);
-    if (!(dropout >= 0 && dropout < 1))
+                         (long long)spec->rank);
+    if (!(spec->dropout >= 0 && spec->dropout < 1))
         return weft_fail(WEFT_INVALID, "lora_linear: expected a dropout in [0, 1), got %g",
-                         dropout);
+                         spec->dropout);
+    if (spec->pissa && spec->dora)
+        return weft_fail(WEFT_UNSUPPORTED, "lora_linear: PiSSA and DoRA exclude each other");
+    const weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
+    const int64_t F = weft_dim(weight, 0), E = weft_dim(weight, 1), least = F < E ? F : E;
+    if (spec->pissa && spec->rank > least)
+        return weft_fail(WEFT_INVALID,
+                         "lora_linear: PiSSA: expected a rank of at most %lld, the singular values "
+                         "of a matrix (%lld, %lld), got %lld",
+                         (long long)least, (long long)F, (long long)E, (long long)spec->rank);
     if (dtype != WEFT_FLOAT32 && dtype != WEFT_BFLOAT16)
         return weft_fail(WEFT_INVALID, "lora_linear: expected float32 or bfloat16, got %s",
                          weft_dtype_name(dtype));
     return WEFT_OK;
 }
 
-weft_status weft__lora_new(const weft_module *base, int64_t rank, double scale, double dropout,
-                           weft_dtype dtype, weft_nn_lora_linear **out)
+static void start_at_random(weft_nn_lora_linear *m, int64_t rank, int64_t E, int64_t F,
+                            weft_dtype dtype)
 {
-    *out = NULL;
-    if (dtype == 0)
-        dtype = WEFT_FLOAT32;
-    const weft_status status = check(base, rank, dropout, dtype);
+    const double bound = E > 0 ? 1.0 / sqrt((double)E) : 0;
+    weft_nn_param(m, lora_A, weft_random_uniform(NULL, WEFT_DIMS(rank, E), -bound, bound, dtype));
+    weft_nn_param(m, lora_B, weft_zeros(WEFT_DIMS(F, rank), dtype));
+}
+
+/* W ~ scale B A: A = diag(sqrt(s / scale)) vh, B = u diag(sqrt(s / scale)) of the largest singular
+ * values s (PEFT's pissa). */
+static weft_status start_at_singular_values(weft_nn_lora_linear *m, weft_array *weight,
+                                            int64_t rank, weft_dtype dtype)
+{
+    weft_array *u, *s, *vh;
+    weft_svd(weft_astype(weight, WEFT_FLOAT32), false, &u, &s, &vh);
+    weft_array *root = weft_sqrt(weft_scale(weft_slice_axis(s, 0, 0, rank), 1 / m->scale));
+    weft_array *A = weft_multiply(weft_expand_dims(root, 1), weft_slice_axis(vh, 0, 0, rank));
+    weft_array *B = weft_multiply(weft_slice_axis(u, 1, 0, rank), root);
+    A = weft_copy(weft_astype(A, dtype));
+    B = weft_copy(weft_astype(B, dtype));
+    weft_array *all[] = {A, B, weft_copy(A), weft_copy(B)};
+    const weft_status status = weft_eval_n(all, 4);
     if (status != WEFT_OK)
         return status;
-    weft_array *weight = ((const weft_nn_linear *)base)->weight;
-    const int64_t F = weft_dim(weight, 0), E = weft_dim(weight, 1);
+    weft_nn_param(m, lora_A, all[0]);
+    weft_nn_param(m, lora_B, all[1]);
+    weft_nn_buffer(m, start_A, all[2]);
+    weft_nn_buffer(m, start_B, all[3]);
+    return WEFT_OK;
+}
+
+weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
+                           weft_nn_lora_linear **out)
+{
+    *out = NULL;
+    const weft_dtype dtype = spec->dtype ? spec->dtype : WEFT_FLOAT32;
+    weft_status status = check(base, spec, dtype);
+    if (status != WEFT_OK)
+        return status;
+    weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
+    const int64_t F = weft_dim(weight, 0), E = weft_dim(weight, 1), rank = spec->rank;
     weft_nn_lora_linear *m = weft_nn_new(weft_nn_lora_linear, &weft_nn_lora_linear_type);
     if (m == NULL)
         return WEFT_MEMORY;
-    const double bound = E > 0 ? 1.0 / sqrt((double)E) : 0;
     weft_device *before = weft_default_device();
     weft_set_default_device(weft_device_of(weight));
-    m->scale = scale;
+    m->scale = spec->scale;
     weft_scope_open();
-    weft_nn_param(m, lora_A, weft_random_uniform(NULL, WEFT_DIMS(rank, E), -bound, bound, dtype));
-    weft_nn_param(m, lora_B, weft_zeros(WEFT_DIMS(F, rank), dtype));
+    if (spec->pissa)
+        status = start_at_singular_values(m, weight, rank, dtype);
+    else
+        start_at_random(m, rank, E, F, dtype);
+    if (spec->dora)
+        weft_nn_param(m, lora_magnitude_vector, weft_astype(weft__dora_norms(weight), dtype));
     weft_scope_close(NULL);
     weft_set_default_device(before);
-    weft_nn_child(m, lora_dropout, weft_nn_dropout_new(dropout));
+    weft_nn_child(m, lora_dropout, weft_nn_dropout_new(spec->dropout));
     weft__nn_reserve_child(&m->module, "", &m->base);
     if (weft_nn_finish(m) == NULL)
         return WEFT_MEMORY; /* all else was checked */
+    if (status != WEFT_OK) {
+        weft_nn_free(&m->module);
+        return status;
+    }
     m->module.training = m->lora_dropout->training = base->training;
     *out = m;
     return WEFT_OK;
@@ -85,7 +181,8 @@ weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double sca
                                      weft_dtype dtype)
 {
     weft_nn_lora_linear *m;
-    if (weft__lora_new(base, rank, scale, dropout, dtype, &m) != WEFT_OK) {
+    const weft__lora_spec spec = {.rank = rank, .scale = scale, .dropout = dropout, .dtype = dtype};
+    if (weft__lora_new(base, &spec, &m) != WEFT_OK) {
         weft_nn_free(base);
         return NULL;
     }

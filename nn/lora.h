@@ -4,10 +4,37 @@
 
 #include "nn/module.h"
 
+typedef struct weft__lora_spec {
+    int64_t rank;
+    double scale, dropout;
+    weft_dtype dtype; /* 0: float32 */
+    bool dora, pissa;
+} weft__lora_spec;
+
 /* An adapter that fits around `base` but does not hold it yet: weft__lora_attach, which cannot
  * fail, takes it. */
-weft_status weft__lora_new(const weft_module *base, int64_t rank, double scale, double dropout,
-                           weft_dtype dtype, weft_nn_lora_linear **out);
+weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
+                           weft_nn_lora_linear **out);
 void weft__lora_attach(weft_nn_lora_linear *m, weft_module *base);
+
+/* (x A^T) B^T, with PiSSA without its start: x (..., in) -> (..., out); and scale times the matrix
+ * that it multiplies by: (out, in), float32. */
+weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x);
+weft_array *weft__lora_matrix(const weft_nn_lora_linear *m);
+
+/* ---- dora.c ---------------------------------------------------------------------------------- */
+
+/* The norms of the rows of a matrix (out, in): (out), float32. */
+weft_array *weft__dora_norms(weft_array *weight);
+
+/* m / |w| of a DoRA adapter that is not merged: (out), float32. Only m has a gradient. */
+weft_array *weft__dora_factor(const weft_nn_lora_linear *m);
+
+/* Computes the factors of all DoRA adapters once, for calls that do not differentiate. A factor is
+ * used as long as the module's arrays are those that it was computed from. */
+weft_status weft__dora_settle(weft_module *tree);
+
+/* Keeps `factor` (NULL: none) for the arrays that the module has now, or for none. */
+void weft__dora_keep(weft_nn_lora_linear *m, weft_array *factor, bool for_arrays);
 
 #endif

@@ -32,14 +32,20 @@ static int layer_of(const char *path)
     return -1;
 }
 
+/* A linear to adapt: where it is, what its adapter is like, and the adapter, once it is made. */
+typedef struct chosen {
+    weft_module **field;
+    weft__lora_spec spec;
+    weft_nn_lora_linear *adapter;
+} chosen;
+
 /* The options with defaults filled in, and what was found with them. */
 typedef struct injection {
     weft_nn_lora_options o;
     bool all_linear;
     bool *fits;   /* a target of the options fitted a linear */
     bool experts; /* one fitted a stack of matrices */
-    weft_module ***fields;
-    weft_nn_lora_linear **adapters;
+    chosen *chosen;
     int n, capacity;
 } injection;
 
@@ -68,12 +74,12 @@ static bool is_target(injection *in, const char *path)
         in->fits[0] = true;
         return true;
     }
-    bool chosen = false;
+    bool target = false;
     for (int i = 0; i < o->n_targets; i++) {
         if (is_suffix(path, o->targets[i]))
-            chosen = in->fits[i] = true;
+            target = in->fits[i] = true;
     }
-    return chosen;
+    return target;
 }
 
 /* Whether a target names a module whose weight is one matrix for each of many experts. */
@@ -89,6 +95,28 @@ static bool is_targeted_stack(const injection *in, const char *path, weft_module
     return false;
 }
 
+static weft__lora_spec spec_of(const weft_nn_lora_options *o, const char *path)
+{
+    int64_t rank = 0;
+    double alpha = 0;
+    for (int i = 0; i < o->n_patterns; i++) {
+        const weft_nn_lora_pattern *p = &o->patterns[i];
+        const bool fits = (rank == 0 || alpha == 0) && is_suffix(path, p->path);
+        rank = fits && rank == 0 ? p->rank : rank;
+        alpha = fits && alpha == 0 ? p->alpha : alpha;
+    }
+    rank = rank == 0 ? o->rank : rank;
+    alpha = alpha == 0 ? o->alpha : alpha;
+    return (weft__lora_spec){
+        .rank = rank,
+        .scale = alpha / (o->rslora ? sqrt((double)rank) : (double)rank),
+        .dropout = o->dropout,
+        .dtype = o->dtype,
+        .dora = o->dora,
+        .pissa = o->pissa,
+    };
+}
+
 static weft_status choose(void *context, const char *path, weft_module **field)
 {
     injection *in = context;
@@ -102,13 +130,13 @@ static weft_status choose(void *context, const char *path, weft_module **field)
         return WEFT_OK;
     if (in->n == in->capacity) {
         const int capacity = 2 * in->capacity + 32;
-        weft_module ***moved = weft_realloc(in->fields, (size_t)capacity * sizeof *moved);
+        chosen *moved = weft_realloc(in->chosen, (size_t)capacity * sizeof *moved);
         if (moved == NULL)
             return weft__out_of_memory("lora", "the list of targets");
-        in->fields = moved;
+        in->chosen = moved;
         in->capacity = capacity;
     }
-    in->fields[in->n++] = field;
+    in->chosen[in->n++] = (chosen){.field = field, .spec = spec_of(&in->o, path)};
     return WEFT_OK;
 }
 
@@ -147,18 +175,13 @@ static void fill_defaults(injection *in, const weft_nn_lora_options *options)
 
 static weft_status make_adapters(injection *in)
 {
-    const weft_nn_lora_options *o = &in->o;
-    const double scale = o->alpha / (o->rslora ? sqrt((double)o->rank) : (double)o->rank);
-    in->adapters = weft_calloc(in->n > 0 ? (size_t)in->n : 1, sizeof *in->adapters);
-    if (in->adapters == NULL)
-        return weft_fail(WEFT_MEMORY, "lora: out of memory for %d adapters", in->n);
     for (int i = 0; i < in->n; i++) {
-        const weft_status status =
-            weft__lora_new(*in->fields[i], o->rank, scale, o->dropout, o->dtype, &in->adapters[i]);
+        chosen *c = &in->chosen[i];
+        const weft_status status = weft__lora_new(*c->field, &c->spec, &c->adapter);
         if (status == WEFT_OK)
             continue;
         while (i-- > 0)
-            weft_nn_free(&in->adapters[i]->module);
+            weft_nn_free(&in->chosen[i].adapter->module);
         return status;
     }
     return WEFT_OK;
@@ -168,11 +191,11 @@ static weft_status make_adapters(injection *in)
 static void attach_adapters(const injection *in)
 {
     for (int i = 0; i < in->n; i++) {
-        weft_module *base = *in->fields[i];
-        weft_module *parent = base->parent;
+        const chosen *c = &in->chosen[i];
+        weft_module *base = *c->field, *parent = base->parent;
         const char *name = base->name;
-        weft__lora_attach(in->adapters[i], base);
-        weft__nn_put_child(parent, name, in->fields[i], &in->adapters[i]->module);
+        weft__lora_attach(c->adapter, base);
+        weft__nn_put_child(parent, name, c->field, &c->adapter->module);
     }
 }
 
@@ -197,8 +220,7 @@ weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *opti
         attach_adapters(&in);
     }
     weft_free(in.fits);
-    weft_free(in.fields);
-    weft_free(in.adapters);
+    weft_free(in.chosen);
     return status;
 }
 
@@ -218,18 +240,44 @@ int weft_nn_lora_count(weft_module *m)
     return n;
 }
 
-/* W + sign scale B A, computed in float32. */
-static weft_status add_adapter(weft_nn_lora_linear *m, double sign)
+/* The rows' factors as a column. They are kept evaluated, since the merged weight no longer has
+ * them. */
+static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array **out)
 {
-    weft_array **slot = &((weft_nn_linear *)m->base)->weight;
+    weft_status status = WEFT_OK;
+    *out = NULL;
+    if (m->lora_magnitude_vector == NULL)
+        return WEFT_OK;
+    if (merging) {
+        weft_array *factor = weft__dora_factor(m);
+        status = weft_eval(factor);
+        if (status == WEFT_OK)
+            weft__dora_keep(m, factor, false);
+    }
+    if (status == WEFT_OK)
+        *out = weft_expand_dims(m->factor, 1); /* (out, 1) */
+    return status;
+}
+
+/* W + scale B A, with DoRA times the factors, or W without that again; computed in float32. */
+static weft_status set_merged(weft_nn_lora_linear *m, bool merging)
+{
+    weft_array **slot = &((weft_nn_linear *)m->base)->weight, *factor;
     weft_scope_open_lean();
-    weft_array *A = weft_astype(m->lora_A, WEFT_FLOAT32);                /* (R, in) */
-    weft_array *B = weft_astype(m->lora_B, WEFT_FLOAT32);                /* (out, R) */
-    weft_array *delta = weft_scale(weft_matmul(B, A), sign * m->scale);  /* (out, in) */
-    weft_array *sum = weft_add(weft_astype(*slot, WEFT_FLOAT32), delta); /* (out, in) */
-    weft_array *value = weft_astype(sum, weft_dtype_of(*slot));
-    const weft_status status = weft_update(&slot, &value, 1);
+    weft_status status = find_factor(m, merging, &factor);
+    weft_array *delta = weft__lora_matrix(m); /* (out, in) */
+    weft_array *W = weft_astype(*slot, WEFT_FLOAT32);
+    if (factor && !merging)
+        W = weft_divide(W, factor);
+    W = merging ? weft_add(W, delta) : weft_subtract(W, delta);
+    if (factor && merging)
+        W = weft_multiply(W, factor);
+    weft_array *value = weft_astype(W, weft_dtype_of(*slot));
+    if (status == WEFT_OK)
+        status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);
+    if (status == WEFT_OK && !merging)
+        weft__dora_keep(m, NULL, false);
     return status;
 }
 
@@ -240,7 +288,7 @@ static weft_status merge(void *context, const char *path, weft_module **field)
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
     if ((*field)->type != &weft_nn_lora_linear_type || m->merged == wanted)
         return WEFT_OK;
-    const weft_status status = add_adapter(m, wanted ? 1 : -1);
+    const weft_status status = set_merged(m, wanted);
     if (status == WEFT_OK)
         m->merged = wanted;
     return status;

@@ -14,11 +14,16 @@ bool weft__adapter_is_suffix(const char *path, const char *target)
     return n == m || path[n - m - 1] == '.';
 }
 
+static const char *const parts[] = {"lora_A", "lora_B", "lora_magnitude_vector"};
+
 bool weft__adapter_is_part(const char *path)
 {
-    const size_t n = strlen(path), m = strlen(".lora_A");
-    return n > m && strncmp(path + n - m, ".lora_", m - 1) == 0 &&
-           (path[n - 1] == 'A' || path[n - 1] == 'B');
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; dot && dot > path && i < sizeof parts / sizeof *parts; i++) {
+        if (strcmp(dot + 1, parts[i]) == 0)
+            return true;
+    }
+    return false;
 }
 
 int64_t weft__adapter_layer(const char *path)

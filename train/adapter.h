@@ -10,7 +10,9 @@
 #define WEFT__ADAPTER_TENSORS "adapter_model.safetensors"
 #define WEFT__ADAPTER_PREFIX "base_model.model."
 
-/* Whether a parameter's path ends in ".lora_A" or ".lora_B". */
+enum { WEFT__MOST_RANK = 1 << 16 };
+
+/* Whether a parameter's path ends in ".lora_A", ".lora_B" or ".lora_magnitude_vector". */
 bool weft__adapter_is_part(const char *path);
 
 /* Whether `path` is `target` or ends in "." and `target`. */
@@ -40,13 +42,15 @@ typedef struct weft__adapter_config {
     weft__json_doc doc; /* what the rest points into */
     int64_t rank;
     double alpha, dropout;
-    bool rslora;
+    bool rslora, dora;
     bool all_linear; /* target_modules is "all-linear" */
     bool by_tensors; /* target_modules is a regular expression: the tensors say which */
     weft__json targets, exclude, layers; /* lists, or absent */
+    weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
 } weft__adapter_config;
 
-/* Reads and checks; what is not plain LoRA is WEFT_UNSUPPORTED. On failure nothing is held. */
+/* Reads and checks; what is neither LoRA nor DoRA is WEFT_UNSUPPORTED. On failure nothing is held.
+ */
 weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *out);
 weft_status weft__adapter_config_parse(const char *text, size_t length, const char *name,
                                        weft__adapter_config *out);
@@ -54,5 +58,15 @@ void weft__adapter_config_free(weft__adapter_config *config);
 
 /* Whether the configuration adapts the linear of that path. Not for by_tensors. */
 bool weft__adapter_config_fits(const weft__adapter_config *config, const char *path);
+
+/* ---- adapter_pattern.c ----------------------------------------------------------------------- */
+
+/* Member `name`: an object of regular expressions and numbers, which are ranks if `whole`. All are
+ * checked. */
+weft_status weft__adapter_pattern_read(const weft__json *root, const char *name, bool whole,
+                                       weft__json *out);
+
+/* The number of the first expression that fits the path; 0: none does. */
+weft_status weft__adapter_pattern_find(const weft__json *pattern, const char *path, double *out);
 
 #endif

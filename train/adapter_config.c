@@ -7,23 +7,36 @@
 #include "core/failure.h"
 #include "train/adapter.h"
 
-enum { MOST_RANK = 1 << 16 };
-
 /* Fields that are read below, and those that say nothing about the numbers. Any other must be null,
- * false, empty or 0: it would change the adapter in a way that is not plain LoRA. */
+ * false, empty or 0: it would change the adapter in a way that is not LoRA. */
 static const char *const harmless[] = {
-    "auto_mapping",      "base_model_name_or_path",
-    "corda_config",      "ensure_weight_tying",
-    "eva_config",        "exclude_modules",
-    "inference_mode",    "init_lora_weights",
-    "layers_pattern",    "layers_to_transform",
-    "loftq_config",      "lora_alpha",
-    "lora_dropout",      "lora_ga_config",
-    "megatron_config",   "megatron_core",
-    "peft_type",         "peft_version",
-    "qalora_group_size", "r",
-    "revision",          "runtime_config",
-    "target_modules",    "task_type",
+    "alpha_pattern",
+    "auto_mapping",
+    "base_model_name_or_path",
+    "corda_config",
+    "ensure_weight_tying",
+    "eva_config",
+    "exclude_modules",
+    "inference_mode",
+    "init_lora_weights",
+    "layers_pattern",
+    "layers_to_transform",
+    "loftq_config",
+    "lora_alpha",
+    "lora_dropout",
+    "lora_ga_config",
+    "megatron_config",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "r",
+    "rank_pattern",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "task_type",
+    "use_dora",
     "use_rslora",
 };
 
@@ -66,7 +79,7 @@ static weft_status refuse(const weft__json *root, const char *field)
     const weft_status status = weft__json_find(root, field, &at);
     if (status != WEFT_OK)
         return status;
-    return weft__json_fail(&at, WEFT_UNSUPPORTED, "unsupported: only plain LoRA adapters load");
+    return weft__json_fail(&at, WEFT_UNSUPPORTED, "unsupported: only LoRA and DoRA adapters load");
 }
 
 /* Biases are "none" or refused like any other field. */
@@ -130,10 +143,12 @@ static weft_status read_numbers(const weft__json *root, weft__adapter_config *c)
         status = weft__json_find_number(root, "lora_dropout", &c->dropout);
     if (status == WEFT_OK)
         status = weft__json_find_bool(root, "use_rslora", &c->rslora);
+    if (status == WEFT_OK)
+        status = weft__json_find_bool(root, "use_dora", &c->dora);
     if (status != WEFT_OK)
         return status;
-    if (c->rank < 1 || c->rank > MOST_RANK)
-        return weft__json_fail(root, WEFT_INVALID, "r: expected 1 to %d, got %lld", MOST_RANK,
+    if (c->rank < 1 || c->rank > WEFT__MOST_RANK)
+        return weft__json_fail(root, WEFT_INVALID, "r: expected 1 to %d, got %lld", WEFT__MOST_RANK,
                                (long long)c->rank);
     if (c->alpha == 0 || !isfinite(c->alpha))
         return weft__json_fail(root, WEFT_INVALID, "lora_alpha: expected a number other than 0");
@@ -200,6 +215,10 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
         status = check_start(root);
     if (status == WEFT_OK)
         status = read_numbers(root, c);
+    if (status == WEFT_OK)
+        status = weft__adapter_pattern_read(root, "rank_pattern", true, &c->ranks);
+    if (status == WEFT_OK)
+        status = weft__adapter_pattern_read(root, "alpha_pattern", false, &c->alphas);
     return status == WEFT_OK ? read_targets(root, c) : status;
 }
 

@@ -82,7 +82,9 @@ static weft_status write_card(weft__text *t, const fusion *f)
         weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->n_adapted,
                           (long long)c.rank);
         weft__text_format(t, "| lora_alpha | %s%s |\n", weft__number(c.alpha, number),
-                          c.rslora ? " (rsLoRA)" : "");
+                          c.rslora ? " (rsLoRA)"
+                          : c.dora ? " (DoRA)"
+                                   : "");
         weft__text_format(t, "\nThe license of the base model applies.\n");
     }
     weft__adapter_config_free(&c);

@@ -9,10 +9,19 @@
 #include "train/adapter.h"
 #include "train/number.h"
 
+/* The rank and alpha of an adapted linear. */
+typedef struct size {
+    int64_t rank;
+    double alpha;
+} size;
+
 /* What adapter_config.json says of the tree. */
 typedef struct profile {
-    int64_t rank;
-    double scale, dropout;
+    size *sizes; /* of the adapted linears */
+    size usual;  /* the most frequent rank and alpha */
+    int n_sizes;
+    double dropout;
+    bool dora;
     weft__names linears, adapted;
     weft__names targets;
     int64_t *layers; /* NULL: all */
@@ -25,28 +34,73 @@ static void profile_free(profile *p)
     weft__names_free(&p->adapted);
     weft__names_free(&p->targets);
     weft_free(p->layers);
+    weft_free(p->sizes);
 }
 
-/* ---- one rank, one scale -------------------------------------------------------------------- */
+/* ---- ranks and scales ----------------------------------------------------------------------- */
 
-static weft_status check_adapter(void *context, const char *path, weft_module **field)
+/* PiSSA's start is the other half of what is saved. */
+static int64_t saved_rank(const weft_nn_lora_linear *m)
+{
+    return weft_dim(m->lora_A, 0) + (m->start_A ? weft_dim(m->start_A, 0) : 0);
+}
+
+/* An alpha that was an integer is one again after it went through alpha / rank. */
+static double alpha_of(double scale, int64_t rank)
+{
+    const double alpha = scale * (double)rank, whole = nearbyint(alpha);
+    return fabs(alpha - whole) <= 1e-12 * fabs(alpha) ? whole : alpha;
+}
+
+static weft_status add_adapter(void *context, const char *path, weft_module **field)
 {
     profile *p = context;
     const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)*field;
     if ((*field)->type != &weft_nn_lora_linear_type)
         return WEFT_OK;
-    const int64_t rank = weft_dim(m->lora_A, 0);
-    if (p->rank == 0) {
-        p->rank = rank;
-        p->scale = m->scale;
+    const int64_t rank = saved_rank(m);
+    const bool dora = m->lora_magnitude_vector != NULL;
+    if (p->n_sizes == 0) {
         p->dropout = ((const weft_nn_dropout *)m->lora_dropout)->p;
+        p->dora = dora;
     }
-    if (rank != p->rank || m->scale != p->scale)
+    if (dora != p->dora)
         return weft_fail(WEFT_INVALID,
-                         "adapter: %s has rank %lld and scale %g, others have %lld and %g: one "
-                         "adapter has one of each",
-                         path, (long long)rank, m->scale, (long long)p->rank, p->scale);
+                         "adapter: %s is %s, others are not: PEFT has one kind in an adapter", path,
+                         dora ? "DoRA" : "plain LoRA");
+    p->sizes[p->n_sizes++] = (size){rank, alpha_of(m->scale, rank)};
     return WEFT_OK;
+}
+
+/* The most frequent ones; of several, the first. */
+static void find_usual(profile *p)
+{
+    int most_ranks = 0, most_alphas = 0;
+    for (int i = 0; i < p->n_sizes; i++) {
+        int ranks = 0, alphas = 0;
+        for (int k = 0; k < p->n_sizes; k++) {
+            ranks += p->sizes[k].rank == p->sizes[i].rank;
+            alphas += p->sizes[k].alpha == p->sizes[i].alpha;
+        }
+        if (ranks > most_ranks) {
+            most_ranks = ranks;
+            p->usual.rank = p->sizes[i].rank;
+        }
+        if (alphas > most_alphas) {
+            most_alphas = alphas;
+            p->usual.alpha = p->sizes[i].alpha;
+        }
+    }
+}
+
+static weft_status find_sizes(weft_module *tree, profile *p)
+{
+    p->sizes = weft_calloc((size_t)p->adapted.n, sizeof *p->sizes);
+    if (p->sizes == NULL)
+        return weft__out_of_memory("adapter", "a list of ranks");
+    const weft_status status = weft_nn_visit_modules(tree, add_adapter, p);
+    find_usual(p);
+    return status;
 }
 
 /* ---- which linears -------------------------------------------------------------------------- */
@@ -136,17 +190,56 @@ static weft_status find_profile(weft_module *tree, profile *p)
     if (status == WEFT_OK && p->adapted.n == 0)
         status = weft_fail(WEFT_INVALID, "adapter: the model has none");
     if (status == WEFT_OK)
-        status = weft_nn_visit_modules(tree, check_adapter, p);
+        status = find_sizes(tree, p);
     return status == WEFT_OK ? find_targets(p) : status;
 }
 
 /* ---- adapter_config.json -------------------------------------------------------------------- */
 
-/* An alpha that was an integer is one again after it went through alpha / rank. */
-static double alpha_of(const profile *p)
+/* A number of one linear's, to be written where it is not the usual one. */
+typedef double number_of(const size *of);
+
+static double rank_of(const size *of)
 {
-    const double alpha = p->scale * (double)p->rank, whole = nearbyint(alpha);
-    return fabs(alpha - whole) <= 1e-12 * fabs(alpha) ? whole : alpha;
+    return (double)of->rank;
+}
+
+static double alpha_of_size(const size *of)
+{
+    return of->alpha;
+}
+
+/* Whether all adapted linears with the last part of linear i have its number. */
+static bool is_of_suffix(const profile *p, int i, number_of *number)
+{
+    for (int k = 0; k < p->n_sizes; k++) {
+        if (strcmp(last_part(p->adapted.at[k]), last_part(p->adapted.at[i])) == 0 &&
+            number(&p->sizes[k]) != number(&p->sizes[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Keys are suffixes where that is exact, and else whole paths. */
+static void write_pattern(weft__text *t, const profile *p, const char *name, number_of *number)
+{
+    char text[WEFT__NUMBER_TEXT];
+    const char *before = "\n";
+    weft__names keys = {0};
+    weft__text_format(t, "  \"%s\": {", name);
+    for (int i = 0; i < p->n_sizes; i++) {
+        const char *path = p->adapted.at[i];
+        const char *key = is_of_suffix(p, i, number) ? last_part(path) : path;
+        if (number(&p->sizes[i]) == number(&p->usual) || weft__names_have(&keys, key))
+            continue;
+        t->failed = t->failed || weft__names_add(&keys, key) != WEFT_OK;
+        weft__text_format(t, "%s    ", before);
+        weft__text_quote(t, key);
+        weft__text_format(t, ": %s", weft__number(number(&p->sizes[i]), text));
+        before = ",\n";
+    }
+    weft__text_format(t, "%s},\n", keys.n > 0 ? "\n  " : "");
+    weft__names_free(&keys);
 }
 
 static void write_targets(weft__text *t, const profile *p)
@@ -176,24 +269,28 @@ static void write_layers(weft__text *t, const profile *p)
 static void write_config(weft__text *t, const profile *p, const char *base_name)
 {
     char number[WEFT__NUMBER_TEXT];
-    weft__text_format(t, "{\n  \"alpha_pattern\": {},\n  \"auto_mapping\": null,\n"
-                         "  \"base_model_name_or_path\": ");
+    weft__text_format(t, "{\n");
+    write_pattern(t, p, "alpha_pattern", alpha_of_size);
+    weft__text_format(t, "  \"auto_mapping\": null,\n  \"base_model_name_or_path\": ");
     weft__text_quote(t, base_name ? base_name : "");
     weft__text_format(t, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
                          "  \"inference_mode\": true,\n  \"init_lora_weights\": true,\n"
                          "  \"layer_replication\": null,\n  \"layers_pattern\": null,\n");
     write_layers(t, p);
     weft__text_format(t, "  \"loftq_config\": {},\n  \"lora_alpha\": %s,\n",
-                      weft__number(alpha_of(p), number));
+                      weft__number(p->usual.alpha, number));
     weft__text_format(t, "  \"lora_dropout\": %s,\n", weft__number(p->dropout, number));
     weft__text_format(t,
                       "  \"megatron_config\": null,\n  \"megatron_core\": \"megatron.core\",\n"
-                      "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n"
-                      "  \"rank_pattern\": {},\n  \"revision\": null,\n",
-                      (long long)p->rank);
+                      "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n",
+                      (long long)p->usual.rank);
+    write_pattern(t, p, "rank_pattern", rank_of);
+    weft__text_format(t, "  \"revision\": null,\n");
     write_targets(t, p);
-    weft__text_format(t, "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": false,\n"
-                         "  \"use_rslora\": false\n}\n");
+    weft__text_format(t,
+                      "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": %s,\n"
+                      "  \"use_rslora\": false\n}\n",
+                      p->dora ? "true" : "false");
 }
 
 static weft_status save_config(const char *folder, const profile *p, const char *base_name)
@@ -213,22 +310,57 @@ static weft_status save_config(const char *folder, const profile *p, const char 
 
 /* ---- adapter_model.safetensors -------------------------------------------------------------- */
 
-static bool tensor_name(void *context, const char *path, char *out, size_t size)
+typedef struct tensors {
+    weft__names names;
+    weft_array **arrays;
+    int capacity;
+} tensors;
+
+/* With PiSSA the start is subtracted by further ranks: [A; A0] and [B, -B0]. */
+static weft_array *saved_array(const weft_nn_item *item)
 {
-    (void)context;
-    if (!weft__adapter_is_part(path))
-        return false;
-    snprintf(out, size, WEFT__ADAPTER_PREFIX "%s.weight", path);
-    return true;
+    weft_array *own = *item->slot->address;
+    const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)item->module;
+    if (m->start_A == NULL || own == m->lora_magnitude_vector)
+        return own;
+    const bool is_A = own == m->lora_A;
+    weft_array *both[] = {own, is_A ? m->start_A : weft_negative(m->start_B)};
+    return weft_concatenate(both, 2, is_A ? 0 : 1);
+}
+
+static weft_status add_tensor(void *context, const weft_nn_item *item)
+{
+    tensors *t = context;
+    char name[WEFT_NN_PATH + 64];
+    if (item->module->type != &weft_nn_lora_linear_type || !weft__adapter_is_part(item->path))
+        return WEFT_OK;
+    const bool bare = weft__adapter_is_suffix(item->path, "lora_magnitude_vector");
+    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, bare ? "" : ".weight");
+    if (t->names.n == t->capacity) {
+        const int capacity = 2 * t->capacity + 64;
+        weft_array **moved = weft_realloc(t->arrays, (size_t)capacity * sizeof(weft_array *));
+        if (moved == NULL)
+            return weft__out_of_memory("adapter", "a list of tensors");
+        t->arrays = moved;
+        t->capacity = capacity;
+    }
+    t->arrays[t->names.n] = saved_array(item);
+    return weft__names_add(&t->names, name);
 }
 
 static weft_status save_tensors(const char *folder, weft_module *tree)
 {
+    tensors t = {0};
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
-    if (path == NULL)
-        return weft__out_of_memory(folder, "saving the adapter");
-    const weft_status status =
-        weft_nn_save(tree, path, &(weft_nn_save_options){.rename = tensor_name});
+    weft_scope_open();
+    weft_status status =
+        path ? weft_nn_visit(tree, add_tensor, &t) : weft__out_of_memory(folder, "the adapter");
+    if (status == WEFT_OK)
+        status = weft_safetensors_save(path, (const char *const *)t.names.at, t.arrays, t.names.n,
+                                       NULL, 0);
+    weft_scope_close(NULL);
+    weft__names_free(&t.names);
+    weft_free(t.arrays);
     weft_free(path);
     return status;
 }

@@ -297,15 +297,22 @@ WEFT_API weft_module *weft_nn_dropout3d_new(double p);
 
 /* y = base(x) + scale (dropout(x) lora_A^T) lora_B^T (Hu et al. 2021). The base linear is a
  * transparent child, so its parameters keep their paths; new are <path>.lora_A (R, in) and
- * <path>.lora_B (out, R). */
+ * <path>.lora_B (out, R).
+ * With lora_magnitude_vector m (out) it is DoRA (Liu et al. 2024, as in PEFT): each row w of
+ * W + scale lora_B lora_A is replaced by m w / |w|, where |w| is a constant of the gradient. */
 typedef struct weft_nn_lora_linear {
     weft_module module;
     weft_module *base; /* weft_nn_linear */
     weft_module *lora_dropout;
-    weft_array *lora_A; /* uniform in +-1/sqrt(in) at first */
-    weft_array *lora_B; /* zeros at first */
+    weft_array *lora_A;                /* uniform in +-1/sqrt(in) at first */
+    weft_array *lora_B;                /* zeros at first */
+    weft_array *lora_magnitude_vector; /* the norms of W's rows at first; NULL: plain LoRA */
+    /* PiSSA: lora_A and lora_B at first, which are subtracted; NULL: they are 0. Buffers. */
+    weft_array *start_A, *start_B;
     double scale;
     bool merged; /* the base's weight contains the adapter, which is not added again */
+    /* m / |w| (out) for the four arrays of factor_of; NULL: computed by every call. Owned. */
+    weft_array *factor, *factor_of[4];
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
 
@@ -313,10 +320,23 @@ extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_
 WEFT_API weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double scale,
                                               double dropout, weft_dtype dtype);
 
+/* Another rank or alpha for the linears whose path is `path` or ends in "." and `path`. */
+typedef struct weft_nn_lora_pattern {
+    const char *path;
+    int64_t rank; /* 0: the options' */
+    double alpha; /* 0: the options' */
+} weft_nn_lora_pattern;
+
 typedef struct weft_nn_lora_options {
     int64_t rank; /* 0: 8 */
     double alpha; /* 0: 16 */
     bool rslora;  /* scale alpha / sqrt(rank) instead of alpha / rank */
+    bool dora;    /* adapters have a magnitude vector */
+    /* PiSSA (Meng et al. 2024): B A starts as the part of W with the largest singular values, and
+     * that start is subtracted, so W stays as it is. Not with dora. Needs rank <= min(in, out). */
+    bool pissa;
+    const weft_nn_lora_pattern *patterns; /* of those that fit and have a rank, the first counts; */
+    int n_patterns;                       /* likewise for alpha */
     double dropout;
     weft_dtype dtype; /* of the adapter: float32 (also for 0) or bfloat16 */
     /* Linears whose path is one of these or ends in "." and one of these. NULL: q_proj and v_proj.
@@ -339,7 +359,7 @@ WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_opti
 WEFT_API int weft_nn_lora_count(weft_module *m);
 
 /* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or takes it
- * off again. The adapters stay where they are. */
+ * off again; a DoRA adapter also scales the rows. The adapters stay where they are. */
 WEFT_API weft_status weft_nn_lora_merge(weft_module *m);
 WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
 

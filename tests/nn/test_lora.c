@@ -250,7 +250,174 @@ static void dropout_is_in_training_only(void)
     weft_scope_close(NULL);
 }
 
+/* ---- DoRA ----------------------------------------------------------------------------------- */
+
+static weft_module *dora_net(double dropout)
+{
+    weft_module *m = net_new();
+    if (CHECK(m != NULL))
+        CHECK_OK(weft_nn_lora_inject(m, &(weft_nn_lora_options){.dora = true, .dropout = dropout}));
+    return m;
+}
+
+/* Each row of W + scale B A with the norm that the magnitude says. */
+static void dora_scales_rows_to_their_magnitudes(void)
+{
+    weft_scope_open();
+    weft_module *m = dora_net(0);
+    weft_nn_lora_linear *l = (weft_nn_lora_linear *)weft_nn_find_module(m, "layers.1.q_proj");
+    if (CHECK(l != NULL && l->lora_magnitude_vector != NULL)) {
+        weft_nn_linear *base = (weft_nn_linear *)l->base;
+        weft_array *plain = weft_nn_call(l->base, input());
+        CHECK_CLOSE(difference(weft_nn_call(&l->module, input()), plain), 0, 1e-5);
+        fill(m);
+        CHECK_OK(weft_set(&l->lora_magnitude_vector,
+                          weft_scale(weft_arange(1, 17, 1, WEFT_FLOAT32), 0.25)));
+        weft_array *W =
+            weft_add(base->weight, weft_scale(weft_matmul(l->lora_B, l->lora_A), l->scale));
+        weft_array *norms = weft_sqrt(weft_sum(weft_square(W), WEFT_DIMS(-1), true)); /* (out, 1) */
+        W = weft_multiply(weft_divide(W, norms), weft_expand_dims(l->lora_magnitude_vector, 1));
+        weft_array *expected = weft_linear(input(), W, base->bias);
+        CHECK_CLOSE(difference(weft_nn_call(&l->module, input()), expected), 0, 1e-5);
+        CHECK(difference(plain, expected) > 0.1);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+static void dora_merges_and_unmerges(void)
+{
+    weft_scope_open();
+    weft_module *m = dora_net(0);
+    fill(m);
+    weft_array *adapted = weft_keep(weft_nn_call(m, input()));
+    CHECK_OK(weft_eval(adapted));
+    weft_array *weight = weft_keep(*weft_nn_find(m, "layers.0.q_proj.weight"));
+    CHECK_OK(weft_nn_lora_merge(m));
+    CHECK_CLOSE(difference(adapted, weft_nn_call(m, input())), 0, 1e-5);
+    CHECK(difference(weight, *weft_nn_find(m, "layers.0.q_proj.weight")) > 0.001);
+    CHECK_OK(weft_nn_lora_unmerge(m));
+    CHECK_CLOSE(difference(weight, *weft_nn_find(m, "layers.0.q_proj.weight")), 0, 1e-6);
+    CHECK_CLOSE(difference(adapted, weft_nn_call(m, input())), 0, 1e-5);
+    weft_drop(weight);
+    weft_drop(adapted);
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+/* With dropout the magnitude acts on the dropped input, and the base on all of it (PEFT). */
+static void dora_drops_out_what_it_scales(void)
+{
+    weft_scope_open();
+    weft_module *m = dora_net(0.5);
+    weft_nn_lora_linear *l = (weft_nn_lora_linear *)weft_nn_find_module(m, "layers.1.v_proj");
+    if (CHECK(l != NULL)) {
+        weft_array *W = ((weft_nn_linear *)l->base)->weight;
+        CHECK_OK(weft_set(&l->lora_magnitude_vector, weft_scale(l->lora_magnitude_vector, 3)));
+        weft_nn_train(m, true);
+        weft_random_seed(5);
+        weft_array *dropped = weft_nn_call(l->lora_dropout, input());
+        CHECK_OK(weft_eval(dropped));
+        weft_random_seed(5);
+        weft_array *expected =
+            weft_add(weft_linear(input(), W, NULL), weft_scale(weft_linear(dropped, W, NULL), 2));
+        CHECK_CLOSE(difference(weft_nn_call(&l->module, input()), expected), 0, 1e-5);
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+/* ---- patterns and PiSSA --------------------------------------------------------------------- */
+
+static const weft_nn_lora_linear *adapter_at(weft_module *m, const char *path)
+{
+    weft_module *found = weft_nn_find_module(m, path);
+    return found && found->type == &weft_nn_lora_linear_type ? (weft_nn_lora_linear *)found : NULL;
+}
+
+static void expect_size(weft_module *m, const char *path, int64_t rank, double scale)
+{
+    const weft_nn_lora_linear *l = adapter_at(m, path);
+    if (CHECK(l != NULL)) {
+        CHECK_EQ_INT(weft_dim(l->lora_A, 0), rank);
+        CHECK_CLOSE(l->scale, scale, 1e-12);
+    }
+}
+
+/* The first pattern that has a rank says the rank, the first that has an alpha the alpha. */
+static void patterns_give_other_ranks_and_alphas(void)
+{
+    const weft_nn_lora_pattern patterns[] = {{"1.v_proj", .rank = 2},
+                                             {"v_proj", .rank = 5},
+                                             {"v_proj", .alpha = 3},
+                                             {"proj", .rank = 7}};
+    weft_scope_open();
+    weft_module *m = net_new();
+    if (CHECK(m != NULL) &&
+        CHECK_OK(weft_nn_lora_inject(
+            m, &(weft_nn_lora_options){.alpha = 12, .patterns = patterns, .n_patterns = 4}))) {
+        expect_size(m, "layers.0.q_proj", 8, 12.0 / 8);
+        expect_size(m, "layers.0.v_proj", 5, 3.0 / 5);
+        expect_size(m, "layers.1.v_proj", 2, 3.0 / 2);
+        CHECK(weft_ok(weft_nn_call(m, input())));
+    }
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+/* B A is the best approximation of its rank: what is left of W has the other singular values. */
+static void pissa_starts_at_the_largest_singular_values(void)
+{
+    weft_scope_open();
+    weft_module *m = net_new();
+    weft_array *plain = weft_keep(weft_nn_call(m, input()));
+    CHECK_OK(weft_eval(plain));
+    if (CHECK_OK(weft_nn_lora_inject(
+            m, &(weft_nn_lora_options){.rank = 3, .alpha = 6, .pissa = true}))) {
+        CHECK_CLOSE(difference(weft_nn_call(m, input()), plain), 0, 1e-5);
+        const weft_nn_lora_linear *l = adapter_at(m, "layers.0.q_proj");
+        weft_array *W = ((weft_nn_linear *)l->base)->weight;
+        weft_array *rest = weft_subtract(W, weft_scale(weft_matmul(l->lora_B, l->lora_A), 2));
+        weft_array *all = weft_svdvals(W), *left = weft_svdvals(rest);
+        CHECK_CLOSE(difference(weft_slice_axis(all, 0, 3, 16), weft_slice_axis(left, 0, 0, 13)), 0,
+                    1e-5);
+        CHECK_CLOSE(weft_item(weft_slice_axis(left, 0, 13, 14)), 0, 1e-5);
+        weft_nn_slots slots;
+        CHECK_OK(weft_nn_trainable(m, &slots));
+        CHECK_EQ_INT(slots.n, 12);
+        for (int i = 0; i < slots.n; i++) {
+            weft_array *old = *slots.slots[i];
+            CHECK_OK(weft_set(slots.slots[i], weft_scale(old, 1.1)));
+        }
+        weft_nn_slots_free(&slots);
+        weft_array *adapted = weft_keep(weft_nn_call(m, input()));
+        CHECK_OK(weft_eval(adapted));
+        CHECK(difference(adapted, plain) > 0.01);
+        CHECK_OK(weft_nn_lora_merge(m));
+        CHECK_CLOSE(difference(weft_nn_call(m, input()), adapted), 0, 1e-5);
+        weft_drop(adapted);
+    }
+    weft_drop(plain);
+    weft_nn_free(m);
+    m = net_new();
+    const char *all[] = {"all-linear"};
+    CHECK_STATUS(
+        weft_nn_lora_inject(
+            m, &(weft_nn_lora_options){.rank = 17, .pissa = true, .targets = all, .n_targets = 1}),
+        WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "at most 16");
+    CHECK_STATUS(weft_nn_lora_inject(m, &(weft_nn_lora_options){.pissa = true, .dora = true}),
+                 WEFT_UNSUPPORTED);
+    CHECK_EQ_INT(weft_nn_lora_count(m), 0);
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_layers_choose),
            CHECK_CASE(wrong_options_change_nothing), CHECK_CASE(the_adapter_computes_its_formula),
            CHECK_CASE(merging_changes_the_weight_and_not_the_result),
-           CHECK_CASE(dropout_is_in_training_only))
+           CHECK_CASE(dropout_is_in_training_only),
+           CHECK_CASE(dora_scales_rows_to_their_magnitudes), CHECK_CASE(dora_merges_and_unmerges),
+           CHECK_CASE(dora_drops_out_what_it_scales),
+           CHECK_CASE(patterns_give_other_ranks_and_alphas),
+           CHECK_CASE(pissa_starts_at_the_largest_singular_values))

@@ -2,14 +2,22 @@
 #include "tests/train/recipes.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/check.h"
+
+static const char *const three[] = {"q_proj", "v_proj", "down_proj"};
+static const weft_nn_lora_options pissa = {
+    .rank = 4, .alpha = 8, .targets = three, .n_targets = 3, .pissa = true};
 
 const recipe recipes[] = {
     {"lora-qwen3", "qwen3", 20, 0.01, 0.01},
     {"lora-llama", "llama", 20, 0.01, -1},
     {"lora-qwen3-rs", "qwen3", 12, 0.005, 0.01},
     {"lora-gemma3", "gemma3", 12, 0.005, 0.01},
+    {"lora-qwen3-dora", "qwen3", 12, 0.005, 0.01},
+    {"lora-qwen3-patterns", "qwen3", 8, 0.005, 0.01},
+    {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;
 
@@ -27,6 +35,9 @@ weft_model *recipe_model(const recipe *r, const char *name)
     snprintf(path, sizeof path, "models/%s", r->model);
     if (!CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)))
         return NULL;
+    if (name && r->start && strcmp(name, "initial") == 0 &&
+        CHECK_OK(weft_nn_lora_inject(weft_model_module(model), r->start)))
+        return model;
     if (name == NULL || CHECK_OK(weft_adapter_load(model, recipe_path(r, name), NULL)))
         return model;
     weft_model_free(model);

@@ -8,7 +8,8 @@ typedef struct recipe {
     const char *folder; /* of tests/golden/lora */
     const char *model;  /* of tests/golden/models */
     int steps;
-    double lr, weight_decay; /* as weft_trainer_options has them: below 0 is none */
+    double lr, weight_decay;           /* as weft_trainer_options has them: below 0 is none */
+    const weft_nn_lora_options *start; /* NULL: the folder has an adapter to start from */
 } recipe;
 
 extern const recipe recipes[];
@@ -18,6 +19,7 @@ extern const int n_recipes;
 const char *recipe_path(const recipe *r, const char *name);
 
 /* The recipe's model, with the adapter `name` ("initial", "final") around it; NULL: no adapter.
+ * The initial one may be made by the recipe's start.
  * NULL (and a failed check) on failure. */
 weft_model *recipe_model(const recipe *r, const char *name);
 

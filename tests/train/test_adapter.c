@@ -87,12 +87,91 @@ static void saving_needs_one_kind_of_adapter(void)
     CHECK_STATUS(weft_adapter_save(model, folder, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "none");
     CHECK_OK(weft_nn_lora_inject(tree, NULL));
-    weft_module *one = weft_nn_find_module(tree, "model.layers.1.self_attn.v_proj");
-    if (CHECK(one && one->type == &weft_nn_lora_linear_type))
-        ((weft_nn_lora_linear *)one)->scale = 7;
-    CHECK_STATUS(weft_adapter_save(model, folder, NULL), WEFT_INVALID);
-    CHECK_CONTAINS(weft_error_message(), "model.layers.1.self_attn.v_proj");
     weft_model_free(model);
+    model = recipe_model(&recipes[0], NULL);
+    if (model == NULL)
+        return;
+    tree = weft_model_module(model);
+    CHECK_OK(weft_nn_lora_inject(tree, &(weft_nn_lora_options){.dora = true}));
+    weft_module *one = weft_nn_find_module(tree, "model.layers.1.self_attn.v_proj");
+    if (CHECK(one && one->type == &weft_nn_lora_linear_type)) {
+        weft_drop(((weft_nn_lora_linear *)one)->lora_magnitude_vector);
+        ((weft_nn_lora_linear *)one)->lora_magnitude_vector = NULL;
+    }
+    CHECK_STATUS(weft_adapter_save(model, folder, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "v_proj is plain LoRA, others are not");
+    weft_model_free(model);
+}
+
+/* The largest difference of two models' logits for a few tokens. */
+static double logits_apart(weft_model *a, weft_model *b)
+{
+    weft_scope_open();
+    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
+    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
+    weft_array *difference =
+        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
+    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
+    weft_scope_close(NULL);
+    return worst;
+}
+
+/* Saves, loads into another model and compares scale and rank of one linear and the logits. */
+static void expect_saved(const weft_nn_lora_options *options, const char *const *parts, int n,
+                         const char *path, int64_t rank, double scale)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL), *again = recipe_model(&recipes[0], NULL);
+    char *text = NULL;
+    use_folder("patterned");
+    if (model && again && CHECK_OK(weft_nn_lora_inject(weft_model_module(model), options))) {
+        weft_nn_slots slots;
+        CHECK_OK(weft_nn_trainable(weft_model_module(model), &slots));
+        for (int i = 0; i < slots.n; i++) {
+            weft_scope_open();
+            weft_array *old = *slots.slots[i];
+            weft_array *noise = weft_random_normal(NULL, weft_shape(old), 0, 0.1, WEFT_FLOAT32);
+            CHECK_OK(weft_set(slots.slots[i], weft_add(old, noise)));
+            weft_scope_close(NULL);
+        }
+        weft_nn_slots_free(&slots);
+        CHECK_OK(weft_adapter_save(model, folder, NULL));
+        CHECK_OK(weft_file_read(in_folder("adapter_config.json"), 0, &text, NULL));
+        for (int i = 0; text && i < n; i++)
+            CHECK_CONTAINS(text, parts[i]);
+        if (CHECK_OK(weft_adapter_load(again, folder, NULL))) {
+            weft_module *m = weft_nn_find_module(weft_model_module(again), path);
+            CHECK_EQ_INT(weft_dim(((weft_nn_lora_linear *)m)->lora_A, 0), rank);
+            CHECK_CLOSE(((weft_nn_lora_linear *)m)->scale, scale, 1e-12);
+            CHECK_CLOSE(logits_apart(model, again), 0, 1e-5);
+        }
+    }
+    weft_free(text);
+    weft_model_free(model);
+    weft_model_free(again);
+}
+
+static void mixed_ranks_are_saved_as_patterns(void)
+{
+    const weft_nn_lora_pattern patterns[] = {{"v_proj", .rank = 2, .alpha = 6},
+                                             {"layers.1.self_attn.q_proj", .rank = 3}};
+    const char *const parts[] = {
+        "\"r\": 4,", "\"lora_alpha\": 8,", "\"alpha_pattern\": {\n    \"v_proj\": 6\n  },",
+        "\"rank_pattern\": {\n    \"v_proj\": 2,\n    \"model.layers.1.self_attn.q_proj\": 3\n"};
+    const char *const targets[] = {"q_proj", "k_proj", "v_proj"};
+    expect_saved(&(weft_nn_lora_options){.rank = 4,
+                                         .alpha = 8,
+                                         .targets = targets,
+                                         .n_targets = 3,
+                                         .patterns = patterns,
+                                         .n_patterns = 2},
+                 parts, 4, "model.layers.1.self_attn.q_proj", 3, 8.0 / 3);
+}
+
+static void pissa_is_saved_as_lora_of_twice_the_rank(void)
+{
+    const char *const parts[] = {"\"r\": 6,", "\"lora_alpha\": 24,", "\"use_rslora\": false"};
+    expect_saved(&(weft_nn_lora_options){.rank = 3, .alpha = 12, .pissa = true}, parts, 3,
+                 "model.layers.0.self_attn.v_proj", 6, 4);
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -145,13 +224,10 @@ static void other_kinds_are_unsupported_by_name(void)
     const struct {
         const char *from, *to, *field;
     } cases[] = {
-        {"\"use_dora\": false", "\"use_dora\": true", "use_dora"},
         {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias"},
         {"\"bias\": \"none\"", "\"bias\": \"none\\u0000\"", "bias"},
         {"\"lora_bias\": false", "\"lora_bias\": true", "lora_bias"},
         {"\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]", "modules_to_save"},
-        {"\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", "rank_pattern"},
-        {"\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 2}", "alpha_pattern"},
         {"\"fan_in_fan_out\": false", "\"fan_in_fan_out\": true", "fan_in_fan_out"},
         {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", "layer_replication"},
         {"\"trainable_token_indices\": null", "\"trainable_token_indices\": [1]",
@@ -166,13 +242,9 @@ static void other_kinds_are_unsupported_by_name(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(cases[i].from, cases[i].to, WEFT_UNSUPPORTED, cases[i].field);
-    weft_model *model = recipe_model(&recipes[0], NULL);
-    if (model) {
-        CHECK_STATUS(weft_adapter_load(model, check_fixture("lora/lora-qwen3-dora/initial"), NULL),
-                     WEFT_UNSUPPORTED);
-        CHECK_CONTAINS(weft_error_message(), "use_dora");
-    }
-    weft_model_free(model);
+    /* An adapter that says that it is DoRA has magnitudes. */
+    expect_refusal("\"use_dora\": false", "\"use_dora\": true", WEFT_INVALID,
+                   "lora_magnitude_vector");
 }
 
 static void bad_configs_are_refused(void)
@@ -189,6 +261,17 @@ static void bad_configs_are_refused(void)
                    WEFT_INVALID, "init_lora_weights: expected a string without \\u0000");
     expect_refusal("\"init_lora_weights\": true", "\"init_lora_weights\": 3", WEFT_INVALID,
                    "init_lora_weights: expected string");
+    expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 0}", WEFT_INVALID,
+                   "rank_pattern.q_proj: expected 1");
+    expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2.5}", WEFT_INVALID,
+                   "rank_pattern.q_proj: expected integer");
+    expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": [2]", WEFT_INVALID,
+                   "rank_pattern: expected object");
+    expect_refusal("\"alpha_pattern\": {}", "\"alpha_pattern\": {\"q_proj\": 0}", WEFT_INVALID,
+                   "alpha_pattern.q_proj");
+    /* The tensors have the rank of all. */
+    expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2}", WEFT_INVALID,
+                   "q_proj.lora_A");
     expect_refusal("\"r\": 4,", "\"r\": 4", WEFT_INVALID, "adapter_config.json");
     weft_model *model = recipe_model(&recipes[0], NULL);
     if (model) {
@@ -242,12 +325,59 @@ static void targets_may_be_given_in_other_ways(void)
     expect_loaded("\"layers_to_transform\": null", "\"layers_to_transform\": [0, 1]", 14);
 }
 
+static void expect_scale(const weft_model *model, const char *path, double scale)
+{
+    weft_module *m = weft_nn_find_module(weft_model_module((weft_model *)model), path);
+    if (CHECK(m && m->type == &weft_nn_lora_linear_type))
+        CHECK_CLOSE(((weft_nn_lora_linear *)m)->scale, scale, 1e-12);
+}
+
+/* Keys are regular expressions for the end of the path; the first that fits counts. */
+static void patterns_of_peft_load(void)
+{
+    weft_model *model = recipe_model(&recipes[0], NULL);
+    if (model &&
+        copy_adapter("\"alpha_pattern\": {}",
+                     "\"alpha_pattern\": {\"layers\\\\.\\\\d\\\\.self_attn\\\\.(q|k)_proj\": 12, "
+                     "\"q_proj\": 5, \"^model.layers.[1-9].mlp.up_proj\": 20, \"_proj\": 7}") &&
+        CHECK_OK(weft_adapter_load(model, folder, NULL))) {
+        expect_scale(model, "model.layers.0.self_attn.q_proj", 3);
+        expect_scale(model, "model.layers.1.self_attn.k_proj", 3);
+        expect_scale(model, "model.layers.0.self_attn.v_proj", 2);
+        expect_scale(model, "model.layers.0.mlp.up_proj", 2);
+        expect_scale(model, "model.layers.1.mlp.up_proj", 5);
+    }
+    weft_model_free(model);
+}
+
 static void an_adapted_model_takes_no_second_adapter(void)
 {
     weft_model *model = recipe_model(&recipes[0], "initial");
     if (model)
         CHECK_STATUS(weft_adapter_load(model, recipe_path(&recipes[0], "initial"), NULL),
                      WEFT_INVALID);
+    weft_model_free(model);
+}
+
+/* A factor that was computed when loading is used as long as the arrays are the same ones. */
+static void changed_magnitudes_count_at_once(void)
+{
+    weft_model *model = NULL;
+    if (CHECK_OK(weft_model_load(check_fixture("models/qwen3"), NULL, &model)) &&
+        CHECK_OK(weft_adapter_load(model, check_fixture("lora/lora-qwen3-dora/final"), NULL))) {
+        weft_scope_open();
+        weft_module *m =
+            weft_nn_find_module(weft_model_module(model), "model.layers.0.self_attn.q_proj");
+        weft_nn_lora_linear *l = (weft_nn_lora_linear *)m;
+        CHECK(l->factor != NULL);
+        weft_array *x = weft_ones(WEFT_DIMS(1, 64), WEFT_FLOAT32);
+        weft_array *twice = weft_scale(weft_nn_call(m, x), 2);
+        CHECK_OK(weft_eval(twice));
+        CHECK_OK(weft_set(&l->lora_magnitude_vector, weft_scale(l->lora_magnitude_vector, 2)));
+        weft_array *apart = weft_abs(weft_subtract(weft_nn_call(m, x), twice));
+        CHECK_CLOSE(weft_item(weft_max(apart, WEFT_ALL_AXES, false)), 0, 1e-5);
+        weft_scope_close(NULL);
+    }
     weft_model_free(model);
 }
 
@@ -281,19 +411,6 @@ static void bfloat16_adapters_go_both_ways(void)
         weft_safetensors_close(file);
     }
     weft_model_free(model);
-}
-
-/* The largest difference of two models' logits for a few tokens. */
-static double logits_apart(weft_model *a, weft_model *b)
-{
-    weft_scope_open();
-    const int32_t ids[] = {3, 1, 4, 1, 5, 9, 2, 6};
-    weft_array *tokens = weft_from_data(ids, WEFT_INT32, WEFT_DIMS(1, 8));
-    weft_array *difference =
-        weft_subtract(weft_model_forward(a, tokens, NULL), weft_model_forward(b, tokens, NULL));
-    const double worst = weft_item(weft_max(weft_abs(difference), WEFT_ALL_AXES, false));
-    weft_scope_close(NULL);
-    return worst;
 }
 
 /* Fuses the recipe's final adapter and compares the result with base and adapter, and with the base
@@ -364,14 +481,14 @@ static void adapted_matrices_are_quantized_less(void)
     CHECK_STATUS(weft_adapter_fuse(base, adapter, fused, &other, NULL), WEFT_UNSUPPORTED);
 }
 
-CHECK_MAIN("adapter", CHECK_CASE(configs_say_what_peft_needs),
-           CHECK_CASE(partly_adapted_models_are_named_exactly),
-           CHECK_CASE(saving_needs_one_kind_of_adapter),
-           CHECK_CASE(other_kinds_are_unsupported_by_name), CHECK_CASE(bad_configs_are_refused),
-           CHECK_CASE(wrong_tensors_are_listed_at_once),
-           CHECK_CASE(targets_may_be_given_in_other_ways),
-           CHECK_CASE(an_adapted_model_takes_no_second_adapter), CHECK_CASE(rslora_is_honoured),
-           CHECK_CASE(bfloat16_adapters_go_both_ways),
-           CHECK_CASE(fused_models_are_base_and_adapter),
-           CHECK_CASE(fused_folders_have_a_model_card),
-           CHECK_CASE(adapted_matrices_are_quantized_less))
+CHECK_MAIN(
+    "adapter", CHECK_CASE(configs_say_what_peft_needs),
+    CHECK_CASE(partly_adapted_models_are_named_exactly),
+    CHECK_CASE(saving_needs_one_kind_of_adapter), CHECK_CASE(mixed_ranks_are_saved_as_patterns),
+    CHECK_CASE(pissa_is_saved_as_lora_of_twice_the_rank), CHECK_CASE(patterns_of_peft_load),
+    CHECK_CASE(other_kinds_are_unsupported_by_name), CHECK_CASE(bad_configs_are_refused),
+    CHECK_CASE(wrong_tensors_are_listed_at_once), CHECK_CASE(targets_may_be_given_in_other_ways),
+    CHECK_CASE(an_adapted_model_takes_no_second_adapter),
+    CHECK_CASE(changed_magnitudes_count_at_once), CHECK_CASE(rslora_is_honoured),
+    CHECK_CASE(bfloat16_adapters_go_both_ways), CHECK_CASE(fused_models_are_base_and_adapter),
+    CHECK_CASE(fused_folders_have_a_model_card), CHECK_CASE(adapted_matrices_are_quantized_less))

@@ -113,7 +113,7 @@ static void every_step_is_the_reference(void)
                    worst_relative(t.losses, losses, r->steps),
                    worst_relative(t.norms, norms, r->steps), logits);
             for (int s = 0; s < r->steps; s++) {
-                CHECK_RELATIVE(t.losses[s], losses[s], 1e-4);
+                CHECK_RELATIVE(t.losses[s], losses[s], 1e-5);
                 CHECK_RELATIVE(t.norms[s], norms[s], 1e-3);
             }
             CHECK_CLOSE(logits, 0, 5e-3);

@@ -1,0 +1,96 @@
+/* nn/dora.c -- magnitudes of DoRA adapters: norms of rows, and what rows are multiplied by. */
+#include <string.h>
+
+#include "nn/lora.h"
+#include "weft/transforms.h"
+
+enum { N_ARRAYS = 4 };
+
+static weft_array *wide(weft_array *a)
+{
+    return weft_astype(a, WEFT_FLOAT32);
+}
+
+/* (out, in) -> (out) */
+static weft_array *squared_norms(weft_array *weight)
+{
+    return weft_sum(weft_square(wide(weight)), WEFT_DIMS(-1), false);
+}
+
+weft_array *weft__dora_norms(weft_array *weight)
+{
+    return weft_sqrt(squared_norms(weight));
+}
+
+/* |W + s B A| of each row, expanded so that the sum of the matrices is never formed:
+ * |w|^2 + 2 s b (A w) + s^2 b (A A^T) b. */
+static weft_array *norms_of_sum(weft_array *W, weft_array *A, weft_array *B, double s)
+{
+    weft_array *cross = weft_swapaxes(weft_linear(A, W, NULL), 0, 1); /* (out, R): W A^T */
+    weft_array *square = weft_matmul(B, weft_linear(A, A, NULL));     /* (out, R) */
+    weft_array *sum = weft_add(weft_scale(cross, 2 * s), weft_scale(square, s * s));
+    weft_array *more = weft_sum(weft_multiply(B, sum), WEFT_DIMS(-1), false); /* (out) */
+    return weft_sqrt(weft_add(squared_norms(W), more));
+}
+
+static void find_arrays(const weft_nn_lora_linear *m, weft_array *out[N_ARRAYS])
+{
+    out[0] = *weft_nn_find(m->base, "weight");
+    out[1] = m->lora_A;
+    out[2] = m->lora_B;
+    out[3] = m->lora_magnitude_vector;
+}
+
+/* A transformation puts arrays of its own in the slots: what was kept is for others then. */
+static bool is_kept(const weft_nn_lora_linear *m)
+{
+    weft_array *now[N_ARRAYS];
+    find_arrays(m, now);
+    return m->factor && memcmp(now, m->factor_of, sizeof now) == 0;
+}
+
+weft_array *weft__dora_factor(const weft_nn_lora_linear *m)
+{
+    if (is_kept(m))
+        return m->factor;
+    weft_array *W = *weft_nn_find(m->base, "weight");
+    weft_array *A = weft_stop_gradient(wide(m->lora_A)), *B = weft_stop_gradient(wide(m->lora_B));
+    weft_array *norms = weft_stop_gradient(norms_of_sum(W, A, B, m->scale));
+    return weft_divide(wide(m->lora_magnitude_vector), norms);
+}
+
+void weft__dora_keep(weft_nn_lora_linear *m, weft_array *factor, bool for_arrays)
+{
+    weft_array *now[N_ARRAYS] = {0}, *before = m->factor;
+    if (factor && for_arrays)
+        find_arrays(m, now);
+    m->factor = factor ? weft_keep(factor) : NULL;
+    weft_drop(before);
+    for (int i = 0; i < N_ARRAYS; i++) {
+        weft_array *old = m->factor_of[i];
+        m->factor_of[i] = now[i] ? weft_keep(now[i]) : NULL;
+        weft_drop(old);
+    }
+}
+
+static weft_status settle(void *context, const char *path, weft_module **field)
+{
+    (void)context;
+    (void)path;
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
+    if ((*field)->type != &weft_nn_lora_linear_type || !m->lora_magnitude_vector || m->merged ||
+        is_kept(m))
+        return WEFT_OK;
+    weft_scope_open_lean();
+    weft_array *factor = weft__dora_factor(m);
+    const weft_status status = weft_eval(factor);
+    if (status == WEFT_OK)
+        weft__dora_keep(m, factor, true);
+    weft_scope_close(NULL);
+    return status;
+}
+
+weft_status weft__dora_settle(weft_module *tree)
+{
+    return weft_nn_visit_modules(tree, settle, NULL);
+}

@@ -1,0 +1,95 @@
+"""Writes the runs of PEFT that are beyond plain LoRA.
+
+    python3 tests/golden/lora/adapters.py [NAME...]
+
+Each NAME/ gets what README.md says. Batches are those of lora-llama (vocabularies of 320). The
+adapter's B is not zero at first, so that every matrix has a gradient from the first step.
+"""
+import json
+import pathlib
+import sys
+import tempfile
+
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM
+
+here = pathlib.Path(__file__).parent
+STEPS, LR, DECAY = 8, 0.005, 0.01
+
+RUNS = {
+    "lora-qwen3-patterns": ("qwen3", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
+        rank_pattern={"v_proj": 2, r"layers\.1\.mlp\.down_proj": 6}, alpha_pattern={"q_proj": 3})),
+    "lora-qwen3-pissa": ("qwen3", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
+        init_lora_weights="pissa")),
+}
+
+
+def model_of(name):
+    return AutoModelForCausalLM.from_pretrained(
+        here / ".." / "models" / name, dtype=torch.float32, attn_implementation="eager")
+
+
+def loss_of(model, ids, prompts):
+    logits = model(input_ids=ids[:, :-1]).logits
+    positions = torch.arange(1, ids.shape[1])
+    labels = torch.where(positions[None] >= prompts[:, None], ids[:, 1:], -100)
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+
+
+def main(name):
+    base, options = RUNS[name]
+    given = load_file(here / "lora-llama" / "trajectory.safetensors")
+    batches, prompts = given["batches"][:STEPS].long(), given["prompt_lengths"][:STEPS].long()
+    torch.manual_seed(1)
+    model = get_peft_model(model_of(base), LoraConfig(task_type="CAUSAL_LM", **options))
+    model.peft_config["default"].base_model_name_or_path = f"../../models/{base}"
+    model.train()
+    pissa = "init_lora_weights" in options
+    for key, parameter in model.named_parameters():
+        if not pissa and ("lora_B" in key or "lora_embedding_A" in key):
+            torch.nn.init.normal_(parameter, std=0.05)
+    out = here / name
+    out.mkdir(exist_ok=True)
+    if pissa:
+        start = tempfile.mkdtemp()
+        model.peft_config["default"].init_lora_weights = True
+        model.save_pretrained(start)
+        model.peft_config["default"].init_lora_weights = "pissa"
+    else:
+        model.save_pretrained(out / "initial")
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=LR, weight_decay=DECAY)
+    losses, norms = [], []
+    for ids, lengths in zip(batches, prompts):
+        optimizer.zero_grad()
+        loss = loss_of(model, ids, lengths)
+        loss.backward()
+        norms.append(torch.linalg.vector_norm(torch.stack(
+            [torch.linalg.vector_norm(p.grad.double()) for p in trained])).item())
+        losses.append(loss.item())
+        optimizer.step()
+    model.eval()
+    with torch.no_grad():
+        final = model(input_ids=batches[0]).logits
+    if pissa:
+        model.save_pretrained(out / "final", path_initial_model_for_weight_conversion=start)
+    else:
+        model.save_pretrained(out / "final")
+    for folder in (out / "initial", out / "final"):
+        (folder / "README.md").unlink(missing_ok=True)
+    recipe = {**options, "steps": STEPS, "lr": LR, "weight_decay": DECAY,
+              "targets": sorted(model.peft_config["default"].target_modules)}
+    (out / "recipe.json").write_text(json.dumps(recipe) + "\n")
+    save_file({"batches": batches.int(), "prompt_lengths": prompts.int(),
+               "losses": torch.tensor(losses, dtype=torch.float64),
+               "grad_norms": torch.tensor(norms, dtype=torch.float64),
+               "final_logits": final.contiguous()}, out / "trajectory.safetensors")
+    print(name, [round(x, 4) for x in losses], recipe["targets"])
+
+
+for name in sys.argv[1:] or RUNS:
+    main(name)
