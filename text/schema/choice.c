@@ -336,8 +336,15 @@ static weft_status fill_object(weft__schema *schema, const int *schemas, size_t 
         if (!status)
             status = add_required(schema, schemas, n, &at, numbers, c);
     }
-    if (c->n_properties > 0)
+    if (c->n_properties > 0) {
         qsort(c->properties, c->n_properties, sizeof *c->properties, by_key);
+        c->by_cost = weft_calloc(c->n_properties, sizeof *c->by_cost);
+        if (!status && !c->by_cost)
+            status = weft__out_of_memory(schema->doc.name, "a schema");
+    }
+    for (size_t i = 0; i < c->n_properties; i++)
+        if (c->properties[i].length < SCHEMA_KEY_LENGTHS)
+            c->named_keys[c->properties[i].length]++;
     bool possible = true;
     if (!status)
         status = property_node(schema, schemas, n, NULL, numbers, &c->additional, &possible);

@@ -7,6 +7,36 @@
 /* An old frame that has been copied says so here, and its `parent` is then the copy. */
 enum { COPIED = 255 };
 
+static const extra_key *copy_keys(machine *m, const extra_key *from)
+{
+    const extra_key *first = NULL;
+    for (const extra_key **at = &first; from; from = from->next) {
+        extra_key *key = weft__machine_allocate(m, sizeof *key);
+        char *text = weft__machine_allocate(m, (size_t)from->length + 1);
+        if (!key || !text)
+            return NULL;
+        memcpy(text, from->text, (size_t)from->length);
+        *key = (extra_key){.hash = from->hash, .text = text, .length = from->length};
+        *at = key;
+        at = &key->next;
+    }
+    return first;
+}
+
+static const key_byte *copy_bytes(machine *m, const key_byte *from)
+{
+    const key_byte *first = NULL;
+    for (const key_byte **at = &first; from; from = from->before) {
+        key_byte *copy = weft__machine_allocate(m, sizeof *copy);
+        if (!copy)
+            return NULL;
+        *copy = (key_byte){.byte = from->byte};
+        *at = copy;
+        at = &copy->before;
+    }
+    return first;
+}
+
 static bool copy_object(machine *m, frame *f)
 {
     object_part *o = &f->as.object;
@@ -14,19 +44,12 @@ static bool copy_object(machine *m, frame *f)
     uint64_t *bits = weft__machine_allocate(m, words * sizeof *bits);
     if (!bits)
         return false;
-    memcpy(bits, o->seen, words * sizeof *bits);
-    o->seen = bits;
-    const extra_key *from = o->extras;
-    const extra_key **at = &o->extras;
-    for (; from; from = from->next) {
-        extra_key *key = weft__machine_allocate(m, sizeof *key);
-        if (!key)
-            return false;
-        *key = (extra_key){.hash = from->hash};
-        *at = key;
-        at = &key->next;
-    }
-    return true;
+    memcpy(bits, o->state.seen, words * sizeof *bits);
+    o->state.seen = bits;
+    o->extras = copy_keys(m, o->extras);
+    o->alike = copy_keys(m, o->alike);
+    o->bytes = copy_bytes(m, o->bytes);
+    return !m->status;
 }
 
 /* Copies a frame whose parent has been copied. */

@@ -90,14 +90,14 @@ static void append(machine *m, frame_list *out, const frame *top)
 static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *schema)
 {
     const object_part *o = &f->as.object;
-    hash = weft__mix(hash, (uint64_t)o->count);
+    hash = weft__mix(hash, (uint64_t)o->state.count);
     hash = weft__mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
     hash = weft__mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
     hash = weft__mix(hash, o->key_hash);
-    hash = weft__mix(hash, (uint64_t)o->missing);
+    hash = weft__mix(hash, (uint64_t)o->character << 32 | o->missing);
     const size_t words = (schema->choices[f->choice].n_properties + 63) / 64;
     for (size_t i = 0; i < words; i++)
-        hash = weft__mix(hash, o->seen[i]);
+        hash = weft__mix(hash, o->state.seen[i]);
     for (const extra_key *e = o->extras; e; e = e->next)
         hash = weft__mix(hash, e->hash);
     return hash;

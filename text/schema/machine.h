@@ -12,7 +12,7 @@
 #define WEFT_TEXT_SCHEMA_MACHINE_H
 
 #include "text/schema/number.h"
-#include "text/schema/schema.h"
+#include "text/schema/object.h"
 
 typedef enum frame_kind {
     FRAME_DONE, /* below the document */
@@ -38,23 +38,42 @@ typedef struct string_part {
     uint32_t missing; /* bytes or hexadecimal digits of it */
 } string_part;
 
-/* The hashes of keys that the schema does not name. */
+/* Keys that the schema does not name. */
 typedef struct extra_key {
     uint64_t hash;
+    const char *text; /* as JSON writes it between its quotes, without a NUL */
+    int32_t length;
     const struct extra_key *next;
 } extra_key;
 
+/* The bytes of a key, the last first. */
+typedef struct key_byte {
+    const struct key_byte *before;
+    unsigned char byte;
+} key_byte;
+
+enum object_phase {
+    OBJECT_OPEN,  /* behind the opening bracket */
+    OBJECT_NEXT,  /* behind a comma */
+    OBJECT_AFTER, /* behind a value */
+    OBJECT_KEY,   /* in a key that the schema names */
+    OBJECT_FREE,  /* in a key that it does not name */
+    OBJECT_COLON, /* behind a key */
+    OBJECT_VALUE  /* behind a colon */
+};
+
 typedef struct object_part {
-    const uint64_t *seen; /* a bit for each property */
+    object_state state;
     const extra_key *extras;
-    int64_t count;
-    int32_t required_left;
-    int64_t required_bytes;
-    /* A key: the properties low .. high - 1 begin like its `at` bytes. */
+    int32_t node; /* of the value behind the key */
+    /* In a key: the properties low .. high - 1 begin like its `at` bytes. */
     int32_t low, high, at;
+    /* In a key that the schema does not name: the keys of `extras` that begin like it, and the part
+     * of a character at its end: its bits, and the bytes that are missing. */
+    const key_byte *bytes;
+    const extra_key *alike;
     uint64_t key_hash;
-    uint32_t missing; /* bytes of half a character of a key that the schema does not name */
-    int32_t node;     /* of the value behind the key */
+    uint32_t character, missing;
 } object_part;
 
 typedef struct frame {
@@ -139,6 +158,9 @@ void weft__string_begin(machine *m, int choice, const frame *parent);
 void weft__string_step(machine *m, const frame *top, unsigned char byte);
 void weft__object_begin(machine *m, int choice, const frame *parent);
 void weft__object_step(machine *m, const frame *top, unsigned char byte);
+void weft__key_begin(machine *m, const frame *top);
+void weft__key_step(machine *m, const frame *top, unsigned char byte);
+void weft__free_key_step(machine *m, const frame *top, unsigned char byte);
 void weft__array_begin(machine *m, int choice, const frame *parent);
 void weft__array_step(machine *m, const frame *top, unsigned char byte);
 

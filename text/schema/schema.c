@@ -8,6 +8,7 @@
 #include "core/failure.h"
 #include "text/schema/keywords.h"
 #include "text/schema/number.h"
+#include "text/schema/object.h"
 #include "text/schema/pointer.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -305,31 +306,25 @@ static int64_t least_array(const weft__schema *schema, const schema_choice *c)
     return 1 + c->min_items * (item + 1);
 }
 
-/* Braces, the required properties, and for what else has to be there the dearest of the others. */
-static int64_t least_object(const weft__schema *schema, const schema_choice *c)
+static int by_bytes(const void *a, const void *b)
 {
-    int64_t sum = 1, n = 0, dearest = 0;
-    if (c->additional != SCHEMA_NO_NODE && schema->nodes[c->additional].least < SCHEMA_NEVER)
-        dearest = schema->nodes[c->additional].least + SCHEMA_FREE_KEY;
-    for (size_t i = 0; i < c->n_properties; i++) {
-        const schema_property *p = &c->properties[i];
-        const int64_t value = schema->nodes[p->node].least;
-        const int64_t cost = value + (int64_t)p->length + 4; /* quotes, colon, comma */
-        if (p->required && value >= SCHEMA_NEVER)
-            return SCHEMA_NEVER;
-        if (p->required)
-            sum += cost, n++;
-        else if (value < SCHEMA_NEVER && cost > dearest)
-            dearest = cost;
-    }
-    if (n > c->max_properties && c->max_properties != SCHEMA_UNBOUNDED)
+    const schema_cost *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes < y->bytes ? -1 : 1;
+    return x->property < y->property ? -1 : x->property > y->property;
+}
+
+static int64_t least_object(const weft__schema *schema, schema_choice *c)
+{
+    for (size_t i = 0; i < c->n_properties; i++)
+        c->by_cost[i] = (schema_cost){weft__object_property(schema, &c->properties[i]), i};
+    if (c->n_properties > 0)
+        qsort(c->by_cost, c->n_properties, sizeof *c->by_cost, by_bytes);
+    const object_state o = weft__object_start(schema, c);
+    if (c->max_properties != SCHEMA_UNBOUNDED && o.required_left > c->max_properties)
         return SCHEMA_NEVER;
-    const int64_t more = c->min_properties - n;
-    if (more > 0 && (dearest == 0 || more > SCHEMA_NEVER / dearest))
-        return SCHEMA_NEVER;
-    if (more > 0)
-        sum += more * dearest;
-    return sum > 1 ? sum : 2;
+    const int64_t missing = weft__object_missing(schema, c, &o, 0);
+    return missing >= SCHEMA_NEVER ? SCHEMA_NEVER : missing > 1 ? missing : 2;
 }
 
 static int64_t least_string(const schema_choice *c)
@@ -378,10 +373,6 @@ weft_status weft__schema_measure(weft__schema *schema)
             node->least = smaller(least, node->least);
         }
     }
-    schema->largest_least = 2;
-    for (size_t i = 0; i < schema->n_nodes; i++)
-        if (schema->nodes[i].least < SCHEMA_NEVER && schema->nodes[i].least > schema->largest_least)
-            schema->largest_least = schema->nodes[i].least;
     if (schema->nodes[0].least >= SCHEMA_NEVER)
         return weft_fail(WEFT_INVALID, "%s: no value satisfies the schema", schema->doc.name);
     return WEFT_OK;
@@ -416,6 +407,7 @@ void weft__choice_release(schema_choice *choice)
     for (size_t i = 0; i < choice->n_literals; i++)
         weft_free(choice->literals[i]);
     weft_free(choice->properties);
+    weft_free(choice->by_cost);
     weft_free(choice->literals);
     weft_free(choice->tags);
     weft__pattern_free(choice->pattern);

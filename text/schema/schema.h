@@ -20,11 +20,7 @@ enum schema_types {
     SCHEMA_ANY = 127
 };
 
-enum {
-    SCHEMA_NO_NODE = -1,
-    SCHEMA_UNBOUNDED = -1,
-    SCHEMA_FREE_KEY = 8 /* bytes of a key that the schema does not name, with all its marks */
-};
+enum { SCHEMA_NO_NODE = -1, SCHEMA_UNBOUNDED = -1, SCHEMA_KEY_LENGTHS = 5 };
 
 /* More bytes than any value needs: what cannot be satisfied. */
 #define SCHEMA_NEVER (INT64_MAX / 4)
@@ -35,6 +31,12 @@ typedef struct schema_property {
     int node;
     bool required;
 } schema_property;
+
+/* The bytes of the shortest property with its comma. */
+typedef struct schema_cost {
+    int64_t bytes;
+    size_t property;
+} schema_cost;
 
 /* The value matched branch `branch` of a oneOf: no other branch of `group` may. */
 typedef struct schema_tag {
@@ -51,7 +53,9 @@ typedef struct schema_choice {
     int64_t min_items, max_items;
     schema_property *properties; /* ascending by key */
     size_t n_properties;
-    int additional; /* SCHEMA_NO_NODE: no other properties */
+    schema_cost *by_cost;                   /* the properties, the cheapest first */
+    int32_t named_keys[SCHEMA_KEY_LENGTHS]; /* properties by the length of their keys */
+    int additional;                         /* SCHEMA_NO_NODE: no other properties */
     int64_t min_properties, max_properties;
     bool enumerated; /* one of the literals, which are written as JSON */
     char **literals;
@@ -77,7 +81,6 @@ typedef struct weft__schema {
     size_t n_nodes, node_capacity;
     schema_choice *choices;
     size_t n_choices, choice_capacity;
-    int64_t largest_least; /* of the nodes that can be satisfied */
 } weft__schema;
 
 /* Reads a schema; messages call it `name`. An unknown keyword is WEFT_UNSUPPORTED, a schema that no

@@ -1,0 +1,261 @@
+/* text/schema/keys.c -- the keys of objects: those that the schema names, and others. */
+#include <string.h>
+
+#include "text/schema/machine.h"
+
+enum { ESCAPED = 4 }; /* object_part.missing behind a backslash */
+
+static int64_t least_of(const machine *m, int node)
+{
+    return node == SCHEMA_NO_NODE ? SCHEMA_NEVER : m->schema->nodes[node].least;
+}
+
+static const schema_choice *choice_of(const machine *m, const frame *f)
+{
+    return &m->schema->choices[f->choice];
+}
+
+static void push(machine *m, frame f, unsigned char phase, int64_t rest)
+{
+    f.phase = phase;
+    f.rest = rest;
+    weft__machine_emit(m, weft__machine_push(m, f));
+}
+
+/* ---- the end of a key ------------------------------------------------------------------------ */
+
+/* The object with a property more; false without memory. */
+static bool add_property(machine *m, const schema_choice *c, object_part *o, size_t property)
+{
+    const size_t words = (c->n_properties + 63) / 64;
+    uint64_t *bits = weft__machine_allocate(m, words * sizeof *bits);
+    if (!bits)
+        return false;
+    memcpy(bits, o->state.seen, words * sizeof *bits);
+    bits[property / 64] |= (uint64_t)1 << property % 64;
+    o->state.seen = bits;
+    weft__object_add(m->schema, c, &o->state, property);
+    o->node = c->properties[property].node;
+    return true;
+}
+
+/* Adds the key whose bytes have been read. */
+static bool add_free(machine *m, const schema_choice *c, object_part *o)
+{
+    extra_key *key = weft__machine_allocate(m, sizeof *key);
+    char *text = weft__machine_allocate(m, (size_t)o->at + 1);
+    if (!key || !text)
+        return false;
+    int32_t i = o->at;
+    for (const key_byte *b = o->bytes; b; b = b->before)
+        text[--i] = (char)b->byte;
+    *key = (extra_key){.hash = o->key_hash, .text = text, .length = o->at, .next = o->extras};
+    o->extras = key;
+    weft__object_add_free(&o->state, o->at);
+    o->node = c->additional;
+    return true;
+}
+
+/* A key has been read: the frame behind its quotes. */
+static void push_colon(machine *m, frame f)
+{
+    object_part *o = &f.as.object;
+    o->low = o->high = o->at = 0;
+    o->key_hash = 0;
+    o->bytes = NULL;
+    o->alike = NULL;
+    push(m, f, OBJECT_COLON,
+         1 + least_of(m, o->node) +
+             weft__object_missing(m->schema, choice_of(m, &f), &o->state, 0));
+}
+
+/* ---- keys that the schema names -------------------------------------------------------------- */
+
+/* The frame within a named key: the nearest of the properties that it can still be. */
+static void push_key(machine *m, frame f)
+{
+    const schema_choice *c = choice_of(m, &f);
+    const object_part *o = &f.as.object;
+    int64_t least = SCHEMA_NEVER;
+    for (int32_t i = o->low; i < o->high; i++) {
+        const schema_property *p = &c->properties[i];
+        if (!weft__object_may_add(m->schema, c, &o->state, (size_t)i))
+            continue;
+        const int64_t own = (int64_t)p->length - o->at + 2 + least_of(m, p->node);
+        if (own >= least)
+            continue;
+        object_part with = *o;
+        frame_mark mark = weft__machine_mark(m);
+        if (!add_property(m, c, &with, (size_t)i))
+            return;
+        const int64_t rest = own + weft__object_missing(m->schema, c, &with.state, 0);
+        weft__machine_release(m, mark);
+        if (rest < least)
+            least = rest;
+    }
+    push(m, f, OBJECT_KEY, least);
+}
+
+/* Of the properties low .. high - 1, which agree in `at` bytes, those that go on with `byte`. */
+static void narrow(const schema_choice *c, object_part *o, unsigned char byte)
+{
+    int32_t low = o->low, high = o->high;
+    while (low < high && (unsigned char)c->properties[low].key[o->at] < byte)
+        low++;
+    while (high > low && (unsigned char)c->properties[high - 1].key[o->at] > byte)
+        high--;
+    o->low = low;
+    o->high = high;
+    o->at++;
+}
+
+/* The property whose whole key has been read, or -1. It is the first of those that begin so. */
+static int32_t spelled(const schema_choice *c, const object_part *o)
+{
+    return o->low < o->high && c->properties[o->low].length == (size_t)o->at ? o->low : -1;
+}
+
+void weft__key_step(machine *m, const frame *top, unsigned char byte)
+{
+    const schema_choice *c = choice_of(m, top);
+    frame f = *top;
+    object_part *o = &f.as.object;
+    const int32_t property = spelled(c, o);
+    if (byte == '"' && property >= 0) {
+        if (weft__object_may_add(m->schema, c, &o->state, (size_t)property) &&
+            add_property(m, c, o, (size_t)property))
+            push_colon(m, f);
+        return;
+    }
+    if (byte < ' ') /* none is written so, and a key's end is no byte of it */
+        return;
+    narrow(c, o, byte);
+    push_key(m, f);
+}
+
+/* ---- other keys ------------------------------------------------------------------------------ */
+
+/* How many ways there are to go on with a key by exactly so many bytes. */
+static int64_t ways_on(const object_part *o, int64_t bytes)
+{
+    /* The ways to end the character that has begun. */
+    int64_t ways = 1;
+    if (o->missing == ESCAPED) {
+        ways = 7;
+        bytes--;
+    } else if (o->missing > 0) {
+        const bool shortest = o->character == 0; /* no overlong forms */
+        ways = o->missing == 1   ? 64
+               : o->missing == 2 ? 64 * (shortest || o->character == 0xD ? 32 : 64)
+                                 : 4096 * (shortest            ? 48
+                                           : o->character == 4 ? 16
+                                                               : 64);
+        bytes -= o->missing;
+    }
+    if (bytes < 0)
+        return 0;
+    const int64_t keys = weft__object_keys(bytes);
+    return keys < SCHEMA_NEVER / ways ? ways * keys : SCHEMA_NEVER;
+}
+
+/* The fewest bytes that make a key one that the schema does not name and the object does not have.
+ */
+static int64_t bytes_to_new(const schema_choice *c, const object_part *o)
+{
+    for (int64_t bytes = 0;; bytes++) {
+        int64_t taken = 0;
+        for (int32_t i = o->low; i < o->high; i++)
+            taken += (int64_t)c->properties[i].length - o->at == bytes;
+        for (const extra_key *e = o->alike; e; e = e->next)
+            taken += e->length - o->at == bytes;
+        if (taken < ways_on(o, bytes))
+            return bytes;
+    }
+}
+
+static void push_free(machine *m, frame f)
+{
+    const schema_choice *c = choice_of(m, &f);
+    object_part with = f.as.object;
+    const int64_t bytes = bytes_to_new(c, &with);
+    weft__object_add_free(&with.state, with.at + bytes);
+    push(m, f, OBJECT_FREE,
+         bytes + 2 + least_of(m, c->additional) +
+             weft__object_missing(m->schema, c, &with.state, 0));
+}
+
+/* Of the keys that begin alike, those that go on with `byte` at o->at. */
+static const extra_key *alike_with(machine *m, const object_part *o, unsigned char byte)
+{
+    const extra_key *alike = NULL;
+    for (const extra_key *e = o->alike; e; e = e->next) {
+        if (e->length <= o->at || (unsigned char)e->text[o->at] != byte)
+            continue;
+        extra_key *key = weft__machine_allocate(m, sizeof *key);
+        if (!key)
+            return NULL;
+        *key = *e;
+        key->next = alike;
+        alike = key;
+    }
+    return alike;
+}
+
+/* Reads a byte of a character; false when it is none. Of escapes only those that have no other form
+ * are taken, so that each key has one form. */
+static bool read_byte(object_part *o, unsigned char byte)
+{
+    if (o->missing == ESCAPED) {
+        o->missing = 0;
+        return byte != '\0' && strchr("\"\\bfnrt", byte);
+    }
+    if (o->missing == 0 && byte == '\\') {
+        o->missing = ESCAPED;
+        return true;
+    }
+    return byte >= ' ' && byte != '"' && weft__utf8_feed(&o->character, &o->missing, byte);
+}
+
+void weft__free_key_step(machine *m, const frame *top, unsigned char byte)
+{
+    const schema_choice *c = choice_of(m, top);
+    frame f = *top;
+    object_part *o = &f.as.object;
+    if (byte == '"' && o->missing == 0) {
+        if (bytes_to_new(c, o) == 0 && add_free(m, c, o))
+            push_colon(m, f);
+        return;
+    }
+    if (!read_byte(o, byte))
+        return;
+    key_byte *read = weft__machine_allocate(m, sizeof *read);
+    if (!read)
+        return;
+    *read = (key_byte){.before = o->bytes, .byte = byte};
+    o->bytes = read;
+    o->alike = alike_with(m, o, byte);
+    o->key_hash = (o->key_hash ^ byte) * 0x100000001B3u + 1;
+    if (o->low < o->high)
+        narrow(c, o, byte);
+    else
+        o->at++;
+    push_free(m, f);
+}
+
+void weft__key_begin(machine *m, const frame *top)
+{
+    const schema_choice *c = choice_of(m, top);
+    frame f = *top;
+    object_part *o = &f.as.object;
+    f.blank = 0;
+    o->low = o->at = 0;
+    o->high = (int32_t)c->n_properties;
+    o->key_hash = 0;
+    o->character = o->missing = 0;
+    o->bytes = NULL;
+    o->alike = NULL;
+    push_key(m, f);
+    o->alike = o->extras;
+    if (weft__object_may_add_free(m->schema, c, &o->state))
+        push_free(m, f);
+}

@@ -1,0 +1,46 @@
+/* text/schema/object.h -- objects: which properties may still come, and the fewest bytes to the
+ * end. The shortest object and what is missing of one that has begun are computed by the same
+ * function.
+ */
+#ifndef WEFT_TEXT_SCHEMA_OBJECT_H
+#define WEFT_TEXT_SCHEMA_OBJECT_H
+
+#include "text/schema/schema.h"
+
+/* The properties that an object has so far, as far as they decide what is missing. */
+typedef struct object_state {
+    const uint64_t *seen; /* a bit for each property; NULL: none */
+    int64_t count;        /* properties so far */
+    int64_t required_left, required_bytes;
+    int32_t free_used[SCHEMA_KEY_LENGTHS]; /* keys that the schema does not name, by length */
+} object_state;
+
+/* An object without properties. */
+object_state weft__object_start(const weft__schema *schema, const schema_choice *c);
+
+/* The fewest bytes from behind a value to the end of the object, which has at least `more` more
+ * properties: a comma and a property each, and the bracket. SCHEMA_NEVER: there are not so many. */
+int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
+                             const object_state *o, int64_t more);
+
+/* Bytes of a property with its comma. */
+int64_t weft__object_property(const weft__schema *schema, const schema_property *p);
+
+/* Whether a property, or one that the schema does not name, may come now. */
+bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, const object_state *o,
+                          size_t property);
+bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
+                               const object_state *o);
+bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
+                              const object_state *o);
+
+/* Counts a property, apart from its bit in `seen`; one that the schema does not name, by the bytes
+ * of its key. */
+void weft__object_add(const weft__schema *schema, const schema_choice *c, object_state *o,
+                      size_t property);
+void weft__object_add_free(object_state *o, int64_t key_bytes);
+
+/* How many strings of exactly so many bytes a key may consist of, or large. */
+int64_t weft__object_keys(int64_t bytes);
+
+#endif
