@@ -6,12 +6,12 @@
 
 #include "weft/status.h"
 
-const char *cli_data_first(const cli_data *data)
+const char *cli_data_first(const cli_data_source *data)
 {
     return data->paths.n > 0 ? data->paths.at[0] : NULL;
 }
 
-void cli_data_options(const cli_data *data, weft_dataset_options *options)
+void cli_data_options(const cli_data_source *data, weft_dataset_options *options)
 {
     if (data->format >= 0)
         options->format = (weft_data_format)(WEFT_DATA_JSONL + data->format);
@@ -43,7 +43,7 @@ static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
     return WEFT_OK;
 }
 
-weft_status cli_data_load(const cli_data *data, const weft_tokenizer *tokenizer,
+weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation)
 {

@@ -8,14 +8,14 @@
 #include "weft/train.h"
 
 /* What the options fill: field `source` of a command's struct. */
-typedef struct cli_data {
+typedef struct cli_data_source {
     cli_texts paths;
     const char *mix;
     int format, longer; /* -1: absent */
     int64_t max_bad_rows;
-} cli_data;
+} cli_data_source;
 
-#define CLI_DATA_AT(T, FIELD) .offset = offsetof(T, source) + offsetof(cli_data, FIELD)
+#define CLI_DATA_AT(T, FIELD) .offset = offsetof(T, source) + offsetof(cli_data_source, FIELD)
 
 /* How the files of a dataset are read. */
 #define CLI_DATA_READING_OPTIONS(T)                                                                \
@@ -52,13 +52,13 @@ typedef struct cli_data {
     }
 
 /* The first of the paths, or NULL. */
-const char *cli_data_first(const cli_data *data);
+const char *cli_data_first(const cli_data_source *data);
 
 /* Adds what the options say to options for reading. */
-void cli_data_options(const cli_data *data, weft_dataset_options *options);
+void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 
 /* Loads the dataset. WEFT_INVALID when --mix does not have a weight for each --data. */
-weft_status cli_data_load(const cli_data *data, const weft_tokenizer *tokenizer,
+weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation);
 

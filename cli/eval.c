@@ -8,7 +8,7 @@
 
 typedef struct eval_values {
     const char *model, *adapter;
-    cli_data source;
+    cli_data_source source;
     cli_place place;
     int64_t window, batch_size, context, chunks;
     double last;

@@ -13,7 +13,7 @@ enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 typedef struct train_values {
     const char *model, *batches, *out, *val_data;
     const char *schedule, *optimizer_options;
-    cli_data source;
+    cli_data_source source;
     cli_place place;
     double val_split, epochs, lr, weight_decay, clip;
     double save_minutes;

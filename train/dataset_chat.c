@@ -270,15 +270,44 @@ static weft_status add_conversation(conversation *c, size_t n)
     return status;
 }
 
+/* The row's tools as JSON text, which in tables and many datasets they are; NULL: none. */
+static weft_status find_tools(const weft__json *line, const char **out)
+{
+    weft__json tools;
+    weft__json_doc doc;
+    const char *text;
+    size_t n;
+    *out = NULL;
+    weft_status status = weft__json_find(line, "tools", &tools);
+    if (status != WEFT_OK || tools.value == NULL)
+        return status;
+    if (!json_object_is_type(tools.value, json_type_string)) {
+        *out = json_object_to_json_string(tools.value);
+        return weft__json_length(&tools, &n);
+    }
+    status = weft__json_as_string(&tools, &text, &n);
+    if (status != WEFT_OK || n == 0)
+        return status;
+    if (weft__json_parse(text, n, "", &doc) != WEFT_OK)
+        return weft__json_fail(&tools, WEFT_INVALID, "expected a JSON array%s",
+                               weft_error_message());
+    const bool is_array = json_object_is_type(doc.root, json_type_array);
+    weft__json_free(&doc);
+    *out = text;
+    return is_array ? WEFT_OK
+                    : weft__json_fail(&tools, WEFT_INVALID, "expected a JSON array, got %s",
+                                      weft_printable(text));
+}
+
 weft_status weft__dataset_add_chat(const weft_dataset_options *options,
                                    const weft_tokenizer *tokenizer, const weft__json *line,
                                    const weft__json *list, int64_t group, weft_dataset *out)
 {
     size_t n;
-    weft__json tools;
+    const char *tools;
     weft_status status = weft__json_length(list, &n);
     if (status == WEFT_OK)
-        status = weft__json_find(line, "tools", &tools);
+        status = find_tools(line, &tools);
     if (status != WEFT_OK)
         return status;
     if (options->chat == NULL)
@@ -289,7 +318,7 @@ weft_status weft__dataset_add_chat(const weft_dataset_options *options,
         .tokenizer = tokenizer,
         .list = list,
         .messages = json_object_new_array(),
-        .tools = tools.value ? json_object_to_json_string(tools.value) : NULL,
+        .tools = tools,
         .eos = options->eos >= 0 ? weft_tokenizer_id_to_token(tokenizer, options->eos) : NULL,
         .turns = weft_calloc(n + 1, sizeof *c.turns),
         .group = group,

@@ -204,6 +204,50 @@ static void compare(const weft_dataset *d, const weft__json *samples)
     }
 }
 
+/* Whether a token is made of line breaks. */
+static bool is_line_break(const weft_tokenizer *real, int32_t id)
+{
+    char *text = NULL;
+    CHECK_OK(weft_tokenizer_decode(real, &id, 1, 0, &text, NULL));
+    const bool is = text != NULL && strcmp(text, "\n") == 0;
+    weft_free(text);
+    return is;
+}
+
+/* TRL has the same ids, and trains the same tokens but for line breaks around turns, which are not
+ * generated. */
+static void compare_trl(const weft_dataset *d, const weft__json *samples,
+                        const weft_tokenizer *real)
+{
+    size_t n = 0;
+    CHECK_OK(weft__json_length(samples, &n));
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, n);
+    for (size_t i = 0; i < n; i++) {
+        weft__json sample, ids, weights, item;
+        const weft_sample s = weft_dataset_at(d, (int64_t)i);
+        size_t length = 0;
+        int64_t id = -1, trained = -1, more = 0;
+        CHECK_OK(weft__json_at(samples, i, &sample));
+        CHECK_OK(weft__json_get(&sample, "ids", &ids));
+        CHECK_OK(weft__json_get(&sample, "weights", &weights));
+        CHECK_OK(weft__json_length(&ids, &length));
+        if (!CHECK(s.length <= (int64_t)length))
+            return;
+        for (int64_t k = 0; k < s.length; k++) {
+            CHECK_OK(weft__json_at(&ids, (size_t)k, &item));
+            CHECK_OK(weft__json_as_int(&item, &id));
+            CHECK_OK(weft__json_at(&weights, (size_t)k, &item));
+            CHECK_OK(weft__json_as_int(&item, &trained));
+            CHECK_EQ_INT(s.ids[k], id);
+            if (s.weights[k] != 0)
+                CHECK_EQ_INT(trained, 1);
+            else if (trained)
+                more += CHECK(is_line_break(real, s.ids[k]));
+        }
+        CHECK(more <= 4); /* two a turn */
+    }
+}
+
 static void compare_real(const char *name)
 {
     char path[128], command[1024];
@@ -230,6 +274,11 @@ static void compare_real(const char *name)
         const weft__json root = weft__json_root(&golden);
         CHECK_OK(weft__json_get(&root, name, &samples));
         compare(d, &samples);
+        weft__json trl, masks;
+        CHECK_OK(weft__json_get(&root, "trl", &trl));
+        CHECK_OK(weft__json_find(&trl, name, &masks));
+        if (masks.value)
+            compare_trl(d, &masks, real);
     }
     weft__json_free(&golden);
     weft_dataset_free(d);

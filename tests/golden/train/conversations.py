@@ -6,20 +6,29 @@ FOLDER has qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config
 assistant is trained from where add_generation_prompt ends to its EOS, with the message's weight (1
 without one). Where apply_chat_template of the whole conversation has every turn as it was rendered
 last, there is one sample, else one a turn. Samples are tokenized in one piece.
+
+"trl" has what TRL's training templates make of each conversation, with the tokens that its
+assistant_only_loss trains: the line break behind a turn too, and with Qwen2.5 that of the generation
+prompt. Qwen3's tokenizer here has a template that TRL does not know.
 """
 import json
 import pathlib
 import sys
 
 from transformers import AutoTokenizer
+from trl.chat_template_utils import get_training_chat_template
 
 here = pathlib.Path(__file__).parent
 roles = {"human": "user", "gpt": "assistant"}
 
 
-def samples_of(tokenizer, row):
-    messages = row.get("messages") or [
+def messages_of(row):
+    return row.get("messages") or [
         {"role": roles[m["from"]], "content": m["value"]} for m in row["conversations"]]
+
+
+def samples_of(tokenizer, row):
+    messages = messages_of(row)
     options = {"tools": row.get("tools")}
 
     def ids(count, prompt):
@@ -45,9 +54,18 @@ def samples_of(tokenizer, row):
             for begin, turn, weight in turns]
 
 
-out = {}
+def trl_of(tokenizer, row):
+    found = tokenizer.apply_chat_template(
+        messages_of(row), tools=row.get("tools"), return_dict=True, return_assistant_tokens_mask=True,
+        chat_template=get_training_chat_template(tokenizer))
+    return {"ids": found["input_ids"], "weights": found["assistant_masks"]}
+
+
+out = {"trl": {}}
+rows = [json.loads(line) for line in (here / "conversations.jsonl").read_text().splitlines()]
 for name in ("qwen3", "qwen2_5", "gemma3"):
     tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
-    out[name] = [sample for line in (here / "conversations.jsonl").read_text().splitlines()
-                 for sample in samples_of(tokenizer, json.loads(line))]
+    out[name] = [sample for row in rows for sample in samples_of(tokenizer, row)]
+    if name != "qwen3":
+        out["trl"][name] = [trl_of(tokenizer, row) for row in rows]
 (here / "conversations.json").write_text(json.dumps(out) + "\n")

@@ -1,0 +1,118 @@
+/* cli/data.c -- weft data: what training would read from data. */
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/common.h"
+#include "cli/data_options.h"
+#include "cli/data_show.h"
+#include "cli/shared.h"
+
+#define AT(field) .offset = offsetof(data_values, field)
+
+static const cli_argument arguments[] = {{"DATA", offsetof(data_values, data), false},
+                                         {"MODEL", offsetof(data_values, model), false}};
+
+static const cli_option options[] = {
+    CLI_DATA_READING_OPTIONS(data_values),
+    {.name = "length",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "512",
+     .low = 2,
+     .high = 1 << 24,
+     AT(length),
+     .help = "most tokens of a sample; a text is cut into windows"},
+    {.name = "train-on",
+     .kind = CLI_CHOICE,
+     .value = "turns|last|everything",
+     AT(train_on),
+     .help = "what contributes to the loss, as in weft train"},
+    {.name = "val-split",
+     .kind = CLI_REAL,
+     .value = "SHARE",
+     .low = 0,
+     .high = 0.999,
+     .fallback = "0",
+     AT(val_split),
+     .help = "split this share off for validation, and count what is in both parts"},
+    {.name = "seed",
+     .letter = 's',
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(seed),
+     .help = "of the split"},
+    {.name = "show",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "1",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(show),
+     .help = "print the first N samples"},
+    {.name = "jsonl",
+     .kind = CLI_FLAG,
+     AT(jsonl),
+     .help = "print each sample as one JSON object: ids, weights, and segments of text"},
+    CLI_JSON_OPTION(data_values, "print the summary as one JSON object"),
+};
+
+static weft_status show(const data_values *v, const data_found *found)
+{
+    if (v->jsonl)
+        return data_print_samples(found);
+    if (v->json)
+        return data_print_json(found);
+    return data_print_summary(v, found);
+}
+
+static int run(void *context)
+{
+    data_values *v = context;
+    if (v->json && v->jsonl)
+        return cli_usage("data", "--json and --jsonl exclude each other");
+    v->source.paths.at[v->source.paths.n++] = v->data;
+    char path[4096];
+    weft_chat *chat = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    data_found found = {0};
+    weft_status status = cli_model_path(v->model, path, sizeof path);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, &tokenizer);
+    if (status == WEFT_OK)
+        status = cli_load_template(path, &chat);
+    found.tokenizer = tokenizer;
+    const weft_dataset_options o = {.length = v->length,
+                                    .learn_prompt = v->train_on == 2,
+                                    .last_turn = v->train_on == 1,
+                                    .seed = (uint64_t)v->seed,
+                                    .chat = chat};
+    if (status == WEFT_OK)
+        status =
+            cli_data_load(&v->source, tokenizer, &o, v->val_split, &found.data, &found.validation);
+    if (status == WEFT_OK)
+        status = show(v, &found);
+    weft_dataset_free(found.data);
+    weft_dataset_free(found.validation);
+    weft_tokenizer_free(tokenizer);
+    weft_chat_free(chat);
+    return cli_status(status);
+}
+
+const cli_command cli_data = {
+    .name = "data",
+    .summary = "show what training reads from data",
+    .description =
+        "Reads DATA (a file, a folder, a pattern or -) as weft train does, with the tokenizer and "
+        "the chat template of MODEL, and prints the formats and kinds of rows that it found, how "
+        "long the samples are, how many are duplicates, and the first samples with the tokens that "
+        "contribute to the loss marked: their lines begin with +, and on a terminal they are "
+        "green.",
+    .example = "weft data chats.jsonl MODEL\n"
+               "weft data train/ MODEL --length 2048 --show 3\n"
+               "weft data chats.jsonl MODEL --jsonl > samples.jsonl",
+    CLI_TABLE(data_values, arguments, options),
+    .run = run,
+};

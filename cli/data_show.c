@@ -1,0 +1,265 @@
+/* cli/data_show.c -- what weft data prints: the summary, and samples. */
+#include "cli/data_show.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/common.h"
+
+enum { BUCKETS = 32, BAR = 40 };
+
+/* How long samples are: bucket k counts those of [2^k, 2^(k + 1)) tokens. */
+typedef struct lengths {
+    int64_t buckets[BUCKETS];
+    int64_t median, most_of; /* half, and 95 %, of the samples are at most so long */
+} lengths;
+
+static int compare(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static weft_status measure(const weft_dataset *d, lengths *out)
+{
+    const int64_t n = weft_dataset_info_of(d).samples;
+    int64_t *all = calloc((size_t)n + 1, sizeof *all);
+    *out = (lengths){{0}, 0, 0};
+    if (all == NULL)
+        return weft_fail(WEFT_MEMORY, "data: out of memory for %lld lengths", (long long)n);
+    for (int64_t i = 0; i < n; i++) {
+        int k = 0;
+        all[i] = weft_dataset_at(d, i).length;
+        while (all[i] >> (k + 1) > 0 && k + 1 < BUCKETS)
+            k++;
+        out->buckets[k]++;
+    }
+    qsort(all, (size_t)n, sizeof *all, compare);
+    out->median = all[n / 2];
+    out->most_of = all[n - 1 - n / 20];
+    free(all);
+    return WEFT_OK;
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+/* Tokens in a row with the same weight. The first token of a sample belongs to those after it: it
+ * has no weight, because nothing predicts it. */
+static int64_t segment_end(const weft_sample *s, int64_t begin)
+{
+    int64_t end = begin == 0 ? 2 : begin + 1;
+    while (end < s->length && s->weights[end] == s->weights[end - 1])
+        end++;
+    return end;
+}
+
+static weft_status decode(const data_found *f, const weft_sample *s, int64_t begin, int64_t end,
+                          char **text, size_t *n)
+{
+    return weft_tokenizer_decode(f->tokenizer, s->ids + begin, (size_t)(end - begin), 0, text, n);
+}
+
+/* A text of which each line stands behind a mark. */
+static void print_marked(const char *text, size_t n, const char *mark)
+{
+    for (size_t at = 0; at < n;) {
+        const char *newline = memchr(text + at, '\n', n - at);
+        const size_t length = newline ? (size_t)(newline - text) - at : n - at;
+        fputs(mark, stdout);
+        cli_write_text(text + at, length);
+        putchar('\n');
+        at += length + 1;
+    }
+}
+
+static weft_status print_sample(const data_found *f, int64_t i, bool color)
+{
+    const weft_sample s = weft_dataset_at(f->data, i);
+    printf("\nsample %s, %s tokens\n", cli_count(i + 1), cli_count(s.length));
+    for (int64_t begin = 0, end; begin < s.length; begin = end) {
+        char *text;
+        size_t n;
+        end = segment_end(&s, begin);
+        const weft_status status = decode(f, &s, begin, end, &text, &n);
+        if (status != WEFT_OK)
+            return status;
+        const float weight = s.weights[end - 1];
+        char mark[32] = "  ";
+        if (weight != 0)
+            snprintf(mark, sizeof mark, weight == 1 ? "+ " : "+%g ", (double)weight);
+        fputs(color && weight != 0 ? "\033[32m" : "", stdout);
+        print_marked(text, n, mark);
+        fputs(color && weight != 0 ? "\033[0m" : "", stdout);
+        weft_free(text);
+    }
+    return WEFT_OK;
+}
+
+/* ---- summary -------------------------------------------------------------------------------- */
+
+static void print_counts(const weft_dataset_info *info)
+{
+    for (int i = 0; i < WEFT_DATA_FORMATS; i++) {
+        if (info->files[i] > 0)
+            printf("files      %s %s\n", cli_count(info->files[i]),
+                   weft_data_format_name((weft_data_format)i));
+    }
+    for (int i = 0; i < WEFT_ROW_KINDS; i++) {
+        if (info->rows[i] > 0)
+            printf("rows       %s %s\n", cli_count(info->rows[i]),
+                   weft_row_kind_name((weft_row_kind)i));
+    }
+    printf("samples    %s, %s tokens, %s trained\n", cli_count(info->samples),
+           cli_count(info->tokens), cli_count(info->targets));
+}
+
+static void print_lengths(const weft_dataset_info *info, const lengths *l)
+{
+    int64_t most = 1;
+    for (int k = 0; k < BUCKETS; k++)
+        most = l->buckets[k] > most ? l->buckets[k] : most;
+    printf("lengths    median %s, 95%% at most %s, longest %s\n", cli_count(l->median),
+           cli_count(l->most_of), cli_count(info->longest));
+    for (int k = 0; k < BUCKETS; k++) {
+        if (l->buckets[k] == 0)
+            continue;
+        printf("  %7lld+ %8s ", 1LL << k, cli_count(l->buckets[k]));
+        for (int64_t bar = (l->buckets[k] * BAR + most - 1) / most; bar > 0; bar--)
+            putchar('#');
+        putchar('\n');
+    }
+}
+
+static void print_losses(const weft_dataset_info *info)
+{
+    if (info->truncated + info->split + info->dropped > 0)
+        printf("too long   %s truncated, %s split, %s left out, %s tokens cut\n",
+               cli_count(info->truncated), cli_count(info->split), cli_count(info->dropped),
+               cli_count(info->cut));
+    if (info->empty > 0)
+        printf("empty      %s samples without a trained token\n", cli_count(info->empty));
+    if (info->bad_rows > 0)
+        printf("bad rows   %s skipped\n", cli_count(info->bad_rows));
+}
+
+weft_status data_print_summary(const data_values *v, const data_found *f)
+{
+    const weft_dataset_info info = weft_dataset_info_of(f->data);
+    const char *no_color = getenv("NO_COLOR");
+    const bool color = isatty(STDOUT_FILENO) && (no_color == NULL || *no_color == '\0');
+    lengths l;
+    weft_status status = measure(f->data, &l);
+    if (status != WEFT_OK)
+        return status;
+    print_counts(&info);
+    print_lengths(&info, &l);
+    print_losses(&info);
+    printf("duplicates %s\n", cli_count(weft_dataset_duplicates(f->data, NULL)));
+    if (f->validation)
+        printf("validation %s samples, %s of them also trained\n",
+               cli_count(weft_dataset_info_of(f->validation).samples),
+               cli_count(weft_dataset_duplicates(f->validation, f->data)));
+    for (int64_t i = 0; status == WEFT_OK && i < v->show && i < info.samples; i++)
+        status = print_sample(f, i, color);
+    return status;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void print_named(const char *key, const char *(*name)(int), const int64_t *counts, int n)
+{
+    const char *separator = "";
+    printf("\"%s\": {", key);
+    for (int i = 0; i < n; i++) {
+        if (counts[i] == 0)
+            continue;
+        printf("%s\"%s\": %lld", separator, name(i), (long long)counts[i]);
+        separator = ", ";
+    }
+    fputs("}, ", stdout);
+}
+
+static const char *format_name(int i)
+{
+    return weft_data_format_name((weft_data_format)i);
+}
+
+static const char *kind_name(int i)
+{
+    return weft_row_kind_name((weft_row_kind)i);
+}
+
+weft_status data_print_json(const data_found *f)
+{
+    const weft_dataset_info info = weft_dataset_info_of(f->data);
+    lengths l;
+    const weft_status status = measure(f->data, &l);
+    if (status != WEFT_OK)
+        return status;
+    putchar('{');
+    print_named("files", format_name, info.files, WEFT_DATA_FORMATS);
+    print_named("rows", kind_name, info.rows, WEFT_ROW_KINDS);
+    printf("\"samples\": %lld, \"tokens\": %lld, \"targets\": %lld, \"longest\": %lld, "
+           "\"median\": %lld, \"p95\": %lld, \"truncated\": %lld, \"split\": %lld, "
+           "\"dropped\": %lld, \"cut_tokens\": %lld, \"empty\": %lld, \"bad_rows\": %lld, "
+           "\"duplicates\": %lld, ",
+           (long long)info.samples, (long long)info.tokens, (long long)info.targets,
+           (long long)info.longest, (long long)l.median, (long long)l.most_of,
+           (long long)info.truncated, (long long)info.split, (long long)info.dropped,
+           (long long)info.cut, (long long)info.empty, (long long)info.bad_rows,
+           (long long)weft_dataset_duplicates(f->data, NULL));
+    if (f->validation)
+        printf("\"validation_samples\": %lld, \"validation_trained\": %lld, ",
+               (long long)weft_dataset_info_of(f->validation).samples,
+               (long long)weft_dataset_duplicates(f->validation, f->data));
+    fputs("\"lengths\": [", stdout);
+    const char *separator = "";
+    for (int k = 0; k < BUCKETS; k++) {
+        if (l.buckets[k] == 0)
+            continue;
+        printf("%s{\"from\": %lld, \"samples\": %lld}", separator, 1LL << k,
+               (long long)l.buckets[k]);
+        separator = ", ";
+    }
+    puts("]}");
+    return WEFT_OK;
+}
+
+static weft_status print_segments(const data_found *f, const weft_sample *s)
+{
+    for (int64_t begin = 0, end; begin < s->length; begin = end) {
+        char *text;
+        size_t n;
+        end = segment_end(s, begin);
+        const weft_status status = decode(f, s, begin, end, &text, &n);
+        if (status != WEFT_OK)
+            return status;
+        printf("%s{\"tokens\": %lld, \"weight\": %g, \"text\": ", begin > 0 ? ", " : "",
+               (long long)(end - begin), (double)s->weights[end - 1]);
+        cli_json_text(stdout, text, n);
+        putchar('}');
+        weft_free(text);
+    }
+    return WEFT_OK;
+}
+
+weft_status data_print_samples(const data_found *f)
+{
+    const int64_t n = weft_dataset_info_of(f->data).samples;
+    for (int64_t i = 0; i < n; i++) {
+        const weft_sample s = weft_dataset_at(f->data, i);
+        fputs("{\"ids\": [", stdout);
+        for (int64_t k = 0; k < s.length; k++)
+            printf("%s%d", k > 0 ? ", " : "", (int)s.ids[k]);
+        fputs("], \"weights\": [", stdout);
+        for (int64_t k = 0; k < s.length; k++)
+            printf("%s%g", k > 0 ? ", " : "", (double)s.weights[k]);
+        printf("], \"group\": %lld, \"segments\": [", (long long)s.group);
+        const weft_status status = print_segments(f, &s);
+        if (status != WEFT_OK)
+            return status;
+        puts("]}");
+    }
+    return WEFT_OK;
+}

@@ -1,0 +1,27 @@
+/* cli/data_show.h -- between data.c, which reads, and data_show.c, which prints. */
+#ifndef CLI_DATA_SHOW_H
+#define CLI_DATA_SHOW_H
+
+#include "cli/data_options.h"
+
+typedef struct data_values {
+    const char *data, *model;
+    cli_data_source source;
+    double val_split;
+    int64_t length, seed, show;
+    int train_on;
+    bool json, jsonl;
+} data_values;
+
+typedef struct data_found {
+    const weft_tokenizer *tokenizer;
+    weft_dataset *data, *validation; /* validation NULL: none */
+} data_found;
+
+/* On standard output: the summary and the first samples, the summary as a JSON object, or every
+ * sample as one. */
+weft_status data_print_summary(const data_values *v, const data_found *found);
+weft_status data_print_json(const data_found *found);
+weft_status data_print_samples(const data_found *found);
+
+#endif

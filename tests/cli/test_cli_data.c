@@ -1,0 +1,119 @@
+/* tests/cli/test_cli_data.c -- weft data, and the options of data that commands share. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/io/json.h"
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+static const char rows[] = "{\"prompt\": \"Who?\", \"completion\": \" A fox.\"}\n"
+                           "{\"prompt\": \"Who?\", \"completion\": \" A fox.\"}\n"
+                           "{\"text\": \"So it was.\"}\n";
+
+static void the_summary_shows_kinds_lengths_and_samples(void)
+{
+    const char *path = text_file("rows.jsonl", rows);
+    const output o = weft_command(NULL, "data %s storyteller --show 2", path);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_STR(o.err, "");
+    CHECK_CONTAINS(o.out, "files      1 jsonl\nrows       2 completion\nrows       1 text\n");
+    CHECK_CONTAINS(o.out, "samples    3, ");
+    CHECK_CONTAINS(o.out, "duplicates 1\n");
+    CHECK_CONTAINS(o.out, "\n  Who?\n+  A fox.<|endoftext|>\n");
+    CHECK_CONTAINS(o.out, "sample 2, ");
+    CHECK(strstr(o.out, "sample 3, ") == NULL);
+    CHECK(strchr(o.out, '\033') == NULL);
+}
+
+static void samples_are_json_objects(void)
+{
+    const output o =
+        weft_command(NULL, "data %s storyteller --jsonl", text_file("rows.jsonl", rows));
+    int lines = 0;
+    CHECK_EQ_INT(o.code, 0);
+    for (const char *at = o.out; *at != '\0'; lines++) {
+        const char *end = strchr(at, '\n');
+        weft__json_doc doc = {0};
+        weft__json list, item, part;
+        size_t n = 0, m = 0;
+        const char *text = NULL;
+        if (!CHECK(end != NULL) ||
+            !CHECK_OK(weft__json_parse(at, (size_t)(end - at), "line", &doc)))
+            break;
+        const weft__json root = weft__json_root(&doc);
+        CHECK_OK(weft__json_get(&root, "ids", &list));
+        CHECK_OK(weft__json_length(&list, &n));
+        CHECK_OK(weft__json_get(&root, "weights", &list));
+        CHECK_OK(weft__json_length(&list, &m));
+        CHECK_EQ_INT(n, m);
+        CHECK_OK(weft__json_at(&list, n - 1, &item));
+        CHECK_EQ_INT(json_object_get_int(item.value), 1);
+        CHECK_OK(weft__json_get(&root, "segments", &list));
+        CHECK_OK(weft__json_length(&list, &m));
+        CHECK_EQ_INT(m, lines < 2 ? 2 : 1);
+        CHECK_OK(weft__json_at(&list, m - 1, &part));
+        CHECK_OK(weft__json_get_string(&part, "text", &text));
+        CHECK_STR(text, lines < 2 ? " A fox.<|endoftext|>" : "So it was.<|endoftext|>");
+        weft__json_free(&doc);
+        at = end + 1;
+    }
+    CHECK_EQ_INT(lines, 3);
+}
+
+static void the_summary_is_json_on_request(void)
+{
+    const output o = weft_command(rows, "data - storyteller --format jsonl --json --val-split 0.4");
+    weft__json_doc doc = {0};
+    int64_t n = -1;
+    CHECK_EQ_INT(o.code, 0);
+    if (!CHECK_OK(weft__json_parse(o.out, strlen(o.out), "out", &doc)))
+        return;
+    const weft__json root = weft__json_root(&doc);
+    CHECK_OK(weft__json_get_int(&root, "samples", &n));
+    CHECK_EQ_INT(n, 2);
+    CHECK_OK(weft__json_get_int(&root, "validation_samples", &n));
+    CHECK_EQ_INT(n, 1);
+    weft__json_free(&doc);
+}
+
+static void bad_data_is_one_line(void)
+{
+    output o = weft_command(NULL, "data %s storyteller", text_file("bad.csv", "text\n\"a\n"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "bad.csv:2: field 1: its quote is not closed");
+    o = weft_command(rows, "data - storyteller");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "standard input: expected the format");
+    o = weft_command(NULL, "data x storyteller --json --jsonl");
+    check_one_line(&o, 2);
+}
+
+static void training_reads_what_data_shows(void)
+{
+    const char *out = check_temporary("run");
+    output o = weft_command(rows,
+                            "train storyteller --data - --format jsonl --long drop --steps 1 "
+                            "--out %s",
+                            out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "data    -: 3 samples");
+    o = weft_command("{\"text\": \"x y z\"}\n", "train storyteller --data - --out %s3", out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "standard input: expected the format");
+    o = weft_command(NULL, "train storyteller --data %s --mix 1,2 --out %s3",
+                     text_file("rows.jsonl", rows), out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "--mix: expected a weight for each --data, 1, got 2");
+    o = weft_command(NULL, "train storyteller --data x --mix 1,a --out %s3", out);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "--mix: expected positive numbers");
+    char path[512];
+    snprintf(path, sizeof path, "%s", text_file("rows.jsonl", rows));
+    o = weft_command(NULL, "train storyteller --data %s --val-data %s --steps 1 --out %s2", path,
+                     path, out);
+    CHECK_CONTAINS(o.err, "3 of the 3 validation samples are also trained");
+}
+
+CHECK_MAIN("cli_data", CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
+           CHECK_CASE(samples_are_json_objects), CHECK_CASE(the_summary_is_json_on_request),
+           CHECK_CASE(bad_data_is_one_line), CHECK_CASE(training_reads_what_data_shows))
