@@ -2,14 +2,16 @@
 point.
 
     python tests/golden/tokenizer_compare.py build/cli/weft FOLDER [texts, default 10000] [seed] [GGUF]
-    python tests/golden/tokenizer_compare.py build/cli/weft --code-points
+    python tests/golden/tokenizer_compare.py build/cli/weft --code-points [TOKENIZER_JSON]
     python tests/golden/tokenizer_compare.py build/cli/weft --classes
 
 FOLDER holds a tokenizer.json; with GGUF, a file that `weft convert` wrote from it, `weft` reads
 that instead. Half of the texts are random, the others are cut from this tree's
 sources and, where it is, from ../shared/data. --code-points runs each character through patterns of
 one category and through NFC among combining marks, and prints the ranges that differ:
-text/tokenizer/unicode.c is made from them. --classes prints the lists of text/tokenizer/classes.c.
+text/tokenizer/unicode.c is made from them; the other normalizers and pre-tokenizers that look at single
+characters come next, then the normalizer of TOKENIZER_JSON (a Precompiled one, for example).
+--categories prints the tables of text/tokenizer/categories.c. --classes prints the lists of text/tokenizer/classes.c.
 """
 import sys
 
@@ -20,7 +22,7 @@ import subprocess  # noqa: E402
 import tempfile  # noqa: E402
 from pathlib import Path  # noqa: E402
 
-from tokenizers import Regex, Tokenizer  # noqa: E402
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers  # noqa: E402
 from tokenizers.pre_tokenizers import Split  # noqa: E402
 
 WORDS = "the of and to in that it was said Once upon a time there lived: I'll don't, \n\n\t  ".split(" ")
@@ -88,14 +90,14 @@ def compare(command, folder, count, seed, read):
     return len(bad)
 
 
-def bytes_only(normalizer, pattern):
+def bytes_only(normalizer, pattern, cutter=None):
     """A tokenizer.json of single bytes: what it drops or reorders shows in the ids."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [b for b in range(256) if b not in own]
     spelling = {b: chr(b) for b in own} | {b: chr(256 + n) for n, b in enumerate(others)}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False,
                   "trim_offsets": False}
-    steps = [byte_level]
+    steps = [cutter, byte_level] if cutter else [byte_level]
     if pattern:
         steps.insert(0, {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed",
                          "invert": False})
@@ -105,7 +107,12 @@ def bytes_only(normalizer, pattern):
             "model": {"type": "BPE", "vocab": {spelling[b]: b for b in range(256)}, "merges": []}}
 
 
-def code_points(command):
+def bert(clean, chinese, accents, lowercase):
+    return {"type": "BertNormalizer", "clean_text": clean, "handle_chinese_chars": chinese,
+            "strip_accents": accents, "lowercase": lowercase}
+
+
+def code_points(command, path=None):
     codes = [c for c in range(1, 0x110000) if not 0xD800 <= c < 0xE000]
     nfc = {"type": "NFC"}
     surveys = [
@@ -115,11 +122,25 @@ def code_points(command):
         ("NFC", nfc, None, "%s"), ("NFC, marks behind", nfc, None, "%s\u0301\u0323"),
         ("NFC, marks around", nfc, None, "e\u0301%s\u0327"),
     ]
+    surveys = [(*survey, None) for survey in surveys]
+    for name, normalizer in (
+            ("Lowercase", {"type": "Lowercase"}), ("StripAccents", {"type": "StripAccents"}),
+            ("Nmt", {"type": "Nmt"}), ("BertNormalizer, clean", bert(True, False, False, False)),
+            ("BertNormalizer, Chinese", bert(False, True, False, False)),
+            ("BertNormalizer, accents", bert(False, False, True, False)),
+            ("BertNormalizer", bert(True, True, None, True))):
+        surveys.append((name, normalizer, None, "%s", None))
+    for cutter in ({"type": "Punctuation", "behavior": "Removed"}, {"type": "WhitespaceSplit"}):
+        surveys.append((cutter["type"], None, None, "%s", cutter))
+    if path:
+        normalizer = json.loads(Path(path).read_text())["normalizer"]
+        surveys += [(f"{path}, {ascii(form)}", normalizer, None, form, None)
+                    for form in ("%s", "a%s", "%sa", "\u00e9%s", "%s\u00e9", "\u3042%s", "%s\u0301")]
     total = 0
-    for name, normalizer, pattern, form in surveys:
+    for name, normalizer, pattern, form, cutter in surveys:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "tokenizer.json"
-            path.write_text(json.dumps(bytes_only(normalizer, pattern)))
+            path.write_text(json.dumps(bytes_only(normalizer, pattern, cutter)))
             tokenizer = Tokenizer.from_file(str(path))
             texts = [form % chr(c) for c in codes]
             ours = weft(command, folder, texts)
@@ -154,10 +175,43 @@ def classes():
         print(pattern, *("{0x%X, 0x%X}," % tuple(r) for r in ranges))
 
 
+def categories():
+    """What normalizers remove or pad and pre-tokenizers cut at, of all code points."""
+    def normalized(step):
+        return lambda c: step.normalize_str(c)
+
+    def pieces(step):
+        return lambda c: [piece for piece, _ in step.pre_tokenize_str("a" + c)]
+
+    def own(*flags):
+        return normalized(normalizers.BertNormalizer(*flags))
+
+    space = pieces(pre_tokenizers.WhitespaceSplit())
+    for name, look, what in (
+            ("controls", own(True, False, False, False), lambda c, made: made == ""),
+            ("nonspacing", own(False, False, True, False), lambda c, made: made == ""),
+            ("marks", normalized(normalizers.StripAccents()), lambda c, made: made == ""),
+            ("punctuation", pieces(pre_tokenizers.Punctuation()), lambda c, made: made == ["a", c]),
+            ("chinese", own(False, True, False, False), lambda c, made: made == f" {c} "),
+            ("spaces", space, lambda c, made: made == ["a"])):
+        ranges = []
+        for code in range(1, 0x110000):
+            if 0xD800 <= code < 0xE000 or not what(chr(code), look(chr(code))):
+                continue
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+        print(name, *("{0x%X, 0x%X}," % tuple(r) for r in ranges))
+
+
+if sys.argv[2] == "--categories":
+    categories()
+    sys.exit()
 if sys.argv[2] == "--classes":
     classes()
     sys.exit()
 if sys.argv[2] == "--code-points":
-    sys.exit(code_points(sys.argv[1]) > 0)
+    sys.exit(code_points(sys.argv[1], *sys.argv[3:4]) > 0)
 numbers = [int(n) for n in sys.argv[3:5]] + [10000, 1][len(sys.argv[3:]):]
 sys.exit(compare(*sys.argv[1:3], *numbers, read=(sys.argv[5:] or sys.argv[2:])[0]) > 0)

@@ -126,13 +126,14 @@ static void random_texts_with_the_storyteller(void)
     weft_tokenizer_free(t);
 }
 
-static void every_part_that_a_file_can_ask_for(void)
+/* A file of tokenizers, with texts and what becomes of them. */
+static void check_variants(const char *fixture, size_t least)
 {
     weft__json_doc doc = {0};
-    if (!CHECK_OK(weft__json_read(check_fixture("tokenizer_small.json"), &doc)))
+    if (!CHECK_OK(weft__json_read(check_fixture(fixture), &doc)))
         return;
     const size_t variants = json_object_array_length(doc.root);
-    CHECK(variants > 40);
+    CHECK(variants >= least);
     for (size_t i = 0; i < variants; i++) {
         json_object *one = json_object_array_get_idx(doc.root, i);
         const char *name = json_object_get_string(field(one, "name"));
@@ -155,6 +156,16 @@ static void every_part_that_a_file_can_ask_for(void)
         weft_tokenizer_free(t);
     }
     weft__json_free(&doc);
+}
+
+static void every_part_that_a_file_can_ask_for(void)
+{
+    check_variants("tokenizer_small.json", 41);
+}
+
+static void unigram_and_word_piece_models(void)
+{
+    check_variants("tokenizer_models.json", 11);
 }
 
 /* Unpacks ../shared/tokenizers/NAME.tar.xz and compares with ../shared/fixtures/tokenizers. */
@@ -411,7 +422,8 @@ static void a_book_there_and_back(void)
 }
 
 CHECK_MAIN("tokenizer", CHECK_CASE(random_texts_with_the_storyteller),
-           CHECK_CASE(every_part_that_a_file_can_ask_for), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3),
+           CHECK_CASE(every_part_that_a_file_can_ask_for),
+           CHECK_CASE(unigram_and_word_piece_models), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3),
            CHECK_CASE(llama3_2), CHECK_CASE(gemma2), CHECK_CASE(gemma3),
            CHECK_CASE(vocabulary_questions), CHECK_CASE(empty_text_and_no_ids),
            CHECK_CASE(invalid_utf8_is_refused), CHECK_CASE(ids_without_a_token),

@@ -11,6 +11,9 @@
 
 #define MODEL(rest) "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2}," rest "}"
 #define WHOLE MODEL("\"merges\":[\"a b\"]}")
+#define UNIGRAM(vocab) "{\"model\":{\"type\":\"Unigram\",\"vocab\":" vocab "}}"
+#define CHARSMAP(text)                                                                             \
+    WITH("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":" text "}")
 #define WITH(field) MODEL("\"merges\":[\"a b\"]}," field)
 #define ADDED(fields) WITH("\"added_tokens\":[{" fields "}]")
 
@@ -27,10 +30,34 @@ static const struct {
     {"{}", WEFT_INVALID, "t.json: model: is missing"},
     {"{\"model\":3}", WEFT_INVALID, "t.json: model: expected object, got integer"},
     {"{\"model\":{}}", WEFT_INVALID, "model.vocab: is missing"},
-    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", WEFT_UNSUPPORTED,
-     "t.json: model: model type \"Unigram\""},
-    {"{\"model\":{\"type\":\"WordPiece\"}}", WEFT_UNSUPPORTED, "\"WordPiece\""},
-    {"{\"model\":{\"vocab\":[]}}", WEFT_INVALID, "model.vocab: expected object, got array"},
+    {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{}}}", WEFT_UNSUPPORTED,
+     "t.json: model: model type \"WordLevel\""},
+    {"{\"model\":{\"type\":\"WordPiece\"}}", WEFT_INVALID, "model.vocab: is missing"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":[]}}", WEFT_INVALID,
+     "model.vocab: expected object, got array"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", WEFT_INVALID,
+     "model: unk_token: is missing"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"vocab\":{\"a\":0}}}", WEFT_INVALID,
+     "unk_token \"?\" is not in the vocabulary"},
+    {"{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"a\",\"vocab\":{\"a\":0},"
+     "\"max_input_chars_per_word\":\"x\"}}",
+     WEFT_INVALID, "max_input_chars_per_word: expected integer, got string"},
+    {UNIGRAM("{\"a\":0}"), WEFT_INVALID, "model.vocab: expected array, got object"},
+    {UNIGRAM("[\"a\"]"), WEFT_INVALID, "model.vocab[0]: expected [\"token\", score], got"},
+    {UNIGRAM("[[\"a\",-1],[\"b\"]]"), WEFT_INVALID, "model.vocab[1]: expected"},
+    {UNIGRAM("[[\"a\",\"b\"]]"), WEFT_INVALID, "model.vocab[0]: expected"},
+    {UNIGRAM("[[1,1]]"), WEFT_INVALID, "model.vocab[0]: expected"},
+    {UNIGRAM("[[\"a\",-1,2]]"), WEFT_INVALID, "model.vocab[0]: expected"},
+    {UNIGRAM("[[\"a\",1e400]]"), WEFT_INVALID, "model.vocab[0]: expected"},
+    {UNIGRAM("[[\"a\",nan]]"), WEFT_INVALID, "t.json: line 1"},
+    {UNIGRAM("[[\"a\",0x1]]"), WEFT_INVALID, "t.json: line 1"},
+    {UNIGRAM("[[\"a\",-1]],\"unk_id\":1"), WEFT_INVALID,
+     "model.unk_id: id 1 is outside the vocabulary of 1"},
+    {UNIGRAM("[[\"a\",-1]],\"unk_id\":-1"), WEFT_INVALID, "model.unk_id: id -1"},
+    {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]]},\"pre_tokenizer\":{\"type\":"
+     "\"ByteLevel\"}}",
+     WEFT_UNSUPPORTED, "model: a model of this type behind ByteLevel"},
+    {"{\"model\":{\"vocab\":3}}", WEFT_INVALID, "model.vocab: expected object, got integer"},
     {"{\"model\":{\"vocab\":{\"a\":\"0\"}}}", WEFT_INVALID,
      "model.vocab[\"a\"]: expected integer, got string"},
     {"{\"model\":{\"vocab\":{\"a\":-1}}}", WEFT_INVALID, "model.vocab[\"a\"]: id -1 is not within"},
@@ -61,14 +88,28 @@ static const struct {
      "added_tokens[0]: \"a\" has id 1 here and 0 before"},
     {ADDED("\"content\":\"x\",\"id\":3,\"lstrip\":\"no\""), WEFT_INVALID,
      "added_tokens[0].lstrip: expected boolean, got string"},
-    {WITH("\"normalizer\":{\"type\":\"BertNormalizer\"}"), WEFT_UNSUPPORTED,
-     "t.json: normalizer: normalizer type \"BertNormalizer\" is unsupported"},
+    {WITH("\"normalizer\":{\"type\":\"ByteLevel\"}"), WEFT_UNSUPPORTED,
+     "t.json: normalizer: normalizer type \"ByteLevel\" is unsupported"},
+    {WITH("\"normalizer\":{\"type\":\"BertNormalizer\",\"strip_accents\":1}"), WEFT_INVALID,
+     "normalizer.strip_accents: expected boolean, got integer"},
+    {WITH("\"normalizer\":{\"type\":\"Precompiled\"}"), WEFT_INVALID,
+     "normalizer.precompiled_charsmap: is missing"},
+    {CHARSMAP("3"), WEFT_INVALID, "precompiled_charsmap: expected string, got integer"},
+    {CHARSMAP("\"AAA\""), WEFT_INVALID, "precompiled_charsmap: expected base64"},
+    {CHARSMAP("\"AA=A\""), WEFT_INVALID, "precompiled_charsmap: expected base64"},
+    {CHARSMAP("\"====\""), WEFT_INVALID, "precompiled_charsmap: expected base64"},
+    {CHARSMAP("\"\""), WEFT_INVALID, "a trie of 0 bytes in 0 bytes"},
+    {CHARSMAP("\"BAAAAA==\""), WEFT_INVALID, "a trie of 4 bytes in 4 bytes"},
+    {CHARSMAP("\"AwAAAAAAAAA=\""), WEFT_INVALID, "a trie of 3 bytes in 8 bytes"},
+    {CHARSMAP("\"BAAAAAAAAAD/\""), WEFT_INVALID, "the replacements are not UTF-8 at byte 0"},
     {WITH("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{}]}"),
      WEFT_INVALID, "normalizer.normalizers[1].type: is missing"},
     {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}"),
      WEFT_UNSUPPORTED, "normalizer.pattern.Regex: pattern not understood"},
-    {WITH("\"pre_tokenizer\":{\"type\":\"Punctuation\"}"), WEFT_UNSUPPORTED,
-     "pre_tokenizer: pre-tokenizer type \"Punctuation\""},
+    {WITH("\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}"), WEFT_UNSUPPORTED,
+     "pre_tokenizer: pre-tokenizer type \"UnicodeScripts\""},
+    {WITH("\"pre_tokenizer\":{\"type\":\"Punctuation\",\"behavior\":\"Halved\"}"), WEFT_UNSUPPORTED,
+     "behavior \"Halved\""},
     {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{},\"behavior\":\"Isolated\"}"),
      WEFT_INVALID, "pre_tokenizer.pattern.Regex: is missing"},
     {WITH("\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},"
@@ -80,8 +121,14 @@ static const struct {
     {WITH("\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"ByteLevel\"},"
           "{\"type\":\"Digits\"}]}"),
      WEFT_UNSUPPORTED, "pretokenizers[1]: a pre-tokenizer (\"Digits\") behind ByteLevel"},
-    {WITH("\"post_processor\":{\"type\":\"BertProcessing\"}"), WEFT_UNSUPPORTED,
-     "post_processor: post-processor type \"BertProcessing\""},
+    {WITH("\"post_processor\":{\"type\":\"PairProcessing\"}"), WEFT_UNSUPPORTED,
+     "post_processor: post-processor type \"PairProcessing\""},
+    {WITH("\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0]}"), WEFT_INVALID,
+     "post_processor.sep: is missing"},
+    {WITH("\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0],\"sep\":[\"b\",3]}"),
+     WEFT_INVALID, "post_processor.sep[1]: id 3 is outside the vocabulary of 3"},
+    {WITH("\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"a\"],\"sep\":[]}"),
+     WEFT_INVALID, "post_processor.cls"},
     {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[]}"), WEFT_UNSUPPORTED,
      "the text once in the template, got 0 times"},
     {WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":"
@@ -89,8 +136,9 @@ static const struct {
      WEFT_INVALID, "special_tokens.s.ids[0]: id 9 is outside the vocabulary of 3"},
     {WITH("\"decoder\":"), WEFT_INVALID, ""},
     {WITH("\"decoder\":,\"x\":1"), WEFT_INVALID, ""},
-    {WITH("\"decoder\":{\"type\":\"WordPiece\"}"), WEFT_UNSUPPORTED,
-     "decoder: decoder type \"WordPiece\""},
+    {WITH("\"decoder\":{\"type\":\"CTC\"}"), WEFT_UNSUPPORTED, "decoder: decoder type \"CTC\""},
+    {WITH("\"decoder\":{\"type\":\"WordPiece\",\"cleanup\":3}"), WEFT_INVALID,
+     "decoder.cleanup: expected boolean, got integer"},
     {WITH("\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
           "{\"type\":\"ByteFallback\"}]}"),
      WEFT_UNSUPPORTED, "\"ByteFallback\" behind \"Fuse\""},
@@ -117,6 +165,49 @@ static void what_is_wrong_is_named(void)
             CHECK(t == NULL);
         CHECK_CONTAINS(weft_error_message(), bad[i].message);
     }
+}
+
+/* Texts that a tokenizer cannot encode, and rules with values outside of the replacements. */
+static void what_cannot_be_encoded_is_said(void)
+{
+    static const char unigram[] = UNIGRAM("[[\"a\",-1]]");
+    /* A trie of 128 units: from "a" (0x61) to a value, which is far behind the replacements. */
+    enum { UNITS = 128 };
+    unsigned char bytes[4 + 4 * UNITS] = {4 * UNITS % 256, 4 * UNITS / 256};
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char text[800], json[1200];
+    weft_tokenizer *t = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (CHECK_OK(weft_tokenizer_parse(unigram, strlen(unigram), NULL, 0, "t.json", &t))) {
+        CHECK_STATUS(weft_tokenizer_encode(t, "aba", 3, 0, &ids, &n), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "\"b\" has no token");
+        CHECK_OK(weft_tokenizer_encode(t, "aa", 2, 0, &ids, &n));
+        CHECK_EQ_INT(n, 2);
+        weft_free(ids);
+    }
+    weft_tokenizer_free(t);
+    /* Unit 0x61: its label, a value 1 unit on (0x61 ^ 1 = 0x60), which has the top bit. */
+    bytes[4 + 4 * 0x61] = 0x61;
+    bytes[4 + 4 * 0x61 + 1] = 0x01 | 1 << 2;
+    memset(bytes + 4 + 4 * 0x60, 0xFF, 4);
+    char *out = text;
+    for (size_t i = 0; i < sizeof bytes; i += 3) {
+        const unsigned bits = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 | bytes[i + 2];
+        for (int k = 18; k >= 0; k -= 6)
+            *out++ = digits[bits >> k & 63];
+    }
+    *out = '\0';
+    snprintf(json, sizeof json,
+             "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]]},\"normalizer\":{\"type\":"
+             "\"Precompiled\",\"precompiled_charsmap\":\"%s\"}}",
+             text);
+    if (CHECK_OK(weft_tokenizer_parse(json, strlen(json), NULL, 0, "t.json", &t))) {
+        CHECK_OK(weft_tokenizer_encode(t, "aa", 2, 0, &ids, &n));
+        CHECK_EQ_INT(n, 2);
+        weft_free(ids);
+    }
+    weft_tokenizer_free(t);
 }
 
 static void what_is_whole_loads(void)
@@ -291,7 +382,8 @@ static void every_allocation_fails_once(void)
     }
 }
 
-CHECK_MAIN("tokenizer_files", CHECK_CASE(what_is_wrong_is_named), CHECK_CASE(what_is_whole_loads),
+CHECK_MAIN("tokenizer_files", CHECK_CASE(what_is_wrong_is_named),
+           CHECK_CASE(what_cannot_be_encoded_is_said), CHECK_CASE(what_is_whole_loads),
            CHECK_CASE(truncated_anywhere), CHECK_CASE(files_that_are_not_there),
            CHECK_CASE(the_config_names_special_tokens),
            CHECK_CASE(normalizers_that_multiply_are_bounded), CHECK_CASE(newer_marks_stay),

@@ -80,8 +80,8 @@ void weft__bpe_prepare(bpe_model *model)
         snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
         model->fallback_ids[b] = weft__vocab_find_in_model(&model->vocab, text, 6);
     }
-    if (!model->byte_level && !model->ignore_merges && model->byte_fallback &&
-        !needs_whole_texts(model))
+    if (model->kind == MODEL_BPE && !model->byte_level && !model->ignore_merges &&
+        model->byte_fallback && !needs_whole_texts(model))
         model->cuts = weft__cuts_new(&model->vocab);
 }
 
@@ -295,9 +295,13 @@ static weft_status merge_few(const bpe_model *model, const bpe_scratch *s, id_bu
 static weft_status encode_word(const bpe_model *model, bpe_scratch *scratch, const char *word,
                                size_t length, id_buffer *out)
 {
-    if (length > INT32_MAX)
+    if (length >= INT32_MAX)
         return weft_fail(WEFT_INVALID, "tokenizer: a word of %zu bytes, at most %d fit", length,
                          INT32_MAX);
+    if (model->kind == MODEL_UNIGRAM)
+        return weft__unigram_encode(model, scratch, word, length, out);
+    if (model->kind == MODEL_WORD_PIECE)
+        return weft__word_piece_encode(model, scratch, word, length, out);
     if (model->ranks)
         return weft__spm_encode(model, scratch, word, length, out);
     weft_status status = WEFT_OK;
@@ -366,6 +370,11 @@ weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const
 
 void weft__bpe_trim(bpe_scratch *scratch, size_t bytes)
 {
+    if (scratch->node_capacity * sizeof *scratch->nodes > bytes) {
+        weft_free(scratch->nodes);
+        scratch->nodes = NULL;
+        scratch->node_capacity = 0;
+    }
     if (scratch->symbol_capacity * sizeof *scratch->symbols <= bytes &&
         scratch->heap_capacity * sizeof *scratch->heap <= bytes)
         return;
@@ -381,6 +390,7 @@ void weft__bpe_release(bpe_scratch *scratch)
 {
     weft_free(scratch->symbols);
     weft_free(scratch->heap);
+    weft_free(scratch->nodes);
     weft_free(scratch->cache);
     weft__bytes_release(&scratch->spelling);
     *scratch = (bpe_scratch){0};

@@ -1,4 +1,4 @@
-/* text/tokenizer/bpe.h -- byte-pair encoding of one word. */
+/* text/tokenizer/bpe.h -- the tokens of one word: byte-pair encoding, and the other models. */
 #ifndef WEFT_TEXT_TOKENIZER_BPE_H
 #define WEFT_TEXT_TOKENIZER_BPE_H
 
@@ -7,10 +7,14 @@
 
 #include "text/tokenizer/buffer.h"
 #include "text/tokenizer/cuts.h"
+#include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocab.h"
+
+typedef enum model_kind { MODEL_BPE, MODEL_UNIGRAM, MODEL_WORD_PIECE } model_kind;
 
 /* What tokenizer.json's "model" says. */
 typedef struct bpe_model {
+    model_kind kind;
     text_vocab vocab; /* the added tokens too */
     text_merges merges;
     bool byte_level;    /* words are bytes, each spelt as a character of its own */
@@ -23,6 +27,12 @@ typedef struct bpe_model {
     text_cuts *cuts;           /* where words can be cut further; NULL: nowhere */
     uint32_t
         *ranks; /* by id: merges go by the rank of what they make, `merges` is empty; or NULL */
+    unigram_model unigram; /* MODEL_UNIGRAM */
+    /* MODEL_WORD_PIECE: in front of tokens that do not begin a word; the characters of the longest
+     * word that is looked at. */
+    char *subword_prefix;
+    size_t subword_prefix_length;
+    int64_t longest_word;
 } bpe_model;
 
 typedef struct bpe_symbol {
@@ -53,6 +63,8 @@ typedef struct bpe_scratch {
     bpe_candidate *heap;
     size_t heap_count, heap_capacity;
     text_buffer spelling;
+    unigram_node *nodes;
+    size_t node_capacity;
     cached_word *cache; /* of CACHE_ENTRIES */
 } bpe_scratch;
 
@@ -68,6 +80,12 @@ weft_status weft__bpe_encode(const bpe_model *model, bpe_scratch *scratch, const
 /* The same where the ranks of tokens decide; weft__bpe_encode calls it. */
 weft_status weft__spm_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
                              size_t length, id_buffer *out);
+
+/* The same of the other models; weft__bpe_encode calls them. */
+weft_status weft__unigram_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                                 size_t length, id_buffer *out);
+weft_status weft__word_piece_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
+                                    size_t length, id_buffer *out);
 
 /* The <0xXX> tokens of a character's bytes, all or none: how many. */
 int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4]);

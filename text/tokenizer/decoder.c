@@ -1,4 +1,5 @@
-/* text/tokenizer/decoder.c -- the decoders: ByteLevel, and the steps of SentencePiece-like ones. */
+/* text/tokenizer/decoder.c -- the decoders: ByteLevel, WordPiece, and the steps of
+ * SentencePiece-like ones. */
 #include "text/tokenizer/decoder.h"
 
 #include <string.h>
@@ -83,6 +84,17 @@ static weft_status load_metaspace(const weft__json *at, text_decoder *out)
     return add_replace(at, mark, " ", out);
 }
 
+static weft_status load_word_piece(const weft__json *at, text_decoder *out)
+{
+    const char *prefix = "##";
+    out->kind = DECODE_WORD_PIECES;
+    out->cleanup = true;
+    weft_status status = weft__json_find_string(at, "prefix", &prefix);
+    if (!status)
+        status = weft__json_find_bool(at, "cleanup", &out->cleanup);
+    return status ? status : copy(at, prefix, &out->prefix, &out->prefix_length);
+}
+
 static weft_status load_step(const weft__json *at, text_decoder *out)
 {
     const char *type = NULL;
@@ -125,6 +137,8 @@ static weft_status load_list(const weft__json *at, text_decoder *out)
             out->kind = DECODE_BYTES;
             return WEFT_OK;
         }
+        if (!status && count == 1 && strcmp(type, "WordPiece") == 0)
+            return load_word_piece(&item, out);
         if (!status)
             status = load_step(&item, out);
         for (size_t k = 0; k < sizeof order / sizeof *order && !status; k++) {
@@ -150,6 +164,8 @@ weft_status weft__decoder_load(const weft__json *root, text_decoder *out)
     status = weft__json_get_string(&at, "type", &type);
     if (!status && strcmp(type, "ByteLevel") == 0)
         out->kind = DECODE_BYTES;
+    else if (!status && strcmp(type, "WordPiece") == 0)
+        status = load_word_piece(&at, out);
     else if (!status && strcmp(type, "Sequence") == 0)
         status = load_list(&at, out);
     else if (!status)
@@ -176,6 +192,7 @@ void weft__decoder_release(text_decoder *decoder)
         weft_free(decoder->replaces[i].from);
         weft_free(decoder->replaces[i].to);
     }
+    weft_free(decoder->prefix);
     *decoder = (text_decoder){0};
 }
 
@@ -342,6 +359,42 @@ static weft_status decode_characters(const text_decoder *decoder, decoder_state 
     return status ? status : put(decoder, state, token, length, out);
 }
 
+/* What the WordPiece decoder rewrites in each token, one after another. */
+static const decoder_replace cleanups[] = {
+#define CLEANUP(from, to)                                                                          \
+    {                                                                                              \
+        (char *)(from), (char *)(to), sizeof(from) - 1, sizeof(to) - 1                             \
+    }
+    CLEANUP(" .", "."),     CLEANUP(" ?", "?"),           CLEANUP(" !", "!"),
+    CLEANUP(" ,", ","),     CLEANUP(" ' ", "'"),          CLEANUP(" n't", "n't"),
+    CLEANUP(" 'm", "'m"),   CLEANUP(" do not", " don't"), CLEANUP(" 's", "'s"),
+    CLEANUP(" 've", "'ve"), CLEANUP(" 're", "'re"),
+#undef CLEANUP
+};
+
+static weft_status decode_word_piece(const text_decoder *decoder, decoder_state *state,
+                                     const char *token, size_t length, text_buffer *out)
+{
+    const size_t prefix = decoder->prefix_length;
+    const bool first = !state->started;
+    const bool joins = !first && length >= prefix && memcmp(token, decoder->prefix, prefix) == 0;
+    text_buffer *work = &state->work[0];
+    work->length = 0;
+    state->started = true;
+    weft_status status = first || joins ? WEFT_OK : weft__bytes_append(work, " ", 1);
+    if (!status)
+        status =
+            weft__bytes_append(work, token + (joins ? prefix : 0), length - (joins ? prefix : 0));
+    for (size_t i = 0; decoder->cleanup && i < sizeof cleanups / sizeof *cleanups && !status; i++) {
+        text_buffer *next = work == &state->work[0] ? &state->work[1] : &state->work[0];
+        if (work->length > 0)
+            status = replace_all(&cleanups[i], false, work->data, work->length, next);
+        work = work->length > 0 ? next : work;
+    }
+    return status || work->length == 0 ? status
+                                       : weft__bytes_append(out, work->data, work->length);
+}
+
 weft_status weft__decode_token(const text_decoder *decoder, decoder_state *state, const char *token,
                                size_t length, text_buffer *out)
 {
@@ -350,6 +403,8 @@ weft_status weft__decode_token(const text_decoder *decoder, decoder_state *state
         return decode_bytes(state, token, length, out);
     if (decoder->kind == DECODE_CHARACTERS)
         return decode_characters(decoder, state, token, length, out);
+    if (decoder->kind == DECODE_WORD_PIECES)
+        return decode_word_piece(decoder, state, token, length, out);
     if (state->started)
         status = weft__bytes_append(out, " ", 1);
     state->started = true;

@@ -10,9 +10,10 @@
 enum { DECODER_MAX_REPLACES = 8 };
 
 typedef enum decoder_kind {
-    DECODE_JOIN,      /* no decoder: tokens with a space between */
-    DECODE_BYTES,     /* ByteLevel: characters spell bytes */
-    DECODE_CHARACTERS /* Replace, ByteFallback, Fuse, Strip */
+    DECODE_JOIN,       /* no decoder: tokens with a space between */
+    DECODE_BYTES,      /* ByteLevel: characters spell bytes */
+    DECODE_CHARACTERS, /* Replace, ByteFallback, Fuse, Strip */
+    DECODE_WORD_PIECES /* WordPiece: words with a space between, their tokens joined */
 } decoder_kind;
 
 typedef struct decoder_replace {
@@ -29,6 +30,9 @@ typedef struct text_decoder {
     bool fuse;          /* tokens are one text, whose start Strip means */
     int strip_start;    /* so many `strip` bytes are taken from the start of the whole text */
     char strip;
+    char *prefix; /* WordPiece: of tokens that do not begin a word */
+    size_t prefix_length;
+    bool cleanup; /* WordPiece: no spaces before punctuation and contractions */
 } text_decoder;
 
 /* Reads the "decoder" of a tokenizer.json. */

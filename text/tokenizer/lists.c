@@ -1,7 +1,10 @@
 /* text/tokenizer/lists.c -- reads the long lists of a tokenizer.json, "vocab" and "merges", as they
  * stand in the text; the rest of the file becomes a tree. */
 #include <inttypes.h>
+#include <locale.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "text/tokenizer/scan.h"
@@ -24,6 +27,7 @@ typedef struct reading {
     size_t waiting_count;
     text_string merges; /* where they come before the vocabulary */
     bool has_vocab;
+    locale_t locale; /* "C", made for the first score */
 } reading;
 
 /* ---- what is not as it should be ------------------------------------------------------------ */
@@ -109,6 +113,7 @@ static weft_status read_vocab(void *context, json_scan *scan)
     reading *r = context;
     weft_status status = WEFT_OK;
     weft__vocab_release(&r->model->vocab); /* of two members of one name the later stays */
+    weft__unigram_release(&r->model->unigram);
     weft__scan_take(scan, '{');
     bool more = !weft__scan_take(scan, '}');
     while (more && !status) {
@@ -123,6 +128,106 @@ static weft_status read_vocab(void *context, json_scan *scan)
     json_scan earlier = {.at = r->merges.text, .end = r->merges.text + r->merges.length};
     status = read_merges(r, &earlier);
     scan->malformed = earlier.malformed;
+    return status;
+}
+
+/* ---- scored vocab --------------------------------------------------------------------------- */
+
+/* Digits from `text` on; how many. */
+static size_t digits(const char *text)
+{
+    return strspn(text, "0123456789");
+}
+
+/* Whether all of a text is a JSON number. */
+static bool is_number(const char *text)
+{
+    text += *text == '-';
+    const size_t whole = digits(text);
+    if (whole == 0 || (whole > 1 && *text == '0'))
+        return false;
+    text += whole;
+    if (*text == '.') {
+        if (digits(++text) == 0)
+            return false;
+        text += digits(text);
+    }
+    if (*text == 'e' || *text == 'E') {
+        text++;
+        text += *text == '-' || *text == '+';
+        if (digits(text) == 0)
+            return false;
+        text += digits(text);
+    }
+    return *text == '\0';
+}
+
+/* A finite score; false for any other value. */
+static bool read_score(reading *r, json_scan *scan, double *score)
+{
+    text_string value;
+    char text[64];
+    if (!weft__scan_value(scan, &value) || value.length >= sizeof text)
+        return false;
+    memcpy(text, value.text, value.length);
+    text[value.length] = '\0';
+    if (strlen(text) != value.length || !is_number(text))
+        return false;
+    *score = strtod_l(text, NULL, r->locale);
+    return isfinite(*score);
+}
+
+static weft_status read_piece(reading *r, json_scan *scan)
+{
+    const char *start = (weft__scan_peek(scan), scan->at);
+    const size_t id = r->model->unigram.score_count;
+    text_string text;
+    double score = 0;
+    const bool held = weft__scan_take(scan, '[') && weft__scan_peek(scan) == '"' &&
+                      weft__scan_string(scan, &r->scratch[0], &text) &&
+                      weft__scan_take(scan, ',') && read_score(r, scan, &score) &&
+                      weft__scan_take(scan, ']');
+    if (!held && !scan->malformed) {
+        weft__json_doc doc = {0};
+        weft__json at = {.name = r->name};
+        scan->at = start;
+        weft_status status = tree_of(r, scan, &doc);
+        snprintf(at.path, sizeof at.path, "model.vocab[%zu]", id);
+        if (!status)
+            status = weft__json_fail(&at, WEFT_INVALID, "expected [\"token\", score], got %.100s",
+                                     weft_printable(json_object_to_json_string(doc.root)));
+        weft__json_free(&doc);
+        return status;
+    }
+    if (!held)
+        return WEFT_INVALID;
+    if (id > VOCAB_MAX_ID)
+        return weft_fail(WEFT_INVALID, "%s: model.vocab: more than %d tokens", r->name,
+                         VOCAB_MAX_ID + 1);
+    const weft_status status =
+        weft__vocab_put(&r->model->vocab, (int32_t)id, text.text, text.length, TOKEN_IN_MODEL);
+    return status ? status : weft__unigram_add_score(&r->model->unigram, score);
+}
+
+/* A list of tokens with scores, whose ids are their places. */
+static weft_status read_pieces(void *context, json_scan *scan)
+{
+    reading *r = context;
+    weft__vocab_release(&r->model->vocab);
+    weft__unigram_release(&r->model->unigram);
+    if (!r->locale)
+        r->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    if (!r->locale)
+        return weft_fail(WEFT_MEMORY, "%s: out of memory for its scores", r->name);
+    weft_status status = WEFT_OK;
+    weft__scan_take(scan, '[');
+    bool more = !weft__scan_take(scan, ']');
+    while (more && !status) {
+        status = read_piece(r, scan);
+        more = !status && weft__scan_more(scan, ']');
+    }
+    if (!status)
+        status = scan->malformed ? WEFT_INVALID : weft__vocab_index(&r->model->vocab);
     return status;
 }
 
@@ -299,6 +404,7 @@ weft_status weft__lists_read(const char *json, size_t length, const char *name, 
 {
     static const scan_member members[] = {
         {"model", "vocab", '{', read_vocab},
+        {"model", "vocab", '[', read_pieces},
         {"model", "merges", '[', read_merges},
     };
     reading r = {.name = name, .model = model};
@@ -309,6 +415,8 @@ weft_status weft__lists_read(const char *json, size_t length, const char *name, 
     weft__bytes_release(&r.scratch[0]);
     weft__bytes_release(&r.scratch[1]);
     weft__bytes_release(&r.joined);
+    if (r.locale)
+        freelocale(r.locale);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "text/tokenizer/tokenizer.h"
 #include "weft/memory.h"
 
@@ -58,32 +59,55 @@ static weft_status load_tokens(const weft__json *root, text_vocab *out)
     return status;
 }
 
-/* What weft__lists_read left of the two lists: it took them where they are lists. */
-static weft_status check_lists(const weft__json *at)
+/* What weft__lists_read left of the lists: it took them where they are of the model's kind. */
+static weft_status check_lists(const weft__json *at, model_kind kind)
 {
     weft__json list;
     size_t count;
     weft_status status = weft__json_get(at, "vocab", &list);
     if (!status)
-        status = weft__json_as_object(&list);
-    if (!status)
-        status = weft__json_get(at, "merges", &list);
+        status =
+            kind == MODEL_UNIGRAM ? weft__json_length(&list, &count) : weft__json_as_object(&list);
+    if (status || kind != MODEL_BPE)
+        return status;
+    status = weft__json_get(at, "merges", &list);
     return status ? status : weft__json_length(&list, &count);
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
 
+/* By "type", or in old files without one by what else there is. */
+static weft_status load_kind(const weft__json *at, model_kind *kind)
+{
+    static const char *const names[] = {
+        [MODEL_BPE] = "BPE", [MODEL_UNIGRAM] = "Unigram", [MODEL_WORD_PIECE] = "WordPiece"};
+    const char *type = NULL;
+    weft__json vocab = {0}, longest = {0};
+    weft_status status = weft__json_find_string(at, "type", &type);
+    if (!status)
+        status = weft__json_find(at, "vocab", &vocab);
+    if (!status)
+        status = weft__json_find(at, "max_input_chars_per_word", &longest);
+    *kind = longest.value ? MODEL_WORD_PIECE : MODEL_BPE;
+    if (!status && !type && json_object_is_type(vocab.value, json_type_array))
+        *kind = MODEL_UNIGRAM;
+    if (status || !type)
+        return status;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(type, names[i]) == 0) {
+            *kind = (model_kind)i;
+            return WEFT_OK;
+        }
+    }
+    return weft__json_fail(at, WEFT_UNSUPPORTED, "model type \"%s\" is unsupported",
+                           weft_printable(type));
+}
+
 static weft_status refuse(const weft__json *at)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const char *type = "BPE";
     double dropout = 0;
-    weft_status status = weft__json_find_string(at, "type", &type);
-    if (!status && strcmp(type, "BPE") != 0)
-        status = weft__json_fail(at, WEFT_UNSUPPORTED, "model type \"%s\" is unsupported",
-                                 weft_printable(type));
-    if (!status)
-        status = weft__json_find_number(at, "dropout", &dropout);
+    weft_status status = weft__json_find_number(at, "dropout", &dropout);
     if (!status && dropout != 0)
         status = weft__json_fail(at, WEFT_UNSUPPORTED, "dropout is unsupported");
     for (int i = 0; i < 2 && !status; i++) {
@@ -109,26 +133,75 @@ static weft_status load_unknown(const weft__json *at, bpe_model *model)
     return WEFT_OK;
 }
 
+static weft_status load_bpe(const weft__json *at, bpe_model *model)
+{
+    weft_status status = refuse(at);
+    if (!status)
+        status = load_unknown(at, model);
+    if (!status)
+        status = weft__json_find_bool(at, "fuse_unk", &model->fuse_unknown);
+    if (!status)
+        status = weft__json_find_bool(at, "byte_fallback", &model->byte_fallback);
+    return status ? status : weft__json_find_bool(at, "ignore_merges", &model->ignore_merges);
+}
+
+static weft_status load_unigram(const weft__json *at, bpe_model *model)
+{
+    weft__json unknown;
+    int64_t id = -1;
+    weft_status status = weft__json_find(at, "unk_id", &unknown);
+    if (!status && unknown.value) {
+        status = weft__json_as_int(&unknown, &id);
+        if (!status && (id < 0 || (size_t)id >= model->unigram.score_count))
+            status = weft__json_fail(&unknown, WEFT_INVALID,
+                                     "id %" PRId64 " is outside the vocabulary of %zu", id,
+                                     model->unigram.score_count);
+    }
+    if (!status)
+        status = weft__json_find_bool(at, "byte_fallback", &model->byte_fallback);
+    model->unknown = (int32_t)id;
+    return status ? status : weft__unigram_index(&model->unigram, &model->vocab);
+}
+
+static weft_status load_word_piece(const weft__json *at, bpe_model *model)
+{
+    const char *prefix = "##";
+    model->longest_word = 100;
+    weft_status status = load_unknown(at, model);
+    if (!status && model->unknown < 0)
+        status = weft__json_fail(at, WEFT_INVALID, "unk_token: is missing");
+    if (!status)
+        status = weft__json_find_string(at, "continuing_subword_prefix", &prefix);
+    if (!status)
+        status = weft__json_find_int(at, "max_input_chars_per_word", &model->longest_word);
+    if (status)
+        return status;
+    model->subword_prefix = weft_strdup(prefix);
+    model->subword_prefix_length = strlen(prefix);
+    return model->subword_prefix ? WEFT_OK : weft__out_of_memory(at->name, NULL);
+}
+
 weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model *model)
 {
+    static weft_status (*const load[])(const weft__json *at,
+                                       bpe_model *model) = {[MODEL_BPE] = load_bpe,
+                                                            [MODEL_UNIGRAM] = load_unigram,
+                                                            [MODEL_WORD_PIECE] = load_word_piece};
     model->byte_level = byte_level;
     model->unknown = -1;
     weft__json at;
     weft_status status = weft__json_get(root, "model", &at);
     if (!status)
-        status = refuse(&at);
+        status = load_kind(&at, &model->kind);
+    if (!status && byte_level && model->kind != MODEL_BPE)
+        status = weft__json_fail(&at, WEFT_UNSUPPORTED,
+                                 "a model of this type behind ByteLevel is unsupported");
     if (!status)
-        status = check_lists(&at);
+        status = check_lists(&at, model->kind);
     if (!status)
         status = load_tokens(root, &model->vocab);
     if (!status)
-        status = load_unknown(&at, model);
-    if (!status)
-        status = weft__json_find_bool(&at, "fuse_unk", &model->fuse_unknown);
-    if (!status)
-        status = weft__json_find_bool(&at, "byte_fallback", &model->byte_fallback);
-    if (!status)
-        status = weft__json_find_bool(&at, "ignore_merges", &model->ignore_merges);
+        status = load[model->kind](&at, model);
     if (!status)
         weft__bpe_prepare(model);
     return status;
@@ -140,6 +213,9 @@ void weft__model_release(bpe_model *model)
     weft__merges_release(&model->merges);
     weft_free(model->ranks);
     weft_free(model->cuts);
+    weft_free(model->subword_prefix);
+    weft__unigram_release(&model->unigram);
     model->ranks = NULL;
     model->cuts = NULL;
+    model->subword_prefix = NULL;
 }

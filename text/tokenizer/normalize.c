@@ -1,5 +1,5 @@
-/* text/tokenizer/normalize.c -- the normalizers: Unicode forms, Lowercase, Strip, Prepend,
- * Replace, Sequence. */
+/* text/tokenizer/normalize.c -- the normalizers: Unicode forms, Strip, Prepend, Replace, Sequence,
+ * and those of filters.c and charsmap.c. */
 #include "text/tokenizer/normalize.h"
 
 #include <pthread.h>
@@ -60,6 +60,33 @@ static weft_status load_pattern(const weft__json *at, normalizer_step *step)
     return status ? status : keep(text, step->from_length, at->name, &step->from);
 }
 
+/* Accents are stripped as the case is, unless the file says otherwise. */
+static weft_status load_bert(const weft__json *at, bert_options *out)
+{
+    weft__json accents;
+    *out = (bert_options){.clean = true, .chinese = true, .lowercase = true};
+    weft_status status = weft__json_find_bool(at, "clean_text", &out->clean);
+    if (!status)
+        status = weft__json_find_bool(at, "handle_chinese_chars", &out->chinese);
+    if (!status)
+        status = weft__json_find_bool(at, "lowercase", &out->lowercase);
+    out->accents = out->lowercase;
+    if (!status)
+        status = weft__json_find(at, "strip_accents", &accents);
+    if (!status && accents.value)
+        status = weft__json_as_bool(&accents, &out->accents);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    normalizer_kind kind;
+} plain_kinds[] = {
+    {"Lowercase", NORMALIZE_LOWERCASE},
+    {"StripAccents", NORMALIZE_STRIP_ACCENTS},
+    {"Nmt", NORMALIZE_NMT},
+};
+
 static weft_status load_step(const weft__json *at, const char *type, text_normalizer *out)
 {
     if (out->count == NORMALIZER_MAX_STEPS)
@@ -74,10 +101,22 @@ static weft_status load_step(const weft__json *at, const char *type, text_normal
             return WEFT_OK;
         }
     }
-    if (strcmp(type, "Lowercase") == 0) {
-        step->kind = NORMALIZE_LOWERCASE;
+    for (size_t i = 0; i < sizeof plain_kinds / sizeof *plain_kinds; i++) {
+        if (strcmp(type, plain_kinds[i].name) == 0) {
+            step->kind = plain_kinds[i].kind;
+            out->count++;
+            return WEFT_OK;
+        }
+    }
+    if (strcmp(type, "BertNormalizer") == 0) {
+        step->kind = NORMALIZE_BERT;
         out->count++;
-        return WEFT_OK;
+        return load_bert(at, &step->bert);
+    }
+    if (strcmp(type, "Precompiled") == 0) {
+        step->kind = NORMALIZE_CHARSMAP;
+        out->count++;
+        return weft__charsmap_load(at, &step->charsmap);
     }
     if (strcmp(type, "Strip") == 0) {
         step->kind = NORMALIZE_STRIP;
@@ -130,6 +169,7 @@ void weft__normalizer_release(text_normalizer *normalizer)
         weft__regex_free(normalizer->steps[i].pattern);
         weft_free(normalizer->steps[i].from);
         weft_free(normalizer->steps[i].content);
+        weft__charsmap_free(normalizer->steps[i].charsmap);
     }
     *normalizer = (text_normalizer){0};
 }
@@ -432,24 +472,6 @@ static weft_status replace(const normalizer_step *step, const char *text, size_t
     return status ? status : weft__bytes_append(out, text + done, length - done);
 }
 
-/* Each character by itself, as the reference does: a final sigma is no different. */
-static weft_status lowercase(const char *text, size_t length, text_buffer *out)
-{
-    weft_status status = weft__bytes_reserve(out, length);
-    for (size_t i = 0; i < length && !status;) {
-        const int size = weft__utf8_step(text + i, length - i);
-        const uint32_t code = weft__utf8_decode(text + i, size);
-        char lower[4] = "i\xCC\x87"; /* of U+0130, which becomes two characters */
-        int lower_size = 3;
-        if (code != 0x130)
-            lower_size =
-                weft__utf8_encode((uint32_t)utf8proc_tolower((utf8proc_int32_t)code), lower);
-        status = weft__bytes_append(out, lower, (size_t)lower_size);
-        i += (size_t)size;
-    }
-    return status;
-}
-
 static bool is_space(const char *text, int size)
 {
     const uint32_t code = weft__utf8_decode(text, size);
@@ -487,7 +509,15 @@ static weft_status run_step(const normalizer_step *step, const char *text, size_
         return step->from ? replace_text(step, text, length, limit, out)
                           : replace(step, text, length, limit, out);
     case NORMALIZE_LOWERCASE:
-        return lowercase(text, length, out);
+        return weft__lowercase(text, length, out);
+    case NORMALIZE_STRIP_ACCENTS:
+        return weft__strip_accents(text, length, out);
+    case NORMALIZE_NMT:
+        return weft__normalize_nmt(text, length, out);
+    case NORMALIZE_BERT:
+        return weft__normalize_bert(&step->bert, text, length, out);
+    case NORMALIZE_CHARSMAP:
+        return weft__charsmap_apply(step->charsmap, text, length, out);
     case NORMALIZE_STRIP:
         return strip(step, text, length, out);
     case NORMALIZE_PREPEND:

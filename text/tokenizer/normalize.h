@@ -4,6 +4,8 @@
 
 #include "core/io/json.h"
 #include "text/tokenizer/buffer.h"
+#include "text/tokenizer/charsmap.h"
+#include "text/tokenizer/filters.h"
 #include "text/tokenizer/regex.h"
 
 enum { NORMALIZER_MAX_STEPS = 16 };
@@ -13,7 +15,11 @@ typedef enum normalizer_kind {
     NORMALIZE_LOWERCASE,
     NORMALIZE_STRIP,
     NORMALIZE_PREPEND,
-    NORMALIZE_REPLACE
+    NORMALIZE_REPLACE,
+    NORMALIZE_CHARSMAP,
+    NORMALIZE_BERT,
+    NORMALIZE_STRIP_ACCENTS,
+    NORMALIZE_NMT
 } normalizer_kind;
 
 typedef struct normalizer_step {
@@ -25,6 +31,8 @@ typedef struct normalizer_step {
     size_t from_length;
     char *content; /* PREPEND, REPLACE */
     size_t content_length;
+    text_charsmap *charsmap; /* CHARSMAP */
+    bert_options bert;       /* BERT */
 } normalizer_step;
 
 /* Zeroed changes nothing. */

@@ -21,7 +21,8 @@ static weft_status refuse(const weft_tokenizer *t, const char *what)
 
 static bool same_step(const splitter_step *step, const char *pattern)
 {
-    if (step->prefix_rule != PREFIX_NEVER || step->replace_spaces || step->invert)
+    if (step->prefix_rule != PREFIX_NEVER || step->replace_spaces || step->invert ||
+        step->characters)
         return false;
     if (step->words)
         return step->words == weft__words_known(pattern, strlen(pattern));
@@ -328,7 +329,8 @@ weft_status weft__tokenizer_to_parts(const weft_tokenizer *t, int32_t size, text
     if (t->model.vocab.size > size)
         return weft_fail(WEFT_INVALID, "%s: it has %d tokens, the model rows for %d", t->name,
                          (int)t->model.vocab.size, (int)size);
-    weft_status status = check_added(t);
+    weft_status status =
+        t->model.kind == MODEL_BPE ? check_added(t) : refuse(t, "a model that is not BPE");
     if (!status)
         status = put_affixes(t, &out->parts);
     if (!status)

@@ -1,11 +1,12 @@
 /* text/tokenizer/pretokenize.c -- the pre-tokenizers: Split, ByteLevel, Digits, Metaspace,
- * Sequence.
+ * WhitespaceSplit, Punctuation, BertPreTokenizer, Sequence.
  */
 #include "text/tokenizer/pretokenize.h"
 
 #include <string.h>
 
 #include "core/io/utf8.h"
+#include "text/tokenizer/categories.h"
 #include "text/tokenizer/classes.h"
 #include "weft/memory.h"
 
@@ -54,6 +55,42 @@ static weft_status load_split(const weft__json *at, splitter_step *step, text_sp
     }
     return weft__json_fail(at, WEFT_UNSUPPORTED, "behavior \"%s\" is unsupported",
                            weft_printable(name));
+}
+
+static weft_status load_spaces(const weft__json *at, splitter_step *step, text_splitter *out)
+{
+    (void)at;
+    (void)out;
+    step->characters = SPLIT_AT_SPACES;
+    step->behavior = SPLIT_REMOVED;
+    return WEFT_OK;
+}
+
+static weft_status load_punctuation(const weft__json *at, splitter_step *step, text_splitter *out)
+{
+    const char *name = "Isolated";
+    (void)out;
+    step->characters = SPLIT_AT_PUNCTUATION;
+    const weft_status status = weft__json_find_string(at, "behavior", &name);
+    for (size_t i = 0; !status && i < sizeof behavior_names / sizeof *behavior_names; i++) {
+        if (strcmp(name, behavior_names[i]) == 0) {
+            step->behavior = (split_behavior)i;
+            return WEFT_OK;
+        }
+    }
+    return status ? status
+                  : weft__json_fail(at, WEFT_UNSUPPORTED, "behavior \"%s\" is unsupported",
+                                    weft_printable(name));
+}
+
+static weft_status load_bert_punctuation(const weft__json *at, splitter_step *step,
+                                         text_splitter *out)
+{
+    (void)at;
+    (void)out;
+    step->characters = SPLIT_AT_PUNCTUATION;
+    step->behavior = SPLIT_ISOLATED;
+    return WEFT_OK;
 }
 
 static weft_status load_byte_level(const weft__json *at, splitter_step *step, text_splitter *out)
@@ -112,6 +149,7 @@ static weft_status load_metaspace(const weft__json *at, splitter_step *step, tex
     return split ? weft__regex_new(mark, size, true, at, &step->pattern) : WEFT_OK;
 }
 
+/* A type of several steps has a row for each. */
 static const struct {
     const char *type;
     weft_status (*load)(const weft__json *at, splitter_step *step, text_splitter *out);
@@ -120,32 +158,39 @@ static const struct {
     {"ByteLevel", load_byte_level},
     {"Digits", load_digits},
     {"Metaspace", load_metaspace},
+    {"WhitespaceSplit", load_spaces},
+    {"Punctuation", load_punctuation},
+    {"BertPreTokenizer", load_spaces},
+    {"BertPreTokenizer", load_bert_punctuation},
 };
 
 static weft_status load_step(const weft__json *at, const char *type, text_splitter *out)
 {
+    bool known = false;
     if (out->byte_level)
         return weft__json_fail(at, WEFT_UNSUPPORTED,
                                "a pre-tokenizer (\"%s\") behind ByteLevel is unsupported",
                                weft_printable(type));
-    if (out->count == SPLITTER_MAX_STEPS)
-        return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d pre-tokenizers",
-                               SPLITTER_MAX_STEPS);
     for (size_t i = 0; i < sizeof step_types / sizeof *step_types; i++) {
         if (strcmp(type, step_types[i].type) != 0)
             continue;
+        if (out->count == SPLITTER_MAX_STEPS)
+            return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d pre-tokenizers",
+                                   SPLITTER_MAX_STEPS);
+        known = true;
         splitter_step *step = &out->steps[out->count++];
         const weft_status status = step_types[i].load(at, step, out);
-        const bool idle = !step->pattern && !step->words && !step->replace_spaces &&
-                          step->prefix_rule == PREFIX_NEVER;
-        if (!status && idle) {
+        if (status)
+            return status;
+        if (!step->pattern && !step->words && !step->characters && !step->replace_spaces &&
+            step->prefix_rule == PREFIX_NEVER) {
             *step = (splitter_step){0};
             out->count--;
         }
-        return status;
     }
-    return weft__json_fail(at, WEFT_UNSUPPORTED, "pre-tokenizer type \"%s\" is unsupported",
-                           weft_printable(type));
+    return known ? WEFT_OK
+                 : weft__json_fail(at, WEFT_UNSUPPORTED, "pre-tokenizer type \"%s\" is unsupported",
+                                   weft_printable(type));
 }
 
 /* The nesting is bounded by that of the JSON. */
@@ -268,6 +313,32 @@ static weft_status cut(const splitting *s, int index, const char *text, size_t l
     return status ? status : emit(&c);
 }
 
+/* The same where single characters are the matches. */
+static weft_status cut_characters(const splitting *s, int index, const char *text, size_t length,
+                                  bool first)
+{
+    const splitter_step *step = &s->splitter->steps[index];
+    bool (*is_match)(uint32_t) =
+        step->characters == SPLIT_AT_SPACES ? weft__is_white_space : weft__is_punctuation;
+    cutter c = {.all = s, .step = index, .text = text, .first = first};
+    weft_status status = WEFT_OK;
+    size_t done = 0;
+    for (size_t i = 0; i < length && !status;) {
+        const size_t size = (size_t)weft__utf8_step(text + i, length - i);
+        if (is_match(weft__utf8_decode(text + i, (int)size))) {
+            if (i > done)
+                status = take(&c, step->behavior, done, i, false);
+            if (!status)
+                status = take(&c, step->behavior, i, i + size, true);
+            done = i + size;
+        }
+        i += size;
+    }
+    if (!status && done < length)
+        status = take(&c, step->behavior, done, length, false);
+    return status ? status : emit(&c);
+}
+
 /* The same by a known pattern. */
 static weft_status cut_words(const splitting *s, int index, const char *text, size_t length,
                              bool first)
@@ -328,6 +399,8 @@ static weft_status run_step(const splitting *s, int index, const char *text, siz
     }
     if (step->words)
         return cut_words(s, index, text, length, first);
+    if (step->characters)
+        return cut_characters(s, index, text, length, first);
     if (!step->pattern)
         return run_step(s, index + 1, text, length, first);
     return cut(s, index, text, length, first);

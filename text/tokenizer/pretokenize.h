@@ -24,6 +24,13 @@ typedef enum split_behavior {
 /* When a text gets `prefix` in front, unless it begins with it. */
 typedef enum prefix_rule { PREFIX_NEVER, PREFIX_FIRST, PREFIX_ALWAYS } prefix_rule;
 
+/* Single characters that a step cuts at, without a pattern. */
+typedef enum split_characters {
+    SPLIT_AT_NONE,
+    SPLIT_AT_SPACES,
+    SPLIT_AT_PUNCTUATION
+} split_characters;
+
 /* A step puts a prefix in front, replaces spaces, and cuts: each part optional. */
 typedef struct splitter_step {
     char prefix[8]; /* one character; also what replaces spaces, if they are replaced */
@@ -31,6 +38,7 @@ typedef struct splitter_step {
     bool replace_spaces;
     text_regex *pattern; /* NULL: does not cut, or as `words` says */
     word_pattern words;
+    split_characters characters;
     split_behavior behavior;
     bool invert; /* what lies between matches is the match */
 } splitter_step;

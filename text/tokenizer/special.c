@@ -131,6 +131,47 @@ static weft_status load_template(const weft__json *at, weft_tokenizer *t)
     return status;
 }
 
+/* The id of a member such as ["[SEP]", 102]. */
+static weft_status load_pair(const weft__json *at, const char *key, const weft_tokenizer *t,
+                             int32_t *out)
+{
+    weft__json pair, item;
+    const char *text = NULL;
+    int64_t id = 0;
+    weft_status status = weft__json_get(at, key, &pair);
+    if (!status)
+        status = weft__json_at(&pair, 0, &item);
+    if (!status)
+        status = weft__json_as_string(&item, &text, NULL);
+    if (!status)
+        status = weft__json_at(&pair, 1, &item);
+    if (!status)
+        status = weft__json_as_int(&item, &id);
+    if (!status && (id < 0 || id >= t->model.vocab.size))
+        status =
+            weft__json_fail(&item, WEFT_INVALID, "id %" PRId64 " is outside the vocabulary of %d",
+                            id, t->model.vocab.size);
+    *out = (int32_t)id;
+    return status;
+}
+
+/* BertProcessing and RobertaProcessing: "cls" before the text and "sep" behind it. */
+static weft_status load_pairs(const weft__json *at, weft_tokenizer *t)
+{
+    int32_t before = -1, behind = -1;
+    weft_status status = load_pair(at, "cls", t, &before);
+    if (!status)
+        status = load_pair(at, "sep", t, &behind);
+    id_buffer prefix = {0};
+    if (!status)
+        status = weft__ids_append(&prefix, before);
+    if (!status)
+        status = weft__ids_append_all(&prefix, t->prefix.data, t->prefix.length);
+    weft__ids_release(&t->prefix);
+    t->prefix = prefix;
+    return status ? status : weft__ids_append(&t->suffix, behind);
+}
+
 /* The nesting is bounded by that of the JSON. */
 static weft_status load_processor(const weft__json *at, void *tokenizer)
 {
@@ -140,6 +181,8 @@ static weft_status load_processor(const weft__json *at, void *tokenizer)
         return status;
     if (strcmp(type, "TemplateProcessing") == 0)
         return load_template(at, tokenizer);
+    if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
+        return load_pairs(at, tokenizer);
     if (strcmp(type, "ByteLevel") == 0) /* concerns offsets, which are not computed here */
         return WEFT_OK;
     if (strcmp(type, "Sequence") == 0)
