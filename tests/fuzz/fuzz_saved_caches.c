@@ -1,29 +1,10 @@
 /* tests/fuzz/fuzz_saved_caches.c -- the bytes of a file of caches, whoever wrote it, and a step
  * from what it brings. */
-#include "generate/prompt_cache/files.h"
-#include "tests/fuzz/input.h"
+#include "tests/fuzz/tiny_model.h"
 #include "weft/io.h"
 #include "weft/ops.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static const char config[] =
-    "{\"model_type\":\"mistral\",\"vocab_size\":20,\"hidden_size\":16,\"intermediate_size\":8,"
-    "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,"
-    "\"sliding_window\":4,\"layer_types\":[\"sliding_attention\",\"full_attention\"],"
-    "\"tie_word_embeddings\":true}";
-
-static weft_model *model_once(void)
-{
-    static weft_model *model;
-    weft_config *parsed;
-    if (model == NULL && weft_config_parse(config, "config", &parsed) == WEFT_OK) {
-        if (weft_model_new(parsed, &model) != WEFT_OK)
-            model = NULL;
-        weft_config_free(parsed);
-    }
-    return model;
-}
 
 static void step(weft_model *model, weft_cache **caches)
 {
@@ -38,7 +19,7 @@ static void step(weft_model *model, weft_cache **caches)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    weft_model *model = model_once();
+    weft_model *model = tiny_model();
     const char *path = input_file(data, size);
     weft_safetensors *file;
     if (path == NULL || model == NULL || weft_safetensors_open(path, &file) != WEFT_OK)
