@@ -69,8 +69,9 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "DIR",
      AT(adapter),
-     .help = "merge a LoRA adapter in PEFT format first; its matrices get 8 bits where others get "
-             "fewer"},
+     .help =
+         "merge a LoRA adapter in PEFT format first; where matrices are quantized, those that it "
+         "changes get 6 bits or more"},
     {.name = "shard-size",
      .kind = CLI_REAL,
      .value = "GB",

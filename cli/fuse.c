@@ -3,15 +3,9 @@
 
 #include "cli/commands.h"
 #include "cli/common.h"
+#include "cli/fuse.h"
 #include "cli/progress.h"
 #include "cli/shared.h"
-
-typedef struct fuse_values {
-    const char *model, *adapter, *out;
-    int type;
-    int64_t quantize;
-    bool force, json;
-} fuse_values;
 
 #define AT(field) .offset = offsetof(fuse_values, field)
 
@@ -33,8 +27,17 @@ static const cli_option options[] = {
      .low = 2,
      .high = 8,
      AT(quantize),
-     .help = "for a folder: quantize to 2, 3, 4, 5, 6 or 8 bits, as MLX stores them; adapted "
-             "matrices get 8"},
+     .help = "for a folder: quantize to 2, 3, 4, 5, 6 or 8 bits, as MLX stores them"},
+    {.name = "adapted-bits",
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 0,
+     .high = 8,
+     AT(adapted_bits),
+     .help = "bits of adapted matrices where matrices are quantized: 2, 3, 4, 5, 6 or 8, 0: none "
+             "are quantized; default: 6, or what the others have, if that is more"},
+    CLI_DATA_PATHS_OPTION(fuse_values),
+    CLI_DATA_READING_OPTIONS(fuse_values),
     {.name = "force", .kind = CLI_FLAG, AT(force), .help = "replace what is at OUT already"},
     CLI_JSON_OPTION(fuse_values, "print the result as one JSON object"),
 };
@@ -45,11 +48,14 @@ static void show(void *context, int64_t bytes, int64_t total)
                       cli_bytes(bytes), cli_bytes(total));
 }
 
-static void print_result(const fuse_values *v, const weft_convert_report *r)
+static void print_result(const fuse_values *v, const weft_convert_report *r,
+                         const fuse_losses *losses)
 {
     const double bits = r->parameters > 0 ? 8 * (double)r->bytes / (double)r->parameters : 0;
     if (!v->json) {
         printf("%s: %s, %.3g bits a parameter\n", v->out, cli_bytes(r->bytes), bits);
+        if (v->source.paths.n > 0)
+            fuse_print_losses(losses);
         return;
     }
     fputs("{\"model\": ", stdout);
@@ -59,8 +65,11 @@ static void print_result(const fuse_values *v, const weft_convert_report *r)
     fputs(", \"out\": ", stdout);
     cli_json_text(stdout, v->out, strlen(v->out));
     printf(", \"parameters\": %lld, \"bytes\": %lld, \"bits_per_parameter\": %.6g, \"files\": "
-           "%d}\n",
+           "%d",
            (long long)r->parameters, (long long)r->bytes, bits, r->files);
+    if (v->source.paths.n > 0)
+        fuse_losses_json(losses);
+    puts("}");
 }
 
 static int run(void *context)
@@ -69,21 +78,27 @@ static int run(void *context)
     const fuse_values *v = context;
     char path[4096];
     weft_convert_report report;
+    fuse_losses losses;
     cli_progress progress;
     cli_progress_start(&progress);
     const weft_convert_options o = {
         .type = v->type < 0 ? NULL : types[v->type],
         .quantize = v->quantize > 0,
         .format = {.bits = v->quantize > 0 ? v->quantize : 0},
+        .adapted_bits = v->adapted_bits == CLI_ABSENT ? 0
+                        : v->adapted_bits == 0        ? -1
+                                                      : v->adapted_bits,
         .replace = v->force,
         .progress = {show, &progress},
     };
     weft_status status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = weft_adapter_fuse(path, v->adapter, v->out, &o, &report);
+    if (status == WEFT_OK && v->source.paths.n > 0)
+        status = fuse_measure(v, path, &progress, &losses);
     cli_progress_clear(&progress);
     if (status == WEFT_OK)
-        print_result(v, &report);
+        print_result(v, &report, &losses);
     return cli_status(status);
 }
 
@@ -94,10 +109,12 @@ const cli_command cli_fuse = {
         "Adds the LoRA adapter in the folder ADAPTER (PEFT format) to the weights of MODEL and "
         "writes a model that needs no adapter to OUT: a GGUF file when the name ends with .gguf, "
         "else a folder with weights, config.json, generation config, tokenizer, chat templates and "
-        "a model card. Adapted matrices of a quantized model are decoded. OUT appears complete or "
-        "not at all.",
+        "a model card. In a quantized model adapted matrices get more bits than the others, since "
+        "at the same number the adapter can be lost; --data measures what is kept. OUT appears "
+        "complete or not at all.",
     .example = "weft fuse MODEL weft-run/best FOLDER\n"
-               "weft fuse MODEL weft-run/best model.gguf --type q4_k",
+               "weft fuse MODEL weft-run/best model.gguf --type q4_k\n"
+               "weft fuse MODEL-4bit weft-run/best FOLDER --data valid.jsonl",
     CLI_TABLE(fuse_values, arguments, options),
     .run = run,
 };

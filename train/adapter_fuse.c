@@ -7,55 +7,133 @@
 #include "models/convert/convert.h"
 #include "train/adapter.h"
 #include "train/number.h"
+#include "weft/nn_tools.h"
+
+enum { USUAL_BITS = 6 };
 
 typedef struct fusion {
     const char *model, *adapter;
+    bool to_gguf;
     weft_convert_options options; /* its overrides are `overrides`, once the adapter is loaded */
     weft__text overrides;
-    int n_adapted;
+    weft__names adapted;
+    int64_t *bits; /* (adapted.n), those that a matrix is to have; 0: it is not quantized */
 } fusion;
+
+static void fusion_free(fusion *f)
+{
+    weft_free(f->overrides.at);
+    weft__names_free(&f->adapted);
+    weft_free(f->bits);
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
 
 static bool is_gguf_quantized(const char *type)
 {
     return type && (type[0] == 'q' || type[0] == 'Q');
 }
 
-/* Rules that give the adapted matrices 8 bits, after the caller's own rules. */
-static weft_status write_overrides(fusion *f, const weft__names *adapted)
+/* Beside matrices of `others` bits. */
+static int64_t wanted_bits(const fusion *f, int64_t others)
+{
+    const int64_t bits = f->options.adapted_bits;
+    return bits != 0 ? bits : others > USUAL_BITS ? others : USUAL_BITS;
+}
+
+/* Rules for the adapted matrices, after the caller's own rules. */
+static weft_status write_overrides(fusion *f)
 {
     const weft_convert_options *o = &f->options;
     const bool blocks = is_gguf_quantized(o->type);
+    const int64_t bits = wanted_bits(f, o->format.bits);
     if (!blocks && !o->quantize && !o->recipe)
         return WEFT_OK;
     if (o->overrides)
         weft__text_format(&f->overrides, "%s", o->overrides);
-    for (int i = 0; i < adapted->n; i++)
-        weft__text_format(&f->overrides, "%s%s=%s", f->overrides.n ? "," : "", adapted->at[i],
-                          blocks ? "q8_0" : "8");
+    for (int i = 0; i < f->adapted.n; i++) {
+        weft__text_format(&f->overrides, "%s%s=", f->overrides.n ? "," : "", f->adapted.at[i]);
+        if (blocks || bits < 0)
+            weft__text_format(&f->overrides, "%s", blocks ? "q8_0" : "none");
+        else
+            weft__text_format(&f->overrides, "%lld", (long long)bits);
+    }
     if (f->overrides.failed)
         return weft__out_of_memory(f->adapter, "the list of adapted matrices");
     f->options.overrides = f->overrides.at;
     return WEFT_OK;
 }
 
+/* Of matrices that are quantized now and are to be so in a folder. */
+static weft_status find_bits(fusion *f, weft_module *tree)
+{
+    f->bits = weft_calloc((size_t)f->adapted.n + 1, sizeof *f->bits);
+    if (f->bits == NULL)
+        return weft__out_of_memory(f->adapter, "the list of adapted matrices");
+    for (int i = 0; i < f->adapted.n; i++) {
+        weft_module *m = weft_nn_find_module(tree, f->adapted.at[i]);
+        const weft_encoding *e = weft_encoding_of(*weft_nn_find(m, "weight"));
+        const int64_t bits = e ? wanted_bits(f, e->bits) : 0;
+        f->bits[i] = bits > 0 ? bits : 0;
+    }
+    return WEFT_OK;
+}
+
+/* ---- quantizing again ----------------------------------------------------------------------- */
+
+typedef struct pass {
+    const fusion *f;
+    weft_quantize_options format;
+} pass;
+
+static bool accepts(void *context, const char *path, const weft_module *m)
+{
+    const pass *p = context;
+    weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
+    const int64_t K = weight ? weft_dim(*weight, -1) : 0;
+    const int64_t group = K % 64 == 0 ? 64 : 32;
+    for (int i = 0; i < p->f->adapted.n; i++) {
+        if (strcmp(p->f->adapted.at[i], path) == 0)
+            return K > 0 && p->f->bits[i] == p->format.bits && p->format.group_size == group &&
+                   K % group == 0;
+    }
+    return false;
+}
+
+/* Not where the conversion quantizes by its own rules, nor in GGUF files. */
+static weft_status quantize_again(const fusion *f, weft_module *tree)
+{
+    static const int64_t widths[] = {2, 3, 4, 5, 6, 8}, groups[] = {64, 32};
+    weft_status status = WEFT_OK;
+    if (f->to_gguf || f->options.quantize || f->options.recipe)
+        return status;
+    for (int i = 0; status == WEFT_OK && i < 12; i++) {
+        pass p = {f, {.bits = widths[i / 2], .group_size = groups[i % 2]}};
+        const weft_nn_quantize_options o = {p.format, accepts, &p};
+        status = weft_nn_quantize(tree, &o);
+    }
+    return status;
+}
+
 static weft_status edit(void *context, weft_model *model)
 {
     fusion *f = context;
     weft_module *tree = weft_model_module(model);
-    weft__names linears = {0}, adapted = {0};
+    weft__names linears = {0};
     weft_status status = weft_adapter_load(model, f->adapter, NULL);
     if (status == WEFT_OK)
-        status = weft__adapter_linears(tree, &linears, &adapted);
-    f->n_adapted = adapted.n;
+        status = weft__adapter_linears(tree, &linears, &f->adapted);
+    weft__names_free(&linears);
     if (status == WEFT_OK)
-        status = write_overrides(f, &adapted);
+        status = write_overrides(f);
+    if (status == WEFT_OK)
+        status = find_bits(f, tree);
     if (status == WEFT_OK)
         status = weft_nn_lora_merge(tree);
-    if (status == WEFT_OK)
-        weft_nn_lora_remove(tree);
-    weft__names_free(&linears);
-    weft__names_free(&adapted);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    weft_nn_lora_remove(tree);
+    return quantize_again(f, tree);
 }
 
 /* ---- the model card ------------------------------------------------------------------------- */
@@ -79,7 +157,7 @@ static weft_status write_card(weft__text *t, const fusion *f)
                              "A base model with a LoRA adapter merged into its weights. It loads "
                              "without the adapter.\n\n| | |\n|---|---|\n");
         weft__text_format(t, "| Base model | %s |\n", base && *base ? base : f->model);
-        weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->n_adapted,
+        weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->adapted.n,
                           (long long)c.rank);
         weft__text_format(t, "| lora_alpha | %s%s |\n", weft__number(c.alpha, number),
                           c.rslora ? " (rsLoRA)"
@@ -109,17 +187,23 @@ static weft_status add_card(void *context, const char *folder)
 weft_status weft_adapter_fuse(const char *model, const char *adapter, const char *out,
                               const weft_convert_options *options, weft_convert_report *report)
 {
-    fusion f = {.model = model, .adapter = adapter};
+    const size_t n = strlen(out);
+    fusion f = {
+        .model = model, .adapter = adapter, .to_gguf = n > 5 && strcmp(out + n - 5, ".gguf") == 0};
     if (options)
         f.options = *options;
     if (adapter == NULL)
         return weft_fail(WEFT_INVALID, "fuse: expected the folder of an adapter, got none");
     if (f.options.quantize && f.options.format.mode != WEFT_AFFINE)
         return weft_fail(WEFT_UNSUPPORTED, "fuse: expected the mode affine: adapted matrices get "
-                                           "8 bits, and only affine matrices come in several "
-                                           "widths");
+                                           "more bits than others, and only affine matrices come "
+                                           "in several widths");
+    const int64_t bits = f.options.adapted_bits;
+    if (bits == 1 || bits == 7 || bits > 8)
+        return weft_fail(WEFT_INVALID, "fuse: adapted_bits: expected 2, 3, 4, 5, 6 or 8, got %lld",
+                         (long long)bits);
     const weft__convert_hooks hooks = {edit, add_card, &f};
     const weft_status status = weft__convert_with(model, out, &f.options, &hooks, report);
-    weft_free(f.overrides.at);
+    fusion_free(&f);
     return status;
 }

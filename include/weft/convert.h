@@ -28,6 +28,9 @@ typedef struct weft_convert_options {
      * as it is; in GGUF files a type. A pattern that is in the path of no matrix is
      * WEFT_INVALID. NULL: none. */
     const char *overrides;
+    /* Of weft_adapter_fuse: bits of matrices that the adapter changed, where they are quantised: 2,
+     * 3, 4, 5, 6 or 8; below 0: these are not. 0: 6, or what others have, if that is more. */
+    int64_t adapted_bits;
     int64_t shard_bytes; /* weft_save_folder_options' */
     bool no_tokenizer;   /* leave tokenizer and chat templates out */
     bool replace;        /* what is at `out` already: a file, or a folder with a model */

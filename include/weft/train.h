@@ -275,10 +275,11 @@ WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
                                        const weft_adapter_options *options);
 
 /* Merges the PEFT adapter of a folder into a model and writes the result as weft_convert does: a
- * folder that has a model card (README.md) too, or a GGUF file when `out` ends with .gguf. Each sum
- * is computed in float32 and rounded to the weight's dtype. An adapted matrix of a quantized model
- * is decoded, since quantizing it again at the same width can lose the adapter; the others keep
- * their encoding. Where `options` quantize, adapted matrices get 8 bits (q8_0 in GGUF files) unless
+ * folder that has a model card (README.md) too, or a GGUF file when `out` ends with .gguf. Each
+ * sum is computed in float32 and rounded to the weight's dtype. An adapted matrix of a quantized
+ * model is quantized again with more bits (options->adapted_bits, affine, in groups of 64 or 32),
+ * since at the same width the adapter can be lost; the others keep their encoding. Where
+ * `options` quantize, adapted matrices get these bits (q8_0 in GGUF files) unless
  * options->overrides has a rule for them; formats other than affine take no such mixture and are
  * WEFT_UNSUPPORTED. NULL adapter: WEFT_INVALID. Else errors are those of weft_adapter_load and
  * weft_convert. `options` and `report` may be NULL. */

@@ -80,19 +80,43 @@ static void fused_folders_compute_what_base_and_adapter_do(void)
     CHECK_CLOSE(loss_of(out, NULL, data), with, 0.005);
 }
 
-/* A 4-bit base keeps its encoding outside the merged matrices. */
-static void encoded_bases_are_fused(void)
+static double member(const output *o, const char *name)
+{
+    json_object *root = json_tokener_parse(o->out), *value = NULL;
+    double number = (double)NAN;
+    if (CHECK(root && json_object_object_get_ex(root, name, &value)) &&
+        CHECK(!json_object_is_type(value, json_type_null)))
+        number = json_object_get_double(value);
+    json_object_put(root);
+    return number;
+}
+
+/* A 4-bit base keeps its encoding, and what the adapter changed gets 6 bits: the whole at most
+ * 6.6, with nearly all of the gain. */
+static void encoded_bases_stay_encoded(void)
 {
     char data[1024], coded[1024], out[1024];
-    snprintf(data, sizeof data, "%s", text_file("text.txt", text));
     const char *adapter = trained();
+    snprintf(data, sizeof data, "%s", check_temporary("chat.jsonl"));
     snprintf(coded, sizeof coded, "%s", check_temporary("coded"));
     CHECK_EQ_INT(weft_command(NULL, "convert %s %s --bits 4", model(), coded).code, 0);
     const double with = loss_of(coded, adapter, data);
     snprintf(out, sizeof out, "%s", check_temporary("fused4"));
-    CHECK_EQ_INT(weft_command(NULL, "fuse %s %s %s", coded, adapter, out).code, 0);
-    expect_files(out);
-    CHECK_CLOSE(loss_of(out, NULL, data), with, 0.005);
+    output o = weft_command(NULL, "fuse %s %s %s --data %s --json", coded, adapter, out, data);
+    if (CHECK_EQ_INT(o.code, 0)) {
+        CHECK(member(&o, "bits_per_parameter") <= 6.6);
+        CHECK_CLOSE(member(&o, "adapted_loss"), with, 0.01);
+        CHECK(member(&o, "base_loss") > with + 0.1);
+        CHECK(member(&o, "gain_kept") > 0.9);
+        expect_files(out);
+        CHECK_CLOSE(loss_of(out, NULL, data), member(&o, "fused_loss"), 0.01);
+    }
+    o = weft_command(NULL, "fuse %s %s %s --force --adapted-bits 8 --json", coded, adapter, out);
+    if (CHECK_EQ_INT(o.code, 0))
+        CHECK(member(&o, "bits_per_parameter") > 7 && member(&o, "bits_per_parameter") < 8.6);
+    o = weft_command(NULL, "fuse %s %s %s --force --adapted-bits 0 --json", coded, adapter, out);
+    if (CHECK_EQ_INT(o.code, 0))
+        CHECK(member(&o, "bits_per_parameter") > 12);
 }
 
 static void what_cannot_be_fused_is_refused(void)
@@ -101,9 +125,13 @@ static void what_cannot_be_fused_is_refused(void)
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "/nowhere");
     CHECK(access(check_temporary("none"), F_OK) != 0);
+    o = weft_command(NULL, "fuse %s /nowhere %s --adapted-bits 7", model(),
+                     check_temporary("none"));
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "expected 2, 3, 4, 5, 6 or 8, got 7");
     o = weft_command(NULL, "fuse %s", model());
     CHECK_EQ_INT(o.code, 2);
 }
 
 CHECK_MAIN("cli_fuse", CHECK_CASE(fused_folders_compute_what_base_and_adapter_do),
-           CHECK_CASE(encoded_bases_are_fused), CHECK_CASE(what_cannot_be_fused_is_refused))
+           CHECK_CASE(encoded_bases_stay_encoded), CHECK_CASE(what_cannot_be_fused_is_refused))
