@@ -7,8 +7,11 @@
 #include "core/failure.h"
 #include "models/config.h"
 #include "weft/generate.h"
+#include "weft/tokenizer.h"
 
 /* ---- reading -------------------------------------------------------------------------------- */
+
+enum { MOST_IDS = 10000 }; /* each is compared with those before it */
 
 /* Adds an id that is not there yet. */
 static weft_status add_id(weft__ids *ids, const weft__json *at)
@@ -41,6 +44,9 @@ static weft_status add_ids(weft__ids *ids, weft__json at)
     size_t n;
     weft__json element;
     weft_status status = weft__json_length(&at, &n);
+    if (status == WEFT_OK && n > MOST_IDS)
+        status =
+            weft__json_fail(&at, WEFT_INVALID, "expected at most %d ids, got %zu", MOST_IDS, n);
     for (size_t i = 0; i < n && status == WEFT_OK; i++) {
         status = weft__json_at(&at, i, &element);
         if (status == WEFT_OK)
@@ -58,6 +64,28 @@ static weft_status load_beside(weft__generation_config *g, const char *folder)
         access(path, F_OK) == 0 ? weft_config_load(path, &g->config) : WEFT_OK;
     weft_free(path);
     return status;
+}
+
+/* The tokenizer's token, where no configuration names one. A tokenizer that cannot be read is an
+ * error for whoever needs it. */
+static weft_status add_tokenizers(weft__ids *ids, const char *folder)
+{
+    weft_tokenizer *tokenizer;
+    char *path = weft_format("%s/tokenizer.json", folder);
+    const bool there = path != NULL && access(path, F_OK) == 0;
+    const weft_status status = path != NULL ? WEFT_OK : weft__out_of_memory(folder, NULL);
+    weft_free(path);
+    if (!there || weft_tokenizer_load(folder, &tokenizer) != WEFT_OK)
+        return status;
+    const int32_t id = weft_tokenizer_eos(tokenizer);
+    weft_tokenizer_free(tokenizer);
+    if (id < 0)
+        return WEFT_OK;
+    ids->at = weft_malloc(sizeof *ids->at);
+    if (ids->at == NULL)
+        return weft__out_of_memory(folder, NULL);
+    ids->at[ids->n++] = id;
+    return WEFT_OK;
 }
 
 /* A vocabulary that was cut may lack some of them. */
@@ -83,6 +111,8 @@ weft_status weft__generation_read(weft__generation_config *g, const weft_config 
         status = add_ids(&g->eos, weft__config_at(g->config, "eos_token_id"));
     if (status == WEFT_OK && g->config != NULL)
         status = add_ids(&g->suppress, weft__config_at(g->config, "suppress_tokens"));
+    if (status == WEFT_OK && folder != NULL && g->eos.n == 0)
+        status = add_tokenizers(&g->eos, folder);
     drop_from(&g->suppress, V);
     return status;
 }

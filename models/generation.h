@@ -13,7 +13,7 @@ typedef struct weft__ids {
 typedef struct weft__generation_config {
     /* generation_config.json, or what a GGUF file says; NULL: there is none */
     weft_config *config;
-    weft__ids eos;      /* of both files, each once */
+    weft__ids eos;      /* of both files, each once; where they have none, the tokenizer's */
     weft__ids suppress; /* those of the V in the vocabulary */
 } weft__generation_config;
 

@@ -44,17 +44,27 @@ static weft_status check_sizes(const weft_config *config, const weft__decoder_co
     return WEFT_OK;
 }
 
-/* The size of a head, from the weights where config.json does not tell. */
+/* The size of a head that config.json does not give: from the weights, or else the family's usual
+ * size, if it has one. Keys tell more than queries, whose matrix may hold gates too. */
 static int64_t head_dim_of(const weft_config *config, const weft__decoder_config *c)
 {
-    weft_dims shape;
-    const int64_t H = c->num_attention_heads;
-    if (H < 1)
-        return 0;
-    if (weft__config_tensor(config, "model.layers.0.self_attn.q_proj.weight", &shape) &&
-        shape.n == 2 && shape.at[0] % H == 0)
-        return shape.at[0] / H;
-    return c->hidden_size / H;
+    const struct {
+        const char *path;
+        int64_t heads;
+    } matrices[] = {
+        {"model.layers.0.self_attn.k_proj.weight", c->num_key_value_heads},
+        {"model.layers.0.self_attn.q_proj.weight", c->num_attention_heads},
+    };
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
+        weft_dims shape;
+        const int64_t n = matrices[i].heads;
+        if (n > 0 && weft__config_tensor(config, matrices[i].path, &shape) && shape.n == 2 &&
+            shape.at[0] % n == 0)
+            return shape.at[0] / n;
+    }
+    if (c->head_dim > 0)
+        return c->head_dim;
+    return c->num_attention_heads > 0 ? c->hidden_size / c->num_attention_heads : 0;
 }
 
 weft_status weft__layers_check(const weft_config *config, weft__decoder_config *c)
@@ -62,7 +72,7 @@ weft_status weft__layers_check(const weft_config *config, weft__decoder_config *
     const char *where = weft_config_where(config);
     if (c->num_key_value_heads == 0)
         c->num_key_value_heads = c->num_attention_heads;
-    if (c->head_dim == 0)
+    if (c->head_dim == 0 || !weft_config_has(config, "head_dim"))
         c->head_dim = head_dim_of(config, c);
     const weft_status status = check_sizes(config, c);
     if (status != WEFT_OK)

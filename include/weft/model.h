@@ -237,7 +237,8 @@ WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model);
 WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model);
 WEFT_API const weft_config *weft_model_config(const weft_model *model);
 
-/* The ids that end a text: those of config.json and generation_config.json; of a GGUF file, its
+/* The ids that end a text: those of config.json and generation_config.json, or, where they have
+ * none, the eos_token of the folder's tokenizer; of a GGUF file, its
  * eos, eot and eom, and where it has neither of the last two, control tokens with the texts of
  * such ("<|im_end|>"). The model's. */
 WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n);

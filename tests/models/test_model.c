@@ -2,6 +2,7 @@
  * wrong with one, and a program's own family. Public headers alone. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "weft/model.h"
@@ -229,6 +230,61 @@ static void rotations_have_the_defaults_of_their_family(void)
             weft_drop(logits[t]);
         weft_scope_close(NULL);
     }
+}
+
+/* A folder with a link to each file of the storyteller but config.json, which is that without the
+ * members whose names are given, and without generation_config.json. */
+static const char *storyteller_without(const char *name, const char *const *keys, size_t n)
+{
+    static const char *const files[] = {"model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    static char folder[600];
+    char path[700], *text;
+    snprintf(folder, sizeof folder, "%s", check_temporary(name));
+    CHECK_OK(weft_folder_make(folder));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char source[100];
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        snprintf(source, sizeof source, "examples/storyteller/%s", files[i]);
+        CHECK(symlink(check_source(source), path) == 0);
+    }
+    if (!CHECK_OK(weft_file_read(check_source("examples/storyteller/config.json"), 0, &text, NULL)))
+        return folder;
+    for (size_t i = 0; i < n; i++) {
+        char *key = strstr(text, keys[i]);
+        if (CHECK(key != NULL))
+            key[0] = '_';
+    }
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    CHECK_OK(weft_file_write(path, text, strlen(text)));
+    weft_free(text);
+    return folder;
+}
+
+/* 64, not the 128 that the family has by default. */
+static void the_size_of_heads_comes_from_the_weights(void)
+{
+    weft_model *model;
+    const char *folder = storyteller_without("heads", (const char *const[]){"head_dim"}, 1);
+    if (!CHECK_OK(weft_model_load(folder, NULL, &model)))
+        return;
+    const weft_dims shape = weft_shape(
+        *weft_nn_find(weft_model_module(model), "model.layers.0.self_attn.q_norm.weight"));
+    CHECK(shape.n == 1 && shape.at[0] == 64);
+    weft_model_free(model);
+}
+
+static void the_end_of_texts_comes_from_the_tokenizer(void)
+{
+    weft_model *model;
+    int n = 0;
+    const char *folder = storyteller_without("ends", (const char *const[]){"eos_token_id"}, 1);
+    if (!CHECK_OK(weft_model_load(folder, NULL, &model)))
+        return;
+    const int32_t *ids = weft_model_eos(model, &n);
+    if (CHECK_EQ_INT(n, 1))
+        CHECK_EQ_INT(ids[0], 4093);
+    weft_model_free(model);
 }
 
 /* A head that the configuration ties to the embedding is left out, and said to be. */
@@ -480,6 +536,8 @@ CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
            CHECK_CASE(prefixes_and_towers_are_passed_over),
            CHECK_CASE(folders_that_are_no_checkpoint),
            CHECK_CASE(rotations_have_the_defaults_of_their_family),
+           CHECK_CASE(the_size_of_heads_comes_from_the_weights),
+           CHECK_CASE(the_end_of_texts_comes_from_the_tokenizer),
            CHECK_CASE(a_tied_head_of_its_own_is_named),
            CHECK_CASE(configurations_that_make_no_model), CHECK_CASE(weights_that_do_not_fit),
            CHECK_CASE(tokens_of_a_wrong_kind), CHECK_CASE(the_weights_tell_the_family),
