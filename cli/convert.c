@@ -15,7 +15,7 @@ typedef struct convert_values {
 } convert_values;
 
 #define AT(field) .offset = offsetof(convert_values, field)
-#define TYPES "f32|f16|bf16|q8_0|q4_0|q4_k"
+#define TYPES "f32|f16|bf16|q8_0|q4_0|q4_k|q5_k|q6_k"
 
 static const cli_argument arguments[] = {{"MODEL", offsetof(convert_values, model), false},
                                          {"OUT", offsetof(convert_values, out), false}};
@@ -112,7 +112,8 @@ static void print_json(const convert_values *v, const weft_convert_report *r)
 
 static weft_status convert(const convert_values *v, const char *path, weft_convert_report *report)
 {
-    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"};
+    static const char *const types[] = {"f32",  "f16",  "bf16", "q8_0",
+                                        "q4_0", "q4_k", "q5_k", "q6_k"};
     static const char *const recipes[] = {"mixed_2_6", "mixed_3_4", "mixed_3_6", "mixed_4_6"};
     cli_progress progress;
     cli_progress_start(&progress);

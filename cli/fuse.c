@@ -17,7 +17,7 @@ static const cli_option options[] = {
     {.name = "type",
      .letter = 't',
      .kind = CLI_CHOICE,
-     .value = "f32|f16|bf16|q8_0|q4_0|q4_k",
+     .value = "f32|f16|bf16|q8_0|q4_0|q4_k|q5_k|q6_k",
      AT(type),
      .help = "how matrices are stored; default: as they are, f32 for a GGUF file. The q types are "
              "GGUF's"},
@@ -74,7 +74,8 @@ static void print_result(const fuse_values *v, const weft_convert_report *r,
 
 static int run(void *context)
 {
-    static const char *const types[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k"};
+    static const char *const types[] = {"f32",  "f16",  "bf16", "q8_0",
+                                        "q4_0", "q4_k", "q5_k", "q6_k"};
     const fuse_values *v = context;
     char path[4096];
     weft_convert_report report;

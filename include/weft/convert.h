@@ -13,8 +13,9 @@ extern "C" {
 
 /* Zero: everything as it is in the model; floats of 32 bits in a GGUF file. */
 typedef struct weft_convert_options {
-    /* How matrices are stored: "f32", "f16", "bf16", and in GGUF files "q8_0", "q4_0", "q4_k".
-     * NULL: as they are. In folders the type of everything that is not quantised. */
+    /* How matrices are stored: "f32", "f16", "bf16", and in GGUF files "q8_0", "q4_0", "q4_k",
+     * "q5_k", "q6_k". NULL: as they are. In folders the type of everything that is not quantised.
+     */
     const char *type;
     /* For folders: quantise linears, embeddings and experts (not routers) whose rows are whole
      * groups; the format's zeros are its defaults (4 bits in groups of 64). */

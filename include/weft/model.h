@@ -210,9 +210,9 @@ WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)
 WEFT_API weft_status weft_model_save(weft_model *model, const char *folder);
 
 typedef struct weft_gguf_model_options {
-    /* How matrices are stored: F32 (also for NULL), F16, BF16, Q8_0, Q4_0, Q4_K. The one that gives
-     * the logits and those whose rows are not whole blocks are Q8_0 or F16 at least, everything
-     * else is F32. */
+    /* How matrices are stored: F32 (also for NULL), F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K. The
+     * one that gives the logits and those whose rows are not whole blocks are Q8_0 or F16 at least,
+     * everything else is F32. */
     const char *type;
     /* The folder or the GGUF file whose tokenizer and chat templates the file gets, so that text
      * can be made from it alone. NULL: none. */

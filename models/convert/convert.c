@@ -87,8 +87,8 @@ static weft_status write_gguf(work *w, weft_model *model)
     const weft_convert_options *o = w->options;
     if (o->quantize || o->recipe)
         return weft_fail(WEFT_UNSUPPORTED,
-                         "convert: %s: GGUF files take a type (q8_0, q4_0, q4_k), not bits, groups "
-                         "or recipes",
+                         "convert: %s: GGUF files take a type (q8_0, q4_0, q4_k, q5_k, q6_k), "
+                         "not bits, groups or recipes",
                          w->out);
     if (weft__exists(w->out) && !o->replace)
         return weft_fail(WEFT_INVALID, "%s: is there already", w->out);

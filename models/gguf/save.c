@@ -72,7 +72,8 @@ static weft_array *encoded(weft_array *a, const char *type)
 /* The one of those names; NULL: it is none of them. In any case of letters. */
 static const char *known_type(const char *name, size_t n)
 {
-    static const char *const types[] = {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K"};
+    static const char *const types[] = {"F32",  "F16",  "BF16", "Q8_0",
+                                        "Q4_0", "Q4_K", "Q5_K", "Q6_K"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         if (strlen(types[i]) == n && strncasecmp(types[i], name, n) == 0)
             return types[i];
@@ -159,8 +160,8 @@ static weft_status check_type(void *context, const char *pattern, const char *va
     return known_type(value, n)
                ? WEFT_OK
                : weft_fail(WEFT_UNSUPPORTED,
-                           "%s: type '%s': expected F32, F16, BF16, Q8_0, Q4_0 or Q4_K", f->where,
-                           weft_printable_n(value, (size_t)n));
+                           "%s: type '%s': expected F32, F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K or Q6_K",
+                           f->where, weft_printable_n(value, (size_t)n));
 }
 
 static weft_status check(weft__gguf_facts *f)
@@ -233,7 +234,8 @@ static int64_t file_type(const char *type)
     static const struct {
         const char *type;
         int64_t number;
-    } numbers[] = {{"F32", 0}, {"F16", 1}, {"BF16", 32}, {"Q8_0", 7}, {"Q4_0", 2}, {"Q4_K", 14}};
+    } numbers[] = {{"F32", 0},  {"F16", 1},   {"BF16", 32}, {"Q8_0", 7},
+                   {"Q4_0", 2}, {"Q4_K", 14}, {"Q5_K", 16}, {"Q6_K", 18}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strcmp(numbers[i].type, type) == 0)
             return numbers[i].number;

@@ -563,6 +563,14 @@ static void convert_there_and_back(void)
         weft_model_free(after);
     }
     weft_model_free(before);
+    static const char *const types[] = {"q5_k", "q6_k"};
+    for (int i = 0; i < 2; i++) {
+        o = weft_command(NULL, "convert %s %s --force --type %s --json", model(), gguf, types[i]);
+        CHECK_EQ_INT(o.code, 0);
+        o = weft_command(NULL, "generate %s -p 'Once upon a' -n 1 -t 0", gguf);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.out, " time");
+    }
     o = weft_command(NULL, "convert %s %s --type q4_k", model(), folder);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "expected an OUT that ends with .gguf");

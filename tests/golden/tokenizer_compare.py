@@ -124,6 +124,7 @@ def code_points(command, path=None):
     ]
     surveys = [(*survey, None) for survey in surveys]
     for name, normalizer in (
+            *((form, {"type": form}) for form in ("NFD", "NFKD", "NFKC")),
             ("Lowercase", {"type": "Lowercase"}), ("StripAccents", {"type": "StripAccents"}),
             ("Nmt", {"type": "Nmt"}), ("BertNormalizer, clean", bert(True, False, False, False)),
             ("BertNormalizer, Chinese", bert(False, True, False, False)),

@@ -82,6 +82,9 @@ def variants():
     yield "Replace by pattern", tokenizer(
         normalizer={"type": "Replace", "pattern": {"Regex": "[bc]+"}, "content": "-"})
     yield "Lowercase", tokenizer(normalizer={"type": "Lowercase"})
+    yield "Lowercase, newer letters", tokenizer(
+        model=model(["<unk>", *"ab\u0264\u019b\u1c8a\U00010d70"], unk_token="<unk>"),
+        normalizer={"type": "Lowercase"})
     for left, right in ((True, True), (True, False), (False, True)):
         yield f"Strip {left} {right}", tokenizer(
             normalizer={"type": "Strip", "strip_left": left, "strip_right": right})
@@ -116,7 +119,8 @@ def variants():
 TEXTS = ["", " ", "abc", "ab-c", "--ab--c--", "-a -b - -c ", "a--1-2", "  abc  abc ", "ab 12 1a2 212",
          "abcbcdbc", "a bc d", "a  bc  d bc", " bc ", "e\u0301bc\u00e9", "\ufb01\u00e9\uac00", "▁a b▁",
          "zaz zzaz\U0001f600z", "<s>ab<s> ab<s>", "ab\nab\n\nab", "don't a", "\u00e9", "a_bc_ bc.bc",
-         "<s>", "</s>ab</s>", "ABC dAB\u0130\u00c9", "\u3000 ab\n\u00a0"]
+         "<s>", "</s>ab</s>", "ABC dAB\u0130\u00c9", "\u3000 ab\n\u00a0",
+         "\u32ff\U00011938\U0001fbf1a\ua7f2", "\ua7cb\u1c89\ua7dcA\U00010d50"]
 
 
 def main():

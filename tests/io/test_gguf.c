@@ -89,28 +89,41 @@ static double root_mean_square(weft_array *a, weft_array *b)
     return sqrt(weft_item(weft_mean(weft_square(weft_subtract(a, b)), WEFT_ALL_AXES, false)));
 }
 
-/* Normal numbers lose about as much as 4 bits with a scale and a minimum must; what cannot be coded
- * well is still coded. */
+/* Normal numbers lose about as much as the codes' bits with a scale for each group must; what
+ * cannot be coded well is still coded. */
 static void made_blocks_of_256(void)
 {
-    weft_scope_open();
-    weft_array *key = weft_random_key(3);
-    weft_array *x = weft_keep(weft_random_normal(key, WEFT_DIMS(64, 512), 0, 1, WEFT_FLOAT32));
-    const weft_encoding *e = weft_gguf_encoding("Q4_K");
-    const double error = root_mean_square(weft_decode(weft_encode(x, e)), x);
-    const double simpler =
-        root_mean_square(weft_decode(weft_encode(x, weft_gguf_encoding("Q4_0"))), x);
-    CHECK(error < 0.075 && error > 0.04); /* of a standard deviation of 1 */
-    CHECK(error < simpler);
-    weft_drop(x);
-    float odd[256] = {NAN, 1e30f, -1e30f, 1e-30f};
-    weft_array *y = weft_decode(weft_encode(weft_from_data(odd, WEFT_FLOAT32, WEFT_DIMS(256)), e));
-    CHECK_OK(weft_eval(y));
-    weft_array *zeros = weft_zeros(WEFT_DIMS(2, 256), WEFT_FLOAT32);
-    CHECK_CLOSE(root_mean_square(weft_decode(weft_encode(zeros, e)), zeros), 0, 0);
-    weft_array *same = weft_full_like(zeros, 0.25);
-    CHECK_CLOSE(root_mean_square(weft_decode(weft_encode(same, e)), same), 0, 1e-3);
-    weft_scope_close(NULL);
+    static const struct {
+        const char *type, *simpler; /* has a larger error */
+        double least, most;         /* of a standard deviation of 1 */
+    } made[] = {{"Q4_K", "Q4_0", 0.04, 0.075},
+                {"Q5_K", "Q4_K", 0.02, 0.036},
+                {"Q6_K", "Q5_K", 0.01, 0.019}};
+    for (size_t t = 0; t < sizeof made / sizeof *made; t++) {
+        weft_scope_open();
+        weft_array *key = weft_random_key(3);
+        weft_array *x = weft_keep(weft_random_normal(key, WEFT_DIMS(64, 512), 0, 1, WEFT_FLOAT32));
+        const weft_encoding *e = weft_gguf_encoding(made[t].type);
+        const double error = root_mean_square(weft_decode(weft_encode(x, e)), x);
+        const double simpler =
+            root_mean_square(weft_decode(weft_encode(x, weft_gguf_encoding(made[t].simpler))), x);
+        printf("  %s: root mean square error %.5f\n", made[t].type, error);
+        CHECK(error < made[t].most && error > made[t].least);
+        CHECK(error < simpler);
+        /* Numbers of one sign, and a group that is much smaller than its neighbours. */
+        weft_array *positive = weft_add(weft_abs(x), weft_scalar(0.5, WEFT_FLOAT32));
+        CHECK(root_mean_square(weft_decode(weft_encode(positive, e)), positive) < 2 * made[t].most);
+        weft_drop(x);
+        float odd[256] = {NAN, 1e30f, -1e30f, 1e-30f};
+        weft_array *y =
+            weft_decode(weft_encode(weft_from_data(odd, WEFT_FLOAT32, WEFT_DIMS(256)), e));
+        CHECK_OK(weft_eval(y));
+        weft_array *zeros = weft_zeros(WEFT_DIMS(2, 256), WEFT_FLOAT32);
+        CHECK_CLOSE(root_mean_square(weft_decode(weft_encode(zeros, e)), zeros), 0, 0);
+        weft_array *same = weft_full_like(zeros, 0.25);
+        CHECK_CLOSE(root_mean_square(weft_decode(weft_encode(same, e)), same), 0, 1e-3);
+        weft_scope_close(NULL);
+    }
 }
 
 /* ---- Use ------------------------------------------------------------------------------------ */

@@ -391,8 +391,7 @@ static weft_status decode_word_piece(const text_decoder *decoder, decoder_state 
             status = replace_all(&cleanups[i], false, work->data, work->length, next);
         work = work->length > 0 ? next : work;
     }
-    return status || work->length == 0 ? status
-                                       : weft__bytes_append(out, work->data, work->length);
+    return status || work->length == 0 ? status : weft__bytes_append(out, work->data, work->length);
 }
 
 weft_status weft__decode_token(const text_decoder *decoder, decoder_state *state, const char *token,

@@ -232,6 +232,10 @@ static weft_status decompose(const char *text, size_t length, int options, code_
         points->data = data;
         if (status)
             return status;
+        if (weft__is_newer_composite((uint32_t)code)) {
+            points->data[points->length++] = code;
+            continue;
+        }
         int boundary = 0;
         points->length += (size_t)utf8proc_decompose_char(
             code, points->data + points->length, LONGEST, (utf8proc_option_t)options, &boundary);

@@ -38,6 +38,12 @@ static const unicode_range newer_marks[] = {
     {0x1E4EC, 0x1E4EF},
 };
 
+static const unicode_range newer_composites[] = {
+    {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},   {0xAB69, 0xAB69},   {0x10781, 0x10785},
+    {0x10787, 0x107B0}, {0x107B2, 0x107BA}, {0x11938, 0x11938}, {0x1E030, 0x1E06D},
+    {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9},
+};
+
 bool weft__in_ranges(const unicode_range *ranges, size_t count, uint32_t code)
 {
     size_t low = 0, high = count;
@@ -69,4 +75,11 @@ bool weft__is_newer_mark(uint32_t code)
 {
     return code >= newer_marks[0].first &&
            weft__in_ranges(newer_marks, sizeof newer_marks / sizeof *newer_marks, code);
+}
+
+bool weft__is_newer_composite(uint32_t code)
+{
+    return code >= newer_composites[0].first &&
+           weft__in_ranges(newer_composites, sizeof newer_composites / sizeof *newer_composites,
+                           code);
 }

@@ -21,4 +21,8 @@ const unicode_range *weft__newer_in_category(char category, size_t *count);
  * does not know that it combines. */
 bool weft__is_newer_mark(uint32_t code);
 
+/* Whether the reference does not know that this character decomposes, canonically or for
+ * compatibility. */
+bool weft__is_newer_composite(uint32_t code);
+
 #endif

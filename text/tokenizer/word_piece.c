@@ -1,5 +1,5 @@
 /* text/tokenizer/word_piece.c -- WordPiece: the longest token first, those within a word with a
- * prefix (Schuster and Nakajima 2012; Devlin et al. 2018, tokenization.py). */
+ * prefix (Schuster and Nakajima 2012, as BERT has it). */
 #include <string.h>
 
 #include "text/tokenizer/bpe.h"
