@@ -240,9 +240,10 @@ static void print_text(const char *path, const weft_engine_info *i, const weft_b
     printf("memory      peak %s, active %s\n", cli_bytes(r->peak_memory),
            cli_bytes(r->active_memory));
     if (r->machine_per_second > 0)
-        printf("bandwidth   %s of weights a token: %s/s of the machine's %s/s, %.0f%%\n",
+        printf("bandwidth   %s of weights a token: %s/s of the machine's %s/s, %.0f%%%s\n",
                cli_bytes(i->weight_bytes), cli_bytes((int64_t)r->weights_per_second),
-               cli_bytes((int64_t)r->machine_per_second), 100 * r->utilisation);
+               cli_bytes((int64_t)r->machine_per_second), 100 * r->utilisation,
+               r->utilisation > 1 ? " (weights stay in the processor's caches)" : "");
     print_kept(r);
     print_probe_cost(r);
     printf("checks      non_empty_output %s, generated_tokens %s\n", r->has_text ? "ok" : "FAILED",

@@ -94,6 +94,12 @@ static int bits_of(const weft_encoding *e)
     return (int)strtol(c, NULL, 10);
 }
 
+/* Matrices of many experts, of which a token goes to a few. */
+static bool is_of_experts(const char *path)
+{
+    return strstr(path, ".experts.") != NULL || strstr(path, ".switch_mlp.") != NULL;
+}
+
 static weft_status count(void *context, const weft_nn_item *item)
 {
     census *c = context;
@@ -101,7 +107,7 @@ static weft_status count(void *context, const weft_nn_item *item)
     const weft_encoding *e = weft_encoding_of(a);
     const int bits = e != NULL ? bits_of(e) : 0;
     if (c->tied || strstr(item->path, "embed_tokens") == NULL)
-        c->bytes += (double)weft_nbytes(a) * (strstr(item->path, ".experts.") ? c->used : 1);
+        c->bytes += (double)weft_nbytes(a) * (is_of_experts(item->path) ? c->used : 1);
     if (bits > 0 && bits <= MOST_BITS) {
         c->elements[bits] += weft_size(a);
         c->group[bits] = e->block;

@@ -39,7 +39,7 @@ typedef struct weft_bench_sample {
 /* Prompts that were read before. Seconds are medians of `runs` measurements, at least 3. */
 typedef struct weft_bench_cache {
     bool attempted;
-    int64_t hits, misses, hit_tokens, miss_tokens; /* of all prompts looked up */
+    int64_t hits, misses, hit_tokens, miss_tokens; /* of the prompts that were read before */
     int64_t bytes;                                 /* of the prompt's keys and values */
     double warm_seconds;                           /* to read the prompt into the cache */
     double restore_seconds;                        /* to take its keys and values out */
@@ -68,7 +68,7 @@ typedef struct weft_bench_report {
     /* What decoding reads of the weights in a second, and what the device reads and writes at most
      * (a sum of two arrays into a third, measured right before); 0: not known. */
     double weights_per_second, machine_per_second; /* bytes */
-    double utilisation;                            /* their ratio */
+    double utilisation; /* their ratio; above 1 where the weights stay in the processor's caches */
     /* Whether every run gave text, and the share of them; the share of max_tokens generated. */
     bool has_text, has_tokens;
     double text_score, token_score;

@@ -197,8 +197,22 @@ static void conversations_go_through_the_template(void)
     weft_engine_free(engine);
 }
 
+/* 2 of 8 experts, and no row of the embedding, which is not the head: of 239,040 weights 20,480 are
+ * the embedding's and 147,456 the experts'. */
+static void a_token_reads_its_experts_alone(void)
+{
+    weft_model *model;
+    weft_engine_info info = {0};
+    if (!CHECK_OK(weft_model_load(check_fixture("models/qwen3-moe"), NULL, &model)))
+        return;
+    weft_engine_describe(model, &info);
+    CHECK_EQ_INT(info.weight_bytes, 4 * (239040 - 20480 - 147456 + 147456 / 4));
+    weft_model_free(model);
+}
+
 CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
            CHECK_CASE(native_engines_classify_and_batch),
            CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
-           CHECK_CASE(conversations_go_through_the_template))
+           CHECK_CASE(conversations_go_through_the_template),
+           CHECK_CASE(a_token_reads_its_experts_alone))
