@@ -3,6 +3,7 @@
 #   make demo     fine-tunes the model that comes with the source, in a few minutes
 #   make test     every test, plain and under the sanitizers
 #   make check    the same without the sanitizers
+#   make kills    kills and resumes twenty training runs
 #   make bench    speed and memory
 #   make lint     formatting, static analysis, spelling
 #   make format   formats the sources in place
@@ -32,6 +33,10 @@ check:
 	@tools/dependencies.sh test
 	@WEFT_BUILD=$(BUILD) WEFT_OPTIONS='$(OPTIONS)' tests/run.sh --quick
 
+kills:
+	@tools/build.sh $(BUILD) "cli/weft tests/test_cli_resume" $(OPTIONS)
+	@WEFT_TEST_KILLS=20 $(BUILD)/tests/test_cli_resume
+
 bench: all
 	@tests/bench/run.sh
 
@@ -50,4 +55,4 @@ install: all
 clean:
 	@rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-tsan
 
-.PHONY: all demo test check bench lint format install clean
+.PHONY: all demo test check kills bench lint format install clean

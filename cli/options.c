@@ -46,6 +46,8 @@ static cli_parsed wrong(const cli_command *c, const char *format, ...)
     return CLI_PARSED_WRONG;
 }
 
+enum { MOST_OPTIONS = 128 };
+
 /* ---- Values --------------------------------------------------------------------------------- */
 
 static bool in_range(const cli_option *o, double value)
@@ -221,19 +223,23 @@ static cli_parsed unknown_option(const cli_command *c, const char *word)
                              : wrong(c, "unknown option %s", word);
 }
 
-/* Reads the option at argv[*i], and the word after it if the value is there. */
-static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *i, char *values)
+const cli_option *cli_find_option(const cli_command *c, const char *word, const char **text)
 {
-    const char *word = argv[*i], *text = NULL;
-    const cli_option *o;
-    if (word[1] == '-') {
-        size_t n = strcspn(word + 2, "=");
-        o = by_name(c, word + 2, n);
-        text = word[2 + n] == '=' ? word + 3 + n : NULL;
-    } else {
-        o = by_letter(c, word[1]);
-        text = word[2] != '\0' ? word + 2 : NULL;
+    if (word[1] != '-') {
+        *text = word[2] != '\0' ? word + 2 : NULL;
+        return by_letter(c, word[1]);
     }
+    const size_t n = strcspn(word + 2, "=");
+    *text = word[2 + n] == '=' ? word + 3 + n : NULL;
+    return by_name(c, word + 2, n);
+}
+
+/* Reads the option at argv[*i], and the word after it if the value is there. */
+static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *i, bool *seen,
+                              char *values)
+{
+    const char *word = argv[*i], *text;
+    const cli_option *o = cli_find_option(c, word, &text);
     if (o == NULL)
         return unknown_option(c, word);
     if (o->kind == CLI_FLAG && text != NULL)
@@ -243,6 +249,9 @@ static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *
             return wrong(c, "--%s needs a value: %s", o->name, o->value);
         text = argv[++*i];
     }
+    if (o->kind != CLI_FLAG && o->kind != CLI_TEXTS && seen[o - c->options])
+        return wrong(c, "--%s is given twice", o->name);
+    seen[o - c->options] = true;
     return read_value(c, o, text, values);
 }
 
@@ -289,14 +298,16 @@ cli_parsed cli_parse(const cli_command *c, int argc, char **argv, void *out)
     set_defaults(c, values);
     if (asks_for_help(argc, argv))
         return CLI_PARSED_HELP;
+    if (c->given != 0)
+        *(cli_given *)(void *)(values + c->given) = (cli_given){argv, argc};
     int given = 0;
-    bool only_arguments = false;
+    bool only_arguments = false, seen[MOST_OPTIONS] = {false};
     for (int i = 0; i < argc; i++) {
         const char *word = argv[i];
         if (!only_arguments && strcmp(word, "--") == 0) {
             only_arguments = true;
         } else if (!only_arguments && word[0] == '-' && word[1] != '\0') {
-            cli_parsed result = read_option(c, argc, argv, &i, values);
+            cli_parsed result = read_option(c, argc, argv, &i, seen, values);
             if (result != CLI_PARSED_RUN)
                 return result;
         } else if (!take_word(c, &given, argv, i, values)) {

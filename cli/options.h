@@ -52,6 +52,12 @@ typedef struct cli_option {
     bool hidden; /* not shown in lists */
 } cli_option;
 
+/* The words of a command line, for a command that asks which options were given. */
+typedef struct cli_given {
+    char **at;
+    int n;
+} cli_given;
+
 /* An argument without a name: fills a const char *. The last of a command may be CLI_MANY: it is
  * optional, and takes all words that are left into a cli_words. */
 enum { CLI_MANY = 2 };
@@ -76,7 +82,8 @@ typedef struct cli_command {
     int n_arguments;
     const cli_option *options;
     int n_options;
-    size_t size; /* of its struct */
+    size_t size;  /* of its struct */
+    size_t given; /* of its field for cli_given; 0: it has none */
     int (*run)(void *values);
 } cli_command;
 
@@ -98,8 +105,12 @@ typedef enum cli_parsed {
 } cli_parsed;
 
 /* Fills `values` (command->size bytes) with defaults and then from the words after the command's
- * name. */
+ * name. An option that does not gather values may be given once. */
 cli_parsed cli_parse(const cli_command *command, int argc, char **argv, void *values);
+
+/* The option that a word such as "--lr", "--lr=1" or "-n8" names, and its value where that is in
+ * the word (else NULL); NULL: there is none. */
+const cli_option *cli_find_option(const cli_command *command, const char *word, const char **text);
 
 /* Word `index` of "a|b|c" into out. */
 void cli_word(const char *words, int index, char *out, size_t size);

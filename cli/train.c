@@ -11,7 +11,7 @@
 
 #define AT(field) .offset = offsetof(train_values, field)
 
-static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), false}};
+static const cli_argument arguments[] = {{"MODEL", offsetof(train_values, model), true}};
 
 static const cli_option options[] = {
     CLI_DATA_PATHS_OPTION(train_values),
@@ -67,10 +67,23 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(save_minutes),
      .help = "save when M minutes have passed since the last save; 0: never"},
+    {.name = "keep",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "2",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(keep),
+     .help = "keep the newest N checkpoints"},
+    {.name = "resume",
+     .kind = CLI_FLAG,
+     AT(resume),
+     .help = "continue the run that --out has from its newest checkpoint, with the options that it "
+             "began with; begin one where there is none"},
     {.name = "overwrite",
      .kind = CLI_FLAG,
      AT(overwrite),
-     .help = "delete the run that --out has; without this it is refused"},
+     .help = "delete the run that --out has; without this and --resume it is refused"},
 
     {.name = "epochs",
      .letter = 'e',
@@ -347,6 +360,10 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .save_minutes = v->save_minutes > 0 ? v->save_minutes : -1,
         .folder = v->out,
         .overwrite = v->overwrite,
+        .resume = v->resume,
+        .keep = v->keep,
+        .command = (const char *const *)r->words.at,
+        .n_command = r->words.n,
         .base_name = r->path,
         .data_name = data ? cli_data_first(&v->source) : v->batches,
         .callback = train_show,
@@ -374,13 +391,19 @@ static weft_status train(const train_values *v, train_run *r)
     if ((status == WEFT_OK && !v->json) || status == WEFT_CANCELLED)
         cli_profile_print();
     if (status == WEFT_CANCELLED)
-        weft_fail(status, "train: stopped after update %lld of %lld; the adapter so far is %s/last",
-                  (long long)r->result.steps, (long long)o.steps, v->out);
+        weft_fail(status,
+                  "train: stopped after update %lld of %lld; the adapter so far is %s/last; weft "
+                  "train --out %s --resume continues",
+                  (long long)r->result.steps, (long long)o.steps, v->out, v->out);
     return status;
 }
 
 static const char *complaint(const train_values *v)
 {
+    if (v->resume && v->overwrite)
+        return "--resume and --overwrite exclude each other";
+    if (v->model == NULL)
+        return "MODEL is missing";
     if ((v->source.paths.n == 0) == (v->batches == NULL))
         return "needs --data FILE or --batches FILE";
     if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))
@@ -397,21 +420,25 @@ static const char *complaint(const train_values *v)
 /* Before anything is loaded. */
 static weft_status check_out(const train_values *v)
 {
-    if (v->overwrite || !weft_run_exists(v->out))
+    if (v->overwrite || v->resume || !weft_run_exists(v->out))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID,
-                     "train: %s has a run already: choose another --out, or --overwrite", v->out);
+                     "train: %s has a run already: --resume continues it, --overwrite deletes it, "
+                     "or choose another --out",
+                     v->out);
 }
 
-static int run(void *context)
+/* A run with all options at hand. */
+static int run_with(const train_values *v)
 {
-    const train_values *v = context;
     const char *why = complaint(v);
     if (why != NULL)
         return cli_usage("train", "%s", why);
-    train_run r = {0};
-    if (train_read_texts(v, &r) != WEFT_OK)
+    train_run r = {.words = train_words(v)};
+    if (train_read_texts(v, &r) != WEFT_OK) {
+        cli_words_free(&r.words);
         return cli_usage("train", "%s", weft_error_message());
+    }
     weft_status status = check_out(v);
     if (status == WEFT_OK)
         status = cli_model_path(v->model, r.path, sizeof r.path);
@@ -433,6 +460,23 @@ static int run(void *context)
     weft_tokenizer_free(r.tokenizer);
     weft_chat_free(r.chat);
     weft_model_free(r.model);
+    cli_words_free(&r.words);
+    return code;
+}
+
+static int run(void *context)
+{
+    train_values *v = context;
+    cli_word_list words = {.n = 0};
+    weft_status status = WEFT_OK;
+    const char *conflict = train_adapter_conflict(v);
+    if (conflict != NULL)
+        return cli_usage("train", "--%s is that of --init-adapter, and cannot be given too",
+                         conflict);
+    if (v->resume && !v->overwrite && weft_run_exists(v->out))
+        status = train_resume(v, &words);
+    const int code = status == WEFT_OK ? run_with(v) : cli_status(status);
+    cli_words_free(&words);
     return code;
 }
 
@@ -446,10 +490,17 @@ const cli_command cli_train = {
         "3% warmup and cosine.\n\n"
         "The adapter is saved every 10 minutes (--save-minutes) and at the end. Ctrl-C, SIGTERM "
         "and SIGHUP finish the update in progress, save and exit with status 130, 143 or 129; a "
-        "second Ctrl-C or SIGTERM ends at once and leaves the latest save.",
+        "second Ctrl-C or SIGTERM ends at once and leaves the latest save.\n\nA save is a "
+        "checkpoint, "
+        "DIR/step-N: the adapter, the optimizer and where the run stands. weft train --out DIR "
+        "--resume continues from the newest with the run's own options, as if it had not stopped; "
+        "those that are given replace them, unless the model, the data or the adapter would be "
+        "another.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
-               "weft train MODEL --batches batches.safetensors --init-adapter start --out run",
+               "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"
+               "weft train --out run --resume",
     CLI_TABLE(train_values, arguments, options),
+    .given = offsetof(train_values, given),
     .run = run,
 };

@@ -6,6 +6,7 @@
 #include "cli/common.h"
 #include "cli/data_options.h"
 #include "cli/progress.h"
+#include "cli/words.h"
 
 /* The values of --train-on. */
 enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
@@ -19,7 +20,9 @@ typedef struct train_values {
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
     int optimizer, train_on;
-    bool checkpoint, compile, json, overwrite;
+    int64_t keep;
+    bool checkpoint, compile, json, overwrite, resume;
+    cli_given given;
     /* The adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern;
     double alpha, dropout;
@@ -46,6 +49,7 @@ typedef union train_optimizer_options {
 
 /* What a run has open. */
 typedef struct train_run {
+    cli_word_list words; /* train_words */
     train_optimizer_options optimizer_options;
     char path[4096]; /* of the model */
     weft_model *model;
@@ -65,6 +69,15 @@ typedef struct train_run {
 weft_status train_catch_signals(const weft_cancel **cancel);
 /* The signal that set it; 0: none. */
 int train_stop_signal(void);
+
+/* An option of the adapter that was given though --init-adapter brings it; NULL: none. */
+const char *train_adapter_conflict(const train_values *v);
+/* The command line with its defaults, for a run that is resumed. */
+cli_word_list train_words(const train_values *v);
+/* Reads the options that were not given from the run in --out. `words` (the caller's, to be freed
+ * after the values) has their texts. WEFT_INVALID when one that was given would make another run.
+ */
+weft_status train_resume(train_values *v, cli_word_list *words);
 
 /* The type of --optimizer. */
 const weft_optim_type *train_optimizer(const train_values *v);

@@ -102,6 +102,10 @@ void weft__optim_group_end(optim_group *g);
 weft_status weft__optim_list(weft_optim *o);
 void weft__optim_unlist(weft_optim *o);
 
+/* optim/state.c: sets parameters and state from a file of weft_optim_slot_names, all or nothing, as
+ * weft_optim_load; messages begin with `what`. */
+weft_status weft__optim_restore(weft_optim *o, const char *what, const weft_safetensors *file);
+
 /* For types' checks: "adamw: beta1: expected a number in [0, 1), got 2". A scheduled number (NaN)
  * passes. */
 weft_status weft__optim_expect(const char *type, const char *name, double value, bool below_one,

@@ -109,66 +109,80 @@ static bool same_shape(const weft_array *a, const weft_array *b)
 }
 
 /* The file's tensor for a slot, in memory of its own where the slot's array is. */
-static weft_status load_one(const weft_safetensors *file, const char *name, weft_array *now,
-                            weft_array **out)
+static weft_status load_one(const weft_safetensors *file, const char *what, const char *name,
+                            weft_array *now, weft_array **out)
 {
     const int at = weft_safetensors_find(file, name);
     if (at < 0)
-        return weft_fail(WEFT_INVALID, "optimizer state: %s is missing", name);
+        return weft_fail(WEFT_INVALID, "%s: %s is missing", what, name);
     weft_array *found = weft_safetensors_get_at(file, at);
     if (!weft_ok(found))
-        return weft_fail(WEFT_INVALID, "optimizer state: %s", weft_error(found));
+        return weft_fail(WEFT_INVALID, "%s: %s", what, weft_error(found));
     if (weft_dtype_of(found) != weft_dtype_of(now) || !same_shape(found, now))
         return weft_fail(WEFT_INVALID,
-                         "optimizer state: %s: expected %s of %d axes and %lld elements, got %s of "
+                         "%s: %s: expected %s of %d axes and %lld elements, got %s of "
                          "%d axes and %lld elements, or another shape",
-                         name, weft_dtype_name(weft_dtype_of(now)), weft_ndim(now),
+                         what, name, weft_dtype_name(weft_dtype_of(now)), weft_ndim(now),
                          (long long)weft_size(now), weft_dtype_name(weft_dtype_of(found)),
                          weft_ndim(found), (long long)weft_size(found));
     *out = weft_copy(weft_to(found, weft_device_of(now)));
     return WEFT_OK;
 }
 
-static weft_status expect_nothing_else(const weft_optim *o, const weft_safetensors *file)
+static weft_status expect_nothing_else(const weft_optim *o, const char *what, int first,
+                                       const weft_safetensors *file)
 {
     for (int i = 0; i < weft_safetensors_count(file); i++) {
         const char *name = weft_safetensors_name(file, i);
-        int j = o->n;
+        int j = first;
         while (j < o->n_slots && strcmp(o->names[j], name) != 0)
             j++;
         if (j == o->n_slots)
-            return weft_fail(WEFT_INVALID, "optimizer state: %s is unexpected", name);
+            return weft_fail(WEFT_INVALID, "%s: %s is unexpected", what, name);
     }
     return WEFT_OK;
 }
 
-static weft_status load(weft_optim *o, const weft_safetensors *file, weft_array **values)
+/* The slots from `first` on. */
+static weft_status load(weft_optim *o, const char *what, int first, const weft_safetensors *file,
+                        weft_array **values)
 {
-    const int n = o->n_slots - o->n;
+    const int n = o->n_slots - first;
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < n; i++)
-        status = load_one(file, o->names[o->n + i], *o->slots[o->n + i], &values[i]);
+        status = load_one(file, what, o->names[first + i], *o->slots[first + i], &values[i]);
     /* As many as there are, and all found: so there are no others. */
     if (status == WEFT_OK && weft_safetensors_count(file) != n)
-        status = expect_nothing_else(o, file);
-    return status == WEFT_OK ? weft_update(o->slots + o->n, values, n) : status;
+        status = expect_nothing_else(o, what, first, file);
+    return status == WEFT_OK ? weft_update(o->slots + first, values, n) : status;
+}
+
+static weft_status load_from(weft_optim *o, const char *what, int first,
+                             const weft_safetensors *file)
+{
+    weft_array **values = weft_calloc((size_t)o->n_slots, sizeof(weft_array *));
+    if (values == NULL)
+        return weft__out_of_memory("optimizer", NULL);
+    weft_device *before = weft__optim_on_cpu();
+    weft_scope_open_lean();
+    const weft_status status = load(o, what, first, file, values);
+    weft_scope_close(NULL);
+    weft_set_default_device(before);
+    weft_free(values);
+    return status;
+}
+
+weft_status weft__optim_restore(weft_optim *o, const char *what, const weft_safetensors *file)
+{
+    return load_from(o, what, 0, file);
 }
 
 weft_status weft_optim_load(weft_optim *optimizer, const char *path)
 {
     weft_safetensors *file = NULL;
-    weft_array **values = weft_calloc((size_t)optimizer->n_slots, sizeof(weft_array *));
-    if (values == NULL)
-        return weft__out_of_memory("optimizer", NULL);
     weft_status status = weft_safetensors_open(path, &file);
-    if (status == WEFT_OK) {
-        weft_device *before = weft__optim_on_cpu();
-        weft_scope_open_lean();
-        status = load(optimizer, file, values);
-        weft_scope_close(NULL);
-        weft_set_default_device(before);
-    }
+    if (status == WEFT_OK)
+        status = load_from(optimizer, "optimizer state", optimizer->n, file);
     weft_safetensors_close(file);
-    weft_free(values);
     return status;
 }

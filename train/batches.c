@@ -4,6 +4,7 @@
 
 #include "core/failure.h"
 #include "train/epoch.h"
+#include "train/identity.h"
 
 /* Samples are sorted by length within a pool of so many batches: enough that little is padded, few
  * enough that every epoch groups them anew. */
@@ -339,4 +340,43 @@ weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
     }
     const int n = batches->dataset ? gather_dataset(batches, turn) : gather_file(batches, turn);
     return weft_batch_of_samples(batches->row, n, out);
+}
+
+/* ---- what they are of ----------------------------------------------------------------------- */
+
+static uint64_t add_word(uint64_t hash, uint64_t word)
+{
+    return (hash ^ word) * 0x100000001b3u ^ hash >> 29;
+}
+
+static uint64_t hash_sample(uint64_t hash, const weft_sample *s)
+{
+    hash = add_word(hash, (uint64_t)s->length);
+    for (int64_t i = 0; i < s->length; i++)
+        hash = add_word(hash, (uint32_t)s->ids[i]);
+    for (int64_t i = 0; s->weights && i < s->length; i++) {
+        uint32_t bits;
+        memcpy(&bits, &s->weights[i], sizeof bits);
+        hash = add_word(hash, bits);
+    }
+    return hash;
+}
+
+void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batch_size,
+                            uint64_t *seed)
+{
+    const int64_t n = b->dataset ? weft_dataset_info_of(b->dataset).samples : 0;
+    const int64_t lines = b->dataset ? 0 : b->count * b->batch_size;
+    uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->n_samples);
+    for (int64_t i = 0; i < n; i++) {
+        const weft_sample sample_at = weft_dataset_at(b->dataset, i);
+        h = hash_sample(h, &sample_at);
+    }
+    for (int64_t i = 0; i < lines * b->length; i++)
+        h = add_word(h, (uint32_t)b->ids[i]);
+    for (int64_t i = 0; i < lines; i++)
+        h = add_word(h, (uint32_t)b->prompts[i]);
+    *hash = h;
+    *batch_size = b->batch_size;
+    *seed = b->seed;
 }

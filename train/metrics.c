@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/json.h"
 #include "core/io/text.h"
 #include "train/number.h"
 
@@ -127,7 +128,58 @@ weft_status weft__metrics_draw(const weft__metrics *m)
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-weft_status weft__metrics_open(const char *folder, weft__metrics **out)
+/* Adds a line's numbers to the curve; false when it is malformed or behind `most`. */
+static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t most)
+{
+    weft__json_doc doc = {.root = NULL};
+    weft_train_report r = {.loss = NAN, .validation_loss = NAN};
+    weft_status status = weft__json_parse(line, size, "metrics.jsonl", &doc);
+    if (status == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        status = weft__json_get_int(&root, "step", &r.step);
+        if (status == WEFT_OK)
+            status = weft__json_find_number(&root, "loss", &r.loss);
+        if (status == WEFT_OK)
+            status = weft__json_find_number(&root, "validation_loss", &r.validation_loss);
+    }
+    weft__json_free(&doc);
+    return status == WEFT_OK && r.step <= most && add_points(m, &r);
+}
+
+/* The bytes of the lines that stay. */
+static off_t keep_lines(weft__metrics *m, const char *text, size_t size, int64_t most)
+{
+    const char *at = text, *end = text + size, *newline;
+    while ((newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if (!keep_line(m, at, (size_t)(newline - at), most))
+            break;
+        at = newline + 1;
+    }
+    return at - text;
+}
+
+static weft_status cut(weft__metrics *m, const char *path, int64_t step)
+{
+    char *text;
+    size_t size;
+    if (step >= 0) {
+        const weft_status status = weft_file_read(path, (size_t)1 << 40, &text, &size);
+        if (status != WEFT_OK)
+            return status;
+        m->length = keep_lines(m, text, size, step);
+        weft_free(text);
+    }
+    if (ftruncate(m->file, m->length) != 0 || lseek(m->file, m->length, SEEK_SET) != m->length)
+        return fail_file(m, "cannot be cut back");
+    return WEFT_OK;
+}
+
+void weft__metrics_sync(const weft__metrics *m)
+{
+    (void)fsync(m->file);
+}
+
+weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics **out)
 {
     *out = NULL;
     weft__metrics *m = weft_calloc(1, sizeof *m);
@@ -138,15 +190,14 @@ weft_status weft__metrics_open(const char *folder, weft__metrics **out)
         return weft__out_of_memory("training", "the run's records");
     }
     m->folder = folder;
-    m->file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    m->file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    const weft_status status = m->file < 0 ? fail_file(m, "cannot be written") : cut(m, path, step);
     weft_free(path);
-    if (m->file < 0) {
-        const weft_status status = fail_file(m, "cannot be written");
+    if (status == WEFT_OK)
+        *out = m;
+    else
         weft__metrics_free(m);
-        return status;
-    }
-    *out = m;
-    return WEFT_OK;
+    return status;
 }
 
 weft_status weft__metrics_add(weft__metrics *m, const weft_train_report *report)

@@ -6,8 +6,12 @@
 
 typedef struct weft__metrics weft__metrics;
 
-/* Makes an empty metrics.jsonl in the folder (borrowed). */
-weft_status weft__metrics_open(const char *folder, weft__metrics **out);
+/* Opens metrics.jsonl of the folder (borrowed). Lines behind update `step`, and those from a first
+ * malformed one on, are cut off; the others are in the curve. Below 0: all lines. */
+weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics **out);
+
+/* Waits until the lines are on the disk. */
+void weft__metrics_sync(const weft__metrics *metrics);
 
 /* Adds a report to the file and to the curve. A line that cannot be written is kept for the next
  * call; the first time that is a warning. Fails without memory only. */

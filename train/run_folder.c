@@ -9,6 +9,7 @@
 #include "core/io/text.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
+#include "train/checkpoint.h"
 #include "train/metrics.h"
 #include "train/number.h"
 #include "train/trainer.h"
@@ -17,12 +18,13 @@
 #define RUN_FILE "run.json"
 
 struct weft__run {
-    const weft_trainer *trainer;
+    weft_trainer *trainer;
     const weft__plan *plan;
     weft_dataset_info validation;
     int64_t batches;
+    weft__identity identity;
     weft__metrics *metrics; /* NULL: there is no folder */
-    int64_t saved;          /* the update that `last` is of; -1: none of this run */
+    int64_t saved;          /* the update of the newest checkpoint; -1: there is none */
 };
 
 static char *path_of(const weft__run *run, const char *name)
@@ -101,6 +103,18 @@ static void write_options(weft__text *t, const weft__run *run)
     weft__text_format(t, "  },\n");
 }
 
+static void write_command(weft__text *t, const weft_trainer_options *o)
+{
+    if (o->n_command == 0)
+        return;
+    weft__text_format(t, "  \"command\": [");
+    for (int i = 0; i < o->n_command; i++) {
+        weft__text_format(t, i > 0 ? ", " : "");
+        weft__text_quote(t, o->command[i]);
+    }
+    weft__text_format(t, "],\n");
+}
+
 static void write_result(weft__text *t, const weft_train_result *r)
 {
     weft__text_format(t, "  \"result\": {\n");
@@ -139,6 +153,10 @@ static weft_status write_run(const weft__run *run, const weft_train_result *resu
     write_model(&t, run->trainer);
     write_data(&t, run);
     write_options(&t, run);
+    write_command(&t, &run->trainer->o);
+    weft__text_format(&t, "  \"identity\": {");
+    weft__identity_write(&t, &run->identity);
+    weft__text_format(&t, "\"version\": 1},\n");
     if (result)
         write_result(&t, result);
     if (message) {
@@ -171,11 +189,56 @@ bool weft_run_exists(const char *folder)
     return found;
 }
 
+static weft_status add_word(const weft__json *item, void *context)
+{
+    weft_run_words *out = context;
+    const char *word;
+    const weft_status status = weft__json_as_string(item, &word, NULL);
+    if (status != WEFT_OK)
+        return status;
+    char **more = weft_realloc(out->at, (size_t)(out->n + 1) * sizeof *more);
+    if (more == NULL)
+        return weft__out_of_memory("run", "its command");
+    out->at = more;
+    more[out->n] = weft_strdup(word);
+    if (more[out->n] == NULL)
+        return weft__out_of_memory("run", "its command");
+    out->n++;
+    return WEFT_OK;
+}
+
+weft_status weft_run_command(const char *folder, weft_run_words *out)
+{
+    *out = (weft_run_words){.n = 0};
+    char *path = weft_format("%s/" RUN_FILE, folder);
+    if (path == NULL)
+        return weft__out_of_memory("run", "its command");
+    weft__json_doc doc = {.root = NULL};
+    weft_status status = weft__json_read(path, &doc);
+    if (status == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        status = weft__json_each(&root, "command", add_word, out);
+    }
+    if (status != WEFT_OK)
+        weft_run_words_free(out);
+    weft__json_free(&doc);
+    weft_free(path);
+    return status;
+}
+
+void weft_run_words_free(weft_run_words *words)
+{
+    for (int i = 0; i < words->n; i++)
+        weft_free(words->at[i]);
+    weft_free(words->at);
+    *words = (weft_run_words){.n = 0};
+}
+
 /* Deletes what an earlier run wrote, run.json last: until then the folder is known to have one. */
 static weft_status remove_run(const weft__run *run)
 {
     static const char *const names[] = {"last", "best", "loss.svg", "metrics.jsonl", RUN_FILE};
-    weft_status status = WEFT_OK;
+    weft_status status = weft__checkpoint_remove(run->trainer->o.folder, false);
     for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
         char *path = path_of(run, names[i]);
         if (path == NULL)
@@ -187,26 +250,73 @@ static weft_status remove_run(const weft__run *run)
     return status;
 }
 
-static weft_status open_folder(weft__run *run)
+/* A run that was killed before its first checkpoint begins again; one of another version of Weft
+ * may have weights without a checkpoint, which are not lost that way. */
+static weft_status check_beginning(const weft__run *run)
+{
+    char *last = path_of(run, "last"), *path = path_of(run, RUN_FILE);
+    weft__json_doc doc = {.root = NULL};
+    weft_status status = WEFT_OK;
+    if (last == NULL || path == NULL)
+        status = weft__out_of_memory("training", "the run's records");
+    else if (weft__exists(last))
+        status = weft_fail(WEFT_INVALID,
+                           "%s: it has weights in `last` but no checkpoint that can be read, so it "
+                           "cannot be resumed",
+                           run->trainer->o.folder);
+    else if (weft__exists(path))
+        status = weft__json_read(path, &doc);
+    if (status == WEFT_OK && doc.root) {
+        const weft__json root = weft__json_root(&doc);
+        weft__json identity;
+        status = weft__json_find(&root, "identity", &identity);
+        if (status == WEFT_OK && identity.value)
+            status = weft__identity_check(&run->identity, &identity);
+    }
+    weft__json_free(&doc);
+    weft_free(last);
+    weft_free(path);
+    return status;
+}
+
+static weft_status resume(weft__run *run, weft__state *state)
+{
+    bool found;
+    weft_status status = weft__checkpoint_remove(run->trainer->o.folder, true);
+    if (status == WEFT_OK)
+        status = weft__checkpoint_load(run->trainer, &run->identity, state, &found);
+    if (status != WEFT_OK)
+        return status;
+    if (!found)
+        return check_beginning(run);
+    run->saved = state->result.steps;
+    return WEFT_OK;
+}
+
+static weft_status open_folder(weft__run *run, weft__state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
     const bool exists = weft_run_exists(o->folder);
     weft_status status = WEFT_OK;
-    if (exists && !o->overwrite)
-        return weft_fail(WEFT_INVALID, "%s: it has a run already, which only `overwrite` deletes",
-                         o->folder);
-    if (exists)
+    if (exists && o->resume)
+        status = resume(run, state);
+    else if (exists && o->overwrite)
         status = remove_run(run);
+    else if (exists)
+        status = weft_fail(WEFT_INVALID, "%s: it has a run already: expected resume or overwrite",
+                           o->folder);
     if (status == WEFT_OK)
         status = weft_folder_make(o->folder);
     if (status == WEFT_OK)
         status = write_run(run, NULL, "running", NULL);
-    return status == WEFT_OK ? weft__metrics_open(o->folder, &run->metrics) : status;
+    /* What happened at step 0 happens again. */
+    const int64_t kept = run->saved > 0 ? run->saved : -1;
+    return status == WEFT_OK ? weft__metrics_open(o->folder, kept, &run->metrics) : status;
 }
 
-weft_status weft__run_open(const weft_trainer *trainer, const weft__plan *plan,
+weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
                            const weft_batches *batches, const weft_dataset *validation,
-                           weft__run **out)
+                           weft__state *state, weft__run **out)
 {
     *out = NULL;
     weft__run *run = weft_calloc(1, sizeof *run);
@@ -218,7 +328,11 @@ weft_status weft__run_open(const weft_trainer *trainer, const weft__plan *plan,
     run->saved = -1;
     if (validation)
         run->validation = weft_dataset_info_of(validation);
-    const weft_status status = trainer->o.folder ? open_folder(run) : WEFT_OK;
+    weft_status status = WEFT_OK;
+    if (trainer->o.folder) {
+        weft__identity_of(trainer->o.base_name, batches, &run->identity);
+        status = open_folder(run, state);
+    }
     if (status == WEFT_OK)
         *out = run;
     else
@@ -236,32 +350,37 @@ weft_status weft__run_draw(const weft__run *run)
     return run->metrics ? weft__metrics_draw(run->metrics) : WEFT_OK;
 }
 
-static weft_status save(const weft__run *run, const char *name)
+weft_status weft__run_save_best(weft__run *run)
 {
-    weft_model *model = run->trainer->model;
-    char *path = path_of(run, name);
-    if (path == NULL)
-        return weft__out_of_memory("training", "the run's records");
-    const weft_status status = weft_nn_lora_count(weft_model_module(model)) > 0
-                                   ? weft_adapter_save(model, path, run->trainer->o.base_name)
-                                   : weft_model_save(model, path);
+    if (run->metrics == NULL)
+        return WEFT_OK;
+    char *path = path_of(run, "best");
+    const weft_status status = path ? weft__checkpoint_weights(run->trainer, path)
+                                    : weft__out_of_memory("training", "the run's records");
     weft_free(path);
     return status;
 }
 
-weft_status weft__run_save_best(weft__run *run)
+weft_status weft__run_save(weft__run *run, const weft__state *state)
 {
-    return run->metrics ? save(run, "best") : WEFT_OK;
+    if (run->metrics == NULL || run->saved == state->result.steps)
+        return WEFT_OK;
+    weft__metrics_sync(run->metrics);
+    const weft_status status =
+        weft__checkpoint_save(run->trainer, state, &run->identity, run->trainer->o.keep);
+    if (status == WEFT_OK)
+        run->saved = state->result.steps;
+    return status;
 }
 
-weft_status weft__run_save(weft__run *run, int64_t step)
+/* The last save: on a disk that is full the newest checkpoint before it is enough. */
+static weft_status save_at_last(weft__run *run, const weft__state *state)
 {
-    if (run->metrics == NULL || run->saved == step)
-        return WEFT_OK;
-    const weft_status status = save(run, "last");
-    if (status == WEFT_OK)
-        run->saved = step;
-    return status;
+    const weft_status status = weft__run_save(run, state);
+    if (status != WEFT_IO || run->saved < 0 || run->trainer->o.keep < 2)
+        return status;
+    weft__checkpoint_prune(run->trainer->o.folder, run->saved, 1);
+    return weft__run_save(run, state);
 }
 
 /* Adds to the message what was saved before. */
@@ -271,8 +390,8 @@ static weft_status fail_save(const weft__run *run, weft_status status)
     snprintf(why, sizeof why, "%s", weft_error_message());
     if (run->saved < 0)
         return weft_fail(status, "%s; nothing was saved before", why);
-    return weft_fail(status, "%s; %s/last is that of update %lld", why, run->trainer->o.folder,
-                     (long long)run->saved);
+    return weft_fail(status, "%s; kept: update %lld in %s/last", why, (long long)run->saved,
+                     run->trainer->o.folder);
 }
 
 /* A reason for the end of the run stands; what failed after it is added. */
@@ -285,26 +404,27 @@ static weft_status add_failure(weft_status status, weft_status later, const char
     return weft_fail(status, "%s; and saving failed: %s", why, also);
 }
 
-weft_status weft__run_finish(weft__run *run, const weft_train_result *result, weft_status status)
+weft_status weft__run_finish(weft__run *run, const weft__state *state, weft_status status)
 {
+    const weft_train_result *result = &state->result;
     if (run->metrics == NULL)
         return status;
     char why[1024];
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
-    weft_status saved = weft__run_save(run, result->steps);
+    weft_status saved = save_at_last(run, state);
     if (saved != WEFT_OK)
         saved = fail_save(run, saved);
     else
         saved = weft__metrics_finish(run->metrics);
     status = add_failure(status, saved, why);
-    const char *state = status == WEFT_OK          ? "finished"
+    const char *ended = status == WEFT_OK          ? "finished"
                         : status == WEFT_CANCELLED ? "stopped"
                                                    : "failed";
     if (status == WEFT_OK)
-        return write_run(run, result, state, NULL);
+        return write_run(run, result, ended, NULL);
     if (saved != WEFT_OK)
         snprintf(why, sizeof why, "%s", weft_error_message());
-    const weft_status written = write_run(run, result, state, why);
+    const weft_status written = write_run(run, result, ended, why);
     return written == WEFT_OK ? weft_fail(status, "%s", why) : add_failure(status, written, why);
 }
 

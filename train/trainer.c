@@ -5,9 +5,15 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/hash.h"
 #include "weft/transforms.h"
 
-enum { DEFAULT_SKIPPED = 5, DEFAULT_VALIDATION_BATCH = 8, DEFAULT_SAVE_MINUTES = 10 };
+enum {
+    DEFAULT_SKIPPED = 5,
+    DEFAULT_VALIDATION_BATCH = 8,
+    DEFAULT_SAVE_MINUTES = 10,
+    DEFAULT_KEEP = 2
+};
 
 #define DEFAULT_LR 1e-5
 
@@ -28,8 +34,11 @@ static weft_status check_options(const weft_trainer_options *o)
     if (!(o->clip >= 0))
         return weft_fail(WEFT_INVALID, "trainer: clip: expected at least 0, got %g", o->clip);
     if (o->validate_every < 0 || o->save_every < 0 || o->max_skipped < 0 ||
-        o->validation_samples < 0 || o->validation_batch < 0 || isnan(o->save_minutes))
+        o->validation_samples < 0 || o->validation_batch < 0 || o->keep < 0 ||
+        isnan(o->save_minutes))
         return weft_fail(WEFT_INVALID, "trainer: expected counts of at least 0");
+    if (o->resume && o->overwrite)
+        return weft_fail(WEFT_INVALID, "trainer: resume and overwrite exclude each other");
     return WEFT_OK;
 }
 
@@ -52,6 +61,8 @@ static void fill_defaults(weft_trainer_options *o)
         o->max_skipped = DEFAULT_SKIPPED;
     if (o->save_minutes == 0)
         o->save_minutes = DEFAULT_SAVE_MINUTES;
+    if (o->keep == 0)
+        o->keep = DEFAULT_KEEP;
     if (o->lr == 0)
         o->lr = DEFAULT_LR;
     if (o->optimizer == NULL)
@@ -238,6 +249,14 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
     return weft_update(t->sum_slots, values, t->slots.n + 1);
 }
 
+/* Dropout is a function of the seed, the update and the batch in it alone, so that a run that is
+ * resumed draws what it would have drawn. */
+static void seed_dropout(const weft_trainer *t, int batch)
+{
+    const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
+    weft_random_seed(weft__mix(update, (uint64_t)batch));
+}
+
 static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, int n, double scale,
                                     double lr_factor, weft_optim_call *call)
 {
@@ -247,6 +266,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
     weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++) {
         weft_scope_open_lean();
+        seed_dropout(t, b);
         status = add_to_sums(t, &batches[b], scale, values);
         weft_scope_close(NULL);
     }
@@ -260,6 +280,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
 static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, double scale,
                                    double lr_factor, weft_optim_call *call)
 {
+    seed_dropout(t, 0);
     if (t->compiled)
         return weft__trainer_update(t, batch, scale, lr_factor, call);
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
@@ -287,6 +308,7 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
         status = update_from_sums(trainer, batches, n, scale, lr_factor, &call);
     }
     weft_scope_close(NULL);
+    trainer->updates += status == WEFT_OK;
     if (status == WEFT_OK && report) {
         report->loss = call.loss_value;
         report->grad_norm = call.grad_norm;

@@ -10,6 +10,7 @@ struct weft_trainer {
     weft_trainer_options o; /* defaults filled in */
     weft_nn_slots slots;    /* what is trained, sorted by path */
     weft_optim *optimizer;
+    int64_t updates;        /* made so far, applied or not */
     weft_array **gradients; /* (slots.n): of the update in progress, not owned */
     weft_array **sums;      /* (slots.n + 1): gradients and, last, loss of the batches so far */
     weft_array ***sum_slots;
@@ -35,19 +36,25 @@ typedef struct weft__plan {
     weft_rate *factor; /* of lr at update s, from 0 */
 } weft__plan;
 
-/* Makes the folder, run.json and an empty metrics.jsonl; WEFT_INVALID when it has a run and the
- * options do not say to overwrite it. Without a folder every call does nothing. The trainer and the
- * plan are borrowed. */
-weft_status weft__run_open(const weft_trainer *trainer, const weft__plan *plan,
+/* What a run has besides weights and the optimizer's state; the updates so far are result.steps. */
+typedef struct weft__state {
+    weft_train_result result;
+    int64_t skipped; /* updates in a row that were not finite */
+} weft__state;
+
+/* Makes the folder, run.json and metrics.jsonl; WEFT_INVALID when it has a run and the options do
+ * not say to overwrite or to resume it. A run that is resumed sets the trainer and *state from its
+ * newest checkpoint; else *state stays. Without a folder every call does nothing. The trainer and
+ * the plan are borrowed. */
+weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
                            const weft_batches *batches, const weft_dataset *validation,
-                           weft__run **out);
+                           weft__state *state, weft__run **out);
 
 /* Adds a report to metrics.jsonl and to the curves. */
 weft_status weft__run_add(weft__run *run, const weft_train_report *report);
 
-/* Saves the adapter (or the model, when there is none) as `last`, of so many updates, or as `best`.
- */
-weft_status weft__run_save(weft__run *run, int64_t step);
+/* Saves a checkpoint, to which `last` points then, or the adapter as `best`. */
+weft_status weft__run_save(weft__run *run, const weft__state *state);
 weft_status weft__run_save_best(weft__run *run);
 
 /* Draws the loss curve. */
@@ -55,7 +62,7 @@ weft_status weft__run_draw(const weft__run *run);
 
 /* Saves `last` and completes the files. `status` is how the updates ended, with its message; the
  * result is that of the whole: a failure to save counts more than that the run was stopped. */
-weft_status weft__run_finish(weft__run *run, const weft_train_result *result, weft_status status);
+weft_status weft__run_finish(weft__run *run, const weft__state *state, weft_status status);
 
 /* NULL is accepted. */
 void weft__run_free(weft__run *run);

@@ -18,8 +18,8 @@ typedef struct loop {
     double saved;           /* when the run was saved, or began */
     double seconds[RECENT]; /* of the latest updates, and their tokens */
     int64_t tokens[RECENT];
-    int64_t skipped; /* updates in a row that were not finite */
-    weft_train_result result;
+    int64_t first; /* updates that were made before */
+    weft__state state;
 } loop;
 
 /* ---- one update ----------------------------------------------------------------------------- */
@@ -44,13 +44,13 @@ static weft_status make_update(loop *l, int64_t s, double factor, weft_train_rep
 
 static void add_rates(loop *l, int64_t s, double seconds, weft_train_report *report)
 {
-    const int64_t n = s + 1 < RECENT ? s + 1 : RECENT;
+    const int64_t made = s + 1 - l->first, n = made < RECENT ? made : RECENT;
     double time = 0, tokens = 0;
     l->seconds[s % RECENT] = seconds;
     l->tokens[s % RECENT] = report->tokens;
-    for (int64_t i = 0; i < n; i++) {
-        time += l->seconds[i];
-        tokens += (double)l->tokens[i];
+    for (int64_t i = s - n + 1; i <= s; i++) {
+        time += l->seconds[i % RECENT];
+        tokens += (double)l->tokens[i % RECENT];
     }
     report->tokens_per_second = time > 0 ? tokens / time : 0;
     report->remaining = (double)(l->plan.steps - report->step) * time / (double)n;
@@ -67,18 +67,18 @@ static weft_status step(loop *l, int64_t s, weft_train_report *report)
     report->steps = l->plan.steps;
     report->epoch = (double)seen / (double)weft_batches_count(l->batches);
     report->lr = l->t->o.lr * factor;
-    report->total_tokens = l->result.tokens += report->tokens;
+    report->total_tokens = l->state.result.tokens += report->tokens;
     const double seconds = weft__seconds() - began;
-    l->result.training_seconds += seconds;
+    l->state.result.training_seconds += seconds;
     add_rates(l, s, seconds, report);
-    l->result.steps = report->step;
+    l->state.result.steps = report->step;
     if (report->applied) {
-        l->result.loss = report->loss;
-        l->skipped = 0;
+        l->state.result.loss = report->loss;
+        l->state.skipped = 0;
         return WEFT_OK;
     }
-    l->skipped++;
-    l->result.skipped++;
+    l->state.skipped++;
+    l->state.result.skipped++;
     weft_log_message(WEFT_LOG_WARNING,
                      "update %lld: loss %g and gradient norm %g are not both finite: nothing was "
                      "changed",
@@ -119,7 +119,7 @@ static weft_status validate(loop *l, weft_train_report *report)
     const weft_status status = weft_evaluate(l->t->model, l->validation, &o, &found);
     if (status != WEFT_OK)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
-    weft_train_result *r = &l->result;
+    weft_train_result *r = &l->state.result;
     report->validation_loss = r->last_validation = found.loss;
     if (report->step == 0) {
         r->first_validation = found.loss;
@@ -153,13 +153,24 @@ static weft_status after_update(loop *l, weft_train_report *report)
     return WEFT_OK;
 }
 
+static double seconds_so_far(const loop *l)
+{
+    return weft__seconds() - l->began;
+}
+
+static weft_status save(loop *l)
+{
+    l->saved = weft__seconds();
+    l->state.result.seconds = seconds_so_far(l);
+    return warn(weft__run_save(l->run, &l->state));
+}
+
 /* The last update's is saved at the end. */
 static weft_status save_if_due(loop *l, const weft_train_report *report)
 {
     if (report->step == report->steps || !must_save(l, report->step))
         return WEFT_OK;
-    l->saved = weft__seconds();
-    return warn(weft__run_save(l->run, report->step));
+    return save(l);
 }
 
 /* An update, to who watches. */
@@ -180,7 +191,7 @@ static void show(const weft_probe *probe, const weft_train_report *report)
 
 static weft_status tell(loop *l, weft_train_report *report)
 {
-    report->seconds = weft__seconds() - l->began;
+    report->seconds = seconds_so_far(l);
     report->peak_memory = weft_memory_peak();
     weft_status status = weft__run_add(l->run, report);
     if (status == WEFT_OK && report->step > 0 && isfinite(report->validation_loss))
@@ -199,13 +210,14 @@ static weft_status tell(loop *l, weft_train_report *report)
 /* A run fails after max_skipped updates in a row that were not finite, or without one that was. */
 static weft_status check_skipped(const loop *l, int64_t step)
 {
-    const bool none = l->skipped == step && step == l->plan.steps;
-    if (l->skipped < l->t->o.max_skipped && !none)
+    const bool none = l->state.skipped == step && step == l->plan.steps;
+    if (l->state.skipped < l->t->o.max_skipped && !none)
         return WEFT_OK;
     return weft_fail(WEFT_INVALID,
                      "training: update %lld: the loss or its gradient was NaN or infinite %lld "
                      "times in a row; the weights are those after update %lld",
-                     (long long)step, (long long)l->skipped, (long long)(step - l->skipped));
+                     (long long)step, (long long)l->state.skipped,
+                     (long long)(step - l->state.skipped));
 }
 
 /* ---- the run -------------------------------------------------------------------------------- */
@@ -213,14 +225,14 @@ static weft_status check_skipped(const loop *l, int64_t step)
 static weft_status run_updates(loop *l)
 {
     weft_status status = WEFT_OK;
-    if (l->validation) {
+    if (l->validation && l->first == 0) {
         weft_train_report start = {
             .steps = l->plan.steps, .loss = NAN, .grad_norm = NAN, .validation_loss = NAN};
         status = validate(l, &start);
         if (status == WEFT_OK)
             status = tell(l, &start);
     }
-    for (int64_t s = 0; status == WEFT_OK && s < l->plan.steps; s++) {
+    for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps; s++) {
         weft_train_report report = {.validation_loss = NAN};
         status = step(l, s, &report);
         if (status == WEFT_OK)
@@ -239,9 +251,9 @@ static weft_status run_updates(loop *l)
  */
 static weft_status finish(loop *l, weft_status status)
 {
-    l->result.seconds = weft__seconds() - l->began;
-    l->result.peak_memory = weft_memory_peak();
-    return weft__run_finish(l->run, &l->result, status);
+    l->state.result.seconds = seconds_so_far(l);
+    l->state.result.peak_memory = weft_memory_peak();
+    return weft__run_finish(l->run, &l->state, status);
 }
 
 static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches)
@@ -276,7 +288,12 @@ static weft_status start(loop *l)
     if (l->update == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for an update of %lld batches",
                          (long long)o->accumulate);
-    return weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->run);
+    status = weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->state, &l->run);
+    if (status != WEFT_OK)
+        return status;
+    l->first = l->t->updates = l->state.result.steps;
+    l->began -= l->state.result.seconds;
+    return WEFT_OK;
 }
 
 weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
@@ -288,13 +305,12 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
         .validation = validation,
         .began = weft__seconds(),
         .saved = weft__seconds(),
-        .result = {.loss = NAN,
-                   .first_validation = NAN,
-                   .last_validation = NAN,
-                   .best_validation = NAN},
+        .state.result = {.loss = NAN,
+                         .first_validation = NAN,
+                         .last_validation = NAN,
+                         .best_validation = NAN},
     };
     weft_memory_reset_peak();
-    weft_random_seed(trainer->o.seed);
     weft_status status = start(&l);
     if (status == WEFT_OK)
         status = finish(&l, run_updates(&l));
@@ -302,6 +318,6 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
     weft_rate_free(l.plan.factor);
     weft_free(l.update);
     if (result)
-        *result = l.result;
+        *result = l.state.result;
     return status;
 }

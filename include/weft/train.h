@@ -344,7 +344,7 @@ typedef struct weft_trainer_options {
     double clip;         /* largest norm of the gradients; 0: off */
     bool checkpoint;     /* trade time for memory: weft_next_token_loss */
     bool compile;        /* updates of one batch run compiled: less work for the host per update */
-    uint64_t seed;       /* of dropout */
+    uint64_t seed;       /* of dropout, for which every update seeds the default generator */
 
     int64_t validate_every;     /* updates; 0: before the first and after the last only */
     int64_t validation_samples; /* the first ones only; 0: all */
@@ -354,8 +354,13 @@ typedef struct weft_trainer_options {
     /* fail after so many updates in a row that were not finite, 0: 5; or if none of the run was */
     int64_t max_skipped;
 
-    const char *folder;    /* NULL: nothing is written */
-    bool overwrite;        /* delete the run that the folder has; else that is WEFT_INVALID */
+    const char *folder; /* NULL: nothing is written */
+    /* Of a run that the folder has: continue it from its newest checkpoint (where there is no run,
+     * begin one), or delete it; without either it is WEFT_INVALID. */
+    bool resume, overwrite;
+    int64_t keep;               /* newest checkpoints that stay; 0: 2 */
+    const char *const *command; /* (n_command): words that run.json keeps for weft_run_command */
+    int n_command;
     const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
     const char *data_name; /* of the data, for run.json; NULL: "" */
     weft_train_callback *callback;
@@ -396,6 +401,15 @@ typedef struct weft_train_result {
 /* Whether a folder has the files of a run: run.json, or metrics.jsonl. */
 WEFT_API bool weft_run_exists(const char *folder);
 
+/* The words that the options of the folder's run had as `command`, for a program that resumes it.
+ * WEFT_IO without a run.json, WEFT_INVALID when it has none. Free with weft_run_words_free. */
+typedef struct weft_run_words {
+    char **at;
+    int n;
+} weft_run_words;
+WEFT_API weft_status weft_run_command(const char *folder, weft_run_words *out);
+WEFT_API void weft_run_words_free(weft_run_words *words); /* leaves it zeroed */
+
 /* The whole run: every update with its schedule, validation on `validation` (NULL: none), and in
  * the folder, which is made if need be:
  *   run.json       the options, sizes of model and data, "state": "running", "finished", "stopped"
@@ -403,14 +417,25 @@ WEFT_API bool weft_run_exists(const char *folder);
  *   metrics.jsonl  one object a report: step, loss, grad_norm, lr, tokens, ...; loss and grad_norm
  *                  to the last digit, null when not finite; validation_loss where it was measured
  *   loss.svg       the loss curve
- *   last/, best/   the adapter at the end, and that of the lowest validation loss (without adapters
- *                  in the tree: the model)
- * Files other than metrics.jsonl appear whole or not at all; metrics.jsonl ends with a whole line.
- * A file that cannot be written during the run is a warning, and the run continues; the lines of
- * metrics.jsonl are kept and written when they can be. Only where that or the last save fails at
- * the end the run fails, with a message that names what was saved before.
+ *   step-N/        a checkpoint after update N: the adapter (without adapters in the tree: the
+ *                  model), and training.safetensors: the trained parameters, the optimizer's state
+ *                  and, in its metadata as JSON, a version, hashes of base model, tokenizer and
+ * data, the next batch, seed and results so far last           a link to the newest of them, also
+ * at the end; a folder of its own where there are no links best/          the adapter of the lowest
+ * validation loss Files other than metrics.jsonl appear whole or not at all; metrics.jsonl ends
+ * with a whole line. A file that cannot be written during the run is a warning, and the run
+ * continues; the lines of metrics.jsonl are kept and written when they can be. Only where that or
+ * the last save fails at the end the run fails, with a message that names what was saved before.
  * WEFT_CANCELLED when the callback or `cancel` stopped it, WEFT_INVALID after max_skipped; both
  * save `last` first. WEFT_INVALID before anything else when the folder already has a run.
+ * A checkpoint is written beside its place, synced and renamed, so that whatever ends the process
+ * the newest one is whole. A run that is resumed from it ends with the same bytes as one that was
+ * not stopped (on the same machine, with as many threads): batches are a function of the seed and
+ * their number, dropout of the seed, the update and the batch in it. metrics.jsonl is cut back to
+ * the checkpoint. One that cannot be read is a warning, and the one before it counts. WEFT_INVALID,
+ * naming what differs, when base model (where base_name is its path), tokenizer, data, batch size,
+ * seed, accumulate, optimizer or the names and shapes of the trained parameters are not the run's;
+ * the other options may change.
  * Dropout is on during updates and off at the end. `result` may be NULL. */
 WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
                                       const weft_dataset *validation, weft_train_result *result);

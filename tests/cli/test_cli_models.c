@@ -455,9 +455,10 @@ static void adapters_are_made_as_options_say(void)
     snprintf(golden, sizeof golden, "%s", check_source("tests/golden"));
     snprintf(run, sizeof run, "%s", check_temporary("kinds"));
     const char *train = "train %s/models/qwen3 --batches %s/lora/lora-llama/trajectory.safetensors "
-                        "--steps 1 --rank 4 --targets q_proj,v_proj --out %s %s";
-    output o = weft_command(NULL, train, golden, golden, run,
-                            "--dora --layers 1 --rank-pattern v_proj=2 --alpha-pattern v_proj=5");
+                        "--steps 1 --targets q_proj,v_proj --out %s %s";
+    output o =
+        weft_command(NULL, train, golden, golden, run,
+                     "--rank 4 --dora --layers 1 --rank-pattern v_proj=2 --alpha-pattern v_proj=5");
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "DoRA on 2 linears");
     snprintf(path, sizeof path, "%s/last/adapter_config.json", run);

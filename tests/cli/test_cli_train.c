@@ -98,6 +98,7 @@ static void a_folder_with_a_run_is_refused(void)
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "has a run already");
     CHECK_CONTAINS(o.err, "--overwrite");
+    CHECK_CONTAINS(o.err, "--resume");
     o = weft_command(NULL, "train %s --data %s --out %s --steps 1 --length 32 --overwrite", model(),
                      data, out);
     CHECK_EQ_INT(o.code, 0);
@@ -141,6 +142,30 @@ static void every_optimizer_and_schedule_can_be_chosen(void)
     check_one_line(&o, 2);
 }
 
-CHECK_MAIN("cli_train", CHECK_CASE(every_optimizer_and_schedule_can_be_chosen),
+/* Nothing that was given is ignored. */
+static void conflicting_options_are_refused(void)
+{
+    static const char *const of_adapter[] = {"--rank 8", "--targets q_proj", "--dropout 0.1",
+                                             "--alpha 16", "--rslora"};
+    output o;
+    for (size_t i = 0; i < sizeof of_adapter / sizeof *of_adapter; i++) {
+        o = weft_command(NULL, "train M --data a --init-adapter b %s", of_adapter[i]);
+        check_one_line(&o, 2);
+        CHECK_CONTAINS(o.err, "is that of --init-adapter");
+    }
+    static const char *const others[] = {
+        "train M --data a --resume --overwrite", "train --data a", "train --resume --out /no/such",
+        "train M --data a --lr 1 --lr 2", "train M --data a --batches b --batches c"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        o = weft_command(NULL, "%s", others[i]);
+        check_one_line(&o, 2);
+    }
+    o = weft_command(NULL, "generate M --temperature 0 -t 1");
+    check_one_line(&o, 2);
+    CHECK_CONTAINS(o.err, "--temperature is given twice");
+}
+
+CHECK_MAIN("cli_train", CHECK_CASE(conflicting_options_are_refused),
+           CHECK_CASE(every_optimizer_and_schedule_can_be_chosen),
            CHECK_CASE(signals_save_and_stop), CHECK_CASE(an_ignored_hangup_stays_ignored),
            CHECK_CASE(a_closed_pipe_does_not_end_a_run), CHECK_CASE(a_folder_with_a_run_is_refused))

@@ -95,7 +95,7 @@ static void a_full_disk_leaves_whole_lines(void)
     const weft_trainer_options o = {.steps = 12, .folder = folder};
     CHECK_EQ_INT(run_with_room(1500, o, &l, &result), WEFT_IO);
     CHECK_EQ_INT(result.steps, 12);
-    CHECK_CONTAINS(weft_error_message(), "last");
+    CHECK_CONTAINS(weft_error_message(), "step-12");
     CHECK_CONTAINS(weft_error_message(), "nothing was saved before");
     char *text = run_text(folder, "metrics.jsonl");
     const size_t n = strlen(text);

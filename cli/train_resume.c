@@ -1,0 +1,103 @@
+/* cli/train_resume.c -- weft train --resume: the options of the run that a folder has. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/train.h"
+
+/* Options that are of one command, not of the run. */
+static const char *const transient[] = {"out", "resume", "overwrite", "json", "profile", NULL};
+
+/* Options that decide what the run is: another value would be another run. What is in the files of
+ * model and data is compared by the trainer. */
+static const char *const fixed[] = {
+    "batch-size", "accumulate",    "seed",          "length", "train-on",
+    "val-split",  "mix",           "format",        "long",   "max-bad-rows",
+    "optimizer",  "rank",          "alpha",         "rslora", "dora",
+    "pissa",      "rank-pattern",  "alpha-pattern", "layers", "dropout",
+    "targets",    "adapter-dtype", "init-adapter",  "dtype",  "quantize",
+};
+
+/* Options of the adapter that --init-adapter brings. */
+static const char *const of_adapter[] = {"rank",    "alpha",        "rslora",        "dora",
+                                         "pissa",   "rank-pattern", "alpha-pattern", "layers",
+                                         "dropout", "targets"};
+
+enum {
+    N_FIXED = sizeof fixed / sizeof *fixed,
+    N_OF_ADAPTER = sizeof of_adapter / sizeof *of_adapter
+};
+
+const char *train_adapter_conflict(const train_values *v)
+{
+    for (int i = 0; v->init_adapter && i < N_OF_ADAPTER; i++) {
+        if (cli_is_given(&cli_train, &v->given, of_adapter[i]))
+            return of_adapter[i];
+    }
+    return NULL;
+}
+
+cli_word_list train_words(const train_values *v)
+{
+    return cli_all_words(&cli_train, &v->given, transient);
+}
+
+static bool same_value(const char *a, const char *b)
+{
+    char *end_a, *end_b;
+    const double x = strtod(a, &end_a), y = strtod(b, &end_b);
+    const bool numbers = end_a != a && end_b != b && *end_a == '\0' && *end_b == '\0';
+    return strcmp(a, b) == 0 || (numbers && x == y);
+}
+
+static weft_status check_fixed(const train_values *v, const weft_run_words *run)
+{
+    for (int i = 0; i < N_FIXED; i++) {
+        const char *now = cli_word_of(&cli_train, v->given.at, v->given.n, fixed[i]);
+        const char *then = cli_word_of(&cli_train, run->at, run->n, fixed[i]);
+        if (now && (then == NULL || !same_value(now, then)))
+            return weft_fail(WEFT_INVALID,
+                             "train: --%s: the run in %s has %s, and a resumed run keeps it",
+                             fixed[i], weft_printable(v->out),
+                             then && *then ? weft_printable(then)
+                             : then        ? "it"
+                                           : "none");
+    }
+    return WEFT_OK;
+}
+
+/* --steps and --epochs stand for each other. */
+static void drop_length(const train_values *v, weft_run_words *run)
+{
+    const bool anew = cli_is_given(&cli_train, &v->given, "steps") ||
+                      cli_is_given(&cli_train, &v->given, "epochs");
+    for (int i = 0; anew && i + 1 < run->n; i++) {
+        if (strcmp(run->at[i], "--steps") == 0 || strcmp(run->at[i], "--epochs") == 0) {
+            weft_free(run->at[i]);
+            weft_free(run->at[i + 1]);
+            memmove(run->at + i, run->at + i + 2, (size_t)(run->n - i - 2) * sizeof *run->at);
+            run->n -= 2;
+            i--;
+        }
+    }
+}
+
+weft_status train_resume(train_values *v, cli_word_list *words)
+{
+    weft_run_words run;
+    const cli_given given = v->given;
+    weft_status status = weft_run_command(v->out, &run);
+    if (status == WEFT_OK)
+        status = check_fixed(v, &run);
+    if (status == WEFT_OK) {
+        drop_length(v, &run);
+        *words = cli_merge_words(&cli_train, run.at, run.n, &given);
+        if (words->failed)
+            status = weft_fail(WEFT_MEMORY, "train: out of memory for the run's options");
+        else if (cli_parse(&cli_train, words->n, words->at, v) != CLI_PARSED_RUN)
+            status = weft_fail(WEFT_INVALID, "train: %s/run.json: its command cannot be read",
+                               weft_printable(v->out));
+    }
+    weft_run_words_free(&run);
+    return status;
+}

@@ -1,0 +1,175 @@
+/* tests/cli/test_cli_resume.c -- weft train is killed and stopped at random moments, by every
+ * signal, and --resume ends each time with the adapter of a run that was not: WEFT_TEST_KILLS says
+ * how often (3). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+static const char *story(void)
+{
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; strlen(text) < 8000; i++)
+        snprintf(text + strlen(text), 60, "Line %d of a long story. ", i);
+    return text_file("story.txt", text);
+}
+
+/* The options of every run here: what is drawn at random is in them. */
+static const char *arguments(void)
+{
+    static char line[2048];
+    snprintf(line, sizeof line,
+             "%s --data %s --steps 40 --length 32 --dropout 0.1 --val-split 0.1 --val-every 10 "
+             "--save-every 3 --seed 7",
+             model(), story());
+    return line;
+}
+
+/* The adapter of a run that was not stopped, and how many seconds it took. */
+static const char *whole(double *seconds)
+{
+    static char path[1024];
+    static double took;
+    if (path[0] == '\0') {
+        snprintf(path, sizeof path, "%s", check_temporary("whole"));
+        const output o = weft_command(NULL, "train %s --out %s --json", arguments(), path);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s", o.err);
+        const char *at = strstr(o.out, "\"seconds\": ");
+        took = at ? strtod(at + strlen("\"seconds\": "), NULL) : 1;
+    }
+    *seconds = took;
+    return path;
+}
+
+static int stopped_runs; /* those that a signal found at work */
+
+/* Starts or resumes the run in `out`, sends the signal after so many seconds, and resumes it until
+ * it ends by itself. */
+static void stop_and_resume(const char *out, const char *signal, double after)
+{
+    output o = shell_command(NULL,
+                             "%s train %s --out %s --resume & p=$!; sleep %.3f; kill -%s $p; "
+                             "wait $p",
+                             check_built("cli/weft"), arguments(), out, after, signal);
+    stopped_runs += o.code != 0;
+    const bool begun = shell_command(NULL, "test -e %s/run.json", out).code == 0;
+    o = begun ? weft_command(NULL, "train --out %s --resume", out)
+              : weft_command(NULL, "train %s --out %s --resume", arguments(), out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        CHECK_FAIL("%s after %.3f s: %s", signal, after, o.err);
+}
+
+static void expect_whole(const char *out)
+{
+    double seconds;
+    const char *expected = whole(&seconds);
+    static const char *const files[] = {"last/adapter_model.safetensors",
+                                        "last/adapter_config.json"};
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ_INT(shell_command(NULL, "cmp %s/%s %s/%s", expected, files[i], out, files[i]).code,
+                     0);
+    const output o = shell_command(
+        NULL, "sed 's/^{\"step\": \\([0-9]*\\).*/\\1/' %s/metrics.jsonl | tr '\\n' ' '", out);
+    char steps[512] = "";
+    for (int s = 0; s <= 40; s++)
+        snprintf(steps + strlen(steps), 8, "%d ", s);
+    CHECK_STR(o.out, steps);
+    CHECK_EQ_INT(shell_command(NULL, "test -z \"$(ls %s | grep part)\"", out).code, 0);
+}
+
+static void killed_runs_are_resumed(void)
+{
+    double seconds;
+    whole(&seconds);
+    const char *kills = getenv("WEFT_TEST_KILLS");
+    const int n = kills ? atoi(kills) : 3;
+    unsigned state = 12345;
+    for (int i = 0; i < n; i++) {
+        char out[1024], name[32];
+        snprintf(name, sizeof name, "killed%d", i);
+        snprintf(out, sizeof out, "%s", check_temporary(name));
+        state = state * 1103515245u + 12345u;
+        const double share = (double)(state >> 8 & 0xffff) / 0x10000;
+        stop_and_resume(out, "KILL", 0.05 + share * (seconds + 0.1));
+        expect_whole(out);
+    }
+    CHECK(stopped_runs > 0);
+}
+
+static void stopped_runs_are_resumed(void)
+{
+    static const char *const signals[] = {"TERM", "HUP", "INT"};
+    double seconds;
+    whole(&seconds);
+    for (int i = 0; i < 3; i++) {
+        char out[1024];
+        snprintf(out, sizeof out, "%s", check_temporary(signals[i]));
+        stop_and_resume(out, signals[i], 0.1 + seconds / 3);
+        expect_whole(out);
+    }
+}
+
+/* A second signal ends the process at once, and nothing that was saved is lost. */
+static void a_second_signal_does_no_harm(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("twice"));
+    shell_command(NULL,
+                  "%s train %s --out %s & p=$!; i=0; until [ -e %s/step-3 ] || [ $i = 600 ]; do "
+                  "sleep 0.02; i=$((i + 1)); done; kill -INT $p; kill -INT $p; wait $p",
+                  check_built("cli/weft"), arguments(), out, out);
+    const output o = weft_command(NULL, "train --out %s --resume", out);
+    CHECK_EQ_INT(o.code, 0);
+    expect_whole(out);
+}
+
+/* Options that would make another run are refused by name; others may change. */
+static void a_resumed_run_keeps_what_it_is(void)
+{
+    static const struct {
+        const char *given, *says;
+    } refused[] = {
+        {"--rank 4", "--rank: the run in"},
+        {"--targets q_proj", "--targets: the run in"},
+        {"--batch-size 2", "has 4, and a resumed run keeps it"},
+        {"--seed 8", "has 7, and a resumed run keeps it"},
+        {"--optimizer lion", "--optimizer: the run in"},
+        {"--alpha 3", "--alpha: the run in"},
+        {"--rslora", "--rslora: the run in"},
+    };
+    char out[1024], other[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("kept"));
+    output o = weft_command(NULL, "train %s --out %s --save-minutes 0", arguments(), out);
+    CHECK_EQ_INT(o.code, 0);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        o = weft_command(NULL, "train --out %s --resume --steps 50 %s", out, refused[i].given);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, refused[i].says);
+    }
+    snprintf(other, sizeof other, "%s", text_file("other.txt", "Another story, told elsewhere.\n"));
+    o = weft_command(NULL, "train --out %s --resume --data %s --val-split 0.1", out, other);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "the data has changed");
+    o = weft_command(NULL, "train --out %s --resume --steps 42 --batch-size 4 --lr 1e-4 --json",
+                     out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"steps\": 42");
+    CHECK_EQ_INT(shell_command(NULL,
+                               "test -e %s/last/adapter_config.json -a $(readlink %s/last) = "
+                               "step-42",
+                               out, out)
+                     .code,
+                 0);
+}
+
+CHECK_MAIN("cli_resume", CHECK_CASE(killed_runs_are_resumed), CHECK_CASE(stopped_runs_are_resumed),
+           CHECK_CASE(a_second_signal_does_no_harm), CHECK_CASE(a_resumed_run_keeps_what_it_is))

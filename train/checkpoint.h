@@ -1,0 +1,30 @@
+/* train/checkpoint.h -- a run as it stands after an update, in a folder of its own. */
+#ifndef WEFT_TRAIN_CHECKPOINT_H
+#define WEFT_TRAIN_CHECKPOINT_H
+
+#include "train/identity.h"
+#include "train/trainer.h"
+
+/* Writes DIR/step-N of the trainer's folder: the adapter in PEFT's files (or the model), and
+ * training.safetensors with the trained parameters, the optimizer's state and, as JSON in its
+ * metadata ("weft.run", with a version), the rest. The folder appears whole or not at all; then
+ * `last` points to it, and all but the newest `keep` up to it are deleted. */
+weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state *state,
+                                  const weft__identity *identity, int64_t keep);
+
+/* Sets parameters, optimizer and *state from the newest checkpoint that can be read; a warning
+ * names those that cannot. *found is false where there is none. WEFT_INVALID when it is of another
+ * run, of other parameters or of another optimizer; nothing is set then. */
+weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
+                                  weft__state *state, bool *found);
+
+/* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
+void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
+
+/* Deletes the checkpoints, or only what a run that was killed left half-written. */
+weft_status weft__checkpoint_remove(const char *folder, bool only_parts);
+
+/* The adapter of the model, or without one the model, into a folder. */
+weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path);
+
+#endif
