@@ -103,7 +103,7 @@ static int run(void *context)
     weft_engine *engine = NULL;
     if (cli_place_complaint(&v->place) != NULL)
         return cli_usage("bench", "%s", cli_place_complaint(&v->place));
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_load_engine(path, &v->place, v->adapter, v->backend, v->context, &engine);
     if (status == WEFT_OK)

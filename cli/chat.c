@@ -210,7 +210,7 @@ static weft_status open_all(chat_run *run)
     const chat_values *v = run->values;
     char path[4096];
     size_t n = 0;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = catch_interrupts(run);
     if (status == WEFT_OK && v->json_schema != NULL)

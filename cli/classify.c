@@ -116,7 +116,7 @@ static int run(void *values)
         return cli_usage("classify", "%s", cli_place_complaint(&v->place));
     char path[4096];
     classify_run r = {0};
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_inputs_read("classify", &v->texts, v->file, &r.texts);
     if (status == WEFT_OK)

@@ -205,6 +205,12 @@ weft_status cli_model_path(const char *name, char *out, size_t size)
     return find_model(name, false, out, size);
 }
 
+weft_status cli_find_model(const cli_place *place, const char *name, char *out, size_t size)
+{
+    const weft_status status = place->pull ? cli_fetch_missing(name) : WEFT_OK;
+    return status == WEFT_OK ? cli_model_path(name, out, size) : status;
+}
+
 weft_status cli_tokenizer_path(const char *name, char *out, size_t size)
 {
     return find_model(name, true, out, size);

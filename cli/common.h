@@ -15,7 +15,7 @@ typedef struct cli_place {
     int dtype; /* index into CLI_DTYPES */
     const char *device;
     int64_t threads, gpu_layers, quantize;
-    bool profile;
+    bool profile, pull;
 } cli_place;
 
 #define CLI_DTYPES "float32|bfloat16|float16|auto"
@@ -58,9 +58,14 @@ enum { CLI_DTYPE_AUTO = 3 };
          .offset = offsetof(T, place.quantize),                                                    \
          .help = "store the weights in 2, 3, 4, 5, 6 or 8 bits"},                                  \
         CLI_THREADS_OPTION(T),                                                                     \
+        {.name = "profile",                                                                        \
+         .kind = CLI_FLAG,                                                                         \
+         .offset = offsetof(T, place.profile),                                                     \
+         .help = "tell where the time went, by op: on standard error, or in the JSON object"},     \
     {                                                                                              \
-        .name = "profile", .kind = CLI_FLAG, .offset = offsetof(T, place.profile),                 \
-        .help = "tell where the time went, by op: on standard error, or in the JSON object"        \
+        .name = "pull", .kind = CLI_FLAG, .offset = offsetof(T, place.pull),                       \
+        .help = "fetch a model that is named ORG/NAME and is not in the local cache yet, as weft " \
+                "pull does"                                                                        \
     }
 
 /* Above 0, and up to anything. */
@@ -95,8 +100,13 @@ weft_status cli_set_place(const cli_place *place);
  * "storyteller", the one that comes with Weft. Into out. WEFT_INVALID for a file that is no GGUF
  * file and for a folder without config.json and without GGUF files. */
 weft_status cli_model_path(const char *name, char *out, size_t size);
-/* The same, where a tokenizer.json, or a folder with one, is enough. */
+/* The same, after cli_fetch_missing where the place has --pull. */
+weft_status cli_find_model(const cli_place *place, const char *name, char *out, size_t size);
+/* cli_model_path, where a tokenizer.json, or a folder with one, is enough. */
 weft_status cli_tokenizer_path(const char *name, char *out, size_t size);
+/* Fetches ORG/NAME into the local cache, with a bar, unless it is there or is a path (pull.c).
+ * WEFT_OK also for names that are no ORG/NAME, which cli_model_path refuses. */
+weft_status cli_fetch_missing(const char *name);
 
 /* The model's chat template, for data of conversations; *out is NULL where it has none, and with a
  * warning where it is malformed. */

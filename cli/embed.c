@@ -122,7 +122,7 @@ static int run(void *values)
     cli_inputs texts = {0};
     weft_tokenizer *tokenizer = NULL;
     weft_model *model = NULL;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_inputs_read("embed", &v->texts, v->file, &texts);
     if (status == WEFT_OK)

@@ -253,7 +253,7 @@ static int run(void *context)
     weft_tokenizer *tokenizer = NULL;
     cli_progress progress;
     cli_progress_start(&progress);
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
     if (status == WEFT_OK)

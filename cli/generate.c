@@ -226,7 +226,7 @@ static int run(void *context)
         return cli_usage("generate", "the text on standard input is empty");
     }
     if (status == WEFT_OK)
-        status = cli_model_path(v->model, path, sizeof path);
+        status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = open_source(v, path, &prompt, &source);
     if (status == WEFT_OK)

@@ -94,7 +94,7 @@ static int run(void *values)
     weft_status status = cli_read_text(v->prompt, v->file, &text, &length);
     const bool empty = status == WEFT_OK && length == 0 && v->prompt == NULL;
     if (status == WEFT_OK && !empty)
-        status = cli_model_path(v->model, path, sizeof path);
+        status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK && !empty)
         status = inspect(v, path, text, length);
     weft_free(text);

@@ -59,7 +59,7 @@ static int run(void *context)
         return cli_usage("logits", "%s", cli_place_complaint(&v->place));
     char path[4096];
     weft_model *model = NULL;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)

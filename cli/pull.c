@@ -1,5 +1,6 @@
 /* cli/pull.c -- weft pull: fetches a model from a hub into the local cache. */
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -61,18 +62,41 @@ static bool show(void *context, const weft_hub_progress *p)
     return true;
 }
 
+static weft_status fetch(const char *name, const char *revision, const char *include, pulling *run,
+                         char **folder)
+{
+    *run = (pulling){.last = -1};
+    cli_progress_start(&run->progress);
+    const weft_hub_options o = {
+        .revision = revision, .include = include, .progress = show, .context = run};
+    const weft_status status = weft_hub_pull(name, &o, folder);
+    cli_progress_clear(&run->progress);
+    return status;
+}
+
+weft_status cli_fetch_missing(const char *name)
+{
+    char *folder = NULL;
+    pulling run;
+    if (name == NULL || strchr(name, '/') == NULL || access(name, F_OK) == 0)
+        return WEFT_OK;
+    weft_status status = weft_hub_find(name, NULL, &folder);
+    if (status == WEFT_INVALID) /* not of the form ORG/NAME */
+        return WEFT_OK;
+    if (status == WEFT_IO)
+        status = fetch(name, NULL, NULL, &run, &folder);
+    weft_free(folder);
+    return status;
+}
+
 static int run(void *context)
 {
     const pull_values *v = context;
     if (strchr(v->name, '/') == NULL)
         return cli_usage("pull", "expected ORG/NAME, as in Qwen/Qwen3-0.6B, got '%s'", v->name);
-    pulling run = {.last = -1};
+    pulling run;
     char *folder = NULL;
-    cli_progress_start(&run.progress);
-    const weft_hub_options o = {
-        .revision = v->revision, .include = v->include, .progress = show, .context = &run};
-    const weft_status status = weft_hub_pull(v->name, &o, &folder);
-    cli_progress_clear(&run.progress);
+    const weft_status status = fetch(v->name, v->revision, v->include, &run, &folder);
     if (status == WEFT_OK && v->json) {
         fputs("{\"path\": ", stdout);
         cli_json_text(stdout, folder, strlen(folder));
@@ -97,7 +121,8 @@ const cli_command cli_pull = {
         "HF_ENDPOINT, HF_TOKEN, HF_HOME and HF_HUB_CACHE mean what they mean elsewhere.",
     .example = "weft pull Qwen/Qwen3-0.6B\n"
                "weft pull Qwen/Qwen3-0.6B-GGUF --include \"*Q8_0.gguf\"\n"
-               "weft generate Qwen/Qwen3-0.6B -p \"Once upon a time\"",
+               "weft generate Qwen/Qwen3-0.6B -p \"Once upon a time\"\n"
+               "weft chat Qwen/Qwen3-0.6B --pull",
     CLI_TABLE(pull_values, arguments, options),
     .run = run,
 };

@@ -441,7 +441,7 @@ static int run_with(const train_values *v)
     }
     weft_status status = check_out(v);
     if (status == WEFT_OK)
-        status = cli_model_path(v->model, r.path, sizeof r.path);
+        status = cli_find_model(&v->place, v->model, r.path, sizeof r.path);
     if (status == WEFT_OK)
         status = open_data(v, r.path, &r);
     if (status == WEFT_OK)
