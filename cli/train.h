@@ -24,7 +24,7 @@ typedef struct train_values {
     bool checkpoint, compile, json, overwrite, resume;
     cli_given given;
     /* The adapter. */
-    const char *targets, *init_adapter, *rank_pattern, *alpha_pattern;
+    const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
     double alpha, dropout;
     int64_t rank, layers;
     int adapter_dtype;

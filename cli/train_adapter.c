@@ -75,12 +75,15 @@ static double alpha_of(const train_values *v)
 
 static weft_status inject(const train_values *v, weft_model *model)
 {
-    char names[ROOM], ranks[ROOM], alphas[ROOM];
-    const char *targets[MOST];
+    char names[ROOM], ranks[ROOM], alphas[ROOM], wholes[ROOM];
+    const char *targets[MOST], *whole[MOST];
     weft_nn_lora_pattern patterns[2 * MOST];
     int n_ranks = 0, n_alphas = 0, *layers = NULL;
     const int n = split(v->targets, names, targets);
-    weft_status status = n < 0 ? too_many("targets") : WEFT_OK;
+    const int n_whole = v->whole ? split(v->whole, wholes, whole) : 0;
+    weft_status status = n < 0         ? too_many("targets")
+                         : n_whole < 0 ? too_many("modules-to-save")
+                                       : WEFT_OK;
     if (status == WEFT_OK)
         status = read_patterns("rank-pattern", v->rank_pattern, true, ranks, patterns, &n_ranks);
     if (status == WEFT_OK)
@@ -100,6 +103,8 @@ static weft_status inject(const train_values *v, weft_model *model)
         .dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32,
         .targets = targets,
         .n_targets = n,
+        .whole = whole,
+        .n_whole = n_whole,
         .layers = layers,
         .n_layers = layers ? (int)v->layers : 0,
         .patterns = patterns,

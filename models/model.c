@@ -4,6 +4,7 @@
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/text.h"
+#include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
 #include "models/placement.h"
@@ -284,9 +285,15 @@ void weft_model_free(weft_model *model)
 
 static weft_status save_files(weft_model *model, const char *weights, const char *config)
 {
-    const char *text = weft_config_text(model->config);
-    const weft_status status = weft_nn_save(model->module, weights, NULL);
-    return status == WEFT_OK ? weft_file_write(config, text, strlen(text)) : status;
+    char *text = NULL;
+    weft_status status = weft_nn_save(model->module, weights, NULL);
+    if (status == WEFT_OK && weft__model_is_untied(model))
+        status = weft__convert_config(model, &text);
+    const char *written = text ? text : weft_config_text(model->config);
+    if (status == WEFT_OK)
+        status = weft_file_write(config, written, strlen(written));
+    weft_free(text);
+    return status;
 }
 
 weft_status weft_model_save(weft_model *model, const char *folder)

@@ -26,7 +26,9 @@ weft_module *weft_nn_embedding_new(int64_t V, int64_t E)
 
 weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x)
 {
-    weft_nn_embedding *m = (weft_nn_embedding *)embedding;
-    weft_nn_enter(m);
-    return weft_nn_leave(m, weft_linear(x, m->weight, NULL));
+    weft_array *const *weight = weft_nn_find(embedding, "weight"); /* of the base of an adapter */
+    if (weight == NULL)
+        return weft_error_array("%s: expected an embedding", embedding->type->name);
+    weft_nn_enter_module(embedding, __func__);
+    return weft_nn_leave_module(embedding, weft_linear(x, *weight, NULL));
 }

@@ -12,7 +12,7 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
     weft_array *factor = weft__dora_factor(m); /* (out) */
     weft_array *bias = ((weft_nn_linear *)m->base)->bias, *product = y;
     if (m->lora_dropout->training && ((weft_nn_dropout *)m->lora_dropout)->p > 0)
-        product = weft_linear(x, *weft_nn_find(m->base, "weight"), NULL);
+        product = weft_linear(x, weft__lora_weight(m), NULL);
     else if (bias)
         product = weft_subtract(y, bias);
     weft_array *more = weft_multiply(product, weft_add_scalar(factor, -1));
@@ -23,6 +23,16 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
 static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B)
 {
     return weft_linear(weft_linear(x, A, NULL), B, NULL);
+}
+
+bool weft__is_lora(const weft_module *m)
+{
+    return m->type == &weft_nn_lora_linear_type || m->type == &weft_nn_lora_embedding_type;
+}
+
+weft_array *weft__lora_weight(const weft_nn_lora_linear *m)
+{
+    return *weft_nn_find(m->base, "weight");
 }
 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x)
@@ -41,6 +51,8 @@ weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
     weft_array *matrix = product(m->lora_B, m->lora_A);
     if (m->start_A)
         matrix = weft_subtract(matrix, product(m->start_B, m->start_A));
+    if (m->module.type == &weft_nn_lora_embedding_type)
+        matrix = weft_swapaxes(matrix, 0, 1);
     return weft_scale(matrix, m->scale);
 }
 
@@ -70,6 +82,24 @@ static void destroy(weft_module *self)
     weft__dora_keep((weft_nn_lora_linear *)self, NULL, false);
 }
 
+/* y = base(ids) + scale A^T[ids] B^T        ids: (...) -> (..., E) */
+static weft_array *embedding_forward(weft_module *self, weft_array *ids)
+{
+    weft_nn_lora_linear *m = (weft_nn_lora_linear *)self;
+    weft_array *y = weft_nn_call(m->base, ids);
+    if (m->merged)
+        return y;
+    weft_array *rows = weft_embedding(weft_swapaxes(m->lora_A, 0, 1), ids); /* (..., R) */
+    weft_array *delta = weft_scale(weft_linear(rows, m->lora_B, NULL), m->scale);
+    return weft_add(y, weft_astype(delta, weft_dtype_of(y)));
+}
+
+const weft_module_type weft_nn_lora_embedding_type = {
+    .name = "lora_embedding",
+    .forward = embedding_forward,
+    .describe = describe,
+};
+
 const weft_module_type weft_nn_lora_linear_type = {
     .name = "lora_linear",
     .forward = forward,
@@ -77,11 +107,19 @@ const weft_module_type weft_nn_lora_linear_type = {
     .describe = describe,
 };
 
+static bool is_embedding(const weft_module *m)
+{
+    return m->type == &weft__nn_embedding_type;
+}
+
 static weft_status check(const weft_module *base, const weft__lora_spec *spec, weft_dtype dtype)
 {
-    if (base == NULL || base->type != &weft_nn_linear_type)
+    if (base == NULL || (base->type != &weft_nn_linear_type && !is_embedding(base)))
         return weft_fail(WEFT_INVALID, "lora_linear: expected a linear module, got %s",
                          base ? base->type->name : "none");
+    if (is_embedding(base) && (spec->dora || spec->pissa))
+        return weft_fail(WEFT_UNSUPPORTED, "lora: %s of an embedding (%s) is unsupported",
+                         spec->dora ? "DoRA" : "PiSSA", base->name);
     if (spec->rank < 1)
         return weft_fail(WEFT_INVALID, "lora_linear: expected a rank of at least 1, got %lld",
                          (long long)spec->rank);
@@ -101,6 +139,16 @@ static weft_status check(const weft_module *base, const weft__lora_spec *spec, w
         return weft_fail(WEFT_INVALID, "lora_linear: expected float32 or bfloat16, got %s",
                          weft_dtype_name(dtype));
     return WEFT_OK;
+}
+
+static void start_embedding(weft_nn_lora_linear *m, int64_t rank, int64_t V, int64_t E,
+                            weft_dtype dtype)
+{
+    weft_nn_add_slot(&m->module, "lora_embedding_A", &m->lora_A,
+                     weft_zeros(WEFT_DIMS(rank, V), dtype), WEFT_SLOT_PARAMETER);
+    weft_nn_add_slot(&m->module, "lora_embedding_B", &m->lora_B,
+                     weft_random_normal(NULL, WEFT_DIMS(E, rank), 0, 1, dtype),
+                     WEFT_SLOT_PARAMETER);
 }
 
 static void start_at_random(weft_nn_lora_linear *m, int64_t rank, int64_t E, int64_t F,
@@ -144,14 +192,18 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
         return status;
     weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
     const int64_t F = weft_dim(weight, 0), E = weft_dim(weight, 1), rank = spec->rank;
-    weft_nn_lora_linear *m = weft_nn_new(weft_nn_lora_linear, &weft_nn_lora_linear_type);
+    weft_nn_lora_linear *m =
+        weft_nn_new(weft_nn_lora_linear,
+                    is_embedding(base) ? &weft_nn_lora_embedding_type : &weft_nn_lora_linear_type);
     if (m == NULL)
         return WEFT_MEMORY;
     weft_device *before = weft_default_device();
     weft_set_default_device(weft_device_of(weight));
     m->scale = spec->scale;
     weft_scope_open();
-    if (spec->pissa)
+    if (is_embedding(base))
+        start_embedding(m, rank, F, E, dtype);
+    else if (spec->pissa)
         status = start_at_singular_values(m, weight, rank, dtype);
     else
         start_at_random(m, rank, E, F, dtype);

@@ -11,6 +11,9 @@ typedef struct weft__lora_spec {
     bool dora, pissa;
 } weft__lora_spec;
 
+/* Whether it is an adapter: a weft_nn_lora_linear, around a linear or an embedding. */
+bool weft__is_lora(const weft_module *m);
+
 /* An adapter that fits around `base` but does not hold it yet: weft__lora_attach, which cannot
  * fail, takes it. */
 weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
@@ -21,6 +24,16 @@ void weft__lora_attach(weft_nn_lora_linear *m, weft_module *base);
  * that it multiplies by: (out, in), float32. */
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x);
 weft_array *weft__lora_matrix(const weft_nn_lora_linear *m);
+
+/* The weight of the adapter's base, which may be another module's. */
+weft_array *weft__lora_weight(const weft_nn_lora_linear *m);
+
+/* ---- lora_merge.c ---------------------------------------------------------------------------- */
+
+/* Gives a module that is tied a parameter of its own, frozen, with the same array; and all modules
+ * of the tree that are tied to `owner`. */
+void weft__nn_untie(weft_module *m);
+void weft__nn_untie_from(weft_module *tree, weft_array **owner);
 
 /* ---- dora.c ---------------------------------------------------------------------------------- */
 

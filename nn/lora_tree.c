@@ -1,5 +1,6 @@
 /* nn/lora_tree.c -- adapters in a tree: putting them in, merging them, taking them out. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,8 @@
 #include "nn/lora.h"
 
 static const char *const default_targets[] = {"q_proj", "v_proj"};
-static const char *const default_exclude[] = {"lm_head"};
+static const char *const default_exclude[] = {"lm_head", "mlp.gate", "mlp.shared_expert_gate",
+                                              "router.proj"};
 
 /* ---- choosing ------------------------------------------------------------------------------- */
 
@@ -43,8 +45,9 @@ typedef struct chosen {
 typedef struct injection {
     weft_nn_lora_options o;
     bool all_linear;
-    bool *fits;   /* a target of the options fitted a linear */
+    bool *fits;   /* a target of the options fitted a module */
     bool experts; /* one fitted a stack of matrices */
+    bool *whole_fits;
     chosen *chosen;
     int n, capacity;
 } injection;
@@ -89,7 +92,7 @@ static bool is_targeted_stack(const injection *in, const char *path, weft_module
     if (slot == NULL || *slot->address == NULL || weft_ndim(*slot->address) != 3)
         return false;
     for (int i = 0; i < in->o.n_targets; i++) {
-        if (is_suffix(path, in->o.targets[i]))
+        if (in->all_linear || is_suffix(path, in->o.targets[i]))
             return true;
     }
     return false;
@@ -120,9 +123,10 @@ static weft__lora_spec spec_of(const weft_nn_lora_options *o, const char *path)
 static weft_status choose(void *context, const char *path, weft_module **field)
 {
     injection *in = context;
-    if ((*field)->type == &weft_nn_lora_linear_type)
+    if (weft__is_lora(*field))
         return weft_fail(WEFT_INVALID, "lora: %s has an adapter already", path);
-    if ((*field)->type != &weft_nn_linear_type) {
+    const bool embedding = (*field)->type == &weft__nn_embedding_type;
+    if ((*field)->type != &weft_nn_linear_type && (!embedding || in->all_linear)) {
         in->experts = in->experts || is_targeted_stack(in, path, *field);
         return WEFT_OK;
     }
@@ -144,10 +148,79 @@ static weft_status check_fits(const injection *in)
 {
     for (int i = 0; i < in->o.n_targets; i++) {
         if (!in->fits[i])
-            return weft_fail(WEFT_INVALID, "lora: the target '%s' fits no linear module%s",
+            return weft_fail(WEFT_INVALID,
+                             "lora: the target '%s' fits no linear module or embedding%s",
                              weft_printable(in->o.targets[i]),
                              in->experts ? " (experts of a mixture cannot have adapters)" : "");
     }
+    if (in->experts)
+        weft_log_message(WEFT_LOG_WARNING, "lora: the experts of the mixture get no adapters");
+    return WEFT_OK;
+}
+
+/* ---- modules that are trained whole --------------------------------------------------------- */
+
+static bool is_whole(injection *in, const char *path)
+{
+    bool fits = false;
+    for (int i = 0; i < in->o.n_whole; i++) {
+        if (is_suffix(path, in->o.whole[i]))
+            fits = in->whole_fits[i] = true;
+    }
+    return fits;
+}
+
+static weft_status check_parameter(void *context, const weft_nn_item *item)
+{
+    const char *path = context;
+    if (weft_encoding_of(*item->slot->address) == NULL)
+        return WEFT_OK;
+    return weft_fail(WEFT_UNSUPPORTED, "lora: %s is quantized, so it cannot be trained whole",
+                     path);
+}
+
+static weft_status check_whole(void *context, const char *path, weft_module **field)
+{
+    injection *in = context;
+    char text[WEFT_NN_PATH];
+    if ((*field)->parent == NULL || !is_whole(in, path))
+        return WEFT_OK;
+    for (int i = 0; i < in->n; i++) {
+        if (*in->chosen[i].field == *field)
+            return weft_fail(WEFT_INVALID, "lora: %s is both a target and trained whole", path);
+    }
+    snprintf(text, sizeof text, "%s", path);
+    return weft_nn_visit(*field, check_parameter, text);
+}
+
+static weft_status check_wholes(weft_module *m, injection *in)
+{
+    in->whole_fits = weft_calloc((size_t)in->o.n_whole + 1, sizeof *in->whole_fits);
+    if (in->whole_fits == NULL)
+        return weft__out_of_memory("lora", NULL);
+    const weft_status status = weft_nn_visit_modules(m, check_whole, in);
+    for (int i = 0; status == WEFT_OK && i < in->o.n_whole; i++) {
+        if (!in->whole_fits[i])
+            return weft_fail(WEFT_INVALID, "lora: there is no module '%s' to train whole",
+                             weft_printable(in->o.whole[i]));
+    }
+    return status;
+}
+
+typedef struct thawing {
+    weft_module *tree;
+    injection *in;
+} thawing;
+
+static weft_status thaw(void *context, const char *path, weft_module **field)
+{
+    const thawing *t = context;
+    if ((*field)->parent == NULL || !is_whole(t->in, path))
+        return WEFT_OK;
+    weft__nn_untie(*field);
+    for (int i = 0; i < (*field)->n_slots; i++)
+        weft__nn_untie_from(t->tree, (*field)->slots[i].address);
+    weft_nn_unfreeze(*field);
     return WEFT_OK;
 }
 
@@ -168,7 +241,7 @@ static void fill_defaults(injection *in, const weft_nn_lora_options *options)
     }
     if (o->exclude == NULL) {
         o->exclude = default_exclude;
-        o->n_exclude = 1;
+        o->n_exclude = sizeof default_exclude / sizeof *default_exclude;
     }
     in->all_linear = o->n_targets == 1 && strcmp(o->targets[0], "all-linear") == 0;
 }
@@ -214,22 +287,27 @@ weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *opti
     if (status == WEFT_OK)
         status = check_fits(&in);
     if (status == WEFT_OK)
+        status = check_wholes(m, &in);
+    if (status == WEFT_OK)
         status = make_adapters(&in);
     if (status == WEFT_OK) {
         weft_nn_freeze(m);
+        weft_nn_visit_modules(m, thaw, &(thawing){m, &in});
         attach_adapters(&in);
     }
     weft_free(in.fits);
+    weft_free(in.whole_fits);
     weft_free(in.chosen);
     return status;
 }
 
-/* ---- merging -------------------------------------------------------------------------------- */
+/* ---- counting and taking out ------------------------------------------------------------------
+ */
 
 static weft_status count(void *context, const char *path, weft_module **field)
 {
     (void)path;
-    *(int *)context += (*field)->type == &weft_nn_lora_linear_type;
+    *(int *)context += weft__is_lora(*field);
     return WEFT_OK;
 }
 
@@ -240,79 +318,11 @@ int weft_nn_lora_count(weft_module *m)
     return n;
 }
 
-/* The rows' factors as a column. They are kept evaluated, since the merged weight no longer has
- * them. */
-static weft_status find_factor(weft_nn_lora_linear *m, bool merging, weft_array **out)
-{
-    weft_status status = WEFT_OK;
-    *out = NULL;
-    if (m->lora_magnitude_vector == NULL)
-        return WEFT_OK;
-    if (merging) {
-        weft_array *factor = weft__dora_factor(m);
-        status = weft_eval(factor);
-        if (status == WEFT_OK)
-            weft__dora_keep(m, factor, false);
-    }
-    if (status == WEFT_OK)
-        *out = weft_expand_dims(m->factor, 1); /* (out, 1) */
-    return status;
-}
-
-/* W + scale B A, with DoRA times the factors, or W without that again; computed in float32. */
-static weft_status set_merged(weft_nn_lora_linear *m, bool merging)
-{
-    weft_array **slot = &((weft_nn_linear *)m->base)->weight, *factor;
-    weft_scope_open_lean();
-    weft_status status = find_factor(m, merging, &factor);
-    weft_array *delta = weft__lora_matrix(m); /* (out, in) */
-    weft_array *W = weft_astype(*slot, WEFT_FLOAT32);
-    if (factor && !merging)
-        W = weft_divide(W, factor);
-    W = merging ? weft_add(W, delta) : weft_subtract(W, delta);
-    if (factor && merging)
-        W = weft_multiply(W, factor);
-    weft_array *value = weft_astype(W, weft_dtype_of(*slot));
-    if (status == WEFT_OK)
-        status = weft_update(&slot, &value, 1);
-    weft_scope_close(NULL);
-    if (status == WEFT_OK && !merging)
-        weft__dora_keep(m, NULL, false);
-    return status;
-}
-
-static weft_status merge(void *context, const char *path, weft_module **field)
-{
-    (void)path;
-    const bool wanted = *(const bool *)context;
-    weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
-    if ((*field)->type != &weft_nn_lora_linear_type || m->merged == wanted)
-        return WEFT_OK;
-    const weft_status status = set_merged(m, wanted);
-    if (status == WEFT_OK)
-        m->merged = wanted;
-    return status;
-}
-
-weft_status weft_nn_lora_merge(weft_module *m)
-{
-    bool wanted = true;
-    return weft_nn_visit_modules(m, merge, &wanted);
-}
-
-weft_status weft_nn_lora_unmerge(weft_module *m)
-{
-    bool wanted = false;
-    return weft_nn_visit_modules(m, merge, &wanted);
-}
-
-/* ---- taking out ----------------------------------------------------------------------------- */
-
 static weft_status take_out(void *context, const char *path, weft_module **field)
 {
     (void)context;
     (void)path;
-    if ((*field)->type != &weft_nn_lora_linear_type || (*field)->parent == NULL)
+    if (!weft__is_lora(*field) || (*field)->parent == NULL)
         return WEFT_OK;
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
     *field = m->base;

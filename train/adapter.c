@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "nn/lora.h"
 
 bool weft__adapter_is_suffix(const char *path, const char *target)
 {
@@ -14,7 +15,8 @@ bool weft__adapter_is_suffix(const char *path, const char *target)
     return n == m || path[n - m - 1] == '.';
 }
 
-static const char *const parts[] = {"lora_A", "lora_B", "lora_magnitude_vector"};
+static const char *const parts[] = {"lora_A", "lora_B", "lora_magnitude_vector", "lora_embedding_A",
+                                    "lora_embedding_B"};
 
 bool weft__adapter_is_part(const char *path)
 {
@@ -24,6 +26,12 @@ bool weft__adapter_is_part(const char *path)
             return true;
     }
     return false;
+}
+
+bool weft__adapter_is_bare(const char *path)
+{
+    return weft__adapter_is_part(path) && !weft__adapter_is_suffix(path, parts[0]) &&
+           !weft__adapter_is_suffix(path, parts[1]);
 }
 
 int64_t weft__adapter_layer(const char *path)
@@ -86,7 +94,7 @@ void weft__names_free(weft__names *names)
     *names = (weft__names){0};
 }
 
-/* ---- linears of a tree ---------------------------------------------------------------------- */
+/* ---- modules of a tree ---------------------------------------------------------------------- */
 
 typedef struct survey {
     weft__names *linears, *adapted;
@@ -96,9 +104,10 @@ static weft_status look(void *context, const char *path, weft_module **field)
 {
     const survey *s = context;
     const weft_module *m = *field;
-    const bool adapted = m->type == &weft_nn_lora_linear_type;
-    const bool inside = m->parent && m->parent->type == &weft_nn_lora_linear_type;
-    if (inside || (!adapted && m->type != &weft_nn_linear_type))
+    const bool adapted = weft__is_lora(m);
+    const bool inside = m->parent && weft__is_lora(m->parent);
+    const bool fits = m->type == &weft_nn_linear_type || m->type == &weft__nn_embedding_type;
+    if (inside || (!adapted && !fits))
         return WEFT_OK;
     weft_status status = weft__names_add(s->linears, path);
     if (status == WEFT_OK && adapted && s->adapted)

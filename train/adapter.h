@@ -12,8 +12,10 @@
 
 enum { WEFT__MOST_RANK = 1 << 16 };
 
-/* Whether a parameter's path ends in ".lora_A", ".lora_B" or ".lora_magnitude_vector". */
+/* Whether a parameter's path ends in ".lora_A", ".lora_B", ".lora_magnitude_vector",
+ * ".lora_embedding_A" or ".lora_embedding_B"; and whether PEFT writes it without ".weight". */
 bool weft__adapter_is_part(const char *path);
+bool weft__adapter_is_bare(const char *path);
 
 /* Whether `path` is `target` or ends in "." and `target`. */
 bool weft__adapter_is_suffix(const char *path, const char *target);
@@ -33,8 +35,8 @@ bool weft__names_have(const weft__names *names, const char *name);
 void weft__names_sort(weft__names *names);
 void weft__names_free(weft__names *names);
 
-/* The paths of all linears of a tree, adapted or not, and (NULL: not wanted) of the adapted ones.
- */
+/* The paths of all linears and embeddings of a tree, adapted or not, and (NULL: not wanted) of the
+ * adapted ones. */
 weft_status weft__adapter_linears(weft_module *tree, weft__names *linears, weft__names *adapted);
 
 /* adapter_config.json, as far as it matters here. */
@@ -47,6 +49,7 @@ typedef struct weft__adapter_config {
     bool by_tensors; /* target_modules is a regular expression: the tensors say which */
     weft__json targets, exclude, layers; /* lists, or absent */
     weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
+    weft__json whole;                    /* modules_to_save: a list, or absent */
 } weft__adapter_config;
 
 /* Reads and checks; what is neither LoRA nor DoRA is WEFT_UNSUPPORTED. On failure nothing is held.

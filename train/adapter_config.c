@@ -27,6 +27,7 @@ static const char *const harmless[] = {
     "lora_ga_config",
     "megatron_config",
     "megatron_core",
+    "modules_to_save",
     "peft_type",
     "peft_version",
     "qalora_group_size",
@@ -219,6 +220,10 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
         status = weft__adapter_pattern_read(root, "rank_pattern", true, &c->ranks);
     if (status == WEFT_OK)
         status = weft__adapter_pattern_read(root, "alpha_pattern", false, &c->alphas);
+    if (status == WEFT_OK)
+        status = weft__json_find(root, "modules_to_save", &c->whole);
+    if (status == WEFT_OK && c->whole.value)
+        status = check_list(&c->whole, json_type_string);
     return status == WEFT_OK ? read_targets(root, c) : status;
 }
 

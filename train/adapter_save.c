@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "nn/lora.h"
 #include "train/adapter.h"
 #include "train/number.h"
 
@@ -24,7 +25,8 @@ typedef struct profile {
     bool dora;
     weft__names linears, adapted;
     weft__names targets;
-    int64_t *layers; /* NULL: all */
+    weft__names whole; /* modules with parameters of their own that are trained */
+    int64_t *layers;   /* NULL: all */
     int n_layers;
 } profile;
 
@@ -33,6 +35,7 @@ static void profile_free(profile *p)
     weft__names_free(&p->linears);
     weft__names_free(&p->adapted);
     weft__names_free(&p->targets);
+    weft__names_free(&p->whole);
     weft_free(p->layers);
     weft_free(p->sizes);
 }
@@ -56,7 +59,7 @@ static weft_status add_adapter(void *context, const char *path, weft_module **fi
 {
     profile *p = context;
     const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)*field;
-    if ((*field)->type != &weft_nn_lora_linear_type)
+    if (!weft__is_lora(*field))
         return WEFT_OK;
     const int64_t rank = saved_rank(m);
     const bool dora = m->lora_magnitude_vector != NULL;
@@ -184,6 +187,20 @@ static weft_status find_targets(profile *p)
     return status;
 }
 
+/* The paths of modules, as parameters' paths are seen. */
+static weft_status add_whole(void *context, const weft_nn_item *item)
+{
+    profile *p = context;
+    char path[WEFT_NN_PATH];
+    if (item->slot->frozen || weft__adapter_is_part(item->path))
+        return WEFT_OK;
+    snprintf(path, sizeof path, "%s", item->path);
+    char *dot = strrchr(path, '.');
+    if (dot)
+        *dot = '\0';
+    return weft__names_have(&p->whole, path) ? WEFT_OK : weft__names_add(&p->whole, path);
+}
+
 static weft_status find_profile(weft_module *tree, profile *p)
 {
     weft_status status = weft__adapter_linears(tree, &p->linears, &p->adapted);
@@ -191,6 +208,8 @@ static weft_status find_profile(weft_module *tree, profile *p)
         status = weft_fail(WEFT_INVALID, "adapter: the model has none");
     if (status == WEFT_OK)
         status = find_sizes(tree, p);
+    if (status == WEFT_OK)
+        status = weft_nn_visit(tree, add_whole, p);
     return status == WEFT_OK ? find_targets(p) : status;
 }
 
@@ -242,13 +261,13 @@ static void write_pattern(weft__text *t, const profile *p, const char *name, num
     weft__names_free(&keys);
 }
 
-static void write_targets(weft__text *t, const profile *p)
+static void write_list(weft__text *t, const char *name, const weft__names *list)
 {
-    weft__text_format(t, "  \"target_modules\": [\n");
-    for (int i = 0; i < p->targets.n; i++) {
+    weft__text_format(t, "  \"%s\": [\n", name);
+    for (int i = 0; i < list->n; i++) {
         weft__text_format(t, "    ");
-        weft__text_quote(t, p->targets.at[i]);
-        weft__text_format(t, "%s\n", i + 1 < p->targets.n ? "," : "");
+        weft__text_quote(t, list->at[i]);
+        weft__text_format(t, "%s\n", i + 1 < list->n ? "," : "");
     }
     weft__text_format(t, "  ],\n");
 }
@@ -280,13 +299,16 @@ static void write_config(weft__text *t, const profile *p, const char *base_name)
     weft__text_format(t, "  \"loftq_config\": {},\n  \"lora_alpha\": %s,\n",
                       weft__number(p->usual.alpha, number));
     weft__text_format(t, "  \"lora_dropout\": %s,\n", weft__number(p->dropout, number));
-    weft__text_format(t,
-                      "  \"megatron_config\": null,\n  \"megatron_core\": \"megatron.core\",\n"
-                      "  \"modules_to_save\": null,\n  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n",
-                      (long long)p->usual.rank);
+    weft__text_format(t, "  \"megatron_config\": null,\n"
+                         "  \"megatron_core\": \"megatron.core\",\n");
+    if (p->whole.n > 0)
+        write_list(t, "modules_to_save", &p->whole);
+    else
+        weft__text_format(t, "  \"modules_to_save\": null,\n");
+    weft__text_format(t, "  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n", (long long)p->usual.rank);
     write_pattern(t, p, "rank_pattern", rank_of);
     weft__text_format(t, "  \"revision\": null,\n");
-    write_targets(t, p);
+    write_list(t, "target_modules", &p->targets);
     weft__text_format(t,
                       "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": %s,\n"
                       "  \"use_rslora\": false\n}\n",
@@ -332,10 +354,11 @@ static weft_status add_tensor(void *context, const weft_nn_item *item)
 {
     tensors *t = context;
     char name[WEFT_NN_PATH + 64];
-    if (item->module->type != &weft_nn_lora_linear_type || !weft__adapter_is_part(item->path))
+    const bool part = weft__is_lora(item->module) && weft__adapter_is_part(item->path);
+    if (!part && item->slot->frozen)
         return WEFT_OK;
-    const bool bare = weft__adapter_is_suffix(item->path, "lora_magnitude_vector");
-    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, bare ? "" : ".weight");
+    const bool framed = part && !weft__adapter_is_bare(item->path);
+    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, framed ? ".weight" : "");
     if (t->names.n == t->capacity) {
         const int capacity = 2 * t->capacity + 64;
         weft_array **moved = weft_realloc(t->arrays, (size_t)capacity * sizeof(weft_array *));
@@ -344,7 +367,7 @@ static weft_status add_tensor(void *context, const weft_nn_item *item)
         t->arrays = moved;
         t->capacity = capacity;
     }
-    t->arrays[t->names.n] = saved_array(item);
+    t->arrays[t->names.n] = part ? saved_array(item) : *item->slot->address;
     return weft__names_add(&t->names, name);
 }
 

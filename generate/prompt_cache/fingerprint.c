@@ -4,6 +4,7 @@
 
 #include "core/io/named.h"
 #include "generate/prompt_cache/files.h"
+#include "nn/lora.h"
 
 enum { PIECES = 16, PIECE = 4096 };
 
@@ -64,7 +65,7 @@ static weft_status read_parameter(void *context, const weft_nn_item *item)
     *r->into = weft__hash(*r->into, shape.at, (size_t)shape.n * sizeof *shape.at);
     if (weft_encoding_of(a))
         *r->into = hash_text(*r->into, weft_encoding_of(a)->name);
-    if (adapter && item->module->type == &weft_nn_lora_linear_type) {
+    if (adapter && weft__is_lora(item->module)) {
         const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)item->module;
         const unsigned char merged = m->merged;
         *r->into = weft__hash(*r->into, &m->scale, sizeof m->scale);

@@ -315,6 +315,10 @@ typedef struct weft_nn_lora_linear {
     weft_array *factor, *factor_of[4];
 } weft_nn_lora_linear;
 extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_type;
+/* The same struct around an embedding W (V, E), as in PEFT: y = base(ids) + scale (rows ids of
+ * lora_A^T) lora_B^T, with lora_A (R, V), zeros at first, and lora_B (E, R), normal at first. Their
+ * paths are <path>.lora_embedding_A and <path>.lora_embedding_B. There is no dropout. */
+extern WEFT_API const weft_module_type weft_nn_lora_embedding_type;
 
 /* Takes `base`, also on failure. */
 WEFT_API weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double scale,
@@ -339,27 +343,33 @@ typedef struct weft_nn_lora_options {
     int n_patterns;                       /* likewise for alpha */
     double dropout;
     weft_dtype dtype; /* of the adapter: float32 (also for 0) or bfloat16 */
-    /* Linears whose path is one of these or ends in "." and one of these. NULL: q_proj and v_proj.
-     * The one target "all-linear": every linear that is not excluded. */
+    /* Linears and embeddings whose path is one of these or ends in "." and one of these. NULL:
+     * q_proj and v_proj. The one target "all-linear": every linear that is not excluded. */
     const char *const *targets;
     int n_targets;
-    const char *const *exclude; /* NULL: "lm_head" is not adapted by "all-linear" */
+    const char *const *exclude; /* from "all-linear"; NULL: lm_head and the routers of experts */
     int n_exclude;
+    /* Modules, by path or its end, whose own parameters are trained beside the adapters (PEFT's
+     * modules_to_save). One that is tied to another gets parameters of its own. NULL: none. */
+    const char *const *whole;
+    int n_whole;
     /* Only paths whose first number is one of these. NULL: all. */
     const int *layers;
     int n_layers;
 } weft_nn_lora_options;
 
 /* Freezes the tree and puts an adapter around each target. WEFT_INVALID when a target (named in the
- * message) fits no linear, or adapters are there already; then nothing has changed. NULL options:
- * all zero. */
+ * message) fits no linear or embedding, or adapters are there already; WEFT_UNSUPPORTED for DoRA
+ * and PiSSA of an embedding and for a quantized module of `whole`; then nothing has changed. NULL
+ * options: all zero. */
 WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options);
 
 /* Number of adapters in the tree. */
 WEFT_API int weft_nn_lora_count(weft_module *m);
 
 /* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or takes it
- * off again; a DoRA adapter also scales the rows. The adapters stay where they are. */
+ * off again; a DoRA adapter also scales the rows. The adapters stay where they are. Where an
+ * adapted weight is tied to another module's, each gets its own, since only one of them changes. */
 WEFT_API weft_status weft_nn_lora_merge(weft_module *m);
 WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
 

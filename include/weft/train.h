@@ -249,14 +249,15 @@ WEFT_API weft_status weft_evaluate(weft_model *model, const weft_dataset *datase
  * default. Without a list the library adapts q_proj and v_proj. */
 #define WEFT_LORA_ALL_LINEAR "all-linear"
 
-/* Writes the model's adapters as PEFT does: folder/adapter_config.json and
- * folder/adapter_model.safetensors. The scale is written as lora_alpha = scale * r (an rsLoRA
- * adapter too: the same numbers, in the form that every reader knows), the targets as suffixes
- * and, when not all layers are adapted, layers_to_transform; as whole paths when that would fit
- * other linears too. Where ranks or alphas differ, `r` and `lora_alpha` are the most frequent
- * ones and the others are in rank_pattern and alpha_pattern. A PiSSA adapter is written as a LoRA
- * adapter of twice the rank for the base as it is. `base_name` becomes base_model_name_or_path;
- * NULL: "". WEFT_INVALID when there is no adapter, or only some have magnitudes. */
+/* Writes the model's adapters, and what is trained beside them (modules_to_save), as PEFT does:
+ * folder/adapter_config.json and folder/adapter_model.safetensors. The scale is written as
+ * lora_alpha = scale * r (an rsLoRA adapter too: the same numbers, in the form that every reader
+ * knows), the targets as suffixes and, when not all layers are adapted, layers_to_transform; as
+ * whole paths when that would fit other linears too. Where ranks or alphas differ, `r` and
+ * `lora_alpha` are the most frequent ones and the others are in rank_pattern and alpha_pattern. A
+ * PiSSA adapter is written as a LoRA adapter of twice the rank for the base as it is. `base_name`
+ * becomes base_model_name_or_path; NULL: "". WEFT_INVALID when there is no adapter, or only some
+ * have magnitudes. */
 WEFT_API weft_status weft_adapter_save(weft_model *model, const char *folder,
                                        const char *base_name);
 
@@ -267,7 +268,7 @@ typedef struct weft_adapter_options {
 /* Puts the PEFT LoRA or DoRA adapter of a folder around the model's linears (weft_nn_lora_inject,
  * with the rank, alpha, dropout and targets of its config) and loads it, whatever base model its
  * config names. The model must have no adapter yet. WEFT_UNSUPPORTED, naming the field, for what
- * is neither (biases, modules_to_save, initialisations that changed the base, ...). One message
+ * is neither (biases, initialisations that changed the base, ...). One message
  * lists all tensors that are missing, unexpected or of another shape; the tree is then without
  * adapters. NULL options: all zero. weft_nn_lora_merge and weft_nn_lora_remove make a plain model
  * of the two. */

@@ -26,6 +26,8 @@ weft_status weft__convert_check(const weft_convert_options *o);
 weft_status weft__convert_quantize(weft_model *model, const weft_convert_options *o);
 /* config.json's text with "quantization" as the model's matrices are; *text is the caller's. */
 weft_status weft__convert_config(weft_model *model, char **text);
+/* Whether its head was tied to the embedding when it was loaded and is no longer. */
+bool weft__model_is_untied(weft_model *model);
 
 /* ---- folder.c: folders that appear whole or not at all, and the files of text in them ---------
  */

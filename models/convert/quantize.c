@@ -205,6 +205,20 @@ static json_object *quantization_of(weft_model *model)
     return s.out;
 }
 
+static weft_status look_for_head(void *context, const weft_nn_item *item)
+{
+    bool *found = context;
+    *found = *found || strcmp(item->path, "lm_head.weight") == 0;
+    return WEFT_OK;
+}
+
+bool weft__model_is_untied(weft_model *model)
+{
+    bool found = false;
+    weft_nn_visit(weft_model_module(model), look_for_head, &found);
+    return found && weft_model_info_of(model)->tied;
+}
+
 weft_status weft__convert_config(weft_model *model, char **text)
 {
     const weft_config *config = weft_model_config(model);
@@ -219,6 +233,8 @@ weft_status weft__convert_config(weft_model *model, char **text)
     json_object *quantization = quantization_of(model);
     if (quantization)
         json_object_object_add(doc.root, "quantization", quantization);
+    if (weft__model_is_untied(model))
+        json_object_object_add(doc.root, "tie_word_embeddings", json_object_new_boolean(false));
     const int flags =
         JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
     const char *made = json_object_to_json_string_ext(doc.root, flags);

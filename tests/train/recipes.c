@@ -17,6 +17,9 @@ const recipe recipes[] = {
     {"lora-gemma3", "gemma3", 12, 0.005, 0.01},
     {"lora-qwen3-dora", "qwen3", 12, 0.005, 0.01},
     {"lora-qwen3-patterns", "qwen3", 8, 0.005, 0.01},
+    {"lora-llama-embeddings", "llama", 8, 0.005, 0.01},
+    {"lora-qwen2-tied", "qwen2", 8, 0.005, 0.01},
+    {"lora-llama-saved", "llama", 8, 0.005, 0.01},
     {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;

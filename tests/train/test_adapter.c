@@ -227,7 +227,6 @@ static void other_kinds_are_unsupported_by_name(void)
         {"\"bias\": \"none\"", "\"bias\": \"all\"", "bias"},
         {"\"bias\": \"none\"", "\"bias\": \"none\\u0000\"", "bias"},
         {"\"lora_bias\": false", "\"lora_bias\": true", "lora_bias"},
-        {"\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]", "modules_to_save"},
         {"\"fan_in_fan_out\": false", "\"fan_in_fan_out\": true", "fan_in_fan_out"},
         {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", "layer_replication"},
         {"\"trainable_token_indices\": null", "\"trainable_token_indices\": [1]",
@@ -261,6 +260,12 @@ static void bad_configs_are_refused(void)
                    WEFT_INVALID, "init_lora_weights: expected a string without \\u0000");
     expect_refusal("\"init_lora_weights\": true", "\"init_lora_weights\": 3", WEFT_INVALID,
                    "init_lora_weights: expected string");
+    expect_refusal("\"modules_to_save\": null", "\"modules_to_save\": [\"lm_head\"]", WEFT_INVALID,
+                   "missing: lm_head.weight");
+    expect_refusal("\"modules_to_save\": null", "\"modules_to_save\": [\"scores\"]", WEFT_INVALID,
+                   "modules_to_save: the model has no such module");
+    expect_refusal("\"modules_to_save\": null", "\"modules_to_save\": [3]", WEFT_INVALID,
+                   "modules_to_save[0]");
     expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 0}", WEFT_INVALID,
                    "rank_pattern.q_proj: expected 1");
     expect_refusal("\"rank_pattern\": {}", "\"rank_pattern\": {\"q_proj\": 2.5}", WEFT_INVALID,

@@ -25,6 +25,12 @@ RUNS = {
     "lora-qwen3-pissa": ("qwen3", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "down_proj"],
         init_lora_weights="pissa")),
+    "lora-llama-embeddings": ("llama", dict(
+        r=4, lora_alpha=8, target_modules=["embed_tokens", "lm_head", "q_proj"])),
+    "lora-qwen2-tied": ("qwen2", dict(
+        r=4, lora_alpha=8, target_modules=["embed_tokens", "q_proj"])),
+    "lora-llama-saved": ("llama", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head"])),
 }
 
 
