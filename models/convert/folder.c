@@ -49,6 +49,9 @@ static bool holds_model(const char *folder)
  * other things is hardly meant, and all in it would be lost. */
 static weft_status check_place(const char *out, bool replace)
 {
+    struct stat info;
+    if (stat(out, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode))
+        return weft_fail(WEFT_INVALID, "%s: not a regular file", out);
     if (!weft__exists(out) || rmdir(out) == 0)
         return WEFT_OK;
     const bool folder = errno != ENOTDIR;

@@ -3,6 +3,8 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "weft/weft.h"
@@ -202,6 +204,12 @@ static void whole_or_not_at_all(void)
     weft_model_free(model);
 
     char other[600];
+    snprintf(other, sizeof other, "%s/fifo", base);
+    struct stat info;
+    CHECK(mkfifo(other, 0600) == 0);
+    CHECK_STATUS(weft_convert(golden("llama"), other, &again, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "fifo: not a regular file");
+    CHECK(stat(other, &info) == 0 && S_ISFIFO(info.st_mode) && unlink(other) == 0);
     snprintf(other, sizeof other, "%s/broken", base);
     const weft_convert_options seven = {.quantize = true, .format = {.bits = 7}};
     CHECK_STATUS(weft_convert(golden("llama"), other, &seven, NULL), WEFT_INVALID);
