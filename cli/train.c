@@ -125,6 +125,10 @@ static const cli_option options[] = {
      .high = 1 << 24,
      AT(length),
      .help = "most tokens of a sample; a text is cut into windows"},
+    {.name = "pack",
+     .kind = CLI_FLAG,
+     AT(pack),
+     .help = "pack samples into rows of --length tokens, in which none sees another: less padding"},
     {.name = "train-on",
      .kind = CLI_CHOICE,
      .value = "turns|last|everything",
@@ -317,7 +321,9 @@ static weft_status open_data(const train_values *v, const char *path, train_run 
     weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
     status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
     if (status == WEFT_OK)
-        status = weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+        status = v->pack ? weft_batches_new_packed(r->data, v->batch_size, v->length,
+                                                   (uint64_t)v->seed, &r->batches)
+                         : weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
     if (status == WEFT_OK)
         report_duplicates(v, r);
     return status;
@@ -415,6 +421,8 @@ static const char *complaint(const train_values *v)
         return "--val-split is for --data without --val-data";
     if (v->batches != NULL && v->accumulate != 1)
         return "--batches makes one update of each batch: no --accumulate";
+    if (v->pack && (v->batches != NULL || v->compile))
+        return "--pack is for --data without --compile";
     if (v->compile && v->accumulate != 1)
         return "--compile is for updates of one batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))

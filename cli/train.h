@@ -21,7 +21,7 @@ typedef struct train_values {
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
     int optimizer, train_on;
     int64_t keep;
-    bool checkpoint, compile, json, overwrite, resume;
+    bool pack, checkpoint, compile, json, overwrite, resume;
     cli_given given;
     /* The adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;

@@ -198,6 +198,7 @@ weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft
         .window = m->layer.window,
         .softcap = m->softcap,
         .mask = s->mask,
+        .first = s->first,
     };
     weft_array *y = weft_cache_attention(q, &view, &o); /* (B, L, H, D) */
     if (gate)

@@ -167,6 +167,7 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
         .max_positions = weft_config_int(config, "max_position_embeddings", 0),
         .softcap = c->final_logit_softcapping,
         .tied = !has_head,
+        .takes_first = true,
     };
     if (m && !m->failed)
         info->takes_offset = takes_offset((decoder *)((causal_lm *)m)->model);
@@ -229,6 +230,7 @@ static weft__step make_step(decoder *m, int64_t offset, int64_t L, const weft_mo
     weft__step step = {
         .positions = call->positions ? weft_to(call->positions, device) : NULL,
         .mask = call->mask ? weft_to(call->mask, device) : NULL,
+        .first = call->first ? weft_to(call->first, device) : NULL,
         .offset = call->offset ? weft_to(call->offset, device) : NULL,
     };
     if (step.positions == NULL && step.offset)

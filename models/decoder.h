@@ -84,6 +84,7 @@ typedef struct weft__step {
     weft__rotation rotations[2];    /* of layers without and with a window */
     weft_array *query_scale;        /* (L, 1, 1) or (B, L, 1, 1), or NULL */
     weft_array *mask;               /* NULL: causality alone */
+    weft_array *first;              /* (B, L), weft_model_call.first, or NULL */
     weft_array *offset;             /* (1), for the caches' append; NULL: their update */
     weft_array *extra;              /* what the architecture's `prepare` made, or NULL */
     weft_cache_view *kept;          /* of source layers, one a layer */

@@ -28,9 +28,28 @@ static weft_module *taps_new(int64_t C, int64_t n, bool taps_first)
     return weft_nn_finish(m);
 }
 
+/* Where in its row each of L tokens is, (L). */
+static weft_array *places(weft_array *like, int64_t L)
+{
+    return weft_to(weft_arange(0, (double)L, 1, WEFT_INT32), weft_device_of(like));
+}
+
+/* What `part` (B, L, C) has of the token `back` before each, or 0 where that is before `first`. */
+static weft_array *own_part(weft_array *part, weft_array *first, int64_t back)
+{
+    if (first == NULL || back == 0)
+        return part;
+    weft_array *place = places(first, weft_dim(part, 1));
+    weft_array *there =
+        weft_subtract(place, weft_to(weft_scalar_int(back, WEFT_INT32), weft_device_of(first)));
+    weft_array *own = weft_expand_dims(weft_greater_equal(there, first), -1); /* (B, L, 1) */
+    return weft_where(own, part, weft_scalar(0, weft_dtype_of(part)));
+}
+
 /* x (B, L, C), and in front of it what *before (B, taps - 1, C) holds, which becomes the last of
- * both: (B, L, C) float32. */
-static weft_array *convolve(weft_module *self, weft_array *x, weft_array **before)
+ * both: (B, L, C) float32. `first` (B, L) or NULL is where each token's sequence begins. */
+static weft_array *convolve(weft_module *self, weft_array *x, weft_array *first,
+                            weft_array **before)
 {
     taps *m = (taps *)self;
     weft_nn_enter(m);
@@ -41,6 +60,7 @@ static weft_array *convolve(weft_module *self, weft_array *x, weft_array **befor
     for (int64_t i = 0; i < n; i++) {
         weft_array *tap = weft_squeeze(weft_slice_axis(weight, 1, i, i + 1), 1); /* (C) */
         weft_array *part = weft_multiply(weft_slice_axis(all, 1, i, i + L), tap);
+        part = own_part(part, first, n - 1 - i);
         y = y ? weft_add(y, part) : part;
     }
     weft_array *results[] = {weft_silu(y), weft_slice_axis(all, 1, L, L + n - 1)};
@@ -160,13 +180,19 @@ static weft_array *unit(weft_array *x, double scale)
     return weft_scale(weft_rms_norm(x, NULL, l2_eps / D, 0), scale / sqrt(D));
 }
 
-/* How the state fades, as a logarithm: -exp(A_log) softplus(a + dt_bias), float32. */
-static weft_array *fading(const delta_net *m, weft_array *a)
+/* How the state fades, as a logarithm: -exp(A_log) softplus(a + dt_bias), float32. A sequence that
+ * begins within a row forgets what was before it: e^FORGET is 0, and FORGET times 0 is not NaN. */
+static weft_array *fading(const delta_net *m, weft_array *a, weft_array *first)
 {
+    enum { FORGET = -10000 };
     weft_array *bias = weft_astype(m->dt_bias, WEFT_FLOAT32);
     weft_array *step = weft_softplus(weft_add(weft_astype(a, WEFT_FLOAT32), bias));
     weft_array *rate = weft_negative(weft_exp(weft_astype(m->A_log, WEFT_FLOAT32)));
-    return weft_multiply(step, rate);
+    weft_array *g = weft_multiply(step, rate); /* (B, L, Hv) */
+    if (first == NULL)
+        return g;
+    weft_array *begins = weft_equal(places(first, weft_dim(g, 1)), first); /* (B, L) */
+    return weft_where(weft_expand_dims(begins, -1), weft_scalar(FORGET, WEFT_FLOAT32), g);
 }
 
 /* The states before the first token of x, (B, shape...) each, and of a text's beginning zeros. */
@@ -208,13 +234,13 @@ weft_array *weft__delta_net_forward(weft_module *self, weft_array *x, const weft
     weft_array *states[N_STATES];
     states_before(m, weft_dim(x, 0), cache, states);
     const projected p = project(m, x);
-    weft_array *qkv = convolve(m->conv1d, p.qkv, &states[TAPS]);     /* (B, L, 2 K + V) */
-    weft_array *q = unit(heads(qkv, 0, Hk, D), 1 / sqrt((double)D)); /* (B, L, Hk, D) */
+    weft_array *qkv = convolve(m->conv1d, p.qkv, step->first, &states[TAPS]); /* (B, L, 2 K + V) */
+    weft_array *q = unit(heads(qkv, 0, Hk, D), 1 / sqrt((double)D));          /* (B, L, Hk, D) */
     weft_array *k = unit(heads(qkv, Hk * D, Hk, D), 1);
     weft_array *v = heads(qkv, 2 * Hk * D, c->linear_num_value_heads, c->linear_value_head_dim);
     weft_array *beta = weft_sigmoid(weft_astype(p.b, WEFT_FLOAT32)); /* (B, L, Hv) */
-    weft_array *y =
-        weft_gated_delta(q, k, v, fading(m, p.a), beta, states[MATRICES], &states[MATRICES]);
+    weft_array *y = weft_gated_delta(q, k, v, fading(m, p.a, step->first), beta, states[MATRICES],
+                                     &states[MATRICES]);
     if (cache && weft__recurrent_put(cache, states, step->offset ? 0 : L) != WEFT_OK)
         y = weft_error_array("%s", weft_error_message());
     return weft_nn_leave(m, weft_nn_call(m->out_proj, gated(m, y, p.z, x)));

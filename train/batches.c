@@ -1,114 +1,52 @@
-/* train/batches.c -- samples side by side, and in which order they come. */
+/* train/batches.c -- in which order batches come, of a dataset or of a file. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "train/batch.h"
 #include "train/epoch.h"
 #include "train/identity.h"
+#include "train/packing.h"
 
 /* Samples are sorted by length within a pool of so many batches: enough that little is padded, few
  * enough that every epoch groups them anew. */
 enum { POOL_BATCHES = 64, DEFAULT_BATCH = 4 };
-
-/* ---- one batch ------------------------------------------------------------------------------ */
-
-/* The rows of a batch on the host, (n, L) each. */
-typedef struct rows {
-    int32_t *tokens, *targets;
-    float *weights;
-    bool weighted; /* a weight is neither 0 nor 1 */
-} rows;
-
-static void fill_row(const weft_sample *s, int64_t b, int64_t L, rows *r, weft_batch *out)
-{
-    const int64_t n = s->length - 1;
-    for (int64_t i = 0; i < L; i++) {
-        const float weight = i >= n ? 0 : s->weights ? s->weights[i + 1] : 1;
-        r->tokens[b * L + i] = i < n ? s->ids[i] : 0;
-        r->targets[b * L + i] = weight != 0 ? s->ids[i + 1] : -1;
-        r->weights[b * L + i] = weight;
-        r->weighted = r->weighted || (weight != 0 && weight != 1);
-        out->n_targets += (double)weight;
-    }
-    out->n_tokens += n;
-}
-
-static weft_status hold_arrays(const rows *r, weft_dims shape, weft_batch *out)
-{
-    weft_scope_open_lean();
-    weft_status status = weft_set(&out->tokens, weft_from_data(r->tokens, WEFT_INT32, shape));
-    if (status == WEFT_OK)
-        status = weft_set(&out->targets, weft_from_data(r->targets, WEFT_INT32, shape));
-    if (status == WEFT_OK && r->weighted)
-        status = weft_set(&out->weights, weft_from_data(r->weights, WEFT_FLOAT32, shape));
-    weft_scope_close(NULL);
-    return status;
-}
-
-weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out)
-{
-    *out = (weft_batch){0};
-    int64_t L = 0;
-    for (int b = 0; b < n; b++)
-        L = samples[b].length - 1 > L ? samples[b].length - 1 : L;
-    if (L < 1)
-        return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
-    const size_t cells = (size_t)n * (size_t)L;
-    rows r = {.tokens = weft_calloc(2 * cells, sizeof *r.tokens),
-              .weights = weft_calloc(cells, sizeof *r.weights)};
-    weft_status status = WEFT_MEMORY;
-    if (r.tokens && r.weights) {
-        r.targets = r.tokens + cells;
-        for (int b = 0; b < n; b++)
-            fill_row(&samples[b], b, L, &r, out);
-        status = hold_arrays(&r, WEFT_DIMS(n, L), out);
-    } else {
-        weft_fail(status, "batch: out of memory for %d x %lld tokens", n, (long long)L);
-    }
-    weft_free(r.tokens);
-    weft_free(r.weights);
-    if (status != WEFT_OK)
-        weft_batch_free(out);
-    return status;
-}
-
-void weft_batch_free(weft_batch *batch)
-{
-    weft_drop(batch->tokens);
-    weft_drop(batch->targets);
-    weft_drop(batch->weights);
-    *batch = (weft_batch){0};
-}
 
 /* ---- sequences ------------------------------------------------------------------------------ */
 
 struct weft_batches {
     int64_t batch_size, count;
     const weft_dataset *dataset; /* NULL: the ids below */
-    int64_t n_samples;           /* of an epoch */
+    bool packed;                 /* an epoch's items are rows of `packing`, else samples */
+    weft__packing packing;
     uint64_t seed;
-    int64_t epoch; /* that the orders are of; -1: none */
-    weft__epoch samples;
-    int64_t *order;   /* (n_samples): samples of batch after batch */
+    int64_t epoch;   /* that the orders are of; -1: none */
+    int64_t *starts; /* of groups of samples */
+    weft__epoch items;
+    int64_t *order;   /* (items.n): items of batch after batch */
     int64_t *turns;   /* (count): the batch that is the i-th */
     int32_t *ids;     /* (count, batch_size, length) */
     int32_t *prompts; /* (count, batch_size) */
     float *weights;   /* (batch_size, length): of the batch that is being made */
     int64_t length;
-    weft_sample *row; /* (batch_size) */
+    weft_sample *row;   /* room for the samples of a batch */
+    int64_t *row_start; /* (batch_size + 1): of each row's samples in it, when packed */
 };
 
 void weft_batches_free(weft_batches *b)
 {
     if (b == NULL)
         return;
-    weft__epoch_close(&b->samples);
+    weft__packing_free(&b->packing);
+    weft__epoch_close(&b->items);
+    weft_free(b->starts);
     weft_free(b->order);
     weft_free(b->turns);
     weft_free(b->ids);
     weft_free(b->prompts);
     weft_free(b->weights);
     weft_free(b->row);
+    weft_free(b->row_start);
     weft_free(b);
 }
 
@@ -131,11 +69,17 @@ static int compare_keyed(const void *a, const void *b)
     return x->place < y->place ? -1 : x->place > y->place;
 }
 
+static int64_t length_of(const weft_batches *b, int64_t item)
+{
+    return b->packed ? weft__packing_length(&b->packing, b->dataset, item)
+                     : weft_dataset_at(b->dataset, item).length;
+}
+
 /* Sorts order[0..n) by length; those of one length stay in the order drawn. */
-static void sort_pool(const weft_dataset *dataset, int64_t *order, int64_t n, keyed *scratch)
+static void sort_pool(const weft_batches *b, int64_t *order, int64_t n, keyed *scratch)
 {
     for (int64_t i = 0; i < n; i++)
-        scratch[i] = (keyed){weft_dataset_at(dataset, order[i]).length, i, order[i]};
+        scratch[i] = (keyed){length_of(b, order[i]), i, order[i]};
     qsort(scratch, (size_t)n, sizeof *scratch, compare_keyed);
     for (int64_t i = 0; i < n; i++)
         order[i] = scratch[i].sample;
@@ -145,17 +89,17 @@ static void sort_pool(const weft_dataset *dataset, int64_t *order, int64_t n, ke
 static weft_status draw_epoch(weft_batches *b, int64_t epoch)
 {
     const int64_t pool = POOL_BATCHES * b->batch_size;
-    const int64_t most = pool < b->n_samples ? pool : b->n_samples;
+    const int64_t most = pool < b->items.n ? pool : b->items.n;
     keyed *scratch = weft_calloc((size_t)most, sizeof *scratch);
     if (scratch == NULL)
         return weft_fail(WEFT_MEMORY, "batches: out of memory to sort %lld samples",
                          (long long)most);
     uint64_t state = b->seed;
     state = weft__mix(&state) ^ (uint64_t)epoch;
-    weft__epoch_draw(&b->samples, &state, b->order);
-    for (int64_t i = 0; i < b->n_samples; i += pool) {
-        const int64_t left = b->n_samples - i;
-        sort_pool(b->dataset, b->order + i, left < pool ? left : pool, scratch);
+    weft__epoch_draw(&b->items, &state, b->order);
+    for (int64_t i = 0; i < b->items.n; i += pool) {
+        const int64_t left = b->items.n - i;
+        sort_pool(b, b->order + i, left < pool ? left : pool, scratch);
     }
     weft__shuffle(b->turns, b->count, &state);
     weft_free(scratch);
@@ -163,32 +107,63 @@ static weft_status draw_epoch(weft_batches *b, int64_t epoch)
     return WEFT_OK;
 }
 
-static weft_status order_dataset(weft_batches *b, const weft_dataset *dataset, int64_t batch_size)
+/* What epochs are made of. */
+static weft_status find_items(weft_batches *b, int64_t length, weft__items *out)
 {
-    const weft_status status = weft__epoch_open(dataset, &b->samples);
+    const weft_dataset *d = b->dataset;
+    if (b->packed) {
+        const weft_status status = weft__packing_new(d, length, b->seed, &b->packing);
+        *out = (weft__items){.n = b->packing.n_rows,
+                             .n_groups = b->packing.n_rows,
+                             .parts = b->packing.parts,
+                             .n_parts = b->packing.n_parts};
+        return status;
+    }
+    *out = (weft__items){.n = d->info.samples, .parts = d->parts, .n_parts = d->n_parts};
+    out->starts = b->starts = weft__dataset_groups(d, &out->n_groups);
+    return b->starts ? WEFT_OK : WEFT_MEMORY;
+}
+
+/* The most samples that a batch has. */
+static int64_t most_samples(const weft_batches *b)
+{
+    int64_t most = 1;
+    for (int64_t r = 0; r < b->packing.n_rows; r++) {
+        const int64_t n = b->packing.starts[r + 1] - b->packing.starts[r];
+        most = n > most ? n : most;
+    }
+    return most * b->batch_size;
+}
+
+static weft_status order_items(weft_batches *b, int64_t batch_size, int64_t length)
+{
+    weft__items items;
+    weft_status status = find_items(b, length, &items);
+    if (status == WEFT_OK)
+        status = weft__epoch_open(&items, &b->items);
     if (status != WEFT_OK)
         return status;
-    const int64_t n = b->samples.n_samples;
+    const int64_t n = b->items.n;
     if (n == 0)
         return weft_fail(WEFT_INVALID,
                          "batches: the weights of the data's sources leave no sample for an epoch");
     b->batch_size = batch_size < n ? batch_size : n;
-    b->n_samples = n;
     b->count = (n + b->batch_size - 1) / b->batch_size;
     b->order = weft_calloc((size_t)n, sizeof *b->order);
     b->turns = weft_calloc((size_t)b->count, sizeof *b->turns);
-    b->row = weft_calloc((size_t)b->batch_size, sizeof *b->row);
-    if (b->order && b->turns && b->row)
+    b->row = weft_calloc((size_t)most_samples(b), sizeof *b->row);
+    b->row_start = weft_calloc((size_t)b->batch_size + 1, sizeof *b->row_start);
+    if (b->order && b->turns && b->row && b->row_start)
         return WEFT_OK;
     return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples", (long long)n);
 }
 
-weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, uint64_t seed,
-                             weft_batches **out)
+static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, bool packed,
+                               int64_t length, uint64_t seed, weft_batches **out)
 {
     *out = NULL;
     const int64_t n = weft_dataset_info_of(dataset).samples;
-    if (n == 0 || batch_size < 0 || batch_size > INT32_MAX)
+    if (n == 0 || batch_size < 0 || batch_size > INT32_MAX || length < 0)
         return weft_fail(WEFT_INVALID,
                          "batches: expected samples and a positive batch size, got %lld samples "
                          "and size %lld",
@@ -197,16 +172,28 @@ weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, ui
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
     b->dataset = dataset;
+    b->packed = packed;
     b->seed = seed;
     b->epoch = -1;
-    const weft_status status =
-        order_dataset(b, dataset, batch_size > 0 ? batch_size : DEFAULT_BATCH);
+    const weft_status status = order_items(b, batch_size > 0 ? batch_size : DEFAULT_BATCH, length);
     if (status != WEFT_OK) {
         weft_batches_free(b);
         return status;
     }
     *out = b;
     return WEFT_OK;
+}
+
+weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size, uint64_t seed,
+                             weft_batches **out)
+{
+    return new_batches(dataset, batch_size, false, 0, seed, out);
+}
+
+weft_status weft_batches_new_packed(const weft_dataset *dataset, int64_t batch_size, int64_t length,
+                                    uint64_t seed, weft_batches **out)
+{
+    return new_batches(dataset, batch_size, true, length, seed, out);
 }
 
 /* ---- of a file ------------------------------------------------------------------------------ */
@@ -308,13 +295,23 @@ weft_status weft_batches_open(const char *path, weft_batches **out)
 
 /* ---- the i-th ------------------------------------------------------------------------------- */
 
+/* Fills the room for samples, and where each row starts in it; the rows of the batch. */
 static int gather_dataset(weft_batches *b, int64_t turn)
 {
     const int64_t start = b->turns[turn] * b->batch_size;
-    int n = 0;
-    for (int64_t i = start; i < b->n_samples && n < b->batch_size; i++)
-        b->row[n++] = weft_dataset_at(b->dataset, b->order[i]);
-    return n;
+    int rows = 0;
+    int64_t n = 0;
+    for (int64_t i = start; i < b->items.n && rows < b->batch_size; i++) {
+        const int64_t item = b->order[i];
+        b->row_start[rows++] = n;
+        if (!b->packed)
+            b->row[n++] = weft_dataset_at(b->dataset, item);
+        for (int64_t k = b->packed ? b->packing.starts[item] : 0;
+             b->packed && k < b->packing.starts[item + 1]; k++)
+            b->row[n++] = weft_dataset_at(b->dataset, b->packing.samples[k]);
+    }
+    b->row_start[rows] = n;
+    return rows;
 }
 
 static int gather_file(weft_batches *b, int64_t turn)
@@ -339,7 +336,8 @@ weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
             return status;
     }
     const int n = batches->dataset ? gather_dataset(batches, turn) : gather_file(batches, turn);
-    return weft_batch_of_samples(batches->row, n, out);
+    return batches->packed ? weft__batch_pack(batches->row, batches->row_start, n, out)
+                           : weft_batch_of_samples(batches->row, n, out);
 }
 
 /* ---- what they are of ----------------------------------------------------------------------- */
@@ -367,7 +365,10 @@ void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batc
 {
     const int64_t n = b->dataset ? weft_dataset_info_of(b->dataset).samples : 0;
     const int64_t lines = b->dataset ? 0 : b->count * b->batch_size;
-    uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->n_samples);
+    uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->items.n);
+    h = add_word(h, (uint64_t)b->packing.capacity);
+    for (int64_t p = 0; b->dataset && p < b->dataset->n_parts; p++)
+        h = add_word(h, (uint64_t)b->dataset->parts[p].first);
     for (int64_t i = 0; i < n; i++) {
         const weft_sample sample_at = weft_dataset_at(b->dataset, i);
         h = hash_sample(h, &sample_at);

@@ -51,6 +51,8 @@ weft_status weft__trainer_compile(weft_trainer *t)
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
                                  double lr_factor, weft_optim_call *call)
 {
+    if (batch->first)
+        return weft_fail(WEFT_UNSUPPORTED, "trainer: compiled updates are not for packed rows");
     weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32);
     weft_array *in[] = {batch->tokens, batch->targets, batch->weights ? batch->weights : ones,
                         weft_scalar(scale, WEFT_FLOAT32), weft_scalar(lr_factor, WEFT_FLOAT64)};

@@ -1,4 +1,4 @@
-/* train/epoch.c -- the samples of an epoch, in an order that is drawn. */
+/* train/epoch.c -- what an epoch has, in an order that is drawn. */
 #include "train/epoch.h"
 
 #include <math.h>
@@ -6,28 +6,33 @@
 #include "core/failure.h"
 #include "weft/memory.h"
 
-/* The samples of one source. */
-typedef struct source {
+/* The items of one part. */
+typedef struct part {
     int64_t first, n;
     int64_t whole;    /* how often all of them come */
     int64_t fraction; /* and how many of them once more */
-} source;
+} part;
 
-static int64_t count_sources(const weft_dataset *d)
+static int64_t count_parts(const weft__items *items)
 {
-    return d->n_parts > 0 ? d->n_parts : 1;
+    return items->n_parts > 0 ? items->n_parts : 1;
 }
 
-static source source_at(const weft_dataset *d, int64_t i)
+static part part_at(const weft__items *items, int64_t i)
 {
-    const int64_t samples = d->info.samples;
-    if (d->n_parts == 0)
-        return (source){0, samples, 1, 0};
-    const int64_t first = d->parts[i].first;
-    const int64_t end = i + 1 < d->n_parts ? d->parts[i + 1].first : samples;
-    const double weight = d->parts[i].weight, whole = floor(weight);
-    return (source){first, end - first, (int64_t)whole,
-                    llround((weight - whole) * (double)(end - first))};
+    if (items->n_parts == 0)
+        return (part){0, items->n, 1, 0};
+    const int64_t first = items->parts[i].first;
+    const int64_t end = i + 1 < items->n_parts ? items->parts[i + 1].first : items->n;
+    const double weight = items->parts[i].weight, whole = floor(weight);
+    return (part){first, end - first, (int64_t)whole,
+                  llround((weight - whole) * (double)(end - first))};
+}
+
+/* Where group g starts; without groups each item is one. */
+static int64_t start_of(const weft__items *items, int64_t g)
+{
+    return items->starts ? items->starts[g] : g;
 }
 
 static void add_unit(weft__epoch *e, int64_t first, int64_t n)
@@ -40,45 +45,42 @@ static void add_unit(weft__epoch *e, int64_t first, int64_t n)
 /* Fills the units, or before there is room for them only counts them. */
 static void fill_units(weft__epoch *e, uint64_t *state)
 {
-    int64_t g = 0; /* no group lies in two sources */
+    const weft__items *items = &e->items;
+    int64_t g = 0; /* no group lies in two parts */
     e->n_units = 0;
-    for (int64_t i = 0; i < count_sources(e->dataset); i++) {
-        const source s = source_at(e->dataset, i);
-        for (; g < e->n_groups && e->starts[g] < s.first + s.n; g++) {
-            for (int64_t k = 0; k < s.whole; k++)
-                add_unit(e, e->starts[g], e->starts[g + 1] - e->starts[g]);
+    for (int64_t i = 0; i < count_parts(items); i++) {
+        const part p = part_at(items, i);
+        for (; g < items->n_groups && start_of(items, g) < p.first + p.n; g++) {
+            for (int64_t k = 0; k < p.whole; k++)
+                add_unit(e, start_of(items, g), start_of(items, g + 1) - start_of(items, g));
         }
-        if (s.fraction > 0 && state)
-            weft__shuffle(e->drawn, s.n, state);
-        for (int64_t k = 0; k < s.fraction; k++)
-            add_unit(e, s.first + (e->drawn ? e->drawn[k] : 0), 1);
+        if (p.fraction > 0 && state)
+            weft__shuffle(e->drawn, p.n, state);
+        for (int64_t k = 0; k < p.fraction; k++)
+            add_unit(e, p.first + (e->drawn ? e->drawn[k] : 0), 1);
     }
 }
 
-weft_status weft__epoch_open(const weft_dataset *dataset, weft__epoch *out)
+weft_status weft__epoch_open(const weft__items *items, weft__epoch *out)
 {
-    *out = (weft__epoch){.dataset = dataset};
-    for (int64_t i = 0; i < count_sources(dataset); i++) {
-        const source s = source_at(dataset, i);
-        out->n_samples += s.whole * s.n + s.fraction;
+    *out = (weft__epoch){.items = *items};
+    for (int64_t i = 0; i < count_parts(items); i++) {
+        const part p = part_at(items, i);
+        out->n += p.whole * p.n + p.fraction;
     }
-    out->starts = weft__dataset_groups(dataset, &out->n_groups);
-    if (out->starts == NULL)
-        return WEFT_MEMORY;
     fill_units(out, NULL);
-    out->drawn = weft_calloc((size_t)dataset->info.samples + 1, sizeof *out->drawn);
+    out->drawn = weft_calloc((size_t)items->n + 1, sizeof *out->drawn);
     out->turns = weft_calloc((size_t)out->n_units + 1, sizeof *out->turns);
     out->units = weft_calloc((size_t)out->n_units + 1, sizeof *out->units);
     if (out->drawn && out->turns && out->units)
         return WEFT_OK;
     weft__epoch_close(out);
     return weft_fail(WEFT_MEMORY, "batches: out of memory to order %lld samples",
-                     (long long)dataset->info.samples);
+                     (long long)items->n);
 }
 
 void weft__epoch_close(weft__epoch *epoch)
 {
-    weft_free(epoch->starts);
     weft_free(epoch->units);
     weft_free(epoch->turns);
     weft_free(epoch->drawn);

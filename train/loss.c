@@ -18,7 +18,8 @@ weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, dou
                                  bool checkpoint)
 {
     weft_scope_open();
-    const weft_model_call call = {.checkpoint = checkpoint};
+    const weft_model_call call = {
+        .positions = batch->positions, .first = batch->first, .checkpoint = checkpoint};
     weft_array *targets = batch->targets;                                /* (B, L) */
     weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */
     weft_array *weight = weft_model_head_weight(model);                  /* (V, E) */

@@ -262,9 +262,8 @@ static void run_keys(const forward *f, const place *p, int64_t part, float *scra
         for (int64_t r = 0; r < p->rows; r++)
             results[h * step + f->rows + r] = -INFINITY;
     }
-    int64_t from, to, last_from, last_to;
-    weft__cpu_attention_sees(a, p->b, p->l0, &from, &to);
-    weft__cpu_attention_sees(a, p->b, p->l0 + p->n_l - 1, &last_from, &last_to);
+    int64_t from, last_to;
+    weft__cpu_attention_sees_any(a, p->b, p->l0, p->n_l, &from, &last_to);
     if (from < part * f->part)
         from = part * f->part;
     if (last_to > (part + 1) * f->part)

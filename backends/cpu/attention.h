@@ -21,6 +21,7 @@ typedef struct cpu_attention {
                                             0: k and v are elements */
     const int32_t *lengths;              /* (B) keys of each row; NULL: all have S */
     int64_t lengths_step;
+    const weft_tensor *first; /* (B, L) int32: the first key that a query sees; NULL: the first */
     int64_t B, L, S, H, Hk, D, Dv;
     int64_t G;           /* query heads per key head */
     int64_t block;       /* queries of a tile; its rows are (query, head of the group) */
@@ -38,6 +39,10 @@ void weft__cpu_attention_cut(cpu_attention *a, const weft_tensor *lengths);
  * *from >= *to. */
 void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int64_t *from,
                               int64_t *to);
+
+/* Keys that some query of [l0, l0 + n) sees lie in [*from, *to). */
+void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0, int64_t n,
+                                  int64_t *from, int64_t *to);
 
 /* Rows (l, h), l in [l0, l0 + n_l), h in [h0, h0 + n_h), of x (B, *, heads, width) as float32 times
  * `factor`, each filled up with zeros to `ld` floats. */

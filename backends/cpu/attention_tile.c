@@ -26,6 +26,8 @@ cpu_attention weft__cpu_attention_of(const weft_call *call, const weft_tensor *m
                        .S = k->shape.at[1],
                        .Hk = k->shape.at[2],
                        .Dv = v->shape.at[3]};
+    if (a.params->has_first)
+        a.first = &call->in[call->n_inputs - 1];
     if (codes) {
         a.bits = k->shape.at[3] == a.D ? 8 : 4;
         a.Dv = a.Dv * 8 / a.bits;
@@ -68,6 +70,24 @@ void weft__cpu_attention_sees(const cpu_attention *a, int64_t b, int64_t l, int6
         *to = own + 1 < 0 ? 0 : own + 1 < S ? own + 1 : S;
         if (a->params->window > 0 && own - a->params->window + 1 > 0)
             *from = own - a->params->window + 1;
+    }
+    if (a->first) {
+        const weft_tensor *first = a->first;
+        const int64_t at = b * first->strides[0] + l * first->strides[1];
+        const int32_t key = ((const int32_t *)first->data)[at];
+        *from = key > *from ? key : *from;
+    }
+}
+
+void weft__cpu_attention_sees_any(const cpu_attention *a, int64_t b, int64_t l0, int64_t n,
+                                  int64_t *from, int64_t *to)
+{
+    int64_t least, most;
+    weft__cpu_attention_sees(a, b, l0, from, to);
+    weft__cpu_attention_sees(a, b, l0 + n - 1, &least, to);
+    for (int64_t l = l0 + 1; a->first && l < l0 + n; l++) {
+        weft__cpu_attention_sees(a, b, l, &least, &most);
+        *from = least < *from ? least : *from;
     }
 }
 

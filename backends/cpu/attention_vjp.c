@@ -216,9 +216,8 @@ static void put(const cpu_attention *a, const weft_tensor *x, const place *p, co
 /* Whether any query of the tile sees any of its keys; takes those off the end that none sees. */
 static bool clip(const cpu_attention *a, place *p)
 {
-    int64_t from, to, last_from, last_to;
-    weft__cpu_attention_sees(a, p->b, p->l0, &from, &to);
-    weft__cpu_attention_sees(a, p->b, p->l0 + p->n_l - 1, &last_from, &last_to);
+    int64_t from, last_to;
+    weft__cpu_attention_sees_any(a, p->b, p->l0, p->n_l, &from, &last_to);
     if (last_to - p->s0 < p->n)
         p->n = last_to - p->s0;
     return p->n > 0 && from < p->s0 + p->n;

@@ -102,6 +102,11 @@ typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
     weft_array *mask;      /* besides causality, as weft_attention's; NULL: none */
+    /* (B, L) int32: where in its row the sequence of each token begins, for rows that hold several,
+     * one behind another: none sees another, in attention and in layers with states. Positions are
+     * then to start anew with each. Without caches, and where the family takes it
+     * (weft_model_info's takes_first). NULL: each row is one sequence. */
+    weft_array *first;
     /* For steps that are compiled (weft_model_info's takes_offset): int32 (1), the position of the
      * first token, the caches being called by append. NULL: as the caches count. */
     weft_array *offset;
@@ -124,6 +129,7 @@ typedef struct weft_model_info {
     double softcap;        /* of the logits; 0: none */
     bool tied;             /* the output head is the embedding */
     bool takes_offset;     /* the family's hidden heeds weft_model_call.offset */
+    bool takes_first;      /* and weft_model_call.first */
     /* Some layers keep states in place of keys and values: what was read is forgotten as a whole,
      * or not. No drafts then, and texts of a batch go one by one. */
     bool keeps_states;

@@ -68,6 +68,10 @@ typedef struct weft_attention_options {
      * causality counts from the last of them, as if k and v had been cut. Below 0 is 0, above S is
      * S. Time goes with the lengths, not with S, so k and v may be a cache with room to grow. */
     weft_array *lengths;
+    /* NULL; integers (B, L) or (1, L): query i of row b sees only keys j >= first[b, i]. Where
+     * several sequences lie in a row, one behind another, it is where each begins. Time goes with
+     * the keys that are seen, where the device has a kernel for it; else it is read as a mask. */
+    weft_array *first;
     /* NULL; float (H): a logit a head that takes part in the softmax beside the keys' scores (after
      * scale, softcap and mask) and has no value: weights add up to less than 1. */
     weft_array *sinks;

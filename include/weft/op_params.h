@@ -152,20 +152,22 @@ typedef struct weft_rope_params {
     double amplitude;
 } weft_rope_params;
 
-/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths]; outputs
- * o (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale, softcap and mask)
- * (B, L, H) in the compute dtype, -inf for a query that sees nothing (its o is 0). The mask has
- * rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float dtype (added). Of
- * lengths int32 (B) each says how many keys its row of the batch has, the others being as if they
- * were not there; below 0 is 0 and above S is S. scale is never 0 here. attention_vjp: inputs q, k,
- * v, o, lse, do [, mask], never with lengths; outputs dq, dk, dv in the dtypes of q, k, v.
- * attention_codes: attention with three inputs for each of k and v: codes, steps and least values
- * of weft_kv_codes, of 8 bits where the codes of k are as many as q's elements. attention_sinks:
- * attention with sinks (H) of a float dtype after v, which the log-sum-exp counts too. */
+/* attention: inputs q (B, L, H, D), k (B, S, Hk, D), v (B, S, Hk, Dv) [, mask] [, lengths or
+ * first]; outputs o (B, L, H, Dv) in q's dtype and the log-sum-exp of the scores (after scale,
+ * softcap and mask) (B, L, H) in the compute dtype, -inf for a query that sees nothing (its o is
+ * 0). The mask has rank 4, each dim 1 or that of (B, H, L, S): bool (true: visible) or a float
+ * dtype (added). Of lengths int32 (B) each says how many keys its row of the batch has, the others
+ * being as if they were not there; below 0 is 0 and above S is S. Of first int32 (B, L) each is the
+ * first key that its query sees. scale is never 0 here. attention_vjp: inputs q, k, v, o, lse, do
+ * [, mask] [, first], never with lengths; outputs dq, dk, dv in the dtypes of q, k, v.
+ * attention_codes and attention_sinks never have first. attention_codes: attention with three
+ * inputs for each of k and v: codes, steps and least values of weft_kv_codes, of 8 bits where the
+ * codes of k are as many as q's elements. attention_sinks: attention with sinks (H) of a float
+ * dtype after v, which the log-sum-exp counts too. */
 typedef struct weft_attention_params {
     double scale, softcap;
     int64_t window;
-    bool causal, has_mask, has_lengths;
+    bool causal, has_mask, has_lengths, has_first;
 } weft_attention_params;
 
 /* cross_entropy (no parameters): logits (..., V), targets (...) of any integer dtype -> (...) in

@@ -185,8 +185,11 @@ typedef struct weft_batch {
     weft_array *tokens;  /* (B, L) int32, 0 where a row is padded; held by the batch */
     weft_array *targets; /* (B, L) int32: the next token, -1 where it is not trained */
     weft_array *weights; /* (B, L) float32: the weight of each target; NULL: 1 each */
-    int64_t n_tokens;    /* tokens read: no padding, and no last token of a row */
-    double n_targets;    /* sum of the weights: without `weights`, of targets that are not -1 */
+    /* Of packed rows, else NULL: (B, L) int32, where in its row each token's sample begins, and
+     * each token's position in its sample. */
+    weft_array *first, *positions;
+    int64_t n_tokens; /* tokens read: no padding, and no last token of a sample */
+    double n_targets; /* sum of the weights: without `weights`, of targets that are not -1 */
 } weft_batch;
 
 /* A batch of `n` samples: L is one less than the longest has tokens. Free with weft_batch_free. */
@@ -202,6 +205,14 @@ typedef struct weft_batches weft_batches;
  * from the seed. batch_size 0: 4. */
 WEFT_API weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size,
                                       uint64_t seed, weft_batches **out);
+
+/* The same with samples packed into rows: a row has samples one behind another, up to `length`
+ * tokens (0: as many as the longest sample has), and none of them sees another. A batch has
+ * batch_size rows. Which samples share a row is drawn once, from the seed; rows are filled by best
+ * fit, the longest samples first, and are shuffled for each epoch. Losses and gradients are those
+ * of padded batches. The model's family must take weft_model_call.first. */
+WEFT_API weft_status weft_batches_new_packed(const weft_dataset *dataset, int64_t batch_size,
+                                             int64_t length, uint64_t seed, weft_batches **out);
 
 /* The batches of a safetensors file, in their order, the same in every epoch: int32 `batches`
  * (steps, B, L) and int32 `prompt_lengths` (steps, B). Ids at index < prompt length are not

@@ -93,6 +93,10 @@ static void expand(weft_array *node, weft_array **outs)
     weft_attention_params params;
     weft_array *q = weft_node_input(node, 0), *k = weft_node_input(node, 1);
     weft_array *mask = whole_mask(node, &params);
+    if (params.has_first) {
+        weft__attention_first_expand(node, 3, outs);
+        return;
+    }
     weft_dims lse_shape = weft_node_spec(node, 1)->shape;
     weft_dtype dtype = compute_dtype(q);
     if (weft_dim(k, 1) == 0) {
@@ -128,14 +132,17 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
                           weft_array **grads)
 {
     weft_attention_params params;
-    weft_array *mask = whole_mask(node, &params);
-    weft_array *in[] = {weft_node_input(node, 0),
-                        weft_node_input(node, 1),
-                        weft_node_input(node, 2),
-                        weft_pick(node, 0),
-                        weft_pick(node, 1),
-                        cts[0],
-                        mask};
+    weft_array *mask = whole_mask(node, &params), *first = NULL;
+    weft_array *in[8] = {weft_node_input(node, 0), weft_node_input(node, 1),
+                         weft_node_input(node, 2), weft_pick(node, 0),
+                         weft_pick(node, 1),       cts[0]};
+    int n = 6;
+    if (params.has_first)
+        first = weft_node_input(node, weft_node_n_inputs(node) - 1);
+    if (mask)
+        in[n++] = mask;
+    if (first)
+        in[n++] = first;
     weft_array *out[4] = {NULL};
     if (cts[0] == NULL) {
         const weft_spec *o = weft_node_spec(node, 0);
@@ -144,11 +151,15 @@ static void attention_vjp(weft_array *node, weft_array *const *cts, const bool *
     /* The fused op has no gradient of the mask, which can be as large as the scores. */
     const bool bias = has_bias(node) && wanted[3];
     if (cts[1] == NULL && !bias) {
-        weft_array *all = weft_apply(&weft_op_attention_vjp, in, mask ? 7 : 6, &params);
+        weft_array *all = weft_apply(&weft_op_attention_vjp, in, n, &params);
         for (int i = 0; i < 3; i++) {
             out[i] = wanted[i] ? weft_pick(all, i) : NULL;
         }
     } else { /* or: a second derivative, or a user of the raw op */
+        if (first)
+            mask = weft__attention_first_mask(first, weft_dim(in[1], 1), mask);
+        params.has_mask = mask != NULL;
+        params.has_first = false;
         weft__attention_gradients(in, mask, cts[1], &params, out);
     }
     for (int i = 0; i < 3; i++) {
@@ -179,7 +190,8 @@ bool weft__attention_infer_heads(const weft_array *node, int64_t H, int64_t Hk, 
 bool weft__attention_infer(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
-    if (!weft__expect_inputs(node, n + params->has_mask + params->has_lengths, why) ||
+    if (!weft__expect_inputs(node, n + params->has_mask + params->has_lengths + params->has_first,
+                             why) ||
         !weft__expect_float(node, 0, "q", why) || !weft__expect_float(node, 1, "k", why) ||
         !weft__expect_float(node, 2, "v", why) ||
         !weft__expect_rank(node, 0, "q", "(B, L, H, D)", 4, why) ||
@@ -225,10 +237,26 @@ static bool infer_lengths(const weft_array *node, weft_why *why)
     return weft__expect_shape(node, last, "lengths", WEFT_DIMS(input_shape(node, 0).at[0]), why);
 }
 
+static bool infer_first(const weft_array *node, weft_why *why)
+{
+    const weft_attention_params *params = weft_node_params(node);
+    const int last = weft_node_n_inputs(node) - 1;
+    const weft_dims q = input_shape(node, 0);
+    if (params->has_lengths) {
+        return weft_because(why, "first and lengths exclude each other: give one as a mask");
+    }
+    if (input_dtype(node, last) != WEFT_INT32) {
+        return weft_because(why, "first is %s, expected int32",
+                            weft_dtype_name(input_dtype(node, last)));
+    }
+    return weft__expect_shape(node, last, "first", WEFT_DIMS(q.at[0], q.at[1]), why);
+}
+
 bool weft__attention_infer_rest(const weft_array *node, int n, weft_why *why)
 {
     const weft_attention_params *params = weft_node_params(node);
     return (!params->has_mask || infer_mask(node, n, why)) &&
+           (!params->has_first || infer_first(node, why)) &&
            (!params->has_lengths || infer_lengths(node, why));
 }
 
@@ -253,6 +281,7 @@ const weft_field weft__attention_fields[] = {
     WEFT_FIELD(BOOL, weft_attention_params, causal),
     WEFT_FIELD(BOOL, weft_attention_params, has_mask),
     WEFT_FIELD(BOOL, weft_attention_params, has_lengths),
+    WEFT_FIELD(BOOL, weft_attention_params, has_first),
     WEFT_FIELDS_END,
 };
 
@@ -266,6 +295,9 @@ static const weft_attention_params both = {
 static const weft_attention_params lengths = {.scale = 0.7, .has_lengths = true};
 static const weft_attention_params all_kinds = {
     .scale = 0.7, .softcap = 2, .window = 7, .causal = true, .has_mask = true, .has_lengths = true};
+static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .has_first = true};
+static const weft_attention_params from_all_kinds = {
+    .scale = 0.7, .softcap = 2, .window = 4, .causal = true, .has_mask = true, .has_first = true};
 
 /* Queries that see nothing are not here: their log-sum-exp has no derivative to compare with. So
  * the bool masks and lengths are long enough that none hides a whole row by chance. */
@@ -298,6 +330,13 @@ static const weft_case cases[] = {
       {.shape = {4, {2, 1, 1, 24}}},
       {.shape = {1, {2}}, .index_below = 25}},
      &all_kinds},
+    {"first", 4, {QKV(2, 3, 8, 4, 2, 3, 2), {.shape = {2, {2, 3}}, .index_below = 6}}, &from_first},
+    {"first, mask and window",
+     5,
+     {QKV(2, 3, 8, 2, 1, 3, 3),
+      {.shape = {4, {2, 1, 1, 8}}},
+      {.shape = {2, {2, 3}}, .index_below = 6}},
+     &from_all_kinds},
     {"lengths of no batch",
      4,
      {QKV(0, 2, 3, 2, 2, 4, 4), {.shape = {1, {0}}, .index_below = 3}},
@@ -350,8 +389,21 @@ weft_array *weft__attention_apply(const weft_op *op, weft_array **inputs, int n,
         inputs[n++] = given.sinks;
         op = &weft_op_attention_sinks;
     }
+    weft_array *mask = params.has_mask ? mask_of_rank_4(given.mask) : NULL, *first = NULL;
+    if (given.first) {
+        first = weft__attention_first(given.first, weft_dim(inputs[0], 0), weft_dim(inputs[0], 1));
+        params.has_first = op == &weft_op_attention && !params.has_lengths && !given.sinks;
+    }
+    if (first && !params.has_first) {
+        const int64_t S = weft_dim(inputs[1], 1);
+        mask = weft_ok(first) ? weft__attention_first_mask(first, S, mask) : first;
+        params.has_mask = true;
+    }
     if (params.has_mask) {
-        inputs[n++] = mask_of_rank_4(given.mask);
+        inputs[n++] = mask;
+    }
+    if (params.has_first) {
+        inputs[n++] = first;
     }
     if (params.has_lengths) {
         inputs[n++] = weft__attention_lengths(given.lengths, weft_dim(inputs[0], 0));

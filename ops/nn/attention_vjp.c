@@ -66,6 +66,10 @@ void weft__attention_gradients(weft_array *const in[6], weft_array *mask, weft_a
 static void expand(weft_array *node, weft_array **outs)
 {
     const weft_attention_params *params = weft_node_params(node);
+    if (params->has_first) {
+        weft__attention_first_expand(node, 6, outs);
+        return;
+    }
     weft_array *in[6];
     for (int i = 0; i < 6; i++) {
         in[i] = weft_node_input(node, i);
@@ -93,6 +97,9 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
         !weft__expect_float(node, 5, "do", why)) {
         return false;
     }
+    if (!weft__attention_infer_rest(node, 6, why)) {
+        return false;
+    }
     weft_dtype dtype = compute_dtype(weft_node_input(node, 0));
     if (input_dtype(node, 4) != dtype) {
         return weft_because(why, "lse is %s, expected %s", weft_dtype_name(input_dtype(node, 4)),
@@ -108,6 +115,7 @@ static const weft_attention_params full = {.scale = 0.5};
 static const weft_attention_params windowed = {.scale = 0.7, .causal = true, .window = 2};
 static const weft_attention_params capped = {
     .scale = 0.6, .softcap = 1.5, .causal = true, .has_mask = true};
+static const weft_attention_params from_first = {.scale = 0.7, .causal = true, .has_first = true};
 
 /* lse is drawn high enough that the probabilities stay below 1. It has the compute dtype, which
  * here is the dtype under test only for the wide ones; narrow ones are tested through attention. */
@@ -124,6 +132,10 @@ static const weft_case cases[] = {
      7,
      {INPUTS(2, 3, 3, 2, 1, 3, 3), {.shape = {4, {2, 1, 1, 3}}, .boolean = true}},
      &capped},
+    {"first",
+     7,
+     {INPUTS(2, 3, 8, 2, 1, 3, 3), {.shape = {2, {2, 3}}, .index_below = 6}},
+     &from_first},
     {"no batch", 6, {INPUTS(0, 2, 3, 2, 2, 4, 4)}, &full},
 };
 #undef INPUTS

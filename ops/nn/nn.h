@@ -105,6 +105,13 @@ weft_array *weft__attention_lengths_mask(weft_array *node, weft_array *mask,
 /* Lengths as the op has them, int32 (B). */
 weft_array *weft__attention_lengths(weft_array *lengths, int64_t B);
 
+/* attention_first.c: first as int32 (B, L); the bool mask (B, 1, L, S) that it makes with `mask`,
+ * which may be NULL and may be a float one; and the expansion of a node with first as the same op
+ * with that mask, the n inputs in front of the mask being as they are. */
+weft_array *weft__attention_first(weft_array *first, int64_t B, int64_t L);
+weft_array *weft__attention_first_mask(weft_array *first, int64_t S, weft_array *mask);
+void weft__attention_first_expand(weft_array *node, int n, weft_array **outs);
+
 /* The arrays of one attention in the layout of its products, in the compute dtype: q (B, Hk, G, L,
  * D), k (B, Hk, 1, S, D), v (B, Hk, 1, S, Dv), where H = Hk G. Views: no head is copied. */
 typedef struct attention_parts {

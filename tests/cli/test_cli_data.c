@@ -97,6 +97,9 @@ static void training_reads_what_data_shows(void)
                             out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.err, "data    -: 3 samples");
+    o = weft_command(rows, "train storyteller --data - --format jsonl --pack --steps 1 --out %sp",
+                     out);
+    CHECK_EQ_INT(o.code, 0);
     o = weft_command("{\"text\": \"x y z\"}\n", "train storyteller --data - --out %s3", out);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "standard input: expected the format");

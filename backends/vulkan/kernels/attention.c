@@ -83,8 +83,9 @@ void weft__vulkan_attention_arguments(const attention *a, attention_arguments *o
 bool weft__vulkan_attention_fits_copies(const weft_call *call)
 {
     const attention a = weft__vulkan_attention_of(call, 3);
-    return weft__vulkan_fits(call) && a.D <= ATTENTION_MOST_DIMS && a.Dv <= ATTENTION_MOST_DIMS &&
-           a.L < FAR && a.S < FAR && (!a.lengths || weft_tensor_is_contiguous(a.lengths));
+    return weft__vulkan_fits(call) && !a.params->has_first && a.D <= ATTENTION_MOST_DIMS &&
+           a.Dv <= ATTENTION_MOST_DIMS && a.L < FAR && a.S < FAR &&
+           (!a.lengths || weft_tensor_is_contiguous(a.lengths));
 }
 
 bool weft__vulkan_attention_fits(const weft_call *call)
