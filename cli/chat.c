@@ -13,7 +13,7 @@
 
 #define AT(field) .offset = offsetof(chat_values, field)
 
-static const cli_argument arguments[] = {{"MODEL", offsetof(chat_values, model), false}};
+static const cli_argument arguments[] = {{"MODEL", offsetof(chat_values, model), true}};
 
 static const cli_option options[] = {
     CLI_PROMPT_OPTION(chat_values, NULL,
@@ -49,6 +49,12 @@ static const cli_option options[] = {
      AT(tools),
      .help = "tools that the model may call, a JSON array; you are asked for what a call gives, or "
              "with --json answer it by a message with the role tool"},
+    {.name = "tool-pattern",
+     .kind = CLI_TEXT,
+     .value = "OPEN...CLOSE",
+     AT(tool_pattern),
+     .help = "with --tools: the model writes a call as JSON with name and arguments between OPEN "
+             "and CLOSE; default: as its template has it"},
     {.name = "format",
      .kind = CLI_TEXT,
      .value = "NAME",
@@ -65,6 +71,7 @@ static const cli_option options[] = {
     CLI_SAMPLING_OPTIONS(chat_values),
     CLI_CACHING_OPTIONS(chat_values),
     CLI_TIMEOUT_OPTION(chat_values),
+    CLI_TOKENS_PER_EVAL_OPTION(chat_values),
     CLI_STATS_OPTION(chat_values),
     CLI_JSON_OPTION(chat_values,
                     "read messages as lines of JSON, texts or objects with role and content; "
@@ -177,6 +184,25 @@ static weft_status from_engine(void *context, const weft_session_request *reques
     return cli_engine_generate(context, &r, callback, callback_context, stats);
 }
 
+/* The most tokens of a prompt: as many as leave room for an answer. 0: unknown. */
+static int64_t prompt_room(const chat_run *run, int64_t max_tokens)
+{
+    const int64_t positions = run->engine != NULL ? weft_engine_info_of(run->engine).context_length
+                                                  : weft_model_info_of(run->model)->max_positions;
+    return max_tokens < positions / 2 ? positions - max_tokens : positions - positions / 2;
+}
+
+/* OPEN and CLOSE of --tool-pattern, in new memory. */
+static weft_status read_pattern(chat_run *run)
+{
+    const char *pattern = run->values->tool_pattern, *dots = strstr(pattern, "...");
+    run->tool_open = strndup(pattern, (size_t)(dots - pattern));
+    run->tool_close = strdup(dots + 3);
+    return run->tool_open != NULL && run->tool_close != NULL
+               ? WEFT_OK
+               : weft_fail(WEFT_MEMORY, "chat: no memory");
+}
+
 static weft_status open_session(chat_run *run)
 {
     const chat_values *v = run->values;
@@ -185,14 +211,19 @@ static weft_status open_session(chat_run *run)
                               .tools = run->tools,
                               .n_tools = run->n_tools,
                               .thinking =
-                                  v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT};
+                                  v->think >= 0 ? thinking[v->think] : WEFT_THINKING_DEFAULT,
+                              .tool_open = run->tool_open,
+                              .tool_close = run->tool_close};
     o.generate.max_tokens = 1024;
+    o.generate.tokens_per_eval = v->tokens_per_eval;
+    o.generate.timeout = isnan(v->timeout) ? 0 : v->timeout;
     o.generate.cancel = run->cancel;
     if (run->engine != NULL) {
         o.source = from_engine;
         o.source_context = run->engine;
     }
     cli_sampling_apply(&v->sampling, run->model, &o.generate);
+    o.max_prompt = prompt_room(run, o.generate.max_tokens);
     weft_status status = cli_caching_apply("chat", &v->caching, run->model, &o.generate.cache);
     if (status == WEFT_OK && run->model != NULL)
         status = cli_sampling_protect(run->tokenizer, run->model, &run->keep, &o.generate);
@@ -205,14 +236,33 @@ static weft_status open_session(chat_run *run)
     return status;
 }
 
+#define DEFAULT_MODEL "Qwen/Qwen3-0.6B"
+
+/* Without MODEL: that of $WEFT_MODEL, else a small one that may be in the local cache. */
+static weft_status find_model(const cli_place *place, const char *name, char *path, size_t size)
+{
+    const char *own = getenv("WEFT_MODEL");
+    char *folder = NULL;
+    if (name == NULL && own != NULL && *own != '\0')
+        name = own;
+    if (name == NULL && !place->pull && weft_hub_find(DEFAULT_MODEL, NULL, &folder) != WEFT_OK)
+        return weft_fail(WEFT_IO, "chat: no MODEL is given, and the default, " DEFAULT_MODEL
+                                  ", is not in the local cache: name one, set WEFT_MODEL, or run "
+                                  "weft pull " DEFAULT_MODEL);
+    weft_free(folder);
+    return cli_find_model(place, name != NULL ? name : DEFAULT_MODEL, path, size);
+}
+
 static weft_status open_all(chat_run *run)
 {
     const chat_values *v = run->values;
     char path[4096];
     size_t n = 0;
-    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
+    weft_status status = find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = catch_interrupts(run);
+    if (status == WEFT_OK && v->tool_pattern != NULL)
+        status = read_pattern(run);
     if (status == WEFT_OK && v->json_schema != NULL)
         status = weft_file_read(v->json_schema, 0, &run->schema, &n);
     if (status == WEFT_OK && v->tools != NULL)
@@ -238,6 +288,8 @@ static void close_all(chat_run *run)
     weft_chat_free(run->chat);
     weft_tokenizer_free(run->tokenizer);
     chat_free_tools(run);
+    free(run->tool_open);
+    free(run->tool_close);
     weft_free(run->schema);
     signal(SIGINT, SIG_DFL);
     weft_cancel_free(run->cancel);
@@ -318,12 +370,22 @@ static weft_status talk_once(chat_run *run)
     return WEFT_OK;
 }
 
+static bool is_pattern(const char *pattern)
+{
+    const char *dots = strstr(pattern, "...");
+    return dots != NULL && dots > pattern && dots[3] != '\0';
+}
+
 static const char *complaint(const chat_values *v)
 {
     if (v->format != NULL && v->template_file != NULL)
         return "--format and --template: choose one";
     if (v->tools != NULL && !v->json && !cli_edit_is_terminal())
         return "--tools needs a terminal, where you are asked for what calls give, or --json";
+    if (v->tool_pattern != NULL && v->tools == NULL)
+        return "--tool-pattern needs --tools FILE";
+    if (v->tool_pattern != NULL && !is_pattern(v->tool_pattern))
+        return "--tool-pattern: expected OPEN...CLOSE, three dots between two texts";
     if (v->prompted && v->json_schema == NULL)
         return "--prompted needs --json-schema FILE";
     return cli_place_complaint(&v->place);
@@ -358,6 +420,11 @@ const cli_command cli_chat = {
         "Talks with a model through its chat template: a line is a message, what is said stays in "
         "the conversation, and lines that begin with a slash are commands (/help). Reasoning is "
         "shown dim on a terminal, and not at all elsewhere. From a pipe each line is a message.\n\n"
+        "Without MODEL it is the one that the environment variable WEFT_MODEL names, "
+        "or " DEFAULT_MODEL
+        " if that is in the local cache (weft pull). Where a conversation is longer than the "
+        "model's positions allow, its oldest turns are left out of the prompt, which is said once; "
+        "the system text and the last message always stay.\n\n"
         "A model without a chat template only goes on with texts (weft generate).",
     .example = "weft chat MODEL --system \"You are terse.\"\n"
                "weft chat MODEL -p \"Name three rivers.\" --temperature 0\n"

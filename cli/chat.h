@@ -8,12 +8,12 @@
 
 typedef struct chat_values {
     const char *model, *adapter, *prompt, *system, *load, *json_schema, *tools, *format,
-        *template_file, *backend;
+        *template_file, *backend, *tool_pattern;
     cli_place place;
     cli_sampling sampling;
     cli_caching caching;
     int think; /* -1: as the template has it; 0: on; 1: off */
-    int64_t retries;
+    int64_t retries, tokens_per_eval;
     double timeout;
     bool prompted, json, stats;
 } chat_values;
@@ -31,8 +31,10 @@ typedef struct chat_run {
     char *schema;        /* NULL: none */
     weft_tool *tools;
     size_t n_tools;
-    void *tools_json; /* what their texts are of */
-    int64_t pending;  /* calls that the user is to answer */
+    void *tools_json;             /* what their texts are of */
+    char *tool_open, *tool_close; /* of --tool-pattern; NULL: none */
+    int64_t pending;              /* calls that the user is to answer */
+    int64_t left_out; /* messages of which the user was told that prompts are without them */
     bool asked;       /* the user was told what a call wants */
     bool person;      /* a terminal on both sides */
     bool color;

@@ -155,6 +155,12 @@ void chat_show_end(chat_run *run)
                 cli_count(s->last.tokens),
                 s->last.detail == WEFT_FINISH_POSITIONS ? "the model has no more positions"
                                                         : "--max-tokens N allows more");
+    if (s->left_out > run->left_out)
+        fprintf(stderr,
+                "weft: the conversation is too long for the model's positions: it is without its "
+                "first %s messages now\n",
+                cli_count(s->left_out));
+    run->left_out = s->left_out;
     if (s->tool_limit)
         fputs("weft: the model went on calling tools; it was stopped\n", stderr);
     if (run->values->stats)

@@ -58,6 +58,13 @@
         .help = "end a generated text after so long"                                               \
     }
 
+#define CLI_TOKENS_PER_EVAL_OPTION(T)                                                              \
+    {                                                                                              \
+        .name = "tokens-per-eval", .kind = CLI_INT, .value = "N", .fallback = "1", .low = 1,       \
+        .high = 1024, .offset = offsetof(T, tokens_per_eval),                                      \
+        .help = "compute N tokens before any of them is looked at"                                 \
+    }
+
 #define CLI_STATS_OPTION(T)                                                                        \
     {                                                                                              \
         .name = "stats", .kind = CLI_FLAG, .offset = offsetof(T, stats),                           \

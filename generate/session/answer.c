@@ -137,6 +137,7 @@ static weft_status run_source(answer *a, const char *prompt, size_t length, bool
     }
     weft_free(ids);
     run->stats.prompt_tokens = (int64_t)n;
+    run->stats.left_out = (int64_t)s->left_out;
     run->stats.tokens += stats.tokens;
     run->stats.last = stats;
     run->ended = stats.reason == WEFT_FINISH_DEADLINE ||
@@ -292,6 +293,11 @@ weft_status weft__session_generate(session_run *run, json_object **message)
         a.markup = s->markup;
         if (!weft__session_with_tools(run))
             a.markup.tools = WEFT_TOOLS_NONE;
+    }
+    if (s->tool_open && weft__session_with_tools(run)) {
+        a.markup.tools = WEFT_TOOLS_CUSTOM;
+        a.markup.tool_open = s->tool_open;
+        a.markup.tool_close = s->tool_close;
     }
     if (run->turn.continue_final)
         a.markup.thinking = open_reasoning(s, &a.markup);

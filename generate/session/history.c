@@ -61,6 +61,8 @@ static int64_t last_user(const weft_session *session)
 static void cut(weft_session *session, int64_t from)
 {
     const size_t n = json_object_array_length(session->messages), at = (size_t)from;
+    if (session->left_out >= at) /* what is left may fit */
+        session->left_out = 0;
     if (at < n)
         json_object_array_del_idx(session->messages, at, n - at);
 }
@@ -161,6 +163,7 @@ static weft_status replace(weft_session *session, const weft__json_doc *doc)
     }
     json_object_put(session->messages);
     session->messages = messages;
+    session->left_out = 0;
     return WEFT_OK;
 }
 

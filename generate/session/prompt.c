@@ -36,8 +36,8 @@ static bool is_user(json_object *message)
            json_object_is_type(json_object_object_get(message, "content"), json_type_string);
 }
 
-/* The messages of a run, with its instruction behind the system text, or else behind the first text
- * of the user's. */
+/* The messages of a run that are not left out, with its instruction behind the system text, or else
+ * behind the first text of the user's. */
 static json_object *collect(const session_run *run, bool in_system)
 {
     const weft_session *s = run->session;
@@ -51,7 +51,7 @@ static json_object *collect(const session_run *run, bool in_system)
             all, run->instruction && in_system
                      ? extended("system", system, strlen(system), run->instruction)
                      : weft__session_message("system", s->system));
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = s->left_out; i < n && !status; i++) {
         json_object *message = json_object_array_get_idx(s->messages, i);
         if (instructed && is_user(message)) {
             json_object *content = json_object_object_get(message, "content");
@@ -88,13 +88,63 @@ static weft_status render(const session_run *run, bool in_system, char **text, s
     return status;
 }
 
-weft_status weft__session_render(const session_run *run, char **text, size_t *length)
+static weft_status render_whole(const session_run *run, char **text, size_t *length)
 {
     const weft_status status = render(run, true, text, length);
     /* Some templates refuse a system text. */
     return status == WEFT_INVALID && run->instruction && !run->session->system
                ? render(run, false, text, length)
                : status;
+}
+
+/* Leaves out one more turn; false where only the last one is there. */
+static bool leave_out_turn(weft_session *s)
+{
+    const size_t n = json_object_array_length(s->messages);
+    for (size_t i = s->left_out + 1; i < n; i++) {
+        json_object *message = json_object_array_get_idx(s->messages, i);
+        const char *role = weft__json_plain(json_object_object_get(message, "role"));
+        if (role && strcmp(role, "user") == 0) {
+            s->left_out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static weft_status count_tokens(const weft_session *s, const char *text, size_t length,
+                                int64_t *tokens)
+{
+    int32_t *ids = NULL;
+    size_t n = 0;
+    const weft_status status = weft_tokenizer_encode(s->tokenizer, text, length, 0, &ids, &n);
+    weft_free(ids);
+    *tokens = (int64_t)n;
+    return status;
+}
+
+weft_status weft__session_render(const session_run *run, char **text, size_t *length)
+{
+    weft_session *s = run->session;
+    int64_t tokens = 0, most = s->max_prompt;
+    weft_status status = render_whole(run, text, length);
+    if (status || most == 0 || !s->tokenizer)
+        return status;
+    status = count_tokens(s, *text, *length, &tokens);
+    if (tokens > most) /* so that the next turns need not leave out more */
+        most -= most / 4;
+    while (!status && tokens > most && leave_out_turn(s)) {
+        weft_free(*text);
+        *text = NULL;
+        status = render_whole(run, text, length);
+        if (!status)
+            status = count_tokens(s, *text, *length, &tokens);
+    }
+    if (status) {
+        weft_free(*text);
+        *text = NULL;
+    }
+    return status;
 }
 
 weft_status weft_session_prompt(weft_session *session, const weft_session_turn *turn, char **text,

@@ -54,6 +54,18 @@ static weft_status fill_stop(weft_session *s)
     return status;
 }
 
+static weft_status keep_marks(weft_session *s, const char *open, const char *close)
+{
+    if (!open && !close)
+        return WEFT_OK;
+    if (!open || !close || !*open || !*close)
+        return weft_fail(WEFT_INVALID,
+                         "session: tool_open and tool_close: expected both, neither empty");
+    s->tool_open = weft_strdup(open);
+    s->tool_close = weft_strdup(close);
+    return s->tool_open && s->tool_close ? WEFT_OK : weft__session_no_memory();
+}
+
 weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
                              const weft_chat *chat, const weft_session_options *options,
                              weft_session **out)
@@ -64,6 +76,8 @@ weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
     if ((!model || !tokenizer) && !o->source)
         return weft_fail(WEFT_INVALID, "session: expected a model and a tokenizer, or a source of "
                                        "answers");
+    if (o->max_prompt < 0)
+        return weft_fail(WEFT_INVALID, "session: max_prompt: expected a number of at least 0");
     weft_session *s = weft_calloc(1, sizeof *s);
     if (!s)
         return weft__session_no_memory();
@@ -74,6 +88,7 @@ weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
                         .no_prompt_cache = o->no_prompt_cache,
                         .thinking = o->thinking,
                         .max_rounds = o->max_rounds > 0 ? o->max_rounds : 8,
+                        .max_prompt = o->max_prompt,
                         .source = o->source,
                         .source_context = o->source_context};
     s->has_markup = o->markup != NULL;
@@ -83,6 +98,8 @@ weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
     weft_status status = s->messages ? fill_stop(s) : weft__session_no_memory();
     if (!status)
         status = weft_session_set_system(s, o->system);
+    if (!status)
+        status = keep_marks(s, o->tool_open, o->tool_close);
     if (!status)
         status = weft_session_set_tools(s, o->tools, o->n_tools);
     if (status)
@@ -103,6 +120,8 @@ void weft_session_free(weft_session *session)
     weft_free(session->stop);
     weft_free(session->stop_texts);
     weft_free(session->written);
+    weft_free(session->tool_open);
+    weft_free(session->tool_close);
     weft_constraint_free(session->constraint);
     weft_prompt_cache_free(session->prompt_cache);
     weft_free(session->constraint_schema);

@@ -21,7 +21,10 @@ struct weft_session {
     json_object *messages; /* an array, without the system text */
     weft_tool *tools;
     size_t n_tools;
-    char *tools_json; /* as templates take them; NULL: there are none */
+    char *tools_json;             /* as templates take them; NULL: there are none */
+    int64_t max_prompt;           /* 0: unlimited */
+    size_t left_out;              /* messages at the start that prompts are without */
+    char *tool_open, *tool_close; /* NULL: the markup's */
     bool has_markup;
     weft_chat_markup markup; /* instead of the template's */
     int32_t *stop;           /* ids that end a turn */

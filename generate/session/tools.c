@@ -51,6 +51,8 @@ static void write_tool(weft__text *out, const weft_tool *tool)
 
 static weft_tool_style style_of(const weft_session *s)
 {
+    if (s->tool_open)
+        return WEFT_TOOLS_CUSTOM;
     return s->has_markup ? s->markup.tools : weft_chat_markup_of(s->chat, NULL, true).tools;
 }
 

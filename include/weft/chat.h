@@ -44,8 +44,8 @@ WEFT_API weft_status weft_chat_parse(const char *source, size_t length, const ch
 
 /* A built-in format by model_type, or "chatml". `version` tells those of one family apart: "2.5",
  * "2" of qwen2; "3.1", "3.0" of llama; "v3", "v3-tekken", "v1", "v7", "v7-tekken" of mistral; "4",
- * "5", "1" of minicpm; "small", "large" of gemma4; NULL: the first of them. Only gemma4's and
- * minicpm's "5" take tools. WEFT_UNSUPPORTED when there is none. */
+ * "5", "1" of minicpm; "small", "large" of gemma4; NULL: the first of them. Only chatml, gemma4's
+ * and minicpm's "5" take tools. WEFT_UNSUPPORTED when there is none. */
 WEFT_API weft_status weft_chat_builtin(const char *model_type, const char *version,
                                        const weft_tokenizer *tokenizer, weft_chat **out);
 

@@ -41,12 +41,13 @@ typedef enum weft_session_event_kind {
 
 /* What a turn took, all its generations together. */
 typedef struct weft_session_stats {
-    int64_t generations;      /* rounds of tools and attempts, at least 1 */
-    int64_t prompt_tokens;    /* of the last generation's prompt */
-    int64_t tokens;           /* generated */
-    int64_t tool_calls;       /* that were answered */
-    int64_t pending_calls;    /* of tools without a function: the caller is to answer them */
-    bool tool_limit;          /* the model went on calling after the last round */
+    int64_t generations;   /* rounds of tools and attempts, at least 1 */
+    int64_t prompt_tokens; /* of the last generation's prompt */
+    int64_t tokens;        /* generated */
+    int64_t tool_calls;    /* that were answered */
+    int64_t pending_calls; /* of tools without a function: the caller is to answer them */
+    bool tool_limit;       /* the model went on calling after the last round */
+    int64_t left_out;      /* messages at the start that the last prompt was without (max_prompt) */
     weft_generate_stats last; /* of the last generation: why it ended, for one */
 } weft_session_stats;
 
@@ -110,6 +111,16 @@ typedef struct weft_session_options {
     int64_t max_rounds; /* of calls in one turn; 0: 8 */
     /* The markup of answers; NULL: what the template says (weft_chat_markup_of). */
     const weft_chat_markup *markup;
+    /* The model writes calls as JSON objects with name and arguments between these two, whatever
+     * the template says of calls; copied. NULL: as the markup has it. */
+    const char *tool_open, *tool_close;
+    /* The most tokens of a prompt, counted by the tokenizer (without one this has no effect). Where
+     * the conversation is longer, its oldest turns are left out of the prompt until it has at most
+     * three quarters of that, and out of later prompts too; a turn is a message of the user's and
+     * all up to the next one. The system text and the last turn always stay, and all messages stay
+     * in the session. 0: nothing is left out, and the model refuses what is longer than its
+     * positions. */
+    int64_t max_prompt;
     weft_session_source *source; /* NULL: weft_generate */
     void *source_context;
 } weft_session_options;

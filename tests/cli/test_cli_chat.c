@@ -42,6 +42,45 @@ static void a_line_is_a_message(void)
     CHECK_STR(o.out, first);
 }
 
+/* More than the model's positions: the conversation goes on without its first messages. */
+static void long_conversations_go_on(void)
+{
+    static char input[16384];
+    const int turns = 24;
+    input[0] = '\0';
+    for (int i = 0; i < turns; i++)
+        snprintf(input + strlen(input), 400,
+                 "Message %d: once upon a time there was a king who had three sons, and the three "
+                 "sons had one horse, and the horse was old, and so were the king and his crown.\n",
+                 i);
+    const output o = weft_command(input, "chat %s -n 8 -t 0 --stats --tokens-per-eval 3", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(count(o.err, "finished: length"), turns);
+    CHECK_CONTAINS(o.err, "too long for the model's positions: it is without its first");
+    CHECK(count(o.err, "too long for the model's positions") < turns / 2);
+}
+
+/* Without MODEL: $WEFT_MODEL, or what is in the cache. */
+static void the_model_may_be_left_out(void)
+{
+    const char *weft = check_built("cli/weft");
+    output o = shell_command(NULL, "WEFT_MODEL=%s %s chat -p Hi -n 3 -t 0", model(), weft);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL, "WEFT_MODEL= HF_HUB_CACHE=%s HF_HOME=%s HOME=%s %s chat -p Hi -n 3",
+                      check_temporary("no"), check_temporary("no"), check_temporary("no"), weft);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "weft pull Qwen/Qwen3-0.6B");
+}
+
+/* An answer is over in time. */
+static void a_timeout_ends_the_answer(void)
+{
+    const output o =
+        weft_command(NULL, "chat %s -p Hi -n 900 -t 0 --timeout 1e-9 --stats", model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "finished: deadline");
+}
+
 static void commands_change_the_conversation(void)
 {
     char input[1024];
@@ -231,9 +270,12 @@ static void misuse_is_told(void)
     static const struct {
         const char *options, *says;
     } cases[] = {
-        {"", "MODEL"},
         {"x --format chatml --template y", "choose one"},
         {"x --tools y", "--tools needs a terminal"},
+        {"x --tool-pattern '<a>...</a>'", "--tool-pattern needs --tools"},
+        {"x --json --tools f --tool-pattern '<a>'", "expected OPEN...CLOSE"},
+        {"x --json --tools f --tool-pattern '...</a>'", "expected OPEN...CLOSE"},
+        {"x --json --tools f --tool-pattern '<a>...'", "expected OPEN...CLOSE"},
         {"x --prompted", "--prompted needs --json-schema"},
         {"x --think perhaps", "perhaps"},
     };
@@ -244,7 +286,8 @@ static void misuse_is_told(void)
     }
 }
 
-CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message),
+CHECK_MAIN("cli_chat", CHECK_CASE(a_line_is_a_message), CHECK_CASE(long_conversations_go_on),
+           CHECK_CASE(the_model_may_be_left_out), CHECK_CASE(a_timeout_ends_the_answer),
            CHECK_CASE(commands_change_the_conversation),
            CHECK_CASE(answers_are_repeated_and_continued), CHECK_CASE(events_are_lines_of_json),
            CHECK_CASE(answers_keep_to_a_schema), CHECK_CASE(templates_can_be_given),

@@ -40,7 +40,40 @@ static const char gemma[] = TEXT_MACRO NO_TOOLS
     "{%- if messages[0].role != 'system' -%}"                                                      \
     "{{- '<|im_start|>system\\n" WORDS "<|im_end|>\\n' -}}{%- endif -%}"
 
-static const char chatml[] = TEXT_MACRO NO_TOOLS CHATML_TURNS;
+/* Tools as Hermes 2 Pro and Qwen 2.5 were trained with them: JSON within tags, in the system turn,
+ * in the answer's calls, and of results in a turn of the user. */
+#define CHATML_TOOLS                                                                               \
+    "{%- if tools -%}{{- '<|im_start|>system\\n' -}}"                                              \
+    "{%- if messages[0].role == 'system' -%}{{- text(messages[0].content) + '\\n\\n' -}}"          \
+    "{%- endif -%}"                                                                                \
+    "{{- '# Tools\\n\\nYou may call one or more functions to assist with the user query.\\n\\n'"   \
+    " + 'You are provided with function signatures within <tools></tools> XML tags:\\n<tools>' "   \
+    "-}}"                                                                                          \
+    "{%- for tool in tools -%}{{- '\\n' + tool | tojson -}}{%- endfor -%}"                         \
+    "{{- '\\n</tools>\\n\\nFor each function call, return a json object with function name and '"  \
+    " + 'arguments within <tool_call></tool_call> XML tags:\\n<tool_call>\\n'"                     \
+    " + '{\"name\": <function-name>, \"arguments\": <args-json-object>}\\n</tool_call>'"           \
+    " + '<|im_end|>\\n' -}}{%- endif -%}"
+#define CHATML_CALL                                                                                \
+    "{%- macro written(f) -%}{{- '\\n<tool_call>\\n{\"name\": \"' + f.name + '\", \"arguments\": " \
+    "' -}}"                                                                                        \
+    "{{- (f.arguments if f.arguments is string else f.arguments | tojson) -}}"                     \
+    "{{- '}\\n</tool_call>' -}}{%- endmacro -%}"
+#define CHATML_TOOL_TURNS                                                                          \
+    "{%- set told = tools and messages[0].role == 'system' -%}"                                    \
+    "{%- for message in (messages[1:] if told else messages) -%}"                                  \
+    "{%- if message.role == 'tool' -%}"                                                            \
+    "{%- if loop.first or loop.previtem.role != 'tool' -%}{{- '<|im_start|>user' -}}{%- endif -%}" \
+    "{{- '\\n<tool_response>\\n' + text(message.content) + '\\n</tool_response>' -}}"              \
+    "{%- if loop.last or loop.nextitem.role != 'tool' -%}{{- '<|im_end|>\\n' -}}{%- endif -%}"     \
+    "{%- else -%}{{- '<|im_start|>' + message.role -}}"                                            \
+    "{%- set content = text(message.content) -%}"                                                  \
+    "{{- '\\n' + content if content or not message.tool_calls -}}"                                 \
+    "{%- for call in message.tool_calls or [] -%}{{- written(call.function or call) -}}"           \
+    "{%- endfor -%}{{- '<|im_end|>\\n' -}}{%- endif -%}{%- endfor -%}"                             \
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+
+static const char chatml[] = TEXT_MACRO CHATML_CALL CHATML_TOOLS CHATML_TOOL_TURNS;
 static const char qwen2[] =
     TEXT_MACRO NO_TOOLS CHATML_SYSTEM("You are a helpful assistant.") CHATML_TURNS;
 static const char qwen2_5[] = TEXT_MACRO NO_TOOLS CHATML_SYSTEM(
