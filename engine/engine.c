@@ -288,6 +288,7 @@ static weft_engine_metrics measure(const weft_generate_stats *s, double total)
         .reason = s->reason,
         .detail = s->detail,
         .prompt_tokens = s->prompt_tokens,
+        .cached_tokens = s->cached_tokens,
         .generated_tokens = s->tokens,
         .first_token_seconds = s->first_token_seconds,
         .prefill_seconds = s->first_token_seconds,
@@ -496,6 +497,22 @@ weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *
     inspecting i = {request, out};
     *out = NULL;
     return weft__engine_in_turn(engine, "inspect", NULL, inspect, &i);
+}
+
+static weft_status warm(weft_engine *e, const weft_cancel *cancel, void *context)
+{
+    static const weft_generate_options defaults = {0};
+    weft_engine_request request = *(const weft_engine_request *)context;
+    (void)cancel;
+    if (request.options == NULL)
+        request.options = &defaults;
+    return e->backend->warm != NULL ? e->backend->warm(e->state, &request)
+                                    : cannot(e, "keep prompts");
+}
+
+weft_status weft_engine_warm(weft_engine *engine, const weft_engine_request *request)
+{
+    return weft__engine_in_turn(engine, "warm", NULL, warm, (void *)request);
 }
 
 weft_engine_info weft_engine_info_of(const weft_engine *engine)

@@ -16,7 +16,8 @@ typedef struct native {
     weft_tokenizer *tokenizer; /* NULL: there is none that can be read */
     weft_chat *chat;           /* the same */
     weft_device *device;
-    int64_t context; /* 0: the model's */
+    int64_t context;                 /* 0: the model's */
+    weft_prompt_cache *prompt_cache; /* NULL: there is none */
     /* A module's tied fields are filled while it is called, so that one call at a time may be in
      * the model. Others have their turn while a token is with its caller. */
     weft__turns inside;
@@ -27,6 +28,7 @@ typedef struct native {
 static void native_unload(void *state)
 {
     native *n = state;
+    weft_prompt_cache_free(n->prompt_cache);
     weft_model_free(n->model);
     weft_tokenizer_free(n->tokenizer);
     weft_chat_free(n->chat);
@@ -50,6 +52,11 @@ static weft_status load(native *n, const weft_engine_options *o)
     weft_status status = weft_model_load(n->path, &options, &n->model);
     if (status == WEFT_OK && o->adapter != NULL)
         status = weft_adapter_load(n->model, o->adapter, NULL);
+    if (status == WEFT_OK && o->prompt_cache_bytes != 0) {
+        const weft_prompt_cache_options room = {
+            .max_bytes = o->prompt_cache_bytes > 0 ? o->prompt_cache_bytes : 0};
+        status = weft_prompt_cache_new(n->model, &room, &n->prompt_cache);
+    }
     /* A model without them computes ids; who asks for texts is told why there are none. */
     if (status == WEFT_OK && weft_tokenizer_load(n->path, &n->tokenizer) != WEFT_OK)
         n->tokenizer = NULL;
@@ -267,6 +274,8 @@ static weft_status native_generate(void *state, const weft_engine_request *reque
     native *n = state;
     outside o = {.n = n, .callback = callback, .context = context};
     weft_generate_options options = *request->options;
+    if (options.prompt_cache == NULL && !options.no_cache)
+        options.prompt_cache = n->prompt_cache;
     int32_t *ids;
     size_t n_ids;
     weft_device *before = weft_default_device();
@@ -392,6 +401,41 @@ static weft_status native_inspect(void *state, const weft_engine_request *reques
     return status;
 }
 
+/* ---- prompts that are kept ------------------------------------------------------------------ */
+
+typedef struct warming {
+    native *n;
+    const weft_generate_options *options;
+    const int32_t *ids;
+    size_t n_ids;
+} warming;
+
+static weft_status read_prompt(void *context, weft_model *model)
+{
+    const warming *w = context;
+    (void)model; /* the cache's */
+    return weft_prompt_cache_warm(w->n->prompt_cache, w->ids, w->n_ids, &w->options->cache,
+                                  w->options->prefill);
+}
+
+static weft_status native_warm(void *state, const weft_engine_request *request)
+{
+    native *n = state;
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    weft_generate_options options = *request->options;
+    if (n->prompt_cache == NULL)
+        return weft_fail(WEFT_INVALID, "engine: warm: it was loaded without a prompt cache "
+                                       "(weft_engine_options.prompt_cache_bytes)");
+    weft_status status = ids_of(n, request, &ids, &n_ids);
+    if (status == WEFT_OK)
+        status = keep_to_context(n, n_ids, &options);
+    if (status == WEFT_OK)
+        status = weft__native_use(n, read_prompt, &(warming){n, request->options, ids, n_ids});
+    weft_free(ids);
+    return status;
+}
+
 const weft_engine_backend weft__engine_native = {
     .name = "native",
     .load = native_load,
@@ -403,4 +447,5 @@ const weft_engine_backend weft__engine_native = {
     .classify = native_classify,
     .batch = native_batch,
     .inspect = native_inspect,
+    .warm = native_warm,
 };

@@ -40,6 +40,10 @@ typedef struct weft_engine_options {
      * came. Those of the native backend take turns, token by token. */
     int64_t max_concurrent;
     bool no_wait; /* further ones are refused instead, with WEFT_INVALID */
+    /* Of the native backend: the most bytes of keys and values in a prompt cache of the engine's
+     * own (weft/prompt_cache.h), which every generation uses whose options have no other and that
+     * is not without a cache. Below 0: as many as that header says; 0: there is no prompt cache. */
+    int64_t prompt_cache_bytes;
 
     /* Of the backends that are other programs. */
     const char *program; /* "subprocess": what is run. Else: Python, NULL: $WEFT_PYTHON, python3 */
@@ -87,7 +91,8 @@ typedef struct weft_engine_metrics {
     weft_finish reason;
     weft_finish_detail detail;
     int64_t prompt_tokens, generated_tokens;
-    double first_token_seconds;                            /* the prompt's time is in it */
+    int64_t cached_tokens;      /* of the prompt's, those that the prompt cache had */
+    double first_token_seconds; /* the prompt's time is in it */
     double prefill_seconds, decode_seconds, total_seconds; /* waiting for others is in none */
     double prefill_per_second, decode_per_second;          /* tokens */
     int64_t peak_memory; /* of arrays in this process, since the call began, if it was alone */
@@ -144,6 +149,12 @@ WEFT_API weft_status weft_engine_stream_next(weft_engine_stream *stream, weft_ge
 /* Ends what is under way. NULL is accepted. */
 WEFT_API void weft_engine_stream_free(weft_engine_stream *stream);
 
+/* Reads the request's prompt into the engine's prompt cache, so that prompts that begin with it
+ * start sooner: instructions that many of them share. Of the request's options only `cache` and
+ * `prefill` matter. WEFT_INVALID without a prompt cache, WEFT_UNSUPPORTED where the backend has
+ * none. */
+WEFT_API weft_status weft_engine_warm(weft_engine *engine, const weft_engine_request *request);
+
 /* Ends all calls that are under way or waiting, at their next token, with WEFT_FINISH_CANCELLED.
  * From any thread, a callback too. */
 WEFT_API void weft_engine_cancel(weft_engine *engine);
@@ -195,6 +206,8 @@ typedef struct weft_engine_backend {
                          const weft_generate_batch_options *batch, weft_generated_row *results);
     /* NULL: WEFT_UNSUPPORTED. What it gives is freed with weft_inspection_free. */
     weft_status (*inspect)(void *state, const weft_engine_request *request, weft_inspection **out);
+    /* NULL: WEFT_UNSUPPORTED. The request's options are never NULL. */
+    weft_status (*warm)(void *state, const weft_engine_request *request);
 } weft_engine_backend;
 
 /* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID

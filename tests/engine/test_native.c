@@ -197,6 +197,53 @@ static void conversations_go_through_the_template(void)
     weft_engine_free(engine);
 }
 
+/* A prompt that was warmed, and one that was generated from, are found again; texts stay the same.
+ */
+static void prompts_are_kept(void)
+{
+    static const char base[] =
+        "Once upon a time there was a king who had three sons and one crown, "
+        "and the crown was too small for all of them.";
+    static const char longer[] = "Once upon a time there was a king who had three sons and one "
+                                 "crown, and the crown was too small for all of them. One day";
+    const char *path = check_source("examples/storyteller");
+    weft_engine *plain = native(path, NULL);
+    weft_engine *engine = native(path, &(weft_engine_options){.prompt_cache_bytes = -1});
+    const weft_engine_request start = {.prompt = base};
+    const weft_engine_request request = {.prompt = longer, .options = &greedy};
+    seen expected = {.n = 0};
+    if (engine == NULL || plain == NULL)
+        return;
+    CHECK_STATUS(weft_engine_warm(plain, &start), WEFT_INVALID);
+    CHECK_CONTAINS(weft_engine_error(plain), "prompt_cache_bytes");
+    CHECK_OK(weft_engine_generate(plain, &request, look, &expected));
+    CHECK_EQ_INT(weft_engine_metrics_of(plain).cached_tokens, 0);
+    CHECK_OK(weft_engine_warm(engine, &start));
+    for (int i = 0; i < 2; i++) {
+        seen got = {.n = 0};
+        CHECK_OK(weft_engine_generate(engine, &request, look, &got));
+        const weft_engine_metrics m = weft_engine_metrics_of(engine);
+        int32_t *ids = NULL;
+        size_t n = 0;
+        CHECK_OK(
+            weft_engine_encode(engine, base, strlen(base), WEFT_TOKENIZER_ADD_SPECIAL, &ids, &n));
+        weft_free(ids);
+        /* First the warmed text; then the prompt itself but for its last token. */
+        CHECK_EQ_INT(m.cached_tokens, i == 0 ? (int64_t)n : m.prompt_tokens - 1);
+        CHECK_STR(got.text, expected.text);
+    }
+    const weft_generate_options uncached = {.max_tokens = TOKENS, .no_cache = true};
+    CHECK_OK(weft_engine_generate(
+        engine, &(weft_engine_request){.prompt = longer, .options = &uncached}, NULL, NULL));
+    CHECK_EQ_INT(weft_engine_metrics_of(engine).cached_tokens, 0);
+    weft_engine_free(plain);
+    weft_engine_free(engine);
+    engine = native(path, &(weft_engine_options){.prompt_cache_bytes = -1, .context = 5});
+    CHECK_STATUS(weft_engine_warm(engine, &start), WEFT_INVALID);
+    CHECK_CONTAINS(weft_engine_error(engine), "context 5");
+    weft_engine_free(engine);
+}
+
 /* 2 of 8 experts, and no row of the embedding, which is not the head: of 239,040 weights 20,480 are
  * the embedding's and 147,456 the experts'. */
 static void a_token_reads_its_experts_alone(void)
@@ -214,5 +261,5 @@ CHECK_MAIN("native", CHECK_CASE(native_engines_are_the_calls_that_they_wrap),
            CHECK_CASE(native_engines_classify_and_batch),
            CHECK_CASE(native_engines_show_keys_and_queries),
            CHECK_CASE(models_without_a_tokenizer_take_ids),
-           CHECK_CASE(conversations_go_through_the_template),
+           CHECK_CASE(conversations_go_through_the_template), CHECK_CASE(prompts_are_kept),
            CHECK_CASE(a_token_reads_its_experts_alone))
