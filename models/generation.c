@@ -2,6 +2,7 @@
  * are never drawn, and the sampler's numbers. */
 #include "models/generation.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "core/failure.h"
@@ -99,6 +100,52 @@ static void drop_from(weft__ids *ids, int64_t V)
     ids->n = n;
 }
 
+/* What generation_config.json says of the sampler: the sampler's own errors do not name the file.
+ */
+static weft_status check_sampler(const weft_config *config)
+{
+    typedef struct values {
+        bool do_sample;
+        int64_t top_k;
+        double temperature, top_p, min_p, xtc_probability, xtc_threshold, repetition_penalty;
+    } values;
+    static const weft_config_field fields[] = {
+        WEFT_CONFIG_OPTIONAL(BOOL, values, do_sample, false),
+        WEFT_CONFIG_OPTIONAL(INT, values, top_k, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, temperature, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, top_p, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, min_p, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, xtc_probability, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, xtc_threshold, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, repetition_penalty, 0),
+    };
+    values v;
+    const weft_status status = weft_config_read(config, fields, sizeof fields / sizeof *fields, &v);
+    const struct {
+        const char *key;
+        double value, most;
+    } ranges[] = {
+        {"top_k", (double)v.top_k, INFINITY},
+        {"temperature", v.temperature, INFINITY},
+        {"top_p", v.top_p, 1},
+        {"min_p", v.min_p, 1},
+        {"xtc_probability", v.xtc_probability, 1},
+        {"xtc_threshold", v.xtc_threshold, 1},
+        {"repetition_penalty", v.repetition_penalty, INFINITY},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges && status == WEFT_OK; i++) {
+        if (ranges[i].value >= 0 && ranges[i].value <= ranges[i].most)
+            continue;
+        const char *where = weft_config_where(config), *key = ranges[i].key;
+        return isinf(ranges[i].most)
+                   ? weft_fail(WEFT_INVALID, "%s: %s: expected a number of at least 0, got %g",
+                               where, key, ranges[i].value)
+                   : weft_fail(WEFT_INVALID, "%s: %s: expected a number from 0 to %g, got %g",
+                               where, key, ranges[i].most, ranges[i].value);
+    }
+    return status;
+}
+
 weft_status weft__generation_read(weft__generation_config *g, const weft_config *config,
                                   const char *folder, int64_t V)
 {
@@ -107,6 +154,8 @@ weft_status weft__generation_read(weft__generation_config *g, const weft_config 
         status = add_ids(&g->eos, weft__config_at_top(config, "eos_token_id"));
     if (status == WEFT_OK && folder != NULL)
         status = load_beside(g, folder);
+    if (status == WEFT_OK && g->config != NULL)
+        status = check_sampler(g->config);
     if (status == WEFT_OK && g->config != NULL)
         status = add_ids(&g->eos, weft__config_at(g->config, "eos_token_id"));
     if (status == WEFT_OK && g->config != NULL)

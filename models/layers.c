@@ -155,7 +155,13 @@ weft_status weft__layers_window(const weft_config *config, const weft__decoder_c
             status = weft__json_at(&types, (size_t)layer, &at);
         return status == WEFT_OK ? named_window(&at, c, window) : status;
     }
-    *window = slides(c, rule, layer) && c->sliding_window > 0 ? c->sliding_window : 0;
+    const bool sliding = slides(c, rule, layer);
+    if (sliding && c->sliding_window < 1 && weft_config_has(config, "sliding_window"))
+        return weft_fail(WEFT_INVALID,
+                         "%s: sliding_window: expected a positive number, or null for none, got "
+                         "%lld",
+                         weft_config_where(config), (long long)c->sliding_window);
+    *window = sliding && c->sliding_window > 0 ? c->sliding_window : 0;
     return WEFT_OK;
 }
 

@@ -49,11 +49,32 @@ static weft_status check_quantization(const weft_config *config)
     return status;
 }
 
+/* The keys that are read one at a time, with a fallback for values of another type. */
+static weft_status check_types(const weft_config *config)
+{
+    typedef struct values {
+        bool tie_word_embeddings;
+        int64_t num_local_experts, _sliding_window_pattern, shared_expert_intermediate_size;
+        double rope_local_base_freq;
+    } values;
+    static const weft_config_field fields[] = {
+        WEFT_CONFIG_OPTIONAL(BOOL, values, tie_word_embeddings, false),
+        WEFT_CONFIG_OPTIONAL(INT, values, num_local_experts, 0),
+        WEFT_CONFIG_OPTIONAL(INT, values, _sliding_window_pattern, 0),
+        WEFT_CONFIG_OPTIONAL(INT, values, shared_expert_intermediate_size, 0),
+        WEFT_CONFIG_OPTIONAL(DOUBLE, values, rope_local_base_freq, 0),
+    };
+    values ignored;
+    return weft_config_read(config, fields, sizeof fields / sizeof *fields, &ignored);
+}
+
 /* `file` may be NULL: then config.json must name the family. */
 static weft_status choose_family(weft_model *m, const weft_safetensors *file)
 {
     const char *where = weft_config_where(m->config);
-    const weft_status known = check_quantization(m->config);
+    weft_status known = check_quantization(m->config);
+    if (known == WEFT_OK)
+        known = check_types(m->config);
     if (known != WEFT_OK)
         return known;
     const char *model_type = weft_config_string(m->config, "model_type", NULL);

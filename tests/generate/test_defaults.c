@@ -48,6 +48,33 @@ static void nothing_said_changes_nothing(void)
     weft_model_free(model);
 }
 
+/* The message names the file and the key, not the sampler that the value would reach. */
+static void numbers_without_a_meaning_are_refused(void)
+{
+    static const char *const cases[][2] = {
+        {"{\"temperature\": -1}", "temperature: expected a number of at least 0, got -1"},
+        {"{\"temperature\": \"x\"}", "temperature: expected a number, got string"},
+        {"{\"top_p\": 2}", "top_p: expected a number from 0 to 1, got 2"},
+        {"{\"min_p\": -0.5}", "min_p: expected a number from 0 to 1, got -0.5"},
+        {"{\"top_k\": 2.5}", "top_k: expected an integer, got number"},
+        {"{\"top_k\": -1}", "top_k: expected a number of at least 0, got -1"},
+        {"{\"do_sample\": \"x\"}", "do_sample: expected true or false, got string"},
+    };
+    weft_model *model;
+    (void)defaults_of(NULL, &model);
+    weft_model_free(model);
+    char folder[600], path[700];
+    snprintf(folder, sizeof folder, "%s", check_temporary("with_defaults"));
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        CHECK_OK(weft_file_write(path, cases[i][0], strlen(cases[i][0])));
+        CHECK_STATUS(weft_model_load(folder, NULL, &model), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "with_defaults/generation_config.json: ");
+        CHECK_CONTAINS(weft_error_message(), cases[i][1]);
+    }
+    CHECK(remove(path) == 0);
+}
+
 static void all_numbers_are_taken(void)
 {
     weft_model *model;
@@ -229,6 +256,7 @@ static void gguf_of_others(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("defaults", CHECK_CASE(nothing_said_changes_nothing), CHECK_CASE(all_numbers_are_taken),
+CHECK_MAIN("defaults", CHECK_CASE(nothing_said_changes_nothing),
+           CHECK_CASE(numbers_without_a_meaning_are_refused), CHECK_CASE(all_numbers_are_taken),
            CHECK_CASE(do_sample_decides), CHECK_CASE(through_gguf_files),
            CHECK_CASE(gguf_of_others), CHECK_CASE(suppressed_tokens_do_not_come))

@@ -338,6 +338,13 @@ static void configurations_that_make_no_model(void)
                 "expected an even number");
     new_refused("{\"model_type\":\"llama\",\"hidden_size\":1000000000,\"head_dim\":64}",
                 WEFT_INVALID, "config.json: linear: weight: random_bits: (");
+    new_refused("{\"model_type\":\"llama\",\"tie_word_embeddings\":\"yes\"}", WEFT_INVALID,
+                "config.json: tie_word_embeddings: expected true or false, got string");
+    new_refused("{\"model_type\":\"mixtral\",\"num_local_experts\":2.5}", WEFT_INVALID,
+                "config.json: num_local_experts: expected an integer, got number");
+    new_refused(
+        "{\"model_type\":\"mistral\",\"sliding_window\":-1}", WEFT_INVALID,
+        "config.json: sliding_window: expected a positive number, or null for none, got -1");
     new_refused("{\"model_type\":\"llama\",\"rms_norm_eps\":-1}", WEFT_INVALID, "rms_norm_eps");
     new_refused("{\"model_type\":\"gemma2\",\"query_pre_attn_scalar\":null}", WEFT_INVALID,
                 "query_pre_attn_scalar: expected a positive number, got null");
