@@ -8,12 +8,13 @@
  *         ... sample among the allowed; where `complete`, the text may end here ...
  *         weft_constraint_accept(constraint, id);
  *
- * Of JSON Schema: type, properties, required, additionalProperties, items, minimum, maximum,
- * exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems, minProperties,
- * maxProperties, enum, const, anyOf, oneOf, allOf, $ref within the schema, $defs, definitions,
- * pattern; and the annotations title, description, default, examples, deprecated, readOnly,
- * writeOnly, $id, $schema, $comment, which say nothing about validity. Any other keyword is
- * WEFT_UNSUPPORTED: an answer that was not held to it would look as if it had been.
+ * Of JSON Schema (2020-12): type, properties, required, additionalProperties, items, prefixItems,
+ * minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems,
+ * minProperties, maxProperties, enum, const, anyOf, oneOf, allOf, not, if, then, else, $ref within
+ * the schema, $defs, definitions, pattern; and the annotations title, description, default,
+ * examples, deprecated, readOnly, writeOnly, $id, $schema, $comment, which say nothing about
+ * validity. Any other keyword is WEFT_UNSUPPORTED: an answer that was not held to it would look as
+ * if it had been.
  *
  * What is generated is a part of what is valid: properties in any order, but each once; no
  * whitespace around the document, and little within it; numbers of at most 15 digits, integers
@@ -38,7 +39,8 @@ typedef struct weft_constraint weft_constraint;
 
 /* At the start of a document that fits the schema, `length` bytes of JSON; NULL: any JSON value.
  * Messages call the schema `name`. The tokenizer is only read here. WEFT_INVALID when it is no
- * schema, or one that nothing satisfies; WEFT_UNSUPPORTED as above. *out is the caller's. */
+ * schema, or one that nothing satisfies; WEFT_UNSUPPORTED as above, and where the combinations of
+ * anyOf, oneOf, not and if are too many. *out is the caller's. */
 WEFT_API weft_status weft_constraint_new(const weft_tokenizer *tokenizer, const char *schema,
                                          size_t length, const char *name, weft_constraint **out);
 /* Another one at the start of a document of the same schema, which it shares. */
@@ -47,7 +49,8 @@ WEFT_API void weft_constraint_free(weft_constraint *constraint); /* NULL is acce
 
 /* Sets allowed[id] for the n ids of a model's vocabulary: whether the token may come next. Of
  * `remaining` tokens that may still be generated, this one among them, there are always enough left
- * to end the document, as long as there were at the start and a byte is a token. *complete (NULL
+ * to end the document, as long as there were at the start (weft_constraint_missing) and every byte
+ * is a token. *complete (NULL
  * allowed): the document may end here; where it is true and nothing is allowed, it must. */
 WEFT_API weft_status weft_constraint_mask(weft_constraint *constraint, int64_t remaining,
                                           bool *allowed, int32_t n, bool *complete);

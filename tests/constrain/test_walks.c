@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tests/check.h"
+#include "tests/constrain/random_schema.h"
 #include "tests/constrain/walks.h"
 #include "tests/support/json_schema.h"
 
@@ -44,6 +45,13 @@ static const char *const listed[] = {
     "{\"type\":\"object\",\"minProperties\":100,\"additionalProperties\":{\"type\":\"integer\"}}",
     "{\"type\":\"object\",\"minProperties\":5,\"properties\":{\"\":{\"const\":\"long text\"},\"a\":"
     "{\"type\":\"array\",\"minItems\":9},\"b\":{\"type\":\"null\"}},\"maxProperties\":5}",
+    "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"}}},"
+    "{\"type\":\"object\",\"properties\":{\"b\":{\"type\":\"string\"}}}]}",
+    "{\"oneOf\":[{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"integer\"},\"b\":true},"
+    "\"additionalProperties\":false},{\"type\":\"object\",\"properties\":{\"b\":true,\"c\":true},"
+    "\"additionalProperties\":false}]}",
+    "{\"oneOf\":[{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},{\"type\":\"array\","
+    "\"maxItems\":3}]}",
     "{\"type\":\"object\",\"minProperties\":2,\"maxProperties\":2,\"properties\":{\"a\":false,"
     "\"aa\":"
     "{\"type\":\"integer\"}},\"required\":[\"aa\"],\"additionalProperties\":{\"type\":\"integer\"}"
@@ -60,4 +68,111 @@ static void listed_schemas(void)
     }
 }
 
-CHECK_MAIN("walks", CHECK_CASE(listed_schemas))
+/* ---- random schemas -------------------------------------------------------------------------- */
+
+typedef struct tally {
+    long walks, stuck, schemas, empty, unsupported, matching, other;
+} tally;
+
+/* Random values match the constraint exactly where they match the schema; NULL: nothing does. */
+static void compare_values(const char *text, json_object *schema, weft_constraint *c, int n,
+                           tally *t)
+{
+    for (int i = 0; i < n; i++) {
+        char *document = random_value();
+        json_object *value = json_tokener_parse(document);
+        const bool fits = json_schema_fits(schema, schema, value);
+        bool accepted = false;
+        if (c && CHECK_OK(weft_constraint_reset(c)))
+            accepted = weft_constraint_accept_text(c, document, strlen(document)) == WEFT_OK &&
+                       weft_constraint_complete(c);
+        if (fits != accepted)
+            CHECK_FAIL("%s: %s is %s", text, document,
+                       accepted ? "accepted, and does not match" : "not accepted, and matches");
+        t->matching += fits;
+        t->other += !fits;
+        json_object_put(value);
+        free(document);
+    }
+}
+
+/* Whether a schema refers to itself where that says nothing: then no validator is asked. */
+static bool is_endless(const char *text)
+{
+    json_object *schema = json_tokener_parse(text), *definitions, *x;
+    json_object *first = json_object_array_get_idx(json_object_object_get(schema, "allOf"), 0);
+    json_object_object_get_ex(schema, "$defs", &definitions);
+    json_object_object_get_ex(definitions, "x", &x);
+    const bool endless = json_schema_refers(schema, first) || json_schema_refers(schema, x);
+    json_object_put(schema);
+    return endless;
+}
+
+static void try_schema(weft_tokenizer *const *tokenizers, int walks, int values, tally *t)
+{
+    char *text = random_schema();
+    if (is_endless(text)) {
+        free(text);
+        return;
+    }
+    json_object *schema = json_tokener_parse(text);
+    for (int v = 0; v < WALK_VOCABULARIES; v++) {
+        weft_constraint *c = NULL;
+        const weft_status status =
+            weft_constraint_new(tokenizers[v], text, strlen(text), "schema", &c);
+        if (status == WEFT_UNSUPPORTED) {
+            t->unsupported += v == 0;
+            continue;
+        }
+        if (status)
+            CHECK_CONTAINS(weft_error_message(), "no value satisfies");
+        t->schemas += v == 0 && !status;
+        t->empty += v == 0 && status;
+        if (v == 0)
+            compare_values(text, schema, c, values, t);
+        if (!c)
+            continue;
+        int64_t least, tokens;
+        CHECK_OK(weft_constraint_reset(c));
+        weft_constraint_missing(c, &least, &tokens);
+        for (int i = 0; i < walks; i++) {
+            const int64_t budget = least + (int64_t)walk_random(i % 2 == 0   ? 1
+                                                                : i % 4 == 1 ? 30
+                                                                             : 200);
+            char *document = walk(c, tokenizers[v], budget);
+            json_object *value = document ? json_tokener_parse(document) : NULL;
+            if (!document || !json_schema_fits(schema, schema, value))
+                CHECK_FAIL("%s: %s within %lld tokens", text, document ? document : "stuck",
+                           (long long)budget);
+            t->walks++;
+            t->stuck += !document;
+            json_object_put(value);
+            free(document);
+        }
+        weft_constraint_free(c);
+    }
+    json_object_put(schema);
+    free(text);
+}
+
+/* WEFT_TEST_WALKS says how many schemas that something satisfies; 150 otherwise. */
+static void random_schemas(void)
+{
+    const char *wanted = getenv("WEFT_TEST_WALKS");
+    const long n = wanted ? atol(wanted) : 150;
+    weft_tokenizer *tokenizers[WALK_VOCABULARIES];
+    tally t = {0};
+    for (int v = 0; v < WALK_VOCABULARIES; v++)
+        tokenizers[v] = walk_vocabulary(v);
+    while (t.schemas < n && t.stuck == 0)
+        try_schema(tokenizers, wanted ? 4 : 2, 30, &t);
+    printf("  %ld walks under %ld schemas (%ld more that nothing satisfies, %ld that are not "
+           "supported), %ld stuck; %ld values that match, %ld that do not\n",
+           t.walks, t.schemas, t.empty, t.unsupported, t.stuck, t.matching, t.other);
+    CHECK_EQ_INT(t.stuck, 0);
+    CHECK(t.matching > t.schemas && t.other > t.schemas && t.unsupported * 20 < t.schemas);
+    for (int v = 0; v < WALK_VOCABULARIES; v++)
+        weft_tokenizer_free(tokenizers[v]);
+}
+
+CHECK_MAIN("walks", CHECK_CASE(listed_schemas), CHECK_CASE(random_schemas))

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <regex.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool has_type(const char *type, json_object *value)
@@ -76,7 +77,13 @@ static bool fits_string(json_object *schema, json_object *value)
     if (!json_object_object_get_ex(schema, "pattern", &pattern) ||
         regcomp(&regex, json_object_get_string(pattern), REG_EXTENDED | REG_NOSUB) != 0)
         return !pattern;
-    const bool matches = regexec(&regex, text, 0, NULL, 0) == 0;
+    /* regexec ends at a NUL, which no pattern here tells apart from other control characters. */
+    const size_t n = (size_t)json_object_get_string_len(value);
+    char *copy = malloc(n + 1);
+    for (size_t i = 0; copy && i <= n; i++)
+        copy[i] = (char)(i < n && text[i] == '\0' ? 1 : text[i]);
+    const bool matches = copy && regexec(&regex, copy, 0, NULL, 0) == 0;
+    free(copy);
     regfree(&regex);
     return matches;
 }
@@ -86,11 +93,17 @@ static bool fits_array(json_object *root, json_object *schema, json_object *valu
     if (!json_object_is_type(value, json_type_array))
         return true;
     const size_t n = json_object_array_length(value);
-    json_object *items;
+    json_object *items, *prefix = NULL;
+    size_t first = 0;
     if (!counted(schema, "minItems", "maxItems", (double)n))
         return false;
+    if (json_object_object_get_ex(schema, "prefixItems", &prefix))
+        for (; first < n && first < json_object_array_length(prefix); first++)
+            if (!json_schema_fits(root, json_object_array_get_idx(prefix, first),
+                                  json_object_array_get_idx(value, first)))
+                return false;
     if (json_object_object_get_ex(schema, "items", &items))
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = first; i < n; i++)
             if (!json_schema_fits(root, items, json_object_array_get_idx(value, i)))
                 return false;
     return true;
@@ -163,17 +176,63 @@ static bool fits_combinations(json_object *root, json_object *schema, json_objec
     return length == 0 || n == 1;
 }
 
-static bool fits_reference(json_object *root, json_object *schema, json_object *value)
+static bool fits_conditions(json_object *root, json_object *schema, json_object *value)
+{
+    json_object *condition, *then;
+    if (json_object_object_get_ex(schema, "not", &condition) &&
+        json_schema_fits(root, condition, value))
+        return false;
+    if (!json_object_object_get_ex(schema, "if", &condition))
+        return true;
+    const char *next = json_schema_fits(root, condition, value) ? "then" : "else";
+    return !json_object_object_get_ex(schema, next, &then) || json_schema_fits(root, then, value);
+}
+
+/* What a schema's $ref refers to; NULL: there is none. */
+static json_object *target_of(json_object *root, json_object *schema)
 {
     json_object *reference, *definitions, *target = root;
     if (!json_object_object_get_ex(schema, "$ref", &reference))
-        return true;
+        return NULL;
     const char *name = json_object_get_string(reference);
-    if (strcmp(name, "#") != 0 && (strncmp(name, "#/$defs/", 8) != 0 ||
-                                   !json_object_object_get_ex(root, "$defs", &definitions) ||
-                                   !json_object_object_get_ex(definitions, name + 8, &target)))
-        return false;
-    return json_schema_fits(root, target, value);
+    if (strcmp(name, "#") == 0)
+        return root;
+    return strncmp(name, "#/$defs/", 8) == 0 &&
+                   json_object_object_get_ex(root, "$defs", &definitions) &&
+                   json_object_object_get_ex(definitions, name + 8, &target)
+               ? target
+               : NULL;
+}
+
+static bool fits_reference(json_object *root, json_object *schema, json_object *value)
+{
+    json_object *target = target_of(root, schema);
+    return target ? json_schema_fits(root, target, value)
+                  : !json_object_object_get_ex(schema, "$ref", NULL);
+}
+
+/* Whether a chain of schemas at the same place is longer than any without a repetition. */
+static bool too_deep(json_object *root, json_object *schema, int depth)
+{
+    static const char *const lists[] = {"allOf", "anyOf", "oneOf"};
+    static const char *const ones[] = {"not", "if", "then", "else"};
+    json_object *found, *target = target_of(root, schema);
+    if (depth == 0 || (target && too_deep(root, target, depth - 1)))
+        return true;
+    for (size_t i = 0; i < 3; i++)
+        if (json_object_object_get_ex(schema, lists[i], &found))
+            for (size_t k = 0; k < json_object_array_length(found); k++)
+                if (too_deep(root, json_object_array_get_idx(found, k), depth - 1))
+                    return true;
+    for (size_t i = 0; i < 4; i++)
+        if (json_object_object_get_ex(schema, ones[i], &found) && too_deep(root, found, depth - 1))
+            return true;
+    return false;
+}
+
+bool json_schema_refers(json_object *root, json_object *schema)
+{
+    return too_deep(root, schema, 20);
 }
 
 bool json_schema_fits(json_object *root, json_object *schema, json_object *value)
@@ -183,5 +242,5 @@ bool json_schema_fits(json_object *root, json_object *schema, json_object *value
     return fits_type(schema, value) && fits_number(schema, value) && fits_string(schema, value) &&
            fits_array(root, schema, value) && fits_object(root, schema, value) &&
            fits_literals(schema, value) && fits_combinations(root, schema, value) &&
-           fits_reference(root, schema, value);
+           fits_conditions(root, schema, value) && fits_reference(root, schema, value);
 }

@@ -7,9 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/io/utf8.h"
-#include "text/schema/pattern.h"
 #include "text/schema/pointer.h"
+#include "text/schema/prepared.h"
 #include "weft/memory.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
 
 typedef struct check {
     json_object *root;
+    prepared *prepared;
     weft__text *complaint; /* NULL: nobody wants to know */
     char place[MAX_PLACE];
     int depth, steps;
@@ -105,20 +107,8 @@ static bool count_holds(check *c, json_object *schema, const char *least, const 
     return complain(c, what);
 }
 
-/* A pattern that cannot be followed, or contains NULs, is not checked. */
-static bool pattern_holds(check *c, json_object *schema, const char *text, size_t n)
+static bool pattern_matches(const weft__pattern *pattern, const char *text, size_t n)
 {
-    json_object *source;
-    weft__pattern *pattern = NULL;
-    const char *expression =
-        json_object_object_get_ex(schema, "pattern", &source) ? weft__json_plain(source) : NULL;
-    if (!expression)
-        return true;
-    const weft_status status = weft__pattern_new(&expression, 1, 0, -1, "pattern", &pattern);
-    if (status == WEFT_MEMORY)
-        c->no_memory = true;
-    if (status)
-        return true;
     int32_t state = 0;
     for (size_t i = 0; i < n && state >= 0;) {
         const int size = weft__utf8_step(text + i, n - i);
@@ -131,11 +121,23 @@ static bool pattern_holds(check *c, json_object *schema, const char *text, size_
         state = weft__pattern_step(pattern, state, character);
         i += size > 0 ? (size_t)size : 1;
     }
-    const bool matches = state >= 0 && weft__pattern_distance(pattern, state) == 0;
-    weft__pattern_free(pattern);
+    return state >= 0 && weft__pattern_distance(pattern, state) == 0;
+}
+
+/* A pattern that cannot be followed, or contains NULs, is not checked. */
+static bool pattern_holds(check *c, json_object *schema, const char *text, size_t n)
+{
+    json_object *source;
+    if (!json_object_object_get_ex(schema, "pattern", &source) || !weft__json_plain(source))
+        return true;
+    const prepared_entry *entry = weft__prepared_pattern(c->prepared, source);
+    c->no_memory |= !entry;
+    if (!entry || (!entry->pattern && !entry->nothing))
+        return true;
+    const bool matches = !entry->nothing && pattern_matches(entry->pattern, text, n);
     if (!matches && c->complaint)
         weft__text_format(c->complaint, "%s%sexpected a string that matches %s", c->place,
-                          *c->place ? ": " : "", expression);
+                          *c->place ? ": " : "", weft__json_plain(source));
     return matches;
 }
 
@@ -172,9 +174,16 @@ static bool array_holds(check *c, json_object *schema, json_object *value)
     const size_t n = json_object_array_length(value);
     if (!count_holds(c, schema, "minItems", "maxItems", (double)n, "items"))
         return false;
+    json_object *first = json_object_object_get(schema, "prefixItems");
+    size_t n_first =
+        json_object_is_type(first, json_type_array) ? json_object_array_length(first) : 0;
+    for (size_t i = 0; i < n && i < n_first; i++)
+        if (!inside(c, json_object_array_get_idx(first, i), json_object_array_get_idx(value, i),
+                    NULL, i))
+            return false;
     if (!json_object_object_get_ex(schema, "items", &items))
         return true;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = n_first; i < n; i++)
         if (!inside(c, items, json_object_array_get_idx(value, i), NULL, i))
             return false;
     return true;
@@ -257,36 +266,54 @@ static bool type_holds(check *c, json_object *schema, json_object *value)
     return expected(c, json_object_to_json_string_ext(type, JSON_C_TO_STRING_PLAIN), value);
 }
 
-static bool same(json_object *a, json_object *b)
-{
-    return is_number(a) && is_number(b) ? json_object_get_double(a) == json_object_get_double(b)
-                                        : json_object_equal(a, b) == 1;
-}
-
 static bool literal_holds(check *c, json_object *schema, json_object *value)
 {
     json_object *list, *one;
-    if (json_object_object_get_ex(schema, "const", &one) && !same(one, value))
-        return expected(c, json_object_to_json_string_ext(one, JSON_C_TO_STRING_PLAIN), value);
+    bool fine = true;
+    if (json_object_object_get_ex(schema, "const", &one)) {
+        c->no_memory |= weft__values_equal(one, value, &fine) != WEFT_OK;
+        if (!fine && !c->complaint)
+            return false;
+        if (!fine)
+            return expected(c, json_object_to_json_string_ext(one, JSON_C_TO_STRING_PLAIN), value);
+    }
     if (!json_object_object_get_ex(schema, "enum", &list) ||
         !json_object_is_type(list, json_type_array))
         return true;
-    for (size_t i = 0; i < json_object_array_length(list); i++)
-        if (same(json_object_array_get_idx(list, i), value))
-            return true;
+    c->no_memory |= weft__prepared_contains(c->prepared, list, value, &fine) != WEFT_OK;
+    if (fine || !c->complaint)
+        return fine;
     return expected(c, json_object_to_json_string_ext(list, JSON_C_TO_STRING_PLAIN), value);
+}
+
+/* Whether a value matches a schema, without a complaint. */
+static bool matches(check *c, json_object *schema, json_object *value)
+{
+    weft__text *complaint = c->complaint;
+    c->complaint = NULL;
+    const bool fine = holds(c, schema, value);
+    c->complaint = complaint;
+    return fine;
 }
 
 /* Of how many schemas of a list the value is. */
 static size_t branches(check *c, json_object *list, json_object *value)
 {
-    weft__text *complaint = c->complaint;
     size_t n = 0;
-    c->complaint = NULL;
     for (size_t i = 0; i < json_object_array_length(list); i++)
-        n += holds(c, json_object_array_get_idx(list, i), value);
-    c->complaint = complaint;
+        n += matches(c, json_object_array_get_idx(list, i), value);
     return n;
+}
+
+static bool conditions_hold(check *c, json_object *schema, json_object *value)
+{
+    json_object *condition, *then = NULL;
+    if (json_object_object_get_ex(schema, "not", &condition) && matches(c, condition, value))
+        return complain(c, "the schema of \"not\" must not match");
+    if (!json_object_object_get_ex(schema, "if", &condition))
+        return true;
+    json_object_object_get_ex(schema, matches(c, condition, value) ? "then" : "else", &then);
+    return !then || holds(c, then, value);
 }
 
 static bool combinations_hold(check *c, json_object *schema, json_object *value)
@@ -337,7 +364,7 @@ static bool parts_hold(check *c, json_object *schema, json_object *value)
             return false;
     }
     if (!type_holds(c, schema, value) || !literal_holds(c, schema, value) ||
-        !combinations_hold(c, schema, value))
+        !combinations_hold(c, schema, value) || !conditions_hold(c, schema, value))
         return false;
     switch (json_object_get_type(value)) {
     case json_type_int:
@@ -372,8 +399,42 @@ static bool holds(check *c, json_object *schema, json_object *value)
 
 bool weft__schema_holds(json_object *schema, json_object *value, weft__text *complaint)
 {
-    check c = {.root = schema, .complaint = complaint};
+    prepared p = {0};
+    check c = {.root = schema, .prepared = &p, .complaint = complaint};
     const bool fine = holds(&c, schema, value);
+    weft__prepared_release(&p);
     complaint->failed = complaint->failed || c.no_memory;
     return fine && !complaint->failed;
+}
+
+/* ---- many values ------------------------------------------------------------------------------
+ */
+
+struct weft__checker {
+    json_object *root;
+    prepared prepared;
+};
+
+weft_status weft__checker_new(json_object *root, weft__checker **out)
+{
+    *out = weft_calloc(1, sizeof **out);
+    if (!*out)
+        return weft__out_of_memory("a schema", NULL);
+    (*out)->root = root;
+    return WEFT_OK;
+}
+
+void weft__checker_free(weft__checker *checker)
+{
+    if (checker)
+        weft__prepared_release(&checker->prepared);
+    weft_free(checker);
+}
+
+weft_status weft__checker_matches(weft__checker *checker, json_object *schema, json_object *value,
+                                  bool *out)
+{
+    check c = {.root = checker->root, .prepared = &checker->prepared};
+    *out = holds(&c, schema, value);
+    return c.no_memory ? weft__out_of_memory("a schema", "a value") : WEFT_OK;
 }

@@ -10,4 +10,14 @@
  * validity, or that are unknown, are passed over. */
 bool weft__schema_holds(json_object *schema, json_object *value, weft__text *complaint);
 
+/* Holds many values to the schemas of one document, whose patterns and enums are prepared once. */
+typedef struct weft__checker weft__checker;
+
+/* The document is the caller's, and outlives the checker. */
+weft_status weft__checker_new(json_object *root, weft__checker **out);
+void weft__checker_free(weft__checker *checker); /* NULL is accepted */
+/* Whether a value matches one of the schemas. WEFT_MEMORY: it is not known. */
+weft_status weft__checker_matches(weft__checker *checker, json_object *schema, json_object *value,
+                                  bool *out);
+
 #endif

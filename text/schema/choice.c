@@ -1,15 +1,11 @@
-/* text/schema/choice.c -- what several schemas say together, keyword by keyword. */
-#include <json-c/linkhash.h>
+/* text/schema/choice.c -- what atoms say together: types, bounds, literals. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
-#include "text/schema/schema.h"
-#include "text/tokenizer/buffer.h"
+#include "text/schema/expand.h"
 #include "weft/memory.h"
-
-enum { MAX_PATTERNS = 16 };
 
 /* ---- types, numbers, lengths ----------------------------------------------------------------- */
 
@@ -35,26 +31,41 @@ static weft_status type_bit(const weft__json *at, unsigned *bits)
                            weft_printable(name));
 }
 
-static weft_status take_types(const weft__json *at, schema_choice *c)
+/* The types that a schema allows. */
+static weft_status find_types(const weft__json *at, unsigned *bits)
 {
     weft__json types, item;
-    unsigned bits = 0;
     size_t n = 0;
+    *bits = SCHEMA_ANY;
     weft_status status = weft__json_find(at, "type", &types);
     if (status || !types.value)
         return status;
-    if (!json_object_is_type(types.value, json_type_array)) {
-        status = type_bit(&types, &bits);
-    } else {
-        status = weft__json_length(&types, &n);
-        for (size_t i = 0; i < n && !status; i++) {
-            status = weft__json_at(&types, i, &item);
-            if (!status)
-                status = type_bit(&item, &bits);
-        }
+    *bits = 0;
+    if (!json_object_is_type(types.value, json_type_array))
+        return type_bit(&types, bits);
+    status = weft__json_length(&types, &n);
+    for (size_t i = 0; i < n && !status; i++) {
+        status = weft__json_at(&types, i, &item);
+        if (!status)
+            status = type_bit(&item, bits);
     }
-    c->types &= bits;
     return status;
+}
+
+static void at_least(schema_choice *c, double value, bool above)
+{
+    if (value > c->minimum)
+        c->minimum = value, c->above = above;
+    else if (value == c->minimum)
+        c->above |= above;
+}
+
+static void at_most(schema_choice *c, double value, bool below)
+{
+    if (value < c->maximum)
+        c->maximum = value, c->below = below;
+    else if (value == c->maximum)
+        c->below |= below;
 }
 
 static weft_status take_range(const weft__json *at, schema_choice *c)
@@ -69,21 +80,35 @@ static weft_status take_range(const weft__json *at, schema_choice *c)
         status = weft__json_find_number(at, "exclusiveMaximum", &below);
     if (status)
         return status;
-    if (minimum > c->minimum)
-        c->minimum = minimum, c->above = false;
-    if (above > -INFINITY && above >= c->minimum)
-        c->minimum = above, c->above = true;
-    if (maximum < c->maximum)
-        c->maximum = maximum, c->below = false;
-    if (below < INFINITY && below <= c->maximum)
-        c->maximum = below, c->below = true;
+    at_least(c, minimum, false);
+    at_most(c, maximum, false);
+    if (above > -INFINITY)
+        at_least(c, above, true);
+    if (below < INFINITY)
+        at_most(c, below, true);
+    return WEFT_OK;
+}
+
+static weft_status check_range(const weft__json *at, const schema_choice *c)
+{
     if ((c->minimum > -INFINITY && fabs(c->minimum) > 1e15) ||
         (c->maximum < INFINITY && fabs(c->maximum) > 1e15))
         return weft__json_fail(at, WEFT_UNSUPPORTED, "bounds of numbers beyond 1e15");
     return WEFT_OK;
 }
 
-/* A pair of keywords that count something: the larger least and the smaller most hold. */
+static void count_at_least(int64_t *least, int64_t value)
+{
+    if (value > *least)
+        *least = value;
+}
+
+static void count_at_most(int64_t *most, int64_t value)
+{
+    if (*most == SCHEMA_UNBOUNDED || value < *most)
+        *most = value;
+}
+
 static weft_status take_count(const weft__json *at, const char *min_key, const char *max_key,
                               int64_t *least, int64_t *most)
 {
@@ -93,19 +118,21 @@ static weft_status take_count(const weft__json *at, const char *min_key, const c
         status = weft__json_find_int(at, max_key, &max);
     if (status)
         return status;
-    if (min < 0 || max < SCHEMA_UNBOUNDED)
-        return weft__json_fail(at, WEFT_INVALID, "%s and %s must not be negative", min_key,
-                               max_key);
-    if (min > *least)
-        *least = min;
-    if (max != SCHEMA_UNBOUNDED && (*most == SCHEMA_UNBOUNDED || max < *most))
-        *most = max;
+    count_at_least(least, min);
+    if (max != SCHEMA_UNBOUNDED)
+        count_at_most(most, max);
     return WEFT_OK;
 }
 
-static weft_status take_counts(const weft__json *at, schema_choice *c)
+static weft_status take_matching(const weft__json *at, schema_choice *c)
 {
-    weft_status status = take_count(at, "minLength", "maxLength", &c->min_length, &c->max_length);
+    unsigned types;
+    weft_status status = find_types(at, &types);
+    c->types &= types;
+    if (!status)
+        status = take_range(at, c);
+    if (!status)
+        status = take_count(at, "minLength", "maxLength", &c->min_length, &c->max_length);
     if (!status)
         status = take_count(at, "minItems", "maxItems", &c->min_items, &c->max_items);
     if (!status)
@@ -114,252 +141,98 @@ static weft_status take_counts(const weft__json *at, schema_choice *c)
     return status;
 }
 
-static weft_status fill_pattern(const weft__schema *schema, const int *schemas, size_t n,
-                                schema_choice *c)
+/* ---- keywords that are violated ---------------------------------------------------------------
+ */
+
+/* The types that a violated keyword applies to, and its name where it is a number. */
+typedef struct bound {
+    const char *keyword;
+    unsigned types;
+} bound;
+
+static bound bound_of(atom_kind kind)
 {
-    const char *patterns[MAX_PATTERNS];
-    const weft__json *last = NULL;
-    size_t count = 0;
-    for (size_t i = 0; i < n; i++) {
-        const weft__json *at = &schema->schemas[schemas[i]];
-        const char *pattern = NULL;
-        const weft_status status = weft__json_find_string(at, "pattern", &pattern);
-        if (status)
-            return status;
-        if (pattern && count == MAX_PATTERNS)
-            return weft__json_fail(at, WEFT_UNSUPPORTED, "more than %d patterns for one string",
-                                   (int)MAX_PATTERNS);
-        if (pattern)
-            patterns[count++] = pattern, last = at;
-    }
-    if (count == 0 || !(c->types & SCHEMA_STRING))
+    static const bound bounds[] = {
+        [ATOM_MINIMUM] = {"minimum", SCHEMA_INTEGER | SCHEMA_NUMBER},
+        [ATOM_MAXIMUM] = {"maximum", SCHEMA_INTEGER | SCHEMA_NUMBER},
+        [ATOM_EXCLUSIVE_MINIMUM] = {"exclusiveMinimum", SCHEMA_INTEGER | SCHEMA_NUMBER},
+        [ATOM_EXCLUSIVE_MAXIMUM] = {"exclusiveMaximum", SCHEMA_INTEGER | SCHEMA_NUMBER},
+        [ATOM_MIN_LENGTH] = {"minLength", SCHEMA_STRING},
+        [ATOM_MAX_LENGTH] = {"maxLength", SCHEMA_STRING},
+        [ATOM_PATTERN] = {NULL, SCHEMA_STRING},
+        [ATOM_STRINGS] = {NULL, SCHEMA_ANY},
+        [ATOM_MIN_ITEMS] = {"minItems", SCHEMA_ARRAY},
+        [ATOM_MAX_ITEMS] = {"maxItems", SCHEMA_ARRAY},
+        [ATOM_PREFIX_ITEM] = {NULL, SCHEMA_ARRAY},
+        [ATOM_ITEMS] = {NULL, SCHEMA_ARRAY},
+        [ATOM_MIN_PROPERTIES] = {"minProperties", SCHEMA_OBJECT},
+        [ATOM_MAX_PROPERTIES] = {"maxProperties", SCHEMA_OBJECT},
+        [ATOM_REQUIRED] = {NULL, SCHEMA_OBJECT},
+        [ATOM_PROPERTY] = {NULL, SCHEMA_OBJECT},
+        [ATOM_ADDITIONAL] = {NULL, SCHEMA_OBJECT},
+    };
+    return bounds[kind];
+}
+
+/* Fewer than a least count; nothing is less than 0. */
+static void fewer_than(schema_choice *c, unsigned type, int64_t *most, int64_t value)
+{
+    if (value == 0)
+        c->types &= ~type;
+    else
+        count_at_most(most, value - 1);
+}
+
+static weft_status violate_count(const weft__json *at, const schema_atom *atom, schema_choice *c)
+{
+    int64_t count = 0;
+    const weft_status status = weft__json_find_int(at, bound_of(atom->kind).keyword, &count);
+    if (atom->kind == ATOM_MIN_LENGTH)
+        fewer_than(c, SCHEMA_STRING, &c->max_length, count);
+    else if (atom->kind == ATOM_MAX_LENGTH)
+        count_at_least(&c->min_length, count + 1);
+    else if (atom->kind == ATOM_MIN_ITEMS)
+        fewer_than(c, SCHEMA_ARRAY, &c->max_items, count);
+    else if (atom->kind == ATOM_MAX_ITEMS)
+        count_at_least(&c->min_items, count + 1);
+    else if (atom->kind == ATOM_MIN_PROPERTIES)
+        fewer_than(c, SCHEMA_OBJECT, &c->max_properties, count);
+    else
+        count_at_least(&c->min_properties, count + 1);
+    return status;
+}
+
+static weft_status take_violated(const weft__json *at, const schema_atom *atom, schema_choice *c)
+{
+    const bound of = bound_of(atom->kind);
+    double number = 0;
+    weft_status status = WEFT_OK;
+    c->types &= of.types;
+    if (!of.keyword)
         return WEFT_OK;
-    char *where = weft_format("%s: %s", last->name, last->path[0] ? last->path : "the schema");
-    if (!where)
-        return weft__out_of_memory(last->name, "a pattern");
-    const weft_status status =
-        weft__pattern_new(patterns, count, c->min_length, c->max_length, where, &c->pattern);
-    weft_free(where);
-    return status;
-}
-
-/* ---- enum and const -------------------------------------------------------------------------- */
-
-/* Whether the literals of a schema, if it has any, contain a value. */
-static bool allows(const weft__json *at, json_object *value)
-{
-    json_object *list = NULL, *constant = NULL;
-    if (json_object_object_get_ex(at->value, "const", &constant) &&
-        !json_object_equal(constant, value))
-        return false;
-    if (!json_object_object_get_ex(at->value, "enum", &list))
-        return true;
-    for (size_t i = 0; i < json_object_array_length(list); i++)
-        if (json_object_equal(json_object_array_get_idx(list, i), value))
-            return true;
-    return false;
-}
-
-static weft_status add_literal(const weft__schema *schema, const int *schemas, size_t n,
-                               json_object *value, schema_choice *c)
-{
-    for (size_t i = 0; i < n; i++)
-        if (!allows(&schema->schemas[schemas[i]], value))
-            return WEFT_OK;
-    char *text = weft_strdup(json_object_to_json_string_ext(
-        value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
-    char **longer = text ? weft_realloc(c->literals, (c->n_literals + 1) * sizeof *longer) : NULL;
-    if (!longer) {
-        weft_free(text);
-        return weft__out_of_memory(schema->doc.name, "a schema");
-    }
-    c->literals = longer;
-    c->literals[c->n_literals++] = text;
-    return WEFT_OK;
-}
-
-static weft_status fill_literals(const weft__schema *schema, const int *schemas, size_t n,
-                                 schema_choice *c)
-{
-    weft_status status = WEFT_OK;
-    json_object *list = NULL, *constant = NULL;
-    size_t source = n;
-    for (size_t i = 0; i < n && !status; i++) {
-        const weft__json *at = &schema->schemas[schemas[i]];
-        const bool has_constant = json_object_object_get_ex(at->value, "const", &constant);
-        const bool has_list = json_object_object_get_ex(at->value, "enum", &list);
-        if (has_list && !json_object_is_type(list, json_type_array))
-            status = weft__json_fail(at, WEFT_INVALID, "enum: expected array, got %s",
-                                     weft__json_type_name(list));
-        if (source == n && (has_constant || has_list))
-            source = i;
-    }
-    if (status || source == n)
+    switch (atom->kind) {
+    case ATOM_MINIMUM:
+    case ATOM_EXCLUSIVE_MINIMUM:
+        status = weft__json_find_number(at, of.keyword, &number);
+        at_most(c, number, atom->kind == ATOM_MINIMUM);
         return status;
-    c->enumerated = true;
-    const weft__json *at = &schema->schemas[schemas[source]];
-    if (json_object_object_get_ex(at->value, "const", &constant))
-        return add_literal(schema, schemas, n, constant, c);
-    json_object_object_get_ex(at->value, "enum", &list);
-    for (size_t i = 0; i < json_object_array_length(list) && !status; i++)
-        status = add_literal(schema, schemas, n, json_object_array_get_idx(list, i), c);
-    return status;
-}
-
-/* ---- arrays and objects ---------------------------------------------------------------------- */
-
-/* The node of the schemas that are at `key` in n schemas. */
-static weft_status node_at(weft__schema *schema, const int *schemas, size_t n, const char *key,
-                           int *numbers, int *node)
-{
-    weft_status status = WEFT_OK;
-    size_t count = 0;
-    for (size_t i = 0; i < n && !status; i++) {
-        const weft__json at = schema->schemas[schemas[i]];
-        weft__json found;
-        status = weft__json_find(&at, key, &found);
-        if (!status && found.value)
-            numbers[count++] = weft__schema_number(schema, &found, &status);
-    }
-    if (!status)
-        *node = weft__schema_node(schema, numbers, count, &status);
-    return status;
-}
-
-/* The node of a property: each schema's own for it, else its additionalProperties. *possible: none
- * of these is `false`. */
-static weft_status property_node(weft__schema *schema, const int *schemas, size_t n,
-                                 const char *name, int *numbers, int *node, bool *possible)
-{
-    weft_status status = WEFT_OK;
-    size_t count = 0;
-    *possible = true;
-    for (size_t i = 0; i < n && !status; i++) {
-        const weft__json at = schema->schemas[schemas[i]];
-        weft__json properties, found = {0};
-        status = weft__json_find(&at, "properties", &properties);
-        if (!status && properties.value && name)
-            status = weft__json_find(&properties, name, &found);
-        if (!status && !found.value) {
-            status = weft__json_find(&at, "additionalProperties", &found);
-            if (!status && found.value && json_object_is_type(found.value, json_type_boolean) &&
-                !json_object_get_boolean(found.value))
-                *possible = false;
-        }
-        if (!status && found.value)
-            numbers[count++] = weft__schema_number(schema, &found, &status);
-    }
-    if (!status && *possible)
-        *node = weft__schema_node(schema, numbers, count, &status);
-    return status;
-}
-
-static weft_status add_property(weft__schema *schema, const int *schemas, size_t n,
-                                const char *name, bool required, int *numbers, schema_choice *c)
-{
-    bool possible;
-    int node = SCHEMA_NO_NODE;
-    weft_status status = property_node(schema, schemas, n, name, numbers, &node, &possible);
-    if (status)
+    case ATOM_MAXIMUM:
+    case ATOM_EXCLUSIVE_MAXIMUM:
+        status = weft__json_find_number(at, of.keyword, &number);
+        at_least(c, number, atom->kind == ATOM_MAXIMUM);
         return status;
-    if (!possible) {
-        if (required)
-            c->types &= ~(unsigned)SCHEMA_OBJECT;
-        return WEFT_OK;
+    default:
+        return violate_count(at, atom, c);
     }
-    json_object *string = json_object_new_string(name);
-    const char *text = string ? json_object_to_json_string_ext(
-                                    string, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE)
-                              : NULL;
-    char *key = text ? weft_format("%.*s", (int)strlen(text) - 2, text + 1) : NULL;
-    json_object_put(string);
-    schema_property *longer =
-        key ? weft_realloc(c->properties, (c->n_properties + 1) * sizeof *longer) : NULL;
-    if (!longer) {
-        weft_free(key);
-        return weft__out_of_memory(schema->doc.name, "a schema");
-    }
-    c->properties = longer;
-    for (size_t i = 0; i < c->n_properties; i++)
-        if (strcmp(c->properties[i].key, key) == 0) {
-            c->properties[i].required |= required;
-            weft_free(key);
-            return WEFT_OK;
-        }
-    c->properties[c->n_properties++] =
-        (schema_property){.key = key, .length = strlen(key), .node = node, .required = required};
-    return WEFT_OK;
 }
-
-static weft_status add_required(weft__schema *schema, const int *schemas, size_t n,
-                                const weft__json *at, int *numbers, schema_choice *c)
-{
-    weft__json list, item;
-    size_t count = 0;
-    weft_status status = weft__json_find(at, "required", &list);
-    if (!status && list.value)
-        status = weft__json_length(&list, &count);
-    for (size_t i = 0; i < count && !status; i++) {
-        const char *name = NULL;
-        status = weft__json_at(&list, i, &item);
-        if (!status)
-            status = weft__json_as_string(&item, &name, NULL);
-        if (!status)
-            status = add_property(schema, schemas, n, name, true, numbers, c);
-    }
-    return status;
-}
-
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const schema_property *)a)->key, ((const schema_property *)b)->key);
-}
-
-static weft_status fill_object(weft__schema *schema, const int *schemas, size_t n, int *numbers,
-                               schema_choice *c)
-{
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; i < n && !status; i++) {
-        const weft__json at = schema->schemas[schemas[i]];
-        weft__json properties;
-        status = weft__json_find(&at, "properties", &properties);
-        if (!status && properties.value)
-            status = weft__json_as_object(&properties);
-        if (!status && properties.value) {
-            json_object_object_foreach(properties.value, key, value)
-            {
-                (void)value;
-                if (!status)
-                    status = add_property(schema, schemas, n, key, false, numbers, c);
-            }
-        }
-        if (!status)
-            status = add_required(schema, schemas, n, &at, numbers, c);
-    }
-    if (c->n_properties > 0) {
-        qsort(c->properties, c->n_properties, sizeof *c->properties, by_key);
-        c->by_cost = weft_calloc(c->n_properties, sizeof *c->by_cost);
-        if (!status && !c->by_cost)
-            status = weft__out_of_memory(schema->doc.name, "a schema");
-    }
-    for (size_t i = 0; i < c->n_properties; i++)
-        if (c->properties[i].length < SCHEMA_KEY_LENGTHS)
-            c->named_keys[c->properties[i].length]++;
-    bool possible = true;
-    if (!status)
-        status = property_node(schema, schemas, n, NULL, numbers, &c->additional, &possible);
-    return status;
-}
-
-/* ---- all of it ------------------------------------------------------------------------------- */
 
 static bool crossed(int64_t least, int64_t most)
 {
     return most != SCHEMA_UNBOUNDED && least > most;
 }
 
-weft_status weft__choice_fill(weft__schema *schema, const int *schemas, size_t n,
-                              schema_choice *out, bool *possible)
+weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                 schema_choice *out)
 {
     *out = (schema_choice){.types = SCHEMA_ANY,
                            .minimum = -INFINITY,
@@ -371,16 +244,19 @@ weft_status weft__choice_fill(weft__schema *schema, const int *schemas, size_t n
                            .additional = SCHEMA_NO_NODE};
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
-        const weft__json at = schema->schemas[schemas[i]];
-        status = take_types(&at, out);
+        const weft__json at = schema->schemas[atoms[i].schema].at;
+        unsigned types = 0;
+        if (atoms[i].kind == ATOM_ALL) {
+            status = take_matching(&at, out);
+        } else if (atoms[i].kind == ATOM_TYPE) {
+            status = find_types(&at, &types);
+            out->types &= ~types;
+        } else {
+            status = take_violated(&at, &atoms[i], out);
+        }
         if (!status)
-            status = take_range(&at, out);
-        if (!status)
-            status = take_counts(&at, out);
+            status = check_range(&at, out);
     }
-    int *numbers = weft_malloc((n + 1) * sizeof *numbers);
-    if (!status && !numbers)
-        status = weft__out_of_memory(schema->doc.name, "a schema");
     if (out->minimum > out->maximum || (out->minimum == out->maximum && (out->above || out->below)))
         out->types &= ~(unsigned)(SCHEMA_INTEGER | SCHEMA_NUMBER);
     if (crossed(out->min_length, out->max_length))
@@ -389,15 +265,94 @@ weft_status weft__choice_fill(weft__schema *schema, const int *schemas, size_t n
         out->types &= ~(unsigned)SCHEMA_ARRAY;
     if (crossed(out->min_properties, out->max_properties))
         out->types &= ~(unsigned)SCHEMA_OBJECT;
-    if (!status)
-        status = fill_pattern(schema, schemas, n, out);
-    if (!status)
-        status = fill_literals(schema, schemas, n, out);
+    return status;
+}
+
+/* ---- enum and const -------------------------------------------------------------------------- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Whether a value matches all of n signed schemas. */
+static weft_status matches_all(const weft__schema *schema, const int *signed_schemas, size_t n,
+                               json_object *value, bool *out)
+{
+    weft_status status = WEFT_OK;
+    *out = true;
+    for (size_t i = 0; i < n && *out && !status; i++) {
+        bool matches = false;
+        status = weft__checker_matches(
+            schema->checker, schema->schemas[signed_schemas[i] / 2].at.value, value, &matches);
+        *out = matches != signed_schemas[i] % 2;
+    }
+    return status;
+}
+
+static weft_status add_literal(const weft__schema *schema, json_object *value, size_t room,
+                               schema_choice *c)
+{
+    if (!c->literals)
+        c->literals = weft_calloc(room, sizeof *c->literals);
+    char *text = c->literals ? weft_strdup(json_object_to_json_string_ext(
+                                   value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE))
+                             : NULL;
+    if (!text)
+        return weft__out_of_memory(schema->doc.name, "a schema");
+    c->literals[c->n_literals++] = text;
+    return WEFT_OK;
+}
+
+static void sort_literals(schema_choice *c)
+{
+    size_t kept = 0;
+    if (c->n_literals > 0)
+        qsort(c->literals, c->n_literals, sizeof *c->literals, by_text);
+    for (size_t i = 0; i < c->n_literals; i++) {
+        if (kept > 0 && strcmp(c->literals[kept - 1], c->literals[i]) == 0)
+            weft_free(c->literals[i]);
+        else
+            c->literals[kept++] = c->literals[i];
+    }
+    c->n_literals = kept;
+}
+
+weft_status weft__choice_literals(weft__schema *schema, int source, const int *signed_schemas,
+                                  size_t n, bool first, schema_choice *out, bool *possible)
+{
+    json_object *list = NULL, *constant = NULL, *at = schema->schemas[source].at.value;
+    const bool one = json_object_object_get_ex(at, "const", &constant);
+    weft_status status = WEFT_OK;
+    *out =
+        (schema_choice){.enumerated = true, .items = SCHEMA_NO_NODE, .additional = SCHEMA_NO_NODE};
+    if (!one)
+        json_object_object_get_ex(at, "enum", &list);
+    const size_t count = one ? 1 : json_object_array_length(list);
+    for (size_t i = 0; i < count && !status && !(first && out->n_literals > 0); i++) {
+        json_object *value = one ? constant : json_object_array_get_idx(list, i);
+        bool fits = false;
+        status = matches_all(schema, signed_schemas, n, value, &fits);
+        if (!status && fits)
+            status = add_literal(schema, value, count, out);
+    }
+    sort_literals(out);
+    *possible = out->n_literals > 0;
+    return status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+weft_status weft__choice_fill(weft__schema *schema, const schema_atom *atoms, size_t n,
+                              schema_choice *out, bool *possible)
+{
+    weft_status status = weft__choice_outline(schema, atoms, n, out);
+    if (!status && out->types & SCHEMA_STRING)
+        status = weft__choice_pattern(schema, atoms, n, out);
     if (!status && out->types & SCHEMA_ARRAY)
-        status = node_at(schema, schemas, n, "items", numbers, &out->items);
+        status = weft__choice_array(schema, atoms, n, out);
     if (!status && out->types & SCHEMA_OBJECT)
-        status = fill_object(schema, schemas, n, numbers, out);
-    weft_free(numbers);
-    *possible = out->types != 0 && (!out->enumerated || out->n_literals > 0);
+        status = weft__choice_object(schema, atoms, n, out);
+    *possible = out->types != 0;
     return status;
 }

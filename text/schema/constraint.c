@@ -2,7 +2,6 @@
  * document. */
 #include "weft/constrain.h"
 
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,68 +37,6 @@ struct weft_constraint {
     cached_mask cache[CACHED];
     int oldest;
 };
-
-/* ---- literals -------------------------------------------------------------------------------- */
-
-static bool number_fits(const schema_choice *c, const char *text)
-{
-    const double value = strtod(text, NULL);
-    if (!(c->types & SCHEMA_NUMBER) && !(c->types & SCHEMA_INTEGER && value == floor(value)))
-        return false;
-    return (c->above ? value > c->minimum : value >= c->minimum) &&
-           (c->below ? value < c->maximum : value <= c->maximum);
-}
-
-/* Whether a literal fits the other keywords of its choice. Out of memory: m->status. */
-static bool literal_fits(machine *m, int choice, const char *text)
-{
-    if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'))
-        return number_fits(&m->schema->choices[choice], text);
-    const frame_mark mark = weft__machine_mark(m);
-    const frame *start = weft__machine_start_choice(m, choice);
-    frame_list now = {0};
-    if (start && !m->status)
-        m->status = weft__frames_append(&now, &start, 1);
-    bool fits = start != NULL;
-    for (const char *at = text; *at && fits && !m->status; at++) {
-        weft__machine_step(m, now.tops, now.n, (unsigned char)*at);
-        now.n = 0;
-        fits = m->out.n > 0;
-        if (fits && !m->status)
-            m->status = weft__frames_append(&now, m->out.tops, m->out.n);
-    }
-    fits = fits && !m->status && weft__machine_ends(m, now.tops, now.n);
-    weft_free(now.tops);
-    weft__machine_release(m, mark);
-    return fits;
-}
-
-/* Drops the literals that the other keywords of their choice exclude, until none goes. */
-static weft_status settle(weft__schema *schema)
-{
-    machine m;
-    weft__machine_open(&m, schema);
-    bool changed = true;
-    while (changed && !m.status) {
-        changed = false;
-        for (size_t i = 0; i < schema->n_choices; i++) {
-            schema_choice *c = &schema->choices[i];
-            size_t kept = 0;
-            for (size_t j = 0; j < c->n_literals; j++) {
-                if (literal_fits(&m, (int)i, c->literals[j])) {
-                    c->literals[kept++] = c->literals[j];
-                    continue;
-                }
-                weft_free(c->literals[j]);
-                changed = true;
-            }
-            c->n_literals = kept;
-        }
-    }
-    const weft_status status = m.status;
-    weft__machine_close(&m);
-    return status ? status : weft__schema_measure(schema);
-}
 
 /* ---- languages ------------------------------------------------------------------------------- */
 
@@ -157,8 +94,6 @@ weft_status weft_constraint_new(const weft_tokenizer *tokenizer, const char *sch
     atomic_init(&l->references, 1);
     weft_status status =
         weft__schema_parse(schema ? schema : "true", schema ? length : 4, name, &l->schema);
-    if (!status)
-        status = settle(&l->schema);
     if (!status)
         status = weft__tokens_read(tokenizer, &l->tokens);
     if (!status)

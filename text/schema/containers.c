@@ -17,56 +17,66 @@ static int64_t least_of(const machine *m, int node)
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
-/* Bytes to the end of an array: elements that are missing with their commas, the bracket. */
-static int64_t array_missing(const machine *m, const schema_choice *c, unsigned char phase,
-                             int64_t count)
+/* Bytes to the end of an array between its elements. */
+static int64_t array_rest(const machine *m, const frame *f)
 {
-    int64_t elements = c->min_items - count;
-    if (phase == NEXT && elements < 1)
-        elements = 1;
-    if (elements <= 0)
-        return 1;
-    const int64_t each = least_of(m, c->items) + 1;
-    if (each > SCHEMA_NEVER || elements > SCHEMA_NEVER / each)
+    const array_state *a = &f->as.array;
+    const int64_t missing =
+        weft__array_missing(m->schema, &m->schema->choices[f->choice], a, f->phase == NEXT ? 1 : 0);
+    if (missing >= SCHEMA_NEVER)
         return SCHEMA_NEVER;
-    return elements * each + 1 - (phase != AFTER);
+    /* The comma has been read, or the first element has none. */
+    return f->phase == NEXT || (f->phase == OPEN && missing > 1) ? missing - 1 : missing;
 }
 
-static const frame *push_array(machine *m, frame f, unsigned char phase, int64_t count)
+static const frame *push_array(machine *m, frame f, unsigned char phase)
 {
     f.phase = phase;
-    f.as.count = count;
-    f.rest = array_missing(m, &m->schema->choices[f.choice], phase, count);
+    f.rest = array_rest(m, &f);
     return weft__machine_push(m, f);
 }
 
 void weft__array_begin(machine *m, int choice, const frame *parent)
 {
     const frame f = {.kind = FRAME_ARRAY, .choice = choice, .parent = parent};
-    weft__machine_emit(m, push_array(m, f, OPEN, 0));
+    weft__machine_emit(m, push_array(m, f, OPEN));
+}
+
+/* Begins an element: the next one, and each of those that are wanted. */
+static void element_begin(machine *m, frame f, unsigned char byte)
+{
+    const schema_choice *c = &m->schema->choices[f.choice];
+    const int64_t count = f.as.array.count++;
+    const uint32_t found = f.as.array.found;
+    const frame *below = push_array(m, f, AFTER);
+    if (below)
+        weft__machine_value(m, weft__array_node(c, count), byte, below);
+    for (size_t i = 0; i < c->n_wanted_items && count >= (int64_t)c->n_prefix; i++) {
+        if (found >> i & 1)
+            continue;
+        f.as.array.found = found | (uint32_t)1 << i;
+        below = push_array(m, f, AFTER);
+        if (below)
+            weft__machine_value(m, c->wanted_items[i], byte, below);
+    }
 }
 
 void weft__array_step(machine *m, const frame *top, unsigned char byte)
 {
-    const schema_choice *c = &m->schema->choices[top->choice];
-    const int64_t count = top->as.count;
-    const bool room = c->max_items == SCHEMA_UNBOUNDED || count < c->max_items;
     frame f = *top;
     if (weft__machine_blank(&f.blank, byte)) {
-        weft__machine_emit(m, push_array(m, f, f.phase, count));
+        weft__machine_emit(m, push_array(m, f, f.phase));
         return;
     }
     f.blank = 0;
     if (byte == ']') {
-        if (top->phase != NEXT && count >= c->min_items)
+        if (top->phase != NEXT && weft__array_missing(m->schema, &m->schema->choices[top->choice],
+                                                      &top->as.array, 0) == 1)
             weft__machine_complete(m, top->parent);
-    } else if (top->phase == AFTER) {
-        if (byte == ',' && room && least_of(m, c->items) < SCHEMA_NEVER)
-            weft__machine_emit(m, push_array(m, f, NEXT, count));
-    } else if (room) {
-        const frame *below = push_array(m, f, AFTER, count + 1);
-        if (below)
-            weft__machine_value(m, c->items, byte, below);
+    } else if (top->phase != AFTER) {
+        element_begin(m, f, byte);
+    } else if (byte == ',') {
+        weft__machine_emit(m, push_array(m, f, NEXT));
     }
 }
 
@@ -88,10 +98,13 @@ static int64_t rest_of(const machine *m, const frame *f)
     if (f->phase == OBJECT_COLON || f->phase == OBJECT_VALUE)
         return (f->phase == OBJECT_COLON) + least_of(m, o->node) +
                weft__object_missing(m->schema, c, &o->state, 0);
-    if (f->phase == OBJECT_NEXT)
-        return weft__object_missing(m->schema, c, &o->state, 1) - 1;
-    const int64_t missing = weft__object_missing(m->schema, c, &o->state, 0);
-    return missing > 1 && f->phase == OBJECT_OPEN ? missing - 1 : missing;
+    const int64_t missing =
+        weft__object_missing(m->schema, c, &o->state, f->phase == OBJECT_NEXT ? 1 : 0);
+    if (missing >= SCHEMA_NEVER)
+        return SCHEMA_NEVER;
+    /* The comma has been read, or the first property has none. */
+    return f->phase == OBJECT_NEXT || (f->phase == OBJECT_OPEN && missing > 1) ? missing - 1
+                                                                               : missing;
 }
 
 void weft__object_begin(machine *m, int choice, const frame *parent)

@@ -51,8 +51,8 @@ static bool add_free(machine *m, const schema_choice *c, object_part *o)
         text[--i] = (char)b->byte;
     *key = (extra_key){.hash = o->key_hash, .text = text, .length = o->at, .next = o->extras};
     o->extras = key;
-    weft__object_add_free(&o->state, o->at);
-    o->node = c->additional;
+    weft__object_add_free(m->schema, c, &o->state, o->wanted, o->at);
+    o->node = weft__object_free_node(c, o->wanted);
     return true;
 }
 
@@ -61,6 +61,7 @@ static void push_colon(machine *m, frame f)
 {
     object_part *o = &f.as.object;
     o->low = o->high = o->at = 0;
+    o->wanted = -1;
     o->key_hash = 0;
     o->bytes = NULL;
     o->alike = NULL;
@@ -178,9 +179,9 @@ static void push_free(machine *m, frame f)
     const schema_choice *c = choice_of(m, &f);
     object_part with = f.as.object;
     const int64_t bytes = bytes_to_new(c, &with);
-    weft__object_add_free(&with.state, with.at + bytes);
+    weft__object_add_free(m->schema, c, &with.state, with.wanted, with.at + bytes);
     push(m, f, OBJECT_FREE,
-         bytes + 2 + least_of(m, c->additional) +
+         bytes + 2 + least_of(m, weft__object_free_node(c, with.wanted)) +
              weft__object_missing(m->schema, c, &with.state, 0));
 }
 
@@ -254,8 +255,10 @@ void weft__key_begin(machine *m, const frame *top)
     o->character = o->missing = 0;
     o->bytes = NULL;
     o->alike = NULL;
+    o->wanted = -1;
     push_key(m, f);
     o->alike = o->extras;
-    if (weft__object_may_add_free(m->schema, c, &o->state))
-        push_free(m, f);
+    for (o->wanted = -1; o->wanted < (int32_t)c->n_wanted; o->wanted++)
+        if (weft__object_may_add_free(m->schema, c, &o->state, o->wanted))
+            push_free(m, f);
 }

@@ -1,5 +1,4 @@
-/* text/schema/machine.c -- stacks of frames: making them, stepping, choices that exclude each
- * other, literals and numbers. */
+/* text/schema/machine.c -- stacks of frames: making them, stepping, literals and numbers. */
 #include "text/schema/machine.h"
 
 #include <string.h>
@@ -57,7 +56,6 @@ void weft__machine_close(machine *m)
     weft__machine_release(m, (frame_mark){0});
     weft_free(m->out.tops);
     weft_free(m->finished.tops);
-    weft_free(m->pending.tops);
     *m = (machine){0};
 }
 
@@ -74,15 +72,21 @@ weft_status weft__frames_append(frame_list *out, const frame *const *tops, size_
     return WEFT_OK;
 }
 
+/* Of too many stacks those with the longest way to the end are left out. */
 static void append(machine *m, frame_list *out, const frame *top)
 {
     if (!top || m->status)
         return;
-    if (out->n >= MAX_STACKS)
-        m->status = weft_fail(WEFT_UNSUPPORTED, "%s: the schema leaves too many choices open",
-                              m->schema->doc.name);
-    else
+    if (out->n < MAX_STACKS) {
         m->status = weft__frames_append(out, &top, 1);
+        return;
+    }
+    size_t worst = 0;
+    for (size_t i = 1; i < out->n; i++)
+        if (out->tops[i]->rest > out->tops[worst]->rest)
+            worst = i;
+    if (top->rest < out->tops[worst]->rest)
+        out->tops[worst] = top;
 }
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -90,10 +94,11 @@ static void append(machine *m, frame_list *out, const frame *top)
 static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *schema)
 {
     const object_part *o = &f->as.object;
-    hash = weft__mix(hash, (uint64_t)o->state.count);
+    hash = weft__mix(hash, (uint64_t)o->state.count << 32 | o->state.found);
     hash = weft__mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
     hash = weft__mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
     hash = weft__mix(hash, o->key_hash);
+    hash = weft__mix(hash, (uint64_t)(uint32_t)o->wanted);
     hash = weft__mix(hash, (uint64_t)o->character << 32 | o->missing);
     const size_t words = (schema->choices[f->choice].n_properties + 63) / 64;
     for (size_t i = 0; i < words; i++)
@@ -112,11 +117,9 @@ static uint64_t hash_frame(const frame *f, const weft__schema *schema)
     case FRAME_DONE:
     case FRAME_ROOT:
         break;
-    case FRAME_GUARD:
-        hash = weft__mix(hash, (uint64_t)f->as.tag.group << 32 | (uint32_t)f->as.tag.branch);
-        break;
     case FRAME_LITERAL:
-        hash = weft__mix(hash, (uint64_t)(uintptr_t)f->as.literal.text);
+        hash = weft__mix(hash, (uint64_t)(uintptr_t)f->as.literal.list);
+        hash = weft__mix(hash, (uint64_t)f->as.literal.low << 32 | (uint32_t)f->as.literal.high);
         hash = weft__mix(hash, (uint64_t)f->as.literal.at);
         break;
     case FRAME_NUMBER:
@@ -132,7 +135,7 @@ static uint64_t hash_frame(const frame *f, const weft__schema *schema)
         hash = weft__mix(hash, (uint64_t)f->as.string.value << 32 | f->as.string.missing);
         break;
     case FRAME_ARRAY:
-        hash = weft__mix(hash, (uint64_t)f->as.count);
+        hash = weft__mix(hash, (uint64_t)f->as.array.count << 32 | f->as.array.found);
         break;
     case FRAME_OBJECT:
         hash = hash_object(hash, f, schema);
@@ -172,82 +175,65 @@ void weft__machine_complete(machine *m, const frame *parent)
     append(m, &m->finished, parent);
 }
 
-/* ---- oneOf ---------------------------------------------------------------------------------- */
-
-/* Whether another branch of the same oneOf has been completed at the same place. */
-static bool ambiguous(const frame_list *list, const frame *guard)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        const frame *other = list->tops[i];
-        if (other->kind == FRAME_GUARD && other->as.tag.group == guard->as.tag.group &&
-            other->as.tag.branch != guard->as.tag.branch &&
-            other->parent->hash == guard->parent->hash)
-            return true;
-    }
-    return false;
-}
-
-/* Takes the guards off the values that are complete, innermost first; of those that completed
- * several branches of a oneOf none is left. */
-static void resolve(machine *m)
-{
-    frame_list *list = &m->finished;
-    for (;;) {
-        int32_t depth = -1;
-        for (size_t i = 0; i < list->n; i++)
-            if (list->tops[i]->kind == FRAME_GUARD && list->tops[i]->depth > depth)
-                depth = list->tops[i]->depth;
-        if (depth < 0)
-            return;
-        m->pending.n = 0;
-        for (size_t i = 0; i < list->n; i++) {
-            const frame *top = list->tops[i];
-            if (top->kind != FRAME_GUARD || top->depth != depth)
-                append(m, &m->pending, top);
-            else if (!ambiguous(list, top))
-                append(m, &m->pending, top->parent);
-        }
-        const frame_list swapped = m->pending;
-        m->pending = *list;
-        *list = swapped;
-        if (m->status)
-            return;
-    }
-}
-
 /* ---- literals and numbers ------------------------------------------------------------------- */
 
-static void literal_begin(machine *m, int choice, const char *text, const frame *parent)
+/* Of a number the end only shows in what follows. */
+static bool is_number(const char *text)
 {
-    const int32_t length = (int32_t)strlen(text);
-    const bool is_number = text[0] == '-' || (text[0] >= '0' && text[0] <= '9');
-    if (length == 1 && !is_number) {
-        weft__machine_complete(m, parent);
-        return;
-    }
-    weft__machine_emit(
-        m, weft__machine_push(
-               m, (frame){.kind = FRAME_LITERAL,
-                          .choice = choice,
-                          .parent = parent,
-                          .rest = length - 1,
-                          .as.literal = {
-                              .text = text, .length = length, .at = 1, .is_number = is_number}}));
+    return text[0] == '-' || (text[0] >= '0' && text[0] <= '9');
 }
 
-static void literal_step(machine *m, const frame *top, unsigned char byte)
+/* The first of low .. high - 1, which agree in `at` bytes, that goes on with `byte` or more. */
+static int32_t find_byte(const literal_part *l, int byte)
 {
-    frame f = *top;
+    int32_t low = l->low, high = l->high;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if ((unsigned char)l->list[middle][l->at] < byte)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether one of them has been read to its end: the first, if any. */
+static bool is_spelled(const literal_part *l)
+{
+    return l->low < l->high && l->list[l->low][l->at] == '\0';
+}
+
+static void literal_step(machine *m, frame f, unsigned char byte)
+{
     literal_part *l = &f.as.literal;
-    if (l->at == l->length || (unsigned char)l->text[l->at] != byte)
+    if (byte == '\0')
         return;
+    const int32_t low = find_byte(l, byte);
+    l->high = find_byte(l, byte + 1);
+    l->low = low;
     l->at++;
-    if (l->at == l->length && !l->is_number) {
-        weft__machine_complete(m, top->parent);
+    if (is_spelled(l) && !is_number(l->list[l->low])) {
+        weft__machine_complete(m, f.parent);
         return;
     }
-    f.rest = l->length - l->at;
+    f.rest = SCHEMA_NEVER;
+    for (int32_t i = l->low; i < l->high; i++) {
+        const int64_t rest = (int64_t)strlen(l->list[i] + l->at);
+        if (rest < f.rest)
+            f.rest = rest;
+    }
     weft__machine_emit(m, weft__machine_push(m, f));
+}
+
+static void literal_begin(machine *m, int choice, const char *const *list, size_t n,
+                          unsigned char byte, const frame *parent)
+{
+    literal_step(m,
+                 (frame){.kind = FRAME_LITERAL,
+                         .choice = choice,
+                         .parent = parent,
+                         .as.literal = {.list = list, .high = (int32_t)n}},
+                 byte);
 }
 
 static void number_step(machine *m, int choice, number_prefix prefix, unsigned char byte,
@@ -268,14 +254,15 @@ static bool may_end(const machine *m, const frame *top)
 {
     if (top->kind == FRAME_NUMBER)
         return weft__number_ends(&m->schema->choices[top->choice], &top->as.number);
-    return top->kind == FRAME_LITERAL && top->as.literal.is_number &&
-           top->as.literal.at == top->as.literal.length;
+    return top->kind == FRAME_LITERAL && is_spelled(&top->as.literal) &&
+           is_number(top->as.literal.list[top->as.literal.low]);
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
 
 static void choice_begin(machine *m, int number, unsigned char byte, const frame *parent)
 {
+    static const char *const words[] = {"false", "null", "true"};
     const unsigned types = m->schema->choices[number].types;
     if (byte == '"' && types & SCHEMA_STRING)
         weft__string_begin(m, number, parent);
@@ -284,11 +271,9 @@ static void choice_begin(machine *m, int number, unsigned char byte, const frame
     else if (byte == '[' && types & SCHEMA_ARRAY)
         weft__array_begin(m, number, parent);
     else if (byte == 'n' && types & SCHEMA_NULL)
-        literal_begin(m, number, "null", parent);
-    else if (byte == 't' && types & SCHEMA_BOOLEAN)
-        literal_begin(m, number, "true", parent);
-    else if (byte == 'f' && types & SCHEMA_BOOLEAN)
-        literal_begin(m, number, "false", parent);
+        literal_begin(m, number, words + 1, 1, byte, parent);
+    else if (types & SCHEMA_BOOLEAN && (byte == 't' || byte == 'f'))
+        literal_begin(m, number, words + (byte == 't' ? 2 : 0), 1, byte, parent);
     else if ((byte == '-' || (byte >= '0' && byte <= '9')) &&
              types & (SCHEMA_INTEGER | SCHEMA_NUMBER))
         number_step(m, number, (number_prefix){0}, byte, parent);
@@ -301,17 +286,10 @@ void weft__machine_value(machine *m, int node, unsigned char byte, const frame *
         const schema_choice *c = &m->schema->choices[i];
         if (c->least >= SCHEMA_NEVER)
             continue;
-        const frame *below = parent;
-        for (size_t j = 0; j < c->n_tags && below; j++)
-            below = weft__machine_push(
-                m, (frame){.kind = FRAME_GUARD, .parent = below, .as.tag = c->tags[j]});
-        if (!below)
-            return;
-        if (!c->enumerated)
-            choice_begin(m, (int)i, byte, below);
-        for (size_t j = 0; j < c->n_literals; j++)
-            if ((unsigned char)c->literals[j][0] == byte)
-                literal_begin(m, (int)i, c->literals[j], below);
+        if (c->enumerated)
+            literal_begin(m, (int)i, (const char *const *)c->literals, c->n_literals, byte, parent);
+        else
+            choice_begin(m, (int)i, byte, parent);
     }
 }
 
@@ -340,17 +318,8 @@ const frame *weft__machine_start(machine *m)
 {
     const frame *below = done(m);
     return below ? weft__machine_push(m, (frame){.kind = FRAME_ROOT,
-                                                 .choice = -1,
                                                  .parent = below,
                                                  .rest = m->schema->nodes[0].least})
-                 : NULL;
-}
-
-const frame *weft__machine_start_choice(machine *m, int choice)
-{
-    const frame *below = done(m);
-    return below ? weft__machine_push(
-                       m, (frame){.kind = FRAME_ROOT, .choice = choice, .parent = below})
                  : NULL;
 }
 
@@ -358,16 +327,12 @@ static void feed(machine *m, const frame *top, unsigned char byte)
 {
     switch ((frame_kind)top->kind) {
     case FRAME_DONE:
-    case FRAME_GUARD:
         break;
     case FRAME_ROOT:
-        if (top->choice < 0)
-            weft__machine_value(m, 0, byte, top->parent);
-        else
-            choice_begin(m, top->choice, byte, top->parent);
+        weft__machine_value(m, 0, byte, top->parent);
         break;
     case FRAME_LITERAL:
-        literal_step(m, top, byte);
+        literal_step(m, *top, byte);
         break;
     case FRAME_NUMBER:
         number_step(m, top->choice, top->as.number, byte, top->parent);
@@ -392,7 +357,6 @@ void weft__machine_step(machine *m, const frame *const *tops, size_t n, unsigned
             if (may_end(m, tops[i]))
                 append(m, &m->finished, tops[i]->parent);
     if (m->finished.n > 0) {
-        resolve(m);
         frame_list ended = m->finished;
         m->finished = (frame_list){0};
         for (size_t i = 0; i < ended.n && !m->status; i++)
@@ -401,26 +365,18 @@ void weft__machine_step(machine *m, const frame *const *tops, size_t n, unsigned
     }
     for (size_t i = 0; i < n && !m->status; i++)
         feed(m, tops[i], byte);
-    resolve(m);
     for (size_t i = 0; i < m->finished.n; i++)
         weft__machine_emit(m, m->finished.tops[i]);
     if (m->status)
         m->out.n = 0;
 }
 
-bool weft__machine_ends(machine *m, const frame *const *tops, size_t n)
+bool weft__machine_ends(const machine *m, const frame *const *tops, size_t n)
 {
-    m->finished.n = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (tops[i]->kind == FRAME_DONE)
+    for (size_t i = 0; i < n; i++)
+        if (tops[i]->kind == FRAME_DONE ||
+            (may_end(m, tops[i]) && tops[i]->parent->kind == FRAME_DONE))
             return true;
-        if (may_end(m, tops[i]))
-            append(m, &m->finished, tops[i]->parent);
-    }
-    resolve(m);
-    for (size_t i = 0; i < m->finished.n; i++)
-        if (m->finished.tops[i]->kind == FRAME_DONE)
-            return !m->status;
     return false;
 }
 

@@ -11,13 +11,13 @@
 #ifndef WEFT_TEXT_SCHEMA_MACHINE_H
 #define WEFT_TEXT_SCHEMA_MACHINE_H
 
+#include "text/schema/array.h"
 #include "text/schema/number.h"
 #include "text/schema/object.h"
 
 typedef enum frame_kind {
     FRAME_DONE, /* below the document */
     FRAME_ROOT, /* the document is still to come */
-    FRAME_GUARD,
     FRAME_LITERAL,
     FRAME_NUMBER,
     FRAME_STRING,
@@ -25,10 +25,10 @@ typedef enum frame_kind {
     FRAME_OBJECT
 } frame_kind;
 
+/* Of an ascending list those that begin with the `at` bytes that were read: low .. high - 1. */
 typedef struct literal_part {
-    const char *text;
-    int32_t length, at;
-    bool is_number; /* whose end only shows in what follows */
+    const char *const *list;
+    int32_t low, high, at;
 } literal_part;
 
 typedef struct string_part {
@@ -68,8 +68,10 @@ typedef struct object_part {
     int32_t node; /* of the value behind the key */
     /* In a key: the properties low .. high - 1 begin like its `at` bytes. */
     int32_t low, high, at;
-    /* In a key that the schema does not name: the keys of `extras` that begin like it, and the part
-     * of a character at its end: its bits, and the bytes that are missing. */
+    /* In a key that the schema does not name: which of the choice's `wanted` it is of, or -1; the
+     * keys of `extras` that begin like it, and the part of a character at its end: its bits, and
+     * the bytes that are missing. */
+    int32_t wanted;
     const key_byte *bytes;
     const extra_key *alike;
     uint64_t key_hash;
@@ -87,9 +89,8 @@ typedef struct frame {
         literal_part literal;
         number_prefix number;
         string_part string;
-        int64_t count; /* elements of an array */
+        array_state array;
         object_part object;
-        schema_tag tag;
     } as;
 } frame;
 
@@ -114,8 +115,8 @@ typedef struct frame_mark {
 typedef struct machine {
     const weft__schema *schema;
     frame_block *block;
-    frame_list out, finished, pending; /* of the step under way */
-    weft_status status;                /* of the first failure: no memory, too many stacks */
+    frame_list out, finished; /* of the step under way */
+    weft_status status;       /* of the first failure */
 } machine;
 
 void weft__machine_open(machine *m, const weft__schema *schema);
@@ -128,14 +129,13 @@ void weft__machine_release(machine *m, frame_mark mark);
  * without memory. */
 bool weft__machine_compact(machine *m, frame_list *stacks);
 
-/* The stack at the start of a document; of one value of a choice, whatever its literals say. */
+/* The stack at the start of a document. */
 const frame *weft__machine_start(machine *m);
-const frame *weft__machine_start_choice(machine *m, int choice);
 
 /* The stacks behind one more byte, in m->out; none: the byte does not fit. */
 void weft__machine_step(machine *m, const frame *const *tops, size_t n, unsigned char byte);
 /* Whether the document may end. */
-bool weft__machine_ends(machine *m, const frame *const *tops, size_t n);
+bool weft__machine_ends(const machine *m, const frame *const *tops, size_t n);
 /* Bytes that are missing to the nearest end. */
 int64_t weft__machine_distance(const frame *const *tops, size_t n);
 

@@ -34,14 +34,13 @@ static bool whole(const schema_choice *c)
     return !(c->types & SCHEMA_NUMBER);
 }
 
-/* Within a oneOf a number must show whether it is an integer: no exponent, no fraction of zeros. */
+/* A number that is no integer has a fraction that is not of zeros, and no exponent. */
 static bool distinct(const schema_choice *c)
 {
-    return c->n_tags > 0;
+    return !(c->types & SCHEMA_INTEGER);
 }
 
-/* Digits before the point. Where numbers can be told from integers only by a fraction there is
- * always room for that. */
+/* Digits before the point. Where there has to be a fraction there is always room for it. */
 static int most_whole(const schema_choice *c)
 {
     return distinct(c) ? NUMBER_DIGITS - 3 : NUMBER_DIGITS;
@@ -56,7 +55,7 @@ static bool counted(const schema_choice *c)
 typedef struct interval {
     double least, most;
     bool above, below;
-    bool distinct; /* a fraction does not end with a zero */
+    bool distinct; /* there is a fraction, which does not end with a zero */
 } interval;
 
 static interval bounds_of(const schema_choice *c, bool negative)
@@ -83,15 +82,14 @@ static bool within_most(const interval *b, int64_t digits, int n_fraction)
 static bool any_within(const interval *b, int64_t low, int64_t high, int n_fraction)
 {
     const double scaled = b->least * (double)powers[n_fraction];
-    if (scaled > (double)high + 2)
+    if (scaled > (double)high + 2 || (b->distinct && n_fraction == 0))
         return false;
     /* The product is rounded: the first that fits is at most a step or two away. */
     int64_t digits = scaled < (double)low ? low : (int64_t)scaled - 1;
     if (digits < low)
         digits = low;
     for (int i = 0; i < 4 && digits <= high; i++, digits++)
-        if (reaches_least(b, digits, n_fraction) &&
-            (!b->distinct || n_fraction == 0 || digits % 10 != 0))
+        if (reaches_least(b, digits, n_fraction) && (!b->distinct || digits % 10 != 0))
             return within_most(b, digits, n_fraction);
     return false;
 }

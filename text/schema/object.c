@@ -33,9 +33,16 @@ bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, co
            (p->required || room_for_more(c, o));
 }
 
-bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
-                               const object_state *o)
+int weft__object_free_node(const schema_choice *c, int wanted)
 {
+    return wanted < 0 ? c->additional : c->wanted[wanted];
+}
+
+bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
+                               const object_state *o, int wanted)
+{
+    if (wanted >= 0)
+        return !(o->found >> wanted & 1);
     return least_of(schema, c->additional) < SCHEMA_NEVER && room_for_more(c, o);
 }
 
@@ -45,20 +52,27 @@ bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c
     for (size_t i = 0; i < c->n_properties; i++)
         if (weft__object_may_add(schema, c, o, i))
             return true;
-    return weft__object_may_add_free(schema, c, o);
+    for (int i = 0; i < (int)c->n_wanted; i++)
+        if (weft__object_may_add_free(schema, c, o, i))
+            return true;
+    return weft__object_may_add_free(schema, c, o, -1);
+}
+
+static void require(object_state *o, int64_t bytes)
+{
+    o->required_left++;
+    o->required_bytes =
+        bytes < SCHEMA_NEVER - o->required_bytes ? o->required_bytes + bytes : SCHEMA_NEVER;
 }
 
 object_state weft__object_start(const weft__schema *schema, const schema_choice *c)
 {
     object_state o = {0};
-    for (size_t i = 0; i < c->n_properties; i++) {
-        if (!c->properties[i].required)
-            continue;
-        const int64_t bytes = weft__object_property(schema, &c->properties[i]);
-        o.required_left++;
-        o.required_bytes =
-            bytes < SCHEMA_NEVER - o.required_bytes ? o.required_bytes + bytes : SCHEMA_NEVER;
-    }
+    for (size_t i = 0; i < c->n_properties; i++)
+        if (c->properties[i].required)
+            require(&o, weft__object_property(schema, &c->properties[i]));
+    for (size_t i = 0; i < c->n_wanted; i++)
+        require(&o, least_of(schema, c->wanted[i]) + 4);
     return o;
 }
 
@@ -72,9 +86,15 @@ void weft__object_add(const weft__schema *schema, const schema_choice *c, object
     }
 }
 
-void weft__object_add_free(object_state *o, int64_t key_bytes)
+void weft__object_add_free(const weft__schema *schema, const schema_choice *c, object_state *o,
+                           int wanted, int64_t key_bytes)
 {
     o->count++;
+    if (wanted >= 0) {
+        o->found |= (uint32_t)1 << wanted;
+        o->required_left--;
+        o->required_bytes -= least_of(schema, c->wanted[wanted]) + 4;
+    }
     if (key_bytes < SCHEMA_KEY_LENGTHS)
         o->free_used[key_bytes]++;
 }
@@ -110,6 +130,23 @@ static int64_t free_left(const schema_choice *c, const object_state *o, int64_t 
     return weft__object_keys(length) - c->named_keys[length] - o->free_used[length];
 }
 
+/* Goes on to a length of which there are keys left. */
+static void skip_lengths(const schema_choice *c, const object_state *o, supply *s)
+{
+    while (free_left(c, o, s->length) <= s->taken) {
+        s->length++;
+        s->taken = 0;
+    }
+}
+
+/* Bytes of the next key that the schema does not name. */
+static int64_t take_key(const schema_choice *c, const object_state *o, supply *s)
+{
+    skip_lengths(c, o, s);
+    s->taken++;
+    return s->length;
+}
+
 /* Takes up to `most` properties of one cost; their number, and the cost of each. 0: there is none.
  */
 static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
@@ -117,10 +154,7 @@ static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
 {
     while (s->named < c->n_properties && !optional(schema, c, o, &c->by_cost[s->named]))
         s->named++;
-    while (free_left(c, o, s->length) <= s->taken) {
-        s->length++;
-        s->taken = 0;
-    }
+    skip_lengths(c, o, s);
     const int64_t value = least_of(schema, c->additional);
     const int64_t free_bytes = value < SCHEMA_NEVER ? value + s->length + 4 : SCHEMA_NEVER;
     const int64_t named_bytes =
@@ -145,8 +179,14 @@ int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
     int64_t fillers = c->min_properties - o->count - o->required_left;
     if (fillers < more - o->required_left)
         fillers = more - o->required_left;
+    if (c->max_properties != SCHEMA_UNBOUNDED &&
+        o->count + o->required_left + (fillers > 0 ? fillers : 0) > c->max_properties)
+        return SCHEMA_NEVER;
     int64_t sum = 1 + o->required_bytes;
     supply s = {0};
+    for (size_t i = 0; i < c->n_wanted; i++)
+        if (!(o->found >> i & 1))
+            sum += take_key(c, o, &s);
     while (fillers > 0 && sum < SCHEMA_NEVER) {
         int64_t each = 0;
         const int64_t n = take_cheapest(schema, c, o, &s, fillers, &each);

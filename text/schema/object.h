@@ -9,9 +9,10 @@
 
 /* The properties that an object has so far, as far as they decide what is missing. */
 typedef struct object_state {
-    const uint64_t *seen; /* a bit for each property; NULL: none */
-    int64_t count;        /* properties so far */
-    int64_t required_left, required_bytes;
+    const uint64_t *seen;                  /* a bit for each property; NULL: none */
+    int64_t count;                         /* properties so far */
+    int64_t required_left, required_bytes; /* without the keys of those that are wanted */
+    uint32_t found;                        /* a bit for each of the choice's `wanted` */
     int32_t free_used[SCHEMA_KEY_LENGTHS]; /* keys that the schema does not name, by length */
 } object_state;
 
@@ -26,11 +27,12 @@ int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
 /* Bytes of a property with its comma. */
 int64_t weft__object_property(const weft__schema *schema, const schema_property *p);
 
-/* Whether a property, or one that the schema does not name, may come now. */
+/* Whether a property, or one that the schema does not name, may come now; `wanted` is one of the
+ * choice's, or below 0. */
 bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, const object_state *o,
                           size_t property);
 bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
-                               const object_state *o);
+                               const object_state *o, int wanted);
 bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
                               const object_state *o);
 
@@ -38,7 +40,11 @@ bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c
  * of its key. */
 void weft__object_add(const weft__schema *schema, const schema_choice *c, object_state *o,
                       size_t property);
-void weft__object_add_free(object_state *o, int64_t key_bytes);
+void weft__object_add_free(const weft__schema *schema, const schema_choice *c, object_state *o,
+                           int wanted, int64_t key_bytes);
+
+/* The node of a property that the schema does not name. */
+int weft__object_free_node(const schema_choice *c, int wanted);
 
 /* How many strings of exactly so many bytes a key may consist of, or large. */
 int64_t weft__object_keys(int64_t bytes);

@@ -51,6 +51,7 @@ typedef struct subset {
 typedef struct builder {
     const char *where;
     weft_status status;
+    const weft__pattern_source *sources;
     pattern_tree *trees;
     size_t n;
     int64_t min_length, max_length;
@@ -256,19 +257,20 @@ static int by_number(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Whether the string may end here: every pattern has matched, the length is within its bounds. */
+/* Whether the string may end here: every pattern has matched, or has not where it is negated, and
+ * the length is within its bounds. */
 static bool accepts(builder *b, size_t begin, int64_t length, bool at_start)
 {
     const size_t end = b->n_members;
+    bool right = length >= b->min_length;
     forget(b);
-    size_t matched = 0;
-    if (length >= b->min_length)
-        for (size_t i = begin; i < end && !b->status; i++)
-            reach(b, b->members[i], at_start, true);
-    for (size_t i = 0; i < b->n_parts && length >= b->min_length; i++)
-        matched += b->seen[i] && b->parts[i].kind == PART_FINAL;
+    for (size_t i = begin; i < end && right && !b->status; i++)
+        reach(b, b->members[i], at_start, true);
+    for (size_t i = 0; i < b->n_parts && right; i++)
+        if (b->parts[i].kind == PART_FINAL)
+            right = (b->seen[i] != 0) != b->sources[b->parts[i].pattern].negated;
     b->n_members = end;
-    return matched == b->n;
+    return right;
 }
 
 static uint64_t hash_of(const int *members, size_t n, int64_t length)
@@ -431,20 +433,17 @@ static void find_distances(builder *b)
     for (size_t i = 0; i < b->n_subsets * classes; i++)
         if (p->next[i] != NOWHERE && p->distance[p->next[i]] == INT32_MAX)
             p->next[i] = NOWHERE;
-    if (b->n_subsets == 0 || p->distance[0] == INT32_MAX)
-        b->status =
-            weft_fail(WEFT_INVALID, "%s: no string matches the pattern and the lengths", b->where);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static void make(builder *b, const char *const *patterns)
+static void make(builder *b)
 {
     for (size_t i = 0; i < b->n && !b->status; i++) {
-        if (strlen(patterns[i]) > MAX_LENGTH)
+        if (strlen(b->sources[i].text) > MAX_LENGTH)
             too_large(b);
         else
-            b->status = weft__pattern_parse(patterns[i], b->where, &b->trees[i]);
+            b->status = weft__pattern_parse(b->sources[i].text, b->where, &b->trees[i]);
     }
     for (size_t i = 0; i < b->n && !b->status; i++)
         b->starts[i] = build_search(b, (int)i);
@@ -462,16 +461,20 @@ static void make(builder *b, const char *const *patterns)
         find_distances(b);
 }
 
-weft_status weft__pattern_new(const char *const *patterns, size_t n, int64_t min_length,
-                              int64_t max_length, const char *where, weft__pattern **out)
+weft_status weft__pattern_new(const weft__pattern_source *patterns, size_t n, int64_t min_length,
+                              int64_t max_length, const char *where, weft__pattern **out, bool *any)
 {
     *out = NULL;
-    builder b = {.where = where, .n = n, .min_length = min_length, .max_length = max_length};
+    builder b = {.where = where,
+                 .sources = patterns,
+                 .n = n,
+                 .min_length = min_length,
+                 .max_length = max_length};
     b.trees = weft_calloc(n + 1, sizeof *b.trees);
     b.starts = weft_calloc(n + 1, sizeof *b.starts);
     b.out = weft_calloc(1, sizeof *b.out);
     if (b.trees && b.starts && b.out)
-        make(&b, patterns);
+        make(&b);
     else
         b.status = weft__out_of_memory(where, "a pattern");
     for (size_t i = 0; b.trees && i < n; i++)
@@ -484,10 +487,11 @@ weft_status weft__pattern_new(const char *const *patterns, size_t n, int64_t min
     weft_free(b.table);
     weft_free(b.stack);
     weft_free(b.seen);
-    if (b.status)
-        weft__pattern_free(b.out);
-    else
+    *any = !b.status && b.n_subsets > 0 && b.out->distance[0] < INT32_MAX;
+    if (*any)
         *out = b.out;
+    else
+        weft__pattern_free(b.out);
     return b.status;
 }
 

@@ -13,12 +13,18 @@
  * change once made. */
 typedef struct weft__pattern weft__pattern;
 
+typedef struct weft__pattern_source {
+    const char *text;
+    bool negated; /* a string must not match it */
+} weft__pattern_source;
+
 /* For strings that match all of n patterns (each anywhere in the string, unless it has anchors) and
- * have min_length to max_length characters (max_length below 0: no limit). Errors as
- * weft__pattern_parse's; WEFT_INVALID also when no string at all matches, WEFT_UNSUPPORTED when the
- * automaton would be very large. */
-weft_status weft__pattern_new(const char *const *patterns, size_t n, int64_t min_length,
-                              int64_t max_length, const char *where, weft__pattern **out);
+ * have min_length to max_length characters (max_length below 0: no limit). *any becomes false, with
+ * *out NULL, where there is no such string. Errors as weft__pattern_parse's; WEFT_UNSUPPORTED also
+ * when the automaton would be very large. */
+weft_status weft__pattern_new(const weft__pattern_source *patterns, size_t n, int64_t min_length,
+                              int64_t max_length, const char *where, weft__pattern **out,
+                              bool *any);
 void weft__pattern_free(weft__pattern *pattern); /* NULL is accepted */
 
 /* State 0 is the start. The state behind a character; -1 when no match begins so. */

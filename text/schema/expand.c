@@ -1,0 +1,515 @@
+/* text/schema/expand.c -- the choices of a node: every combination of branches that is not
+ * contradictory. */
+#include "text/schema/expand.h"
+
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/hash.h"
+#include "text/schema/keywords.h"
+#include "text/tokenizer/buffer.h"
+#include "weft/memory.h"
+
+enum {
+    MAX_CHOICES = 20000,
+    MAX_WORK = 1 << 20, /* schemas that are taken into combinations */
+    PROBE_WORK = 2000,  /* those that are looked at to find out whether there is a value */
+    PROBE_DEPTH = 3
+};
+
+typedef struct branch {
+    branch_kind kind;
+    int schema;
+} branch;
+
+/* A combination on its way: what holds, and what is still to be looked at. */
+typedef struct partial {
+    int taken[EXPAND_MAX]; /* signed schemas */
+    int n_taken;
+    schema_atom atoms[EXPAND_MAX];
+    int n_atoms;
+    int todo[EXPAND_MAX]; /* signed schemas */
+    int n_todo;
+    branch branches[EXPAND_MAX];
+    int n_branches;
+} partial;
+
+typedef struct expansion {
+    weft__schema *schema;
+    size_t first;     /* choice of the node */
+    uint64_t *hashes; /* of its choices */
+    size_t n_hashes, hash_capacity;
+    /* A probe makes no choices: it finds out whether there might be one. */
+    bool probing, found;
+    int depth, *fuel;
+} expansion;
+
+static weft_status expand(expansion *e, partial *p);
+
+static weft_status too_many(const weft__schema *schema, int number)
+{
+    return weft__json_fail(&schema->schemas[number].at, WEFT_UNSUPPORTED,
+                           "more than %d schemas hold at one place", (int)EXPAND_MAX);
+}
+
+static weft_status push(const weft__schema *schema, partial *p, int signed_schema)
+{
+    if (p->n_todo == EXPAND_MAX)
+        return too_many(schema, signed_schema / 2);
+    p->todo[p->n_todo++] = signed_schema;
+    return WEFT_OK;
+}
+
+/* ---- whether schemas can match together ------------------------------------------------------ */
+
+/* *possible becomes false when no value matches all of n signed schemas. */
+static weft_status probe(weft__schema *schema, const int *signed_schemas, int n, int depth,
+                         int *fuel, bool *possible)
+{
+    expansion e = {.schema = schema, .probing = true, .depth = depth, .fuel = fuel};
+    partial *p = weft_calloc(1, sizeof *p);
+    weft_status status = p ? WEFT_OK : weft__out_of_memory(schema->doc.name, "a schema");
+    for (int i = n; i-- > 0 && !status;)
+        status = push(schema, p, signed_schemas[i]);
+    if (!status)
+        status = expand(&e, p);
+    weft_free(p);
+    if (!status && !e.found)
+        *possible = false;
+    return status;
+}
+
+/* Whether the properties that a combination requires can be there. */
+typedef struct children {
+    expansion *e;
+    partial *p;
+    bool possible;
+} children;
+
+static weft_status check_child(void *context, const char *name)
+{
+    children *c = context;
+    expansion *e = c->e;
+    int schemas[EXPAND_MAX], count, fuel = PROBE_WORK;
+    bool required;
+    if (!c->possible)
+        return WEFT_OK;
+    weft_status status = weft__property_schemas(e->schema, c->p->atoms, (size_t)c->p->n_atoms, name,
+                                                schemas, &count, &required);
+    if (status || !required)
+        return status;
+    if (count < 0)
+        c->possible = false;
+    else if (count > 1)
+        status = probe(e->schema, schemas, count, (e->probing ? e->depth : PROBE_DEPTH) - 1,
+                       e->probing ? e->fuel : &fuel, &c->possible);
+    return status;
+}
+
+/* *possible becomes false when the atoms contradict each other, as far as that shows here. */
+static weft_status check_atoms(expansion *e, partial *p, bool *possible)
+{
+    schema_choice outline;
+    const weft_status status =
+        weft__choice_outline(e->schema, p->atoms, (size_t)p->n_atoms, &outline);
+    if (status)
+        return status;
+    *possible = outline.types != 0;
+    if (outline.types != SCHEMA_OBJECT || (e->probing && e->depth <= 0))
+        return WEFT_OK;
+    children c = {.e = e, .p = p, .possible = true};
+    const weft_status checked =
+        weft__each_property(e->schema, p->atoms, (size_t)p->n_atoms, check_child, &c);
+    *possible = c.possible;
+    return checked;
+}
+
+/* Whether no value matches both of two schemas; known once it has been asked. */
+static weft_status disjoint(weft__schema *schema, int a, int b, bool *out)
+{
+    for (size_t i = 0; i < schema->n_pairs; i++)
+        if (schema->pairs[i].a == a && schema->pairs[i].b == b) {
+            *out = schema->pairs[i].disjoint;
+            return WEFT_OK;
+        }
+    bool possible = true;
+    int fuel = PROBE_WORK;
+    weft_status status = probe(schema, (int[]){2 * a, 2 * b}, 2, PROBE_DEPTH, &fuel, &possible);
+    void *data = schema->pairs;
+    if (!status)
+        status = weft__bytes_grow(&data, &schema->pair_capacity, schema->n_pairs, 1,
+                                  sizeof *schema->pairs);
+    schema->pairs = data;
+    if (!status)
+        schema->pairs[schema->n_pairs++] = (schema_pair){a, b, !possible};
+    *out = !possible;
+    return status;
+}
+
+/* ---- taking schemas ---------------------------------------------------------------------------
+ */
+
+static weft_status add_branch(const weft__schema *schema, partial *p, branch_kind kind, int number)
+{
+    if (p->n_branches == EXPAND_MAX)
+        return too_many(schema, number);
+    p->branches[p->n_branches++] = (branch){kind, number};
+    return WEFT_OK;
+}
+
+static weft_status add_atom(const weft__schema *schema, partial *p, schema_atom atom)
+{
+    if (p->n_atoms == EXPAND_MAX)
+        return too_many(schema, atom.schema);
+    p->atoms[p->n_atoms++] = atom;
+    return WEFT_OK;
+}
+
+/* Takes all schemas of a list, negated but for number `only`; with `only` >= 0 without those that
+ * exclude that one anyway. */
+static weft_status push_list(expansion *e, partial *p, int number, const char *keyword, int only)
+{
+    weft__schema *schema = e->schema;
+    const weft__json at = schema->schemas[number].at;
+    weft__json list, item;
+    size_t n = 0;
+    int chosen = -1;
+    weft_status status = weft__json_find(&at, keyword, &list);
+    if (!status && list.value)
+        status = weft__json_length(&list, &n);
+    if (!status && only >= 0) {
+        status = weft__json_at(&list, (size_t)only, &item);
+        chosen = status ? -1 : weft__schema_number(schema, &item, &status);
+        if (!status)
+            status = push(schema, p, 2 * chosen);
+    }
+    for (size_t i = 0; i < n && !status; i++) {
+        bool skip = (int)i == only || (only >= 0 && e->probing);
+        status = weft__json_at(&list, i, &item);
+        const int other = status ? -1 : weft__schema_number(schema, &item, &status);
+        if (!status && !skip && only >= 0)
+            status = disjoint(schema, chosen < other ? chosen : other,
+                              chosen < other ? other : chosen, &skip);
+        if (!status && !skip)
+            status = push(schema, p, 2 * other + 1);
+    }
+    return status;
+}
+
+static weft_status push_all_of(weft__schema *schema, partial *p, const weft__json *at)
+{
+    weft__json list, item;
+    size_t n = 0;
+    weft_status status = weft__json_find(at, "allOf", &list);
+    if (!status && list.value)
+        status = weft__json_length(&list, &n);
+    for (size_t i = n; i-- > 0 && !status;) {
+        status = weft__json_at(&list, i, &item);
+        const int number = status ? -1 : weft__schema_number(schema, &item, &status);
+        if (!status)
+            status = push(schema, p, 2 * number);
+    }
+    return status;
+}
+
+/* A schema that matches. */
+static weft_status take_matching(weft__schema *schema, partial *p, int number)
+{
+    const weft__json at = schema->schemas[number].at;
+    weft_status status =
+        add_atom(schema, p, (schema_atom){.kind = ATOM_ALL, .schema = number, .block = -1});
+    if (!status && json_object_object_get(at.value, "anyOf"))
+        status = add_branch(schema, p, BRANCH_ANY, number);
+    if (!status && json_object_object_get(at.value, "oneOf"))
+        status = add_branch(schema, p, BRANCH_ONE, number);
+    if (!status && json_object_object_get(at.value, "if") &&
+        (json_object_object_get(at.value, "then") || json_object_object_get(at.value, "else")))
+        status = add_branch(schema, p, BRANCH_IF, number);
+    if (!status)
+        status = push_all_of(schema, p, &at);
+    const int outside = status ? -1 : weft__schema_at(schema, number, "not", true, &status);
+    if (!status && outside >= 0)
+        status = push(schema, p, outside);
+    const int target = status ? -1 : weft__schema_reference(schema, number, &status);
+    return !status && target >= 0 ? push(schema, p, 2 * target) : status;
+}
+
+/* Takes a signed schema into the combination. *possible becomes false where it cannot match. */
+static weft_status take(expansion *e, partial *p, int signed_schema, bool *possible)
+{
+    weft__schema *schema = e->schema;
+    const int number = signed_schema / 2;
+    const weft__json at = schema->schemas[number].at;
+    for (int i = 0; i < p->n_taken; i++) {
+        if (p->taken[i] == signed_schema)
+            return WEFT_OK;
+        if (p->taken[i] == (signed_schema ^ 1))
+            *possible = false;
+    }
+    if (json_object_is_type(at.value, json_type_boolean)) {
+        *possible &= json_object_get_boolean(at.value) != signed_schema % 2;
+        return WEFT_OK;
+    }
+    if (!*possible)
+        return WEFT_OK;
+    weft_status status = weft__keywords_followed(&at);
+    if (!status && p->n_taken == EXPAND_MAX)
+        status = too_many(schema, number);
+    if (!status && schema->work++ >= MAX_WORK)
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: the schema combines too many alternatives",
+                           schema->doc.name);
+    if (status)
+        return status;
+    p->taken[p->n_taken++] = signed_schema;
+    return signed_schema % 2 ? add_branch(schema, p, BRANCH_VIOLATED, number)
+                             : take_matching(schema, p, number);
+}
+
+/* ---- complete combinations --------------------------------------------------------------------
+ */
+
+/* The same whatever the order of the atoms. */
+static uint64_t hash_atoms(const partial *p)
+{
+    uint64_t sum = (uint64_t)p->n_atoms;
+    for (int i = 0; i < p->n_atoms; i++) {
+        const schema_atom *a = &p->atoms[i];
+        uint64_t hash = weft__mix(0, (uint64_t)a->kind << 32 | (uint32_t)a->schema);
+        hash = weft__mix(hash, (uint64_t)(uint32_t)a->index << 32 | (uint32_t)a->block);
+        for (const char *at = a->name; at && *at; at++)
+            hash = weft__mix(hash, (unsigned char)*at);
+        sum += weft__mix(hash, a->name != NULL);
+    }
+    return sum;
+}
+
+static uint64_t hash_literals(const schema_choice *c)
+{
+    uint64_t hash = c->n_literals;
+    for (size_t i = 0; i < c->n_literals; i++)
+        for (const char *at = c->literals[i]; *at; at++)
+            hash = weft__mix(hash, (unsigned char)*at);
+    return hash;
+}
+
+/* Whether the node has a choice of this hash; else it is kept. */
+static weft_status is_known(expansion *e, uint64_t hash, bool *known)
+{
+    for (size_t i = 0; i < e->n_hashes; i++)
+        if (e->hashes[i] == hash) {
+            *known = true;
+            return WEFT_OK;
+        }
+    void *data = e->hashes;
+    const weft_status status =
+        weft__bytes_grow(&data, &e->hash_capacity, e->n_hashes, 1, sizeof *e->hashes);
+    e->hashes = data;
+    if (!status)
+        e->hashes[e->n_hashes++] = hash;
+    *known = false;
+    return status;
+}
+
+/* Takes over a choice. */
+static weft_status add_choice(expansion *e, schema_choice *choice)
+{
+    weft__schema *schema = e->schema;
+    void *data = schema->choices;
+    weft_status status = WEFT_OK;
+    if (schema->n_choices >= MAX_CHOICES)
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: the schema has more than %d choices",
+                           schema->doc.name, (int)MAX_CHOICES);
+    if (!status)
+        status =
+            weft__bytes_grow(&data, &schema->choice_capacity, schema->n_choices, 1, sizeof *choice);
+    schema->choices = data;
+    if (status)
+        weft__choice_release(choice);
+    else
+        schema->choices[schema->n_choices++] = *choice;
+    return status;
+}
+
+static weft_status add_atoms(expansion *e, const partial *p)
+{
+    schema_choice choice = {0};
+    bool possible = true, known = false;
+    if (e->probing) {
+        e->found = true;
+        return WEFT_OK;
+    }
+    weft_status status = is_known(e, hash_atoms(p), &known);
+    if (status || known)
+        return status;
+    status = weft__choice_fill(e->schema, p->atoms, (size_t)p->n_atoms, &choice, &possible);
+    if (!status && possible)
+        return add_choice(e, &choice);
+    weft__choice_release(&choice);
+    return status;
+}
+
+/* The literals of `source` that match everything that was taken. */
+static weft_status add_literals(expansion *e, const partial *p, int source)
+{
+    schema_choice choice = {0};
+    bool possible = false, known = false;
+    weft_status status = weft__choice_literals(e->schema, source, p->taken, (size_t)p->n_taken,
+                                               e->probing, &choice, &possible);
+    e->found = e->probing && possible;
+    if (!status && possible && !e->probing) {
+        status = is_known(e, hash_literals(&choice), &known);
+        if (!status && !known)
+            return add_choice(e, &choice);
+    }
+    weft__choice_release(&choice);
+    return status;
+}
+
+static weft_status assign(expansion *e, partial *p, int from, int blocks);
+
+typedef struct naming {
+    expansion *e;
+    partial *p;
+    int atom, blocks;
+} naming;
+
+/* Goes on with a property as the one that violates additionalProperties. */
+static weft_status name_violator(void *context, const char *name)
+{
+    naming *n = context;
+    schema_atom *atom = &n->p->atoms[n->atom];
+    if (weft__names_property(n->e->schema, atom->schema, name))
+        return WEFT_OK;
+    atom->name = name;
+    const weft_status status = assign(n->e, n->p, n->atom + 1, n->blocks);
+    atom->name = NULL;
+    return status;
+}
+
+/* Goes on with each way to choose what violates items and additionalProperties: an element or a
+ * property that is named, or one that serves for a block of atoms, of which there are `blocks`. */
+static weft_status assign(expansion *e, partial *p, int from, int blocks)
+{
+    while (from < p->n_atoms && p->atoms[from].kind != ATOM_ITEMS &&
+           p->atoms[from].kind != ATOM_ADDITIONAL)
+        from++;
+    if (from == p->n_atoms)
+        return add_atoms(e, p);
+    schema_atom *atom = &p->atoms[from];
+    weft_status status = WEFT_OK;
+    int longest = 0;
+    for (int i = 0; i < p->n_atoms; i++) {
+        const int length = weft__prefix_length(e->schema, p->atoms[i].schema);
+        longest = length > longest ? length : longest;
+    }
+    for (int b = 0; b <= blocks && !status; b++) {
+        if (b == EXPAND_BLOCKS)
+            return weft_fail(WEFT_UNSUPPORTED, "%s: the schema excludes too many alternatives",
+                             e->schema->doc.name);
+        atom->block = b;
+        status = assign(e, p, from + 1, b == blocks ? blocks + 1 : blocks);
+    }
+    atom->block = -1;
+    if (atom->kind == ATOM_ADDITIONAL) {
+        naming n = {.e = e, .p = p, .atom = from, .blocks = blocks};
+        return status ? status
+                      : weft__each_property(e->schema, p->atoms, (size_t)p->n_atoms, name_violator,
+                                            &n);
+    }
+    for (int i = weft__prefix_length(e->schema, atom->schema); i < longest && !status; i++) {
+        atom->index = i;
+        status = assign(e, p, from + 1, blocks);
+    }
+    atom->index = -1;
+    return status;
+}
+
+/* ---- combinations ------------------------------------------------------------------------------
+ */
+
+static weft_status apply(expansion *e, partial *p, int number, const alternative *a)
+{
+    weft_status status = WEFT_OK;
+    if (a->atom.kind != ATOM_ALL)
+        status = add_atom(e->schema, p, a->atom);
+    if (!status && a->list)
+        status = push_list(e, p, number, a->list, a->only);
+    for (int i = 0; i < a->n && !status; i++)
+        status = push(e->schema, p, a->signed_schemas[i]);
+    return status;
+}
+
+static weft_status follow_branch(expansion *e, const partial *p, branch from)
+{
+    alternative_list list = {0};
+    weft_status status = weft__alternatives(e->schema, from.kind, from.schema, &list);
+    partial *next = status ? NULL : weft_malloc(sizeof *next);
+    if (!status && !next)
+        status = weft__out_of_memory(e->schema->doc.name, "a schema");
+    for (size_t i = 0; i < list.n && !status && !e->found; i++) {
+        *next = *p;
+        status = apply(e, next, from.schema, &list.at[i]);
+        if (!status)
+            status = expand(e, next);
+    }
+    weft_free(next);
+    weft_free(list.at);
+    return status;
+}
+
+/* A schema that was taken and lists its values; -1: none. */
+static int find_literals(const weft__schema *schema, const partial *p)
+{
+    for (int i = 0; i < p->n_taken; i++) {
+        json_object *value = schema->schemas[p->taken[i] / 2].at.value;
+        if (p->taken[i] % 2 == 0 && (json_object_object_get_ex(value, "const", NULL) ||
+                                     json_object_object_get_ex(value, "enum", NULL)))
+            return p->taken[i] / 2;
+    }
+    return -1;
+}
+
+static weft_status expand(expansion *e, partial *p)
+{
+    bool possible = true;
+    weft_status status = WEFT_OK;
+    while (p->n_todo > 0 && possible && !status) {
+        if (e->probing && --*e->fuel <= 0) {
+            e->found = true;
+            return WEFT_OK;
+        }
+        status = take(e, p, p->todo[--p->n_todo], &possible);
+    }
+    if (status || !possible)
+        return status;
+    const int literals = find_literals(e->schema, p);
+    if (literals >= 0)
+        return add_literals(e, p, literals);
+    status = check_atoms(e, p, &possible);
+    if (status || !possible)
+        return status;
+    if (p->n_branches > 0) {
+        const branch next = p->branches[--p->n_branches];
+        return follow_branch(e, p, next);
+    }
+    return e->probing ? add_atoms(e, p) : assign(e, p, 0, 0);
+}
+
+weft_status weft__expand_node(weft__schema *schema, size_t number)
+{
+    expansion e = {.schema = schema, .first = schema->n_choices};
+    partial *p = weft_calloc(1, sizeof *p);
+    if (!p)
+        return weft__out_of_memory(schema->doc.name, "a schema");
+    weft_status status = WEFT_OK;
+    const schema_node node = schema->nodes[number];
+    for (size_t i = node.n_schemas; i-- > 0 && !status;)
+        status = push(schema, p, node.schemas[i]);
+    if (!status)
+        status = expand(&e, p);
+    schema->nodes[number].first = e.first;
+    schema->nodes[number].n_choices = schema->n_choices - e.first;
+    weft_free(e.hashes);
+    weft_free(p);
+    return status;
+}

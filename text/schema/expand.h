@@ -1,0 +1,114 @@
+/* text/schema/expand.h -- from the schemas of a node to its choices.
+ *
+ * Schemas are signed: 2 * number means that the value matches the schema, 2 * number + 1 that it
+ * does not. Expanding takes the branches of anyOf, oneOf, not, if and $ref apart until atoms are
+ * left, all of which hold.
+ */
+#ifndef WEFT_TEXT_SCHEMA_EXPAND_H
+#define WEFT_TEXT_SCHEMA_EXPAND_H
+
+#include "text/schema/schema.h"
+
+enum { EXPAND_MAX = 256, EXPAND_BLOCKS = 8 };
+
+/* ATOM_ALL: the schema's own keywords hold, apart from those that branch. Otherwise this keyword of
+ * it is violated, by a value of the type that it applies to. */
+typedef enum atom_kind {
+    ATOM_ALL,
+    ATOM_TYPE,
+    ATOM_MINIMUM,
+    ATOM_MAXIMUM,
+    ATOM_EXCLUSIVE_MINIMUM,
+    ATOM_EXCLUSIVE_MAXIMUM,
+    ATOM_MIN_LENGTH,
+    ATOM_MAX_LENGTH,
+    ATOM_PATTERN,
+    ATOM_STRINGS, /* a string is none of enum and const; other types are not concerned */
+    ATOM_MIN_ITEMS,
+    ATOM_MAX_ITEMS,
+    ATOM_PREFIX_ITEM, /* element `index` is there and does not match */
+    ATOM_ITEMS,       /* some element that `items` applies to does not match */
+    ATOM_MIN_PROPERTIES,
+    ATOM_MAX_PROPERTIES,
+    ATOM_REQUIRED,  /* property `name` is absent */
+    ATOM_PROPERTY,  /* property `name` is there and does not match */
+    ATOM_ADDITIONAL /* some property that additionalProperties applies to does not match */
+} atom_kind;
+
+typedef struct schema_atom {
+    atom_kind kind;
+    int schema;
+    int index;        /* PREFIX_ITEM, ITEMS: which element, or -1 */
+    const char *name; /* the document's; ADDITIONAL: which property, or NULL */
+    int block; /* ITEMS without an index, ADDITIONAL without a name: those of the same block are
+                  violated by the same element or property */
+} schema_atom;
+
+/* What branches. */
+typedef enum branch_kind { BRANCH_ANY, BRANCH_ONE, BRANCH_IF, BRANCH_VIOLATED } branch_kind;
+
+/* One way to go on: an atom (ATOM_ALL: none), signed schemas, and the schemas of a list, all
+ * negated but for number `only` (-1: all). */
+typedef struct alternative {
+    schema_atom atom;
+    int signed_schemas[2], n;
+    const char *list; /* the keyword; NULL: none */
+    int only;
+} alternative;
+
+typedef struct alternative_list {
+    alternative *at;
+    size_t n, capacity;
+} alternative_list;
+
+/* Appends the ways in which a branch of a schema can go on. */
+weft_status weft__alternatives(weft__schema *schema, branch_kind kind, int number,
+                               alternative_list *out);
+
+/* Expands a node into choices. */
+weft_status weft__expand_node(weft__schema *schema, size_t number);
+
+/* ---- choice.c, choice_containers.c ----------------------------------------------------------- */
+
+/* The types that atoms leave, and the bounds of numbers and lengths; nothing of what is in arrays
+ * and objects. */
+weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                 schema_choice *out);
+
+/* Fills a choice with what all of n atoms say. False in *possible: nothing can be all of that. */
+weft_status weft__choice_fill(weft__schema *schema, const schema_atom *atoms, size_t n,
+                              schema_choice *out, bool *possible);
+
+/* A choice between the literals of schema `source` that match n signed schemas. *possible: there is
+ * one; with `first`, no more are looked for. */
+weft_status weft__choice_literals(weft__schema *schema, int source, const int *signed_schemas,
+                                  size_t n, bool first, schema_choice *out, bool *possible);
+
+/* The pattern of strings; without a string that matches the type goes. */
+weft_status weft__choice_pattern(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                 schema_choice *c);
+weft_status weft__choice_array(weft__schema *schema, const schema_atom *atoms, size_t n,
+                               schema_choice *c);
+weft_status weft__choice_object(weft__schema *schema, const schema_atom *atoms, size_t n,
+                                schema_choice *c);
+
+/* Signed schemas of a property (NULL: of one that is not named), of which there is room for
+ * EXPAND_MAX. *count is -1 where it must not be there, *required where it must. */
+weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
+                                   const char *name, int *out, int *count, bool *required);
+
+/* Calls `take` with each name of a property in the atoms, some more than once. */
+weft_status weft__each_property(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                weft_status (*take)(void *context, const char *name),
+                                void *context);
+
+/* Whether additionalProperties of a schema does not apply to a property. */
+bool weft__names_property(const weft__schema *schema, int number, const char *name);
+/* Elements of prefixItems. */
+int weft__prefix_length(const weft__schema *schema, int number);
+
+/* The signed schema at a keyword of a schema; -1 with WEFT_OK: it is not there. */
+int weft__schema_at(weft__schema *schema, int number, const char *keyword, bool negated,
+                    weft_status *status);
+
+#endif

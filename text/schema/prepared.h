@@ -1,0 +1,34 @@
+/* text/schema/prepared.h -- patterns and enums of schemas, made ready once for many values. */
+#ifndef WEFT_TEXT_SCHEMA_PREPARED_H
+#define WEFT_TEXT_SCHEMA_PREPARED_H
+
+#include "core/io/json.h"
+#include "text/schema/pattern.h"
+
+/* Of one pattern or enum; `of` is the document's. */
+typedef struct prepared_entry {
+    json_object *of;
+    weft__pattern *pattern; /* NULL: one that cannot be followed */
+    bool nothing;           /* no string matches the pattern */
+    char **values;          /* of an enum, in a form of their own, ascending */
+    size_t n_values;
+} prepared_entry;
+
+/* Zeroed is empty. */
+typedef struct prepared {
+    prepared_entry *entries;
+    size_t n, capacity;
+} prepared;
+
+void weft__prepared_release(prepared *p);
+
+/* The entry of a pattern, a string without NULs; NULL without memory. */
+const prepared_entry *weft__prepared_pattern(prepared *p, json_object *pattern);
+
+/* Whether a list contains a value. WEFT_MEMORY: it is not known. */
+weft_status weft__prepared_contains(prepared *p, json_object *list, json_object *value, bool *out);
+
+/* Whether two values are equal: numbers by their values, objects whatever their order. */
+weft_status weft__values_equal(json_object *a, json_object *b, bool *out);
+
+#endif
