@@ -27,7 +27,7 @@ title "2. The same model is given a line of a play:"
 title "3. It learns Shakespeare: LoRA, rank 16, 100 updates of 8 x 256 tokens."
 "$weft" train "$model" --data "$data" --val-split 0.1 --length 256 --batch-size 8 --steps 100 \
     --rank 16 --alpha 32 --lr 5e-3 --warmup 10 --schedule cosine --weight-decay 0.01 --clip 1 \
-    --out "$out"
+    --out "$out" --overwrite
 
 title "4. The same line, with the adapter:"
 "$weft" generate "$model" --adapter "$out/last" --echo -p $'KING RICHARD:\n' -n 120 --top-p 0.9 \

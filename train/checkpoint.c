@@ -131,11 +131,11 @@ static void write_state(weft__text *t, const weft_trainer *trainer, const weft__
     weft__text_format(t,
                       "\"step\": %lld, \"batch\": %lld, \"accumulate\": %lld, \"seed\": \"%llu\", "
                       "\"optimizer\": \"%s\", \"skipped\": %lld, \"skipped_in_row\": %lld, "
-                      "\"best_step\": %lld, \"tokens\": %lld",
+                      "\"validated\": %lld, \"best_step\": %lld, \"tokens\": %lld",
                       (long long)r->steps, (long long)(r->steps * trainer->o.accumulate),
                       (long long)trainer->o.accumulate, (unsigned long long)trainer->o.seed,
                       trainer->o.optimizer->name, (long long)r->skipped, (long long)s->skipped,
-                      (long long)r->best_step, (long long)r->tokens);
+                      (long long)s->validated, (long long)r->best_step, (long long)r->tokens);
     write_number(t, "loss", r->loss);
     write_number(t, "first_validation", r->first_validation);
     write_number(t, "last_validation", r->last_validation);
@@ -160,11 +160,9 @@ static weft_status read_results(const weft__json *o, weft__state *s)
     const struct {
         const char *key;
         int64_t *to;
-    } counts[] = {{"step", &r->steps},
-                  {"skipped", &r->skipped},
-                  {"skipped_in_row", &s->skipped},
-                  {"best_step", &r->best_step},
-                  {"tokens", &r->tokens}};
+    } counts[] = {
+        {"step", &r->steps},          {"skipped", &r->skipped},     {"skipped_in_row", &s->skipped},
+        {"validated", &s->validated}, {"best_step", &r->best_step}, {"tokens", &r->tokens}};
     weft_status status = WEFT_OK;
     for (size_t i = 0; status == WEFT_OK && i < sizeof counts / sizeof *counts; i++)
         status = weft__json_get_int(o, counts[i].key, counts[i].to);
@@ -361,7 +359,10 @@ static weft_status open_newest(const char *folder, opened *out)
         char *path = weft_format("%s/" PREFIX "%lld/" STATE_FILE, folder, (long long)steps[i]);
         if (path == NULL)
             status = weft__out_of_memory("training", "a checkpoint");
-        else if (open_one(path, out) != WEFT_OK) {
+        else if ((status = open_one(path, out)) == WEFT_MEMORY) {
+            close_opened(out);
+        } else if (status != WEFT_OK) {
+            status = WEFT_OK;
             weft_log_message(WEFT_LOG_WARNING, "%s; an earlier checkpoint is tried",
                              weft_error_message());
             close_opened(out);
@@ -380,6 +381,8 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
     *found = status == WEFT_OK && newest.file != NULL;
     if (*found)
         status = restore(trainer, identity, &newest, state);
+    if (*found && status == WEFT_OK) /* a run that was killed may not have got so far */
+        status = point_last(trainer, state->result.steps);
     close_opened(&newest);
     return status;
 }

@@ -13,8 +13,9 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state
                                   const weft__identity *identity, int64_t keep);
 
 /* Sets parameters, optimizer and *state from the newest checkpoint that can be read; a warning
- * names those that cannot. *found is false where there is none. WEFT_INVALID when it is of another
- * run, of other parameters or of another optimizer; nothing is set then. */
+ * names those that cannot, and `last` points to it. *found is false where there is none.
+ * WEFT_INVALID when it is of another run, of other parameters or of another optimizer; nothing is
+ * set then. */
 weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
                                   weft__state *state, bool *found);
 

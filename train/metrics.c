@@ -24,6 +24,8 @@ struct weft__metrics {
     off_t length;       /* of the file's whole lines */
     weft__text waiting; /* lines that are not in the file yet */
     bool warned;
+    char *last; /* the last line of a file that was cut, without its newline; NULL: none */
+    int64_t last_step;
     series training, validated;
 };
 
@@ -106,7 +108,7 @@ static bool add_point(series *s, double x, double y)
 static bool add_points(weft__metrics *m, const weft_train_report *r)
 {
     const double step = (double)r->step;
-    return (r->step == 0 || add_point(&m->training, step, r->loss)) &&
+    return (r->step == 0 || isnan(r->loss) || add_point(&m->training, step, r->loss)) &&
            (isnan(r->validation_loss) || add_point(&m->validated, step, r->validation_loss));
 }
 
@@ -143,7 +145,10 @@ static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t m
             status = weft__json_find_number(&root, "validation_loss", &r.validation_loss);
     }
     weft__json_free(&doc);
-    return status == WEFT_OK && r.step <= most && add_points(m, &r);
+    if (status != WEFT_OK || r.step > most || !add_points(m, &r))
+        return false;
+    m->last_step = r.step;
+    return true;
 }
 
 /* The bytes of the lines that stay. */
@@ -153,6 +158,8 @@ static off_t keep_lines(weft__metrics *m, const char *text, size_t size, int64_t
     while ((newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
         if (!keep_line(m, at, (size_t)(newline - at), most))
             break;
+        weft_free(m->last);
+        m->last = weft_format("%.*s", (int)(newline - at), at);
         at = newline + 1;
     }
     return at - text;
@@ -200,9 +207,27 @@ weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics *
     return status;
 }
 
+/* A validation that the last line does not have yet is written into it. */
+static void add_to_last(weft__metrics *m, const weft_train_report *report)
+{
+    const size_t n = strlen(m->last);
+    const off_t start = m->length - (off_t)n - 1;
+    if (lseek(m->file, start, SEEK_SET) == start) {
+        m->length = start;
+        weft__text_append(&m->waiting, m->last, n - 1); /* without its brace */
+        add_number(&m->waiting, "validation_loss", report->validation_loss);
+        weft__text_append(&m->waiting, "}\n", 2);
+    }
+}
+
 weft_status weft__metrics_add(weft__metrics *m, const weft_train_report *report)
 {
-    add_line(&m->waiting, report);
+    if (m->last && report->step > 0 && report->step == m->last_step)
+        add_to_last(m, report);
+    else
+        add_line(&m->waiting, report);
+    weft_free(m->last);
+    m->last = NULL;
     if (m->waiting.failed || !add_points(m, report))
         return weft__out_of_memory("training", "the run's records");
     if (write_waiting(m) != WEFT_OK && !m->warned) {
@@ -225,6 +250,7 @@ void weft__metrics_free(weft__metrics *m)
     if (m->file >= 0)
         close(m->file);
     weft_free(m->waiting.at);
+    weft_free(m->last);
     weft_free(m->training.x);
     weft_free(m->training.y);
     weft_free(m->validated.x);

@@ -13,7 +13,8 @@ weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics *
 /* Waits until the lines are on the disk. */
 void weft__metrics_sync(const weft__metrics *metrics);
 
-/* Adds a report to the file and to the curve. A line that cannot be written is kept for the next
+/* Adds a report to the file and to the curve; of an update that the file ends with, only its
+ * validation. A line that cannot be written is kept for the next
  * call; the first time that is a warning. Fails without memory only. */
 weft_status weft__metrics_add(weft__metrics *metrics, const weft_train_report *report);
 

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "core/failure.h"
@@ -23,6 +24,7 @@ struct weft__run {
     weft_dataset_info validation;
     int64_t batches;
     weft__identity identity;
+    int lock;               /* the folder, as long as the run writes there; -1: none */
     weft__metrics *metrics; /* NULL: there is no folder */
     int64_t saved;          /* the update of the newest checkpoint; -1: there is none */
 };
@@ -293,11 +295,25 @@ static weft_status resume(weft__run *run, weft__state *state)
     return WEFT_OK;
 }
 
+/* Two runs would spoil each other's files. A file system without locks goes without. */
+static weft_status lock_folder(weft__run *run)
+{
+    const char *folder = run->trainer->o.folder;
+    run->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->lock >= 0 && flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return weft_fail(WEFT_INVALID, "%s: another run is writing there", folder);
+    return WEFT_OK;
+}
+
 static weft_status open_folder(weft__run *run, weft__state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
+    weft_status status = weft_folder_make(o->folder);
+    if (status == WEFT_OK)
+        status = lock_folder(run);
+    if (status != WEFT_OK)
+        return status;
     const bool exists = weft_run_exists(o->folder);
-    weft_status status = WEFT_OK;
     if (exists && o->resume)
         status = resume(run, state);
     else if (exists && o->overwrite)
@@ -305,8 +321,6 @@ static weft_status open_folder(weft__run *run, weft__state *state)
     else if (exists)
         status = weft_fail(WEFT_INVALID, "%s: it has a run already: expected resume or overwrite",
                            o->folder);
-    if (status == WEFT_OK)
-        status = weft_folder_make(o->folder);
     if (status == WEFT_OK)
         status = write_run(run, NULL, "running", NULL);
     /* What happened at step 0 happens again. */
@@ -325,7 +339,7 @@ weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
     run->trainer = trainer;
     run->plan = plan;
     run->batches = weft_batches_count(batches);
-    run->saved = -1;
+    run->saved = run->lock = -1;
     if (validation)
         run->validation = weft_dataset_info_of(validation);
     weft_status status = WEFT_OK;
@@ -433,5 +447,7 @@ void weft__run_free(weft__run *run)
     if (run == NULL)
         return;
     weft__metrics_free(run->metrics);
+    if (run->lock >= 0)
+        close(run->lock);
     weft_free(run);
 }

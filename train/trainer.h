@@ -39,7 +39,8 @@ typedef struct weft__plan {
 /* What a run has besides weights and the optimizer's state; the updates so far are result.steps. */
 typedef struct weft__state {
     weft_train_result result;
-    int64_t skipped; /* updates in a row that were not finite */
+    int64_t skipped;   /* updates in a row that were not finite */
+    int64_t validated; /* the update that the latest validation was after */
 } weft__state;
 
 /* Makes the folder, run.json and metrics.jsonl; WEFT_INVALID when it has a run and the options do

@@ -121,6 +121,7 @@ static weft_status validate(loop *l, weft_train_report *report)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->state.result;
     report->validation_loss = r->last_validation = found.loss;
+    l->state.validated = report->step;
     if (report->step == 0) {
         r->first_validation = found.loss;
         return WEFT_OK;
@@ -145,12 +146,10 @@ static bool must_save(const loop *l, int64_t step)
            (minutes > 0 && weft__seconds() - l->saved >= 60 * minutes);
 }
 
-static weft_status after_update(loop *l, weft_train_report *report)
+static bool must_validate(const loop *l, int64_t step)
 {
-    const bool last = report->step == report->steps;
-    if (l->validation && (last || is_due(report->step, l->t->o.validate_every)))
-        return validate(l, report);
-    return WEFT_OK;
+    return l->validation &&
+           (step == 0 || step == l->plan.steps || is_due(step, l->t->o.validate_every));
 }
 
 static double seconds_so_far(const loop *l)
@@ -222,21 +221,29 @@ static weft_status check_skipped(const loop *l, int64_t step)
 
 /* ---- the run -------------------------------------------------------------------------------- */
 
+/* Validation before the first update, and the one that was cancelled when the run was stopped. */
+static weft_status begin(loop *l)
+{
+    if (!must_validate(l, l->first) || (l->first > 0 && l->state.validated == l->first))
+        return WEFT_OK;
+    weft_train_report start = {.step = l->first,
+                               .steps = l->plan.steps,
+                               .loss = NAN,
+                               .grad_norm = NAN,
+                               .validation_loss = NAN};
+    const weft_status status = validate(l, &start);
+    return status == WEFT_OK && (l->first == 0 || !isnan(start.validation_loss)) ? tell(l, &start)
+                                                                                 : status;
+}
+
 static weft_status run_updates(loop *l)
 {
-    weft_status status = WEFT_OK;
-    if (l->validation && l->first == 0) {
-        weft_train_report start = {
-            .steps = l->plan.steps, .loss = NAN, .grad_norm = NAN, .validation_loss = NAN};
-        status = validate(l, &start);
-        if (status == WEFT_OK)
-            status = tell(l, &start);
-    }
+    weft_status status = begin(l);
     for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps; s++) {
         weft_train_report report = {.validation_loss = NAN};
         status = step(l, s, &report);
-        if (status == WEFT_OK)
-            status = after_update(l, &report);
+        if (status == WEFT_OK && must_validate(l, report.step))
+            status = validate(l, &report);
         if (status == WEFT_OK)
             status = tell(l, &report);
         if (status == WEFT_OK)

@@ -20,8 +20,8 @@ median() { sort -g | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 # Tokens per second of the median update (the first three left out), and the process's peak memory.
 train_weft() {
     /usr/bin/time -f '{"peak_rss": %M}' -o "$work/time" "$weft" train "$model" --data "$data" \
-        --steps 30 --batch-size 8 --length 257 --rank 8 --alpha 16 --threads 2 --out "$work/run" \
-        >"$work/log" 2>&1
+        --steps 30 --batch-size 8 --length 257 --rank 8 --alpha 16 --threads 2 \
+        --out "$work/run" --overwrite >"$work/log" 2>&1
     grep -o '"seconds": *[0-9.]*' "$work/run/metrics.jsonl" | sed 's/.*: *//' |
         awk 'NR > 3 {print 2048 / ($1 - last)} {last = $1}' | median >"$work/rate"
     echo "$(cat "$work/rate") $(($(field "$work/time" peak_rss) * 1024))"

@@ -112,5 +112,54 @@ static void saving_an_adapter(void)
     weft_model_free(s.model);
 }
 
-CHECK_MAIN("train_failures", CHECK_CASE(making_a_trainer), CHECK_CASE(reading_data),
-           CHECK_CASE(saving_an_adapter))
+/* A run of one update, and the same resumed for a second one. */
+static weft_status write_run(void *context)
+{
+    weft_model *model = NULL;
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    weft_trainer_options o = recipe_options(r);
+    o.folder = context;
+    weft_status status = weft_model_load(check_fixture("models/llama"), NULL, &model);
+    if (status == WEFT_OK)
+        status = weft_adapter_load(model, recipe_path(r, "initial"), NULL);
+    if (status == WEFT_OK)
+        status = weft_batches_open(recipe_path(r, "trajectory.safetensors"), &batches);
+    for (int k = 0; status == WEFT_OK && k < 2; k++) {
+        o.steps = 1 + k;
+        o.overwrite = k == 0;
+        o.resume = k == 1;
+        status = weft_trainer_new(model, &o, &trainer);
+        if (status == WEFT_OK)
+            status = weft_trainer_run(trainer, batches, NULL, NULL);
+        weft_trainer_free(trainer);
+    }
+    weft_batches_free(batches);
+    weft_model_free(model);
+    return status;
+}
+
+/* What fails may be a warning, and the run go on; it always ends, and can be made again. */
+static void writing_and_resuming_a_run(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("run"));
+    CHECK_OK(write_run(folder));
+    uint64_t nth = 1, failed = 0, made = 0;
+    for (; nth < 100000; nth += 5) {
+        weft_scope_open();
+        weft_memory_fail_at(nth);
+        failed += write_run(folder) != WEFT_OK;
+        made = weft_memory_fail_at(0);
+        weft_scope_close(NULL);
+        if (made < nth)
+            break;
+    }
+    printf("  writing a run: %llu allocations, %llu failures\n", (unsigned long long)made,
+           (unsigned long long)failed);
+    CHECK(nth > 1000 && failed > 100);
+    CHECK_OK(write_run(folder));
+}
+
+CHECK_MAIN("train_failures", CHECK_CASE(writing_and_resuming_a_run), CHECK_CASE(making_a_trainer),
+           CHECK_CASE(reading_data), CHECK_CASE(saving_an_adapter))

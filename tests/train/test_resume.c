@@ -157,6 +157,72 @@ static void resumed_runs_end_with_the_same_bytes(void)
     compare("parameters", (setup){.whole = true}, (weft_trainer_options){0});
 }
 
+/* An optimizer that cancels the run in the update after `armed` was set: before its validation. */
+static weft_cancel *cancel;
+static bool armed;
+
+static weft_array *cancelling_update(weft_optim_step *s)
+{
+    if (armed)
+        weft_cancel_set(cancel);
+    return weft_subtract(s->parameter, weft_optim_times(s->gradient, s->learning_rate));
+}
+
+static const weft_optim_type cancelling = {
+    .name = "cancelling", .defaults = NULL, .update = cancelling_update};
+
+static bool arm_at_3(void *context, const weft_train_report *report)
+{
+    armed = *(bool *)context && report->step == 3;
+    return true;
+}
+
+/* A validation that is cancelled with the run is made when the run is resumed. */
+static void a_cancelled_validation_is_made_later(void)
+{
+    const setup s = {.batch_size = 4};
+    const char *folders[] = {folder_of("validations"), folder_of("cancelled")};
+    weft_dataset *d = data_of(&s);
+    cancel = weft_cancel_new();
+    for (int k = 0; k < 3; k++) { /* whole; to the cancelled one; on from there */
+        bool stops = k == 1;
+        weft_model *model = model_of(&s);
+        weft_batches *batches = NULL;
+        weft_trainer *trainer = NULL;
+        const weft_trainer_options o = {.steps = STEPS,
+                                        .lr = 0.1,
+                                        .optimizer = &cancelling,
+                                        .validate_every = 4,
+                                        .folder = folders[k > 0],
+                                        .resume = true,
+                                        .callback = arm_at_3,
+                                        .context = &stops,
+                                        .cancel = cancel};
+        CHECK_OK(weft_batches_new(d, 4, 0, &batches));
+        if (CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
+            const weft_status status = weft_trainer_run(trainer, batches, d, NULL);
+            CHECK_EQ_INT(status, stops ? WEFT_CANCELLED : WEFT_OK);
+        }
+        weft_cancel_clear(cancel);
+        weft_trainer_free(trainer);
+        weft_batches_free(batches);
+        weft_model_free(model);
+    }
+    check_metrics(folders[1], 0, STEPS);
+    for (int k = 0; k < 2; k++) {
+        char *text = run_text(folders[k], "metrics.jsonl");
+        int n = 0;
+        for (char *at = text; (at = strstr(at, "\"validation_loss\": ")) != NULL; at++)
+            n++;
+        CHECK_EQ_INT(n, 3);
+        weft_free(text);
+    }
+    check_same_file(folders[0], folders[1], "best/adapter_model.safetensors");
+    check_same_file(folders[0], folders[1], "last/adapter_model.safetensors");
+    weft_cancel_free(cancel);
+    weft_dataset_free(d);
+}
+
 static void every_optimizer_is_resumed(void)
 {
     for (int i = 0; weft_optim_type_at(i) != NULL; i++) {
@@ -228,6 +294,22 @@ static void cut_file(const char *folder, const char *name)
         CHECK(truncate(path, info.st_size / 2) == 0);
 }
 
+/* As a run leaves it that was killed between a checkpoint and the link to it. */
+static void last_points_to_the_checkpoint_that_was_resumed(void)
+{
+    const char *folder = folder_of("unlinked");
+    const setup s = {.batch_size = 4};
+    weft_trainer_options o = {.folder = folder, .save_every = 7};
+    CHECK_OK(train(&s, o, NULL));
+    CHECK(unlink(run_file(folder, "last")) == 0);
+    CHECK(symlink("step-7", run_file(folder, "last")) == 0);
+    o.resume = true;
+    CHECK_OK(train(&s, o, NULL));
+    char target[64] = "";
+    CHECK(readlink(run_file(folder, "last"), target, sizeof target - 1) > 0);
+    CHECK_STR(target, "step-8");
+}
+
 /* As a run leaves it that was killed after its newest checkpoint was damaged: the one before it
  * counts, later lines of metrics.jsonl go, and half-written files too. */
 static void a_damaged_checkpoint_is_skipped(void)
@@ -294,6 +376,40 @@ static void a_finished_run_stays_and_can_be_prolonged(void)
     check_metrics(folder, 1, STEPS + 2);
     weft_free(before);
     weft_free(after);
+}
+
+/* ---- one run at a time ---------------------------------------------------------------------- */
+
+static bool train_there_too(void *context, const weft_train_report *report)
+{
+    const setup s = {.batch_size = 4};
+    (void)report;
+    weft_train_result result = {0};
+    const weft_trainer_options o = {.folder = context, .resume = true};
+    CHECK_STATUS(train(&s, o, &result), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "another run is writing there");
+    return true;
+}
+
+static void two_runs_do_not_share_a_folder(void)
+{
+    const setup s = {.batch_size = 4};
+    weft_model *model = model_of(&s);
+    weft_dataset *d = data_of(&s);
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("shared"));
+    const weft_trainer_options o = {
+        .steps = 2, .folder = folder, .callback = train_there_too, .context = folder};
+    if (model && d && CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+        CHECK_OK(weft_trainer_run(trainer, batches, NULL, NULL));
+    check_metrics(folder, 1, 2);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
 }
 
 /* ---- what must be the same ------------------------------------------------------------------ */
@@ -416,9 +532,11 @@ static void a_full_disk_loses_nothing_that_was_saved(void)
 }
 
 CHECK_MAIN("resume", CHECK_CASE(resumed_runs_end_with_the_same_bytes),
-           CHECK_CASE(every_optimizer_is_resumed), CHECK_CASE(dropout_is_a_function_of_the_update),
+           CHECK_CASE(every_optimizer_is_resumed), CHECK_CASE(a_cancelled_validation_is_made_later),
+           CHECK_CASE(dropout_is_a_function_of_the_update),
            CHECK_CASE(checkpoints_are_kept_and_last_points_to_the_newest),
-           CHECK_CASE(a_damaged_checkpoint_is_skipped),
+           CHECK_CASE(last_points_to_the_checkpoint_that_was_resumed),
+           CHECK_CASE(two_runs_do_not_share_a_folder), CHECK_CASE(a_damaged_checkpoint_is_skipped),
            CHECK_CASE(a_run_without_checkpoints_begins_again),
            CHECK_CASE(a_finished_run_stays_and_can_be_prolonged),
            CHECK_CASE(other_data_options_and_targets_are_refused),
