@@ -11,11 +11,11 @@ static const char *const transient[] = {"out", "resume", "overwrite", "json", "p
 /* Options that decide what the run is: another value would be another run. What is in the files of
  * model and data is compared by the trainer. */
 static const char *const fixed[] = {
-    "batch-size", "accumulate",    "seed",          "length", "train-on",
-    "val-split",  "mix",           "format",        "long",   "max-bad-rows",
-    "optimizer",  "rank",          "alpha",         "rslora", "dora",
-    "pissa",      "rank-pattern",  "alpha-pattern", "layers", "dropout",
-    "targets",    "adapter-dtype", "init-adapter",  "dtype",  "quantize",
+    "batch-size",    "accumulate", "seed",    "length",       "train-on",      "val-split",
+    "mix",           "format",     "long",    "max-bad-rows", "pack",          "optimizer",
+    "rank",          "alpha",      "rslora",  "dora",         "pissa",         "rank-pattern",
+    "alpha-pattern", "layers",     "dropout", "targets",      "adapter-dtype", "init-adapter",
+    "dtype",         "quantize",
 };
 
 /* Options of the adapter that --init-adapter brings. */
