@@ -88,6 +88,7 @@ static int run(void *context)
                                     .learn_prompt = v->train_on == 2,
                                     .last_turn = v->train_on == 1,
                                     .seed = (uint64_t)v->seed,
+                                    .tokenizer_path = path,
                                     .chat = chat};
     if (status == WEFT_OK)
         status =

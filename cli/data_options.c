@@ -18,6 +18,7 @@ void cli_data_options(const cli_data_source *data, weft_dataset_options *options
     if (data->longer >= 0)
         options->longer = (weft_long_samples)data->longer;
     options->max_bad_rows = data->max_bad_rows;
+    options->cache = data->cache;
 }
 
 /* The weights of "1,0.5" in the sources. */

@@ -10,7 +10,7 @@
 /* What the options fill: field `source` of a command's struct. */
 typedef struct cli_data_source {
     cli_texts paths;
-    const char *mix;
+    const char *mix, *cache;
     int format, longer; /* -1: absent */
     int64_t max_bad_rows;
 } cli_data_source;
@@ -31,6 +31,11 @@ typedef struct cli_data_source {
          .help =                                                                                   \
              "samples that are longer: keep their first tokens and so the prompt of a "            \
              "completion (the default), their last ones, split them, leave them out, or fail"},    \
+        {.name = "token-cache",                                                                    \
+         .kind = CLI_TEXT,                                                                         \
+         .value = "DIR",                                                                           \
+         CLI_DATA_AT(T, cache),                                                                    \
+         .help = "keep tokens there: the same data is not tokenized again"},                       \
     {                                                                                              \
         .name = "max-bad-rows", .kind = CLI_INT, .value = "N", .fallback = "0", .low = 0,          \
         .high = CLI_ANY, CLI_DATA_AT(T, max_bad_rows),                                             \
@@ -54,10 +59,11 @@ typedef struct cli_data_source {
 /* The first of the paths, or NULL. */
 const char *cli_data_first(const cli_data_source *data);
 
-/* Adds what the options say to options for reading. */
+/* Adds what the options say to options for reading; --token-cache needs their tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 
-/* Loads the dataset. WEFT_INVALID when --mix does not have a weight for each --data. */
+/* Loads the dataset. WEFT_INVALID when --mix does not
+ * have a weight for each --data. */
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation);

@@ -73,11 +73,13 @@ static bool show(void *context, int64_t targets, int64_t total)
     return true;
 }
 
-static weft_status load_data(const eval_values *v, const weft_tokenizer *tokenizer,
-                             const weft_chat *chat, weft_dataset **out)
+static weft_status load_data(const eval_values *v, const char *path,
+                             const weft_tokenizer *tokenizer, const weft_chat *chat,
+                             weft_dataset **out)
 {
     /* The first token of a window is not predicted: it is the last of the window before. */
-    const weft_dataset_options o = {.length = v->window + 1, .stride = v->window, .chat = chat};
+    const weft_dataset_options o = {
+        .length = v->window + 1, .stride = v->window, .tokenizer_path = path, .chat = chat};
     if (!(v->last > 0))
         return cli_data_load(&v->source, tokenizer, &o, 0, out, NULL);
     weft_dataset *front = NULL;
@@ -113,7 +115,7 @@ static weft_status eval_windows(const eval_values *v, const weft_tokenizer *toke
     weft_evaluation result;
     weft_status status = cli_load_template(path, &chat);
     if (status == WEFT_OK)
-        status = load_data(v, tokenizer, chat, &data);
+        status = load_data(v, path, tokenizer, chat, &data);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)

@@ -312,6 +312,7 @@ static weft_status open_data(const train_values *v, const char *path, train_run 
     if (status == WEFT_OK)
         status = cli_load_template(path, &r->chat);
     o.chat = r->chat;
+    o.tokenizer_path = r->path;
     if (status == WEFT_OK && v->val_data != NULL)
         status = load_validation(v, r, o);
     if (status != WEFT_OK)

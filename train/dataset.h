@@ -2,6 +2,7 @@
 #ifndef WEFT_TRAIN_DATASET_H
 #define WEFT_TRAIN_DATASET_H
 
+#include "core/io/safetensors.h"
 #include "weft/train.h"
 
 typedef struct weft__dataset_sample {
@@ -26,6 +27,7 @@ struct weft_dataset {
     weft__dataset_part *parts; /* NULL: all samples have weight 1 */
     int64_t n_parts;
     weft_dataset_info info;
+    weft__mapping *mapping; /* of what the arrays are in; NULL: they are the dataset's own */
 };
 
 /* Random numbers for orders of samples: splitmix64 (Steele et al. 2014). */

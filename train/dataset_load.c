@@ -12,6 +12,7 @@
 typedef struct parts {
     double split;
     weft_dataset *train, *validation; /* validation NULL: none */
+    weft__said *said;
 } parts;
 
 /* ---- a source ------------------------------------------------------------------------------- */
@@ -169,11 +170,11 @@ static void report_longer(const weft__reader *r)
         snprintf(lost, sizeof lost,
                  "; %lld of them have no target in what is kept and are left out",
                  (long long)info->dropped);
-    weft_log_message(WEFT_LOG_WARNING,
-                     "%s: samples of %lld of %lld rows are longer than %lld tokens: %s, %lld "
-                     "tokens are cut%s (%s)",
-                     r->source, (long long)n, (long long)rows, (long long)r->rows->limit,
-                     fates[r->o.longer], (long long)info->cut, lost, r->longer.text);
+    weft__data_warn(r->said,
+                    "%s: samples of %lld of %lld rows are longer than %lld tokens: %s, %lld "
+                    "tokens are cut%s (%s)",
+                    r->source, (long long)n, (long long)rows, (long long)r->rows->limit,
+                    fates[r->o.longer], (long long)info->cut, lost, r->longer.text);
 }
 
 static void report(const weft__reader *r)
@@ -181,12 +182,11 @@ static void report(const weft__reader *r)
     const weft_dataset_info *info = &r->rows->info;
     report_longer(r);
     if (info->empty > 0)
-        weft_log_message(WEFT_LOG_WARNING,
-                         "%s: %lld samples without a trained token are left out (%s)", r->source,
-                         (long long)info->empty, r->empty.text);
+        weft__data_warn(r->said, "%s: %lld samples without a trained token are left out (%s)",
+                        r->source, (long long)info->empty, r->empty.text);
     if (info->bad_rows > 0)
-        weft_log_message(WEFT_LOG_WARNING, "%s: %lld bad rows are skipped", r->source,
-                         (long long)info->bad_rows);
+        weft__data_warn(r->said, "%s: %lld bad rows are skipped", r->source,
+                        (long long)info->bad_rows);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -229,7 +229,7 @@ static weft_status check_source(const weft__reader *r, const parts *p)
 
 static weft_status make_parts(const weft_dataset_options *o, double split, parts *p)
 {
-    *p = (parts){.split = split};
+    p->split = split;
     weft_status status = new_dataset(o, &p->train);
     if (status == WEFT_OK && split > 0)
         status = new_dataset(o, &p->validation);
@@ -251,6 +251,7 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
     parts p = {0};
     const double weight = source->weight != 0 ? source->weight : 1;
     weft_status status = open_reader(&r, source->path, tokenizer, options);
+    r.said = all->said;
     if (status == WEFT_OK)
         status = make_parts(&r.o, all->split, &p);
     if (status == WEFT_OK)
@@ -264,7 +265,7 @@ static weft_status add_source(const weft_data_source *source, const char *data, 
     if (status == WEFT_OK && all->validation)
         status = weft__dataset_join(all->validation, p.validation, 1);
     if (status == WEFT_OK)
-        status = join_rows(&r, &(parts){all->split, all->train, all->validation}, weight);
+        status = join_rows(&r, all, weight);
     free_parts(&p);
     close_reader(&r);
     return status;
@@ -290,35 +291,76 @@ static void report_duplicates(const weft_data_source *source, const parts *all)
 {
     const int64_t n = weft_dataset_duplicates(all->validation, all->train);
     if (n > 0)
-        weft_log_message(WEFT_LOG_WARNING,
-                         "%s: %lld of %lld validation samples are also trained: the validation "
-                         "loss is too low",
-                         source->path, (long long)n, (long long)all->validation->info.samples);
+        weft__data_warn(all->said,
+                        "%s: %lld of %lld validation samples are also trained: the validation "
+                        "loss is too low",
+                        source->path, (long long)n, (long long)all->validation->info.samples);
+}
+
+/* The whole, from files or, with `data`, from memory. */
+static weft_status read_all(const weft_data_source *sources, int n, const char *data, size_t size,
+                            const weft_tokenizer *tokenizer, const weft_dataset_options *o,
+                            parts *all)
+{
+    weft_status status = make_parts(o, all->split, all);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        status = add_source(&sources[i], data, size, tokenizer, o, all);
+    if (status == WEFT_OK && all->validation)
+        report_duplicates(sources, all);
+    return status;
+}
+
+/* A cache that cannot be written costs time, nothing else. */
+static void keep_in_cache(const char *folder, const char *path, const parts *all)
+{
+    weft_status status = weft_folder_make(folder);
+    if (status == WEFT_OK)
+        status = weft__dataset_cache_write(path, all->train, all->validation, all->said);
+    if (status != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "the cache of tokens is not written: %s",
+                         weft_error_message());
+}
+
+static weft_status load_through_cache(const weft_data_source *sources, int n,
+                                      const weft_tokenizer *tokenizer,
+                                      const weft_dataset_options *o, parts *all)
+{
+    char *path;
+    weft_status status = weft__dataset_cache_name(sources, n, o, all->split, &path);
+    if (status != WEFT_OK)
+        return status;
+    if (path == NULL)
+        return read_all(sources, n, NULL, 0, tokenizer, o, all);
+    if (!weft__dataset_cache_open(path, &all->train, all->split > 0 ? &all->validation : NULL)) {
+        status = read_all(sources, n, NULL, 0, tokenizer, o, all);
+        if (status == WEFT_OK)
+            keep_in_cache(o->cache, path, all);
+    }
+    weft_free(path);
+    return status;
 }
 
 static weft_status load(const weft_data_source *sources, int n, const char *data, size_t size,
                         const weft_tokenizer *tokenizer, const weft_dataset_options *options,
                         double split, weft_dataset **out, weft_dataset **validation)
 {
-    const weft_dataset_options none = {0};
-    parts all = {0};
+    const weft_dataset_options none = {0}, *o = options ? options : &none;
+    weft__said said = {.n = 0};
+    parts all = {.split = split, .said = &said};
     *out = NULL;
     if (validation)
         *validation = NULL;
     weft_status status = check_arguments(sources, n, split, validation);
     if (status == WEFT_OK)
-        status = make_parts(options ? options : &none, split, &all);
-    for (int i = 0; status == WEFT_OK && i < n; i++)
-        status = add_source(&sources[i], data, size, tokenizer, options, &all);
+        status = data ? read_all(sources, n, data, size, tokenizer, o, &all)
+                      : load_through_cache(sources, n, tokenizer, o, &all);
     if (status != WEFT_OK) {
         free_parts(&all);
         return status;
     }
     *out = all.train;
-    if (all.validation) {
-        report_duplicates(sources, &all);
+    if (all.validation)
         *validation = all.validation;
-    }
     return WEFT_OK;
 }
 

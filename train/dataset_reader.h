@@ -5,6 +5,7 @@
 #include "core/io/json.h"
 #include "train/dataset.h"
 #include "train/dataset_builder.h"
+#include "train/dataset_cache.h"
 
 /* Where something happened: how often, and the first places as text. */
 typedef struct weft__places {
@@ -25,6 +26,7 @@ typedef struct weft__reader {
     weft_dataset *rows; /* the samples of rows so far */
     int64_t n_rows, n_bad;
     weft__places longer, empty;
+    weft__said *said;
 } weft__reader;
 
 /* Empties the builder and adds the ids of a text to it; `first` puts the prefix in front, unless

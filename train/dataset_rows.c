@@ -41,7 +41,7 @@ weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_statu
                                "are allowed)",
                                weft_error_message(), (long long)r->n_bad);
     if (++r->n_bad <= MOST_WARNINGS)
-        weft_log_message(WEFT_LOG_WARNING, "skipped a bad row: %s", weft_error_message());
+        weft__data_warn(r->said, "skipped a bad row: %s", weft_error_message());
     r->rows->info.bad_rows++;
     return WEFT_OK;
 }

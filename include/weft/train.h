@@ -81,9 +81,14 @@ typedef struct weft_dataset_options {
     weft_long_samples longer; /* than length */
     int64_t max_bad_rows;     /* of a source, skipped with a warning; 0: the first one fails */
     bool learn_prompt;        /* prompts contribute to the loss too */
-    bool last_turn;        /* of a conversation only the last assistant turn is trained, not each */
-    uint64_t seed;         /* of the choice of rows for validation */
-    const weft_chat *chat; /* borrowed: renders conversations; NULL: they are refused */
+    bool last_turn; /* of a conversation only the last assistant turn is trained, not each */
+    uint64_t seed;  /* of the choice of rows for validation */
+    /* A folder where what was read is kept, or NULL: data that was read before with the same files,
+     * tokenizer, chat template and options is not tokenized again but mapped from there. Not for
+     * standard input, and not for templates that write the date. */
+    const char *cache;
+    const char *tokenizer_path; /* with cache: of the tokenizer, whose files are part of the key */
+    const weft_chat *chat;      /* borrowed: renders conversations; NULL: they are refused */
 } weft_dataset_options;
 
 typedef struct weft_sample {
@@ -107,6 +112,7 @@ typedef struct weft_dataset_info {
     int64_t bad_rows;  /* rows that were skipped */
     int64_t rows[WEFT_ROW_KINDS];     /* rows read, of each kind */
     int64_t files[WEFT_DATA_FORMATS]; /* files read, of each format */
+    bool cached;                      /* mapped from the cache: no sample can be added */
 } weft_dataset_info;
 
 /* Reads samples from a file, from all files of a folder and the folders in it (in order of their

@@ -1,0 +1,240 @@
+/* tests/train/test_data_cache.c -- tokens kept in files: the same datasets and batches, other keys
+ * for other data, and files that are damaged. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/check.h"
+#include "weft/train.h"
+
+static const char template[] = "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"
+                               "{{ '[old]' if m.role == 'assistant' and not loop.last else '' }}"
+                               "{{ '<|endoftext|>' if m.role == 'assistant' else '' }}\n"
+                               "{% endfor -%}"
+                               "{%- if add_generation_prompt -%}[assistant]{%- endif -%}";
+
+static const char rows[] =
+    "{\"text\": \"one two three four five six seven eight\"}\n"
+    "{\"prompt\": \"Who?\", \"completion\": \" A fox.\"}\n"
+    "not JSON\n"
+    "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+    "\"content\": \"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", "
+    "\"content\": \"d\", \"weight\": 0.5}]}\n"
+    "{\"text\": \"two\"}\n{\"text\": \"three\"}\n";
+
+static weft_tokenizer *tokenizer;
+static char source[512], folder[512], name[1024], logged[4096];
+
+static void keep_log(void *context, weft_log_level level, const char *message)
+{
+    const size_t n = strlen(logged);
+    (void)context;
+    (void)level;
+    snprintf(logged + n, sizeof logged - n, "%s\n", message);
+}
+
+/* How many files the cache has; `name` is one of them. */
+static int count_files(void)
+{
+    DIR *open = opendir(folder);
+    int n = 0;
+    for (struct dirent *e = open ? readdir(open) : NULL; e; e = readdir(open)) {
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(name, sizeof name, "%s/%s", folder, e->d_name);
+        n++;
+    }
+    if (open)
+        closedir(open);
+    return n;
+}
+
+static weft_status load(const char *text, const char *chat_template, int64_t length,
+                        const char *cache, weft_dataset **train, weft_dataset **validation)
+{
+    weft_chat *chat = NULL;
+    CHECK_OK(weft_file_write(source, text, strlen(text)));
+    CHECK_OK(weft_chat_parse(chat_template, strlen(chat_template), "t", tokenizer, &chat));
+    const weft_dataset_options o = {.length = length,
+                                    .max_bad_rows = 1,
+                                    .chat = chat,
+                                    .cache = cache,
+                                    .tokenizer_path = check_source("examples/storyteller")};
+    logged[0] = '\0';
+    weft_set_log(keep_log, NULL);
+    const weft_status status =
+        weft_dataset_load(source, tokenizer, &o, validation ? 0.3 : 0, train, validation);
+    weft_set_log(NULL, NULL);
+    weft_chat_free(chat);
+    return status;
+}
+
+static bool start(void)
+{
+    snprintf(folder, sizeof folder, "%s", check_temporary("cache"));
+    snprintf(source, sizeof source, "%s", check_temporary("rows.jsonl"));
+    return tokenizer != NULL ||
+           CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer));
+}
+
+static void expect_equal(const weft_dataset *a, const weft_dataset *b)
+{
+    const weft_dataset_info x = weft_dataset_info_of(a), y = weft_dataset_info_of(b);
+    CHECK_EQ_INT(x.samples, y.samples);
+    CHECK_EQ_INT(x.targets, y.targets);
+    CHECK_EQ_INT(x.truncated, y.truncated);
+    CHECK_EQ_INT(x.bad_rows, y.bad_rows);
+    CHECK_BYTES(x.rows, y.rows, sizeof x.rows);
+    for (int64_t i = 0; i < x.samples && i < y.samples; i++) {
+        const weft_sample s = weft_dataset_at(a, i), t = weft_dataset_at(b, i);
+        CHECK_EQ_INT(s.group, t.group);
+        if (CHECK_EQ_INT(s.length, t.length)) {
+            CHECK_BYTES(s.ids, t.ids, (size_t)s.length * sizeof *s.ids);
+            CHECK_BYTES(s.weights, t.weights, (size_t)s.length * sizeof *s.weights);
+        }
+    }
+}
+
+static void expect_equal_batches(const weft_dataset *a, const weft_dataset *b)
+{
+    weft_batches *x, *y;
+    weft_batch s, t;
+    int32_t ids[2][256];
+    CHECK_OK(weft_batches_new(a, 2, 5, &x));
+    CHECK_OK(weft_batches_new(b, 2, 5, &y));
+    for (int64_t i = 0; i < 2 * weft_batches_count(x); i++) {
+        CHECK_OK(weft_batches_at(x, i, &s));
+        CHECK_OK(weft_batches_at(y, i, &t));
+        if (CHECK_EQ_INT(weft_size(s.tokens), weft_size(t.tokens))) {
+            const int64_t n = weft_size(s.tokens);
+            CHECK_OK(weft_read(s.tokens, WEFT_INT32, ids[0], n));
+            CHECK_OK(weft_read(t.tokens, WEFT_INT32, ids[1], n));
+            CHECK_BYTES(ids[0], ids[1], (size_t)n * sizeof ids[0][0]);
+        }
+        weft_batch_free(&s);
+        weft_batch_free(&t);
+    }
+    weft_batches_free(x);
+    weft_batches_free(y);
+}
+
+static void what_is_kept_is_what_was_read(void)
+{
+    weft_dataset *fresh, *rest, *made, *left, *kept, *chosen;
+    if (!start() || !CHECK_OK(load(rows, template, 6, NULL, &fresh, &rest)))
+        return;
+    CHECK_OK(load(rows, template, 6, folder, &made, &left));
+    CHECK_EQ_INT(count_files(), 1);
+    CHECK(!weft_dataset_info_of(made).cached);
+    CHECK_OK(load(rows, template, 6, folder, &kept, &chosen));
+    CHECK(weft_dataset_info_of(kept).cached && weft_dataset_info_of(chosen).cached);
+    expect_equal(kept, fresh);
+    expect_equal(chosen, rest);
+    expect_equal(made, fresh);
+    expect_equal_batches(kept, fresh);
+    CHECK_CONTAINS(logged, "skipped a bad row: ");
+    CHECK_CONTAINS(logged, "are longer than 6 tokens");
+    CHECK_STATUS(weft_dataset_add(kept, (const int32_t[]){1, 2}, 2, 0), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "no sample can be added to one from the cache");
+    weft_dataset *const all[] = {fresh, rest, made, left, kept, chosen};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        weft_dataset_free(all[i]);
+}
+
+static void other_data_has_another_file(void)
+{
+    weft_dataset *d;
+    char other[sizeof rows];
+    if (!start())
+        return;
+    memcpy(other, rows, sizeof rows);
+    *strstr(other, "fox") = 'b';
+    int n = 0;
+    const struct {
+        const char *rows, *template;
+        int64_t length;
+    } changes[] = {{rows, template, 20}, {other, template, 20}, {rows, template, 21}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        n = count_files();
+        CHECK_OK(load(changes[i].rows, changes[i].template, changes[i].length, folder, &d, NULL));
+        CHECK(!weft_dataset_info_of(d).cached);
+        CHECK_EQ_INT(count_files(), n + 1);
+        weft_dataset_free(d);
+    }
+    char text[sizeof template];
+    memcpy(text, template, sizeof template);
+    *strstr(text, "[old]") = '<';
+    CHECK_OK(load(rows, text, 20, folder, &d, NULL));
+    CHECK_EQ_INT(count_files(), n + 2);
+    weft_dataset_free(d);
+    /* What a template writes may depend on the day. */
+    static const char dated[] = "{{ strftime_now('%Y') }}{% for m in messages %}{{ m.content }}"
+                                "<|endoftext|>{% endfor %}";
+    CHECK_OK(load(rows, dated, 20, folder, &d, NULL));
+    CHECK_EQ_INT(count_files(), n + 2);
+    weft_dataset_free(d);
+}
+
+static void damaged_files_are_written_anew(void)
+{
+    weft_dataset *d, *fresh;
+    char *data;
+    size_t size;
+    if (!start())
+        return;
+    while (count_files() > 0)
+        CHECK_EQ_INT(unlink(name), 0);
+    CHECK_OK(load(rows, template, 9, NULL, &fresh, NULL));
+    CHECK_OK(load(rows, template, 9, folder, &d, NULL));
+    weft_dataset_free(d);
+    CHECK_EQ_INT(count_files(), 1);
+    CHECK_OK(weft_file_read(name, 0, &data, &size));
+    for (size_t cut = 0; cut < size; cut += 1 + size / 7) {
+        CHECK_OK(weft_file_write(name, data, cut));
+        CHECK_OK(load(rows, template, 9, folder, &d, NULL));
+        CHECK(!weft_dataset_info_of(d).cached);
+        CHECK_CONTAINS(logged, "is damaged and written anew");
+        weft_dataset_free(d);
+    }
+    /* Any byte that is wrong gives samples that lie in the file, or is noticed. */
+    for (size_t i = 0; i < size && i < 2000; i++) {
+        data[i] = (char)~data[i];
+        CHECK_OK(weft_file_write(name, data, size));
+        data[i] = (char)~data[i];
+        if (!CHECK_OK(load(rows, template, 9, folder, &d, NULL)))
+            break;
+        int64_t sum = 0;
+        for (int64_t k = 0; k < weft_dataset_info_of(d).samples; k++) {
+            const weft_sample s = weft_dataset_at(d, k);
+            for (int64_t j = 0; j < s.length; j++)
+                sum += s.ids[j] + (s.weights[j] > 0);
+        }
+        CHECK(sum != 0);
+        weft_dataset_free(d);
+    }
+    CHECK_OK(weft_file_write(name, data, size));
+    CHECK_OK(load(rows, template, 9, folder, &d, NULL));
+    CHECK(weft_dataset_info_of(d).cached);
+    expect_equal(d, fresh);
+    weft_dataset_free(d);
+    weft_dataset_free(fresh);
+    weft_free(data);
+}
+
+static void a_cache_that_cannot_be_written_is_not_needed(void)
+{
+    weft_dataset *d;
+    if (!start() || !CHECK_OK(load(rows, template, 30, source, &d, NULL)))
+        return;
+    CHECK_CONTAINS(logged, "the cache of tokens is not written: ");
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 6);
+    weft_dataset_free(d);
+    weft_tokenizer_free(tokenizer);
+    tokenizer = NULL;
+}
+
+CHECK_MAIN("data_cache", CHECK_CASE(what_is_kept_is_what_was_read),
+           CHECK_CASE(other_data_has_another_file), CHECK_CASE(damaged_files_are_written_anew),
+           CHECK_CASE(a_cache_that_cannot_be_written_is_not_needed))
