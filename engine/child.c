@@ -268,7 +268,8 @@ static weft_status no_answer(weft__child *c, const char *what)
                                c->seconds);
 }
 
-static weft_status send_all(weft__child *c, const char *bytes, size_t n)
+static weft_status send_all(weft__child *c, weft__child_idle *idle, void *context,
+                            const char *bytes, size_t n)
 {
     const double deadline = weft__seconds() + c->seconds;
     while (n > 0) {
@@ -283,21 +284,25 @@ static weft_status send_all(weft__child *c, const char *bytes, size_t n)
         } else if (weft__seconds() > deadline) {
             return no_answer(c, "read nothing");
         } else {
+            const weft_status status = idle != NULL ? idle(context) : WEFT_OK;
+            if (status != WEFT_OK)
+                return status;
             is_ready(c, POLLOUT);
         }
     }
     return WEFT_OK;
 }
 
-weft_status weft__child_send(weft__child *child, const char *line, size_t n)
+weft_status weft__child_send(weft__child *child, weft__child_idle *idle, void *context,
+                             const char *line, size_t n)
 {
     if (n > WEFT__CHILD_LINE)
         return weft_fail(WEFT_INVALID, "%s: a request of %zu bytes: at most %d can be sent",
                          child->name, n, WEFT__CHILD_LINE);
     if (child->pid == 0)
         return weft_fail(WEFT_IO, "%s: the program has ended", child->name);
-    const weft_status status = send_all(child, line, n);
-    return status == WEFT_OK ? send_all(child, "\n", 1) : status;
+    const weft_status status = send_all(child, idle, context, line, n);
+    return status == WEFT_OK ? send_all(child, idle, context, "\n", 1) : status;
 }
 
 /* The line at the start of what was received, if it is whole. */

@@ -21,12 +21,14 @@ weft_status weft__child_start(const char *const *argv, const char *name, double 
  * it. NULL is accepted. */
 void weft__child_end(weft__child *child, const char *last);
 
-/* Sends a line of n bytes, without its newline. A longer one than WEFT__CHILD_LINE is WEFT_INVALID.
- * Every other failure is the child's end. */
-weft_status weft__child_send(weft__child *child, const char *line, size_t n);
-
-/* Called every few milliseconds while nothing comes. */
+/* Called every few milliseconds while nothing comes, or nothing is taken. */
 typedef weft_status weft__child_idle(void *context);
+
+/* Sends a line of n bytes, without its newline. A longer one than WEFT__CHILD_LINE is WEFT_INVALID.
+ * Every other failure, but for that of `idle` (which may be NULL), is the child's end; after one of
+ * `idle` a part of the line may be sent, so the child must be given up. */
+weft_status weft__child_send(weft__child *child, weft__child_idle *idle, void *context,
+                             const char *line, size_t n);
 
 /* The next line, the child's until the next call. After a failure, but for that of `idle` (which
  * may be NULL), the child is dead: killed where it was not. */

@@ -53,10 +53,11 @@ static weft_status receive(program *p, weft__child_idle *idle, void *context, we
     return status;
 }
 
-static weft_status send_line(program *p, weft__text *line)
+static weft_status send_line(program *p, weft__child_idle *idle, void *context, weft__text *line)
 {
-    const weft_status status = line->failed ? weft__out_of_memory(p->name, NULL)
-                                            : weft__child_send(p->child, line->at, line->n);
+    const weft_status status = line->failed
+                                   ? weft__out_of_memory(p->name, NULL)
+                                   : weft__child_send(p->child, idle, context, line->at, line->n);
     weft_free(line->at);
     return status;
 }
@@ -96,7 +97,7 @@ static weft_status ask_load(program *p, const char *path, const weft_engine_opti
                       (long long)o->context,
                       o->gpu_layers == 0 ? -1LL
                                          : (long long)(o->gpu_layers > 0 ? o->gpu_layers : 0));
-    weft_status status = send_line(p, &line);
+    weft_status status = send_line(p, NULL, NULL, &line);
     if (status == WEFT_OK)
         status = receive(p, NULL, NULL, &doc);
     if (status != WEFT_OK)
@@ -135,7 +136,7 @@ static weft_status ask_info(program *p)
 {
     static const char line[] = "{\"cmd\": \"info\"}";
     weft__json_doc doc;
-    weft_status status = weft__child_send(p->child, line, sizeof line - 1);
+    weft_status status = weft__child_send(p->child, NULL, NULL, line, sizeof line - 1);
     if (status == WEFT_OK)
         status = receive(p, NULL, NULL, &doc);
     if (status != WEFT_OK)
@@ -330,8 +331,78 @@ static int64_t most_tokens(const weft_generate_options *o)
     return o->max_tokens > 0 ? o->max_tokens : DEFAULT_MAX_TOKENS;
 }
 
-static weft_status ask(program *p, const weft_engine_request *r)
+/* ---- generation ----------------------------------------------------------------------------- */
+
+typedef struct answering {
+    program *p;
+    const weft_generate_options *options;
+    weft_generate_fn *callback;
+    void *context;
+    weft_generate_stats *stats;
+    double start, first, last;
+    int64_t texts; /* that came without an id */
+    bool told;     /* to cancel, at */
+    double when;
+    bool done;
+} answering;
+
+static weft_status check_stopping(const answering *a)
 {
+    if (a->when == 0 || weft__seconds() - a->when <= a->p->stop_seconds)
+        return WEFT_OK;
+    return weft__child_give_up(a->p->child, WEFT_IO,
+                               "the program did not stop for %g seconds and was ended",
+                               a->p->stop_seconds);
+}
+
+static bool is_cancelled(const answering *a)
+{
+    return a->options->cancel != NULL && weft_cancel_is_set(a->options->cancel);
+}
+
+static bool is_late(const answering *a)
+{
+    return a->options->timeout > 0 && weft__seconds() - a->start > a->options->timeout;
+}
+
+/* Tells the program to stop, once, and remembers why. */
+static weft_status stop(answering *a, weft_finish reason, weft_finish_detail detail)
+{
+    static const char line[] = "{\"cmd\": \"cancel\"}";
+    if (a->told)
+        return WEFT_OK;
+    a->told = true;
+    a->when = weft__seconds();
+    a->stats->reason = reason;
+    a->stats->detail = detail;
+    return weft__child_send(a->p->child, NULL, NULL, line, sizeof line - 1);
+}
+
+static weft_status look(void *context)
+{
+    answering *a = context;
+    const weft_status status = check_stopping(a);
+    if (status != WEFT_OK)
+        return status;
+    if (is_cancelled(a))
+        return stop(a, WEFT_FINISH_CANCELLED, WEFT_FINISH_DETAIL_NONE);
+    if (is_late(a))
+        return stop(a, WEFT_FINISH_DEADLINE, WEFT_FINISH_DETAIL_NONE);
+    return WEFT_OK;
+}
+
+/* "cancel" cannot be sent in the middle of a request: a program that does not read on is ended. */
+static weft_status look_while_sending(void *context)
+{
+    answering *a = context;
+    if (a->when == 0 && (is_cancelled(a) || is_late(a)))
+        a->when = weft__seconds();
+    return check_stopping(a);
+}
+
+static weft_status ask(answering *a, const weft_engine_request *r)
+{
+    program *p = a->p;
     weft__text line = {0};
     const weft_generate_options *o = r->options;
     const weft_sampler_options *s = &o->sampler;
@@ -348,52 +419,9 @@ static weft_status ask(program *p, const weft_engine_request *r)
         add_ids(&line, "stop_ids", o->stop, (size_t)o->n_stop);
     weft__text_append(&line, "}", 1);
     if (status == WEFT_OK)
-        return send_line(p, &line);
+        return send_line(p, look_while_sending, a, &line);
     weft_free(line.at);
     return status;
-}
-
-/* ---- generation ----------------------------------------------------------------------------- */
-
-typedef struct answering {
-    program *p;
-    const weft_generate_options *options;
-    weft_generate_fn *callback;
-    void *context;
-    weft_generate_stats *stats;
-    double start, first, last;
-    int64_t texts; /* that came without an id */
-    bool told;     /* to cancel, at */
-    double when;
-    bool done;
-} answering;
-
-/* Tells the program to stop, once, and remembers why. */
-static weft_status stop(answering *a, weft_finish reason, weft_finish_detail detail)
-{
-    static const char line[] = "{\"cmd\": \"cancel\"}";
-    if (a->told)
-        return WEFT_OK;
-    a->told = true;
-    a->when = weft__seconds();
-    a->stats->reason = reason;
-    a->stats->detail = detail;
-    return weft__child_send(a->p->child, line, sizeof line - 1);
-}
-
-static weft_status look(void *context)
-{
-    answering *a = context;
-    const weft_generate_options *o = a->options;
-    if (a->told && weft__seconds() - a->when > a->p->stop_seconds)
-        return weft__child_give_up(a->p->child, WEFT_IO,
-                                   "the program did not stop for %g seconds and was ended",
-                                   a->p->stop_seconds);
-    if (o->cancel != NULL && weft_cancel_is_set(o->cancel))
-        return stop(a, WEFT_FINISH_CANCELLED, WEFT_FINISH_DETAIL_NONE);
-    if (o->timeout > 0 && weft__seconds() - a->start > o->timeout)
-        return stop(a, WEFT_FINISH_DEADLINE, WEFT_FINISH_DETAIL_NONE);
-    return WEFT_OK;
 }
 
 static weft_status take_token(answering *a, const weft__json *at)
@@ -485,7 +513,7 @@ static weft_status program_generate(void *state, const weft_engine_request *requ
                    .start = weft__seconds()};
     weft_status status = check_request(p, request->options);
     if (status == WEFT_OK)
-        status = ask(p, request);
+        status = ask(&a, request);
     while (status == WEFT_OK && !a.done)
         status = take(&a);
     if (status != WEFT_OK)
@@ -510,7 +538,7 @@ static weft_status program_inspect(void *state, const weft_engine_request *reque
         weft_free(line.at);
         return status;
     }
-    status = send_line(p, &line);
+    status = send_line(p, NULL, NULL, &line);
     if (status == WEFT_OK)
         status = receive(p, NULL, NULL, &doc);
     if (status != WEFT_OK)

@@ -77,6 +77,8 @@ static void info(void)
         "\"hidden_size\": 8, \"context_len\": 64}");
     if (is("leaves"))
         raise(SIGKILL);
+    if (is("unreading"))
+        hang();
 }
 
 /* Whether a cancel has come; waits a little for it. */

@@ -315,6 +315,31 @@ static void a_program_has_less_time_to_stop_than_to_answer(void)
     nothing_is_left();
 }
 
+/* A request that is longer than what a socket holds. */
+static void a_request_that_nobody_reads_can_be_stopped(void)
+{
+    enum { LONG = 900000 };
+    const weft_engine_options o = {
+        .backend = "subprocess", .program = check_built("tests/fake_engine"), .stop_seconds = 0.3};
+    const weft_generate_options late = {.timeout = 0.2};
+    weft_engine *engine;
+    char *prompt = malloc(LONG + 1);
+    if (!CHECK(prompt != NULL) || !CHECK_OK(weft_engine_load("unreading", &o, &engine)))
+        return;
+    memset(prompt, 'x', LONG);
+    prompt[LONG] = '\0';
+    const double start = now();
+    CHECK_STATUS(weft_engine_generate(engine,
+                                      &(weft_engine_request){.prompt = prompt, .options = &late},
+                                      NULL, NULL),
+                 WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "did not stop for 0.3 seconds and was ended");
+    CHECK(now() - start < 5);
+    free(prompt);
+    weft_engine_free(engine);
+    nothing_is_left();
+}
+
 static void programs_give_no_more_tokens_than_were_asked_for(void)
 {
     static const char *const modes[] = {"generous", "wordy"};
@@ -504,6 +529,7 @@ int main(int argc, char **argv)
         CHECK_CASE(programs_that_break_off),
         CHECK_CASE(who_hears_no_cancel_is_ended),
         CHECK_CASE(a_program_has_less_time_to_stop_than_to_answer),
+        CHECK_CASE(a_request_that_nobody_reads_can_be_stopped),
         CHECK_CASE(programs_give_no_more_tokens_than_were_asked_for),
         CHECK_CASE(errors_that_programs_tell_are_not_their_end),
         CHECK_CASE(programs_cannot_write_controls_into_messages),
