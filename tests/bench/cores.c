@@ -133,6 +133,7 @@ static void attention(int64_t B, int64_t L, int64_t H, int64_t Hk, int64_t D)
                 NULL, WEFT_DIMS(B, L, i == 1 || i == 2 ? Hk : H, D), -1, 1, dtype);
         weft_array *made[] = {in[0], in[1], in[2], in[5]};
         check(weft_eval_n(made, 4));
+        check(weft_synchronize(device)); /* none of it counts as busy below */
         weft_array *node = weft_apply(weft_op_find("attention"), in, 3, &params);
         in[3] = weft_pick(node, 0);
         in[4] = weft_pick(node, 1);

@@ -248,7 +248,7 @@ weft_status weft__vulkan_attention_forward(const weft_call *call)
     arguments.work = weft__vulkan_workspace(call);
     if (weft__vulkan_attention_fits_cores(call, a, NULL)) {
         return weft__vulkan_attention_run_cores(call, a, &weft__shader_attention_cores, &arguments,
-                                                a->rows);
+                                                a->rows, false);
     }
     arguments.first = (int32_t)p.first;
     arguments.chunk = (int32_t)p.chunk;

@@ -47,12 +47,14 @@ weft_status weft__vulkan_attention_launch(const weft_call *call, const attention
 uint32_t weft__vulkan_attention_own(const attention *a, int64_t items, int64_t width,
                                     uint32_t most);
 
-/* attention_cores.c; d_o: of the gradient, else NULL. Whether matrix cores serve, which addresses
- * decide too; the launch of a module for `items` own items. */
+/* attention_cores.c. Whether matrix cores serve, which addresses decide too (d_o: that of the
+ * gradient, else NULL), and the launch of a module for `items` own items; tiles of the gradient's
+ * modules are smaller. */
 bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a,
                                        const weft_tensor *d_o);
 weft_status weft__vulkan_attention_run_cores(const weft_call *call, const attention *a,
                                              const weft__vulkan_shader *module,
-                                             attention_arguments *arguments, int64_t items);
+                                             attention_arguments *arguments, int64_t items,
+                                             bool gradient);
 
 #endif

@@ -8,18 +8,21 @@ enum {
     PIECE = 8,       /* elements of a load */
     MOST_DIMS = 128, /* whose results registers hold */
     LEAST_ROWS = 32,
-    SUBGROUPS = 8, /* of a workgroup */
-    BLOCK = 32,    /* of the others at a time; with matrices of 8 x 8 half as many */
-    SMALL_SUBGROUPS = 4
+    LARGE_DIMS = 64, /* up to which two workgroups share a multiprocessor's registers */
 };
 
 typedef struct sizes {
-    uint32_t subgroups, block;
+    uint32_t subgroups; /* of a workgroup */
+    uint32_t block;     /* of the others at a time */
 } sizes;
 
-static sizes sizes_of(const weft__vulkan_core_shape *s)
+/* Measured on an H200 (docs/performance.md); matrices of 8 x 8 are those of drivers in software. */
+static sizes sizes_of(const weft__vulkan_core_shape *s, int64_t dims, bool gradient)
 {
-    return s->m >= 16 ? (sizes){SUBGROUPS, BLOCK} : (sizes){SMALL_SUBGROUPS, BLOCK / 2};
+    if (gradient || s->m < 16) {
+        return (sizes){4, 16};
+    }
+    return dims > LARGE_DIMS ? (sizes){8, 32} : (sizes){4, 32};
 }
 
 /* Every item is whole, aligned pieces. */
@@ -44,26 +47,27 @@ bool weft__vulkan_attention_fits_cores(const weft_call *call, const attention *a
         a->rows < LEAST_ROWS || a->S < 1) {
         return false;
     }
-    const sizes z = sizes_of(s);
+    const sizes z = sizes_of(s, a->D, d_o != NULL);
     const uint32_t lanes = cores->subgroup / s->m;
     const int64_t line = a->D / PIECE + 1, space = z.block / 4 + 1,
                   bytes = 16 * (2 * z.block * line + z.subgroups * s->m * space) + 8 * z.block;
     return a->D % s->k == 0 && a->D % s->n == 0 && z.block % s->n == 0 && z.block % s->k == 0 &&
            z.block % s->m == 0 && cores->subgroup % s->m == 0 && z.block / lanes % PIECE == 0 &&
-           z.block / PIECE + s->n / 4 <= space && bytes <= cores->shared &&
+           (d_o || z.block / PIECE + s->n / 4 <= space) && bytes <= cores->shared &&
            z.subgroups * cores->subgroup <= cores->invocations && is_packed(a->q) &&
            is_packed(a->k) && is_packed(a->v) && (!d_o || is_packed(d_o));
 }
 
 weft_status weft__vulkan_attention_run_cores(const weft_call *call, const attention *a,
                                              const weft__vulkan_shader *module,
-                                             attention_arguments *arguments, int64_t items)
+                                             attention_arguments *arguments, int64_t items,
+                                             bool gradient)
 {
     const weft__vulkan_cores *cores = weft__vulkan_cores_of(call);
     const weft_dtype dtype = a->q->dtype;
     const weft__vulkan_core_shape *s = weft__vulkan_core_shape_of(cores, dtype);
     const weft__vulkan_shader *shader = weft__vulkan_module_for(module, dtype);
-    const sizes z = sizes_of(s);
+    const sizes z = sizes_of(s, a->D, gradient);
     const uint32_t constants[] = {z.subgroups * cores->subgroup,
                                   cores->subgroup,
                                   (uint32_t)a->D,

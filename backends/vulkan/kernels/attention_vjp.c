@@ -55,10 +55,12 @@ weft_status weft__vulkan_attention_vjp(const weft_call *call)
         &arguments, dtypes, 2, divide(a.B * a.L * a.H, ROWS));
     if (status == WEFT_OK && weft__vulkan_attention_fits_cores(call, &a, d_o)) {
         status = weft__vulkan_attention_run_cores(call, &a, &weft__shader_attention_cores_dq,
-                                                  &arguments, a.rows);
-        return status == WEFT_OK ? weft__vulkan_attention_run_cores(
-                                       call, &a, &weft__shader_attention_cores_dkv, &arguments, a.S)
-                                 : status;
+                                                  &arguments, a.rows, true);
+        if (status == WEFT_OK) {
+            status = weft__vulkan_attention_run_cores(call, &a, &weft__shader_attention_cores_dkv,
+                                                      &arguments, a.S, true);
+        }
+        return status;
     }
     if (status == WEFT_OK) {
         const uint32_t own = weft__vulkan_attention_own(&a, a.rows, a.D, 4);
