@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 /* y + (g - 1) W x + g scale (x A^T) B^T, where y = W x + bias, g = m / |w| and x is dropped out,
- * but in y (PEFT's formula). `delta` is (x A^T) B^T. */
+ * but in y (PEFT's formula). `delta` is scale (x A^T) B^T. */
 static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_array *x,
                                   weft_array *delta)
 {
@@ -16,13 +16,14 @@ static weft_array *with_magnitude(weft_nn_lora_linear *m, weft_array *y, weft_ar
     else if (bias)
         product = weft_subtract(y, bias);
     weft_array *more = weft_multiply(product, weft_add_scalar(factor, -1));
-    more = weft_add(more, weft_multiply(delta, weft_scale(factor, m->scale)));
+    more = weft_add(more, weft_multiply(delta, factor));
     return weft_add(y, weft_astype(more, weft_dtype_of(y)));
 }
 
-static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B)
+/* scale (x A^T) B^T. The scale multiplies the (..., R) product, which is small. */
+static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B, double scale)
 {
-    return weft_linear(weft_linear(x, A, NULL), B, NULL);
+    return weft_linear(weft_scale(weft_linear(x, A, NULL), scale), B, NULL);
 }
 
 bool weft__is_lora(const weft_module *m)
@@ -37,8 +38,8 @@ weft_array *weft__lora_weight(const weft_nn_lora_linear *m)
 
 weft_array *weft__lora_delta(const weft_nn_lora_linear *m, weft_array *x)
 {
-    weft_array *delta = low_rank(x, m->lora_A, m->lora_B);
-    return m->start_A ? weft_subtract(delta, low_rank(x, m->start_A, m->start_B)) : delta;
+    weft_array *delta = low_rank(x, m->lora_A, m->lora_B, m->scale);
+    return m->start_A ? weft_subtract(delta, low_rank(x, m->start_A, m->start_B, m->scale)) : delta;
 }
 
 static weft_array *product(weft_array *B, weft_array *A)
@@ -67,7 +68,7 @@ static weft_array *forward(weft_module *self, weft_array *x)
     weft_array *delta = weft__lora_delta(m, x);
     if (m->lora_magnitude_vector)
         return with_magnitude(m, y, x, delta);
-    return weft_add(y, weft_scale(delta, m->scale));
+    return weft_add(y, delta);
 }
 
 static void describe(const weft_module *self, char *out, size_t size)
@@ -90,7 +91,7 @@ static weft_array *embedding_forward(weft_module *self, weft_array *ids)
     if (m->merged)
         return y;
     weft_array *rows = weft_embedding(weft_swapaxes(m->lora_A, 0, 1), ids); /* (..., R) */
-    weft_array *delta = weft_scale(weft_linear(rows, m->lora_B, NULL), m->scale);
+    weft_array *delta = weft_linear(weft_scale(rows, m->scale), m->lora_B, NULL);
     return weft_add(y, weft_astype(delta, weft_dtype_of(y)));
 }
 

@@ -108,16 +108,18 @@ static void chosen(void)
         report("chosen", all[i].M, all[i].N, all[i].K, all[i].form);
 }
 
-/* Milliseconds of the device for the arrays' evaluation. */
-static double time_of(weft_array **arrays, int n)
+/* Milliseconds of the device for an op in the arrays' evaluation, which may have copies too. */
+static double time_of(const char *op, weft_array **arrays, int n)
 {
-    weft_totals totals;
     weft_op_report ops[8];
+    int64_t nanoseconds = 0;
     check(weft_device_profile(device, true));
     check(weft_eval_n(arrays, n));
     check(weft_synchronize(device));
-    weft_device_report(device, ops, 8, &totals);
-    return 1e-6 * (double)totals.busy;
+    const int n_ops = weft_device_report(device, ops, 8, NULL);
+    for (int i = 0; i < n_ops; i++)
+        nanoseconds += strcmp(ops[i].op, op) == 0 ? ops[i].nanoseconds : 0;
+    return 1e-6 * (double)nanoseconds;
 }
 
 static void attention(int64_t B, int64_t L, int64_t H, int64_t Hk, int64_t D)
@@ -139,7 +141,8 @@ static void attention(int64_t B, int64_t L, int64_t H, int64_t Hk, int64_t D)
         in[4] = weft_pick(node, 1);
         weft_array *vjp = weft_apply(weft_op_find("attention_vjp"), in, 6, &params);
         weft_array *gradients[] = {weft_pick(vjp, 0), weft_pick(vjp, 1), weft_pick(vjp, 2)};
-        const double first = time_of(in + 3, 2), second = time_of(gradients, 3);
+        const double first = time_of("attention", in + 3, 2),
+                     second = time_of("attention_vjp", gradients, 3);
         if (run >= 0) {
             forward[run] = first;
             backward[run] = second;
