@@ -146,8 +146,7 @@ void read_part(out float values[PART])
     }
 }
 
-// Products in float16 round as the device's conversion does, which takes a tenth of the instructions
-// of to_float16.
+// Products in float16 round as the device converts, in a tenth of the instructions of to_float16.
 void write_part(const float values[PART])
 {
     uint at = space() + lane_line() * SPACE + lane_first() / 8u;
@@ -188,8 +187,8 @@ void write_shares(const float values[PART])
 
 // Results over D, TM lines of them, to memory: element (line, c) is multiplied by `factor` of this
 // lane's line, and `to` is where that line begins, if it is `there`. The index of results must be
-// the counter of an unrolled loop: with any other expression, drivers keep the whole array in memory
-// and every access in the main loop goes there (a third of the speed).
+// the counter of an unrolled loop: with any other expression drivers keep the whole array in
+// memory, and every access in the main loop goes there (a third of the speed).
 #define STORE_RESULTS(results, pointer, dtype, to, there, factor)                                  \
     [[unroll]] for (uint j = 0u; j < D / TN; j++)                                                  \
     {                                                                                              \
