@@ -1,7 +1,6 @@
 /* engine/program.c -- backends that are other programs: what they are asked and what they answer, a
  * JSON object a line. The programs are the embedded bridge, run by Python over transformers or
  * mlx-lm, or any that speaks the same. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +13,7 @@
 #include "engine/program.h"
 #include "weft/memory.h"
 
-enum { SECONDS = 300, STOP_SECONDS = 10, DEFAULT_MAX_TOKENS = 256 };
+enum { SECONDS = 300, STOP_SECONDS = 10 };
 
 typedef struct program {
     const char *name; /* of the backend */
@@ -73,24 +72,16 @@ static void program_unload(void *state)
     weft_free(p);
 }
 
-static void add_text(weft__text *line, const char *key, const char *value)
-{
-    if (value != NULL) {
-        weft__text_format(line, ", \"%s\": ", key);
-        weft__text_quote(line, value);
-    }
-}
-
 static weft_status ask_load(program *p, const char *path, const weft_engine_options *o)
 {
     weft__text line = {0};
     weft__json_doc doc;
     bool ok = false;
     weft__text_format(&line, "{\"cmd\": \"load\"");
-    add_text(&line, "path", path);
-    add_text(&line, "adapter_path", o->adapter);
-    add_text(&line, "device", o->device);
-    add_text(&line, "dtype", o->dtype != 0 ? weft_dtype_name(o->dtype) : NULL);
+    weft__program_add_text(&line, "path", path);
+    weft__program_add_text(&line, "adapter_path", o->adapter);
+    weft__program_add_text(&line, "device", o->device);
+    weft__program_add_text(&line, "dtype", o->dtype != 0 ? weft_dtype_name(o->dtype) : NULL);
     weft__text_format(&line,
                       ", \"context_len\": %lld, \"gpu_layers\": %lld, "
                       "\"parallel_slots\": 1}",
@@ -226,111 +217,6 @@ static weft_status program_decode(void *state, const int32_t *ids, size_t n, uns
                                 : no_tokenizer(p);
 }
 
-/* ---- requests ------------------------------------------------------------------------------- */
-
-/* What there are no words for in the protocol. */
-static weft_status check_request(const program *p, const weft_generate_options *o)
-{
-    const weft_sampler_options *s = &o->sampler;
-    const char *what = o->constraint != NULL              ? "constraints"
-                       : o->n_stop_texts > 0              ? "texts that end a text"
-                       : o->logprobs                      ? "log-probabilities"
-                       : o->no_cache                      ? "generation without caches"
-                       : o->cache.max_context > 0         ? "max_context"
-                       : o->cache.kv_bits != 0            ? "caches in codes"
-                       : s->n_bias + s->n_suppress > 0    ? "biases and suppressed tokens"
-                       : s->presence_penalty != 0         ? "presence penalties"
-                       : s->frequency_penalty != 0        ? "frequency penalties"
-                       : s->xtc_probability != 0          ? "XTC"
-                       : o->draft != NULL || o->ngram > 0 ? "speculative decoding"
-                       : o->probe != NULL                 ? "probes"
-                                                          : NULL;
-    if (what != NULL)
-        return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' has no %s", p->name, what);
-    if (!(s->temperature >= 0) || !(s->top_p >= 0) || !(s->min_p >= 0) ||
-        !(s->repetition_penalty >= 0) || s->top_k < 0 || o->max_tokens < 0)
-        return weft_fail(WEFT_INVALID, "engine: temperature, top_p, min_p, repetition_penalty, "
-                                       "top_k and max_tokens: expected at least 0");
-    if (isinf(s->temperature + s->top_p + s->min_p + s->repetition_penalty)) /* none in JSON */
-        return weft_fail(WEFT_INVALID, "engine: temperature, top_p, min_p and repetition_penalty: "
-                                       "expected finite numbers");
-    return WEFT_OK;
-}
-
-static void add_ids(weft__text *line, const char *key, const int32_t *ids, size_t n)
-{
-    weft__text_format(line, ", \"%s\": [", key);
-    for (size_t i = 0; i < n; i++)
-        weft__text_format(line, "%s%d", i > 0 ? ", " : "", (int)ids[i]);
-    weft__text_format(line, "]");
-}
-
-/* JSON of the caller's, in one line. */
-static weft_status add_json(weft__text *line, const char *key, const char *json)
-{
-    weft__json_doc doc;
-    if (json == NULL)
-        return WEFT_OK;
-    const weft_status status = weft__json_parse(json, strlen(json), key, &doc);
-    if (status != WEFT_OK)
-        return status;
-    const char *plain = json_object_to_json_string_ext(doc.root, JSON_C_TO_STRING_PLAIN);
-    weft__text_format(line, ", \"%s\": ", key);
-    if (plain != NULL)
-        weft__text_append(line, plain, strlen(plain));
-    line->failed |= plain == NULL;
-    weft__json_free(&doc);
-    return WEFT_OK;
-}
-
-static weft_status add_chat(weft__text *line, const weft_engine_request *r)
-{
-    static const weft_chat_options answer = {.generation_prompt = true};
-    const weft_chat_options *o = r->chat != NULL ? r->chat : &answer;
-    weft_status status = add_json(line, "messages", r->messages);
-    if (status == WEFT_OK)
-        status = add_json(line, "tools", o->tools);
-    if (status == WEFT_OK)
-        status = add_json(line, "documents", o->documents);
-    if (status == WEFT_OK)
-        status = add_json(line, "variables", o->variables);
-    add_text(line, "template", o->template_name);
-    weft__text_format(line, ", \"add_generation_prompt\": %s",
-                      o->generation_prompt ? "true" : "false");
-    if (o->thinking != WEFT_THINKING_DEFAULT)
-        weft__text_format(line, ", \"enable_thinking\": %s",
-                          o->thinking == WEFT_THINKING_ON ? "true" : "false");
-    return status;
-}
-
-static weft_status add_prompt(weft__text *line, const program *p, const weft_engine_request *r)
-{
-    const size_t length = r->length > 0 ? r->length : r->prompt != NULL ? strlen(r->prompt) : 0;
-    if (r->ids != NULL) {
-        add_ids(line, "prompt_ids", r->ids, r->n_ids);
-        return WEFT_OK;
-    }
-    char *text = weft_malloc(length + 1);
-    if (text == NULL)
-        return weft__out_of_memory(p->name, "a prompt");
-    if (length > 0)
-        memcpy(text, r->prompt, length);
-    text[length] = '\0';
-    const bool whole = strlen(text) == length;
-    add_text(line, "prompt", text);
-    weft_free(text);
-    if (r->no_special)
-        weft__text_format(line, ", \"add_special_tokens\": false");
-    return whole
-               ? WEFT_OK
-               : weft_fail(WEFT_INVALID, "%s: the prompt has a NUL, which cannot be sent", p->name);
-}
-
-static int64_t most_tokens(const weft_generate_options *o)
-{
-    return o->max_tokens > 0 ? o->max_tokens : DEFAULT_MAX_TOKENS;
-}
-
 /* ---- generation ----------------------------------------------------------------------------- */
 
 typedef struct answering {
@@ -402,24 +288,10 @@ static weft_status look_while_sending(void *context)
 
 static weft_status ask(answering *a, const weft_engine_request *r)
 {
-    program *p = a->p;
     weft__text line = {0};
-    const weft_generate_options *o = r->options;
-    const weft_sampler_options *s = &o->sampler;
-    weft__text_format(&line, "{\"cmd\": \"%s\"", r->messages != NULL ? "chat" : "generate");
-    weft_status status = r->messages != NULL ? add_chat(&line, r) : add_prompt(&line, p, r);
-    weft__text_format(&line,
-                      ", \"max_tokens\": %lld, \"temperature\": %.17g, \"top_k\": %lld, "
-                      "\"top_p\": %.17g, \"min_p\": %.17g, \"repeat_penalty\": %.17g, "
-                      "\"seed\": %llu, \"ignore_eos\": %s, \"keep_special\": %s",
-                      (long long)most_tokens(o), s->temperature, (long long)s->top_k, s->top_p,
-                      s->min_p, s->repetition_penalty, (unsigned long long)(o->seed & INT64_MAX),
-                      o->ignore_eos ? "true" : "false", o->keep_special ? "true" : "false");
-    if (o->n_stop > 0)
-        add_ids(&line, "stop_ids", o->stop, (size_t)o->n_stop);
-    weft__text_append(&line, "}", 1);
+    const weft_status status = weft__program_generate(&line, a->p->name, r);
     if (status == WEFT_OK)
-        return send_line(p, look_while_sending, a, &line);
+        return send_line(a->p, look_while_sending, a, &line);
     weft_free(line.at);
     return status;
 }
@@ -440,7 +312,7 @@ static weft_status take_token(answering *a, const weft__json *at)
     if (a->told)
         return look(a); /* it came too late */
     /* A text without an id may be the end of the last token's. */
-    if ((id >= 0 ? a->stats->tokens : a->texts) >= most_tokens(a->options))
+    if ((id >= 0 ? a->stats->tokens : a->texts) >= weft__program_most_tokens(a->options))
         return stop(a, WEFT_FINISH_LENGTH, WEFT_FINISH_MAX);
     a->last = weft__seconds();
     a->texts += id < 0;
@@ -465,7 +337,7 @@ static weft_status take_done(answering *a, const weft__json *at)
     if (a->told)
         return WEFT_OK;
     const bool length = finish != NULL ? strcmp(finish, "length") == 0
-                                       : a->stats->tokens >= most_tokens(a->options);
+                                       : a->stats->tokens >= weft__program_most_tokens(a->options);
     a->stats->reason = length ? WEFT_FINISH_LENGTH : WEFT_FINISH_STOP;
     a->stats->detail = length ? WEFT_FINISH_MAX : WEFT_FINISH_EOS;
     return WEFT_OK;
@@ -511,7 +383,7 @@ static weft_status program_generate(void *state, const weft_engine_request *requ
                    .context = context,
                    .stats = stats,
                    .start = weft__seconds()};
-    weft_status status = check_request(p, request->options);
+    weft_status status = weft__program_check(p->name, request->options);
     if (status == WEFT_OK)
         status = ask(&a, request);
     while (status == WEFT_OK && !a.done)
@@ -531,8 +403,7 @@ static weft_status program_inspect(void *state, const weft_engine_request *reque
     weft__text line = {0};
     weft__json_doc doc;
     weft__text_format(&line, "{\"cmd\": \"inspect\"");
-    weft_status status =
-        request->messages != NULL ? add_chat(&line, request) : add_prompt(&line, p, request);
+    weft_status status = weft__program_add_prompt(&line, p->name, request);
     weft__text_append(&line, "}", 1);
     if (status != WEFT_OK) {
         weft_free(line.at);
