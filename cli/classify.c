@@ -30,7 +30,31 @@ static const cli_option options[] = {
      .high = 1000,
      AT(top),
      .help = "show the N most probable tokens, or labels; default: 1, and with --json all labels"},
+    {.name = "temperature",
+     .letter = 't',
+     .kind = CLI_REAL,
+     .value = "T",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(temperature),
+     .help = "above 0: draw the token, as weft generate does, and show it alone"},
+    {.name = "seed",
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "0",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(seed),
+     .help = "of the draws: text i draws with N + i"},
+    {.name = "logits",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(logits),
+     .help = "also write all logits to a safetensors file: float32 logits (texts, vocabulary), NaN "
+             "for a text that failed"},
     CLI_ADAPTER_OPTION(classify_values),
+    CLI_BACKEND_OPTION(classify_values),
     CLI_NO_SPECIAL_OPTION(classify_values),
     {.name = "batch-tokens",
      .kind = CLI_INT,
@@ -57,7 +81,8 @@ static void print_plain(const classify_values *v, const cli_input *t,
             cli_write_text(choices[i].text, choices[i].length);
         else
             cli_json_text(stdout, choices[i].text, choices[i].length);
-        printf("\t%.4f", choices[i].share);
+        if (!isnan(choices[i].share))
+            printf("\t%.4f", choices[i].share);
     }
     putchar('\n');
     if (t->message != NULL)
@@ -105,30 +130,56 @@ void classify_print(const classify_values *v, const cli_input *t, const classify
         print_plain(v, t, choices, n);
 }
 
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static const char *complaint(const classify_values *v)
+{
+    const bool other = cli_is_other_backend(v->backend);
+    if (cli_inputs_complaint(&v->texts, v->file) != NULL)
+        return cli_inputs_complaint(&v->texts, v->file);
+    if (v->temperature > 0 && (v->labels != NULL || v->top != CLI_ABSENT))
+        return "a drawn token is shown alone: --temperature goes without --labels and --top";
+    if (v->logits != NULL && v->labels != NULL)
+        return "takes --labels or --logits FILE, not both";
+    if (other && (v->labels != NULL || v->top != CLI_ABSENT || v->logits != NULL || v->no_special))
+        return "--labels, --top, --logits and --no-special need the native backend";
+    return cli_place_complaint(&v->place);
+}
+
+static weft_status open_all(const classify_values *v, const char *path, classify_run *r)
+{
+    if (cli_is_other_backend(v->backend))
+        return cli_load_engine(path, &v->place, v->adapter, v->backend, 0, &r->engine);
+    weft_status status = weft_tokenizer_load(path, &r->tokenizer);
+    return status == WEFT_OK ? cli_load_model(path, &v->place, v->adapter, &r->model) : status;
+}
+
+static weft_status classify(const classify_values *v, classify_run *r)
+{
+    if (r->engine != NULL)
+        return classify_by_engine(v, r);
+    cli_inputs_encode(&r->texts, r->tokenizer, v->no_special);
+    return v->labels != NULL ? classify_by_labels(v, r) : classify_by_token(v, r);
+}
+
 /* ---- Running -------------------------------------------------------------------------------- */
 
 static int run(void *values)
 {
     const classify_values *v = values;
-    if (cli_inputs_complaint(&v->texts, v->file) != NULL)
-        return cli_usage("classify", "%s", cli_inputs_complaint(&v->texts, v->file));
-    if (cli_place_complaint(&v->place) != NULL)
-        return cli_usage("classify", "%s", cli_place_complaint(&v->place));
+    if (complaint(v) != NULL)
+        return cli_usage("classify", "%s", complaint(v));
     char path[4096];
     classify_run r = {0};
     weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = cli_inputs_read("classify", &v->texts, v->file, &r.texts);
     if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, &r.tokenizer);
-    if (status == WEFT_OK)
-        status = cli_load_model(path, &v->place, v->adapter, &r.model);
+        status = open_all(v, path, &r);
     if (status == WEFT_OK)
         status = cli_profile_start(&v->place);
-    if (status == WEFT_OK) {
-        cli_inputs_encode(&r.texts, r.tokenizer, v->no_special);
-        status = v->labels != NULL ? classify_by_labels(v, &r) : classify_by_token(v, &r);
-    }
+    if (status == WEFT_OK)
+        status = classify(v, &r);
     if (status == WEFT_OK)
         cli_profile_print();
     int code = cli_status(status);
@@ -137,6 +188,7 @@ static int run(void *values)
     cli_inputs_free(&r.texts);
     weft_tokenizer_free(r.tokenizer);
     weft_model_free(r.model);
+    weft_engine_free(r.engine);
     return code;
 }
 
@@ -146,7 +198,9 @@ const cli_command cli_classify = {
     .description =
         "Reads each text once, many texts together, and prints a line for each: the most "
         "probable next token with its probability, or, with --labels, the label whose tokens "
-        "are the most probable behind the text, with its share among the labels. A text that "
+        "are the most probable behind the text, with its share among the labels, or, with "
+        "--temperature, a token drawn from the probabilities. Other backends tell none of these. "
+        "A text that "
         "cannot be read gets an empty line, or with --json an \"error\", and the status is 1 "
         "in the end.",
     .example = "weft classify MODEL \"Once upon a\" \"The end of the\" --top 5\n"

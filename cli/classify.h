@@ -7,16 +7,18 @@
 #include "cli/inputs.h"
 
 typedef struct classify_values {
-    const char *model, *file, *labels, *adapter;
+    const char *model, *file, *labels, *adapter, *backend, *logits;
     cli_words texts;
     cli_place place;
-    int64_t top, batch_tokens;
+    int64_t top, batch_tokens, seed;
+    double temperature;
     bool no_special, invariant, json;
 } classify_values;
 
 typedef struct classify_run {
     weft_tokenizer *tokenizer;
     weft_model *model;
+    weft_engine *engine; /* that computes instead of the model; NULL: none */
     cli_inputs texts;
 } classify_run;
 
@@ -26,7 +28,7 @@ typedef struct classify_choice {
     size_t length;
     int32_t id;     /* of a token */
     double logprob; /* of a label: the sum over its tokens */
-    double share;   /* probability; of a label: among the labels */
+    double share;   /* probability; of a label: among the labels; NaN: not known */
 } classify_choice;
 
 /* Prints the line of a text; the choices are sorted, the best first. */
@@ -34,6 +36,7 @@ void classify_print(const classify_values *v, const cli_input *t, const classify
                     size_t n);
 
 weft_status classify_by_token(const classify_values *v, classify_run *r);
+weft_status classify_by_engine(const classify_values *v, classify_run *r);
 weft_status classify_by_labels(const classify_values *v, classify_run *r);
 
 #endif

@@ -68,6 +68,20 @@ static void print_tokens(const classify_values *v, const classify_run *r, cli_in
         weft_free((char *)choices[i].text);
 }
 
+/* The token that was drawn. */
+static void print_drawn(const classify_values *v, const classify_run *r, cli_input *t,
+                        const weft_classified *drawn)
+{
+    classify_choice choice = {.id = drawn->token, .logprob = drawn->logprob};
+    choice.share = exp(choice.logprob);
+    choice.text = token_text(r->tokenizer, t, choice.id);
+    choice.length = choice.text != NULL ? strlen(choice.text) : 0;
+    if (choice.text == NULL)
+        cli_input_fail(t);
+    classify_print(v, t, &choice, t->message == NULL ? 1 : 0);
+    weft_free((char *)choice.text);
+}
+
 static weft_status show_tokens(const classify_values *v, classify_run *r,
                                const weft_classified *results)
 {
@@ -81,13 +95,84 @@ static weft_status show_tokens(const classify_values *v, classify_run *r,
             weft_fail(results[i].status, "%s", results[i].message);
             cli_input_fail(t);
         }
-        if (t->message == NULL)
+        if (t->message == NULL && v->temperature > 0)
+            print_drawn(v, r, t, &results[i]);
+        else if (t->message == NULL)
             print_tokens(v, r, t, results[i].logits, choices);
         else
             classify_print(v, t, NULL, 0);
     }
     free(choices);
     return WEFT_OK;
+}
+
+/* All logits to --logits FILE. */
+static weft_status write_logits(const classify_values *v, const classify_run *r,
+                                const weft_classified *results)
+{
+    const size_t V = (size_t)weft_model_info_of(r->model)->vocab_size, n = r->texts.n;
+    float *all = malloc((n * V + 1) * sizeof *all);
+    if (all == NULL)
+        return weft_fail(WEFT_MEMORY, "classify: no memory for the logits of %zu texts", n);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < V; k++)
+            all[i * V + k] = results[i].logits != NULL ? results[i].logits[k] : NAN;
+    }
+    weft_scope_open();
+    weft_array *logits = weft_from_data(all, WEFT_FLOAT32, WEFT_DIMS((int64_t)n, (int64_t)V));
+    const weft_status status =
+        weft_safetensors_save(v->logits, &(const char *){"logits"}, &logits, 1, NULL, 0);
+    weft_scope_close(NULL);
+    free(all);
+    return status;
+}
+
+/* A token from another program: its text alone is known. */
+static void print_foreign(const classify_values *v, const classify_run *r, cli_input *t,
+                          const weft_classified *found)
+{
+    classify_choice choice = {
+        .id = found->token, .logprob = found->logprob, .share = exp(found->logprob)};
+    char *text = NULL;
+    if (t->message == NULL && found->status != WEFT_OK) {
+        weft_fail(found->status, "%s", found->message);
+        cli_input_fail(t);
+    } else if (t->message == NULL &&
+               weft_engine_decode(r->engine, &choice.id, 1, 0, &text, &choice.length) != WEFT_OK) {
+        cli_input_fail(t);
+    }
+    choice.text = text;
+    classify_print(v, t, &choice, t->message == NULL ? 1 : 0);
+    weft_free(text);
+}
+
+weft_status classify_by_engine(const classify_values *v, classify_run *r)
+{
+    const size_t n = r->texts.n;
+    const char **texts = malloc((n + 1) * sizeof *texts);
+    weft_classified *results = calloc(n + 1, sizeof *results);
+    weft_status status = WEFT_OK;
+    if (texts == NULL || results == NULL)
+        status = weft_fail(WEFT_MEMORY, "classify: no memory");
+    for (size_t i = 0; status == WEFT_OK && i < n; i++) {
+        cli_input *t = &r->texts.at[i];
+        texts[i] = t->message == NULL ? t->text : "";
+        if (t->message == NULL && strlen(t->text) != t->length) {
+            weft_fail(WEFT_INVALID, "a text with a NUL, which another program cannot be given");
+            cli_input_fail(t);
+        }
+    }
+    const weft_classify_options o = {.sampler.temperature = v->temperature,
+                                     .seed = (uint64_t)v->seed};
+    if (status == WEFT_OK)
+        status = weft_engine_classify(r->engine, texts, n, &o, results);
+    for (size_t i = 0; status == WEFT_OK && i < n; i++)
+        print_foreign(v, r, &r->texts.at[i], &results[i]);
+    if (results != NULL)
+        weft_classified_free(results, n);
+    free(results);
+    free(texts);
+    return status;
 }
 
 weft_status classify_by_token(const classify_values *v, classify_run *r)
@@ -99,9 +184,14 @@ weft_status classify_by_token(const classify_values *v, classify_run *r)
         status = weft_fail(WEFT_MEMORY, "classify: no memory");
     for (size_t i = 0; status == WEFT_OK && i < r->texts.n; i++)
         prompts[i] = (weft_prompt){r->texts.at[i].ids, r->texts.at[i].n_ids};
-    const weft_classify_options o = {.logits = true, .batch = {v->batch_tokens, v->invariant}};
+    const weft_classify_options o = {.sampler.temperature = v->temperature,
+                                     .seed = (uint64_t)v->seed,
+                                     .logits = v->temperature == 0 || v->logits != NULL,
+                                     .batch = {v->batch_tokens, v->invariant}};
     if (status == WEFT_OK)
         status = weft_classify(r->model, prompts, r->texts.n, &o, results);
+    if (status == WEFT_OK && v->logits != NULL)
+        status = write_logits(v, r, results);
     if (status == WEFT_OK)
         status = show_tokens(v, r, results);
     if (results != NULL)

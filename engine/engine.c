@@ -1,6 +1,7 @@
 /* engine/engine.c -- an engine: loading by a backend, who may compute when, cancelling, closing. */
 #include "engine/engine.h"
 
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -421,13 +422,53 @@ typedef struct classifying {
     weft_classified *results;
 } classifying;
 
+/* The first token of a text that is generated. */
+static bool keep_first(void *context, const weft_generated *token)
+{
+    weft_classified *r = context;
+    if (token->id >= 0)
+        r->token = token->id;
+    return token->id < 0;
+}
+
+/* By a backend that only generates: a text of one token, whose probability is not known. */
+static weft_status classify_one(weft_engine *e, const weft_cancel *cancel, const classifying *c,
+                                size_t i)
+{
+    static const weft_classify_options defaults = {0};
+    const weft_classify_options *o = c->options != NULL ? c->options : &defaults;
+    const weft_generate_options options = {.sampler = o->sampler,
+                                           .seed = o->seed + i,
+                                           .max_tokens = 1,
+                                           .ignore_eos = true,
+                                           .cancel = cancel};
+    const weft_engine_request request = {.prompt = c->texts[i], .options = &options};
+    weft_classified *r = &c->results[i];
+    weft_generate_stats stats = {0};
+    *r = (weft_classified){.token = -1, .logprob = (double)NAN};
+    const weft_status status = e->backend->generate(e->state, &request, keep_first, r, &stats);
+    return status != WEFT_OK || r->token >= 0
+               ? status
+               : weft_fail(WEFT_INVALID, "engine: classify: the backend '%s' gave no token",
+                           e->backend->name);
+}
+
 static weft_status classify(weft_engine *e, const weft_cancel *cancel, void *context)
 {
     const classifying *c = context;
-    (void)cancel;
-    return e->backend->classify != NULL
-               ? e->backend->classify(e->state, c->texts, c->n, c->options, c->results)
-               : cannot(e, "classify");
+    if (e->backend->classify != NULL)
+        return e->backend->classify(e->state, c->texts, c->n, c->options, c->results);
+    if (c->options != NULL && c->options->logits)
+        return cannot(e, "give logits");
+    for (size_t i = 0; i < c->n; i++) {
+        weft_classified *r = &c->results[i];
+        const weft_status status = classify_one(e, cancel, c, i);
+        if (status != WEFT_OK)
+            *r = (weft_classified){
+                .status = status, .message = weft_strdup(weft_error_message()), .token = -1};
+    }
+    return weft_cancel_is_set(cancel) ? weft_fail(WEFT_CANCELLED, "engine: classify: cancelled")
+                                      : WEFT_OK;
 }
 
 weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,

@@ -159,7 +159,8 @@ WEFT_API weft_status weft_engine_warm(weft_engine *engine, const weft_engine_req
  * From any thread, a callback too. */
 WEFT_API void weft_engine_cancel(weft_engine *engine);
 
-/* One token for each of n texts, as weft_classify. WEFT_UNSUPPORTED where the backend cannot. */
+/* One token for each of n texts, as weft_classify. A backend that cannot generates texts of one
+ * token instead, with log-probabilities of NaN; WEFT_UNSUPPORTED when it is to give logits. */
 WEFT_API weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
                                           const weft_classify_options *options,
                                           weft_classified *results);
@@ -197,7 +198,7 @@ typedef struct weft_engine_backend {
     /* The request's options are never NULL, and their `cancel` is to be heeded. */
     weft_status (*generate)(void *state, const weft_engine_request *request,
                             weft_generate_fn *callback, void *context, weft_generate_stats *stats);
-    /* NULL: WEFT_UNSUPPORTED. */
+    /* NULL: texts of one token are generated. */
     weft_status (*classify)(void *state, const char *const *texts, size_t n,
                             const weft_classify_options *options, weft_classified *results);
     /* NULL: WEFT_UNSUPPORTED. `batch` is never NULL, and its `cancel` is to be heeded. */

@@ -94,6 +94,72 @@ static void classify_chooses_among_labels(void)
     CHECK(strncmp(o.out, " lamb\t0.", 8) == 0);
 }
 
+/* A drawn token is the first that generating draws with the seed of its place. */
+static void classify_draws_tokens(void)
+{
+    char first[2][64];
+    int different = 0;
+    for (int seed = 3; seed < 11; seed++) {
+        output o = weft_command("Once upon a\nOnce upon a\n",
+                                "classify %s -t 1.5 --top-p 0.5 --seed %d --json", model(), seed);
+        CHECK_EQ_INT(o.code, 2); /* of the sampler only the temperature is an option */
+        o = weft_command("Once upon a\nOnce upon a\n", "classify %s -t 1.5 --seed %d --json",
+                         model(), seed);
+        CHECK_EQ_INT(o.code, 0);
+        for (int i = 0; i < 2; i++) {
+            json_object *root, *value = member(o.out, i, "text", &root);
+            snprintf(first[i], sizeof first[i], "%s", json_object_get_string(value));
+            json_object_put(root);
+        }
+        different += strcmp(first[0], first[1]) != 0;
+        o = weft_command(NULL,
+                         "generate %s -p 'Once upon a' -n 1 -t 1.5 --seed %d --json --ignore-eos",
+                         model(), seed + 1);
+        check_text(&o, 0, "text", first[1]);
+    }
+    CHECK(different > 3);
+}
+
+static void classify_writes_logits(void)
+{
+    const char *path = check_temporary("logits.safetensors");
+    output o =
+        weft_command("Once upon a\n{\nThe king\n", "classify %s --logits %s --json", model(), path);
+    weft_safetensors *file = NULL;
+    CHECK_EQ_INT(o.code, 1);
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
+        return;
+    weft_scope_open();
+    weft_array *logits = weft_safetensors_get(file, "logits");
+    if (CHECK(weft_ndim(logits) == 2) && CHECK_EQ_INT(weft_dim(logits, 0), 3)) {
+        weft_array *p = weft_softmax(weft_slice_axis(logits, 0, 0, 1), -1);
+        json_object *root, *value = member(o.out, 0, "tokens", &root), *number = NULL;
+        json_object_object_get_ex(json_object_array_get_idx(value, 0), "probability", &number);
+        CHECK_CLOSE(weft_item(weft_max(p, WEFT_ALL_AXES, false)), json_object_get_double(number),
+                    1e-6);
+        json_object_put(root);
+        weft_array *bad = weft_slice_axis(logits, 0, 1, 2),
+                   *good = weft_slice_axis(logits, 0, 2, 3);
+        CHECK_EQ_INT(weft_item_int(weft_sum(weft_isnan(bad), WEFT_ALL_AXES, false)),
+                     weft_dim(logits, 1));
+        CHECK_EQ_INT(weft_item_int(weft_sum(weft_isnan(good), WEFT_ALL_AXES, false)), 0);
+    }
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    static const char *const usage[] = {"-t 1 --top 3",
+                                        "-t 1 --labels a,b",
+                                        "--logits f --labels a,b",
+                                        "--backend transformers --labels a,b",
+                                        "--backend transformers --top 2",
+                                        "--backend transformers --logits f"};
+    for (size_t i = 0; i < sizeof usage / sizeof *usage; i++) {
+        o = weft_command(NULL, "classify %s text %s", model(), usage[i]);
+        check_one_line(&o, 2);
+    }
+    o = weft_command(NULL, "classify %s text --logits /no/such/folder/f", model());
+    check_one_line(&o, 1);
+}
+
 static void classify_goes_on_after_a_bad_line(void)
 {
     output o = weft_command("{\"prompt\": 3}\n{\"p\": \"x\"}\n{\nOnce upon a\n\xff\n",
@@ -336,7 +402,8 @@ static void batch_lines_with_nonsense_are_refused(void)
 
 CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(batch_lines_with_nonsense_are_refused),
-           CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_goes_on_after_a_bad_line),
+           CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_draws_tokens),
+           CHECK_CASE(classify_writes_logits), CHECK_CASE(classify_goes_on_after_a_bad_line),
            CHECK_CASE(embed_prints_vectors), CHECK_CASE(embed_goes_on_after_a_bad_line),
            CHECK_CASE(inspect_writes_keys_and_queries),
            CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),

@@ -194,9 +194,19 @@ static void what_a_backend_lacks_is_refused(void)
     CHECK(ids == NULL);
     CHECK_STATUS(weft_engine_decode(engine, NULL, 0, 0, &text, NULL), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_error_message(), "the backend 'counting' cannot decode");
-    CHECK_STATUS(weft_engine_classify(engine, texts, 2, NULL, results), WEFT_UNSUPPORTED);
-    CHECK_CONTAINS(weft_engine_error(engine), "the backend 'counting' cannot classify");
+    const weft_classify_options logits = {.logits = true};
+    CHECK_STATUS(weft_engine_classify(engine, texts, 2, &logits, results), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_engine_error(engine), "the backend 'counting' cannot give logits");
     CHECK(results[1].status == WEFT_UNSUPPORTED && results[1].token == -1);
+    /* Texts of one token instead. */
+    counting.gate = -1;
+    if (CHECK_OK(weft_engine_classify(engine, texts, 2, NULL, results))) {
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK(results[i].status);
+            CHECK_EQ_INT(results[i].token, 0);
+            CHECK(results[i].logprob != results[i].logprob); /* NaN */
+        }
+    }
     weft_generated_row rows[2];
     CHECK_STATUS(weft_engine_batch(engine, texts, 2, NULL, NULL, rows), WEFT_UNSUPPORTED);
     CHECK_CONTAINS(weft_engine_error(engine), "cannot generate from many prompts together");

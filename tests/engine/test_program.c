@@ -106,8 +106,10 @@ static void a_program_generates(void)
     CHECK_STR(again.text, "0 1 ");
     const char *const texts[] = {"a"};
     weft_classified result;
-    CHECK_STATUS(weft_engine_classify(engine, texts, 1, NULL, &result), WEFT_UNSUPPORTED);
-    CHECK_CONTAINS(weft_error_message(), "the backend 'subprocess' cannot classify");
+    CHECK_STATUS(
+        weft_engine_classify(engine, texts, 1, &(weft_classify_options){.logits = true}, &result),
+        WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "the backend 'subprocess' cannot give logits");
     int32_t *ids;
     size_t n;
     CHECK_STATUS(weft_engine_encode(engine, "a", 1, 0, &ids, &n), WEFT_UNSUPPORTED);
