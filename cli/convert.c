@@ -1,5 +1,6 @@
 /* cli/convert.c -- weft convert: a model from one form of file to another. */
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -7,8 +8,8 @@
 #include "cli/shared.h"
 
 typedef struct convert_values {
-    const char *model, *out, *overrides, *adapter;
-    int type, mode, recipe;
+    const char *model, *out, *overrides, *adapter, *base;
+    int type, mode, recipe, adapter_format;
     int64_t bits, group_size;
     double shard_size;
     bool no_tokenizer, force, json;
@@ -72,6 +73,17 @@ static const cli_option options[] = {
      .help =
          "merge a LoRA adapter in PEFT format first; where matrices are quantized, those that it "
          "changes get 6 bits or more"},
+    {.name = "adapter-format",
+     .kind = CLI_CHOICE,
+     .value = "peft|mlx|gguf",
+     AT(adapter_format),
+     .help = "MODEL is an adapter, in any of these formats: write it to OUT in this one"},
+    {.name = "base",
+     .kind = CLI_TEXT,
+     .value = "MODEL",
+     AT(base),
+     .help = "with --adapter-format: the model that the adapter is for; default: the one that it "
+             "names"},
     {.name = "shard-size",
      .kind = CLI_REAL,
      .value = "GB",
@@ -136,9 +148,55 @@ static weft_status convert(const convert_values *v, const char *path, weft_conve
     return status;
 }
 
+/* ---- Adapters ------------------------------------------------------------------------------- */
+
+static weft_status check_out(const convert_values *v)
+{
+    return v->force || access(v->out, F_OK) != 0
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: is there already", weft_printable(v->out));
+}
+
+/* Loads the adapter around its base and writes it again. */
+static weft_status convert_adapter(const convert_values *v)
+{
+    char path[4096], *named = NULL;
+    weft_model *model = NULL;
+    weft_status status = check_out(v);
+    if (status == WEFT_OK)
+        status = weft_adapter_format_of(v->model, NULL, &named);
+    const char *base = v->base ? v->base : named;
+    if (status == WEFT_OK && base == NULL)
+        status = weft_fail(WEFT_INVALID, "%s: does not name its base: give --base MODEL",
+                           weft_printable(v->model));
+    if (status == WEFT_OK)
+        status = cli_model_path(base, path, sizeof path);
+    if (status == WEFT_OK)
+        status = weft_model_load(path, NULL, &model);
+    if (status == WEFT_OK)
+        status = weft_adapter_load(model, v->model, NULL);
+    if (status == WEFT_OK)
+        status = weft_adapter_save_as(model, v->out, base, (weft_adapter_format)v->adapter_format);
+    const int n = model ? weft_nn_lora_count(weft_model_module(model)) : 0;
+    if (status == WEFT_OK && v->json) {
+        fputs("{\"adapter\": ", stdout);
+        cli_json_text(stdout, v->model, strlen(v->model));
+        fputs(", \"out\": ", stdout);
+        cli_json_text(stdout, v->out, strlen(v->out));
+        printf(", \"modules\": %d}\n", n);
+    } else if (status == WEFT_OK) {
+        printf("%s: an adapter of %d modules\n", v->out, n);
+    }
+    weft_model_free(model);
+    weft_free(named);
+    return status;
+}
+
 static int run(void *context)
 {
     const convert_values *v = context;
+    if (v->adapter_format >= 0)
+        return cli_status(convert_adapter(v));
     char path[4096];
     weft_convert_report report;
     weft_status status = cli_model_path(v->model, path, sizeof path);
@@ -164,6 +222,7 @@ const cli_command cli_convert = {
         "and so has one whose rows are not whole blocks. OUT appears complete or not at all.",
     .example = "weft convert MODEL model.gguf --type q4_k\n"
                "weft convert model.gguf FOLDER --type bf16\n"
+               "weft convert run/last adapter.gguf --adapter-format gguf --base MODEL\n"
                "weft convert MODEL FOLDER --bits 4 --override v_proj=6,lm_head=8",
     CLI_TABLE(convert_values, arguments, options),
     .run = run,

@@ -34,7 +34,7 @@
 #define CLI_ADAPTER_OPTION(T)                                                                      \
     {                                                                                              \
         .name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR",                        \
-        .offset = offsetof(T, adapter), .help = "a LoRA adapter in PEFT format"                    \
+        .offset = offsetof(T, adapter), .help = "an adapter: of PEFT, mlx-lm or llama.cpp"         \
     }
 
 #define CLI_BACKEND_OPTION(T)                                                                      \

@@ -1,6 +1,7 @@
 /* train/adapter_fuse.c -- an adapter merged into its base, written as a complete model. */
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/failure.h"
 #include "core/io/text.h"
@@ -17,6 +18,9 @@ typedef struct fusion {
     weft_convert_options options; /* its overrides are `overrides`, once the adapter is loaded */
     weft__text overrides;
     weft__names adapted;
+    int64_t rank; /* of the first adapter, and so the next two */
+    double alpha;
+    bool dora;
     int64_t *bits; /* (adapted.n), those that a matrix is to have; 0: it is not quantized */
 } fusion;
 
@@ -34,6 +38,12 @@ static bool is_gguf_quantized(const char *type)
     return type && (type[0] == 'q' || type[0] == 'Q');
 }
 
+/* The type of GGUF's that has at least so many bits. */
+static const char *blocks_of(int64_t bits)
+{
+    return bits < 0 ? "f16" : bits <= 4 ? "q4_k" : bits == 5 ? "q5_k" : bits == 6 ? "q6_k" : "q8_0";
+}
+
 /* Beside matrices of `others` bits. */
 static int64_t wanted_bits(const fusion *f, int64_t others)
 {
@@ -46,7 +56,8 @@ static weft_status write_overrides(fusion *f)
 {
     const weft_convert_options *o = &f->options;
     const bool blocks = is_gguf_quantized(o->type);
-    const int64_t bits = wanted_bits(f, o->format.bits);
+    const bool eight = blocks && strcasecmp(o->type, "q8_0") == 0;
+    const int64_t bits = wanted_bits(f, eight ? 8 : blocks ? 4 : o->format.bits);
     if (!blocks && !o->quantize && !o->recipe)
         return WEFT_OK;
     if (o->overrides)
@@ -54,7 +65,7 @@ static weft_status write_overrides(fusion *f)
     for (int i = 0; i < f->adapted.n; i++) {
         weft__text_format(&f->overrides, "%s%s=", f->overrides.n ? "," : "", f->adapted.at[i]);
         if (blocks || bits < 0)
-            weft__text_format(&f->overrides, "%s", blocks ? "q8_0" : "none");
+            weft__text_format(&f->overrides, "%s", blocks ? blocks_of(bits) : "none");
         else
             weft__text_format(&f->overrides, "%lld", (long long)bits);
     }
@@ -115,6 +126,16 @@ static weft_status quantize_again(const fusion *f, weft_module *tree)
     return status;
 }
 
+/* What the model card says of the adapter. */
+static void note_first(fusion *f, weft_module *tree)
+{
+    const weft_nn_lora_linear *m =
+        (const weft_nn_lora_linear *)weft_nn_find_module(tree, f->adapted.at[0]);
+    f->rank = weft_dim(m->lora_A, 0);
+    f->alpha = m->scale * (double)f->rank;
+    f->dora = m->lora_magnitude_vector != NULL;
+}
+
 static weft_status edit(void *context, weft_model *model)
 {
     fusion *f = context;
@@ -129,6 +150,8 @@ static weft_status edit(void *context, weft_model *model)
     if (status == WEFT_OK)
         status = find_bits(f, tree);
     if (status == WEFT_OK)
+        note_first(f, tree);
+    if (status == WEFT_OK)
         status = weft_nn_lora_merge(tree);
     if (status != WEFT_OK)
         return status;
@@ -141,31 +164,25 @@ static weft_status edit(void *context, weft_model *model)
 /* The base's name in the adapter's configuration, else the path that it was loaded from. */
 static weft_status write_card(weft__text *t, const fusion *f)
 {
-    weft__adapter_config c;
-    const char *base = NULL;
+    char *named = NULL;
     char number[WEFT__NUMBER_TEXT];
-    weft_status status = weft__adapter_config_read(f->adapter, &c);
-    if (status != WEFT_OK)
-        return status;
-    const weft__json root = weft__json_root(&c.doc);
-    status = weft__json_find_string(&root, "base_model_name_or_path", &base);
-    if (status == WEFT_OK) {
-        weft__text_format(t, "---\nlibrary_name: transformers\npipeline_tag: text-generation\n"
-                             "base_model: ");
-        weft__text_quote(t, base && *base ? base : f->model);
-        weft__text_format(t, "\ntags:\n- lora\n- merged\n---\n\n# Merged model\n\n"
-                             "A base model with a LoRA adapter merged into its weights. It loads "
-                             "without the adapter.\n\n| | |\n|---|---|\n");
-        weft__text_format(t, "| Base model | %s |\n", base && *base ? base : f->model);
-        weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->adapted.n,
-                          (long long)c.rank);
-        weft__text_format(t, "| lora_alpha | %s%s |\n", weft__number(c.alpha, number),
-                          c.rslora ? " (rsLoRA)"
-                          : c.dora ? " (DoRA)"
-                                   : "");
-        weft__text_format(t, "\nThe license of the base model applies.\n");
-    }
-    weft__adapter_config_free(&c);
+    const weft_status status = weft_adapter_format_of(f->adapter, NULL, &named);
+    const char *base = named ? named : f->model;
+    weft__text_format(t, "---\nlibrary_name: transformers\npipeline_tag: text-generation\n"
+                         "base_model: ");
+    weft__text_quote(t, base);
+    weft__text_format(t,
+                      "\ntags:\n- lora\n- merged\n---\n\n# Merged model\n\n"
+                      "A base model with a %s adapter merged into its weights. It loads "
+                      "without the adapter.\n\n| | |\n|---|---|\n",
+                      f->dora ? "DoRA" : "LoRA");
+    weft__text_format(t, "| Base model | %s |\n", base);
+    weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->adapted.n,
+                      (long long)f->rank);
+    weft__text_format(t, "| Scale (alpha / rank) | %s |\n",
+                      weft__number(f->alpha / (double)f->rank, number));
+    weft__text_format(t, "\nThe license of the base model applies.\n");
+    weft_free(named);
     return status;
 }
 

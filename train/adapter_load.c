@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "nn/lora.h"
 #include "train/adapter.h"
+#include "train/adapter_list.h"
 
 /* Whether the path is in one of the modules. */
 static bool is_inside(const weft__names *modules, const char *path)
@@ -277,7 +278,12 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
     if (weft_nn_lora_count(tree) > 0)
         return weft_fail(WEFT_INVALID, "%s: the model has an adapter already", folder);
     weft__adapter_config config;
-    weft_status status = weft__adapter_config_read(folder, &config);
+    weft_adapter_format format;
+    weft_status status = weft_adapter_format_of(folder, &format, NULL);
+    if (status == WEFT_OK && format != WEFT_ADAPTER_PEFT)
+        return weft__adapter_load_list(model, folder, format, options);
+    if (status == WEFT_OK)
+        status = weft__adapter_config_read(folder, &config);
     if (status != WEFT_OK)
         return status;
     weft_safetensors *file = NULL;

@@ -269,8 +269,10 @@ static weft_status read_entries(reader *r, const weft__json *root)
         return status;
     json_object_object_foreach(root->value, key, value)
     {
-        (void)value;
         weft__json entry;
+        /* MLX writes null where there is no metadata. */
+        if (value == NULL && strcmp(key, "__metadata__") == 0)
+            continue;
         status = weft__json_get(root, key, &entry);
         if (status == WEFT_OK && strcmp(key, "__metadata__") == 0)
             status = read_metadata(r, &entry);

@@ -282,13 +282,32 @@ typedef struct weft_adapter_options {
     weft_dtype dtype; /* of the adapter's arrays: float32 (also for 0) or bfloat16 */
 } weft_adapter_options;
 
+typedef enum weft_adapter_format {
+    WEFT_ADAPTER_PEFT = 0, /* a folder: adapter_config.json, adapter_model.safetensors */
+    WEFT_ADAPTER_MLX,      /* mlx-lm's, a folder: adapter_config.json, adapters.safetensors */
+    WEFT_ADAPTER_GGUF      /* llama.cpp's, a file whose name ends with .gguf */
+} weft_adapter_format;
+
+/* The format of an adapter, and the name of its base as the file has it: *base is NULL if it has
+ * none, else free it with weft_free. Either may be NULL: not wanted. */
+WEFT_API weft_status weft_adapter_format_of(const char *adapter, weft_adapter_format *format,
+                                            char **base);
+
+/* weft_adapter_save in another format. These have one scale for all modules, so B takes up the
+ * difference, and mlx-lm's has one rank, so A and B get zeros. GGUF's rows are in the order of the
+ * base's GGUF file. WEFT_UNSUPPORTED, with the module, for what a format lacks: modules that are
+ * trained whole, and in GGUF DoRA. */
+WEFT_API weft_status weft_adapter_save_as(weft_model *model, const char *path,
+                                          const char *base_name, weft_adapter_format format);
+
 /* Puts the PEFT LoRA or DoRA adapter of a folder around the model's linears (weft_nn_lora_inject,
  * with the rank, alpha, dropout and targets of its config) and loads it, whatever base model its
  * config names. The model must have no adapter yet. WEFT_UNSUPPORTED, naming the field, for what
- * is neither (biases, initialisations that changed the base, ...). One message
- * lists all tensors that are missing, unexpected or of another shape; the tree is then without
- * adapters. NULL options: all zero. weft_nn_lora_merge and weft_nn_lora_remove make a plain model
- * of the two. */
+ * is neither (biases, initialisations that changed the base, ...). One message lists all tensors
+ * that are missing, unexpected or of another shape; the tree is then without adapters. An adapter
+ * of mlx-lm's (a folder) or llama.cpp's (a file that ends with .gguf, for the model's
+ * architecture) loads too. NULL options: all zero. weft_nn_lora_merge and weft_nn_lora_remove
+ * make a plain model of the two. */
 WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
                                        const weft_adapter_options *options);
 

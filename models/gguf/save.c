@@ -55,7 +55,7 @@ static weft_status add(saver *s, const char *name, const source *from, weft_arra
 }
 
 /* Rows of halves as pairs: the other way of what reading does. */
-static weft_array *pairs(weft_array *a, int64_t heads)
+weft_array *weft__gguf_pairs(weft_array *a, int64_t heads)
 {
     const weft_dims shape = weft_shape(a);
     const int64_t half = shape.at[0] / heads / 2, rest = weft_size(a) / shape.at[0];
@@ -104,9 +104,8 @@ static weft_array *matrix(const saver *s, const char *path, const char *name, we
 }
 
 /* What makes queries takes the factor: their norm where they have one, else their projection. */
-static bool makes_queries(const saver *s, const char *path)
+bool weft__gguf_makes_queries(const weft__gguf_facts *f, const char *path)
 {
-    const weft__gguf_facts *f = &s->facts;
     const bool norm =
         weft_nn_find(weft_model_module(f->model), "model.layers.0.self_attn.q_norm.weight") != NULL;
     return f->query_factor != 1 && strstr(path, norm ? ".q_norm." : ".q_proj.") != NULL;
@@ -122,12 +121,12 @@ static weft_array *stored(const saver *s, const char *path, const char *name, we
                           : strstr(path, ".k_proj.") ? f->kv_heads
                                                      : 0;
     if (f->arch->permuted && heads > 0)
-        a = pairs(a, heads);
+        a = weft__gguf_pairs(a, heads);
     if (weft_ndim(a) == 1)
         a = weft_astype(a, WEFT_FLOAT32);
     if (f->arch->norm_offset != 0 && weft__ends_with(path, "norm.weight"))
         a = weft_add(a, weft_scalar(f->arch->norm_offset, WEFT_FLOAT32));
-    if (makes_queries(s, path))
+    if (weft__gguf_makes_queries(f, path))
         a = weft_scale(a, f->query_factor);
     return weft_ndim(a) > 1 ? matrix(s, path, name, a) : a;
 }

@@ -42,6 +42,12 @@ weft_status weft__gguf_look(weft__gguf_facts *facts);
  * no words for. */
 weft_status weft__gguf_describe(weft__gguf_facts *facts);
 
+/* Rows of halves as pairs, for interleaved rotation. */
+weft_array *weft__gguf_pairs(weft_array *a, int64_t heads);
+
+/* Whether the parameter at `path` is what takes the query factor. */
+bool weft__gguf_makes_queries(const weft__gguf_facts *facts, const char *path);
+
 void weft__gguf_put_whole(weft__gguf_facts *facts, const char *name, int64_t x);
 void weft__gguf_put_signed(weft__gguf_facts *facts, const char *name, int64_t x);
 void weft__gguf_put_number(weft__gguf_facts *facts, const char *name, double x);

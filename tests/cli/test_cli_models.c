@@ -448,44 +448,6 @@ static void training_on_batches_is_the_reference(void)
         compare_training(&recipes[i]);
 }
 
-/* What the adapter is like, from the command line to the file. */
-static void adapters_are_made_as_options_say(void)
-{
-    char golden[1000], run[1000], path[1100], *text = NULL;
-    snprintf(golden, sizeof golden, "%s", check_source("tests/golden"));
-    snprintf(run, sizeof run, "%s", check_temporary("kinds"));
-    const char *train = "train %s/models/qwen3 --batches %s/lora/lora-llama/trajectory.safetensors "
-                        "--steps 1 --targets q_proj,v_proj --out %s %s";
-    output o =
-        weft_command(NULL, train, golden, golden, run,
-                     "--rank 4 --dora --layers 1 --rank-pattern v_proj=2 --alpha-pattern v_proj=5");
-    CHECK_EQ_INT(o.code, 0);
-    CHECK_CONTAINS(o.err, "DoRA on 2 linears");
-    snprintf(path, sizeof path, "%s/last/adapter_config.json", run);
-    if (CHECK_OK(weft_file_read(path, 0, &text, NULL))) {
-        CHECK_CONTAINS(text, "\"use_dora\": true");
-        CHECK_CONTAINS(text, "\"layers_to_transform\": [1],");
-        CHECK_CONTAINS(text, "\"v_proj\": 5");
-        CHECK_CONTAINS(text, "\"v_proj\": 2");
-    }
-    weft_free(text);
-    const struct {
-        const char *options, *part;
-    } wrong[] = {
-        {"--layers 3", "--layers: the model has 2, got 3"},
-        {"--rank-pattern v_proj", "--rank-pattern: 'v_proj': expected NAME=R"},
-        {"--rank-pattern v_proj=2.5", "--rank-pattern: 'v_proj=2.5': expected NAME=R"},
-        {"--alpha-pattern v_proj=0", "--alpha-pattern: 'v_proj=0': expected NAME=X"},
-        {"--pissa --rank 65", "PiSSA: expected a rank of at most 64"},
-        {"--pissa --dora", "PiSSA and DoRA"},
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        o = weft_command(NULL, train, golden, golden, check_temporary("none"), wrong[i].options);
-        check_one_line(&o, 1);
-        CHECK_CONTAINS(o.err, wrong[i].part);
-    }
-}
-
 /* The data alone is enough: it learns, and the adapter is where it says. */
 static void training_on_text_learns(void)
 {
@@ -585,6 +547,5 @@ CHECK_MAIN("cli_models", CHECK_CASE(convert_there_and_back),
            CHECK_CASE(generate_with_biases), CHECK_CASE(generate_with_little_memory),
            CHECK_CASE(generate_by_seed), CHECK_CASE(profiles_tell_where_the_time_went),
            CHECK_CASE(layers_on_a_second_device), CHECK_CASE(logits_are_the_reference),
-           CHECK_CASE(training_on_batches_is_the_reference),
-           CHECK_CASE(adapters_are_made_as_options_say), CHECK_CASE(training_on_text_learns),
+           CHECK_CASE(training_on_batches_is_the_reference), CHECK_CASE(training_on_text_learns),
            CHECK_CASE(training_says_what_it_will_do))

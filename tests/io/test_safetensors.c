@@ -46,6 +46,19 @@ static void refused(const char *header, size_t data, weft_status status, const c
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" #begin "," #end \
     "]}"
 
+/* As MLX writes it. */
+static void metadata_may_be_null(void)
+{
+    weft_safetensors *file;
+    const char *path =
+        craft("null.safetensors", "{\"__metadata__\":null," TENSOR("a", "I8", "[]", 0, 1) "}", 1);
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
+        return;
+    CHECK_EQ_INT(weft_safetensors_count(file), 1);
+    CHECK(weft_safetensors_metadata(file, "format") == NULL);
+    weft_safetensors_close(file);
+}
+
 static void a_valid_file_opens(void)
 {
     weft_safetensors *file;
@@ -370,8 +383,9 @@ static void floats_of_8_bits_are_codes(void)
 }
 
 CHECK_MAIN("safetensors", CHECK_CASE(floats_of_8_bits_are_codes), CHECK_CASE(a_valid_file_opens),
-           CHECK_CASE(bytes_missing), CHECK_CASE(an_index_may_name_many_shards),
-           CHECK_CASE(files_that_are_none), CHECK_CASE(wrong_ranges), CHECK_CASE(wrong_entries),
+           CHECK_CASE(metadata_may_be_null), CHECK_CASE(bytes_missing),
+           CHECK_CASE(an_index_may_name_many_shards), CHECK_CASE(files_that_are_none),
+           CHECK_CASE(wrong_ranges), CHECK_CASE(wrong_entries),
            CHECK_CASE(what_is_saved_comes_back), CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
            CHECK_CASE(saving_refuses_what_has_no_meaning), CHECK_CASE(an_index_names_the_shards),
            CHECK_CASE(without_an_index_the_names_decide))

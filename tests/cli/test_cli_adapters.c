@@ -1,0 +1,75 @@
+/* tests/cli/test_cli_adapters.c -- adapters through the command: the options that make them, and
+ * weft convert --adapter-format. */
+#include <stdio.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+
+/* What the adapter is like, from the command line to the file. */
+static void adapters_are_made_as_options_say(void)
+{
+    char golden[1000], run[1000], path[1100], *text = NULL;
+    snprintf(golden, sizeof golden, "%s", check_source("tests/golden"));
+    snprintf(run, sizeof run, "%s", check_temporary("kinds"));
+    const char *train = "train %s/models/qwen3 --batches %s/lora/lora-llama/trajectory.safetensors "
+                        "--steps 1 --targets q_proj,v_proj --out %s %s";
+    output o =
+        weft_command(NULL, train, golden, golden, run,
+                     "--rank 4 --dora --layers 1 --rank-pattern v_proj=2 --alpha-pattern v_proj=5");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "DoRA on 2 linears");
+    snprintf(path, sizeof path, "%s/last/adapter_config.json", run);
+    if (CHECK_OK(weft_file_read(path, 0, &text, NULL))) {
+        CHECK_CONTAINS(text, "\"use_dora\": true");
+        CHECK_CONTAINS(text, "\"layers_to_transform\": [1],");
+        CHECK_CONTAINS(text, "\"v_proj\": 5");
+        CHECK_CONTAINS(text, "\"v_proj\": 2");
+    }
+    weft_free(text);
+    const struct {
+        const char *options, *part;
+    } wrong[] = {
+        {"--layers 3", "--layers: the model has 2, got 3"},
+        {"--rank-pattern v_proj", "--rank-pattern: 'v_proj': expected NAME=R"},
+        {"--rank-pattern v_proj=2.5", "--rank-pattern: 'v_proj=2.5': expected NAME=R"},
+        {"--alpha-pattern v_proj=0", "--alpha-pattern: 'v_proj=0': expected NAME=X"},
+        {"--pissa --rank 65", "PiSSA: expected a rank of at most 64"},
+        {"--pissa --dora", "PiSSA and DoRA"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o = weft_command(NULL, train, golden, golden, check_temporary("none"), wrong[i].options);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, wrong[i].part);
+    }
+}
+
+/* From PEFT's format to the two others and back. */
+static void adapters_are_converted(void)
+{
+    char golden[1000], there[1000], back[1000];
+    snprintf(golden, sizeof golden, "%s", check_source("tests/golden"));
+    snprintf(there, sizeof there, "%s", check_temporary("there.gguf"));
+    snprintf(back, sizeof back, "%s", check_temporary("back"));
+    const char *convert = "convert %s %s --adapter-format %s --base %s/models/llama";
+    char initial[1100];
+    snprintf(initial, sizeof initial, "%s/lora/lora-llama/final", golden);
+    output o = weft_command(NULL, convert, initial, there, "gguf", golden);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "an adapter of 4 modules");
+    o = weft_command(NULL, convert, initial, there, "gguf", golden);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "is there already");
+    o = weft_command(NULL, "convert %s %s --adapter-format mlx", there, back);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "does not name its base: give --base MODEL");
+    o = weft_command(NULL, convert, there, back, "mlx", golden);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "info %s/models/llama --adapter %s", golden, back);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "4 linears");
+}
+
+CHECK_MAIN("cli_adapters", CHECK_CASE(adapters_are_made_as_options_say),
+           CHECK_CASE(adapters_are_converted))
