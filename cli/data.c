@@ -78,7 +78,7 @@ static int run(void *context)
     weft_chat *chat = NULL;
     weft_tokenizer *tokenizer = NULL;
     data_found found = {0};
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_tokenizer_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = weft_tokenizer_load(path, &tokenizer);
     if (status == WEFT_OK)

@@ -248,6 +248,29 @@ static void compare_trl(const weft_dataset *d, const weft__json *samples,
     }
 }
 
+/* What conversations_tools.jsonl becomes with the tokenizer and template in a folder, against
+ * member `key`. */
+static void compare_tools(const char *folder, const char *key)
+{
+    weft_tokenizer *real = NULL;
+    weft_chat *chat = NULL;
+    weft_dataset *d = NULL;
+    weft__json_doc golden = {0};
+    weft__json samples;
+    if (CHECK_OK(weft_tokenizer_load(folder, &real)) && CHECK_OK(weft_chat_load(folder, &chat)) &&
+        CHECK_OK(weft_dataset_load(check_source("tests/golden/train/conversations_tools.jsonl"),
+                                   real, &(weft_dataset_options){.chat = chat}, 0, &d, NULL)) &&
+        CHECK_OK(weft__json_read(check_source("tests/golden/train/conversations.json"), &golden))) {
+        const weft__json root = weft__json_root(&golden);
+        CHECK_OK(weft__json_get(&root, key, &samples));
+        compare(d, &samples);
+    }
+    weft__json_free(&golden);
+    weft_dataset_free(d);
+    weft_chat_free(chat);
+    weft_tokenizer_free(real);
+}
+
 static void compare_real(const char *name)
 {
     char path[128], command[1024];
@@ -284,6 +307,10 @@ static void compare_real(const char *name)
     weft_dataset_free(d);
     weft_chat_free(chat);
     weft_tokenizer_free(real);
+    if (strcmp(name, "gemma3") != 0) { /* whose template has no tools */
+        snprintf(path, sizeof path, "%s_tools", name);
+        compare_tools(command, path);
+    }
 }
 
 static void qwen3_conversations_equal_transformers(void)

@@ -2,7 +2,8 @@
 
     python3 tests/golden/train/conversations.py FOLDER
 
-FOLDER has qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config.json. A turn of the
+The samples of conversations_tools.jsonl, which Gemma's template does not take, are those of
+"qwen3_tools" and "qwen2_5_tools". FOLDER has qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config.json. A turn of the
 assistant is trained from where add_generation_prompt ends to its EOS, with the message's weight (1
 without one). Where apply_chat_template of the whole conversation has every turn as it was rendered
 last, there is one sample, else one a turn. Samples are tokenized in one piece.
@@ -29,7 +30,8 @@ def messages_of(row):
 
 def samples_of(tokenizer, row):
     messages = messages_of(row)
-    options = {"tools": row.get("tools")}
+    tools = row.get("tools")
+    options = {"tools": json.loads(tools) if isinstance(tools, str) else tools}
 
     def ids(count, prompt):
         text = tokenizer.apply_chat_template(messages[:count], tokenize=False,
@@ -62,10 +64,13 @@ def trl_of(tokenizer, row):
 
 
 out = {"trl": {}}
-rows = [json.loads(line) for line in (here / "conversations.jsonl").read_text().splitlines()]
+rows, tool_rows = ([json.loads(line) for line in (here / name).read_text().splitlines()]
+                   for name in ("conversations.jsonl", "conversations_tools.jsonl"))
 for name in ("qwen3", "qwen2_5", "gemma3"):
     tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
     out[name] = [sample for row in rows for sample in samples_of(tokenizer, row)]
+    if name != "gemma3":
+        out[f"{name}_tools"] = [sample for row in tool_rows for sample in samples_of(tokenizer, row)]
     if name != "qwen3":
         out["trl"][name] = [trl_of(tokenizer, row) for row in rows]
 (here / "conversations.json").write_text(json.dumps(out) + "\n")
