@@ -1,4 +1,4 @@
-/* cli/train_report.c -- what weft train tells: the plan, the progress, the result. */
+/* cli/train_report.c -- what weft train prints: the plan, the progress, the result. */
 #include "cli/train.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static void print_data(const train_values *v, const train_run *r)
     }
     if (r->validation != NULL) {
         weft_dataset_info info = weft_dataset_info_of(r->validation);
-        fprintf(stderr, "check   %s samples, %s tokens to predict\n", cli_count(info.samples),
+        fprintf(stderr, "val     %s samples, %s tokens to predict\n", cli_count(info.samples),
                 cli_count(info.targets));
     }
 }

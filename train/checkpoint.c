@@ -87,14 +87,25 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
     weft_free(steps);
 }
 
-weft_status weft__checkpoint_remove(const char *folder, bool only_parts)
+/* Names of what a run writes, as long as it is being written. */
+static bool is_part(const char *name)
+{
+    static const char *const begins[] = {PREFIX,          "last" PART, "run.json" PART,
+                                         "loss.svg" PART, "adapter_",  "model"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        known = known || strncmp(name, begins[i], strlen(begins[i])) == 0;
+    return known && strstr(name, PART) != NULL;
+}
+
+/* Deletes what a folder has under names that `chosen` takes. */
+static weft_status remove_from(const char *folder, bool (*chosen)(const char *name))
 {
     weft_status status = WEFT_OK;
     DIR *dir = opendir(folder);
     const struct dirent *entry;
     while (status == WEFT_OK && dir && (entry = readdir(dir)) != NULL) {
-        const bool part = strstr(entry->d_name, PART) != NULL;
-        if (!part && (only_parts || step_of(entry->d_name) < 0))
+        if (!chosen(entry->d_name))
             continue;
         char *path = weft_format("%s/%s", folder, entry->d_name);
         status = path ? weft__folder_remove(path) : weft__out_of_memory("training", folder);
@@ -103,6 +114,28 @@ weft_status weft__checkpoint_remove(const char *folder, bool only_parts)
     if (dir)
         closedir(dir);
     return status;
+}
+
+static bool is_checkpoint(const char *name)
+{
+    return step_of(name) >= 0 || strncmp(name, WEFT__WEIGHTS, strlen(WEFT__WEIGHTS)) == 0;
+}
+
+weft_status weft__checkpoint_remove_parts(const char *folder)
+{
+    char *best = weft_format("%s/best", folder);
+    weft_status status =
+        best ? remove_from(folder, is_part) : weft__out_of_memory("training", folder);
+    if (status == WEFT_OK)
+        status = remove_from(best, is_part);
+    weft_free(best);
+    return status;
+}
+
+weft_status weft__checkpoint_remove(const char *folder)
+{
+    const weft_status status = weft__checkpoint_remove_parts(folder);
+    return status == WEFT_OK ? remove_from(folder, is_checkpoint) : status;
 }
 
 static void sync_folder(const char *path)
@@ -381,8 +414,11 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
     *found = status == WEFT_OK && newest.file != NULL;
     if (*found)
         status = restore(trainer, identity, &newest, state);
-    if (*found && status == WEFT_OK) /* a run that was killed may not have got so far */
-        status = point_last(trainer, state->result.steps);
+    if (*found && status == WEFT_OK) {
+        weft_log_message(WEFT_LOG_INFO, "training continues after update %lld of %s",
+                         (long long)state->result.steps, trainer->o.folder);
+        status = point_last(trainer, state->result.steps); /* one that was killed may lack it */
+    }
     close_opened(&newest);
     return status;
 }

@@ -5,6 +5,9 @@
 #include "train/identity.h"
 #include "train/trainer.h"
 
+/* Folders of weights alone, of which there was no room for a checkpoint. */
+#define WEFT__WEIGHTS "weights-"
+
 /* Writes DIR/step-N of the trainer's folder: the adapter in PEFT's files (or the model), and
  * training.safetensors with the trained parameters, the optimizer's state and, as JSON in its
  * metadata ("weft.run", with a version), the rest. The folder appears whole or not at all; then
@@ -22,8 +25,9 @@ weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *i
 /* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 
-/* Deletes the checkpoints, or only what a run that was killed left half-written. */
-weft_status weft__checkpoint_remove(const char *folder, bool only_parts);
+/* Deletes what a run that was killed left half-written; that, and all checkpoints. */
+weft_status weft__checkpoint_remove_parts(const char *folder);
+weft_status weft__checkpoint_remove(const char *folder);
 
 /* The adapter of the model, or without one the model, into a folder. */
 weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path);

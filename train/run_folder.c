@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/failure.h"
@@ -134,16 +135,26 @@ static void write_result(weft__text *t, const weft_train_result *r)
     weft__text_format(t, "  },\n");
 }
 
-/* Over the old text, in the blocks that it has: a full disk refuses a new file, but not this. */
+/* Over the old text: a full disk refuses a new file, but not the blocks that this one has. Where it
+ * needs more than those, the old text stays. */
 static weft_status write_in_place(const char *path, const weft__text *t)
 {
+    struct stat info;
     const int file = open(path, O_WRONLY | O_CLOEXEC);
-    const bool done = file >= 0 && pwrite(file, t->at, t->n, 0) == (ssize_t)t->n &&
-                      ftruncate(file, (off_t)t->n) == 0 && fsync(file) == 0;
-    const int error = errno;
-    if (file >= 0)
-        close(file);
-    return done ? WEFT_OK : weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
+    if (file < 0 || fstat(file, &info) != 0) {
+        const int error = errno;
+        if (file >= 0)
+            close(file);
+        return weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
+    }
+    int error = posix_fallocate(file, 0, (off_t)t->n);
+    if (error != 0)
+        (void)!ftruncate(file, info.st_size);
+    else if (pwrite(file, t->at, t->n, 0) != (ssize_t)t->n || ftruncate(file, (off_t)t->n) != 0 ||
+             fsync(file) != 0)
+        error = errno;
+    close(file);
+    return error == 0 ? WEFT_OK : weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
 }
 
 static weft_status write_run(const weft__run *run, const weft_train_result *result,
@@ -240,7 +251,7 @@ void weft_run_words_free(weft_run_words *words)
 static weft_status remove_run(const weft__run *run)
 {
     static const char *const names[] = {"last", "best", "loss.svg", "metrics.jsonl", RUN_FILE};
-    weft_status status = weft__checkpoint_remove(run->trainer->o.folder, false);
+    weft_status status = weft__checkpoint_remove(run->trainer->o.folder);
     for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
         char *path = path_of(run, names[i]);
         if (path == NULL)
@@ -284,7 +295,7 @@ static weft_status check_beginning(const weft__run *run)
 static weft_status resume(weft__run *run, weft__state *state)
 {
     bool found;
-    weft_status status = weft__checkpoint_remove(run->trainer->o.folder, true);
+    weft_status status = weft__checkpoint_remove_parts(run->trainer->o.folder);
     if (status == WEFT_OK)
         status = weft__checkpoint_load(run->trainer, &run->identity, state, &found);
     if (status != WEFT_OK)
@@ -375,33 +386,47 @@ weft_status weft__run_save_best(weft__run *run)
     return status;
 }
 
+/* On a disk that is full the newest checkpoint before this one is enough. */
+static weft_status save_somehow(const weft__run *run, const weft__state *state)
+{
+    const weft_trainer_options *o = &run->trainer->o;
+    const weft_status status = weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
+    if (status != WEFT_IO || run->saved < 0 || o->keep < 2)
+        return status;
+    weft__checkpoint_prune(o->folder, run->saved, 1);
+    return weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
+}
+
 weft_status weft__run_save(weft__run *run, const weft__state *state)
 {
     if (run->metrics == NULL || run->saved == state->result.steps)
         return WEFT_OK;
     weft__metrics_sync(run->metrics);
-    const weft_status status =
-        weft__checkpoint_save(run->trainer, state, &run->identity, run->trainer->o.keep);
+    const weft_status status = save_somehow(run, state);
     if (status == WEFT_OK)
         run->saved = state->result.steps;
     return status;
 }
 
-/* The last save: on a disk that is full the newest checkpoint before it is enough. */
-static weft_status save_at_last(weft__run *run, const weft__state *state)
+/* The weights alone need less room than a checkpoint; whether they found it. */
+static bool save_weights(const weft__run *run, int64_t step)
 {
-    const weft_status status = weft__run_save(run, state);
-    if (status != WEFT_IO || run->saved < 0 || run->trainer->o.keep < 2)
-        return status;
-    weft__checkpoint_prune(run->trainer->o.folder, run->saved, 1);
-    return weft__run_save(run, state);
+    char *path = weft_format("%s/" WEFT__WEIGHTS "%lld", run->trainer->o.folder, (long long)step);
+    const bool saved = path && weft__checkpoint_weights(run->trainer, path) == WEFT_OK;
+    if (path && !saved && weft__exists(path))
+        (void)weft__folder_remove(path);
+    weft_free(path);
+    return saved;
 }
 
-/* Adds to the message what was saved before. */
-static weft_status fail_save(const weft__run *run, weft_status status)
+/* Saves what there is room for, and adds to the message what is kept. */
+static weft_status fail_save(const weft__run *run, int64_t step, weft_status status)
 {
     char why[1024];
     snprintf(why, sizeof why, "%s", weft_error_message());
+    if (save_weights(run, step))
+        return weft_fail(status, "%s; kept: the weights of update %lld in %s/" WEFT__WEIGHTS "%lld",
+                         why, (long long)step, run->trainer->o.folder, (long long)step);
     if (run->saved < 0)
         return weft_fail(status, "%s; nothing was saved before", why);
     return weft_fail(status, "%s; kept: update %lld in %s/last", why, (long long)run->saved,
@@ -425,9 +450,9 @@ weft_status weft__run_finish(weft__run *run, const weft__state *state, weft_stat
         return status;
     char why[1024];
     snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
-    weft_status saved = save_at_last(run, state);
+    weft_status saved = weft__run_save(run, state);
     if (saved != WEFT_OK)
-        saved = fail_save(run, saved);
+        saved = fail_save(run, result->steps, saved);
     else
         saved = weft__metrics_finish(run->metrics);
     status = add_failure(status, saved, why);

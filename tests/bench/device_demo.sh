@@ -17,7 +17,7 @@ train() {
         --val-data "$work/validation.txt" --length 256 --batch-size 8 --steps "$steps" --rank 16 \
         --alpha 32 --lr 5e-3 --warmup 10 --schedule cosine --weight-decay 0.01 --clip 1 \
         --out "$work/$1" >"$work/$1.log" 2>&1 || { cat "$work/$1.log" && exit 1; }
-    grep '^check' "$work/$1.log" | sed "s/^/$1: /"
+    grep '^val ' "$work/$1.log" | sed "s/^/$1: /"
     grep -o 'validation loss [0-9.]* before, [0-9.]* after' "$work/$1.log" | awk '{print $3, $5}'
 }
 train cpu | tee "$work/cpu.losses"

@@ -83,7 +83,7 @@ static void expect_whole(const char *out)
     for (int s = 0; s <= 40; s++)
         snprintf(steps + strlen(steps), 8, "%d ", s);
     CHECK_STR(o.out, steps);
-    CHECK_EQ_INT(shell_command(NULL, "test -z \"$(ls %s | grep part)\"", out).code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "test -z \"$(ls -R %s | grep part)\"", out).code, 0);
 }
 
 static void killed_runs_are_resumed(void)
@@ -163,6 +163,7 @@ static void a_resumed_run_keeps_what_it_is(void)
                      out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"steps\": 42");
+    CHECK_CONTAINS(o.err, "training continues after update 40 of");
     CHECK_EQ_INT(shell_command(NULL,
                                "test -e %s/last/adapter_config.json -a $(readlink %s/last) = "
                                "step-42",

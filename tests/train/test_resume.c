@@ -321,6 +321,8 @@ static void a_damaged_checkpoint_is_skipped(void)
     cut_file(folder, "step-6/training.safetensors");
     CHECK(mkdir(run_file(folder, "step-7.part-1"), 0777) == 0);
     CHECK_OK(weft_file_write(run_file(folder, "step-7.part-1/x"), "x", 1));
+    CHECK_OK(weft_file_write(run_file(folder, "run.json.part-1-1"), "x", 1));
+    CHECK_OK(weft_file_write(run_file(folder, "book.part-1"), "x", 1)); /* somebody else's */
     FILE *metrics = fopen(run_file(folder, "metrics.jsonl"), "a");
     if (CHECK(metrics != NULL)) {
         fputs("{\"step\": 7, \"lo", metrics);
@@ -330,7 +332,8 @@ static void a_damaged_checkpoint_is_skipped(void)
     o.resume = true;
     CHECK_OK(train(&s, o, NULL));
     check_metrics(folder, 1, STEPS);
-    CHECK(!run_has(folder, "step-7.part-1"));
+    CHECK(!run_has(folder, "step-7.part-1") && !run_has(folder, "run.json.part-1-1"));
+    CHECK(run_has(folder, "book.part-1"));
     o.folder = whole;
     CHECK_OK(train(&s, o, NULL));
     check_same_file(whole, folder, "last/adapter_model.safetensors");
