@@ -25,7 +25,7 @@ typedef struct train_values {
     cli_given given;
     /* The adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
-    double alpha, dropout;
+    double alpha, dropout, lora_plus;
     int64_t rank, layers;
     int adapter_dtype;
     bool rslora, dora, pissa;

@@ -97,6 +97,7 @@ static void write_options(weft__text *t, const weft__run *run)
     write_number(t, "steps", (double)run->plan->steps, ",");
     write_number(t, "accumulate", (double)o->accumulate, ",");
     write_number(t, "lr", o->lr, ",");
+    write_number(t, "lora_plus", o->lora_plus, ",");
     write_optimizer(t, run->trainer);
     write_string(t, "schedule", o->schedule, ",");
     write_number(t, "warmup", (double)run->plan->warmup, ",");

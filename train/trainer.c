@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "train/adapter.h"
 #include "weft/transforms.h"
 
 enum {
@@ -31,6 +32,9 @@ static weft_status check_options(const weft_trainer_options *o)
                          "trainer: warmup: expected at least 0 updates or a share in [0, 1], got "
                          "%lld and %g",
                          (long long)o->warmup, o->warmup_share);
+    if (!(o->lora_plus >= 0 && isfinite(o->lora_plus)))
+        return weft_fail(WEFT_INVALID, "trainer: lora_plus: expected a positive number, got %g",
+                         o->lora_plus);
     if (!(o->clip >= 0))
         return weft_fail(WEFT_INVALID, "trainer: clip: expected at least 0, got %g", o->clip);
     if (o->validate_every < 0 || o->save_every < 0 || o->max_skipped < 0 ||
@@ -65,6 +69,8 @@ static void fill_defaults(weft_trainer_options *o)
         o->keep = DEFAULT_KEEP;
     if (o->lr == 0)
         o->lr = DEFAULT_LR;
+    if (o->lora_plus == 0)
+        o->lora_plus = 1;
     if (o->optimizer == NULL)
         o->optimizer = &weft_optim_adamw;
     if (o->schedule == NULL)
@@ -105,6 +111,13 @@ static double decay_of(const weft_trainer_options *o)
     return o->weight_decay < 0 && standard == 0 ? 0 : o->weight_decay;
 }
 
+/* With LoRA+: what is no lora_B. */
+static bool is_plain(void *context, const char *path, const weft_array *parameter)
+{
+    (void)parameter;
+    return *(const double *)context == 1 || !weft__adapter_is_suffix(path, "lora_B");
+}
+
 static weft_status make_optimizer(weft_trainer *t)
 {
     const weft_trainer_options *o = &t->o;
@@ -119,9 +132,16 @@ static weft_status make_optimizer(weft_trainer *t)
         set_bool(o->optimizer, "no_scale_parameter", options);
     }
     set_decay(o->optimizer, decay_of(o), options);
-    const weft_optim_group group = {
-        .type = o->optimizer, .options = options, .learning_rate = o->lr};
-    const weft_status status = weft_optim_new(&t->slots, &group, 1, &t->optimizer);
+    const weft_optim_group groups[] = {
+        {.type = o->optimizer,
+         .options = options,
+         .learning_rate = o->lr,
+         .filter = is_plain,
+         .context = (void *)&o->lora_plus},
+        {.type = o->optimizer, .options = options, .learning_rate = o->lr * o->lora_plus},
+    };
+    const int n = o->lora_plus != 1 ? 2 : 1;
+    const weft_status status = weft_optim_new(&t->slots, groups, n, &t->optimizer);
     weft_free(options);
     return status;
 }

@@ -369,6 +369,7 @@ typedef struct weft_trainer_options {
     double epochs;      /* 0: 1 */
     int64_t accumulate; /* batches an update, each target with the same weight; 0: 1 */
     double lr;          /* 0: 1e-5 */
+    double lora_plus;   /* LoRA+ (Hayou et al. 2024): lora_B has lr times this; 0: 1 */
     /* NULL: weft_optim_adamw. Its options are copied; NULL: its defaults, with bias_correction,
      * no_relative_step and no_scale_parameter where it has them. */
     const weft_optim_type *optimizer;

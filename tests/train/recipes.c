@@ -19,8 +19,9 @@ const recipe recipes[] = {
     {"lora-qwen3-patterns", "qwen3", 8, 0.005, 0.01},
     {"lora-llama-embeddings", "llama", 8, 0.005, 0.01},
     {"lora-qwen2-tied", "qwen2", 8, 0.005, 0.01},
+    {"lora-llama-plus", "llama", 8, 0.005, 0.01, .lora_plus = 4},
     {"lora-llama-saved", "llama", 8, 0.005, 0.01},
-    {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, &pissa},
+    {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, .start = &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;
 
@@ -52,6 +53,7 @@ weft_trainer_options recipe_options(const recipe *r)
     return (weft_trainer_options){
         .steps = r->steps,
         .lr = r->lr,
+        .lora_plus = r->lora_plus,
         .weight_decay = r->weight_decay,
     };
 }

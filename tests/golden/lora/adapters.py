@@ -12,6 +12,7 @@ import tempfile
 
 import torch
 from peft import LoraConfig, get_peft_model
+from peft.optimizers import create_loraplus_optimizer
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
@@ -29,6 +30,8 @@ RUNS = {
         r=4, lora_alpha=8, target_modules=["embed_tokens", "lm_head", "q_proj"])),
     "lora-qwen2-tied": ("qwen2", dict(
         r=4, lora_alpha=8, target_modules=["embed_tokens", "q_proj"])),
+    "lora-llama-plus": ("llama", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"])),
     "lora-llama-saved": ("llama", dict(
         r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head"])),
 }
@@ -69,6 +72,9 @@ def main(name):
         model.save_pretrained(out / "initial")
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=LR, weight_decay=DECAY)
+    if name.endswith("plus"):
+        optimizer = create_loraplus_optimizer(model, torch.optim.AdamW, lr=LR, loraplus_lr_ratio=4.0,
+                                              weight_decay=DECAY, loraplus_weight_decay=DECAY)
     losses, norms = [], []
     for ids, lengths in zip(batches, prompts):
         optimizer.zero_grad()
