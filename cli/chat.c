@@ -72,6 +72,7 @@ static const cli_option options[] = {
     CLI_CACHING_OPTIONS(chat_values),
     CLI_TIMEOUT_OPTION(chat_values),
     CLI_TOKENS_PER_EVAL_OPTION(chat_values),
+    CLI_SHIFT_OPTION(chat_values),
     CLI_STATS_OPTION(chat_values),
     CLI_JSON_OPTION(chat_values,
                     "read messages as lines of JSON, texts or objects with role and content; "
@@ -216,6 +217,7 @@ static weft_status open_session(chat_run *run)
                               .tool_close = run->tool_close};
     o.generate.max_tokens = 1024;
     o.generate.tokens_per_eval = v->tokens_per_eval;
+    o.generate.shift = v->shift;
     o.generate.timeout = isnan(v->timeout) ? 0 : v->timeout;
     o.generate.cancel = run->cancel;
     if (run->engine != NULL) {

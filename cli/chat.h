@@ -15,7 +15,7 @@ typedef struct chat_values {
     int think; /* -1: as the template has it; 0: on; 1: off */
     int64_t retries, tokens_per_eval;
     double timeout;
-    bool prompted, json, stats;
+    bool prompted, json, stats, shift;
 } chat_values;
 
 /* What a chat has open. */

@@ -48,6 +48,7 @@ static const cli_option options[] = {
      AT(prefill),
      .help = "prompt tokens to compute at a time"},
     CLI_TOKENS_PER_EVAL_OPTION(generate_values),
+    CLI_SHIFT_OPTION(generate_values),
     {.name = "draft",
      .kind = CLI_TEXT,
      .value = "MODEL",
@@ -159,6 +160,7 @@ static weft_status generate(const generate_values *v, const char *path,
         .draft_tokens = v->draft_tokens,
         .ngram = v->ngram,
         .no_cache = v->no_cache,
+        .shift = v->shift,
     };
     cli_sampling_apply(&v->sampling, source->model, &o);
     weft_status status = WEFT_OK;

@@ -65,6 +65,13 @@
         .help = "compute N tokens before any of them is looked at"                                 \
     }
 
+#define CLI_SHIFT_OPTION(T)                                                                        \
+    {                                                                                              \
+        .name = "shift", .kind = CLI_FLAG, .offset = offsetof(T, shift),                           \
+        .help = "go on where the model has no more positions: the first few tokens "               \
+                "(--sink-tokens) and the last half are read again"                                 \
+    }
+
 #define CLI_STATS_OPTION(T)                                                                        \
     {                                                                                              \
         .name = "stats", .kind = CLI_FLAG, .offset = offsetof(T, stats),                           \

@@ -23,6 +23,7 @@ weft_status weft__program_check(const char *name, const weft_generate_options *o
                        : o->n_stop_texts > 0              ? "texts that end a text"
                        : o->logprobs                      ? "log-probabilities"
                        : o->no_cache                      ? "generation without caches"
+                       : o->shift                         ? "texts beyond the positions"
                        : o->cache.max_context > 0         ? "max_context"
                        : o->cache.kv_bits != 0            ? "caches in codes"
                        : s->n_bias + s->n_suppress > 0    ? "biases and suppressed tokens"

@@ -87,8 +87,8 @@ void weft__row_cancel(weft__row *row)
 static bool goes_alone(const weft__batch *b, const weft_generate_options *o)
 {
     return b->options.batch.invariant || b->n == 1 || o->constraint || o->no_cache || o->draft ||
-           o->ngram > 0 || o->probe || o->cache.max_context > 0 || o->cache.kv_bits != 0 ||
-           !weft_model_info_of(b->model)->takes_offset ||
+           o->shift || o->ngram > 0 || o->probe || o->cache.max_context > 0 ||
+           o->cache.kv_bits != 0 || !weft_model_info_of(b->model)->takes_offset ||
            weft_model_info_of(b->model)->keeps_states ||
            weft_model_family_of(b->model)->new_cache != NULL;
 }

@@ -1,5 +1,5 @@
 /* generate/generate.c -- a generator with a callback and texts. */
-#include "generate/generation.h"
+#include "generate/shift.h"
 
 /* The text that a token completed; that which was held back for id -1. */
 static weft_status text_of(weft__generation *r, weft_generated *token)
@@ -28,6 +28,11 @@ weft_status weft__generation_next(weft__generation *r, bool *more)
 {
     weft_generated token = {.id = -1};
     weft_status status = weft_generator_next(r->generator, &token.id, &token.logprob);
+    if (status == WEFT_OK && token.id < 0 && weft__shift_wanted(r)) {
+        status = weft__shift_go_on(r);
+        if (status == WEFT_OK)
+            status = weft_generator_next(r->generator, &token.id, &token.logprob);
+    }
     if (status == WEFT_OK)
         status = text_of(r, &token);
     if (status == WEFT_OK)
@@ -66,10 +71,12 @@ weft_status weft__generation_open(weft__generation *r, weft_model *model,
     if (o->n_stop_texts < 0 || (o->n_stop_texts > 0 && tokenizer == NULL))
         return weft_fail(WEFT_INVALID, "generate: stop_texts: expected a number of at least 0, and "
                                        "a tokenizer where there are any");
+    r->model = model;
+    r->options = *o;
     weft_status status =
         weft__stops_new(o->stop_texts, o->n_stop_texts, o->include_stop_text, &r->stops);
     if (status == WEFT_OK)
-        status = weft_generator_new(model, prompt, n, o, &r->generator);
+        status = weft__shift_open(r, prompt, n);
     return status == WEFT_OK ? open_text(r, tokenizer, prompt, n, o->keep_special) : status;
 }
 
@@ -77,7 +84,7 @@ weft_generate_stats weft__generation_stats(const weft__generation *r, weft_statu
 {
     weft_generate_stats stats = {0};
     if (r->generator != NULL)
-        stats = weft_generator_stats(r->generator);
+        stats = weft__shift_stats(r);
     stats.tokens = r->given;
     if (r->stops != NULL && weft__stops_found(r->stops)) {
         stats.reason = WEFT_FINISH_STOP;

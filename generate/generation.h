@@ -13,6 +13,11 @@ typedef struct weft__generation {
     weft__stops *stops;
     int64_t given; /* tokens that the callback got */
     bool stopped;  /* by the callback */
+    /* Of texts that go on beyond the positions, for the generators to come; what those before took.
+     */
+    weft_model *model;
+    weft_generate_options options;
+    weft_generate_stats past;
 } weft__generation;
 
 /* Opens what the options ask for; callback and context are the caller's to set. Close it after a

@@ -192,10 +192,10 @@ typedef struct weft_generate_batch_options {
 
 /* Generates from n prompts. Each gives the tokens that weft_generate gives with its options, and
  * ends by itself; its place goes to the next. A step of all texts reads the weights once. Texts
- * with a constraint, a draft, a probe, no_cache, or caches that remember less or in codes, models
- * whose rotation depends on the length or whose layers keep states, families with caches of their
- * own, and everything when batch.invariant is set, are computed one by one, turn by turn: then
- * logits are those of weft_generate to the last bit. tokens_per_eval and prefill are heeded by
+ * with a constraint, a draft, a probe, no_cache, shift, or caches that remember less or in codes,
+ * models whose rotation depends on the length or whose layers keep states, families with caches of
+ * their own, and everything when batch.invariant is set, are computed one by one, turn by turn:
+ * then logits are those of weft_generate to the last bit. tokens_per_eval and prefill are heeded by
  * these only. Memory is that of the caches: for each place as many tokens as the longest text has.
  *
  * `results` has room for n and is filled in any case (weft_generated_rows_free); the status is that

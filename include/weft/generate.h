@@ -131,6 +131,13 @@ typedef struct weft_generate_options {
     /* Where beginnings of the prompt are looked up, and the text is left when the generator is
      * freed (weft/prompt_cache.h); borrowed. NULL: nowhere. */
     weft_prompt_cache *prompt_cache;
+    /* weft_generate's texts go on where the model has no more positions (and prompts may be longer
+     * than those): the first tokens, cache.sink_tokens of them (0: 4; below 0: none), and half as
+     * many of the last ones as there are positions left for are read again from position 0, as if
+     * they were the prompt. Draws go on with seed + 1, + 2 and so on, and penalties count what is
+     * read again. Not with a constraint (WEFT_UNSUPPORTED). Without it, and of a weft_generator in
+     * any case, a text ends with WEFT_FINISH_POSITIONS. */
+    bool shift;
     bool no_cache; /* compute the whole text again for every token: slow, for comparison */
     /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
     bool keep_special;
@@ -189,6 +196,7 @@ typedef struct weft_generate_stats {
     double decode_per_second;   /* tokens after the first / decode_seconds; 0: there were none */
     int64_t peak_memory;        /* weft_memory_peak at the end */
     int64_t drafted, accepted;  /* tokens that were proposed, and those of them that were taken */
+    int64_t shifts;             /* how often the text went on beyond the positions */
     int64_t compiles;           /* of the step of one token: one a size of the caches; 0: graphs */
 } weft_generate_stats;
 

@@ -246,6 +246,24 @@ static void embed_goes_on_after_a_bad_line(void)
     check_one_line(&o, 1);
 }
 
+/* Beyond the model's 1,024 positions. */
+static void generate_goes_on_with_shift(void)
+{
+    output o = weft_command(NULL,
+                            "generate %s -p 'Once upon a time' -n 1100 -t 0 --ignore-eos --json "
+                            "--tokens-per-eval 8",
+                            model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"reason_detail\": \"positions\"");
+    o = weft_command(NULL,
+                     "generate %s -p 'Once upon a time' -n 1100 -t 0 --ignore-eos --json "
+                     "--tokens-per-eval 8 --shift",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"reason_detail\": \"max_tokens\"");
+    CHECK_CONTAINS(o.out, "\"tokens\": 1100");
+}
+
 static void inspect_writes_keys_and_queries(void)
 {
     const char *path = check_temporary("inspect.safetensors");
@@ -405,7 +423,7 @@ CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_draws_tokens),
            CHECK_CASE(classify_writes_logits), CHECK_CASE(classify_goes_on_after_a_bad_line),
            CHECK_CASE(embed_prints_vectors), CHECK_CASE(embed_goes_on_after_a_bad_line),
-           CHECK_CASE(inspect_writes_keys_and_queries),
+           CHECK_CASE(generate_goes_on_with_shift), CHECK_CASE(inspect_writes_keys_and_queries),
            CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),
            CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),
            CHECK_CASE(a_draft_gives_the_same_text))

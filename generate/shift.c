@@ -1,0 +1,138 @@
+/* generate/shift.c -- texts beyond the model's positions: the first tokens and the last ones are
+ * read again from position 0. */
+#include "generate/shift.h"
+
+#include <string.h>
+
+#include "core/failure.h"
+#include "generate/generator.h"
+
+enum { SINKS = 4 };
+
+/* How many of the first tokens stay, and of the last. */
+static weft_status kept(weft_model *model, const weft_generate_options *o, int64_t *first,
+                        int64_t *last)
+{
+    const int64_t positions = weft_model_info_of(model)->max_positions;
+    *first = o->cache.sink_tokens == 0 ? SINKS : o->cache.sink_tokens;
+    *first = *first > 0 ? *first : 0;
+    *last = (positions - *first) / 2;
+    return *last > 0 ? WEFT_OK
+                     : weft_fail(WEFT_INVALID,
+                                 "generate: shift: %lld first tokens leave none of %lld positions",
+                                 (long long)*first, (long long)positions);
+}
+
+/* What of n tokens is read again, in new memory. */
+static weft_status cut(weft_model *model, const weft_generate_options *o, const int32_t *ids,
+                       int64_t n, int32_t **out, size_t *n_out)
+{
+    int64_t first = 0, last = 0;
+    *out = NULL;
+    weft_status status = kept(model, o, &first, &last);
+    if (status != WEFT_OK)
+        return status;
+    *n_out = (size_t)(first + last);
+    *out = weft_malloc(*n_out * sizeof **out);
+    if (*out == NULL)
+        return weft__out_of_memory("generate", NULL);
+    memcpy(*out, ids, (size_t)first * sizeof **out);
+    memcpy(*out + first, ids + n - last, (size_t)last * sizeof **out);
+    return WEFT_OK;
+}
+
+weft_status weft__shift_open(weft__generation *r, const int32_t *prompt, size_t n)
+{
+    const int64_t positions = weft_model_info_of(r->model)->max_positions;
+    const weft_generate_options *o = &r->options;
+    int32_t *ids = NULL;
+    size_t n_ids = 0;
+    if (!o->shift || positions == 0)
+        return weft_generator_new(r->model, prompt, n, o, &r->generator);
+    if (o->constraint != NULL)
+        return weft_fail(WEFT_UNSUPPORTED, "generate: shift: not with a constraint");
+    int64_t first, last;
+    weft_status status = kept(r->model, o, &first, &last);
+    if (status != WEFT_OK || n <= (size_t)positions)
+        return status != WEFT_OK ? status
+                                 : weft_generator_new(r->model, prompt, n, o, &r->generator);
+    status = cut(r->model, o, prompt, (int64_t)n, &ids, &n_ids);
+    if (status == WEFT_OK)
+        status = weft_generator_new(r->model, ids, n_ids, o, &r->generator);
+    weft_free(ids);
+    return status;
+}
+
+bool weft__shift_wanted(const weft__generation *r)
+{
+    const weft_generate_stats *s = &r->generator->stats;
+    return r->options.shift && s->reason == WEFT_FINISH_LENGTH &&
+           s->detail == WEFT_FINISH_POSITIONS;
+}
+
+/* Adds what the generator took to what those before it did. */
+static void add_up(weft__generation *r)
+{
+    const weft_generate_stats s = weft_generator_stats(r->generator);
+    weft_generate_stats *p = &r->past;
+    if (p->shifts == 0) {
+        p->prompt_tokens = s.prompt_tokens;
+        p->cached_tokens = s.cached_tokens;
+        p->first_token_seconds = s.first_token_seconds;
+        p->prompt_per_second = s.prompt_per_second;
+    } else {
+        p->decode_seconds += s.first_token_seconds;
+    }
+    p->decode_seconds += s.decode_seconds;
+    p->tokens += s.tokens;
+    p->drafted += s.drafted;
+    p->accepted += s.accepted;
+    p->compiles += s.compiles;
+}
+
+weft_status weft__shift_go_on(weft__generation *r)
+{
+    const weft_generator *g = r->generator;
+    const int64_t most = r->options.max_tokens > 0 ? r->options.max_tokens : 256;
+    weft_generate_options o = r->options;
+    weft_generator *next = NULL;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    add_up(r);
+    r->past.shifts++;
+    o.max_tokens = most - r->past.tokens;
+    o.seed += (uint64_t)r->past.shifts;
+    if (o.timeout > 0) {
+        const double left = o.timeout - r->past.first_token_seconds - r->past.decode_seconds;
+        o.timeout = left > 1e-9 ? left : 1e-9;
+    }
+    weft_status status = cut(r->model, &o, g->text, g->n_text, &ids, &n);
+    if (status == WEFT_OK)
+        status = weft_generator_new(r->model, ids, n, &o, &next);
+    weft_free(ids);
+    if (status != WEFT_OK)
+        return status;
+    weft_generator_free(r->generator);
+    r->generator = next;
+    return WEFT_OK;
+}
+
+weft_generate_stats weft__shift_stats(const weft__generation *r)
+{
+    weft_generate_stats s = weft_generator_stats(r->generator);
+    const weft_generate_stats *p = &r->past;
+    if (p->shifts == 0)
+        return s;
+    s.prompt_tokens = p->prompt_tokens;
+    s.cached_tokens = p->cached_tokens;
+    s.prompt_per_second = p->prompt_per_second;
+    s.decode_seconds += p->decode_seconds + s.first_token_seconds;
+    s.first_token_seconds = p->first_token_seconds;
+    s.tokens += p->tokens;
+    s.drafted += p->drafted;
+    s.accepted += p->accepted;
+    s.compiles += p->compiles;
+    s.shifts = p->shifts;
+    s.decode_per_second = s.decode_seconds > 0 ? (double)(s.tokens - 1) / s.decode_seconds : 0;
+    return s;
+}

@@ -1,0 +1,160 @@
+/* tests/generate/test_shift.c -- weft_generate_options.shift: texts beyond the positions are those
+ * of a generation from the first and the last tokens. */
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/support/models.h"
+#include "weft/batch.h"
+#include "weft/generate.h"
+
+enum { POSITIONS = 512, PROMPT = 20, TOKENS = 900, SINKS = 4 };
+
+typedef struct text {
+    int32_t ids[4 * POSITIONS];
+    double logprobs[4 * POSITIONS];
+    size_t n;
+} text;
+
+static bool keep(void *context, const weft_generated *token)
+{
+    text *t = context;
+    if (token->id >= 0) {
+        t->logprobs[t->n] = token->logprob;
+        t->ids[t->n++] = token->id;
+    }
+    return true;
+}
+
+static weft_generate_options options_of(int64_t max_tokens, bool shift)
+{
+    return (weft_generate_options){.max_tokens = max_tokens,
+                                   .ignore_eos = true,
+                                   .shift = shift,
+                                   .logprobs = true,
+                                   .tokens_per_eval = 3};
+}
+
+/* The prompt, with the text behind it that single generations to the end of the positions give. */
+static void by_hand(weft_model *model, const int32_t *prompt, size_t n, int64_t sinks, text *out)
+{
+    int32_t whole[4 * POSITIONS];
+    size_t all = n;
+    memcpy(whole, prompt, n * sizeof *prompt);
+    out->n = 0;
+    while (out->n < TOKENS) {
+        int32_t start[POSITIONS];
+        size_t m = all;
+        if (m <= POSITIONS && out->n == 0) {
+            memcpy(start, whole, m * sizeof *start);
+        } else {
+            const size_t last = (size_t)(POSITIONS - sinks) / 2;
+            m = (size_t)sinks + last;
+            memcpy(start, whole, (size_t)sinks * sizeof *start);
+            memcpy(start + sinks, whole + all - last, last * sizeof *start);
+        }
+        const size_t before = out->n;
+        const weft_generate_options o = options_of((int64_t)(TOKENS - out->n), false);
+        if (!CHECK_OK(weft_generate(model, NULL, start, m, &o, keep, out, NULL)) ||
+            !CHECK(out->n > before))
+            return;
+        memcpy(whole + all, out->ids + before, (out->n - before) * sizeof *whole);
+        all += out->n - before;
+    }
+}
+
+static void check_same(const text *a, const text *b)
+{
+    if (CHECK_EQ_INT(a->n, b->n)) {
+        CHECK_BYTES(a->ids, b->ids, a->n * sizeof *a->ids);
+        CHECK_BYTES(a->logprobs, b->logprobs, a->n * sizeof *a->logprobs);
+    }
+}
+
+static void texts_go_on_beyond_the_positions(void)
+{
+    static const int64_t sinks[] = {0, 7, -1}, numbers[] = {SINKS, 7, 0};
+    static text got, expected;
+    weft_model *model = fixture_model("llama");
+    int32_t prompt[POSITIONS + 200];
+    if (model == NULL || !CHECK_EQ_INT(weft_model_info_of(model)->max_positions, POSITIONS))
+        return;
+    for (int i = 0; i < POSITIONS + 200; i++)
+        prompt[i] = 3 + (i * 31) % 80;
+    for (int i = 0; i < 4; i++) { /* the last: a prompt that is too long itself */
+        const size_t n = i < 3 ? PROMPT : POSITIONS + 200;
+        weft_generate_options o = options_of(TOKENS, true);
+        weft_generate_stats stats;
+        o.cache.sink_tokens = sinks[i % 3];
+        got.n = 0;
+        CHECK_OK(weft_generate(model, NULL, prompt, n, &o, keep, &got, &stats));
+        by_hand(model, prompt, n, numbers[i % 3], &expected);
+        check_same(&got, &expected);
+        CHECK_EQ_INT(stats.tokens, TOKENS);
+        CHECK_EQ_INT(stats.detail, WEFT_FINISH_MAX);
+        CHECK(stats.shifts >= 2 && stats.shifts <= 3);
+        CHECK_EQ_INT(stats.prompt_tokens, i < 3 ? PROMPT : SINKS + (POSITIONS - SINKS) / 2);
+        CHECK(stats.decode_per_second > 0 && stats.decode_seconds > 0);
+    }
+    /* Without it the text ends there, and too long a prompt is refused. */
+    weft_generate_options o = options_of(TOKENS, false);
+    weft_generate_stats stats;
+    got.n = 0;
+    CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, &o, keep, &got, &stats));
+    CHECK_EQ_INT(got.n, POSITIONS - PROMPT + 1);
+    CHECK(stats.detail == WEFT_FINISH_POSITIONS && stats.shifts == 0);
+    CHECK_STATUS(weft_generate(model, NULL, prompt, POSITIONS + 1, &o, keep, &got, &stats),
+                 WEFT_INVALID);
+    weft_model_free(model);
+}
+
+/* Of texts together each goes on by itself; drawn ones are repeated by the same seed. */
+static void rows_go_on_too(void)
+{
+    static text alone;
+    weft_model *model = fixture_model("llama");
+    int32_t prompt[PROMPT];
+    if (model == NULL)
+        return;
+    for (int i = 0; i < PROMPT; i++)
+        prompt[i] = 3 + (i * 31) % 80;
+    weft_generate_options o = options_of(600, true);
+    o.sampler.temperature = 1;
+    o.seed = 5;
+    const weft_generate_options few = options_of(5, false);
+    const weft_generate_request requests[] = {{{prompt, PROMPT}, &o}, {{prompt, PROMPT}, &few}};
+    weft_generated_row rows[2];
+    alone.n = 0;
+    CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, &o, keep, &alone, NULL));
+    CHECK_EQ_INT(alone.n, 600);
+    if (CHECK_OK(weft_generate_batch(model, NULL, requests, 2, NULL, NULL, NULL, rows))) {
+        CHECK_EQ_INT(rows[0].n, 600);
+        CHECK_EQ_INT(rows[0].stats.shifts, 1);
+        CHECK_BYTES(rows[0].ids, alone.ids, 600 * sizeof *alone.ids);
+        CHECK_EQ_INT(rows[1].n, 5);
+    }
+    weft_generated_rows_free(rows, 2);
+    weft_model_free(model);
+}
+
+static void bad_shifts_are_refused(void)
+{
+    static text got;
+    weft_model *model = NULL;
+    weft_tokenizer *tokenizer = NULL;
+    weft_constraint *constraint = NULL;
+    const int32_t prompt[] = {258, 609};
+    if (!storyteller(&model, &tokenizer) ||
+        !CHECK_OK(weft_constraint_new(tokenizer, NULL, 0, "any JSON", &constraint)))
+        return;
+    weft_generate_options o = {.max_tokens = 4, .shift = true, .constraint = constraint};
+    CHECK_STATUS(weft_generate(model, tokenizer, prompt, 2, &o, keep, &got, NULL),
+                 WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "not with a constraint");
+    weft_constraint_free(constraint);
+    o = (weft_generate_options){.max_tokens = 4, .shift = true, .cache.sink_tokens = 1023};
+    CHECK_STATUS(weft_generate(model, tokenizer, prompt, 2, &o, keep, &got, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "leave none of 1024 positions");
+}
+
+CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(rows_go_on_too),
+           CHECK_CASE(bad_shifts_are_refused))
