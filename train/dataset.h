@@ -53,9 +53,6 @@ weft_status weft__dataset_split(const weft_dataset *all, double share, uint64_t 
 /* Appends all samples and counts of `from`, as a part of this weight. Groups stay apart. */
 weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, double weight);
 
-/* Sample i's weight in the mixture. */
-double weft__dataset_weight(const weft_dataset *dataset, int64_t i);
-
 /* The format of a file by its name and its first bytes. WEFT_UNSUPPORTED, naming the extension, for
  * one that is known and cannot be read. */
 weft_status weft__data_format_of(const char *path, const char *data, size_t size,

@@ -166,14 +166,6 @@ weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, doubl
     return status;
 }
 
-double weft__dataset_weight(const weft_dataset *dataset, int64_t i)
-{
-    double weight = 1;
-    for (int64_t p = 0; p < dataset->n_parts && dataset->parts[p].first <= i; p++)
-        weight = dataset->parts[p].weight;
-    return weight;
-}
-
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
 /* 128 bits of a sample's ids: two of a set of a billion are equal by chance once in 10^20 times. */
