@@ -65,7 +65,8 @@ typedef struct train_run {
 
 /* From now on SIGINT, SIGTERM and SIGHUP (unless it was ignored, as by nohup) set *cancel, which
  * lasts as long as the program, and say so on standard error; a second SIGINT or SIGTERM ends the
- * program. SIGPIPE is ignored: a pipe that is closed must not end a run. */
+ * program. SIGPIPE and SIGXFSZ are ignored: a pipe that is closed or a file that would be too large
+ * must not end a run. */
 weft_status train_catch_signals(const weft_cancel **cancel);
 /* The signal that set it; 0: none. */
 int train_stop_signal(void);

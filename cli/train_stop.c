@@ -45,6 +45,7 @@ weft_status train_catch_signals(const weft_cancel **cancel)
     if (cancelled == NULL)
         return weft_error_status();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)

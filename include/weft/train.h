@@ -457,24 +457,31 @@ WEFT_API void weft_run_words_free(weft_run_words *words); /* leaves it zeroed */
  *   loss.svg       the loss curve
  *   step-N/        a checkpoint after update N: the adapter (without adapters in the tree: the
  *                  model), and training.safetensors: the trained parameters, the optimizer's state
- *                  and, in its metadata as JSON, a version, hashes of base model, tokenizer and
- * data, the next batch, seed and results so far last           a link to the newest of them, also
- * at the end; a folder of its own where there are no links best/          the adapter of the lowest
- * validation loss Files other than metrics.jsonl appear whole or not at all; metrics.jsonl ends
- * with a whole line. A file that cannot be written during the run is a warning, and the run
- * continues; the lines of metrics.jsonl are kept and written when they can be. Only where that or
- * the last save fails at the end the run fails, with a message that names what was saved before.
+ *                  and, as JSON in its metadata, a version, hashes of base model, tokenizer and
+ *                  data, the next batch, the seed and the results so far
+ *   last           a link to the newest checkpoint, also at the end; a folder with the adapter
+ *                  where the file system has no links
+ *   best/          the adapter of the lowest validation loss
+ *   weights-N/     the adapter at the end, where the disk has no room for the last checkpoint
+ *
+ * Files other than metrics.jsonl appear whole or not at all; metrics.jsonl ends with a whole line.
+ * A file that cannot be written during the run is a warning, and the run continues; the lines of
+ * metrics.jsonl are kept and written when they can be. Only where that or the last save fails at
+ * the end the run fails, with a message that names what was saved.
+ *
+ * A checkpoint is written beside its place, synced and renamed: whatever ends the process, the
+ * newest one is whole. A run that is resumed from it ends with the same bytes as one that was not
+ * stopped (on the same machine, with as many threads): batches are a function of the seed and their
+ * number, dropout of the seed, the update and the batch in it. metrics.jsonl is cut back to the
+ * checkpoint. One that cannot be read is a warning, and the one before it counts. WEFT_INVALID,
+ * naming what differs, when the base model (where base_name is its path), tokenizer, data, batch
+ * size, seed, accumulate, optimizer or the names and shapes of the trained parameters are not the
+ * run's; the other options may change.
+ *
  * WEFT_CANCELLED when the callback or `cancel` stopped it, WEFT_INVALID after max_skipped; both
- * save `last` first. WEFT_INVALID before anything else when the folder already has a run, or while
- * another run writes there. A checkpoint is written beside its place, synced and renamed, so that
- * whatever ends the process the newest one is whole. A run that is resumed from it ends with the
- * same bytes as one that was not stopped (on the same machine, with as many threads): batches are a
- * function of the seed and their number, dropout of the seed, the update and the batch in it.
- * metrics.jsonl is cut back to the checkpoint. One that cannot be read is a warning, and the one
- * before it counts. WEFT_INVALID, naming what differs, when base model (where base_name is its
- * path), tokenizer, data, batch size, seed, accumulate, optimizer or the names and shapes of the
- * trained parameters are not the run's; the other options may change. Dropout is on during updates
- * and off at the end. `result` may be NULL. */
+ * save a checkpoint first. WEFT_INVALID before anything else when the folder already has a run, or
+ * while another run writes there. Dropout is on during updates and off at the end. `result` may be
+ * NULL. */
 WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
                                       const weft_dataset *validation, weft_train_result *result);
 

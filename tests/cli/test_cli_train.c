@@ -84,6 +84,21 @@ static void a_closed_pipe_does_not_end_a_run(void)
     CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"finished\"' %s/run.json", out).code, 0);
 }
 
+/* ulimit -f: writes fail, and the command reports it and says what it kept. */
+static void a_limit_on_files_does_not_kill_a_run(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("limited"));
+    const char *data = story();
+    const output o = shell_command(
+        NULL, "ulimit -f 100; %s train %s --data %s --out %s --steps 8 --length 32 --save-every 2",
+        check_built("cli/weft"), model(), data, out);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "step 8/8");
+    CHECK_CONTAINS(o.err, "nothing was saved before");
+    CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"failed\"' %s/run.json", out).code, 0);
+}
+
 static void a_folder_with_a_run_is_refused(void)
 {
     char out[1024];
@@ -168,4 +183,6 @@ static void conflicting_options_are_refused(void)
 CHECK_MAIN("cli_train", CHECK_CASE(conflicting_options_are_refused),
            CHECK_CASE(every_optimizer_and_schedule_can_be_chosen),
            CHECK_CASE(signals_save_and_stop), CHECK_CASE(an_ignored_hangup_stays_ignored),
-           CHECK_CASE(a_closed_pipe_does_not_end_a_run), CHECK_CASE(a_folder_with_a_run_is_refused))
+           CHECK_CASE(a_closed_pipe_does_not_end_a_run),
+           CHECK_CASE(a_limit_on_files_does_not_kill_a_run),
+           CHECK_CASE(a_folder_with_a_run_is_refused))

@@ -534,8 +534,44 @@ static void a_full_disk_loses_nothing_that_was_saved(void)
     check_metrics(folder, 1, STEPS);
 }
 
-CHECK_MAIN("resume", CHECK_CASE(resumed_runs_end_with_the_same_bytes),
-           CHECK_CASE(every_optimizer_is_resumed), CHECK_CASE(a_cancelled_validation_is_made_later),
+/* There is room for the adapter, but not for a checkpoint. */
+static void the_last_weights_are_saved_without_a_checkpoint(void)
+{
+    const char *whole = folder_of("room"), *folder = folder_of("no_room");
+    const setup s = {.batch_size = 4};
+    weft_trainer_options o = {.folder = whole};
+    CHECK_OK(train(&s, o, NULL));
+    struct stat adapter, training;
+    CHECK(stat(run_file(whole, "step-8/adapter_model.safetensors"), &adapter) == 0);
+    CHECK(stat(run_file(whole, "step-8/training.safetensors"), &training) == 0);
+    CHECK(adapter.st_size + 100 < training.st_size);
+    struct rlimit before, small;
+    signal(SIGXFSZ, SIG_IGN);
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = (rlim_t)adapter.st_size + 100;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    o.folder = folder;
+    const weft_status status = train(&s, o, NULL);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_EQ_INT(status, WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "kept: the weights of update 8 in");
+    CHECK_CONTAINS(weft_error_message(), "weights-8");
+    CHECK(!run_has(folder, "step-8") && !run_has(folder, "last"));
+    CHECK(rename(run_file(folder, "weights-8"), check_temporary("moved")) == 0);
+    char *a = NULL, *b = NULL;
+    size_t n_a = 0, n_b = 0;
+    CHECK_OK(weft_file_read(run_file(whole, "last/adapter_model.safetensors"), 0, &a, &n_a));
+    CHECK_OK(weft_file_read(run_file(check_temporary("moved"), "adapter_model.safetensors"), 0, &b,
+                            &n_b));
+    CHECK(n_a == n_b && n_a > 0 && memcmp(a, b, n_a) == 0);
+    weft_free(a);
+    weft_free(b);
+}
+
+CHECK_MAIN("resume", CHECK_CASE(the_last_weights_are_saved_without_a_checkpoint),
+           CHECK_CASE(resumed_runs_end_with_the_same_bytes), CHECK_CASE(every_optimizer_is_resumed),
+           CHECK_CASE(a_cancelled_validation_is_made_later),
            CHECK_CASE(dropout_is_a_function_of_the_update),
            CHECK_CASE(checkpoints_are_kept_and_last_points_to_the_newest),
            CHECK_CASE(last_points_to_the_checkpoint_that_was_resumed),
