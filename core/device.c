@@ -349,6 +349,12 @@ bool weft_device_flushes_subnormals(const weft_device *device)
     return b->flushes_subnormals && b->flushes_subnormals(device->state);
 }
 
+weft_dtype weft_device_matrix_dtype(const weft_device *device)
+{
+    const weft_backend *b = device->backend;
+    return b->matrix_dtype ? b->matrix_dtype(device->state) : WEFT_FLOAT32;
+}
+
 void *weft_device_state(const weft_device *device)
 {
     return device->state;

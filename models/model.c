@@ -157,7 +157,10 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft_device *before = weft_default_device();
     weft_set_default_device(placement->host); /* the file's arrays pass through it */
     weft_scope_open_lean();
-    weft_status status = gguf ? weft__gguf_weights(gguf, apart, dtype, &dtype, &w)
+    const weft_dtype blocks = placement->device == placement->host
+                                  ? weft_device_matrix_dtype(placement->device)
+                                  : WEFT_FLOAT32;
+    weft_status status = gguf ? weft__gguf_weights(gguf, apart, dtype, blocks, &dtype, &w)
                               : weft__weights_read(file, m->family, &w);
     const char *where = gguf                               ? weft_gguf_path(gguf)
                         : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path

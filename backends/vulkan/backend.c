@@ -124,6 +124,14 @@ static bool flushes_subnormals(void *state)
     return !((weft__vulkan_device *)state)->physical.used[WEFT__VULKAN_SUBNORMALS];
 }
 
+static weft_dtype matrix_dtype(void *state)
+{
+    const weft__vulkan_physical *p = &((weft__vulkan_device *)state)->physical;
+    const bool used = p->used[WEFT__VULKAN_MATRIX] &&
+                      weft__vulkan_core_shape_of(&p->cores, WEFT_BFLOAT16) != NULL;
+    return used ? WEFT_BFLOAT16 : WEFT_FLOAT32;
+}
+
 static weft_status flush(void *state)
 {
     weft__vulkan_device *d = state;
@@ -158,6 +166,7 @@ weft_backend weft__vulkan_backend = {
     .describe = describe,
     .memory = memory,
     .flushes_subnormals = flushes_subnormals,
+    .matrix_dtype = matrix_dtype,
     .allocate = weft__vulkan_allocate,
     .release = weft__vulkan_release,
     .write = weft__vulkan_write,

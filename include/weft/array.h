@@ -190,6 +190,9 @@ WEFT_API int64_t weft_device_memory(const weft_device *device);
  * shaders of many cards cannot do otherwise. What is said elsewhere of the accuracy of results does
  * not hold for such numbers there, nor for what is computed from them. */
 WEFT_API bool weft_device_flushes_subnormals(const weft_device *device);
+/* The dtype whose matrix products the device computes fastest, with float32 sums: WEFT_BFLOAT16
+ * where it has matrix cores for that, WEFT_FLOAT32 elsewhere. */
+WEFT_API weft_dtype weft_device_matrix_dtype(const weft_device *device);
 
 /* The device of new arrays on the calling thread ("cpu" at first), and setting it. */
 WEFT_API weft_device *weft_default_device(void);

@@ -82,6 +82,8 @@ typedef struct weft_backend {
     int64_t (*memory)(void *state);
     /* weft_device_flushes_subnormals; NULL: it does not. */
     bool (*flushes_subnormals)(void *state);
+    /* weft_device_matrix_dtype; NULL: float32. */
+    weft_dtype (*matrix_dtype)(void *state);
 
     /* Called from any thread, at the same time as each other and as kernels run.
      * Buffers: at least 64-byte aligned. `host` receives the address of host-readable memory, or

@@ -187,7 +187,8 @@ WEFT_API const weft_model_family *weft_model_family_at(int i);
 typedef struct weft_model weft_model;
 
 typedef struct weft_model_options {
-    weft_dtype dtype;    /* float32, float16 or bfloat16; 0: as in the checkpoint */
+    weft_dtype dtype;    /* float32, float16 or bfloat16; 0: as in the checkpoint; for
+                          * a GGUF file in blocks weft_device_matrix_dtype */
     weft_device *device; /* NULL: the thread's default */
     /* How much of the model is on the device, the rest being on the CPU. 0: everything; N > 0: the
      * last N layers and, when there are fewer than N, the final norm and the output head (with an

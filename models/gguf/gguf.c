@@ -111,15 +111,15 @@ static weft_status heads_of(reader *r)
     return WEFT_OK;
 }
 
-/* That of the first matrix, or float32 when it is in blocks. */
-static weft_dtype native(const weft_gguf *file)
+/* That of the first matrix, or `blocks` when it is in blocks. */
+static weft_dtype native(const weft_gguf *file, weft_dtype blocks)
 {
     const weft_gguf_entry *e = weft_gguf_at(file, weft_gguf_find(file, "blk.0.attn_q.weight"));
-    return e && e->encoding == NULL && weft_dtype_is_float(e->dtype) ? e->dtype : WEFT_FLOAT32;
+    return e && e->encoding == NULL && weft_dtype_is_float(e->dtype) ? e->dtype : blocks;
 }
 
 weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dtype,
-                               weft_dtype *used, weft__weights *out)
+                               weft_dtype blocks, weft_dtype *used, weft__weights *out)
 {
     weft_gguf_string name;
     char arch[64];
@@ -127,7 +127,7 @@ weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dty
     if (!weft_gguf_value_string(weft_gguf_value_find(file, "general.architecture"), 0, &name))
         return weft_fail(WEFT_INVALID, "%s: general.architecture: expected a string", where);
     snprintf(arch, sizeof arch, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
-    *used = dtype ? dtype : native(file);
+    *used = dtype ? dtype : native(file, blocks);
     reader r = {
         .file = file, .arch = weft__gguf_arch_named(arch, where), .dtype = *used, .apart = apart};
     if (r.arch == NULL)

@@ -27,11 +27,11 @@ bool weft__gguf_from_path(const weft__gguf_arch *arch, const char *path, char *o
 
 /* ---- gguf.c --------------------------------------------------------------------------------- */
 
-/* The file's tensors under the paths of trees, encoded ones as arrays of `dtype` (0: the dtype that
- * the file's own suggest, which *used is set to). Temporaries. With `apart`, gates and ups of
- * experts that are one tensor in blocks become two, decoded. */
+/* The file's tensors under the paths of trees, encoded ones as arrays of `dtype` (0: the dtype of
+ * the file's first matrix, or `blocks` when that is in blocks; *used is set to it). Temporaries.
+ * With `apart`, gates and ups of experts that are one tensor in blocks become two, decoded. */
 weft_status weft__gguf_weights(const weft_gguf *file, bool apart, weft_dtype dtype,
-                               weft_dtype *used, weft__weights *out);
+                               weft_dtype blocks, weft_dtype *used, weft__weights *out);
 
 /* ---- config.c ------------------------------------------------------------------------------- */
 

@@ -5,13 +5,14 @@
  *
  * SHAPE: 8b, 1b (Llama 3), 0.6b (Qwen 3), tiny. WHAT, in turn: lora, checkpoint (lora with it),
  * prefill, whole (prefill, all tokens at a time), decode; with 4 after it (lora4): of linears in 4
- * bits. LoRA: rank 16 on all linears, 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096
- * tokens, the median of 3 after one. Decoding: 128 tokens. With "profile", a step more of each is
- * profiled by op.
+ * bits, with k after it (lorak): of a GGUF file in Q4_K, with q: in Q8_0. LoRA: rank 16 on all
+ * linears, 4 x 1,024 tokens, the median of steps 3 to 8. Prefill: 4,096 tokens, the median of 3
+ * after one. Decoding: 128 tokens. With "profile", a step more of each is profiled by op.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tests/bench/bench.h"
 #include "weft/weft.h"
@@ -49,8 +50,29 @@ static bool is_inner(void *context, const char *path, const weft_module *m)
     return m->type == &weft_nn_linear_type && strstr(path, "lm_head") == NULL;
 }
 
-static weft_model *make(const char *name, bool coded)
+/* The model from a GGUF file with blocks of the type. */
+static weft_model *through_gguf(weft_model *model, const char *type)
 {
+    char path[] = "/tmp/bench-shapes-XXXXXX";
+    weft_model *loaded = NULL;
+    const int file = mkstemp(path);
+    if (file < 0) {
+        perror(path);
+        exit(2);
+    }
+    close(file);
+    check(weft_model_save_gguf(model, path, &(weft_gguf_model_options){.type = type}));
+    weft_model_free(model);
+    check(weft_model_load(path, NULL, &loaded));
+    check(weft_synchronize(device));
+    remove(path);
+    return loaded;
+}
+
+/* what: its last character says how linears are stored. */
+static weft_model *make(const char *name, const char *what)
+{
+    const char form = what[strlen(what) - 1];
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         if (strcmp(shapes[i].name, name) == 0) {
             weft_config *config = NULL;
@@ -60,10 +82,14 @@ static weft_model *make(const char *name, bool coded)
             check(weft_model_new(config, &model));
             weft_config_free(config);
             check(weft_nn_cast(weft_model_module(model), WEFT_BFLOAT16));
-            if (coded)
+            if (form == '4')
                 check(weft_nn_quantize(weft_model_module(model),
                                        &(weft_nn_quantize_options){.accepts = is_inner}));
             check(weft_synchronize(device));
+            if (form == 'k')
+                return through_gguf(model, "Q4_K");
+            if (form == 'q')
+                return through_gguf(model, "Q8_0");
             return model;
         }
     }
@@ -117,9 +143,10 @@ static double update(weft_model *model, weft_trainer *trainer, int step, double 
     return seconds() - began;
 }
 
-static void bench_lora(const char *name, bool checkpoint, bool coded)
+static void bench_lora(const char *name, const char *what)
 {
-    weft_model *model = make(name, coded);
+    const bool checkpoint = what[0] == 'c';
+    weft_model *model = make(name, what);
     weft_trainer *trainer;
     check(weft_nn_lora_inject(weft_model_module(model), &(weft_nn_lora_options){.rank = 16}));
     const weft_trainer_options o = {.lr = 1e-4, .clip = 1, .checkpoint = checkpoint};
@@ -131,9 +158,8 @@ static void bench_lora(const char *name, bool checkpoint, bool coded)
         first = step == 1 ? loss : first;
     }
     const double time = median(times + FIRST, STEPS - FIRST + 1);
-    printf("%s lora%s%s: %.0f tokens/s, %.1f ms a step, peak %.1f GB, loss %.5f then %.5f\n", name,
-           checkpoint ? " checkpointed" : "", coded ? " in 4 bits" : "", BATCH * LENGTH / time,
-           1e3 * time, 1e-9 * (double)weft_memory_peak(), first, loss);
+    printf("%s %s: %.0f tokens/s, %.1f ms a step, peak %.1f GB, loss %.5f then %.5f\n", name, what,
+           BATCH * LENGTH / time, 1e3 * time, 1e-9 * (double)weft_memory_peak(), first, loss);
     if (profiled) {
         begin_profile();
         update(model, trainer, STEPS + 1, &loss);
@@ -167,7 +193,7 @@ static weft_generate_stats generate(weft_model *model, int64_t prompt, int64_t n
 
 static void bench_generate(const char *name, const char *what)
 {
-    weft_model *model = make(name, strchr(what, '4') != NULL);
+    weft_model *model = make(name, what);
     const bool decode = strncmp(what, "decode", 6) == 0;
     const int64_t prompt = decode ? 16 : PREFILL, n = decode ? DECODED : 1,
                   at_a_time = strncmp(what, "whole", 5) == 0 ? PREFILL : 0;
@@ -198,7 +224,7 @@ int main(int argc, char **argv)
     profiled = strcmp(argv[argc - 1], "profile") == 0;
     for (int i = 3; i < argc - profiled; i++) {
         if (strncmp(argv[i], "lora", 4) == 0 || strncmp(argv[i], "checkpoint", 10) == 0)
-            bench_lora(argv[2], argv[i][0] == 'c', strchr(argv[i], '4') != NULL);
+            bench_lora(argv[2], argv[i]);
         else
             bench_generate(argv[2], argv[i]);
     }
