@@ -301,7 +301,7 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
         fprintf(stderr, "weft: %s: left out %s: only the text model is used\n",
                 weft_printable(path), weft_printable(weft_model_skipped(*out)));
     if (status == WEFT_OK && adapter != NULL)
-        status = weft_adapter_load(*out, adapter, NULL);
+        status = weft_adapters_load(*out, adapter, NULL);
     if (status != WEFT_OK) {
         weft_model_free(*out);
         *out = NULL;

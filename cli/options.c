@@ -106,6 +106,24 @@ static bool read_biases(const char *text, cli_biases *b)
     return false;
 }
 
+/* Appends to a joined text. A command has at most one such option. */
+static bool join(const char *text, const char **field)
+{
+    static char room[8192];
+    const size_t used = *field ? strlen(*field) : 0, more = strlen(text);
+    if (*field == NULL) {
+        *field = text;
+        return true;
+    }
+    if (used + more + 2 > sizeof room)
+        return false;
+    memmove(room, *field, used);
+    room[used] = ',';
+    memcpy(room + used + 1, text, more + 1);
+    *field = room;
+    return true;
+}
+
 /* Sets the field of an option from text; false when the text does not fit. */
 static bool set_value(const cli_option *o, const char *text, void *field)
 {
@@ -118,6 +136,8 @@ static bool set_value(const cli_option *o, const char *text, void *field)
     case CLI_TEXT:
         *(const char **)field = text;
         return true;
+    case CLI_JOINED:
+        return join(text, field);
     case CLI_INT: {
         long long value = strtoll(text, &end, 10);
         *(int64_t *)field = value;
@@ -153,6 +173,7 @@ static void set_absent(const cli_option *o, void *field)
         *(bool *)field = false;
         break;
     case CLI_TEXT:
+    case CLI_JOINED:
         *(const char **)field = NULL;
         break;
     case CLI_INT:
@@ -179,6 +200,8 @@ static cli_parsed read_value(const cli_command *c, const cli_option *o, const ch
     if (o->kind == CLI_CHOICE)
         return wrong(c, "--%s: expected one of %s, got '%s'", o->name, o->value,
                      weft_printable(text));
+    if (o->kind == CLI_JOINED)
+        return wrong(c, "--%s: expected less text", o->name);
     if (o->kind == CLI_TEXTS)
         return wrong(c, "--%s: given more than %d times", o->name, CLI_MOST);
     if (o->kind == CLI_IDS || o->kind == CLI_BIASES)
@@ -249,7 +272,8 @@ static cli_parsed read_option(const cli_command *c, int argc, char **argv, int *
             return wrong(c, "--%s needs a value: %s", o->name, o->value);
         text = argv[++*i];
     }
-    if (o->kind != CLI_FLAG && o->kind != CLI_TEXTS && seen[o - c->options])
+    if (o->kind != CLI_FLAG && o->kind != CLI_TEXTS && o->kind != CLI_JOINED &&
+        seen[o - c->options])
         return wrong(c, "--%s is given twice", o->name);
     seen[o - c->options] = true;
     return read_value(c, o, text, values);

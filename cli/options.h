@@ -15,6 +15,7 @@ typedef enum cli_kind {
     CLI_INT,    /* int64_t: CLI_ABSENT */
     CLI_REAL,   /* double: NaN */
     CLI_CHOICE, /* int, an index into the words of `value`: -1 */
+    CLI_JOINED, /* const char *, the texts of all times it is given, separated by commas: NULL */
     CLI_TEXTS,  /* cli_texts, one more each time the option is given: none */
     CLI_IDS,    /* cli_ids, "5,17": none */
     CLI_BIASES, /* cli_biases, "5:-1.5,17:inf": none */

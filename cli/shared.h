@@ -33,8 +33,10 @@
 
 #define CLI_ADAPTER_OPTION(T)                                                                      \
     {                                                                                              \
-        .name = "adapter", .letter = 'a', .kind = CLI_TEXT, .value = "DIR",                        \
-        .offset = offsetof(T, adapter), .help = "an adapter: of PEFT, mlx-lm or llama.cpp"         \
+        .name = "adapter", .letter = 'a', .kind = CLI_JOINED, .value = "DIR[:W]",                  \
+        .offset = offsetof(T, adapter),                                                            \
+        .help = "an adapter of PEFT, mlx-lm or llama.cpp; of several, the sum, each times its "    \
+                "weight W (1)"                                                                     \
     }
 
 #define CLI_BACKEND_OPTION(T)                                                                      \

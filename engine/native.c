@@ -51,7 +51,7 @@ static weft_status load(native *n, const weft_engine_options *o)
     n->context = o->context;
     weft_status status = weft_model_load(n->path, &options, &n->model);
     if (status == WEFT_OK && o->adapter != NULL)
-        status = weft_adapter_load(n->model, o->adapter, NULL);
+        status = weft_adapters_load(n->model, o->adapter, NULL);
     if (status == WEFT_OK && o->prompt_cache_bytes != 0) {
         const weft_prompt_cache_options room = {
             .max_bytes = o->prompt_cache_bytes > 0 ? o->prompt_cache_bytes : 0};

@@ -67,6 +67,13 @@ static weft_status add_module(void *context, const char *path, weft_module **fie
     return WEFT_OK;
 }
 
+weft_status weft__adapter_list_of(weft_module *tree, weft__adapter_list *out)
+{
+    const weft_status status = weft_nn_visit_modules(tree, add_module, out);
+    return status == WEFT_OK && out->n == 0 ? weft_fail(WEFT_INVALID, "adapter: the model has none")
+                                            : status;
+}
+
 static weft_status check_parameter(void *context, const weft_nn_item *item)
 {
     if (item->slot->frozen || weft__adapter_is_part(item->path))
@@ -94,9 +101,7 @@ weft_status weft__adapter_list_check(const weft__adapter_list *list, const weft_
 weft_status weft__adapter_list_for(weft_model *model, const char *format, weft__adapter_list *out)
 {
     weft_module *tree = weft_model_module(model);
-    weft_status status = weft_nn_visit_modules(tree, add_module, out);
-    if (status == WEFT_OK && out->n == 0)
-        status = weft_fail(WEFT_INVALID, "adapter: the model has none");
+    weft_status status = weft__adapter_list_of(tree, out);
     if (status == WEFT_OK)
         status = weft__adapter_list_check(out, model, format);
     return status == WEFT_OK ? weft_nn_visit(tree, check_parameter, (void *)format) : status;

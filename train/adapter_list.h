@@ -31,6 +31,9 @@ weft__adapter_entry *weft__adapter_list_entry(weft__adapter_list *list, const ch
 weft_status weft__adapter_list_check(const weft__adapter_list *list, const weft_model *model,
                                      const char *format);
 
+/* The adapters of a tree. WEFT_INVALID when there are none. */
+weft_status weft__adapter_list_of(weft_module *tree, weft__adapter_list *out);
+
 /* The list of a model's adapters, PiSSA's as LoRA of twice the rank, for a file of that format.
  * WEFT_INVALID when there are none; WEFT_UNSUPPORTED also when parameters
  * beside adapters are trained. */

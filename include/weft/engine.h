@@ -28,8 +28,9 @@ typedef struct weft_engine weft_engine;
 
 typedef struct weft_engine_options {
     const char *backend; /* NULL: the first of weft_engine_backend_at that can be used here */
-    const char *adapter; /* the folder of a LoRA adapter; NULL: none */
-    const char *device;  /* as for weft_device_get; NULL: the calling thread's default */
+    const char
+        *adapter; /* the folder of a LoRA adapter, natively as weft_adapters_load; NULL: none */
+    const char *device; /* as for weft_device_get; NULL: the calling thread's default */
     /* The most tokens of a prompt and what is generated from it: longer prompts are refused,
      * generation ends with WEFT_FINISH_LENGTH. 0: the model's. */
     int64_t context;

@@ -311,6 +311,33 @@ WEFT_API weft_status weft_adapter_save_as(weft_model *model, const char *path,
 WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
                                        const weft_adapter_options *options);
 
+/* Several adapters of one model (borrowed), which computes with a weighted sum of them. */
+typedef struct weft_adapters weft_adapters;
+
+/* WEFT_INVALID when the model has an adapter already. Freeing leaves the model as it is. */
+WEFT_API weft_status weft_adapters_new(weft_model *model, const weft_adapter_options *options,
+                                       weft_adapters **out);
+WEFT_API void weft_adapters_free(weft_adapters *set);
+
+/* Reads one more, in any format (weft_adapter_load), under a name (NULL: the path). The model is
+ * without adapters afterwards, until weft_adapters_use. WEFT_UNSUPPORTED for one with modules that
+ * are trained whole. */
+WEFT_API weft_status weft_adapters_add(weft_adapters *set, const char *path, const char *name);
+WEFT_API int weft_adapters_count(const weft_adapters *set);
+WEFT_API const char *weft_adapters_name(const weft_adapters *set, int i); /* NULL: out of range */
+
+/* From now on the model computes with the adapters times their weights, one for each in the order
+ * of adding; 0 is off. The adapters of a linear become one, whose rank is the sum of theirs, so
+ * each weight is exact. Not while a text is generated: what caches hold is of the adapters before.
+ * WEFT_UNSUPPORTED for a DoRA adapter beside others or with a weight other than 0 and 1; then
+ * nothing has changed. */
+WEFT_API weft_status weft_adapters_use(weft_adapters *set, const double *weights);
+
+/* Loads "PATH" or "PATH:WEIGHT,PATH:WEIGHT,..." into a model that has no adapter: what --adapter
+ * and engines take. A weight that is left out is 1. */
+WEFT_API weft_status weft_adapters_load(weft_model *model, const char *list,
+                                        const weft_adapter_options *options);
+
 /* Merges the PEFT adapter of a folder into a model and writes the result as weft_convert does: a
  * folder that has a model card (README.md) too, or a GGUF file when `out` ends with .gguf. Each
  * sum is computed in float32 and rounded to the weight's dtype. An adapted matrix of a quantized

@@ -71,5 +71,24 @@ static void adapters_are_converted(void)
     CHECK_CONTAINS(o.out, "4 linears");
 }
 
+/* --adapter as often as there are adapters. */
+static void adapters_are_added_with_weights(void)
+{
+    char golden[1000];
+    snprintf(golden, sizeof golden, "%s", check_source("tests/golden"));
+    output o = weft_command(NULL,
+                            "info %s/models/qwen3 --adapter %s/lora/lora-qwen3/final "
+                            "--adapter %s/lora/lora-qwen3-rs/final:0.5",
+                            golden, golden, golden);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "14 linears");
+    o = weft_command(NULL,
+                     "info %s/models/qwen3 --adapter %s/lora/lora-qwen3-dora/final "
+                     "--adapter %s/lora/lora-qwen3-rs/final:0.5",
+                     golden, golden, golden);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "DoRA");
+}
+
 CHECK_MAIN("cli_adapters", CHECK_CASE(adapters_are_made_as_options_say),
-           CHECK_CASE(adapters_are_converted))
+           CHECK_CASE(adapters_are_converted), CHECK_CASE(adapters_are_added_with_weights))
