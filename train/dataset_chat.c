@@ -23,6 +23,7 @@ typedef struct conversation {
     const weft__json *list; /* for messages of errors */
     json_object *messages;  /* those before the current turn, then that turn too; owned */
     const char *tools;      /* JSON; NULL: none */
+    const char *variables;  /* JSON: further ones of the template; NULL: none */
     const char *eos;        /* the end token as text; NULL: none */
     turn *turns;            /* those trained */
     size_t n_turns;
@@ -108,7 +109,8 @@ static weft_status render(const conversation *c, bool generation_prompt, char **
         c->messages, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE);
     if (json == NULL)
         return weft__out_of_memory("dataset", NULL);
-    const weft_chat_options options = {.generation_prompt = generation_prompt, .tools = c->tools};
+    const weft_chat_options options = {
+        .generation_prompt = generation_prompt, .tools = c->tools, .variables = c->variables};
     const weft_status status = weft_chat_render(c->o->chat, json, &options, text, n);
     return status == WEFT_OK ? status
                              : weft__json_fail(c->list, status, "%s", weft_error_message());
@@ -270,33 +272,38 @@ static weft_status add_conversation(conversation *c, size_t n)
     return status;
 }
 
-/* The row's tools as JSON text, which in tables and many datasets they are; NULL: none. */
-static weft_status find_tools(const weft__json *line, const char **out)
+/* A member of the row as JSON text, which in tables and many datasets it is; NULL: absent. */
+static weft_status find_text(const weft__json *line, const char *key, json_type type,
+                             const char **out)
 {
-    weft__json tools;
+    static const char *const words[] = {"a JSON object", "a JSON array"};
+    const char *expected = words[type == json_type_array];
+    weft__json at;
     weft__json_doc doc;
-    const char *text;
     size_t n;
     *out = NULL;
-    weft_status status = weft__json_find(line, "tools", &tools);
-    if (status != WEFT_OK || tools.value == NULL)
+    weft_status status = weft__json_find(line, key, &at);
+    if (status != WEFT_OK || at.value == NULL)
         return status;
-    if (!json_object_is_type(tools.value, json_type_string)) {
-        *out = json_object_to_json_string(tools.value);
-        return weft__json_length(&tools, &n);
+    if (json_object_is_type(at.value, type)) {
+        *out = json_object_to_json_string(at.value);
+        return *out ? WEFT_OK : weft__out_of_memory("dataset", NULL);
     }
-    status = weft__json_as_string(&tools, &text, &n);
-    if (status != WEFT_OK || n == 0)
+    if (!json_object_is_type(at.value, json_type_string))
+        return weft__json_fail(&at, WEFT_INVALID, "expected %s, got %s", expected,
+                               weft__json_type_name(at.value));
+    status = weft__json_as_string(&at, out, &n);
+    if (status != WEFT_OK || n == 0) {
+        *out = NULL;
         return status;
-    if (weft__json_parse(text, n, "", &doc) != WEFT_OK)
-        return weft__json_fail(&tools, WEFT_INVALID, "expected a JSON array%s",
-                               weft_error_message());
-    const bool is_array = json_object_is_type(doc.root, json_type_array);
+    }
+    if (weft__json_parse(*out, n, "", &doc) != WEFT_OK)
+        return weft__json_fail(&at, WEFT_INVALID, "expected %s%s", expected, weft_error_message());
+    const bool fits = json_object_is_type(doc.root, type);
     weft__json_free(&doc);
-    *out = text;
-    return is_array ? WEFT_OK
-                    : weft__json_fail(&tools, WEFT_INVALID, "expected a JSON array, got %s",
-                                      weft_printable(text));
+    return fits ? WEFT_OK
+                : weft__json_fail(&at, WEFT_INVALID, "expected %s, got %s", expected,
+                                  weft_printable(*out));
 }
 
 weft_status weft__dataset_add_chat(const weft_dataset_options *options,
@@ -304,10 +311,12 @@ weft_status weft__dataset_add_chat(const weft_dataset_options *options,
                                    const weft__json *list, int64_t group, weft_dataset *out)
 {
     size_t n;
-    const char *tools;
+    const char *tools, *variables;
     weft_status status = weft__json_length(list, &n);
     if (status == WEFT_OK)
-        status = find_tools(line, &tools);
+        status = find_text(line, "tools", json_type_array, &tools);
+    if (status == WEFT_OK)
+        status = find_text(line, "chat_template_kwargs", json_type_object, &variables);
     if (status != WEFT_OK)
         return status;
     if (options->chat == NULL)
@@ -319,6 +328,7 @@ weft_status weft__dataset_add_chat(const weft_dataset_options *options,
         .list = list,
         .messages = json_object_new_array(),
         .tools = tools,
+        .variables = variables,
         .eos = options->eos >= 0 ? weft_tokenizer_id_to_token(tokenizer, options->eos) : NULL,
         .turns = weft_calloc(n + 1, sizeof *c.turns),
         .group = group,

@@ -133,8 +133,9 @@ typedef struct weft_dataset_info {
  * renders earlier turns differently once later ones follow (it may remove their reasoning), it
  * becomes one sample for each trained turn, in one group. A first message is not
  * trained. A message's optional member "weight" is the weight of its tokens; the row's optional
- * member "tools", an array or its text, goes to the template. Tokens outside the trained turns have
- * weight 0.
+ * members "tools", an array or its text, and "chat_template_kwargs", an object or its text, go to
+ * the template, the latter as variables such as enable_thinking. Tokens outside the trained turns
+ * have weight 0.
  *
  * Says in the log which samples were cut or left out. A UTF-8 byte order mark in front is skipped.
  * WEFT_INVALID ("file:line: what") for a bad row, and when there is no sample; WEFT_UNSUPPORTED for

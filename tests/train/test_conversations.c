@@ -248,58 +248,25 @@ static void compare_trl(const weft_dataset *d, const weft__json *samples,
     }
 }
 
-/* What conversations_tools.jsonl becomes with the tokenizer and template in a folder, against
- * member `key`. */
-static void compare_tools(const char *folder, const char *key)
+/* What a file of rows becomes with the tokenizer and template in a folder, against member `key`. */
+static void compare_file(const char *folder, const char *file, const char *key)
 {
     weft_tokenizer *real = NULL;
     weft_chat *chat = NULL;
     weft_dataset *d = NULL;
     weft__json_doc golden = {0};
-    weft__json samples;
+    weft__json samples, trl, masks;
+    char path[256];
+    snprintf(path, sizeof path, "tests/golden/train/%s.jsonl", file);
     if (CHECK_OK(weft_tokenizer_load(folder, &real)) && CHECK_OK(weft_chat_load(folder, &chat)) &&
-        CHECK_OK(weft_dataset_load(check_source("tests/golden/train/conversations_tools.jsonl"),
-                                   real, &(weft_dataset_options){.chat = chat}, 0, &d, NULL)) &&
+        CHECK_OK(weft_dataset_load(check_source(path), real, &(weft_dataset_options){.chat = chat},
+                                   0, &d, NULL)) &&
         CHECK_OK(weft__json_read(check_source("tests/golden/train/conversations.json"), &golden))) {
         const weft__json root = weft__json_root(&golden);
         CHECK_OK(weft__json_get(&root, key, &samples));
         compare(d, &samples);
-    }
-    weft__json_free(&golden);
-    weft_dataset_free(d);
-    weft_chat_free(chat);
-    weft_tokenizer_free(real);
-}
-
-static void compare_real(const char *name)
-{
-    char path[128], command[1024];
-    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
-    const char *archive = check_shared(path);
-    if (!archive) {
-        check_skip("../shared has no tokenizer %s", name);
-        return;
-    }
-    const char *folder = check_temporary(name);
-    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", folder, archive,
-             folder);
-    CHECK_EQ_INT(system(command), 0);
-    snprintf(command, sizeof command, "%s/%s", folder, name);
-    weft_tokenizer *real = NULL;
-    weft_chat *chat = NULL;
-    weft_dataset *d = NULL;
-    weft__json_doc golden = {0};
-    weft__json samples;
-    if (CHECK_OK(weft_tokenizer_load(command, &real)) && CHECK_OK(weft_chat_load(command, &chat)) &&
-        CHECK_OK(weft_dataset_load(check_source("tests/golden/train/conversations.jsonl"), real,
-                                   &(weft_dataset_options){.chat = chat}, 0, &d, NULL)) &&
-        CHECK_OK(weft__json_read(check_source("tests/golden/train/conversations.json"), &golden))) {
-        const weft__json root = weft__json_root(&golden);
-        CHECK_OK(weft__json_get(&root, name, &samples));
-        compare(d, &samples);
-        weft__json trl, masks;
         CHECK_OK(weft__json_get(&root, "trl", &trl));
-        CHECK_OK(weft__json_find(&trl, name, &masks));
+        CHECK_OK(weft__json_find(&trl, key, &masks));
         if (masks.value)
             compare_trl(d, &masks, real);
     }
@@ -307,25 +274,52 @@ static void compare_real(const char *name)
     weft_dataset_free(d);
     weft_chat_free(chat);
     weft_tokenizer_free(real);
-    if (strcmp(name, "gemma3") != 0) { /* whose template has no tools */
-        snprintf(path, sizeof path, "%s_tools", name);
-        compare_tools(command, path);
+}
+
+static void compare_real(const char *name, bool plain, bool tools, bool kwargs)
+{
+    char path[128], folder[1024], command[2300], key[64];
+    snprintf(path, sizeof path, "tokenizers/%s.tar.xz", name);
+    const char *archive = check_shared(path);
+    if (!archive) {
+        check_skip("../shared has no tokenizer %s", name);
+        return;
     }
+    const char *parent = check_temporary(name);
+    snprintf(folder, sizeof folder, "%s/%s", parent, name);
+    snprintf(command, sizeof command, "mkdir -p '%s' && tar -xJf '%s' -C '%s'", parent, archive,
+             parent);
+    CHECK_EQ_INT(system(command), 0);
+    if (plain)
+        compare_file(folder, "conversations", name);
+    snprintf(key, sizeof key, "%s_tools", name);
+    if (tools)
+        compare_file(folder, "conversations_tools", key);
+    snprintf(key, sizeof key, "%s_kwargs", name);
+    if (kwargs)
+        compare_file(folder, "conversations_kwargs", key);
 }
 
 static void qwen3_conversations_equal_transformers(void)
 {
-    compare_real("qwen3");
+    compare_real("qwen3", true, true, true);
 }
 
 static void qwen2_5_conversations_equal_transformers(void)
 {
-    compare_real("qwen2_5");
+    compare_real("qwen2_5", true, true, false);
 }
 
+/* Gemma's template takes no tools. */
 static void gemma3_conversations_equal_transformers(void)
 {
-    compare_real("gemma3");
+    compare_real("gemma3", true, false, false);
+}
+
+/* Llama's writes the date, which the row gives. */
+static void llama3_2_conversations_equal_transformers(void)
+{
+    compare_real("llama3_2", false, false, true);
 }
 
 CHECK_MAIN("conversations", CHECK_CASE(every_assistant_turn_is_trained),
@@ -335,4 +329,5 @@ CHECK_MAIN("conversations", CHECK_CASE(every_assistant_turn_is_trained),
            CHECK_CASE(malformed_conversations_are_refused),
            CHECK_CASE(qwen3_conversations_equal_transformers),
            CHECK_CASE(qwen2_5_conversations_equal_transformers),
-           CHECK_CASE(gemma3_conversations_equal_transformers))
+           CHECK_CASE(gemma3_conversations_equal_transformers),
+           CHECK_CASE(llama3_2_conversations_equal_transformers))

@@ -55,6 +55,8 @@ static const malformed files[] = {
     {"c.jsonl", "{\"messages\": \"[{]\"}", "c.jsonl:1: line 1, column "},
     {"c.jsonl", "{\"messages\": [" USER ", " GPT "], \"tools\": 5}", "c.jsonl:1: tools: expected"},
     {"c.jsonl", "{\"messages\": [" USER ", " GPT "], \"tools\": \"{\"}", "c.jsonl:1: tools: "},
+    {"c.jsonl", "{\"messages\": [" USER ", " GPT "], \"chat_template_kwargs\": [1]}",
+     "chat_template_kwargs: expected a JSON object, got array"},
     {"c.jsonl", "{\"conversations\": [{\"from\": \"cat\", \"value\": \"x\"}]}",
      "expected system, human or gpt, got \"cat\""},
     {"c.jsonl", "{\"conversations\": [{\"from\": \"gpt\"}]}", "conversations[0].value"},

@@ -3,7 +3,8 @@
     python3 tests/golden/train/conversations.py FOLDER
 
 The samples of conversations_tools.jsonl, which Gemma's template does not take, are those of
-"qwen3_tools" and "qwen2_5_tools". FOLDER has qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config.json. A turn of the
+"qwen3_tools" and "qwen2_5_tools", those of conversations_kwargs.jsonl "qwen3_kwargs" and
+"llama3_2_kwargs", whose template writes a date. FOLDER has llama3_2/, qwen3/, qwen2_5/ and gemma3/ with tokenizer.json and tokenizer_config.json. A turn of the
 assistant is trained from where add_generation_prompt ends to its EOS, with the message's weight (1
 without one). Where apply_chat_template of the whole conversation has every turn as it was rendered
 last, there is one sample, else one a turn. Samples are tokenized in one piece.
@@ -32,6 +33,8 @@ def samples_of(tokenizer, row):
     messages = messages_of(row)
     tools = row.get("tools")
     options = {"tools": json.loads(tools) if isinstance(tools, str) else tools}
+    kwargs = row.get("chat_template_kwargs", {})
+    options.update(json.loads(kwargs) if isinstance(kwargs, str) else kwargs)
 
     def ids(count, prompt):
         text = tokenizer.apply_chat_template(messages[:count], tokenize=False,
@@ -64,8 +67,9 @@ def trl_of(tokenizer, row):
 
 
 out = {"trl": {}}
-rows, tool_rows = ([json.loads(line) for line in (here / name).read_text().splitlines()]
-                   for name in ("conversations.jsonl", "conversations_tools.jsonl"))
+rows, tool_rows, kwargs_rows = ([json.loads(line) for line in (here / name).read_text().splitlines()]
+                   for name in ("conversations.jsonl", "conversations_tools.jsonl",
+                                "conversations_kwargs.jsonl"))
 for name in ("qwen3", "qwen2_5", "gemma3"):
     tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
     out[name] = [sample for row in rows for sample in samples_of(tokenizer, row)]
@@ -73,4 +77,7 @@ for name in ("qwen3", "qwen2_5", "gemma3"):
         out[f"{name}_tools"] = [sample for row in tool_rows for sample in samples_of(tokenizer, row)]
     if name != "qwen3":
         out["trl"][name] = [trl_of(tokenizer, row) for row in rows]
+for name in ("qwen3", "llama3_2"):
+    tokenizer = AutoTokenizer.from_pretrained(f"{sys.argv[1]}/{name}")
+    out[f"{name}_kwargs"] = [sample for row in kwargs_rows for sample in samples_of(tokenizer, row)]
 (here / "conversations.json").write_text(json.dumps(out) + "\n")

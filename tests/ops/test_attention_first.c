@@ -1,0 +1,125 @@
+/* tests/ops/test_attention_first.c -- attention from a first key on, which each query has: as the
+ * mask that says the same, alone and with sinks, lengths and masks, long enough for tiles of
+ * keys; and refusals. */
+#include <math.h>
+
+#include "tests/check.h"
+#include "weft/creation.h"
+#include "weft/neural.h"
+#include "weft/ops.h"
+#include "weft/random.h"
+#include "weft/transforms.h"
+
+enum { B = 2, L = 300, H = 4, HK = 2, D = 16, HALF = L / 2 };
+
+static weft_array *normal(uint64_t seed, weft_dims shape)
+{
+    return weft_random_normal(weft_random_key(seed), shape, 0, 1, WEFT_FLOAT32);
+}
+
+/* Three sequences a row, not in the same places; in row 1 the bounds also fall again. */
+static weft_array *first_of(void)
+{
+    static int32_t first[B * L];
+    for (int i = 0; i < L; i++) {
+        first[i] = i < 70 ? 0 : i < 201 ? 70 : 201;
+        first[L + i] = i < HALF ? i / 2 : i % 7;
+    }
+    return weft_from_data(first, WEFT_INT32, WEFT_DIMS(B, L));
+}
+
+/* (B, 1, L, S) */
+static weft_array *mask_of(weft_array *first, int64_t S)
+{
+    weft_array *key = weft_arange(0, (double)S, 1, WEFT_INT32);
+    return weft_greater_equal(key, weft_reshape(first, WEFT_DIMS(B, 1, L, 1)));
+}
+
+static double apart(weft_array *a, weft_array *b)
+{
+    return weft_item(weft_max(weft_abs(weft_subtract(a, b)), WEFT_ALL_AXES, false));
+}
+
+/* in: q, k, v; the sum of the output times fixed numbers. */
+static weft_array *loss(void *context, weft_array *const *in, int n)
+{
+    (void)n;
+    weft_array *y = weft_attention(in[0], in[1], in[2], context);
+    return weft_sum(weft_multiply(y, normal(9, weft_shape(y))), WEFT_ALL_AXES, false);
+}
+
+static void compare(weft_attention_options o, weft_array *mask)
+{
+    weft_scope_open();
+    weft_array *in[] = {normal(1, WEFT_DIMS(B, L, H, D)), normal(2, WEFT_DIMS(B, L, HK, D)),
+                        normal(3, WEFT_DIMS(B, L, HK, D))};
+    weft_array *one[3], *two[3];
+    o.first = first_of();
+    o.mask = mask;
+    weft_attention_options other = o;
+    other.first = NULL;
+    weft_array *own = mask_of(o.first, L);
+    other.mask = mask ? weft_where(own, mask, weft_scalar(-INFINITY, WEFT_FLOAT32)) : own;
+    CHECK(apart(weft_attention(in[0], in[1], in[2], &o),
+                weft_attention(in[0], in[1], in[2], &other)) < 1e-5);
+    CHECK_OK(weft_grad(loss, &o, in, 3, NULL, 0, one));
+    CHECK_OK(weft_grad(loss, &other, in, 3, NULL, 0, two));
+    for (int i = 0; i < 3; i++)
+        CHECK(apart(one[i], two[i]) < 2e-4);
+    weft_scope_close(NULL);
+}
+
+static void it_is_the_mask_that_says_the_same(void)
+{
+    weft_scope_open();
+    const int32_t lengths[] = {L, L - 31};
+    compare((weft_attention_options){.causal = true}, NULL);
+    compare((weft_attention_options){.causal = true, .window = 40}, NULL);
+    compare((weft_attention_options){.softcap = 2}, NULL);
+    compare((weft_attention_options){.causal = true}, normal(4, WEFT_DIMS(1, H, L, L)));
+    compare((weft_attention_options){.causal = true, .sinks = normal(5, WEFT_DIMS(H))}, NULL);
+    compare((weft_attention_options){.causal = true,
+                                     .lengths = weft_from_data(lengths, WEFT_INT32, WEFT_DIMS(B))},
+            NULL);
+    weft_scope_close(NULL);
+}
+
+/* A sequence behind others gives what it gives alone. */
+static void other_sequences_are_not_read(void)
+{
+    weft_scope_open();
+    const weft_attention_options o = {.causal = true, .first = first_of()};
+    weft_array *q = normal(1, WEFT_DIMS(B, L, H, D)), *k = normal(2, WEFT_DIMS(B, L, HK, D));
+    weft_array *v = normal(3, WEFT_DIMS(B, L, HK, D));
+    weft_array *whole = weft_attention(q, k, v, &o);
+    /* The last sequence of row 0 alone. */
+    weft_array *parts[3] = {q, k, v};
+    for (int i = 0; i < 3; i++)
+        parts[i] = weft_slice_axis(weft_slice_axis(parts[i], 0, 0, 1), 1, 201, L);
+    weft_array *alone =
+        weft_attention(parts[0], parts[1], parts[2], &(weft_attention_options){.causal = true});
+    weft_array *same = weft_slice_axis(weft_slice_axis(whole, 0, 0, 1), 1, 201, L);
+    CHECK(apart(same, alone) < 1e-5);
+    weft_scope_close(NULL);
+}
+
+static void refuse(weft_array *first, const char *message)
+{
+    weft_array *q = normal(1, WEFT_DIMS(B, L, H, D));
+    weft_array *y =
+        weft_attention(q, q, q, &(weft_attention_options){.causal = true, .first = first});
+    if (CHECK(!weft_ok(y)))
+        CHECK_CONTAINS(weft_error(y), message);
+}
+
+static void other_shapes_are_refused(void)
+{
+    weft_scope_open();
+    refuse(weft_zeros(WEFT_DIMS(L), WEFT_INT32), "first: expected integers (B, L) = (2, 300)");
+    refuse(weft_zeros(WEFT_DIMS(B, L - 1), WEFT_INT32), "first: expected integers");
+    refuse(weft_zeros(WEFT_DIMS(B, L), WEFT_FLOAT32), "first: expected integers");
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("attention_first", CHECK_CASE(it_is_the_mask_that_says_the_same),
+           CHECK_CASE(other_sequences_are_not_read), CHECK_CASE(other_shapes_are_refused))
