@@ -18,7 +18,9 @@
  *
  * What is generated is a part of what is valid: properties in any order, but each once; no
  * whitespace around the document, and little within it; numbers of at most 15 digits, integers
- * without fraction and exponent; literals of enum and const as the schema writes them.
+ * without fraction and exponent; literals of enum and const as the schema writes them. Where more
+ * than 1024 combinations of alternatives are possible at one point of the document, those with the
+ * shortest ends are followed.
  */
 #ifndef WEFT_CONSTRAIN_H
 #define WEFT_CONSTRAIN_H

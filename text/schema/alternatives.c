@@ -351,7 +351,8 @@ static void collect_contents(collector *c)
         json_object_object_foreach(properties, key, value)
         {
             (void)value;
-            add_atom(c, ATOM_PROPERTY, -1, key);
+            if (!weft__requires_property(c->schema, c->number, key))
+                add_atom(c, ATOM_PROPERTY, -1, key);
         }
     }
 }

@@ -147,7 +147,7 @@ bool weft__names_property(const weft__schema *schema, int number, const char *na
     return properties && json_object_object_get_ex(properties, name, NULL);
 }
 
-static bool requires(const weft__schema *schema, int number, const char *name)
+bool weft__requires_property(const weft__schema *schema, int number, const char *name)
 {
     json_object *list = json_object_object_get(schema->schemas[number].at.value, "required");
     for (size_t i = 0; list && i < json_object_array_length(list); i++)
@@ -219,7 +219,9 @@ weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atom
             of = own_schema(schema, a->schema, name, false, &status);
         else if (a->kind == ATOM_ALL)
             of = weft__schema_at(schema, a->schema, "additionalProperties", false, &status);
-        else if (a->kind == ATOM_PROPERTY && named)
+        else if (named &&
+                 (a->kind == ATOM_PROPERTY ||
+                  (a->kind == ATOM_REQUIRED && weft__names_property(schema, a->schema, name))))
             of = own_schema(schema, a->schema, name, true, &status);
         else if (a->kind == ATOM_ADDITIONAL && named)
             of = weft__schema_at(schema, a->schema, "additionalProperties", true, &status);
@@ -227,9 +229,10 @@ weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atom
             forbidden |= is_false(schema, of);
             out[(*count)++] = of;
         }
-        forbidden |= a->kind == ATOM_REQUIRED && named;
-        *required |= (a->kind == ATOM_ALL && name && requires(schema, a->schema, name)) ||
-                     ((a->kind == ATOM_PROPERTY || a->kind == ATOM_ADDITIONAL) && named);
+        forbidden |= a->kind == ATOM_REQUIRED && named && of < 0;
+        *required |=
+            (a->kind == ATOM_ALL && name && weft__requires_property(schema, a->schema, name)) ||
+            ((a->kind == ATOM_PROPERTY || a->kind == ATOM_ADDITIONAL) && named);
     }
     if (forbidden)
         *count = -1;

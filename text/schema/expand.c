@@ -12,6 +12,7 @@
 
 enum {
     MAX_CHOICES = 20000,
+    MAX_OF_NODE = 1024, /* no more stacks are followed */
     MAX_WORK = 1 << 20, /* schemas that are taken into combinations */
     PROBE_WORK = 2000,  /* those that are looked at to find out whether there is a value */
     PROBE_DEPTH = 3
@@ -106,6 +107,26 @@ static weft_status check_child(void *context, const char *name)
     return status;
 }
 
+/* *possible becomes false when no string matches the patterns, of which there are several. */
+static weft_status check_patterns(const weft__schema *schema, const partial *p,
+                                  schema_choice *outline, bool *possible)
+{
+    int n = 0;
+    for (int i = 0; i < p->n_atoms; i++) {
+        json_object *at = schema->schemas[p->atoms[i].schema].at.value;
+        n += p->atoms[i].kind == ATOM_STRINGS ||
+             ((p->atoms[i].kind == ATOM_ALL || p->atoms[i].kind == ATOM_PATTERN) &&
+              json_object_object_get_ex(at, "pattern", NULL));
+    }
+    if (n < 2)
+        return WEFT_OK;
+    const weft_status status = weft__choice_pattern(schema, p->atoms, (size_t)p->n_atoms, outline);
+    *possible = outline->types != 0;
+    weft__choice_release(outline);
+    /* Too many states are a reason to give up only where the strings are to be followed. */
+    return status == WEFT_UNSUPPORTED ? WEFT_OK : status;
+}
+
 /* *possible becomes false when the atoms contradict each other, as far as that shows here. */
 static weft_status check_atoms(expansion *e, partial *p, bool *possible)
 {
@@ -115,6 +136,8 @@ static weft_status check_atoms(expansion *e, partial *p, bool *possible)
     if (status)
         return status;
     *possible = outline.types != 0;
+    if (outline.types == SCHEMA_STRING && (p->n_branches > 0 || e->probing))
+        return check_patterns(e->schema, p, &outline, possible);
     if (outline.types != SCHEMA_OBJECT || (e->probing && e->depth <= 0))
         return WEFT_OK;
     children c = {.e = e, .p = p, .possible = true};
@@ -319,6 +342,9 @@ static weft_status add_choice(expansion *e, schema_choice *choice)
     if (schema->n_choices >= MAX_CHOICES)
         status = weft_fail(WEFT_UNSUPPORTED, "%s: the schema has more than %d choices",
                            schema->doc.name, (int)MAX_CHOICES);
+    else if (schema->n_choices - e->first >= MAX_OF_NODE)
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: a place in the schema has more than %d choices",
+                           schema->doc.name, (int)MAX_OF_NODE);
     if (!status)
         status =
             weft__bytes_grow(&data, &schema->choice_capacity, schema->n_choices, 1, sizeof *choice);

@@ -30,7 +30,7 @@ typedef enum atom_kind {
     ATOM_ITEMS,       /* some element that `items` applies to does not match */
     ATOM_MIN_PROPERTIES,
     ATOM_MAX_PROPERTIES,
-    ATOM_REQUIRED,  /* property `name` is absent */
+    ATOM_REQUIRED,  /* property `name`, which is required, is absent or does not match */
     ATOM_PROPERTY,  /* property `name` is there and does not match */
     ATOM_ADDITIONAL /* some property that additionalProperties applies to does not match */
 } atom_kind;
@@ -104,6 +104,7 @@ weft_status weft__each_property(const weft__schema *schema, const schema_atom *a
 
 /* Whether additionalProperties of a schema does not apply to a property. */
 bool weft__names_property(const weft__schema *schema, int number, const char *name);
+bool weft__requires_property(const weft__schema *schema, int number, const char *name);
 /* Elements of prefixItems. */
 int weft__prefix_length(const weft__schema *schema, int number);
 

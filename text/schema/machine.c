@@ -8,7 +8,7 @@
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
-enum { BLOCK_BYTES = 1 << 16, MAX_STACKS = 4096, MAX_DEPTH = 10000 };
+enum { BLOCK_BYTES = 1 << 16, MAX_STACKS = MACHINE_SLOTS / 4, MAX_DEPTH = 10000 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -164,9 +164,12 @@ void weft__machine_emit(machine *m, const frame *top)
 {
     if (!top)
         return;
-    for (size_t i = 0; i < m->out.n; i++)
-        if (m->out.tops[i]->hash == top->hash)
+    size_t slot = top->hash % MACHINE_SLOTS;
+    for (; m->slots[slot].step == m->step; slot = (slot + 1) % MACHINE_SLOTS)
+        if (m->slots[slot].hash == top->hash)
             return;
+    if (m->out.n < MAX_STACKS)
+        m->slots[slot] = (machine_slot){top->hash, m->step};
     append(m, &m->out, top);
 }
 
@@ -352,6 +355,7 @@ static void feed(machine *m, const frame *top, unsigned char byte)
 void weft__machine_step(machine *m, const frame *const *tops, size_t n, unsigned char byte)
 {
     m->out.n = m->finished.n = 0;
+    m->step++;
     if (byte == ',' || byte == ']' || byte == '}' || byte == ' ' || byte == '\n')
         for (size_t i = 0; i < n; i++)
             if (may_end(m, tops[i]))

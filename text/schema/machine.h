@@ -112,11 +112,20 @@ typedef struct frame_mark {
     size_t used;
 } frame_mark;
 
+/* The hashes of the stacks that a step has made so far. */
+enum { MACHINE_SLOTS = 4096 };
+
+typedef struct machine_slot {
+    uint64_t hash, step;
+} machine_slot;
+
 typedef struct machine {
     const weft__schema *schema;
     frame_block *block;
     frame_list out, finished; /* of the step under way */
-    weft_status status;       /* of the first failure */
+    machine_slot slots[MACHINE_SLOTS];
+    uint64_t step;
+    weft_status status; /* of the first failure */
 } machine;
 
 void weft__machine_open(machine *m, const weft__schema *schema);
