@@ -73,7 +73,7 @@ static void print_marked(const char *text, size_t n, const char *mark)
     }
 }
 
-static weft_status print_sample(const data_found *f, int64_t i, bool color)
+weft_status data_print_sample(const data_found *f, int64_t i, bool color)
 {
     const weft_sample s = weft_dataset_at(f->data, i);
     printf("\nsample %s, %s tokens\n", cli_count(i + 1), cli_count(s.length));
@@ -161,7 +161,7 @@ weft_status data_print_summary(const data_values *v, const data_found *f)
                cli_count(weft_dataset_info_of(f->validation).samples),
                cli_count(weft_dataset_duplicates(f->validation, f->data)));
     for (int64_t i = 0; status == WEFT_OK && i < v->show && i < info.samples; i++)
-        status = print_sample(f, i, color);
+        status = data_print_sample(f, i, color);
     return status;
 }
 
@@ -226,7 +226,7 @@ weft_status data_print_json(const data_found *f)
     return WEFT_OK;
 }
 
-static weft_status print_segments(const data_found *f, const weft_sample *s)
+weft_status data_print_segments(const data_found *f, const weft_sample *s)
 {
     for (int64_t begin = 0, end; begin < s->length; begin = end) {
         char *text;
@@ -256,7 +256,7 @@ weft_status data_print_samples(const data_found *f)
         for (int64_t k = 0; k < s.length; k++)
             printf("%s%g", k > 0 ? ", " : "", (double)s.weights[k]);
         printf("], \"group\": %lld, \"segments\": [", (long long)s.group);
-        const weft_status status = print_segments(f, &s);
+        const weft_status status = data_print_segments(f, &s);
         if (status != WEFT_OK)
             return status;
         puts("]}");

@@ -18,6 +18,10 @@ typedef struct data_found {
     weft_dataset *data, *validation; /* validation NULL: none */
 } data_found;
 
+/* On standard output: sample i with marks before what is trained; the same as JSON segments. */
+weft_status data_print_sample(const data_found *found, int64_t i, bool color);
+weft_status data_print_segments(const data_found *found, const weft_sample *sample);
+
 /* On standard output: the summary and the first samples, the summary as a JSON object, or every
  * sample as one. */
 weft_status data_print_summary(const data_values *v, const data_found *found);

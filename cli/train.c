@@ -285,6 +285,7 @@ static const cli_option options[] = {
      .value = "DIR",
      AT(init_adapter),
      .help = "start from this PEFT adapter, with its rank, alpha and targets"},
+    TRAIN_PLAN_OPTIONS,
     CLI_JSON_OPTION(train_values, "print the result as one JSON object"),
     CLI_PLACE_OPTIONS(train_values),
 };
@@ -395,6 +396,8 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
 static weft_status train(const train_values *v, train_run *r)
 {
     weft_trainer_options o = trainer_options(v, r);
+    if (v->dry_run)
+        return train_dry_run(v, r, &o);
     weft_status status = train_catch_signals(&o.cancel);
     if (status == WEFT_OK)
         status = weft_trainer_new(r->model, &o, &r->trainer);
@@ -436,13 +439,15 @@ static const char *complaint(const train_values *v)
         return "--compile is for updates of one batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
+    if (!isnan(v->max_memory) && !v->dry_run)
+        return "--max-memory is for --dry-run";
     return cli_place_complaint(&v->place);
 }
 
 /* Before anything is loaded. */
 static weft_status check_out(const train_values *v)
 {
-    if (v->overwrite || v->resume || !weft_run_exists(v->out))
+    if (v->dry_run || v->overwrite || v->resume || !weft_run_exists(v->out))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID,
                      "train: %s has a run already: --resume continues it, --overwrite deletes it, "
@@ -456,7 +461,7 @@ static int run_with(const train_values *v)
     const char *why = complaint(v);
     if (why != NULL)
         return cli_usage("train", "%s", why);
-    train_run r = {.words = train_words(v)};
+    train_run r = {.values = v, .words = train_words(v)};
     if (train_read_texts(v, &r) != WEFT_OK) {
         cli_words_free(&r.words);
         return cli_usage("train", "%s", weft_error_message());
@@ -486,9 +491,8 @@ static int run_with(const train_values *v)
     return code;
 }
 
-static int run(void *context)
+static int run_parsed(train_values *v)
 {
-    train_values *v = context;
     cli_word_list words = {.n = 0};
     weft_status status = WEFT_OK;
     const char *conflict = train_adapter_conflict(v);
@@ -498,6 +502,21 @@ static int run(void *context)
     if (v->resume && !v->overwrite && weft_run_exists(v->out))
         status = train_resume(v, &words);
     const int code = status == WEFT_OK ? run_with(v) : cli_status(status);
+    cli_words_free(&words);
+    return code;
+}
+
+static int run(void *context)
+{
+    train_values *v = context;
+    if (v->config == NULL)
+        return run_parsed(v);
+    cli_word_list words = {.n = 0};
+    int code = CLI_USAGE;
+    if (train_read_config(v, &words) != WEFT_OK)
+        code = cli_status(weft_error_status());
+    else if (cli_parse(&cli_train, words.n, words.at, v) == CLI_PARSED_RUN)
+        code = run_parsed(v);
     cli_words_free(&words);
     return code;
 }

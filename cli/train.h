@@ -16,12 +16,13 @@ typedef struct train_values {
     const char *schedule, *optimizer_options;
     cli_data_source source;
     cli_place place;
-    double val_split, epochs, lr, weight_decay, clip;
+    const char *config;
+    double val_split, max_memory, epochs, lr, weight_decay, clip;
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
     int optimizer, train_on;
     int64_t keep;
-    bool pack, checkpoint, compile, json, overwrite, resume;
+    bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
     cli_given given;
     /* The adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
@@ -30,6 +31,26 @@ typedef struct train_values {
     int adapter_dtype;
     bool rslora, dora, pissa;
 } train_values;
+
+/* The options that plan and check a run. */
+#define TRAIN_PLAN_OPTIONS                                                                         \
+    {.name = "config",                                                                             \
+     .kind = CLI_TEXT,                                                                             \
+     .value = "FILE",                                                                              \
+     .offset = offsetof(train_values, config),                                                     \
+     .help =                                                                                       \
+         "read options from a JSON object of their long names, and MODEL as \"model\"; those of "  \
+         "the command line replace them"},                                                         \
+        {.name = "dry-run",                                                                        \
+         .kind = CLI_FLAG,                                                                         \
+         .offset = offsetof(train_values, dry_run),                                                \
+         .help = "train nothing: measure memory and time with the largest batch, show a sample "   \
+                 "with its loss mask, and refuse what does not fit in memory"},                    \
+    {                                                                                              \
+        .name = "max-memory", .kind = CLI_REAL, .value = "GB", .low = CLI_ABOVE_ZERO,              \
+        .high = CLI_ANY, .offset = offsetof(train_values, max_memory),                             \
+        .help = "with --dry-run: the memory that the run may take; default: that of the device"    \
+    }
 
 /* The words of --optimizer: the names of the types. */
 #define TRAIN_OPTIMIZERS "adamw|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
@@ -49,6 +70,8 @@ typedef union train_optimizer_options {
 
 /* What a run has open. */
 typedef struct train_run {
+    const train_values *values;
+    bool configured;     /* config.json was written */
     cli_word_list words; /* train_words */
     train_optimizer_options optimizer_options;
     char path[4096]; /* of the model */
@@ -73,6 +96,14 @@ int train_stop_signal(void);
 
 /* An option of the adapter that was given though --init-adapter brings it; NULL: none. */
 const char *train_adapter_conflict(const train_values *v);
+bool train_is_of_adapter(const char *name); /* an option that describes the adapter */
+/* Reads --config under the command line into `words` (the caller's), to be parsed again.
+ * WEFT_INVALID names the file and the option. */
+weft_status train_read_config(train_values *v, cli_word_list *words);
+/* Writes train_words as config.json into the run's folder. */
+weft_status train_write_config(const train_values *v, const cli_word_list *words);
+/* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
+weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options);
 /* The command line with its defaults, for a run that is resumed. */
 cli_word_list train_words(const train_values *v);
 /* Reads the options that were not given from the run in --out. `words` (the caller's, to be freed

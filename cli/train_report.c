@@ -61,6 +61,9 @@ static bool has_line(const weft_train_report *p)
 bool train_show(void *context, const weft_train_report *p)
 {
     train_run *r = context;
+    if (!r->configured && train_write_config(r->values, &r->words) != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
+    r->configured = true;
     bool measured = !isnan(p->validation_loss);
     char validation[40] = "";
     if (measured)

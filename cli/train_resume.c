@@ -6,7 +6,8 @@
 #include "cli/train.h"
 
 /* Options that are of one command, not of the run. */
-static const char *const transient[] = {"out", "resume", "overwrite", "json", "profile", NULL};
+static const char *const transient[] = {"out",    "resume",  "overwrite",  "json", "profile",
+                                        "config", "dry-run", "max-memory", NULL};
 
 /* Options that decide what the run is: another value would be another run. What is in the files of
  * model and data is compared by the trainer. */
@@ -27,6 +28,15 @@ enum {
     N_FIXED = sizeof fixed / sizeof *fixed,
     N_OF_ADAPTER = sizeof of_adapter / sizeof *of_adapter
 };
+
+bool train_is_of_adapter(const char *name)
+{
+    for (int i = 0; i < N_OF_ADAPTER; i++) {
+        if (strcmp(name, of_adapter[i]) == 0)
+            return true;
+    }
+    return false;
+}
 
 const char *train_adapter_conflict(const train_values *v)
 {

@@ -7,7 +7,7 @@
 
 /* ---- lists ---------------------------------------------------------------------------------- */
 
-static void add(cli_word_list *words, const char *word)
+void cli_words_add(cli_word_list *words, const char *word)
 {
     if (words->n == words->capacity) {
         const int capacity = 2 * words->capacity + 32;
@@ -28,9 +28,9 @@ static void add_option(cli_word_list *words, const cli_option *o, const char *te
 {
     char name[80] = "--";
     strncat(name, o->name, sizeof name - 3);
-    add(words, name);
+    cli_words_add(words, name);
     if (o->kind != CLI_FLAG)
-        add(words, text);
+        cli_words_add(words, text);
 }
 
 void cli_words_free(cli_word_list *words)
@@ -103,7 +103,7 @@ static void add_arguments(cli_word_list *out, const cli_command *c, char *const 
     item it;
     for (int i = 0; next_item(c, at, n, &i, &plain, &it);) {
         if (it.option == NULL)
-            add(out, it.text);
+            cli_words_add(out, it.text);
     }
 }
 
@@ -133,7 +133,7 @@ cli_word_list cli_all_words(const cli_command *c, const cli_given *given,
         if (o->fallback && !is_among(o->name, skipped) && !cli_is_given(c, given, o->name))
             add_option(&out, o, o->fallback);
     }
-    add(&out, "--");
+    cli_words_add(&out, "--");
     add_arguments(&out, c, given->at, given->n);
     return out;
 }
@@ -152,7 +152,7 @@ cli_word_list cli_merge_words(const cli_command *c, char *const *at, int n, cons
         if (it.option)
             add_option(&out, it.option, it.text);
     }
-    add(&out, "--");
+    cli_words_add(&out, "--");
     const bool anew = has_arguments(c, given->at, given->n);
     add_arguments(&out, c, anew ? given->at : at, anew ? given->n : n);
     return out;

@@ -14,6 +14,9 @@ typedef struct cli_word_list {
 
 void cli_words_free(cli_word_list *words);
 
+/* Adds a copy of the word, or sets `failed`. */
+void cli_words_add(cli_word_list *words, const char *word);
+
 /* The value of an option among words, in its last place; "" of a flag; NULL: it is not there. */
 const char *cli_word_of(const cli_command *command, char *const *at, int n, const char *name);
 

@@ -1,0 +1,357 @@
+/* cli/train_dry.c -- weft train --dry-run: memory and time of a run, measured with its largest
+ * batch. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/data_show.h"
+#include "cli/train.h"
+
+/* Values that AdamW keeps for each trained one; an estimate for the others. */
+enum { LEAST_STATES = 2 };
+
+/* The batches of an epoch, as rows x columns with padding. */
+typedef struct epoch_size {
+    int64_t batches, tokens; /* tokens with padding */
+    int64_t largest;         /* index of the batch with most tokens */
+    int64_t rows, columns;   /* of that */
+} epoch_size;
+
+/* One update, the second of a new trainer. */
+typedef struct measured {
+    int64_t before, after; /* active bytes: without and with the optimizer's state */
+    int64_t peak;
+    double seconds;
+} measured;
+
+/* Bytes of activations and gradients with the largest batch's columns. */
+typedef struct growth {
+    double fixed, row; /* of every update, of each row */
+} growth;
+
+typedef struct dry_run {
+    const train_values *v;
+    train_run *r;
+    const weft_trainer_options *o;
+    epoch_size epoch;
+    int64_t weights, trained; /* bytes: frozen, trained */
+    int64_t mapped;           /* of the weights: in files, not in arrays' memory */
+    int64_t memory;           /* bytes of the run */
+    int64_t limit;            /* 0: unknown */
+    measured update;
+} dry_run;
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+static weft_status bytes_of(weft_module *tree, bool trainable, int64_t *out)
+{
+    weft_nn_slots slots = {.n = 0};
+    const weft_status status =
+        trainable ? weft_nn_trainable(tree, &slots) : weft_nn_parameters(tree, &slots);
+    *out = 0;
+    for (int i = 0; status == WEFT_OK && i < slots.n; i++)
+        *out += weft_nbytes(*slots.slots[i]);
+    weft_nn_slots_free(&slots);
+    return status;
+}
+
+static int64_t memory_limit(const train_values *v)
+{
+    if (!isnan(v->max_memory))
+        return (int64_t)(v->max_memory * 1e9);
+    const int64_t device = weft_device_memory(weft_default_device()), limit = weft_memory_limit();
+    return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
+}
+
+static weft_status read_epoch(train_run *r, epoch_size *out)
+{
+    *out = (epoch_size){.batches = weft_batches_count(r->batches)};
+    for (int64_t i = 0; i < out->batches; i++) {
+        weft_batch batch;
+        const weft_status status = weft_batches_at(r->batches, i, &batch);
+        if (status != WEFT_OK)
+            return status;
+        const int64_t rows = weft_dim(batch.tokens, 0), columns = weft_dim(batch.tokens, 1);
+        weft_batch_free(&batch);
+        out->tokens += rows * columns;
+        if (rows * columns > out->rows * out->columns) {
+            out->largest = i;
+            out->rows = rows;
+            out->columns = columns;
+        }
+    }
+    return WEFT_OK;
+}
+
+/* ---- measuring ------------------------------------------------------------------------------ */
+
+/* Two updates with learning rate 0: the first makes the optimizer's state. */
+static weft_status measure(const dry_run *d, const weft_batch *batch, bool checkpoint,
+                           measured *out)
+{
+    const int n = d->o->accumulate > 1 ? 2 : 1;
+    const weft_batch batches[] = {*batch, *batch};
+    weft_trainer_options o = *d->o;
+    o.folder = NULL;
+    o.checkpoint = checkpoint;
+    weft_trainer *trainer;
+    *out = (measured){.before = weft_memory_active()};
+    weft_status status = weft_trainer_new(d->r->model, &o, &trainer);
+    if (status == WEFT_OK)
+        status = weft_trainer_step(trainer, batches, n, 0, NULL);
+    out->after = weft_memory_active();
+    weft_memory_reset_peak();
+    const double began = cli_seconds();
+    if (status == WEFT_OK)
+        status = weft_trainer_step(trainer, batches, n, 0, NULL);
+    out->seconds = (cli_seconds() - began) / n * (double)d->o->accumulate;
+    out->peak = weft_memory_peak();
+    weft_trainer_free(trainer);
+    return status;
+}
+
+/* The bytes above the optimizer's state that an update of rows x columns tokens takes. */
+static weft_status probe(const dry_run *d, int rows, int64_t columns, bool checkpoint, double *out)
+{
+    enum { MOST_ROWS = 2 };
+    int32_t *ids = calloc((size_t)columns + 1, sizeof *ids);
+    const weft_sample sample = {.ids = ids, .length = columns + 1};
+    const weft_sample samples[MOST_ROWS] = {sample, sample};
+    weft_batch batch;
+    measured m = {0};
+    weft_status status = WEFT_OK;
+    if (ids == NULL)
+        status = weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
+    else
+        status = weft_batch_of_samples(samples, rows, &batch);
+    if (status == WEFT_OK) {
+        status = measure(d, &batch, checkpoint, &m);
+        weft_batch_free(&batch);
+    }
+    free(ids);
+    *out = (double)(m.peak - m.after);
+    return status;
+}
+
+/* From three small batches: short and long rows, and two short rows. A row's bytes are taken to be
+ * linear * columns + square * columns^2. */
+static weft_status extrapolate(const dry_run *d, bool checkpoint, growth *out)
+{
+    const int64_t half = d->epoch.columns / 2 > 2 ? d->epoch.columns / 2 : 2;
+    const int64_t s = half / 2, l = half;
+    const double all = (double)d->epoch.columns;
+    double one_short, one_long, two_short;
+    weft_status status = probe(d, 1, s, checkpoint, &one_short);
+    if (status == WEFT_OK)
+        status = probe(d, 1, l, checkpoint, &one_long);
+    if (status == WEFT_OK)
+        status = probe(d, 2, s, checkpoint, &two_short);
+    if (status != WEFT_OK)
+        return status;
+    const double row_short = two_short - one_short;
+    out->fixed = fmax(one_short - row_short, 0);
+    const double row_long = one_long - out->fixed;
+    const double per_short = row_short / (double)s, per_long = row_long / (double)l;
+    const double square = fmax((per_long - per_short) / (double)(l - s), 0);
+    const double linear = fmax(per_long - square * (double)l, 0);
+    out->row = linear * all + square * all * all;
+    return WEFT_OK;
+}
+
+static double activations(const growth *g, int64_t rows)
+{
+    return g->fixed + (double)rows * g->row;
+}
+
+static bool is_within(const dry_run *d, double bytes)
+{
+    return d->limit == 0 || bytes <= (double)d->limit;
+}
+
+/* The same with rows as long as they are, where two of them fit. */
+static weft_status find_growth(const dry_run *d, bool checkpoint, growth *out)
+{
+    double one, two;
+    weft_status status = extrapolate(d, checkpoint, out);
+    const double rest = (double)(d->weights + d->trained * (1 + LEAST_STATES));
+    if (status != WEFT_OK || !is_within(d, rest + activations(out, 2)))
+        return status;
+    status = probe(d, 1, d->epoch.columns, checkpoint, &one);
+    if (status == WEFT_OK)
+        status = probe(d, 2, d->epoch.columns, checkpoint, &two);
+    if (status == WEFT_OK)
+        *out = (growth){.fixed = fmax(2 * one - two, 0), .row = fmax(two - one, 0)};
+    return status;
+}
+
+/* ---- refusing ------------------------------------------------------------------------------- */
+
+static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
+{
+    int64_t rows = d->epoch.rows - 1;
+    while (rows > 0 && !is_within(d, rest + activations(g, rows)))
+        rows--;
+    return rows;
+}
+
+/* Every change that is enough by itself, else what can be done further. */
+static weft_status refuse(const dry_run *d, const growth *plain, double rest)
+{
+    char advice[512] = "", batch[64] = "";
+    const int64_t rows = largest_batch(d, plain, rest);
+    growth less = *plain;
+    weft_status status = WEFT_OK;
+    if (!d->o->checkpoint)
+        status = find_growth(d, true, &less);
+    if (status != WEFT_OK)
+        return status;
+    const bool checkpoint =
+        !d->o->checkpoint && is_within(d, rest + activations(&less, d->epoch.rows));
+    /* 4 bits and a scale for 32 values: 4.5 bits instead of 32 or 16. */
+    const bool whole = d->v->place.quantize == CLI_ABSENT;
+    const double now = d->v->place.dtype == 0 ? 32 : 16;
+    const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
+    const bool quantize = whole && is_within(d, quantized + activations(plain, d->epoch.rows));
+    if (rows > 0)
+        snprintf(batch, sizeof batch, " or --batch-size %lld", (long long)rows);
+    snprintf(advice, sizeof advice, "%s%s%s", batch, checkpoint ? " or --checkpoint" : "",
+             quantize ? " or --quantize 4" : "");
+    if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, 1)))
+        snprintf(advice, sizeof advice, " or --batch-size 1 with --checkpoint%s",
+                 whole ? " and --quantize 4" : "");
+    if (advice[0] == '\0')
+        snprintf(advice, sizeof advice, " or a smaller --length, a smaller model or more memory");
+    return weft_fail(
+        WEFT_MEMORY,
+        "train: the run needs about %s of memory, and %s are available; what would fit: %s",
+        cli_bytes(d->memory), cli_bytes(d->limit), advice + 4);
+}
+
+/* ---- printing ------------------------------------------------------------------------------- */
+
+static int64_t updates_per_epoch(const dry_run *d)
+{
+    return (d->epoch.batches + d->o->accumulate - 1) / d->o->accumulate;
+}
+
+/* Of an epoch's updates: the time of a batch is taken to be proportional to its tokens. */
+static double epoch_seconds(const dry_run *d)
+{
+    const double batch = d->update.seconds / (double)d->o->accumulate;
+    return batch * (double)d->epoch.tokens / (double)(d->epoch.rows * d->epoch.columns);
+}
+
+static int64_t optimizer_bytes(const dry_run *d)
+{
+    return d->update.after - d->update.before;
+}
+
+static weft_status print_json(const dry_run *d)
+{
+    weft_module *tree = weft_model_module(d->r->model);
+    const double epoch = epoch_seconds(d);
+    printf("{\"parameters\": %lld, \"trainable\": %lld, \"memory\": {\"total\": %lld, "
+           "\"limit\": %lld, \"weights\": %lld, \"trained\": %lld, \"optimizer\": %lld, "
+           "\"activations\": %lld, \"peak_memory\": %lld}, ",
+           (long long)weft_nn_count(tree, false), (long long)weft_nn_count(tree, true),
+           (long long)d->memory, (long long)d->limit, (long long)d->weights, (long long)d->trained,
+           (long long)optimizer_bytes(d), (long long)(d->update.peak - d->update.after),
+           (long long)d->update.peak);
+    printf("\"largest_batch\": [%lld, %lld], \"update_seconds\": %.6g, \"updates\": %lld, "
+           "\"updates_per_epoch\": %lld, \"epoch_seconds\": %.6g, \"run_seconds\": %.6g, "
+           "\"sample\": [",
+           (long long)d->epoch.rows, (long long)d->epoch.columns, d->update.seconds,
+           (long long)d->o->steps, (long long)updates_per_epoch(d), epoch,
+           epoch * (double)d->o->steps / (double)updates_per_epoch(d));
+    weft_status status = WEFT_OK;
+    if (d->r->data) {
+        const data_found found = {d->r->tokenizer, d->r->data, NULL};
+        const weft_sample sample = weft_dataset_at(d->r->data, 0);
+        status = data_print_segments(&found, &sample);
+    }
+    puts("]}");
+    return status;
+}
+
+static weft_status print_plain(const dry_run *d)
+{
+    weft_module *tree = weft_model_module(d->r->model);
+    const int64_t all = weft_nn_count(tree, false), trained = weft_nn_count(tree, true);
+    const double epoch = epoch_seconds(d);
+    printf("trainable  %s of %s parameters (%.2g%%)\n", cli_count(trained), cli_count(all),
+           100 * (double)trained / (double)all);
+    printf("memory     %s", cli_bytes(d->memory));
+    if (d->limit > 0)
+        printf(" of %s", cli_bytes(d->limit));
+    printf(", measured with the largest batch, %s x %s tokens\n", cli_count(d->epoch.rows),
+           cli_count(d->epoch.columns));
+    printf("             weights %s, trained parameters %s\n", cli_bytes(d->weights),
+           cli_bytes(d->trained));
+    printf("             optimizer %s, activations and gradients %s\n",
+           cli_bytes(optimizer_bytes(d)), cli_bytes(d->update.peak - d->update.after));
+    printf("time       %.3g s for that update; an epoch: %s updates, about %s\n", d->update.seconds,
+           cli_count(updates_per_epoch(d)), cli_time(epoch));
+    printf("           the run: %s updates, about %s, without validation and saving\n",
+           cli_count(d->o->steps),
+           cli_time(epoch * (double)d->o->steps / (double)updates_per_epoch(d)));
+    if (d->r->data == NULL)
+        return WEFT_OK;
+    const data_found found = {d->r->tokenizer, d->r->data, NULL};
+    puts("\nLines with + are trained.");
+    return data_print_sample(&found, 0, isatty(STDOUT_FILENO) && getenv("NO_COLOR") == NULL);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+static weft_status measure_largest(dry_run *d)
+{
+    weft_batch batch;
+    weft_status status = weft_batches_at(d->r->batches, d->epoch.largest, &batch);
+    if (status != WEFT_OK)
+        return status;
+    status = measure(d, &batch, d->o->checkpoint, &d->update);
+    weft_batch_free(&batch);
+    d->memory = d->mapped + d->update.peak;
+    return status;
+}
+
+/* An estimate from small batches comes first: the largest one may not fit. */
+static weft_status measure_run(dry_run *d)
+{
+    growth g = {0};
+    d->memory = d->weights + d->trained * (1 + LEAST_STATES);
+    if (!is_within(d, (double)d->memory))
+        return refuse(d, &g, (double)d->memory);
+    weft_status status = find_growth(d, d->o->checkpoint, &g);
+    if (status != WEFT_OK)
+        return status;
+    const double rest = (double)d->memory;
+    d->memory += (int64_t)activations(&g, d->epoch.rows);
+    if (!is_within(d, (double)d->memory))
+        return refuse(d, &g, rest);
+    status = measure_largest(d);
+    if (status == WEFT_OK && !is_within(d, (double)d->memory))
+        status = refuse(d, &g, (double)(d->mapped + d->update.after));
+    return status;
+}
+
+weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options)
+{
+    dry_run d = {.v = v, .r = r, .o = options, .limit = memory_limit(v)};
+    weft_module *tree = weft_model_module(r->model);
+    int64_t all = 0;
+    weft_status status = bytes_of(tree, false, &all);
+    if (status == WEFT_OK)
+        status = bytes_of(tree, true, &d.trained);
+    if (status == WEFT_OK)
+        status = read_epoch(r, &d.epoch);
+    if (status != WEFT_OK)
+        return status;
+    d.weights = all - d.trained;
+    d.mapped = all > weft_memory_active() ? all - weft_memory_active() : 0;
+    status = measure_run(&d);
+    if (status != WEFT_OK)
+        return status;
+    return v->json ? print_json(&d) : print_plain(&d);
+}

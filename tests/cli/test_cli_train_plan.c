@@ -1,0 +1,178 @@
+/* tests/cli/test_cli_train_plan.c -- weft train before it trains: --dry-run and --config. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+static const char *chats(void)
+{
+    static char text[4000];
+    text[0] = '\0';
+    for (int i = 0; i < 12; i++)
+        snprintf(text + strlen(text), 200,
+                 "{\"prompt\": \"Tale %d begins.\", \"completion\": \" Once there was a fox who "
+                 "walked through wood and field for days.\"}\n",
+                 i);
+    return text_file("rows.jsonl", text);
+}
+
+/* The number behind "key": in a JSON text; -1: it is not there. */
+static double number(const char *text, const char *key)
+{
+    char name[64];
+    snprintf(name, sizeof name, "\"%s\": ", key);
+    const char *at = strstr(text, name);
+    return at ? strtod(at + strlen(name), NULL) : -1;
+}
+
+static double dry_peak(const char *options)
+{
+    const output o =
+        weft_command(NULL, "train %s --data %s --dry-run --json %s", model(), chats(), options);
+    CHECK_EQ_INT(o.code, 0);
+    return number(o.out, "peak_memory");
+}
+
+/* The dry run's peak is that of a run that goes through an epoch, within 5 %. */
+static void the_peak_is_that_of_the_run(void)
+{
+    static const char *const options[] = {
+        "--epochs 1", "--epochs 1 --accumulate 2", "--epochs 1 --checkpoint",
+        "--epochs 1 --batch-size 2 --optimizer sgd", "--epochs 1 --pack --length 64"};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const double dry = dry_peak(options[i]);
+        const output o = weft_command(NULL, "train %s --data %s --json --overwrite --out %s %s",
+                                      model(), chats(), check_temporary("run"), options[i]);
+        CHECK_EQ_INT(o.code, 0);
+        const double real = number(o.out, "peak_memory");
+        if (!CHECK(real > 1e6 && dry > 0.95 * real && dry < 1.05 * real))
+            CHECK_FAIL("%s: %g bytes foreseen, %g taken", options[i], dry, real);
+    }
+}
+
+static void a_dry_run_shows_the_plan_and_writes_nothing(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("nothing"));
+    output o = weft_command(NULL, "train %s --data %s --dry-run --epochs 2 --out %s", model(),
+                            chats(), out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "trainable  162,816 of 3,311,808 parameters");
+    CHECK_CONTAINS(o.out, "weights 12.6 MB");
+    CHECK_CONTAINS(o.out, "an epoch: 3 updates");
+    CHECK_CONTAINS(o.out, "the run: 6 updates");
+    CHECK_CONTAINS(o.out, "  Tale ");
+    CHECK_CONTAINS(o.out, "+  Once there was a fox");
+    CHECK(shell_command(NULL, "test -e %s", out).code != 0);
+    o = weft_command(NULL, "train %s --data %s --dry-run --epochs 2 --json", model(), chats());
+    CHECK_EQ_INT(number(o.out, "updates_per_epoch"), 3);
+    CHECK_EQ_INT(number(o.out, "trainable"), 162816);
+    CHECK_CONTAINS(o.out, "\"weight\": 1, \"text\": \" Once");
+}
+
+/* What is advised fits. */
+static void what_does_not_fit_is_refused(void)
+{
+    const double all = dry_peak("--batch-size 8") / 1e9;
+    output o = weft_command(NULL, "train %s --data %s --dry-run --batch-size 8 --max-memory %.4f",
+                            model(), chats(), 0.9 * all);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "are available; what would fit: --batch-size");
+    CHECK_CONTAINS(o.err, "--checkpoint");
+    const char *advice = strstr(o.err, "--batch-size ");
+    const int rows = advice ? atoi(advice + strlen("--batch-size ")) : 0;
+    CHECK(rows >= 1 && rows < 8);
+    o = weft_command(NULL, "train %s --data %s --dry-run --batch-size %d --max-memory %.4f",
+                     model(), chats(), rows, 0.9 * all);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL,
+                     "train %s --data %s --dry-run --batch-size 8 --checkpoint --max-memory %.4f",
+                     model(), chats(), 0.9 * all);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "train %s --data %s --dry-run --max-memory 0.001", model(), chats());
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "a smaller model or more memory");
+    o = weft_command(NULL, "train %s --data %s --max-memory 1", model(), chats());
+    check_one_line(&o, 2);
+}
+
+/* config.json of a run makes the same adapter again, also of one with --init-adapter. */
+static void the_config_of_a_run_reproduces_it(void)
+{
+    char first[1024], second[1024], third[1024], fourth[1024];
+    snprintf(first, sizeof first, "%s", check_temporary("first"));
+    snprintf(second, sizeof second, "%s", check_temporary("second"));
+    snprintf(third, sizeof third, "%s", check_temporary("third"));
+    snprintf(fourth, sizeof fourth, "%s", check_temporary("fourth"));
+    const char *same = "cmp %s/last/adapter_model.safetensors %s/last/adapter_model.safetensors";
+    output o =
+        weft_command(NULL,
+                     "train %s --data %s --data %s --steps 3 --lr 1e-3 --rank 4 --dropout "
+                     "0.1 --checkpoint --seed 7 --out %s",
+                     model(), chats(), text_file("more.txt", "A tale of more than that."), first);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "train --config %s/config.json --out %s", first, second);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(shell_command(NULL, same, first, second).code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "cmp %s/config.json %s/config.json", first, second).code, 0);
+    /* The command line counts more, and --epochs replaces the file's steps. */
+    o = weft_command(NULL, "train --config %s/config.json --seed 8 --epochs 1 --out %s", first,
+                     third);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK(shell_command(NULL, same, first, third).code != 0);
+    CHECK_EQ_INT(shell_command(NULL, "grep -q '\"seed\": 8' %s/run.json", third).code, 0);
+    o = weft_command(NULL, "train %s --data %s --steps 2 --init-adapter %s/last --out %s", model(),
+                     chats(), first, fourth);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "train --config %s/config.json --overwrite --out %s", fourth, second);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_EQ_INT(shell_command(NULL, same, fourth, second).code, 0);
+}
+
+static void a_bad_config_is_refused_by_name(void)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"{\"lrr\": 1}", "there is no option 'lrr'"},
+        {"{\"config\": \"other.json\"}", "there is no option 'config'"},
+        {"{\"lr\": [1]}", "lr: expected a number, got array"},
+        {"{\"checkpoint\": 1}", "checkpoint: expected true or false, got int"},
+        {"{\"targets\": 1}", "targets: expected a string, got int"},
+        {"{\"model\": 3}", "model: expected a string, got int"},
+        {"{\"data\": [3]}", "data: expected a string, got int"},
+        {"[1]", "expected a JSON object of options"},
+        {"{\"lr\": ", "line 1"},
+        {"{\"\\u001b[31m\": 1}", "there is no option '\\x1b[31m'"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const char *file = text_file("bad.json", bad[i].text);
+        const output o = weft_command(NULL, "train --config %s", file);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, "bad.json");
+        if (!CHECK_CONTAINS(o.err, bad[i].message))
+            CHECK_FAIL("%s", bad[i].text);
+    }
+    output o = weft_command(NULL, "train --config %s", text_file("lr.json", "{\"lr\": -1}"));
+    CHECK_EQ_INT(o.code, 2);
+    CHECK_CONTAINS(o.err, "--lr");
+    o = weft_command(NULL, "train --config /nonexistent.json");
+    check_one_line(&o, 1);
+    /* null stands for an option that is absent, false for a flag that is not given. */
+    o = weft_command(NULL, "train --config %s --dry-run",
+                     text_file("null.json", "{\"lr\": null, \"checkpoint\": false}"));
+    check_one_line(&o, 2);
+    CHECK_CONTAINS(o.err, "MODEL is missing");
+}
+
+CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
+           CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
+           CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(the_config_of_a_run_reproduces_it),
+           CHECK_CASE(a_bad_config_is_refused_by_name))
