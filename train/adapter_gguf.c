@@ -46,8 +46,8 @@ static int64_t moved_heads(const weft__gguf_facts *f, const char *path)
 static weft_array *halves(weft_array *a, int64_t heads)
 {
     const weft_dims shape = weft_shape(a);
-    const int64_t half = shape.at[0] / heads / 2, rest = weft_size(a) / shape.at[0];
-    if (2 * half * heads != shape.at[0])
+    const int64_t half = shape.at[0] / heads / 2, rest = half > 0 ? weft_size(a) / shape.at[0] : 0;
+    if (half == 0 || 2 * half * heads != shape.at[0])
         return weft_error_array("%lld rows for %lld heads", (long long)shape.at[0],
                                 (long long)heads);
     weft_array *parts = weft_reshape(a, WEFT_DIMS(heads, half, 2, rest));
@@ -59,6 +59,8 @@ static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_arr
 {
     char weight[WEFT_NN_PATH + 16];
     const int64_t heads = moved_heads(f, path);
+    if (!weft_ok(B))
+        return B;
     snprintf(weight, sizeof weight, "%s.weight", path);
     if (heads > 0)
         B = to_file ? weft__gguf_pairs(B, heads) : halves(B, heads);
@@ -183,7 +185,10 @@ static weft_status read_tensor(const weft_gguf *file, int i, const weft__gguf_fa
         e->A = e->embedding ? weft_swapaxes(a, 0, 1) : a;
     else
         e->B = rows_of(f, path, a, false);
-    return WEFT_OK;
+    return !is_A && weft_ok(a) && !weft_ok(e->B)
+               ? weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", weft_gguf_path(file),
+                           weft_printable(name), weft_error(e->B))
+               : WEFT_OK;
 }
 
 static weft_status read(const weft_gguf *file, const weft__gguf_facts *f, weft__adapter_list *out)

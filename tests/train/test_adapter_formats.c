@@ -145,15 +145,21 @@ static void what_only_peft_has_is_refused(void)
 
 /* ---- malformed files ------------------------------------------------------------------------ */
 
-static void expect_refused(const char *path, weft_status status, const char *part)
+static void expect_refused_by(const char *base, const char *path, weft_status status,
+                              const char *part)
 {
-    weft_model *model = model_of("qwen3");
+    weft_model *model = model_of(base);
     if (model) {
         CHECK_STATUS(weft_adapter_load(model, path, NULL), status);
         CHECK_CONTAINS(weft_error_message(), part);
         CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
     }
     weft_model_free(model);
+}
+
+static void expect_refused(const char *path, weft_status status, const char *part)
+{
+    expect_refused_by("qwen3", path, status, part);
 }
 
 /* Writes tensors of ones and a configuration as mlx-lm's; the folder. */
@@ -236,6 +242,8 @@ static void bad_files_of_llama_are_refused(void)
                    "expected names that end with .lora_a or .lora_b");
     expect_refused(gguf_file("adapter", "qwen3", "blk.0.what.weight.lora_a"), WEFT_UNSUPPORTED,
                    "qwen3 models have no such matrix");
+    expect_refused_by("llama", gguf_file("adapter", "llama", "blk.0.attn_q.weight.lora_b"),
+                      WEFT_INVALID, "'blk.0.attn_q.weight.lora_b': 2 rows for 4 heads");
 }
 
 CHECK_MAIN("adapter_formats", CHECK_CASE(every_format_computes_the_same),
