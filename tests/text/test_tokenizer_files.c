@@ -167,15 +167,47 @@ static void what_is_wrong_is_named(void)
     }
 }
 
+/* A tokenizer of one token whose normalizer has rules in a trie of 128 units: "a" (unit 0x61) has a
+ * value 1 unit on (0x61 ^ 1 = 0x60): the start of its replacement, which is so many b. */
+static weft_tokenizer *with_rule(uint32_t value, size_t replacement)
+{
+    enum { UNITS = 128, TRIE = 4 * UNITS };
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t size = (4 + TRIE + replacement + 1 + 2) / 3 * 3;
+    unsigned char *bytes = calloc(size, 1);
+    char *json = malloc(2 * size + 400), *out = json;
+    weft_tokenizer *t = NULL;
+    if (!CHECK(bytes && json))
+        return NULL;
+    bytes[0] = TRIE % 256;
+    bytes[1] = TRIE / 256;
+    bytes[4 + 4 * 0x61] = 0x61;
+    bytes[4 + 4 * 0x61 + 1] = 0x01 | 1 << 2;
+    for (int i = 0; i < 4; i++)
+        bytes[4 + 4 * 0x60 + i] = (unsigned char)((value | 1u << 31) >> 8 * i);
+    memset(bytes + 4 + TRIE, 'b', replacement);
+    out += sprintf(out, "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1],[\"b\",-1]]},"
+                        "\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
+    for (size_t i = 0; i < size; i += 3) {
+        const unsigned bits = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 | bytes[i + 2];
+        for (int k = 18; k >= 0; k -= 6)
+            *out++ = digits[bits >> k & 63];
+    }
+    strcpy(out, "\"}}");
+    CHECK_OK(weft_tokenizer_parse(json, strlen(json), NULL, 0, "t.json", &t));
+    free(bytes);
+    free(json);
+    return t;
+}
+
 /* Texts that a tokenizer cannot encode, and rules with values outside of the replacements. */
 static void what_cannot_be_encoded_is_said(void)
 {
     static const char unigram[] = UNIGRAM("[[\"a\",-1]]");
-    /* A trie of 128 units: from "a" (0x61) to a value, which is far behind the replacements. */
-    enum { UNITS = 128 };
-    unsigned char bytes[4 + 4 * UNITS] = {4 * UNITS % 256, 4 * UNITS / 256};
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char text[800], json[1200];
+    static const struct {
+        uint32_t value;
+        size_t replacement, n; /* bytes; tokens of "aa" */
+    } rules[] = {{0, 3, 6}, {1, 3, 4}, {3, 3, 0}, {7, 3, 2}, {INT32_MAX, 3, 2}};
     weft_tokenizer *t = NULL;
     int32_t *ids = NULL;
     size_t n = 0;
@@ -187,25 +219,22 @@ static void what_cannot_be_encoded_is_said(void)
         weft_free(ids);
     }
     weft_tokenizer_free(t);
-    /* Unit 0x61: its label, a value 1 unit on (0x61 ^ 1 = 0x60), which has the top bit. */
-    bytes[4 + 4 * 0x61] = 0x61;
-    bytes[4 + 4 * 0x61 + 1] = 0x01 | 1 << 2;
-    memset(bytes + 4 + 4 * 0x60, 0xFF, 4);
-    char *out = text;
-    for (size_t i = 0; i < sizeof bytes; i += 3) {
-        const unsigned bits = (unsigned)bytes[i] << 16 | (unsigned)bytes[i + 1] << 8 | bytes[i + 2];
-        for (int k = 18; k >= 0; k -= 6)
-            *out++ = digits[bits >> k & 63];
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        t = with_rule(rules[i].value, rules[i].replacement);
+        if (t && CHECK_OK(weft_tokenizer_encode(t, "aa", 2, 0, &ids, &n))) {
+            CHECK_EQ_INT(n, rules[i].n);
+            weft_free(ids);
+        }
+        weft_tokenizer_free(t);
     }
-    *out = '\0';
-    snprintf(json, sizeof json,
-             "{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",-1]]},\"normalizer\":{\"type\":"
-             "\"Precompiled\",\"precompiled_charsmap\":\"%s\"}}",
-             text);
-    if (CHECK_OK(weft_tokenizer_parse(json, strlen(json), NULL, 0, "t.json", &t))) {
-        CHECK_OK(weft_tokenizer_encode(t, "aa", 2, 0, &ids, &n));
-        CHECK_EQ_INT(n, 2);
-        weft_free(ids);
+    /* Rules that multiply are bounded, as other normalizers are. */
+    enum { LONG = 4000 };
+    static char text[LONG];
+    memset(text, 'a', sizeof text);
+    t = with_rule(0, 100000);
+    if (t) {
+        CHECK_STATUS(weft_tokenizer_encode(t, text, LONG, 0, &ids, &n), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "its normalizers make more than");
     }
     weft_tokenizer_free(t);
 }
@@ -317,8 +346,25 @@ static void newer_marks_stay(void)
           "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\","                \
           "\"pattern\":{\"String\":\"_\"},\"content\":\" \"},{\"type\":\"Fuse\"}]}")
 
+#define SCORED                                                                                     \
+    "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}],"                         \
+    "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Nmt\"},"                   \
+    "{\"type\":\"StripAccents\"},{\"type\":\"Lowercase\"},{\"type\":\"Precompiled\","              \
+    "\"precompiled_charsmap\":\"BAAAAAAAAABhAA==\"}]},"                                            \
+    "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},"  \
+    "{\"type\":\"Metaspace\"}]},\"decoder\":{\"type\":\"Metaspace\"},"                             \
+    "\"post_processor\":{\"type\":\"RobertaProcessing\",\"cls\":[\"<s>\",1],\"sep\":[\"a\",2]},"   \
+    "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":"               \
+    "[[\"<unk>\",0],[\"<s>\",0],[\"a\",-1.5],[\"ab\",-2e0]]}}"
+#define PIECES                                                                                     \
+    "{\"added_tokens\":[{\"id\":1,\"content\":\"<s>\",\"special\":true}],"                         \
+    "\"normalizer\":{\"type\":\"BertNormalizer\"},\"pre_tokenizer\":{\"type\":"                    \
+    "\"BertPreTokenizer\"},"                                                                       \
+    "\"decoder\":{\"type\":\"WordPiece\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\","  \
+    "\"vocab\":{\"?\":0,\"<s>\":1,\"a\":2,\"##b\":3}}}"
+
 /* Loads, encodes and decodes; the first failure's status. */
-static weft_status use(void)
+static weft_status use(const char *json)
 {
     static const char config[] = "{\"bos_token\":\"<s>\"}", input[] = "ab e\xCC\x81 <s>ab<e>";
     weft_tokenizer *t = NULL;
@@ -326,7 +372,7 @@ static weft_status use(void)
     size_t count = 0;
     char *text = NULL;
     weft_status status =
-        weft_tokenizer_parse(RICH, strlen(RICH), config, strlen(config), "t.json", &t);
+        weft_tokenizer_parse(json, strlen(json), config, strlen(config), "t.json", &t);
     if (!status)
         status = weft_tokenizer_encode(t, input, strlen(input), 1, &ids, &count);
     if (!status)
@@ -367,18 +413,21 @@ static void normalizers_that_multiply_are_bounded(void)
 
 static void every_allocation_fails_once(void)
 {
-    if (!CHECK_OK(use()))
-        return;
-    weft_memory_fail_at(0);
-    CHECK_OK(use());
-    const uint64_t count = weft_memory_fail_at(0);
-    CHECK(count > 20);
-    for (uint64_t i = 1; i <= count; i++) {
-        weft_memory_fail_at(i);
-        const weft_status status = use();
+    static const char *const files[] = {RICH, SCORED, PIECES};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        if (!CHECK_OK(use(files[f])))
+            return;
         weft_memory_fail_at(0);
-        /* Where memory is only for speed (the compiled pattern) its lack is no failure. */
-        CHECK(status == WEFT_OK || status == WEFT_MEMORY);
+        CHECK_OK(use(files[f]));
+        const uint64_t count = weft_memory_fail_at(0);
+        CHECK(count > 20);
+        for (uint64_t i = 1; i <= count; i++) {
+            weft_memory_fail_at(i);
+            const weft_status status = use(files[f]);
+            weft_memory_fail_at(0);
+            /* Where memory is only for speed (the compiled pattern) its lack is no failure. */
+            CHECK(status == WEFT_OK || status == WEFT_MEMORY);
+        }
     }
 }
 

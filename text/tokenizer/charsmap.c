@@ -182,12 +182,12 @@ static size_t cluster_end(const char *text, size_t length, size_t start)
 }
 
 weft_status weft__charsmap_apply(const text_charsmap *map, const char *text, size_t length,
-                                 text_buffer *out)
+                                 size_t limit, text_buffer *out)
 {
     enum { SHORT = 6 };
     weft_status status = WEFT_OK;
     text_string found;
-    for (size_t i = 0; i < length && !status;) {
+    for (size_t i = 0; i < length && !status && out->length <= limit;) {
         const size_t end = cluster_end(text, length, i);
         if (end - i < SHORT && find_rule(map, text + i, end - i, &found)) {
             status = weft__bytes_append(out, found.text, found.length);

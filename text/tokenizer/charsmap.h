@@ -23,8 +23,8 @@ void weft__charsmap_free(text_charsmap *map); /* NULL is accepted */
 
 /* Appends the text with its rules applied: to each extended grapheme cluster of fewer than 6 bytes
  * as a whole if a rule is found in it, otherwise to each of its characters. The text is valid
- * UTF-8, and so is what is appended. */
+ * UTF-8, and so is what is appended. It ends early where `out` has more than `limit` bytes. */
 weft_status weft__charsmap_apply(const text_charsmap *map, const char *text, size_t length,
-                                 text_buffer *out);
+                                 size_t limit, text_buffer *out);
 
 #endif

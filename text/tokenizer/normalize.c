@@ -521,7 +521,7 @@ static weft_status run_step(const normalizer_step *step, const char *text, size_
     case NORMALIZE_BERT:
         return weft__normalize_bert(&step->bert, text, length, out);
     case NORMALIZE_CHARSMAP:
-        return weft__charsmap_apply(step->charsmap, text, length, out);
+        return weft__charsmap_apply(step->charsmap, text, length, limit, out);
     case NORMALIZE_STRIP:
         return strip(step, text, length, out);
     case NORMALIZE_PREPEND:
