@@ -74,6 +74,13 @@ static char *path_of(const char *folder, int64_t step)
     return weft_format("%s/" PREFIX "%lld", folder, (long long)step);
 }
 
+bool weft__checkpoint_exists(const char *folder)
+{
+    int n;
+    weft_free(list(folder, INT64_MAX, &n));
+    return n > 0;
+}
+
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
 {
     int n;
@@ -319,7 +326,8 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state
     if (status == WEFT_OK) {
         status = point_last(trainer, step);
         sync_folder(folder);
-        weft__checkpoint_prune(folder, step, keep);
+        if (status == WEFT_OK) /* else `last` is still one of the older ones */
+            weft__checkpoint_prune(folder, step, keep);
     } else if (beside && weft__exists(beside)) {
         char why[1024];
         snprintf(why, sizeof why, "%s", weft_error_message());

@@ -22,6 +22,9 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state
 weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
                                   weft__state *state, bool *found);
 
+/* Whether there is one, readable or not. */
+bool weft__checkpoint_exists(const char *folder);
+
 /* Deletes all but the newest `keep` of the checkpoints up to update `step`. */
 void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep);
 

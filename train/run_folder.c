@@ -200,7 +200,7 @@ bool weft_run_exists(const char *folder)
         found = found || (path && weft__exists(path));
         weft_free(path);
     }
-    return found;
+    return found || weft__checkpoint_exists(folder);
 }
 
 static weft_status add_word(const weft__json *item, void *context)

@@ -464,7 +464,7 @@ typedef struct weft_train_result {
     int64_t peak_memory;
 } weft_train_result;
 
-/* Whether a folder has the files of a run: run.json, or metrics.jsonl. */
+/* Whether a folder has the files of a run: run.json, metrics.jsonl, or a checkpoint. */
 WEFT_API bool weft_run_exists(const char *folder);
 
 /* The words that the options of the folder's run had as `command`, for a program that resumes it.

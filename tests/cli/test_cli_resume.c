@@ -27,7 +27,8 @@ static const char *arguments(void)
 {
     static char line[2048];
     snprintf(line, sizeof line,
-             "%s --data %s --steps 40 --length 32 --dropout 0.1 --val-split 0.1 --val-every 10 "
+             "%s --data %s --steps 40 --length 16 --batch-size 2 --dropout 0.1 --val-split 0.1 "
+             "--val-every 10 "
              "--save-every 3 --seed 7",
              model(), story());
     return line;
@@ -140,7 +141,7 @@ static void a_resumed_run_keeps_what_it_is(void)
     } refused[] = {
         {"--rank 4", "--rank: the run in"},
         {"--targets q_proj", "--targets: the run in"},
-        {"--batch-size 2", "has 4, and a resumed run keeps it"},
+        {"--batch-size 4", "has 2, and a resumed run keeps it"},
         {"--seed 8", "has 7, and a resumed run keeps it"},
         {"--optimizer lion", "--optimizer: the run in"},
         {"--alpha 3", "--alpha: the run in"},
@@ -159,7 +160,7 @@ static void a_resumed_run_keeps_what_it_is(void)
     o = weft_command(NULL, "train --out %s --resume --data %s --val-split 0.1", out, other);
     CHECK_EQ_INT(o.code, 1);
     CHECK_CONTAINS(o.err, "the data has changed");
-    o = weft_command(NULL, "train --out %s --resume --steps 42 --batch-size 4 --lr 1e-4 --json",
+    o = weft_command(NULL, "train --out %s --resume --steps 42 --batch-size 2 --lr 1e-4 --json",
                      out);
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"steps\": 42");

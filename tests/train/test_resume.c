@@ -21,6 +21,7 @@ typedef struct setup {
     int samples; /* fewer than all; 0: all */
     bool whole;  /* no adapter: some parameters of the model are trained */
     bool validated;
+    bool dora, pissa;
     int stop_after; /* reports */
 } setup;
 
@@ -41,7 +42,8 @@ static weft_dataset *data_of(const setup *s)
 static weft_model *model_of(const setup *s)
 {
     weft_model *model = recipe_model(run_base, NULL);
-    const weft_nn_lora_options lora = {.rank = s->rank, .dropout = s->dropout};
+    const weft_nn_lora_options lora = {
+        .rank = s->rank, .dropout = s->dropout, .dora = s->dora, .pissa = s->pissa};
     weft_random_seed(5);
     if (model && !s->whole)
         CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &lora));
@@ -154,6 +156,8 @@ static void resumed_runs_end_with_the_same_bytes(void)
     compare("compiled", (setup){.dropout = 0.3}, (weft_trainer_options){.compile = true});
     compare("validated", (setup){.validated = true}, (weft_trainer_options){.validate_every = 2});
     compare("every", (setup){.batch_size = 3}, (weft_trainer_options){.save_every = 1, .keep = 3});
+    compare("dora", (setup){.dora = true}, (weft_trainer_options){0});
+    compare("pissa", (setup){.pissa = true}, (weft_trainer_options){0});
     compare("parameters", (setup){.whole = true}, (weft_trainer_options){0});
 }
 
@@ -359,6 +363,10 @@ static void a_run_without_checkpoints_begins_again(void)
     CHECK(unlink(run_file(whole, "step-8/training.safetensors")) == 0);
     CHECK_STATUS(train(&s, o, NULL), WEFT_INVALID);
     CHECK_CONTAINS(weft_error_message(), "no checkpoint that can be read");
+    /* Nor does a run begin beside the checkpoints of another. */
+    CHECK(unlink(run_file(whole, "run.json")) == 0);
+    CHECK(unlink(run_file(whole, "metrics.jsonl")) == 0);
+    CHECK(weft_run_exists(whole));
 }
 
 static void a_finished_run_stays_and_can_be_prolonged(void)
