@@ -136,6 +136,28 @@ static const cli_option options[] = {
      .help = "what contributes to the loss: completions and every assistant turn of a conversation "
              "(the default), only the last turn of each conversation, or prompts too"},
 
+    {.name = "objective",
+     .kind = CLI_CHOICE,
+     .value = TRAIN_OBJECTIVES,
+     .fallback = "supervised",
+     AT(objective),
+     .help =
+         "what is minimized; dpo needs preference pairs (chosen, rejected, perhaps prompt), and "
+         "computes their log-probabilities in the starting model first"},
+    {.name = "beta",
+     .kind = CLI_REAL,
+     .value = "X",
+     .low = CLI_ABOVE_ZERO,
+     .high = CLI_ANY,
+     AT(beta),
+     .help = "of the objective: how far from the reference a reward of 1 is; default: 0.1"},
+    {.name = "label-smoothing",
+     .kind = CLI_REAL,
+     .value = "SHARE",
+     .low = 0,
+     .high = 0.499,
+     AT(label_smoothing),
+     .help = "of dpo: share of pairs that are labelled the wrong way (robust DPO); default: 0"},
     {.name = "lr",
      .kind = CLI_REAL,
      .value = "X",
@@ -315,7 +337,8 @@ static weft_status open_data(const train_values *v, const char *path, train_run 
     weft_dataset_options o = {.length = v->length,
                               .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
                               .last_turn = v->train_on == TRAIN_ON_LAST,
-                              .seed = (uint64_t)v->seed};
+                              .seed = (uint64_t)v->seed,
+                              .examples = train_objective(v)->examples};
     weft_status status = weft_tokenizer_load(path, &r->tokenizer);
     if (status == WEFT_OK)
         status = cli_load_template(path, &r->chat);
@@ -360,6 +383,8 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
     bool data = v->source.paths.n > 0;
     double clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
     weft_trainer_options o = {
+        .objective = train_objective(v),
+        .objective_options = train_objective_options(v),
         .steps = updates(v, r),
         .accumulate = v->accumulate,
         .lr = v->lr,
@@ -435,6 +460,9 @@ static const char *complaint(const train_values *v)
         return "--batches makes one update of each batch: no --accumulate";
     if (v->pack && (v->batches != NULL || v->compile))
         return "--pack is for --data without --compile";
+    const char *objective = train_objective_complaint(v);
+    if (objective != NULL)
+        return objective;
     if (v->compile && v->accumulate != 1)
         return "--compile is for updates of one batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
@@ -475,6 +503,8 @@ static int run_with(const train_values *v)
         status = cli_load_model(r.path, &v->place, NULL, &r.model);
     if (status == WEFT_OK)
         status = train_add_adapter(v, r.model);
+    if (status == WEFT_OK)
+        status = train_add_reference(v, &r);
     if (status == WEFT_OK)
         status = train(v, &r);
     int code = cli_status(status);
@@ -536,7 +566,10 @@ const cli_command cli_train = {
         "DIR/step-N: the adapter, the optimizer and where the run stands. weft train --out DIR "
         "--resume continues from the newest with the run's own options, as if it had not stopped; "
         "those that are given replace them, unless the model, the data or the adapter would be "
-        "another.",
+        "another.\n\n"
+        "--objective dpo trains on preference pairs, rows with chosen and rejected; the line of an "
+        "update and metrics.jsonl then have the share of pairs whose chosen completion has the "
+        "larger reward, and the mean margin.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"

@@ -20,7 +20,8 @@ typedef struct train_values {
     double val_split, max_memory, epochs, lr, weight_decay, clip;
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
-    int optimizer, train_on;
+    int optimizer, train_on, objective;
+    double beta, label_smoothing;
     int64_t keep;
     bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
     cli_given given;
@@ -110,6 +111,16 @@ cli_word_list train_words(const train_values *v);
  * after the values) has their texts. WEFT_INVALID when one that was given would make another run.
  */
 weft_status train_resume(train_values *v, cli_word_list *words);
+
+/* The words of --objective: the names of weft_objectives. */
+#define TRAIN_OBJECTIVES "supervised|dpo"
+
+const weft_objective *train_objective(const train_values *v);
+weft_objective_options train_objective_options(const train_values *v);
+/* What makes no sense beside --objective; NULL: nothing. */
+const char *train_objective_complaint(const train_values *v);
+/* Adds the reference log-probabilities to the run's data, if the objective needs them. */
+weft_status train_add_reference(const train_values *v, train_run *r);
 
 /* The type of --optimizer. */
 const weft_optim_type *train_optimizer(const train_values *v);

@@ -16,7 +16,9 @@ static void print_data(const train_values *v, const train_run *r)
         fprintf(stderr, "data    %s", weft_printable(cli_data_first(&v->source)));
         if (n > 1)
             fprintf(stderr, " and %d more", n - 1);
-        fprintf(stderr, ": %s samples, %s tokens, %s to learn\n", cli_count(info.samples),
+        const bool pairs = info.examples == WEFT_EXAMPLES_PAIRS;
+        fprintf(stderr, ": %s %s, %s tokens, %s to learn\n",
+                cli_count(pairs ? info.samples / 2 : info.samples), pairs ? "pairs" : "samples",
                 cli_count(info.tokens), cli_count(info.targets));
     }
     if (r->validation != NULL) {
@@ -65,19 +67,22 @@ bool train_show(void *context, const weft_train_report *p)
         weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
     r->configured = true;
     bool measured = !isnan(p->validation_loss);
-    char validation[40] = "";
+    char validation[40] = "", rewards[64] = "";
     if (measured)
         r->latest_validation = p->validation_loss;
     if (r->latest_validation > 0)
         snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
+    if (p->rewards.pairs > 0)
+        snprintf(rewards, sizeof rewards, "  accuracy %.0f%%  margin %.3g",
+                 100 * p->rewards.accuracy, p->rewards.margin);
     if (p->step == 0) {
         cli_progress_show(&r->progress, 0, true, "step 0/%lld%s", (long long)p->steps, validation);
         return true;
     }
     bool line = r->progress.terminal ? measured || p->step == p->steps : measured || has_line(p);
     cli_progress_show(&r->progress, (double)p->step / (double)p->steps, line,
-                      "step %lld/%lld  loss %.4f%s  %s tok/s  %s left%s", (long long)p->step,
-                      (long long)p->steps, p->loss, validation,
+                      "step %lld/%lld  loss %.4f%s%s  %s tok/s  %s left%s", (long long)p->step,
+                      (long long)p->steps, p->loss, rewards, validation,
                       cli_count((int64_t)p->tokens_per_second), cli_time(p->remaining),
                       p->applied ? "" : "  skipped: not finite");
     return true;

@@ -119,5 +119,6 @@ void weft_batch_free(weft_batch *batch)
     weft_drop(batch->weights);
     weft_drop(batch->first);
     weft_drop(batch->positions);
+    weft_drop(batch->reference);
     *batch = (weft_batch){0};
 }

@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "train/batch.h"
 #include "train/epoch.h"
+#include "train/examples.h"
 #include "train/identity.h"
 #include "train/packing.h"
 
@@ -18,6 +19,7 @@ struct weft_batches {
     int64_t batch_size, count;
     const weft_dataset *dataset; /* NULL: the ids below */
     bool packed;                 /* an epoch's items are rows of `packing`, else samples */
+    bool paired;                 /* its rows are pairs */
     weft__packing packing;
     uint64_t seed;
     int64_t epoch;   /* that the orders are of; -1: none */
@@ -112,7 +114,8 @@ static weft_status find_items(weft_batches *b, int64_t length, weft__items *out)
 {
     const weft_dataset *d = b->dataset;
     if (b->packed) {
-        const weft_status status = weft__packing_new(d, length, b->seed, &b->packing);
+        const weft_status status = b->paired ? weft__examples_rows(d, &b->packing)
+                                             : weft__packing_new(d, length, b->seed, &b->packing);
         *out = (weft__items){.n = b->packing.n_rows,
                              .n_groups = b->packing.n_rows,
                              .parts = b->packing.parts,
@@ -168,11 +171,15 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
                          "batches: expected samples and a positive batch size, got %lld samples "
                          "and size %lld",
                          (long long)n, (long long)batch_size);
+    const bool paired = dataset->info.examples == WEFT_EXAMPLES_PAIRS;
+    if (packed && paired)
+        return weft_fail(WEFT_INVALID, "batches: preference pairs cannot be packed");
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
     b->dataset = dataset;
-    b->packed = packed;
+    b->packed = packed || paired;
+    b->paired = paired;
     b->seed = seed;
     b->epoch = -1;
     const weft_status status = order_items(b, batch_size > 0 ? batch_size : DEFAULT_BATCH, length);
@@ -335,6 +342,13 @@ weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
         if (status != WEFT_OK)
             return status;
     }
+    if (batches->paired) {
+        const int64_t start = batches->turns[turn] * batches->batch_size;
+        const int64_t left = batches->items.n - start;
+        return weft__batch_of_examples(
+            batches->dataset, batches->order + start,
+            (int)(left < batches->batch_size ? left : batches->batch_size), out);
+    }
     const int n = batches->dataset ? gather_dataset(batches, turn) : gather_file(batches, turn);
     return batches->packed ? weft__batch_pack(batches->row, batches->row_start, n, out)
                            : weft_batch_of_samples(batches->row, n, out);
@@ -360,12 +374,18 @@ static uint64_t hash_sample(uint64_t hash, const weft_sample *s)
     return hash;
 }
 
+const weft_dataset *weft__batches_dataset(const weft_batches *batches)
+{
+    return batches->dataset;
+}
+
 void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batch_size,
                             uint64_t *seed)
 {
     const int64_t n = b->dataset ? weft_dataset_info_of(b->dataset).samples : 0;
     const int64_t lines = b->dataset ? 0 : b->count * b->batch_size;
     uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->items.n);
+    h = b->paired ? add_word(h, WEFT_EXAMPLES_PAIRS) : h;
     h = add_word(h, (uint64_t)b->packing.capacity);
     for (int64_t p = 0; b->dataset && p < b->dataset->n_parts; p++)
         h = add_word(h, (uint64_t)b->dataset->parts[p].first);

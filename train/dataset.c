@@ -39,6 +39,7 @@ void weft_dataset_free(weft_dataset *dataset)
         weft_free(dataset->samples);
         weft_free(dataset->parts);
     }
+    weft_free(dataset->reference);
     weft_free(dataset);
 }
 
@@ -172,6 +173,8 @@ weft_status weft_dataset_add_sample(weft_dataset *dataset, const weft_sample *sa
     const weft_status status = check_sample(sample);
     if (status != WEFT_OK)
         return status;
+    if (dataset->info.examples != WEFT_EXAMPLES_SINGLE)
+        return weft_fail(WEFT_INVALID, "dataset: a single sample was added to pairs");
     if (weft__sample_targets(sample) == 0) {
         dataset->info.empty++;
         return WEFT_OK;

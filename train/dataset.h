@@ -26,6 +26,7 @@ struct weft_dataset {
     int64_t samples_capacity;
     weft__dataset_part *parts; /* NULL: all samples have weight 1 */
     int64_t n_parts;
+    float *reference; /* (samples): weft_dataset_add_reference; NULL: none */
     weft_dataset_info info;
     weft__mapping *mapping; /* of what the arrays are in; NULL: they are the dataset's own */
 };

@@ -55,6 +55,7 @@ static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64
 /* Counts of what was read, apart from the samples that became of it. */
 static void add_counts(weft_dataset_info *to, const weft_dataset_info *from)
 {
+    to->examples = from->examples;
     to->split += from->split;
     to->dropped += from->dropped;
     to->cut += from->cut;
@@ -87,6 +88,7 @@ static weft_status fill_parts(const weft_dataset *all, const int64_t *starts, in
                            (long long)all->info.samples);
     }
     add_counts(&rest->info, &all->info);
+    chosen->info.examples = all->info.examples;
     weft_free(order);
     weft_free(is_chosen);
     return status;

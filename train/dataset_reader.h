@@ -37,6 +37,13 @@ weft_status weft__reader_begin(weft__reader *r, const char *text, size_t length,
 /* Makes samples of a row, in r->rows; the row's name is its place. train/dataset_row.c */
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *row);
 
+/* Adds the sample of a prompt and its completion, texts or arrays of messages. */
+weft_status weft__reader_add_completion(weft__reader *r, const weft__json *row,
+                                        const weft__json *prompt, const weft__json *completion);
+
+/* Adds the pair of a row with chosen and rejected. train/dataset_preference.c */
+weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row);
+
 /* Reads the rows of a file in that format; r->path is its name. A bad row is skipped while
  * max_bad_rows allows it. train/dataset_rows.c */
 weft_status weft__reader_add_rows(weft__reader *r, const char *data, size_t size,

@@ -236,30 +236,34 @@ static weft_status join_messages(const weft__json *prompt, const weft__json *com
     return WEFT_OK;
 }
 
-static weft_status add_completion(weft__reader *r, const weft__json *row)
+weft_status weft__reader_add_completion(weft__reader *r, const weft__json *row,
+                                        const weft__json *prompt, const weft__json *completion)
 {
-    weft__json prompt, completion;
     const char *first, *second;
     size_t n_first, n_second;
-    weft_status status = weft__json_get(row, "prompt", &prompt);
-    if (status == WEFT_OK)
-        status = weft__json_get(row, "completion", &completion);
-    if (status != WEFT_OK)
-        return status;
-    if (json_object_is_type(prompt.value, json_type_array)) {
+    if (json_object_is_type(prompt->value, json_type_array)) {
         json_object *array = json_object_new_array();
         const weft__json list = {.value = array, .name = row->name};
-        status = array ? join_messages(&prompt, &completion, array)
-                       : weft__out_of_memory(r->where, NULL);
+        weft_status status =
+            array ? join_messages(prompt, completion, array) : weft__out_of_memory(r->where, NULL);
         if (status == WEFT_OK)
             status = add_list(r, row, &list);
         json_object_put(array);
         return status;
     }
-    status = weft__json_as_string(&prompt, &first, &n_first);
+    weft_status status = weft__json_as_string(prompt, &first, &n_first);
     if (status == WEFT_OK)
-        status = weft__json_as_string(&completion, &second, &n_second);
+        status = weft__json_as_string(completion, &second, &n_second);
     return status == WEFT_OK ? add_pair(r, first, n_first, second, n_second) : status;
+}
+
+static weft_status add_completion(weft__reader *r, const weft__json *row)
+{
+    weft__json prompt, completion;
+    weft_status status = weft__json_get(row, "prompt", &prompt);
+    if (status == WEFT_OK)
+        status = weft__json_get(row, "completion", &completion);
+    return status == WEFT_OK ? weft__reader_add_completion(r, row, &prompt, &completion) : status;
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
@@ -282,8 +286,19 @@ static weft_status add_kind(weft__reader *r, const weft__json *row, weft_row_kin
         return weft__json_fail(row, WEFT_UNSUPPORTED,
                                "the row is a preference pair (\"chosen\", \"rejected\"), which "
                                "supervised training does not use: expected one answer, as "
-                               "\"messages\" or \"prompt\" and \"completion\"");
+                               "\"messages\" or \"prompt\" and \"completion\" (weft train "
+                               "--objective dpo uses pairs)");
     }
+}
+
+static weft_status add_example(weft__reader *r, const weft__json *row, weft_row_kind kind)
+{
+    if (r->o.examples == WEFT_EXAMPLES_SINGLE)
+        return add_kind(r, row, kind);
+    if (kind == WEFT_ROW_PREFERENCE)
+        return weft__reader_add_preference(r, row);
+    return weft__json_fail(row, WEFT_INVALID,
+                           "expected a preference pair, \"chosen\" and \"rejected\"");
 }
 
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *row)
@@ -291,7 +306,7 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *row)
     weft_row_kind kind = WEFT_ROW_TEXT;
     weft_status status = find_kind(row, &kind);
     if (status == WEFT_OK)
-        status = add_kind(r, row, kind);
+        status = add_example(r, row, kind);
     if (status == WEFT_OK)
         r->rows->info.rows[kind]++;
     return status;

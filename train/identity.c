@@ -109,11 +109,14 @@ static void identify_folder(const char *base, weft__identity *out)
     weft_free(tokenizer);
 }
 
-void weft__identity_of(const char *base, const weft_batches *batches, weft__identity *out)
+void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
+                       weft__identity *out)
 {
+    const char *base = options->base_name;
     struct stat info;
     uint64_t data;
-    *out = (weft__identity){.batch_size = 0};
+    *out = (weft__identity){.objective = options->objective,
+                            .objective_options = options->objective_options};
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
     write_hash(out->data, data);
     if (stat(base, &info) != 0)
@@ -133,6 +136,7 @@ void weft__identity_write(weft__text *t, const weft__identity *id)
                       "\"batch_size\": %lld, \"order\": \"%llu\", ",
                       id->base, id->tokenizer, id->data, (long long)id->batch_size,
                       (unsigned long long)id->order);
+    weft__objective_write(t, id->objective, &id->objective_options);
 }
 
 static weft_status expect_same(const weft__json *object, const char *key, const char *what,
@@ -150,7 +154,10 @@ static weft_status expect_same(const weft__json *object, const char *key, const 
 
 weft_status weft__identity_check(const weft__identity *now, const weft__json *object)
 {
-    weft_status status = expect_same(object, "base", "base model", now->base);
+    weft_status status =
+        weft__objective_check_same(object, now->objective, &now->objective_options);
+    if (status == WEFT_OK)
+        status = expect_same(object, "base", "base model", now->base);
     if (status == WEFT_OK)
         status = expect_same(object, "tokenizer", "tokenizer", now->tokenizer);
     if (status == WEFT_OK)

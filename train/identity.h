@@ -4,6 +4,7 @@
 
 #include "core/io/json.h"
 #include "core/io/text.h"
+#include "train/objective.h"
 #include "weft/train.h"
 
 enum { WEFT__HASH_TEXT = 17 };
@@ -15,14 +16,17 @@ typedef struct weft__identity {
     char data[WEFT__HASH_TEXT];      /* ids and weights of all samples */
     int64_t batch_size;
     uint64_t order; /* seed of the order of the batches */
+    const weft_objective *objective;
+    weft_objective_options objective_options; /* complete */
 } weft__identity;
 
 /* train/batches.c: the hash of all samples, how many a batch has, and the seed of their order. */
 void weft__batches_identify(const weft_batches *batches, uint64_t *hash, int64_t *batch_size,
                             uint64_t *seed);
 
-/* Of a run from this path of a model (one that is no path has no hashes) over these batches. */
-void weft__identity_of(const char *base, const weft_batches *batches, weft__identity *out);
+/* Of a run with these options over these batches; a base_name that is no path has no hashes. */
+void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
+                       weft__identity *out);
 
 /* Writes it as members of a JSON object, each followed by a comma. */
 void weft__identity_write(weft__text *t, const weft__identity *identity);

@@ -4,23 +4,14 @@
 
 #include "core/clock.h"
 #include "train/dataset.h"
+#include "train/objective.h"
 
-/* Losses (B, L) or (B L) times the weights of their targets. */
-static weft_array *weighted(weft_array *losses, weft_array *weights)
+/* The negative log-likelihoods of targets (B, L), float32: (B, L) or (B L). */
+static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
+                                bool checkpoint)
 {
-    if (weights == NULL)
-        return losses;
-    weft_array *w = weft_to(weights, weft_device_of(losses)); /* (B, L) */
-    return weft_multiply(losses, weft_ndim(losses) == 1 ? weft_flatten(w, 0, 1) : w);
-}
-
-weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
-                                 bool checkpoint)
-{
-    weft_scope_open();
     const weft_model_call call = {
         .positions = batch->positions, .first = batch->first, .checkpoint = checkpoint};
-    weft_array *targets = batch->targets;                                /* (B, L) */
     weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */
     weft_array *weight = weft_model_head_weight(model);                  /* (V, E) */
     weft_array *losses;
@@ -35,7 +26,30 @@ weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, dou
         losses =
             weft_cross_entropy_rows(logits, weft_to(targets, weft_device_of(logits))); /* (B, L) */
     }
-    losses = weighted(weft_astype(losses, WEFT_FLOAT32), batch->weights);
+    return weft_astype(losses, WEFT_FLOAT32);
+}
+
+weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
+                               bool checkpoint)
+{
+    return weft_reshape(token_losses(model, batch, targets, checkpoint), weft_shape(targets));
+}
+
+/* Losses (B, L) or (B L) times the weights of their targets. */
+static weft_array *weighted(weft_array *losses, weft_array *weights)
+{
+    if (weights == NULL)
+        return losses;
+    weft_array *w = weft_to(weights, weft_device_of(losses)); /* (B, L) */
+    return weft_multiply(losses, weft_ndim(losses) == 1 ? weft_flatten(w, 0, 1) : w);
+}
+
+weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
+                                 bool checkpoint)
+{
+    weft_scope_open();
+    weft_array *losses = weighted(token_losses(model, batch, batch->targets, checkpoint),
+                                  batch->weights); /* (B, L) or (B L) */
     weft_array *sum = weft_sum(losses, WEFT_ALL_AXES, false);
     return weft_scope_close(weft_scale(sum, scale));
 }

@@ -79,6 +79,12 @@ static void add_line(weft__text *t, const weft_train_report *r)
     }
     add_number(t, "seconds", r->seconds);
     weft__text_format(t, ", \"peak_memory\": %lld", (long long)r->peak_memory);
+    if (r->rewards.pairs > 0) {
+        add_number(t, "rewards/chosen", r->rewards.chosen);
+        add_number(t, "rewards/rejected", r->rewards.rejected);
+        add_number(t, "rewards/accuracies", r->rewards.accuracy);
+        add_number(t, "rewards/margins", r->rewards.margin);
+    }
     if (!isnan(r->validation_loss))
         add_number(t, "validation_loss", r->validation_loss);
     weft__text_format(t, "}\n");

@@ -356,7 +356,7 @@ weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
         run->validation = weft_dataset_info_of(validation);
     weft_status status = WEFT_OK;
     if (trainer->o.folder) {
-        weft__identity_of(trainer->o.base_name, batches, &run->identity);
+        weft__identity_of(&trainer->o, batches, &run->identity);
         status = open_folder(run, state);
     }
     if (status == WEFT_OK)

@@ -57,6 +57,8 @@ static weft_status check_schedule(const weft_trainer_options *o)
 
 static void fill_defaults(weft_trainer_options *o)
 {
+    if (o->objective == NULL)
+        o->objective = &weft_objective_supervised;
     if (o->epochs == 0)
         o->epochs = 1;
     if (o->accumulate == 0)
@@ -178,6 +180,13 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     weft_status status = check_options(&t->o);
     fill_defaults(&t->o);
     if (status == WEFT_OK)
+        status = weft__objective_complete(t->o.objective, &t->o.objective_options);
+    if (status == WEFT_OK && t->o.compile && t->o.objective != &weft_objective_supervised)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "trainer: objective %s: updates are compiled for supervised training "
+                           "alone",
+                           t->o.objective->name);
+    if (status == WEFT_OK)
         status = check_schedule(&t->o);
     if (status == WEFT_OK)
         status = find_slots(t);
@@ -211,6 +220,7 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_compiled_free(trainer->compiled);
     weft_nn_slots_free(&trainer->parameters);
     weft_optim_free(trainer->optimizer);
+    weft_drop(trainer->row_rewards);
     drop_sums(trainer);
     weft_free(trainer->gradients);
     weft_free(trainer->sums);
@@ -230,9 +240,13 @@ typedef struct loss_call {
 static weft_array *loss_of(void *context)
 {
     const loss_call *c = context;
-    weft_array *sum =
-        weft_next_token_loss(c->trainer->model, c->batch, 1, c->trainer->o.checkpoint);
-    return weft_multiply(sum, c->scale);
+    weft_trainer *t = c->trainer;
+    weft_array *rewards = NULL;
+    weft_scope_open();
+    weft_array *sum = t->o.objective->loss(t->model, c->batch, &t->o.objective_options,
+                                           t->o.checkpoint, &rewards);
+    (void)weft_set(&t->row_rewards, rewards);
+    return weft_scope_close(weft_multiply(sum, c->scale));
 }
 
 weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch, weft_array *scale)
@@ -244,6 +258,20 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
         weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
     weft_nn_train(tree, false);
     return loss;
+}
+
+/* Reads the batch's rewards, which are computed with its loss and before the weights change. */
+static weft_status note_rewards(weft_trainer *t, const weft_batch *batch, weft_array *loss)
+{
+    if (t->row_rewards == NULL)
+        return WEFT_OK;
+    weft_array *const both[] = {loss, t->row_rewards};
+    weft_status status = weft_eval_n(both, 2);
+    if (status == WEFT_OK)
+        status = weft__rewards_add(&t->rewards, batch, t->row_rewards);
+    weft_drop(t->row_rewards);
+    t->row_rewards = NULL;
+    return status;
 }
 
 static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *loss,
@@ -259,6 +287,9 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
                                weft_array **values)
 {
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
+    const weft_status status = note_rewards(t, batch, loss);
+    if (status != WEFT_OK)
+        return status;
     for (int i = 0; i <= t->slots.n; i++) {
         values[i] = weft_astype(i < t->slots.n ? t->gradients[i] : loss, WEFT_FLOAT32);
         if (t->sums[i])
@@ -304,16 +335,21 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
     if (t->compiled)
         return weft__trainer_update(t, batch, scale, lr_factor, call);
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
-    return update(t, t->gradients, loss, lr_factor, call);
+    const weft_status status = note_rewards(t, batch, loss);
+    return status == WEFT_OK ? update(t, t->gradients, loss, lr_factor, call) : status;
 }
 
 weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
                               double lr_factor, weft_train_report *report)
 {
+    const weft_objective *objective = trainer->o.objective;
     int64_t tokens = 0;
     double targets = 0; /* their weights */
     for (int b = 0; b < n; b++) {
-        targets += batches[b].n_targets;
+        const weft_status status = weft__objective_check_batch(objective, &batches[b]);
+        if (status != WEFT_OK)
+            return status;
+        targets += objective->weight(&batches[b]);
         tokens += batches[b].n_tokens;
     }
     if (!(targets > 0))
@@ -321,6 +357,7 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
     const double scale = 1 / targets;
     weft_optim_call call = {0};
     weft_status status;
+    trainer->rewards = (weft_reward_report){0};
     weft_scope_open_lean();
     if (n == 1) {
         status = update_from_one(trainer, &batches[0], scale, lr_factor, &call);
@@ -334,6 +371,8 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
         report->grad_norm = call.grad_norm;
         report->applied = call.applied;
         report->tokens = tokens;
+        weft__rewards_finish(&trainer->rewards);
+        report->rewards = trainer->rewards;
     }
     return status;
 }

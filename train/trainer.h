@@ -2,6 +2,7 @@
 #ifndef WEFT_TRAIN_TRAINER_H
 #define WEFT_TRAIN_TRAINER_H
 
+#include "train/objective.h"
 #include "weft/compile.h"
 #include "weft/train.h"
 
@@ -10,9 +11,11 @@ struct weft_trainer {
     weft_trainer_options o; /* defaults filled in */
     weft_nn_slots slots;    /* what is trained, sorted by path */
     weft_optim *optimizer;
-    int64_t updates;        /* made so far, applied or not */
-    weft_array **gradients; /* (slots.n): of the update in progress, not owned */
-    weft_array **sums;      /* (slots.n + 1): gradients and, last, loss of the batches so far */
+    int64_t updates;            /* made so far, applied or not */
+    weft_array *row_rewards;    /* of the batch in progress; NULL: the objective has none */
+    weft_reward_report rewards; /* of the update in progress */
+    weft_array **gradients;     /* (slots.n): of the update in progress, not owned */
+    weft_array **sums;          /* (slots.n + 1): gradients and, last, loss of the batches so far */
     weft_array ***sum_slots;
     weft_compiled *compiled;  /* the update of one batch, if asked for */
     weft_nn_slots parameters; /* all of them: its state, with the optimizer's */

@@ -115,8 +115,14 @@ static weft_status validate(loop *l, weft_train_report *report)
                                      .max_samples = l->t->o.validation_samples,
                                      .callback = goes_on,
                                      .context = l};
+    const weft_trainer_options *t = &l->t->o;
     weft_evaluation found;
-    const weft_status status = weft_evaluate(l->t->model, l->validation, &o, &found);
+    const weft_status status =
+        t->objective == &weft_objective_supervised
+            ? weft_evaluate(l->t->model, l->validation, &o, &found)
+            : weft__objective_evaluate(t->objective, &t->objective_options, l->t->model,
+                                       l->validation, t->validation_batch, t->validation_samples,
+                                       t->cancel, &found.loss);
     if (status != WEFT_OK)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->state.result;
@@ -285,10 +291,16 @@ static weft_status make_factor(weft__plan *plan, const char *schedule)
 static weft_status start(loop *l)
 {
     const weft_trainer_options *o = &l->t->o;
+    weft_status status =
+        weft__objective_check_data(o->objective, weft__batches_dataset(l->batches));
+    if (status == WEFT_OK && l->validation)
+        status = weft__objective_check_data(o->objective, l->validation);
+    if (status != WEFT_OK)
+        return status;
     l->plan = (weft__plan){.steps = count_steps(o, l->batches), .warmup = o->warmup};
     if (o->warmup == 0)
         l->plan.warmup = (int64_t)ceil(o->warmup_share * (double)l->plan.steps);
-    weft_status status = make_factor(&l->plan, o->schedule);
+    status = make_factor(&l->plan, o->schedule);
     if (status != WEFT_OK)
         return status;
     l->update = weft_calloc((size_t)o->accumulate, sizeof *l->update);

@@ -19,6 +19,7 @@
 #include "weft/chat.h"
 #include "weft/convert.h"
 #include "weft/model.h"
+#include "weft/objective.h"
 #include "weft/optim.h"
 #include "weft/probe.h"
 #include "weft/tokenizer.h"
@@ -47,8 +48,7 @@ typedef enum weft_data_format {
 typedef enum weft_row_kind {
     WEFT_ROW_MESSAGES = 0, /* messages, tools: a conversation */
     WEFT_ROW_SHAREGPT,     /* conversations, tools: one with from and value */
-    WEFT_ROW_PREFERENCE,   /* chosen, rejected: recognised and refused, since the loss is that of
-                              supervised training */
+    WEFT_ROW_PREFERENCE,   /* chosen, rejected, perhaps prompt: texts or arrays of messages */
     WEFT_ROW_COMPLETION,   /* prompt, completion: texts, or both arrays of messages */
     WEFT_ROW_ALPACA,       /* instruction, output; perhaps input, system */
     WEFT_ROW_QUESTION,     /* question, answer */
@@ -89,6 +89,7 @@ typedef struct weft_dataset_options {
     const char *cache;
     const char *tokenizer_path; /* with cache: of the tokenizer, whose files are part of the key */
     const weft_chat *chat;      /* borrowed: renders conversations; NULL: they are refused */
+    weft_examples examples;     /* rows of another kind are refused */
 } weft_dataset_options;
 
 typedef struct weft_sample {
@@ -113,6 +114,7 @@ typedef struct weft_dataset_info {
     int64_t rows[WEFT_ROW_KINDS];     /* rows read, of each kind */
     int64_t files[WEFT_DATA_FORMATS]; /* files read, of each format */
     bool cached;                      /* mapped from the cache: no sample can be added */
+    weft_examples examples;           /* of pairs the even samples are chosen, the odd rejected */
 } weft_dataset_info;
 
 /* Reads samples from a file, from all files of a folder and the folders in it (in order of their
@@ -127,6 +129,10 @@ typedef struct weft_dataset_info {
  * window. Alpaca rows and questions go through the chat template as a turn of the user and one of
  * the assistant; without a template they are a prompt, an empty line and a completion.
  *
+ * With WEFT_EXAMPLES_PAIRS every row has chosen and rejected, texts or arrays of messages, and
+ * becomes a pair (weft_dataset_add_pair). The prompt is the row's, or what both begin with: the
+ * same messages, or the same text less a space at its end.
+ *
  * A conversation is rendered as at inference: what precedes an assistant turn is the chat
  * template's output for the messages before it with the generation prompt, and the turn ends with
  * its EOS. It becomes one sample in which every assistant turn is trained. Where the template
@@ -139,7 +145,8 @@ typedef struct weft_dataset_info {
  *
  * Says in the log which samples were cut or left out. A UTF-8 byte order mark in front is skipped.
  * WEFT_INVALID ("file:line: what") for a bad row, and when there is no sample; WEFT_UNSUPPORTED for
- * preference pairs and for files that cannot be read, such as Parquet. NULL options: all zero. */
+ * preference pairs among single samples and for files that cannot be read, such as Parquet. NULL
+ * options: all zero. */
 WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
                                        const weft_dataset_options *options, double split,
                                        weft_dataset **out, weft_dataset **validation);
@@ -180,7 +187,24 @@ WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids,
  * shorter window if it has a target. */
 WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, int64_t n,
                                               int64_t stride);
+/* Adds a preference pair: two sequences that begin with the same prompt, whose tokens have weight
+ * 0. The dataset must be empty or have pairs alone, else it is WEFT_INVALID. A pair of which one
+ * has no target, or, by the policy, loses its targets, is left out whole; WEFT_LONG_SPLIT is
+ * WEFT_INVALID for longer ones. */
+WEFT_API weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chosen,
+                                           const weft_sample *rejected);
 WEFT_API void weft_dataset_free(weft_dataset *dataset);
+
+/* Computes the reference log-probabilities, a column of the dataset: for each sample the sum of its
+ * targets' log-probabilities (times their weights) in the model as it is, dropout off. Objectives
+ * with a reference need it from the weights that training starts from, so call it before
+ * weft_trainer_run, also for a run that is resumed, whose weights are restored by that call. It
+ * replaces an earlier column. batch_size: samples a batch, 0: 8. WEFT_INVALID when a value is not
+ * finite. */
+WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
+                                                int64_t batch_size);
+/* (samples); NULL: there is none. Borrowed from the dataset. */
+WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset);
 
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset);
 WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i);
@@ -195,6 +219,11 @@ typedef struct weft_batch {
     /* Of packed rows, else NULL: (B, L) int32, where in its row each token's sample begins, and
      * each token's position in its sample. */
     weft_array *first, *positions;
+    /* Of preference pairs, else 0 and NULL: pairs, whose chosen samples are the first rows and
+     * whose rejected ones are as many rows after them, and (B) float32: each row's reference
+     * log-probability, where the dataset has that column. */
+    int64_t pairs;
+    weft_array *reference;
     int64_t n_tokens; /* tokens read: no padding, and no last token of a sample */
     double n_targets; /* sum of the weights: without `weights`, of targets that are not -1 */
 } weft_batch;
@@ -206,10 +235,10 @@ WEFT_API void weft_batch_free(weft_batch *batch); /* leaves it zeroed */
 /* An endless sequence of batches, by index: epoch after epoch. */
 typedef struct weft_batches weft_batches;
 
-/* Batches of a dataset (borrowed), batch_size samples each and the rest in a smaller one, so that
- * an epoch has every sample once, or as often as the weight of its source says. Samples of like
- * length share a batch; which ones, and the order of the batches, are drawn anew for each epoch
- * from the seed. batch_size 0: 4. */
+/* Batches of a dataset (borrowed), batch_size samples (of pairs: pairs) each and the rest in a
+ * smaller one, so that an epoch has every sample once, or as often as the weight of its source
+ * says. Samples of like length share a batch; which ones, and the order of the batches, are drawn
+ * anew for each epoch from the seed. batch_size 0: 4. */
 WEFT_API weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size,
                                       uint64_t seed, weft_batches **out);
 
@@ -217,7 +246,7 @@ WEFT_API weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch
  * tokens (0: as many as the longest sample has), and none of them sees another. A batch has
  * batch_size rows. Which samples share a row is drawn once, from the seed; rows are filled by best
  * fit, the longest samples first, and are shuffled for each epoch. Losses and gradients are those
- * of padded batches. The model's family must take weft_model_call.first. */
+ * of padded batches. The model's family must take weft_model_call.first. WEFT_INVALID for pairs. */
 WEFT_API weft_status weft_batches_new_packed(const weft_dataset *dataset, int64_t batch_size,
                                              int64_t length, uint64_t seed, weft_batches **out);
 
@@ -376,7 +405,7 @@ WEFT_API weft_status weft_curves_save(const char *path, const char *title, const
 typedef struct weft_train_report {
     int64_t step, steps; /* from 1; updates of the whole run */
     double epoch;        /* share of the data seen: 1.5 is half of the second time */
-    double loss;         /* mean over the update's targets, before it; NaN at step 0 */
+    double loss;         /* mean of the objective (over targets or pairs), before it; NaN at 0 */
     double grad_norm;    /* before the update and before clipping */
     double lr;           /* of this update */
     bool applied;        /* loss and norm were finite; otherwise nothing changed */
@@ -386,6 +415,7 @@ typedef struct weft_train_report {
     double validation_loss;   /* NaN when it was not measured at this step */
     double seconds, remaining;
     int64_t peak_memory; /* weft_memory_peak since weft_trainer_run began */
+    weft_reward_report rewards;
 } weft_train_report;
 
 /* Called after every update, and at step 0. False stops the run: the adapter is saved and the run
@@ -393,6 +423,8 @@ typedef struct weft_train_report {
 typedef bool weft_train_callback(void *context, const weft_train_report *report);
 
 typedef struct weft_trainer_options {
+    const weft_objective *objective; /* NULL: weft_objective_supervised */
+    weft_objective_options objective_options;
     int64_t steps;      /* updates; 0: what `epochs` take */
     double epochs;      /* 0: 1 */
     int64_t accumulate; /* batches an update, each target with the same weight; 0: 1 */
@@ -409,7 +441,8 @@ typedef struct weft_trainer_options {
     double warmup_share; /* of the updates, when warmup is 0; 0: no warmup */
     double clip;         /* largest norm of the gradients; 0: off */
     bool checkpoint;     /* trade time for memory: weft_next_token_loss */
-    bool compile;        /* updates of one batch run compiled: less work for the host per update */
+    bool compile;        /* updates of one batch run compiled: less work for the host per update;
+                            of the supervised objective alone */
     uint64_t seed;       /* of dropout, for which every update seeds the default generator */
 
     int64_t validate_every;     /* updates; 0: before the first and after the last only */
@@ -503,7 +536,8 @@ WEFT_API void weft_run_words_free(weft_run_words *words); /* leaves it zeroed */
  * number, dropout of the seed, the update and the batch in it. metrics.jsonl is cut back to the
  * checkpoint. One that cannot be read is a warning, and the one before it counts. WEFT_INVALID,
  * naming what differs, when the base model (where base_name is its path), tokenizer, data, batch
- * size, seed, accumulate, optimizer or the names and shapes of the trained parameters are not the
+ * size, seed, accumulate, optimizer,
+ * the objective, one of its options or the names and shapes of the trained parameters are not the
  * run's; the other options may change.
  *
  * WEFT_CANCELLED when the callback or `cancel` stopped it, WEFT_INVALID after max_skipped; both

@@ -33,6 +33,7 @@
 #include "weft/losses.h"
 #include "weft/memory.h"
 #include "weft/model.h"
+#include "weft/objective.h"
 #include "weft/neural.h"
 #include "weft/nn.h"
 #include "weft/nn_tools.h"

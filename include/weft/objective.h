@@ -1,0 +1,74 @@
+/* weft/objective.h -- what training minimizes: supervised, or by preferences.
+ *
+ *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
+ *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
+ *     weft_dataset_add_reference(data, model, 0);
+ *     weft_trainer_new(model, &(weft_trainer_options){.objective = &weft_objective_dpo}, &trainer);
+ */
+#ifndef WEFT_OBJECTIVE_H
+#define WEFT_OBJECTIVE_H
+
+#include "weft/model.h"
+#include "weft/op.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_batch weft_batch; /* weft/train.h */
+
+/* What one example of a dataset is: the unit of shuffling, splitting and batching. */
+typedef enum weft_examples {
+    WEFT_EXAMPLES_SINGLE = 0, /* a sample */
+    WEFT_EXAMPLES_PAIRS       /* two: a chosen and a rejected completion of one prompt */
+} weft_examples;
+
+/* What an objective takes from here; zero is its default. */
+typedef struct weft_objective_options {
+    double beta;            /* 0: 0.1; of SimPO 2 */
+    double label_smoothing; /* DPO: share of pairs that are labelled the wrong way, in [0, 0.5) */
+    double gamma;           /* SimPO: the margin; 0: 0.5, below 0: none */
+} weft_objective_options;
+
+/* What is minimized: a table with a row for each objective. */
+typedef struct weft_objective {
+    const char *name;
+    const char *summary;
+    weft_examples examples;   /* what it is trained on */
+    bool reference;           /* needs weft_dataset_add_reference */
+    const weft_field *fields; /* of the options: those that it takes */
+    weft_objective_options defaults;
+    /* What a batch counts in the mean over an update, known without the model. */
+    double (*weight)(const weft_batch *batch);
+    /* The sum over a batch of what is minimized, whose mean is that sum by `weight`: float32 0-d.
+     * `rewards`: where pairs have rewards, (B) float32 for each row, else NULL. The options are
+     * complete. */
+    weft_array *(*loss)(weft_model *model, const weft_batch *batch,
+                        const weft_objective_options *options, bool checkpoint,
+                        weft_array **rewards);
+} weft_objective;
+
+/* weft_next_token_loss. */
+WEFT_API extern const weft_objective weft_objective_supervised;
+/* DPO (Rafailov et al. 2023): -log sigmoid(z) with z = beta times the difference, chosen less
+ * rejected, of log-probabilities less the reference's. With label_smoothing e it is robust DPO
+ * (Chowdhury et al. 2024): (-(1 - e) log sigmoid(z) + e log sigmoid(-z)) / (1 - 2 e). A row's
+ * reward is beta times its log-probability less the reference's. */
+WEFT_API extern const weft_objective weft_objective_dpo;
+
+/* All of them, and after the last NULL. */
+WEFT_API extern const weft_objective *const weft_objectives[];
+/* The objective of that name; NULL (and no error): none. */
+WEFT_API const weft_objective *weft_objective_named(const char *name);
+
+/* Rewards of an update's pairs: means of chosen and rejected rows, the share of pairs whose chosen
+ * row has the larger one, and the mean difference. pairs 0: the objective has none. */
+typedef struct weft_reward_report {
+    int64_t pairs;
+    double chosen, rejected, accuracy, margin;
+} weft_reward_report;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,388 @@
+/* tests/train/test_objectives.c -- training with preferences beside TRL's: every loss, gradient
+ * norm and reward; the reference, the options, pairs as examples, and runs that are resumed. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/train/runs.h"
+
+enum { STEPS = 20, MOST_ROWS = 8, MOST_LENGTH = 64 };
+
+/* ---- beside TRL ----------------------------------------------------------------------------- */
+
+typedef struct golden {
+    const char *name, *objective;
+    weft_objective_options options;
+} golden;
+
+static const golden goldens[] = {
+    {"dpo", "dpo", {.beta = 0.3}},
+    {"dpo-smooth", "dpo", {.beta = 0.3, .label_smoothing = 0.2}},
+};
+
+typedef struct numbers {
+    int64_t rows, length;
+    int32_t *ids, *lengths, *prompts; /* (STEPS, rows, length), (STEPS, rows) twice */
+    double loss[STEPS], norm[STEPS], chosen[STEPS], rejected[STEPS], accuracy[STEPS], margin[STEPS];
+} numbers;
+
+static void *read_array(const weft_safetensors *file, const char *name, weft_dtype dtype, void *out)
+{
+    weft_array *a = weft_safetensors_get(file, name);
+    const int64_t n = weft_size(a);
+    if (out == NULL)
+        out = weft_calloc((size_t)n, sizeof(int32_t));
+    CHECK_OK(weft_read(a, dtype, out, n));
+    return out;
+}
+
+static bool read_golden(const char *name, numbers *out)
+{
+    char path[128];
+    weft_safetensors *file;
+    snprintf(path, sizeof path, "train/objectives/%s.safetensors", name);
+    if (!CHECK_OK(weft_safetensors_open(check_fixture(path), &file)))
+        return false;
+    weft_scope_open();
+    weft_array *ids = weft_safetensors_get(file, "ids"); /* (STEPS, rows, length) */
+    out->rows = weft_dim(ids, 1);
+    out->length = weft_dim(ids, 2);
+    out->ids = read_array(file, "ids", WEFT_INT32, NULL);
+    out->lengths = read_array(file, "lengths", WEFT_INT32, NULL);
+    out->prompts = read_array(file, "prompts", WEFT_INT32, NULL);
+    read_array(file, "loss", WEFT_FLOAT64, out->loss);
+    read_array(file, "grad_norm", WEFT_FLOAT64, out->norm);
+    read_array(file, "rewards/chosen", WEFT_FLOAT64, out->chosen);
+    read_array(file, "rewards/rejected", WEFT_FLOAT64, out->rejected);
+    read_array(file, "rewards/accuracies", WEFT_FLOAT64, out->accuracy);
+    read_array(file, "rewards/margins", WEFT_FLOAT64, out->margin);
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    return CHECK(out->rows <= MOST_ROWS && out->length <= MOST_LENGTH);
+}
+
+static void free_numbers(numbers *n)
+{
+    weft_free(n->ids);
+    weft_free(n->lengths);
+    weft_free(n->prompts);
+}
+
+static weft_sample sample_of(const numbers *n, int step, int64_t row, float *weights)
+{
+    const int64_t at = step * n->rows + row;
+    const weft_sample s = {n->ids + at * n->length, weights, n->lengths[at], 0};
+    for (int64_t i = 0; i < s.length; i++)
+        weights[i] = i >= n->prompts[at];
+    return s;
+}
+
+/* The pairs of one step. */
+static weft_dataset *pairs_of(const numbers *n, int step)
+{
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(0, &d));
+    for (int64_t i = 0; i < n->rows / 2; i++) {
+        float weights[2][MOST_LENGTH];
+        const weft_sample chosen = sample_of(n, step, i, weights[0]);
+        const weft_sample rejected = sample_of(n, step, i + n->rows / 2, weights[1]);
+        CHECK_OK(weft_dataset_add_pair(d, &chosen, &rejected));
+    }
+    return d;
+}
+
+static weft_model *starting_model(void)
+{
+    weft_model *model = NULL;
+    char start[512];
+    snprintf(start, sizeof start, "%s", check_fixture("train/objectives/start"));
+    if (CHECK_OK(weft_model_load(check_fixture("models/llama"), NULL, &model)))
+        CHECK_OK(weft_adapter_load(model, start, NULL));
+    return model;
+}
+
+static double worst(double so_far, double got, double expected)
+{
+    return fmax(so_far, fabs(got - expected));
+}
+
+static void run_steps(const golden *g, const numbers *n, weft_model *model)
+{
+    weft_dataset *data[STEPS] = {NULL};
+    weft_trainer *trainer = NULL;
+    const weft_trainer_options o = {.objective = weft_objective_named(g->objective),
+                                    .objective_options = g->options,
+                                    .lr = 0.002,
+                                    .weight_decay = 0.01};
+    double loss = 0, norm = 0, rewards = 0, accuracy = 0;
+    for (int s = 0; s < STEPS; s++) {
+        data[s] = pairs_of(n, s);
+        if (o.objective->reference)
+            CHECK_OK(weft_dataset_add_reference(data[s], model, 3));
+    }
+    CHECK_OK(weft_trainer_new(model, &o, &trainer));
+    for (int s = 0; trainer && s < STEPS; s++) {
+        weft_batches *batches = NULL;
+        weft_batch batch = {0};
+        weft_train_report r = {0};
+        if (CHECK_OK(weft_batches_new(data[s], n->rows / 2, 0, &batches)) &&
+            CHECK_OK(weft_batches_at(batches, 0, &batch)) &&
+            CHECK_OK(weft_trainer_step(trainer, &batch, 1, 1, &r))) {
+            loss = worst(loss, r.loss, n->loss[s]);
+            norm = worst(norm, r.grad_norm / n->norm[s], 1);
+            rewards = worst(rewards, r.rewards.chosen, n->chosen[s]);
+            rewards = worst(rewards, r.rewards.rejected, n->rejected[s]);
+            rewards = worst(rewards, r.rewards.margin, n->margin[s]);
+            accuracy = worst(accuracy, r.rewards.accuracy, n->accuracy[s]);
+        }
+        weft_batch_free(&batch);
+        weft_batches_free(batches);
+    }
+    printf("  %s: worst loss %.2g, norm %.2g (relative), rewards %.2g, accuracy %.2g\n", g->name,
+           loss, norm, rewards, accuracy);
+    CHECK_CLOSE(loss, 0, 1e-4);
+    CHECK_CLOSE(norm, 0, 1e-3);
+    CHECK_CLOSE(rewards, 0, 5e-4);
+    CHECK_CLOSE(accuracy, 0, 1e-6);
+    weft_trainer_free(trainer);
+    for (int s = 0; s < STEPS; s++)
+        weft_dataset_free(data[s]);
+}
+
+static void every_step_is_trls(void)
+{
+    for (size_t i = 0; i < sizeof goldens / sizeof *goldens; i++) {
+        numbers n = {0};
+        weft_model *model = starting_model();
+        if (model && read_golden(goldens[i].name, &n))
+            run_steps(&goldens[i], &n, model);
+        free_numbers(&n);
+        weft_model_free(model);
+    }
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+enum { PAIRS = 10 };
+
+static weft_dataset *some_pairs(void)
+{
+    weft_dataset *d = NULL;
+    CHECK_OK(weft_dataset_new(RUN_LENGTH, &d));
+    for (int i = 0; d && i < PAIRS; i++) {
+        int32_t ids[2][RUN_LENGTH];
+        float weights[RUN_LENGTH];
+        for (int j = 0; j < RUN_LENGTH; j++) {
+            ids[0][j] = 3 + (7 * i + 3 * j) % 300;
+            ids[1][j] = j < 4 ? ids[0][j] : 3 + (5 * i + 11 * j) % 300;
+            weights[j] = j >= 4;
+        }
+        const weft_sample chosen = {ids[0], weights, RUN_LENGTH - i % 5, 0};
+        const weft_sample rejected = {ids[1], weights, RUN_LENGTH - i % 3, 0};
+        CHECK_OK(weft_dataset_add_pair(d, &chosen, &rejected));
+    }
+    return d;
+}
+
+/* An epoch has each pair once, chosen rows first. */
+static void a_pair_is_one_example(void)
+{
+    weft_dataset *d = some_pairs();
+    weft_batches *batches = NULL;
+    int seen[PAIRS] = {0};
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2 * PAIRS);
+    if (CHECK_OK(weft_batches_new(d, 4, 0, &batches))) {
+        CHECK_EQ_INT(weft_batches_count(batches), 3);
+        for (int i = 0; i < 3; i++) {
+            weft_batch b;
+            if (!CHECK_OK(weft_batches_at(batches, i, &b)))
+                continue;
+            int32_t tokens[8 * RUN_LENGTH];
+            const int64_t L = weft_dim(b.tokens, 1);
+            CHECK_EQ_INT(weft_dim(b.tokens, 0), 2 * b.pairs);
+            CHECK_OK(weft_read(b.tokens, WEFT_INT32, tokens, 2 * b.pairs * L));
+            for (int64_t r = 0; r < b.pairs; r++) {
+                const int32_t *chosen = tokens + r * L, *rejected = tokens + (b.pairs + r) * L;
+                int found = -1;
+                for (int p = 0; p < PAIRS; p++) {
+                    if (memcmp(chosen, weft_dataset_at(d, 2 * p).ids, 8 * sizeof *chosen) == 0)
+                        found = p;
+                }
+                if (CHECK(found >= 0)) {
+                    seen[found]++;
+                    CHECK(memcmp(rejected, weft_dataset_at(d, 2 * found + 1).ids,
+                                 8 * sizeof *rejected) == 0);
+                }
+            }
+            weft_batch_free(&b);
+        }
+    }
+    for (int p = 0; p < PAIRS; p++)
+        CHECK_EQ_INT(seen[p], 1);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+}
+
+static void pairs_and_samples_do_not_mix(void)
+{
+    weft_dataset *pairs = some_pairs(), *single = run_samples();
+    const weft_sample s = weft_dataset_at(single, 0);
+    weft_batches *batches = NULL;
+    CHECK_EQ_INT(weft_dataset_add_sample(pairs, &s), WEFT_INVALID);
+    CHECK_EQ_INT(weft_dataset_add_pair(single, &s, &s), WEFT_INVALID);
+    CHECK_EQ_INT(weft_batches_new_packed(pairs, 2, 0, 0, &batches), WEFT_INVALID);
+    weft_dataset_free(pairs);
+    weft_dataset_free(single);
+}
+
+/* What is too long leaves no half of a pair. */
+static void long_pairs_are_left_out_whole(void)
+{
+    const int32_t ids[] = {3, 4, 5, 6, 7, 8};
+    const float weights[] = {0, 0, 1, 1, 1, 1}, late[] = {0, 0, 0, 0, 0, 1};
+    const weft_sample short_one = {ids, weights, 4, 0}, long_one = {ids, late, 6, 0};
+    weft_dataset *d = NULL;
+    if (!CHECK_OK(weft_dataset_new(4, &d)))
+        return;
+    CHECK_OK(weft_dataset_add_pair(d, &short_one, &long_one));
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 0);
+    CHECK_EQ_INT(weft_dataset_info_of(d).dropped, 1);
+    weft_dataset_set_longer(d, WEFT_LONG_SPLIT);
+    CHECK_EQ_INT(weft_dataset_add_pair(d, &short_one, &long_one), WEFT_INVALID);
+    weft_dataset_set_longer(d, WEFT_LONG_KEEP_HEAD);
+    const weft_sample cut = {ids, weights, 6, 0};
+    CHECK_OK(weft_dataset_add_pair(d, &short_one, &cut));
+    CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2);
+    CHECK_EQ_INT(weft_dataset_at(d, 1).length, 4);
+    weft_dataset_free(d);
+}
+
+/* ---- runs ----------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const char *objective;
+    weft_objective_options options;
+    bool whole; /* no adapter: parameters of the model are trained */
+    bool no_reference;
+    int stop_after;
+} run;
+
+static weft_status train(const run *r, const char *folder, bool resume, history *l)
+{
+    weft_model *model = NULL;
+    weft_dataset *d = some_pairs();
+    weft_batches *batches = NULL;
+    weft_trainer *trainer = NULL;
+    *l = (history){.stop_after = r->stop_after};
+    const weft_trainer_options o = {.objective = weft_objective_named(r->objective),
+                                    .objective_options = r->options,
+                                    .steps = 6,
+                                    .lr = 0.003,
+                                    .folder = folder,
+                                    .resume = resume,
+                                    .callback = run_keep,
+                                    .context = l};
+    weft_status status = WEFT_INVALID;
+    model = r->whole ? recipe_model(run_base, NULL) : starting_model();
+    if (model && !r->no_reference)
+        CHECK_OK(weft_dataset_add_reference(d, model, 0));
+    if (model && CHECK_OK(weft_batches_new(d, 2, 0, &batches)) &&
+        CHECK_OK(weft_trainer_new(model, &o, &trainer)))
+        status = weft_trainer_run(trainer, batches, d, NULL);
+    weft_trainer_free(trainer);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    weft_model_free(model);
+    return status;
+}
+
+/* The reference is that of the weights training starts from: rewards are 0 before the first update,
+ * and a run that is resumed has the same ones as one that is not stopped. */
+static void resumed_runs_keep_their_reference(void)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        history all, first, rest;
+        char folder[512];
+        snprintf(folder, sizeof folder, "%s", check_temporary(whole ? "dpo-whole" : "dpo-lora"));
+        const run r = {.objective = "dpo", .whole = whole};
+        const run stopped = {.objective = "dpo", .whole = whole, .stop_after = 4};
+        CHECK_OK(train(&r, NULL, false, &all));
+        CHECK_EQ_INT(train(&stopped, folder, false, &first), WEFT_CANCELLED);
+        CHECK_OK(train(&r, folder, true, &rest));
+        CHECK_EQ_INT(all.n, 7); /* with validation at step 0 */
+        CHECK_CLOSE(all.reports[0].validation_loss, log(2), 1e-4);
+        CHECK_CLOSE(all.reports[1].loss, log(2), 1e-4);
+        CHECK_CLOSE(all.reports[1].rewards.margin, 0, 1e-3);
+        CHECK(all.reports[6].validation_loss < all.reports[0].validation_loss);
+        CHECK_EQ_INT(all.reports[1].rewards.pairs, 2);
+        for (int i = 1; i <= rest.n; i++) {
+            CHECK_CLOSE(rest.reports[rest.n - i].loss, all.reports[all.n - i].loss, 0);
+            CHECK_CLOSE(rest.reports[rest.n - i].rewards.margin,
+                        all.reports[all.n - i].rewards.margin, 0);
+        }
+        char *metrics = run_text(folder, "metrics.jsonl");
+        CHECK(strstr(metrics, "\"rewards/accuracies\": ") != NULL);
+        CHECK(strstr(metrics, "\"rewards/margins\": ") != NULL);
+        weft_free(metrics);
+    }
+}
+
+static void another_objective_is_refused_by_name(void)
+{
+    history l;
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("dpo-identity"));
+    const run stopped = {.objective = "dpo", .stop_after = 3};
+    CHECK_EQ_INT(train(&stopped, folder, false, &l), WEFT_CANCELLED);
+    const run other = {.objective = "dpo", .options.beta = 0.2};
+    CHECK_EQ_INT(train(&other, folder, true, &l), WEFT_INVALID);
+    CHECK(strstr(weft_error_message(), "beta of objective dpo: expected the run's 0.1, got 0.2"));
+    const run same = {.objective = "dpo", .options.beta = 0.1};
+    CHECK_OK(train(&same, folder, true, &l));
+}
+
+static void what_an_objective_lacks_is_named(void)
+{
+    history l;
+    const run none = {.objective = "dpo", .no_reference = true};
+    CHECK_EQ_INT(train(&none, NULL, false, &l), WEFT_INVALID);
+    CHECK(strstr(weft_error_message(), "reference log-probabilities"));
+    const run supervised = {.objective = "supervised"};
+    CHECK_EQ_INT(train(&supervised, NULL, false, &l), WEFT_INVALID);
+    CHECK(strstr(weft_error_message(), "expected single samples, got preference pairs"));
+    CHECK(weft_objective_named("ppo") == NULL);
+}
+
+static void bad_options_are_refused(void)
+{
+    const struct {
+        const char *objective;
+        weft_objective_options options;
+        const char *says;
+    } cases[] = {
+        {"supervised", {.beta = 0.1}, "it has no option beta"},
+        {"dpo", {.gamma = 1}, "it has no option gamma"},
+        {"dpo", {.beta = -1}, "beta: expected a positive number, got -1"},
+        {"dpo", {.beta = INFINITY}, "beta: expected a positive number"},
+        {"dpo", {.label_smoothing = 0.5}, "label_smoothing: expected a number in [0, 0.5)"},
+    };
+    weft_model *model = starting_model();
+    for (size_t i = 0; model && i < sizeof cases / sizeof *cases; i++) {
+        weft_trainer *trainer = NULL;
+        const weft_trainer_options o = {.objective = weft_objective_named(cases[i].objective),
+                                        .objective_options = cases[i].options};
+        CHECK_EQ_INT(weft_trainer_new(model, &o, &trainer), WEFT_INVALID);
+        CHECK(strstr(weft_error_message(), cases[i].says));
+    }
+    const weft_trainer_options compiled = {.objective = &weft_objective_dpo, .compile = true};
+    weft_trainer *trainer = NULL;
+    CHECK_EQ_INT(weft_trainer_new(model, &compiled, &trainer), WEFT_UNSUPPORTED);
+    weft_model_free(model);
+}
+
+CHECK_MAIN("objectives", CHECK_CASE(every_step_is_trls), CHECK_CASE(a_pair_is_one_example),
+           CHECK_CASE(pairs_and_samples_do_not_mix), CHECK_CASE(long_pairs_are_left_out_whole),
+           CHECK_CASE(resumed_runs_keep_their_reference),
+           CHECK_CASE(another_objective_is_refused_by_name),
+           CHECK_CASE(what_an_objective_lacks_is_named), CHECK_CASE(bad_options_are_refused))

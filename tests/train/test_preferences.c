@@ -1,0 +1,160 @@
+/* tests/train/test_preferences.c -- rows with a chosen and a rejected completion: their forms, the
+ * pairs that become of them, validation splits, caches, and what is refused. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/train.h"
+
+static const char template[] = "{%- for m in messages -%}[{{ m.role }}]{{ m.content }}"
+                               "{{ '<|endoftext|>' if m.role == 'assistant' else '' }}\n"
+                               "{% endfor -%}"
+                               "{%- if add_generation_prompt -%}[assistant]{%- endif -%}";
+
+static weft_tokenizer *tokenizer;
+static weft_chat *chat;
+
+static bool ready(void)
+{
+    if (tokenizer == NULL &&
+        CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
+        CHECK_OK(weft_chat_parse(template, strlen(template), "t", tokenizer, &chat));
+    return CHECK(chat != NULL);
+}
+
+static weft_status parse(const char *data, double split, weft_dataset **out,
+                         weft_dataset **validation)
+{
+    const weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_PAIRS};
+    return weft_dataset_parse(data, strlen(data), "p.jsonl", tokenizer, &o, split, out, validation);
+}
+
+/* The texts of a sample's prompt (what has weight 0) and completion, as "prompt|completion". */
+static void expect(const weft_dataset *d, int64_t i, const char *text)
+{
+    const weft_sample s = weft_dataset_at(d, i);
+    int64_t n = 1;
+    while (n < s.length && s.weights[n] == 0)
+        n++;
+    char *prompt = NULL, *completion = NULL, got[256];
+    CHECK_OK(weft_tokenizer_decode(tokenizer, s.ids, (size_t)n, 0, &prompt, NULL));
+    CHECK_OK(
+        weft_tokenizer_decode(tokenizer, s.ids + n, (size_t)(s.length - n), 0, &completion, NULL));
+    snprintf(got, sizeof got, "%s|%s", prompt ? prompt : "", completion ? completion : "");
+    CHECK_CONTAINS(got, text);
+    weft_free(prompt);
+    weft_free(completion);
+}
+
+#define USER "{\"role\": \"user\", \"content\": \"Sky?\"}"
+#define SAYS(TEXT) "{\"role\": \"assistant\", \"content\": \"" TEXT "\"}"
+
+static void forms_of_pairs(void)
+{
+    const struct {
+        const char *row, *chosen, *rejected;
+    } cases[] = {
+        {"{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" green.\"}",
+         "The sky is| blue.<|endoftext|>", "The sky is| green.<|endoftext|>"},
+        {"{\"chosen\": \"The sky is blue.\", \"rejected\": \"The sky is green.\"}",
+         "The sky is| blue.<|endoftext|>", "The sky is| green.<|endoftext|>"},
+        {"{\"prompt\": [" USER
+         "], \"chosen\": [" SAYS("Blue.") "], \"rejected\": [" SAYS("Green.") "]}",
+         "[user]Sky?\n[assistant]|Blue.<|endoftext|>", "[assistant]|Green.<|endoftext|>"},
+        {"{\"chosen\": [" USER ", " SAYS("Blue.") "], \"rejected\": [" USER
+                                                  ", " SAYS("Green.") "]}",
+         "[user]Sky?\n[assistant]|Blue.<|endoftext|>", "[assistant]|Green.<|endoftext|>"},
+        {"{\"prompt\": \"Sky?\", \"chosen\": [" USER ", " SAYS("Blue.") "], \"rejected\": [" USER
+                                                                        ", " SAYS("Green.") "]}",
+         "[user]Sky?\n[assistant]|Blue.<|endoftext|>", "[assistant]|Green.<|endoftext|>"},
+    };
+    for (size_t i = 0; ready() && i < sizeof cases / sizeof *cases; i++) {
+        weft_dataset *d = NULL;
+        if (CHECK_OK(parse(cases[i].row, 0, &d, NULL))) {
+            CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2);
+            CHECK_EQ_INT(weft_dataset_info_of(d).examples, WEFT_EXAMPLES_PAIRS);
+            CHECK_EQ_INT(weft_dataset_info_of(d).rows[WEFT_ROW_PREFERENCE], 1);
+            expect(d, 0, cases[i].chosen);
+            expect(d, 1, cases[i].rejected);
+        }
+        weft_dataset_free(d);
+    }
+}
+
+static void refused_rows(void)
+{
+    const struct {
+        const char *row, *says;
+    } cases[] = {
+        {"{\"prompt\": \"a\", \"completion\": \"b\"}", "p.jsonl:1: expected a preference pair"},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\"}", "expected \"rejected\" beside \"chosen\""},
+        {"{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": [" SAYS("c") "]}",
+         "to be both texts or both arrays of messages"},
+        {"{\"prompt\": \"a\", \"chosen\": 1, \"rejected\": 2}", "p.jsonl:1"},
+        {"{\"prompt\": [" USER "], \"chosen\": [1], \"rejected\": [2]}", "p.jsonl:1"},
+        {"{\"chosen\": [], \"rejected\": []}", "p.jsonl:1"},
+    };
+    for (size_t i = 0; ready() && i < sizeof cases / sizeof *cases; i++) {
+        weft_dataset *d = NULL;
+        CHECK_EQ_INT(parse(cases[i].row, 0, &d, NULL), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), cases[i].says);
+        weft_dataset_free(d);
+    }
+}
+
+/* Pairs are split whole, and equal completions of one prompt stay two samples. */
+static void splits_keep_pairs_whole(void)
+{
+    char text[4000] = "";
+    for (int i = 0; i < 20; i++)
+        snprintf(text + strlen(text), 120,
+                 "{\"prompt\": \"Number %d is\", \"chosen\": \" good\", \"rejected\": \" bad\"}\n",
+                 i);
+    weft_dataset *d = NULL, *validation = NULL;
+    if (ready() && CHECK_OK(parse(text, 0.25, &d, &validation))) {
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 30);
+        CHECK_EQ_INT(weft_dataset_info_of(validation).samples, 10);
+        CHECK_EQ_INT(weft_dataset_info_of(validation).examples, WEFT_EXAMPLES_PAIRS);
+        for (int64_t i = 0; i < 10; i += 2) {
+            expect(validation, i, "| good");
+            expect(validation, i + 1, "| bad");
+        }
+    }
+    weft_dataset_free(d);
+    weft_dataset_free(validation);
+}
+
+static void the_cache_keeps_pairs(void)
+{
+    char path[512], folder[512];
+    static const char text[] =
+        "{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" green.\"}\n";
+    snprintf(path, sizeof path, "%s", check_temporary("pairs.jsonl"));
+    snprintf(folder, sizeof folder, "%s", check_temporary("pairs-cache"));
+    const weft_dataset_options o = {.chat = chat,
+                                    .examples = WEFT_EXAMPLES_PAIRS,
+                                    .cache = folder,
+                                    .tokenizer_path = check_source("examples/storyteller")};
+    if (!ready() || !CHECK_OK(weft_file_write(path, text, strlen(text))))
+        return;
+    for (int again = 0; again < 2; again++) {
+        weft_dataset *d = NULL;
+        weft_batches *batches = NULL;
+        weft_batch batch = {0};
+        if (CHECK_OK(weft_dataset_load(path, tokenizer, &o, 0, &d, NULL))) {
+            CHECK_EQ_INT(weft_dataset_info_of(d).cached, again);
+            expect(d, 1, "The sky is| green.");
+            if (CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
+                CHECK_OK(weft_batches_at(batches, 0, &batch)))
+                CHECK_EQ_INT(batch.pairs, 1);
+        }
+        weft_batch_free(&batch);
+        weft_batches_free(batches);
+        weft_dataset_free(d);
+    }
+    weft_chat_free(chat);
+    weft_tokenizer_free(tokenizer);
+}
+
+CHECK_MAIN("preferences", CHECK_CASE(forms_of_pairs), CHECK_CASE(refused_rows),
+           CHECK_CASE(splits_keep_pairs_whole), CHECK_CASE(the_cache_keeps_pairs))
