@@ -150,14 +150,22 @@ static const cli_option options[] = {
      .low = CLI_ABOVE_ZERO,
      .high = CLI_ANY,
      AT(beta),
-     .help = "of the objective: how far from the reference a reward of 1 is; default: 0.1"},
+     .help = "of the objective: the scale of rewards (of orpo: the weight of the odds ratio); "
+             "default: 0.1, of simpo 2"},
+    {.name = "gamma",
+     .kind = CLI_REAL,
+     .value = "X",
+     .low = 0,
+     .high = CLI_ANY,
+     AT(gamma),
+     .help = "of simpo: the margin between rewards; default: 0.5"},
     {.name = "label-smoothing",
      .kind = CLI_REAL,
      .value = "SHARE",
      .low = 0,
      .high = 0.499,
      AT(label_smoothing),
-     .help = "of dpo: share of pairs that are labelled the wrong way (robust DPO); default: 0"},
+     .help = "of dpo (robust DPO) and simpo: share of pairs labelled the wrong way; default: 0"},
     {.name = "lr",
      .kind = CLI_REAL,
      .value = "X",
@@ -567,7 +575,8 @@ const cli_command cli_train = {
         "--resume continues from the newest with the run's own options, as if it had not stopped; "
         "those that are given replace them, unless the model, the data or the adapter would be "
         "another.\n\n"
-        "--objective dpo trains on preference pairs, rows with chosen and rejected; the line of an "
+        "--objective dpo, orpo or simpo trains on preference pairs, rows with chosen and rejected; "
+        "the line of an "
         "update and metrics.jsonl then have the share of pairs whose chosen completion has the "
         "larger reward, and the mean margin.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"

@@ -21,7 +21,7 @@ typedef struct train_values {
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
     int optimizer, train_on, objective;
-    double beta, label_smoothing;
+    double beta, label_smoothing, gamma;
     int64_t keep;
     bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
     cli_given given;
@@ -113,7 +113,7 @@ cli_word_list train_words(const train_values *v);
 weft_status train_resume(train_values *v, cli_word_list *words);
 
 /* The words of --objective: the names of weft_objectives. */
-#define TRAIN_OBJECTIVES "supervised|dpo"
+#define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo"
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);

@@ -12,6 +12,9 @@ weft_objective_options train_objective_options(const train_values *v)
     return (weft_objective_options){
         .beta = isnan(v->beta) ? 0 : v->beta,
         .label_smoothing = isnan(v->label_smoothing) ? 0 : v->label_smoothing,
+        .gamma = isnan(v->gamma) ? 0
+                 : v->gamma > 0  ? v->gamma
+                                 : -1,
     };
 }
 
@@ -32,6 +35,8 @@ const char *train_objective_complaint(const train_values *v)
     if (!isnan(v->label_smoothing) &&
         !takes(objective, offsetof(weft_objective_options, label_smoothing)))
         return "--label-smoothing is not an option of this --objective";
+    if (!isnan(v->gamma) && !takes(objective, offsetof(weft_objective_options, gamma)))
+        return "--gamma is not an option of this --objective";
     if (objective->examples == WEFT_EXAMPLES_SINGLE)
         return NULL;
     if (v->batches != NULL || v->pack || v->compile)

@@ -41,6 +41,7 @@ static const char *const fixed[] = {
     "objective",
     "beta",
     "label-smoothing",
+    "gamma",
 };
 
 /* Options of the adapter that --init-adapter brings. */

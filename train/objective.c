@@ -8,7 +8,7 @@
 #include "train/number.h"
 
 const weft_objective *const weft_objectives[] = {&weft_objective_supervised, &weft_objective_dpo,
-                                                 NULL};
+                                                 &weft_objective_orpo, &weft_objective_simpo, NULL};
 
 const weft_objective *weft_objective_named(const char *name)
 {
@@ -138,6 +138,13 @@ weft_array *weft__row_log_probabilities(weft_model *model, const weft_batch *bat
     if (batch->weights)
         losses = weft_multiply(losses, weft_to(batch->weights, weft_device_of(losses)));
     return weft_negative(weft_sum(losses, WEFT_DIMS(-1), false)); /* (B) */
+}
+
+weft_array *weft__row_means(const weft_batch *batch, weft_array *losses)
+{
+    weft_array *weights = weft__target_weights(batch, losses);                         /* (B, L) */
+    weft_array *sums = weft_sum(weft_multiply(losses, weights), WEFT_DIMS(-1), false); /* (B) */
+    return weft_negative(weft_divide(sums, weft_sum(weights, WEFT_DIMS(-1), false)));
 }
 
 weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values)

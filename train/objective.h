@@ -20,6 +20,10 @@ weft_array *weft__target_weights(const weft_batch *batch, const weft_array *like
 weft_array *weft__row_log_probabilities(weft_model *model, const weft_batch *batch,
                                         bool checkpoint);
 
+/* The weighted means over each row of its targets' log-probabilities, from the losses (B, L) of
+ * weft__token_losses: float32 (B). */
+weft_array *weft__row_means(const weft_batch *batch, weft_array *losses);
+
 /* Chosen less rejected rows of values (B) of a batch of pairs: (pairs). */
 weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values);
 

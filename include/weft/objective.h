@@ -26,7 +26,8 @@ typedef enum weft_examples {
 /* What an objective takes from here; zero is its default. */
 typedef struct weft_objective_options {
     double beta;            /* 0: 0.1; of SimPO 2 */
-    double label_smoothing; /* DPO: share of pairs that are labelled the wrong way, in [0, 0.5) */
+    double label_smoothing; /* DPO, SimPO: share of pairs that are labelled the wrong way, in [0,
+                               0.5) */
     double gamma;           /* SimPO: the margin; 0: 0.5, below 0: none */
 } weft_objective_options;
 
@@ -55,6 +56,14 @@ WEFT_API extern const weft_objective weft_objective_supervised;
  * (Chowdhury et al. 2024): (-(1 - e) log sigmoid(z) + e log sigmoid(-z)) / (1 - 2 e). A row's
  * reward is beta times its log-probability less the reference's. */
 WEFT_API extern const weft_objective weft_objective_dpo;
+/* ORPO (Hong et al. 2024): the mean cross-entropy of the batch's chosen rows, prompts too, less the
+ * mean over pairs of beta log sigmoid of the difference of log odds log(p / (1 - p)), where log p
+ * is a completion's mean log-probability. A row's reward is beta log p. No reference. */
+WEFT_API extern const weft_objective weft_objective_orpo;
+/* SimPO (Meng et al. 2024): -log sigmoid(z), z the difference of beta log p (as in ORPO) less
+ * gamma; with label_smoothing e -(1 - e) log sigmoid(z) - e log sigmoid(-z). A row's reward is beta
+ * log p. No reference. */
+WEFT_API extern const weft_objective weft_objective_simpo;
 
 /* All of them, and after the last NULL. */
 WEFT_API extern const weft_objective *const weft_objectives[];

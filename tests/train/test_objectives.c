@@ -19,6 +19,8 @@ typedef struct golden {
 static const golden goldens[] = {
     {"dpo", "dpo", {.beta = 0.3}},
     {"dpo-smooth", "dpo", {.beta = 0.3, .label_smoothing = 0.2}},
+    {"orpo", "orpo", {.beta = 0.3}},
+    {"simpo", "simpo", {.beta = 2, .gamma = 0.4}},
 };
 
 typedef struct numbers {
@@ -365,6 +367,8 @@ static void bad_options_are_refused(void)
         {"dpo", {.gamma = 1}, "it has no option gamma"},
         {"dpo", {.beta = -1}, "beta: expected a positive number, got -1"},
         {"dpo", {.beta = INFINITY}, "beta: expected a positive number"},
+        {"orpo", {.label_smoothing = 0.1}, "it has no option label_smoothing"},
+        {"simpo", {.gamma = NAN}, "gamma: expected a finite number"},
         {"dpo", {.label_smoothing = 0.5}, "label_smoothing: expected a number in [0, 0.5)"},
     };
     weft_model *model = starting_model();
