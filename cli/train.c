@@ -46,11 +46,11 @@ static const cli_option options[] = {
     {.name = "val-every",
      .kind = CLI_INT,
      .value = "N",
-     .fallback = "0",
      .low = 0,
      .high = CLI_ANY,
      AT(val_every),
-     .help = "validate every N updates; 0: before the first and after the last"},
+     .help =
+         "validate every N updates, 0: before the first and after the last; default: ten times"},
     {.name = "save-every",
      .kind = CLI_INT,
      .value = "N",
@@ -386,8 +386,17 @@ static int64_t updates(const train_values *v, const train_run *r)
     return epoch * ((LEAST + epoch - 1) / epoch);
 }
 
+static int64_t validate_every(const train_values *v, const train_run *r)
+{
+    enum { TIMES = 10 };
+    const int64_t steps = updates(v, r);
+    return v->val_every != CLI_ABSENT ? v->val_every : steps > TIMES ? steps / TIMES : 1;
+}
+
 static weft_trainer_options trainer_options(const train_values *v, train_run *r)
 {
+    if (r->data)
+        r->data_info = weft_dataset_info_of(r->data);
     bool data = v->source.paths.n > 0;
     double clip = isnan(v->clip) ? (data ? 1.0 : 0.0) : v->clip;
     weft_trainer_options o = {
@@ -409,7 +418,9 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .checkpoint = v->checkpoint,
         .compile = v->compile,
         .seed = (uint64_t)v->seed,
-        .validate_every = v->val_every,
+        .validate_every = validate_every(v, r),
+        .patience = v->patience,
+        .sampler = v->sample_prompts.n > 0 ? train_sample : NULL,
         .save_every = v->save_every,
         .save_minutes = v->save_minutes > 0 ? v->save_minutes : -1,
         .folder = v->out,
@@ -420,6 +431,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .n_command = r->words.n,
         .base_name = r->path,
         .data_name = data ? cli_data_first(&v->source) : v->batches,
+        .data = r->data ? &r->data_info : NULL,
         .callback = train_show,
         .context = r,
     };
@@ -437,6 +449,7 @@ static weft_status train(const train_values *v, train_run *r)
     if (status != WEFT_OK)
         return status;
     train_print_plan(v, r, &o);
+    r->planned = o.steps;
     cli_progress_start(&r->progress);
     status = cli_profile_start(&v->place);
     if (status == WEFT_OK)
@@ -475,8 +488,9 @@ static const char *complaint(const train_values *v)
         return "--compile is for updates of one batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
-    if (!isnan(v->max_memory) && !v->dry_run)
-        return "--max-memory is for --dry-run";
+    const char *plan = train_plan_complaint(v);
+    if (plan != NULL)
+        return plan;
     return cli_place_complaint(&v->place);
 }
 
@@ -525,6 +539,7 @@ static int run_with(const train_values *v)
     weft_tokenizer_free(r.tokenizer);
     weft_chat_free(r.chat);
     weft_model_free(r.model);
+    train_free_samples(&r);
     cli_words_free(&r.words);
     return code;
 }
@@ -564,8 +579,9 @@ const cli_command cli_train = {
     .summary = "fine-tune a model with LoRA",
     .description =
         "Trains a LoRA adapter and saves it in PEFT format as DIR/last and, where there is "
-        "validation, DIR/best; DIR/metrics.jsonl has a line for every update, DIR/loss.svg the "
-        "loss curve.\n\nWith --data alone: all linears, rank 8, AdamW with learning rate 2e-4, "
+        "validation, DIR/best; DIR/metrics.jsonl has a line for every update, DIR/report.html the "
+        "curves, settings and samples, DIR/config.json the options.\n\nWith --data alone: all "
+        "linears, rank 8, AdamW with learning rate 2e-4, "
         "3% warmup and cosine.\n\n"
         "The adapter is saved every 10 minutes (--save-minutes) and at the end. Ctrl-C, SIGTERM "
         "and SIGHUP finish the update in progress, save and exit with status 130, 143 or 129; a "

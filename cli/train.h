@@ -17,6 +17,8 @@ typedef struct train_values {
     cli_data_source source;
     cli_place place;
     const char *config;
+    cli_texts sample_prompts;
+    int64_t patience;
     double val_split, max_memory, epochs, lr, weight_decay, clip;
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
@@ -47,10 +49,26 @@ typedef struct train_values {
          .offset = offsetof(train_values, dry_run),                                                \
          .help = "train nothing: measure memory and time with the largest batch, show a sample "   \
                  "with its loss mask, and refuse what does not fit in memory"},                    \
+        {.name = "max-memory",                                                                     \
+         .kind = CLI_REAL,                                                                         \
+         .value = "GB",                                                                            \
+         .low = CLI_ABOVE_ZERO,                                                                    \
+         .high = CLI_ANY,                                                                          \
+         .offset = offsetof(train_values, max_memory),                                             \
+         .help = "with --dry-run: the memory that the run may take; default: that of the device"}, \
+        {.name = "patience",                                                                       \
+         .kind = CLI_INT,                                                                          \
+         .value = "N",                                                                             \
+         .fallback = "0",                                                                          \
+         .low = 0,                                                                                 \
+         .high = CLI_ANY,                                                                          \
+         .offset = offsetof(train_values, patience),                                               \
+         .help = "end the run after N validations without a lower loss; 0: never"},                \
     {                                                                                              \
-        .name = "max-memory", .kind = CLI_REAL, .value = "GB", .low = CLI_ABOVE_ZERO,              \
-        .high = CLI_ANY, .offset = offsetof(train_values, max_memory),                             \
-        .help = "with --dry-run: the memory that the run may take; default: that of the device"    \
+        .name = "sample-prompt", .kind = CLI_TEXTS, .value = "TEXT",                               \
+        .offset = offsetof(train_values, sample_prompts),                                          \
+        .help = "generate 48 tokens from TEXT after every validation, for metrics.jsonl and "      \
+                "report.html; may be given several times"                                          \
     }
 
 /* The words of --optimizer: the names of the types. */
@@ -72,6 +90,7 @@ typedef union train_optimizer_options {
 /* What a run has open. */
 typedef struct train_run {
     const train_values *values;
+    int64_t planned;     /* updates, unless validation ends the run before */
     bool configured;     /* config.json was written */
     cli_word_list words; /* train_words */
     train_optimizer_options optimizer_options;
@@ -80,9 +99,12 @@ typedef struct train_run {
     weft_tokenizer *tokenizer;       /* NULL with --batches */
     weft_chat *chat;                 /* NULL: the model has no chat template */
     weft_dataset *data, *validation; /* NULL: none */
+    weft_dataset_info data_info;     /* of data */
     weft_batches *batches;
     weft_trainer *trainer;
     weft_train_result result;
+    weft_train_sample *samples; /* (n_samples): the latest; texts are owned, prompts are not */
+    int n_samples;
     double latest_validation; /* the latest, for the bar */
     cli_progress progress;
 } train_run;
@@ -101,6 +123,8 @@ bool train_is_of_adapter(const char *name); /* an option that describes the adap
 /* Reads --config under the command line into `words` (the caller's), to be parsed again.
  * WEFT_INVALID names the file and the option. */
 weft_status train_read_config(train_values *v, cli_word_list *words);
+/* What makes no sense about the options that plan and check a run; NULL: nothing. */
+const char *train_plan_complaint(const train_values *v);
 /* Writes train_words as config.json into the run's folder. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
@@ -134,6 +158,10 @@ void train_print_adapter(const train_values *v, const train_run *r);
 
 /* What is about to be done, on standard error. */
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o);
+
+/* The sampler of the trainer, and the end of what it made. */
+weft_train_sampler train_sample;
+void train_free_samples(train_run *r);
 
 /* The callback of the trainer. */
 weft_train_callback train_show;

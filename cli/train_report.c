@@ -114,6 +114,43 @@ static void print_json(const train_values *v, const weft_train_result *s)
     puts("}");
 }
 
+/* A word for a shell. */
+static void print_word(const char *word)
+{
+    putchar('\'');
+    for (const char *at = word; *at; at++)
+        fputs(*at == '\'' ? "'\\''" : (char[]){*at, '\0'}, stdout);
+    putchar('\'');
+}
+
+static void print_command(const train_values *v, const char *command, const char *before,
+                          const char *adapter, const char *after)
+{
+    printf("  weft %s ", command);
+    print_word(v->model);
+    printf(" %s", before);
+    print_word(adapter);
+    printf(" %s\n", after);
+}
+
+/* Which adapter to use, and how. */
+static void print_use(const train_values *v, const weft_train_result *s)
+{
+    const bool best = s->best_step > 0;
+    char *adapter = weft_format("%s/%s", v->out, best ? "best" : "last");
+    printf("report %s/report.html, metrics %s/metrics.jsonl\n", v->out, v->out);
+    if (best && s->best_validation >= s->first_validation)
+        puts("The validation loss did not fall below that of the model without the adapter.");
+    printf("Use %s/%s", v->out, best ? "best" : "last");
+    printf(best ? ", the adapter with the lowest validation loss:\n" : ":\n");
+    if (adapter) {
+        print_command(v, "generate", "--adapter ", adapter, "--prompt TEXT");
+        print_command(v, "fuse", "", adapter, "fused");
+        print_command(v, "convert", "--adapter ", adapter, "fused.gguf");
+    }
+    weft_free(adapter);
+}
+
 void train_print_result(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
@@ -124,12 +161,12 @@ void train_print_result(const train_values *v, const train_run *r)
     printf("%s updates, %s tokens in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),
            cli_count(s->tokens), cli_time(s->seconds), cli_count((int64_t)tokens_per_second(s)),
            cli_bytes(s->peak_memory));
+    if (r->planned > s->steps)
+        printf("stopped early: the validation loss has not fallen since update %lld\n",
+               (long long)s->best_step);
     if (!isnan(s->last_validation))
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
                s->first_validation, s->last_validation, s->best_validation,
                (long long)s->best_step);
-    printf("adapter %s/last", v->out);
-    if (r->validation != NULL)
-        printf(" (best: %s/best)", v->out);
-    printf(", metrics %s/metrics.jsonl, loss curve %s/loss.svg\n", v->out, v->out);
+    print_use(v, s);
 }

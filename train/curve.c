@@ -1,11 +1,11 @@
 /* train/curve.c -- curves over common axes, drawn as SVG. */
+#include "train/curve.h"
+
 #include <float.h>
 #include <math.h>
 
 #include "core/failure.h"
-#include "core/io/text.h"
 #include "train/number.h"
-#include "weft/train.h"
 
 enum { WIDTH = 860, HEIGHT = 480, LEFT = 72, RIGHT = 28, TOP = 64, BOTTOM = 60 };
 enum { MOST_CURVES = 4, MOST_POINTS = 1200, TICKS = 6 };
@@ -183,7 +183,7 @@ static void draw_text(plot *p, const char *text)
 static void draw_key(plot *p, const weft_curve *curves, int n)
 {
     for (int i = 0; i < n; i++) {
-        const int x = WIDTH - RIGHT - 150 * (n - i);
+        const int x = WIDTH - RIGHT - 180 * (n - i);
         weft__text_format(
             &p->text,
             "<path class=\"curve\" stroke=\"%s\" d=\"M%d 44h24\"/>\n<text x=\"%d\" y=\"48\">",
@@ -193,12 +193,10 @@ static void draw_key(plot *p, const weft_curve *curves, int n)
     }
 }
 
-weft_status weft_curves_save(const char *path, const char *title, const char *x_name,
-                             const weft_curve *curves, int n)
+void weft__curves_draw(weft__text *out, const char *title, const char *x_name,
+                       const weft_curve *curves, int n)
 {
-    if (n < 1 || n > MOST_CURVES)
-        return weft_fail(WEFT_INVALID, "%s: expected 1 to %d curves, got %d", path, MOST_CURVES, n);
-    plot p = {0};
+    plot p = {.text = *out};
     find_ranges(&p, curves, n);
     weft__text_format(
         &p.text,
@@ -214,8 +212,18 @@ weft_status weft_curves_save(const char *path, const char *title, const char *x_
         draw_curve(&p, &curves[i], i);
     draw_key(&p, curves, n);
     weft__text_format(&p.text, "</svg>\n");
-    const weft_status status = p.text.failed ? weft__out_of_memory(path, "drawing it")
-                                             : weft_file_write(path, p.text.at, p.text.n);
-    weft_free(p.text.at);
+    *out = p.text;
+}
+
+weft_status weft_curves_save(const char *path, const char *title, const char *x_name,
+                             const weft_curve *curves, int n)
+{
+    if (n < 1 || n > MOST_CURVES)
+        return weft_fail(WEFT_INVALID, "%s: expected 1 to %d curves, got %d", path, MOST_CURVES, n);
+    weft__text text = {0};
+    weft__curves_draw(&text, title, x_name, curves, n);
+    const weft_status status = text.failed ? weft__out_of_memory(path, "drawing it")
+                                           : weft_file_write(path, text.at, text.n);
+    weft_free(text.at);
     return status;
 }

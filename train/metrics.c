@@ -64,6 +64,18 @@ static void add_number(weft__text *t, const char *key, double value)
     weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
 }
 
+static void add_samples(weft__text *t, const weft_train_report *r)
+{
+    for (int i = 0; i < r->n_samples; i++) {
+        weft__text_format(t, i == 0 ? ", \"samples\": [" : ", ");
+        weft__text_format(t, "{\"prompt\": ");
+        weft__text_quote(t, r->samples[i].prompt);
+        weft__text_format(t, ", \"text\": ");
+        weft__text_quote(t, r->samples[i].text);
+        weft__text_format(t, i + 1 == r->n_samples ? "}]" : "}");
+    }
+}
+
 static void add_line(weft__text *t, const weft_train_report *r)
 {
     weft__text_format(t, "{\"step\": %lld", (long long)r->step);
@@ -87,6 +99,7 @@ static void add_line(weft__text *t, const weft_train_report *r)
     }
     if (!isnan(r->validation_loss))
         add_number(t, "validation_loss", r->validation_loss);
+    add_samples(t, r);
     weft__text_format(t, "}\n");
 }
 
@@ -222,6 +235,7 @@ static void add_to_last(weft__metrics *m, const weft_train_report *report)
         m->length = start;
         weft__text_append(&m->waiting, m->last, n - 1); /* without its brace */
         add_number(&m->waiting, "validation_loss", report->validation_loss);
+        add_samples(&m->waiting, report);
         weft__text_append(&m->waiting, "}\n", 2);
     }
 }

@@ -67,6 +67,15 @@ static void write_data(weft__text *t, const weft__run *run)
     weft__text_format(t, "  \"data\": {\n");
     write_string(t, "name", run->trainer->o.data_name, ",");
     write_number(t, "batches", (double)run->batches, ",");
+    const weft_dataset_info *data = run->trainer->o.data;
+    if (data) {
+        write_number(t, "samples", (double)data->samples, ",");
+        write_number(t, "tokens", (double)data->tokens, ",");
+        write_number(t, "targets", (double)data->targets, ",");
+        write_number(t, "longest", (double)data->longest, ",");
+        write_number(t, "truncated", (double)data->truncated, ",");
+        write_number(t, "dropped", (double)data->dropped, ",");
+    }
     write_number(t, "validation_samples", (double)run->validation.samples, ",");
     write_number(t, "validation_targets", (double)run->validation.targets, "");
     weft__text_format(t, "  },\n");
@@ -251,7 +260,8 @@ void weft_run_words_free(weft_run_words *words)
 /* Deletes what an earlier run wrote, run.json last: until then the folder is known to have one. */
 static weft_status remove_run(const weft__run *run)
 {
-    static const char *const names[] = {"last", "best", "loss.svg", "metrics.jsonl", RUN_FILE};
+    static const char *const names[] = {"last",        "best",          "loss.svg", "report.html",
+                                        "config.json", "metrics.jsonl", RUN_FILE};
     weft_status status = weft__checkpoint_remove(run->trainer->o.folder);
     for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
         char *path = path_of(run, names[i]);

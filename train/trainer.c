@@ -38,7 +38,7 @@ static weft_status check_options(const weft_trainer_options *o)
     if (!(o->clip >= 0))
         return weft_fail(WEFT_INVALID, "trainer: clip: expected at least 0, got %g", o->clip);
     if (o->validate_every < 0 || o->save_every < 0 || o->max_skipped < 0 ||
-        o->validation_samples < 0 || o->validation_batch < 0 || o->keep < 0 ||
+        o->validation_samples < 0 || o->patience < 0 || o->validation_batch < 0 || o->keep < 0 ||
         isnan(o->save_minutes))
         return weft_fail(WEFT_INVALID, "trainer: expected counts of at least 0");
     if (o->resume && o->overwrite)

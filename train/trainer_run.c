@@ -1,5 +1,6 @@
 /* train/trainer_run.c -- update after update: schedule, validation, saving, stopping. */
 #include <math.h>
+#include <stdio.h>
 
 #include "core/clock.h"
 #include "train/trainer.h"
@@ -128,6 +129,13 @@ static weft_status validate(loop *l, weft_train_report *report)
     weft_train_result *r = &l->state.result;
     report->validation_loss = r->last_validation = found.loss;
     l->state.validated = report->step;
+    const weft_trainer_options *options = &l->t->o;
+    if (options->sampler) {
+        const weft_status sampled =
+            options->sampler(options->context, report->step, &report->samples, &report->n_samples);
+        if (sampled != WEFT_OK)
+            return sampled;
+    }
     if (report->step == 0) {
         r->first_validation = found.loss;
         return WEFT_OK;
@@ -167,7 +175,8 @@ static weft_status save(loop *l)
 {
     l->saved = weft__seconds();
     l->state.result.seconds = seconds_so_far(l);
-    return warn(weft__run_save(l->run, &l->state));
+    const weft_status status = warn(weft__run_save(l->run, &l->state));
+    return status == WEFT_OK && l->t->o.folder ? warn(weft_run_report(l->t->o.folder)) : status;
 }
 
 /* The last update's is saved at the end. */
@@ -242,10 +251,21 @@ static weft_status begin(loop *l)
                                                                                  : status;
 }
 
+/* Whether the best validation is `patience` validations old. This depends on the result alone, so
+ * that a resumed run ends at the same update. */
+static bool is_out_of_patience(const loop *l)
+{
+    const weft_train_result *r = &l->state.result;
+    const int64_t every = l->t->o.validate_every, patience = l->t->o.patience;
+    return patience > 0 && every > 0 && !isnan(r->best_validation) &&
+           r->steps / every - r->best_step / every >= patience;
+}
+
 static weft_status run_updates(loop *l)
 {
     weft_status status = begin(l);
-    for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps; s++) {
+    for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps && !is_out_of_patience(l);
+         s++) {
         weft_train_report report = {.validation_loss = NAN};
         status = step(l, s, &report);
         if (status == WEFT_OK && must_validate(l, report.step))
@@ -266,7 +286,13 @@ static weft_status finish(loop *l, weft_status status)
 {
     l->state.result.seconds = seconds_so_far(l);
     l->state.result.peak_memory = weft_memory_peak();
-    return weft__run_finish(l->run, &l->state, status);
+    status = weft__run_finish(l->run, &l->state, status);
+    if (l->t->o.folder == NULL || l->run == NULL)
+        return status;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
+    const weft_status written = warn(weft_run_report(l->t->o.folder));
+    return status == WEFT_OK ? written : weft_fail(status, "%s", why);
 }
 
 static int64_t count_steps(const weft_trainer_options *o, const weft_batches *batches)

@@ -402,6 +402,11 @@ WEFT_API weft_status weft_curves_save(const char *path, const char *title, const
 
 /* An update, as it is reported. Step 0 is the state before the first one: it is reported when there
  * is validation data, and has no loss. */
+/* A prompt, and what the model continues it with. */
+typedef struct weft_train_sample {
+    const char *prompt, *text;
+} weft_train_sample;
+
 typedef struct weft_train_report {
     int64_t step, steps; /* from 1; updates of the whole run */
     double epoch;        /* share of the data seen: 1.5 is half of the second time */
@@ -416,7 +421,14 @@ typedef struct weft_train_report {
     double seconds, remaining;
     int64_t peak_memory; /* weft_memory_peak since weft_trainer_run began */
     weft_reward_report rewards;
+    const weft_train_sample *samples; /* (n_samples): what the sampler generated */
+    int n_samples;
 } weft_train_report;
+
+/* Called after every validation: sets what was generated, which lasts until the next call. A
+ * failure ends the run. */
+typedef weft_status weft_train_sampler(void *context, int64_t step,
+                                       const weft_train_sample **samples, int *n);
 
 /* Called after every update, and at step 0. False stops the run: the adapter is saved and the run
  * returns WEFT_CANCELLED. */
@@ -445,11 +457,13 @@ typedef struct weft_trainer_options {
                             of the supervised objective alone */
     uint64_t seed;       /* of dropout, for which every update seeds the default generator */
 
-    int64_t validate_every;     /* updates; 0: before the first and after the last only */
-    int64_t validation_samples; /* the first ones only; 0: all */
-    int64_t validation_batch;   /* samples a batch; 0: 8 */
-    int64_t save_every;         /* updates; 0: by time alone */
-    double save_minutes;        /* most minutes between saves; 0: 10; below 0: by updates alone */
+    int64_t validate_every;      /* updates; 0: before the first and after the last only */
+    int64_t patience;            /* end after so many validations without a lower loss; 0: never */
+    weft_train_sampler *sampler; /* with `context`; NULL: none */
+    int64_t validation_samples;  /* the first ones only; 0: all */
+    int64_t validation_batch;    /* samples a batch; 0: 8 */
+    int64_t save_every;          /* updates; 0: by time alone */
+    double save_minutes;         /* most minutes between saves; 0: 10; below 0: by updates alone */
     /* fail after so many updates in a row that were not finite, 0: 5; or if none of the run was */
     int64_t max_skipped;
 
@@ -462,6 +476,7 @@ typedef struct weft_trainer_options {
     int n_command;
     const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
     const char *data_name; /* of the data, for run.json; NULL: "" */
+    const weft_dataset_info *data; /* of the data, for run.json, borrowed; NULL: unknown */
     weft_train_callback *callback;
     void *context;
     const weft_cancel *cancel; /* borrowed: stops the run after the update in progress, or during
@@ -509,6 +524,12 @@ typedef struct weft_run_words {
 WEFT_API weft_status weft_run_command(const char *folder, weft_run_words *out);
 WEFT_API void weft_run_words_free(weft_run_words *words); /* leaves it zeroed */
 
+/* Writes report.html into the folder of a run, from its run.json and metrics.jsonl: curves of loss
+ * (the training loss smoothed exponentially), learning rate, gradient norm and tokens per second,
+ * the result, samples, data and settings. It loads nothing from elsewhere, and texts are escaped.
+ * WEFT_IO without those files, WEFT_INVALID when they are malformed. */
+WEFT_API weft_status weft_run_report(const char *folder);
+
 /* The whole run: every update with its schedule, validation on `validation` (NULL: none), and in
  * the folder, which is made if need be:
  *   run.json       the options, sizes of model and data, "state": "running", "finished", "stopped"
@@ -516,6 +537,7 @@ WEFT_API void weft_run_words_free(weft_run_words *words); /* leaves it zeroed */
  *   metrics.jsonl  one object a report: step, loss, grad_norm, lr, tokens, ...; loss and grad_norm
  *                  to the last digit, null when not finite; validation_loss where it was measured
  *   loss.svg       the loss curve
+ *   report.html    weft_run_report, written with each save and at the end
  *   step-N/        a checkpoint after update N: the adapter (without adapters in the tree: the
  *                  model), and training.safetensors: the trained parameters, the optimizer's state
  *                  and, as JSON in its metadata, a version, hashes of base model, tokenizer and

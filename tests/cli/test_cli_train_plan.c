@@ -103,6 +103,41 @@ static void what_does_not_fit_is_refused(void)
     check_one_line(&o, 2);
 }
 
+/* The commands that are printed at the end run, with names that a shell would split. */
+static void the_end_says_which_adapter_to_use(void)
+{
+    char out[1024];
+    snprintf(out, sizeof out, "%s", check_temporary("it's a run"));
+    /* What is learnt from the rows makes another text less likely. */
+    const char *other =
+        text_file("other.txt", "But soft, what light through yonder window breaks?");
+    output o = weft_command(NULL,
+                            "train %s --data %s --val-data %s --steps 40 --lr 1e-2 --patience 2 "
+                            "--sample-prompt Once --sample-prompt 'A fox' --out \"%s\"",
+                            model(), chats(), other, out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "stopped early: the validation loss has not fallen since update");
+    CHECK_CONTAINS(o.out, "/report.html");
+    const char *at = strstr(o.out, "  weft generate ");
+    if (!CHECK(at != NULL))
+        return;
+    char command[2048];
+    snprintf(command, sizeof command, "%.*s", (int)strcspn(at + 7, "\n"), at + 7);
+    char *prompt = strstr(command, "TEXT");
+    if (CHECK(prompt != NULL))
+        memcpy(prompt, "Once", 4);
+    o = weft_command(NULL, "%s --max-tokens 4", command);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL, "grep -c '\"samples\": .*A fox' \"%s\"/metrics.jsonl", out);
+    CHECK(atoi(o.out) >= 2);
+    static const char *const bad[] = {"--patience 1", "--sample-prompt a",
+                                      "--patience 1 --val-split 0.1 --val-every 0"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        o = weft_command(NULL, "train M --data a %s", bad[i]);
+        check_one_line(&o, 2);
+    }
+}
+
 /* config.json of a run makes the same adapter again, also of one with --init-adapter. */
 static void the_config_of_a_run_reproduces_it(void)
 {
@@ -175,4 +210,5 @@ static void a_bad_config_is_refused_by_name(void)
 CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
            CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
            CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(the_config_of_a_run_reproduces_it),
-           CHECK_CASE(a_bad_config_is_refused_by_name))
+           CHECK_CASE(a_bad_config_is_refused_by_name),
+           CHECK_CASE(the_end_says_which_adapter_to_use))
