@@ -561,17 +561,7 @@ static int run_parsed(train_values *v)
 
 static int run(void *context)
 {
-    train_values *v = context;
-    if (v->config == NULL)
-        return run_parsed(v);
-    cli_word_list words = {.n = 0};
-    int code = CLI_USAGE;
-    if (train_read_config(v, &words) != WEFT_OK)
-        code = cli_status(weft_error_status());
-    else if (cli_parse(&cli_train, words.n, words.at, v) == CLI_PARSED_RUN)
-        code = run_parsed(v);
-    cli_words_free(&words);
-    return code;
+    return train_with_config(context, run_parsed);
 }
 
 const cli_command cli_train = {

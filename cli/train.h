@@ -120,9 +120,9 @@ int train_stop_signal(void);
 /* An option of the adapter that was given though --init-adapter brings it; NULL: none. */
 const char *train_adapter_conflict(const train_values *v);
 bool train_is_of_adapter(const char *name); /* an option that describes the adapter */
-/* Reads --config under the command line into `words` (the caller's), to be parsed again.
- * WEFT_INVALID names the file and the option. */
-weft_status train_read_config(train_values *v, cli_word_list *words);
+/* Runs with the options of --config that the command line does not replace; the exit status. A file
+ * that is malformed or has an unknown option is a failure that names both. */
+int train_with_config(train_values *v, int (*run)(train_values *v));
 /* What makes no sense about the options that plan and check a run; NULL: nothing. */
 const char *train_plan_complaint(const train_values *v);
 /* Writes train_words as config.json into the run's folder. */

@@ -106,7 +106,8 @@ static weft_status add_members(const train_values *v, json_object *root, cli_wor
     return WEFT_OK;
 }
 
-weft_status train_read_config(train_values *v, cli_word_list *words)
+/* The file under the command line, as words to be parsed again. */
+static weft_status read_config(train_values *v, cli_word_list *words)
 {
     char *text;
     size_t size;
@@ -130,6 +131,20 @@ weft_status train_read_config(train_values *v, cli_word_list *words)
     json_object_put(root);
     cli_words_free(&read);
     return status;
+}
+
+int train_with_config(train_values *v, int (*run)(train_values *v))
+{
+    if (v->config == NULL)
+        return run(v);
+    cli_word_list words = {.n = 0};
+    int code = CLI_USAGE;
+    if (read_config(v, &words) != WEFT_OK)
+        code = cli_status(weft_error_status());
+    else if (cli_parse(&cli_train, words.n, words.at, v) == CLI_PARSED_RUN)
+        code = run(v);
+    cli_words_free(&words);
+    return code;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@ typedef struct epoch_size {
     int64_t batches, tokens; /* tokens with padding */
     int64_t largest;         /* index of the batch with most tokens */
     int64_t rows, columns;   /* of that */
+    int unit;                /* rows of a sample: 2 of a preference pair */
 } epoch_size;
 
 /* One update, the second of a new trainer. */
@@ -27,7 +28,7 @@ typedef struct measured {
 
 /* Bytes of activations and gradients with the largest batch's columns. */
 typedef struct growth {
-    double fixed, row; /* of every update, of each row */
+    double fixed, sample; /* of every update, of each sample */
 } growth;
 
 typedef struct dry_run {
@@ -73,6 +74,7 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
         if (status != WEFT_OK)
             return status;
         const int64_t rows = weft_dim(batch.tokens, 0), columns = weft_dim(batch.tokens, 1);
+        out->unit = batch.pairs > 0 ? 2 : 1;
         weft_batch_free(&batch);
         out->tokens += rows * columns;
         if (rows * columns > out->rows * out->columns) {
@@ -86,16 +88,21 @@ static weft_status read_epoch(train_run *r, epoch_size *out)
 
 /* ---- measuring ------------------------------------------------------------------------------ */
 
-/* Two updates with learning rate 0: the first makes the optimizer's state. */
+/* Two updates with learning rate 0: the first makes the optimizer's state. The log-probabilities
+ * of pairs that a run measures before it begins are taken to be 0. */
 static weft_status measure(const dry_run *d, const weft_batch *batch, bool checkpoint,
                            measured *out)
 {
     const int n = d->o->accumulate > 1 ? 2 : 1;
-    const weft_batch batches[] = {*batch, *batch};
+    weft_batch one = *batch;
     weft_trainer_options o = *d->o;
     o.folder = NULL;
     o.checkpoint = checkpoint;
     weft_trainer *trainer;
+    weft_scope_open();
+    if (one.pairs > 0 && one.reference == NULL)
+        one.reference = weft_zeros(WEFT_DIMS(2 * one.pairs), WEFT_FLOAT32);
+    const weft_batch batches[] = {one, one};
     *out = (measured){.before = weft_memory_active()};
     weft_status status = weft_trainer_new(d->r->model, &o, &trainer);
     if (status == WEFT_OK)
@@ -108,24 +115,25 @@ static weft_status measure(const dry_run *d, const weft_batch *batch, bool check
     out->seconds = (cli_seconds() - began) / n * (double)d->o->accumulate;
     out->peak = weft_memory_peak();
     weft_trainer_free(trainer);
+    weft_scope_close(NULL);
     return status;
 }
 
-/* The bytes above the optimizer's state that an update of rows x columns tokens takes. */
-static weft_status probe(const dry_run *d, int rows, int64_t columns, bool checkpoint, double *out)
+/* The bytes above the optimizer's state that an update of so many samples takes. */
+static weft_status probe(const dry_run *d, int n, int64_t columns, bool checkpoint, double *out)
 {
-    enum { MOST_ROWS = 2 };
     int32_t *ids = calloc((size_t)columns + 1, sizeof *ids);
     const weft_sample sample = {.ids = ids, .length = columns + 1};
-    const weft_sample samples[MOST_ROWS] = {sample, sample};
+    const weft_sample samples[] = {sample, sample, sample, sample}; /* two pairs */
     weft_batch batch;
     measured m = {0};
     weft_status status = WEFT_OK;
     if (ids == NULL)
         status = weft_fail(WEFT_MEMORY, "train: out of memory for a sample");
     else
-        status = weft_batch_of_samples(samples, rows, &batch);
+        status = weft_batch_of_samples(samples, n * d->epoch.unit, &batch);
     if (status == WEFT_OK) {
+        batch.pairs = d->epoch.unit == 2 ? n : 0;
         status = measure(d, &batch, checkpoint, &m);
         weft_batch_free(&batch);
     }
@@ -155,13 +163,19 @@ static weft_status extrapolate(const dry_run *d, bool checkpoint, growth *out)
     const double per_short = row_short / (double)s, per_long = row_long / (double)l;
     const double square = fmax((per_long - per_short) / (double)(l - s), 0);
     const double linear = fmax(per_long - square * (double)l, 0);
-    out->row = linear * all + square * all * all;
+    out->sample = linear * all + square * all * all;
     return WEFT_OK;
 }
 
-static double activations(const growth *g, int64_t rows)
+static double activations(const growth *g, int64_t samples)
 {
-    return g->fixed + (double)rows * g->row;
+    return g->fixed + (double)samples * g->sample;
+}
+
+/* Of the largest batch. */
+static int64_t samples_of(const dry_run *d)
+{
+    return d->epoch.rows / d->epoch.unit;
 }
 
 static bool is_within(const dry_run *d, double bytes)
@@ -181,7 +195,7 @@ static weft_status find_growth(const dry_run *d, bool checkpoint, growth *out)
     if (status == WEFT_OK)
         status = probe(d, 2, d->epoch.columns, checkpoint, &two);
     if (status == WEFT_OK)
-        *out = (growth){.fixed = fmax(2 * one - two, 0), .row = fmax(two - one, 0)};
+        *out = (growth){.fixed = fmax(2 * one - two, 0), .sample = fmax(two - one, 0)};
     return status;
 }
 
@@ -189,7 +203,7 @@ static weft_status find_growth(const dry_run *d, bool checkpoint, growth *out)
 
 static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
 {
-    int64_t rows = d->epoch.rows - 1;
+    int64_t rows = samples_of(d) - 1;
     while (rows > 0 && !is_within(d, rest + activations(g, rows)))
         rows--;
     return rows;
@@ -207,12 +221,12 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
     if (status != WEFT_OK)
         return status;
     const bool checkpoint =
-        !d->o->checkpoint && is_within(d, rest + activations(&less, d->epoch.rows));
+        !d->o->checkpoint && is_within(d, rest + activations(&less, samples_of(d)));
     /* 4 bits and a scale for 32 values: 4.5 bits instead of 32 or 16. */
     const bool whole = d->v->place.quantize == CLI_ABSENT;
     const double now = d->v->place.dtype == 0 ? 32 : 16;
     const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
-    const bool quantize = whole && is_within(d, quantized + activations(plain, d->epoch.rows));
+    const bool quantize = whole && is_within(d, quantized + activations(plain, samples_of(d)));
     if (rows > 0)
         snprintf(batch, sizeof batch, " or --batch-size %lld", (long long)rows);
     snprintf(advice, sizeof advice, "%s%s%s", batch, checkpoint ? " or --checkpoint" : "",
@@ -327,7 +341,7 @@ static weft_status measure_run(dry_run *d)
     if (status != WEFT_OK)
         return status;
     const double rest = (double)d->memory;
-    d->memory += (int64_t)activations(&g, d->epoch.rows);
+    d->memory += (int64_t)activations(&g, samples_of(d));
     if (!is_within(d, (double)d->memory))
         return refuse(d, &g, rest);
     status = measure_largest(d);

@@ -57,6 +57,26 @@ static void the_peak_is_that_of_the_run(void)
     }
 }
 
+/* Preference pairs have two rows each. */
+static void pairs_are_measured_too(void)
+{
+    const char *pairs =
+        text_file("pairs.jsonl",
+                  "{\"prompt\": \"A fox\", \"chosen\": \" slept.\", \"rejected\": \" sat.\"}\n"
+                  "{\"prompt\": \"A cat\", \"chosen\": \" ran.\", \"rejected\": \" flew.\"}\n"
+                  "{\"prompt\": \"A dog\", \"chosen\": \" ate.\", \"rejected\": \" sang.\"}\n");
+    output o =
+        weft_command(NULL, "train %s --data %s --objective dpo --dry-run --json", model(), pairs);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.out, "\"largest_batch\": [6, ");
+    const double dry = number(o.out, "peak_memory");
+    o = weft_command(NULL,
+                     "train %s --data %s --objective dpo --steps 3 --json --overwrite --out %s",
+                     model(), pairs, check_temporary("dpo"));
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_RELATIVE(dry, number(o.out, "peak_memory"), 0.05);
+}
+
 static void a_dry_run_shows_the_plan_and_writes_nothing(void)
 {
     char out[1024];
@@ -208,6 +228,7 @@ static void a_bad_config_is_refused_by_name(void)
 }
 
 CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
+           CHECK_CASE(pairs_are_measured_too),
            CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
            CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(the_config_of_a_run_reproduces_it),
            CHECK_CASE(a_bad_config_is_refused_by_name),
