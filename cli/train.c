@@ -142,8 +142,9 @@ static const cli_option options[] = {
      .fallback = "supervised",
      AT(objective),
      .help =
-         "what is minimized; dpo needs preference pairs (chosen, rejected, perhaps prompt), and "
-         "computes their log-probabilities in the starting model first"},
+         "what is minimized; dpo, orpo and simpo need preference pairs (chosen, rejected, perhaps "
+         "prompt), kto also takes rows with prompt, completion and label; dpo and kto compute "
+         "log-probabilities in the starting model first"},
     {.name = "beta",
      .kind = CLI_REAL,
      .value = "X",
@@ -159,6 +160,8 @@ static const cli_option options[] = {
      .high = CLI_ANY,
      AT(gamma),
      .help = "of simpo: the margin between rewards; default: 0.5"},
+    TRAIN_KTO_OPTION("desirable-weight", desirable_weight),
+    TRAIN_KTO_OPTION("undesirable-weight", undesirable_weight),
     {.name = "label-smoothing",
      .kind = CLI_REAL,
      .value = "SHARE",
@@ -581,7 +584,8 @@ const cli_command cli_train = {
         "--resume continues from the newest with the run's own options, as if it had not stopped; "
         "those that are given replace them, unless the model, the data or the adapter would be "
         "another.\n\n"
-        "--objective dpo, orpo or simpo trains on preference pairs, rows with chosen and rejected; "
+        "--objective dpo, orpo, simpo or kto trains on preference pairs, rows with chosen and "
+        "rejected; "
         "the line of an "
         "update and metrics.jsonl then have the share of pairs whose chosen completion has the "
         "larger reward, and the mean margin.",

@@ -23,7 +23,7 @@ typedef struct train_values {
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
     int optimizer, train_on, objective;
-    double beta, label_smoothing, gamma;
+    double beta, label_smoothing, gamma, desirable_weight, undesirable_weight;
     int64_t keep;
     bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
     cli_given given;
@@ -137,7 +137,14 @@ cli_word_list train_words(const train_values *v);
 weft_status train_resume(train_values *v, cli_word_list *words);
 
 /* The words of --objective: the names of weft_objectives. */
-#define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo"
+#define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"
+
+/* The weights of KTO. */
+#define TRAIN_KTO_OPTION(NAME, FIELD)                                                              \
+    {                                                                                              \
+        .name = NAME, .kind = CLI_REAL, .value = "X", .low = CLI_ABOVE_ZERO, .high = CLI_ANY,      \
+        .offset = offsetof(train_values, FIELD), .help = "of kto: such completions count X times"  \
+    }
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);

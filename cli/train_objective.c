@@ -12,6 +12,8 @@ weft_objective_options train_objective_options(const train_values *v)
     return (weft_objective_options){
         .beta = isnan(v->beta) ? 0 : v->beta,
         .label_smoothing = isnan(v->label_smoothing) ? 0 : v->label_smoothing,
+        .desirable_weight = isnan(v->desirable_weight) ? 0 : v->desirable_weight,
+        .undesirable_weight = isnan(v->undesirable_weight) ? 0 : v->undesirable_weight,
         .gamma = isnan(v->gamma) ? 0
                  : v->gamma > 0  ? v->gamma
                                  : -1,
@@ -37,6 +39,9 @@ const char *train_objective_complaint(const train_values *v)
         return "--label-smoothing is not an option of this --objective";
     if (!isnan(v->gamma) && !takes(objective, offsetof(weft_objective_options, gamma)))
         return "--gamma is not an option of this --objective";
+    if ((!isnan(v->desirable_weight) || !isnan(v->undesirable_weight)) &&
+        !takes(objective, offsetof(weft_objective_options, desirable_weight)))
+        return "--desirable-weight and --undesirable-weight are options of --objective kto";
     if (objective->examples == WEFT_EXAMPLES_SINGLE)
         return NULL;
     if (v->batches != NULL || v->pack || v->compile)

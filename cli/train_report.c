@@ -72,7 +72,9 @@ bool train_show(void *context, const weft_train_report *p)
         r->latest_validation = p->validation_loss;
     if (r->latest_validation > 0)
         snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
-    if (p->rewards.pairs > 0)
+    if (p->rewards.pairs > 0 && isnan(p->rewards.accuracy))
+        snprintf(rewards, sizeof rewards, "  margin %.3g", p->rewards.margin);
+    else if (p->rewards.pairs > 0)
         snprintf(rewards, sizeof rewards, "  accuracy %.0f%%  margin %.3g",
                  100 * p->rewards.accuracy, p->rewards.margin);
     if (p->step == 0) {

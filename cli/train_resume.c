@@ -42,6 +42,8 @@ static const char *const fixed[] = {
     "beta",
     "label-smoothing",
     "gamma",
+    "desirable-weight",
+    "undesirable-weight",
 };
 
 /* Options of the adapter that --init-adapter brings. */

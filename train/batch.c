@@ -120,5 +120,6 @@ void weft_batch_free(weft_batch *batch)
     weft_drop(batch->first);
     weft_drop(batch->positions);
     weft_drop(batch->reference);
+    weft_drop(batch->labels);
     *batch = (weft_batch){0};
 }

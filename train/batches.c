@@ -172,8 +172,8 @@ static weft_status new_batches(const weft_dataset *dataset, int64_t batch_size, 
                          "and size %lld",
                          (long long)n, (long long)batch_size);
     const bool paired = dataset->info.examples == WEFT_EXAMPLES_PAIRS;
-    if (packed && paired)
-        return weft_fail(WEFT_INVALID, "batches: preference pairs cannot be packed");
+    if (packed && dataset->info.examples != WEFT_EXAMPLES_SINGLE)
+        return weft_fail(WEFT_INVALID, "batches: preference data cannot be packed");
     weft_batches *b = weft_calloc(1, sizeof *b);
     if (b == NULL)
         return weft__out_of_memory("batches", NULL);
@@ -342,7 +342,7 @@ weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out)
         if (status != WEFT_OK)
             return status;
     }
-    if (batches->paired) {
+    if (batches->dataset && batches->dataset->info.examples != WEFT_EXAMPLES_SINGLE) {
         const int64_t start = batches->turns[turn] * batches->batch_size;
         const int64_t left = batches->items.n - start;
         return weft__batch_of_examples(
@@ -392,6 +392,8 @@ void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batc
     for (int64_t i = 0; i < n; i++) {
         const weft_sample sample_at = weft_dataset_at(b->dataset, i);
         h = hash_sample(h, &sample_at);
+        if (b->dataset->info.examples == WEFT_EXAMPLES_LABELLED)
+            h = add_word(h, b->dataset->samples[i].undesirable);
     }
     for (int64_t i = 0; i < lines * b->length; i++)
         h = add_word(h, (uint32_t)b->ids[i]);

@@ -110,7 +110,7 @@ weft_status weft__dataset_append(weft_dataset *d, const weft_sample *s, bool cut
     weights[0] = 0;
     for (int64_t i = 1; i < n; i++)
         weights[i] = s->weights ? s->weights[i] : 1;
-    d->samples[d->info.samples++] = (weft__dataset_sample){d->n_ids, n, s->group, cut};
+    d->samples[d->info.samples++] = (weft__dataset_sample){d->n_ids, n, s->group, cut, false};
     d->n_ids += n;
     d->info.tokens += n;
     d->info.targets += weft__sample_targets(s);

@@ -7,7 +7,8 @@
 
 typedef struct weft__dataset_sample {
     int64_t start, length, group;
-    bool cut; /* it was longer */
+    bool cut;         /* it was longer */
+    bool undesirable; /* of labelled samples */
 } weft__dataset_sample;
 
 /* A run of samples with the same weight in a mixture, up to the next part's. */

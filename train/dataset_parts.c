@@ -49,7 +49,10 @@ int64_t *weft__dataset_groups(const weft_dataset *dataset, int64_t *n)
 static weft_status copy_sample(weft_dataset *to, const weft_dataset *from, int64_t i)
 {
     const weft_sample sample = weft_dataset_at(from, i);
-    return weft__dataset_append(to, &sample, from->samples[i].cut);
+    const weft_status status = weft__dataset_append(to, &sample, from->samples[i].cut);
+    if (status == WEFT_OK)
+        to->samples[to->info.samples - 1].undesirable = from->samples[i].undesirable;
+    return status;
 }
 
 /* Counts of what was read, apart from the samples that became of it. */
@@ -162,6 +165,8 @@ weft_status weft__dataset_join(weft_dataset *to, const weft_dataset *from, doubl
         if (sample.group != 0)
             sample.group += sample.group > 0 ? apart : -apart;
         status = weft__dataset_append(to, &sample, from->samples[i].cut);
+        if (status == WEFT_OK)
+            to->samples[to->info.samples - 1].undesirable = from->samples[i].undesirable;
     }
     if (status == WEFT_OK)
         add_counts(&to->info, &from->info);

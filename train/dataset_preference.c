@@ -147,7 +147,13 @@ weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row)
         rows->info.empty++;
     } else if (status == WEFT_OK) {
         const weft_sample chosen = weft_dataset_at(made, 0), rejected = weft_dataset_at(made, 1);
-        status = weft_dataset_add_pair(rows, &chosen, &rejected);
+        if (r->o.examples == WEFT_EXAMPLES_PAIRS) {
+            status = weft_dataset_add_pair(rows, &chosen, &rejected);
+        } else {
+            status = weft_dataset_add_labelled(rows, &chosen, true);
+            if (status == WEFT_OK)
+                status = weft_dataset_add_labelled(rows, &rejected, false);
+        }
         if (status == WEFT_INVALID)
             status = weft_fail(status, "%s: %s", r->where, weft_error_message());
     }

@@ -41,7 +41,8 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *row);
 weft_status weft__reader_add_completion(weft__reader *r, const weft__json *row,
                                         const weft__json *prompt, const weft__json *completion);
 
-/* Adds the pair of a row with chosen and rejected. train/dataset_preference.c */
+/* Adds the pair of a row with chosen and rejected; as labelled samples, if the reader's options say
+ * so, which a row with prompt, completion and label is too. train/dataset_preference.c */
 weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row);
 
 /* Reads the rows of a file in that format; r->path is its name. A bad row is skipped while

@@ -291,12 +291,41 @@ static weft_status add_kind(weft__reader *r, const weft__json *row, weft_row_kin
     }
 }
 
+/* A row with prompt, completion and label. */
+static weft_status add_labelled(weft__reader *r, const weft__json *row, weft_row_kind kind)
+{
+    json_object *label;
+    if (kind != WEFT_ROW_COMPLETION || !json_object_object_get_ex(row->value, "label", &label) ||
+        !json_object_is_type(label, json_type_boolean))
+        return weft__json_fail(row, WEFT_INVALID,
+                               "expected \"prompt\", \"completion\" and \"label\" (true or "
+                               "false), or \"chosen\" and \"rejected\"");
+    weft_dataset *made = NULL, *rows = r->rows;
+    weft_status status = weft_dataset_new(INT32_MAX, &made);
+    if (status != WEFT_OK)
+        return status;
+    r->rows = made;
+    status = add_completion(r, row);
+    r->rows = rows;
+    rows->info.empty += made->info.empty;
+    for (int64_t i = 0; status == WEFT_OK && i < made->info.samples; i++) {
+        const weft_sample sample = weft_dataset_at(made, i);
+        status = weft_dataset_add_labelled(rows, &sample, json_object_get_boolean(label));
+        if (status == WEFT_INVALID)
+            status = weft_fail(status, "%s: %s", r->where, weft_error_message());
+    }
+    weft_dataset_free(made);
+    return status;
+}
+
 static weft_status add_example(weft__reader *r, const weft__json *row, weft_row_kind kind)
 {
     if (r->o.examples == WEFT_EXAMPLES_SINGLE)
         return add_kind(r, row, kind);
     if (kind == WEFT_ROW_PREFERENCE)
         return weft__reader_add_preference(r, row);
+    if (r->o.examples == WEFT_EXAMPLES_LABELLED)
+        return add_labelled(r, row, kind);
     return weft__json_fail(row, WEFT_INVALID,
                            "expected a preference pair, \"chosen\" and \"rejected\"");
 }

@@ -5,9 +5,10 @@
 #include <math.h>
 
 #include "core/failure.h"
+#include "train/dataset_builder.h"
 #include "train/objective.h"
 
-enum { DEFAULT_BATCH = 8 };
+enum { DEFAULT_BATCH = 8, MOST_ROWS = 64 };
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
@@ -56,6 +57,26 @@ weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chos
     return status;
 }
 
+weft_status weft_dataset_add_labelled(weft_dataset *dataset, const weft_sample *sample,
+                                      bool desirable)
+{
+    weft_dataset_info *info = &dataset->info;
+    const int64_t n = info->samples;
+    if (n > 0 && info->examples != WEFT_EXAMPLES_LABELLED)
+        return weft_fail(WEFT_INVALID, "dataset: a labelled sample was added to others");
+    if (sample->length > dataset->limit && dataset->longer == WEFT_LONG_SPLIT)
+        return weft_fail(WEFT_INVALID,
+                         "the sample has %lld tokens, more than the %lld allowed, and labelled "
+                         "samples cannot be split",
+                         (long long)sample->length, (long long)dataset->limit);
+    info->examples = WEFT_EXAMPLES_SINGLE;
+    const weft_status status = weft_dataset_add_sample(dataset, sample);
+    info->examples = WEFT_EXAMPLES_LABELLED;
+    if (info->samples > n)
+        dataset->samples[n].undesirable = !desirable;
+    return status;
+}
+
 /* ---- batches -------------------------------------------------------------------------------- */
 
 weft_status weft__examples_rows(const weft_dataset *d, weft__packing *out)
@@ -78,76 +99,144 @@ weft_status weft__examples_rows(const weft_dataset *d, weft__packing *out)
     return WEFT_OK;
 }
 
+int64_t weft__examples_count(const weft_dataset *d)
+{
+    return d->info.examples == WEFT_EXAMPLES_PAIRS ? d->info.samples / 2 : d->info.samples;
+}
+
+/* The prompt of sample i and the completion of the one before it, as long as is allowed; its arrays
+ * are those of *builder. */
+static weft_status mismatch(const weft_dataset *d, int64_t i, weft__builder *builder,
+                            weft_sample *out)
+{
+    const int64_t n = d->info.samples;
+    const weft_sample own = weft_dataset_at(d, i), other = weft_dataset_at(d, (i + n - 1) % n);
+    int64_t prompt = 1, begin = 1;
+    while (prompt < own.length && own.weights[prompt] == 0)
+        prompt++;
+    while (begin < other.length && other.weights[begin] == 0)
+        begin++;
+    builder->n = 0;
+    weft_status status = weft__builder_add(builder, own.ids, (size_t)prompt, 0);
+    if (status == WEFT_OK)
+        status = weft__builder_add(builder, other.ids + begin, (size_t)(other.length - begin), 1);
+    for (int64_t k = 0; status == WEFT_OK && k < other.length - begin; k++)
+        builder->weights[prompt + k] = other.weights[begin + k];
+    *out = (weft_sample){builder->ids, builder->weights,
+                         builder->n < d->limit ? builder->n : d->limit, 0};
+    return status;
+}
+
+/* A batch's samples of n examples, and which entries of the reference are theirs. */
+static weft_status gather(const weft_dataset *d, const int64_t *examples, size_t n,
+                          weft_sample *samples, int64_t *entries, weft__builder *builders)
+{
+    const bool labelled = d->info.examples == WEFT_EXAMPLES_LABELLED;
+    weft_status status = WEFT_OK;
+    for (size_t r = 0; status == WEFT_OK && r < 2 * n; r++) {
+        const int64_t e = examples[r % n], second = r >= n;
+        entries[r] = labelled ? e + second * d->info.samples : 2 * e + second;
+        if (labelled && second)
+            status = mismatch(d, e, &builders[r - n], &samples[r]);
+        else
+            samples[r] = weft_dataset_at(d, entries[r]);
+    }
+    return status;
+}
+
+static weft_status hold_columns(const weft_dataset *d, const int64_t *examples, int n,
+                                const int64_t *entries, float *scratch, weft_batch *out)
+{
+    weft_status status = WEFT_OK;
+    out->pairs = n;
+    for (int64_t r = 0; d->reference && r < 2 * n; r++)
+        scratch[r] = d->reference[entries[r]];
+    if (d->reference)
+        status = weft_set(&out->reference, weft_from_data(scratch, WEFT_FLOAT32, WEFT_DIMS(2 * n)));
+    for (int64_t r = 0; r < n; r++)
+        scratch[r] = !d->samples[examples[r]].undesirable;
+    if (status == WEFT_OK && d->info.examples == WEFT_EXAMPLES_LABELLED)
+        status = weft_set(&out->labels, weft_from_data(scratch, WEFT_FLOAT32, WEFT_DIMS(n)));
+    return status;
+}
+
 weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples, int n,
                                     weft_batch *out)
 {
     const size_t rows = 2 * (size_t)n;
     weft_sample *samples = weft_calloc(rows + 1, sizeof *samples);
-    float *reference = weft_calloc(rows + 1, sizeof *reference);
-    weft_status status = WEFT_OK;
-    if (samples == NULL || reference == NULL)
-        status = weft__out_of_memory("batch", "its pairs");
-    for (size_t r = 0; status == WEFT_OK && r < rows; r++) {
-        const int64_t i = 2 * examples[r % (size_t)n] + (r >= (size_t)n);
-        samples[r] = weft_dataset_at(dataset, i);
-        reference[r] = dataset->reference ? dataset->reference[i] : 0;
-    }
+    float *scratch = weft_calloc(rows + 1, sizeof *scratch);
+    int64_t *entries = weft_calloc(rows + 1, sizeof *entries);
+    weft__builder *builders = weft_calloc((size_t)n + 1, sizeof *builders);
+    const bool room = samples && scratch && entries && builders;
+    weft_status status = room ? gather(dataset, examples, (size_t)n, samples, entries, builders)
+                              : weft__out_of_memory("batch", "its examples");
     if (status == WEFT_OK)
         status = weft_batch_of_samples(samples, 2 * n, out);
     if (status == WEFT_OK) {
-        out->pairs = n;
         weft_scope_open_lean();
-        if (dataset->reference)
-            status = weft_set(&out->reference,
-                              weft_from_data(reference, WEFT_FLOAT32, WEFT_DIMS(2 * n)));
+        status = hold_columns(dataset, examples, n, entries, scratch, out);
         weft_scope_close(NULL);
     }
     if (status != WEFT_OK)
         weft_batch_free(out);
+    for (int i = 0; builders && i < n; i++)
+        weft__builder_free(&builders[i]);
+    weft_free(builders);
+    weft_free(entries);
+    weft_free(scratch);
     weft_free(samples);
-    weft_free(reference);
     return status;
 }
 
 /* ---- the reference -------------------------------------------------------------------------- */
 
-static weft_status read_rows(weft_model *model, const weft_sample *samples, int n, float *out)
+/* The entries of n examples. */
+static weft_status read_entries(const weft_dataset *d, weft_model *model, const int64_t *examples,
+                                int n, float *column)
 {
-    weft_batch batch;
-    weft_status status = weft_batch_of_samples(samples, n, &batch);
+    weft_batch batch = {0};
+    float values[2 * MOST_ROWS];
+    weft_status status = weft__batch_of_examples(d, examples, n, &batch);
     if (status != WEFT_OK)
         return status;
     weft_scope_open_lean();
-    status = weft_read(weft__row_log_probabilities(model, &batch, false), WEFT_FLOAT32, out, n);
+    status =
+        weft_read(weft__row_log_probabilities(model, &batch, false), WEFT_FLOAT32, values, 2 * n);
     weft_scope_close(NULL);
     weft_batch_free(&batch);
-    for (int i = 0; status == WEFT_OK && i < n; i++) {
-        if (!isfinite(out[i]))
+    const bool labelled = d->info.examples == WEFT_EXAMPLES_LABELLED;
+    for (int r = 0; status == WEFT_OK && r < 2 * n; r++) {
+        const int64_t e = examples[r % n], second = r >= n;
+        column[labelled ? e + second * d->info.samples : 2 * e + second] = values[r];
+        if (!isfinite(values[r]))
             status = weft_fail(WEFT_INVALID,
                                "reference: a log-probability is %s: the model's weights are "
                                "damaged, or the computation overflows in its dtype (try float32)",
-                               isnan(out[i]) ? "NaN" : "infinite");
+                               isnan(values[r]) ? "NaN" : "infinite");
     }
     return status;
 }
 
 static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B, float *out)
 {
-    weft_sample *row = weft_calloc((size_t)B, sizeof *row);
-    weft_status status = row ? WEFT_OK : weft__out_of_memory("reference", NULL);
-    for (int64_t i = 0; status == WEFT_OK && i < d->info.samples; i += B) {
-        const int n = (int)(d->info.samples - i < B ? d->info.samples - i : B);
-        for (int k = 0; k < n; k++)
-            row[k] = weft_dataset_at(d, i + k);
-        status = read_rows(model, row, n, out + i);
+    const int64_t all = weft__examples_count(d);
+    weft_status status = WEFT_OK;
+    int n = 0;
+    for (int64_t i = 0; status == WEFT_OK && i < all; i += n) {
+        int64_t examples[MOST_ROWS];
+        for (n = 0; n < MOST_ROWS && n < B && i + n < all; n++)
+            examples[n] = i + n;
+        status = read_entries(d, model, examples, n, out);
     }
-    weft_free(row);
     return status;
 }
 
 weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size)
 {
-    float *column = weft_calloc((size_t)dataset->info.samples + 1, sizeof *column);
+    if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
+        return weft_fail(WEFT_INVALID, "reference: expected preference data, got single samples");
+    float *column = weft_calloc(2 * (size_t)dataset->info.samples + 1, sizeof *column);
     if (column == NULL)
         return weft__out_of_memory("dataset", "its reference");
     weft_module *tree = weft_model_module(model);

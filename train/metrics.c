@@ -94,7 +94,8 @@ static void add_line(weft__text *t, const weft_train_report *r)
     if (r->rewards.pairs > 0) {
         add_number(t, "rewards/chosen", r->rewards.chosen);
         add_number(t, "rewards/rejected", r->rewards.rejected);
-        add_number(t, "rewards/accuracies", r->rewards.accuracy);
+        if (!isnan(r->rewards.accuracy))
+            add_number(t, "rewards/accuracies", r->rewards.accuracy);
         add_number(t, "rewards/margins", r->rewards.margin);
     }
     if (!isnan(r->validation_loss))

@@ -8,7 +8,8 @@
 #include "train/number.h"
 
 const weft_objective *const weft_objectives[] = {&weft_objective_supervised, &weft_objective_dpo,
-                                                 &weft_objective_orpo, &weft_objective_simpo, NULL};
+                                                 &weft_objective_orpo,       &weft_objective_simpo,
+                                                 &weft_objective_kto,        NULL};
 
 const weft_objective *weft_objective_named(const char *name)
 {
@@ -25,6 +26,8 @@ static const weft_field all_fields[] = {
     WEFT_FIELD(DOUBLE, weft_objective_options, beta),
     WEFT_FIELD(DOUBLE, weft_objective_options, label_smoothing),
     WEFT_FIELD(DOUBLE, weft_objective_options, gamma),
+    WEFT_FIELD(DOUBLE, weft_objective_options, desirable_weight),
+    WEFT_FIELD(DOUBLE, weft_objective_options, undesirable_weight),
     WEFT_FIELDS_END,
 };
 
@@ -60,6 +63,12 @@ weft_status weft__objective_complete(const weft_objective *objective,
         return weft_fail(WEFT_INVALID,
                          "objective %s: label_smoothing: expected a number in [0, 0.5), got %g",
                          objective->name, options->label_smoothing);
+    if (!(options->desirable_weight >= 0 && options->undesirable_weight >= 0 &&
+          isfinite(options->desirable_weight) && isfinite(options->undesirable_weight)))
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: desirable_weight, undesirable_weight: expected positive "
+                         "numbers, got %g and %g",
+                         objective->name, options->desirable_weight, options->undesirable_weight);
     if (!isfinite(options->gamma))
         return weft_fail(WEFT_INVALID, "objective %s: gamma: expected a finite number, got %g",
                          objective->name, options->gamma);
@@ -69,7 +78,8 @@ weft_status weft__objective_complete(const weft_objective *objective,
 static weft_status check_examples(const weft_objective *objective, weft_examples has,
                                   bool reference)
 {
-    static const char *const names[] = {"single samples", "preference pairs"};
+    static const char *const names[] = {"single samples", "labelled completions",
+                                        "preference pairs"};
     if (has != objective->examples)
         return weft_fail(WEFT_INVALID, "objective %s: data: expected %s, got %s", objective->name,
                          names[objective->examples], names[has]);
@@ -90,7 +100,10 @@ weft_status weft__objective_check_data(const weft_objective *objective, const we
 
 weft_status weft__objective_check_batch(const weft_objective *objective, const weft_batch *batch)
 {
-    return check_examples(objective, batch->pairs > 0 ? WEFT_EXAMPLES_PAIRS : WEFT_EXAMPLES_SINGLE,
+    return check_examples(objective,
+                          batch->labels      ? WEFT_EXAMPLES_LABELLED
+                          : batch->pairs > 0 ? WEFT_EXAMPLES_PAIRS
+                                             : WEFT_EXAMPLES_SINGLE,
                           batch->reference != NULL);
 }
 
@@ -164,15 +177,21 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
                               weft_array *rewards)
 {
     const int64_t n = batch->pairs;
-    float *values = weft_calloc(2 * (size_t)n + 1, sizeof *values);
+    float *values = weft_calloc(3 * (size_t)n + 1, sizeof *values);
     if (values == NULL)
-        return weft_fail(WEFT_MEMORY, "training: out of memory for the rewards of %lld pairs",
+        return weft_fail(WEFT_MEMORY, "training: out of memory for the rewards of %lld examples",
                          (long long)n);
-    const weft_status status = weft_read(rewards, WEFT_FLOAT32, values, 2 * n);
+    weft_status status = weft_read(rewards, WEFT_FLOAT32, values, 2 * n);
+    if (status == WEFT_OK && batch->labels)
+        status = weft_read(batch->labels, WEFT_FLOAT32, values + 2 * n, n);
     for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
-        report->chosen += (double)values[i];
-        report->rejected += (double)values[n + i];
-        report->accuracy += values[i] > values[n + i];
+        const bool chosen = batch->labels == NULL || values[2 * n + i] > 0;
+        const bool rejected = batch->labels == NULL || !chosen;
+        report->chosen += chosen ? (double)values[i] : 0;
+        report->rejected += rejected ? (double)values[batch->labels ? i : n + i] : 0;
+        report->accuracy += batch->labels ? NAN : (double)(values[i] > values[n + i]);
+        report->n_chosen += chosen;
+        report->n_rejected += rejected;
         report->pairs++;
     }
     weft_free(values);
@@ -183,8 +202,8 @@ void weft__rewards_finish(weft_reward_report *report)
 {
     if (report->pairs == 0)
         return;
-    report->chosen /= (double)report->pairs;
-    report->rejected /= (double)report->pairs;
+    report->chosen = report->n_chosen > 0 ? report->chosen / (double)report->n_chosen : NAN;
+    report->rejected = report->n_rejected > 0 ? report->rejected / (double)report->n_rejected : NAN;
     report->accuracy /= (double)report->pairs;
     report->margin = report->chosen - report->rejected;
 }

@@ -28,7 +28,7 @@ weft_status weft__objective_evaluate(const weft_objective *objective,
                                      const weft_dataset *dataset, int64_t batch_size,
                                      int64_t max_samples, const weft_cancel *cancel, double *loss)
 {
-    const int64_t all = dataset->info.samples / 2;
+    const int64_t all = weft__examples_count(dataset);
     const int64_t n = max_samples > 0 && max_samples < all ? max_samples : all;
     double sum = 0, weight = 0;
     weft_status status = WEFT_OK;

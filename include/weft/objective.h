@@ -20,6 +20,7 @@ typedef struct weft_batch weft_batch; /* weft/train.h */
 /* What one example of a dataset is: the unit of shuffling, splitting and batching. */
 typedef enum weft_examples {
     WEFT_EXAMPLES_SINGLE = 0, /* a sample */
+    WEFT_EXAMPLES_LABELLED,   /* a completion of a prompt that is desirable or not */
     WEFT_EXAMPLES_PAIRS       /* two: a chosen and a rejected completion of one prompt */
 } weft_examples;
 
@@ -28,7 +29,8 @@ typedef struct weft_objective_options {
     double beta;            /* 0: 0.1; of SimPO 2 */
     double label_smoothing; /* DPO, SimPO: share of pairs that are labelled the wrong way, in [0,
                                0.5) */
-    double gamma;           /* SimPO: the margin; 0: 0.5, below 0: none */
+    double desirable_weight, undesirable_weight; /* KTO: of such completions; 0: 1 */
+    double gamma;                                /* SimPO: the margin; 0: 0.5, below 0: none */
 } weft_objective_options;
 
 /* What is minimized: a table with a row for each objective. */
@@ -64,6 +66,12 @@ WEFT_API extern const weft_objective weft_objective_orpo;
  * gamma; with label_smoothing e -(1 - e) log sigmoid(z) - e log sigmoid(-z). A row's reward is beta
  * log p. No reference. */
 WEFT_API extern const weft_objective weft_objective_simpo;
+/* KTO (Ethayarajh et al. 2024): for a desirable completion 1 - sigmoid(beta (r - kl)), else
+ * 1 - sigmoid(beta (kl - r)), times its weight. r is the log-probability less the reference's, kl
+ * the mean of that, at least 0 and without a gradient, over the batch's prompts each with the
+ * completion of the example before it in the dataset. A reward is beta r; chosen and rejected are
+ * means over desirable and undesirable completions. */
+WEFT_API extern const weft_objective weft_objective_kto;
 
 /* All of them, and after the last NULL. */
 WEFT_API extern const weft_objective *const weft_objectives[];
@@ -71,9 +79,10 @@ WEFT_API extern const weft_objective *const weft_objectives[];
 WEFT_API const weft_objective *weft_objective_named(const char *name);
 
 /* Rewards of an update's pairs: means of chosen and rejected rows, the share of pairs whose chosen
- * row has the larger one, and the mean difference. pairs 0: the objective has none. */
+ * row has the larger one (NaN where examples are labelled, not paired), and the difference. pairs
+ * 0: the objective has none. */
 typedef struct weft_reward_report {
-    int64_t pairs;
+    int64_t pairs, n_chosen, n_rejected; /* examples, and the rows in the means */
     double chosen, rejected, accuracy, margin;
 } weft_reward_report;
 

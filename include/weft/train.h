@@ -193,6 +193,11 @@ WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32
  * WEFT_INVALID for longer ones. */
 WEFT_API weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chosen,
                                            const weft_sample *rejected);
+/* Adds a sample whose prompt has weight 0 and whose completion is desirable or not. The dataset
+ * must be empty or have such samples alone, else it is WEFT_INVALID, as it is for one that would be
+ * split. */
+WEFT_API weft_status weft_dataset_add_labelled(weft_dataset *dataset, const weft_sample *sample,
+                                               bool desirable);
 WEFT_API void weft_dataset_free(weft_dataset *dataset);
 
 /* Computes the reference log-probabilities, a column of the dataset: for each sample the sum of its
@@ -203,7 +208,8 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset);
  * finite. */
 WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
                                                 int64_t batch_size);
-/* (samples); NULL: there is none. Borrowed from the dataset. */
+/* (samples; labelled: twice that, then those of prompts with other completions); NULL: none.
+ * Borrowed from the dataset. */
 WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset);
 
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset);
@@ -224,6 +230,9 @@ typedef struct weft_batch {
      * log-probability, where the dataset has that column. */
     int64_t pairs;
     weft_array *reference;
+    /* Of labelled samples, else NULL: (pairs) float32, 1 where it is desirable; the rows after them
+     * are then their prompts with other samples' completions. */
+    weft_array *labels;
     int64_t n_tokens; /* tokens read: no padding, and no last token of a sample */
     double n_targets; /* sum of the weights: without `weights`, of targets that are not -1 */
 } weft_batch;

@@ -20,12 +20,13 @@ static const golden goldens[] = {
     {"dpo", "dpo", {.beta = 0.3}},
     {"dpo-smooth", "dpo", {.beta = 0.3, .label_smoothing = 0.2}},
     {"orpo", "orpo", {.beta = 0.3}},
+    {"kto", "kto", {.beta = 0.3, .undesirable_weight = 1.5}},
     {"simpo", "simpo", {.beta = 2, .gamma = 0.4}},
 };
 
 typedef struct numbers {
     int64_t rows, length;
-    int32_t *ids, *lengths, *prompts; /* (STEPS, rows, length), (STEPS, rows) twice */
+    int32_t *ids, *lengths, *prompts, *labels; /* (STEPS, rows, length), (STEPS, rows) twice */
     double loss[STEPS], norm[STEPS], chosen[STEPS], rejected[STEPS], accuracy[STEPS], margin[STEPS];
 } numbers;
 
@@ -53,6 +54,8 @@ static bool read_golden(const char *name, numbers *out)
     out->ids = read_array(file, "ids", WEFT_INT32, NULL);
     out->lengths = read_array(file, "lengths", WEFT_INT32, NULL);
     out->prompts = read_array(file, "prompts", WEFT_INT32, NULL);
+    if (strcmp(name, "kto") == 0)
+        out->labels = read_array(file, "labels", WEFT_INT32, NULL);
     read_array(file, "loss", WEFT_FLOAT64, out->loss);
     read_array(file, "grad_norm", WEFT_FLOAT64, out->norm);
     read_array(file, "rewards/chosen", WEFT_FLOAT64, out->chosen);
@@ -69,6 +72,7 @@ static void free_numbers(numbers *n)
     weft_free(n->ids);
     weft_free(n->lengths);
     weft_free(n->prompts);
+    weft_free(n->labels);
 }
 
 static weft_sample sample_of(const numbers *n, int step, int64_t row, float *weights)
@@ -89,7 +93,10 @@ static weft_dataset *pairs_of(const numbers *n, int step)
         float weights[2][MOST_LENGTH];
         const weft_sample chosen = sample_of(n, step, i, weights[0]);
         const weft_sample rejected = sample_of(n, step, i + n->rows / 2, weights[1]);
-        CHECK_OK(weft_dataset_add_pair(d, &chosen, &rejected));
+        if (n->labels)
+            CHECK_OK(weft_dataset_add_labelled(d, &chosen, n->labels[step * n->rows / 2 + i]));
+        else
+            CHECK_OK(weft_dataset_add_pair(d, &chosen, &rejected));
     }
     return d;
 }
@@ -136,7 +143,8 @@ static void run_steps(const golden *g, const numbers *n, weft_model *model)
             rewards = worst(rewards, r.rewards.chosen, n->chosen[s]);
             rewards = worst(rewards, r.rewards.rejected, n->rejected[s]);
             rewards = worst(rewards, r.rewards.margin, n->margin[s]);
-            accuracy = worst(accuracy, r.rewards.accuracy, n->accuracy[s]);
+            if (n->labels == NULL)
+                accuracy = worst(accuracy, r.rewards.accuracy, n->accuracy[s]);
         }
         weft_batch_free(&batch);
         weft_batches_free(batches);

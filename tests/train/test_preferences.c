@@ -102,6 +102,45 @@ static void refused_rows(void)
     }
 }
 
+/* Rows with a label, and both completions of a pair. */
+static void labelled_rows(void)
+{
+    static const char text[] =
+        "{\"prompt\": \"The sky is\", \"completion\": \" blue.\", \"label\": true}\n"
+        "{\"prompt\": \"The sea is\", \"completion\": \" red.\", \"label\": false}\n"
+        "{\"prompt\": \"A fox is\", \"chosen\": \" quick.\", \"rejected\": \" slow.\"}\n";
+    static const char *const bad[] = {"{\"prompt\": \"a\", \"completion\": \"b\"}",
+                                      "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": 1}",
+                                      "{\"text\": \"a\"}"};
+    weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELLED};
+    weft_dataset *d = NULL;
+    weft_batches *batches = NULL;
+    weft_batch b = {0};
+    if (ready() &&
+        CHECK_OK(weft_dataset_parse(text, strlen(text), "l.jsonl", tokenizer, &o, 0, &d, NULL)) &&
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 4) &&
+        CHECK_OK(weft_batches_new(d, 4, 0, &batches)) &&
+        CHECK_OK(weft_batches_at(batches, 0, &b))) {
+        float labels[4], sum = 0;
+        expect(d, 1, "The sea is| red.");
+        CHECK_EQ_INT(b.pairs, 4);
+        CHECK_EQ_INT(weft_dim(b.tokens, 0), 8);
+        CHECK_OK(weft_read(b.labels, WEFT_FLOAT32, labels, 4));
+        for (int i = 0; i < 4; i++)
+            sum += labels[i];
+        CHECK_CLOSE(sum, 2, 0);
+    }
+    weft_batch_free(&b);
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_EQ_INT(
+            weft_dataset_parse(bad[i], strlen(bad[i]), "l.jsonl", tokenizer, &o, 0, &d, NULL),
+            WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), "l.jsonl:1: expected \"prompt\"");
+    }
+}
+
 /* Pairs are split whole, and equal completions of one prompt stay two samples. */
 static void splits_keep_pairs_whole(void)
 {
@@ -157,4 +196,5 @@ static void the_cache_keeps_pairs(void)
 }
 
 CHECK_MAIN("preferences", CHECK_CASE(forms_of_pairs), CHECK_CASE(refused_rows),
-           CHECK_CASE(splits_keep_pairs_whole), CHECK_CASE(the_cache_keeps_pairs))
+           CHECK_CASE(labelled_rows), CHECK_CASE(splits_keep_pairs_whole),
+           CHECK_CASE(the_cache_keeps_pairs))
