@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/json.h"
 #include "train/curve.h"
+#include "train/number.h"
 
 enum { LOSS, SMOOTHED, VALIDATION, RATE, NORM, SPEED, SERIES };
 
@@ -32,7 +33,7 @@ static const char *const style =
     "table{border-collapse:collapse;background:#fff;width:100%}\n"
     "td,th{padding:.3rem .7rem;border:1px solid #e5e7eb;text-align:left;vertical-align:top;"
     "overflow-wrap:anywhere}\n"
-    "th{font-weight:500;color:#4b5563;width:16rem}\n"
+    "th{font-weight:500;color:#4b5563;width:38%}\n"
     "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#fff;border:1px solid #e5e7eb;"
     "padding:.7rem;margin:.4rem 0 1rem}pre b{color:#6b7280}\n"
     "@media (prefers-color-scheme:dark){body{color:#f3f4f6;background:#030712}"
@@ -58,7 +59,12 @@ static void escape_value(weft__text *t, json_object *value)
         escape(t, json_object_get_string(value), (size_t)json_object_get_string_len(value));
         return;
     }
-    const char *text = json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
+    char number[WEFT__NUMBER_TEXT];
+    const double x =
+        json_object_is_type(value, json_type_double) ? json_object_get_double(value) : 0;
+    const char *text = fabs(x) >= 0.1
+                           ? weft__decimals(x, 4, number)
+                           : json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
     escape(t, text, strlen(text));
 }
 
