@@ -11,7 +11,12 @@
 #include "core/shape.h"
 #include "core/wire.h"
 
-enum { SMALLEST = 64, NAMED_IN_MESSAGE = 3 };
+enum {
+    SMALLEST = 64,
+    NAMED_IN_MESSAGE = 3,
+    SHARE = 8, /* idle and active buffers together: at most 1/8 above the highest active bytes */
+    SPARE = 1 << 25 /* and this, so that small programs never return memory */
+};
 
 static const int64_t LARGEST = (int64_t)1 << 61; /* rounding and counting do not overflow below */
 
@@ -20,8 +25,12 @@ static struct {
     weft__buffer *buckets[WEFT__SIZE_BUCKETS]; /* cached, newest first */
     weft__buffer *oldest, *newest;             /* cached, by age */
     weft__buffer *live;                        /* owned and in use */
-    int64_t active, cached, peak, limit, cache_limit;
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = -1};
+    int64_t active, cached, peak, limit;
+    int64_t highest;     /* active bytes since the start */
+    int64_t held;        /* the largest active + cached since the last reset */
+    int64_t cache_limit; /* WEFT_CACHE_AUTOMATIC, or what the program has set */
+} pool = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .limit = INT64_MAX, .cache_limit = WEFT_CACHE_AUTOMATIC};
 
 /* Eight buckets to a power of two. */
 static int bucket_of(int64_t bytes, int64_t *rounded)
@@ -134,19 +143,33 @@ static void destroy_chain(weft__buffer *b)
     }
 }
 
-static int64_t default_cache_limit(void)
+static int64_t eighth_of_memory(void)
 {
-    int64_t pages = sysconf(_SC_PHYS_PAGES);
-    int64_t page = sysconf(_SC_PAGESIZE);
-    return pages > 0 && page > 0 ? pages * page / 8 : (int64_t)1 << 30;
+    static int64_t eighth;
+    if (eighth == 0) {
+        const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+        eighth = pages > 0 && page > 0 ? pages * page / 8 : (int64_t)1 << 30;
+    }
+    return eighth;
 }
 
+/* Bytes that may stay cached now. By default buffers of sizes that do not come back, as those of
+ * batches of unequal lengths, must not add up to several times what is in use. */
 static int64_t cache_limit(void)
 {
-    if (pool.cache_limit < 0) {
-        pool.cache_limit = default_cache_limit();
+    if (pool.cache_limit != WEFT_CACHE_AUTOMATIC) {
+        return pool.cache_limit;
     }
-    return pool.cache_limit;
+    const int64_t most = eighth_of_memory(),
+                  rest = pool.highest + pool.highest / SHARE + SPARE - pool.active;
+    return rest < most ? rest : most;
+}
+
+static void count_held(void)
+{
+    if (pool.active + pool.cached > pool.held) {
+        pool.held = pool.active + pool.cached;
+    }
 }
 
 /* ---- allocation ----------------------------------------------------------------------------- */
@@ -212,6 +235,9 @@ static bool reserve(const weft_device *device, int64_t bytes)
         return false;
     }
     pool.active += bytes;
+    if (pool.active > pool.highest) {
+        pool.highest = pool.active;
+    }
     return true;
 }
 
@@ -223,6 +249,7 @@ static void count_in(weft__buffer *b, const char *label, const weft_spec *spec)
     atomic_store(&b->refs, 1);
     push(&pool.live, b);
     weft__wire(b);
+    count_held();
     if (pool.active > pool.peak) {
         pool.peak = pool.active;
     }
@@ -265,7 +292,9 @@ weft__buffer *weft__buffer_new(weft_device *device, int64_t bytes, const void *o
     bool room = reserve(device, rounded);
     weft__buffer *b = room ? take_cached(device, rounded, owner) : NULL;
     if (room && !b) {
+        weft__buffer *chain = evict(cache_limit()); /* active has grown */
         pthread_mutex_unlock(&pool.lock);
+        destroy_chain(chain);
         b = allocate(device, rounded);
         pthread_mutex_lock(&pool.lock);
     }
@@ -396,10 +425,16 @@ int64_t weft_memory_limit(void)
     return read_locked(&pool.limit);
 }
 
+int64_t weft_memory_peak_held(void)
+{
+    return read_locked(&pool.held);
+}
+
 void weft_memory_reset_peak(void)
 {
     pthread_mutex_lock(&pool.lock);
     pool.peak = pool.active;
+    pool.held = pool.active + pool.cached;
     pthread_mutex_unlock(&pool.lock);
 }
 
@@ -415,9 +450,9 @@ int64_t weft_memory_set_limit(int64_t bytes)
 int64_t weft_memory_set_cache_limit(int64_t bytes)
 {
     pthread_mutex_lock(&pool.lock);
-    int64_t before = cache_limit();
-    pool.cache_limit = bytes < 0 ? 0 : bytes;
-    weft__buffer *chain = evict(pool.cache_limit);
+    const int64_t before = pool.cache_limit;
+    pool.cache_limit = bytes < 0 ? WEFT_CACHE_AUTOMATIC : bytes;
+    weft__buffer *chain = evict(cache_limit());
     pthread_mutex_unlock(&pool.lock);
     destroy_chain(chain);
     return before;

@@ -16,12 +16,18 @@ extern "C" {
 WEFT_API int64_t weft_memory_active(void);
 WEFT_API int64_t weft_memory_peak(void);
 WEFT_API int64_t weft_memory_cached(void);
+/* The largest active + cached since the start or the last reset: what devices and the process held
+ * for arrays. */
+WEFT_API int64_t weft_memory_peak_held(void);
 WEFT_API void weft_memory_reset_peak(void);
+
+enum { WEFT_CACHE_AUTOMATIC = -1 };
 
 /* Sets a limit in bytes and returns the one before. Beyond the memory limit (active bytes; default
  * none: INT64_MAX) an evaluation fails with WEFT_MEMORY before it changes anything and names the
- * largest live arrays. The cache limit (default 1/8 of physical memory) bounds what is kept for
- * reuse; 0 keeps nothing. */
+ * largest live arrays. The cache limit bounds what is kept for reuse; 0 keeps nothing. By default
+ * (WEFT_CACHE_AUTOMATIC) active and cached bytes together stay below 9/8 of the highest active
+ * bytes so far and 32 MiB, and cached bytes below 1/8 of physical memory. */
 WEFT_API int64_t weft_memory_set_limit(int64_t bytes);
 WEFT_API int64_t weft_memory_set_cache_limit(int64_t bytes);
 

@@ -96,8 +96,31 @@ static void the_cache_keeps_to_its_limit(void)
     CHECK_OK(weft_eval(block(1 << 20)));
     weft_scope_close(NULL);
     CHECK_EQ_INT(weft_memory_cached(), 0);
-    weft_memory_set_cache_limit(before);
-    CHECK(before > 0);
+    CHECK_EQ_INT(weft_memory_set_cache_limit(before), 0);
+    CHECK_EQ_INT(before, WEFT_CACHE_AUTOMATIC);
+}
+
+/* Sizes that do not come back, as of batches of unequal lengths: what is held stays near what was
+ * in use at once. */
+static void idle_buffers_are_bounded_by_those_in_use(void)
+{
+    enum { STEPS = 60, MB = 1 << 20 };
+    weft_memory_clear_cache();
+    weft_memory_reset_peak();
+    const int64_t active = weft_memory_active();
+    for (int i = 0; i < STEPS; i++) {
+        weft_scope_open();
+        weft_array *two[] = {block(40 * MB + i * 5 * MB / 2), block(60 * MB - i * MB / 2)};
+        CHECK_OK(weft_eval_n(two, 2));
+        weft_scope_close(NULL);
+    }
+    const int64_t peak = weft_memory_peak() - active, held = weft_memory_peak_held() - active;
+    CHECK(peak > 200 * MB);
+    CHECK(held >= peak && held <= peak + peak / 8 + 32 * MB);
+    CHECK(weft_memory_cached() <= held);
+    weft_memory_clear_cache();
+    weft_memory_reset_peak();
+    CHECK_EQ_INT(weft_memory_peak_held(), weft_memory_active());
 }
 
 static void the_limit_is_kept_by_data_and_results(void)
@@ -176,5 +199,6 @@ static void an_allocation_fails_when_asked(void)
 CHECK_MAIN("memory", CHECK_CASE(buckets_waste_at_most_an_eighth),
            CHECK_CASE(counters_follow_arrays), CHECK_CASE(wired_memory_is_locked_and_counted),
            CHECK_CASE(the_cache_keeps_to_its_limit),
+           CHECK_CASE(idle_buffers_are_bounded_by_those_in_use),
            CHECK_CASE(the_limit_is_kept_by_data_and_results),
            CHECK_CASE(lent_memory_is_not_counted), CHECK_CASE(an_allocation_fails_when_asked))
