@@ -96,7 +96,7 @@ static void print_result(const eval_values *v, const weft_evaluation *e)
         fputs(", \"perplexity\": ", stdout);
         cli_json_number(stdout, e->perplexity);
         printf(", \"targets\": %lld, \"seconds\": %.6g, \"peak_memory\": %lld",
-               (long long)e->targets, e->seconds, (long long)weft_memory_peak_held());
+               (long long)e->targets, e->seconds, (long long)weft_memory_peak());
         cli_profile_json(stdout);
         puts("}");
     } else {
@@ -156,7 +156,7 @@ static void print_perplexity(const eval_values *v, const weft_perplexity *p, dou
         printf(", \"context\": %lld, \"chunks\": %lld, \"targets\": %lld, \"seconds\": %.6g, "
                "\"peak_memory\": %lld",
                (long long)v->context, (long long)p->chunks, (long long)p->targets, seconds,
-               (long long)weft_memory_peak_held());
+               (long long)weft_memory_peak());
         cli_profile_json(stdout);
         puts("}");
     } else {

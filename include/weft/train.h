@@ -428,7 +428,7 @@ typedef struct weft_train_report {
     double tokens_per_second; /* of the latest updates, validation left out */
     double validation_loss;   /* NaN when it was not measured at this step */
     double seconds, remaining;
-    int64_t peak_memory; /* weft_memory_peak_held since weft_trainer_run began */
+    int64_t peak_memory; /* weft_memory_peak since weft_trainer_run began */
     weft_reward_report rewards;
     const weft_train_sample *samples; /* (n_samples): what the sampler generated */
     int n_samples;

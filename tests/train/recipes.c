@@ -11,17 +11,17 @@ static const weft_nn_lora_options pissa = {
     .rank = 4, .alpha = 8, .targets = three, .n_targets = 3, .pissa = true};
 
 const recipe recipes[] = {
-    {"lora-qwen3", "qwen3", 20, 0.01, 0.01},
-    {"lora-llama", "llama", 20, 0.01, -1},
-    {"lora-qwen3-rs", "qwen3", 12, 0.005, 0.01},
-    {"lora-gemma3", "gemma3", 12, 0.005, 0.01},
-    {"lora-qwen3-dora", "qwen3", 12, 0.005, 0.01},
-    {"lora-qwen3-patterns", "qwen3", 8, 0.005, 0.01},
-    {"lora-llama-embeddings", "llama", 8, 0.005, 0.01},
-    {"lora-qwen2-tied", "qwen2", 8, 0.005, 0.01},
-    {"lora-llama-plus", "llama", 8, 0.005, 0.01, .lora_plus = 4},
-    {"lora-llama-saved", "llama", 8, 0.005, 0.01},
-    {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, .start = &pissa},
+    {"lora-qwen3", "qwen3", 20, 0.01, 0.01, 0, NULL},
+    {"lora-llama", "llama", 20, 0.01, -1, 0, NULL},
+    {"lora-qwen3-rs", "qwen3", 12, 0.005, 0.01, 0, NULL},
+    {"lora-gemma3", "gemma3", 12, 0.005, 0.01, 0, NULL},
+    {"lora-qwen3-dora", "qwen3", 12, 0.005, 0.01, 0, NULL},
+    {"lora-qwen3-patterns", "qwen3", 8, 0.005, 0.01, 0, NULL},
+    {"lora-llama-embeddings", "llama", 8, 0.005, 0.01, 0, NULL},
+    {"lora-qwen2-tied", "qwen2", 8, 0.005, 0.01, 0, NULL},
+    {"lora-llama-plus", "llama", 8, 0.005, 0.01, 4, NULL},
+    {"lora-llama-saved", "llama", 8, 0.005, 0.01, 0, NULL},
+    {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, 0, &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;
 
