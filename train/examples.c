@@ -5,8 +5,8 @@
 #include <math.h>
 
 #include "core/failure.h"
-#include "train/dataset_builder.h"
-#include "train/objective.h"
+#include "train/data/builder.h"
+#include "train/objective/objective.h"
 
 enum { DEFAULT_BATCH = 8, MOST_ROWS = 64 };
 

@@ -2,7 +2,7 @@
 #ifndef WEFT_TRAIN_EXAMPLES_H
 #define WEFT_TRAIN_EXAMPLES_H
 
-#include "train/packing.h"
+#include "train/data/packing.h"
 
 /* Rows for epochs: row r has the samples of example r, and its part in the mixture. */
 weft_status weft__examples_rows(const weft_dataset *dataset, weft__packing *out);

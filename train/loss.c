@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
-#include "train/dataset.h"
-#include "train/objective.h"
+#include "train/data/dataset.h"
+#include "train/objective/objective.h"
 
 /* The negative log-likelihoods of targets (B, L), float32: (B, L) or (B L). */
 static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,

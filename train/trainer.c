@@ -6,7 +6,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
-#include "train/adapter.h"
+#include "train/adapter/adapter.h"
 #include "weft/transforms.h"
 
 enum {

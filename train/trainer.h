@@ -2,7 +2,7 @@
 #ifndef WEFT_TRAIN_TRAINER_H
 #define WEFT_TRAIN_TRAINER_H
 
-#include "train/objective.h"
+#include "train/objective/objective.h"
 #include "weft/compile.h"
 #include "weft/train.h"
 

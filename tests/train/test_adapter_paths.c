@@ -1,6 +1,6 @@
-/* tests/train/test_adapter_paths.c -- train/adapter.c: what a parameter's path says. */
+/* tests/train/test_adapter_paths.c -- train/adapter/adapter.c: what a parameter's path says. */
 #include "tests/check.h"
-#include "train/adapter.h"
+#include "train/adapter/adapter.h"
 
 static void the_layer_is_the_last_whole_number_between_dots(void)
 {

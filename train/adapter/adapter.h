@@ -1,0 +1,75 @@
+/* train/adapter/adapter.h -- what saving and loading an adapter share: the names in PEFT's files,
+ * and what its configuration says. */
+#ifndef WEFT_TRAIN_ADAPTER_H
+#define WEFT_TRAIN_ADAPTER_H
+
+#include "core/io/json.h"
+#include "weft/train.h"
+
+#define WEFT__ADAPTER_CONFIG "adapter_config.json"
+#define WEFT__ADAPTER_TENSORS "adapter_model.safetensors"
+#define WEFT__ADAPTER_PREFIX "base_model.model."
+
+enum { WEFT__MOST_RANK = 1 << 16 };
+
+/* Whether a parameter's path ends in ".lora_A", ".lora_B", ".lora_magnitude_vector",
+ * ".lora_embedding_A" or ".lora_embedding_B"; and whether PEFT writes it without ".weight". */
+bool weft__adapter_is_part(const char *path);
+bool weft__adapter_is_bare(const char *path);
+
+/* Whether `path` is `target` or ends in "." and `target`. */
+bool weft__adapter_is_suffix(const char *path, const char *target);
+
+/* What PEFT calls a path's layer: the last part that is a number, has two parts before it and one
+ * after; -1: none. */
+int64_t weft__adapter_layer(const char *path);
+
+/* A list of owned strings. Zero it first. */
+typedef struct weft__names {
+    char **at;
+    int n, capacity;
+} weft__names;
+
+weft_status weft__names_add(weft__names *names, const char *name);
+bool weft__names_have(const weft__names *names, const char *name);
+void weft__names_sort(weft__names *names);
+void weft__names_free(weft__names *names);
+
+/* The paths of all linears and embeddings of a tree, adapted or not, and (NULL: not wanted) of the
+ * adapted ones. */
+weft_status weft__adapter_linears(weft_module *tree, weft__names *linears, weft__names *adapted);
+
+/* adapter_config.json, as far as it matters here. */
+typedef struct weft__adapter_config {
+    weft__json_doc doc; /* what the rest points into */
+    int64_t rank;
+    double alpha, dropout;
+    bool rslora, dora;
+    bool all_linear; /* target_modules is "all-linear" */
+    bool by_tensors; /* target_modules is a regular expression: the tensors say which */
+    weft__json targets, exclude, layers; /* lists, or absent */
+    weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
+    weft__json whole;                    /* modules_to_save: a list, or absent */
+} weft__adapter_config;
+
+/* Reads and checks; what is neither LoRA nor DoRA is WEFT_UNSUPPORTED. On failure nothing is held.
+ */
+weft_status weft__adapter_config_read(const char *folder, weft__adapter_config *out);
+weft_status weft__adapter_config_parse(const char *text, size_t length, const char *name,
+                                       weft__adapter_config *out);
+void weft__adapter_config_free(weft__adapter_config *config);
+
+/* Whether the configuration adapts the linear of that path. Not for by_tensors. */
+bool weft__adapter_config_fits(const weft__adapter_config *config, const char *path);
+
+/* ---- adapter_pattern.c ----------------------------------------------------------------------- */
+
+/* Member `name`: an object of regular expressions and numbers, which are ranks if `whole`. All are
+ * checked. */
+weft_status weft__adapter_pattern_read(const weft__json *root, const char *name, bool whole,
+                                       weft__json *out);
+
+/* The number of the first expression that fits the path; 0: none does. */
+weft_status weft__adapter_pattern_find(const weft__json *pattern, const char *path, double *out);
+
+#endif

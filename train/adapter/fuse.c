@@ -1,0 +1,226 @@
+/* train/adapter/fuse.c -- an adapter merged into its base, written as a complete model. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/failure.h"
+#include "core/io/text.h"
+#include "models/convert/convert.h"
+#include "train/adapter/adapter.h"
+#include "train/run/number.h"
+#include "weft/nn_tools.h"
+
+enum { USUAL_BITS = 6 };
+
+typedef struct fusion {
+    const char *model, *adapter;
+    bool to_gguf;
+    weft_convert_options options; /* its overrides are `overrides`, once the adapter is loaded */
+    weft__text overrides;
+    weft__names adapted;
+    int64_t rank; /* of the first adapter, and so the next two */
+    double alpha;
+    bool dora;
+    int64_t *bits; /* (adapted.n), those that a matrix is to have; 0: it is not quantized */
+} fusion;
+
+static void fusion_free(fusion *f)
+{
+    weft_free(f->overrides.at);
+    weft__names_free(&f->adapted);
+    weft_free(f->bits);
+}
+
+/* ---- bits ----------------------------------------------------------------------------------- */
+
+static bool is_gguf_quantized(const char *type)
+{
+    return type && (type[0] == 'q' || type[0] == 'Q');
+}
+
+/* The type of GGUF's that has at least so many bits. */
+static const char *blocks_of(int64_t bits)
+{
+    return bits < 0 ? "f16" : bits <= 4 ? "q4_k" : bits == 5 ? "q5_k" : bits == 6 ? "q6_k" : "q8_0";
+}
+
+/* Beside matrices of `others` bits. */
+static int64_t wanted_bits(const fusion *f, int64_t others)
+{
+    const int64_t bits = f->options.adapted_bits;
+    return bits != 0 ? bits : others > USUAL_BITS ? others : USUAL_BITS;
+}
+
+/* Rules for the adapted matrices, after the caller's own rules. */
+static weft_status write_overrides(fusion *f)
+{
+    const weft_convert_options *o = &f->options;
+    const bool blocks = is_gguf_quantized(o->type);
+    const bool eight = blocks && strcasecmp(o->type, "q8_0") == 0;
+    const int64_t bits = wanted_bits(f, eight ? 8 : blocks ? 4 : o->format.bits);
+    if (!blocks && !o->quantize && !o->recipe)
+        return WEFT_OK;
+    if (o->overrides)
+        weft__text_format(&f->overrides, "%s", o->overrides);
+    for (int i = 0; i < f->adapted.n; i++) {
+        weft__text_format(&f->overrides, "%s%s=", f->overrides.n ? "," : "", f->adapted.at[i]);
+        if (blocks || bits < 0)
+            weft__text_format(&f->overrides, "%s", blocks ? blocks_of(bits) : "none");
+        else
+            weft__text_format(&f->overrides, "%lld", (long long)bits);
+    }
+    if (f->overrides.failed)
+        return weft__out_of_memory(f->adapter, "the list of adapted matrices");
+    f->options.overrides = f->overrides.at;
+    return WEFT_OK;
+}
+
+/* Of matrices that are quantized now and are to be so in a folder. */
+static weft_status find_bits(fusion *f, weft_module *tree)
+{
+    f->bits = weft_calloc((size_t)f->adapted.n + 1, sizeof *f->bits);
+    if (f->bits == NULL)
+        return weft__out_of_memory(f->adapter, "the list of adapted matrices");
+    for (int i = 0; i < f->adapted.n; i++) {
+        weft_module *m = weft_nn_find_module(tree, f->adapted.at[i]);
+        const weft_encoding *e = weft_encoding_of(*weft_nn_find(m, "weight"));
+        const int64_t bits = e ? wanted_bits(f, e->bits) : 0;
+        f->bits[i] = bits > 0 ? bits : 0;
+    }
+    return WEFT_OK;
+}
+
+/* ---- quantizing again ----------------------------------------------------------------------- */
+
+typedef struct pass {
+    const fusion *f;
+    weft_quantize_options format;
+} pass;
+
+static bool accepts(void *context, const char *path, const weft_module *m)
+{
+    const pass *p = context;
+    weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
+    const int64_t K = weight ? weft_dim(*weight, -1) : 0;
+    const int64_t group = K % 64 == 0 ? 64 : 32;
+    for (int i = 0; i < p->f->adapted.n; i++) {
+        if (strcmp(p->f->adapted.at[i], path) == 0)
+            return K > 0 && p->f->bits[i] == p->format.bits && p->format.group_size == group &&
+                   K % group == 0;
+    }
+    return false;
+}
+
+/* Not where the conversion quantizes by its own rules, nor in GGUF files. */
+static weft_status quantize_again(const fusion *f, weft_module *tree)
+{
+    static const int64_t widths[] = {2, 3, 4, 5, 6, 8}, groups[] = {64, 32};
+    weft_status status = WEFT_OK;
+    if (f->to_gguf || f->options.quantize || f->options.recipe)
+        return status;
+    for (int i = 0; status == WEFT_OK && i < 12; i++) {
+        pass p = {f, {.bits = widths[i / 2], .group_size = groups[i % 2]}};
+        const weft_nn_quantize_options o = {p.format, accepts, &p};
+        status = weft_nn_quantize(tree, &o);
+    }
+    return status;
+}
+
+/* What the model card says of the adapter. */
+static void note_first(fusion *f, weft_module *tree)
+{
+    const weft_nn_lora_linear *m =
+        (const weft_nn_lora_linear *)weft_nn_find_module(tree, f->adapted.at[0]);
+    f->rank = weft_dim(m->lora_A, 0);
+    f->alpha = m->scale * (double)f->rank;
+    f->dora = m->lora_magnitude_vector != NULL;
+}
+
+static weft_status edit(void *context, weft_model *model)
+{
+    fusion *f = context;
+    weft_module *tree = weft_model_module(model);
+    weft__names linears = {0};
+    weft_status status = weft_adapter_load(model, f->adapter, NULL);
+    if (status == WEFT_OK)
+        status = weft__adapter_linears(tree, &linears, &f->adapted);
+    weft__names_free(&linears);
+    if (status == WEFT_OK)
+        status = write_overrides(f);
+    if (status == WEFT_OK)
+        status = find_bits(f, tree);
+    if (status == WEFT_OK)
+        note_first(f, tree);
+    if (status == WEFT_OK)
+        status = weft_nn_lora_merge(tree);
+    if (status != WEFT_OK)
+        return status;
+    weft_nn_lora_remove(tree);
+    return quantize_again(f, tree);
+}
+
+/* ---- the model card ------------------------------------------------------------------------- */
+
+/* The base's name in the adapter's configuration, else the path that it was loaded from. */
+static weft_status write_card(weft__text *t, const fusion *f)
+{
+    char *named = NULL;
+    char number[WEFT__NUMBER_TEXT];
+    const weft_status status = weft_adapter_format_of(f->adapter, NULL, &named);
+    const char *base = named ? named : f->model;
+    weft__text_format(t, "---\nlibrary_name: transformers\npipeline_tag: text-generation\n"
+                         "base_model: ");
+    weft__text_quote(t, base);
+    weft__text_format(t,
+                      "\ntags:\n- lora\n- merged\n---\n\n# Merged model\n\n"
+                      "A base model with a %s adapter merged into its weights. It loads "
+                      "without the adapter.\n\n| | |\n|---|---|\n",
+                      f->dora ? "DoRA" : "LoRA");
+    weft__text_format(t, "| Base model | %s |\n", base);
+    weft__text_format(t, "| Adapted matrices | %d |\n| Rank | %lld |\n", f->adapted.n,
+                      (long long)f->rank);
+    weft__text_format(t, "| Scale (alpha / rank) | %s |\n",
+                      weft__number(f->alpha / (double)f->rank, number));
+    weft__text_format(t, "\nThe license of the base model applies.\n");
+    weft_free(named);
+    return status;
+}
+
+static weft_status add_card(void *context, const char *folder)
+{
+    weft__text t = {0};
+    char *path = weft_format("%s/README.md", folder);
+    weft_status status = write_card(&t, context);
+    if (status == WEFT_OK)
+        status = path && !t.failed ? weft_file_write(path, t.at, t.n)
+                                   : weft__out_of_memory(folder, "the model card");
+    weft_free(t.at);
+    weft_free(path);
+    return status;
+}
+
+/* ---- fusing --------------------------------------------------------------------------------- */
+
+weft_status weft_adapter_fuse(const char *model, const char *adapter, const char *out,
+                              const weft_convert_options *options, weft_convert_report *report)
+{
+    const size_t n = strlen(out);
+    fusion f = {
+        .model = model, .adapter = adapter, .to_gguf = n > 5 && strcmp(out + n - 5, ".gguf") == 0};
+    if (options)
+        f.options = *options;
+    if (adapter == NULL)
+        return weft_fail(WEFT_INVALID, "fuse: expected the folder of an adapter, got none");
+    if (f.options.quantize && f.options.format.mode != WEFT_AFFINE)
+        return weft_fail(WEFT_UNSUPPORTED, "fuse: expected the mode affine: adapted matrices get "
+                                           "more bits than others, and only affine matrices come "
+                                           "in several widths");
+    const int64_t bits = f.options.adapted_bits;
+    if (bits == 1 || bits == 7 || bits > 8)
+        return weft_fail(WEFT_INVALID, "fuse: adapted_bits: expected 2, 3, 4, 5, 6 or 8, got %lld",
+                         (long long)bits);
+    const weft__convert_hooks hooks = {edit, add_card, &f};
+    const weft_status status = weft__convert_with(model, out, &f.options, &hooks, report);
+    fusion_free(&f);
+    return status;
+}

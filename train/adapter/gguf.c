@@ -1,0 +1,225 @@
+/* train/adapter/gguf.c -- adapters as llama.cpp has them: a GGUF file of kind adapter, with A and B
+ * under the names of the base's tensors and rows of B in the order of the base's. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "models/gguf/save.h"
+#include "train/adapter/adapter.h"
+#include "train/adapter/list.h"
+
+/* What the model says of names and rows; free with facts_free. */
+static weft_status facts_new(weft_model *model, const char *where, weft__gguf_facts **out)
+{
+    const char *model_type = weft_model_family_of(model)->model_type;
+    weft__gguf_facts *f = weft_calloc(1, sizeof *f);
+    *out = f;
+    if (f == NULL)
+        return weft__out_of_memory(where, "the adapter");
+    f->model = model;
+    f->config = weft_model_config(model);
+    f->where = where;
+    f->arch = weft__gguf_arch_of(f->config, model_type);
+    if (f->arch == NULL)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s models have no GGUF architecture", where,
+                         model_type);
+    return weft__gguf_look(f);
+}
+
+static void facts_free(weft__gguf_facts *f)
+{
+    if (f)
+        weft__gguf_facts_release(f);
+    weft_free(f);
+}
+
+static int64_t moved_heads(const weft__gguf_facts *f, const char *path)
+{
+    if (!f->arch->permuted)
+        return 0;
+    return weft__adapter_is_suffix(path, "q_proj")   ? f->heads
+           : weft__adapter_is_suffix(path, "k_proj") ? f->kv_heads
+                                                     : 0;
+}
+
+/* Rows of pairs as halves: the other way of weft__gguf_pairs. */
+static weft_array *halves(weft_array *a, int64_t heads)
+{
+    const weft_dims shape = weft_shape(a);
+    const int64_t half = shape.at[0] / heads / 2, rest = half > 0 ? weft_size(a) / shape.at[0] : 0;
+    if (half == 0 || 2 * half * heads != shape.at[0])
+        return weft_error_array("%lld rows for %lld heads", (long long)shape.at[0],
+                                (long long)heads);
+    weft_array *parts = weft_reshape(a, WEFT_DIMS(heads, half, 2, rest));
+    return weft_reshape(weft_swapaxes(parts, 1, 2), shape);
+}
+
+/* B (out, R) of the linear at `path`, to the order and scale of the file's rows or back. */
+static weft_array *rows_of(const weft__gguf_facts *f, const char *path, weft_array *B, bool to_file)
+{
+    char weight[WEFT_NN_PATH + 16];
+    const int64_t heads = moved_heads(f, path);
+    if (!weft_ok(B))
+        return B;
+    snprintf(weight, sizeof weight, "%s.weight", path);
+    if (heads > 0)
+        B = to_file ? weft__gguf_pairs(B, heads) : halves(B, heads);
+    if (weft__gguf_makes_queries(f, weight))
+        B = weft_scale(B, to_file ? f->query_factor : 1 / f->query_factor);
+    return B;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* One alpha is for all, and the reader divides it by each rank: the rest goes into B. */
+static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entry *e, double alpha,
+                             weft__names *names, weft_array **arrays)
+{
+    char path[WEFT_NN_PATH + 16], base[WEFT_NN_PATH], name[WEFT_NN_PATH + 16];
+    snprintf(path, sizeof path, "%s.weight", e->path);
+    if (e->m)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF adapters have no magnitudes (DoRA)",
+                         f->where, e->path);
+    if (!weft__gguf_from_path(f->arch, path, base, sizeof base))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
+                         e->path, f->arch->name);
+    const double left = e->scale * (double)weft_dim(e->A, 0) / alpha;
+    weft_array *A = weft_astype(e->A, WEFT_FLOAT32);
+    weft_array *B = rows_of(f, e->path, weft_astype(e->B, WEFT_FLOAT32), true);
+    A = e->embedding ? weft_swapaxes(A, 0, 1) : A; /* (V, R): llama.cpp takes rows */
+    B = left != 1 ? weft_scale(B, left) : B;
+    snprintf(name, sizeof name, "%s.lora_a", base);
+    arrays[names->n] = weft_contiguous(A);
+    weft_status status = weft__names_add(names, name);
+    snprintf(name, sizeof name, "%s.lora_b", base);
+    if (status == WEFT_OK) {
+        arrays[names->n] = weft_contiguous(B);
+        status = weft__names_add(names, name);
+    }
+    return status;
+}
+
+static weft_status write(weft__gguf_facts *f, const weft__adapter_list *list, const char *base_name)
+{
+    const double alpha = list->at[0].scale * (double)weft_dim(list->at[0].A, 0);
+    weft__names names = {0};
+    weft_array **arrays = weft_calloc(2 * (size_t)list->n, sizeof(weft_array *));
+    weft_status status = arrays ? WEFT_OK : weft__out_of_memory(f->where, "the adapter");
+    for (int i = 0; status == WEFT_OK && i < list->n; i++)
+        status = add_entry(f, &list->at[i], alpha, &names, arrays);
+    if (status == WEFT_OK) {
+        const float number = (float)alpha;
+        const weft_gguf_string texts[] = {{"adapter", 7},
+                                          {f->arch->name, strlen(f->arch->name)},
+                                          {"lora", 4},
+                                          {base_name, base_name ? strlen(base_name) : 0}};
+        const weft_gguf_value values[] = {
+            {"general.type", WEFT_GGUF_STRING, false, 1, NULL, &texts[0]},
+            {"general.architecture", WEFT_GGUF_STRING, false, 1, NULL, &texts[1]},
+            {"adapter.type", WEFT_GGUF_STRING, false, 1, NULL, &texts[2]},
+            {"adapter.lora.alpha", WEFT_GGUF_FLOAT32, false, 1, &number, NULL},
+            {"general.base_model.0.name", WEFT_GGUF_STRING, false, 1, NULL, &texts[3]},
+        };
+        status = weft_gguf_save(f->where, (const char *const *)names.at, arrays, names.n, values,
+                                base_name && *base_name ? 5 : 4);
+    }
+    weft__names_free(&names);
+    weft_free(arrays);
+    return status;
+}
+
+weft_status weft__adapter_gguf_write(weft_model *model, const char *path, const char *base_name)
+{
+    weft__adapter_list list = {0};
+    weft__gguf_facts *facts = NULL;
+    weft_scope_open();
+    weft_status status = weft__adapter_list_for(model, "GGUF", &list);
+    if (status == WEFT_OK)
+        status = facts_new(model, path, &facts);
+    if (status == WEFT_OK)
+        status = write(facts, &list, base_name);
+    weft_scope_close(NULL);
+    facts_free(facts);
+    weft__adapter_list_free(&list);
+    return status;
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+static weft_status expect_text(const weft_gguf *file, const char *key, const char *expected)
+{
+    weft_gguf_string text = {"", 0};
+    weft_gguf_value_string(weft_gguf_value_find(file, key), 0, &text);
+    if (text.n == strlen(expected) && memcmp(text.at, expected, text.n) == 0)
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID, "%s: %s: expected %s, got %s", weft_gguf_path(file), key,
+                     expected, text.n ? weft_printable_n(text.at, text.n) : "none");
+}
+
+static weft_status read_tensor(const weft_gguf *file, int i, const weft__gguf_facts *f,
+                               weft__adapter_list *out)
+{
+    const char *name = weft_gguf_at(file, i)->name;
+    const char *dot = strrchr(name, '.');
+    const bool is_A = dot && strcmp(dot, ".lora_a") == 0;
+    char base[WEFT_NN_PATH], path[WEFT_NN_PATH];
+    if (!is_A && (dot == NULL || strcmp(dot, ".lora_b") != 0))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: tensor '%s': expected names that end with .lora_a or .lora_b",
+                         weft_gguf_path(file), weft_printable(name));
+    snprintf(base, sizeof base, "%.*s", (int)(dot - name), name);
+    if (!weft__gguf_to_path(f->arch, base, path, sizeof path) ||
+        !weft__adapter_is_suffix(path, "weight"))
+        return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s': %s models have no such matrix",
+                         weft_gguf_path(file), weft_printable(name), f->arch->name);
+    path[strlen(path) - strlen(".weight")] = '\0';
+    weft__adapter_entry *e = weft__adapter_list_entry(out, path);
+    if (e == NULL)
+        return WEFT_MEMORY;
+    weft_array *a = weft_astype(weft_gguf_get_at(file, i), WEFT_FLOAT32);
+    if (weft_ok(a) && weft_ndim(a) != 2)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s': expected a matrix, got %d dims",
+                         weft_gguf_path(file), weft_printable(name), weft_ndim(a));
+    e->embedding = strcmp(base, "token_embd.weight") == 0;
+    if (is_A)
+        e->A = e->embedding ? weft_swapaxes(a, 0, 1) : a;
+    else
+        e->B = rows_of(f, path, a, false);
+    return !is_A && weft_ok(a) && !weft_ok(e->B)
+               ? weft_fail(WEFT_INVALID, "%s: tensor '%s': %s", weft_gguf_path(file),
+                           weft_printable(name), weft_error(e->B))
+               : WEFT_OK;
+}
+
+static weft_status read(const weft_gguf *file, const weft__gguf_facts *f, weft__adapter_list *out)
+{
+    double alpha = 0;
+    weft_status status = expect_text(file, "general.type", "adapter");
+    if (status == WEFT_OK)
+        status = expect_text(file, "adapter.type", "lora");
+    if (status == WEFT_OK)
+        status = expect_text(file, "general.architecture", f->arch->name);
+    weft_gguf_value_number(weft_gguf_value_find(file, "adapter.lora.alpha"), 0, &alpha);
+    for (int i = 0; status == WEFT_OK && i < weft_gguf_count(file); i++)
+        status = read_tensor(file, i, f, out);
+    for (int i = 0; status == WEFT_OK && i < out->n; i++) {
+        weft_array *A = out->at[i].A; /* without one, weft__adapter_list_put refuses the entry */
+        if (A && weft_ok(A) && weft_dim(A, 0) > 0)
+            out->at[i].scale = alpha != 0 ? alpha / (double)weft_dim(A, 0) : 1;
+    }
+    return status;
+}
+
+weft_status weft__adapter_gguf_read(const char *path, weft_model *model, weft__adapter_list *out)
+{
+    weft_gguf *file = NULL;
+    weft__gguf_facts *facts = NULL;
+    weft_status status = weft_gguf_open(path, &file);
+    if (status == WEFT_OK)
+        status = facts_new(model, path, &facts);
+    if (status == WEFT_OK)
+        status = read(file, facts, out);
+    facts_free(facts);
+    weft_gguf_close(file);
+    return status;
+}

@@ -1,0 +1,299 @@
+/* train/adapter/load.c -- a PEFT adapter put around a model's linears. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "nn/lora.h"
+#include "train/adapter/adapter.h"
+#include "train/adapter/list.h"
+
+/* Whether the path is in one of the modules. */
+static bool is_inside(const weft__names *modules, const char *path)
+{
+    for (int i = 0; i < modules->n; i++) {
+        const size_t n = strlen(modules->at[i]);
+        if (strncmp(path, modules->at[i], n) == 0 && path[n] == '.')
+            return true;
+    }
+    return false;
+}
+
+/* "base_model.model.P.lora_A.weight" is the parameter P.lora_A, and without ".weight"
+ * "base_model.model.P.lora_magnitude_vector" is P.lora_magnitude_vector;
+ * "base_model.model.P.weight" is P.weight where P is trained whole (`context`). A copy of the
+ * base's weight beside the adapter of an embedding is left out. Another name stays as it is and is
+ * reported as unexpected. */
+static bool path_of(void *context, const char *name, char *out, size_t size)
+{
+    const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), end = strlen(".weight");
+    const bool framed = n > start + end && strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0;
+    const bool weight = framed && strcmp(name + n - end, ".weight") == 0;
+    if (weft__adapter_is_suffix(name, "base_layer.weight"))
+        return false;
+    if (framed && is_inside(context, name + start)) {
+        snprintf(out, size, "%s", name + start);
+        return true;
+    }
+    if (framed)
+        snprintf(out, size, "%.*s", (int)(n - start - (weight ? end : 0)), name + start);
+    if (!framed || !weft__adapter_is_part(out))
+        snprintf(out, size, "%s", name);
+    return true;
+}
+
+/* Whether the file has a half of an adapter for the linear. */
+static bool has_tensor(const weft_safetensors *file, const char *linear)
+{
+    static const char *const ends[] = {"lora_A.weight", "lora_B.weight", "lora_embedding_A",
+                                       "lora_embedding_B"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        char name[WEFT_NN_PATH + 64];
+        snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s.%s", linear, ends[i]);
+        if (weft_safetensors_find(file, name) >= 0)
+            return true;
+    }
+    return false;
+}
+
+static weft_status choose_linears(weft_module *tree, const weft__adapter_config *config,
+                                  const weft_safetensors *file, weft__names *chosen)
+{
+    weft__names linears = {0};
+    weft_status status = weft__adapter_linears(tree, &linears, NULL);
+    for (int i = 0; status == WEFT_OK && i < linears.n; i++) {
+        const char *path = linears.at[i];
+        const weft_module *m = weft_nn_find_module(tree, path);
+        if (config->all_linear && m->type != &weft_nn_linear_type)
+            continue;
+        if (config->by_tensors ? has_tensor(file, path) : weft__adapter_config_fits(config, path))
+            status = weft__names_add(chosen, path);
+    }
+    weft__names_free(&linears);
+    if (status == WEFT_OK && chosen->n == 0)
+        status = weft_fail(WEFT_INVALID, "%s: its targets fit no linear or embedding of the model",
+                           config->doc.name);
+    return status;
+}
+
+typedef struct search {
+    const weft__json *list;
+    weft__names *out;
+} search;
+
+/* PEFT asks for the end of the path, whatever is in front. */
+static weft_status choose_whole(void *context, const char *path, weft_module **field)
+{
+    const search *s = context;
+    const size_t n = strlen(path), count = json_object_array_length(s->list->value);
+    for (size_t i = 0; (*field)->parent && i < count; i++) {
+        const char *name = json_object_get_string(json_object_array_get_idx(s->list->value, i));
+        const size_t m = strlen(name);
+        if (m > 0 && n >= m && strcmp(path + n - m, name) == 0)
+            return weft__names_add(s->out, path);
+    }
+    return WEFT_OK;
+}
+
+/* The patterns of the configuration, for each linear that has another rank or alpha. */
+static weft_status find_patterns(const weft__adapter_config *config, const weft__names *chosen,
+                                 weft_nn_lora_pattern *out, int *n)
+{
+    weft_status status = WEFT_OK;
+    *n = 0;
+    for (int i = 0; status == WEFT_OK && i < chosen->n; i++) {
+        double rank, alpha = 0;
+        status = weft__adapter_pattern_find(&config->ranks, chosen->at[i], &rank);
+        if (status == WEFT_OK)
+            status = weft__adapter_pattern_find(&config->alphas, chosen->at[i], &alpha);
+        if (rank != 0 || alpha != 0)
+            out[(*n)++] = (weft_nn_lora_pattern){chosen->at[i], (int64_t)rank, alpha};
+    }
+    return status;
+}
+
+static weft_status inject_with(weft_module *tree, const weft__adapter_config *config,
+                               const weft__names *chosen, const weft__names *whole,
+                               const weft_nn_lora_pattern *patterns, int n_patterns,
+                               const weft_adapter_options *options)
+{
+    const weft_nn_lora_options lora = {
+        .rank = config->rank,
+        .alpha = config->alpha,
+        .rslora = config->rslora,
+        .dora = config->dora,
+        .dropout = config->dropout,
+        .dtype = options && options->dtype ? options->dtype : WEFT_FLOAT32,
+        .targets = (const char *const *)chosen->at,
+        .n_targets = chosen->n,
+        .patterns = patterns,
+        .n_patterns = n_patterns,
+        .whole = (const char *const *)whole->at,
+        .n_whole = whole->n,
+    };
+    return weft_nn_lora_inject(tree, &lora);
+}
+
+static weft_status inject(weft_module *tree, const weft__adapter_config *config,
+                          const weft__names *chosen, const weft__names *whole,
+                          const weft_adapter_options *options)
+{
+    int n = 0;
+    weft_nn_lora_pattern *patterns = weft_calloc((size_t)chosen->n, sizeof *patterns);
+    weft_status status = patterns ? find_patterns(config, chosen, patterns, &n)
+                                  : weft__out_of_memory(config->doc.name, "its patterns");
+    if (status == WEFT_OK)
+        status = inject_with(tree, config, chosen, whole, patterns, n, options);
+    weft_free(patterns);
+    return status;
+}
+
+static weft_status load_tensors(weft_module *tree, const weft_safetensors *file,
+                                const weft__names *whole, const weft_adapter_options *options)
+{
+    const weft_nn_load_options o = {
+        .trainable_only = true,
+        .dtype = options && options->dtype ? options->dtype : WEFT_FLOAT32,
+        .rename = path_of,
+        .context = (void *)whole,
+    };
+    return weft_nn_load(tree, file, &o);
+}
+
+typedef struct dtypes {
+    weft_dtype *at; /* of the parameters that are trained whole */
+    int n;
+} dtypes;
+
+static weft_status note_dtype(void *context, const weft_nn_item *item)
+{
+    dtypes *d = context;
+    if (item->slot->frozen || weft__adapter_is_part(item->path))
+        return WEFT_OK;
+    if (d->at)
+        d->at[d->n] = weft_dtype_of(*item->slot->address);
+    d->n++;
+    return WEFT_OK;
+}
+
+static weft_status restore_dtype(void *context, const weft_nn_item *item)
+{
+    dtypes *d = context;
+    if (item->slot->frozen || weft__adapter_is_part(item->path))
+        return WEFT_OK;
+    weft_array **slot = item->slot->address;
+    weft_scope_open_lean();
+    weft_array *value = weft_astype(*slot, d->at[d->n++]);
+    const weft_status status = weft_update(&slot, &value, 1);
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* Adapters have the options' dtype; modules that are trained whole keep the base's. */
+static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file,
+                                 const weft__names *whole, const weft_adapter_options *options)
+{
+    dtypes d = {0};
+    if (whole->n == 0)
+        return load_tensors(tree, file, whole, options);
+    weft_nn_visit(tree, note_dtype, &d);
+    d.at = weft_calloc((size_t)d.n + 1, sizeof *d.at);
+    if (d.at == NULL)
+        return weft__out_of_memory("adapter", "a list of dtypes");
+    d.n = 0;
+    weft_nn_visit(tree, note_dtype, &d);
+    weft_status status = load_tensors(tree, file, whole, options);
+    d.n = 0;
+    if (status == WEFT_OK)
+        status = weft_nn_visit(tree, restore_dtype, &d);
+    weft_free(d.at);
+    return status;
+}
+
+/* PEFT saves the base's weight beside the adapter of an embedding: this must be that base. */
+static weft_status check_base(weft_module *tree, const weft_safetensors *file, int i)
+{
+    static const char end[] = ".base_layer.weight";
+    const char *name = weft_safetensors_at(file, i)->name;
+    const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), m = strlen(end);
+    char path[WEFT_NN_PATH];
+    if (n <= start + m || strcmp(name + n - m, end) != 0 ||
+        strncmp(name, WEFT__ADAPTER_PREFIX, start) != 0)
+        return WEFT_OK;
+    snprintf(path, sizeof path, "%.*s.weight", (int)(n - m - start), name + start);
+    weft_array *const *slot = weft_nn_find(tree, path);
+    if (slot == NULL || weft_encoding_of(*slot))
+        return WEFT_OK;
+    weft_scope_open_lean();
+    weft_array *saved = weft_astype(weft_safetensors_get(file, name), weft_dtype_of(*slot));
+    weft_array *apart = weft_astype(weft_subtract(saved, *slot), WEFT_FLOAT32);
+    apart = weft_max(weft_abs(apart), WEFT_ALL_AXES, false);
+    weft_array *most = weft_max(weft_abs(weft_astype(*slot, WEFT_FLOAT32)), WEFT_ALL_AXES, false);
+    weft_array *both[] = {apart, most};
+    weft_status status = weft_eval_n(both, 2);
+    if (status == WEFT_OK && !(weft_item(apart) <= 0.01 * weft_item(most)))
+        status = weft_fail(WEFT_INVALID, "%s: differs from the model's %s: another base",
+                           weft_printable(name), path);
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status check_bases(weft_module *tree, const weft_safetensors *file)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < weft_safetensors_count(file); i++)
+        status = check_base(tree, file, i);
+    return status;
+}
+
+static weft_status load(weft_module *tree, const weft__adapter_config *config,
+                        const weft_safetensors *file, const weft_adapter_options *options)
+{
+    weft__names chosen = {0}, whole = {0};
+    weft_status status = choose_linears(tree, config, file, &chosen);
+    if (status == WEFT_OK && config->whole.value)
+        status = weft_nn_visit_modules(tree, choose_whole, &(search){&config->whole, &whole});
+    if (status == WEFT_OK && config->whole.value && whole.n == 0 &&
+        json_object_array_length(config->whole.value) > 0)
+        status = weft__json_fail(&config->whole, WEFT_INVALID, "the model has no such module");
+    if (status == WEFT_OK)
+        status = check_bases(tree, file);
+    if (status == WEFT_OK)
+        status = inject(tree, config, &chosen, &whole, options);
+    if (status == WEFT_OK) {
+        status = load_and_cast(tree, file, &whole, options);
+        if (status == WEFT_OK)
+            status = weft__dora_settle(tree);
+        if (status != WEFT_OK)
+            weft_nn_lora_remove(tree);
+    }
+    weft__names_free(&chosen);
+    weft__names_free(&whole);
+    return status;
+}
+
+weft_status weft_adapter_load(weft_model *model, const char *folder,
+                              const weft_adapter_options *options)
+{
+    weft_module *tree = weft_model_module(model);
+    if (weft_nn_lora_count(tree) > 0)
+        return weft_fail(WEFT_INVALID, "%s: the model has an adapter already", folder);
+    weft__adapter_config config;
+    weft_adapter_format format;
+    weft_status status = weft_adapter_format_of(folder, &format, NULL);
+    if (status == WEFT_OK && format != WEFT_ADAPTER_PEFT)
+        return weft__adapter_load_list(model, folder, format, options);
+    if (status == WEFT_OK)
+        status = weft__adapter_config_read(folder, &config);
+    if (status != WEFT_OK)
+        return status;
+    weft_safetensors *file = NULL;
+    char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
+    status = path ? weft_safetensors_open(path, &file)
+                  : weft__out_of_memory(folder, "reading the adapter");
+    if (status == WEFT_OK)
+        status = load(tree, &config, file, options);
+    weft_safetensors_close(file);
+    weft_free(path);
+    weft__adapter_config_free(&config);
+    return status;
+}

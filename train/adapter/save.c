@@ -1,0 +1,404 @@
+/* train/adapter/save.c -- a model's adapters as PEFT's two files. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "core/io/text.h"
+#include "nn/lora.h"
+#include "train/adapter/adapter.h"
+#include "train/run/number.h"
+
+/* The rank and alpha of an adapted linear. */
+typedef struct size {
+    int64_t rank;
+    double alpha;
+} size;
+
+/* What adapter_config.json says of the tree. */
+typedef struct profile {
+    size *sizes; /* of the adapted linears */
+    size usual;  /* the most frequent rank and alpha */
+    int n_sizes;
+    double dropout;
+    bool dora;
+    weft__names linears, adapted;
+    weft__names targets;
+    weft__names whole; /* modules with parameters of their own that are trained */
+    int64_t *layers;   /* NULL: all */
+    int n_layers;
+} profile;
+
+static void profile_free(profile *p)
+{
+    weft__names_free(&p->linears);
+    weft__names_free(&p->adapted);
+    weft__names_free(&p->targets);
+    weft__names_free(&p->whole);
+    weft_free(p->layers);
+    weft_free(p->sizes);
+}
+
+/* ---- ranks and scales ----------------------------------------------------------------------- */
+
+/* PiSSA's start is the other half of what is saved. */
+static int64_t saved_rank(const weft_nn_lora_linear *m)
+{
+    return weft_dim(m->lora_A, 0) + (m->start_A ? weft_dim(m->start_A, 0) : 0);
+}
+
+/* An alpha that was an integer is one again after it went through alpha / rank. */
+static double alpha_of(double scale, int64_t rank)
+{
+    const double alpha = scale * (double)rank, whole = nearbyint(alpha);
+    return fabs(alpha - whole) <= 1e-12 * fabs(alpha) ? whole : alpha;
+}
+
+static weft_status add_adapter(void *context, const char *path, weft_module **field)
+{
+    profile *p = context;
+    const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)*field;
+    if (!weft__is_lora(*field))
+        return WEFT_OK;
+    const int64_t rank = saved_rank(m);
+    const bool dora = m->lora_magnitude_vector != NULL;
+    if (p->n_sizes == 0) {
+        p->dropout = ((const weft_nn_dropout *)m->lora_dropout)->p;
+        p->dora = dora;
+    }
+    if (dora != p->dora)
+        return weft_fail(WEFT_INVALID,
+                         "adapter: %s is %s, others are not: PEFT has one kind in an adapter", path,
+                         dora ? "DoRA" : "plain LoRA");
+    p->sizes[p->n_sizes++] = (size){rank, alpha_of(m->scale, rank)};
+    return WEFT_OK;
+}
+
+/* The most frequent ones; of several, the first. */
+static void find_usual(profile *p)
+{
+    int most_ranks = 0, most_alphas = 0;
+    for (int i = 0; i < p->n_sizes; i++) {
+        int ranks = 0, alphas = 0;
+        for (int k = 0; k < p->n_sizes; k++) {
+            ranks += p->sizes[k].rank == p->sizes[i].rank;
+            alphas += p->sizes[k].alpha == p->sizes[i].alpha;
+        }
+        if (ranks > most_ranks) {
+            most_ranks = ranks;
+            p->usual.rank = p->sizes[i].rank;
+        }
+        if (alphas > most_alphas) {
+            most_alphas = alphas;
+            p->usual.alpha = p->sizes[i].alpha;
+        }
+    }
+}
+
+static weft_status find_sizes(weft_module *tree, profile *p)
+{
+    p->sizes = weft_calloc((size_t)p->adapted.n, sizeof *p->sizes);
+    if (p->sizes == NULL)
+        return weft__out_of_memory("adapter", "a list of ranks");
+    const weft_status status = weft_nn_visit_modules(tree, add_adapter, p);
+    find_usual(p);
+    return status;
+}
+
+/* ---- which linears -------------------------------------------------------------------------- */
+
+static const char *last_part(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+    return dot ? dot + 1 : path;
+}
+
+static bool has_layer(const profile *p, int64_t layer)
+{
+    for (int i = 0; i < p->n_layers; i++) {
+        if (p->layers[i] == layer)
+            return true;
+    }
+    return false;
+}
+
+/* The suffixes of the adapted linears, and the layers they are in. */
+static weft_status find_suffixes(profile *p)
+{
+    p->layers = weft_calloc((size_t)p->adapted.n, sizeof *p->layers);
+    if (p->layers == NULL)
+        return weft__out_of_memory("adapter", "a list of layers");
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < p->adapted.n; i++) {
+        const char *path = p->adapted.at[i];
+        const int64_t layer = weft__adapter_layer(path);
+        if (!has_layer(p, layer))
+            p->layers[p->n_layers++] = layer;
+        if (!weft__names_have(&p->targets, last_part(path)))
+            status = weft__names_add(&p->targets, last_part(path));
+    }
+    return status;
+}
+
+/* Whether the suffixes, in all layers or only in those found, mean the adapted linears exactly. */
+static bool is_exact(const profile *p, bool all_layers)
+{
+    if (!all_layers && has_layer(p, -1))
+        return false; /* PEFT's layers_to_transform leaves out what is in no layer */
+    int n = 0;
+    for (int i = 0; i < p->linears.n; i++) {
+        const char *path = p->linears.at[i];
+        n += weft__names_have(&p->targets, last_part(path)) &&
+             (all_layers || has_layer(p, weft__adapter_layer(path)));
+    }
+    return n == p->adapted.n;
+}
+
+static void forget_layers(profile *p)
+{
+    weft_free(p->layers);
+    p->layers = NULL;
+    p->n_layers = 0;
+}
+
+static int compare_layers(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static weft_status find_targets(profile *p)
+{
+    weft_status status = find_suffixes(p);
+    if (status != WEFT_OK)
+        return status;
+    if (is_exact(p, true)) {
+        forget_layers(p);
+    } else if (is_exact(p, false)) {
+        qsort(p->layers, (size_t)p->n_layers, sizeof *p->layers, compare_layers);
+    } else {
+        forget_layers(p);
+        weft__names_free(&p->targets);
+        for (int i = 0; status == WEFT_OK && i < p->adapted.n; i++)
+            status = weft__names_add(&p->targets, p->adapted.at[i]);
+    }
+    weft__names_sort(&p->targets);
+    return status;
+}
+
+/* The paths of modules, as parameters' paths are seen. */
+static weft_status add_whole(void *context, const weft_nn_item *item)
+{
+    profile *p = context;
+    char path[WEFT_NN_PATH];
+    if (item->slot->frozen || weft__adapter_is_part(item->path))
+        return WEFT_OK;
+    snprintf(path, sizeof path, "%s", item->path);
+    char *dot = strrchr(path, '.');
+    if (dot)
+        *dot = '\0';
+    return weft__names_have(&p->whole, path) ? WEFT_OK : weft__names_add(&p->whole, path);
+}
+
+static weft_status find_profile(weft_module *tree, profile *p)
+{
+    weft_status status = weft__adapter_linears(tree, &p->linears, &p->adapted);
+    if (status == WEFT_OK && p->adapted.n == 0)
+        status = weft_fail(WEFT_INVALID, "adapter: the model has none");
+    if (status == WEFT_OK)
+        status = find_sizes(tree, p);
+    if (status == WEFT_OK)
+        status = weft_nn_visit(tree, add_whole, p);
+    return status == WEFT_OK ? find_targets(p) : status;
+}
+
+/* ---- adapter_config.json -------------------------------------------------------------------- */
+
+/* A number of one linear's, to be written where it is not the usual one. */
+typedef double number_of(const size *of);
+
+static double rank_of(const size *of)
+{
+    return (double)of->rank;
+}
+
+static double alpha_of_size(const size *of)
+{
+    return of->alpha;
+}
+
+/* Whether all adapted linears with the last part of linear i have its number. */
+static bool is_of_suffix(const profile *p, int i, number_of *number)
+{
+    for (int k = 0; k < p->n_sizes; k++) {
+        if (strcmp(last_part(p->adapted.at[k]), last_part(p->adapted.at[i])) == 0 &&
+            number(&p->sizes[k]) != number(&p->sizes[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Keys are suffixes where that is exact, and else whole paths. */
+static void write_pattern(weft__text *t, const profile *p, const char *name, number_of *number)
+{
+    char text[WEFT__NUMBER_TEXT];
+    const char *before = "\n";
+    weft__names keys = {0};
+    weft__text_format(t, "  \"%s\": {", name);
+    for (int i = 0; i < p->n_sizes; i++) {
+        const char *path = p->adapted.at[i];
+        const char *key = is_of_suffix(p, i, number) ? last_part(path) : path;
+        if (number(&p->sizes[i]) == number(&p->usual) || weft__names_have(&keys, key))
+            continue;
+        t->failed = t->failed || weft__names_add(&keys, key) != WEFT_OK;
+        weft__text_format(t, "%s    ", before);
+        weft__text_quote(t, key);
+        weft__text_format(t, ": %s", weft__number(number(&p->sizes[i]), text));
+        before = ",\n";
+    }
+    weft__text_format(t, "%s},\n", keys.n > 0 ? "\n  " : "");
+    weft__names_free(&keys);
+}
+
+static void write_list(weft__text *t, const char *name, const weft__names *list)
+{
+    weft__text_format(t, "  \"%s\": [\n", name);
+    for (int i = 0; i < list->n; i++) {
+        weft__text_format(t, "    ");
+        weft__text_quote(t, list->at[i]);
+        weft__text_format(t, "%s\n", i + 1 < list->n ? "," : "");
+    }
+    weft__text_format(t, "  ],\n");
+}
+
+static void write_layers(weft__text *t, const profile *p)
+{
+    if (p->layers == NULL) {
+        weft__text_format(t, "  \"layers_to_transform\": null,\n");
+        return;
+    }
+    weft__text_format(t, "  \"layers_to_transform\": [");
+    for (int i = 0; i < p->n_layers; i++)
+        weft__text_format(t, "%s%lld", i == 0 ? "" : ", ", (long long)p->layers[i]);
+    weft__text_format(t, "],\n");
+}
+
+/* The fields that every version of PEFT since 0.9 knows, in its order. */
+static void write_config(weft__text *t, const profile *p, const char *base_name)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, "{\n");
+    write_pattern(t, p, "alpha_pattern", alpha_of_size);
+    weft__text_format(t, "  \"auto_mapping\": null,\n  \"base_model_name_or_path\": ");
+    weft__text_quote(t, base_name ? base_name : "");
+    weft__text_format(t, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
+                         "  \"inference_mode\": true,\n  \"init_lora_weights\": true,\n"
+                         "  \"layer_replication\": null,\n  \"layers_pattern\": null,\n");
+    write_layers(t, p);
+    weft__text_format(t, "  \"loftq_config\": {},\n  \"lora_alpha\": %s,\n",
+                      weft__number(p->usual.alpha, number));
+    weft__text_format(t, "  \"lora_dropout\": %s,\n", weft__number(p->dropout, number));
+    weft__text_format(t, "  \"megatron_config\": null,\n"
+                         "  \"megatron_core\": \"megatron.core\",\n");
+    if (p->whole.n > 0)
+        write_list(t, "modules_to_save", &p->whole);
+    else
+        weft__text_format(t, "  \"modules_to_save\": null,\n");
+    weft__text_format(t, "  \"peft_type\": \"LORA\",\n  \"r\": %lld,\n", (long long)p->usual.rank);
+    write_pattern(t, p, "rank_pattern", rank_of);
+    weft__text_format(t, "  \"revision\": null,\n");
+    write_list(t, "target_modules", &p->targets);
+    weft__text_format(t,
+                      "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": %s,\n"
+                      "  \"use_rslora\": false\n}\n",
+                      p->dora ? "true" : "false");
+}
+
+static weft_status save_config(const char *folder, const profile *p, const char *base_name)
+{
+    char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_CONFIG);
+    weft__text t = {0};
+    write_config(&t, p, base_name);
+    weft_status status;
+    if (path == NULL || t.failed)
+        status = weft__out_of_memory(folder, "the adapter's configuration");
+    else
+        status = weft_file_write(path, t.at, t.n);
+    weft_free(t.at);
+    weft_free(path);
+    return status;
+}
+
+/* ---- adapter_model.safetensors -------------------------------------------------------------- */
+
+typedef struct tensors {
+    weft__names names;
+    weft_array **arrays;
+    int capacity;
+} tensors;
+
+/* With PiSSA the start is subtracted by further ranks: [A; A0] and [B, -B0]. */
+static weft_array *saved_array(const weft_nn_item *item)
+{
+    weft_array *own = *item->slot->address;
+    const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)item->module;
+    if (m->start_A == NULL || own == m->lora_magnitude_vector)
+        return own;
+    const bool is_A = own == m->lora_A;
+    weft_array *both[] = {own, is_A ? m->start_A : weft_negative(m->start_B)};
+    return weft_concatenate(both, 2, is_A ? 0 : 1);
+}
+
+static weft_status add_tensor(void *context, const weft_nn_item *item)
+{
+    tensors *t = context;
+    char name[WEFT_NN_PATH + 64];
+    const bool part = weft__is_lora(item->module) && weft__adapter_is_part(item->path);
+    if (!part && item->slot->frozen)
+        return WEFT_OK;
+    const bool framed = part && !weft__adapter_is_bare(item->path);
+    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, framed ? ".weight" : "");
+    if (t->names.n == t->capacity) {
+        const int capacity = 2 * t->capacity + 64;
+        weft_array **moved = weft_realloc(t->arrays, (size_t)capacity * sizeof(weft_array *));
+        if (moved == NULL)
+            return weft__out_of_memory("adapter", "a list of tensors");
+        t->arrays = moved;
+        t->capacity = capacity;
+    }
+    t->arrays[t->names.n] = part ? saved_array(item) : *item->slot->address;
+    return weft__names_add(&t->names, name);
+}
+
+static weft_status save_tensors(const char *folder, weft_module *tree)
+{
+    tensors t = {0};
+    char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
+    weft_scope_open();
+    weft_status status =
+        path ? weft_nn_visit(tree, add_tensor, &t) : weft__out_of_memory(folder, "the adapter");
+    if (status == WEFT_OK)
+        status = weft_safetensors_save(path, (const char *const *)t.names.at, t.arrays, t.names.n,
+                                       NULL, 0);
+    weft_scope_close(NULL);
+    weft__names_free(&t.names);
+    weft_free(t.arrays);
+    weft_free(path);
+    return status;
+}
+
+weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
+{
+    weft_module *tree = weft_model_module(model);
+    profile p = {0};
+    weft_status status = find_profile(tree, &p);
+    if (status == WEFT_OK)
+        status = weft_folder_make(folder);
+    if (status == WEFT_OK)
+        status = save_tensors(folder, tree); /* first: what a full disk refuses */
+    if (status == WEFT_OK)
+        status = save_config(folder, &p, base_name);
+    profile_free(&p);
+    return status;
+}

@@ -1,0 +1,264 @@
+/* train/adapter/set.c -- several adapters of one model, weighted and switched. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "models/convert/convert.h"
+#include "nn/lora.h"
+#include "train/adapter/adapter.h"
+#include "train/adapter/list.h"
+
+/* An adapter that is not in the tree now; its arrays are kept. */
+typedef struct member {
+    char *name;
+    weft__adapter_list list;
+} member;
+
+struct weft_adapters {
+    weft_model *model;
+    weft_dtype dtype;
+    member *members;
+    int n;
+};
+
+static void member_free(member *m)
+{
+    for (int i = 0; i < m->list.n; i++) {
+        weft_drop(m->list.at[i].A);
+        weft_drop(m->list.at[i].B);
+        weft_drop(m->list.at[i].m);
+    }
+    weft__adapter_list_free(&m->list);
+    weft_free(m->name);
+}
+
+weft_status weft_adapters_new(weft_model *model, const weft_adapter_options *options,
+                              weft_adapters **out)
+{
+    *out = NULL;
+    if (weft_nn_lora_count(weft_model_module(model)) > 0)
+        return weft_fail(WEFT_INVALID, "adapters: the model has an adapter already");
+    weft_adapters *s = weft_calloc(1, sizeof *s);
+    if (s == NULL)
+        return weft__out_of_memory("adapters", NULL);
+    s->model = model;
+    s->dtype = options && options->dtype ? options->dtype : WEFT_FLOAT32;
+    *out = s;
+    return WEFT_OK;
+}
+
+void weft_adapters_free(weft_adapters *set)
+{
+    if (set == NULL)
+        return;
+    for (int i = 0; i < set->n; i++)
+        member_free(&set->members[i]);
+    weft_free(set->members);
+    weft_free(set);
+}
+
+int weft_adapters_count(const weft_adapters *set)
+{
+    return set->n;
+}
+
+const char *weft_adapters_name(const weft_adapters *set, int i)
+{
+    return i >= 0 && i < set->n ? set->members[i].name : NULL;
+}
+
+/* ---- adding --------------------------------------------------------------------------------- */
+
+/* What is trained whole would replace the base's own parameters for good. */
+static weft_status check_whole(const char *path)
+{
+    weft_adapter_format format;
+    weft__adapter_config config;
+    weft_status status = weft_adapter_format_of(path, &format, NULL);
+    if (status != WEFT_OK || format != WEFT_ADAPTER_PEFT)
+        return status;
+    status = weft__adapter_config_read(path, &config);
+    if (status != WEFT_OK)
+        return status;
+    if (config.whole.value && json_object_array_length(config.whole.value) > 0)
+        status = weft__json_fail(&config.whole, WEFT_UNSUPPORTED,
+                                 "modules that are trained whole cannot be switched");
+    weft__adapter_config_free(&config);
+    return status;
+}
+
+/* Keeps the arrays of the list, evaluated. */
+static weft_status keep_arrays(weft__adapter_list *list)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < list->n; i++) {
+        weft__adapter_entry *e = &list->at[i];
+        weft_array *all[] = {e->A, e->B, e->m};
+        if (status == WEFT_OK)
+            status = weft_eval_n(all, e->m ? 3 : 2);
+        weft_keep(e->A);
+        weft_keep(e->B);
+        if (e->m)
+            weft_keep(e->m);
+    }
+    return status;
+}
+
+static weft_status read_member(weft_adapters *set, const char *path, member *out)
+{
+    weft_module *tree = weft_model_module(set->model);
+    weft_status status = check_whole(path);
+    if (status == WEFT_OK)
+        status = weft_adapter_load(set->model, path, &(weft_adapter_options){.dtype = set->dtype});
+    if (status != WEFT_OK)
+        return status;
+    weft_scope_open();
+    status = weft__adapter_list_of(tree, &out->list);
+    const weft_status kept = keep_arrays(&out->list);
+    weft_scope_close(NULL);
+    weft_nn_lora_remove(tree);
+    return status == WEFT_OK ? kept : status;
+}
+
+weft_status weft_adapters_add(weft_adapters *set, const char *path, const char *name)
+{
+    member m = {.name = weft_strdup(name ? name : path)};
+    member *moved = weft_realloc(set->members, (size_t)(set->n + 1) * sizeof *moved);
+    weft_status status = WEFT_OK;
+    set->members = moved ? moved : set->members;
+    if (m.name == NULL || moved == NULL)
+        status = weft__out_of_memory(path, "a list of adapters");
+    weft_nn_lora_remove(weft_model_module(set->model));
+    if (status == WEFT_OK)
+        status = read_member(set, path, &m);
+    if (status == WEFT_OK)
+        set->members[set->n++] = m;
+    else
+        member_free(&m);
+    return status;
+}
+
+/* ---- using ---------------------------------------------------------------------------------- */
+
+/* Adds w scale B A to the entry: A and B grow by ranks, and the scale is in B from then on. */
+static weft_status add_part(weft__adapter_entry *to, const weft__adapter_entry *from, double w)
+{
+    to->embedding = from->embedding;
+    if (to->A == NULL) {
+        const double scale = w * from->scale;
+        *to = (weft__adapter_entry){to->path, from->embedding, scale, from->A, from->B, from->m};
+        return WEFT_OK;
+    }
+    if (to->m || from->m)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "adapters: %s: DoRA adapters cannot be added to others: use one of them "
+                         "with a weight of 1",
+                         to->path);
+    weft_array *A[] = {to->A, from->A};
+    weft_array *B[] = {weft_scale(to->B, to->scale), weft_scale(from->B, w * from->scale)};
+    to->A = weft_concatenate(A, 2, 0);
+    to->B = weft_concatenate(B, 2, 1);
+    to->scale = 1;
+    return WEFT_OK;
+}
+
+static weft_status add_member(weft__adapter_list *sum, const member *m, double w)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < m->list.n; i++) {
+        const weft__adapter_entry *from = &m->list.at[i];
+        if (from->m && w != 1)
+            return weft_fail(WEFT_UNSUPPORTED,
+                             "adapters: %s: DoRA adapters have no weight but 0 and 1, got %g",
+                             weft_printable(m->name), w);
+        weft__adapter_entry *to = weft__adapter_list_entry(sum, from->path);
+        status = to ? add_part(to, from, w) : WEFT_MEMORY;
+    }
+    return status;
+}
+
+static weft_status check_kinds(const weft__adapter_list *sum)
+{
+    for (int i = 1; i < sum->n; i++) {
+        if ((sum->at[i].m != NULL) != (sum->at[0].m != NULL))
+            return weft_fail(WEFT_UNSUPPORTED, "adapters: DoRA adapters cannot be added to others");
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_adapters_use(weft_adapters *set, const double *weights)
+{
+    weft_module *tree = weft_model_module(set->model);
+    weft__adapter_list sum = {0};
+    weft_status status = WEFT_OK;
+    weft_scope_open();
+    for (int i = 0; status == WEFT_OK && i < set->n; i++) {
+        if (!isfinite(weights[i]))
+            status = weft_fail(WEFT_INVALID, "adapters: %s: expected a finite weight, got %g",
+                               weft_printable(set->members[i].name), weights[i]);
+        else if (weights[i] != 0)
+            status = add_member(&sum, &set->members[i], weights[i]);
+    }
+    if (status == WEFT_OK)
+        status = check_kinds(&sum);
+    if (status == WEFT_OK) {
+        weft_nn_lora_remove(tree);
+        if (sum.n > 0)
+            status = weft__adapter_list_put(&sum, tree, "adapters",
+                                            &(weft_adapter_options){.dtype = set->dtype});
+    }
+    weft_scope_close(NULL);
+    weft__adapter_list_free(&sum);
+    return status;
+}
+
+/* ---- from one text -------------------------------------------------------------------------- */
+
+/* "PATH:WEIGHT": cuts the weight off; without one it is 1. */
+static double cut_weight(char *text)
+{
+    char *colon = strrchr(text, ':'), *end = NULL;
+    const double weight = colon ? strtod(colon + 1, &end) : 1;
+    if (colon == NULL || colon == text || end == colon + 1 || *end != '\0')
+        return 1;
+    *colon = '\0';
+    return weight;
+}
+
+static weft_status add_all(weft_adapters *set, char *text, double **weights)
+{
+    weft_status status = WEFT_OK;
+    for (char *at = text, *next; status == WEFT_OK && at; at = next) {
+        next = strchr(at, ',');
+        if (next)
+            *next++ = '\0';
+        double *moved = weft_realloc(*weights, (size_t)(set->n + 1) * sizeof *moved);
+        if (moved == NULL)
+            return weft__out_of_memory("adapters", "a list of weights");
+        *weights = moved;
+        moved[set->n] = cut_weight(at);
+        status = weft_adapters_add(set, at, NULL);
+    }
+    return status;
+}
+
+weft_status weft_adapters_load(weft_model *model, const char *list,
+                               const weft_adapter_options *options)
+{
+    weft_adapters *set = NULL;
+    double *weights = NULL;
+    if (weft__exists(list) || strpbrk(list, ",:") == NULL)
+        return weft_adapter_load(model, list, options);
+    char *text = weft_strdup(list);
+    weft_status status = text ? weft_adapters_new(model, options, &set)
+                              : weft__out_of_memory("adapters", "their names");
+    if (status == WEFT_OK)
+        status = add_all(set, text, &weights);
+    if (status == WEFT_OK)
+        status = weft_adapters_use(set, weights);
+    weft_adapters_free(set);
+    weft_free(weights);
+    weft_free(text);
+    return status;
+}

@@ -1,0 +1,125 @@
+/* train/data/batch.c -- samples as the rows of a batch, padded or packed. */
+#include "train/data/batch.h"
+
+#include "core/failure.h"
+#include "weft/memory.h"
+
+/* The rows of a batch on the host, (n, L) each. */
+typedef struct rows {
+    int64_t L;
+    int32_t *tokens, *targets, *first, *positions;
+    float *weights;
+    bool weighted; /* a weight is neither 0 nor 1 */
+} rows;
+
+/* Puts a sample into row b from column `at` on; returns the column behind it. */
+static int64_t put_sample(const weft_sample *s, int64_t b, int64_t at, rows *r, weft_batch *out)
+{
+    const int64_t n = s->length - 1;
+    for (int64_t i = 0; i < n; i++) {
+        const float weight = s->weights ? s->weights[i + 1] : 1;
+        const int64_t cell = b * r->L + at + i;
+        r->tokens[cell] = s->ids[i];
+        r->targets[cell] = weight != 0 ? s->ids[i + 1] : -1;
+        r->weights[cell] = weight;
+        r->weighted = r->weighted || (weight != 0 && weight != 1);
+        r->first[cell] = (int32_t)at;
+        r->positions[cell] = (int32_t)i;
+        out->n_targets += (double)weight;
+    }
+    out->n_tokens += n;
+    return at + n;
+}
+
+/* Padding is a sequence of its own, so that nothing depends on it. */
+static void pad(int64_t b, int64_t from, rows *r)
+{
+    for (int64_t i = from; i < r->L; i++) {
+        r->targets[b * r->L + i] = -1;
+        r->first[b * r->L + i] = (int32_t)from;
+        r->positions[b * r->L + i] = (int32_t)(i - from);
+    }
+}
+
+static weft_status hold(weft_array **slot, const void *data, weft_dtype dtype, weft_dims shape)
+{
+    return weft_set(slot, weft_from_data(data, dtype, shape));
+}
+
+static weft_status hold_arrays(const rows *r, int n, bool packed, weft_batch *out)
+{
+    const weft_dims shape = WEFT_DIMS(n, r->L);
+    weft_scope_open_lean();
+    weft_status status = hold(&out->tokens, r->tokens, WEFT_INT32, shape);
+    if (status == WEFT_OK)
+        status = hold(&out->targets, r->targets, WEFT_INT32, shape);
+    if (status == WEFT_OK && r->weighted)
+        status = hold(&out->weights, r->weights, WEFT_FLOAT32, shape);
+    if (status == WEFT_OK && packed)
+        status = hold(&out->first, r->first, WEFT_INT32, shape);
+    if (status == WEFT_OK && packed)
+        status = hold(&out->positions, r->positions, WEFT_INT32, shape);
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* starts NULL: row r has sample r. */
+static weft_status make(const weft_sample *samples, const int64_t *starts, int n, weft_batch *out)
+{
+    rows r = {.L = 0};
+    *out = (weft_batch){0};
+    for (int b = 0; b < n; b++) {
+        int64_t length = 0;
+        for (int64_t i = starts ? starts[b] : b; i < (starts ? starts[b + 1] : b + 1); i++)
+            length += samples[i].length - 1;
+        r.L = length > r.L ? length : r.L;
+    }
+    if (r.L < 1)
+        return weft_fail(WEFT_INVALID, "batch: expected samples of at least 2 tokens");
+    const size_t cells = (size_t)n * (size_t)r.L;
+    r.tokens = weft_calloc(4 * cells, sizeof *r.tokens);
+    r.weights = weft_calloc(cells, sizeof *r.weights);
+    weft_status status = WEFT_MEMORY;
+    if (r.tokens && r.weights) {
+        r.targets = r.tokens + cells;
+        r.first = r.tokens + 2 * cells;
+        r.positions = r.tokens + 3 * cells;
+        for (int b = 0; b < n; b++) {
+            int64_t at = 0;
+            for (int64_t i = starts ? starts[b] : b; i < (starts ? starts[b + 1] : b + 1); i++)
+                at = put_sample(&samples[i], b, at, &r, out);
+            pad(b, at, &r);
+        }
+        status = hold_arrays(&r, n, starts != NULL, out);
+    } else {
+        weft_fail(status, "batch: out of memory for %d x %lld tokens", n, (long long)r.L);
+    }
+    weft_free(r.tokens);
+    weft_free(r.weights);
+    if (status != WEFT_OK)
+        weft_batch_free(out);
+    return status;
+}
+
+weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out)
+{
+    return make(samples, NULL, n, out);
+}
+
+weft_status weft__batch_pack(const weft_sample *samples, const int64_t *starts, int n,
+                             weft_batch *out)
+{
+    return make(samples, starts, n, out);
+}
+
+void weft_batch_free(weft_batch *batch)
+{
+    weft_drop(batch->tokens);
+    weft_drop(batch->targets);
+    weft_drop(batch->weights);
+    weft_drop(batch->first);
+    weft_drop(batch->positions);
+    weft_drop(batch->reference);
+    weft_drop(batch->labels);
+    *batch = (weft_batch){0};
+}

@@ -1,0 +1,12 @@
+/* train/data/batch.h -- samples as the rows of a batch. */
+#ifndef WEFT_TRAIN_BATCH_H
+#define WEFT_TRAIN_BATCH_H
+
+#include "weft/train.h"
+
+/* A batch of n rows: row r has samples[starts[r], starts[r + 1]) one behind another, and tells the
+ * model where each begins. */
+weft_status weft__batch_pack(const weft_sample *samples, const int64_t *starts, int n,
+                             weft_batch *out);
+
+#endif

@@ -1,0 +1,337 @@
+/* train/data/cache.c -- datasets kept in files, so that data is tokenized once.
+ *
+ * A file is a header and, for the training part and then the validation part, its samples, the
+ * parts of its mixture, ids and weights, as they are in memory; at the end what reading said in the
+ * log. It is used in place: nothing is copied, and what is not needed is not read. Files are of one
+ * version of Weft and one kind of machine; any other, or a damaged one, is written anew.
+ */
+#include "train/data/cache.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/failure.h"
+#include "core/io/fileio.h"
+#include "core/io/safetensors.h"
+#include "train/data/reader.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+#include "weft/version.h"
+
+void weft__data_warn(weft__said *said, const char *format, ...)
+{
+    char line[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    weft_log_message(WEFT_LOG_WARNING, "%s", line);
+    const size_t n = strlen(line);
+    if (said && said->n + n + 2 < sizeof said->text) {
+        memcpy(said->text + said->n, line, n);
+        said->n += n;
+        said->text[said->n++] = '\n';
+    }
+}
+
+/* ---- the key -------------------------------------------------------------------------------- */
+
+typedef struct key {
+    uint64_t a, b;
+} key;
+
+static void add_word(key *k, uint64_t word)
+{
+    k->a ^= word;
+    k->b += word * 0x9ddfea08eb382d69U;
+    k->a = weft__draw_seed(&k->a);
+    k->b = weft__draw_seed(&k->b);
+}
+
+static void add_bytes(key *k, const void *data, size_t size)
+{
+    const char *at = data;
+    uint64_t word;
+    add_word(k, size);
+    for (; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        add_word(k, word);
+    }
+    word = 0;
+    if (size > 0)
+        memcpy(&word, at, size);
+    add_word(k, word);
+}
+
+static void add_text(key *k, const char *text)
+{
+    add_bytes(k, text ? text : "", text ? strlen(text) : 0);
+}
+
+static weft_status add_file(key *k, const char *path)
+{
+    weft__mapping *mapping;
+    const weft_status status = weft__mapping_open(path, &mapping);
+    if (status != WEFT_OK)
+        return status;
+    add_bytes(k, mapping->address, mapping->size);
+    weft__mapping_unref(mapping);
+    return WEFT_OK;
+}
+
+/* A source's files: names count, since they decide formats and messages. */
+static weft_status add_source(key *k, const weft_data_source *source)
+{
+    weft__data_files files;
+    weft_status status = weft__data_files_find(source->path, &files);
+    if (status != WEFT_OK)
+        return status;
+    add_bytes(k, &source->weight, sizeof source->weight);
+    for (int i = 0; status == WEFT_OK && i < files.n; i++) {
+        add_text(k, files.at[i]);
+        status = add_file(k, files.at[i]);
+    }
+    weft__data_files_free(&files);
+    return status;
+}
+
+/* The tokenizer's files: those of a folder, or the path itself. */
+static weft_status add_tokenizer(key *k, const char *path)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
+    struct stat about;
+    bool any = false;
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < 2; i++) {
+        char *name = weft_format("%s/%s", path, names[i]);
+        if (name == NULL)
+            return weft__out_of_memory(path, NULL);
+        if (stat(name, &about) == 0) {
+            any = true;
+            status = add_file(k, name);
+        }
+        weft_free(name);
+    }
+    return status == WEFT_OK && !any ? add_file(k, path) : status;
+}
+
+static void add_options(key *k, const weft_dataset_options *o, double split)
+{
+    const int64_t numbers[] = {
+        (int64_t)o->format, o->length,       o->stride,    o->eos,           (int64_t)o->longer,
+        o->max_bad_rows,    o->learn_prompt, o->last_turn, (int64_t)o->seed, (int64_t)o->examples};
+    add_bytes(k, numbers, sizeof numbers);
+    add_bytes(k, &split, sizeof split);
+    add_text(k, WEFT_VERSION);
+    for (int i = 0; o->chat && i < 2; i++)
+        add_text(k, weft_chat_source(o->chat, i ? "tool_use" : NULL));
+}
+
+/* Whether what a template writes depends on the day. */
+static bool writes_date(const weft_chat *chat)
+{
+    for (int i = 0; chat && i < 2; i++) {
+        const char *source = weft_chat_source(chat, i ? "tool_use" : NULL);
+        if (source && strstr(source, "strftime_now"))
+            return true;
+    }
+    return false;
+}
+
+weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
+                                     const weft_dataset_options *options, double split, char **out)
+{
+    key k = {1, 2};
+    *out = NULL;
+    if (options->cache == NULL || options->tokenizer_path == NULL || writes_date(options->chat))
+        return WEFT_OK;
+    for (int i = 0; i < n; i++) {
+        if (strcmp(sources[i].path, "-") == 0)
+            return WEFT_OK;
+    }
+    weft_status status = add_tokenizer(&k, options->tokenizer_path);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        status = add_source(&k, &sources[i]);
+    if (status != WEFT_OK)
+        return status;
+    add_options(&k, options, split);
+    *out = weft_format("%s/%016llx%016llx.tokens", options->cache, (unsigned long long)k.a,
+                       (unsigned long long)k.b);
+    return *out ? WEFT_OK : weft__out_of_memory("dataset", "its cache");
+}
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static const char magic[16] = "weft tokens 1\n";
+
+/* One dataset of a file. */
+typedef struct kept {
+    int64_t limit, n_ids, n_parts;
+    int64_t longer;
+    weft_dataset_info info;
+} kept;
+
+typedef struct header {
+    char magic[16];
+    int64_t size;        /* of the file */
+    int64_t header_size; /* of this: another one is of another machine or version */
+    int64_t n_said;
+    int64_t has_validation;
+    kept parts[2];
+} header;
+
+static kept kept_of(const weft_dataset *d)
+{
+    return (kept){d->limit, d->n_ids, d->n_parts, (int64_t)d->longer, d->info};
+}
+
+static int64_t bytes_of(const kept *k)
+{
+    return k->info.samples * (int64_t)sizeof(weft__dataset_sample) +
+           k->n_parts * (int64_t)sizeof(weft__dataset_part) +
+           k->n_ids * (int64_t)(sizeof(int32_t) + sizeof(float));
+}
+
+static weft_status write_dataset(weft__writer *w, const weft_dataset *d)
+{
+    weft_status status =
+        weft__writer_write(w, d->samples, (size_t)d->info.samples * sizeof *d->samples);
+    if (status == WEFT_OK)
+        status = weft__writer_write(w, d->parts, (size_t)d->n_parts * sizeof *d->parts);
+    if (status == WEFT_OK)
+        status = weft__writer_write(w, d->ids, (size_t)d->n_ids * sizeof *d->ids);
+    if (status == WEFT_OK)
+        status = weft__writer_write(w, d->weights, (size_t)d->n_ids * sizeof *d->weights);
+    return status;
+}
+
+weft_status weft__dataset_cache_write(const char *path, const weft_dataset *train,
+                                      const weft_dataset *validation, const weft__said *said)
+{
+    header h;
+    memset(&h, 0, sizeof h); /* padding too */
+    memcpy(h.magic, magic, sizeof magic);
+    h.header_size = sizeof h;
+    h.n_said = (int64_t)said->n;
+    h.has_validation = validation != NULL;
+    h.parts[0] = kept_of(train);
+    if (validation)
+        h.parts[1] = kept_of(validation);
+    h.size = h.header_size + bytes_of(&h.parts[0]) + bytes_of(&h.parts[1]) + h.n_said;
+    weft__writer *w;
+    weft_status status = weft__writer_open(path, &w);
+    if (status == WEFT_OK)
+        status = weft__writer_write(w, &h, sizeof h);
+    if (status == WEFT_OK)
+        status = write_dataset(w, train);
+    if (status == WEFT_OK && validation)
+        status = write_dataset(w, validation);
+    if (status == WEFT_OK)
+        status = weft__writer_write(w, said->text, said->n);
+    return weft__writer_close(w, status);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* Whether numbers are those of a dataset; the bytes that they take do not overflow. */
+static bool is_sound(const kept *k)
+{
+    const int64_t most = (int64_t)1 << 40;
+    return k->limit >= 2 && k->n_ids >= 0 && k->n_ids < most && k->info.samples >= 0 &&
+           k->info.samples <= k->n_ids && k->n_parts >= 0 && k->n_parts < most && k->longer >= 0 &&
+           k->longer < WEFT_LONG_POLICIES;
+}
+
+static bool is_whole(const weft__mapping *m)
+{
+    const header *h = m->address;
+    return m->size >= sizeof *h && memcmp(h->magic, magic, sizeof magic) == 0 &&
+           h->header_size == sizeof *h && h->size == (int64_t)m->size && is_sound(&h->parts[0]) &&
+           (!h->has_validation || is_sound(&h->parts[1])) && h->n_said >= 0 &&
+           h->n_said < (int64_t)sizeof((weft__said *)0)->text &&
+           h->size == h->header_size + bytes_of(&h->parts[0]) + bytes_of(&h->parts[1]) + h->n_said;
+}
+
+/* Every sample lies in the ids, and every part in the samples. */
+static bool is_consistent(const weft_dataset *d)
+{
+    for (int64_t i = 0; i < d->info.samples; i++) {
+        const weft__dataset_sample *s = &d->samples[i];
+        if (s->start < 0 || s->length < 2 || s->start > d->n_ids ||
+            s->length > d->n_ids - s->start || s->length > d->info.longest)
+            return false;
+    }
+    for (int64_t i = 0; i < d->n_parts; i++) {
+        if (d->parts[i].first < (i ? d->parts[i - 1].first : 0) ||
+            d->parts[i].first > d->info.samples || !(d->parts[i].weight >= 0))
+            return false;
+    }
+    return true;
+}
+
+/* The dataset whose arrays begin at *at, which then is behind them. */
+static weft_dataset *view(weft__mapping *mapping, const kept *k, const char **at)
+{
+    weft_dataset *d = weft_calloc(1, sizeof *d);
+    if (d == NULL)
+        return NULL;
+    d->limit = k->limit;
+    d->longer = (weft_long_samples)k->longer;
+    d->n_ids = k->n_ids;
+    d->n_parts = k->n_parts;
+    d->info = k->info;
+    d->info.cached = true;
+    d->samples = (weft__dataset_sample *)*at;
+    d->parts = (weft__dataset_part *)(d->samples + d->info.samples);
+    d->ids = (int32_t *)(d->parts + d->n_parts);
+    d->weights = (float *)(d->ids + d->n_ids);
+    d->mapping = mapping;
+    weft__mapping_ref(mapping);
+    *at += bytes_of(k);
+    if (is_consistent(d))
+        return d;
+    weft_dataset_free(d);
+    return NULL;
+}
+
+static void say_again(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const char *newline = memchr(text + at, '\n', n - at);
+        const size_t length = newline ? (size_t)(newline - text) - at : n - at;
+        weft_log_message(WEFT_LOG_WARNING, "%.*s", (int)length, text + at);
+        at += length + 1;
+    }
+}
+
+bool weft__dataset_cache_open(const char *path, weft_dataset **train, weft_dataset **validation)
+{
+    struct stat about;
+    weft__mapping *mapping;
+    *train = NULL;
+    if (validation)
+        *validation = NULL;
+    if (stat(path, &about) != 0 || weft__mapping_open(path, &mapping) != WEFT_OK)
+        return false;
+    const header *h = mapping->address;
+    bool fine = is_whole(mapping) && (h->has_validation != 0) == (validation != NULL);
+    if (fine) {
+        const char *at = (const char *)mapping->address + sizeof *h;
+        *train = view(mapping, &h->parts[0], &at);
+        if (*train && validation)
+            *validation = view(mapping, &h->parts[1], &at);
+        fine = *train && (validation == NULL || *validation);
+        if (fine)
+            say_again(at, (size_t)h->n_said);
+    }
+    weft__mapping_unref(mapping);
+    if (fine)
+        return true;
+    weft_dataset_free(*train);
+    *train = NULL;
+    weft_log_message(WEFT_LOG_WARNING, "%s: the file of cached tokens is damaged and written anew",
+                     path);
+    return false;
+}

@@ -1,0 +1,154 @@
+/* train/data/files.c -- the files of data that a path, a folder or a pattern stands for. */
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/failure.h"
+#include "train/data/reader.h"
+#include "weft/memory.h"
+
+/* Folders in folders, at most. */
+enum { DEPTH = 16 };
+
+void weft__data_files_free(weft__data_files *files)
+{
+    for (int i = 0; i < files->n; i++)
+        weft_free(files->at[i]);
+    weft_free(files->at);
+    *files = (weft__data_files){0};
+}
+
+/* Takes `path`, which NULL is out of memory. */
+static weft_status add(weft__data_files *files, char *path)
+{
+    if (path != NULL && files->n == files->capacity) {
+        const int capacity = 2 * files->capacity + 16;
+        char **moved = weft_realloc(files->at, (size_t)capacity * sizeof *moved);
+        if (moved == NULL) {
+            weft_free(path);
+            path = NULL;
+        } else {
+            files->at = moved;
+            files->capacity = capacity;
+        }
+    }
+    if (path == NULL)
+        return weft__out_of_memory("dataset", "its list of files");
+    files->at[files->n++] = path;
+    return WEFT_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static weft_status add_folder(weft__data_files *files, const char *folder, int depth);
+
+/* A name in a folder: a file with a known extension, or a folder. */
+static weft_status add_entry(weft__data_files *files, char *path, int depth)
+{
+    struct stat about;
+    weft_data_format format;
+    if (lstat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        const weft_status status = add_folder(files, path, depth + 1);
+        weft_free(path);
+        return status;
+    }
+    /* Files that are known and cannot be read are not passed over in silence. */
+    const weft_status status = weft__data_format_named(path, &format);
+    if (status == WEFT_OK && format != WEFT_DATA_AUTO)
+        return add(files, path);
+    weft_free(path);
+    return status;
+}
+
+static weft_status add_folder(weft__data_files *files, const char *folder, int depth)
+{
+    DIR *open = depth < DEPTH ? opendir(folder) : NULL;
+    if (open == NULL)
+        return weft_fail(WEFT_IO, "%s: cannot read the folder: %s", folder,
+                         depth < DEPTH ? strerror(errno) : "folders are nested too deep");
+    weft_status status = WEFT_OK;
+    for (struct dirent *e = readdir(open); status == WEFT_OK && e; e = readdir(open)) {
+        if (e->d_name[0] == '.')
+            continue;
+        char *path = weft_format("%s/%s", folder, e->d_name);
+        status = path ? add_entry(files, path, depth) : weft__out_of_memory(folder, NULL);
+    }
+    closedir(open);
+    return status;
+}
+
+static weft_status add_matches(weft__data_files *files, const char *pattern)
+{
+    glob_t found;
+    const int code = glob(pattern, 0, NULL, &found);
+    if (code == GLOB_NOMATCH)
+        return weft_fail(WEFT_IO, "%s: no file matches the pattern", pattern);
+    if (code != 0)
+        return weft_fail(code == GLOB_NOSPACE ? WEFT_MEMORY : WEFT_IO,
+                         "%s: cannot look for the files of the pattern", pattern);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < found.gl_pathc; i++)
+        status = add(files, weft_strdup(found.gl_pathv[i]));
+    globfree(&found);
+    return status;
+}
+
+weft_status weft__data_files_find(const char *path, weft__data_files *out)
+{
+    struct stat about;
+    *out = (weft__data_files){0};
+    const bool there = stat(path, &about) == 0;
+    weft_status status;
+    if (there && S_ISDIR(about.st_mode)) {
+        status = add_folder(out, path, 0);
+        if (status == WEFT_OK && out->n == 0)
+            status = weft_fail(WEFT_IO,
+                               "%s: the folder has no file that ends in .jsonl, .ndjson, .json, "
+                               ".csv, .tsv, .txt or .text",
+                               path);
+    } else if (!there && strpbrk(path, "*?[") != NULL) {
+        status = add_matches(out, path);
+    } else {
+        status = add(out, weft_strdup(path));
+    }
+    if (status != WEFT_OK)
+        weft__data_files_free(out);
+    else
+        qsort(out->at, (size_t)out->n, sizeof *out->at, compare);
+    return status;
+}
+
+weft_status weft__data_read_stdin(char **data, size_t *size)
+{
+    enum { PIECE = 1 << 16 };
+    size_t capacity = 0;
+    ssize_t got = 1;
+    *data = NULL;
+    *size = 0;
+    while (got > 0 || (got < 0 && errno == EINTR)) {
+        if (capacity - *size < PIECE) {
+            capacity = 2 * capacity + PIECE;
+            char *moved = weft_realloc(*data, capacity);
+            if (moved == NULL) {
+                weft_free(*data);
+                *data = NULL;
+                return weft__out_of_memory("standard input", NULL);
+            }
+            *data = moved;
+        }
+        got = read(STDIN_FILENO, *data + *size, PIECE);
+        *size += got > 0 ? (size_t)got : 0;
+    }
+    if (got == 0)
+        return WEFT_OK;
+    weft_free(*data);
+    *data = NULL;
+    return weft_fail(WEFT_IO, "standard input: %s", strerror(errno));
+}

@@ -1,0 +1,389 @@
+/* train/data/load.c -- datasets from files: sources, texts, validation splits, reports. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "train/data/reader.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+
+/* The samples of a source. */
+typedef struct parts {
+    double split;
+    weft_dataset *train, *validation; /* validation NULL: none */
+    weft__said *said;
+} parts;
+
+/* ---- a source ------------------------------------------------------------------------------- */
+
+/* The ids that stand around an empty text, up to the first that ends one. */
+static weft_status find_prefix(weft__reader *r)
+{
+    size_t n;
+    const weft_status status =
+        weft_tokenizer_encode(r->tokenizer, "", 0, WEFT_TOKENIZER_ADD_SPECIAL, &r->prefix, &n);
+    if (status != WEFT_OK)
+        return status;
+    while (r->n_prefix < n && r->prefix[r->n_prefix] != r->o.eos)
+        r->n_prefix++;
+    return WEFT_OK;
+}
+
+static weft_status new_dataset(const weft_dataset_options *o, weft_dataset **out)
+{
+    const weft_status status = weft_dataset_new(o->length, out);
+    if (status == WEFT_OK)
+        weft_dataset_set_longer(*out, o->longer);
+    return status;
+}
+
+static weft_status open_reader(weft__reader *r, const char *source, const weft_tokenizer *tokenizer,
+                               const weft_dataset_options *options)
+{
+    *r = (weft__reader){.source = source, .path = source, .where = source, .tokenizer = tokenizer};
+    if (options)
+        r->o = *options;
+    if (r->o.eos == 0)
+        r->o.eos = weft_tokenizer_eos(tokenizer);
+    const weft_status status = new_dataset(&r->o, &r->rows);
+    return status == WEFT_OK ? find_prefix(r) : status;
+}
+
+static void close_reader(weft__reader *r)
+{
+    weft_free(r->prefix);
+    weft__builder_free(&r->sample);
+    weft_dataset_free(r->rows);
+}
+
+/* ---- one text ------------------------------------------------------------------------------- */
+
+static weft_status add_windows(weft__reader *r, const char *text, size_t length, weft_dataset *out)
+{
+    const weft_status status = weft__reader_begin(r, text, length, true, 1);
+    return status == WEFT_OK
+               ? weft_dataset_add_windows(out, r->sample.ids, r->sample.n, r->o.stride)
+               : status;
+}
+
+/* The byte where the first (1 - share) of the characters of a UTF-8 text end. */
+static size_t cut_of(const char *text, size_t size, double share)
+{
+    int64_t characters = 0;
+    for (size_t i = 0; i < size; i++)
+        characters += ((unsigned char)text[i] & 0xc0) != 0x80;
+    int64_t left = characters - (int64_t)(share * (double)characters);
+    for (size_t i = 0; i < size; i++) {
+        if (((unsigned char)text[i] & 0xc0) != 0x80 && left-- == 0)
+            return i;
+    }
+    return size;
+}
+
+static weft_status add_text(weft__reader *r, const char *data, size_t size, parts *p)
+{
+    const size_t cut = p->split > 0 ? cut_of(data, size, p->split) : size;
+    weft_status status = add_windows(r, data, cut, p->train);
+    if (status == WEFT_OK && p->split > 0)
+        status = add_windows(r, data + cut, size - cut, p->validation);
+    return status;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+/* Skips the byte order mark that some editors put in front of UTF-8. */
+static void skip_mark(const char **data, size_t *size)
+{
+    if (*size >= 3 && memcmp(*data, "\xef\xbb\xbf", 3) == 0) {
+        *data += 3;
+        *size -= 3;
+    }
+}
+
+static weft_status add_contents(weft__reader *r, const char *data, size_t size, parts *p)
+{
+    weft_data_format format = r->o.format;
+    weft_status status = WEFT_OK;
+    skip_mark(&data, &size);
+    if (format == WEFT_DATA_AUTO)
+        status = weft__data_format_of(r->path, data, size, &format);
+    if (status != WEFT_OK)
+        return status;
+    status = format == WEFT_DATA_TEXT ? add_text(r, data, size, p)
+                                      : weft__reader_add_rows(r, data, size, format);
+    p->train->info.files[format]++;
+    return status;
+}
+
+static weft_status add_file(weft__reader *r, const char *path, parts *p)
+{
+    char *data;
+    size_t size;
+    weft_data_format named;
+    const bool is_stdin = strcmp(path, "-") == 0;
+    r->path = r->where = is_stdin ? "standard input" : path;
+    if (is_stdin && r->o.format == WEFT_DATA_AUTO)
+        return weft_fail(WEFT_INVALID,
+                         "standard input: expected the format of its data to be given: jsonl, "
+                         "json, csv, tsv or text");
+    weft_status status = WEFT_OK;
+    if (r->o.format == WEFT_DATA_AUTO) /* refuses large files before they are read */
+        status = weft__data_format_named(path, &named);
+    if (status == WEFT_OK)
+        status = is_stdin ? weft__data_read_stdin(&data, &size)
+                          : weft_file_read(path, SIZE_MAX / 4, &data, &size);
+    if (status != WEFT_OK)
+        return status;
+    status = add_contents(r, data, size, p);
+    weft_free(data);
+    return status;
+}
+
+static weft_status add_files(weft__reader *r, parts *p)
+{
+    weft__data_files files;
+    weft_status status = weft__data_files_find(r->source, &files);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; status == WEFT_OK && i < files.n; i++)
+        status = add_file(r, files.at[i], p);
+    weft__data_files_free(&files);
+    return status;
+}
+
+/* ---- reports -------------------------------------------------------------------------------- */
+
+static void report_longer(const weft__reader *r)
+{
+    static const char *const fates[] = {"their first tokens are kept", "their last tokens are kept",
+                                        "they are split", "they are left out"};
+    const weft_dataset_info *info = &r->rows->info;
+    const int64_t n = info->truncated + info->split + info->dropped;
+    if (n == 0)
+        return;
+    int64_t rows = 0;
+    for (int i = 0; i < WEFT_ROW_KINDS; i++)
+        rows += info->rows[i];
+    char lost[96] = "";
+    if (info->dropped > 0 && r->o.longer != WEFT_LONG_DROP)
+        snprintf(lost, sizeof lost,
+                 "; %lld of them have no target in what is kept and are left out",
+                 (long long)info->dropped);
+    weft__data_warn(r->said,
+                    "%s: samples of %lld of %lld rows are longer than %lld tokens: %s, %lld "
+                    "tokens are cut%s (%s)",
+                    r->source, (long long)n, (long long)rows, (long long)r->rows->limit,
+                    fates[r->o.longer], (long long)info->cut, lost, r->longer.text);
+}
+
+static void report(const weft__reader *r)
+{
+    const weft_dataset_info *info = &r->rows->info;
+    report_longer(r);
+    if (info->empty > 0)
+        weft__data_warn(r->said, "%s: %lld samples without a trained token are left out (%s)",
+                        r->source, (long long)info->empty, r->empty.text);
+    if (info->bad_rows > 0)
+        weft__data_warn(r->said, "%s: %lld bad rows are skipped", r->source,
+                        (long long)info->bad_rows);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* Adds the samples of the rows, split, behind those of the texts. */
+static weft_status join_rows(weft__reader *r, parts *p, double weight)
+{
+    if (p->split == 0 || (r->rows->info.samples == 0 && p->validation->info.samples > 0))
+        return weft__dataset_join(p->train, r->rows, weight);
+    weft_dataset *rest, *chosen;
+    weft_status status = weft__dataset_split(r->rows, p->split, r->o.seed, &rest, &chosen);
+    if (status != WEFT_OK)
+        return weft_fail(status, "%s: %s", r->source, weft_error_message());
+    status = weft__dataset_join(p->train, rest, weight);
+    if (status == WEFT_OK)
+        status = weft__dataset_join(p->validation, chosen, 1);
+    weft_dataset_free(rest);
+    weft_dataset_free(chosen);
+    return status;
+}
+
+static weft_status check_source(const weft__reader *r, const parts *p)
+{
+    const weft_dataset_info *rows = &r->rows->info;
+    const int64_t samples = p->train->info.samples + rows->samples;
+    if (samples == 0 && rows->dropped > 0)
+        return weft_fail(WEFT_INVALID,
+                         "%s: the dataset is empty: its samples are longer than %lld tokens and "
+                         "left out",
+                         r->source, (long long)r->rows->limit);
+    if (samples == 0 && rows->empty > 0)
+        return weft_fail(WEFT_INVALID, "%s: there is nothing to learn in its %lld samples",
+                         r->source, (long long)rows->empty);
+    if (samples == 0)
+        return weft_fail(WEFT_INVALID, "%s: the dataset is empty", r->source);
+    if (p->split > 0 && rows->samples == 0 && p->validation->info.samples == 0)
+        return weft_fail(WEFT_INVALID, "%s: too short to keep some for validation", r->source);
+    return WEFT_OK;
+}
+
+static weft_status make_parts(const weft_dataset_options *o, double split, parts *p)
+{
+    p->split = split;
+    weft_status status = new_dataset(o, &p->train);
+    if (status == WEFT_OK && split > 0)
+        status = new_dataset(o, &p->validation);
+    return status;
+}
+
+static void free_parts(parts *p)
+{
+    weft_dataset_free(p->train);
+    weft_dataset_free(p->validation);
+}
+
+/* Adds what a source has to `all`; `data` NULL: what is in its files. */
+static weft_status add_source(const weft_data_source *source, const char *data, size_t size,
+                              const weft_tokenizer *tokenizer, const weft_dataset_options *options,
+                              parts *all)
+{
+    weft__reader r;
+    parts p = {0};
+    const double weight = source->weight != 0 ? source->weight : 1;
+    weft_status status = open_reader(&r, source->path, tokenizer, options);
+    r.said = all->said;
+    if (status == WEFT_OK)
+        status = make_parts(&r.o, all->split, &p);
+    if (status == WEFT_OK)
+        status = data ? add_contents(&r, data, size, &p) : add_files(&r, &p);
+    if (status == WEFT_OK)
+        status = check_source(&r, &p);
+    if (status == WEFT_OK)
+        report(&r);
+    if (status == WEFT_OK)
+        status = weft__dataset_join(all->train, p.train, weight);
+    if (status == WEFT_OK && all->validation)
+        status = weft__dataset_join(all->validation, p.validation, 1);
+    if (status == WEFT_OK)
+        status = join_rows(&r, all, weight);
+    free_parts(&p);
+    close_reader(&r);
+    return status;
+}
+
+static weft_status check_arguments(const weft_data_source *sources, int n, double split,
+                                   weft_dataset **validation)
+{
+    for (int i = 0; i < n; i++) {
+        if (!(sources[i].weight >= 0 && isfinite(sources[i].weight)))
+            return weft_fail(WEFT_INVALID, "%s: weight: expected a positive number, got %g",
+                             sources[i].path, sources[i].weight);
+    }
+    if (n < 1)
+        return weft_fail(WEFT_INVALID, "dataset: expected a source");
+    if (!(split >= 0 && split < 1) || (split > 0 && validation == NULL))
+        return weft_fail(WEFT_INVALID, "%s: validation split: expected a share in [0, 1), got %g",
+                         sources[0].path, split);
+    return WEFT_OK;
+}
+
+static void report_duplicates(const weft_data_source *source, const parts *all)
+{
+    const int64_t n = weft_dataset_duplicates(all->validation, all->train);
+    if (n > 0)
+        weft__data_warn(all->said,
+                        "%s: %lld of %lld validation samples are also trained: the validation "
+                        "loss is too low",
+                        source->path, (long long)n, (long long)all->validation->info.samples);
+}
+
+/* The whole, from files or, with `data`, from memory. */
+static weft_status read_all(const weft_data_source *sources, int n, const char *data, size_t size,
+                            const weft_tokenizer *tokenizer, const weft_dataset_options *o,
+                            parts *all)
+{
+    weft_status status = make_parts(o, all->split, all);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        status = add_source(&sources[i], data, size, tokenizer, o, all);
+    if (status == WEFT_OK && all->validation)
+        report_duplicates(sources, all);
+    return status;
+}
+
+/* A cache that cannot be written costs time, nothing else. */
+static void keep_in_cache(const char *folder, const char *path, const parts *all)
+{
+    weft_status status = weft_folder_make(folder);
+    if (status == WEFT_OK)
+        status = weft__dataset_cache_write(path, all->train, all->validation, all->said);
+    if (status != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "the cache of tokens is not written: %s",
+                         weft_error_message());
+}
+
+static weft_status load_through_cache(const weft_data_source *sources, int n,
+                                      const weft_tokenizer *tokenizer,
+                                      const weft_dataset_options *o, parts *all)
+{
+    char *path;
+    weft_status status = weft__dataset_cache_name(sources, n, o, all->split, &path);
+    if (status != WEFT_OK)
+        return status;
+    if (path == NULL)
+        return read_all(sources, n, NULL, 0, tokenizer, o, all);
+    if (!weft__dataset_cache_open(path, &all->train, all->split > 0 ? &all->validation : NULL)) {
+        status = read_all(sources, n, NULL, 0, tokenizer, o, all);
+        if (status == WEFT_OK)
+            keep_in_cache(o->cache, path, all);
+    }
+    weft_free(path);
+    return status;
+}
+
+static weft_status load(const weft_data_source *sources, int n, const char *data, size_t size,
+                        const weft_tokenizer *tokenizer, const weft_dataset_options *options,
+                        double split, weft_dataset **out, weft_dataset **validation)
+{
+    const weft_dataset_options none = {0}, *o = options ? options : &none;
+    weft__said said = {.n = 0};
+    parts all = {.split = split, .said = &said};
+    *out = NULL;
+    if (validation)
+        *validation = NULL;
+    weft_status status = check_arguments(sources, n, split, validation);
+    if (status == WEFT_OK)
+        status = data ? read_all(sources, n, data, size, tokenizer, o, &all)
+                      : load_through_cache(sources, n, tokenizer, o, &all);
+    if (status != WEFT_OK) {
+        free_parts(&all);
+        return status;
+    }
+    *out = all.train;
+    if (all.validation)
+        *validation = all.validation;
+    return WEFT_OK;
+}
+
+weft_status weft_dataset_load_mixture(const weft_data_source *sources, int n,
+                                      const weft_tokenizer *tokenizer,
+                                      const weft_dataset_options *options, double split,
+                                      weft_dataset **out, weft_dataset **validation)
+{
+    return load(sources, n, NULL, 0, tokenizer, options, split, out, validation);
+}
+
+weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
+                              const weft_dataset_options *options, double split, weft_dataset **out,
+                              weft_dataset **validation)
+{
+    const weft_data_source source = {.path = path};
+    return load(&source, 1, NULL, 0, tokenizer, options, split, out, validation);
+}
+
+weft_status weft_dataset_parse(const char *data, size_t size, const char *name,
+                               const weft_tokenizer *tokenizer, const weft_dataset_options *options,
+                               double split, weft_dataset **out, weft_dataset **validation)
+{
+    const weft_data_source source = {.path = name};
+    return load(&source, 1, data ? data : "", size, tokenizer, options, split, out, validation);
+}

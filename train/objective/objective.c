@@ -1,0 +1,209 @@
+/* train/objective/objective.c -- the table of objectives, their options, and what they share. */
+#include "train/objective/objective.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "train/run/number.h"
+
+const weft_objective *const weft_objectives[] = {&weft_objective_supervised, &weft_objective_dpo,
+                                                 &weft_objective_orpo,       &weft_objective_simpo,
+                                                 &weft_objective_kto,        NULL};
+
+const weft_objective *weft_objective_named(const char *name)
+{
+    for (int i = 0; weft_objectives[i]; i++) {
+        if (strcmp(weft_objectives[i]->name, name) == 0)
+            return weft_objectives[i];
+    }
+    return NULL;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static const weft_field all_fields[] = {
+    WEFT_FIELD(DOUBLE, weft_objective_options, beta),
+    WEFT_FIELD(DOUBLE, weft_objective_options, label_smoothing),
+    WEFT_FIELD(DOUBLE, weft_objective_options, gamma),
+    WEFT_FIELD(DOUBLE, weft_objective_options, desirable_weight),
+    WEFT_FIELD(DOUBLE, weft_objective_options, undesirable_weight),
+    WEFT_FIELDS_END,
+};
+
+static double value_of(const weft_objective_options *options, const weft_field *field)
+{
+    return *(const double *)((const char *)options + field->offset);
+}
+
+static bool takes(const weft_objective *objective, const weft_field *field)
+{
+    for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++) {
+        if (f->offset == field->offset)
+            return true;
+    }
+    return false;
+}
+
+weft_status weft__objective_complete(const weft_objective *objective,
+                                     weft_objective_options *options)
+{
+    for (const weft_field *f = all_fields; f->type != WEFT_FIELD_END; f++) {
+        double *value = (double *)((char *)options + f->offset);
+        if (*value != 0 && !takes(objective, f))
+            return weft_fail(WEFT_INVALID, "objective %s: it has no option %s, which is %g",
+                             objective->name, f->name, *value);
+        if (*value == 0)
+            *value = value_of(&objective->defaults, f);
+    }
+    if (objective->fields && !(options->beta > 0 && isfinite(options->beta)))
+        return weft_fail(WEFT_INVALID, "objective %s: beta: expected a positive number, got %g",
+                         objective->name, options->beta);
+    if (!(options->label_smoothing >= 0 && options->label_smoothing < 0.5))
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: label_smoothing: expected a number in [0, 0.5), got %g",
+                         objective->name, options->label_smoothing);
+    if (!(options->desirable_weight >= 0 && options->undesirable_weight >= 0 &&
+          isfinite(options->desirable_weight) && isfinite(options->undesirable_weight)))
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: desirable_weight, undesirable_weight: expected positive "
+                         "numbers, got %g and %g",
+                         objective->name, options->desirable_weight, options->undesirable_weight);
+    if (!isfinite(options->gamma))
+        return weft_fail(WEFT_INVALID, "objective %s: gamma: expected a finite number, got %g",
+                         objective->name, options->gamma);
+    return WEFT_OK;
+}
+
+static weft_status check_examples(const weft_objective *objective, weft_examples has,
+                                  bool reference)
+{
+    static const char *const names[] = {"single samples", "labelled completions",
+                                        "preference pairs"};
+    if (has != objective->examples)
+        return weft_fail(WEFT_INVALID, "objective %s: data: expected %s, got %s", objective->name,
+                         names[objective->examples], names[has]);
+    if (objective->reference && !reference)
+        return weft_fail(WEFT_INVALID,
+                         "objective %s: data: expected reference log-probabilities "
+                         "(weft_dataset_add_reference), got none",
+                         objective->name);
+    return WEFT_OK;
+}
+
+weft_status weft__objective_check_data(const weft_objective *objective, const weft_dataset *data)
+{
+    return data ? check_examples(objective, weft_dataset_info_of(data).examples,
+                                 weft_dataset_reference(data) != NULL)
+                : check_examples(objective, WEFT_EXAMPLES_SINGLE, false);
+}
+
+weft_status weft__objective_check_batch(const weft_objective *objective, const weft_batch *batch)
+{
+    return check_examples(objective,
+                          batch->labels      ? WEFT_EXAMPLES_LABELLED
+                          : batch->pairs > 0 ? WEFT_EXAMPLES_PAIRS
+                                             : WEFT_EXAMPLES_SINGLE,
+                          batch->reference != NULL);
+}
+
+void weft__objective_write(weft__text *t, const weft_objective *objective,
+                           const weft_objective_options *options)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, "\"objective\": \"%s\", ", objective->name);
+    for (const weft_field *f = objective->fields; f && f->type != WEFT_FIELD_END; f++)
+        weft__text_format(t, "\"%s\": %s, ", f->name, weft__number(value_of(options, f), number));
+}
+
+weft_status weft__objective_check_same(const weft__json *object, const weft_objective *objective,
+                                       const weft_objective_options *options)
+{
+    const char *name = weft_objective_supervised.name;
+    weft_status status = weft__json_find_string(object, "objective", &name);
+    if (status == WEFT_OK && strcmp(name, objective->name) != 0)
+        return weft_fail(WEFT_INVALID, "%s: objective: expected the run's %s, got %s", object->name,
+                         weft_printable(name), objective->name);
+    for (const weft_field *f = objective->fields;
+         status == WEFT_OK && f && f->type != WEFT_FIELD_END; f++) {
+        double then = value_of(options, f);
+        status = weft__json_find_number(object, f->name, &then);
+        if (status == WEFT_OK && then != value_of(options, f))
+            return weft_fail(WEFT_INVALID, "%s: %s of objective %s: expected the run's %g, got %g",
+                             object->name, f->name, name, then, value_of(options, f));
+    }
+    return status;
+}
+
+/* ---- log-probabilities ---------------------------------------------------------------------- */
+
+weft_array *weft__target_weights(const weft_batch *batch, const weft_array *like)
+{
+    weft_device *there = weft_device_of(like);
+    weft_array *trained = weft_astype(weft_greater_equal_scalar(weft_to(batch->targets, there), 0),
+                                      WEFT_FLOAT32); /* (B, L) */
+    return batch->weights ? weft_multiply(trained, weft_to(batch->weights, there)) : trained;
+}
+
+weft_array *weft__row_log_probabilities(weft_model *model, const weft_batch *batch, bool checkpoint)
+{
+    weft_array *losses = weft__token_losses(model, batch, batch->targets, checkpoint); /* (B, L) */
+    if (batch->weights)
+        losses = weft_multiply(losses, weft_to(batch->weights, weft_device_of(losses)));
+    return weft_negative(weft_sum(losses, WEFT_DIMS(-1), false)); /* (B) */
+}
+
+weft_array *weft__row_means(const weft_batch *batch, weft_array *losses)
+{
+    weft_array *weights = weft__target_weights(batch, losses);                         /* (B, L) */
+    weft_array *sums = weft_sum(weft_multiply(losses, weights), WEFT_DIMS(-1), false); /* (B) */
+    return weft_negative(weft_divide(sums, weft_sum(weights, WEFT_DIMS(-1), false)));
+}
+
+weft_array *weft__pair_difference(const weft_batch *batch, weft_array *values)
+{
+    return weft_subtract(weft_slice_axis(values, 0, 0, batch->pairs),
+                         weft_slice_axis(values, 0, batch->pairs, 2 * batch->pairs));
+}
+
+double weft__pair_weight(const weft_batch *batch)
+{
+    return (double)batch->pairs;
+}
+
+/* ---- rewards -------------------------------------------------------------------------------- */
+
+weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batch,
+                              weft_array *rewards)
+{
+    const int64_t n = batch->pairs;
+    float *values = weft_calloc(3 * (size_t)n + 1, sizeof *values);
+    if (values == NULL)
+        return weft_fail(WEFT_MEMORY, "training: out of memory for the rewards of %lld examples",
+                         (long long)n);
+    weft_status status = weft_read(rewards, WEFT_FLOAT32, values, 2 * n);
+    if (status == WEFT_OK && batch->labels)
+        status = weft_read(batch->labels, WEFT_FLOAT32, values + 2 * n, n);
+    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
+        const bool chosen = batch->labels == NULL || values[2 * n + i] > 0;
+        const bool rejected = batch->labels == NULL || !chosen;
+        report->chosen += chosen ? (double)values[i] : 0;
+        report->rejected += rejected ? (double)values[batch->labels ? i : n + i] : 0;
+        report->accuracy += batch->labels ? NAN : (double)(values[i] > values[n + i]);
+        report->n_chosen += chosen;
+        report->n_rejected += rejected;
+        report->pairs++;
+    }
+    weft_free(values);
+    return status;
+}
+
+void weft__rewards_finish(weft_reward_report *report)
+{
+    if (report->pairs == 0)
+        return;
+    report->chosen = report->n_chosen > 0 ? report->chosen / (double)report->n_chosen : NAN;
+    report->rejected = report->n_rejected > 0 ? report->rejected / (double)report->n_rejected : NAN;
+    report->accuracy /= (double)report->pairs;
+    report->margin = report->chosen - report->rejected;
+}

@@ -1,0 +1,432 @@
+/* train/run/checkpoint.c -- a run as it stands after an update, in a folder of its own. */
+#include "train/run/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/failure.h"
+#include "models/convert/convert.h"
+#include "optim/optim.h"
+#include "train/run/number.h"
+
+enum { VERSION = 1 };
+
+#define STATE_FILE "training.safetensors"
+#define METADATA "weft.run"
+#define PREFIX "step-"
+#define PART ".part-" /* as in the names of files that are being written */
+
+/* ---- folders -------------------------------------------------------------------------------- */
+
+/* The update of a checkpoint's name; -1: it is none. */
+static int64_t step_of(const char *name)
+{
+    char *end;
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+        return -1;
+    const char *digits = name + strlen(PREFIX);
+    const long long step = strtoll(digits, &end, 10);
+    return end != digits && *end == '\0' && step >= 0 ? step : -1;
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* The updates of all checkpoints up to `most`, newest first (weft_free); NULL without memory. */
+static int64_t *list(const char *folder, int64_t most, int *n)
+{
+    int capacity = 16;
+    int64_t *steps = weft_calloc((size_t)capacity, sizeof *steps);
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    *n = 0;
+    while (steps && dir && (entry = readdir(dir)) != NULL) {
+        const int64_t step = step_of(entry->d_name);
+        if (step < 0 || step > most)
+            continue;
+        if (*n == capacity) {
+            int64_t *more = weft_realloc(steps, 2 * (size_t)capacity * sizeof *more);
+            if (more == NULL)
+                break; /* those that are left out are older runs' or are deleted next time */
+            steps = more;
+            capacity *= 2;
+        }
+        steps[(*n)++] = step;
+    }
+    if (dir)
+        closedir(dir);
+    if (steps)
+        qsort(steps, (size_t)*n, sizeof *steps, newest_first);
+    return steps;
+}
+
+static char *path_of(const char *folder, int64_t step)
+{
+    return weft_format("%s/" PREFIX "%lld", folder, (long long)step);
+}
+
+bool weft__checkpoint_exists(const char *folder)
+{
+    int n;
+    weft_free(list(folder, INT64_MAX, &n));
+    return n > 0;
+}
+
+void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
+{
+    int n;
+    int64_t *steps = list(folder, step, &n);
+    for (int64_t i = keep; steps && i < n; i++) {
+        char *path = path_of(folder, steps[i]);
+        if (path && weft__folder_remove(path) != WEFT_OK)
+            weft_log_message(WEFT_LOG_WARNING, "%s", weft_error_message());
+        weft_free(path);
+    }
+    weft_free(steps);
+}
+
+/* Names of what a run writes, as long as it is being written. */
+static bool is_part(const char *name)
+{
+    static const char *const begins[] = {PREFIX,          "last" PART, "run.json" PART,
+                                         "loss.svg" PART, "adapter_",  "model"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        known = known || strncmp(name, begins[i], strlen(begins[i])) == 0;
+    return known && strstr(name, PART) != NULL;
+}
+
+/* Deletes what a folder has under names that `chosen` takes. */
+static weft_status remove_from(const char *folder, bool (*chosen)(const char *name))
+{
+    weft_status status = WEFT_OK;
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+    while (status == WEFT_OK && dir && (entry = readdir(dir)) != NULL) {
+        if (!chosen(entry->d_name))
+            continue;
+        char *path = weft_format("%s/%s", folder, entry->d_name);
+        status = path ? weft__folder_remove(path) : weft__out_of_memory("training", folder);
+        weft_free(path);
+    }
+    if (dir)
+        closedir(dir);
+    return status;
+}
+
+static bool is_checkpoint(const char *name)
+{
+    return step_of(name) >= 0 || strncmp(name, WEFT__WEIGHTS, strlen(WEFT__WEIGHTS)) == 0;
+}
+
+weft_status weft__checkpoint_remove_parts(const char *folder)
+{
+    char *best = weft_format("%s/best", folder);
+    weft_status status =
+        best ? remove_from(folder, is_part) : weft__out_of_memory("training", folder);
+    if (status == WEFT_OK)
+        status = remove_from(best, is_part);
+    weft_free(best);
+    return status;
+}
+
+weft_status weft__checkpoint_remove(const char *folder)
+{
+    const weft_status status = weft__checkpoint_remove_parts(folder);
+    return status == WEFT_OK ? remove_from(folder, is_checkpoint) : status;
+}
+
+static void sync_folder(const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        fsync(fd);
+        close(fd);
+    }
+}
+
+/* ---- the state as JSON ---------------------------------------------------------------------- */
+
+static void write_number(weft__text *t, const char *key, double value)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
+}
+
+static void write_state(weft__text *t, const weft_trainer *trainer, const weft__state *s,
+                        const weft__identity *identity)
+{
+    const weft_train_result *r = &s->result;
+    weft__text_format(t, "{\"version\": %d, ", VERSION);
+    weft__identity_write(t, identity);
+    weft__text_format(t,
+                      "\"step\": %lld, \"batch\": %lld, \"accumulate\": %lld, \"seed\": \"%llu\", "
+                      "\"optimizer\": \"%s\", \"skipped\": %lld, \"skipped_in_row\": %lld, "
+                      "\"validated\": %lld, \"best_step\": %lld, \"tokens\": %lld",
+                      (long long)r->steps, (long long)(r->steps * trainer->o.accumulate),
+                      (long long)trainer->o.accumulate, (unsigned long long)trainer->o.seed,
+                      trainer->o.optimizer->name, (long long)r->skipped, (long long)s->skipped,
+                      (long long)s->validated, (long long)r->best_step, (long long)r->tokens);
+    write_number(t, "loss", r->loss);
+    write_number(t, "first_validation", r->first_validation);
+    write_number(t, "last_validation", r->last_validation);
+    write_number(t, "best_validation", r->best_validation);
+    write_number(t, "seconds", r->seconds);
+    write_number(t, "training_seconds", r->training_seconds);
+    weft__text_append(t, "}", 1);
+}
+
+static weft_status read_results(const weft__json *o, weft__state *s)
+{
+    weft_train_result *r = &s->result;
+    const struct {
+        const char *key;
+        double *to;
+    } numbers[] = {{"loss", &r->loss},
+                   {"first_validation", &r->first_validation},
+                   {"last_validation", &r->last_validation},
+                   {"best_validation", &r->best_validation},
+                   {"seconds", &r->seconds},
+                   {"training_seconds", &r->training_seconds}};
+    const struct {
+        const char *key;
+        int64_t *to;
+    } counts[] = {
+        {"step", &r->steps},          {"skipped", &r->skipped},     {"skipped_in_row", &s->skipped},
+        {"validated", &s->validated}, {"best_step", &r->best_step}, {"tokens", &r->tokens}};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; status == WEFT_OK && i < sizeof counts / sizeof *counts; i++)
+        status = weft__json_get_int(o, counts[i].key, counts[i].to);
+    for (size_t i = 0; status == WEFT_OK && i < sizeof numbers / sizeof *numbers; i++) {
+        *numbers[i].to = NAN;
+        status = weft__json_find_number(o, numbers[i].key, numbers[i].to);
+    }
+    return status;
+}
+
+/* What decides about every later update is the run's own. */
+static weft_status check_options(const weft_trainer *trainer, const weft__json *o)
+{
+    const weft_trainer_options *now = &trainer->o;
+    const char *optimizer = now->optimizer->name, *seed = NULL;
+    int64_t accumulate = now->accumulate;
+    char seed_now[32];
+    snprintf(seed_now, sizeof seed_now, "%llu", (unsigned long long)now->seed);
+    weft_status status = weft__json_get_string(o, "optimizer", &optimizer);
+    if (status == WEFT_OK)
+        status = weft__json_get_string(o, "seed", &seed);
+    if (status == WEFT_OK)
+        status = weft__json_get_int(o, "accumulate", &accumulate);
+    if (status != WEFT_OK)
+        return status;
+    if (strcmp(optimizer, now->optimizer->name) != 0)
+        return weft_fail(WEFT_INVALID, "%s: optimizer: expected the run's %s, got %s", o->name,
+                         weft_printable(optimizer), now->optimizer->name);
+    if (strcmp(seed, seed_now) != 0)
+        return weft_fail(WEFT_INVALID, "%s: seed: expected the run's %s, got %s", o->name,
+                         weft_printable(seed), seed_now);
+    if (accumulate != now->accumulate)
+        return weft_fail(WEFT_INVALID, "%s: accumulate: expected the run's %lld, got %lld", o->name,
+                         (long long)accumulate, (long long)now->accumulate);
+    return WEFT_OK;
+}
+
+/* ---- saving --------------------------------------------------------------------------------- */
+
+weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path)
+{
+    weft_model *model = trainer->model;
+    return weft_nn_lora_count(weft_model_module(model)) > 0
+               ? weft_adapter_save(model, path, trainer->o.base_name)
+               : weft_model_save(model, path);
+}
+
+static weft_status save_training(const weft_trainer *trainer, const char *folder,
+                                 const weft__state *state, const weft__identity *identity)
+{
+    int n;
+    weft_array ***slots = weft_optim_slots(trainer->optimizer, &n);
+    weft_array **arrays = weft_calloc((size_t)n, sizeof(weft_array *));
+    char *path = weft_format("%s/" STATE_FILE, folder);
+    weft__text t = {0};
+    write_state(&t, trainer, state, identity);
+    weft_status status;
+    if (arrays && path && !t.failed) {
+        for (int i = 0; i < n; i++)
+            arrays[i] = *slots[i];
+        const weft_metadata metadata = {METADATA, t.at};
+        status = weft_safetensors_save(path, weft_optim_slot_names(trainer->optimizer), arrays, n,
+                                       &metadata, 1);
+    } else {
+        status = weft__out_of_memory("training", "a checkpoint");
+    }
+    weft_free(arrays);
+    weft_free(path);
+    weft_free(t.at);
+    return status;
+}
+
+/* `last` points to the checkpoint; where there are no links it gets files of its own. */
+static weft_status point_last(const weft_trainer *trainer, int64_t step)
+{
+    const char *folder = trainer->o.folder;
+    char *target = weft_format(PREFIX "%lld", (long long)step);
+    char *beside = weft_format("%s/last" PART "%ld", folder, (long)getpid());
+    char *last = weft_format("%s/last", folder);
+    weft_status status = WEFT_OK;
+    if (target == NULL || beside == NULL || last == NULL) {
+        status = weft__out_of_memory("training", "a checkpoint");
+    } else if (symlink(target, beside) != 0 || rename(beside, last) != 0) {
+        unlink(beside);
+        status = weft__checkpoint_weights(trainer, last);
+    }
+    weft_free(target);
+    weft_free(beside);
+    weft_free(last);
+    return status;
+}
+
+static weft_status put_in_place(const char *beside, const char *path)
+{
+    if (weft__exists(path)) {
+        const weft_status status = weft__folder_remove(path); /* one that could not be read */
+        if (status != WEFT_OK)
+            return status;
+    }
+    sync_folder(beside);
+    if (rename(beside, path) != 0)
+        return weft_fail(WEFT_IO, "%s: rename: %s", path, strerror(errno));
+    return WEFT_OK;
+}
+
+weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state *state,
+                                  const weft__identity *identity, int64_t keep)
+{
+    const char *folder = trainer->o.folder;
+    const int64_t step = state->result.steps;
+    char *path = path_of(folder, step);
+    char *beside = path ? weft_format("%s" PART "%ld", path, (long)getpid()) : NULL;
+    weft_status status =
+        beside ? weft_folder_make(beside) : weft__out_of_memory("training", "a checkpoint");
+    if (status == WEFT_OK)
+        status = weft__checkpoint_weights(trainer, beside);
+    if (status == WEFT_OK)
+        status = save_training(trainer, beside, state, identity);
+    if (status == WEFT_OK)
+        status = put_in_place(beside, path);
+    if (status == WEFT_OK) {
+        status = point_last(trainer, step);
+        sync_folder(folder);
+        if (status == WEFT_OK) /* else `last` is still one of the older ones */
+            weft__checkpoint_prune(folder, step, keep);
+    } else if (beside && weft__exists(beside)) {
+        char why[1024];
+        snprintf(why, sizeof why, "%s", weft_error_message());
+        (void)weft__folder_remove(beside);
+        weft_fail(status, "%s", why);
+    }
+    weft_free(path);
+    weft_free(beside);
+    return status;
+}
+
+/* ---- loading -------------------------------------------------------------------------------- */
+
+/* A checkpoint's file and the JSON in it. */
+typedef struct opened {
+    weft_safetensors *file;
+    weft__json_doc doc;
+} opened;
+
+static void close_opened(opened *o)
+{
+    weft__json_free(&o->doc);
+    weft_safetensors_close(o->file);
+    *o = (opened){.file = NULL};
+}
+
+static weft_status open_one(const char *path, opened *out)
+{
+    *out = (opened){.file = NULL};
+    weft_status status = weft_safetensors_open(path, &out->file);
+    if (status != WEFT_OK)
+        return status;
+    const char *text = weft_safetensors_metadata(out->file, METADATA);
+    if (text == NULL)
+        return weft_fail(WEFT_INVALID, "%s: its metadata has no " METADATA, path);
+    status = weft__json_parse(text, strlen(text), path, &out->doc);
+    if (status != WEFT_OK)
+        return status;
+    const weft__json root = weft__json_root(&out->doc);
+    weft__state ignored;
+    return read_results(&root, &ignored);
+}
+
+static weft_status restore(weft_trainer *trainer, const weft__identity *identity,
+                           const opened *from, weft__state *state)
+{
+    const weft__json root = weft__json_root(&from->doc);
+    int64_t version = 0;
+    weft_status status = weft__json_get_int(&root, "version", &version);
+    if (status == WEFT_OK && version != VERSION)
+        status = weft_fail(WEFT_UNSUPPORTED, "%s: version %lld: this Weft resumes version %d",
+                           root.name, (long long)version, VERSION);
+    if (status == WEFT_OK)
+        status = weft__identity_check(identity, &root);
+    if (status == WEFT_OK)
+        status = check_options(trainer, &root);
+    if (status == WEFT_OK)
+        status = weft__optim_restore(trainer->optimizer, root.name, from->file);
+    return status == WEFT_OK ? read_results(&root, state) : status;
+}
+
+/* Opens the newest that can be read; out->file is NULL where there is none. */
+static weft_status open_newest(const char *folder, opened *out)
+{
+    int n;
+    int64_t *steps = list(folder, INT64_MAX, &n);
+    weft_status status = steps ? WEFT_OK : weft__out_of_memory("training", "a list of checkpoints");
+    *out = (opened){.file = NULL};
+    for (int i = 0; status == WEFT_OK && out->file == NULL && i < n; i++) {
+        char *path = weft_format("%s/" PREFIX "%lld/" STATE_FILE, folder, (long long)steps[i]);
+        if (path == NULL)
+            status = weft__out_of_memory("training", "a checkpoint");
+        else if ((status = open_one(path, out)) == WEFT_MEMORY) {
+            close_opened(out);
+        } else if (status != WEFT_OK) {
+            status = WEFT_OK;
+            weft_log_message(WEFT_LOG_WARNING, "%s; an earlier checkpoint is tried",
+                             weft_error_message());
+            close_opened(out);
+        }
+        weft_free(path);
+    }
+    weft_free(steps);
+    return status;
+}
+
+weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
+                                  weft__state *state, bool *found)
+{
+    opened newest;
+    weft_status status = open_newest(trainer->o.folder, &newest);
+    *found = status == WEFT_OK && newest.file != NULL;
+    if (*found)
+        status = restore(trainer, identity, &newest, state);
+    if (*found && status == WEFT_OK) {
+        weft_log_message(WEFT_LOG_INFO, "training continues after update %lld of %s",
+                         (long long)state->result.steps, trainer->o.folder);
+        status = point_last(trainer, state->result.steps); /* one that was killed may lack it */
+    }
+    close_opened(&newest);
+    return status;
+}

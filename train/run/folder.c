@@ -1,0 +1,489 @@
+/* train/run/folder.c -- what a run leaves in its folder. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/failure.h"
+#include "core/io/text.h"
+#include "models/convert/convert.h"
+#include "optim/optim.h"
+#include "train/run/checkpoint.h"
+#include "train/run/metrics.h"
+#include "train/run/number.h"
+#include "train/trainer.h"
+#include "weft/version.h"
+
+#define RUN_FILE "run.json"
+
+struct weft__run {
+    weft_trainer *trainer;
+    const weft__plan *plan;
+    weft_dataset_info validation;
+    int64_t batches;
+    weft__identity identity;
+    int lock;               /* the folder, as long as the run writes there; -1: none */
+    weft__metrics *metrics; /* NULL: there is no folder */
+    int64_t saved;          /* the update of the newest checkpoint; -1: there is none */
+};
+
+static char *path_of(const weft__run *run, const char *name)
+{
+    return weft_format("%s/%s", run->trainer->o.folder, name);
+}
+
+/* ---- run.json ------------------------------------------------------------------------------- */
+
+static void write_string(weft__text *t, const char *key, const char *value, const char *end)
+{
+    weft__text_format(t, "    \"%s\": ", key);
+    weft__text_quote(t, value);
+    weft__text_format(t, "%s\n", end);
+}
+
+static void write_number(weft__text *t, const char *key, double value, const char *end)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, "    \"%s\": %s%s\n", key, weft__number(value, number), end);
+}
+
+static void write_model(weft__text *t, const weft_trainer *trainer)
+{
+    weft_module *tree = weft_model_module(trainer->model);
+    weft__text_format(t, "  \"model\": {\n");
+    write_string(t, "name", trainer->o.base_name, ",");
+    write_string(t, "model_type", weft_model_family_of(trainer->model)->model_type, ",");
+    write_number(t, "adapters", weft_nn_lora_count(tree), ",");
+    write_number(t, "parameters", (double)weft_nn_count(tree, false), ",");
+    write_number(t, "trainable", (double)weft_nn_count(tree, true), "");
+    weft__text_format(t, "  },\n");
+}
+
+static void write_data(weft__text *t, const weft__run *run)
+{
+    weft__text_format(t, "  \"data\": {\n");
+    write_string(t, "name", run->trainer->o.data_name, ",");
+    write_number(t, "batches", (double)run->batches, ",");
+    const weft_dataset_info *data = run->trainer->o.data;
+    if (data) {
+        write_number(t, "samples", (double)data->samples, ",");
+        write_number(t, "tokens", (double)data->tokens, ",");
+        write_number(t, "targets", (double)data->targets, ",");
+        write_number(t, "longest", (double)data->longest, ",");
+        write_number(t, "truncated", (double)data->truncated, ",");
+        write_number(t, "dropped", (double)data->dropped, ",");
+    }
+    write_number(t, "validation_samples", (double)run->validation.samples, ",");
+    write_number(t, "validation_targets", (double)run->validation.targets, "");
+    weft__text_format(t, "  },\n");
+}
+
+/* The optimizer's name and what it uses of its own options. */
+static void write_optimizer(weft__text *t, const weft_trainer *trainer)
+{
+    const optim_group *g = &trainer->optimizer->groups[0];
+    write_string(t, "optimizer", g->type->name, ",");
+    for (int i = 0; i < g->n_fields; i++) {
+        const weft_field *f = &g->type->fields[i];
+        const char *at = (const char *)g->options + f->offset;
+        if (f->type == WEFT_FIELD_BOOL)
+            weft__text_format(t, "    \"%s\": %s,\n", f->name,
+                              *(const bool *)at ? "true" : "false");
+        else if (f->type == WEFT_FIELD_INT)
+            write_number(t, f->name, (double)*(const int64_t *)at, ",");
+        else
+            write_number(t, f->name, *(const double *)at, ",");
+    }
+}
+
+static void write_options(weft__text *t, const weft__run *run)
+{
+    const weft_trainer_options *o = &run->trainer->o;
+    weft__text_format(t, "  \"options\": {\n");
+    write_number(t, "steps", (double)run->plan->steps, ",");
+    write_number(t, "accumulate", (double)o->accumulate, ",");
+    write_number(t, "lr", o->lr, ",");
+    write_number(t, "lora_plus", o->lora_plus, ",");
+    write_optimizer(t, run->trainer);
+    write_string(t, "schedule", o->schedule, ",");
+    write_number(t, "warmup", (double)run->plan->warmup, ",");
+    write_number(t, "clip", o->clip, ",");
+    weft__text_format(t, "    \"checkpoint\": %s,\n", o->checkpoint ? "true" : "false");
+    write_number(t, "seed", (double)o->seed, "");
+    weft__text_format(t, "  },\n");
+}
+
+static void write_command(weft__text *t, const weft_trainer_options *o)
+{
+    if (o->n_command == 0)
+        return;
+    weft__text_format(t, "  \"command\": [");
+    for (int i = 0; i < o->n_command; i++) {
+        weft__text_format(t, i > 0 ? ", " : "");
+        weft__text_quote(t, o->command[i]);
+    }
+    weft__text_format(t, "],\n");
+}
+
+static void write_result(weft__text *t, const weft_train_result *r)
+{
+    weft__text_format(t, "  \"result\": {\n");
+    write_number(t, "steps", (double)r->steps, ",");
+    write_number(t, "skipped", (double)r->skipped, ",");
+    write_number(t, "loss", r->loss, ",");
+    write_number(t, "first_validation", r->first_validation, ",");
+    write_number(t, "last_validation", r->last_validation, ",");
+    write_number(t, "best_validation", r->best_validation, ",");
+    write_number(t, "best_step", (double)r->best_step, ",");
+    write_number(t, "tokens", (double)r->tokens, ",");
+    write_number(t, "seconds", r->seconds, ",");
+    write_number(t, "training_seconds", r->training_seconds, ",");
+    write_number(t, "peak_memory", (double)r->peak_memory, "");
+    weft__text_format(t, "  },\n");
+}
+
+/* Over the old text: a full disk refuses a new file, but not the blocks that this one has. Where it
+ * needs more than those, the old text stays. */
+static weft_status write_in_place(const char *path, const weft__text *t)
+{
+    struct stat info;
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    if (file < 0 || fstat(file, &info) != 0) {
+        const int error = errno;
+        if (file >= 0)
+            close(file);
+        return weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
+    }
+    int error = posix_fallocate(file, 0, (off_t)t->n);
+    if (error != 0)
+        (void)!ftruncate(file, info.st_size);
+    else if (pwrite(file, t->at, t->n, 0) != (ssize_t)t->n || ftruncate(file, (off_t)t->n) != 0 ||
+             fsync(file) != 0)
+        error = errno;
+    close(file);
+    return error == 0 ? WEFT_OK : weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
+}
+
+static weft_status write_run(const weft__run *run, const weft_train_result *result,
+                             const char *state, const char *message)
+{
+    weft__text t = {0};
+    char *path = path_of(run, RUN_FILE);
+    weft__text_format(&t, "{\n  \"weft\": \"%s\",\n", WEFT_VERSION);
+    write_model(&t, run->trainer);
+    write_data(&t, run);
+    write_options(&t, run);
+    write_command(&t, &run->trainer->o);
+    weft__text_format(&t, "  \"identity\": {");
+    weft__identity_write(&t, &run->identity);
+    weft__text_format(&t, "\"version\": 1},\n");
+    if (result)
+        write_result(&t, result);
+    if (message) {
+        weft__text_format(&t, "  \"message\": ");
+        weft__text_quote(&t, message);
+        weft__text_format(&t, ",\n");
+    }
+    weft__text_format(&t, "  \"state\": \"%s\"\n}\n", state);
+    weft_status status = WEFT_OK;
+    if (path == NULL || t.failed)
+        status = weft__out_of_memory("training", "the run's records");
+    else if (weft_file_write(path, t.at, t.n) != WEFT_OK)
+        status = write_in_place(path, &t);
+    weft_free(path);
+    weft_free(t.at);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+bool weft_run_exists(const char *folder)
+{
+    static const char *const names[] = {RUN_FILE, "metrics.jsonl"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = weft_format("%s/%s", folder, names[i]);
+        found = found || (path && weft__exists(path));
+        weft_free(path);
+    }
+    return found || weft__checkpoint_exists(folder);
+}
+
+static weft_status add_word(const weft__json *item, void *context)
+{
+    weft_run_words *out = context;
+    const char *word;
+    const weft_status status = weft__json_as_string(item, &word, NULL);
+    if (status != WEFT_OK)
+        return status;
+    char **more = weft_realloc(out->at, (size_t)(out->n + 1) * sizeof *more);
+    if (more == NULL)
+        return weft__out_of_memory("run", "its command");
+    out->at = more;
+    more[out->n] = weft_strdup(word);
+    if (more[out->n] == NULL)
+        return weft__out_of_memory("run", "its command");
+    out->n++;
+    return WEFT_OK;
+}
+
+weft_status weft_run_command(const char *folder, weft_run_words *out)
+{
+    *out = (weft_run_words){.n = 0};
+    char *path = weft_format("%s/" RUN_FILE, folder);
+    if (path == NULL)
+        return weft__out_of_memory("run", "its command");
+    weft__json_doc doc = {.root = NULL};
+    weft_status status = weft__json_read(path, &doc);
+    if (status == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        status = weft__json_each(&root, "command", add_word, out);
+    }
+    if (status != WEFT_OK)
+        weft_run_words_free(out);
+    weft__json_free(&doc);
+    weft_free(path);
+    return status;
+}
+
+void weft_run_words_free(weft_run_words *words)
+{
+    for (int i = 0; i < words->n; i++)
+        weft_free(words->at[i]);
+    weft_free(words->at);
+    *words = (weft_run_words){.n = 0};
+}
+
+/* Deletes what an earlier run wrote, run.json last: until then the folder is known to have one. */
+static weft_status remove_run(const weft__run *run)
+{
+    static const char *const names[] = {"last",        "best",          "loss.svg", "report.html",
+                                        "config.json", "metrics.jsonl", RUN_FILE};
+    weft_status status = weft__checkpoint_remove(run->trainer->o.folder);
+    for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
+        char *path = path_of(run, names[i]);
+        if (path == NULL)
+            status = weft__out_of_memory("training", "the run's records");
+        else if (weft__exists(path))
+            status = weft__folder_remove(path);
+        weft_free(path);
+    }
+    return status;
+}
+
+/* A run that was killed before its first checkpoint begins again; one of another version of Weft
+ * may have weights without a checkpoint, which are not lost that way. */
+static weft_status check_beginning(const weft__run *run)
+{
+    char *last = path_of(run, "last"), *path = path_of(run, RUN_FILE);
+    weft__json_doc doc = {.root = NULL};
+    weft_status status = WEFT_OK;
+    if (last == NULL || path == NULL)
+        status = weft__out_of_memory("training", "the run's records");
+    else if (weft__exists(last))
+        status = weft_fail(WEFT_INVALID,
+                           "%s: it has weights in `last` but no checkpoint that can be read, so it "
+                           "cannot be resumed",
+                           run->trainer->o.folder);
+    else if (weft__exists(path))
+        status = weft__json_read(path, &doc);
+    if (status == WEFT_OK && doc.root) {
+        const weft__json root = weft__json_root(&doc);
+        weft__json identity;
+        status = weft__json_find(&root, "identity", &identity);
+        if (status == WEFT_OK && identity.value)
+            status = weft__identity_check(&run->identity, &identity);
+    }
+    weft__json_free(&doc);
+    weft_free(last);
+    weft_free(path);
+    return status;
+}
+
+static weft_status resume(weft__run *run, weft__state *state)
+{
+    bool found;
+    weft_status status = weft__checkpoint_remove_parts(run->trainer->o.folder);
+    if (status == WEFT_OK)
+        status = weft__checkpoint_load(run->trainer, &run->identity, state, &found);
+    if (status != WEFT_OK)
+        return status;
+    if (!found)
+        return check_beginning(run);
+    run->saved = state->result.steps;
+    return WEFT_OK;
+}
+
+/* Two runs would spoil each other's files. A file system without locks goes without. */
+static weft_status lock_folder(weft__run *run)
+{
+    const char *folder = run->trainer->o.folder;
+    run->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (run->lock >= 0 && flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return weft_fail(WEFT_INVALID, "%s: another run is writing there", folder);
+    return WEFT_OK;
+}
+
+static weft_status open_folder(weft__run *run, weft__state *state)
+{
+    const weft_trainer_options *o = &run->trainer->o;
+    weft_status status = weft_folder_make(o->folder);
+    if (status == WEFT_OK)
+        status = lock_folder(run);
+    if (status != WEFT_OK)
+        return status;
+    const bool exists = weft_run_exists(o->folder);
+    if (exists && o->resume)
+        status = resume(run, state);
+    else if (exists && o->overwrite)
+        status = remove_run(run);
+    else if (exists)
+        status = weft_fail(WEFT_INVALID, "%s: it has a run already: expected resume or overwrite",
+                           o->folder);
+    if (status == WEFT_OK)
+        status = write_run(run, NULL, "running", NULL);
+    /* What happened at step 0 happens again. */
+    const int64_t kept = run->saved > 0 ? run->saved : -1;
+    return status == WEFT_OK ? weft__metrics_open(o->folder, kept, &run->metrics) : status;
+}
+
+weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
+                           const weft_batches *batches, const weft_dataset *validation,
+                           weft__state *state, weft__run **out)
+{
+    *out = NULL;
+    weft__run *run = weft_calloc(1, sizeof *run);
+    if (run == NULL)
+        return weft__out_of_memory("training", "the run's records");
+    run->trainer = trainer;
+    run->plan = plan;
+    run->batches = weft_batches_count(batches);
+    run->saved = run->lock = -1;
+    if (validation)
+        run->validation = weft_dataset_info_of(validation);
+    weft_status status = WEFT_OK;
+    if (trainer->o.folder) {
+        weft__identity_of(&trainer->o, batches, &run->identity);
+        status = open_folder(run, state);
+    }
+    if (status == WEFT_OK)
+        *out = run;
+    else
+        weft__run_free(run);
+    return status;
+}
+
+weft_status weft__run_add(weft__run *run, const weft_train_report *report)
+{
+    return run->metrics ? weft__metrics_add(run->metrics, report) : WEFT_OK;
+}
+
+weft_status weft__run_draw(const weft__run *run)
+{
+    return run->metrics ? weft__metrics_draw(run->metrics) : WEFT_OK;
+}
+
+weft_status weft__run_save_best(weft__run *run)
+{
+    if (run->metrics == NULL)
+        return WEFT_OK;
+    char *path = path_of(run, "best");
+    const weft_status status = path ? weft__checkpoint_weights(run->trainer, path)
+                                    : weft__out_of_memory("training", "the run's records");
+    weft_free(path);
+    return status;
+}
+
+/* On a disk that is full the newest checkpoint before this one is enough. */
+static weft_status save_somehow(const weft__run *run, const weft__state *state)
+{
+    const weft_trainer_options *o = &run->trainer->o;
+    const weft_status status = weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
+    if (status != WEFT_IO || run->saved < 0 || o->keep < 2)
+        return status;
+    weft__checkpoint_prune(o->folder, run->saved, 1);
+    return weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
+}
+
+weft_status weft__run_save(weft__run *run, const weft__state *state)
+{
+    if (run->metrics == NULL || run->saved == state->result.steps)
+        return WEFT_OK;
+    weft__metrics_sync(run->metrics);
+    const weft_status status = save_somehow(run, state);
+    if (status == WEFT_OK)
+        run->saved = state->result.steps;
+    return status;
+}
+
+/* The weights alone need less room than a checkpoint; whether they found it. */
+static bool save_weights(const weft__run *run, int64_t step)
+{
+    char *path = weft_format("%s/" WEFT__WEIGHTS "%lld", run->trainer->o.folder, (long long)step);
+    const bool saved = path && weft__checkpoint_weights(run->trainer, path) == WEFT_OK;
+    if (path && !saved && weft__exists(path))
+        (void)weft__folder_remove(path);
+    weft_free(path);
+    return saved;
+}
+
+/* Saves what there is room for, and adds to the message what is kept. */
+static weft_status fail_save(const weft__run *run, int64_t step, weft_status status)
+{
+    char why[1024];
+    snprintf(why, sizeof why, "%s", weft_error_message());
+    if (save_weights(run, step))
+        return weft_fail(status, "%s; kept: the weights of update %lld in %s/" WEFT__WEIGHTS "%lld",
+                         why, (long long)step, run->trainer->o.folder, (long long)step);
+    if (run->saved < 0)
+        return weft_fail(status, "%s; nothing was saved before", why);
+    return weft_fail(status, "%s; kept: update %lld in %s/last", why, (long long)run->saved,
+                     run->trainer->o.folder);
+}
+
+/* A reason for the end of the run stands; what failed after it is added. */
+static weft_status add_failure(weft_status status, weft_status later, const char *why)
+{
+    if (later == WEFT_OK || status == WEFT_OK || status == WEFT_CANCELLED)
+        return later == WEFT_OK ? status : later;
+    char also[1024];
+    snprintf(also, sizeof also, "%s", weft_error_message());
+    return weft_fail(status, "%s; and saving failed: %s", why, also);
+}
+
+weft_status weft__run_finish(weft__run *run, const weft__state *state, weft_status status)
+{
+    const weft_train_result *result = &state->result;
+    if (run->metrics == NULL)
+        return status;
+    char why[1024];
+    snprintf(why, sizeof why, "%s", status == WEFT_OK ? "" : weft_error_message());
+    weft_status saved = weft__run_save(run, state);
+    if (saved != WEFT_OK)
+        saved = fail_save(run, result->steps, saved);
+    else
+        saved = weft__metrics_finish(run->metrics);
+    status = add_failure(status, saved, why);
+    const char *ended = status == WEFT_OK          ? "finished"
+                        : status == WEFT_CANCELLED ? "stopped"
+                                                   : "failed";
+    if (status == WEFT_OK)
+        return write_run(run, result, ended, NULL);
+    if (saved != WEFT_OK)
+        snprintf(why, sizeof why, "%s", weft_error_message());
+    const weft_status written = write_run(run, result, ended, why);
+    return written == WEFT_OK ? weft_fail(status, "%s", why) : add_failure(status, written, why);
+}
+
+void weft__run_free(weft__run *run)
+{
+    if (run == NULL)
+        return;
+    weft__metrics_free(run->metrics);
+    if (run->lock >= 0)
+        close(run->lock);
+    weft_free(run);
+}

@@ -1,0 +1,178 @@
+/* train/run/identity.c -- which model, data and tokenizer a run is of. */
+#include "train/run/identity.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+
+/* Of a large file so many blocks count, from its first to its last. */
+enum { BLOCK = 1 << 16, BLOCKS = 32, MOST_FILES = 4096 };
+
+static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t n)
+{
+    for (; n >= sizeof(uint64_t); bytes += sizeof(uint64_t), n -= sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, bytes, sizeof word);
+        hash = weft__mix(hash, word);
+    }
+    uint64_t rest = n;
+    for (size_t i = 0; i < n; i++)
+        rest = rest << 8 | (unsigned char)bytes[i];
+    return weft__mix(hash, rest);
+}
+
+/* Size and contents; of more than BLOCKS blocks, that many with gaps. A file that cannot be read
+ * has the hash of its name. */
+static uint64_t hash_file(uint64_t hash, const char *path, const char *name)
+{
+    struct stat info;
+    hash = hash_bytes(hash, name, strlen(name));
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    char *block = weft_malloc(BLOCK);
+    if (file >= 0 && block && fstat(file, &info) == 0 && S_ISREG(info.st_mode)) {
+        hash = weft__mix(hash, (uint64_t)info.st_size);
+        const int64_t whole = ((int64_t)info.st_size + BLOCK - 1) / BLOCK;
+        const int64_t n = whole < BLOCKS ? whole : BLOCKS;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t at = n < 2 ? 0 : i * (whole - 1) / (n - 1);
+            const ssize_t got = pread(file, block, BLOCK, (off_t)(at * BLOCK));
+            hash = hash_bytes(hash, block, got > 0 ? (size_t)got : 0);
+        }
+    }
+    if (file >= 0)
+        close(file);
+    weft_free(block);
+    return hash;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool counts(const char *name)
+{
+    return strcmp(name, "config.json") == 0 || weft__ends_with(name, ".safetensors") ||
+           weft__ends_with(name, ".gguf");
+}
+
+/* The files of a model's folder by name; how many. */
+static int list_files(const char *folder, char **names)
+{
+    DIR *open_folder = opendir(folder);
+    int n = 0;
+    const struct dirent *entry;
+    while (open_folder && n < MOST_FILES && (entry = readdir(open_folder)) != NULL) {
+        if (counts(entry->d_name) && (names[n] = weft_strdup(entry->d_name)) != NULL)
+            n++;
+    }
+    if (open_folder)
+        closedir(open_folder);
+    qsort(names, (size_t)n, sizeof *names, compare_names);
+    return n;
+}
+
+static void write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
+{
+    snprintf(out, WEFT__HASH_TEXT, "%016" PRIx64, hash);
+}
+
+static void identify_folder(const char *base, weft__identity *out)
+{
+    char **names = weft_calloc(MOST_FILES, sizeof *names);
+    const int n = names ? list_files(base, names) : 0;
+    uint64_t hash = 0;
+    for (int i = 0; i < n; i++) {
+        char *path = weft_format("%s/%s", base, names[i]);
+        if (path)
+            hash = hash_file(hash, path, names[i]);
+        weft_free(path);
+        weft_free(names[i]);
+    }
+    weft_free(names);
+    if (n > 0)
+        write_hash(out->base, hash);
+    char *tokenizer = weft_format("%s/tokenizer.json", base), *text;
+    size_t size;
+    if (tokenizer && access(tokenizer, R_OK) == 0 &&
+        weft_file_read(tokenizer, 0, &text, &size) == WEFT_OK) {
+        write_hash(out->tokenizer, hash_bytes(0, text, size));
+        weft_free(text);
+    }
+    weft_free(tokenizer);
+}
+
+void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
+                       weft__identity *out)
+{
+    const char *base = options->base_name;
+    struct stat info;
+    uint64_t data;
+    *out = (weft__identity){.objective = options->objective,
+                            .objective_options = options->objective_options};
+    weft__batches_identify(batches, &data, &out->batch_size, &out->order);
+    write_hash(out->data, data);
+    if (stat(base, &info) != 0)
+        return;
+    if (S_ISDIR(info.st_mode))
+        identify_folder(base, out);
+    else
+        write_hash(out->base, hash_file(0, base, ""));
+}
+
+/* ---- as JSON -------------------------------------------------------------------------------- */
+
+void weft__identity_write(weft__text *t, const weft__identity *id)
+{
+    weft__text_format(t,
+                      "\"base\": \"%s\", \"tokenizer\": \"%s\", \"data\": \"%s\", "
+                      "\"batch_size\": %lld, \"order\": \"%llu\", ",
+                      id->base, id->tokenizer, id->data, (long long)id->batch_size,
+                      (unsigned long long)id->order);
+    weft__objective_write(t, id->objective, &id->objective_options);
+}
+
+static weft_status expect_same(const weft__json *object, const char *key, const char *what,
+                               const char *now)
+{
+    const char *then = "";
+    const weft_status status = weft__json_find_string(object, key, &then);
+    if (status != WEFT_OK || then[0] == '\0' || now[0] == '\0' || strcmp(then, now) == 0)
+        return status;
+    return weft_fail(WEFT_INVALID,
+                     "%s: the %s has changed since the run began (hash %s, now %s): it cannot be "
+                     "resumed with another",
+                     object->name, what, weft_printable(then), now);
+}
+
+weft_status weft__identity_check(const weft__identity *now, const weft__json *object)
+{
+    weft_status status =
+        weft__objective_check_same(object, now->objective, &now->objective_options);
+    if (status == WEFT_OK)
+        status = expect_same(object, "base", "base model", now->base);
+    if (status == WEFT_OK)
+        status = expect_same(object, "tokenizer", "tokenizer", now->tokenizer);
+    if (status == WEFT_OK)
+        status = expect_same(object, "data", "data", now->data);
+    char order[32];
+    snprintf(order, sizeof order, "%llu", (unsigned long long)now->order);
+    if (status == WEFT_OK)
+        status = expect_same(object, "order", "seed of the batches", order);
+    int64_t batch_size = now->batch_size;
+    if (status == WEFT_OK)
+        status = weft__json_find_int(object, "batch_size", &batch_size);
+    if (status == WEFT_OK && batch_size != now->batch_size)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: batch size: expected the run's %lld, got %lld: it cannot be "
+                           "resumed with another",
+                           object->name, (long long)batch_size, (long long)now->batch_size);
+    return status;
+}

@@ -1,0 +1,38 @@
+/* train/run/identity.h -- which model, data and tokenizer a run is of. */
+#ifndef WEFT_TRAIN_IDENTITY_H
+#define WEFT_TRAIN_IDENTITY_H
+
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "train/objective/objective.h"
+#include "weft/train.h"
+
+enum { WEFT__HASH_TEXT = 17 };
+
+/* Hashes in hexadecimal; "": not known. */
+typedef struct weft__identity {
+    char base[WEFT__HASH_TEXT];      /* configuration and weights: names, sizes, samples of bytes */
+    char tokenizer[WEFT__HASH_TEXT]; /* tokenizer.json */
+    char data[WEFT__HASH_TEXT];      /* ids and weights of all samples */
+    int64_t batch_size;
+    uint64_t order; /* seed of the order of the batches */
+    const weft_objective *objective;
+    weft_objective_options objective_options; /* complete */
+} weft__identity;
+
+/* train/data/batches.c: the hash of all samples, how many a batch has, and the seed of their order.
+ */
+void weft__batches_identify(const weft_batches *batches, uint64_t *hash, int64_t *batch_size,
+                            uint64_t *seed);
+
+/* Of a run with these options over these batches; a base_name that is no path has no hashes. */
+void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
+                       weft__identity *out);
+
+/* Writes it as members of a JSON object, each followed by a comma. */
+void weft__identity_write(weft__text *t, const weft__identity *identity);
+
+/* WEFT_INVALID, naming what has changed, when the members of a JSON object are of another run. */
+weft_status weft__identity_check(const weft__identity *now, const weft__json *object);
+
+#endif

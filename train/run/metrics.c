@@ -1,0 +1,280 @@
+/* train/run/metrics.c -- metrics.jsonl and the loss curve of a run. */
+#include "train/run/metrics.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/failure.h"
+#include "core/io/json.h"
+#include "core/io/text.h"
+#include "train/run/number.h"
+
+/* Points of a curve. */
+typedef struct series {
+    double *x, *y;
+    int n, capacity;
+} series;
+
+struct weft__metrics {
+    const char *folder;
+    int file;
+    off_t length;       /* of the file's whole lines */
+    weft__text waiting; /* lines that are not in the file yet */
+    bool warned;
+    char *last; /* the last line of a file that was cut, without its newline; NULL: none */
+    int64_t last_step;
+    series training, validated;
+};
+
+/* ---- the file ------------------------------------------------------------------------------- */
+
+static weft_status fail_file(const weft__metrics *m, const char *what)
+{
+    return weft_fail(WEFT_IO, "%s/metrics.jsonl: %s: %s", m->folder, what, strerror(errno));
+}
+
+/* A line that does not fit on the disk is taken off again. */
+static weft_status write_waiting(weft__metrics *m)
+{
+    size_t done = 0;
+    while (done < m->waiting.n) {
+        const ssize_t n = write(m->file, m->waiting.at + done, m->waiting.n - done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            const weft_status status = fail_file(m, "write");
+            if (done > 0 && (ftruncate(m->file, m->length) != 0 ||
+                             lseek(m->file, m->length, SEEK_SET) != m->length))
+                return fail_file(m, "write and truncate");
+            return status;
+        }
+        done += (size_t)n;
+    }
+    m->length += (off_t)done;
+    m->waiting.n = 0;
+    return WEFT_OK;
+}
+
+static void add_number(weft__text *t, const char *key, double value)
+{
+    char number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
+}
+
+static void add_samples(weft__text *t, const weft_train_report *r)
+{
+    for (int i = 0; i < r->n_samples; i++) {
+        weft__text_format(t, i == 0 ? ", \"samples\": [" : ", ");
+        weft__text_format(t, "{\"prompt\": ");
+        weft__text_quote(t, r->samples[i].prompt);
+        weft__text_format(t, ", \"text\": ");
+        weft__text_quote(t, r->samples[i].text);
+        weft__text_format(t, i + 1 == r->n_samples ? "}]" : "}");
+    }
+}
+
+static void add_line(weft__text *t, const weft_train_report *r)
+{
+    weft__text_format(t, "{\"step\": %lld", (long long)r->step);
+    if (r->step > 0) {
+        add_number(t, "loss", r->loss);
+        add_number(t, "grad_norm", r->grad_norm);
+        add_number(t, "lr", r->lr);
+        weft__text_format(t, ", \"applied\": %s, \"tokens\": %lld, \"total_tokens\": %lld",
+                          r->applied ? "true" : "false", (long long)r->tokens,
+                          (long long)r->total_tokens);
+        add_number(t, "epoch", r->epoch);
+        add_number(t, "tokens_per_second", r->tokens_per_second);
+    }
+    add_number(t, "seconds", r->seconds);
+    weft__text_format(t, ", \"peak_memory\": %lld", (long long)r->peak_memory);
+    if (r->rewards.pairs > 0) {
+        add_number(t, "rewards/chosen", r->rewards.chosen);
+        add_number(t, "rewards/rejected", r->rewards.rejected);
+        if (!isnan(r->rewards.accuracy))
+            add_number(t, "rewards/accuracies", r->rewards.accuracy);
+        add_number(t, "rewards/margins", r->rewards.margin);
+    }
+    if (!isnan(r->validation_loss))
+        add_number(t, "validation_loss", r->validation_loss);
+    add_samples(t, r);
+    weft__text_format(t, "}\n");
+}
+
+/* ---- the curve ------------------------------------------------------------------------------ */
+
+static bool add_point(series *s, double x, double y)
+{
+    if (s->n == s->capacity) {
+        const int capacity = 2 * s->capacity + 256;
+        double *xs = weft_realloc(s->x, (size_t)capacity * sizeof *xs);
+        if (xs)
+            s->x = xs;
+        double *ys = weft_realloc(s->y, (size_t)capacity * sizeof *ys);
+        if (ys)
+            s->y = ys;
+        if (xs == NULL || ys == NULL)
+            return false;
+        s->capacity = capacity;
+    }
+    s->x[s->n] = x;
+    s->y[s->n++] = y;
+    return true;
+}
+
+static bool add_points(weft__metrics *m, const weft_train_report *r)
+{
+    const double step = (double)r->step;
+    return (r->step == 0 || isnan(r->loss) || add_point(&m->training, step, r->loss)) &&
+           (isnan(r->validation_loss) || add_point(&m->validated, step, r->validation_loss));
+}
+
+weft_status weft__metrics_draw(const weft__metrics *m)
+{
+    char *path = weft_format("%s/loss.svg", m->folder);
+    if (path == NULL)
+        return weft__out_of_memory("training", "the run's records");
+    const series *t = &m->training, *v = &m->validated;
+    const weft_curve curves[] = {
+        {.name = "training", .x = t->x, .y = t->y, .n = t->n},
+        {.name = "validation", .x = v->x, .y = v->y, .n = v->n, .dots = true},
+    };
+    const weft_status status =
+        weft_curves_save(path, "Loss (nats per token)", "update", curves, v->n > 0 ? 2 : 1);
+    weft_free(path);
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+/* Adds a line's numbers to the curve; false when it is malformed or behind `most`. */
+static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t most)
+{
+    weft__json_doc doc = {.root = NULL};
+    weft_train_report r = {.loss = NAN, .validation_loss = NAN};
+    weft_status status = weft__json_parse(line, size, "metrics.jsonl", &doc);
+    if (status == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        status = weft__json_get_int(&root, "step", &r.step);
+        if (status == WEFT_OK)
+            status = weft__json_find_number(&root, "loss", &r.loss);
+        if (status == WEFT_OK)
+            status = weft__json_find_number(&root, "validation_loss", &r.validation_loss);
+    }
+    weft__json_free(&doc);
+    if (status != WEFT_OK || r.step > most || !add_points(m, &r))
+        return false;
+    m->last_step = r.step;
+    return true;
+}
+
+/* The bytes of the lines that stay. */
+static off_t keep_lines(weft__metrics *m, const char *text, size_t size, int64_t most)
+{
+    const char *at = text, *end = text + size, *newline;
+    while ((newline = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+        if (!keep_line(m, at, (size_t)(newline - at), most))
+            break;
+        weft_free(m->last);
+        m->last = weft_format("%.*s", (int)(newline - at), at);
+        at = newline + 1;
+    }
+    return at - text;
+}
+
+static weft_status cut(weft__metrics *m, const char *path, int64_t step)
+{
+    char *text;
+    size_t size;
+    if (step >= 0) {
+        const weft_status status = weft_file_read(path, (size_t)1 << 40, &text, &size);
+        if (status != WEFT_OK)
+            return status;
+        m->length = keep_lines(m, text, size, step);
+        weft_free(text);
+    }
+    if (ftruncate(m->file, m->length) != 0 || lseek(m->file, m->length, SEEK_SET) != m->length)
+        return fail_file(m, "cannot be cut back");
+    return WEFT_OK;
+}
+
+void weft__metrics_sync(const weft__metrics *m)
+{
+    (void)fsync(m->file);
+}
+
+weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics **out)
+{
+    *out = NULL;
+    weft__metrics *m = weft_calloc(1, sizeof *m);
+    char *path = weft_format("%s/metrics.jsonl", folder);
+    if (m == NULL || path == NULL) {
+        weft_free(m);
+        weft_free(path);
+        return weft__out_of_memory("training", "the run's records");
+    }
+    m->folder = folder;
+    m->file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    const weft_status status = m->file < 0 ? fail_file(m, "cannot be written") : cut(m, path, step);
+    weft_free(path);
+    if (status == WEFT_OK)
+        *out = m;
+    else
+        weft__metrics_free(m);
+    return status;
+}
+
+/* A validation that the last line does not have yet is written into it. */
+static void add_to_last(weft__metrics *m, const weft_train_report *report)
+{
+    const size_t n = strlen(m->last);
+    const off_t start = m->length - (off_t)n - 1;
+    if (lseek(m->file, start, SEEK_SET) == start) {
+        m->length = start;
+        weft__text_append(&m->waiting, m->last, n - 1); /* without its brace */
+        add_number(&m->waiting, "validation_loss", report->validation_loss);
+        add_samples(&m->waiting, report);
+        weft__text_append(&m->waiting, "}\n", 2);
+    }
+}
+
+weft_status weft__metrics_add(weft__metrics *m, const weft_train_report *report)
+{
+    if (m->last && report->step > 0 && report->step == m->last_step)
+        add_to_last(m, report);
+    else
+        add_line(&m->waiting, report);
+    weft_free(m->last);
+    m->last = NULL;
+    if (m->waiting.failed || !add_points(m, report))
+        return weft__out_of_memory("training", "the run's records");
+    if (write_waiting(m) != WEFT_OK && !m->warned) {
+        m->warned = true;
+        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
+    }
+    return WEFT_OK;
+}
+
+weft_status weft__metrics_finish(weft__metrics *m)
+{
+    const weft_status written = write_waiting(m);
+    return written == WEFT_OK ? weft__metrics_draw(m) : written;
+}
+
+void weft__metrics_free(weft__metrics *m)
+{
+    if (m == NULL)
+        return;
+    if (m->file >= 0)
+        close(m->file);
+    weft_free(m->waiting.at);
+    weft_free(m->last);
+    weft_free(m->training.x);
+    weft_free(m->training.y);
+    weft_free(m->validated.x);
+    weft_free(m->validated.y);
+    weft_free(m);
+}

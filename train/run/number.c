@@ -1,0 +1,38 @@
+/* train/run/number.c -- numbers as JSON and SVG write them. */
+#include "train/run/number.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FLOAT_DIGITS = 6, DOUBLE_DIGITS = 17 };
+
+/* printf writes the locale's decimal separator. */
+static const char *with_point(char *out)
+{
+    char *at = strpbrk(out, ",");
+    if (at)
+        *at = '.';
+    return out;
+}
+
+const char *weft__number(double value, char out[WEFT__NUMBER_TEXT])
+{
+    if (!isfinite(value)) {
+        memcpy(out, "null", sizeof "null");
+        return out;
+    }
+    for (int digits = FLOAT_DIGITS; digits <= DOUBLE_DIGITS; digits++) {
+        snprintf(out, WEFT__NUMBER_TEXT, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    return with_point(out);
+}
+
+const char *weft__decimals(double value, int decimals, char out[WEFT__NUMBER_TEXT])
+{
+    snprintf(out, WEFT__NUMBER_TEXT, "%.*f", decimals, value);
+    return with_point(out);
+}

@@ -1,0 +1,282 @@
+/* train/run/report.c -- report.html: a run's curves, settings and samples on one page. */
+#include <math.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "core/failure.h"
+#include "core/io/json.h"
+#include "train/run/curve.h"
+#include "train/run/number.h"
+
+enum { LOSS, SMOOTHED, VALIDATION, RATE, NORM, SPEED, SERIES };
+
+/* A loss is smoothed over a fraction of the run: weight 1 / SPAN of the updates so far. */
+enum { LEAST_SPAN = 5, SPANS = 20 };
+
+typedef struct series {
+    double *x, *y;
+    int n, capacity;
+} series;
+
+typedef struct page {
+    const char *folder;
+    weft__text text, samples;
+    series of[SERIES];
+} page;
+
+static const char *const style =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:900px;margin:2rem auto;padding:0 1rem;"
+    "color:#111827;background:#f9fafb}\n"
+    "h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}\n"
+    "svg{display:block;width:100%;margin:1rem 0}\n"
+    "table{border-collapse:collapse;background:#fff;width:100%}\n"
+    "td,th{padding:.3rem .7rem;border:1px solid #e5e7eb;text-align:left;vertical-align:top;"
+    "overflow-wrap:anywhere}\n"
+    "th{font-weight:500;color:#4b5563;width:38%}\n"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#fff;border:1px solid #e5e7eb;"
+    "padding:.7rem;margin:.4rem 0 1rem}pre b{color:#6b7280}\n"
+    "@media (prefers-color-scheme:dark){body{color:#f3f4f6;background:#030712}"
+    "table,pre{background:#111827}td,th,pre{border-color:#1f2937}th{color:#9ca3af}}\n";
+
+/* Text from models, data and file names: no markup, no control characters. */
+static void escape(weft__text *t, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)text[i];
+        if (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'')
+            weft__text_format(t, "&#%d;", c);
+        else if (c >= ' ' || c == '\n' || c == '\t')
+            weft__text_append(t, text + i, 1);
+        else
+            weft__text_append(t, "\xef\xbf\xbd", 3); /* U+FFFD */
+    }
+}
+
+static void escape_value(weft__text *t, json_object *value)
+{
+    if (json_object_is_type(value, json_type_string)) {
+        escape(t, json_object_get_string(value), (size_t)json_object_get_string_len(value));
+        return;
+    }
+    char number[WEFT__NUMBER_TEXT];
+    const double x =
+        json_object_is_type(value, json_type_double) ? json_object_get_double(value) : 0;
+    const char *text = fabs(x) >= 0.1
+                           ? weft__decimals(x, 4, number)
+                           : json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN);
+    escape(t, text, strlen(text));
+}
+
+/* ---- metrics -------------------------------------------------------------------------------- */
+
+static void add_point(page *p, int index, double x, double y)
+{
+    series *s = &p->of[index];
+    if (s->n == s->capacity) {
+        const int capacity = 2 * s->capacity + 256;
+        double *xs = weft_realloc(s->x, (size_t)capacity * sizeof *xs);
+        if (xs)
+            s->x = xs;
+        double *ys = weft_realloc(s->y, (size_t)capacity * sizeof *ys);
+        if (ys)
+            s->y = ys;
+        if (xs == NULL || ys == NULL) {
+            p->text.failed = true;
+            return;
+        }
+        s->capacity = capacity;
+    }
+    s->x[s->n] = x;
+    s->y[s->n++] = y;
+}
+
+static void add_samples(page *p, json_object *line, int64_t step)
+{
+    json_object *samples, *prompt, *text;
+    if (!json_object_object_get_ex(line, "samples", &samples) ||
+        !json_object_is_type(samples, json_type_array))
+        return;
+    weft__text_format(&p->samples, "<h3>After update %lld</h3>\n", (long long)step);
+    for (size_t i = 0; i < json_object_array_length(samples); i++) {
+        json_object *sample = json_object_array_get_idx(samples, i);
+        if (!json_object_is_type(sample, json_type_object) ||
+            !json_object_object_get_ex(sample, "prompt", &prompt) ||
+            !json_object_object_get_ex(sample, "text", &text))
+            continue;
+        weft__text_format(&p->samples, "<pre><b>");
+        escape_value(&p->samples, prompt);
+        weft__text_format(&p->samples, "</b>");
+        escape_value(&p->samples, text);
+        weft__text_format(&p->samples, "</pre>\n");
+    }
+}
+
+static weft_status add_line(page *p, const weft__json *line)
+{
+    static const struct {
+        const char *key;
+        int series;
+    } keys[] = {{"loss", LOSS},
+                {"validation_loss", VALIDATION},
+                {"lr", RATE},
+                {"grad_norm", NORM},
+                {"tokens_per_second", SPEED}};
+    int64_t step;
+    weft_status status = weft__json_get_int(line, "step", &step);
+    for (size_t i = 0; status == WEFT_OK && i < sizeof keys / sizeof *keys; i++) {
+        double value = NAN;
+        status = weft__json_find_number(line, keys[i].key, &value);
+        if (status == WEFT_OK && isfinite(value))
+            add_point(p, keys[i].series, (double)step, value);
+    }
+    if (status == WEFT_OK)
+        add_samples(p, line->value, step);
+    return status;
+}
+
+/* A last line that is being written is left out. */
+static weft_status read_metrics(page *p)
+{
+    char *path = weft_format("%s/metrics.jsonl", p->folder), *text = NULL;
+    size_t size = 0;
+    weft_status status = path ? weft_file_read(path, (size_t)1 << 40, &text, &size)
+                              : weft__out_of_memory("report", NULL);
+    const char *at = text, *newline;
+    while (status == WEFT_OK && (newline = memchr(at, '\n', size - (size_t)(at - text))) != NULL) {
+        weft__json_doc doc = {.root = NULL};
+        status = weft__json_parse(at, (size_t)(newline - at), path, &doc);
+        if (status == WEFT_OK) {
+            const weft__json line = weft__json_root(&doc);
+            status = add_line(p, &line);
+        }
+        weft__json_free(&doc);
+        at = newline + 1;
+    }
+    weft_free(text);
+    weft_free(path);
+    return status;
+}
+
+/* An exponential mean without a bias towards its beginning. */
+static void smooth(page *p)
+{
+    const series *loss = &p->of[LOSS];
+    const int span = loss->n / SPANS > LEAST_SPAN ? loss->n / SPANS : LEAST_SPAN;
+    const double keep = 1 - 1 / (double)span;
+    double sum = 0, weight = 0;
+    for (int i = 0; i < loss->n; i++) {
+        sum = keep * sum + loss->y[i];
+        weight = keep * weight + 1;
+        add_point(p, SMOOTHED, loss->x[i], sum / weight);
+    }
+}
+
+/* ---- the page ------------------------------------------------------------------------------- */
+
+static void draw(page *p, const char *title, int index, const char *name)
+{
+    const series *s = &p->of[index];
+    const weft_curve curve = {.name = name, .x = s->x, .y = s->y, .n = s->n};
+    if (s->n > 1)
+        weft__curves_draw(&p->text, title, "update", &curve, 1);
+}
+
+static void draw_curves(page *p)
+{
+    const series *smoothed = &p->of[SMOOTHED], *v = &p->of[VALIDATION];
+    const weft_curve loss[] = {
+        {.name = "training, smoothed", .x = smoothed->x, .y = smoothed->y, .n = smoothed->n},
+        {.name = "validation", .x = v->x, .y = v->y, .n = v->n, .dots = true},
+    };
+    weft__curves_draw(&p->text, "Loss (nats per token)", "update", loss, v->n > 0 ? 2 : 1);
+    draw(p, "Learning rate", RATE, "learning rate");
+    draw(p, "Gradient norm before clipping", NORM, "norm");
+    draw(p, "Tokens per second", SPEED, "tokens/s");
+}
+
+/* A member of run.json as a table. */
+static void add_table(page *p, json_object *run, const char *key, const char *title)
+{
+    json_object *object;
+    if (!json_object_object_get_ex(run, key, &object) ||
+        !json_object_is_type(object, json_type_object))
+        return;
+    weft__text_format(&p->text, "<h2>%s</h2>\n<table>\n", title);
+    json_object_object_foreach(object, name, value)
+    {
+        weft__text_format(&p->text, "<tr><th>");
+        escape(&p->text, name, strlen(name));
+        weft__text_format(&p->text, "</th><td>");
+        escape_value(&p->text, value);
+        weft__text_format(&p->text, "</td></tr>\n");
+    }
+    weft__text_format(&p->text, "</table>\n");
+}
+
+static void add_head(page *p, json_object *run)
+{
+    json_object *value;
+    weft__text_format(&p->text,
+                      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+                      "<meta name=\"viewport\" content=\"width=device-width\">\n"
+                      "<title>Training run</title>\n<style>\n%s</style></head><body>\n<h1>Run ",
+                      style);
+    escape(&p->text, p->folder, strlen(p->folder));
+    weft__text_format(&p->text, "</h1>\n<p>");
+    if (json_object_object_get_ex(run, "state", &value))
+        escape_value(&p->text, value);
+    if (json_object_object_get_ex(run, "message", &value)) {
+        weft__text_format(&p->text, ": ");
+        escape_value(&p->text, value);
+    }
+    weft__text_format(&p->text, "</p>\n");
+}
+
+static weft_status write_page(page *p, json_object *run)
+{
+    add_head(p, run);
+    draw_curves(p);
+    add_table(p, run, "result", "Result");
+    if (p->samples.n > 0) {
+        weft__text_format(&p->text, "<h2>Samples</h2>\n");
+        weft__text_append(&p->text, p->samples.at, p->samples.n);
+    }
+    add_table(p, run, "data", "Data");
+    add_table(p, run, "model", "Model");
+    add_table(p, run, "options", "Settings");
+    weft__text_format(&p->text, "</body></html>\n");
+    char *path = weft_format("%s/report.html", p->folder);
+    const weft_status status = path == NULL || p->text.failed || p->samples.failed
+                                   ? weft__out_of_memory("report", NULL)
+                                   : weft_file_write(path, p->text.at, p->text.n);
+    weft_free(path);
+    return status;
+}
+
+weft_status weft_run_report(const char *folder)
+{
+    page p = {.folder = folder};
+    weft__json_doc doc = {.root = NULL};
+    char *path = weft_format("%s/run.json", folder);
+    weft_status status = path ? weft__json_read(path, &doc) : weft__out_of_memory("report", NULL);
+    if (status == WEFT_OK) {
+        const weft__json root = weft__json_root(&doc);
+        status = weft__json_as_object(&root);
+    }
+    if (status == WEFT_OK)
+        status = read_metrics(&p);
+    if (status == WEFT_OK) {
+        smooth(&p);
+        status = write_page(&p, weft__json_root(&doc).value);
+    }
+    for (int i = 0; i < SERIES; i++) {
+        weft_free(p.of[i].x);
+        weft_free(p.of[i].y);
+    }
+    weft_free(p.text.at);
+    weft_free(p.samples.at);
+    weft__json_free(&doc);
+    weft_free(path);
+    return status;
+}
