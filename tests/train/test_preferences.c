@@ -67,6 +67,9 @@ static void forms_of_pairs(void)
         {"{\"prompt\": \"Sky?\", \"chosen\": [" USER ", " SAYS("Blue.") "], \"rejected\": [" USER
                                                                         ", " SAYS("Green.") "]}",
          "[user]Sky?\n[assistant]|Blue.<|endoftext|>", "[assistant]|Green.<|endoftext|>"},
+        {"{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" green.\", "
+         "\"messages\": [" USER ", " SAYS("Blue.") "]}", /* for supervised training */
+         "The sky is| blue.<|endoftext|>", "The sky is| green.<|endoftext|>"},
     };
     for (size_t i = 0; ready() && i < sizeof cases / sizeof *cases; i++) {
         weft_dataset *d = NULL;
@@ -93,6 +96,8 @@ static void refused_rows(void)
         {"{\"prompt\": \"a\", \"chosen\": 1, \"rejected\": 2}", "p.jsonl:1"},
         {"{\"prompt\": [" USER "], \"chosen\": [1], \"rejected\": [2]}", "p.jsonl:1"},
         {"{\"chosen\": [], \"rejected\": []}", "p.jsonl:1"},
+        {"{\"prompt\": [" USER "], \"chosen\": \"b\", \"rejected\": \"c\"}",
+         "\"prompt\" is an array of messages"},
     };
     for (size_t i = 0; ready() && i < sizeof cases / sizeof *cases; i++) {
         weft_dataset *d = NULL;
@@ -100,6 +105,37 @@ static void refused_rows(void)
         CHECK_CONTAINS(weft_error_message(), cases[i].says);
         weft_dataset_free(d);
     }
+}
+
+/* Nothing of a bad row stays, and texts are no preference data. */
+static void bad_rows_leave_nothing(void)
+{
+    static const char text[] =
+        "{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" green and green and "
+        "green and green and green and green and green and green and green and green.\"}\n"
+        "{\"prompt\": \"The sky is\", \"chosen\": \" blue.\", \"rejected\": \" red.\"}\n";
+    weft_dataset_options o = {.chat = chat,
+                              .examples = WEFT_EXAMPLES_LABELLED,
+                              .length = 12,
+                              .longer = WEFT_LONG_REFUSE,
+                              .max_bad_rows = 1};
+    weft_dataset *d = NULL;
+    if (!ready())
+        return;
+    o.chat = chat;
+    if (CHECK_OK(weft_dataset_parse(text, strlen(text), "p.jsonl", tokenizer, &o, 0, &d, NULL))) {
+        CHECK_EQ_INT(weft_dataset_info_of(d).bad_rows, 1);
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2);
+        expect(d, 0, "The sky is| blue.");
+        expect(d, 1, "The sky is| red.");
+    }
+    weft_dataset_free(d);
+    d = NULL;
+    o.format = WEFT_DATA_TEXT;
+    CHECK_STATUS(weft_dataset_parse(text, strlen(text), "p.txt", tokenizer, &o, 0, &d, NULL),
+                 WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "p.txt: expected rows of preference data");
+    weft_dataset_free(d);
 }
 
 /* Rows with a label, and both completions of a pair. */
@@ -196,5 +232,5 @@ static void the_cache_keeps_pairs(void)
 }
 
 CHECK_MAIN("preferences", CHECK_CASE(forms_of_pairs), CHECK_CASE(refused_rows),
-           CHECK_CASE(labelled_rows), CHECK_CASE(splits_keep_pairs_whole),
-           CHECK_CASE(the_cache_keeps_pairs))
+           CHECK_CASE(bad_rows_leave_nothing), CHECK_CASE(labelled_rows),
+           CHECK_CASE(splits_keep_pairs_whole), CHECK_CASE(the_cache_keeps_pairs))

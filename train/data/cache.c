@@ -7,6 +7,7 @@
  */
 #include "train/data/cache.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 #include "core/failure.h"
 #include "core/io/fileio.h"
+#include "core/io/gguf.h"
 #include "core/io/safetensors.h"
 #include "train/data/reader.h"
 #include "weft/io.h"
@@ -97,24 +99,36 @@ static weft_status add_source(key *k, const weft_data_source *source)
     return status;
 }
 
-/* The tokenizer's files: those of a folder, or the path itself. */
+/* The GGUF file, or the files from which a folder's tokenizer and template take their tokens; a
+ * path to tokenizer.json stands for its folder. */
 static weft_status add_tokenizer(key *k, const char *path)
 {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json"};
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "special_tokens_map.json"};
     struct stat about;
-    bool any = false;
-    weft_status status = WEFT_OK;
-    for (int i = 0; status == WEFT_OK && i < 2; i++) {
-        char *name = weft_format("%s/%s", path, names[i]);
+    char *gguf = NULL;
+    weft_status status = weft__gguf_find(path, &gguf);
+    if (status == WEFT_OK && gguf)
+        status = add_file(k, gguf);
+    const bool done = gguf != NULL;
+    weft_free(gguf);
+    if (status != WEFT_OK || done)
+        return status;
+    const bool folder = stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+    const char *slash = strrchr(path, '/');
+    const int parent = folder ? (int)strlen(path) : slash ? (int)(slash - path) + 1 : 0;
+    if (!folder)
+        status = add_file(k, path);
+    for (int i = folder ? 0 : 1; status == WEFT_OK && i < 3; i++) {
+        char *name = weft_format("%.*s%s%s", parent, path, folder ? "/" : "", names[i]);
         if (name == NULL)
             return weft__out_of_memory(path, NULL);
-        if (stat(name, &about) == 0) {
-            any = true;
-            status = add_file(k, name);
-        }
+        const bool there = stat(name, &about) == 0;
+        add_text(k, there ? names[i] : "");
+        status = there ? add_file(k, name) : WEFT_OK;
         weft_free(name);
     }
-    return status == WEFT_OK && !any ? add_file(k, path) : status;
+    return status;
 }
 
 static void add_options(key *k, const weft_dataset_options *o, double split)
@@ -140,6 +154,14 @@ static bool writes_date(const weft_chat *chat)
     return false;
 }
 
+/* What can be read once only. */
+static bool is_stream(const char *path)
+{
+    struct stat about;
+    return strcmp(path, "-") == 0 ||
+           (stat(path, &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode));
+}
+
 weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
                                      const weft_dataset_options *options, double split, char **out)
 {
@@ -148,7 +170,7 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
     if (options->cache == NULL || options->tokenizer_path == NULL || writes_date(options->chat))
         return WEFT_OK;
     for (int i = 0; i < n; i++) {
-        if (strcmp(sources[i].path, "-") == 0)
+        if (is_stream(sources[i].path))
             return WEFT_OK;
     }
     weft_status status = add_tokenizer(&k, options->tokenizer_path);
@@ -164,7 +186,8 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static const char magic[16] = "weft tokens 1\n";
+static const char magic[16] = "weft tokens 2\n";
+static const double MOST_WEIGHT = 1e9;
 
 /* One dataset of a file. */
 typedef struct kept {
@@ -263,9 +286,18 @@ static bool is_consistent(const weft_dataset *d)
             s->length > d->n_ids - s->start || s->length > d->info.longest)
             return false;
     }
+    for (int64_t i = 0; i < d->n_ids; i++) {
+        if (d->ids[i] < 0 || !(d->weights[i] >= 0 && d->weights[i] <= FLT_MAX))
+            return false;
+    }
+    const bool pairs = d->info.examples == WEFT_EXAMPLES_PAIRS;
+    if (d->info.examples < WEFT_EXAMPLES_SINGLE || d->info.examples > WEFT_EXAMPLES_PAIRS ||
+        (pairs && d->info.samples % 2 != 0) || (d->n_parts > 0 && d->parts[0].first != 0))
+        return false;
     for (int64_t i = 0; i < d->n_parts; i++) {
         if (d->parts[i].first < (i ? d->parts[i - 1].first : 0) ||
-            d->parts[i].first > d->info.samples || !(d->parts[i].weight >= 0))
+            d->parts[i].first > d->info.samples || (pairs && d->parts[i].first % 2 != 0) ||
+            !(d->parts[i].weight >= 0 && d->parts[i].weight <= MOST_WEIGHT))
             return false;
     }
     return true;

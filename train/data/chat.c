@@ -230,7 +230,8 @@ static bool is_stable(const conversation *c)
     const turn *last = &c->turns[c->n_turns - 1];
     for (size_t i = 0; i + 1 < c->n_turns; i++) {
         const turn *t = &c->turns[i];
-        if (t->end > last->begin || memcmp(t->text, last->text, t->end) != 0)
+        if (t->end > c->turns[i + 1].begin || t->end > last->begin ||
+            memcmp(t->text, last->text, t->end) != 0)
             return false;
     }
     return true;

@@ -110,7 +110,8 @@ weft_status weft__dataset_append(weft_dataset *d, const weft_sample *s, bool cut
     weights[0] = 0;
     for (int64_t i = 1; i < n; i++)
         weights[i] = s->weights ? s->weights[i] : 1;
-    d->samples[d->info.samples++] = (weft__dataset_sample){d->n_ids, n, s->group, cut, false};
+    d->samples[d->info.samples++] =
+        (weft__dataset_sample){.start = d->n_ids, .length = n, .group = s->group, .cut = cut};
     d->n_ids += n;
     d->info.tokens += n;
     d->info.targets += weft__sample_targets(s);

@@ -9,6 +9,7 @@ typedef struct weft__dataset_sample {
     int64_t start, length, group;
     bool cut;         /* it was longer */
     bool undesirable; /* of labelled samples */
+    char unused[6];   /* 0: files of the cache have no padding */
 } weft__dataset_sample;
 
 /* A run of samples with the same weight in a mixture, up to the next part's. */

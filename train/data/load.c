@@ -108,6 +108,11 @@ static weft_status add_contents(weft__reader *r, const char *data, size_t size, 
     skip_mark(&data, &size);
     if (format == WEFT_DATA_AUTO)
         status = weft__data_format_of(r->path, data, size, &format);
+    if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->o.examples != WEFT_EXAMPLES_SINGLE)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: expected rows of preference data (JSON lines, a JSON array, CSV or "
+                           "TSV), got a text",
+                           r->path);
     if (status != WEFT_OK)
         return status;
     status = format == WEFT_DATA_TEXT ? add_text(r, data, size, p)

@@ -97,6 +97,10 @@ static weft_status read_row(const weft__json *row, preference *out)
         return weft__json_fail(row, WEFT_INVALID,
                                "expected \"chosen\" and \"rejected\" to be both texts or both "
                                "arrays of messages");
+    if (!lists && json_object_is_type(prompt.value, json_type_array))
+        return weft__json_fail(row, WEFT_INVALID,
+                               "\"prompt\" is an array of messages: expected \"chosen\" and "
+                               "\"rejected\" to be arrays of messages too");
     if (prompt.value && lists == json_object_is_type(prompt.value, json_type_array)) {
         const size_t n = lists ? json_object_array_length(prompt.value) : 0;
         out->prompt = lists ? messages_of(prompt.value, 0, n) : json_object_get(prompt.value);

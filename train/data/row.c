@@ -334,6 +334,14 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *row)
 {
     weft_row_kind kind = WEFT_ROW_TEXT;
     weft_status status = find_kind(row, &kind);
+    /* Rows of preferences may have "messages" too, which are for supervised training. */
+    if (status == WEFT_OK && r->o.examples != WEFT_EXAMPLES_SINGLE) {
+        if (has(row, "chosen") && has(row, "rejected"))
+            kind = WEFT_ROW_PREFERENCE;
+        else if (r->o.examples == WEFT_EXAMPLES_LABELLED && has(row, "prompt") &&
+                 has(row, "completion") && has(row, "label"))
+            kind = WEFT_ROW_COMPLETION;
+    }
     if (status == WEFT_OK)
         status = add_example(r, row, kind);
     if (status == WEFT_OK)

@@ -25,7 +25,11 @@ static void note(weft__places *places, const char *where)
 weft_status weft__reader_row_done(weft__reader *r, const char *where, weft_status status,
                                   const weft_dataset_info *before)
 {
-    const weft_dataset_info *now = &r->rows->info;
+    weft_dataset_info *now = &r->rows->info;
+    if (status == WEFT_INVALID || status == WEFT_UNSUPPORTED) { /* what it added before it failed */
+        *now = *before;
+        r->rows->n_ids = before->tokens;
+    }
     if (now->truncated + now->split + now->dropped !=
         before->truncated + before->split + before->dropped)
         note(&r->longer, where);

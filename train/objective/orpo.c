@@ -30,6 +30,7 @@ static weft_array *whole_targets(const weft_batch *batch)
 /* log(p / (1 - p)) for p = e^x */
 static weft_array *log_odds(weft_array *x)
 {
+    x = weft_minimum(x, weft_scalar(-1e-7, weft_dtype_of(x))); /* p = 1 has a gradient of NaN */
     return weft_subtract(x, weft_log(weft_negative(weft_expm1(x))));
 }
 
