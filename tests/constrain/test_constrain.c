@@ -287,6 +287,10 @@ static void faults_are_named(void)
         {"{\"$ref\":\"http://x/y\"}", "only references within the schema", WEFT_UNSUPPORTED},
         {"{\"type\":\"integer\",\"minimum\":3,\"maximum\":2}", "no value satisfies", WEFT_INVALID},
         {"false", "no value satisfies", WEFT_INVALID},
+        {"{\"type\":\"string\",\"not\":{\"maxLength\":9223372036854775807}}", "no value satisfies",
+         WEFT_INVALID},
+        {"{\"type\":\"array\",\"not\":{\"maxItems\":9223372036854775807}}", "no value satisfies",
+         WEFT_INVALID},
         {"{\"$defs\":{\"l\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/l\"},"
          "\"minItems\":1}},\"$ref\":\"#/$defs/l\"}",
          "no value satisfies", WEFT_INVALID},

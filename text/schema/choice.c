@@ -109,6 +109,12 @@ static void count_at_most(int64_t *most, int64_t value)
         *most = value;
 }
 
+/* No document has more than SCHEMA_NEVER of anything, and sums of a few such counts fit. */
+static int64_t limited(int64_t count)
+{
+    return count < SCHEMA_NEVER ? count : SCHEMA_NEVER;
+}
+
 static weft_status take_count(const weft__json *at, const char *min_key, const char *max_key,
                               int64_t *least, int64_t *most)
 {
@@ -118,9 +124,9 @@ static weft_status take_count(const weft__json *at, const char *min_key, const c
         status = weft__json_find_int(at, max_key, &max);
     if (status)
         return status;
-    count_at_least(least, min);
+    count_at_least(least, limited(min));
     if (max != SCHEMA_UNBOUNDED)
-        count_at_most(most, max);
+        count_at_most(most, limited(max));
     return WEFT_OK;
 }
 
@@ -187,6 +193,13 @@ static weft_status violate_count(const weft__json *at, const schema_atom *atom, 
 {
     int64_t count = 0;
     const weft_status status = weft__json_find_int(at, bound_of(atom->kind).keyword, &count);
+    const bool most = atom->kind == ATOM_MAX_LENGTH || atom->kind == ATOM_MAX_ITEMS ||
+                      atom->kind == ATOM_MAX_PROPERTIES;
+    count = limited(count);
+    if (most && count == SCHEMA_NEVER) {
+        c->types = 0; /* nothing has more */
+        return status;
+    }
     if (atom->kind == ATOM_MIN_LENGTH)
         fewer_than(c, SCHEMA_STRING, &c->max_length, count);
     else if (atom->kind == ATOM_MAX_LENGTH)

@@ -1,5 +1,6 @@
 /* train/adapter/gguf.c -- adapters as llama.cpp has them: a GGUF file of kind adapter, with A and B
  * under the names of the base's tensors and rows of B in the order of the base's. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,6 +201,9 @@ static weft_status read(const weft_gguf *file, const weft__gguf_facts *f, weft__
     if (status == WEFT_OK)
         status = expect_text(file, "general.architecture", f->arch->name);
     weft_gguf_value_number(weft_gguf_value_find(file, "adapter.lora.alpha"), 0, &alpha);
+    if (status == WEFT_OK && !isfinite(alpha))
+        status = weft_fail(WEFT_INVALID, "%s: adapter.lora.alpha: expected a finite number, got %g",
+                           weft_gguf_path(file), alpha);
     for (int i = 0; status == WEFT_OK && i < weft_gguf_count(file); i++)
         status = read_tensor(file, i, f, out);
     for (int i = 0; status == WEFT_OK && i < out->n; i++) {

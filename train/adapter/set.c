@@ -233,6 +233,8 @@ static weft_status add_all(weft_adapters *set, char *text, double **weights)
         next = strchr(at, ',');
         if (next)
             *next++ = '\0';
+        if (*at == '\0' || *at == ':')
+            return weft_fail(WEFT_INVALID, "adapters: expected a path before and after each comma");
         double *moved = weft_realloc(*weights, (size_t)(set->n + 1) * sizeof *moved);
         if (moved == NULL)
             return weft__out_of_memory("adapters", "a list of weights");
