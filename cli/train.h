@@ -1,5 +1,5 @@
-/* cli/train.h -- between train.c, which runs, train_adapter.c, which makes the adapter, and
- * train_report.c, which tells. */
+/* cli/train.h -- between train.c, which runs, train_options.c, which has the options, and the files
+ * that do parts of a run. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -34,42 +34,6 @@ typedef struct train_values {
     int adapter_dtype;
     bool rslora, dora, pissa;
 } train_values;
-
-/* The options that plan and check a run. */
-#define TRAIN_PLAN_OPTIONS                                                                         \
-    {.name = "config",                                                                             \
-     .kind = CLI_TEXT,                                                                             \
-     .value = "FILE",                                                                              \
-     .offset = offsetof(train_values, config),                                                     \
-     .help =                                                                                       \
-         "read options from a JSON object of their long names, and MODEL as \"model\"; those of "  \
-         "the command line replace them"},                                                         \
-        {.name = "dry-run",                                                                        \
-         .kind = CLI_FLAG,                                                                         \
-         .offset = offsetof(train_values, dry_run),                                                \
-         .help = "train nothing: measure memory and time with the largest batch, show a sample "   \
-                 "with its loss mask, and refuse what does not fit in memory"},                    \
-        {.name = "max-memory",                                                                     \
-         .kind = CLI_REAL,                                                                         \
-         .value = "GB",                                                                            \
-         .low = CLI_ABOVE_ZERO,                                                                    \
-         .high = CLI_ANY,                                                                          \
-         .offset = offsetof(train_values, max_memory),                                             \
-         .help = "with --dry-run: the memory that the run may take; default: that of the device"}, \
-        {.name = "patience",                                                                       \
-         .kind = CLI_INT,                                                                          \
-         .value = "N",                                                                             \
-         .fallback = "0",                                                                          \
-         .low = 0,                                                                                 \
-         .high = CLI_ANY,                                                                          \
-         .offset = offsetof(train_values, patience),                                               \
-         .help = "end the run after N validations without a lower loss; 0: never"},                \
-    {                                                                                              \
-        .name = "sample-prompt", .kind = CLI_TEXTS, .value = "TEXT",                               \
-        .offset = offsetof(train_values, sample_prompts),                                          \
-        .help = "generate 48 tokens from TEXT after every validation, for metrics.jsonl and "      \
-                "report.html; may be given several times"                                          \
-    }
 
 /* The words of --optimizer: the names of the types. */
 #define TRAIN_OPTIMIZERS "adamw|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
@@ -109,6 +73,17 @@ typedef struct train_run {
     cli_progress progress;
 } train_run;
 
+/* Runs weft train with its parsed values; the exit status. */
+int train_command(void *values);
+
+/* Which options exclude each other, or lack another; NULL: none. */
+const char *train_complaint(const train_values *v);
+/* WEFT_INVALID when --out has a run that the options neither continue nor delete. */
+weft_status train_check_out(const train_values *v);
+
+/* Opens tokenizer, chat template, data, validation data and batches, for the model at r->path. */
+weft_status train_open_data(const train_values *v, train_run *r);
+
 /* From now on SIGINT, SIGTERM and SIGHUP (unless it was ignored, as by nohup) set *cancel, which
  * lasts as long as the program, and say so on standard error; a second SIGINT or SIGTERM ends the
  * program. SIGPIPE and SIGXFSZ are ignored: a pipe that is closed or a file that would be too large
@@ -123,8 +98,6 @@ bool train_is_of_adapter(const char *name); /* an option that describes the adap
 /* Runs with the options of --config that the command line does not replace; the exit status. A file
  * that is malformed or has an unknown option is a failure that names both. */
 int train_with_config(train_values *v, int (*run)(train_values *v));
-/* What makes no sense about the options that plan and check a run; NULL: nothing. */
-const char *train_plan_complaint(const train_values *v);
 /* Writes train_words as config.json into the run's folder. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
@@ -138,13 +111,6 @@ weft_status train_resume(train_values *v, cli_word_list *words);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"
-
-/* The weights of KTO. */
-#define TRAIN_KTO_OPTION(NAME, FIELD)                                                              \
-    {                                                                                              \
-        .name = NAME, .kind = CLI_REAL, .value = "X", .low = CLI_ABOVE_ZERO, .high = CLI_ANY,      \
-        .offset = offsetof(train_values, FIELD), .help = "of kto: such completions count X times"  \
-    }
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);

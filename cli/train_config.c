@@ -209,17 +209,3 @@ weft_status train_write_config(const train_values *v, const cli_word_list *words
     json_object_put(root);
     return status;
 }
-
-/* ---- checking ------------------------------------------------------------------------------- */
-
-const char *train_plan_complaint(const train_values *v)
-{
-    const bool validated = v->val_split > 0 || v->val_data != NULL;
-    if ((v->patience > 0 || v->sample_prompts.n > 0) && !validated)
-        return "--patience and --sample-prompt need --val-split or --val-data";
-    if (v->patience > 0 && v->val_every == 0)
-        return "--patience needs --val-every above 0";
-    if (!isnan(v->max_memory) && !v->dry_run)
-        return "--max-memory is for --dry-run";
-    return NULL;
-}

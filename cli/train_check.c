@@ -1,0 +1,51 @@
+/* cli/train_check.c -- which options of weft train exclude each other. */
+#include "cli/train.h"
+
+static const char *plan_complaint(const train_values *v)
+{
+    const bool validated = v->val_split > 0 || v->val_data != NULL;
+    if ((v->patience > 0 || v->sample_prompts.n > 0) && !validated)
+        return "--patience and --sample-prompt need --val-split or --val-data";
+    if (v->patience > 0 && v->val_every == 0)
+        return "--patience needs --val-every above 0";
+    if (!isnan(v->max_memory) && !v->dry_run)
+        return "--max-memory is for --dry-run";
+    return NULL;
+}
+
+const char *train_complaint(const train_values *v)
+{
+    if (v->resume && v->overwrite)
+        return "--resume and --overwrite exclude each other";
+    if (v->model == NULL)
+        return "MODEL is missing";
+    if ((v->source.paths.n == 0) == (v->batches == NULL))
+        return "needs --data FILE or --batches FILE";
+    if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))
+        return "--val-split is for --data without --val-data";
+    if (v->batches != NULL && v->accumulate != 1)
+        return "--batches makes one update of each batch: no --accumulate";
+    if (v->pack && (v->batches != NULL || v->compile))
+        return "--pack is for --data without --compile";
+    const char *objective = train_objective_complaint(v);
+    if (objective != NULL)
+        return objective;
+    if (v->compile && v->accumulate != 1)
+        return "--compile is for updates of one batch: no --accumulate";
+    if (v->steps != CLI_ABSENT && !isnan(v->epochs))
+        return "--steps and --epochs exclude each other";
+    const char *plan = plan_complaint(v);
+    if (plan != NULL)
+        return plan;
+    return cli_place_complaint(&v->place);
+}
+
+weft_status train_check_out(const train_values *v)
+{
+    if (v->dry_run || v->overwrite || v->resume || !weft_run_exists(v->out))
+        return WEFT_OK;
+    return weft_fail(WEFT_INVALID,
+                     "train: %s has a run already: --resume continues it, --overwrite deletes it, "
+                     "or choose another --out",
+                     v->out);
+}

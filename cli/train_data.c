@@ -1,0 +1,49 @@
+/* cli/train_data.c -- the data that weft train reads: samples, validation samples and batches. */
+#include "cli/train.h"
+
+static weft_status load_validation(const train_values *v, train_run *r, weft_dataset_options o)
+{
+    cli_data_options(&v->source, &o);
+    o.format = WEFT_DATA_AUTO; /* --format is that of --data */
+    return weft_dataset_load(v->val_data, r->tokenizer, &o, 0, &r->validation, NULL);
+}
+
+/* Validation samples that are also trained make the validation loss too low. */
+static void report_duplicates(const train_values *v, const train_run *r)
+{
+    int64_t n = v->val_data && r->data ? weft_dataset_duplicates(r->validation, r->data) : 0;
+    if (n > 0)
+        weft_log_message(WEFT_LOG_WARNING, "%s of the %s validation samples are also trained",
+                         cli_count(n), cli_count(weft_dataset_info_of(r->validation).samples));
+}
+
+weft_status train_open_data(const train_values *v, train_run *r)
+{
+    if (v->batches != NULL && v->val_data == NULL)
+        return weft_batches_open(v->batches, &r->batches);
+    weft_dataset_options o = {.length = v->length,
+                              .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
+                              .last_turn = v->train_on == TRAIN_ON_LAST,
+                              .seed = (uint64_t)v->seed,
+                              .examples = train_objective(v)->examples};
+    weft_status status = weft_tokenizer_load(r->path, &r->tokenizer);
+    if (status == WEFT_OK)
+        status = cli_load_template(r->path, &r->chat);
+    o.chat = r->chat;
+    o.tokenizer_path = r->path;
+    if (status == WEFT_OK && v->val_data != NULL)
+        status = load_validation(v, r, o);
+    if (status != WEFT_OK)
+        return status;
+    if (v->batches != NULL)
+        return weft_batches_open(v->batches, &r->batches);
+    weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
+    status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
+    if (status == WEFT_OK)
+        status = v->pack ? weft_batches_new_packed(r->data, v->batch_size, v->length,
+                                                   (uint64_t)v->seed, &r->batches)
+                         : weft_batches_new(r->data, v->batch_size, (uint64_t)v->seed, &r->batches);
+    if (status == WEFT_OK)
+        report_duplicates(v, r);
+    return status;
+}
