@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/io/text.h"
 #include "tests/check.h"
@@ -128,10 +129,103 @@ static void long_unions_are_followed(void)
     CHECK(fits(c, "{\"a\":\"x\",\"kind\":\"k79\"}") && fits(c, "{\"kind\":\"k0\",\"c\":null}"));
     CHECK(!fits(c, "{\"a\":\"x\"}") && !fits(c, "{\"kind\":\"k80\"}"));
     weft_constraint_free(c);
+}
+
+/* Seconds of this process; what takes time in proportion to the schema takes less than one. */
+static double seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+enum { MANY = 20000, SOON = 10 };
+
+static void many_constants_are_one_choice(void)
+{
+    static const char *const keywords[] = {"anyOf", "oneOf"};
+    for (int k = 0; k < 2; k++) {
+        weft__text schema = {0};
+        weft_constraint *c = NULL;
+        const double begin = seconds();
+        weft__text_format(&schema, "{\"%s\":[{\"type\":\"null\"}", keywords[k]);
+        for (int i = 0; i < MANY; i++)
+            weft__text_format(&schema, ",{\"const\":%d},{\"const\":\"value %d\"}", i, i / 2 * 2);
+        weft__text_format(&schema, "]}");
+        if (!CHECK_OK(open_text(&schema, &c)))
+            return;
+        CHECK(seconds() - begin < SOON);
+        CHECK(fits(c, "19999") && fits(c, "0") && fits(c, "null") && !fits(c, "20000"));
+        /* Two branches have each of these. */
+        CHECK_EQ_INT(fits(c, "\"value 0\""), k == 0);
+        CHECK_EQ_INT(fits(c, "\"value 19998\""), k == 0);
+        CHECK(!fits(c, "\"value 1\""));
+        weft_constraint_free(c);
+    }
+}
+
+static void many_equal_constants_are_followed(void)
+{
+    weft__text schema = {0};
+    weft_constraint *c = NULL;
+    const double begin = seconds();
+    weft__text_format(&schema, "{\"anyOf\":[{\"const\":1}");
+    for (int i = 1; i < MANY / 4; i++)
+        weft__text_format(&schema, ",{\"const\":1}");
+    weft__text_format(&schema, "]}");
+    if (!CHECK_OK(open_text(&schema, &c)))
+        return;
+    CHECK(seconds() - begin < SOON);
+    CHECK(fits(c, "1") && !fits(c, "2"));
+    weft_constraint_free(c);
+}
+
+static void many_references_to_one_schema_are_one_place(void)
+{
+    enum { REFERENCES = 3000 };
+    weft__text schema = {0};
+    weft_constraint *c = NULL;
+    const double begin = seconds();
+    weft__text_format(&schema, "{\"type\":\"object\",\"properties\":{");
+    for (int i = 0; i < REFERENCES; i++)
+        weft__text_format(&schema, "%s\"p%d\":{\"$ref\":\"#%s\",\"title\":\"%d\"}", i ? "," : "", i,
+                          i % 2 ? "/$defs/x" : "", i);
+    weft__text_format(&schema, "},\"$defs\":{\"x\":{\"$ref\":\"#/$defs/y\"},\"y\":{\"type\":["
+                               "\"object\",\"null\"]}},\"additionalProperties\":false}");
+    if (!CHECK_OK(open_text(&schema, &c)))
+        return;
+    CHECK(seconds() - begin < SOON);
+    CHECK(fits(c, "{\"p0\":{\"p2998\":{\"p1\":null}},\"p2999\":{\"x\":1}}"));
+    CHECK(!fits(c, "{\"p0\":null}") && !fits(c, "{\"p3000\":{}}"));
+    weft_constraint_free(c);
+}
+
+/* Objects with other optional properties each: what excludes one excludes all others. */
+static void branches_with_other_properties_are_told_apart(void)
+{
+    weft__text schema = {0};
+    weft_constraint *c = NULL;
+    const double begin = seconds();
+    weft__text_format(&schema, "{\"oneOf\":[");
+    for (int k = 0; k < 3; k++) {
+        weft__text_format(&schema, "%s{\"type\":\"object\",\"properties\":{", k ? "," : "");
+        for (int i = 0; i < 60; i++)
+            weft__text_format(&schema, "%s\"%c%d\":{\"type\":\"integer\"}", i ? "," : "", 'a' + k,
+                              i);
+        weft__text_format(&schema, "},\"additionalProperties\":false}");
+    }
+    weft__text_format(&schema, "]}");
+    if (!CHECK_OK(open_text(&schema, &c)))
+        return;
+    CHECK(seconds() - begin < SOON);
+    CHECK(fits(c, "{\"a0\":1,\"a59\":2}") && fits(c, "{\"c7\":1}"));
+    CHECK(!fits(c, "{}") && !fits(c, "{\"a0\":1,\"b0\":1}") && !fits(c, "{\"d0\":1}"));
+    weft_constraint_free(c);
     weft_tokenizer_free(tokenizer);
     tokenizer = NULL;
 }
 
 CHECK_MAIN("large_schemas", CHECK_CASE(contradictions_are_found_early),
            CHECK_CASE(too_many_combinations_are_refused), CHECK_CASE(long_enums_are_followed),
-           CHECK_CASE(long_unions_are_followed))
+           CHECK_CASE(long_unions_are_followed), CHECK_CASE(many_constants_are_one_choice),
+           CHECK_CASE(many_equal_constants_are_followed),
+           CHECK_CASE(many_references_to_one_schema_are_one_place),
+           CHECK_CASE(branches_with_other_properties_are_told_apart))

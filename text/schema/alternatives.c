@@ -360,12 +360,26 @@ static void collect_contents(collector *c)
 /* None of oneOf, or two of them. */
 static void collect_not_one(collector *c)
 {
-    const size_t n = list_length(c, "oneOf");
-    if (n > 0)
-        add(c, (alternative){.list = "oneOf", .only = -1});
-    for (size_t i = 0; i < n; i++)
-        for (size_t j = i + 1; j < n && !c->status; j++)
-            add_schemas(c, element(c, "oneOf", i, false), element(c, "oneOf", j, false));
+    const branch_list *list = NULL;
+    if (c->status || list_length(c, "oneOf") == 0)
+        return;
+    add(c, (alternative){.list = "oneOf", .only = -1});
+    c->status = weft__schema_branches(c->schema, c->number, &list);
+    const size_t n = c->status ? 0 : list->n;
+    int *beside = weft_malloc((n + 1) * sizeof *beside);
+    if (!c->status && !beside)
+        c->status = weft__out_of_memory(c->schema->doc.name, "a schema");
+    for (int i = 0; i < (int)n && !c->status; i++) {
+        size_t count = 0;
+        c->status = weft__schema_branches(c->schema, c->number, &list);
+        if (!c->status)
+            c->status = weft__branches_beside(list, i, beside, &count);
+        for (size_t k = 0; k < count && !c->status; k++)
+            if (beside[k] > i)
+                add_schemas(c, element(c, "oneOf", (size_t)i, false),
+                            element(c, "oneOf", (size_t)beside[k], false));
+    }
+    weft_free(beside);
 }
 
 static void collect_violated(collector *c)

@@ -296,12 +296,24 @@ static bool matches(check *c, json_object *schema, json_object *value)
     return fine;
 }
 
-/* Of how many schemas of a list the value is. */
-static size_t branches(check *c, json_object *list, json_object *value)
+/* Of how many schemas of a list the value is; beyond `most` they are not counted. */
+static size_t branches(check *c, json_object *list, json_object *value, size_t most)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < json_object_array_length(list); i++)
-        n += matches(c, json_object_array_get_idx(list, i), value);
+    enum { FEW = 8 };
+    const size_t length = json_object_array_length(list);
+    size_t n = 0, count = length;
+    int *which = NULL;
+    if (length > FEW) {
+        const branch_list *known = weft__prepared_branches(c->prepared, list);
+        which = known ? weft_malloc(length * sizeof *which) : NULL;
+        if (!which || weft__branches_for(known, value, which, &count)) {
+            c->no_memory = true;
+            count = 0;
+        }
+    }
+    for (size_t i = 0; i < count && n <= most; i++)
+        n += matches(c, json_object_array_get_idx(list, which ? (size_t)which[i] : i), value);
+    weft_free(which);
     return n;
 }
 
@@ -325,10 +337,10 @@ static bool combinations_hold(check *c, json_object *schema, json_object *value)
             if (!holds(c, json_object_array_get_idx(list, i), value))
                 return false;
     if (json_object_object_get_ex(schema, "anyOf", &list) &&
-        json_object_is_type(list, json_type_array) && branches(c, list, value) == 0)
+        json_object_is_type(list, json_type_array) && branches(c, list, value, 0) == 0)
         return expected(c, "one of the alternatives of anyOf", value);
     if (json_object_object_get_ex(schema, "oneOf", &list) &&
-        json_object_is_type(list, json_type_array) && branches(c, list, value) != 1)
+        json_object_is_type(list, json_type_array) && branches(c, list, value, 1) != 1)
         return expected(c, "exactly one of the alternatives of oneOf", value);
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "core/failure.h"
 #include "text/schema/expand.h"
+#include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
 /* ---- types, numbers, lengths ----------------------------------------------------------------- */
@@ -303,55 +304,60 @@ static weft_status matches_all(const weft__schema *schema, const int *signed_sch
     return status;
 }
 
-static weft_status add_literal(const weft__schema *schema, json_object *value, size_t room,
-                               schema_choice *c)
+static weft_status add_literal(const weft__schema *schema, json_object *value, literal_list *out)
 {
-    if (!c->literals)
-        c->literals = weft_calloc(room, sizeof *c->literals);
-    char *text = c->literals ? weft_strdup(json_object_to_json_string_ext(
-                                   value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE))
-                             : NULL;
-    if (!text)
+    void *data = out->at;
+    const weft_status status = weft__bytes_grow(&data, &out->capacity, out->n, 1, sizeof *out->at);
+    out->at = data;
+    if (status)
+        return status;
+    out->at[out->n] = weft_strdup(json_object_to_json_string_ext(
+        value, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE));
+    if (!out->at[out->n])
         return weft__out_of_memory(schema->doc.name, "a schema");
-    c->literals[c->n_literals++] = text;
+    out->n++;
     return WEFT_OK;
 }
 
-static void sort_literals(schema_choice *c)
-{
-    size_t kept = 0;
-    if (c->n_literals > 0)
-        qsort(c->literals, c->n_literals, sizeof *c->literals, by_text);
-    for (size_t i = 0; i < c->n_literals; i++) {
-        if (kept > 0 && strcmp(c->literals[kept - 1], c->literals[i]) == 0)
-            weft_free(c->literals[i]);
-        else
-            c->literals[kept++] = c->literals[i];
-    }
-    c->n_literals = kept;
-}
-
-weft_status weft__choice_literals(weft__schema *schema, int source, const int *signed_schemas,
-                                  size_t n, bool first, schema_choice *out, bool *possible)
+weft_status weft__find_literals(weft__schema *schema, int source, const int *signed_schemas,
+                                size_t n, literal_list *out, bool *any)
 {
     json_object *list = NULL, *constant = NULL, *at = schema->schemas[source].at.value;
     const bool one = json_object_object_get_ex(at, "const", &constant);
     weft_status status = WEFT_OK;
-    *out =
-        (schema_choice){.enumerated = true, .items = SCHEMA_NO_NODE, .additional = SCHEMA_NO_NODE};
+    *any = false;
     if (!one)
         json_object_object_get_ex(at, "enum", &list);
     const size_t count = one ? 1 : json_object_array_length(list);
-    for (size_t i = 0; i < count && !status && !(first && out->n_literals > 0); i++) {
+    for (size_t i = 0; i < count && !status && (out || !*any); i++) {
         json_object *value = one ? constant : json_object_array_get_idx(list, i);
         bool fits = false;
         status = matches_all(schema, signed_schemas, n, value, &fits);
-        if (!status && fits)
-            status = add_literal(schema, value, count, out);
+        if (!status && fits && out)
+            status = add_literal(schema, value, out);
+        *any |= fits;
     }
-    sort_literals(out);
-    *possible = out->n_literals > 0;
     return status;
+}
+
+schema_choice weft__choice_of_literals(literal_list *list)
+{
+    size_t kept = 0;
+    if (list->n > 0)
+        qsort(list->at, list->n, sizeof *list->at, by_text);
+    for (size_t i = 0; i < list->n; i++) {
+        if (kept > 0 && strcmp(list->at[kept - 1], list->at[i]) == 0)
+            weft_free(list->at[i]);
+        else
+            list->at[kept++] = list->at[i];
+    }
+    const schema_choice out = {.enumerated = true,
+                               .items = SCHEMA_NO_NODE,
+                               .additional = SCHEMA_NO_NODE,
+                               .literals = list->at,
+                               .n_literals = kept};
+    *list = (literal_list){0};
+    return out;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */

@@ -37,9 +37,9 @@ typedef struct partial {
 
 typedef struct expansion {
     weft__schema *schema;
-    size_t first;     /* choice of the node */
-    uint64_t *hashes; /* of its choices */
-    size_t n_hashes, hash_capacity;
+    size_t first;          /* choice of the node */
+    schema_index known;    /* hashes of the atoms of its choices */
+    literal_list literals; /* of its literals, which are one choice together */
     /* A probe makes no choices: it finds out whether there might be one. */
     bool probing, found;
     int depth, *fuel;
@@ -148,9 +148,13 @@ static weft_status check_atoms(expansion *e, partial *p, bool *possible)
 }
 
 /* Whether no value matches both of two schemas; known once it has been asked. */
-static weft_status disjoint(weft__schema *schema, int a, int b, bool *out)
+static weft_status disjoint(weft__schema *schema, int x, int y, bool *out)
 {
-    for (size_t i = 0; i < schema->n_pairs; i++)
+    const int a = x < y ? x : y, b = x < y ? y : x;
+    const uint64_t hash = weft__mix((uint64_t)a, (uint64_t)b);
+    size_t probing = 0;
+    int32_t i;
+    while ((i = weft__index_next(&schema->pair_index, hash, &probing)) >= 0)
         if (schema->pairs[i].a == a && schema->pairs[i].b == b) {
             *out = schema->pairs[i].disjoint;
             return WEFT_OK;
@@ -163,6 +167,8 @@ static weft_status disjoint(weft__schema *schema, int a, int b, bool *out)
         status = weft__bytes_grow(&data, &schema->pair_capacity, schema->n_pairs, 1,
                                   sizeof *schema->pairs);
     schema->pairs = data;
+    if (!status)
+        status = weft__index_add(&schema->pair_index, hash, (int32_t)schema->n_pairs);
     if (!status)
         schema->pairs[schema->n_pairs++] = (schema_pair){a, b, !possible};
     *out = !possible;
@@ -188,34 +194,61 @@ static weft_status add_atom(const weft__schema *schema, partial *p, schema_atom 
     return WEFT_OK;
 }
 
-/* Takes all schemas of a list, negated but for number `only`; with `only` >= 0 without those that
- * exclude that one anyway. */
-static weft_status push_list(expansion *e, partial *p, int number, const char *keyword, int only)
+/* Takes all schemas of a list, negated. */
+static weft_status push_none(weft__schema *schema, partial *p, int number, const char *keyword)
 {
-    weft__schema *schema = e->schema;
     const weft__json at = schema->schemas[number].at;
     weft__json list, item;
     size_t n = 0;
-    int chosen = -1;
     weft_status status = weft__json_find(&at, keyword, &list);
     if (!status && list.value)
         status = weft__json_length(&list, &n);
-    if (!status && only >= 0) {
-        status = weft__json_at(&list, (size_t)only, &item);
-        chosen = status ? -1 : weft__schema_number(schema, &item, &status);
-        if (!status)
-            status = push(schema, p, 2 * chosen);
-    }
     for (size_t i = 0; i < n && !status; i++) {
-        bool skip = (int)i == only || (only >= 0 && e->probing);
         status = weft__json_at(&list, i, &item);
         const int other = status ? -1 : weft__schema_number(schema, &item, &status);
-        if (!status && !skip && only >= 0)
-            status = disjoint(schema, chosen < other ? chosen : other,
-                              chosen < other ? other : chosen, &skip);
+        if (!status)
+            status = push(schema, p, 2 * other + 1);
+    }
+    return status;
+}
+
+static int branch_number(weft__schema *schema, int number, int position, weft_status *status)
+{
+    const weft__json at = schema->schemas[number].at;
+    weft__json list, item;
+    *status = weft__json_get(&at, "oneOf", &list);
+    if (!*status)
+        *status = weft__json_at(&list, (size_t)position, &item);
+    return *status ? -1 : weft__schema_number(schema, &item, status);
+}
+
+/* Takes schema `only` of a oneOf, and the others negated, without those that exclude it anyway. */
+static weft_status push_one(expansion *e, partial *p, int number, int only)
+{
+    weft__schema *schema = e->schema;
+    const branch_list *list = NULL;
+    weft_status status = WEFT_OK;
+    const int chosen = branch_number(schema, number, only, &status);
+    if (!status)
+        status = push(schema, p, 2 * chosen);
+    if (status || e->probing)
+        return status;
+    status = weft__schema_branches(schema, number, &list);
+    if (status)
+        return status;
+    size_t count = 0;
+    int *beside = weft_malloc((list->n + 1) * sizeof *beside);
+    status = beside ? weft__branches_beside(list, only, beside, &count)
+                    : weft__out_of_memory(schema->doc.name, "a schema");
+    for (size_t i = 0; i < count && !status; i++) {
+        bool skip = false;
+        const int other = branch_number(schema, number, beside[i], &status);
+        if (!status)
+            status = disjoint(schema, chosen, other, &skip);
         if (!status && !skip)
             status = push(schema, p, 2 * other + 1);
     }
+    weft_free(beside);
     return status;
 }
 
@@ -306,33 +339,6 @@ static uint64_t hash_atoms(const partial *p)
     return sum;
 }
 
-static uint64_t hash_literals(const schema_choice *c)
-{
-    uint64_t hash = c->n_literals;
-    for (size_t i = 0; i < c->n_literals; i++)
-        for (const char *at = c->literals[i]; *at; at++)
-            hash = weft__mix(hash, (unsigned char)*at);
-    return hash;
-}
-
-/* Whether the node has a choice of this hash; else it is kept. */
-static weft_status is_known(expansion *e, uint64_t hash, bool *known)
-{
-    for (size_t i = 0; i < e->n_hashes; i++)
-        if (e->hashes[i] == hash) {
-            *known = true;
-            return WEFT_OK;
-        }
-    void *data = e->hashes;
-    const weft_status status =
-        weft__bytes_grow(&data, &e->hash_capacity, e->n_hashes, 1, sizeof *e->hashes);
-    e->hashes = data;
-    if (!status)
-        e->hashes[e->n_hashes++] = hash;
-    *known = false;
-    return status;
-}
-
 /* Takes over a choice. */
 static weft_status add_choice(expansion *e, schema_choice *choice)
 {
@@ -359,15 +365,18 @@ static weft_status add_choice(expansion *e, schema_choice *choice)
 static weft_status add_atoms(expansion *e, const partial *p)
 {
     schema_choice choice = {0};
-    bool possible = true, known = false;
+    bool possible = true;
     if (e->probing) {
         e->found = true;
         return WEFT_OK;
     }
-    weft_status status = is_known(e, hash_atoms(p), &known);
-    if (status || known)
-        return status;
-    status = weft__choice_fill(e->schema, p->atoms, (size_t)p->n_atoms, &choice, &possible);
+    const uint64_t hash = hash_atoms(p);
+    size_t probing = 0;
+    if (weft__index_next(&e->known, hash, &probing) >= 0)
+        return WEFT_OK;
+    weft_status status = weft__index_add(&e->known, hash, 0);
+    if (!status)
+        status = weft__choice_fill(e->schema, p->atoms, (size_t)p->n_atoms, &choice, &possible);
     if (!status && possible)
         return add_choice(e, &choice);
     weft__choice_release(&choice);
@@ -377,17 +386,10 @@ static weft_status add_atoms(expansion *e, const partial *p)
 /* The literals of `source` that match everything that was taken. */
 static weft_status add_literals(expansion *e, const partial *p, int source)
 {
-    schema_choice choice = {0};
-    bool possible = false, known = false;
-    weft_status status = weft__choice_literals(e->schema, source, p->taken, (size_t)p->n_taken,
-                                               e->probing, &choice, &possible);
-    e->found = e->probing && possible;
-    if (!status && possible && !e->probing) {
-        status = is_known(e, hash_literals(&choice), &known);
-        if (!status && !known)
-            return add_choice(e, &choice);
-    }
-    weft__choice_release(&choice);
+    bool any = false;
+    const weft_status status = weft__find_literals(e->schema, source, p->taken, (size_t)p->n_taken,
+                                                   e->probing ? NULL : &e->literals, &any);
+    e->found |= e->probing && any;
     return status;
 }
 
@@ -399,16 +401,40 @@ typedef struct naming {
     int atom, blocks;
 } naming;
 
-/* Goes on with a property as the one that violates additionalProperties. */
+static bool excludes_all(const weft__schema *schema, int number)
+{
+    json_object *more =
+        json_object_object_get(schema->schemas[number].at.value, "additionalProperties");
+    return json_object_is_type(more, json_type_boolean) && !json_object_get_boolean(more);
+}
+
+/* Goes on with a property as the one that violates additionalProperties. It violates those of other
+ * schemas that exclude it whatever its value, too. */
 static weft_status name_violator(void *context, const char *name)
 {
     naming *n = context;
-    schema_atom *atom = &n->p->atoms[n->atom];
-    if (weft__names_property(n->e->schema, atom->schema, name))
+    partial *p = n->p;
+    const weft__schema *schema = n->e->schema;
+    bool named[EXPAND_MAX];
+    if (weft__names_property(schema, p->atoms[n->atom].schema, name))
         return WEFT_OK;
-    atom->name = name;
-    const weft_status status = assign(n->e, n->p, n->atom + 1, n->blocks);
-    atom->name = NULL;
+    for (int i = n->atom; i < p->n_atoms; i++) {
+        const schema_atom *atom = &p->atoms[i];
+        named[i] = i == n->atom || (atom->kind == ATOM_ADDITIONAL && !atom->name &&
+                                    atom->block < 0 && excludes_all(schema, atom->schema) &&
+                                    !weft__names_property(schema, atom->schema, name));
+        if (named[i])
+            p->atoms[i].name = name;
+    }
+    int schemas[EXPAND_MAX], count;
+    bool required;
+    weft_status status = weft__property_schemas(n->e->schema, p->atoms, (size_t)p->n_atoms, name,
+                                                schemas, &count, &required);
+    if (!status && count >= 0) /* the others allow it */
+        status = assign(n->e, p, n->atom + 1, n->blocks);
+    for (int i = n->atom; i < p->n_atoms; i++)
+        if (named[i])
+            p->atoms[i].name = NULL;
     return status;
 }
 
@@ -416,8 +442,9 @@ static weft_status name_violator(void *context, const char *name)
  * property that is named, or one that serves for a block of atoms, of which there are `blocks`. */
 static weft_status assign(expansion *e, partial *p, int from, int blocks)
 {
-    while (from < p->n_atoms && p->atoms[from].kind != ATOM_ITEMS &&
-           p->atoms[from].kind != ATOM_ADDITIONAL)
+    while (from < p->n_atoms &&
+           ((p->atoms[from].kind != ATOM_ITEMS && p->atoms[from].kind != ATOM_ADDITIONAL) ||
+            p->atoms[from].name))
         from++;
     if (from == p->n_atoms)
         return add_atoms(e, p);
@@ -458,8 +485,10 @@ static weft_status apply(expansion *e, partial *p, int number, const alternative
     weft_status status = WEFT_OK;
     if (a->atom.kind != ATOM_ALL)
         status = add_atom(e->schema, p, a->atom);
-    if (!status && a->list)
-        status = push_list(e, p, number, a->list, a->only);
+    if (!status && a->list && a->only < 0)
+        status = push_none(e->schema, p, number, a->list);
+    else if (!status && a->list)
+        status = push_one(e, p, number, a->only);
     for (int i = 0; i < a->n && !status; i++)
         status = push(e->schema, p, a->signed_schemas[i]);
     return status;
@@ -533,9 +562,14 @@ weft_status weft__expand_node(weft__schema *schema, size_t number)
         status = push(schema, p, node.schemas[i]);
     if (!status)
         status = expand(&e, p);
+    schema_choice literals = weft__choice_of_literals(&e.literals);
+    if (!status && literals.n_literals > 0)
+        status = add_choice(&e, &literals);
+    else
+        weft__choice_release(&literals);
     schema->nodes[number].first = e.first;
     schema->nodes[number].n_choices = schema->n_choices - e.first;
-    weft_free(e.hashes);
+    weft__index_release(&e.known);
     weft_free(p);
     return status;
 }

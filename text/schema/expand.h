@@ -44,6 +44,11 @@ typedef struct schema_atom {
                   violated by the same element or property */
 } schema_atom;
 
+typedef struct literal_list {
+    char **at;
+    size_t n, capacity;
+} literal_list;
+
 /* What branches. */
 typedef enum branch_kind { BRANCH_ANY, BRANCH_ONE, BRANCH_IF, BRANCH_VIOLATED } branch_kind;
 
@@ -65,6 +70,9 @@ typedef struct alternative_list {
 weft_status weft__alternatives(weft__schema *schema, branch_kind kind, int number,
                                alternative_list *out);
 
+/* The branches of a schema's oneOf, read once; valid until another schema is met. */
+weft_status weft__schema_branches(weft__schema *schema, int number, const branch_list **out);
+
 /* Expands a node into choices. */
 weft_status weft__expand_node(weft__schema *schema, size_t number);
 
@@ -79,10 +87,12 @@ weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *
 weft_status weft__choice_fill(weft__schema *schema, const schema_atom *atoms, size_t n,
                               schema_choice *out, bool *possible);
 
-/* A choice between the literals of schema `source` that match n signed schemas. *possible: there is
- * one; with `first`, no more are looked for. */
-weft_status weft__choice_literals(weft__schema *schema, int source, const int *signed_schemas,
-                                  size_t n, bool first, schema_choice *out, bool *possible);
+/* Appends the literals of schema `source` that match n signed schemas, as JSON writes them; *any:
+ * there are some. Without `out` no more than one is looked for. */
+weft_status weft__find_literals(weft__schema *schema, int source, const int *signed_schemas,
+                                size_t n, literal_list *out, bool *any);
+/* The choice between literals, which it takes over. */
+schema_choice weft__choice_of_literals(literal_list *list);
 
 /* The pattern of strings; without a string that matches the type goes. */
 weft_status weft__choice_pattern(const weft__schema *schema, const schema_atom *atoms, size_t n,

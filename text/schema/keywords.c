@@ -75,6 +75,13 @@ static const keyword *find(const char *name)
     return NULL;
 }
 
+bool weft__keyword_is_annotation(const char *name)
+{
+    const keyword *k = find(name);
+    return k && (k->kind == ANNOTATION || strcmp(name, "$defs") == 0 ||
+                 strcmp(name, "definitions") == 0);
+}
+
 static weft_status expected(const weft__json *at, const char *what)
 {
     return weft__json_fail(at, WEFT_INVALID, "expected %s, got %s", what,

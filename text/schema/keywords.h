@@ -12,4 +12,7 @@ weft_status weft__keywords_check(const weft__json *schema);
 /* WEFT_UNSUPPORTED for a keyword of this schema that is neither followed nor an annotation. */
 weft_status weft__keywords_followed(const weft__json *schema);
 
+/* Whether a keyword says nothing about validity at its place: annotations, and definitions. */
+bool weft__keyword_is_annotation(const char *name);
+
 #endif

@@ -1,11 +1,15 @@
-/* text/schema/prepared.c -- patterns and enums of schemas, made ready once for many values. */
+/* text/schema/prepared.c -- patterns, enums and alternatives of schemas, made ready once
+ * for many values. */
 #include "text/schema/prepared.h"
 
+#include <inttypes.h>
 #include <json-c/linkhash.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/hash.h"
 #include "core/io/text.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -47,12 +51,28 @@ static void write_object(weft__text *out, json_object *value)
     weft_free(names);
 }
 
+/* Integers exactly, so that 2^53 and 2^53 + 1 differ; 1.0 is 1. */
+static void write_number(weft__text *out, json_object *value)
+{
+    const double number = json_object_get_double(value);
+    if (json_object_is_type(value, json_type_int) && number >= 0x1p63)
+        weft__text_format(out, "%" PRIu64, json_object_get_uint64(value));
+    else if (json_object_is_type(value, json_type_int))
+        weft__text_format(out, "%" PRId64, json_object_get_int64(value));
+    else if (number == floor(number) && fabs(number) < 0x1p63)
+        weft__text_format(out, "%" PRId64, (int64_t)number);
+    else if (number == floor(number) && number > 0 && number < 0x1p64)
+        weft__text_format(out, "%" PRIu64, (uint64_t)number);
+    else
+        weft__text_format(out, "%.17g", number);
+}
+
 static void write_value(weft__text *out, json_object *value)
 {
     switch (json_object_get_type(value)) {
     case json_type_int:
     case json_type_double:
-        weft__text_format(out, "%.17g", json_object_get_double(value) + 0.0);
+        write_number(out, value);
         break;
     case json_type_string:
         weft__text_quote_bytes(out, json_object_get_string(value),
@@ -78,8 +98,7 @@ static void write_value(weft__text *out, json_object *value)
     }
 }
 
-/* The caller's; NULL without memory. */
-static char *form_of(json_object *value)
+char *weft__value_form(json_object *value)
 {
     weft__text out = {0};
     write_value(&out, value);
@@ -91,7 +110,7 @@ static char *form_of(json_object *value)
 
 weft_status weft__values_equal(json_object *a, json_object *b, bool *out)
 {
-    char *x = form_of(a), *y = form_of(b);
+    char *x = weft__value_form(a), *y = weft__value_form(b);
     const bool known = x && y;
     *out = known && strcmp(x, y) == 0;
     weft_free(x);
@@ -108,6 +127,7 @@ static void release_entry(prepared_entry *e)
         weft_free(e->values[i]);
     weft_free(e->values);
     weft__pattern_free(e->pattern);
+    weft__branches_release(&e->branches);
 }
 
 void weft__prepared_release(prepared *p)
@@ -115,12 +135,20 @@ void weft__prepared_release(prepared *p)
     for (size_t i = 0; i < p->n; i++)
         release_entry(&p->entries[i]);
     weft_free(p->entries);
+    weft__index_release(&p->index);
     *p = (prepared){0};
 }
 
-static prepared_entry *find(const prepared *p, json_object *of)
+static uint64_t hash_of(const json_object *of)
 {
-    for (size_t i = 0; i < p->n; i++)
+    return weft__mix(0, (uint64_t)(uintptr_t)of);
+}
+
+static prepared_entry *find(const prepared *p, const json_object *of)
+{
+    size_t probe = 0;
+    int32_t i;
+    while ((i = weft__index_next(&p->index, hash_of(of), &probe)) >= 0)
         if (p->entries[i].of == of)
             return &p->entries[i];
     return NULL;
@@ -130,8 +158,10 @@ static prepared_entry *find(const prepared *p, json_object *of)
 static prepared_entry *add(prepared *p, prepared_entry entry)
 {
     void *data = p->entries;
-    const weft_status status = weft__bytes_grow(&data, &p->capacity, p->n, 1, sizeof entry);
+    weft_status status = weft__bytes_grow(&data, &p->capacity, p->n, 1, sizeof entry);
     p->entries = data;
+    if (!status)
+        status = weft__index_add(&p->index, hash_of(entry.of), (int32_t)p->n);
     if (status) {
         release_entry(&entry);
         return NULL;
@@ -156,6 +186,15 @@ const prepared_entry *weft__prepared_pattern(prepared *p, json_object *pattern)
     return add(p, entry);
 }
 
+const branch_list *weft__prepared_branches(prepared *p, json_object *list)
+{
+    const prepared_entry *known = find(p, list);
+    prepared_entry entry = {.of = list};
+    if (!known && !weft__branches_read(list, &entry.branches))
+        known = add(p, entry);
+    return known ? &known->branches : NULL;
+}
+
 static const prepared_entry *prepare_list(prepared *p, json_object *list)
 {
     const size_t n = json_object_array_length(list);
@@ -166,7 +205,7 @@ static const prepared_entry *prepare_list(prepared *p, json_object *list)
     if (!entry.values)
         return NULL;
     for (size_t i = 0; i < n; i++) {
-        entry.values[i] = form_of(json_object_array_get_idx(list, i));
+        entry.values[i] = weft__value_form(json_object_array_get_idx(list, i));
         if (!entry.values[i]) {
             release_entry(&entry);
             return NULL;
@@ -181,7 +220,7 @@ static const prepared_entry *prepare_list(prepared *p, json_object *list)
 weft_status weft__prepared_contains(prepared *p, json_object *list, json_object *value, bool *out)
 {
     const prepared_entry *entry = prepare_list(p, list);
-    char *form = entry ? form_of(value) : NULL;
+    char *form = entry ? weft__value_form(value) : NULL;
     *out = form && entry->n_values > 0 &&
            bsearch(&form, entry->values, entry->n_values, sizeof *entry->values, by_name);
     weft_free(form);

@@ -1,29 +1,46 @@
 /* text/schema/schema.c -- the places of a document: which schemas match there. */
 #include "text/schema/schema.h"
 
+#include <json-c/linkhash.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/hash.h"
 #include "text/schema/expand.h"
 #include "text/schema/keywords.h"
 #include "text/schema/pointer.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
-enum { MAX_NODES = 20000, UNKNOWN = -2 };
+enum { MAX_NODES = 20000, MAX_REFERENCES = 1000, UNKNOWN = -2 };
 
 /* ---- schemas and nodes by number ------------------------------------------------------------ */
 
+/* The number of a schema that was met; -1: it was not. */
+static int find_number(const weft__schema *schema, const json_object *value, uint64_t *hash)
+{
+    size_t probe = 0;
+    int32_t i;
+    *hash = weft__mix(0, (uint64_t)(uintptr_t)value);
+    while ((i = weft__index_next(&schema->numbers, *hash, &probe)) >= 0)
+        if (schema->schemas[i].at.value == value)
+            return i;
+    return -1;
+}
+
 int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status *status)
 {
-    for (size_t i = 0; i < schema->n_schemas; i++)
-        if (schema->schemas[i].at.value == at->value)
-            return (int)i;
+    uint64_t hash;
+    const int known = find_number(schema, at->value, &hash);
+    if (known >= 0)
+        return known;
     void *data = schema->schemas;
     *status = weft__bytes_grow(&data, &schema->schema_capacity, schema->n_schemas, 1,
                                sizeof *schema->schemas);
     schema->schemas = data;
+    if (!*status)
+        *status = weft__index_add(&schema->numbers, hash, (int32_t)schema->n_schemas);
     if (*status)
         return -1;
     schema->schemas[schema->n_schemas] =
@@ -31,23 +48,65 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
     return (int)schema->n_schemas++;
 }
 
+/* Whether a schema says nothing but its $ref. */
+static bool only_refers(const weft__schema *schema, int number)
+{
+    json_object *value = schema->schemas[number].at.value;
+    if (!json_object_is_type(value, json_type_object) || !json_object_object_get(value, "$ref"))
+        return false;
+    json_object_object_foreach(value, key, member)
+    {
+        (void)member;
+        if (strcmp(key, "$ref") != 0 && !weft__keyword_is_annotation(key))
+            return false;
+    }
+    return true;
+}
+
+/* The signed schema that one stands for: what it refers to, where it says nothing else. Nodes of
+ * many references to one schema are then the same. */
+static int resolve(weft__schema *schema, int signed_schema, weft_status *status)
+{
+    int number = signed_schema / 2;
+    for (int i = 0; i < MAX_REFERENCES && !*status && only_refers(schema, number); i++)
+        number = weft__schema_reference(schema, number, status);
+    return *status ? signed_schema : 2 * number + signed_schema % 2;
+}
+
 static int by_number(const void *a, const void *b)
 {
     return *(const int *)a - *(const int *)b;
 }
 
+static int find_node(const weft__schema *schema, const int *schemas, size_t n, uint64_t *hash)
+{
+    size_t probe = 0;
+    int32_t i;
+    *hash = n;
+    for (size_t k = 0; k < n; k++)
+        *hash = weft__mix(*hash, (uint64_t)schemas[k]);
+    while ((i = weft__index_next(&schema->node_index, *hash, &probe)) >= 0)
+        if (schema->nodes[i].n_schemas == n &&
+            (n == 0 || memcmp(schema->nodes[i].schemas, schemas, n * sizeof *schemas) == 0))
+            return i;
+    return -1;
+}
+
 int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status *status)
 {
+    for (size_t i = 0; i < n && !*status; i++)
+        schemas[i] = resolve(schema, schemas[i], status);
+    if (*status)
+        return SCHEMA_NO_NODE;
     qsort(schemas, n, sizeof *schemas, by_number);
     size_t unique = 0;
     for (size_t i = 0; i < n; i++)
         if (unique == 0 || schemas[unique - 1] != schemas[i])
             schemas[unique++] = schemas[i];
-    for (size_t i = 0; i < schema->n_nodes; i++)
-        if (schema->nodes[i].n_schemas == unique &&
-            (unique == 0 ||
-             memcmp(schema->nodes[i].schemas, schemas, unique * sizeof *schemas) == 0))
-            return (int)i;
+    uint64_t hash;
+    const int known = find_node(schema, schemas, unique, &hash);
+    if (known >= 0)
+        return known;
     if (schema->n_nodes >= MAX_NODES) {
         *status = weft_fail(WEFT_UNSUPPORTED, "%s: the schema has more than %d places",
                             schema->doc.name, (int)MAX_NODES);
@@ -57,6 +116,8 @@ int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status 
     *status =
         weft__bytes_grow(&data, &schema->node_capacity, schema->n_nodes, 1, sizeof *schema->nodes);
     schema->nodes = data;
+    if (!*status)
+        *status = weft__index_add(&schema->node_index, hash, (int32_t)schema->n_nodes);
     int *copy = *status ? NULL : weft_malloc((unique + 1) * sizeof *copy);
     if (!copy) {
         *status = weft__out_of_memory(schema->doc.name, "a schema");
@@ -107,7 +168,11 @@ static weft_status follow(const weft__schema *schema, const weft__json *from, co
     if (!status && !out->value)
         status = weft__json_fail(from, WEFT_INVALID, "$ref \"%s\": there is nothing",
                                  weft_printable(reference));
-    return status ? status : weft__keywords_check(out);
+    /* The keywords of a schema that was met have been checked. */
+    uint64_t hash;
+    if (status || find_number(schema, out->value, &hash) >= 0)
+        return status;
+    return weft__keywords_check(out);
 }
 
 int weft__schema_reference(weft__schema *schema, int number, weft_status *status)
@@ -126,6 +191,16 @@ int weft__schema_reference(weft__schema *schema, int number, weft_status *status
     if (!*status)
         schema->schemas[number].reference = out;
     return *status ? -1 : out;
+}
+
+weft_status weft__schema_branches(weft__schema *schema, int number, const branch_list **out)
+{
+    schema_entry *entry = &schema->schemas[number];
+    *out = &entry->branches;
+    return entry->branches.of
+               ? WEFT_OK
+               : weft__branches_read(json_object_object_get(entry->at.value, "oneOf"),
+                                     &entry->branches);
 }
 
 weft_status weft__schema_own(weft__schema *schema, json_object *value)
@@ -186,10 +261,15 @@ void weft__schema_release(weft__schema *schema)
         weft__choice_release(&schema->choices[i]);
     for (size_t i = 0; i < schema->n_nodes; i++)
         weft_free(schema->nodes[i].schemas);
+    for (size_t i = 0; i < schema->n_schemas; i++)
+        weft__branches_release(&schema->schemas[i].branches);
     weft_free(schema->choices);
     weft_free(schema->nodes);
     weft_free(schema->schemas);
     weft_free(schema->pairs);
+    weft__index_release(&schema->numbers);
+    weft__index_release(&schema->pair_index);
+    weft__index_release(&schema->node_index);
     weft__checker_free(schema->checker);
     json_object_put(schema->owned);
     weft__json_free(&schema->doc);

@@ -8,6 +8,7 @@
 #define WEFT_TEXT_SCHEMA_SCHEMA_H
 
 #include "core/io/json.h"
+#include "text/schema/branches.h"
 #include "text/schema/check.h"
 #include "text/schema/pattern.h"
 
@@ -79,6 +80,7 @@ typedef struct schema_node {
 typedef struct schema_entry {
     weft__json at;
     int reference; /* the number of its $ref; SCHEMA_NO_NODE: none; below that: not known yet */
+    branch_list branches; /* of its oneOf */
     int others[2]; /* the numbers of the schemas of what enum and const exclude; below 0: not made
                     */
 } schema_entry;
@@ -95,11 +97,14 @@ typedef struct weft__schema {
     weft__checker *checker; /* of literals */
     schema_entry *schemas;  /* every sub-schema that was met, by number */
     size_t n_schemas, schema_capacity;
-    schema_pair *pairs; /* the smaller number first */
+    schema_index numbers; /* of `schemas`, by their values */
+    schema_pair *pairs;   /* the smaller number first */
     size_t n_pairs, pair_capacity;
+    schema_index pair_index;
     int work;           /* schemas that were taken into combinations */
     schema_node *nodes; /* 0 is the document */
     size_t n_nodes, node_capacity;
+    schema_index node_index;
     schema_choice *choices;
     size_t n_choices, choice_capacity;
 } weft__schema;
