@@ -1,0 +1,253 @@
+/* tests/constrain/test_schema_suite.c -- JSON-Schema-Test-Suite against weft/constrain.h: what the
+ * suite calls invalid is never accepted, and what it calls valid is, apart from the documents
+ * listed here. $WEFT_SCHEMA_SUITE is its folder tests/draft2020-12; tests/constrain/README.md says
+ * where it comes from. */
+#include <dirent.h>
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/io/text.h"
+#include "tests/check.h"
+#include "tests/constrain/walks.h"
+#include "text/schema/prepared.h"
+#include "weft/memory.h"
+
+enum { STYLE = JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE };
+
+static weft_tokenizer *tokenizer;
+
+/* Valid documents that are not generated: of a file, a group and a test (NULL: any). */
+typedef struct exception {
+    const char *file, *group, *test, *reason;
+} exception;
+
+static const exception exceptions[] = {
+    {"vocabulary", "schema that uses custom metaschema with with no validation vocabulary",
+     "no validation: invalid number, but it still validates",
+     "$schema is an annotation: every schema is read as 2020-12"},
+};
+
+static bool is_listed(const char *file, const char *group, const char *test)
+{
+    for (size_t i = 0; i < sizeof exceptions / sizeof *exceptions; i++) {
+        const exception *e = &exceptions[i];
+        if (strcmp(e->file, file) == 0 && (!e->group || strcmp(e->group, group) == 0) &&
+            (!e->test || strcmp(e->test, test) == 0))
+            return true;
+    }
+    return false;
+}
+
+/* ---- documents in the form that is generated --------------------------------------------------
+ */
+
+/* The values of const and enum anywhere in a schema. */
+static void gather_literals(json_object *schema, json_object *out)
+{
+    if (json_object_is_type(schema, json_type_array))
+        for (size_t i = 0; i < json_object_array_length(schema); i++)
+            gather_literals(json_object_array_get_idx(schema, i), out);
+    if (!json_object_is_type(schema, json_type_object))
+        return;
+    json_object_object_foreach(schema, key, value)
+    {
+        if (strcmp(key, "const") == 0)
+            json_object_array_add(out, json_object_get(value));
+        else if (strcmp(key, "enum") == 0 && json_object_is_type(value, json_type_array))
+            for (size_t i = 0; i < json_object_array_length(value); i++)
+                json_object_array_add(out, json_object_get(json_object_array_get_idx(value, i)));
+        else
+            gather_literals(value, out);
+    }
+}
+
+/* How a document is written: whole numbers as integers, and literals as the schema writes them. */
+typedef struct style {
+    bool integers;
+    json_object *literals; /* NULL: no */
+} style;
+
+static void write_value(weft__text *out, json_object *value, const style *s);
+
+static bool write_literal(weft__text *out, json_object *value, const style *s)
+{
+    const size_t n = s->literals ? json_object_array_length(s->literals) : 0;
+    for (size_t i = 0; i < n; i++) {
+        json_object *literal = json_object_array_get_idx(s->literals, i);
+        bool equal = false;
+        if (!CHECK_OK(weft__values_equal(literal, value, &equal)) || !equal)
+            continue;
+        weft__text_format(out, "%s", json_object_to_json_string_ext(literal, STYLE));
+        return true;
+    }
+    return false;
+}
+
+static void write_object(weft__text *out, json_object *value, const style *s)
+{
+    const char *separator = "{";
+    json_object_object_foreach(value, key, member)
+    {
+        json_object *name = json_object_new_string(key);
+        weft__text_format(out, "%s%s:", separator, json_object_to_json_string_ext(name, STYLE));
+        write_value(out, member, s);
+        json_object_put(name);
+        separator = ",";
+    }
+    weft__text_format(out, "%s}", *separator == '{' ? "{" : "");
+}
+
+static void write_value(weft__text *out, json_object *value, const style *s)
+{
+    if (write_literal(out, value, s))
+        return;
+    const double number = json_object_get_double(value);
+    if (json_object_is_type(value, json_type_object)) {
+        write_object(out, value, s);
+    } else if (json_object_is_type(value, json_type_array)) {
+        weft__text_format(out, "[");
+        for (size_t i = 0; i < json_object_array_length(value); i++) {
+            weft__text_format(out, "%s", i ? "," : "");
+            write_value(out, json_object_array_get_idx(value, i), s);
+        }
+        weft__text_format(out, "]");
+    } else if (s->integers && json_object_is_type(value, json_type_double) &&
+               number == floor(number) && fabs(number) < 1e15) {
+        weft__text_format(out, "%.0f", number);
+    } else {
+        weft__text_format(out, "%s", json_object_to_json_string_ext(value, STYLE));
+    }
+}
+
+/* Whether a document is accepted in any of its forms. */
+static bool is_accepted(weft_constraint *c, json_object *value, json_object *literals)
+{
+    bool accepted = false;
+    for (int form = 0; form < 4 && !accepted; form++) {
+        const style s = {form % 2 != 0, form / 2 ? literals : NULL};
+        weft__text text = {0};
+        write_value(&text, value, &s);
+        accepted = CHECK_OK(weft_constraint_reset(c)) &&
+                   weft_constraint_accept_text(c, text.at, text.n) == WEFT_OK &&
+                   weft_constraint_complete(c);
+        weft_free(text.at);
+    }
+    return accepted;
+}
+
+/* ---- files ------------------------------------------------------------------------------------
+ */
+
+typedef struct tally {
+    int passed, listed, failed, rejected;
+    char message[200]; /* of the first schema that was rejected */
+} tally;
+
+static const char *text_of(json_object *at, const char *key)
+{
+    return json_object_get_string(json_object_object_get(at, key));
+}
+
+static void run_test(const char *file, const char *group, weft_constraint *c, json_object *test,
+                     json_object *literals, tally *t)
+{
+    json_object *data = json_object_object_get(test, "data");
+    const char *name = text_of(test, "description");
+    const bool valid = json_object_get_boolean(json_object_object_get(test, "valid"));
+    const bool accepted = c && is_accepted(c, data, literals);
+    const bool listed = valid && is_listed(file, group, name);
+    t->passed += accepted == valid;
+    t->listed += accepted != valid && listed;
+    t->failed += accepted != valid && !listed;
+    if (accepted == valid ? listed : !listed)
+        CHECK_FAIL("%s: %s: %s: %s is %s%s", file, group, name,
+                   json_object_to_json_string_ext(data, STYLE), accepted ? "" : "not ",
+                   listed ? "accepted, but is listed as an exception" : "accepted");
+}
+
+static void run_group(const char *file, json_object *group, tally *t)
+{
+    json_object *schema = json_object_object_get(group, "schema");
+    json_object *tests = json_object_object_get(group, "tests");
+    const char *text = json_object_to_json_string_ext(schema, STYLE);
+    weft_constraint *c = NULL;
+    const weft_status status = weft_constraint_new(tokenizer, text, strlen(text), "schema", &c);
+    if (status == WEFT_UNSUPPORTED) {
+        if (t->rejected == 0)
+            snprintf(t->message, sizeof t->message, "%s", weft_error_message());
+        t->rejected += (int)json_object_array_length(tests);
+        return;
+    }
+    if (status)
+        CHECK_CONTAINS(weft_error_message(), "no value satisfies");
+    json_object *literals = json_object_new_array();
+    gather_literals(schema, literals);
+    for (size_t i = 0; i < json_object_array_length(tests); i++)
+        run_test(file, text_of(group, "description"), c, json_object_array_get_idx(tests, i),
+                 literals, t);
+    json_object_put(literals);
+    weft_constraint_free(c);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int is_test(const struct dirent *entry)
+{
+    const size_t n = strlen(entry->d_name);
+    return n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0;
+}
+
+static void run_folder(const char *folder, const char *prefix, tally *all)
+{
+    struct dirent **files = NULL;
+    const int n = scandir(folder, &files, is_test, by_name);
+    CHECK(n > 0);
+    for (int i = 0; i < n; i++) {
+        char *path = weft_format("%s/%s", folder, files[i]->d_name);
+        char *name =
+            weft_format("%s%.*s", prefix, (int)strlen(files[i]->d_name) - 5, files[i]->d_name);
+        json_object *groups = json_object_from_file(path);
+        tally t = {0};
+        CHECK(groups != NULL);
+        for (size_t k = 0; groups && k < json_object_array_length(groups); k++)
+            run_group(name, json_object_array_get_idx(groups, k), &t);
+        printf("  %-32s %4d passed, %2d listed, %3d rejected%s%s\n", name, t.passed, t.listed,
+               t.rejected, t.rejected ? ": " : "", t.message);
+        all->passed += t.passed;
+        all->listed += t.listed;
+        all->failed += t.failed;
+        all->rejected += t.rejected;
+        json_object_put(groups);
+        weft_free(name);
+        weft_free(path);
+        free(files[i]);
+    }
+    free(files);
+}
+
+static void the_suite_holds(void)
+{
+    const char *folder = getenv("WEFT_SCHEMA_SUITE");
+    if (!folder) {
+        check_skip("WEFT_SCHEMA_SUITE is not set");
+        return;
+    }
+    tally all = {0};
+    tokenizer = walk_vocabulary(0);
+    run_folder(folder, "", &all);
+    char *formats = weft_format("%s/optional/format", folder);
+    run_folder(formats, "format: ", &all);
+    weft_free(formats);
+    printf("  %d tests passed, %d listed, %d failed, %d of schemas that are rejected\n", all.passed,
+           all.listed, all.failed, all.rejected);
+    CHECK_EQ_INT(all.failed, 0);
+    weft_tokenizer_free(tokenizer);
+}
+
+CHECK_MAIN("schema_suite", CHECK_CASE(the_suite_holds))
