@@ -23,9 +23,9 @@ static void write_stats(const weft_session_stats *s)
            (long long)s->generations, (long long)s->prompt_tokens, (long long)s->last.cached_tokens,
            (long long)s->tokens, (long long)s->tool_calls, (long long)s->pending_calls);
     printf(", \"first_token_seconds\": %.6g, \"prompt_per_second\": %.6g, \"decode_per_second\": "
-           "%.6g, \"peak_memory\": %lld",
+           "%.6g, \"peak_memory\": %lld, \"shifts\": %lld",
            s->last.first_token_seconds, s->last.prompt_per_second, s->last.decode_per_second,
-           (long long)s->last.peak_memory);
+           (long long)s->last.peak_memory, (long long)s->last.shifts);
 }
 
 static void write_event(const weft_session_event *e)
@@ -191,4 +191,6 @@ void chat_show_stats(const chat_run *run, FILE *file)
             s->last.prompt_per_second, s->last.first_token_seconds, cli_count(s->tokens),
             s->last.decode_per_second, cli_bytes(s->last.peak_memory),
             weft_finish_name(s->last.reason));
+    if (s->last.shifts > 0)
+        fprintf(file, "context shifts: %s\n", cli_count(s->last.shifts));
 }

@@ -219,9 +219,10 @@ static void print_row(const batch_run *r, size_t i, const weft_generated_row *ro
     for (size_t k = 0; k < row->n; k++)
         printf("%s%d", k > 0 ? ", " : "", (int)row->ids[k]);
     printf("], \"reason\": \"%s\", \"reason_detail\": \"%s\", \"prompt_tokens\": %lld, "
-           "\"tokens\": %lld}\n",
+           "\"tokens\": %lld, \"shifts\": %lld}\n",
            weft_finish_name(row->stats.reason), weft_finish_detail_name(row->stats.detail),
-           (long long)row->stats.prompt_tokens, (long long)row->stats.tokens);
+           (long long)row->stats.prompt_tokens, (long long)row->stats.tokens,
+           (long long)row->stats.shifts);
 }
 
 static double per_second(const batch_run *r)
@@ -346,7 +347,7 @@ weft_status generate_batch(const generate_values *v, const char *path, weft_mode
                            bool *good)
 {
     batch_run r = {.values = v, .model = model, .tokenizer = tokenizer, .options = options};
-    weft_status status = cli_lines_read(v->batch, &r.lines);
+    weft_status status = cli_lines_read(v->batch, false, &r.lines);
     if (status == WEFT_OK && r.lines.n == 0)
         status = weft_fail(WEFT_INVALID, "generate: --batch %s: there are no lines", v->batch);
     if (status == WEFT_OK) {

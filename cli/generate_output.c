@@ -47,6 +47,7 @@ static void print_json(const collected *c, const char *prompt, size_t length,
            "%.6g, \"peak_memory\": %lld",
            s->first_token_seconds, s->prompt_per_second, s->decode_per_second,
            (long long)s->peak_memory);
+    printf(", \"shifts\": %lld", (long long)s->shifts);
     if (s->drafted > 0)
         printf(", \"drafted\": %lld, \"accepted\": %lld", (long long)s->drafted,
                (long long)s->accepted);
@@ -66,6 +67,8 @@ static void print_stats(const weft_generate_stats *s)
     if (s->drafted > 0)
         fprintf(stderr, "%s tokens proposed, %s taken (%.1f%%)\n", cli_count(s->drafted),
                 cli_count(s->accepted), 100 * (double)s->accepted / (double)s->drafted);
+    if (s->shifts > 0)
+        fprintf(stderr, "context shifts: %s\n", cli_count(s->shifts));
 }
 
 static weft_status compute(const generate_values *v, const generate_source *source,

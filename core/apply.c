@@ -148,6 +148,12 @@ weft_array *weft__failed_as(weft_status status, const char *format, ...)
     return a;
 }
 
+weft_array *weft__memory_error(const char *where, const char *purpose)
+{
+    return weft__failed_as(WEFT_MEMORY, purpose ? "%s: out of memory for %s" : "%s: out of memory",
+                           where, purpose);
+}
+
 weft_status weft__report(const weft_array *a)
 {
     weft__debug_released(a, "use");

@@ -6,6 +6,7 @@
 
 #include "core/builtin.h"
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/shape.h"
 #include "weft/op_params.h"

@@ -1,5 +1,6 @@
 /* core/expand.c -- a node's expansion, checked. */
 #include "core/device.h"
+#include "core/failure.h"
 #include "core/graph.h"
 #include "core/shape.h"
 

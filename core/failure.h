@@ -10,6 +10,13 @@
  * Returns WEFT_MEMORY. */
 weft_status weft__out_of_memory(const char *where, const char *purpose);
 
+/* Records the failure of an error array, or of NULL, and returns its status. */
+struct weft_array;
+weft_status weft__report(const struct weft_array *a);
+
+/* An error array of status WEFT_MEMORY with the message of weft__out_of_memory. */
+struct weft_array *weft__memory_error(const char *where, const char *purpose);
+
 /* A whole message as it is shown: what weft_printable escapes is escaped, nothing but `size` (at
  * least 16) cuts it, and "..." ends what was cut. */
 void weft__write_printable(char *out, size_t size, const char *text);

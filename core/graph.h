@@ -123,8 +123,6 @@ weft_array *weft__no_memory(void);
 /* Makes an error array with the module path in front; WEFT_INVALID, or the given status. */
 weft_array *weft__failed(const char *format, ...) WEFT_PRINTF(1, 2);
 weft_array *weft__failed_as(weft_status status, const char *format, ...) WEFT_PRINTF(2, 3);
-/* Records the failure of an error array, or of NULL, and returns its status. */
-weft_status weft__report(const weft_array *a);
 /* weft_apply of an op that hands its inputs on without touching them, or of a copy of a node: the
  * node is of `device`, wherever its inputs are. */
 weft_array *weft__apply_on(weft_device *device, const weft_op *op, weft_array *const *inputs, int n,

@@ -38,7 +38,7 @@ static weft_array *draw(const classification *c, weft_array *logits)
         return weft_sampler_draw(logits, NULL, &c->options->sampler);
     weft_array **tokens = weft_malloc(c->G * sizeof *tokens);
     if (tokens == NULL)
-        return weft_error_array("classify: no memory");
+        return weft__memory_error("classify", NULL);
     for (size_t g = 0; g < c->G; g++) {
         const int64_t at = (int64_t)g;
         tokens[g] = draw_one(c, g, weft_slice_axis(logits, 0, at, at + 1));
@@ -137,7 +137,7 @@ static weft_status check_classify(weft_model *model, const weft_classify_options
     weft_array *x =
         weft_sampler_logits(weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32), NULL, &o->sampler);
     if (!weft_ok(x))
-        status = weft_fail(WEFT_INVALID, "classify: %s", weft_error(x));
+        status = weft__report(x);
     weft_scope_close(NULL);
     return status;
 }

@@ -82,9 +82,7 @@ weft_status weft__generation_open(weft__generation *r, weft_model *model,
 
 weft_generate_stats weft__generation_stats(const weft__generation *r, weft_status status)
 {
-    weft_generate_stats stats = {0};
-    if (r->generator != NULL)
-        stats = weft__shift_stats(r);
+    weft_generate_stats stats = weft__shift_stats(r);
     stats.tokens = r->given;
     if (r->stops != NULL && weft__stops_found(r->stops)) {
         stats.reason = WEFT_FINISH_STOP;

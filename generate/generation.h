@@ -6,7 +6,7 @@
 
 /* What a run of weft_generate has open. */
 typedef struct weft__generation {
-    weft_generator *generator;
+    weft_generator *generator;     /* NULL: there is none, or the one after a shift failed */
     weft_detokenizer *detokenizer; /* NULL: no texts */
     weft_generate_fn *callback;
     void *context;

@@ -33,7 +33,7 @@ static weft_status check_sampler(const weft_sampler_options *o, int64_t V)
 {
     weft_scope_open_lean();
     weft_array *x = weft_sampler_logits(weft_zeros(WEFT_DIMS(1, V), WEFT_FLOAT32), NULL, o);
-    weft_status status = weft_ok(x) ? WEFT_OK : weft_fail(WEFT_INVALID, "%s", weft_error(x));
+    weft_status status = weft_ok(x) ? WEFT_OK : weft__report(x);
     weft_scope_close(NULL);
     return status;
 }

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "core/failure.h"
+
 enum {
     TOKENS = 2048,     /* of one forward */
     PADDING = 128,     /* tokens of padding that are always worth a forward less */
@@ -101,7 +103,7 @@ weft_array *weft__rows_tokens(const weft_prompt *prompts, const size_t *order, s
     const size_t W = (size_t)(to - from);
     int32_t *ids = weft_calloc(G * W + 1, sizeof *ids);
     if (ids == NULL)
-        return weft_error_array("no memory for %zu tokens", G * W);
+        return weft__memory_error("rows", "tokens");
     for (size_t g = 0; g < G; g++) {
         const weft_prompt *prompt = &prompts[order[g]];
         for (size_t w = 0; w < W && (size_t)from + w < prompt->n; w++)
@@ -151,7 +153,7 @@ weft_array *weft__rows_last_logits(weft_model *model, const weft_prompt *prompts
     const int64_t W = weft_dim(hidden, 1);
     int32_t *places = weft_malloc((G + 1) * sizeof *places);
     if (places == NULL)
-        return weft_error_array("no memory for %zu prompts", G);
+        return weft__memory_error("rows", "prompts");
     for (size_t g = 0; g < G; g++)
         places[g] = (int32_t)((int64_t)g * W + (int64_t)prompts[order[g]].n - 1 - from);
     weft_array *logits = weft_model_head(model, weft__rows_pick(hidden, places, G));

@@ -70,69 +70,61 @@ bool weft__shift_wanted(const weft__generation *r)
            s->detail == WEFT_FINISH_POSITIONS;
 }
 
-/* Adds what the generator took to what those before it did. */
-static void add_up(weft__generation *r)
+/* What the generators before took, and this one. */
+static weft_generate_stats sum_of(const weft_generate_stats *past, const weft_generate_stats *now)
 {
-    const weft_generate_stats s = weft_generator_stats(r->generator);
-    weft_generate_stats *p = &r->past;
-    if (p->shifts == 0) {
-        p->prompt_tokens = s.prompt_tokens;
-        p->cached_tokens = s.cached_tokens;
-        p->first_token_seconds = s.first_token_seconds;
-        p->prompt_per_second = s.prompt_per_second;
-    } else {
-        p->decode_seconds += s.first_token_seconds;
+    weft_generate_stats s = *now;
+    s.prompt_tokens = past->prompt_tokens;
+    s.cached_tokens = past->cached_tokens;
+    s.first_token_seconds = past->first_token_seconds;
+    s.prompt_per_second = past->prompt_per_second;
+    s.decode_seconds += past->decode_seconds + now->first_token_seconds;
+    s.tokens += past->tokens;
+    s.drafted += past->drafted;
+    s.accepted += past->accepted;
+    s.compiles += past->compiles;
+    s.shifts = past->shifts;
+    s.decode_per_second = s.decode_seconds > 0 ? (double)(s.tokens - 1) / s.decode_seconds : 0;
+    return s;
+}
+
+/* The options of the generator that follows. */
+static weft_generate_options rest_of(const weft_generate_options *options,
+                                     const weft_generate_stats *past)
+{
+    weft_generate_options o = *options;
+    o.max_tokens = (o.max_tokens > 0 ? o.max_tokens : 256) - past->tokens;
+    o.seed += (uint64_t)past->shifts + 1;
+    if (o.timeout > 0) {
+        const double left = o.timeout - past->first_token_seconds - past->decode_seconds;
+        o.timeout = left > 1e-9 ? left : 1e-9;
     }
-    p->decode_seconds += s.decode_seconds;
-    p->tokens += s.tokens;
-    p->drafted += s.drafted;
-    p->accepted += s.accepted;
-    p->compiles += s.compiles;
+    return o;
 }
 
 weft_status weft__shift_go_on(weft__generation *r)
 {
-    const weft_generator *g = r->generator;
-    const int64_t most = r->options.max_tokens > 0 ? r->options.max_tokens : 256;
-    weft_generate_options o = r->options;
-    weft_generator *next = NULL;
     int32_t *ids = NULL;
     size_t n = 0;
-    add_up(r);
-    r->past.shifts++;
-    o.max_tokens = most - r->past.tokens;
-    o.seed += (uint64_t)r->past.shifts;
-    if (o.timeout > 0) {
-        const double left = o.timeout - r->past.first_token_seconds - r->past.decode_seconds;
-        o.timeout = left > 1e-9 ? left : 1e-9;
-    }
-    weft_status status = cut(r->model, &o, g->text, g->n_text, &ids, &n);
-    if (status == WEFT_OK)
-        status = weft_generator_new(r->model, ids, n, &o, &next);
-    weft_free(ids);
+    weft_status status =
+        cut(r->model, &r->options, r->generator->text, r->generator->n_text, &ids, &n);
     if (status != WEFT_OK)
         return status;
-    weft_generator_free(r->generator);
-    r->generator = next;
-    return WEFT_OK;
+    r->past = weft__shift_stats(r);
+    weft_generator_free(r->generator); /* its caches go before there are others */
+    r->generator = NULL;
+    const weft_generate_options o = rest_of(&r->options, &r->past);
+    status = weft_generator_new(r->model, ids, n, &o, &r->generator);
+    weft_free(ids);
+    if (status == WEFT_OK)
+        r->past.shifts++;
+    return status;
 }
 
 weft_generate_stats weft__shift_stats(const weft__generation *r)
 {
-    weft_generate_stats s = weft_generator_stats(r->generator);
-    const weft_generate_stats *p = &r->past;
-    if (p->shifts == 0)
-        return s;
-    s.prompt_tokens = p->prompt_tokens;
-    s.cached_tokens = p->cached_tokens;
-    s.prompt_per_second = p->prompt_per_second;
-    s.decode_seconds += p->decode_seconds + s.first_token_seconds;
-    s.first_token_seconds = p->first_token_seconds;
-    s.tokens += p->tokens;
-    s.drafted += p->drafted;
-    s.accepted += p->accepted;
-    s.compiles += p->compiles;
-    s.shifts = p->shifts;
-    s.decode_per_second = s.decode_seconds > 0 ? (double)(s.tokens - 1) / s.decode_seconds : 0;
-    return s;
+    if (r->generator == NULL)
+        return r->past;
+    const weft_generate_stats now = weft_generator_stats(r->generator);
+    return r->past.shifts > 0 ? sum_of(&r->past, &now) : now;
 }

@@ -123,8 +123,8 @@ static weft_status chunk(weft_generator *g, int64_t from, int64_t L)
     weft_scope_open_lean();
     weft_array *tokens = weft_from_data(g->text + from, WEFT_INT32, WEFT_DIMS(1, L));
     weft_array *hidden = weft_model_hidden(g->model, tokens, &call);
-    const weft_status status = weft_ok(hidden) ? weft__start(g, NULL, 0, wait)
-                                               : weft_fail(WEFT_INVALID, "%s", weft_error(hidden));
+    const weft_status status =
+        weft_ok(hidden) ? weft__start(g, NULL, 0, wait) : weft__report(hidden);
     weft_scope_close(NULL);
     return status;
 }

@@ -312,7 +312,7 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
     const size_t n = (size_t)weft_nn_list_count(m->layers);
     weft_cache_view *kept = weft_calloc(n, sizeof *kept);
     if (kept == NULL)
-        return weft_error_array("decoder: no memory for %zu layers", n);
+        return weft__memory_error("decoder", "layers");
     weft_nn_enter(m);
     weft_array *x = embedded(m, tokens), *extra = NULL; /* (B, L, E) */
     if (m->extra)

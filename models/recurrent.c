@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "core/failure.h"
 #include "weft/ops.h"
 
 typedef struct recurrent {
@@ -181,7 +182,7 @@ weft_status weft__recurrent_put(weft_cache *cache, weft_array *const *states, in
     int64_t B = -1;
     for (int i = 0; i < c->n; i++) {
         if (!weft_ok(states[i]))
-            return weft_fail(WEFT_INVALID, "%s", weft_error(states[i]));
+            return weft__report(states[i]);
         if (!fits(states[i], c->shapes[i], &B))
             return weft_fail(WEFT_INVALID, "cache: state %d is of another shape or dtype", i);
     }

@@ -1,4 +1,5 @@
 /* nn/tools.c -- leaves, checkpointed calls, and gradients of a module's parameters. */
+#include "core/failure.h"
 #include "nn/module.h"
 #include "weft/nn_tools.h"
 
@@ -45,7 +46,7 @@ weft_array *weft_nn_value_and_grad(weft_module *m, weft_slot_loss_function *fn, 
     out->arrays = weft_calloc(n, sizeof *out->arrays);
     if (out->arrays == NULL) {
         weft_nn_gradients_free(out);
-        return weft_error_array("%s: no memory for gradients", m->type->name);
+        return weft__memory_error(m->type->name, "gradients");
     }
     return weft_value_and_grad_slots(fn, context, out->parameters.slots, out->parameters.n,
                                      out->arrays);

@@ -109,7 +109,7 @@ weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients
     if (!(call->clip >= 0))
         return weft_fail(WEFT_INVALID, "optimizer: clip: expected at least 0, got %g", call->clip);
     if (call->loss && !weft_ok(call->loss))
-        return weft_fail(WEFT_INVALID, "%s", weft_error(call->loss));
+        return weft__report(call->loss);
     weft_device *before = weft__optim_on_cpu();
     weft_scope_open_lean();
     weft_array *factor = weft_scalar(call->lr_factor, WEFT_FLOAT64);

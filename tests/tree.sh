@@ -49,6 +49,9 @@ END { if (lines > 600) print previous ": " lines " lines" }
 
 xargs grep -nE '\<(TO''DO|FIX''ME|X''XX|HA''CK)\>' <"$problems.files" >>"$problems" || true
 
+# An array's failure has a status of its own, which weft__report keeps: out of memory, say.
+xargs grep -nE 'weft_fail\(WEFT_[A-Z]+, "%s", weft_error\(' <"$problems.files" >>"$problems" || true
+
 cat "$problems"
 grep -q README "$problems" && echo "tools/readme.sh brings the lists of the READMEs up to date"
 echo "$(wc -l <"$problems.files") files, $(wc -l <"$problems") problems"

@@ -295,7 +295,7 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
         if (t->sums[i])
             values[i] = weft_add(t->sums[i], values[i]);
         if (!weft_ok(values[i]))
-            return weft_fail(WEFT_INVALID, "%s", weft_error(values[i]));
+            return weft__report(values[i]);
     }
     return weft_update(t->sum_slots, values, t->slots.n + 1);
 }

@@ -355,7 +355,7 @@ weft_status weft_gguf_load(const char *path, weft_named_arrays *out, weft_gguf *
     for (int i = 0; i < file->n_tensors && status == WEFT_OK; i++) {
         weft_array *a = weft_gguf_get_at(file, i);
         if (!weft_ok(a))
-            status = weft_fail(WEFT_INVALID, "%s", weft_error(a));
+            status = weft__report(a);
         else if (!weft__named_arrays_add(out, file->tensors[i].entry.name, a))
             status = weft__out_of_memory(path, "its tensors");
     }

@@ -238,7 +238,7 @@ static weft_array *swapped(const char *elements, const weft__npy *npy, weft_dims
 {
     char *copy = weft_malloc(npy->bytes);
     if (!copy) {
-        return weft_error_array("npy: out of memory");
+        return weft__memory_error("npy", NULL);
     }
     size_t width = weft_dtype_size(npy->dtype) / (npy->dtype == WEFT_COMPLEX64 ? 2 : 1);
     for (size_t i = 0; i < npy->bytes; i++) {

@@ -304,8 +304,7 @@ char *weft_to_text(weft_array *a, const weft_print_options *options)
 {
     printer p = {.options = with_defaults(options)};
     weft_scope_open();
-    weft_status status =
-        weft_ok(a) ? print_all(&p, a) : weft_fail(WEFT_INVALID, "%s", weft_error(a));
+    weft_status status = weft_ok(a) ? print_all(&p, a) : weft__report(a);
     weft_scope_close(NULL);
     weft_free(p.values);
     weft_free(p.integers);

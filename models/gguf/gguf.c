@@ -34,8 +34,7 @@ static weft_array *halves(const reader *r, int i, int64_t heads)
     char *moved = weft_malloc(e->bytes ? (size_t)e->bytes : 1);
     const char *from = weft_gguf_bytes(r->file, i);
     if (moved == NULL)
-        return weft_error_array("%s: no memory for tensor '%s'", weft_gguf_path(r->file),
-                                weft_printable(e->name));
+        return weft__memory_error(weft_gguf_path(r->file), weft_printable(e->name));
     for (int64_t row = 0; row < rows; row++) {
         const int64_t head = row / (2 * half), at = row % (2 * half);
         const int64_t source = head * 2 * half + at % half * 2 + at / half;

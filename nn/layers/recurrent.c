@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/failure.h"
 #include "nn/module.h"
 #include "weft/layers.h"
 
@@ -23,8 +24,7 @@ static void along(weft_module *self, next_state *step, weft_array *x, weft_array
         if (out[k] && L == 0) /* nothing, of the right shape, or what failed */
             *out[k] = weft_ok(x) ? weft_slice_axis(x, -1, 0, H) : x;
         else if (out[k] && !(states[0] && states[1]))
-            *out[k] =
-                weft_error_array("%s: no memory for %lld steps", self->type->name, (long long)L);
+            *out[k] = weft__memory_error(self->type->name, "steps");
     }
     for (int64_t t = 0; t < L && states[0] && states[1]; t++) {
         step(self, weft_squeeze(weft_slice_axis(x, -2, t, t + 1), -2), state);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "core/failure.h"
 #include "nn/module.h"
 #include "weft/layers.h"
 
@@ -141,7 +142,7 @@ static weft_array *along_axis(const weft_nn_upsample *m, weft_array *a, int axis
     x.weight = weft_calloc(count, sizeof *x.weight);
     weft_array *y;
     if (x.index == NULL || x.weight == NULL) {
-        y = weft_error_array("upsample: no memory for %lld elements", (long long)x.M);
+        y = weft__memory_error("upsample", NULL);
     } else {
         fill(&x, m, scale, width);
         y = mix(&x, a, axis);

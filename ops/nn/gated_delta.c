@@ -5,6 +5,7 @@
  * running sum of g since the chunk began, S the state before it and A_ij = beta_i (k_i . k_j)
  * exp(G_i - G_j) for j < i, what the tokens add is (I + A)^-1 diag(beta) (V - diag(exp G) K S^T).
  */
+#include "core/failure.h"
 #include "ops/batch.h"
 #include "ops/nn/nn.h"
 
@@ -141,8 +142,7 @@ static void expand(weft_array *node, weft_array **outs)
     weft_array *y = weft_zeros(shape, compute_dtype(node));
     y = beside(state, y);
     if (read == NULL) {
-        outs[0] = outs[1] =
-            weft_error_array("gated_delta: no memory for %lld chunks", (long long)c.n);
+        outs[0] = outs[1] = weft__memory_error("gated_delta", "chunks");
         return;
     }
     if (c.n > 0) {

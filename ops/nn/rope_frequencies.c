@@ -1,5 +1,6 @@
 /* ops/nn/rope_frequencies.c -- inverse frequencies of rotary embeddings, and how long-context
  * variants bend them. Everything in double; the array is float32. */
+#include "core/failure.h"
 #include "ops/nn/nn.h"
 
 #include <math.h>
@@ -217,7 +218,7 @@ weft_array *weft_rope_frequencies(const weft_rope_options *options, double *ampl
             *amplitude = a;
         }
     } else {
-        result = weft_error_array("rope_frequencies: out of memory");
+        result = weft__memory_error("rope_frequencies", NULL);
     }
     weft_free(f);
     weft_free(rounded);

@@ -1,6 +1,7 @@
 /* ops/products/einsum.c -- Einstein summation as diagonals, sums and matrix products. */
 #include <string.h>
 
+#include "core/failure.h"
 #include "core/shape.h"
 #include "ops/products/einsum.h"
 
@@ -211,7 +212,7 @@ static weft_array *planned(const char *subscripts, const einsum *e, operand *lis
     einsum_step *steps = weft_calloc((size_t)e->n, sizeof *steps);
     weft_array *y;
     if (!steps || weft__einsum_plan(e, steps) != WEFT_OK) {
-        y = weft_error_array("einsum: %s: out of memory", subscripts);
+        y = weft__memory_error("einsum", subscripts);
     } else {
         y = contract_all(e, list, steps);
     }
@@ -255,7 +256,7 @@ weft_array *weft_einsum(const char *subscripts, weft_array *const *operands, int
     operand *list = weft_calloc((size_t)n, sizeof *list);
     weft_scope_open();
     weft_array *y = shapes && list ? run(subscripts, operands, n, shapes, list)
-                                   : weft_error_array("einsum: out of memory");
+                                   : weft__memory_error("einsum", NULL);
     y = weft_scope_close(y);
     weft_free(list);
     weft_free(shapes);

@@ -260,7 +260,7 @@ weft_status weft_einsum_path(const char *subscripts, weft_array *const *operands
     for (int i = 0; i < n && status == WEFT_OK; i++) {
         shapes[i] = weft_shape(operands[i]);
         if (!weft_ok(operands[i])) {
-            status = weft_fail(WEFT_INVALID, "%s", weft_error(operands[i]));
+            status = weft__report(operands[i]);
         }
     }
     text t = {out, size, 0};

@@ -1,4 +1,5 @@
 /* ops/quantize/common.c -- options, and what infer functions ask of codes, scales and biases. */
+#include "core/failure.h"
 #include "ops/quantize/quantized.h"
 
 const weft_field weft__quantized_fields[] = {
@@ -52,7 +53,7 @@ const weft_encoding *weft_quantize_encoding(const weft_quantize_options *options
     weft_scope_open();
     weft_array *bad = weft__quantized_params("quantize_encoding", options, WEFT_AFFINE, &p);
     if (bad) {
-        weft_fail(WEFT_INVALID, "%s", weft_error(bad));
+        weft__report(bad);
     } else if (p.has_global) {
         weft_fail(WEFT_UNSUPPORTED, "quantize_encoding: a global scale is not part of an encoding");
     }

@@ -1,5 +1,6 @@
 /* ops/structure/concatenate.c -- arrays one behind the other along an axis; stack is the same along
  * a new one. */
+#include "core/failure.h"
 #include "ops/kernel.h"
 
 static weft_status concatenate_reference(const weft_call *call)
@@ -113,7 +114,7 @@ static weft_array *join(weft_array *const *arrays, int n, int64_t axis, bool sta
 {
     weft_array **same = weft_malloc((size_t)n * sizeof *same);
     if (!same) {
-        return weft_error_array("concatenate: out of memory for %d inputs", n);
+        return weft__memory_error("concatenate", "its inputs");
     }
     weft_dtype dtype = weft_dtype_of(arrays[0]);
     for (int i = 1; i < n; i++) {

@@ -6,6 +6,7 @@
 #include "tests/support/models.h"
 #include "weft/batch.h"
 #include "weft/generate.h"
+#include "weft/memory.h"
 
 enum { POSITIONS = 512, PROMPT = 20, TOKENS = 900, SINKS = 4 };
 
@@ -156,5 +157,67 @@ static void bad_shifts_are_refused(void)
     CHECK_CONTAINS(weft_error_message(), "leave none of 1024 positions");
 }
 
+typedef struct armed {
+    size_t n, at;   /* tokens; with `at` of them an allocation is to fail */
+    uint64_t which; /* of the allocations that follow, from 1; 0: none */
+} armed;
+
+static bool arm(void *context, const weft_generated *token)
+{
+    armed *a = context;
+    a->n += token->id >= 0;
+    if (token->id >= 0 && a->n == a->at)
+        weft_memory_fail_at(a->which);
+    return true;
+}
+
+/* Memory fails once after the last token before a shift, at each allocation in turn: what the first
+ * generator took is counted once. */
+static void failed_shifts_count_what_there_was(void)
+{
+    weft_model *model = fixture_model("llama");
+    int32_t prompt[PROMPT];
+    if (model == NULL)
+        return;
+    for (int i = 0; i < PROMPT; i++)
+        prompt[i] = 3 + (i * 31) % 80;
+    armed a = {0};
+    weft_generate_options o = options_of(TOKENS, false);
+    weft_generate_stats expected, stats;
+    o.ngram = 2;
+    CHECK_OK(weft_generate(model, NULL, prompt, PROMPT, &o, arm, &a, &expected));
+    CHECK_EQ_INT(expected.detail, WEFT_FINISH_POSITIONS);
+    CHECK(expected.drafted > 0);
+    const size_t last = a.n;
+    o.shift = true;
+    o.max_tokens = (int64_t)last + 1;
+    int failures = 0;
+    bool ended = false;
+    for (uint64_t which = 1; which < 400 && !ended; which++) {
+        a = (armed){.at = last, .which = which};
+        const weft_status status = weft_generate(model, NULL, prompt, PROMPT, &o, arm, &a, &stats);
+        ended = weft_memory_fail_at(0) < which;
+        if (status == WEFT_OK) {
+            CHECK_EQ_INT(stats.tokens, last + 1);
+            CHECK_EQ_INT(stats.shifts, 1);
+            continue;
+        }
+        failures++;
+        if (!CHECK_STATUS(status, WEFT_MEMORY))
+            CHECK_FAIL("allocation %llu: %s", (unsigned long long)which, weft_error_message());
+        CHECK_EQ_INT(stats.reason, WEFT_FINISH_ERROR);
+        CHECK_EQ_INT(stats.tokens, last);
+        CHECK(stats.shifts <= 1);
+        if (stats.shifts == 0) {
+            CHECK_EQ_INT(stats.drafted, expected.drafted);
+            CHECK_EQ_INT(stats.accepted, expected.accepted);
+            CHECK_EQ_INT(stats.compiles, expected.compiles);
+        }
+        CHECK_EQ_INT(stats.prompt_tokens, PROMPT);
+    }
+    CHECK(ended && failures > 10);
+    weft_model_free(model);
+}
+
 CHECK_MAIN("shift", CHECK_CASE(texts_go_on_beyond_the_positions), CHECK_CASE(rows_go_on_too),
-           CHECK_CASE(bad_shifts_are_refused))
+           CHECK_CASE(failed_shifts_count_what_there_was), CHECK_CASE(bad_shifts_are_refused))

@@ -266,7 +266,7 @@ static weft_status read_file(const char *path, const weft_safetensors *file, wef
     weft_array *prompts = weft_safetensors_get(file, "prompt_lengths");
     const weft_array *bad = weft_ok(batches) ? prompts : batches;
     if (!weft_ok(bad))
-        return weft_fail(WEFT_INVALID, "%s", weft_error(bad));
+        return weft__report(bad);
     weft_status status = check_shapes(path, batches, prompts);
     if (status != WEFT_OK)
         return status;
