@@ -86,7 +86,7 @@ static void print_plain(const classify_values *v, const cli_input *t,
     }
     putchar('\n');
     if (t->message != NULL)
-        fprintf(stderr, "weft: classify: %s\n", t->message);
+        fprintf(stderr, "weft: %s\n", t->message);
 }
 
 static void print_json(const classify_values *v, const cli_input *t, const classify_choice *choices,

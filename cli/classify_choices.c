@@ -158,7 +158,8 @@ weft_status classify_by_engine(const classify_values *v, classify_run *r)
         cli_input *t = &r->texts.at[i];
         texts[i] = t->message == NULL ? t->text : "";
         if (t->message == NULL && strlen(t->text) != t->length) {
-            weft_fail(WEFT_INVALID, "a text with a NUL, which another program cannot be given");
+            weft_fail(WEFT_INVALID,
+                      "classify: a text with a NUL, which another program cannot be given");
             cli_input_fail(t);
         }
     }
@@ -269,7 +270,7 @@ static weft_status make_requests(const classify_run *r, cli_input *t, const labe
         from = same < from ? same : from;
     }
     if (status == WEFT_OK && from == 0)
-        status = weft_fail(WEFT_INVALID, "no token stands in front of the labels");
+        status = weft_fail(WEFT_INVALID, "classify: no token stands in front of the labels");
     for (size_t l = 0; l < x->n; l++)
         requests[l].from = from;
     return status;

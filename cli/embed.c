@@ -59,7 +59,7 @@ static void print_plain(const cli_input *t, const weft_embedded *r, int64_t E)
         printf("%s%.9g", i > 0 ? " " : "", (double)r->values[i]);
     putchar('\n');
     if (t->message != NULL)
-        fprintf(stderr, "weft: embed: %s\n", t->message);
+        fprintf(stderr, "weft: %s\n", t->message);
 }
 
 static void print_json(const cli_input *t, const weft_embedded *r, int64_t E)
@@ -152,8 +152,9 @@ const cli_command cli_embed = {
     .description =
         "Prints an embedding for each text, a line each, many texts computed together: the model's "
         "final hidden states, the final norm applied, pooled over the text's tokens (special "
-        "tokens included). A text that cannot be read gets an empty line, or with --json an "
-        "\"error\", and the status is 1 in the end.",
+        "tokens included). A text that cannot be read, or an empty one where the tokenizer adds no "
+        "special tokens, gets an empty line, or with --json an \"error\", and the status is 1 in "
+        "the end.",
     .example = "weft embed MODEL \"A king.\" \"A queen.\" --normalize\n"
                "weft embed MODEL -f texts.jsonl --pooling last --json > vectors.jsonl",
     CLI_TABLE(embed_values, arguments, options),

@@ -15,21 +15,21 @@ const char *cli_inputs_complaint(const cli_words *texts, const char *file)
 }
 
 /* The text of a line: itself, or what its JSON object says. */
-static void read_line(const cli_line *line, cli_input *input)
+static void read_line(const cli_line *line, const char *file, cli_input *input)
 {
     json_object *object = NULL, *value = NULL;
-    input->text = line->text;
-    input->length = line->length;
+    *input = (cli_input){
+        .text = line->text, .length = line->length, .file = file, .number = line->number};
     if (line->text[0] != '{')
         return;
     object = cli_parse_json(line->text, line->length);
     if (object == NULL)
-        weft_fail(WEFT_INVALID, "line %zu: not JSON", line->number);
+        weft_fail(WEFT_INVALID, "not JSON");
     else if (!json_object_object_get_ex(object, "prompt", &value) &&
              !json_object_object_get_ex(object, "text", &value))
-        weft_fail(WEFT_INVALID, "line %zu: neither prompt nor text", line->number);
+        weft_fail(WEFT_INVALID, "neither prompt nor text");
     else if (!json_object_is_type(value, json_type_string))
-        weft_fail(WEFT_INVALID, "line %zu: prompt: expected a string", line->number);
+        weft_fail(WEFT_INVALID, "prompt: expected a string");
     else
         input->object = object;
     if (input->object == NULL) {
@@ -45,7 +45,8 @@ weft_status cli_inputs_read(const char *command, const cli_words *texts, const c
                             cli_inputs *out)
 {
     const bool lines = texts->n == 0;
-    weft_status status = lines ? cli_lines_read(file != NULL ? file : "-", &out->lines) : WEFT_OK;
+    weft_status status =
+        lines ? cli_lines_read(file != NULL ? file : "-", true, &out->lines) : WEFT_OK;
     const size_t n = lines ? out->lines.n : (size_t)texts->n;
     if (status != WEFT_OK)
         return status;
@@ -57,9 +58,10 @@ weft_status cli_inputs_read(const char *command, const cli_words *texts, const c
         return weft_fail(WEFT_INVALID, "%s: there are no texts", command);
     for (size_t i = 0; i < n; i++) {
         if (lines)
-            read_line(&out->lines.at[i], &out->at[i]);
+            read_line(&out->lines.at[i], file != NULL ? file : "-", &out->at[i]);
         else
-            out->at[i] = (cli_input){.text = texts->at[i], .length = strlen(texts->at[i])};
+            out->at[i] =
+                (cli_input){.text = texts->at[i], .length = strlen(texts->at[i]), .number = i + 1};
     }
     return WEFT_OK;
 }
@@ -77,8 +79,16 @@ void cli_inputs_encode(cli_inputs *inputs, const weft_tokenizer *tokenizer, bool
 
 void cli_input_fail(cli_input *input)
 {
-    if (input->message == NULL)
-        input->message = strdup(weft_error_message());
+    const char *file = input->file;
+    if (input->message != NULL)
+        return;
+    if (file == NULL)
+        weft_fail(WEFT_INVALID, "text %zu: %s", input->number, weft_error_message());
+    else
+        weft_fail(WEFT_INVALID, "%s: line %zu: %s",
+                  strcmp(file, "-") == 0 ? "standard input" : weft_printable(file), input->number,
+                  weft_error_message());
+    input->message = strdup(weft_error_message());
 }
 
 bool cli_inputs_any_failed(const cli_inputs *inputs)

@@ -25,7 +25,7 @@ const char *cli_plain_text(json_object *value)
 
 /* ---- All lines ------------------------------------------------------------------------------ */
 
-static bool blank(const char *line, size_t length)
+static bool is_blank(const char *line, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
@@ -49,7 +49,7 @@ static weft_status add(cli_lines *lines, size_t *room, char *text, size_t length
     return WEFT_OK;
 }
 
-weft_status cli_lines_read(const char *path, cli_lines *lines)
+weft_status cli_lines_read(const char *path, bool blank, cli_lines *lines)
 {
     size_t length = 0, room = 0, number = 0;
     weft_status status = WEFT_OK;
@@ -69,7 +69,7 @@ weft_status cli_lines_read(const char *path, cli_lines *lines)
             n--;
         text[n] = '\0'; /* what was read is followed by a NUL */
         number++;
-        if (!blank(text, n))
+        if (blank || !is_blank(text, n))
             status = add(lines, &room, text, n, number);
         text = stop + 1;
     }

@@ -2,6 +2,8 @@
 #ifndef CLI_LINES_H
 #define CLI_LINES_H
 
+#include <stdbool.h>
+
 #include <json-c/json.h>
 
 #include "weft/status.h"
@@ -19,15 +21,16 @@ typedef struct cli_line {
     size_t number; /* in the file, from 1 */
 } cli_line;
 
-/* The lines of a file that are not blank. */
+/* The lines of a file. */
 typedef struct cli_lines {
     cli_line *at;
     size_t n;
     char *from_file, *from_stdin; /* one of them */
 } cli_lines;
 
-/* "-" is standard input. Free with cli_lines_free, after a failure too. */
-weft_status cli_lines_read(const char *path, cli_lines *lines);
+/* "-" is standard input. Without `blank`, lines of spaces and tabs are left out. Free with
+ * cli_lines_free, after a failure too. */
+weft_status cli_lines_read(const char *path, bool blank, cli_lines *lines);
 void cli_lines_free(cli_lines *lines);
 
 #endif

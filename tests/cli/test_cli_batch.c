@@ -76,7 +76,7 @@ static void classify_tells_the_next_token(void)
 
 static void classify_chooses_among_labels(void)
 {
-    output o = weft_command("The wolf ate the\n\n{\"prompt\": \"The king and the\"}\n",
+    output o = weft_command("The wolf ate the\n{\"prompt\": \"The king and the\"}\n",
                             "classify %s --labels ' queen, lamb' --json", model());
     CHECK_EQ_INT(o.code, 0);
     check_text(&o, 0, "label", " lamb");
@@ -246,6 +246,41 @@ static void embed_goes_on_after_a_bad_line(void)
     check_one_line(&o, 1);
 }
 
+static int lines_of(const char *text)
+{
+    int n = 0;
+    for (const char *c = text; *c != '\0'; c++)
+        n += *c == '\n';
+    return n;
+}
+
+/* Line i of the output belongs to line i of the input, also where that is blank. */
+static void blank_lines_keep_their_place(void)
+{
+    static const char input[] = "Once\n\n \r\nking\n";
+    const char *file = text_file("blank.txt", input);
+    output o = weft_command(NULL, "embed %s -f %s --json", model(), file);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_EQ_INT(lines_of(o.out), 4);
+    check_text(&o, 1, "error", "blank.txt: line 2: embed: the prompt has no tokens");
+    check_text(&o, 2, "text", " ");
+    check_text(&o, 3, "text", "king");
+    o = weft_command(NULL, "embed %s -f %s", model(), file);
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_EQ_INT(lines_of(o.out), 4);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "blank.txt: line 2: embed: the prompt has no tokens\n");
+    o = weft_command(input, "embed %s", model());
+    CHECK_EQ_INT(lines_of(o.out), 4);
+    CHECK_CONTAINS(o.err, "weft: standard input: line 2: embed: the prompt has no tokens\n");
+    o = weft_command(input, "classify %s", model());
+    CHECK_EQ_INT(lines_of(o.out), 4);
+    CHECK_CONTAINS(o.err, "weft: standard input: line 2: classify: the prompt has no tokens\n");
+    o = weft_command(NULL, "embed %s Once ''", model());
+    CHECK_EQ_INT(lines_of(o.out), 2);
+    CHECK_CONTAINS(o.err, "weft: text 2: embed: the prompt has no tokens\n");
+}
+
 /* Beyond the model's 1,024 positions. */
 static void generate_goes_on_with_shift(void)
 {
@@ -255,6 +290,7 @@ static void generate_goes_on_with_shift(void)
                             model());
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"reason_detail\": \"positions\"");
+    CHECK_CONTAINS(o.out, "\"shifts\": 0");
     o = weft_command(NULL,
                      "generate %s -p 'Once upon a time' -n 1100 -t 0 --ignore-eos --json "
                      "--tokens-per-eval 8 --shift",
@@ -262,6 +298,13 @@ static void generate_goes_on_with_shift(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "\"reason_detail\": \"max_tokens\"");
     CHECK_CONTAINS(o.out, "\"tokens\": 1100");
+    CHECK_CONTAINS(o.out, "\"shifts\": 1");
+    o = weft_command(NULL,
+                     "generate %s -p 'Once upon a time' -n 1100 -t 0 --ignore-eos --stats "
+                     "--tokens-per-eval 8 --shift",
+                     model());
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "context shifts: 1\n");
 }
 
 static void inspect_writes_keys_and_queries(void)
@@ -423,7 +466,8 @@ CHECK_MAIN("cli_batch", CHECK_CASE(classify_tells_the_next_token),
            CHECK_CASE(classify_chooses_among_labels), CHECK_CASE(classify_draws_tokens),
            CHECK_CASE(classify_writes_logits), CHECK_CASE(classify_goes_on_after_a_bad_line),
            CHECK_CASE(embed_prints_vectors), CHECK_CASE(embed_goes_on_after_a_bad_line),
-           CHECK_CASE(generate_goes_on_with_shift), CHECK_CASE(inspect_writes_keys_and_queries),
+           CHECK_CASE(blank_lines_keep_their_place), CHECK_CASE(generate_goes_on_with_shift),
+           CHECK_CASE(inspect_writes_keys_and_queries),
            CHECK_CASE(strings_that_end_texts_have_no_nul), CHECK_CASE(a_batch_is_lines_for_lines),
            CHECK_CASE(an_interrupted_batch_keeps_what_has_ended),
            CHECK_CASE(a_draft_gives_the_same_text))
