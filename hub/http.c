@@ -18,7 +18,12 @@
 #include "weft/memory.h"
 #include "weft/version.h"
 
-enum { REDIRECTIONS = 10, CONNECT_SECONDS = 30, SLOWEST_RATE = 1024 /* bytes a second */ };
+enum {
+    REDIRECTIONS = 10,
+    CONNECT_SECONDS = 30,
+    SLOWEST_RATE = 1024,    /* bytes a second */
+    WORTH_A_RETRY = 1 << 20 /* bytes, after which attempts are counted anew */
+};
 static const double first_wait = 0.5, longest_wait = 300; /* seconds */
 
 struct weft__http {
@@ -40,6 +45,8 @@ typedef struct answer {
     int error; /* of writing */
     bool too_long;
     long code;          /* of the last answer; 0: there was none */
+    bool broken;        /* the connection of the last request broke */
+    bool was_broken;    /* one of an earlier attempt did */
     double retry_after; /* seconds, as it says; 0: it does not */
     weft__hub_step *step;
     void *context;
@@ -273,6 +280,26 @@ static weft_status refusal(const answer *a, const char *url, long code)
     return weft_fail(WEFT_IO, "%s: HTTP %ld", url, code);
 }
 
+/* The server was there, and another attempt may bring what is missing. What is slow stays slow. */
+static bool is_break(const answer *a, CURLcode result)
+{
+    switch (result) {
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+        return true;
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_SSL_CONNECT_ERROR:
+        return a->was_broken;
+    default:
+        return false;
+    }
+}
+
 /* From the beginning, by asking the same URL again without a range. */
 static weft_status start_again(answer *a, const char *url, char **next)
 {
@@ -295,6 +322,7 @@ static weft_status once(answer *a, const char *url, char **next)
     const CURLcode result = curl_easy_perform(c);
     if (result != CURLE_OK && a->started && a->wrong_range && a->from > 0)
         return start_again(a, url, next);
+    a->broken = is_break(a, result);
     if (result != CURLE_OK)
         return failure(a, url, result);
     curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &a->code);
@@ -355,25 +383,55 @@ static bool wait_for(const answer *a, double seconds, const char *message)
     return true;
 }
 
+/* What the last attempt brought stays in a file, and the next one asks for the rest. */
+static void prepare_next(answer *a)
+{
+    a->was_broken = a->was_broken || a->broken;
+    a->from = a->done;
+    if (a->text != NULL)
+        a->text->n = 0;
+}
+
+/* The failure after the last attempt. */
+static weft_status give_up(const answer *a, const char *url, weft_status status, int attempts)
+{
+    if (a->broken)
+        return weft_fail(status, "%s (attempt %d)", weft_error_message(), attempts);
+    return weft_fail(WEFT_IO, "%s: HTTP %ld, at each of %d attempts", url, a->code, attempts);
+}
+
 static weft_status request(answer *a, const char *url)
 {
     const int retries = a->http->retries;
     double backoff = first_wait;
+    int64_t most = a->done;
     for (int i = 0;; i++, backoff *= 2) {
         char message[100];
         const weft_status status = follow(a, url);
-        if (status == WEFT_OK || !is_transient(a->code))
+        if (a->broken && a->text == NULL && a->done == a->size)
+            return WEFT_OK; /* its end came; the hash decides */
+        if (status == WEFT_OK || !(a->broken || is_transient(a->code)))
             return status;
-        const double wait = a->retry_after > backoff ? a->retry_after : backoff;
+        if (a->done - most >= WORTH_A_RETRY) {
+            most = a->done;
+            i = 0;
+            backoff = first_wait;
+        }
         if (i >= retries)
-            return weft_fail(WEFT_IO, "%s: HTTP %ld, at each of %d attempts", url, a->code, i + 1);
+            return give_up(a, url, status, i + 1);
+        const double wait = !a->broken && a->retry_after > backoff ? a->retry_after : backoff;
         if (wait > longest_wait)
             return weft_fail(WEFT_IO, "%s: HTTP %ld: the server asks to try again in %g seconds",
                              url, a->code, wait);
-        snprintf(message, sizeof message, "HTTP %ld, trying again in %g s (%d of %d)", a->code,
-                 wait, i + 1, retries);
+        if (a->broken)
+            snprintf(message, sizeof message, "connection broken, trying again in %g s (%d of %d)",
+                     wait, i + 1, retries);
+        else
+            snprintf(message, sizeof message, "HTTP %ld, trying again in %g s (%d of %d)", a->code,
+                     wait, i + 1, retries);
         if (!wait_for(a, wait, message))
             return weft_fail(WEFT_CANCELLED, "%s: stopped", url);
+        prepare_next(a);
     }
 }
 

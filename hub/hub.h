@@ -29,6 +29,7 @@ typedef struct weft__hub_file {
     char *path;
     char hash[65]; /* SHA-256 of a large file, git's SHA-1 of a small one; the blob's name */
     int64_t size;
+    int first; /* of the files with this blob, the index of the first (weft__hub_list_share) */
 } weft__hub_file;
 
 typedef struct weft__hub_list {
@@ -42,6 +43,8 @@ weft_status weft__hub_list_parse(const char *json, size_t length, const char *wh
                                  weft__hub_list *out);
 /* Keeps those that are wanted (weft_hub_options.include). */
 weft_status weft__hub_list_choose(weft__hub_list *list, const char *include, const char *where);
+/* Finds files that are the same blob. */
+weft_status weft__hub_list_share(weft__hub_list *list, const char *where);
 void weft__hub_list_free(weft__hub_list *list);
 
 /* Called while a file is fetched, verified or waited for; `done` bytes of it are there. `message`
@@ -77,7 +80,7 @@ typedef struct weft__http weft__http; /* a connection that is kept */
 
 typedef struct weft__http_options {
     const char *endpoint, *token; /* token: NULL: none */
-    int retries;                  /* after HTTP 429 and 5xx */
+    int retries;                  /* after HTTP 429, 5xx and broken connections */
     double seconds;               /* for a whole text; for a file below the slowest rate */
 } weft__http_options;
 

@@ -1,6 +1,7 @@
 /* hub/list.c -- what a repository has, and which of it is wanted. */
 #include <fnmatch.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -109,6 +110,37 @@ void weft__hub_list_free(weft__hub_list *list)
         weft_free(list->files[i].path);
     weft_free(list->files);
     *list = (weft__hub_list){0};
+}
+
+/* ---- the same blob -------------------------------------------------------------------------- */
+
+static int by_blob(const void *a, const void *b)
+{
+    const weft__hub_file *const *x = a, *const *y = b;
+    const int hash = strcmp((*x)->hash, (*y)->hash);
+    if (hash != 0)
+        return hash;
+    if ((*x)->size != (*y)->size)
+        return (*x)->size < (*y)->size ? -1 : 1;
+    return *x < *y ? -1 : 1; /* in the list's order */
+}
+
+weft_status weft__hub_list_share(weft__hub_list *list, const char *where)
+{
+    const size_t n = (size_t)list->n;
+    weft__hub_file **sorted = weft_malloc((n + 1) * sizeof *sorted);
+    if (sorted == NULL)
+        return weft__out_of_memory(where, NULL);
+    for (size_t i = 0; i < n; i++)
+        sorted[i] = &list->files[i];
+    qsort(sorted, n, sizeof *sorted, by_blob);
+    for (size_t i = 0; i < n; i++) {
+        const bool same = i > 0 && sorted[i]->size == sorted[i - 1]->size &&
+                          strcmp(sorted[i]->hash, sorted[i - 1]->hash) == 0;
+        sorted[i]->first = same ? sorted[i - 1]->first : (int)(sorted[i] - list->files);
+    }
+    weft_free(sorted);
+    return WEFT_OK;
 }
 
 /* ---- what is wanted ------------------------------------------------------------------------- */

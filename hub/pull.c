@@ -90,6 +90,8 @@ static weft_status get_list(pull *p)
                            p->list.commit);
     if (status == WEFT_OK)
         status = weft__hub_list_choose(&p->list, p->options->include, p->name);
+    if (status == WEFT_OK)
+        status = weft__hub_list_share(&p->list, p->name);
     weft_free(text);
     weft_free(url.at);
     return status;
@@ -188,7 +190,7 @@ static weft_status need_blob(pull *p, const char *blob)
     weft_status status = WEFT_OK;
     const weft__hub_file *f = &p->list.files[p->at];
     bool there = stat(blob, &what) == 0 && S_ISREG(what.st_mode) && what.st_size == f->size;
-    if (there && weft__hub_verified_has(p->verified, f->hash, &what))
+    if (f->first < p->at || (there && weft__hub_verified_has(p->verified, f->hash, &what)))
         return tell(p, f->size, NULL) ? WEFT_OK : weft_fail(WEFT_CANCELLED, "%s: stopped", f->path);
     if (there)
         status = look_into(p, blob, &there);

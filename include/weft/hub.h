@@ -60,7 +60,7 @@ typedef struct weft_hub_options {
     const char *token;    /* NULL: $HF_TOKEN, or the file that huggingface_hub's login writes */
     weft_hub_progress_fn *progress; /* NULL: none */
     void *context;
-    int retries;    /* after HTTP 429 and 5xx; 0: 5, negative: none */
+    int retries;    /* after HTTP 429, 5xx and broken connections; 0: 5, negative: none */
     double seconds; /* for the whole list of files, and with less than 1 KiB a second of a file,
                      * until the call fails; 0: 120 */
 } weft_hub_options;
@@ -71,11 +71,14 @@ typedef struct weft_hub_options {
  * the cache are verified once in the same way, and fetched again if their hash is wrong; which were
  * verified is kept in the repository's folder, in .weft-verified. After HTTP 429 and 5xx (but 501
  * and 505) the call waits, as long as Retry-After says or 0.5 s, then twice as long each time, and
- * tries again; it does not wait for more than 300 s. A server that cannot go on where a file ends
- * has it sent from its beginning. The token goes to the endpoint only, never to where it redirects.
- * WEFT_IO when the server or the disk refuses (the message has the HTTP status), WEFT_INVALID for a
- * wrong hash, a wrong length, another commit than the one asked for and for malformed answers,
- * WEFT_UNSUPPORTED when Weft was built without libcurl. NULL options: all zero. */
+ * tries again; it does not wait for more than 300 s. After a broken connection it waits likewise
+ * and asks for the rest of the file; each MiB of it begins a new count of retries. A server that
+ * cannot be reached at all, and one that is too slow, is not tried again. A server that cannot go
+ * on where a file ends has it sent from its beginning. The token goes to the endpoint only, never
+ * to where it redirects. WEFT_IO when the server or the disk refuses (the message has the HTTP
+ * status), WEFT_INVALID for a wrong hash, a wrong length, another commit than the one asked for and
+ * for malformed answers, WEFT_UNSUPPORTED when Weft was built without libcurl. NULL options: all
+ * zero. */
 WEFT_API weft_status weft_hub_pull(const char *name, const weft_hub_options *options,
                                    char **folder);
 

@@ -22,6 +22,7 @@ struct server {
     atomic_bool saw_token, stop;
     atomic_llong range;
     atomic_int failed[SERVER_PAGES]; /* requests for the page that failed */
+    atomic_int broken[SERVER_PAGES]; /* and that broke off */
 };
 
 static void wait_ms(int ms)
@@ -87,7 +88,8 @@ static void answer_page(server *s, int fd, const char *request, const server_pag
     size_t length = p->length != 0 ? p->length : p->body != NULL ? strlen(p->body) : 0, from = 0;
     const char *range = strcasestr(request, "\r\nRange: bytes=");
     int code = p->code != 0 ? p->code : 200;
-    const bool fails = p >= s->pages && p < s->pages + s->n && s->failed[p - s->pages] < p->fails;
+    const bool listed = p >= s->pages && p < s->pages + s->n;
+    const bool fails = listed && s->failed[p - s->pages] < p->fails;
     wait_ms(p->delay_ms);
     if (fails) {
         s->failed[p - s->pages]++;
@@ -116,8 +118,13 @@ static void answer_page(server *s, int fd, const char *request, const server_pag
         n += snprintf(head + n, sizeof head - (size_t)n, "Retry-After: %s\r\n", p->retry_after);
     n += snprintf(head + n, sizeof head - (size_t)n, "\r\n");
     send_all(fd, head, (size_t)n);
-    if (p->body != NULL && length > from + p->cut)
-        send_body(s, fd, p, from, length - p->cut);
+    size_t to = length - p->cut;
+    if (listed && code / 100 == 2 && s->broken[p - s->pages] < p->breaks) {
+        s->broken[p - s->pages]++;
+        to = from + p->piece < to ? from + p->piece : to;
+    }
+    if (p->body != NULL && to > from)
+        send_body(s, fd, p, from, to);
 }
 
 static void answer(server *s, int fd)
@@ -207,7 +214,7 @@ const char *server_url(const server *s)
 void server_pages(server *s, const server_page *pages, int n)
 {
     for (int i = 0; i < SERVER_PAGES; i++)
-        s->failed[i] = 0;
+        s->failed[i] = s->broken[i] = 0;
     s->pages = pages;
     s->n = n < SERVER_PAGES ? n : SERVER_PAGES;
 }

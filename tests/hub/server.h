@@ -12,12 +12,14 @@ typedef struct server_page {
     int code;             /* 0: 200, or 206 where a range is asked for */
     const char *location; /* of a redirection */
     const char *body;
-    size_t length;   /* 0: strlen(body) */
-    size_t cut;      /* so many bytes less than Content-Length says, and the connection ends */
-    bool no_ranges;  /* answers 200 with everything */
-    bool bad_ranges; /* answers 206 from the beginning, where another range is asked for */
-    int fails;       /* so many requests get `fail_code` first */
-    int fail_code;   /* 0: 503 */
+    size_t length; /* 0: strlen(body) */
+    size_t cut;    /* so many bytes less than Content-Length says, and the connection ends */
+    int breaks;    /* so many requests get `piece` bytes, and the connection ends */
+    size_t piece;
+    bool no_ranges;          /* answers 200 with everything */
+    bool bad_ranges;         /* answers 206 from the beginning, where another range is asked for */
+    int fails;               /* so many requests get `fail_code` first */
+    int fail_code;           /* 0: 503 */
     const char *retry_after; /* the header of these failures; NULL: none */
     int delay_ms;            /* before the answer */
     int drip_ms;             /* after each byte of the body */

@@ -146,7 +146,9 @@ static void it_goes_on_where_it_broke_off(void)
     server *s = server_start(pages, PAGES, NULL);
     if (!CHECK(s != NULL))
         return;
-    CHECK_STATUS(pull(s, NULL), WEFT_IO);
+    char *folder;
+    const weft_hub_options once = {.endpoint = server_url(s), .retries = -1};
+    CHECK_STATUS(weft_hub_pull("org/tiny", &once, &folder), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "broken off after 200000 of 300000 bytes");
     CHECK(stat(in_cache("blobs/" WEIGHTS_HASH ".incomplete"), &part) == 0);
     CHECK_EQ_INT(part.st_size, 200000);

@@ -164,6 +164,141 @@ static void a_wait_can_be_stopped(void)
     server_stop(s);
 }
 
+/* ---- broken connections --------------------------------------------------------------------- */
+
+/* A file of zeros under two names; the hash is the one that sha256sum gives. */
+enum { LARGE = 18 << 20 };
+#define LARGE_HASH "0f6412c73e8eb08468224093bb7c01793f5ce5b8011be10f62a534d7b2fb1aa7"
+
+static const char two_names[] =
+    "{\"sha\": \"" COMMIT "\", \"siblings\": ["
+    "{\"rfilename\": \"a.bin\", \"size\": 18874368, \"blobId\": \"" CONFIG_HASH "\","
+    " \"lfs\": {\"sha256\": \"" LARGE_HASH "\", \"size\": 18874368}},"
+    "{\"rfilename\": \"b.bin\", \"size\": 18874368, \"blobId\": \"" CONFIG_HASH "\","
+    " \"lfs\": {\"sha256\": \"" LARGE_HASH "\", \"size\": 18874368}}]}";
+
+static server *start_large(const char *name)
+{
+    static char zeros[LARGE];
+    server *s = start(name);
+    pages[LIST].body = two_names;
+    pages[CONFIG] =
+        (server_page){.path = "/org/tiny/resolve/" COMMIT "/a.bin", .body = zeros, .length = LARGE};
+    return s;
+}
+
+typedef struct hashing {
+    int times[2]; /* of each file: how often its hash was begun */
+    char message[100];
+} hashing;
+
+static bool watch(void *context, const weft_hub_progress *p)
+{
+    hashing *h = context;
+    if (p->message == NULL)
+        return true;
+    h->times[p->index] += strcmp(p->message, "verifying its hash") == 0;
+    if (strncmp(p->message, "connection", 10) == 0)
+        snprintf(h->message, sizeof h->message, "%s", p->message);
+    return true;
+}
+
+static weft_status pull_large(const server *s, int retries, hashing *h)
+{
+    char *folder = NULL;
+    *h = (hashing){0};
+    const weft_status status = weft_hub_pull("org/tiny",
+                                             &(weft_hub_options){.endpoint = server_url(s),
+                                                                 .include = "*.bin",
+                                                                 .retries = retries,
+                                                                 .progress = watch,
+                                                                 .context = h},
+                                             &folder);
+    weft_free(folder);
+    return status;
+}
+
+static void broken_downloads_go_on(void)
+{
+    hashing h;
+    server *s = start_large("broken");
+    if (s == NULL)
+        return;
+    pages[LIST].breaks = 1; /* the list has another attempt too */
+    pages[LIST].piece = 50;
+    pages[CONFIG].breaks = 3;
+    pages[CONFIG].piece = 1000;
+    const double before = now();
+    CHECK_OK(pull_large(s, 3, &h));
+    CHECK(now() - before >= 0.5 + 0.5 + 1 + 2);
+    CHECK_EQ_INT(server_requests(s), 2 + 4);
+    CHECK_EQ_INT(server_range(s), 3000);
+    CHECK_STR(h.message, "connection broken, trying again in 2 s (3 of 3)");
+    server_stop(s);
+    /* Every MiB begins a new count: more breaks than retries. */
+    s = start_large("breaks");
+    if (s == NULL)
+        return;
+    pages[CONFIG].breaks = 4;
+    pages[CONFIG].piece = 4 << 20;
+    CHECK_OK(pull_large(s, 1, &h));
+    CHECK_EQ_INT(server_requests(s), 1 + 5);
+    CHECK_EQ_INT(server_range(s), 16 << 20);
+    CHECK_STR(h.message, "connection broken, trying again in 0.5 s (1 of 1)");
+    server_stop(s);
+}
+
+static void broken_downloads_are_given_up(void)
+{
+    hashing h;
+    struct stat part;
+    server *s = start_large("given-up");
+    if (s == NULL)
+        return;
+    pages[CONFIG].breaks = 100;
+    pages[CONFIG].piece = 1000;
+    CHECK_STATUS(pull_large(s, 2, &h), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "a.bin: broken off after 3000 of 18874368 bytes");
+    CHECK_CONTAINS(weft_error_message(), "(attempt 3)");
+    CHECK_EQ_INT(server_requests(s), 1 + 3);
+    CHECK(stat(in_cache("blobs/" LARGE_HASH ".incomplete"), &part) == 0);
+    CHECK_EQ_INT(part.st_size, 3000);
+    /* A server without ranges begins anew each time, which is no progress. */
+    pages[CONFIG].no_ranges = true;
+    pages[CONFIG].piece = 2 << 20;
+    server_pages(s, pages, PAGES);
+    CHECK_STATUS(pull_large(s, 1, &h), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "broken off after 2097152 of 18874368 bytes");
+    CHECK_EQ_INT(server_requests(s), 4 + 1 + 2);
+    /* A server that is not there is not waited for. */
+    server_stop(s);
+    const double before = now();
+    CHECK_STATUS(weft_hub_pull("org/tiny", &(weft_hub_options){.endpoint = "http://127.0.0.1:1"},
+                               &(char *){0}),
+                 WEFT_IO);
+    CHECK(now() - before < 0.5);
+}
+
+/* Two names of one blob, which is fetched, and on the next call verified, once. */
+static void equal_files_are_hashed_once(void)
+{
+    hashing h;
+    server *s = start_large("equal");
+    if (s == NULL)
+        return;
+    CHECK_OK(pull_large(s, 0, &h));
+    CHECK_EQ_INT(server_requests(s), 2);
+    CHECK_EQ_INT(h.times[0], 1);
+    CHECK_EQ_INT(h.times[1], 0);
+    CHECK(unlink(in_cache(".weft-verified")) == 0);
+    CHECK_OK(pull_large(s, 0, &h));
+    CHECK_EQ_INT(server_requests(s), 3);
+    CHECK_EQ_INT(h.times[0], 1);
+    CHECK_EQ_INT(h.times[1], 0);
+    CHECK(access(in_cache("snapshots/" COMMIT "/b.bin"), R_OK) == 0);
+    server_stop(s);
+}
+
 /* ---- slow servers --------------------------------------------------------------------------- */
 
 static void slow_servers_are_given_up(void)
@@ -313,6 +448,9 @@ int main(int argc, char **argv)
         CHECK_CASE(retry_after_is_waited_for),
         CHECK_CASE(attempts_end),
         CHECK_CASE(a_wait_can_be_stopped),
+        CHECK_CASE(broken_downloads_go_on),
+        CHECK_CASE(broken_downloads_are_given_up),
+        CHECK_CASE(equal_files_are_hashed_once),
         CHECK_CASE(slow_servers_are_given_up),
         CHECK_CASE(another_commit_is_refused),
         CHECK_CASE(blobs_are_verified_once),
