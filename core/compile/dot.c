@@ -1,11 +1,13 @@
 /* core/compile/dot.c -- a lazy graph as Graphviz text. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/compile/text.h"
 #include "core/failure.h"
 #include "core/graph.h"
 #include "core/shape.h"
 #include "weft/compile.h"
+#include "weft/io.h"
 
 static void add_spec(weft__text *text, const weft_array *a)
 {
@@ -97,17 +99,6 @@ static weft_status add_graph(weft__text *text, weft_array *const *arrays, int n)
     return ok ? WEFT_OK : weft__out_of_memory("graph_dot", NULL);
 }
 
-static weft_status write_file(const char *path, const char *text)
-{
-    FILE *f = fopen(path, "w");
-    if (!f) {
-        return weft_fail(WEFT_IO, "graph_dot: %s: cannot be written", path);
-    }
-    bool written = fputs(text, f) >= 0;
-    written = fclose(f) == 0 && written;
-    return written ? WEFT_OK : weft_fail(WEFT_IO, "graph_dot: %s: cannot be written", path);
-}
-
 weft_status weft_graph_dot(weft_array *const *arrays, int n, const char *path, char **text)
 {
     if (!path) {
@@ -125,7 +116,7 @@ weft_status weft_graph_dot(weft_array *const *arrays, int n, const char *path, c
         status = weft__out_of_memory("graph_dot", NULL);
     }
     if (status == WEFT_OK && path) {
-        status = write_file(path, taken);
+        status = weft_file_write(path, taken, strlen(taken));
     }
     if (status == WEFT_OK && !path) {
         *text = taken;

@@ -16,8 +16,8 @@
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 /* Opens a regular file and never waits for the other end of a FIFO. `flags` are O_RDONLY, or O_RDWR
- * with O_CREAT. WEFT_IO when the path cannot be opened, and "PATH: not a regular file" when it is a
- * FIFO, device or socket. The caller closes *fd; it is -1 on failure. */
+ * and perhaps O_CREAT. WEFT_IO when the path cannot be opened, and "PATH: not a regular file" when
+ * it is a FIFO, device or socket. The caller closes *fd; it is -1 on failure. */
 weft_status weft__file_open(const char *path, int flags, int *fd);
 
 /* ---- Writing -------------------------------------------------------------------------------- */

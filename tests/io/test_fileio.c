@@ -194,6 +194,77 @@ static weft_status load_chat(const char *folder)
     return status;
 }
 
+/* Everything that writes to a name which a user gave. */
+static weft_status save(const char *path, int how)
+{
+    static const char *const name = "x";
+    weft_scope_open();
+    weft_array *x = weft_ones(WEFT_DIMS(2, 2), WEFT_FLOAT32);
+    const weft_curve curve = {.name = name, .x = (double[]){0, 1}, .y = (double[]){0, 1}, .n = 2};
+    weft_exporter *exporter = NULL;
+    weft_status status = WEFT_OK;
+    switch (how) {
+    case 0:
+        status = weft_safetensors_save(path, &name, &x, 1, NULL, 0);
+        break;
+    case 1:
+        status = weft_npy_save(path, x);
+        break;
+    case 2:
+        status = weft_npz_save(path, &name, &x, 1, false);
+        break;
+    case 3:
+        status = weft_hdf5_save(path, &name, &x, 1);
+        break;
+    case 4:
+        status = weft_gguf_save(path, &name, &x, 1, NULL, 0);
+        break;
+    case 5:
+        status = weft_graph_dot(&x, 1, path, NULL);
+        break;
+    case 6:
+        status = weft_curves_save(path, name, name, &curve, 1);
+        break;
+    case 7:
+        CHECK_OK(weft_exporter_new(&exporter));
+        status = weft_exporter_save(exporter, path);
+        weft_exporter_free(exporter);
+        break;
+    default:
+        status = weft_file_write(path, "x", 1);
+        break;
+    }
+    weft_scope_close(NULL);
+    return status;
+}
+
+enum { WAYS = 9 };
+
+/* Nobody reads from the FIFO, and what is written into a device is gone. */
+static void nothing_is_written_into_fifos_and_devices(void)
+{
+    char fifo[600];
+    snprintf(fifo, sizeof fifo, "%s", check_temporary("sink"));
+    if (!CHECK(mkfifo(fifo, 0600) == 0))
+        return;
+    const char *const paths[] = {fifo, "/dev/null", "/dev/full"};
+    alarm(60);
+    for (int how = 0; how < WAYS; how++) {
+        for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
+            const weft_status status = save(paths[k], how);
+            if (status == WEFT_UNSUPPORTED && (how == 2 || how == 3))
+                continue; /* a build without libzip or HDF5 */
+            CHECK_EQ_INT(status, WEFT_IO);
+            CHECK_CONTAINS(weft_error_message(), paths[k]);
+            CHECK_CONTAINS(weft_error_message(), ": not a regular file");
+        }
+        CHECK_OK(save(check_temporary("regular"), how));
+    }
+    struct stat info;
+    CHECK(stat(fifo, &info) == 0 && S_ISFIFO(info.st_mode));
+    alarm(0);
+}
+
 /* A FIFO that nobody writes to, an endless device and one that is empty. A reader that waits is
  * ended by the alarm. */
 static void fifos_and_devices_are_refused(void)
@@ -276,4 +347,5 @@ CHECK_MAIN("fileio", CHECK_CASE(what_is_written_is_read),
            CHECK_CASE(a_large_file_is_read_in_pieces_and_limits_hold),
            CHECK_CASE(a_failure_leaves_what_was_there),
            CHECK_CASE(folders_are_made_as_deep_as_asked), CHECK_CASE(fifos_and_devices_are_refused),
+           CHECK_CASE(nothing_is_written_into_fifos_and_devices),
            CHECK_CASE(fifos_in_folders_are_refused), CHECK_CASE(pipes_of_the_process_are_read))

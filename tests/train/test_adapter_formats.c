@@ -167,7 +167,7 @@ static const char *mlx_folder(const char *config, const char *const *names, cons
                               int n)
 {
     char path[700];
-    weft_array *arrays[4];
+    weft_array *arrays[5];
     const char *folder = temporary("bad", WEFT_ADAPTER_MLX);
     CHECK_OK(weft_folder_make(folder));
     snprintf(path, sizeof path, "%s/adapter_config.json", folder);
@@ -214,6 +214,42 @@ static void bad_files_of_mlx_are_refused(void)
     expect_refused(mlx_folder(good, q, fits, 0), WEFT_INVALID, "has no adapters");
 }
 
+/* A module with magnitudes beside one without, in either order. */
+static void mixtures_of_lora_and_dora_are_refused(void)
+{
+#define Q "model.layers.0.self_attn.q_proj"
+#define O "model.layers.0.self_attn.o_proj"
+    const char *const good = "{\"lora_parameters\": {\"rank\": 2, \"scale\": 2}}";
+    static const char *const names[2][5] = {
+        {Q ".lora_a", Q ".lora_b", Q ".m", O ".lora_a", O ".lora_b"},
+        {Q ".lora_a", Q ".lora_b", O ".lora_a", O ".lora_b", O ".m"}};
+    const weft_dims in = WEFT_DIMS(64, 2), out = WEFT_DIMS(2, 128), back = WEFT_DIMS(128, 2),
+                    wide = WEFT_DIMS(2, 64);
+    const weft_dims shapes[2][5] = {{in, out, WEFT_DIMS(128), back, wide},
+                                    {in, out, back, wide, WEFT_DIMS(64)}};
+    for (int i = 0; i < 2; i++)
+        expect_refused(mlx_folder(good, names[i], shapes[i], 5), WEFT_UNSUPPORTED,
+                       "expected one kind in an adapter");
+    /* In memory such a model can be made, but no file of another format can have it. */
+    for (int i = 0; i < 2; i++) {
+        weft_model *model = model_of("qwen3");
+        static const char *const layers[] = {"model.layers.0", "model.layers.1"};
+        for (int k = 0; model != NULL && k < 2; k++)
+            CHECK_OK(weft_nn_lora_inject(weft_nn_find_module(weft_model_module(model), layers[k]),
+                                         &(weft_nn_lora_options){.rank = 2, .dora = k == i}));
+        for (int f = WEFT_ADAPTER_PEFT; model != NULL && f <= WEFT_ADAPTER_GGUF; f++) {
+            const weft_adapter_format format = (weft_adapter_format)f;
+            const weft_status status =
+                weft_adapter_save_as(model, temporary("mixed", format), NULL, format);
+            CHECK(status == WEFT_UNSUPPORTED || status == WEFT_INVALID);
+            CHECK_CONTAINS(weft_error_message(), "one kind in an adapter");
+        }
+        weft_model_free(model);
+    }
+#undef Q
+#undef O
+}
+
 static const char *gguf_file(const char *type, const char *arch, const char *name)
 {
     const char *path = temporary("bad", WEFT_ADAPTER_GGUF);
@@ -250,4 +286,5 @@ CHECK_MAIN("adapter_formats", CHECK_CASE(every_format_computes_the_same),
            CHECK_CASE(magnitudes_are_in_two_formats),
            CHECK_CASE(an_adapter_of_mlx_gives_its_logits),
            CHECK_CASE(what_only_peft_has_is_refused), CHECK_CASE(bad_files_of_mlx_are_refused),
+           CHECK_CASE(mixtures_of_lora_and_dora_are_refused),
            CHECK_CASE(bad_files_of_llama_are_refused))

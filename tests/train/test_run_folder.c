@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tests/check.h"
 #include "tests/train/runs.h"
@@ -107,6 +109,28 @@ static void a_full_disk_leaves_whole_lines(void)
     CHECK_CONTAINS(text, "\"message\": ");
     CHECK_CONTAINS(text, "nothing was saved before");
     weft_free(text);
+}
+
+/* A run that is resumed finds its records in another form: nobody reads from the FIFO. */
+static void fifos_in_a_runs_folder_are_refused(void)
+{
+    static const char *const names[] = {"metrics.jsonl", "run.json"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        history l = {.n = 0};
+        char folder[512], path[600];
+        snprintf(folder, sizeof folder, "%s", check_temporary(names[i]));
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+        weft_trainer_options o = {.steps = 2, .lr = 1e-2, .folder = folder, .save_every = 1};
+        CHECK_OK(run_recipe(o, false, &l, NULL));
+        CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+        o.resume = true;
+        o.steps = 3;
+        alarm(60);
+        CHECK_STATUS(run_recipe(o, false, &l, NULL), WEFT_IO);
+        alarm(0);
+        CHECK_CONTAINS(weft_error_message(), names[i]);
+        CHECK_CONTAINS(weft_error_message(), ": not a regular file");
+    }
 }
 
 /* ---- runs in a folder that has one ---------------------------------------------------------- */
@@ -213,5 +237,7 @@ static void cancelling_saves_and_stops(void)
 
 CHECK_MAIN("run_folder", CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
-           CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(a_run_is_not_overwritten_unasked),
-           CHECK_CASE(time_saves_a_run), CHECK_CASE(cancelling_saves_and_stops))
+           CHECK_CASE(a_full_disk_leaves_whole_lines),
+           CHECK_CASE(fifos_in_a_runs_folder_are_refused),
+           CHECK_CASE(a_run_is_not_overwritten_unasked), CHECK_CASE(time_saves_a_run),
+           CHECK_CASE(cancelling_saves_and_stops))

@@ -74,6 +74,21 @@ weft_status weft__adapter_list_of(weft_module *tree, weft__adapter_list *out)
                                             : status;
 }
 
+/* All modules have magnitudes (DoRA), or none has. */
+static weft_status check_kind(const weft__adapter_list *list, const char *where)
+{
+    const bool dora = list->n > 0 && list->at[0].m != NULL;
+    for (int i = 1; i < list->n; i++) {
+        const weft__adapter_entry *e = &list->at[i];
+        if ((e->m != NULL) != dora)
+            return weft_fail(WEFT_UNSUPPORTED,
+                             "%s: %s is %s, %s is %s: expected one kind in an adapter", where,
+                             weft_printable(e->path), e->m != NULL ? "DoRA" : "plain LoRA",
+                             weft_printable(list->at[0].path), dora ? "DoRA" : "plain LoRA");
+    }
+    return WEFT_OK;
+}
+
 static weft_status check_parameter(void *context, const weft_nn_item *item)
 {
     if (item->slot->frozen || weft__adapter_is_part(item->path))
@@ -104,6 +119,8 @@ weft_status weft__adapter_list_for(weft_model *model, const char *format, weft__
     weft_status status = weft__adapter_list_of(tree, out);
     if (status == WEFT_OK)
         status = weft__adapter_list_check(out, model, format);
+    if (status == WEFT_OK)
+        status = check_kind(out, "adapter");
     return status == WEFT_OK ? weft_nn_visit(tree, check_parameter, (void *)format) : status;
 }
 
@@ -115,7 +132,7 @@ static weft_status check_entry(const weft__adapter_entry *e, const char *where)
         return weft_fail(WEFT_INVALID, "%s: %s: the other half is missing", where,
                          weft_printable(e->path));
     if (!weft_ok(e->A) || !weft_ok(e->B))
-        return weft_fail(WEFT_INVALID, "%s", weft_error(weft_ok(e->A) ? e->B : e->A));
+        return weft__report(weft_ok(e->A) ? e->B : e->A);
     if (weft_ndim(e->A) != 2 || weft_ndim(e->B) != 2 || weft_dim(e->A, 0) != weft_dim(e->B, 1) ||
         weft_dim(e->A, 0) < 1 || weft_dim(e->A, 0) > WEFT__MOST_RANK)
         return weft_fail(WEFT_INVALID, "%s: %s: the halves do not share a rank", where,
@@ -203,6 +220,8 @@ weft_status weft__adapter_list_put(const weft__adapter_list *list, weft_module *
         return weft_fail(WEFT_INVALID, "%s: has no adapters", where);
     for (int i = 0; status == WEFT_OK && i < list->n; i++)
         status = check_entry(&list->at[i], where);
+    if (status == WEFT_OK)
+        status = check_kind(list, where);
     if (status == WEFT_OK)
         status = inject(list, tree, options);
     if (status != WEFT_OK)

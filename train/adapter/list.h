@@ -35,11 +35,12 @@ weft_status weft__adapter_list_check(const weft__adapter_list *list, const weft_
 weft_status weft__adapter_list_of(weft_module *tree, weft__adapter_list *out);
 
 /* The list of a model's adapters, PiSSA's as LoRA of twice the rank, for a file of that format.
- * WEFT_INVALID when there are none; WEFT_UNSUPPORTED also when parameters
- * beside adapters are trained. */
+ * WEFT_INVALID when there are none; WEFT_UNSUPPORTED also when parameters beside adapters are
+ * trained, or some adapters are DoRA and others are not. */
 weft_status weft__adapter_list_for(weft_model *model, const char *format, weft__adapter_list *out);
 
-/* Puts the adapters around the modules of a tree. `where` is the file, for messages. */
+/* Puts the adapters around the modules of a tree. `where` is the file, for messages.
+ * WEFT_UNSUPPORTED when some are DoRA and others are not. */
 weft_status weft__adapter_list_put(const weft__adapter_list *list, weft_module *tree,
                                    const char *where, const weft_adapter_options *options);
 

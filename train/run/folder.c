@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/text.h"
 #include "models/convert/convert.h"
 #include "optim/optim.h"
@@ -150,11 +151,13 @@ static void write_result(weft__text *t, const weft_train_result *r)
 static weft_status write_in_place(const char *path, const weft__text *t)
 {
     struct stat info;
-    const int file = open(path, O_WRONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &info) != 0) {
+    int file;
+    const weft_status status = weft__file_open(path, O_RDWR, &file);
+    if (status != WEFT_OK)
+        return status;
+    if (fstat(file, &info) != 0) {
         const int error = errno;
-        if (file >= 0)
-            close(file);
+        close(file);
         return weft_fail(WEFT_IO, "%s: write: %s", path, strerror(error));
     }
     int error = posix_fallocate(file, 0, (off_t)t->n);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/fileio.h"
 #include "core/io/json.h"
 #include "core/io/text.h"
 #include "train/run/number.h"
@@ -217,8 +218,9 @@ weft_status weft__metrics_open(const char *folder, int64_t step, weft__metrics *
         return weft__out_of_memory("training", "the run's records");
     }
     m->folder = folder;
-    m->file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    const weft_status status = m->file < 0 ? fail_file(m, "cannot be written") : cut(m, path, step);
+    weft_status status = weft__file_open(path, O_RDWR | O_CREAT, &m->file);
+    if (status == WEFT_OK)
+        status = cut(m, path, step);
     weft_free(path);
     if (status == WEFT_OK)
         *out = m;
