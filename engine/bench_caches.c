@@ -339,7 +339,7 @@ weft_status weft__bench_caches(weft_engine *engine, const weft_bench_options *o,
     if (status == WEFT_OK)
         status = get_room(&c);
     if (status == WEFT_OK) {
-        status = weft__engine_in_turn(engine, "bench", o->cancel, in_turn, &c);
+        status = weft__engine_in_turn(engine, "bench", false, o->cancel, in_turn, &c);
         rmdir(c.folder);
     }
     for (int i = 0; i < 4; i++)

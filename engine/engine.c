@@ -186,16 +186,16 @@ static bool is_next(const weft_engine *e, const weft__engine_call *call)
         if (c->waiting && c->ticket < call->ticket)
             return false;
     }
-    return e->running < e->max_concurrent;
+    return call->alone ? e->running == 0 : e->running < e->max_concurrent && !e->alone;
 }
 
-/* Whether all that compute were asked for by the same thread, which would wait for itself. */
+/* Whether the same thread asked for all that must end first, and would wait for itself. */
 static bool waits_for_itself(const weft_engine *e, const weft__engine_call *call)
 {
     int64_t own = 0;
     for (const weft__engine_call *c = e->calls; c != NULL; c = c->next)
         own += c != call && !c->waiting && pthread_equal(c->thread, call->thread) != 0;
-    return own >= e->max_concurrent;
+    return own >= (call->alone || e->alone ? 1 : e->max_concurrent);
 }
 
 /* The caller's own request to stop wakes nobody, and is looked for now and then. */
@@ -216,14 +216,18 @@ static weft_status wait_for_turn(weft_engine *e, weft__engine_call *call)
 {
     if (e->closed)
         return refuse_closed();
+    if (!is_next(e, call) && waits_for_itself(e, call) && (call->alone || e->alone))
+        return weft_fail(WEFT_INVALID, "engine: this thread has a call under way, and training "
+                                       "computes alone");
     if (!is_next(e, call) && waits_for_itself(e, call))
         return weft_fail(WEFT_INVALID,
                          "engine: this thread has %lld calls under way, and "
                          "max_concurrent is that: free its streams first",
                          (long long)e->max_concurrent);
     if (!is_next(e, call) && e->no_wait)
-        return weft_fail(WEFT_INVALID, "engine: %lld calls are under way, which is max_concurrent",
-                         (long long)e->running);
+        return weft_fail(
+            WEFT_INVALID, "engine: %lld calls are under way, %s", (long long)e->running,
+            call->alone || e->alone ? "and training computes alone" : "which is max_concurrent");
     while (!e->closed && !weft_cancel_is_set(call->cancel) && !is_next(e, call))
         wait_for_change(e);
     return e->closed ? refuse_closed() : WEFT_OK;
@@ -242,6 +246,7 @@ static weft_status enter(weft_engine *e, weft__engine_call *call, bool *cancelle
     *cancelled = weft_cancel_is_set(call->cancel);
     if (status == WEFT_OK && !*cancelled) {
         call->waiting = false;
+        e->alone = call->alone;
         if (e->running++ == 0)
             weft_memory_reset_peak();
     }
@@ -260,7 +265,10 @@ static weft_status leave(weft_engine *e, weft__engine_call *call,
     *at = call->next;
     if (metrics != NULL)
         e->metrics = *metrics;
-    e->running -= !call->waiting;
+    if (!call->waiting) {
+        e->running--;
+        e->alone = false;
+    }
     e->uses--;
     unlock_and_unload(e);
     return status;
@@ -365,7 +373,7 @@ weft_status weft_engine_chat(weft_engine *engine, const char *messages,
 
 /* ---- the rest ------------------------------------------------------------------------------- */
 
-static weft_status cannot(const weft_engine *e, const char *what)
+weft_status weft__engine_cannot(const weft_engine *e, const char *what)
 {
     return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' cannot %s", e->backend->name,
                      what);
@@ -381,7 +389,7 @@ weft_status weft_engine_encode(weft_engine *engine, const char *text, size_t len
         return status;
     status = engine->backend->encode != NULL
                  ? engine->backend->encode(engine->state, text, length, flags, ids, count)
-                 : cannot(engine, "encode");
+                 : weft__engine_cannot(engine, "encode");
     return end_use(engine, status);
 }
 
@@ -394,15 +402,16 @@ weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t c
         return status;
     status = engine->backend->decode != NULL
                  ? engine->backend->decode(engine->state, ids, count, flags, text, length)
-                 : cannot(engine, "decode");
+                 : weft__engine_cannot(engine, "decode");
     return end_use(engine, status);
 }
 
-weft_status weft__engine_in_turn(weft_engine *engine, const char *what, const weft_cancel *own,
-                                 weft__engine_work *work, void *context)
+weft_status weft__engine_in_turn(weft_engine *engine, const char *what, bool alone,
+                                 const weft_cancel *own, weft__engine_work *work, void *context)
 {
     weft__engine_call call = weft__engine_call_of(own);
     bool cancelled = false;
+    call.alone = alone;
     if (call.cancel == NULL)
         return no_call(engine);
     weft_status status = enter(engine, &call, &cancelled);
@@ -459,7 +468,7 @@ static weft_status classify(weft_engine *e, const weft_cancel *cancel, void *con
     if (e->backend->classify != NULL)
         return e->backend->classify(e->state, c->texts, c->n, c->options, c->results);
     if (c->options != NULL && c->options->logits)
-        return cannot(e, "give logits");
+        return weft__engine_cannot(e, "give logits");
     for (size_t i = 0; i < c->n; i++) {
         weft_classified *r = &c->results[i];
         const weft_status status = classify_one(e, cancel, c, i);
@@ -477,7 +486,7 @@ weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, 
     classifying c = {texts, n, options, results};
     if (n > 0)
         memset(results, 0, n * sizeof *results);
-    const weft_status status = weft__engine_in_turn(engine, "classify", NULL, classify, &c);
+    const weft_status status = weft__engine_in_turn(engine, "classify", false, NULL, classify, &c);
     for (size_t i = 0; i < n && status != WEFT_OK; i++) {
         results[i].status = status;
         results[i].token = -1;
@@ -502,7 +511,7 @@ static weft_status generate_batch(weft_engine *e, const weft_cancel *cancel, voi
     together.cancel = cancel; /* which is set with the caller's */
     return e->backend->batch != NULL
                ? e->backend->batch(e->state, b->texts, b->n, b->options, &together, b->results)
-               : cannot(e, "generate from many prompts together");
+               : weft__engine_cannot(e, "generate from many prompts together");
 }
 
 weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, size_t n,
@@ -513,7 +522,7 @@ weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, siz
     if (n > 0)
         memset(results, 0, n * sizeof *results);
     const weft_status status = weft__engine_in_turn(
-        engine, "batch", batch != NULL ? batch->cancel : NULL, generate_batch, &b);
+        engine, "batch", false, batch != NULL ? batch->cancel : NULL, generate_batch, &b);
     for (size_t i = 0; i < n && status != WEFT_OK; i++)
         results[i].status = status;
     return status;
@@ -529,7 +538,7 @@ static weft_status inspect(weft_engine *e, const weft_cancel *cancel, void *cont
     const inspecting *i = context;
     (void)cancel;
     return e->backend->inspect != NULL ? e->backend->inspect(e->state, i->request, i->out)
-                                       : cannot(e, "show what attention works on");
+                                       : weft__engine_cannot(e, "show what attention works on");
 }
 
 weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *request,
@@ -537,7 +546,7 @@ weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *
 {
     inspecting i = {request, out};
     *out = NULL;
-    return weft__engine_in_turn(engine, "inspect", NULL, inspect, &i);
+    return weft__engine_in_turn(engine, "inspect", false, NULL, inspect, &i);
 }
 
 static weft_status warm(weft_engine *e, const weft_cancel *cancel, void *context)
@@ -548,12 +557,12 @@ static weft_status warm(weft_engine *e, const weft_cancel *cancel, void *context
     if (request.options == NULL)
         request.options = &defaults;
     return e->backend->warm != NULL ? e->backend->warm(e->state, &request)
-                                    : cannot(e, "keep prompts");
+                                    : weft__engine_cannot(e, "keep prompts");
 }
 
 weft_status weft_engine_warm(weft_engine *engine, const weft_engine_request *request)
 {
-    return weft__engine_in_turn(engine, "warm", NULL, warm, (void *)request);
+    return weft__engine_in_turn(engine, "warm", false, NULL, warm, (void *)request);
 }
 
 weft_engine_info weft_engine_info_of(const weft_engine *engine)

@@ -17,6 +17,7 @@ typedef struct weft__engine_call {
     pthread_t thread; /* which asked for it */
     uint64_t ticket;
     bool waiting;
+    bool alone; /* it computes while no other does */
     struct weft__engine_call *next;
 } weft__engine_call;
 
@@ -33,6 +34,7 @@ struct weft_engine {
     /* Under the lock. */
     bool closed;
     int64_t running, uses; /* calls that compute; calls that need the state */
+    bool alone;            /* the one that computes does so alone */
     uint64_t tickets;
     weft__engine_call *calls;
     weft_engine_metrics metrics;
@@ -47,16 +49,34 @@ weft__engine_call weft__engine_call_of(const weft_cancel *own);
 weft_status weft__engine_run(weft_engine *engine, const weft_engine_request *request,
                              weft__engine_call *call, weft_generate_fn *callback, void *context);
 
-/* Runs `work` as a call that waits for its turn; `cancel` is set when it is to end, and with `own`
- * (NULL: none). `what` names it in messages. */
+/* Runs `work` as a call that waits for its turn, `alone`: until no other computes; `cancel` is set
+ * when it is to end, and with `own` (NULL: none). `what` names it in messages. */
 typedef weft_status weft__engine_work(weft_engine *engine, const weft_cancel *cancel,
                                       void *context);
-weft_status weft__engine_in_turn(weft_engine *engine, const char *what, const weft_cancel *own,
-                                 weft__engine_work *work, void *context);
+weft_status weft__engine_in_turn(weft_engine *engine, const char *what, bool alone,
+                                 const weft_cancel *own, weft__engine_work *work, void *context);
+
+/* WEFT_UNSUPPORTED: the engine's backend cannot do `what`. */
+weft_status weft__engine_cannot(const weft_engine *engine, const char *what);
 
 /* Of the native backend's state, within a turn: runs `use` with its model and its device, while no
  * other call is in the model. */
 typedef weft_status weft__native_use_fn(void *context, weft_model *model);
 weft_status weft__native_use(void *state, weft__native_use_fn *use, void *context);
+
+/* What the native backend's state has beside the model; the state's. */
+typedef struct weft__native_parts {
+    const char *path;
+    const weft_tokenizer *tokenizer;
+    const weft_chat *chat;           /* NULL: there is none */
+    weft_prompt_cache *prompt_cache; /* the same */
+} weft__native_parts;
+/* WEFT_UNSUPPORTED without a tokenizer. */
+weft_status weft__native_parts_of(void *state, weft__native_parts *out);
+
+/* ---- native_train.c ------------------------------------------------------------------------- */
+
+weft_status weft__native_train(void *state, const weft_engine_train_options *options,
+                               weft_train_result *result);
 
 #endif

@@ -377,6 +377,13 @@ weft_status weft__native_use(void *state, weft__native_use_fn *use, void *contex
     return status;
 }
 
+weft_status weft__native_parts_of(void *state, weft__native_parts *out)
+{
+    const native *n = state;
+    *out = (weft__native_parts){n->path, n->tokenizer, n->chat, n->prompt_cache};
+    return need_tokenizer(n);
+}
+
 typedef struct looking {
     const int32_t *ids;
     size_t n_ids;
@@ -448,4 +455,5 @@ const weft_engine_backend weft__engine_native = {
     .batch = native_batch,
     .inspect = native_inspect,
     .warm = native_warm,
+    .train = weft__native_train,
 };

@@ -6,7 +6,7 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 
-documents="docs/architecture.md docs/style.md docs/adding.md"
+documents="docs/architecture.md docs/style.md docs/adding.md docs/fine-tuning.md"
 problems=$(mktemp)
 trap 'rm -f "$problems" "$problems".*' EXIT
 

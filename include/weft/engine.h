@@ -4,6 +4,7 @@
  *     status = weft_engine_load("path/or/ORG/NAME", &(weft_engine_options){.adapter = "lora"},
  *                               &engine);
  *     status = weft_engine_generate(engine, &(weft_engine_request){.prompt = "Once"}, show, NULL);
+ *     weft_engine_train(engine, &(weft_engine_train_options){.data = "rows.jsonl"}, NULL);
  *     weft_engine_free(engine);
  *
  * An engine loads a model with its tokenizer and chat template, and is computed by a backend: Weft
@@ -17,6 +18,7 @@
 #include "weft/chat.h"
 #include "weft/generate.h"
 #include "weft/inspect.h"
+#include "weft/train.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -179,6 +181,42 @@ WEFT_API weft_status weft_engine_batch(weft_engine *engine, const char *const *t
 WEFT_API weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *request,
                                          weft_inspection **out);
 
+/* ---- Training ------------------------------------------------------------------------------- */
+
+/* A fine-tuning of the engine's model. Zero is what is said here, else the default of the struct
+ * that the field is in. */
+typedef struct weft_engine_train_options {
+    const char *data;       /* as weft_dataset_load takes it */
+    const char *validation; /* the same, for validation; NULL: none but the share of `split` */
+    double split;           /* share of `data` that validates, in [0, 1); without `validation` */
+    weft_dataset_options dataset; /* chat, NULL: the engine's template; examples: the objective's */
+    int64_t batch_size;           /* as weft_batches_new */
+    bool pack;                    /* as weft_batches_new_packed */
+    weft_nn_lora_options lora;    /* targets, NULL: WEFT_LORA_ALL_LINEAR; drawn by trainer.seed */
+    /* callback, cancel and folder are given here; lr, 0: WEFT_LORA_LEARNING_RATE; base_name and
+     * data_name, NULL: the engine's path and `data`. `data` is set by the call. */
+    weft_trainer_options trainer;
+    const char *out; /* a folder that gets the adapter, as weft_adapter_save writes it; NULL: none
+                        besides those of trainer.folder */
+} weft_engine_train_options;
+
+/* Trains a LoRA adapter around the engine's model by a weft_trainer, which the engine computes with
+ * from then on; `out` is what weft_engine_options.adapter takes. Where the model has an adapter
+ * already, from weft_engine_options.adapter or an earlier call, that one is trained further, and
+ * `lora` is not looked at. The engine's own prompt cache is emptied; others must not be used
+ * further.
+ *
+ * The call computes alone: it waits until no other call computes, whatever max_concurrent is, and
+ * further ones wait for its end. weft_engine_cancel and trainer.cancel stop it after the update in
+ * progress, with WEFT_CANCELLED; the adapter so far stays and is written. Failures before the first
+ * update leave the model as it was. `result` may be NULL. WEFT_INVALID without `data`;
+ * WEFT_UNSUPPORTED where the backend cannot train, which only the native one can, and without a
+ * tokenizer. Else errors are those of weft_dataset_load, weft_nn_lora_inject, weft_trainer_new and
+ * weft_trainer_run. */
+WEFT_API weft_status weft_engine_train(weft_engine *engine,
+                                       const weft_engine_train_options *options,
+                                       weft_train_result *result);
+
 /* ---- Backends ------------------------------------------------------------------------------- */
 
 /* A program may register its own. Functions are called from any thread, `generate` of one state by
@@ -210,6 +248,10 @@ typedef struct weft_engine_backend {
     weft_status (*inspect)(void *state, const weft_engine_request *request, weft_inspection **out);
     /* NULL: WEFT_UNSUPPORTED. The request's options are never NULL. */
     weft_status (*warm)(void *state, const weft_engine_request *request);
+    /* NULL: WEFT_UNSUPPORTED. While no other call computes; options->trainer.cancel is to be
+     * heeded, and `result` is never NULL. */
+    weft_status (*train)(void *state, const weft_engine_train_options *options,
+                         weft_train_result *result);
 } weft_engine_backend;
 
 /* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID
