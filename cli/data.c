@@ -6,6 +6,7 @@
 #include "cli/data_options.h"
 #include "cli/data_show.h"
 #include "cli/shared.h"
+#include "cli/train.h"
 
 #define AT(field) .offset = offsetof(data_values, field)
 
@@ -27,6 +28,14 @@ static const cli_option options[] = {
      .value = "turns|last|everything",
      AT(train_on),
      .help = "what contributes to the loss, as in weft train"},
+    {.name = "objective",
+     .kind = CLI_CHOICE,
+     .value = TRAIN_OBJECTIVES,
+     .fallback = "supervised",
+     AT(objective),
+     .help =
+         "what is trained, as in weft train: preference pairs for dpo, orpo and simpo, labelled "
+         "completions for kto"},
     {.name = "val-split",
      .kind = CLI_REAL,
      .value = "SHARE",
@@ -55,7 +64,8 @@ static const cli_option options[] = {
     {.name = "jsonl",
      .kind = CLI_FLAG,
      AT(jsonl),
-     .help = "print each sample as one JSON object: ids, weights, and segments of text"},
+     .help = "print each sample as one JSON object: ids, weights, segments of text, its part "
+             "(train or validation), and with --objective whether it is desirable"},
     CLI_JSON_OPTION(data_values, "print the summary as one JSON object"),
 };
 
@@ -73,6 +83,9 @@ static int run(void *context)
     data_values *v = context;
     if (v->json && v->jsonl)
         return cli_usage("data", "--json and --jsonl exclude each other");
+    const weft_examples examples = weft_objectives[v->objective]->examples;
+    if (examples != WEFT_EXAMPLES_SINGLE && v->train_on == TRAIN_ON_EVERYTHING)
+        return cli_usage("data", TRAIN_ON_EVERYTHING_COMPLAINT);
     v->source.paths.at[v->source.paths.n++] = v->data;
     char path[4096];
     weft_chat *chat = NULL;
@@ -85,9 +98,10 @@ static int run(void *context)
         status = cli_load_template(path, &chat);
     found.tokenizer = tokenizer;
     const weft_dataset_options o = {.length = v->length,
-                                    .learn_prompt = v->train_on == 2,
-                                    .last_turn = v->train_on == 1,
+                                    .learn_prompt = v->train_on == TRAIN_ON_EVERYTHING,
+                                    .last_turn = v->train_on == TRAIN_ON_LAST,
                                     .seed = (uint64_t)v->seed,
+                                    .examples = examples,
                                     .tokenizer_path = path,
                                     .chat = chat};
     if (status == WEFT_OK)
@@ -113,7 +127,8 @@ const cli_command cli_data = {
         "green.",
     .example = "weft data chats.jsonl MODEL\n"
                "weft data train/ MODEL --length 2048 --show 3\n"
-               "weft data chats.jsonl MODEL --jsonl > samples.jsonl",
+               "weft data chats.jsonl MODEL --jsonl > samples.jsonl\n"
+               "weft data pairs.jsonl MODEL --objective dpo",
     CLI_TABLE(data_values, arguments, options),
     .run = run,
 };

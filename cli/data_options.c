@@ -44,6 +44,13 @@ static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
     return WEFT_OK;
 }
 
+weft_status cli_data_sources(const cli_data_source *data, weft_data_source out[CLI_MOST])
+{
+    for (int i = 0; i < data->paths.n; i++)
+        out[i] = (weft_data_source){.path = data->paths.at[i]};
+    return read_mix(data->mix, out, data->paths.n);
+}
+
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
                           const weft_dataset_options *options, double split, weft_dataset **out,
                           weft_dataset **validation)
@@ -51,9 +58,7 @@ weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tok
     weft_data_source sources[CLI_MOST];
     weft_dataset_options o = *options;
     cli_data_options(data, &o);
-    for (int i = 0; i < data->paths.n; i++)
-        sources[i] = (weft_data_source){.path = data->paths.at[i]};
-    const weft_status status = read_mix(data->mix, sources, data->paths.n);
+    const weft_status status = cli_data_sources(data, sources);
     return status == WEFT_OK ? weft_dataset_load_mixture(sources, data->paths.n, tokenizer, &o,
                                                          split, out, validation)
                              : status;

@@ -73,10 +73,21 @@ static void print_marked(const char *text, size_t n, const char *mark)
     }
 }
 
+/* What an objective makes of a sample; "": nothing more than a sample. */
+static const char *side_of(const weft_dataset *d, int64_t i)
+{
+    static const char *const sides[][2] = {
+        [WEFT_EXAMPLES_SINGLE] = {"", ""},
+        [WEFT_EXAMPLES_LABELLED] = {", undesirable", ", desirable"},
+        [WEFT_EXAMPLES_PAIRS] = {", rejected", ", chosen"}};
+    return sides[weft_dataset_info_of(d).examples][weft_dataset_is_desirable(d, i)];
+}
+
 weft_status data_print_sample(const data_found *f, int64_t i, bool color)
 {
     const weft_sample s = weft_dataset_at(f->data, i);
-    printf("\nsample %s, %s tokens\n", cli_count(i + 1), cli_count(s.length));
+    printf("\nsample %s%s, %s tokens\n", cli_count(i + 1), side_of(f->data, i),
+           cli_count(s.length));
     for (int64_t begin = 0, end; begin < s.length; begin = end) {
         char *text;
         size_t n;
@@ -143,6 +154,25 @@ static void print_losses(const weft_dataset_info *info)
         printf("bad rows   %s skipped\n", cli_count(info->bad_rows));
 }
 
+static int64_t count_desirable(const weft_dataset *d)
+{
+    const int64_t all = weft_dataset_info_of(d).samples;
+    int64_t n = 0;
+    for (int64_t i = 0; i < all; i++)
+        n += weft_dataset_is_desirable(d, i);
+    return n;
+}
+
+static void print_examples(const weft_dataset *d)
+{
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    const int64_t n = count_desirable(d);
+    if (info.examples == WEFT_EXAMPLES_PAIRS)
+        printf("pairs      %s\n", cli_count(n));
+    else if (info.examples == WEFT_EXAMPLES_LABELLED)
+        printf("labels     %s desirable, %s not\n", cli_count(n), cli_count(info.samples - n));
+}
+
 weft_status data_print_summary(const data_values *v, const data_found *f)
 {
     const weft_dataset_info info = weft_dataset_info_of(f->data);
@@ -153,6 +183,7 @@ weft_status data_print_summary(const data_values *v, const data_found *f)
     if (status != WEFT_OK)
         return status;
     print_counts(&info);
+    print_examples(f->data);
     print_lengths(&info, &l);
     print_losses(&info);
     printf("duplicates %s\n", cli_count(weft_dataset_duplicates(f->data, NULL)));
@@ -213,6 +244,8 @@ weft_status data_print_json(const data_found *f)
         printf("\"validation_samples\": %lld, \"validation_trained\": %lld, ",
                (long long)weft_dataset_info_of(f->validation).samples,
                (long long)weft_dataset_duplicates(f->validation, f->data));
+    if (info.examples != WEFT_EXAMPLES_SINGLE)
+        printf("\"desirable\": %lld, ", (long long)count_desirable(f->data));
     fputs("\"lengths\": [", stdout);
     const char *separator = "";
     for (int k = 0; k < BUCKETS; k++) {
@@ -235,7 +268,7 @@ weft_status data_print_segments(const data_found *f, const weft_sample *s)
         const weft_status status = decode(f, s, begin, end, &text, &n);
         if (status != WEFT_OK)
             return status;
-        printf("%s{\"tokens\": %lld, \"weight\": %g, \"text\": ", begin > 0 ? ", " : "",
+        printf("%s{\"tokens\": %lld, \"weight\": %.9g, \"text\": ", begin > 0 ? ", " : "",
                (long long)(end - begin), (double)s->weights[end - 1]);
         cli_json_text(stdout, text, n);
         putchar('}');
@@ -244,22 +277,32 @@ weft_status data_print_segments(const data_found *f, const weft_sample *s)
     return WEFT_OK;
 }
 
-weft_status data_print_samples(const data_found *f)
+static weft_status print_samples_of(const data_found *f, const weft_dataset *d, const char *part)
 {
-    const int64_t n = weft_dataset_info_of(f->data).samples;
-    for (int64_t i = 0; i < n; i++) {
-        const weft_sample s = weft_dataset_at(f->data, i);
+    const weft_dataset_info info = weft_dataset_info_of(d);
+    for (int64_t i = 0; i < info.samples; i++) {
+        const weft_sample s = weft_dataset_at(d, i);
         fputs("{\"ids\": [", stdout);
         for (int64_t k = 0; k < s.length; k++)
             printf("%s%d", k > 0 ? ", " : "", (int)s.ids[k]);
         fputs("], \"weights\": [", stdout);
         for (int64_t k = 0; k < s.length; k++)
-            printf("%s%g", k > 0 ? ", " : "", (double)s.weights[k]);
-        printf("], \"group\": %lld, \"segments\": [", (long long)s.group);
+            printf("%s%.9g", k > 0 ? ", " : "", (double)s.weights[k]);
+        printf("], \"group\": %lld, \"part\": \"%s\", ", (long long)s.group, part);
+        if (info.examples != WEFT_EXAMPLES_SINGLE)
+            printf("\"desirable\": %s, ", weft_dataset_is_desirable(d, i) ? "true" : "false");
+        fputs("\"segments\": [", stdout);
         const weft_status status = data_print_segments(f, &s);
         if (status != WEFT_OK)
             return status;
         puts("]}");
     }
     return WEFT_OK;
+}
+
+weft_status data_print_samples(const data_found *f)
+{
+    const weft_status status = print_samples_of(f, f->data, "train");
+    return status == WEFT_OK && f->validation ? print_samples_of(f, f->validation, "validation")
+                                              : status;
 }

@@ -9,7 +9,7 @@ typedef struct data_values {
     cli_data_source source;
     double val_split;
     int64_t length, seed, show;
-    int train_on;
+    int train_on, objective;
     bool json, jsonl;
 } data_values;
 

@@ -60,10 +60,11 @@ typedef struct train_run {
     train_optimizer_options optimizer_options;
     char path[4096]; /* of the model */
     weft_model *model;
-    weft_tokenizer *tokenizer;       /* NULL with --batches */
-    weft_chat *chat;                 /* NULL: the model has no chat template */
-    weft_dataset *data, *validation; /* NULL: none */
-    weft_dataset_info data_info;     /* of data */
+    weft_tokenizer *tokenizer;          /* NULL with --batches */
+    weft_chat *chat;                    /* NULL: the model has no chat template */
+    weft_dataset *data, *validation;    /* NULL: none */
+    weft_dataset_info data_info;        /* of data */
+    weft_data_source sources[CLI_MOST]; /* of data or of the batches, for run.json */
     weft_batches *batches;
     weft_trainer *trainer;
     weft_train_result result;
@@ -98,6 +99,8 @@ bool train_is_of_adapter(const char *name); /* an option that describes the adap
 /* Runs with the options of --config that the command line does not replace; the exit status. A file
  * that is malformed or has an unknown option is a failure that names both. */
 int train_with_config(train_values *v, int (*run)(train_values *v));
+/* Whether two words of an option say the same. */
+bool train_same_value(const char *a, const char *b);
 /* Writes train_words as config.json into the run's folder. */
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
@@ -111,6 +114,7 @@ weft_status train_resume(train_values *v, cli_word_list *words);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"
+#define TRAIN_ON_EVERYTHING_COMPLAINT "--train-on everything is for --objective supervised"
 
 const weft_objective *train_objective(const train_values *v);
 weft_objective_options train_objective_options(const train_values *v);

@@ -19,6 +19,7 @@ static void report_duplicates(const train_values *v, const train_run *r)
 
 weft_status train_open_data(const train_values *v, train_run *r)
 {
+    r->sources[0].path = v->batches;
     if (v->batches != NULL && v->val_data == NULL)
         return weft_batches_open(v->batches, &r->batches);
     weft_dataset_options o = {.length = v->length,
@@ -38,7 +39,9 @@ weft_status train_open_data(const train_values *v, train_run *r)
     if (v->batches != NULL)
         return weft_batches_open(v->batches, &r->batches);
     weft_dataset **split_off = v->val_data != NULL ? NULL : &r->validation;
-    status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
+    status = cli_data_sources(&v->source, r->sources);
+    if (status == WEFT_OK)
+        status = cli_data_load(&v->source, r->tokenizer, &o, v->val_split, &r->data, split_off);
     if (status == WEFT_OK)
         status = v->pack ? weft_batches_new_packed(r->data, v->batch_size, v->length,
                                                    (uint64_t)v->seed, &r->batches)

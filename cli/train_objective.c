@@ -1,4 +1,6 @@
 /* cli/train_objective.c -- weft train --objective: what is minimized, and what it needs. */
+#include <unistd.h>
+
 #include "cli/common.h"
 #include "cli/train.h"
 
@@ -47,16 +49,36 @@ const char *train_objective_complaint(const train_values *v)
     if (v->batches != NULL || v->pack || v->compile)
         return "--batches, --pack and --compile are for --objective supervised";
     if (v->train_on == TRAIN_ON_EVERYTHING)
-        return "--train-on everything is for --objective supervised";
+        return TRAIN_ON_EVERYTHING_COMPLAINT;
     return NULL;
+}
+
+/* The column that the run began with; false where it has to be computed. */
+static bool load_reference(const train_values *v, const char *name, weft_dataset *data)
+{
+    char *path = weft_format("%s/%s", v->out, name);
+    const bool there = path && v->resume && access(path, F_OK) == 0;
+    const bool loaded = there && weft_dataset_load_reference(data, path) == WEFT_OK;
+    if (there && !loaded)
+        weft_log_message(WEFT_LOG_WARNING, "%s; they are computed again", weft_error_message());
+    weft_free(path);
+    return loaded;
+}
+
+static weft_status add_reference(const train_values *v, const train_run *r, const char *name,
+                                 weft_dataset *data)
+{
+    return data == NULL || load_reference(v, name, data)
+               ? WEFT_OK
+               : weft_dataset_add_reference(data, r->model, v->batch_size);
 }
 
 weft_status train_add_reference(const train_values *v, train_run *r)
 {
     if (!train_objective(v)->reference)
         return WEFT_OK;
-    weft_status status = weft_dataset_add_reference(r->data, r->model, v->batch_size);
-    if (status == WEFT_OK && r->validation != NULL)
-        status = weft_dataset_add_reference(r->validation, r->model, v->batch_size);
-    return status;
+    const weft_status status = add_reference(v, r, "reference.safetensors", r->data);
+    return status == WEFT_OK
+               ? add_reference(v, r, "reference-validation.safetensors", r->validation)
+               : status;
 }

@@ -34,6 +34,7 @@ static const char *const fixed[] = {
     "layers",
     "dropout",
     "targets",
+    "modules-to-save",
     "adapter-dtype",
     "init-adapter",
     "dtype",
@@ -47,9 +48,9 @@ static const char *const fixed[] = {
 };
 
 /* Options of the adapter that --init-adapter brings. */
-static const char *const of_adapter[] = {"rank",    "alpha",        "rslora",        "dora",
-                                         "pissa",   "rank-pattern", "alpha-pattern", "layers",
-                                         "dropout", "targets"};
+static const char *const of_adapter[] = {"rank",    "alpha",        "rslora",         "dora",
+                                         "pissa",   "rank-pattern", "alpha-pattern",  "layers",
+                                         "dropout", "targets",      "modules-to-save"};
 
 enum {
     N_FIXED = sizeof fixed / sizeof *fixed,
@@ -79,7 +80,7 @@ cli_word_list train_words(const train_values *v)
     return cli_all_words(&cli_train, &v->given, transient);
 }
 
-static bool same_value(const char *a, const char *b)
+bool train_same_value(const char *a, const char *b)
 {
     char *end_a, *end_b;
     const double x = strtod(a, &end_a), y = strtod(b, &end_b);
@@ -87,12 +88,49 @@ static bool same_value(const char *a, const char *b)
     return strcmp(a, b) == 0 || (numbers && x == y);
 }
 
+/* What a run of these words has where an option was not given; NULL: nothing that another word
+ * would say too. */
+static const char *default_of(const weft_run_words *run, const char *name, char out[32])
+{
+    static const char *const words[][2] = {
+        {"train-on", "turns"}, {"long", "keep-head"}, {"label-smoothing", "0"}};
+    const char *of = cli_word_of(&cli_train, run->at, run->n, "objective"),
+               *rank = cli_word_of(&cli_train, run->at, run->n, "rank");
+    const weft_objective *objective = weft_objective_named(of ? of : "supervised");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(name, words[i][0]) == 0)
+            return words[i][1];
+    }
+    double value = 0;
+    if (strcmp(name, "alpha") == 0 && rank)
+        value = 2 * strtod(rank, NULL);
+    else if (objective && strcmp(name, "beta") == 0)
+        value = objective->defaults.beta;
+    else if (objective && strcmp(name, "gamma") == 0)
+        value = objective->defaults.gamma;
+    else if (objective && strcmp(name, "desirable-weight") == 0)
+        value = objective->defaults.desirable_weight;
+    else if (objective && strcmp(name, "undesirable-weight") == 0)
+        value = objective->defaults.undesirable_weight;
+    snprintf(out, 32, "%.10g", value);
+    return value > 0 ? out : NULL;
+}
+
 static weft_status check_fixed(const train_values *v, const weft_run_words *run)
 {
+    const bool brought = cli_word_of(&cli_train, run->at, run->n, "init-adapter") != NULL;
+    for (int i = 0; i < N_OF_ADAPTER && brought; i++) {
+        if (cli_is_given(&cli_train, &v->given, of_adapter[i]))
+            return weft_fail(WEFT_INVALID, "train: --%s is that of the run's --init-adapter",
+                             of_adapter[i]);
+    }
     for (int i = 0; i < N_FIXED; i++) {
         const char *now = cli_word_of(&cli_train, v->given.at, v->given.n, fixed[i]);
         const char *then = cli_word_of(&cli_train, run->at, run->n, fixed[i]);
-        if (now && (then == NULL || !same_value(now, then)))
+        char number[32];
+        if (now && then == NULL)
+            then = default_of(run, fixed[i], number);
+        if (now && (then == NULL || !train_same_value(now, then)))
             return weft_fail(WEFT_INVALID,
                              "train: --%s: the run in %s has %s, and a resumed run keeps it",
                              fixed[i], weft_printable(v->out),

@@ -1,14 +1,10 @@
-/* train/examples.c -- examples of several samples: preference pairs, their batches and their
- * reference. */
+/* train/examples.c -- examples of several samples: preference pairs and their batches. */
 #include "train/examples.h"
 
-#include <math.h>
+#include <string.h>
 
 #include "core/failure.h"
 #include "train/data/builder.h"
-#include "train/objective/objective.h"
-
-enum { DEFAULT_BATCH = 8, MOST_ROWS = 64 };
 
 /* ---- adding --------------------------------------------------------------------------------- */
 
@@ -77,6 +73,12 @@ weft_status weft_dataset_add_labelled(weft_dataset *dataset, const weft_sample *
     return status;
 }
 
+bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i)
+{
+    return dataset->info.examples == WEFT_EXAMPLES_PAIRS ? i % 2 == 0
+                                                         : !dataset->samples[i].undesirable;
+}
+
 /* ---- batches -------------------------------------------------------------------------------- */
 
 weft_status weft__examples_rows(const weft_dataset *d, weft__packing *out)
@@ -104,18 +106,49 @@ int64_t weft__examples_count(const weft_dataset *d)
     return d->info.examples == WEFT_EXAMPLES_PAIRS ? d->info.samples / 2 : d->info.samples;
 }
 
-/* The prompt of sample i and the completion of the one before it, as long as is allowed; its arrays
+/* How many ids are in front of a sample's first target. */
+static int64_t prompt_length(const weft_sample *s)
+{
+    int64_t n = 1;
+    while (n < s->length && s->weights[n] == 0)
+        n++;
+    return n;
+}
+
+static bool same_prompt(const weft_sample *a, const weft_sample *b)
+{
+    const int64_t n = prompt_length(a);
+    return n == prompt_length(b) && memcmp(a->ids, b->ids, (size_t)n * sizeof *a->ids) == 0;
+}
+
+/* The nearest sample with another prompt than sample i, of up to BACK before it (before the first
+ * is the last), else behind it; the one before where all have the same. */
+static int64_t with_another_prompt(const weft_dataset *d, int64_t i)
+{
+    enum { BACK = 64 };
+    const int64_t n = d->info.samples;
+    const weft_sample own = weft_dataset_at(d, i);
+    for (int64_t k = 1; k < n && k <= BACK; k++) {
+        const weft_sample other = weft_dataset_at(d, (i + n - k) % n);
+        if (!same_prompt(&own, &other))
+            return (i + n - k) % n;
+    }
+    for (int64_t k = 1; k + BACK < n; k++) {
+        const weft_sample other = weft_dataset_at(d, (i + k) % n);
+        if (!same_prompt(&own, &other))
+            return (i + k) % n;
+    }
+    return (i + n - 1) % n;
+}
+
+/* The prompt of sample i and the completion of another prompt, as long as is allowed; its arrays
  * are those of *builder. */
 static weft_status mismatch(const weft_dataset *d, int64_t i, weft__builder *builder,
                             weft_sample *out)
 {
-    const int64_t n = d->info.samples;
-    const weft_sample own = weft_dataset_at(d, i), other = weft_dataset_at(d, (i + n - 1) % n);
-    int64_t prompt = 1, begin = 1;
-    while (prompt < own.length && own.weights[prompt] == 0)
-        prompt++;
-    while (begin < other.length && other.weights[begin] == 0)
-        begin++;
+    const weft_sample own = weft_dataset_at(d, i),
+                      other = weft_dataset_at(d, with_another_prompt(d, i));
+    const int64_t prompt = prompt_length(&own), begin = prompt_length(&other);
     builder->n = 0;
     weft_status status = weft__builder_add(builder, own.ids, (size_t)prompt, 0);
     if (status == WEFT_OK)
@@ -187,74 +220,4 @@ weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *
     weft_free(scratch);
     weft_free(samples);
     return status;
-}
-
-/* ---- the reference -------------------------------------------------------------------------- */
-
-/* The entries of n examples. */
-static weft_status read_entries(const weft_dataset *d, weft_model *model, const int64_t *examples,
-                                int n, float *column)
-{
-    weft_batch batch = {0};
-    float values[2 * MOST_ROWS];
-    weft_status status = weft__batch_of_examples(d, examples, n, &batch);
-    if (status != WEFT_OK)
-        return status;
-    weft_scope_open_lean();
-    status =
-        weft_read(weft__row_log_probabilities(model, &batch, false), WEFT_FLOAT32, values, 2 * n);
-    weft_scope_close(NULL);
-    weft_batch_free(&batch);
-    const bool labelled = d->info.examples == WEFT_EXAMPLES_LABELLED;
-    for (int r = 0; status == WEFT_OK && r < 2 * n; r++) {
-        const int64_t e = examples[r % n], second = r >= n;
-        column[labelled ? e + second * d->info.samples : 2 * e + second] = values[r];
-        if (!isfinite(values[r]))
-            status = weft_fail(WEFT_INVALID,
-                               "reference: a log-probability is %s: the model's weights are "
-                               "damaged, or the computation overflows in its dtype (try float32)",
-                               isnan(values[r]) ? "NaN" : "infinite");
-    }
-    return status;
-}
-
-static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B, float *out)
-{
-    const int64_t all = weft__examples_count(d);
-    weft_status status = WEFT_OK;
-    int n = 0;
-    for (int64_t i = 0; status == WEFT_OK && i < all; i += n) {
-        int64_t examples[MOST_ROWS];
-        for (n = 0; n < MOST_ROWS && n < B && i + n < all; n++)
-            examples[n] = i + n;
-        status = read_entries(d, model, examples, n, out);
-    }
-    return status;
-}
-
-weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size)
-{
-    if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
-        return weft_fail(WEFT_INVALID, "reference: expected preference data, got single samples");
-    float *column = weft_calloc(2 * (size_t)dataset->info.samples + 1, sizeof *column);
-    if (column == NULL)
-        return weft__out_of_memory("dataset", "its reference");
-    weft_module *tree = weft_model_module(model);
-    const bool training = tree->training;
-    weft_nn_train(tree, false);
-    const weft_status status =
-        fill_reference(dataset, model, batch_size > 0 ? batch_size : DEFAULT_BATCH, column);
-    weft_nn_train(tree, training);
-    if (status != WEFT_OK) {
-        weft_free(column);
-        return status;
-    }
-    weft_free(dataset->reference);
-    dataset->reference = column;
-    return WEFT_OK;
-}
-
-const float *weft_dataset_reference(const weft_dataset *dataset)
-{
-    return dataset->reference;
 }

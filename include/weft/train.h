@@ -131,7 +131,8 @@ typedef struct weft_dataset_info {
  *
  * With WEFT_EXAMPLES_PAIRS every row has chosen and rejected, texts or arrays of messages, and
  * becomes a pair (weft_dataset_add_pair). The prompt is the row's, or what both begin with: the
- * same messages, or the same text less a space at its end.
+ * same messages, or the same text less a space at its end. Labels may be true, false, 1 or 0, also
+ * as texts; a text that is a JSON array of messages, as in a table, counts as that array.
  *
  * A conversation is rendered as at inference: what precedes an assistant turn is the chat
  * template's output for the messages before it with the generation prompt, and the turn ends with
@@ -208,12 +209,20 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset);
  * finite. */
 WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
                                                 int64_t batch_size);
+/* That column in a safetensors file with a hash of the samples. A run that begins writes two into
+ * its folder: reference.safetensors and reference-validation.safetensors. WEFT_INVALID for a file
+ * of other samples and for a malformed one; the dataset stays as it is then. */
+WEFT_API weft_status weft_dataset_save_reference(const weft_dataset *dataset, const char *path);
+WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset, const char *path);
 /* (samples; labelled: twice that, then those of prompts with other completions); NULL: none.
  * Borrowed from the dataset. */
 WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset);
 
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset);
 WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i);
+/* Whether sample i has the completion that is wanted: of pairs the chosen one, of labelled samples
+ * one with that label, and of all others it is true. */
+WEFT_API bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i);
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
@@ -485,6 +494,9 @@ typedef struct weft_trainer_options {
     int n_command;
     const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
     const char *data_name; /* of the data, for run.json; NULL: "" */
+    const weft_data_source *sources; /* (n_sources): of the data, for run.json; borrowed */
+    int n_sources;
+    const char *validation_source; /* of validation data of its own; NULL: none */
     const weft_dataset_info *data; /* of the data, for run.json, borrowed; NULL: unknown */
     weft_train_callback *callback;
     void *context;

@@ -117,6 +117,66 @@ static void training_reads_what_data_shows(void)
     CHECK_CONTAINS(o.err, "3 of the 3 validation samples are also trained");
 }
 
+/* The hash of a run's data. */
+static const char *data_hash(const char *mix)
+{
+    static char hash[2][17];
+    static int n;
+    char first[512];
+    const char *out = check_temporary("mixed");
+    snprintf(first, sizeof first, "%s", text_file("rows.jsonl", rows));
+    output o = weft_command(NULL,
+                            "train storyteller --data %s --data %s --mix %s --steps 1 --overwrite "
+                            "--out %s",
+                            first, text_file("more.jsonl", rows), mix, out);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(
+        NULL, "sed -n 's/.*\"identity.*\"data\": \"\\([0-9a-f]*\\)\".*/\\1/p' %s/run.json", out);
+    n = 1 - n;
+    snprintf(hash[n], sizeof hash[n], "%s", o.out);
+    CHECK_EQ_INT(strlen(hash[n]), 16);
+    return hash[n];
+}
+
+/* Also where an epoch has as many samples as before. */
+static void another_mixture_is_other_data(void)
+{
+    const char *one = data_hash("1,2"), *other = data_hash("2,1");
+    CHECK(strcmp(one, other) != 0);
+}
+
+/* run.json names every source, with the hash of what it has. */
+static void a_run_records_all_its_data(void)
+{
+    const char *out = check_temporary("recorded");
+    char first[512], second[512], text[4][64];
+    snprintf(first, sizeof first, "%s", text_file("rows.jsonl", rows));
+    snprintf(second, sizeof second, "%s", text_file("more.jsonl", rows));
+    for (int i = 0; i < 2; i++) {
+        if (i == 1)
+            text_file("more.jsonl", "{\"text\": \"A hen.\"}\n");
+        output o = weft_command(NULL,
+                                "train storyteller --data %s --data %s --mix 1,2.5 --val-data %s "
+                                "--steps 1 --overwrite --out %s",
+                                first, second, first, out);
+        CHECK_EQ_INT(o.code, 0);
+        o = shell_command(NULL, "grep source %s/run.json", out);
+        CHECK_CONTAINS(o.out, "\"sources\": [{\"path\": \"");
+        CHECK_CONTAINS(o.out, "rows.jsonl\", \"weight\": 1, \"hash\": \"");
+        CHECK_CONTAINS(o.out, "more.jsonl\", \"weight\": 2.5, \"hash\": \"");
+        CHECK_CONTAINS(o.out, "\"validation_source\": {\"path\": \"");
+        const char *at = o.out;
+        for (int k = 0; k < 2 && at; k++) {
+            at = strstr(at, "\"hash\": ");
+            snprintf(text[2 * i + k], sizeof text[0], "%.26s", at ? at : "");
+            at = at ? at + 8 : NULL;
+        }
+    }
+    CHECK_STR(text[0], text[2]);
+    CHECK(strcmp(text[1], text[3]) != 0);
+}
+
 CHECK_MAIN("cli_data", CHECK_CASE(the_summary_shows_kinds_lengths_and_samples),
            CHECK_CASE(samples_are_json_objects), CHECK_CASE(the_summary_is_json_on_request),
-           CHECK_CASE(bad_data_is_one_line), CHECK_CASE(training_reads_what_data_shows))
+           CHECK_CASE(bad_data_is_one_line), CHECK_CASE(another_mixture_is_other_data),
+           CHECK_CASE(a_run_records_all_its_data), CHECK_CASE(training_reads_what_data_shows))

@@ -113,11 +113,13 @@ static void rows_of_exchanges_need_no_template(void)
         !CHECK_OK(
             parse("a.jsonl",
                   "{\"question\": \"Who?\", \"answer\": \"A fox.\"}\n"
-                  "{\"instruction\": \"Answer\", \"input\": \"Who?\", \"output\": \"A fox.\"}",
+                  "{\"instruction\": \"Answer\", \"input\": \"Who?\", \"output\": \"A fox.\"}\n"
+                  "{\"system\": \"Be brief.\", \"question\": \"Who?\", \"answer\": \"A fox.\"}",
                   (weft_dataset_options){0}, &d)))
         return;
     expect(d, 0, "Who?\n\nA fox.<|endoftext|>", "A fox.<|endoftext|>");
     expect(d, 1, "Answer\n\nWho?\n\nA fox.<|endoftext|>", "A fox.<|endoftext|>");
+    expect(d, 2, "Be brief.\n\nWho?\n\nA fox.<|endoftext|>", "A fox.<|endoftext|>");
     weft_dataset_free(d);
 }
 
@@ -246,6 +248,10 @@ static void folders_and_patterns_are_read_in_order(void)
         CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2);
         weft_dataset_free(d);
     }
+    if (CHECK_OK(weft_dataset_load(in_root("[ad]*"), tokenizer, NULL, 0, &d, NULL))) {
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 2); /* a.csv, and what the folder has */
+        weft_dataset_free(d);
+    }
     CHECK_STATUS(weft_dataset_load(in_root("*.none"), tokenizer, NULL, 0, &d, NULL), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "no file matches the pattern");
     write_file(in_root("deep/d.parquet"), "PAR1");
@@ -254,6 +260,37 @@ static void folders_and_patterns_are_read_in_order(void)
     CHECK_OK(weft_folder_make(in_root("none")));
     CHECK_STATUS(weft_dataset_load(in_root("none"), tokenizer, NULL, 0, &d, NULL), WEFT_IO);
     CHECK_CONTAINS(weft_error_message(), "the folder has no file that ends in .jsonl");
+}
+
+/* Links to files and folders are followed, but for one to a folder that the link is in. */
+static void links_are_followed_once(void)
+{
+    weft_dataset *d;
+    char path[1024];
+    if (!ready())
+        return;
+    snprintf(path, sizeof path, "%s", check_temporary("linked"));
+    snprintf(root, sizeof root, "%s/in", path);
+    CHECK_OK(weft_folder_make(in_root("deep/deeper")));
+    write_file(in_root("deep/a.jsonl"), "{\"text\": \"first\"}\n");
+    CHECK_EQ_INT(symlink("..", in_root("deep/up")), 0);
+    CHECK_EQ_INT(symlink("../..", in_root("deep/deeper/up")), 0);
+    CHECK_EQ_INT(symlink(".", in_root("self")), 0);
+    CHECK_OK(weft_folder_make(strcat(strcpy(path, check_temporary("linked")), "/out")));
+    write_file(strcat(path, "/b.csv"), "text\nsecond\n");
+    CHECK_EQ_INT(symlink("../out", in_root("other")), 0);
+    CHECK_EQ_INT(symlink("../out/b.csv", in_root("c.csv")), 0);
+    if (CHECK_OK(weft_dataset_load(root, tokenizer, NULL, 0, &d, NULL))) {
+        if (CHECK_EQ_INT(weft_dataset_info_of(d).samples, 3)) {
+            expect(d, 0, "second<|endoftext|>", "second<|endoftext|>"); /* c.csv */
+            expect(d, 1, "first<|endoftext|>", "first<|endoftext|>");   /* deep/a.jsonl */
+            expect(d, 2, "second<|endoftext|>", "second<|endoftext|>"); /* other/b.csv */
+        }
+        weft_dataset_free(d);
+    }
+    CHECK_EQ_INT(symlink("nowhere", in_root("gone.jsonl")), 0);
+    CHECK_STATUS(weft_dataset_load(root, tokenizer, NULL, 0, &d, NULL), WEFT_IO);
+    CHECK_CONTAINS(weft_error_message(), "gone.jsonl");
 }
 
 static void standard_input_needs_a_format(void)
@@ -380,7 +417,7 @@ CHECK_MAIN("data_formats", CHECK_CASE(kinds_of_rows_are_found_row_by_row),
            CHECK_CASE(the_same_rows_come_in_all_formats),
            CHECK_CASE(fields_of_tables_may_be_quoted),
            CHECK_CASE(a_text_that_looks_like_json_stays_text), CHECK_CASE(bad_rows_may_be_skipped),
-           CHECK_CASE(folders_and_patterns_are_read_in_order),
+           CHECK_CASE(folders_and_patterns_are_read_in_order), CHECK_CASE(links_are_followed_once),
            CHECK_CASE(standard_input_needs_a_format),
            CHECK_CASE(mixtures_repeat_and_sample_their_sources), CHECK_CASE(duplicates_are_counted),
            CHECK_CASE(everything_is_freed))

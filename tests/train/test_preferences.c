@@ -1,6 +1,7 @@
 /* tests/train/test_preferences.c -- rows with a chosen and a rejected completion: their forms, the
  * pairs that become of them, validation splits, caches, and what is refused. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
@@ -146,8 +147,12 @@ static void labelled_rows(void)
         "{\"prompt\": \"The sea is\", \"completion\": \" red.\", \"label\": false}\n"
         "{\"prompt\": \"A fox is\", \"chosen\": \" quick.\", \"rejected\": \" slow.\"}\n";
     static const char *const bad[] = {"{\"prompt\": \"a\", \"completion\": \"b\"}",
-                                      "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": 1}",
+                                      "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": 2}",
                                       "{\"text\": \"a\"}"};
+    static const char *const says[] = {
+        "l.jsonl:1: expected \"prompt\"",
+        "l.jsonl:1: label: expected true or false (or 1 or 0), got 2",
+        "l.jsonl:1: expected \"prompt\""};
     weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELLED};
     weft_dataset *d = NULL;
     weft_batches *batches = NULL;
@@ -173,8 +178,144 @@ static void labelled_rows(void)
         CHECK_EQ_INT(
             weft_dataset_parse(bad[i], strlen(bad[i]), "l.jsonl", tokenizer, &o, 0, &d, NULL),
             WEFT_INVALID);
-        CHECK_CONTAINS(weft_error_message(), "l.jsonl:1: expected \"prompt\"");
+        CHECK_CONTAINS(weft_error_message(), says[i]);
     }
+}
+
+static weft_status parse_labelled(const char *name, const char *text, double split,
+                                  weft_dataset **out, weft_dataset **validation)
+{
+    const weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_LABELLED};
+    return weft_dataset_parse(text, strlen(text), name, tokenizer, &o, split, out, validation);
+}
+
+/* The labels of the samples, as the digits of a text. */
+static void expect_labels(const weft_dataset *d, const char *labels)
+{
+    char got[64] = "";
+    for (int64_t i = 0; i < weft_dataset_info_of(d).samples && i < 60; i++)
+        got[i] = weft_dataset_is_desirable(d, i) ? '1' : '0';
+    CHECK_STR(got, labels);
+}
+
+/* Tables have texts alone: labels, and messages as JSON. */
+static void cells_of_tables_are_labels_and_messages(void)
+{
+    static const char labels[] = "prompt,completion,label\nA,b,true\nA,c,False\nA,d,1\nA,e,0\n"
+                                 "A,f,TRUE\n";
+    static const char bad[] = "prompt,completion,label\nA,b,true\nA,c,yes\n";
+    static const char messages[] =
+        "prompt,completion,label\n"
+        "\"[{\"\"role\"\": \"\"user\"\", \"\"content\"\": \"\"Sky?\"\"}]\","
+        "\"[{\"\"content\"\": \"\"Blue.\"\", \"\"role\"\": \"\"assistant\"\"}]\",0\n";
+    static const char pairs[] =
+        "prompt,chosen,rejected\n"
+        "\"[{\"\"role\"\": \"\"user\"\", \"\"content\"\": \"\"Sky?\"\"}]\","
+        "\"[{\"\"role\"\": \"\"assistant\"\", \"\"content\"\": \"\"Blue.\"\"}]\","
+        "\"[{\"\"role\"\": \"\"assistant\"\", \"\"content\"\": \"\"Green.\"\"}]\"\n";
+    static const char text[] = "prompt,completion,label\n"
+                               "List:,\"[{\"\"content\"\": 1, \"\"id\"\": 2}]\",1\n";
+    static const char *const malformed[] = {
+        "prompt,completion,label\n\"[{'role': 'user', 'content': 'Sky?'}]\",x,1\n",
+        "prompt,completion,label\nx,\"[{\"\"role\"\": \"\"assistant\"\", \",1\n"};
+    weft_dataset *d = NULL;
+    if (!ready())
+        return;
+    if (CHECK_OK(parse_labelled("l.csv", labels, 0, &d, NULL)))
+        expect_labels(d, "10101");
+    weft_dataset_free(d);
+    CHECK_STATUS(parse_labelled("l.csv", bad, 0, &d, NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(),
+                   "l.csv:3: label: expected true or false (or 1 or 0), got yes");
+    if (CHECK_OK(parse_labelled("l.csv", messages, 0, &d, NULL))) {
+        expect(d, 0, "[user]Sky?\n[assistant]|Blue.<|endoftext|>");
+        expect_labels(d, "0");
+    }
+    weft_dataset_free(d);
+    if (CHECK_OK(parse_labelled("l.csv", text, 0, &d, NULL))) /* JSON, but not of messages */
+        expect(d, 0, "List:|[{\"content\": 1, \"id\": 2}]<|endoftext|>");
+    weft_dataset_free(d);
+    const weft_dataset_options o = {.chat = chat, .examples = WEFT_EXAMPLES_PAIRS};
+    if (CHECK_OK(weft_dataset_parse(pairs, strlen(pairs), "p.csv", tokenizer, &o, 0, &d, NULL))) {
+        expect(d, 0, "[user]Sky?\n[assistant]|Blue.<|endoftext|>");
+        expect(d, 1, "[user]Sky?\n[assistant]|Green.<|endoftext|>");
+    }
+    weft_dataset_free(d);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(parse_labelled("l.csv", malformed[i], 0, &d, NULL), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(),
+                       i ? "l.csv:2: completion: expected a text or a JSON array of messages"
+                         : "l.csv:2: prompt: expected a text or a JSON array of messages");
+    }
+}
+
+/* The other completion that KTO's batches have is another prompt's, also where rows of a prompt
+ * stand side by side, and it is the nearest such. */
+static void mismatched_completions_are_of_another_prompt(void)
+{
+    enum { N = 100, B = 4 };
+    char text[12000] = "";
+    weft_dataset *d = NULL;
+    weft_batches *batches = NULL;
+    if (!ready())
+        return;
+    for (int i = 0; i < N;
+         i++) /* ten rows of A, eighty of B, ten of C; each with an end of its own */
+        snprintf(text + strlen(text), 120,
+                 "{\"prompt\": \"%c is\", \"completion\": \" %c %d.\", \"label\": true}\n",
+                 "ABC"[(i >= 10) + (i >= 90)], "ABC"[(i >= 10) + (i >= 90)], i);
+    if (CHECK_OK(parse_labelled("m.jsonl", text, 0, &d, NULL)) &&
+        CHECK_OK(weft_batches_new(d, B, 0, &batches))) {
+        for (int64_t i = 0; i < N / B; i++) {
+            weft_batch b = {0};
+            int32_t ids[2 * B * 64];
+            CHECK_OK(weft_batches_at(batches, i, &b));
+            const int64_t L = weft_dim(b.tokens, 1);
+            CHECK_OK(weft_read(b.tokens, WEFT_INT32, ids, 2 * B * L));
+            for (int64_t k = 0; k < B; k++) {
+                const int32_t *own = ids + k * L, *other = ids + (B + k) * L;
+                char *a = NULL, *b_text = NULL;
+                CHECK_OK(weft_tokenizer_decode(tokenizer, own, (size_t)L, 0, &a, NULL));
+                CHECK_OK(weft_tokenizer_decode(tokenizer, other, (size_t)L, 0, &b_text, NULL));
+                const char prompt = a[0], of = b_text[5];
+                const int number = atoi(a + 7), got = atoi(b_text + 7);
+                const int expected = prompt == 'A' ? 99 : prompt == 'C' ? 89 : number < 74 ? 9 : 90;
+                CHECK_EQ_INT(b_text[0], prompt);
+                CHECK(of != prompt);
+                CHECK_EQ_INT(got, expected);
+                weft_free(a);
+                weft_free(b_text);
+            }
+            weft_batch_free(&b);
+        }
+    }
+    weft_batches_free(batches);
+    weft_dataset_free(d);
+}
+
+/* Both completions of a row are on one side. */
+static void splits_keep_labelled_pairs_whole(void)
+{
+    char text[4000] = "";
+    for (int i = 0; i < 20; i++)
+        snprintf(text + strlen(text), 120,
+                 "{\"prompt\": \"Number %d is\", \"chosen\": \" good\", \"rejected\": \" bad\"}\n",
+                 i);
+    weft_dataset *d = NULL, *validation = NULL;
+    if (ready() && CHECK_OK(parse_labelled("k.jsonl", text, 0.25, &d, &validation))) {
+        CHECK_EQ_INT(weft_dataset_info_of(d).samples, 30);
+        CHECK_EQ_INT(weft_dataset_info_of(validation).samples, 10);
+        expect_labels(validation, "1010101010");
+        for (int64_t i = 0; i < 10; i += 2) {
+            const weft_sample a = weft_dataset_at(validation, i),
+                              b = weft_dataset_at(validation, i + 1);
+            CHECK(a.group != 0);
+            CHECK_EQ_INT(a.group, b.group);
+            CHECK_BYTES(a.ids, b.ids, 3 * sizeof *a.ids);
+        }
+    }
+    weft_dataset_free(d);
+    weft_dataset_free(validation);
 }
 
 /* Pairs are split whole, and equal completions of one prompt stay two samples. */
@@ -233,4 +374,7 @@ static void the_cache_keeps_pairs(void)
 
 CHECK_MAIN("preferences", CHECK_CASE(forms_of_pairs), CHECK_CASE(refused_rows),
            CHECK_CASE(bad_rows_leave_nothing), CHECK_CASE(labelled_rows),
-           CHECK_CASE(splits_keep_pairs_whole), CHECK_CASE(the_cache_keeps_pairs))
+           CHECK_CASE(cells_of_tables_are_labels_and_messages),
+           CHECK_CASE(mismatched_completions_are_of_another_prompt),
+           CHECK_CASE(splits_keep_labelled_pairs_whole), CHECK_CASE(splits_keep_pairs_whole),
+           CHECK_CASE(the_cache_keeps_pairs))

@@ -374,6 +374,17 @@ static uint64_t hash_sample(uint64_t hash, const weft_sample *s)
     return hash;
 }
 
+uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset)
+{
+    for (int64_t i = 0; i < dataset->info.samples; i++) {
+        const weft_sample sample = weft_dataset_at(dataset, i);
+        hash = hash_sample(hash, &sample);
+        if (dataset->info.examples == WEFT_EXAMPLES_LABELLED)
+            hash = add_word(hash, dataset->samples[i].undesirable);
+    }
+    return hash;
+}
+
 const weft_dataset *weft__batches_dataset(const weft_batches *batches)
 {
     return batches->dataset;
@@ -382,19 +393,17 @@ const weft_dataset *weft__batches_dataset(const weft_batches *batches)
 void weft__batches_identify(const weft_batches *b, uint64_t *hash, int64_t *batch_size,
                             uint64_t *seed)
 {
-    const int64_t n = b->dataset ? weft_dataset_info_of(b->dataset).samples : 0;
     const int64_t lines = b->dataset ? 0 : b->count * b->batch_size;
     uint64_t h = add_word(0xcbf29ce484222325u, (uint64_t)b->items.n);
     h = b->paired ? add_word(h, WEFT_EXAMPLES_PAIRS) : h;
     h = add_word(h, (uint64_t)b->packing.capacity);
-    for (int64_t p = 0; b->dataset && p < b->dataset->n_parts; p++)
+    for (int64_t p = 0; b->dataset && p < b->dataset->n_parts; p++) {
+        uint64_t bits;
+        memcpy(&bits, &b->dataset->parts[p].weight, sizeof bits);
         h = add_word(h, (uint64_t)b->dataset->parts[p].first);
-    for (int64_t i = 0; i < n; i++) {
-        const weft_sample sample_at = weft_dataset_at(b->dataset, i);
-        h = hash_sample(h, &sample_at);
-        if (b->dataset->info.examples == WEFT_EXAMPLES_LABELLED)
-            h = add_word(h, b->dataset->samples[i].undesirable);
+        h = b->dataset->parts[p].weight == 1 ? h : add_word(h, bits);
     }
+    h = b->dataset ? weft__dataset_hash(h, b->dataset) : h;
     for (int64_t i = 0; i < lines * b->length; i++)
         h = add_word(h, (uint32_t)b->ids[i]);
     for (int64_t i = 0; i < lines; i++)

@@ -14,6 +14,14 @@
 /* Folders in folders, at most. */
 enum { DEPTH = 16 };
 
+/* A folder that is being read, and the one that it is in. */
+typedef struct opened {
+    const struct opened *parent; /* NULL: none */
+    dev_t device;
+    ino_t inode;
+    int depth;
+} opened;
+
 void weft__data_files_free(weft__data_files *files)
 {
     for (int i = 0; i < files->n; i++)
@@ -47,15 +55,16 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static weft_status add_folder(weft__data_files *files, const char *folder, int depth);
+static weft_status add_folder(weft__data_files *files, const char *folder, const struct stat *about,
+                              const opened *parent);
 
-/* A name in a folder: a file with a known extension, or a folder. */
-static weft_status add_entry(weft__data_files *files, char *path, int depth)
+/* A name in a folder: a file with a known extension, or a folder. Links are followed. */
+static weft_status add_entry(weft__data_files *files, char *path, const opened *in)
 {
     struct stat about;
     weft_data_format format;
-    if (lstat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
-        const weft_status status = add_folder(files, path, depth + 1);
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+        const weft_status status = add_folder(files, path, &about, in);
         weft_free(path);
         return status;
     }
@@ -67,18 +76,32 @@ static weft_status add_entry(weft__data_files *files, char *path, int depth)
     return status;
 }
 
-static weft_status add_folder(weft__data_files *files, const char *folder, int depth)
+/* A link to a folder that it is in has nothing new. */
+static bool is_open(const opened *in, const struct stat *about)
 {
-    DIR *open = depth < DEPTH ? opendir(folder) : NULL;
+    for (; in; in = in->parent) {
+        if (in->device == about->st_dev && in->inode == about->st_ino)
+            return true;
+    }
+    return false;
+}
+
+static weft_status add_folder(weft__data_files *files, const char *folder, const struct stat *about,
+                              const opened *parent)
+{
+    const opened here = {parent, about->st_dev, about->st_ino, parent ? parent->depth + 1 : 0};
+    if (is_open(parent, about))
+        return WEFT_OK;
+    DIR *open = here.depth < DEPTH ? opendir(folder) : NULL;
     if (open == NULL)
         return weft_fail(WEFT_IO, "%s: cannot read the folder: %s", folder,
-                         depth < DEPTH ? strerror(errno) : "folders are nested too deep");
+                         here.depth < DEPTH ? strerror(errno) : "folders are nested too deep");
     weft_status status = WEFT_OK;
     for (struct dirent *e = readdir(open); status == WEFT_OK && e; e = readdir(open)) {
         if (e->d_name[0] == '.')
             continue;
         char *path = weft_format("%s/%s", folder, e->d_name);
-        status = path ? add_entry(files, path, depth) : weft__out_of_memory(folder, NULL);
+        status = path ? add_entry(files, path, &here) : weft__out_of_memory(folder, NULL);
     }
     closedir(open);
     return status;
@@ -94,8 +117,15 @@ static weft_status add_matches(weft__data_files *files, const char *pattern)
         return weft_fail(code == GLOB_NOSPACE ? WEFT_MEMORY : WEFT_IO,
                          "%s: cannot look for the files of the pattern", pattern);
     weft_status status = WEFT_OK;
-    for (size_t i = 0; status == WEFT_OK && i < found.gl_pathc; i++)
-        status = add(files, weft_strdup(found.gl_pathv[i]));
+    for (size_t i = 0; status == WEFT_OK && i < found.gl_pathc; i++) {
+        struct stat about;
+        const char *path = found.gl_pathv[i];
+        status = stat(path, &about) == 0 && S_ISDIR(about.st_mode)
+                     ? add_folder(files, path, &about, NULL)
+                     : add(files, weft_strdup(path));
+    }
+    if (status == WEFT_OK && files->n == 0)
+        status = weft_fail(WEFT_IO, "%s: the folders of the pattern have no file of data", pattern);
     globfree(&found);
     return status;
 }
@@ -107,7 +137,7 @@ weft_status weft__data_files_find(const char *path, weft__data_files *out)
     const bool there = stat(path, &about) == 0;
     weft_status status;
     if (there && S_ISDIR(about.st_mode)) {
-        status = add_folder(out, path, 0);
+        status = add_folder(out, path, &about, NULL);
         if (status == WEFT_OK && out->n == 0)
             status = weft_fail(WEFT_IO,
                                "%s: the folder has no file that ends in .jsonl, .ndjson, .json, "

@@ -150,7 +150,8 @@ weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row)
     if (status == WEFT_OK && made->info.samples < 2) {
         rows->info.empty++;
     } else if (status == WEFT_OK) {
-        const weft_sample chosen = weft_dataset_at(made, 0), rejected = weft_dataset_at(made, 1);
+        weft_sample chosen = weft_dataset_at(made, 0), rejected = weft_dataset_at(made, 1);
+        chosen.group = rejected.group = ++r->n_rows; /* both on one side of a split */
         if (r->o.examples == WEFT_EXAMPLES_PAIRS) {
             status = weft_dataset_add_pair(rows, &chosen, &rejected);
         } else {

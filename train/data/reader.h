@@ -45,6 +45,13 @@ weft_status weft__reader_add_completion(weft__reader *r, const weft__json *row,
  * so, which a row with prompt, completion and label is too. train/data/preference.c */
 weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row);
 
+/* Puts the array that a member's text is in place of the text, if it is one of messages.
+ * WEFT_INVALID for a text that begins as one and is malformed. train/data/cells.c */
+weft_status weft__reader_unpack(const weft__json *row, const char *key);
+
+/* The member "label": true, false, 1 or 0, also as texts. */
+weft_status weft__reader_label(const weft__json *row, bool *out);
+
 /* Reads the rows of a file in that format; r->path is its name. A bad row is skipped while
  * max_bad_rows allows it. train/data/rows.c */
 weft_status weft__reader_add_rows(weft__reader *r, const char *data, size_t size,

@@ -160,7 +160,9 @@ static weft_status add_exchange(weft__reader *r, const weft__json *row, const ch
     if (status != WEFT_OK)
         return status;
     if (r->o.chat == NULL) {
-        char *prompt = weft_format("%.*s\n\n", (int)n_question, question);
+        const bool told = system != NULL && *system != '\0';
+        char *prompt = weft_format("%s%s%.*s\n\n", told ? system : "", told ? "\n\n" : "",
+                                   (int)n_question, question);
         if (prompt == NULL)
             return weft__out_of_memory(r->where, NULL);
         status = add_pair(r, prompt, strlen(prompt), answer, n_answer);
@@ -294,14 +296,15 @@ static weft_status add_kind(weft__reader *r, const weft__json *row, weft_row_kin
 /* A row with prompt, completion and label. */
 static weft_status add_labelled(weft__reader *r, const weft__json *row, weft_row_kind kind)
 {
-    json_object *label;
-    if (kind != WEFT_ROW_COMPLETION || !json_object_object_get_ex(row->value, "label", &label) ||
-        !json_object_is_type(label, json_type_boolean))
+    bool label = false;
+    if (kind != WEFT_ROW_COMPLETION || !has(row, "label"))
         return weft__json_fail(row, WEFT_INVALID,
                                "expected \"prompt\", \"completion\" and \"label\" (true or "
                                "false), or \"chosen\" and \"rejected\"");
     weft_dataset *made = NULL, *rows = r->rows;
-    weft_status status = weft_dataset_new(INT32_MAX, &made);
+    weft_status status = weft__reader_label(row, &label);
+    if (status == WEFT_OK)
+        status = weft_dataset_new(INT32_MAX, &made);
     if (status != WEFT_OK)
         return status;
     r->rows = made;
@@ -310,7 +313,7 @@ static weft_status add_labelled(weft__reader *r, const weft__json *row, weft_row
     rows->info.empty += made->info.empty;
     for (int64_t i = 0; status == WEFT_OK && i < made->info.samples; i++) {
         const weft_sample sample = weft_dataset_at(made, i);
-        status = weft_dataset_add_labelled(rows, &sample, json_object_get_boolean(label));
+        status = weft_dataset_add_labelled(rows, &sample, label);
         if (status == WEFT_INVALID)
             status = weft_fail(status, "%s: %s", r->where, weft_error_message());
     }
@@ -332,8 +335,11 @@ static weft_status add_example(weft__reader *r, const weft__json *row, weft_row_
 
 weft_status weft__reader_add_row(weft__reader *r, const weft__json *row)
 {
+    static const char *const texts[] = {"prompt", "completion", "chosen", "rejected"};
     weft_row_kind kind = WEFT_ROW_TEXT;
     weft_status status = find_kind(row, &kind);
+    for (size_t i = 0; status == WEFT_OK && i < sizeof texts / sizeof *texts; i++)
+        status = weft__reader_unpack(row, texts[i]);
     /* Rows of preferences may have "messages" too, which are for supervised training. */
     if (status == WEFT_OK && r->o.examples != WEFT_EXAMPLES_SINGLE) {
         if (has(row, "chosen") && has(row, "rejected"))

@@ -97,8 +97,8 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
 /* Names of what a run writes, as long as it is being written. */
 static bool is_part(const char *name)
 {
-    static const char *const begins[] = {PREFIX,          "last" PART, "run.json" PART,
-                                         "loss.svg" PART, "adapter_",  "model"};
+    static const char *const begins[] = {PREFIX,     "last" PART, "run.json" PART, "loss.svg" PART,
+                                         "adapter_", "model",     "reference"};
     bool known = false;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         known = known || strncmp(name, begins[i], strlen(begins[i])) == 0;

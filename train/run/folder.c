@@ -19,6 +19,8 @@
 #include "weft/version.h"
 
 #define RUN_FILE "run.json"
+#define REFERENCE_FILE "reference.safetensors"
+#define VALIDATION_REFERENCE_FILE "reference-validation.safetensors"
 
 struct weft__run {
     weft_trainer *trainer;
@@ -26,6 +28,7 @@ struct weft__run {
     weft_dataset_info validation;
     int64_t batches;
     weft__identity identity;
+    char *sources;          /* members of run.json's data */
     int lock;               /* the folder, as long as the run writes there; -1: none */
     weft__metrics *metrics; /* NULL: there is no folder */
     int64_t saved;          /* the update of the newest checkpoint; -1: there is none */
@@ -63,10 +66,44 @@ static void write_model(weft__text *t, const weft_trainer *trainer)
     weft__text_format(t, "  },\n");
 }
 
+/* {"path": ..., "weight": ..., "hash": ...}; without a weight where that is below 0. */
+static void write_source(weft__text *t, const char *path, double weight)
+{
+    char hash[WEFT__HASH_TEXT], number[WEFT__NUMBER_TEXT];
+    weft__text_format(t, "{\"path\": ");
+    weft__text_quote(t, path);
+    if (weight >= 0)
+        weft__text_format(t, ", \"weight\": %s", weft__number(weight > 0 ? weight : 1, number));
+    if (weft__identity_of_data(path, hash))
+        weft__text_format(t, ", \"hash\": \"%s\"", hash);
+    weft__text_format(t, "}");
+}
+
+/* Read once: files may change while the run goes on. */
+static weft_status describe_sources(weft__run *run)
+{
+    const weft_trainer_options *o = &run->trainer->o;
+    weft__text t = {0};
+    weft__text_format(&t, "    \"sources\": [");
+    for (int i = 0; i < o->n_sources; i++) {
+        weft__text_format(&t, i > 0 ? ", " : "");
+        write_source(&t, o->sources[i].path, o->sources[i].weight);
+    }
+    weft__text_format(&t, "],\n");
+    if (o->validation_source) {
+        weft__text_format(&t, "    \"validation_source\": ");
+        write_source(&t, o->validation_source, -1);
+        weft__text_format(&t, ",\n");
+    }
+    run->sources = t.at;
+    return t.failed ? weft__out_of_memory("training", "the run's records") : WEFT_OK;
+}
+
 static void write_data(weft__text *t, const weft__run *run)
 {
     weft__text_format(t, "  \"data\": {\n");
     write_string(t, "name", run->trainer->o.data_name, ",");
+    weft__text_append(t, run->sources, strlen(run->sources));
     write_number(t, "batches", (double)run->batches, ",");
     const weft_dataset_info *data = run->trainer->o.data;
     if (data) {
@@ -113,6 +150,12 @@ static void write_options(weft__text *t, const weft__run *run)
     write_number(t, "warmup", (double)run->plan->warmup, ",");
     write_number(t, "clip", o->clip, ",");
     weft__text_format(t, "    \"checkpoint\": %s,\n", o->checkpoint ? "true" : "false");
+    weft__text_format(t, "    \"compile\": %s,\n", o->compile ? "true" : "false");
+    write_number(t, "validate_every", (double)o->validate_every, ",");
+    write_number(t, "patience", (double)o->patience, ",");
+    write_number(t, "save_every", (double)o->save_every, ",");
+    write_number(t, "save_minutes", o->save_minutes > 0 ? o->save_minutes : 0, ",");
+    write_number(t, "keep", (double)o->keep, ",");
     write_number(t, "seed", (double)o->seed, "");
     weft__text_format(t, "  },\n");
 }
@@ -263,8 +306,15 @@ void weft_run_words_free(weft_run_words *words)
 /* Deletes what an earlier run wrote, run.json last: until then the folder is known to have one. */
 static weft_status remove_run(const weft__run *run)
 {
-    static const char *const names[] = {"last",        "best",          "loss.svg", "report.html",
-                                        "config.json", "metrics.jsonl", RUN_FILE};
+    static const char *const names[] = {"last",
+                                        "best",
+                                        "loss.svg",
+                                        "report.html",
+                                        "config.json",
+                                        REFERENCE_FILE,
+                                        VALIDATION_REFERENCE_FILE,
+                                        "metrics.jsonl",
+                                        RUN_FILE};
     weft_status status = weft__checkpoint_remove(run->trainer->o.folder);
     for (size_t i = 0; status == WEFT_OK && i < sizeof names / sizeof *names; i++) {
         char *path = path_of(run, names[i]);
@@ -330,6 +380,25 @@ static weft_status lock_folder(weft__run *run)
     return WEFT_OK;
 }
 
+/* The reference of a dataset (NULL: none), unless the run is resumed and has it. One that cannot be
+ * written is computed again when the run is resumed. */
+static weft_status keep_reference(const weft__run *run, const char *name,
+                                  const weft_dataset *dataset)
+{
+    if (dataset == NULL || weft_dataset_reference(dataset) == NULL)
+        return WEFT_OK;
+    char *path = path_of(run, name);
+    if (path == NULL)
+        return weft__out_of_memory("training", "the run's records");
+    weft_status status = WEFT_OK;
+    if (run->saved < 0 || !weft__exists(path))
+        status = weft_dataset_save_reference(dataset, path);
+    weft_free(path);
+    if (status == WEFT_IO)
+        weft_log_message(WEFT_LOG_WARNING, "%s; training continues", weft_error_message());
+    return status == WEFT_IO ? WEFT_OK : status;
+}
+
 static weft_status open_folder(weft__run *run, weft__state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
@@ -370,7 +439,13 @@ weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
     weft_status status = WEFT_OK;
     if (trainer->o.folder) {
         weft__identity_of(&trainer->o, batches, &run->identity);
-        status = open_folder(run, state);
+        status = describe_sources(run);
+        if (status == WEFT_OK)
+            status = open_folder(run, state);
+        if (status == WEFT_OK)
+            status = keep_reference(run, REFERENCE_FILE, weft__batches_dataset(batches));
+        if (status == WEFT_OK)
+            status = keep_reference(run, VALIDATION_REFERENCE_FILE, validation);
     }
     if (status == WEFT_OK)
         *out = run;
@@ -486,6 +561,7 @@ void weft__run_free(weft__run *run)
     if (run == NULL)
         return;
     weft__metrics_free(run->metrics);
+    weft_free(run->sources);
     if (run->lock >= 0)
         close(run->lock);
     weft_free(run);

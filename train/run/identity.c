@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/hash.h"
+#include "train/data/reader.h"
 
 /* Of a large file so many blocks count, from its first to its last. */
 enum { BLOCK = 1 << 16, BLOCKS = 32, MOST_FILES = 4096 };
@@ -79,7 +80,7 @@ static int list_files(const char *folder, char **names)
     return n;
 }
 
-static void write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
+void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash)
 {
     snprintf(out, WEFT__HASH_TEXT, "%016" PRIx64, hash);
 }
@@ -98,12 +99,12 @@ static void identify_folder(const char *base, weft__identity *out)
     }
     weft_free(names);
     if (n > 0)
-        write_hash(out->base, hash);
+        weft__write_hash(out->base, hash);
     char *tokenizer = weft_format("%s/tokenizer.json", base), *text;
     size_t size;
     if (tokenizer && access(tokenizer, R_OK) == 0 &&
         weft_file_read(tokenizer, 0, &text, &size) == WEFT_OK) {
-        write_hash(out->tokenizer, hash_bytes(0, text, size));
+        weft__write_hash(out->tokenizer, hash_bytes(0, text, size));
         weft_free(text);
     }
     weft_free(tokenizer);
@@ -118,13 +119,30 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
     *out = (weft__identity){.objective = options->objective,
                             .objective_options = options->objective_options};
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
-    write_hash(out->data, data);
+    weft__write_hash(out->data, data);
     if (stat(base, &info) != 0)
         return;
     if (S_ISDIR(info.st_mode))
         identify_folder(base, out);
     else
-        write_hash(out->base, hash_file(0, base, ""));
+        weft__write_hash(out->base, hash_file(0, base, ""));
+}
+
+bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT])
+{
+    weft__data_files files;
+    uint64_t hash = 0;
+    struct stat info;
+    if (strcmp(path, "-") == 0 || weft__data_files_find(path, &files) != WEFT_OK)
+        return false;
+    bool regular = files.n > 0;
+    for (int i = 0; i < files.n && regular; i++) {
+        regular = stat(files.at[i], &info) == 0 && S_ISREG(info.st_mode);
+        hash = hash_file(hash, files.at[i], "");
+    }
+    weft__data_files_free(&files);
+    weft__write_hash(out, hash);
+    return regular;
 }
 
 /* ---- as JSON -------------------------------------------------------------------------------- */

@@ -25,6 +25,15 @@ typedef struct weft__identity {
 void weft__batches_identify(const weft_batches *batches, uint64_t *hash, int64_t *batch_size,
                             uint64_t *seed);
 
+/* train/data/batches.c: the same of a dataset's samples, on top of another hash. */
+uint64_t weft__dataset_hash(uint64_t hash, const weft_dataset *dataset);
+
+void weft__write_hash(char out[WEFT__HASH_TEXT], uint64_t hash);
+
+/* The hash of the files that a path of data stands for; false where it cannot be read again, as
+ * standard input. */
+bool weft__identity_of_data(const char *path, char out[WEFT__HASH_TEXT]);
+
 /* Of a run with these options over these batches; a base_name that is no path has no hashes. */
 void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
                        weft__identity *out);

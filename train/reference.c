@@ -1,0 +1,161 @@
+/* train/reference.c -- the reference log-probabilities of a dataset: computed in the starting
+ * weights, and kept in a file for a run that is resumed. */
+#include <math.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "train/examples.h"
+#include "train/objective/objective.h"
+#include "train/run/identity.h"
+
+enum { DEFAULT_BATCH = 8, MOST_ROWS = 64 };
+
+/* ---- computing ------------------------------------------------------------------------------ */
+
+/* The entries of n examples. */
+static weft_status read_entries(const weft_dataset *d, weft_model *model, const int64_t *examples,
+                                int n, float *column)
+{
+    weft_batch batch = {0};
+    float values[2 * MOST_ROWS];
+    weft_status status = weft__batch_of_examples(d, examples, n, &batch);
+    if (status != WEFT_OK)
+        return status;
+    weft_scope_open_lean();
+    status =
+        weft_read(weft__row_log_probabilities(model, &batch, false), WEFT_FLOAT32, values, 2 * n);
+    weft_scope_close(NULL);
+    weft_batch_free(&batch);
+    const bool labelled = d->info.examples == WEFT_EXAMPLES_LABELLED;
+    for (int r = 0; status == WEFT_OK && r < 2 * n; r++) {
+        const int64_t e = examples[r % n], second = r >= n;
+        column[labelled ? e + second * d->info.samples : 2 * e + second] = values[r];
+        if (!isfinite(values[r]))
+            status = weft_fail(WEFT_INVALID,
+                               "reference: a log-probability is %s: the model's weights are "
+                               "damaged, or the computation overflows in its dtype (try float32)",
+                               isnan(values[r]) ? "NaN" : "infinite");
+    }
+    return status;
+}
+
+static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B, float *out)
+{
+    const int64_t all = weft__examples_count(d);
+    weft_status status = WEFT_OK;
+    int n = 0;
+    for (int64_t i = 0; status == WEFT_OK && i < all; i += n) {
+        int64_t examples[MOST_ROWS];
+        for (n = 0; n < MOST_ROWS && n < B && i + n < all; n++)
+            examples[n] = i + n;
+        status = read_entries(d, model, examples, n, out);
+    }
+    return status;
+}
+
+weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size)
+{
+    if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
+        return weft_fail(WEFT_INVALID, "reference: expected preference data, got single samples");
+    float *column = weft_calloc(2 * (size_t)dataset->info.samples + 1, sizeof *column);
+    if (column == NULL)
+        return weft__out_of_memory("dataset", "its reference");
+    weft_module *tree = weft_model_module(model);
+    const bool training = tree->training;
+    weft_nn_train(tree, false);
+    const weft_status status =
+        fill_reference(dataset, model, batch_size > 0 ? batch_size : DEFAULT_BATCH, column);
+    weft_nn_train(tree, training);
+    if (status != WEFT_OK) {
+        weft_free(column);
+        return status;
+    }
+    weft_free(dataset->reference);
+    dataset->reference = column;
+    return WEFT_OK;
+}
+
+const float *weft_dataset_reference(const weft_dataset *dataset)
+{
+    return dataset->reference;
+}
+
+/* ---- in a file ------------------------------------------------------------------------------ */
+
+#define COLUMN "reference"
+#define METADATA "weft.samples"
+
+static int64_t entries_of(const weft_dataset *d)
+{
+    return d->info.examples == WEFT_EXAMPLES_LABELLED ? 2 * d->info.samples : d->info.samples;
+}
+
+static void write_hash(const weft_dataset *d, char out[WEFT__HASH_TEXT])
+{
+    weft__write_hash(out, weft__dataset_hash(0, d));
+}
+
+weft_status weft_dataset_save_reference(const weft_dataset *dataset, const char *path)
+{
+    char hash[WEFT__HASH_TEXT];
+    if (dataset->reference == NULL)
+        return weft_fail(WEFT_INVALID, "%s: the dataset has no reference log-probabilities", path);
+    const char *const names[] = {COLUMN};
+    const weft_metadata metadata = {METADATA, hash};
+    write_hash(dataset, hash);
+    weft_scope_open_lean();
+    weft_array *const columns[] = {
+        weft_from_data(dataset->reference, WEFT_FLOAT32, WEFT_DIMS(entries_of(dataset)))};
+    const weft_status status = weft_safetensors_save(path, names, columns, 1, &metadata, 1);
+    weft_scope_close(NULL);
+    return status;
+}
+
+static weft_status read_column(const weft_dataset *d, const weft_safetensors *file,
+                               const char *path, float *out)
+{
+    char hash[WEFT__HASH_TEXT];
+    const int64_t n = entries_of(d);
+    const char *of = weft_safetensors_metadata(file, METADATA);
+    write_hash(d, hash);
+    if (of == NULL || strcmp(of, hash) != 0)
+        return weft_fail(WEFT_INVALID,
+                         "%s: the reference log-probabilities are of other samples (hash %s, "
+                         "expected %s)",
+                         path, weft_printable(of ? of : "absent"), hash);
+    weft_array *column = weft_safetensors_get(file, COLUMN);
+    if (!weft_ok(column))
+        return weft_fail(WEFT_INVALID, "%s", weft_error(column));
+    if (weft_dtype_of(column) != WEFT_FLOAT32 || weft_ndim(column) != 1 || weft_dim(column, 0) != n)
+        return weft_fail(WEFT_INVALID, "%s: " COLUMN ": expected float32 (%lld), got %s of rank %d",
+                         path, (long long)n, weft_dtype_name(weft_dtype_of(column)),
+                         weft_ndim(column));
+    const weft_status status = weft_read(column, WEFT_FLOAT32, out, n);
+    for (int64_t i = 0; status == WEFT_OK && i < n; i++) {
+        if (!isfinite(out[i]))
+            return weft_fail(WEFT_INVALID, "%s: " COLUMN ": value %lld is not finite", path,
+                             (long long)i);
+    }
+    return status;
+}
+
+weft_status weft_dataset_load_reference(weft_dataset *dataset, const char *path)
+{
+    weft_safetensors *file;
+    weft_status status = weft_safetensors_open(path, &file);
+    if (status != WEFT_OK)
+        return status;
+    float *column = weft_calloc((size_t)entries_of(dataset) + 1, sizeof *column);
+    weft_scope_open_lean();
+    status = column ? read_column(dataset, file, path, column)
+                    : weft__out_of_memory("dataset", "its reference");
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    if (status != WEFT_OK) {
+        weft_free(column);
+        return status;
+    }
+    weft_free(dataset->reference);
+    dataset->reference = column;
+    return WEFT_OK;
+}
