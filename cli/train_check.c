@@ -37,6 +37,9 @@ const char *train_complaint(const train_values *v)
     const char *plan = plan_complaint(v);
     if (plan != NULL)
         return plan;
+    const char *ignored = train_ignored_complaint(v);
+    if (ignored != NULL)
+        return ignored;
     return cli_place_complaint(&v->place);
 }
 

@@ -125,7 +125,7 @@ static weft_status read_column(const weft_dataset *d, const weft_safetensors *fi
                          path, weft_printable(of ? of : "absent"), hash);
     weft_array *column = weft_safetensors_get(file, COLUMN);
     if (!weft_ok(column))
-        return weft_fail(WEFT_INVALID, "%s", weft_error(column));
+        return weft__report(column);
     if (weft_dtype_of(column) != WEFT_FLOAT32 || weft_ndim(column) != 1 || weft_dim(column, 0) != n)
         return weft_fail(WEFT_INVALID, "%s: " COLUMN ": expected float32 (%lld), got %s of rank %d",
                          path, (long long)n, weft_dtype_name(weft_dtype_of(column)),

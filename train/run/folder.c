@@ -366,6 +366,12 @@ static weft_status resume(weft__run *run, weft__state *state)
         return status;
     if (!found)
         return check_beginning(run);
+    if (state->result.steps > run->plan->steps)
+        return weft_fail(WEFT_INVALID,
+                         "%s: steps: the run has made %lld updates already: expected at least as "
+                         "many, got %lld",
+                         run->trainer->o.folder, (long long)state->result.steps,
+                         (long long)run->plan->steps);
     run->saved = state->result.steps;
     return WEFT_OK;
 }

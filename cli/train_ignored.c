@@ -1,0 +1,54 @@
+/* cli/train_ignored.c -- options of weft train that would have no effect beside others: refused, so
+ * that none is passed over in silence. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/train.h"
+
+/* What the data of --data is read with, and what is made of it; validation data too, unless it is
+ * that of --data alone. */
+static const struct {
+    const char *name;
+    bool also_validation;
+} of_data[] = {{"mix", false},        {"format", false},      {"batch-size", false},
+               {"length", true},      {"train-on", true},     {"long", true},
+               {"token-cache", true}, {"max-bad-rows", true}, {"val-split", false}};
+
+/* Given, with another value than where it is not: configurations have those too. */
+static bool is_set(const train_values *v, const char *name)
+{
+    const char *word = cli_word_of(&cli_train, v->given.at, v->given.n, name);
+    for (int i = 0; word && i < cli_train.n_options; i++) {
+        const cli_option *o = &cli_train.options[i];
+        if (strcmp(o->name, name) == 0)
+            return o->fallback == NULL || !train_same_value(word, o->fallback);
+    }
+    return false;
+}
+
+static bool has_decay(const weft_optim_type *type)
+{
+    for (const weft_field *f = type->fields; f && f->type != WEFT_FIELD_END; f++) {
+        if (strcmp(f->name, "weight_decay") == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *train_ignored_complaint(const train_values *v)
+{
+    static char text[128];
+    const bool validated = v->val_split > 0 || v->val_data != NULL;
+    for (size_t i = 0; v->batches && i < sizeof of_data / sizeof *of_data; i++) {
+        if (is_set(v, of_data[i].name) && !(of_data[i].also_validation && v->val_data)) {
+            snprintf(text, sizeof text, "--%s is for --data, not for --batches", of_data[i].name);
+            return text;
+        }
+    }
+    if (!validated && is_set(v, "val-every"))
+        return "--val-every needs --val-split or --val-data";
+    if (is_set(v, "weight-decay") && v->weight_decay > 0 && !has_decay(train_optimizer(v)))
+        return "--weight-decay is not an option of this --optimizer";
+    return NULL;
+}

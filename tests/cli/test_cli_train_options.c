@@ -1,0 +1,273 @@
+/* tests/cli/test_cli_train_options.c -- no option of weft train is passed over in silence: each one
+ * changes what a run writes, begun or resumed, or is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+
+static char folder[512]; /* of the data, where commands run */
+
+static void make_data(void)
+{
+    static const char words[][8] = {"fox", "hen", "wood", "field", "day", "night", "king", "queen"};
+    char rows[4000] = "", pairs[4000] = "", story[4000] = "", path[600];
+    for (int i = 0; i < 8; i++) {
+        snprintf(rows + strlen(rows), 200,
+                 "{\"prompt\": \"Tale %d begins.\", \"completion\": \" Once there was a %s.\"}\n",
+                 i, words[i]);
+        snprintf(
+            pairs + strlen(pairs), 200,
+            "{\"prompt\": \"Tale %d is\", \"chosen\": \" of a %s.\", \"rejected\": \" dull.\"}\n",
+            i, words[i]);
+        snprintf(story + strlen(story), 200, "Line %d is about a %s and about nothing else. ", i,
+                 words[i]);
+    }
+    snprintf(folder, sizeof folder, "%s", check_temporary("options"));
+    CHECK_OK(weft_folder_make(folder));
+    const struct {
+        const char *name, *text;
+    } files[] = {{"rows.jsonl", rows},
+                 {"pairs.jsonl", pairs},
+                 {"story.txt", story},
+                 {"bad.jsonl", "{\"text\": 5}\n{\"text\": \"A hen and a fox.\"}\n"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
+        CHECK_OK(weft_file_write(path, files[i].text, strlen(files[i].text)));
+    }
+}
+
+/* What a run left in its folder, but for its times and its command line; "refused" with a usage
+ * error, "failed" with another. */
+static char *effect_of(const char *out, int code)
+{
+    if (code != 0)
+        return weft_strdup(code == 2 ? "refused" : "failed");
+    const output o =
+        shell_command(NULL,
+                      "cd %s/%s && ls && cksum last/adapter_* && sed 's/\"command\".*//; "
+                      "/seconds\\|memory\\|\"weft\"/d' "
+                      "run.json && sed 's/\"tokens_per_second.*peak_memory\": [0-9]*//; "
+                      "s/\"seconds.*peak_memory\": "
+                      "[0-9]*//' metrics.jsonl",
+                      folder, out);
+    CHECK_EQ_INT(o.code, 0);
+    return weft_strdup(o.out);
+}
+
+static int train(const char *options, const char *out)
+{
+    return shell_command(NULL, "cd %s && %s train %s --out %s %s", folder, check_built("cli/weft"),
+                         check_source("examples/storyteller"), out, options)
+        .code;
+}
+
+/* The effect of a run with these options, kept for the next that asks for the same. */
+static const char *base_effect(const char *base)
+{
+    enum { MOST = 32 };
+    static struct {
+        const char *base;
+        char *effect;
+    } known[MOST];
+    int i = 0;
+    while (i < MOST && known[i].base && strcmp(known[i].base, base) != 0)
+        i++;
+    if (i == MOST || known[i].base)
+        return i < MOST ? known[i].effect : "";
+    char out[32];
+    snprintf(out, sizeof out, "base%d", i);
+    known[i].base = base;
+    known[i].effect = effect_of(out, train(base, out));
+    return known[i].effect;
+}
+
+#define ROWS "--data rows.jsonl --batch-size 2 --steps 3"
+#define PAIRS "--data pairs.jsonl --batch-size 2 --steps 3 --objective dpo"
+#define SPLIT ROWS " --val-split 0.3"
+
+/* Every option with a value that a run of `base` does not have. */
+static const struct {
+    const char *name, *base, *value;
+} option_cases[] = {
+    {"data", ROWS, "story.txt"},
+    {"mix", ROWS " --data story.txt", "1,2"},
+    {"format", "--data rows.jsonl --batch-size 2 --steps 3", "text"},
+    {"long", "--data story.txt --data rows.jsonl --batch-size 2 --steps 3 --length 8", "keep-tail"},
+    {"max-bad-rows", "--data bad.jsonl --batch-size 2 --steps 3", "1"},
+    {"val-split", ROWS, "0.4"},
+    {"val-data", ROWS, "bad.jsonl --max-bad-rows 1"},
+    {"val-every", SPLIT, "2"},
+    {"save-every", ROWS, "2"},
+    {"save-minutes", ROWS, "0.000001"},
+    {"keep", ROWS " --save-every 1", "1"},
+    {"batch-size", "--data rows.jsonl --steps 3", "3"},
+    {"accumulate", ROWS, "2"},
+    {"length", "--data story.txt --batch-size 2 --steps 3", "16"},
+    {"pack", ROWS, ""},
+    {"train-on", ROWS, "everything"},
+    {"objective", "--data pairs.jsonl --batch-size 2 --steps 3", "simpo"},
+    {"beta", PAIRS, "0.2"},
+    {"gamma", "--data pairs.jsonl --batch-size 2 --steps 3 --objective simpo", "0.2"},
+    {"desirable-weight", "--data pairs.jsonl --batch-size 2 --steps 3 --objective kto", "2"},
+    {"undesirable-weight", "--data pairs.jsonl --batch-size 2 --steps 3 --objective kto", "2"},
+    {"label-smoothing", PAIRS, "0.1"},
+    {"lr", ROWS, "1e-3"},
+    {"optimizer", ROWS, "lion"},
+    {"optimizer-options", ROWS, "beta2=0.9"},
+    {"lora-plus", ROWS, "4"},
+    {"weight-decay", ROWS, "0.5"},
+    {"schedule", ROWS, "constant"},
+    {"warmup", ROWS, "2"},
+    {"clip", ROWS, "0.01"},
+    {"seed", ROWS, "4"},
+    {"checkpoint", ROWS, ""},
+    {"compile", ROWS, ""},
+    {"rank", ROWS, "2"},
+    {"alpha", ROWS, "3"},
+    {"rslora", ROWS, ""},
+    {"dora", ROWS, ""},
+    {"pissa", ROWS, ""},
+    {"rank-pattern", ROWS, "v_proj=2"},
+    {"alpha-pattern", ROWS, "v_proj=2"},
+    {"layers", ROWS, "1"},
+    {"dropout", ROWS, "0.3"},
+    {"targets", ROWS, "q_proj"},
+    {"modules-to-save", ROWS, "norm"},
+    {"adapter-dtype", ROWS, "bfloat16"},
+    {"init-adapter", ROWS, "start/last"},
+    {"patience", SPLIT, "2"},
+    {"sample-prompt", SPLIT, "Tale"},
+    {"dtype", ROWS, "bfloat16"},
+    {"quantize", ROWS, "4"},
+};
+
+/* Options about the command, the machine or files, which change no run, and how long it is. */
+static const char *const others[] = {"out",    "overwrite", "resume",  "json",       "config",
+                                     "device", "threads",   "pull",    "dry-run",    "max-memory",
+                                     "help",   "profile",   "batches", "gpu-layers", "token-cache",
+                                     "steps",  "epochs"};
+
+enum { N = sizeof option_cases / sizeof *option_cases, N_OTHERS = sizeof others / sizeof *others };
+
+static void every_option_has_a_case(void)
+{
+    const output o = weft_command(NULL, "train --help");
+    int n = 0;
+    for (const char *at = o.out; (at = strstr(at, " --")) != NULL; at++) {
+        const char *line = at;
+        while (line > o.out && line[-1] != '\n')
+            line--;
+        if (strspn(line, " ") > 6 || (line + strspn(line, " ") != at + 1 && line[2] != '-'))
+            continue; /* within a text */
+        char name[64] = "";
+        const size_t length = strcspn(at + 3, " ,\n");
+        snprintf(name, sizeof name, "%.*s", (int)length, at + 3);
+        bool found = false;
+        for (int i = 0; i < N; i++)
+            found = found || strcmp(option_cases[i].name, name) == 0;
+        for (int i = 0; i < N_OTHERS; i++)
+            found = found || strcmp(others[i], name) == 0;
+        if (!CHECK(found))
+            CHECK_FAIL("--%s has no case here", name);
+        n++;
+    }
+    CHECK(n >= N + N_OTHERS - 1);
+}
+
+static void every_option_changes_the_run(void)
+{
+    make_data();
+    CHECK_EQ_INT(train(ROWS " --targets v_proj --lr 0.01", "start"), 0);
+    for (int i = 0; i < N; i++) {
+        char options[512], out[32];
+        snprintf(out, sizeof out, "run%d", i);
+        snprintf(options, sizeof options, "%s --%s %s", option_cases[i].base, option_cases[i].name,
+                 option_cases[i].value);
+        char *effect = effect_of(out, train(options, out));
+        if (!CHECK(strcmp(effect, "refused") != 0 && strcmp(effect, "failed") != 0))
+            CHECK_FAIL("--%s %s: %s", option_cases[i].name, option_cases[i].value, effect);
+        if (!CHECK(strcmp(effect, base_effect(option_cases[i].base)) != 0))
+            CHECK_FAIL("--%s %s changes nothing", option_cases[i].name, option_cases[i].value);
+        weft_free(effect);
+    }
+}
+
+/* A run of three updates that goes on to five, with an option more. */
+static char *resumed(const char *option, const char *value)
+{
+    const output o =
+        shell_command(NULL,
+                      "cd %s && rm -rf again && cp -a begun again && %s train --resume "
+                      "--out again --steps 5 %s%s %s",
+                      folder, check_built("cli/weft"), *option ? "--" : "", option, value);
+    return effect_of("again", o.code);
+}
+
+static void every_option_of_a_resumed_run_changes_it_or_is_refused(void)
+{
+    CHECK_EQ_INT(train(SPLIT " --save-every 1", "begun"), 0);
+    char *plain = resumed("", "");
+    CHECK(strcmp(plain, "refused") != 0 && strcmp(plain, "failed") != 0);
+    for (int i = 0; i < N; i++) {
+        if (strcmp(option_cases[i].name, "save-every") == 0)
+            continue; /* of the same checkpoints the newest two stay */
+        char *effect = resumed(option_cases[i].name, option_cases[i].value);
+        if (!CHECK(strcmp(effect, plain) != 0))
+            CHECK_FAIL("--resume --%s %s changes nothing", option_cases[i].name,
+                       option_cases[i].value);
+        weft_free(effect);
+    }
+    /* The run's own values are no others. */
+    static const char *const same[] = {"--batch-size 2",   "--alpha 16",  "--rank 8",
+                                       "--train-on turns", "--lr 0.0002", "--long keep-head"};
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
+        char *effect = resumed("", same[i]);
+        if (!CHECK_STR(effect, plain))
+            CHECK_FAIL("%s", same[i]);
+        weft_free(effect);
+    }
+    weft_free(plain);
+    const output o = shell_command(NULL, "cd %s && %s train --resume --out begun --steps 2", folder,
+                                   check_built("cli/weft"));
+    CHECK_EQ_INT(o.code, 1);
+    CHECK_CONTAINS(o.err, "begun: steps: the run has made 3 updates already");
+}
+
+/* Options without an effect beside the others. */
+static void options_without_an_effect_are_refused(void)
+{
+    static const struct {
+        const char *options, *says;
+    } refused[] = {
+        {ROWS " --val-every 2", "--val-every needs --val-split or --val-data"},
+        {ROWS " --weight-decay 0.5 --optimizer adam", "--weight-decay is not an option of this"},
+        {ROWS " --patience 2", "need --val-split or --val-data"},
+        {ROWS " --beta 0.2", "--beta is not an option of this --objective"},
+        {ROWS " --max-memory 1", "--max-memory is for --dry-run"},
+        {ROWS " --gpu-layers 1", "--gpu-layers"},
+        {ROWS " --val-split 0.3 --val-data bad.jsonl", "--val-split is for --data without"},
+        {ROWS " --init-adapter start/last --rank 4", "--rank is that of --init-adapter"},
+        {ROWS " --init-adapter start/last --modules-to-save norm", "--modules-to-save is that of"},
+        {"--batches x --length 64", "--length is for --data, not for --batches"},
+        {"--batches x --batch-size 8", "--batch-size is for --data, not for --batches"},
+        {"--batches x --mix 1", "--mix is for --data, not for --batches"},
+        {"--batches x --train-on last", "--train-on is for --data, not for --batches"},
+        {"--batches x --token-cache c", "--token-cache is for --data, not for --batches"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        const output o = shell_command(NULL, "cd %s && %s train %s --out refused %s", folder,
+                                       check_built("cli/weft"),
+                                       check_source("examples/storyteller"), refused[i].options);
+        check_one_line(&o, 2);
+        CHECK_CONTAINS(o.err, refused[i].says);
+    }
+}
+
+CHECK_MAIN("cli_train_options", CHECK_CASE(every_option_has_a_case),
+           CHECK_CASE(every_option_changes_the_run),
+           CHECK_CASE(every_option_of_a_resumed_run_changes_it_or_is_refused),
+           CHECK_CASE(options_without_an_effect_are_refused))
