@@ -38,6 +38,9 @@ void weft__data_warn(weft__said *said, const char *format, ...)
     }
 }
 
+/* The number counts changes of the format, and of what rows become. */
+static const char magic[16] = "weft tokens 3\n";
+
 /* ---- the key -------------------------------------------------------------------------------- */
 
 typedef struct key {
@@ -139,6 +142,7 @@ static void add_options(key *k, const weft_dataset_options *o, double split)
     add_bytes(k, numbers, sizeof numbers);
     add_bytes(k, &split, sizeof split);
     add_text(k, WEFT_VERSION);
+    add_text(k, magic);
     for (int i = 0; o->chat && i < 2; i++)
         add_text(k, weft_chat_source(o->chat, i ? "tool_use" : NULL));
 }
@@ -186,7 +190,6 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
 
 /* ---- the file ------------------------------------------------------------------------------- */
 
-static const char magic[16] = "weft tokens 2\n";
 static const double MOST_WEIGHT = 1e9;
 
 /* One dataset of a file. */
