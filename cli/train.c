@@ -90,9 +90,10 @@ static weft_status train(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
     cli_progress_end(&r->progress);
-    if (status == WEFT_OK)
+    const bool ended = status == WEFT_OK || status == WEFT_CANCELLED;
+    if (status == WEFT_OK || (ended && v->json))
         train_print_result(v, r);
-    if ((status == WEFT_OK && !v->json) || status == WEFT_CANCELLED)
+    if (ended && !v->json)
         cli_profile_print();
     if (status == WEFT_CANCELLED)
         weft_fail(status,

@@ -96,10 +96,11 @@ static double tokens_per_second(const weft_train_result *s)
     return s->training_seconds > 0 ? (double)s->tokens / s->training_seconds : 0;
 }
 
-static void print_json(const train_values *v, const weft_train_result *s)
+static void print_json(const train_values *v, const train_run *r, const weft_train_result *s)
 {
-    printf("{\"steps\": %lld, \"skipped\": %lld, \"loss\": ", (long long)s->steps,
-           (long long)s->skipped);
+    const bool stopped = train_stop_signal() != 0 && s->steps < r->planned;
+    printf("{\"steps\": %lld, \"stopped\": %s, \"skipped\": %lld, \"loss\": ", (long long)s->steps,
+           stopped ? "true" : "false", (long long)s->skipped);
     cli_json_number(stdout, s->loss);
     fputs(", \"first_validation\": ", stdout);
     cli_json_number(stdout, s->first_validation);
@@ -157,7 +158,7 @@ void train_print_result(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
     if (v->json) {
-        print_json(v, s);
+        print_json(v, r, s);
         return;
     }
     printf("%s updates, %s tokens in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),

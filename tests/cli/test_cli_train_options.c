@@ -267,7 +267,24 @@ static void options_without_an_effect_are_refused(void)
     }
 }
 
+/* The JSON object of --json comes from a run that a signal stopped, too. */
+static void a_stopped_run_prints_its_object(void)
+{
+    output o = shell_command(
+        NULL,
+        "cd %s && { %s train %s --data story.txt --length 32 --steps 100000 --json --out stopped & "
+        "p=$!; i=0; until [ -s stopped/metrics.jsonl ] || [ $i = 600 ]; do sleep 0.1; i=$((i + "
+        "1)); "
+        "done; kill -INT $p; wait $p; }",
+        folder, check_built("cli/weft"), check_source("examples/storyteller"));
+    CHECK_EQ_INT(o.code, 130);
+    CHECK_CONTAINS(o.out, "{\"steps\": ");
+    CHECK_CONTAINS(o.out, "\"stopped\": true, ");
+    CHECK_STR(strchr(o.out, '}'), "}\n");
+}
+
 CHECK_MAIN("cli_train_options", CHECK_CASE(every_option_has_a_case),
            CHECK_CASE(every_option_changes_the_run),
            CHECK_CASE(every_option_of_a_resumed_run_changes_it_or_is_refused),
-           CHECK_CASE(options_without_an_effect_are_refused))
+           CHECK_CASE(options_without_an_effect_are_refused),
+           CHECK_CASE(a_stopped_run_prints_its_object))
