@@ -341,14 +341,11 @@ weft_array *weft__decoder_head(weft_module *module, weft_array *hidden)
     return weft_nn_leave(m, m->softcap > 0 ? weft_softcap(logits, m->softcap) : logits);
 }
 
-/* With an adapter around the head, the matrix alone is not the head; an encoded one is not for the
- * losses. */
+/* With an adapter around the head, the matrix alone is not the head. */
 weft_array *weft__decoder_head_weight(weft_module *module)
 {
     causal_lm *m = (causal_lm *)module;
-    weft_array *weight = *weft_nn_find(m->lm_head, "weight");
-    const bool plain = m->lm_head->type == &weft_nn_linear_type && !weft_encoding_of(weight);
-    return plain ? weight : NULL;
+    return m->lm_head->type == &weft_nn_linear_type ? *weft_nn_find(m->lm_head, "weight") : NULL;
 }
 
 void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out)

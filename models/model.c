@@ -131,8 +131,9 @@ static weft_status load_config(const char *folder, weft_config **out)
 }
 
 /* A separate head is used when it is there, unless the configuration says that it is tied. */
-static weft_status load_weights(weft_model *m, weft__weights *w, const char *where,
-                                weft_dtype dtype, const weft__placement *placement)
+static weft_status load_weights(weft_model *m, weft__weights *w,
+                                const weft_nn_load_options *options,
+                                const weft__placement *placement)
 {
     const bool tied = weft_config_bool(m->config, "tie_word_embeddings", false);
     const weft__tensors tensors = {weft__weights_shape, w};
@@ -146,27 +147,49 @@ static weft_status load_weights(weft_model *m, weft__weights *w, const char *whe
     weft__weights_drop_unused(w, &m->info);
     m->skipped = w->skipped.at;
     w->skipped = (weft__text){0};
-    return weft__weights_load(w, m->module, where, dtype);
+    return weft__weights_load(w, m->module, options);
+}
+
+static bool is_quantised(void *context, const char *path, const weft_module *m)
+{
+    static const char *const routers[] = {".mlp.gate", ".mlp.shared_expert_gate", ".router.proj"};
+    const weft_nn_quantize_options *o = context;
+    weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
+    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
+        const size_t n = strlen(path), end = strlen(routers[i]);
+        if (n >= end && strcmp(path + n - end, routers[i]) == 0)
+            return false;
+    }
+    return !weft_encoding_of(*weight) && weft_dim(*weight, -1) % o->format.group_size == 0;
 }
 
 /* From one of the two. */
 static weft_status load_file(weft_model *m, const weft_safetensors *file, const weft_gguf *gguf,
-                             bool apart, weft_dtype dtype, const weft__placement *placement)
+                             bool apart, const weft_model_options *o,
+                             const weft__placement *placement)
 {
     weft__weights w = {0};
+    weft_nn_quantize_options quantize = {
+        .format = {.bits = o->quantize, .group_size = 64},
+        .accepts = is_quantised,
+        .context = &quantize,
+    };
+    weft_nn_load_options options = {.dtype = o->dtype,
+                                    .quantize = o->quantize != 0 ? &quantize : NULL};
     weft_device *before = weft_default_device();
     weft_set_default_device(placement->host); /* the file's arrays pass through it */
     weft_scope_open_lean();
     const weft_dtype blocks = placement->device == placement->host
                                   ? weft_device_matrix_dtype(placement->device)
                                   : WEFT_FLOAT32;
-    weft_status status = gguf ? weft__gguf_weights(gguf, apart, dtype, blocks, &dtype, &w)
-                              : weft__weights_read(file, m->family, &w);
-    const char *where = gguf                               ? weft_gguf_path(gguf)
-                        : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path
-                                                           : NULL;
+    weft_status status =
+        gguf ? weft__gguf_weights(gguf, apart, options.dtype, blocks, &options.dtype, &w)
+             : weft__weights_read(file, m->family, &w);
+    options.where = gguf                               ? weft_gguf_path(gguf)
+                    : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path
+                                                       : NULL;
     if (status == WEFT_OK)
-        status = load_weights(m, &w, where, dtype, placement);
+        status = load_weights(m, &w, &options, placement);
     weft__weights_free(&w);
     weft_scope_close(NULL);
     weft_set_default_device(before);
@@ -192,29 +215,6 @@ static weft_status open_files(weft_model *m, const char *path, weft_safetensors 
     return status;
 }
 
-static bool is_quantised(void *context, const char *path, const weft_module *m)
-{
-    static const char *const routers[] = {".mlp.gate", ".mlp.shared_expert_gate", ".router.proj"};
-    const weft_nn_quantize_options *o = context;
-    weft_array *const *weight = weft_nn_find((weft_module *)m, "weight");
-    for (size_t i = 0; i < sizeof routers / sizeof *routers; i++) {
-        const size_t n = strlen(path), end = strlen(routers[i]);
-        if (n >= end && strcmp(path + n - end, routers[i]) == 0)
-            return false;
-    }
-    return !weft_encoding_of(*weight) && weft_dim(*weight, -1) % o->format.group_size == 0;
-}
-
-static weft_status quantise(weft_model *m, int64_t bits)
-{
-    weft_nn_quantize_options o = {
-        .format = {.bits = bits, .group_size = 64},
-        .accepts = is_quantised,
-        .context = &o,
-    };
-    return weft_nn_quantize(m->module, &o);
-}
-
 static weft_status load(weft_model *m, const char *folder, bool apart, const weft_model_options *o)
 {
     weft_safetensors *file = NULL;
@@ -231,9 +231,7 @@ static weft_status load(weft_model *m, const char *folder, bool apart, const wef
         status = weft_fail(WEFT_UNSUPPORTED, "%s: gpu_layers: %s models compute on one device",
                            weft_config_where(m->config), m->family->model_type);
     if (status == WEFT_OK)
-        status = load_file(m, file, gguf, apart, o->dtype, &placement);
-    if (status == WEFT_OK && o->quantize != 0)
-        status = quantise(m, o->quantize);
+        status = load_file(m, file, gguf, apart, o, &placement);
     if (status == WEFT_OK && gguf)
         status = weft__gguf_generation(gguf, &m->generation.config);
     if (status == WEFT_OK)

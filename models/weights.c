@@ -199,8 +199,8 @@ void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info)
     w->n = kept;
 }
 
-weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const char *where,
-                               weft_dtype dtype)
+weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
+                               const weft_nn_load_options *options)
 {
     const size_t n = w->n > 0 ? (size_t)w->n : 1;
     weft_named_arrays arrays = {
@@ -210,14 +210,13 @@ weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const 
     };
     weft_status status = WEFT_OK;
     if (arrays.names == NULL || arrays.arrays == NULL)
-        status = weft__out_of_memory(where, "the list of tensors");
+        status = weft__out_of_memory(options->where, "the list of tensors");
     for (int i = 0; i < w->n && status == WEFT_OK; i++) {
         arrays.names[i] = w->at[i].path;
         arrays.arrays[i] = w->at[i].array;
     }
-    const weft_nn_load_options load = {.dtype = dtype, .where = where};
     if (status == WEFT_OK)
-        status = weft_nn_load_arrays(tree, &arrays, &load);
+        status = weft_nn_load_arrays(tree, &arrays, options);
     weft_free(arrays.names);
     weft_free(arrays.arrays);
     return status;

@@ -40,9 +40,9 @@ weft_status weft__weights_stack_experts(weft__weights *w);
  * it is the embedding, keys and values of layers that attend to others'. */
 void weft__weights_drop_unused(weft__weights *w, const weft_model_info *info);
 
-/* Sets the tree's parameters; the messages begin with `where`. */
-weft_status weft__weights_load(const weft__weights *w, weft_module *tree, const char *where,
-                               weft_dtype dtype);
+/* Sets the tree's parameters. */
+weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
+                               const weft_nn_load_options *options);
 
 /* weft_model_load; with `apart`, the tree is that of folders: gates and ups of experts are two
  * tensors where a GGUF file has them as one, too. */

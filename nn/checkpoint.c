@@ -28,6 +28,7 @@ typedef struct match {
     bool encoded;
     weft_quantize_options format; /* if encoded */
     int parts[3];                 /* -1: none */
+    bool quantized;               /* it is to be encoded */
 } match;
 
 /* One of the lists of a report: "2 missing: a, b". */
@@ -40,7 +41,8 @@ typedef struct loader {
     const weft_safetensors *file; /* NULL: arrays */
     const weft_named_arrays *arrays;
     const weft_nn_load_options *options;
-    tensor *tensors; /* sorted by path */
+    const weft_encoding *quantize; /* of options->quantize */
+    tensor *tensors;               /* sorted by path */
     int n_tensors;
     match *matches;
     int n_matches, capacity;
@@ -219,6 +221,17 @@ static weft_status add_match(loader *l, const match *m)
     return WEFT_OK;
 }
 
+/* Whether the options encode a parameter. */
+static bool is_quantized(const loader *l, const weft_nn_item *item)
+{
+    if (l->quantize == NULL || !weft__nn_takes_encoded(item))
+        return false;
+    char path[WEFT_NN_PATH];
+    const size_t name = strlen(item->slot->name), n = strlen(item->path) - name;
+    snprintf(path, sizeof path, "%.*s", n > 0 ? (int)n - 1 : 0, item->path);
+    return weft__nn_is_quantized(l->options->quantize, l->quantize, path, item->module);
+}
+
 static weft_status match_parameter(void *context, const weft_nn_item *item)
 {
     loader *l = context;
@@ -230,7 +243,10 @@ static weft_status match_parameter(void *context, const weft_nn_item *item)
             add_problem(&l->missing, item->path);
         return WEFT_OK;
     }
-    match m = {.slot = item->slot, .module = item->module, .parts = {found->index, -1, -1}};
+    match m = {.slot = item->slot,
+               .module = item->module,
+               .parts = {found->index, -1, -1},
+               .quantized = is_quantized(l, item)};
     const weft_safetensors_entry entry = entry_of(l, found->index);
     if (match_parts(l, item, found->index, &m) || fits(&entry, *item->slot->address))
         return add_match(l, &m);
@@ -285,7 +301,9 @@ static weft_array *joined(const loader *l, const match *m)
 static weft_array *converted(const loader *l, const match *m)
 {
     weft_array *value = m->encoded ? joined(l, m) : tensor_of(l, m->parts[0]);
-    if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
+    if (m->quantized && !weft_encoding_of(value))
+        value = weft__nn_quantized(value, l->quantize);
+    else if (l->options->dtype && weft_dtype_is_float(weft_dtype_of(value)))
         value = weft__nn_recast(value, l->options->dtype);
     weft_device *device = weft_device_of(*m->slot->address);
     return weft_to(value, l->options->device ? l->options->device : device);
@@ -322,6 +340,10 @@ static weft_status load(weft_module *m, loader l, const weft_nn_load_options *op
 {
     static const weft_nn_load_options defaults = {0};
     l.options = options ? options : &defaults;
+    if (l.options->quantize)
+        l.quantize = weft_quantize_encoding(&l.options->quantize->format, WEFT_BFLOAT16);
+    if (l.options->quantize && l.quantize == NULL)
+        return weft_error_status();
     weft_status status = list_tensors(&l);
     if (status == WEFT_OK)
         status = weft_nn_visit(m, match_parameter, &l);

@@ -3,8 +3,7 @@
 #ifndef WEFT_NN_ENCODED_H
 #define WEFT_NN_ENCODED_H
 
-#include "weft/nn.h"
-#include "weft/quantize.h"
+#include "weft/nn_tools.h"
 
 /* Whether a parameter may be encoded: the weights of linears and embeddings. */
 bool weft__nn_takes_encoded(const weft_nn_item *item);
@@ -21,6 +20,12 @@ bool weft__nn_parts(weft_array *a, weft_array *out[3]);
  * shapes and dtypes tell everything. */
 bool weft__nn_format_of(const weft_safetensors_entry *const parts[3], const weft_dims *shape,
                         weft_quantize_options *out);
+
+/* quantize.c: whether the options choose the weight, a linear's or another module's that takes it,
+ * and what it becomes. */
+bool weft__nn_is_quantized(const weft_nn_quantize_options *o, const weft_encoding *encoding,
+                           const char *path, weft_module *m);
+weft_array *weft__nn_quantized(weft_array *weight, const weft_encoding *encoding);
 
 /* The array in another float dtype; one with parts keeps its codes, unless it
  * becomes float64, which no kernel decodes to. */

@@ -1,9 +1,6 @@
 /* nn/quantize.c -- weights of linears and embeddings in encodings. */
-#include <string.h>
-
-#include "core/shape.h"
+#include "nn/encoded.h"
 #include "nn/module.h"
-#include "weft/nn_tools.h"
 
 typedef struct quantizer {
     const weft_nn_quantize_options *options;
@@ -17,19 +14,28 @@ static weft_slot *weight_of(weft_module *m)
     return slot && slot->kind == WEFT_SLOT_PARAMETER ? slot : NULL;
 }
 
+bool weft__nn_is_quantized(const weft_nn_quantize_options *o, const weft_encoding *encoding,
+                           const char *path, weft_module *m)
+{
+    const weft_slot *slot = weight_of(m);
+    if (slot == NULL || (o->accepts && !o->accepts(o->context, path, m)))
+        return false;
+    return o->accepts || weft_dim(*slot->address, -1) % encoding->block == 0;
+}
+
+weft_array *weft__nn_quantized(weft_array *weight, const weft_encoding *encoding)
+{
+    return weft_encode(weft_astype(weft_decode(weight), WEFT_BFLOAT16), encoding);
+}
+
 static weft_status quantize(void *context, const char *path, weft_module **field)
 {
     const quantizer *q = context;
+    if (!weft__nn_is_quantized(q->options, q->encoding, path, *field))
+        return WEFT_OK;
     weft_slot *slot = weight_of(*field);
-    if (slot == NULL ||
-        (q->options->accepts && !q->options->accepts(q->options->context, path, *field)))
-        return WEFT_OK;
-    const bool whole = weft_dim(*slot->address, -1) % q->encoding->block == 0;
-    if (!whole && q->options->accepts == NULL)
-        return WEFT_OK;
     weft_scope_open_lean();
-    weft_array *dense = weft_astype(weft_decode(*slot->address), WEFT_BFLOAT16);
-    weft_array *value = weft_encode(dense, q->encoding);
+    weft_array *value = weft__nn_quantized(*slot->address, q->encoding);
     const weft_status status = weft_update(&slot->address, &value, 1);
     weft_scope_close(NULL);
     if (status == WEFT_OK)

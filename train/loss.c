@@ -3,10 +3,49 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "core/graph.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
+#include "weft/transforms.h"
 
-/* The negative log-likelihoods of targets (B, L), float32: (B, L) or (B L). */
+/* Elements of logits that are held at a time, where the head is more than a matrix. */
+enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64 };
+
+/* hidden (1, n, E), targets (1, n) -> losses (1, n) */
+static void head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    weft_array *logits = weft_model_head(context, in[0]); /* (1, n, V) */
+    out[0] = weft_cross_entropy_rows(logits, weft_to(in[1], weft_device_of(logits)));
+}
+
+/* Losses of hidden (N, E) and targets (N) through any head: (N). Some rows at a time, whose logits
+ * are computed again for the gradient, so that no more than theirs are ever held. */
+static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_array *targets)
+{
+    const int64_t N = weft_dim(targets, 0), V = weft_model_info_of(model)->vocab_size;
+    int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
+    rows = rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
+    const int64_t n = N > rows ? (N + rows - 1) / rows : 1;
+    weft_array **all = weft_calloc((size_t)n, sizeof(weft_array *));
+    if (all == NULL)
+        return weft__no_memory();
+    for (int64_t i = 0; i < n; i++) {
+        weft_array *in[] = {
+            weft_expand_dims(weft_slice_axis(hidden, 0, i * rows, (i + 1) * rows), 0),
+            weft_expand_dims(weft_slice_axis(targets, 0, i * rows, (i + 1) * rows), 0)};
+        if (n == 1)
+            head_losses(model, in, 2, &all[i], 1);
+        else
+            weft_checkpoint(head_losses, model, in, 2, &all[i], 1);
+    }
+    weft_array *losses = weft_flatten(weft_concatenate(all, (int)n, 1), 0, 1);
+    weft_free(all);
+    return losses;
+}
+
+/* The negative log-likelihoods of targets (B, L): (B L), float32. */
 static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft_array *targets,
                                 bool checkpoint)
 {
@@ -14,17 +53,14 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
         .positions = batch->positions, .first = batch->first, .checkpoint = checkpoint};
     weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */
     weft_array *weight = weft_model_head_weight(model);                  /* (V, E) */
-    weft_array *losses;
+    weft_array *x = weft_flatten(hidden, 0, 1), *next = weft_flatten(targets, 0, 1), *losses;
     if (weight) {
         weft_device *there = weft_device_of(weight);
-        weft_array *x = weft_to(weft_flatten(hidden, 0, 1), there);     /* (B L, E) */
-        weft_array *next = weft_to(weft_flatten(targets, 0, 1), there); /* (B L) */
         const double softcap = weft_model_info_of(model)->softcap;
-        losses = weft_linear_cross_entropy(x, weight, next, softcap); /* (B L) */
-    } else {
-        weft_array *logits = weft_model_head(model, hidden); /* (B, L, V) */
         losses =
-            weft_cross_entropy_rows(logits, weft_to(targets, weft_device_of(logits))); /* (B, L) */
+            weft_linear_cross_entropy(weft_to(x, there), weight, weft_to(next, there), softcap);
+    } else {
+        losses = losses_by_chunks(model, x, next);
     }
     return weft_astype(losses, WEFT_FLOAT32);
 }
@@ -35,13 +71,12 @@ weft_array *weft__token_losses(weft_model *model, const weft_batch *batch, weft_
     return weft_reshape(token_losses(model, batch, targets, checkpoint), weft_shape(targets));
 }
 
-/* Losses (B, L) or (B L) times the weights of their targets. */
+/* Losses (B L) times the weights of their targets. */
 static weft_array *weighted(weft_array *losses, weft_array *weights)
 {
     if (weights == NULL)
         return losses;
-    weft_array *w = weft_to(weights, weft_device_of(losses)); /* (B, L) */
-    return weft_multiply(losses, weft_ndim(losses) == 1 ? weft_flatten(w, 0, 1) : w);
+    return weft_multiply(losses, weft_to(weft_flatten(weights, 0, 1), weft_device_of(losses)));
 }
 
 weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
@@ -49,7 +84,7 @@ weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, dou
 {
     weft_scope_open();
     weft_array *losses = weighted(token_losses(model, batch, batch->targets, checkpoint),
-                                  batch->weights); /* (B, L) or (B L) */
+                                  batch->weights); /* (B L) */
     weft_array *sum = weft_sum(losses, WEFT_ALL_AXES, false);
     return weft_scope_close(weft_scale(sum, scale));
 }

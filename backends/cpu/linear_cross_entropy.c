@@ -4,12 +4,14 @@
  * attention of x to the weight with the weight as values. So it is computed like one, tile by tile
  * with a running softmax; no more logits than a tile's exist at a time, and each is computed once.
  * Rows with a negative target are left out before anything is computed. Few rows divide the
- * vocabulary instead, by the shapes alone, and the parts are merged in order.
+ * vocabulary instead, by the shapes alone, and the parts are merged in order. The rows of an
+ * encoded weight are decoded once for each tile.
  */
 #include <math.h>
 #include <string.h>
 
 #include "backends/cpu/pool.h"
+#include "backends/cpu/quantized.h"
 #include "backends/cpu/rows.h"
 #include "weft/op_params.h"
 
@@ -27,6 +29,7 @@ typedef struct loss {
     const cpu_kernels *kernels;
     const weft_linear_cross_entropy_params *params;
     cpu_rows x, dx;
+    cpu_codes codes; /* of an encoded weight */
     const weft_tensor *weight, *targets;
     int64_t N, E, V, E_ld;
     int64_t tile;          /* rows of the largest tile */
@@ -59,6 +62,8 @@ static void make_plan(loss *p, const weft_call *call)
     p->params = call->params;
     p->x = weft__cpu_rows_of(&call->in[0]);
     p->weight = &call->in[1];
+    if (p->weight->encoding)
+        p->codes = weft__cpu_codes_encoded(p->weight);
     p->targets = &call->in[2];
     p->N = p->x.n;
     p->E = p->x.width;
@@ -105,6 +110,15 @@ static const char *word(const loss *p, int64_t v)
            v * p->weight->strides[0] * (int64_t)weft_dtype_size(p->weight->dtype);
 }
 
+/* Row v of the weight as float32. */
+static void read_word(const loss *p, int64_t v, float *out)
+{
+    if (p->weight->encoding)
+        p->kernels->decode_codes(&p->codes, v, 0, p->E / p->codes.group, out);
+    else
+        p->kernels->decode(p->weight->dtype, word(p, v), out, p->E);
+}
+
 static int64_t target_of(const loss *p, int64_t row)
 {
     return weft_tensor_get_int(p->targets, row);
@@ -117,14 +131,26 @@ typedef struct place {
     int64_t v0, words;
 } place;
 
+/* The tile's rows of the weight at `scratch`. */
+static void read_words(const loss *p, const place *t, float *scratch)
+{
+    for (int64_t v = 0; v < t->words; v++)
+        read_word(p, t->v0 + v, scratch + p->at_weight + v * p->E_ld);
+}
+
 /* Scores of the tile's rows for its words. */
 static void scores(const loss *p, const place *t, float *scratch)
 {
     const int64_t columns = p->kernels->gemm_columns;
+    const bool read = p->weight->encoding != NULL;
+    const weft_dtype dtype = read ? WEFT_FLOAT32 : p->weight->dtype;
+    const int64_t row = read ? p->E_ld : p->weight->strides[0];
+    const char *words = read ? (const char *)(scratch + p->at_weight) : word(p, t->v0);
+    if (read)
+        read_words(p, t, scratch);
     for (int64_t e = 0; e < p->E; e += K_BLOCK) {
         int64_t k = smaller(K_BLOCK, p->E - e);
-        const char *w = word(p, t->v0) + e * (int64_t)weft_dtype_size(p->weight->dtype);
-        p->kernels->pack_b(p->weight->dtype, w, 1, p->weight->strides[0], k, t->words,
+        p->kernels->pack_b(dtype, words + e * (int64_t)weft_dtype_size(dtype), 1, row, k, t->words,
                            scratch + p->at_packed);
         cpu_block block = {.m = t->n,
                            .n = t->words,
@@ -176,14 +202,14 @@ static void gather(const loss *p, const place *t, float *scratch, float *result)
                        .c = result + 3 * p->tile,
                        .c_row = p->E_ld,
                        .add = true};
-    if (p->weight->dtype == WEFT_FLOAT32 && p->E % p->kernels->lanes == 0) {
+    const bool dense = p->weight->encoding == NULL;
+    if (dense && p->weight->dtype == WEFT_FLOAT32 && p->E % p->kernels->lanes == 0) {
         block.b = (const float *)(const void *)word(p, t->v0);
         block.b_k = p->weight->strides[0];
     } else {
-        float *rows = scratch + p->at_weight;
-        for (int64_t v = 0; v < t->words; v++)
-            p->kernels->decode(p->weight->dtype, word(p, t->v0 + v), rows + v * p->E_ld, p->E);
-        block.b = rows;
+        if (dense) /* scores has read it else */
+            read_words(p, t, scratch);
+        block.b = scratch + p->at_weight;
         block.b_k = p->E_ld;
     }
     p->kernels->gemm_block(&block);
@@ -221,7 +247,7 @@ static void put(const loss *p, int64_t row, int64_t i, float *result, float *scr
     float *mean = result + 3 * p->tile + i * p->E_ld;
     float slope = cap > 0 ? 1 - own / cap * (own / cap) : 1;
     p->kernels->scale_row(mean, p->E, 1 / sum);
-    p->kernels->decode(p->weight->dtype, word(p, target_of(p, row)), scratch, p->E);
+    read_word(p, target_of(p, row), scratch);
     p->kernels->scale_row(scratch, p->E, -slope);
     p->kernels->add_row(mean, scratch, p->E);
     p->kernels->encode(p->dx.t->dtype, mean, weft__cpu_row(&p->dx, row), p->E);

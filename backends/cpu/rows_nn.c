@@ -115,6 +115,7 @@ const weft_kernel_row weft__cpu_nn_rows[] = {
      .kernel = weft__cpu_cross_entropy_vjp},
     {.op = "linear_cross_entropy",
      .layout = WEFT_LAST_DIM,
+     .takes_encoded = 1 << 1,
      .fits = weft__cpu_linear_cross_entropy_fits,
      .workspace = weft__cpu_linear_cross_entropy_workspace,
      .checks_first = true,

@@ -262,8 +262,9 @@ WEFT_API weft_array *weft_model_head(weft_model *model, weft_array *hidden);
 WEFT_API weft_array *weft_model_forward(weft_model *model, weft_array *tokens,
                                         const weft_model_call *call);
 
-/* The output matrix (V, E) as the slots hold it now, for weft_linear_cross_entropy with
- * weft_model_info's softcap; NULL when the family has none. A borrowed array: the slot's. */
+/* The output matrix (V, E) as the slots hold it now, perhaps encoded, for weft_linear_cross_entropy
+ * with weft_model_info's softcap; NULL when the family has none, or there is an adapter around it.
+ * A borrowed array: the slot's. */
 WEFT_API weft_array *weft_model_head_weight(weft_model *model);
 
 /* What caches by the options are, before they are made. */

@@ -121,7 +121,7 @@ WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *ke
 WEFT_API weft_array *weft_cross_entropy_rows(weft_array *logits, weft_array *targets);
 /* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32
  * (float64 for float64 x), without ever holding the logits; rows with a negative target cost
- * nothing. softcap 0: none. */
+ * nothing. The weight may be encoded; then it has no gradient. softcap 0: none. */
 WEFT_API weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight,
                                                weft_array *targets, double softcap);
 /* Mean of the per-row losses over rows where mask is not 0 (0 if there is none). */

@@ -202,6 +202,10 @@ typedef struct weft_nn_load_options {
     weft_dtype dtype;      /* float parameters are converted to it; 0: they keep the file's */
     weft_device *device;   /* NULL: each where its parameter is */
     const char *where;     /* in front of messages; NULL: the file, or "load" */
+    /* weft/nn_tools.h: weights that weft_nn_quantize would encode are encoded as they are loaded,
+     * one after the other, and never all held as they were; those that are encoded already stay.
+     * NULL: none. */
+    const struct weft_nn_quantize_options *quantize;
     weft_nn_rename *rename;
     void *context; /* of rename */
 } weft_nn_load_options;

@@ -52,6 +52,14 @@ static weft_array *bias_gradient(weft_array *ct, weft_dtype dtype)
     return weft_astype(weft_sum(rows, WEFT_DIMS(-2), false), dtype);
 }
 
+weft_array *weft__encoded_gradient(const weft_array *node, int i)
+{
+    return weft_error_array("%s: the weight is encoded as %s, which has no gradient: freeze it, or "
+                            "decode it (weft_decode)",
+                            weft_node_op(node)->name,
+                            weft_encoding_of(weft_node_input(node, i))->name);
+}
+
 static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wanted,
                        weft_array **grads)
 {
@@ -61,9 +69,7 @@ static void linear_vjp(weft_array *node, weft_array *const *cts, const bool *wan
         grads[0] = weft__linear(ct, w, NULL, !params->transposed);
     }
     if (wanted[1] && weft_encoding_of(w)) {
-        grads[1] = weft_error_array("linear: the weight is encoded as %s, which has no gradient: "
-                                    "freeze it, or decode it (weft_decode)",
-                                    weft_encoding_of(w)->name);
+        grads[1] = weft__encoded_gradient(node, 1);
     } else if (wanted[1]) {
         grads[1] = params->transposed ? weight_gradient(x, ct, weft_dtype_of(w))
                                       : weight_gradient(ct, x, weft_dtype_of(w));

@@ -5,13 +5,13 @@
 #include "ops/nn/nn.h"
 #include "weft/transforms.h"
 
-/* Rows whose logits are held at a time, in the expansions: at least 64, so that the products stay
- * products of matrices. */
+/* Rows whose logits are held at a time, in the expansions, or words of the vocabulary: at least 64,
+ * so that the products stay products of matrices. */
 enum { CHUNK_ELEMENTS = 1 << 22, CHUNK_ROWS = 64 };
 
-static int64_t chunk_rows(int64_t V)
+static int64_t chunk_rows(int64_t columns)
 {
-    int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
+    int64_t rows = CHUNK_ELEMENTS / (columns > 0 ? columns : 1);
     return rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
 }
 
@@ -23,6 +23,15 @@ typedef struct chunk {
     double softcap;
 } chunk;
 
+static void cap_logits(chunk *c)
+{
+    if (c->softcap > 0) {
+        c->logits = weft_softcap(c->logits, c->softcap);
+        weft_array *square = weft_square(weft_scale(c->logits, 1 / c->softcap));
+        c->slope = weft_subtract(weft_scalar(1, weft_dtype_of(square)), square);
+    }
+}
+
 static chunk chunk_of(weft_array *node, int64_t from, int64_t to)
 {
     const weft_linear_cross_entropy_params *params = weft_node_params(node);
@@ -30,11 +39,7 @@ static chunk chunk_of(weft_array *node, int64_t from, int64_t to)
     c.x = weft_slice_axis(computed_input(node, 0), 0, from, to);
     c.targets = weft_slice_axis(weft_node_input(node, 2), 0, from, to);
     c.logits = weft_linear(c.x, c.weight, NULL);
-    if (params->softcap > 0) {
-        c.logits = weft_softcap(c.logits, params->softcap);
-        weft_array *square = weft_square(weft_scale(c.logits, 1 / params->softcap));
-        c.slope = weft_subtract(weft_scalar(1, weft_dtype_of(square)), square);
-    }
+    cap_logits(&c);
     return c;
 }
 
@@ -95,16 +100,70 @@ static weft_array *transposed_product(weft_array *a, weft_array *b)
     return weft_matmul(weft_swapaxes(a, 0, 1), b);
 }
 
-/* Through the losses, whose cotangent is ct (n). */
+/* Through the losses, whose cotangent is ct (n), to x. */
 static void add_first(const chunk *c, weft_array *ct, gradient_sums *sums)
 {
     weft_array *d = weft_multiply(residuals(c), weft_expand_dims(ct, -1));
-    if (sums->x_wanted) {
-        sums->x = below(sums->x, weft__linear(d, c->weight, NULL, true));
+    sums->x = below(sums->x, weft__linear(d, c->weight, NULL, true));
+}
+
+/* What the gradient of the weight is made of. */
+typedef struct words {
+    weft_array *x, *weight, *ct;  /* (N, E), (V, E), (N, 1) */
+    weft_array *classes, *counts; /* (N, 1): targets, and whether they count */
+    weft_array *lse;              /* (N, 1): logsumexp of the logits */
+    double softcap;
+} words;
+
+/* The losses are lse - own, with `own` the logit of the target. */
+static words words_of(weft_array *node, weft_array *ct)
+{
+    const weft_linear_cross_entropy_params *params = weft_node_params(node);
+    weft_array *targets = weft_node_input(node, 2);
+    weft_array *zero = weft_scalar_int(0, weft_dtype_of(targets));
+    weft_array *classes = weft_maximum(targets, zero);
+    words w = {.x = computed_input(node, 0),
+               .weight = weft_node_input(node, 1),
+               .ct = weft_expand_dims(ct, -1),
+               .classes = weft_expand_dims(classes, -1),
+               .counts = weft_expand_dims(weft_greater_equal(targets, zero), -1),
+               .softcap = params->softcap};
+    weft_array *rows = weft_astype(weft_take(w.weight, classes, 0), weft_dtype_of(w.x));
+    weft_array *own = weft_sum(weft_multiply(w.x, rows), WEFT_DIMS(-1), true);
+    own = w.softcap > 0 ? weft_softcap(own, w.softcap) : own;
+    w.lse = weft_add(weft_expand_dims(weft_pick(node, 0), -1), own);
+    return w;
+}
+
+/* Rows from .. to of the weight's gradient. */
+static weft_array *words_gradient(const words *w, int64_t from, int64_t to)
+{
+    chunk c = {.softcap = w->softcap};
+    c.logits = weft_linear(w->x, weft_slice_axis(w->weight, 0, from, to), NULL);
+    cap_logits(&c);
+    weft_array *ids = beside(c.logits, weft_arange_int(from, to, 1, weft_dtype_of(w->classes)));
+    weft_array *hit = weft_astype(weft_equal(w->classes, ids), weft_dtype_of(c.logits));
+    weft_array *d = weft_subtract(weft_exp(weft_subtract(c.logits, w->lse)), hit);
+    d = weft_multiply(sloped(&c, d), w->ct);
+    d = weft_where(w->counts, d, weft_scalar(0, weft_dtype_of(d)));
+    return weft_astype(transposed_product(d, w->x), weft_dtype_of(w->weight));
+}
+
+/* Of some words at a time: each row of the gradient is computed once and put in its place. */
+static weft_array *weight_gradient(weft_array *node, weft_array *ct)
+{
+    const words w = words_of(node, weft_astype(ct, compute_dtype(weft_node_input(node, 0))));
+    const int64_t V = weft_dim(w.weight, 0), step = chunk_rows(weft_dim(w.x, 0));
+    if (V <= step) {
+        return words_gradient(&w, 0, V);
     }
-    if (sums->weight_wanted) {
-        add_to(&sums->weight, transposed_product(d, c->x));
+    weft_array *all = beside(w.weight, weft_zeros(weft_shape(w.weight), weft_dtype_of(w.weight)));
+    for (int64_t from = 0; from < V; from += step) {
+        const int64_t to = from + step < V ? from + step : V;
+        all = weft_slice_update_static(all, words_gradient(&w, from, to), WEFT_DIMS(0),
+                                       WEFT_DIMS(from), WEFT_DIMS(to), WEFT_DIMS(1));
     }
+    return all;
 }
 
 /* Through the rows' gradients g = f w, f = r s with r = softmax - target and s the slope of the
@@ -160,24 +219,26 @@ static void linear_cross_entropy_vjp(weft_array *node, weft_array *const *cts, c
                                      weft_array **grads)
 {
     const weft_linear_cross_entropy_params *params = weft_node_params(node);
-    gradient_sums total = {.x_wanted = wanted[0], .weight_wanted = wanted[1]};
-    if (cts[0] && params->with_gradient) { /* x's is there already */
-        gradient_sums weight_only = {.weight_wanted = wanted[1]};
-        if (wanted[0]) {
-            total.x = weft_multiply(weft_expand_dims(cts[0], -1), weft_pick(node, 1));
-        }
-        if (wanted[1]) {
-            through(node, cts[0], false, &weight_only);
-            total.weight = weight_only.weight;
-        }
-    } else if (cts[0]) {
-        through(node, cts[0], false, &total);
+    weft_array *encoded = NULL;
+    if (wanted[1] && weft_encoding_of(weft_node_input(node, 1))) {
+        encoded = weft__encoded_gradient(node, 1);
+    }
+    gradient_sums total = {.x_wanted = wanted[0], .weight_wanted = wanted[1] && !encoded};
+    if (cts[0] && wanted[0] && params->with_gradient) { /* it is there already */
+        total.x = weft_multiply(weft_expand_dims(cts[0], -1), weft_pick(node, 1));
+    } else if (cts[0] && wanted[0]) {
+        gradient_sums x_only = {.x_wanted = true};
+        through(node, cts[0], false, &x_only);
+        total.x = x_only.x;
+    }
+    if (cts[0] && total.weight_wanted) {
+        total.weight = weight_gradient(node, cts[0]);
     }
     if (params->with_gradient && cts[1]) {
         through(node, cts[1], true, &total);
     }
     grads[0] = total.x;
-    grads[1] = total.weight;
+    grads[1] = encoded ? encoded : total.weight;
 }
 
 /* ---- Batch ---------------------------------------------------------------------------------- */
@@ -257,6 +318,7 @@ const weft_op weft_op_linear_cross_entropy = {
     .params_size = sizeof(weft_linear_cross_entropy_params),
     .params_fields = fields,
     .infer = infer,
+    .takes_encoded = 1u << 1,
     .vjp = linear_cross_entropy_vjp,
     .vmap = linear_cross_entropy_vmap,
     .expand = expand,

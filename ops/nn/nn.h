@@ -69,6 +69,9 @@ bool weft__expect_inputs(const weft_array *node, int n, weft_why *why);
 /* x w^T + bias, or x w when transposed. */
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed);
 
+/* What a vjp returns as the gradient of input i, an encoded weight: an error. */
+weft_array *weft__encoded_gradient(const weft_array *node, int i);
+
 /* matmul.c: the gradient of an operand of `shape` from that of its broadcast: of the same rank,
  * summed over the axes that were of length 1. */
 weft_array *weft__sum_broadcast(weft_array *gradient, weft_dims shape);

@@ -6,6 +6,7 @@
 
 #include "tests/check.h"
 #include "weft/model.h"
+#include "weft/nn_tools.h"
 
 static const char tiny[] =
     "{\"model_type\":\"llama\",\"vocab_size\":20,\"hidden_size\":8,\"intermediate_size\":12,"
@@ -538,6 +539,40 @@ static void a_program_adds_a_family(void)
     new_refused("{\"model_type\":\"bigram\"}", WEFT_INVALID, "vocab_size is missing");
 }
 
+/* ---- quantized as they are loaded ----------------------------------------------------------- */
+
+/* Never held: the model as it was. The values are those of a model that is quantized later. */
+static void quantized_weights_are_made_one_by_one(void)
+{
+    static const char text[] =
+        "{\"model_type\":\"llama\",\"vocab_size\":1024,\"hidden_size\":512,\"intermediate_size\":"
+        "1024,\"num_hidden_layers\":4,\"num_attention_heads\":4,\"tie_word_embeddings\":true}";
+    const int64_t largest = 1024 * 512 * 2; /* as bfloat16, which is encoded */
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("to-quantize"));
+    weft_model *whole = make(text), *quantized = NULL;
+    weft_scope_open();
+    if (CHECK(whole != NULL) && CHECK_OK(weft_model_save(whole, folder))) {
+        weft_memory_clear_cache();
+        weft_memory_reset_peak();
+        const int64_t before = weft_memory_active();
+        const weft_model_options o = {.dtype = WEFT_FLOAT32, .quantize = 4};
+        CHECK_OK(weft_model_load(folder, &o, &quantized));
+        const int64_t result = weft_memory_active() - before, peak = weft_memory_peak() - before;
+        CHECK(result < weft_nn_count(weft_model_module(whole), false) * 5 / 8);
+        if (!CHECK(peak < result + 2 * largest)) /* and one of each smaller size */
+            CHECK_FAIL("%lld bytes for %lld", (long long)peak, (long long)result);
+        const weft_nn_quantize_options later = {.format = {.bits = 4, .group_size = 64}};
+        CHECK_OK(weft_nn_quantize(weft_model_module(whole), &later));
+        CHECK_CLOSE(difference(weft_model_forward(whole, ids(), NULL),
+                               weft_model_forward(quantized, ids(), NULL)),
+                    0, 0);
+    }
+    weft_scope_close(NULL);
+    weft_model_free(whole);
+    weft_model_free(quantized);
+}
+
 CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
            CHECK_CASE(the_ids_that_end_are_of_both_files),
            CHECK_CASE(prefixes_and_towers_are_passed_over),
@@ -548,4 +583,5 @@ CHECK_MAIN("model", CHECK_CASE(a_saved_model_is_loaded_again),
            CHECK_CASE(a_tied_head_of_its_own_is_named),
            CHECK_CASE(configurations_that_make_no_model), CHECK_CASE(weights_that_do_not_fit),
            CHECK_CASE(tokens_of_a_wrong_kind), CHECK_CASE(the_weights_tell_the_family),
-           CHECK_CASE(a_checkpointed_forward_is_the_same), CHECK_CASE(a_program_adds_a_family))
+           CHECK_CASE(a_checkpointed_forward_is_the_same), CHECK_CASE(a_program_adds_a_family),
+           CHECK_CASE(quantized_weights_are_made_one_by_one))

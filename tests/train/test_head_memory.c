@@ -1,0 +1,170 @@
+/* tests/train/test_head_memory.c -- the loss of a large vocabulary holds a few rows of logits,
+ * whatever the head is: frozen, encoded, tied and trained, adapted.
+ *
+ * WEFT_TEST_HEADS=full: 4 x 2048 tokens of 1024 numbers, as in a model of 0.6B.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/gguf.h"
+#include "weft/nn_tools.h"
+#include "weft/train.h"
+
+enum { V = 151936, CHUNK_ROWS = 64 /* of logits, that the loss takes at a time */ };
+
+typedef struct head {
+    const char *name, *encoding;
+    bool trained, adapted, dora;
+} head;
+
+static const head heads[] = {
+    {"frozen", NULL, false, false, false},
+    {"Q4_K", "Q4_K", false, false, false},
+    {"affine", "affine-4-64-bfloat16", false, false, false},
+    {"trained", NULL, true, false, false},
+    {"adapted", NULL, false, true, false},
+    {"adapted Q4_K", "Q4_K", false, true, false},
+    {"DoRA", NULL, false, true, true},
+};
+
+static bool is_full(void)
+{
+    const char *wanted = getenv("WEFT_TEST_HEADS");
+    return wanted && strcmp(wanted, "full") == 0;
+}
+
+static weft_status encode(void *context, const char *path, weft_module **field)
+{
+    weft_array **weight = weft_nn_find(*field, "weight");
+    if (strcmp(path, "model.embed_tokens") != 0)
+        return WEFT_OK;
+    weft_scope_open_lean();
+    const weft_encoding *blocks = weft_gguf_encoding(context);
+    weft_array *value = weft_encode(blocks ? *weight : weft_astype(*weight, WEFT_BFLOAT16),
+                                    blocks ? blocks : weft_encoding_find(context));
+    const weft_status status = weft_update(&weight, &value, 1);
+    weft_scope_close(NULL);
+    return status;
+}
+
+/* A tied model of one small layer, with the head that is asked for. */
+static weft_model *make(const head *h, int64_t E)
+{
+    static const char *const targets[] = {"q_proj", "lm_head"};
+    char text[600];
+    snprintf(text, sizeof text,
+             "{\"model_type\": \"qwen3\", \"hidden_size\": %lld, \"intermediate_size\": 32, "
+             "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"num_key_value_heads\": 1, "
+             "\"head_dim\": 32, \"vocab_size\": %d, \"rms_norm_eps\": 1e-6, "
+             "\"max_position_embeddings\": 4096, \"tie_word_embeddings\": true}",
+             (long long)E, V);
+    weft_config *config = NULL;
+    weft_model *model = NULL;
+    const weft_nn_lora_options lora = {
+        .targets = targets, .n_targets = h->adapted ? 2 : 1, .dora = h->dora};
+    weft_random_seed(5);
+    bool ok = CHECK_OK(weft_config_parse(text, "head", &config)) &&
+              CHECK_OK(weft_model_new(config, &model));
+    weft_config_free(config);
+    weft_module *tree = ok ? weft_model_module(model) : NULL;
+    ok = ok && CHECK_OK(weft_nn_eval(tree));
+    if (ok && h->encoding)
+        ok = CHECK_OK(weft_nn_visit_modules(tree, encode, (void *)h->encoding));
+    ok = ok && CHECK_OK(weft_nn_lora_inject(tree, &lora));
+    if (ok && h->trained)
+        weft_nn_unfreeze(weft_nn_find_module(tree, "model.embed_tokens"));
+    return ok ? model : NULL;
+}
+
+typedef enum what { HIDDEN, LOSS, ALL_LOGITS } what;
+
+typedef struct task {
+    weft_model *model;
+    weft_batch batch;
+    what what;
+} task;
+
+/* HIDDEN: what there is without a head. ALL_LOGITS: the loss as it is defined. */
+static weft_array *value_of(void *context)
+{
+    task *t = context;
+    if (t->what == LOSS)
+        return weft_next_token_loss(t->model, &t->batch, 1e-2, false);
+    weft_scope_open();
+    weft_array *y = weft_model_hidden(t->model, t->batch.tokens, NULL);
+    if (t->what == HIDDEN)
+        return weft_scope_close(weft_sum(weft_square(y), WEFT_ALL_AXES, false));
+    y = weft_cross_entropy_rows(weft_model_head(t->model, y), t->batch.targets);
+    return weft_scope_close(weft_scale(weft_sum(y, WEFT_ALL_AXES, false), 1e-2));
+}
+
+/* The value and the gradient's norms, one for each slot; returns the bytes that they took beyond
+ * what was there. */
+static int64_t take(task *t, what part, const weft_nn_slots *slots, double *out)
+{
+    weft_array **results = calloc((size_t)slots->n + 1, sizeof *results);
+    t->what = part;
+    weft_memory_clear_cache();
+    weft_memory_reset_peak();
+    const int64_t before = weft_memory_active();
+    weft_scope_open_lean();
+    results[0] = weft_value_and_grad_slots(value_of, t, slots->slots, slots->n, results + 1);
+    for (int i = 1; i <= slots->n; i++)
+        results[i] = weft_sum(weft_square(results[i]), WEFT_ALL_AXES, false);
+    CHECK_OK(weft_eval_n(results, slots->n + 1));
+    for (int i = 0; i <= slots->n && out; i++)
+        out[i] = weft_item(results[i]);
+    weft_scope_close(NULL);
+    free(results);
+    return weft_memory_peak() - before;
+}
+
+static void check_head(const head *h, int64_t rows, int64_t length, int64_t E)
+{
+    double loss[8] = {0}, expected[8] = {0};
+    weft_nn_slots slots = {.n = 0};
+    task t = {.model = make(h, E)};
+    if (!t.model)
+        return;
+    weft_scope_open();
+    const weft_dims shape = WEFT_DIMS(rows, length);
+    t.batch.tokens = weft_random_randint(NULL, shape, 0, V, WEFT_INT32);
+    t.batch.targets = weft_random_randint(NULL, shape, 0, V, WEFT_INT32);
+    CHECK_OK(weft_eval(t.batch.tokens));
+    CHECK_OK(weft_eval(t.batch.targets));
+    CHECK_OK(weft_nn_trainable(weft_model_module(t.model), &slots));
+    if (CHECK(slots.n < 8)) {
+        const int64_t without = take(&t, HIDDEN, &slots, NULL);
+        const int64_t weight = h->trained ? V * E * 4 : 0; /* its gradient */
+        const int64_t extra = take(&t, LOSS, &slots, loss) - without - weight;
+        if (getenv("WEFT_TEST_VERBOSE"))
+            printf("%s: %.1f MB\n", h->name, 1e-6 * (double)extra);
+        const int64_t bound = is_full() ? 300000000 : 6 * CHUNK_ROWS * V * 4;
+        if (!CHECK(extra < bound))
+            CHECK_FAIL("%s: %lld bytes", h->name, (long long)extra);
+        if (!is_full()) {
+            take(&t, ALL_LOGITS, &slots, expected);
+            for (int i = 0; i <= slots.n; i++)
+                if (!CHECK_RELATIVE(loss[i], expected[i], 1e-5))
+                    CHECK_FAIL("%s: result %d", h->name, i);
+        }
+    }
+    weft_nn_slots_free(&slots);
+    weft_scope_close(NULL);
+    weft_model_free(t.model);
+}
+
+static void no_head_holds_all_logits(void)
+{
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        if (is_full())
+            check_head(&heads[i], 4, 2048, 1024);
+        else
+            check_head(&heads[i], 2, 96, 256);
+    }
+}
+
+CHECK_MAIN("head_memory", CHECK_CASE(no_head_holds_all_logits))
