@@ -1,9 +1,11 @@
 /* weft/tokenizer.h -- text to token ids and back, as a checkpoint's tokenizer.json says.
  *
  * Byte-pair encoding, byte-level (GPT-2, Qwen, Llama 3) or with byte fallback (Gemma, Mistral),
- * Unigram models (T5, XLM-RoBERTa, ALBERT) and WordPiece (BERT). A tokenizer.json that needs
- * something else is WEFT_UNSUPPORTED, with a message that names file,
- * field and type. A tokenizer does not change once loaded: threads may share it.
+ * Unigram models (T5, XLM-RoBERTa, ALBERT), WordPiece (BERT) and WordLevel. A tokenizer.json that
+ * needs something else is WEFT_UNSUPPORTED, with a message that names file, field and type. Of GGUF
+ * files the models llama, gpt2, gemma4, bert and t5 are read; a bert vocabulary without upper-case
+ * letters is one of texts in lower case. A tokenizer does not change once loaded: threads may share
+ * it.
  *
  * Text is UTF-8 with an explicit length, so a NUL is a character like any other. Ids are int32, as
  * models take them.

@@ -126,6 +126,22 @@ static void random_texts_with_the_storyteller(void)
     weft_tokenizer_free(t);
 }
 
+static void check_cases(const weft_tokenizer *t, json_object *cases, bool decode, const char *name)
+{
+    for (size_t k = 0; k < json_object_array_length(cases); k++) {
+        json_object *c = json_object_array_get_idx(cases, k);
+        check_ids(t, field(c, "text"), 0, field(c, "ids"), name);
+        check_ids(t, field(c, "text"), WEFT_TOKENIZER_ADD_SPECIAL, field(c, "ids_special"), name);
+        size_t count = 0;
+        int32_t *ids = read_ids(field(c, "ids_special"), NULL, &count);
+        if (decode) {
+            check_text(t, ids, count, 0, field(c, "decoded"), name);
+            check_text(t, ids, count, WEFT_TOKENIZER_SKIP_SPECIAL, field(c, "skipped"), name);
+        }
+        free(ids);
+    }
+}
+
 /* A file of tokenizers, with texts and what becomes of them. */
 static void check_variants(const char *fixture, size_t least)
 {
@@ -141,18 +157,7 @@ static void check_variants(const char *fixture, size_t least)
         weft_tokenizer *t = NULL;
         if (!CHECK_OK(weft_tokenizer_parse(json, strlen(json), NULL, 0, name, &t)))
             continue;
-        json_object *cases = field(one, "cases");
-        for (size_t k = 0; k < json_object_array_length(cases); k++) {
-            json_object *c = json_object_array_get_idx(cases, k);
-            check_ids(t, field(c, "text"), 0, field(c, "ids"), name);
-            check_ids(t, field(c, "text"), WEFT_TOKENIZER_ADD_SPECIAL, field(c, "ids_special"),
-                      name);
-            size_t count = 0;
-            int32_t *ids = read_ids(field(c, "ids_special"), NULL, &count);
-            check_text(t, ids, count, 0, field(c, "decoded"), name);
-            check_text(t, ids, count, WEFT_TOKENIZER_SKIP_SPECIAL, field(c, "skipped"), name);
-            free(ids);
-        }
+        check_cases(t, field(one, "cases"), true, name);
         weft_tokenizer_free(t);
     }
     weft__json_free(&doc);
@@ -166,6 +171,42 @@ static void every_part_that_a_file_can_ask_for(void)
 static void unigram_and_word_piece_models(void)
 {
     check_variants("tokenizer_models.json", 11);
+}
+
+/* Metaspace's "first" behind normalizers that remove what a text begins with, too. */
+static void words_and_marks_in_front(void)
+{
+    check_variants("tokenizer_words.json", 17);
+}
+
+/* Tokenizers of tokenizer_models.json in the metadata of GGUF files, which do not say whether
+ * decoded punctuation loses its spaces. */
+static void unigram_and_word_piece_in_gguf(void)
+{
+    static const char *const names[] = {"xlm-roberta", "bert uncased", "bert cased"};
+    weft__json_doc doc = {0};
+    int found = 0;
+    if (!CHECK_OK(weft__json_read(check_fixture("tokenizer_models.json"), &doc)))
+        return;
+    for (size_t i = 0; i < json_object_array_length(doc.root); i++) {
+        json_object *one = json_object_array_get_idx(doc.root, i);
+        const char *name = json_object_get_string(field(one, "name"));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            char path[64];
+            if (strcmp(name, names[k]) != 0)
+                continue;
+            snprintf(path, sizeof path, "tokenizer_%s.gguf", name);
+            for (char *c = path; *c != '\0'; c++)
+                *c = *c == ' ' ? '-' : *c;
+            weft_tokenizer *t = load(check_fixture(path));
+            found += t != NULL;
+            if (t)
+                check_cases(t, field(one, "cases"), strcmp(name, "bert cased") != 0, name);
+            weft_tokenizer_free(t);
+        }
+    }
+    CHECK_EQ_INT(found, 3);
+    weft__json_free(&doc);
 }
 
 /* Unpacks ../shared/tokenizers/NAME.tar.xz and compares with ../shared/fixtures/tokenizers. */
@@ -423,7 +464,8 @@ static void a_book_there_and_back(void)
 
 CHECK_MAIN("tokenizer", CHECK_CASE(random_texts_with_the_storyteller),
            CHECK_CASE(every_part_that_a_file_can_ask_for),
-           CHECK_CASE(unigram_and_word_piece_models), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3),
+           CHECK_CASE(unigram_and_word_piece_models), CHECK_CASE(words_and_marks_in_front),
+           CHECK_CASE(unigram_and_word_piece_in_gguf), CHECK_CASE(qwen2_5), CHECK_CASE(qwen3),
            CHECK_CASE(llama3_2), CHECK_CASE(gemma2), CHECK_CASE(gemma3),
            CHECK_CASE(vocabulary_questions), CHECK_CASE(empty_text_and_no_ids),
            CHECK_CASE(invalid_utf8_is_refused), CHECK_CASE(ids_without_a_token),

@@ -76,6 +76,20 @@ static weft_status numbers(const weft_gguf *file, const char *name, weft_gguf_ty
     return WEFT_OK;
 }
 
+/* Bytes of the file. */
+static weft_status bytes(const weft_gguf *file, const char *name, const unsigned char **out,
+                         size_t *n)
+{
+    const weft_gguf_value *v = value(file, name);
+    if (v == NULL)
+        return WEFT_OK;
+    if (!v->is_array || (v->type != WEFT_GGUF_UINT8 && v->type != WEFT_GGUF_INT8))
+        return wrong(file, name, "a list of bytes");
+    *out = v->data;
+    *n = (size_t)v->count;
+    return WEFT_OK;
+}
+
 /* -1: there is none. */
 static int32_t id(const weft_gguf *file, const char *name)
 {
@@ -97,6 +111,9 @@ static weft_status make(const weft_gguf *file, lists *l, weft_tokenizer **out)
                     .eos = id(file, "eos_token_id"),
                     .unknown = id(file, "unknown_token_id"),
                     .pad = id(file, "padding_token_id"),
+                    .cls = id(file, "cls_token_id"),
+                    .sep = id(file, "seperator_token_id"),
+                    .remove_spaces = choice(file, "remove_extra_whitespaces"),
                     .add_bos = choice(file, "add_bos_token"),
                     .add_eos = choice(file, "add_eos_token"),
                     .add_space_prefix = choice(file, "add_space_prefix")};
@@ -116,6 +133,8 @@ static weft_status make(const weft_gguf *file, lists *l, weft_tokenizer **out)
     if (status == WEFT_OK)
         status = numbers(file, "token_type", WEFT_GGUF_INT32, p.token_count, &types);
     l->types = types;
+    if (status == WEFT_OK)
+        status = bytes(file, "precompiled_charsmap", &p.charsmap, &p.charsmap_size);
     p.model = l->model;
     p.pre = l->pre;
     p.tokens = l->tokens;

@@ -302,6 +302,8 @@ static weft_status encode_word(const bpe_model *model, bpe_scratch *scratch, con
         return weft__unigram_encode(model, scratch, word, length, out);
     if (model->kind == MODEL_WORD_PIECE)
         return weft__word_piece_encode(model, scratch, word, length, out);
+    if (model->kind == MODEL_WORD_LEVEL)
+        return weft__word_level_encode(model, word, length, out);
     if (model->ranks)
         return weft__spm_encode(model, scratch, word, length, out);
     weft_status status = WEFT_OK;

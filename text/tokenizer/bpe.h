@@ -10,7 +10,7 @@
 #include "text/tokenizer/unigram.h"
 #include "text/tokenizer/vocab.h"
 
-typedef enum model_kind { MODEL_BPE, MODEL_UNIGRAM, MODEL_WORD_PIECE } model_kind;
+typedef enum model_kind { MODEL_BPE, MODEL_UNIGRAM, MODEL_WORD_PIECE, MODEL_WORD_LEVEL } model_kind;
 
 /* What tokenizer.json's "model" says. */
 typedef struct bpe_model {
@@ -86,6 +86,8 @@ weft_status weft__unigram_encode(const bpe_model *model, bpe_scratch *scratch, c
                                  size_t length, id_buffer *out);
 weft_status weft__word_piece_encode(const bpe_model *model, bpe_scratch *scratch, const char *word,
                                     size_t length, id_buffer *out);
+weft_status weft__word_level_encode(const bpe_model *model, const char *word, size_t length,
+                                    id_buffer *out);
 
 /* The <0xXX> tokens of a character's bytes, all or none: how many. */
 int weft__fallback_ids(const bpe_model *model, const char *text, int size, int32_t ids[4]);

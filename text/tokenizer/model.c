@@ -79,8 +79,10 @@ static weft_status check_lists(const weft__json *at, model_kind kind)
 /* By "type", or in old files without one by what else there is. */
 static weft_status load_kind(const weft__json *at, model_kind *kind)
 {
-    static const char *const names[] = {
-        [MODEL_BPE] = "BPE", [MODEL_UNIGRAM] = "Unigram", [MODEL_WORD_PIECE] = "WordPiece"};
+    static const char *const names[] = {[MODEL_BPE] = "BPE",
+                                        [MODEL_UNIGRAM] = "Unigram",
+                                        [MODEL_WORD_PIECE] = "WordPiece",
+                                        [MODEL_WORD_LEVEL] = "WordLevel"};
     const char *type = NULL;
     weft__json vocab = {0}, longest = {0};
     weft_status status = weft__json_find_string(at, "type", &type);
@@ -181,12 +183,23 @@ static weft_status load_word_piece(const weft__json *at, bpe_model *model)
     return model->subword_prefix ? WEFT_OK : weft__out_of_memory(at->name, NULL);
 }
 
+/* Without unk_token in the vocabulary, words that are no tokens are failures. */
+static weft_status load_word_level(const weft__json *at, bpe_model *model)
+{
+    const char *text = "<unk>";
+    const weft_status status = weft__json_find_string(at, "unk_token", &text);
+    if (!status)
+        model->unknown = weft__vocab_find_in_model(&model->vocab, text, strlen(text));
+    return status;
+}
+
 weft_status weft__model_load(const weft__json *root, bool byte_level, bpe_model *model)
 {
     static weft_status (*const load[])(const weft__json *at,
                                        bpe_model *model) = {[MODEL_BPE] = load_bpe,
                                                             [MODEL_UNIGRAM] = load_unigram,
-                                                            [MODEL_WORD_PIECE] = load_word_piece};
+                                                            [MODEL_WORD_PIECE] = load_word_piece,
+                                                            [MODEL_WORD_LEVEL] = load_word_level};
     model->byte_level = byte_level;
     model->unknown = -1;
     weft__json at;

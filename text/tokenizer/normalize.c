@@ -476,7 +476,7 @@ static weft_status replace(const normalizer_step *step, const char *text, size_t
     return status ? status : weft__bytes_append(out, text + done, length - done);
 }
 
-static bool is_space(const char *text, int size)
+bool weft__strips(const char *text, int size)
 {
     const uint32_t code = weft__utf8_decode(text, size);
     return code < 0x10000 && weft__classes()[code] == CHAR_SPACE;
@@ -488,7 +488,7 @@ static weft_status strip(const normalizer_step *step, const char *text, size_t l
     size_t start = 0, end = length;
     while (step->left && start < length) {
         const int size = weft__utf8_step(text + start, length - start);
-        if (!is_space(text + start, size))
+        if (!weft__strips(text + start, size))
             break;
         start += (size_t)size;
     }
@@ -496,7 +496,7 @@ static weft_status strip(const normalizer_step *step, const char *text, size_t l
         size_t last = end - 1;
         while (((unsigned char)text[last] & 0xC0) == 0x80)
             last--;
-        if (!is_space(text + last, (int)(end - last)))
+        if (!weft__strips(text + last, (int)(end - last)))
             break;
         end = last;
     }
@@ -532,7 +532,8 @@ static weft_status run_step(const normalizer_step *step, const char *text, size_
 }
 
 weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
-                            text_buffer scratch[2], const char **result, size_t *result_length)
+                            text_buffer scratch[2], const char **result, size_t *result_length,
+                            bool *first)
 {
     const size_t limit = length < SIZE_MAX / MOST_PER_BYTE - MOST_BESIDES
                              ? length * MOST_PER_BYTE + MOST_BESIDES
@@ -546,7 +547,10 @@ weft_status weft__normalize(const text_normalizer *normalizer, const char *text,
         text_buffer *out = &scratch[turn];
         turn ^= 1;
         out->length = 0;
-        status = run_step(step, text, length, limit, out);
+        if (first && *first)
+            status = weft__step_keeps_start(step, text, length, first);
+        if (!status)
+            status = run_step(step, text, length, limit, out);
         if (!status)
             status = check_size(out->length, limit);
         text = out->data;

@@ -52,9 +52,23 @@ void weft__normalizer_release(text_normalizer *normalizer);
 
 /* Normalizes valid UTF-8. WEFT_INVALID when the steps make of it more than 64 times its bytes and 1
  * MiB. *result points to `text` itself when nothing changed it, else into one of
- * the two buffers, which are scratch. */
+ * the two buffers, which are scratch. *first, unless NULL, becomes false where the first character
+ * was removed. */
 weft_status weft__normalize(const text_normalizer *normalizer, const char *text, size_t length,
-                            text_buffer scratch[2], const char **result, size_t *result_length);
+                            text_buffer scratch[2], const char **result, size_t *result_length,
+                            bool *first);
+
+/* Whether Strip takes a character away. */
+bool weft__strips(const char *text, int size);
+
+/* ---- starts.c ------------------------------------------------------------------------------- */
+
+/* Whether the first character of a step's result stands for the first one of its text, which is not
+ * empty. What replaces several characters stands for the last of them, as in the reference. */
+weft_status weft__step_keeps_start(const normalizer_step *step, const char *text, size_t length,
+                                   bool *keeps);
+
+/* ---- normalize.c ---------------------------------------------------------------------------- */
 
 /* Unicode normalization of valid UTF-8 with utf8proc's options, appended to `out`. */
 weft_status weft__normalize_unicode(const char *text, size_t length, int options, text_buffer *out);

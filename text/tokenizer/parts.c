@@ -29,7 +29,7 @@ static weft_status check_id(const text_parts *p, const char *key, int32_t id)
                      key, p->token_count, id);
 }
 
-static weft_status check_parts(const text_parts *p, bool scores)
+static weft_status check_parts(const text_parts *p, bool scores, bool merges)
 {
     if (p->token_count == 0 || p->token_count > (size_t)VOCAB_MAX_ID)
         return weft_fail(WEFT_INVALID,
@@ -38,7 +38,7 @@ static weft_status check_parts(const text_parts *p, bool scores)
     if (scores && !p->scores)
         return weft_fail(WEFT_INVALID, "%s: tokenizer.ggml.scores: is missing, the model is \"%s\"",
                          p->name, weft_printable(p->model));
-    if (!scores && p->merge_count == 0)
+    if (merges && p->merge_count == 0)
         return weft_fail(WEFT_INVALID, "%s: tokenizer.ggml.merges: is missing, the model is \"%s\"",
                          p->name, weft_printable(p->model));
     if (p->merge_count >= UINT32_MAX)
@@ -63,6 +63,10 @@ static weft_status check_parts(const text_parts *p, bool scores)
         status = check_id(p, "eos", p->eos);
     if (!status)
         status = check_id(p, "unknown", p->unknown);
+    if (!status)
+        status = check_id(p, "cls", p->cls);
+    if (!status)
+        status = check_id(p, "seperator", p->sep); /* GGUF's spelling */
     return status ? status : check_id(p, "padding", p->pad);
 }
 
@@ -257,12 +261,15 @@ static weft_status use_bytes(const text_parts *p, weft_tokenizer *t)
 
 static const struct {
     const char *model;
-    bool scores;
+    bool scores, merges; /* it needs */
+    weft_status (*respell)(const text_parts *p, text_buffer *texts, text_string **out);
     weft_status (*use)(const text_parts *p, weft_tokenizer *t);
 } kinds[] = {
-    {"llama", true, use_scores},
-    {"gpt2", false, use_bytes},
-    {"gemma4", false, use_characters},
+    {"llama", true, false, NULL, use_scores},
+    {"gpt2", false, true, NULL, use_bytes},
+    {"gemma4", false, true, NULL, use_characters},
+    {"bert", false, false, weft__parts_respell, weft__parts_use_word_pieces},
+    {"t5", true, false, NULL, weft__parts_use_unigram},
 };
 
 weft_status weft__tokenizer_from_parts(const text_parts *parts, weft_tokenizer **out)
@@ -277,19 +284,29 @@ weft_status weft__tokenizer_from_parts(const text_parts *parts, weft_tokenizer *
     if (kind == sizeof kinds / sizeof *kinds)
         return weft_fail(WEFT_UNSUPPORTED,
                          "%s: tokenizer.ggml.model: \"%s\" is unsupported "
-                         "(supported: llama, gpt2, gemma4)",
+                         "(supported: llama, gpt2, gemma4, bert, t5)",
                          parts->name, weft_printable(parts->model));
-    weft_status status = check_parts(parts, kinds[kind].scores);
+    weft_status status = check_parts(parts, kinds[kind].scores, kinds[kind].merges);
     if (status)
         return status;
+    text_parts p = *parts;
+    text_buffer texts = {0};
+    text_string *spelled = NULL;
     weft_tokenizer *t = NULL;
-    status = weft__tokenizer_new(parts->name, &t);
+    if (kinds[kind].respell) {
+        status = kinds[kind].respell(parts, &texts, &spelled);
+        p.tokens = spelled;
+    }
     if (!status)
-        status = enter_tokens(parts, t);
+        status = weft__tokenizer_new(parts->name, &t);
+    if (!status)
+        status = enter_tokens(&p, t);
     if (!status)
         status = kinds[kind].use(parts, t);
     if (!status)
         weft__bpe_prepare(&t->model);
+    weft__bytes_release(&texts);
+    weft_free(spelled);
     if (status)
         weft_tokenizer_free(t);
     else

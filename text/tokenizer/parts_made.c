@@ -325,6 +325,8 @@ weft_status weft__tokenizer_to_parts(const weft_tokenizer *t, int32_t size, text
                                        .bos = t->bos,
                                        .eos = t->eos,
                                        .pad = t->pad,
+                                       .cls = -1,
+                                       .sep = -1,
                                        .unknown = t->model.unknown}};
     if (t->model.vocab.size > size)
         return weft_fail(WEFT_INVALID, "%s: it has %d tokens, the model rows for %d", t->name,

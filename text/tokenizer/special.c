@@ -15,8 +15,8 @@ weft_status weft__added_enter(weft_tokenizer *t, const added_token *token, bool 
     added_token own = *token;
     text_buffer scratch[2] = {{0}};
     const char *form = token->text;
-    weft_status status =
-        weft__normalize(&t->normalizer, token->text, token->length, scratch, &form, &own.length);
+    weft_status status = weft__normalize(&t->normalizer, token->text, token->length, scratch, &form,
+                                         &own.length, NULL);
     if (!status && own.length > 0) {
         own.text = (char *)form;
         if (own.length != token->length || memcmp(form, token->text, own.length) != 0)

@@ -273,6 +273,10 @@ static void put_processor(writer *w)
 weft_status weft__tokenizer_to_json(const weft_tokenizer *t, const char *pre, weft__text *out)
 {
     writer w = {.t = t, .out = out};
+    if (t->model.kind != MODEL_BPE)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: its tokenizer cannot be written as tokenizer.json: only BPE can",
+                         t->name);
     put(&w, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n");
     put_added(&w);
     if (t->model.byte_level)

@@ -256,8 +256,8 @@ static weft_status encode_around(encoding *e, const added_set *set, const char *
 static weft_status encode_stretch(encoding *e, const char *text, size_t length, bool first)
 {
     const weft_tokenizer *t = e->tokenizer;
-    const weft_status status =
-        weft__normalize(&t->normalizer, text, length, e->scratch->normalized, &text, &length);
+    const weft_status status = weft__normalize(&t->normalizer, text, length, e->scratch->normalized,
+                                               &text, &length, &first);
     if (status)
         return status;
     return encode_around(e, &t->normalized, text, length, first, encode_words);
