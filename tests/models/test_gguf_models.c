@@ -220,6 +220,55 @@ static void what_is_refused(void)
     }
 
 /* A tokenizer from metadata alone: byte-level merges. */
+/* The same file with another value for one key, or without it (NULL). */
+static void expect_without(const char *path, const char *key, const float *value)
+{
+    enum { MOST = 200 };
+    weft_gguf *file = NULL;
+    weft_gguf_value values[MOST];
+    const char *names[MOST];
+    weft_array *arrays[MOST];
+    weft_model *model = NULL;
+    char other[600];
+    int n = 0;
+    snprintf(other, sizeof other, "%s", check_temporary("without.gguf"));
+    if (!CHECK_OK(weft_gguf_open(path, &file)))
+        return;
+    CHECK(weft_gguf_value_find(file, key) != NULL);
+    CHECK(weft_gguf_value_count(file) <= MOST && weft_gguf_count(file) <= MOST);
+    for (int i = 0; i < weft_gguf_value_count(file); i++) {
+        values[n] = *weft_gguf_value_at(file, i);
+        if (strcmp(values[n].key, key) == 0 && value != NULL)
+            values[n].data = value;
+        n += value != NULL || strcmp(values[n].key, key) != 0;
+    }
+    weft_scope_open();
+    for (int i = 0; i < weft_gguf_count(file); i++) {
+        names[i] = weft_gguf_at(file, i)->name;
+        arrays[i] = weft_gguf_get_at(file, i);
+    }
+    CHECK_OK(weft_gguf_save(other, names, arrays, weft_gguf_count(file), values, n));
+    weft_scope_close(NULL);
+    weft_gguf_close(file);
+    CHECK_STATUS(weft_model_load(other, NULL, &model), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "without.gguf");
+    CHECK_CONTAINS(weft_error_message(), key);
+    CHECK_CONTAINS(weft_error_message(), "expected a positive number");
+}
+
+static void files_without_an_epsilon_are_refused(void)
+{
+    static const float none = 0, below = -1e-5f, nan = NAN;
+    static const char key[] = "llama.attention.layer_norm_rms_epsilon";
+    char path[600];
+    if (!written("llama", "f32", path, sizeof path))
+        return;
+    expect_without(path, key, NULL);
+    expect_without(path, key, &none);
+    expect_without(path, key, &below);
+    expect_without(path, key, &nan);
+}
+
 static void tokenizer(void)
 {
     const char *path = check_temporary("tokenizer.gguf");
@@ -303,4 +352,5 @@ static void mistrals_without_a_temperature(void)
 
 CHECK_MAIN("gguf_models", CHECK_CASE(tokenizer), CHECK_CASE(mistrals_without_a_temperature),
            CHECK_CASE(float32_files), CHECK_CASE(blocks_and_halves), CHECK_CASE(in_place),
-           CHECK_CASE(one_by_one), CHECK_CASE(which_file), CHECK_CASE(what_is_refused))
+           CHECK_CASE(one_by_one), CHECK_CASE(which_file), CHECK_CASE(what_is_refused),
+           CHECK_CASE(files_without_an_epsilon_are_refused))
