@@ -359,10 +359,39 @@ static void casting_and_describing(void)
     weft_scope_close(NULL);
 }
 
+/* A checkpoint of another model: the message has the first names and counts the others. */
+static void long_lists_of_names_are_cut(void)
+{
+    enum { TENSORS = 20000 };
+    static char text[TENSORS][40];
+    static const char *names[TENSORS];
+    static weft_array *arrays[TENSORS];
+    const char *path = check_temporary("many.safetensors");
+    weft_scope_open();
+    weft_array *one = weft_ones(WEFT_DIMS(1), WEFT_FLOAT32);
+    for (int i = 0; i < TENSORS; i++) {
+        snprintf(text[i], sizeof text[i], "layers.%d.weight", i);
+        names[i] = text[i];
+        arrays[i] = one;
+    }
+    weft_module *m = mlp_new(4, 8);
+    CHECK_OK(weft_safetensors_save(path, names, arrays, TENSORS, NULL, 0));
+    weft_safetensors *file = NULL;
+    if (CHECK_OK(weft_safetensors_open(path, &file)))
+        CHECK_STATUS(weft_nn_load(m, file, NULL), WEFT_INVALID);
+    weft_safetensors_close(file);
+    CHECK_CONTAINS(weft_error_message(), "3 missing: up_proj.");
+    CHECK_CONTAINS(weft_error_message(), "20000 unexpected: layers.0.weight, ");
+    CHECK_CONTAINS(weft_error_message(), " more");
+    CHECK(strlen(weft_error_message()) < 1500);
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
 CHECK_MAIN("module", CHECK_CASE(paths_are_field_names),
            CHECK_CASE(trainable_slots_are_sorted_by_path),
            CHECK_CASE(a_tied_parameter_is_its_owner), CHECK_CASE(messages_begin_with_the_path),
            CHECK_CASE(a_failed_part_fails_the_whole), CHECK_CASE(what_is_saved_is_loaded),
            CHECK_CASE(names_change_on_the_way),
            CHECK_CASE(loading_reports_all_that_is_wrong_at_once),
-           CHECK_CASE(casting_and_describing))
+           CHECK_CASE(long_lists_of_names_are_cut), CHECK_CASE(casting_and_describing))
