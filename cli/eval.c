@@ -1,19 +1,14 @@
-/* cli/eval.c -- weft eval: how well a model predicts a text. */
-#include "cli/commands.h"
-#include "cli/common.h"
-#include "cli/data_options.h"
-#include "cli/profile.h"
-#include "cli/progress.h"
-#include "cli/shared.h"
+/* cli/eval.c -- weft eval: how well models predict a text, or do a task. */
+#include "cli/eval.h"
 
-typedef struct eval_values {
-    const char *model, *adapter;
-    cli_data_source source;
-    cli_place place;
-    int64_t window, batch_size, context, chunks;
-    double last;
-    bool json;
-} eval_values;
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/commands.h"
+#include "cli/profile.h"
+#include "cli/shared.h"
+#include "cli/words.h"
 
 #define AT(field) .offset = offsetof(eval_values, field)
 
@@ -23,6 +18,54 @@ static const cli_option options[] = {
     CLI_DATA_PATHS_OPTION(eval_values),
     CLI_DATA_READING_OPTIONS(eval_values),
     CLI_ADAPTER_OPTION(eval_values),
+    {.name = "compare",
+     .kind = CLI_TEXTS,
+     .value = "DIR",
+     AT(compare),
+     .help = "measure this too, an adapter of MODEL (or several, as --adapter takes them) or "
+             "another model, and print all in one table; may be given several times"},
+    {.name = "task",
+     .kind = CLI_CHOICE,
+     .value = "loss|exact|choices",
+     .fallback = "loss",
+     AT(task),
+     .help =
+         "what is measured: the loss; generated answers that are exactly right, from JSON lines "
+         "with prompt and answer (a text, or an array of them); or the most probable choice, "
+         "from JSON lines with prompt, choices and answer (an index from 0, or a text)"},
+    {.name = "chat",
+     .kind = CLI_FLAG,
+     AT(chat),
+     .help = "of a task: put each prompt into the model's chat template, as a message of the user; "
+             "rows with messages instead of prompt always go through it"},
+    {.name = "stop",
+     .kind = CLI_TEXTS,
+     .value = "TEXT",
+     AT(stop),
+     .help =
+         "with --task exact: end answers in front of TEXT; default: a newline, unless an answer "
+         "has one or the prompt is in a chat template"},
+    {.name = "max-tokens",
+     .letter = 'n',
+     .kind = CLI_INT,
+     .value = "N",
+     .fallback = "256",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(max_tokens),
+     .help = "with --task exact: the most tokens of an answer"},
+    {.name = "rows",
+     .kind = CLI_INT,
+     .value = "N",
+     .low = 1,
+     .high = CLI_ANY,
+     AT(rows),
+     .help = "of a task: only the first N rows"},
+    {.name = "details",
+     .kind = CLI_TEXT,
+     .value = "FILE",
+     AT(details),
+     .help = "of a task: write a line of JSON for each row and model"},
     {.name = "window",
      .kind = CLI_INT,
      .value = "N",
@@ -46,7 +89,7 @@ static const cli_option options[] = {
      .low = 1,
      .high = 1 << 20,
      AT(batch_size),
-     .help = "windows or chunks computed together"},
+     .help = "windows, chunks or answers computed together"},
     {.name = "context",
      .kind = CLI_INT,
      .value = "N",
@@ -66,179 +109,160 @@ static const cli_option options[] = {
     CLI_PLACE_OPTIONS(eval_values),
 };
 
-static bool show(void *context, int64_t targets, int64_t total)
+/* ---- What is measured ----------------------------------------------------------------------- */
+
+static bool is_file(const char *folder, const char *name)
 {
-    cli_progress_show(context, (double)targets / (double)total, false, "%s of %s tokens",
-                      cli_count(targets), cli_count(total));
-    return true;
+    struct stat what;
+    char *path = weft_format("%s/%s", folder, name);
+    const bool found = path && stat(path, &what) == 0 && S_ISREG(what.st_mode);
+    weft_free(path);
+    return found;
 }
 
-static weft_status load_data(const eval_values *v, const char *path,
-                             const weft_tokenizer *tokenizer, const weft_chat *chat,
-                             weft_dataset **out)
+static bool is_gguf_adapter(const char *path)
 {
-    /* The first token of a window is not predicted: it is the last of the window before. */
-    const weft_dataset_options o = {
-        .length = v->window + 1, .stride = v->window, .tokenizer_path = path, .chat = chat};
-    if (!(v->last > 0))
-        return cli_data_load(&v->source, tokenizer, &o, 0, out, NULL);
-    weft_dataset *front = NULL;
-    weft_status status = cli_data_load(&v->source, tokenizer, &o, v->last, &front, out);
-    weft_dataset_free(front);
+    const size_t n = strlen(path);
+    weft_gguf *file = NULL;
+    weft_gguf_string type = {0};
+    if (n < 5 || strcmp(path + n - 5, ".gguf") != 0 || weft_gguf_open(path, &file) != WEFT_OK)
+        return false;
+    const weft_gguf_value *value = weft_gguf_value_find(file, "general.type");
+    const bool adapter = value && weft_gguf_value_string(value, 0, &type) && type.n == 7 &&
+                         memcmp(type.at, "adapter", 7) == 0;
+    weft_gguf_close(file);
+    return adapter;
+}
+
+/* Of --compare: a list of adapters, as --adapter takes them, unless the first one is none. */
+static bool is_adapter(const char *text)
+{
+    char *first = weft_format("%.*s", (int)strcspn(text, ":,"), text);
+    const bool adapter = first && (is_file(first, "adapter_config.json") || is_gguf_adapter(first));
+    weft_free(first);
+    return adapter;
+}
+
+static weft_status find_subject(const eval_values *v, int i, eval_subject *out)
+{
+    const char *compared = i > 0 ? v->compare.at[i - 1] : NULL;
+    const bool adapter = compared && is_adapter(compared);
+    *out = (eval_subject){.name = compared     ? compared
+                                  : v->adapter ? v->adapter
+                                               : v->model,
+                          .adapter = adapter    ? compared
+                                     : compared ? NULL
+                                                : v->adapter};
+    const char *model = compared && !adapter ? compared : v->model;
+    return cli_find_model(&v->place, model, out->path, sizeof out->path);
+}
+
+/* ---- Measuring ------------------------------------------------------------------------------ */
+
+static weft_status open_run(eval_run *run)
+{
+    const eval_subject *s = run->subject;
+    weft_status status = weft_tokenizer_load(s->path, &run->tokenizer);
+    if (status == WEFT_OK && run->values->context == CLI_ABSENT)
+        status = cli_load_template(s->path, &run->chat);
+    if (status == WEFT_OK)
+        status = cli_load_model(s->path, &run->values->place, s->adapter, &run->model);
     return status;
 }
 
-static void print_result(const eval_values *v, const weft_evaluation *e)
+static void close_run(eval_run *run)
 {
-    if (v->json) {
-        fputs("{\"loss\": ", stdout);
-        cli_json_number(stdout, e->loss);
-        fputs(", \"perplexity\": ", stdout);
-        cli_json_number(stdout, e->perplexity);
-        printf(", \"targets\": %lld, \"seconds\": %.6g, \"peak_memory\": %lld",
-               (long long)e->targets, e->seconds, (long long)weft_memory_peak());
-        cli_profile_json(stdout);
-        puts("}");
-    } else {
-        printf("loss %.4f nats a token, perplexity %.2f, over %s tokens in %.1f s\n", e->loss,
-               e->perplexity, cli_count(e->targets), e->seconds);
-        cli_profile_print();
-    }
+    weft_model_free(run->model);
+    weft_chat_free(run->chat);
+    weft_tokenizer_free(run->tokenizer);
 }
 
-static weft_status eval_windows(const eval_values *v, const weft_tokenizer *tokenizer,
-                                const char *path, cli_progress *progress)
+/* `profiled`: --profile begins here, once the model is loaded. */
+static weft_status measure(eval_run *run, const eval_rows *rows, bool profiled, eval_result *out)
 {
-    weft_chat *chat = NULL;
-    weft_dataset *data = NULL;
-    weft_model *model = NULL;
-    weft_evaluation result;
-    weft_status status = cli_load_template(path, &chat);
-    if (status == WEFT_OK)
-        status = load_data(v, path, tokenizer, chat, &data);
-    if (status == WEFT_OK)
-        status = cli_load_model(path, &v->place, v->adapter, &model);
-    if (status == WEFT_OK)
-        status = cli_profile_start(&v->place);
-    if (status == WEFT_OK) {
-        const weft_evaluate_options o = {
-            .batch_size = v->batch_size, .callback = show, .context = progress};
-        status = weft_evaluate(model, data, &o, &result);
-    }
-    cli_progress_clear(progress);
-    if (status == WEFT_OK)
-        print_result(v, &result);
-    weft_dataset_free(data);
-    weft_chat_free(chat);
-    weft_model_free(model);
-    return status;
-}
-
-/* ---- Chunks --------------------------------------------------------------------------------- */
-
-static bool show_chunks(void *context, const weft_perplexity *so_far, int64_t chunks)
-{
-    cli_progress_show(context, (double)so_far->chunks / (double)chunks, false,
-                      "%s of %s chunks, perplexity %.2f", cli_count(so_far->chunks),
-                      cli_count(chunks), so_far->perplexity);
-    return true;
-}
-
-static void print_perplexity(const eval_values *v, const weft_perplexity *p, double seconds)
-{
-    if (v->json) {
-        fputs("{\"loss\": ", stdout);
-        cli_json_number(stdout, p->loss);
-        fputs(", \"perplexity\": ", stdout);
-        cli_json_number(stdout, p->perplexity);
-        fputs(", \"uncertainty\": ", stdout);
-        cli_json_number(stdout, p->uncertainty);
-        printf(", \"context\": %lld, \"chunks\": %lld, \"targets\": %lld, \"seconds\": %.6g, "
-               "\"peak_memory\": %lld",
-               (long long)v->context, (long long)p->chunks, (long long)p->targets, seconds,
-               (long long)weft_memory_peak());
-        cli_profile_json(stdout);
-        puts("}");
-    } else {
-        printf("perplexity %.4f +/- %.5f, over %s tokens in %s chunks of %s, in %.1f s\n",
-               p->perplexity, p->uncertainty, cli_count(p->targets), cli_count(p->chunks),
-               cli_count(v->context), seconds);
-        cli_profile_print();
-    }
-}
-
-/* The ids of the whole file. *bos is the begin token that the tokenizer puts in front of a text,
- * which is then among the ids too; -1: none. */
-static weft_status read_ids(const eval_values *v, const weft_tokenizer *tokenizer, int32_t **ids,
-                            size_t *n, int32_t *bos)
-{
-    char *text = NULL;
-    size_t length = 0;
-    int32_t *around = NULL, *inside = NULL;
-    size_t n_around = 0;
-    weft_status status =
-        weft_tokenizer_encode(tokenizer, "", 0, WEFT_TOKENIZER_ADD_SPECIAL, &around, &n_around);
-    if (status == WEFT_OK) {
-        const int32_t id = weft_tokenizer_bos(tokenizer);
-        *bos = n_around > 0 && around[0] == id ? id : -1;
-        status = cli_read_text(NULL, cli_data_first(&v->source), &text, &length);
-    }
-    if (status == WEFT_OK)
-        status = weft_tokenizer_encode(tokenizer, text, length, 0, &inside, n);
-    if (status == WEFT_OK) {
-        const size_t front = *bos >= 0;
-        *ids = weft_malloc((*n + front) * sizeof **ids + 1);
-        if (*ids == NULL)
-            status = weft_fail(WEFT_MEMORY, "%s: no memory for %zu tokens",
-                               weft_printable(cli_data_first(&v->source)), *n);
-        if (status == WEFT_OK && front)
-            (*ids)[0] = *bos;
-        for (size_t i = 0; status == WEFT_OK && i < *n; i++)
-            (*ids)[i + front] = inside[i];
-        *n += front;
-    }
-    weft_free(inside);
-    weft_free(around);
-    weft_free(text);
-    return status;
-}
-
-static weft_status eval_chunks(const eval_values *v, const weft_tokenizer *tokenizer,
-                               const char *path, cli_progress *progress)
-{
-    int32_t *ids = NULL, bos = -1;
-    size_t n = 0;
-    weft_model *model = NULL;
-    weft_perplexity result;
-    weft_status status = read_ids(v, tokenizer, &ids, &n, &bos);
-    if (status == WEFT_OK)
-        status = cli_load_model(path, &v->place, v->adapter, &model);
-    if (status == WEFT_OK)
-        status = cli_profile_start(&v->place);
+    const int task = run->values->task;
+    weft_perplexity p = {0};
+    *out = (eval_result){.name = run->subject->name};
+    weft_status status = open_run(run);
     const double start = cli_seconds();
-    if (status == WEFT_OK) {
-        const weft_perplexity_options o = {.context = v->context,
-                                           .chunks = v->chunks != CLI_ABSENT ? v->chunks : 0,
-                                           .bos = bos >= 0 ? &bos : NULL,
-                                           .batch.tokens = v->batch_size * v->context,
-                                           .callback = show_chunks,
-                                           .callback_context = progress};
-        status = weft_perplexity_chunks(model, ids, n, &o, &result);
+    if (status == WEFT_OK && profiled)
+        status = cli_profile_start(&run->values->place);
+    if (status == WEFT_OK && run->values->context != CLI_ABSENT) {
+        status = eval_perplexity(run, &p);
+        out->metrics[0] = (eval_metric){
+            "loss", p.loss, p.perplexity > 0 ? p.uncertainty / p.perplexity : 0, NULL, false};
+        out->metrics[1] = (eval_metric){"perplexity", p.perplexity, p.uncertainty, NULL, false};
+        out->n_metrics = 2;
+        out->n = p.targets;
+        out->chunks = p.chunks;
+    } else if (status == WEFT_OK) {
+        status = task == EVAL_EXACT     ? eval_exact(run, rows, out)
+                 : task == EVAL_CHOICES ? eval_choices(run, rows, out)
+                                        : eval_loss(run, out);
     }
-    cli_progress_clear(progress);
-    if (status == WEFT_OK)
-        print_perplexity(v, &result, cli_seconds() - start);
-    weft_free(ids);
-    weft_model_free(model);
+    close_run(run);
+    cli_progress_clear(run->progress);
+    out->seconds = cli_seconds() - start;
+    return status;
+}
+
+static weft_status measure_all(const eval_values *v, const eval_rows *rows, eval_result *results,
+                               FILE *details)
+{
+    const int n = v->compare.n + 1;
+    eval_subject *subjects = calloc((size_t)n, sizeof *subjects);
+    cli_progress progress;
+    cli_progress_start(&progress);
+    weft_status status = WEFT_OK;
+    if (subjects == NULL)
+        status = weft_fail(WEFT_MEMORY, "eval: out of memory for %d models", n);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        status = find_subject(v, i, &subjects[i]);
+    for (int i = 0; status == WEFT_OK && i < n; i++) {
+        eval_run run = {
+            .values = v, .subject = &subjects[i], .progress = &progress, .details = details};
+        status = measure(&run, rows, i == 0, &results[i]);
+        if (status == WEFT_OK && results[i].n != results[0].n)
+            weft_log_message(WEFT_LOG_WARNING,
+                             "%s has another tokenizer: losses per token cannot be compared",
+                             weft_printable(subjects[i].name));
+    }
+    cli_progress_clear(&progress);
+    free(subjects);
     return status;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
 
+/* Options that some tasks do not have. */
+static const struct {
+    const char *name;
+    unsigned tasks; /* a bit for each that has it */
+    const char *complaint;
+} limited[] = {
+    {"window", 1 << EVAL_LOSS, "--window is for --task loss"},
+    {"last", 1 << EVAL_LOSS, "--last is for --task loss"},
+    {"context", 1 << EVAL_LOSS, "--context is for --task loss"},
+    {"long", 1 << EVAL_LOSS, "--long is for --task loss"},
+    {"token-cache", 1 << EVAL_LOSS, "--token-cache is for --task loss"},
+    {"chat", 1 << EVAL_EXACT | 1 << EVAL_CHOICES, "--chat is for --task exact and choices"},
+    {"rows", 1 << EVAL_EXACT | 1 << EVAL_CHOICES, "--rows is for --task exact and choices"},
+    {"details", 1 << EVAL_EXACT | 1 << EVAL_CHOICES, "--details is for --task exact and choices"},
+    {"max-tokens", 1 << EVAL_EXACT, "--max-tokens is for --task exact"},
+    {"stop", 1 << EVAL_EXACT, "--stop is for --task exact"},
+};
+
 static const char *complaint(const eval_values *v)
 {
     if (v->source.paths.n == 0)
         return "--data FILE is needed";
+    for (size_t i = 0; i < sizeof limited / sizeof *limited; i++) {
+        if (!(limited[i].tasks >> v->task & 1) &&
+            cli_is_given(&cli_eval, &v->given, limited[i].name))
+            return limited[i].complaint;
+    }
+    if (v->task != EVAL_LOSS && v->source.format > 0)
+        return "the rows of a task are JSON lines: --format jsonl";
     if (v->chunks != CLI_ABSENT && v->context == CLI_ABSENT)
         return "--chunks needs --context N";
     if (v->context != CLI_ABSENT && v->last > 0)
@@ -246,32 +270,63 @@ static const char *complaint(const eval_values *v)
     return cli_place_complaint(&v->place);
 }
 
+static weft_status run_with(const eval_values *v, eval_result *results)
+{
+    eval_rows rows = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *details = v->details ? open_memstream(&text, &size) : NULL;
+    weft_status status = WEFT_OK;
+    if (v->details && details == NULL)
+        status = weft_fail(WEFT_MEMORY, "eval: out of memory for --details");
+    if (status == WEFT_OK && v->task != EVAL_LOSS)
+        status = eval_rows_read(v, &rows);
+    if (status == WEFT_OK)
+        status = measure_all(v, &rows, results, details);
+    eval_rows_free(&rows);
+    if (details && fclose(details) != 0 && status == WEFT_OK)
+        status = weft_fail(WEFT_MEMORY, "eval: out of memory for --details");
+    if (details && status == WEFT_OK)
+        status = weft_file_write(v->details, text, size);
+    free(text);
+    return status;
+}
+
 static int run(void *context)
 {
     const eval_values *v = context;
     if (complaint(v) != NULL)
         return cli_usage("eval", "%s", complaint(v));
-    char path[4096];
-    weft_tokenizer *tokenizer = NULL;
-    cli_progress progress;
-    cli_progress_start(&progress);
-    weft_status status = cli_find_model(&v->place, v->model, path, sizeof path);
+    const int n = v->compare.n + 1;
+    eval_result *results = calloc((size_t)n, sizeof *results);
+    if (results == NULL)
+        return cli_fail("eval", "out of memory");
+    const weft_status status = run_with(v, results);
     if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, &tokenizer);
-    if (status == WEFT_OK)
-        status = v->context != CLI_ABSENT ? eval_chunks(v, tokenizer, path, &progress)
-                                          : eval_windows(v, tokenizer, path, &progress);
-    cli_progress_clear(&progress);
-    weft_tokenizer_free(tokenizer);
+        eval_print(v, results, n);
+    for (int i = 0; i < n * EVAL_METRICS; i++)
+        free(results[i / EVAL_METRICS].metrics[i % EVAL_METRICS].scores);
+    free(results);
     return cli_status(status);
 }
 
 const cli_command cli_eval = {
     .name = "eval",
-    .summary = "measure loss and perplexity on a text",
+    .summary = "measure the loss of models on data, or how well they do a task",
     .description =
         "Measures the mean negative log-likelihood of the tokens of a text, in windows "
-        "that do not overlap, each token predicted from those before it in its window.\n\n"
+        "that do not overlap, each token predicted from those before it in its window. The number "
+        "behind +/- is the standard error over windows or rows.\n\n"
+        "--compare adds a row for another adapter or model, such as a fused one, to a table whose "
+        "first row is MODEL. A change is the difference from that row; of a task, its standard "
+        "error is that of the differences row by row.\n\n"
+        "--task exact generates an answer for each row, always taking the most probable token, and "
+        "counts those that are equal to the row's answer, or to one of several, without white "
+        "space around them. --task choices compares the log-probabilities of the choices behind "
+        "the prompt: acc is the share of rows where the right one has the largest sum over its "
+        "tokens, acc_norm with the sum divided by the choice's characters, as "
+        "lm-evaluation-harness defines them. A space is put between prompt and choice unless one "
+        "of them has white space there, or the prompt is in a chat template.\n\n"
         "With --context N it prints the perplexity that llama.cpp's llama-perplexity "
         "reports with the same context: chunks of N tokens that do not overlap, the "
         "incomplete last one left out, each chunk's first token replaced by the begin "
@@ -280,8 +335,11 @@ const cli_command cli_eval = {
         "perplexity is exp(mean(x)), and the number behind +/- is perplexity times "
         "sqrt((mean(x^2) - mean(x)^2) / (M - 1)).",
     .example = "weft eval storyteller --data book.txt\n"
-               "weft eval MODEL --adapter weft-run/best --data valid.jsonl --json\n"
+               "weft eval MODEL --data valid.jsonl --compare weft-run/best --compare fused\n"
+               "weft eval MODEL --task exact --data questions.jsonl --chat\n"
+               "weft eval MODEL --task choices --data choices.jsonl --compare weft-run/best\n"
                "weft eval MODEL --data wiki.test.raw --context 512 --chunks 100",
     CLI_TABLE(eval_values, arguments, options),
+    .given = offsetof(eval_values, given),
     .run = run,
 };

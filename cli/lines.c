@@ -61,7 +61,10 @@ weft_status cli_lines_read(const char *path, bool blank, cli_lines *lines)
     if (status != WEFT_OK)
         return status;
     char *text = lines->from_file != NULL ? lines->from_file : lines->from_stdin;
-    for (char *end = text + length; status == WEFT_OK && text < end;) {
+    char *const start = text;
+    if (length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0)
+        text += 3; /* a byte order mark */
+    for (char *end = start + length; status == WEFT_OK && text < end;) {
         char *stop = memchr(text, '\n', (size_t)(end - text));
         stop = stop != NULL ? stop : end;
         size_t n = (size_t)(stop - text);

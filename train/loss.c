@@ -102,44 +102,81 @@ static int compare_lengths(const void *a, const void *b)
     return x->ids < y->ids ? -1 : x->ids > y->ids;
 }
 
-/* Adds the loss of a batch to out->loss, and its weights to *weight. */
-static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n, double *weight,
-                              weft_evaluation *out)
+/* Sums over samples i of their losses s_i and weights w_i. */
+typedef struct loss_sums {
+    double s, w, ss, sw, ww;
+    int64_t samples;
+} loss_sums;
+
+/* The standard error of the ratio S / W of sums over n samples drawn at random:
+ * sqrt(n / (n - 1) sum_i (s_i - S / W w_i)^2) / W. */
+static double standard_error(const loss_sums *t)
+{
+    const double n = (double)t->samples, loss = t->s / t->w;
+    const double squares = t->ss - 2 * loss * t->sw + loss * loss * t->ww;
+    return t->samples > 1 ? sqrt(n / (n - 1) * fmax(squares, 0)) / t->w : 0;
+}
+
+static double sample_weight(const weft_sample *s)
+{
+    double sum = 0;
+    for (int64_t i = 1; i < s->length; i++)
+        sum += s->weights ? (double)s->weights[i] : 1;
+    return sum;
+}
+
+static void add_loss(loss_sums *t, double s, double w)
+{
+    t->s += s;
+    t->w += w;
+    t->ss += s * s;
+    t->sw += s * w;
+    t->ww += w * w;
+    t->samples++;
+}
+
+/* Adds the losses of a batch of n samples; `room` (n) is for them. */
+static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n, float *room,
+                              loss_sums *sums)
 {
     weft_batch batch;
-    const weft_status status = weft_batch_of_samples(samples, n, &batch);
+    weft_status status = weft_batch_of_samples(samples, n, &batch);
     if (status != WEFT_OK)
         return status;
     weft_scope_open_lean();
-    weft_array *sum = weft_next_token_loss(model, &batch, 1, false);
-    const weft_status evaluated = weft_eval(sum);
-    if (evaluated == WEFT_OK) {
-        out->loss += weft_item(sum);
-        *weight += batch.n_targets;
-        for (int i = 0; i < n; i++)
-            out->targets += weft__sample_targets(&samples[i]);
-    }
+    weft_array *rows = weft__row_log_probabilities(model, &batch, false); /* (B) */
+    status = weft_read(rows, WEFT_FLOAT32, room, n);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        add_loss(sums, -(double)room[i], sample_weight(&samples[i]));
     weft_scope_close(NULL);
     weft_batch_free(&batch);
-    return evaluated;
+    return status;
 }
 
 static weft_status evaluate(weft_model *model, const weft_sample *samples, int64_t n,
                             const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
 {
-    const int64_t B = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH;
-    double weight = 0;
-    for (int64_t i = 0; i < n; i += B) {
+    const int64_t most = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH, B = most < n ? most : n;
+    loss_sums sums = {0};
+    float *room = weft_calloc((size_t)B, sizeof *room);
+    weft_status status = WEFT_OK;
+    if (room == NULL)
+        status = weft_fail(WEFT_MEMORY, "evaluation: out of memory for the losses of a batch");
+    for (int64_t i = 0; status == WEFT_OK && i < n; i += B) {
         const int rows = (int)(n - i < B ? n - i : B);
-        const weft_status status = batch_loss(model, samples + i, rows, &weight, out);
-        if (status != WEFT_OK)
-            return status;
-        if (o->callback && !o->callback(o->context, out->targets, total))
-            return weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
-                             (long long)out->targets, (long long)total);
+        status = batch_loss(model, samples + i, rows, room, &sums);
+        for (int k = 0; status == WEFT_OK && k < rows; k++)
+            out->targets += weft__sample_targets(&samples[i + k]);
+        if (status == WEFT_OK && o->callback && !o->callback(o->context, out->targets, total))
+            status = weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
+                               (long long)out->targets, (long long)total);
     }
-    out->loss /= weight > 0 ? weight : 1;
-    return WEFT_OK;
+    weft_free(room);
+    if (sums.w > 0) {
+        out->loss = sums.s / sums.w;
+        out->standard_error = standard_error(&sums);
+    }
+    return status;
 }
 
 /* The samples that count, longest first; *total is their number of targets. */

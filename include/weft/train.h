@@ -289,6 +289,9 @@ WEFT_API weft_array *weft_next_token_loss(weft_model *model, const weft_batch *b
 typedef struct weft_evaluation {
     double loss;       /* weighted mean of the targets' negative log-likelihoods, in nats */
     double perplexity; /* e^loss */
+    /* Of the loss, where the samples are drawn at random, each with all of its targets; 0 for one
+     * sample. */
+    double standard_error;
     int64_t targets;
     double seconds;
 } weft_evaluation;

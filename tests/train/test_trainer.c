@@ -336,6 +336,33 @@ static bool stop_at_once(void *context, int64_t targets, int64_t total)
     return targets > total;
 }
 
+/* The standard error against the sum over samples of which each is evaluated alone. */
+static void evaluation_has_a_standard_error(void)
+{
+    weft_model *model = recipe_model(r, "final");
+    weft_dataset *d = run_samples(), *one = NULL;
+    const int n = (int)weft_dataset_info_of(d).samples;
+    weft_evaluation all = {0}, e[64] = {0};
+    double squares = 0;
+    if (!model || !CHECK(n > 2 && n <= 64) || !CHECK_OK(weft_evaluate(model, d, NULL, &all)))
+        return;
+    for (int i = 0; i < n; i++) {
+        const weft_sample sample = weft_dataset_at(d, i);
+        if (CHECK_OK(weft_dataset_new(sample.length, &one)) &&
+            CHECK_OK(weft_dataset_add_sample(one, &sample)) &&
+            CHECK_OK(weft_evaluate(model, one, NULL, &e[i])))
+            CHECK(e[i].standard_error == 0);
+        weft_dataset_free(one);
+    }
+    for (int i = 0; i < n; i++)
+        squares += pow((e[i].loss - all.loss) * (double)e[i].targets, 2);
+    const double expected = sqrt(squares * n / (n - 1)) / (double)all.targets;
+    CHECK(expected > 0);
+    CHECK_RELATIVE(all.standard_error, expected, 1e-4);
+    weft_dataset_free(d);
+    weft_model_free(model);
+}
+
 /* However samples are batched, every target counts once. */
 static void evaluation_does_not_depend_on_batches(void)
 {
@@ -346,6 +373,7 @@ static void evaluation_does_not_depend_on_batches(void)
         CHECK_OK(weft_evaluate(model, d, &(weft_evaluate_options){.batch_size = 1}, &one)) &&
         CHECK_OK(weft_evaluate(model, d, &(weft_evaluate_options){.batch_size = 64}, &all))) {
         CHECK_RELATIVE(one.loss, all.loss, 1e-6);
+        CHECK_RELATIVE(one.standard_error, all.standard_error, 1e-5);
         CHECK_RELATIVE(one.perplexity, exp(one.loss), 1e-12);
         CHECK_EQ_INT(one.targets, weft_dataset_info_of(d).targets);
         CHECK_EQ_INT(all.targets, one.targets);
@@ -366,4 +394,5 @@ CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
            CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(callbacks_cancel),
            CHECK_CASE(probes_see_updates), CHECK_CASE(updates_that_are_not_finite_stop_the_run),
            CHECK_CASE(frozen_models_and_bad_options_are_refused),
-           CHECK_CASE(evaluation_does_not_depend_on_batches))
+           CHECK_CASE(evaluation_does_not_depend_on_batches),
+           CHECK_CASE(evaluation_has_a_standard_error))

@@ -1,0 +1,291 @@
+/* tests/cli/test_cli_eval_tasks.c -- weft eval --task and --compare: choices and answers beside
+ * those of transformers, tables of several models, and rows that are malformed. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <json-c/json.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+
+#define GOLDEN "tests/golden/generate/"
+
+/* Results differ in the last digits of float32. */
+static const double tolerance = 2e-5;
+
+static json_object *parsed(const char *text)
+{
+    json_object *value = json_tokener_parse(text);
+    CHECK(value != NULL);
+    return value;
+}
+
+static double number(json_object *object, const char *key)
+{
+    json_object *value = NULL;
+    return CHECK(json_object_object_get_ex(object, key, &value)) ? json_object_get_double(value)
+                                                                 : (double)NAN;
+}
+
+static json_object *member(json_object *object, const char *key)
+{
+    json_object *value = NULL;
+    CHECK(json_object_object_get_ex(object, key, &value));
+    return value;
+}
+
+/* Line `i` of a file as JSON. */
+static json_object *line_of(const char *path, int i)
+{
+    FILE *file = fopen(path, "r");
+    static char line[1 << 16];
+    json_object *value = NULL;
+    for (int k = 0; file && k <= i && fgets(line, sizeof line, file); k++)
+        value = k == i ? parsed(line) : NULL;
+    if (file)
+        fclose(file);
+    CHECK(value != NULL);
+    return value;
+}
+
+static const char *storyteller_folder(void)
+{
+    return check_source("examples/storyteller");
+}
+
+static void choices_are_those_of_transformers(void)
+{
+    static const char *const metrics[] = {"acc", "acc_stderr", "acc_norm", "acc_norm_stderr"};
+    const char *details = check_temporary("choices.jsonl");
+    const output o =
+        weft_command(NULL, "eval %s --task choices --data %s --details %s --json",
+                     storyteller_folder(), check_source(GOLDEN "tasks_choices.jsonl"), details);
+    if (!CHECK_EQ_INT(o.code, 0))
+        return;
+    json_object *found = parsed(o.out);
+    json_object *golden = json_object_from_file(check_source(GOLDEN "tasks.json"));
+    json_object *rows = member(golden, "logprobs");
+    for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+        CHECK_RELATIVE(number(found, metrics[i]), number(golden, metrics[i]), 1e-12);
+    const int n = (int)json_object_array_length(rows);
+    CHECK_EQ_INT(number(found, "rows"), n);
+    for (int i = 0; i < n; i++) {
+        json_object *row = line_of(details, i), *sums = member(row, "logprobs");
+        json_object *expected = json_object_array_get_idx(rows, (size_t)i);
+        CHECK_EQ_INT(json_object_array_length(sums), json_object_array_length(expected));
+        for (size_t k = 0; k < json_object_array_length(sums); k++) {
+            const double a = json_object_get_double(json_object_array_get_idx(sums, k));
+            const double b = json_object_get_double(json_object_array_get_idx(expected, k));
+            CHECK(fabs(a - b) <= tolerance);
+        }
+        json_object_put(row);
+    }
+    json_object_put(found);
+    json_object_put(golden);
+}
+
+static void answers_are_those_of_transformers(void)
+{
+    const char *details = check_temporary("exact.jsonl");
+    const char *data = check_source(GOLDEN "tasks_exact.jsonl");
+    output o = weft_command(NULL, "eval %s --task exact --data %s -n 12 --details %s --json",
+                            storyteller_folder(), data, details);
+    json_object *golden = json_object_from_file(check_source(GOLDEN "tasks.json"));
+    json_object *texts = member(golden, "generated");
+    CHECK_EQ_INT(o.code, 0);
+    for (int i = 0; i < (int)json_object_array_length(texts); i++) {
+        json_object *row = line_of(details, i);
+        CHECK_STR(json_object_get_string(member(row, "generated")),
+                  json_object_get_string(json_object_array_get_idx(texts, (size_t)i)));
+        json_object_put(row);
+    }
+    json_object_put(golden);
+    /* "They lived happily ever after." is right when the answer ends in front of a stop. */
+    o = weft_command(NULL, "eval %s --task exact --data %s -n 12 --stop . --stop , --json",
+                     storyteller_folder(), data);
+    json_object *found = parsed(o.out);
+    CHECK_RELATIVE(number(found, "exact"), 1.0 / 3, 1e-12);
+    CHECK_RELATIVE(number(found, "exact_stderr"), 1.0 / 3, 1e-12);
+    json_object_put(found);
+}
+
+/* A prompt with --chat is a message of the user. */
+static void prompts_go_through_the_template(void)
+{
+    const char *data =
+        text_file("chat.jsonl", "{\"prompt\": \"Tell a tale\", \"answer\": \"no\"}\n"
+                                "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell a "
+                                "tale\"}], \"answer\": \"no\"}\n");
+    const char *details = check_temporary("chat-details.jsonl");
+    output o = weft_command(NULL, "eval %s --task exact --chat --data %s -n 6 --details %s",
+                            storyteller_folder(), data, details);
+    if (!CHECK_EQ_INT(o.code, 0))
+        return;
+    json_object *a = line_of(details, 0), *b = line_of(details, 1);
+    CHECK_STR(json_object_get_string(member(a, "generated")),
+              json_object_get_string(member(b, "generated")));
+    json_object_put(a);
+    o = weft_command(NULL, "eval %s --task exact --data %s -n 6 --details %s", storyteller_folder(),
+                     data, details);
+    a = line_of(details, 0);
+    CHECK(strcmp(json_object_get_string(member(a, "generated")),
+                 json_object_get_string(member(b, "generated"))) != 0);
+    json_object_put(a);
+    json_object_put(b);
+}
+
+/* ---- Several models ------------------------------------------------------------------------- */
+
+static const char *const tales =
+    "{\"prompt\": \"The fox said:\", \"completion\": \" I will wait until the moon is high.\"}\n"
+    "{\"prompt\": \"The crow said:\", \"completion\": \" I will wait until the bread is mine.\"}\n"
+    "{\"prompt\": \"The king said:\", \"completion\": \" I will wait until my son is home.\"}\n"
+    "{\"prompt\": \"The wolf said:\", \"completion\": \" I will wait until the sheep sleep.\"}\n";
+
+/* The base, its adapter and the fused model: each as it is alone, and the change from the first. */
+static void models_are_compared(void)
+{
+    const char *folder = storyteller_folder(), *data = text_file("tales.jsonl", tales);
+    char run[512], fused[512];
+    snprintf(run, sizeof run, "%s", check_temporary("run"));
+    snprintf(fused, sizeof fused, "%s", check_temporary("fused"));
+    output o = weft_command(NULL, "train %s --data %s --steps 8 --lr 2e-3 --out %s --overwrite",
+                            folder, data, run);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "fuse %s %s/last %s --type f32 --force", folder, run, fused);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "eval %s --adapter %s/last --data %s --json", folder, run, data);
+    json_object *alone = parsed(o.out);
+    o = weft_command(NULL, "eval %s --data %s --compare %s/last --compare %s --json", folder, data,
+                     run, fused);
+    if (!CHECK_EQ_INT(o.code, 0))
+        return;
+    json_object *root = parsed(o.out), *models = member(root, "models");
+    if (!CHECK_EQ_INT(json_object_array_length(models), 3))
+        return;
+    json_object *base = json_object_array_get_idx(models, 0);
+    json_object *adapted = json_object_array_get_idx(models, 1);
+    json_object *merged = json_object_array_get_idx(models, 2);
+    CHECK(number(adapted, "loss") < number(base, "loss") - 0.3);
+    CHECK_RELATIVE(number(adapted, "loss_change"), number(adapted, "loss") - number(base, "loss"),
+                   1e-9);
+    CHECK_RELATIVE(number(adapted, "loss"), number(alone, "loss"), 1e-12);
+    CHECK_RELATIVE(number(adapted, "loss_stderr"), number(alone, "loss_stderr"), 1e-12);
+    CHECK_RELATIVE(number(merged, "loss"), number(alone, "loss"), 1e-5);
+    CHECK_STR(json_object_get_string(member(merged, "name")), fused);
+    json_object_put(root);
+    json_object_put(alone);
+    o = weft_command(NULL, "eval %s --data %s --compare %s/last", folder, data, run);
+    CHECK_CONTAINS(o.out, "change");
+    CHECK_CONTAINS(o.out, "tokens\n");
+    CHECK(strstr(o.out, " \n") == NULL);
+}
+
+/* The standard error of a change is that of the differences row by row: none where they are all
+ * the same. */
+static void changes_are_paired(void)
+{
+    const char *folder = storyteller_folder();
+    const output o = weft_command(NULL, "eval %s --task choices --data %s --compare %s --json",
+                                  folder, check_source(GOLDEN "tasks_choices.jsonl"), folder);
+    json_object *root = parsed(o.out);
+    json_object *second = json_object_array_get_idx(member(root, "models"), 1);
+    CHECK(number(second, "acc_stderr") > 0.1);
+    CHECK(number(second, "acc_change") == 0);
+    CHECK(number(second, "acc_change_stderr") == 0);
+    json_object_put(root);
+}
+
+/* ---- Refusals ------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *task, *row, *message;
+} bad_rows[] = {
+    {"choices", "{", "rows.jsonl:2: "},
+    {"choices", "[1]", "expected a JSON object, got array"},
+    {"choices", "{\"choices\": [\"a\", \"b\"]}",
+     "expected one of prompt and messages, got neither"},
+    {"exact", "{\"prompt\": \"a\", \"messages\": []}", "got both"},
+    {"exact", "{\"prompt\": 5, \"answer\": \"b\"}", "prompt: expected a string, got int"},
+    {"exact", "{\"messages\": 5, \"answer\": \"b\"}", "messages: expected an array, got int"},
+    {"exact", "{\"prompt\": \"a\"}", "answer is missing"},
+    {"exact", "{\"prompt\": \"a\", \"answer\": []}", "answer: expected a string or an array"},
+    {"exact", "{\"prompt\": \"a\", \"answer\": [\"b\", null]}", "got null"},
+    {"exact", "{\"prompt\": \"a\", \"answer\": \"\"}",
+     "answer: expected text, got an empty string"},
+    {"choices", "{\"prompt\": \"a\", \"answer\": 0}", "choices is missing"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": \"b\"}", "choices: expected an array of 2"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\"]}", "choices: expected an array of 2"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"]}", "answer is missing"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 2}",
+     "answer: expected an index from 0 to 1, got 2"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": \"d\"}",
+     "answer: expected one of the choices, got 'd'"},
+    {"choices", "{\"prompt\": \"a\", \"choices\": [\"b\", \"c\"], \"answer\": 1.5}",
+     "answer: expected the index or the text of a choice, got double"},
+};
+
+static void bad_rows_are_named(void)
+{
+    for (size_t i = 0; i < sizeof bad_rows / sizeof *bad_rows; i++) {
+        char text[512];
+        const bool choices = strcmp(bad_rows[i].task, "choices") == 0;
+        snprintf(text, sizeof text, "\xEF\xBB\xBF{\"prompt\": \"The\", %s}\n%s\n",
+                 choices ? "\"choices\": [\"a\", \"b\"], \"answer\": 1" : "\"answer\": \"a\"",
+                 bad_rows[i].row);
+        const char *data = text_file("rows.jsonl", text);
+        output o = weft_command(NULL, "eval %s --task %s --data %s", storyteller_folder(),
+                                bad_rows[i].task, data);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, "rows.jsonl:2: ");
+        CHECK_CONTAINS(o.err, bad_rows[i].message);
+        o = weft_command(NULL, "eval %s --task %s --data %s --max-bad-rows 1 -n 1 --json",
+                         storyteller_folder(), bad_rows[i].task, data);
+        if (!choices) { /* -n is of exact alone */
+            CHECK_EQ_INT(o.code, 0);
+            CHECK_CONTAINS(o.err, "skipped a bad row");
+            CHECK_CONTAINS(o.out, "\"rows\": 1");
+        }
+    }
+}
+
+static void options_that_do_not_fit_are_refused(void)
+{
+    static const char *const wrong[] = {"--task exact --window 8",
+                                        "--task exact --context 16",
+                                        "--task choices --last 0.5",
+                                        "--task choices --max-tokens 4",
+                                        "--task choices --stop x",
+                                        "--task exact --format csv",
+                                        "--task exact --token-cache x",
+                                        "--task exact --long drop",
+                                        "--chat",
+                                        "--rows 3",
+                                        "--details x",
+                                        "--stop x",
+                                        "--task loss --max-tokens 3",
+                                        "--task nothing"};
+    const char *data = text_file("tales.jsonl", tales);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const output o =
+            weft_command(NULL, "eval %s --data %s %s", storyteller_folder(), data, wrong[i]);
+        check_one_line(&o, 2);
+    }
+    /* Before anything is measured. */
+    output o = weft_command(NULL, "eval %s --data %s --compare /no/such/model",
+                            storyteller_folder(), data);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "/no/such/model");
+    CHECK_STR(o.out, "");
+    o = weft_command("", "eval %s --task exact --data -", storyteller_folder());
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "no rows");
+}
+
+CHECK_MAIN("cli_eval_tasks", CHECK_CASE(choices_are_those_of_transformers),
+           CHECK_CASE(answers_are_those_of_transformers),
+           CHECK_CASE(prompts_go_through_the_template), CHECK_CASE(models_are_compared),
+           CHECK_CASE(changes_are_paired), CHECK_CASE(bad_rows_are_named),
+           CHECK_CASE(options_that_do_not_fit_are_refused))
