@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/profile.h"
+#include "cli/report.h"
 
 static void print_data(const train_values *v, const train_run *r)
 {
@@ -120,6 +121,12 @@ static void print_json(const train_values *v, const train_run *r, const weft_tra
 /* A word for a shell. */
 static void print_word(const char *word)
 {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./:=@%+,";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        fputs(word, stdout);
+        return;
+    }
     putchar('\'');
     for (const char *at = word; *at; at++)
         fputs(*at == '\'' ? "'\\''" : (char[]){*at, '\0'}, stdout);
@@ -161,6 +168,8 @@ void train_print_result(const train_values *v, const train_run *r)
         print_json(v, r, s);
         return;
     }
+    if (report_plot(v->out) != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "no curve: %s", weft_error_message());
     printf("%s updates, %s tokens in %s, %s tokens/s, peak memory %s\n", cli_count(s->steps),
            cli_count(s->tokens), cli_time(s->seconds), cli_count((int64_t)tokens_per_second(s)),
            cli_bytes(s->peak_memory));

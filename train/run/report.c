@@ -9,7 +9,21 @@
 #include "train/run/curve.h"
 #include "train/run/number.h"
 
-enum { LOSS, SMOOTHED, VALIDATION, RATE, NORM, SPEED, SERIES };
+enum {
+    LOSS,
+    SMOOTHED,
+    VALIDATION,
+    RATE,
+    NORM,
+    SPEED,
+    CHOSEN,
+    REJECTED,
+    MARGIN,
+    ACCURACY,
+    SMOOTH_MARGIN,
+    SMOOTH_ACCURACY,
+    SERIES
+};
 
 /* A loss is smoothed over a fraction of the run: weight 1 / SPAN of the updates so far. */
 enum { LEAST_SPAN = 5, SPANS = 20 };
@@ -121,7 +135,11 @@ static weft_status add_line(page *p, const weft__json *line)
                 {"validation_loss", VALIDATION},
                 {"lr", RATE},
                 {"grad_norm", NORM},
-                {"tokens_per_second", SPEED}};
+                {"tokens_per_second", SPEED},
+                {"rewards/chosen", CHOSEN},
+                {"rewards/rejected", REJECTED},
+                {"rewards/margins", MARGIN},
+                {"rewards/accuracies", ACCURACY}};
     int64_t step;
     weft_status status = weft__json_get_int(line, "step", &step);
     for (size_t i = 0; status == WEFT_OK && i < sizeof keys / sizeof *keys; i++) {
@@ -159,16 +177,16 @@ static weft_status read_metrics(page *p)
 }
 
 /* An exponential mean without a bias towards its beginning. */
-static void smooth(page *p)
+static void smooth(page *p, int from, int to)
 {
-    const series *loss = &p->of[LOSS];
-    const int span = loss->n / SPANS > LEAST_SPAN ? loss->n / SPANS : LEAST_SPAN;
+    const series *of = &p->of[from];
+    const int span = of->n / SPANS > LEAST_SPAN ? of->n / SPANS : LEAST_SPAN;
     const double keep = 1 - 1 / (double)span;
     double sum = 0, weight = 0;
-    for (int i = 0; i < loss->n; i++) {
-        sum = keep * sum + loss->y[i];
+    for (int i = 0; i < of->n; i++) {
+        sum = keep * sum + of->y[i];
         weight = keep * weight + 1;
-        add_point(p, SMOOTHED, loss->x[i], sum / weight);
+        add_point(p, to, of->x[i], sum / weight);
     }
 }
 
@@ -182,14 +200,31 @@ static void draw(page *p, const char *title, int index, const char *name)
         weft__curves_draw(&p->text, title, "update", &curve, 1);
 }
 
+static weft_curve curve_of(const page *p, int index, const char *name)
+{
+    const series *s = &p->of[index];
+    return (weft_curve){.name = name, .x = s->x, .y = s->y, .n = s->n};
+}
+
+/* Of objectives with preferences. */
+static void draw_rewards(page *p)
+{
+    const weft_curve rewards[] = {curve_of(p, CHOSEN, "chosen"), curve_of(p, REJECTED, "rejected")};
+    if (rewards[0].n > 1 || rewards[1].n > 1)
+        weft__curves_draw(&p->text, "Rewards", "update", rewards, 2);
+    draw(p, "Reward margin, smoothed", SMOOTH_MARGIN, "margin");
+    draw(p, "Reward accuracy, smoothed", SMOOTH_ACCURACY, "accuracy");
+}
+
 static void draw_curves(page *p)
 {
-    const series *smoothed = &p->of[SMOOTHED], *v = &p->of[VALIDATION];
-    const weft_curve loss[] = {
-        {.name = "training, smoothed", .x = smoothed->x, .y = smoothed->y, .n = smoothed->n},
-        {.name = "validation", .x = v->x, .y = v->y, .n = v->n, .dots = true},
-    };
-    weft__curves_draw(&p->text, "Loss (nats per token)", "update", loss, v->n > 0 ? 2 : 1);
+    const bool pairs = p->of[CHOSEN].n > 0 || p->of[REJECTED].n > 0;
+    weft_curve loss[] = {curve_of(p, SMOOTHED, "training, smoothed"),
+                         curve_of(p, VALIDATION, "validation")};
+    loss[1].dots = true;
+    weft__curves_draw(&p->text, pairs ? "Loss" : "Loss (nats per token)", "update", loss,
+                      loss[1].n > 0 ? 2 : 1);
+    draw_rewards(p);
     draw(p, "Learning rate", RATE, "learning rate");
     draw(p, "Gradient norm before clipping", NORM, "norm");
     draw(p, "Tokens per second", SPEED, "tokens/s");
@@ -267,7 +302,9 @@ weft_status weft_run_report(const char *folder)
     if (status == WEFT_OK)
         status = read_metrics(&p);
     if (status == WEFT_OK) {
-        smooth(&p);
+        smooth(&p, LOSS, SMOOTHED);
+        smooth(&p, MARGIN, SMOOTH_MARGIN);
+        smooth(&p, ACCURACY, SMOOTH_ACCURACY);
         status = write_page(&p, weft__json_root(&doc).value);
     }
     for (int i = 0; i < SERIES; i++) {
