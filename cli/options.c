@@ -192,6 +192,22 @@ static void set_absent(const cli_option *o, void *field)
     }
 }
 
+bool cli_takes_value(const cli_option *o, const char *text, char *expected, size_t size)
+{
+    union {
+        int64_t number;
+        cli_texts texts;
+        cli_biases biases;
+    } room = {0};
+    if (set_value(o, text, &room))
+        return true;
+    if (o->kind == CLI_INT || o->kind == CLI_REAL)
+        describe_range(o, expected, size);
+    else
+        snprintf(expected, size, "%s%s", o->kind == CLI_CHOICE ? "one of " : "", o->value);
+    return false;
+}
+
 static cli_parsed read_value(const cli_command *c, const cli_option *o, const char *text,
                              char *values)
 {

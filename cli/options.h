@@ -113,6 +113,9 @@ cli_parsed cli_parse(const cli_command *command, int argc, char **argv, void *va
  * the word (else NULL); NULL: there is none. */
 const cli_option *cli_find_option(const cli_command *command, const char *word, const char **text);
 
+/* Whether an option's value can be this text; else what is expected, as in "a number above 0". */
+bool cli_takes_value(const cli_option *option, const char *text, char *expected, size_t size);
+
 /* Word `index` of "a|b|c" into out. */
 void cli_word(const char *words, int index, char *out, size_t size);
 

@@ -1,19 +1,24 @@
-/* cli/train_config.c -- the options of weft train as a JSON file: read by --config, and written
- * into the folder of a run. */
+/* cli/train_config.c -- the options of weft train as a file: read by --config, and written into the
+ * folder of a run. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/lines.h"
+#include "cli/settings.h"
+#include "cli/suggest.h"
 #include "cli/train.h"
 #include "core/io/json_parse.h"
 
-static weft_status wrong(const train_values *v, const char *key, const char *expected,
-                         json_object *found)
+static weft_status wrong(const train_values *v, const cli_setting *s, const char *expected,
+                         const cli_setting_value *found)
 {
-    return weft_fail(WEFT_INVALID, "%s: %s: expected %s, got %s", weft_printable(v->config),
-                     weft_printable(key), expected,
-                     found ? json_type_to_name(json_object_get_type(found)) : "null");
+    const bool quoted = found->kind == CLI_SETTING_TEXT;
+    const char *text = quoted || found->kind == CLI_SETTING_NUMBER
+                           ? weft_printable(found->text)
+                           : cli_setting_kind_name(found->kind);
+    return weft_fail(WEFT_INVALID, "%s:%zu: %s: expected %s, got %s%s%s", weft_printable(v->config),
+                     s->line, weft_printable(s->name), expected, quoted ? "'" : "", text,
+                     quoted ? "'" : "");
 }
 
 static const cli_option *option_called(const char *name)
@@ -36,42 +41,85 @@ static void add_option(cli_word_list *out, const char *name, const char *text)
         cli_words_add(out, text);
 }
 
-static weft_status add_text(const train_values *v, const cli_option *o, json_object *value,
-                            cli_word_list *out)
+static weft_status add_value(const train_values *v, const cli_setting *s, const cli_option *o,
+                             const cli_setting_value *value, cli_word_list *out)
 {
+    char expected[160];
     const bool number = o->kind == CLI_INT || o->kind == CLI_REAL;
-    const char *text = cli_plain_text(value);
-    if (text == NULL && number &&
-        (json_object_is_type(value, json_type_int) || json_object_is_type(value, json_type_double)))
-        text = json_object_to_json_string(value);
-    if (text == NULL)
-        return wrong(v, o->name, number ? "a number" : "a string", value);
-    add_option(out, o->name, text);
+    const bool text = value->kind == CLI_SETTING_TEXT ||
+                      (value->kind == CLI_SETTING_NUMBER && (number || value->plain));
+    if (!text)
+        return wrong(v, s, number ? "a number" : "a string", value);
+    if (!cli_takes_value(o, value->text, expected, sizeof expected))
+        return wrong(v, s, expected, value);
+    add_option(out, o->name, value->text);
     return WEFT_OK;
 }
 
-static weft_status add_member(const train_values *v, const char *key, json_object *value,
+/* Options whose text is a list with commas, as in NAMES. */
+static bool takes_list(const cli_option *o)
+{
+    return o->kind == CLI_TEXTS ||
+           (o->kind == CLI_TEXT && (strchr(o->value, ',') || strcmp(o->value, "NAMES") == 0));
+}
+
+/* A list as one text with commas. */
+static weft_status add_joined(const train_values *v, const cli_setting *s, const cli_option *o,
                               cli_word_list *out)
 {
-    const cli_option *o = option_called(key);
-    if (o == NULL || strcmp(key, "config") == 0)
-        return weft_fail(WEFT_INVALID,
-                         "%s: there is no option '%s'; weft train --help lists the options",
-                         weft_printable(v->config), weft_printable(key));
-    if (value == NULL)
+    char *joined = weft_strdup("");
+    for (size_t i = 0; i < s->n_items && joined; i++) {
+        const cli_setting_value *item = &s->items[i];
+        if (item->kind != CLI_SETTING_TEXT && item->kind != CLI_SETTING_NUMBER) {
+            weft_free(joined);
+            return wrong(v, s, "a list of strings", item);
+        }
+        char *more = weft_format("%s%s%s", joined, i > 0 ? "," : "", item->text);
+        weft_free(joined);
+        joined = more;
+    }
+    if (joined == NULL)
+        return weft_fail(WEFT_MEMORY, "train: out of memory for the options of a file");
+    add_option(out, o->name, joined);
+    weft_free(joined);
+    return WEFT_OK;
+}
+
+static weft_status unknown(const train_values *v, const cli_setting *s)
+{
+    cli_suggestion near = {.word = s->name};
+    for (int i = 0; i < cli_train.n_options; i++) {
+        if (!cli_train.options[i].hidden)
+            cli_suggest_from(&near, cli_train.options[i].name);
+    }
+    const bool found = near.name && strcmp(near.name, s->name) != 0;
+    return weft_fail(WEFT_INVALID,
+                     "%s:%zu: there is no option '%s'%s%s%s weft train --help lists the options",
+                     weft_printable(v->config), s->line, weft_printable(s->name),
+                     found ? "; is it " : "", found ? near.name : "", found ? "?" : ";");
+}
+
+static weft_status add_setting(const train_values *v, const cli_setting *s, cli_word_list *out)
+{
+    const cli_option *o = option_called(s->name);
+    weft_status status = WEFT_OK;
+    if (o == NULL || strcmp(s->name, "config") == 0)
+        return unknown(v, s);
+    if (s->value.kind == CLI_SETTING_NULL)
         return WEFT_OK;
     if (o->kind == CLI_FLAG) {
-        if (!json_object_is_type(value, json_type_boolean))
-            return wrong(v, key, "true or false", value);
-        if (json_object_get_boolean(value))
-            add_option(out, key, NULL);
+        if (s->value.kind != CLI_SETTING_BOOL)
+            return wrong(v, s, "true or false", &s->value);
+        if (strcmp(s->value.text, "true") == 0)
+            add_option(out, o->name, NULL);
         return WEFT_OK;
     }
-    if (o->kind != CLI_TEXTS || !json_object_is_type(value, json_type_array))
-        return add_text(v, o, value, out);
-    weft_status status = WEFT_OK;
-    for (size_t i = 0; status == WEFT_OK && i < json_object_array_length(value); i++)
-        status = add_text(v, o, json_object_array_get_idx(value, i), out);
+    if (s->value.kind != CLI_SETTING_LIST || !takes_list(o))
+        return add_value(v, s, o, &s->value, out);
+    if (o->kind != CLI_TEXTS)
+        return add_joined(v, s, o, out);
+    for (size_t i = 0; status == WEFT_OK && i < s->n_items; i++)
+        status = add_value(v, s, o, &s->items[i], out);
     return status;
 }
 
@@ -84,51 +132,47 @@ static bool is_replaced(const train_values *v, const char *key)
     return other && cli_is_given(&cli_train, &v->given, other);
 }
 
-static weft_status add_members(const train_values *v, json_object *root, cli_word_list *out)
+static weft_status add_settings(const train_values *v, const cli_settings *settings,
+                                cli_word_list *out)
 {
     const char *model = NULL;
     weft_status status = WEFT_OK;
-    json_object_object_foreach(root, key, value)
-    {
-        if (strcmp(key, "model") == 0) {
-            model = cli_plain_text(value);
+    for (size_t i = 0; status == WEFT_OK && i < settings->n; i++) {
+        const cli_setting *s = &settings->at[i];
+        if (strcmp(s->name, "model") == 0) {
+            const bool text = s->value.kind == CLI_SETTING_TEXT || s->value.plain;
+            model = text ? s->value.text : NULL;
             if (model == NULL)
-                status = wrong(v, key, "a string", value);
-        } else if (!is_replaced(v, key)) {
-            status = add_member(v, key, value, out);
+                status = wrong(v, s, "a string", &s->value);
+        } else if (!is_replaced(v, s->name)) {
+            status = add_setting(v, s, out);
         }
-        if (status != WEFT_OK)
-            return status;
     }
     cli_words_add(out, "--");
     if (model)
         cli_words_add(out, model);
-    return WEFT_OK;
+    return status;
 }
 
 /* The file under the command line, as words to be parsed again. */
 static weft_status read_config(train_values *v, cli_word_list *words)
 {
-    char *text;
-    size_t size;
-    json_object *root = NULL;
+    char *text = NULL;
+    size_t size = 0;
+    cli_settings settings = {0};
     cli_word_list read = {.n = 0};
     const cli_given given = v->given;
     weft_status status = weft_file_read(v->config, 0, &text, &size);
-    if (status != WEFT_OK)
-        return status;
-    status = weft__json_parse_value(text, size, v->config, &root);
-    weft_free(text);
-    if (status == WEFT_OK && !json_object_is_type(root, json_type_object))
-        status = weft_fail(WEFT_INVALID, "%s: expected a JSON object of options",
-                           weft_printable(v->config));
     if (status == WEFT_OK)
-        status = add_members(v, root, &read);
+        status = cli_settings_parse(text, size, v->config, &settings);
+    weft_free(text);
+    if (status == WEFT_OK)
+        status = add_settings(v, &settings, &read);
     if (status == WEFT_OK)
         *words = cli_merge_words(&cli_train, read.at, read.n, &given);
     if (status == WEFT_OK && (read.failed || words->failed))
         status = weft_fail(WEFT_MEMORY, "train: out of memory for the options of a file");
-    json_object_put(root);
+    cli_settings_free(&settings);
     cli_words_free(&read);
     return status;
 }
@@ -161,7 +205,7 @@ static json_object *value_of(const cli_option *o, const char *text)
 }
 
 /* An option that is there a second time becomes an array. */
-static void add_value(json_object *root, const cli_option *o, const char *text)
+static void add_member(json_object *root, const cli_option *o, const char *text)
 {
     json_object *before = NULL, *value = value_of(o, text);
     if (o->kind != CLI_TEXTS || !json_object_object_get_ex(root, o->name, &before)) {
@@ -190,9 +234,9 @@ weft_status train_write_config(const train_values *v, const cli_word_list *words
         else if (o == NULL)
             json_object_object_add(root, "model", json_object_new_string(words->at[i]));
         else if (o->kind == CLI_FLAG)
-            add_value(root, o, "");
+            add_member(root, o, "");
         else if (++i < words->n && !(v->init_adapter && train_is_of_adapter(o->name)))
-            add_value(root, o, words->at[i]);
+            add_member(root, o, words->at[i]);
     }
     const char *text = root ? json_object_to_json_string_ext(
                                   root, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_NOSLASHESCAPE)

@@ -325,9 +325,9 @@ static const cli_option options[] = {
      .kind = CLI_TEXT,
      .value = "FILE",
      AT(config),
-     .help =
-         "read options from a JSON object of their long names, and MODEL as \"model\"; those of "
-         "the command line replace them"},
+     .help = "read options from a file, YAML (.yaml, .yml) or a JSON object, by their long names, "
+             "and MODEL "
+             "as \"model\"; those of the command line replace them"},
     {.name = "dry-run",
      .kind = CLI_FLAG,
      AT(dry_run),

@@ -24,6 +24,7 @@ libzip-dev      module:libzip
 libcurl4-openssl-dev module:libcurl
 libssl-dev      module:libcrypto
 libedit-dev     module:libedit
+libyaml-dev     module:yaml-0.1
 glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that

@@ -191,45 +191,8 @@ static void the_config_of_a_run_reproduces_it(void)
     CHECK_EQ_INT(shell_command(NULL, same, fourth, second).code, 0);
 }
 
-static void a_bad_config_is_refused_by_name(void)
-{
-    static const struct {
-        const char *text, *message;
-    } bad[] = {
-        {"{\"lrr\": 1}", "there is no option 'lrr'"},
-        {"{\"config\": \"other.json\"}", "there is no option 'config'"},
-        {"{\"lr\": [1]}", "lr: expected a number, got array"},
-        {"{\"checkpoint\": 1}", "checkpoint: expected true or false, got int"},
-        {"{\"targets\": 1}", "targets: expected a string, got int"},
-        {"{\"model\": 3}", "model: expected a string, got int"},
-        {"{\"data\": [3]}", "data: expected a string, got int"},
-        {"[1]", "expected a JSON object of options"},
-        {"{\"lr\": ", "line 1"},
-        {"{\"\\u001b[31m\": 1}", "there is no option '\\x1b[31m'"},
-    };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const char *file = text_file("bad.json", bad[i].text);
-        const output o = weft_command(NULL, "train --config %s", file);
-        check_one_line(&o, 1);
-        CHECK_CONTAINS(o.err, "bad.json");
-        if (!CHECK_CONTAINS(o.err, bad[i].message))
-            CHECK_FAIL("%s", bad[i].text);
-    }
-    output o = weft_command(NULL, "train --config %s", text_file("lr.json", "{\"lr\": -1}"));
-    CHECK_EQ_INT(o.code, 2);
-    CHECK_CONTAINS(o.err, "--lr");
-    o = weft_command(NULL, "train --config /nonexistent.json");
-    check_one_line(&o, 1);
-    /* null stands for an option that is absent, false for a flag that is not given. */
-    o = weft_command(NULL, "train --config %s --dry-run",
-                     text_file("null.json", "{\"lr\": null, \"checkpoint\": false}"));
-    check_one_line(&o, 2);
-    CHECK_CONTAINS(o.err, "MODEL is missing");
-}
-
 CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
            CHECK_CASE(pairs_are_measured_too),
            CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
            CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(the_config_of_a_run_reproduces_it),
-           CHECK_CASE(a_bad_config_is_refused_by_name),
            CHECK_CASE(the_end_says_which_adapter_to_use))
