@@ -90,6 +90,9 @@ static weft_status train(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
     cli_progress_end(&r->progress);
+    if (status == WEFT_OK && train_reload(v, r, o.cancel) != WEFT_OK)
+        weft_log_message(WEFT_LOG_WARNING, "%s/best cannot be loaded again: %s",
+                         weft_printable(v->out), weft_error_message());
     const bool ended = status == WEFT_OK || status == WEFT_CANCELLED;
     if (status == WEFT_OK || (ended && v->json))
         train_print_result(v, r);
@@ -109,7 +112,7 @@ static int run_with(const train_values *v)
     const char *why = train_complaint(v);
     if (why != NULL)
         return cli_usage("train", "%s", why);
-    train_run r = {.values = v, .words = train_words(v)};
+    train_run r = {.values = v, .words = train_words(v), .reloaded_validation = (double)NAN};
     if (train_read_texts(v, &r) != WEFT_OK) {
         cli_words_free(&r.words);
         return cli_usage("train", "%s", weft_error_message());

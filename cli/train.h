@@ -70,7 +70,8 @@ typedef struct train_run {
     weft_train_result result;
     weft_train_sample *samples; /* (n_samples): the latest; texts are owned, prompts are not */
     int n_samples;
-    double latest_validation; /* the latest, for the bar */
+    double latest_validation;   /* the latest, for the bar */
+    double reloaded_validation; /* of the adapter in best/, loaded again; NaN: not measured */
     cli_progress progress;
 } train_run;
 
@@ -144,6 +145,12 @@ void train_free_samples(train_run *r);
 
 /* The callback of the trainer. */
 weft_train_callback train_show;
+
+/* After a supervised run with validation: frees trainer and model, loads the adapter in best/ and
+ * measures its validation loss, which should be what it was in the run; unless it is cancelled. */
+weft_status train_reload(const train_values *v, train_run *r, const weft_cancel *cancel);
+/* Whether the loss is the run's within 0.1%. */
+bool train_reloaded_well(const train_run *r);
 
 /* What came out, on standard output. */
 void train_print_result(const train_values *v, const train_run *r);

@@ -25,8 +25,8 @@ const char *train_complaint(const train_values *v)
         return "--val-split is for --data without --val-data";
     if (v->batches != NULL && v->accumulate != 1)
         return "--batches makes one update of each batch: no --accumulate";
-    if (v->pack && (v->batches != NULL || v->compile))
-        return "--pack is for --data without --compile";
+    if (v->pack && v->batches != NULL)
+        return "--pack is for --data: --batches are trained as they are";
     const char *objective = train_objective_complaint(v);
     if (objective != NULL)
         return objective;

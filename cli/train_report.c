@@ -97,8 +97,9 @@ static double tokens_per_second(const weft_train_result *s)
     return s->training_seconds > 0 ? (double)s->tokens / s->training_seconds : 0;
 }
 
-static void print_json(const train_values *v, const train_run *r, const weft_train_result *s)
+static void print_json(const train_values *v, const train_run *r)
 {
+    const weft_train_result *s = &r->result;
     const bool stopped = train_stop_signal() != 0 && s->steps < r->planned;
     printf("{\"steps\": %lld, \"stopped\": %s, \"skipped\": %lld, \"loss\": ", (long long)s->steps,
            stopped ? "true" : "false", (long long)s->skipped);
@@ -109,6 +110,8 @@ static void print_json(const train_values *v, const train_run *r, const weft_tra
     cli_json_number(stdout, s->last_validation);
     fputs(", \"best_validation\": ", stdout);
     cli_json_number(stdout, s->best_validation);
+    fputs(", \"reloaded_validation\": ", stdout);
+    cli_json_number(stdout, r->reloaded_validation);
     printf(", \"best_step\": %lld, \"tokens\": %lld, \"tokens_per_second\": %.6g, "
            "\"seconds\": %.6g, \"peak_memory\": %lld, \"out\": ",
            (long long)s->best_step, (long long)s->tokens, tokens_per_second(s), s->seconds,
@@ -165,7 +168,7 @@ void train_print_result(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
     if (v->json) {
-        print_json(v, r, s);
+        print_json(v, r);
         return;
     }
     if (report_plot(v->out) != WEFT_OK)
@@ -180,5 +183,12 @@ void train_print_result(const train_values *v, const train_run *r)
         printf("validation loss %.4f before, %.4f after, best %.4f at update %lld\n",
                s->first_validation, s->last_validation, s->best_validation,
                (long long)s->best_step);
+    if (!isnan(r->reloaded_validation) && train_reloaded_well(r))
+        printf("%s/best was loaded again: its validation loss is the same, %.4f\n", v->out,
+               r->reloaded_validation);
+    else if (!isnan(r->reloaded_validation))
+        weft_log_message(WEFT_LOG_WARNING,
+                         "%s/best was loaded again: its validation loss is %.4f, expected %.4f",
+                         weft_printable(v->out), r->reloaded_validation, s->best_validation);
     print_use(v, s);
 }

@@ -138,6 +138,7 @@ static void the_end_says_which_adapter_to_use(void)
     CHECK_EQ_INT(o.code, 0);
     CHECK_CONTAINS(o.out, "stopped early: the validation loss has not fallen since update");
     CHECK_CONTAINS(o.out, "/report.html");
+    CHECK_CONTAINS(o.out, "/best was loaded again: its validation loss is the same, ");
     const char *at = strstr(o.out, "  weft generate ");
     if (!CHECK(at != NULL))
         return;
@@ -191,8 +192,42 @@ static void the_config_of_a_run_reproduces_it(void)
     CHECK_EQ_INT(shell_command(NULL, same, fourth, second).code, 0);
 }
 
+/* The adapter of a run, of each kind, has the loss that was measured before it was saved. */
+static void saved_adapters_are_loaded_again(void)
+{
+    static const char *const kinds[] = {"--rslora --layers 2", "--dora", "--pissa --quantize 8"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const output o =
+            weft_command(NULL,
+                         "train %s --data %s --val-split 0.3 --steps 4 --lr 5e-3 --json --out %s "
+                         "--overwrite %s",
+                         model(), chats(), check_temporary("reloaded"), kinds[i]);
+        CHECK_EQ_INT(o.code, 0);
+        CHECK(number(o.out, "best_validation") > 0);
+        CHECK_RELATIVE(number(o.out, "reloaded_validation"), number(o.out, "best_validation"),
+                       1e-3);
+    }
+}
+
+static void packed_updates_compile(void)
+{
+    double losses[2];
+    for (int i = 0; i < 2; i++) {
+        const output o =
+            weft_command(NULL,
+                         "train %s --data %s --pack --length 64 --batch-size 2 --steps 6 --lr 2e-3 "
+                         "--json --out %s --overwrite %s",
+                         model(), chats(), check_temporary("packed"), i > 0 ? "--compile" : "");
+        CHECK_EQ_INT(o.code, 0);
+        losses[i] = number(o.out, "loss");
+    }
+    CHECK(losses[0] > 0);
+    CHECK_RELATIVE(losses[1], losses[0], 1e-6);
+}
+
 CHECK_MAIN("cli_train_plan", CHECK_CASE(the_peak_is_that_of_the_run),
            CHECK_CASE(pairs_are_measured_too),
            CHECK_CASE(a_dry_run_shows_the_plan_and_writes_nothing),
            CHECK_CASE(what_does_not_fit_is_refused), CHECK_CASE(the_config_of_a_run_reproduces_it),
-           CHECK_CASE(the_end_says_which_adapter_to_use))
+           CHECK_CASE(the_end_says_which_adapter_to_use),
+           CHECK_CASE(saved_adapters_are_loaded_again), CHECK_CASE(packed_updates_compile))

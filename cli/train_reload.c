@@ -1,0 +1,47 @@
+/* cli/train_reload.c -- the adapter that a run saved, loaded again and measured. */
+#include "cli/train.h"
+
+typedef struct meter {
+    train_run *run;
+    const weft_cancel *cancel;
+} meter;
+
+static bool show(void *context, int64_t targets, int64_t total)
+{
+    const meter *m = context;
+    cli_progress_show(&m->run->progress, (double)targets / (double)total, false,
+                      "reloaded adapter: %s of %s tokens", cli_count(targets), cli_count(total));
+    return m->cancel == NULL || !weft_cancel_is_set(m->cancel);
+}
+
+/* The model of the run is freed first: two would take twice the memory. */
+weft_status train_reload(const train_values *v, train_run *r, const weft_cancel *cancel)
+{
+    meter m = {r, cancel};
+    const weft_evaluate_options o = {.callback = show, .context = &m};
+    weft_evaluation found = {0};
+
+    if (r->validation == NULL || train_objective(v) != &weft_objective_supervised ||
+        r->result.best_step == 0)
+        return WEFT_OK;
+    char *adapter = weft_format("%s/best", v->out);
+    weft_trainer_free(r->trainer);
+    weft_model_free(r->model);
+    r->trainer = NULL;
+    r->model = NULL;
+    weft_status status = adapter ? cli_load_model(r->path, &v->place, adapter, &r->model)
+                                 : weft_fail(WEFT_MEMORY, "train: out of memory");
+    if (status == WEFT_OK)
+        status = weft_evaluate(r->model, r->validation, &o, &found);
+    if (status == WEFT_OK)
+        r->reloaded_validation = found.loss;
+    cli_progress_clear(&r->progress);
+    weft_free(adapter);
+    return status == WEFT_CANCELLED ? WEFT_OK : status;
+}
+
+bool train_reloaded_well(const train_run *r)
+{
+    const double measured = r->result.best_validation;
+    return fabs(r->reloaded_validation - measured) <= 1e-3 * fabs(measured) + 1e-5;
+}
