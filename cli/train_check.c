@@ -4,8 +4,11 @@
 static const char *plan_complaint(const train_values *v)
 {
     const bool validated = v->val_split > 0 || v->val_data != NULL;
-    if ((v->patience > 0 || v->sample_prompts.n > 0) && !validated)
-        return "--patience and --sample-prompt need --val-split or --val-data";
+    if (v->patience > 0 && !validated)
+        return "--patience counts validations: it needs --val-split or --val-data";
+    if (v->sample_prompts.n > 0 && !validated)
+        return "--sample-prompt generates after each validation: it needs --val-split or "
+               "--val-data";
     if (v->patience > 0 && v->val_every == 0)
         return "--patience needs --val-every above 0";
     if (!isnan(v->max_memory) && !v->dry_run)
@@ -18,7 +21,8 @@ const char *train_complaint(const train_values *v)
     if (v->resume && v->overwrite)
         return "--resume and --overwrite exclude each other";
     if (v->model == NULL)
-        return "MODEL is missing";
+        return v->resume ? "--out has no run to continue, and MODEL to begin one is missing"
+                         : "MODEL is missing";
     if ((v->source.paths.n == 0) == (v->batches == NULL))
         return "needs --data FILE or --batches FILE";
     if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))

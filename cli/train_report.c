@@ -136,19 +136,28 @@ static void print_word(const char *word)
     putchar('\'');
 }
 
-static void print_command(const train_values *v, const char *command, const char *before,
-                          const char *adapter, const char *after)
+/* A line "  weft COMMAND WORD..."; the words end with NULL, and are quoted where a shell needs it.
+ */
+static void print_command(const char *const *words)
 {
-    printf("  weft %s ", command);
-    print_word(v->model);
-    printf(" %s", before);
-    print_word(adapter);
-    printf(" %s\n", after);
+    fputs("  weft", stdout);
+    for (; *words; words++) {
+        putchar(' ');
+        print_word(*words);
+    }
+    putchar('\n');
+}
+
+static bool has_conversations(const train_run *r)
+{
+    const int64_t *rows = r->data_info.rows;
+    return r->chat && rows[WEFT_ROW_MESSAGES] + rows[WEFT_ROW_SHAREGPT] > 0;
 }
 
 /* Which adapter to use, and how. */
-static void print_use(const train_values *v, const weft_train_result *s)
+static void print_use(const train_values *v, const train_run *r)
 {
+    const weft_train_result *s = &r->result;
     const bool best = s->best_step > 0;
     char *adapter = weft_format("%s/%s", v->out, best ? "best" : "last");
     printf("report %s/report.html, metrics %s/metrics.jsonl\n", v->out, v->out);
@@ -156,11 +165,18 @@ static void print_use(const train_values *v, const weft_train_result *s)
         puts("The validation loss did not fall below that of the model without the adapter.");
     printf("Use %s/%s", v->out, best ? "best" : "last");
     printf(best ? ", the adapter with the lowest validation loss:\n" : ":\n");
-    if (adapter) {
-        print_command(v, "generate", "--adapter ", adapter, "--prompt TEXT");
-        print_command(v, "fuse", "", adapter, "fused");
-        print_command(v, "convert", "--adapter ", adapter, "fused.gguf");
-    }
+    if (adapter == NULL)
+        return;
+    if (has_conversations(r))
+        print_command((const char *const[]){"chat", v->model, "--adapter", adapter, NULL});
+    else
+        print_command((const char *const[]){"generate", v->model, "--adapter", adapter, "--prompt",
+                                            "TEXT", NULL});
+    print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
+    print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
+    if (!v->dora && v->whole == NULL) /* which GGUF adapters cannot have */
+        print_command((const char *const[]){"convert", adapter, "adapter.gguf", "--adapter-format",
+                                            "gguf", "--base", v->model, NULL});
     weft_free(adapter);
 }
 
@@ -190,5 +206,5 @@ void train_print_result(const train_values *v, const train_run *r)
         weft_log_message(WEFT_LOG_WARNING,
                          "%s/best was loaded again: its validation loss is %.4f, expected %.4f",
                          weft_printable(v->out), r->reloaded_validation, s->best_validation);
-    print_use(v, s);
+    print_use(v, r);
 }

@@ -147,7 +147,26 @@ static void the_end_says_which_adapter_to_use(void)
     char *prompt = strstr(command, "TEXT");
     if (CHECK(prompt != NULL))
         memcpy(prompt, "Once", 4);
+    char all[4096];
+    snprintf(all, sizeof all, "%s", o.out);
     o = weft_command(NULL, "%s --max-tokens 4", command);
+    CHECK_EQ_INT(o.code, 0);
+    /* The others: two merged models and an adapter for llama.cpp, written in a folder of their own.
+     */
+    char folder[1024], bin[1024];
+    snprintf(folder, sizeof folder, "%s", check_temporary("deploy"));
+    snprintf(bin, sizeof bin, "%s", check_built("cli/weft"));
+    int n = 0;
+    for (char *line = strtok(all, "\n"); line; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "  weft ", 7) != 0 || strncmp(line, "  weft generate", 15) == 0)
+            continue;
+        n++;
+        o = shell_command(NULL, "mkdir -p %s && cd %s && %s %s", folder, folder, bin, line + 7);
+        if (!CHECK_EQ_INT(o.code, 0))
+            CHECK_FAIL("%s: %s", line, o.err);
+    }
+    CHECK_EQ_INT(n, 3);
+    o = shell_command(NULL, "cd %s && ls fused/config.json fused.gguf adapter.gguf", folder);
     CHECK_EQ_INT(o.code, 0);
     o = shell_command(NULL, "grep -c '\"samples\": .*A fox' \"%s\"/metrics.jsonl", out);
     CHECK(atoi(o.out) >= 2);
