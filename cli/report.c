@@ -110,8 +110,9 @@ static void print_run(const char *folder, json_object *run)
     if (*text_of(run, "message"))
         printf(" (%s)", text_of(run, "message"));
     if (isfinite(steps))
-        printf(", %.0f of %.0f updates, %.0f tokens in %s", steps, planned,
-               number_of(result, "tokens"), cli_time(number_of(result, "seconds")));
+        printf(", %.0f of %.0f updates, %s tokens in %s", steps, planned,
+               cli_count((int64_t)fmax(number_of(result, "tokens"), 0)),
+               cli_time(number_of(result, "seconds")));
     putchar('\n');
     if (isfinite(number_of(result, "best_validation")))
         printf("validation loss %.4f before, %.4f after, best %.4f at update %.0f\n",

@@ -152,6 +152,22 @@ static void rewards_are_in_the_report(void)
     CHECK(strstr(o.out, "Reward") == NULL);
 }
 
+/* Every option of the run, with its text escaped. */
+static void options_are_in_the_report(void)
+{
+    const char *folder = run_folder("options",
+                                    "{\"state\": \"finished\", \"command\": [\"--rank\", \"16\", "
+                                    "\"--checkpoint\", \"--data\", \"<a>.jsonl\", \"--\", "
+                                    "\"a&b\"]}",
+                                    falling);
+    CHECK_EQ_INT(weft_command(NULL, "report %s", folder).code, 0);
+    const output o = shell_command(NULL, "cat %s/report.html", folder);
+    CHECK_CONTAINS(o.out, "<h2>Options</h2>\n<table>\n<tr><th>rank</th><td>16 </td></tr>\n"
+                          "<tr><th>checkpoint</th><td></td></tr>\n"
+                          "<tr><th>data</th><td>&#60;a&#62;.jsonl </td></tr>\n"
+                          "<tr><th>arguments</th><td>a&#38;b </td></tr>\n</table>\n");
+}
+
 static void folders_without_a_run_are_refused(void)
 {
     output o = weft_command(NULL, "report /no/such/run");
@@ -168,4 +184,4 @@ static void folders_without_a_run_are_refused(void)
 CHECK_MAIN("cli_report", CHECK_CASE(curves_are_ascii_off_a_terminal),
            CHECK_CASE(a_terminal_decides_width_and_characters),
            CHECK_CASE(runs_of_few_updates_have_no_curve), CHECK_CASE(rewards_are_in_the_report),
-           CHECK_CASE(folders_without_a_run_are_refused))
+           CHECK_CASE(options_are_in_the_report), CHECK_CASE(folders_without_a_run_are_refused))

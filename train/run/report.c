@@ -249,6 +249,42 @@ static void add_table(page *p, json_object *run, const char *key, const char *ti
     weft__text_format(&p->text, "</table>\n");
 }
 
+static const char *word_at(json_object *words, size_t i)
+{
+    json_object *word = json_object_array_get_idx(words, i);
+    return json_object_is_type(word, json_type_string) ? json_object_get_string(word) : "";
+}
+
+/* The command's words: a row for each option, with the words behind it. */
+static void add_command(page *p, json_object *run)
+{
+    json_object *words;
+    if (!json_object_object_get_ex(run, "command", &words) ||
+        !json_object_is_type(words, json_type_array) || json_object_array_length(words) == 0)
+        return;
+    bool open = false, rest = false;
+    weft__text_format(&p->text, "<h2>Options</h2>\n<table>\n");
+    for (size_t i = 0; i < json_object_array_length(words); i++) {
+        const char *word = word_at(words, i);
+        const bool name = !rest && strncmp(word, "--", 2) == 0;
+        if (name && open)
+            weft__text_format(&p->text, "</td></tr>\n");
+        rest = rest || strcmp(word, "--") == 0;
+        if (name || !open)
+            weft__text_format(&p->text, "<tr><th>");
+        if (name)
+            escape(&p->text, rest ? "arguments" : word + 2, strlen(rest ? "arguments" : word + 2));
+        if (name || !open)
+            weft__text_format(&p->text, "</th><td>");
+        if (!name) {
+            escape(&p->text, word, strlen(word));
+            weft__text_format(&p->text, " ");
+        }
+        open = true;
+    }
+    weft__text_format(&p->text, "</td></tr>\n</table>\n");
+}
+
 static void add_head(page *p, json_object *run)
 {
     json_object *value;
@@ -280,6 +316,7 @@ static weft_status write_page(page *p, json_object *run)
     add_table(p, run, "data", "Data");
     add_table(p, run, "model", "Model");
     add_table(p, run, "options", "Settings");
+    add_command(p, run);
     weft__text_format(&p->text, "</body></html>\n");
     char *path = weft_format("%s/report.html", p->folder);
     const weft_status status = path == NULL || p->text.failed || p->samples.failed
