@@ -212,5 +212,10 @@ weft_status eval_prompt(const eval_run *run, const eval_row *row, char **text, b
         status = weft_chat_render(
             run->chat, json ? json : json_object_to_json_string(row->messages), &o, text, NULL);
     weft_free(json);
+    if (status != WEFT_OK) {
+        char *why = weft_strdup(weft_error_message());
+        weft_fail(status, "%s:%zu: %s", weft_printable(row->file), row->line, why ? why : "");
+        weft_free(why);
+    }
     return status;
 }

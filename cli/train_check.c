@@ -5,7 +5,7 @@ static const char *plan_complaint(const train_values *v)
 {
     const bool validated = v->val_split > 0 || v->val_data != NULL;
     if (v->patience > 0 && !validated)
-        return "--patience counts validations: it needs --val-split or --val-data";
+        return "--patience counts validations, which need --val-split or --val-data";
     if (v->sample_prompts.n > 0 && !validated)
         return "--sample-prompt generates after each validation: it needs --val-split or "
                "--val-data";

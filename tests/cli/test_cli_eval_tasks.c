@@ -136,6 +136,17 @@ static void prompts_go_through_the_template(void)
     json_object_put(b);
 }
 
+/* What a template cannot render is named by its row. */
+static void messages_that_do_not_render_are_named(void)
+{
+    const char *data = text_file("messages.jsonl", "{\"prompt\": \"a\", \"answer\": \"b\"}\n"
+                                                   "{\"messages\": [5], \"answer\": \"b\"}\n");
+    const output o =
+        weft_command(NULL, "eval %s --task exact --data %s -n 1", storyteller_folder(), data);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "messages.jsonl:2: ");
+}
+
 /* ---- Several models ------------------------------------------------------------------------- */
 
 static const char *const tales =
@@ -286,6 +297,7 @@ static void options_that_do_not_fit_are_refused(void)
 
 CHECK_MAIN("cli_eval_tasks", CHECK_CASE(choices_are_those_of_transformers),
            CHECK_CASE(answers_are_those_of_transformers),
-           CHECK_CASE(prompts_go_through_the_template), CHECK_CASE(models_are_compared),
+           CHECK_CASE(prompts_go_through_the_template),
+           CHECK_CASE(messages_that_do_not_render_are_named), CHECK_CASE(models_are_compared),
            CHECK_CASE(changes_are_paired), CHECK_CASE(bad_rows_are_named),
            CHECK_CASE(options_that_do_not_fit_are_refused))
