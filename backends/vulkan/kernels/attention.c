@@ -218,17 +218,34 @@ static uint32_t power_of_two(int64_t n, uint32_t least, uint32_t most)
     return power;
 }
 
+static int64_t piece_of(const weft_tensor *t)
+{
+    return 16 / (int64_t)weft_dtype_size(t->dtype);
+}
+
+/* Whether every key's elements lie in pieces of 16 bytes. */
+static bool is_packed(const weft_tensor *t)
+{
+    uint32_t at[3];
+    weft__vulkan_attention_strides(t, 3, at);
+    const int64_t starts = (int64_t)(at[0] | at[1] | at[2]) | t->shape.at[3];
+    return t->shape.at[3] > 0 && starts % piece_of(t) == 0 &&
+           weft__vulkan_address_or_0(t) % 16 == 0;
+}
+
 static weft_status attend(const weft_call *call, const plan *p,
                           const attention_arguments *arguments)
 {
     const attention *a = &p->a;
     const int64_t groups = a->pairs * p->chunks * p->tiles;
     if (p->few) {
+        const bool packed = !a->wide && a->D == a->Dv && is_packed(a->k) && is_packed(a->v);
+        const int64_t line = packed ? a->Dv / piece_of(a->v) : a->Dv;
         const uint32_t constants[] = {power_of_two(a->rows, 1, 8), a->D > 0 ? (uint32_t)a->D : 1,
-                                      power_of_two(a->Dv, 32, 256)};
+                                      power_of_two(line, packed ? 1 : 32, 256), packed};
         return weft__vulkan_attention_launch(
             call, a, a->wide ? &weft__shader_attention_few_f64 : &weft__shader_attention_few,
-            arguments, constants, 3, groups);
+            arguments, constants, 4, groups);
     }
     const uint32_t constants[] = {p->own, a->wide ? 2 : 4,
                                   (uint32_t)divide(a->Dv > 0 ? a->Dv : 1, ATTENTION_COLUMNS)};

@@ -6,6 +6,7 @@
 
 enum {
     GROUP = 256,     /* threads of a workgroup */
+    MOST_KEPT = 8,   /* pieces of a thread in registers */
     COLUMNS = 64,    /* of a workgroup of norm_sums */
     ENOUGH = 2048,   /* workgroups that keep a large device busy */
     FEWEST_ROWS = 32 /* of a part */
@@ -132,27 +133,55 @@ static uint32_t threads_of(uint32_t width)
     return threads;
 }
 
+/* Pieces of 16 bytes that each of `threads` threads keeps of a row; 0: elements do not lie so. */
+static uint32_t pieces_of(const norm *n, const norm_push *push, weft_dtype dtype, uint32_t *threads)
+{
+    const uint32_t piece = 16 / (uint32_t)weft_dtype_size(dtype);
+    const uint32_t starts = n->x.at[0] | n->x.at[1] | n->x.width;
+    const uint64_t addresses = push->x | push->y | push->weight | push->other;
+    const uint32_t pieces = n->x.width / piece;
+    if (n->wide || starts % piece != 0 || addresses % 16 != 0 || pieces == 0) {
+        return 0;
+    }
+    uint32_t each = 8;
+    while (each < GROUP && each < pieces) {
+        each *= 2;
+    }
+    const uint32_t kept = (pieces + each - 1) / each;
+    if (kept > MOST_KEPT) {
+        return 0;
+    }
+    *threads = each;
+    return kept;
+}
+
+static norm_push push_of(const weft_call *call, const norm *n, uint64_t stats)
+{
+    const weft_norm_params *params = n->params;
+    return (norm_push){.x = weft__vulkan_address_or_0(&call->in[0]),
+                       .weight = weft__vulkan_address_or_0(n->weight),
+                       .other = weft__vulkan_address_or_0(n->other),
+                       .y = weft__vulkan_address_or_0(&call->out[0]),
+                       .stats = stats,
+                       .x_at = {n->x.at[0], n->x.at[1]},
+                       .other_at = {n->ct.at[0], n->ct.at[1]},
+                       .rows = n->x.n,
+                       .inner = n->x.inner,
+                       .width = n->x.width,
+                       .reals = weft__vulkan_reals_of(n->wide, params->eps, params->offset)};
+}
+
 static weft_status run_rows(const weft_call *call, const norm *n, const weft__vulkan_shader *shader,
                             uint64_t stats)
 {
-    const weft_norm_params *params = n->params;
-    const uint32_t threads = threads_of(n->x.width);
-    norm_push push = {.x = weft__vulkan_address_or_0(&call->in[0]),
-                      .weight = weft__vulkan_address_or_0(n->weight),
-                      .other = weft__vulkan_address_or_0(n->other),
-                      .y = weft__vulkan_address_or_0(&call->out[0]),
-                      .stats = stats,
-                      .x_at = {n->x.at[0], n->x.at[1]},
-                      .other_at = {n->ct.at[0], n->ct.at[1]},
-                      .rows = n->x.n,
-                      .inner = n->x.inner,
-                      .width = n->x.width,
-                      .reals = weft__vulkan_reals_of(n->wide, params->eps, params->offset)};
+    const norm_push push = push_of(call, n, stats);
+    uint32_t threads = threads_of(n->x.width);
+    const uint32_t kept = n->gradient ? 0 : pieces_of(n, &push, call->in[0].dtype, &threads);
     weft__vulkan_launch launch = {
         .shader = shader,
-        .n_constants = 5,
+        .n_constants = n->gradient ? 5 : 6,
         .constants = {call->in[0].dtype, n->weight ? n->weight->dtype : WEFT_FLOAT32,
-                      n->other ? n->other->dtype : WEFT_FLOAT32, threads, n->layer},
+                      n->other ? n->other->dtype : WEFT_FLOAT32, threads, n->layer, kept},
         .push = &push,
         .push_bytes = sizeof push,
         .groups = weft__vulkan_groups(n->x.n, GROUP / threads)};

@@ -1,18 +1,25 @@
 // backends/vulkan/shaders/attention_few.comp -- attention of few rows (decoding), bound by how fast
-// keys and values are read: a workgroup has all rows of a key head and a chunk of the keys.
+// keys and values are read: a workgroup has all rows of a key head and a chunk of the keys. Keys and
+// values that lie in pieces of 16 bytes are read so, several pieces in flight.
 #version 460
 #include "common.glsl"
+#ifndef WIDE
+#include "pieces.glsl"
+#undef real4
+#endif
 #include "attention.glsl"
 #include "attention_parts.glsl"
 
 layout(constant_id = 5) const uint ROWS = 1;   // L G or more, a power of two
 layout(constant_id = 6) const uint WIDTH = 64; // D, at least 1
 layout(constant_id = 7) const uint LINE = 64;  // columns at a time: a power of two, 256 at most
+layout(constant_id = 8) const bool PACKED = false; // keys and values are read in pieces
 
 const uint MOST = 256;              // keys of a chunk
 const uint LANES = 8;               // threads of a key
 const uint KEYS = 256 / LANES;      // at a time
 const uint THREADS = 256 / ROWS;    // of a row's softmax
+const uint VALUE_LOADS = 4;         // in flight
 
 shared real queries[ROWS * WIDTH];
 shared real scores[ROWS * MOST];
@@ -44,20 +51,69 @@ real seen_score(uint row, int key, uint place, int b, int hk)
     return seen ? score_of(total, b, l, hk * int(G) + int(row % G), key, slope) : HIDDEN;
 }
 
+real part[ROWS]; // of the products of a key with the queries: this thread's share
+
+void multiply_elements(const View k, uint start)
+{
+    for (uint d = t % LANES; d < uint(p.at.D); d += LANES) {
+        real x = load_real(k.at, K_TYPE, start + d);
+        for (uint r = 0u; r < ROWS; r++) {
+            part[r] += x * queries[r * WIDTH + d];
+        }
+    }
+}
+
+#ifndef WIDE
+const uint K_PIECE = K_TYPE == FLOAT32 ? 4 : 8, V_PIECE = V_TYPE == FLOAT32 ? 4 : 8;
+const uint K_PIECES = (WIDTH / K_PIECE + LANES - 1) / LANES; // of a thread
+const uint K_KEPT = K_PIECES > 0 ? K_PIECES : 1;
+
+void multiply_pieces(const View k, uint start)
+{
+    uvec4 pieces[K_KEPT];
+    [[unroll]] for (uint i = 0u; i < K_PIECES; i++) {
+        const uint d = (t % LANES + i * LANES) * K_PIECE;
+        pieces[i] = uvec4(0u);
+        if (d < WIDTH) {
+            pieces[i] = load_piece(k.at, K_TYPE, true, int(start + d), K_PIECE);
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < K_PIECES; i++) {
+        const uint d = (t % LANES + i * LANES) * K_PIECE;
+        [[unroll]] for (uint e = 0u; e < K_PIECE; e += 4u) {
+            const vec4 x = part_of(pieces[i], K_TYPE, e / 4u);
+            if (d < WIDTH) {
+                [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                    const uint q = r * WIDTH + d + e;
+                    part[r] += dot(x, vec4(queries[q], queries[q + 1u], queries[q + 2u],
+                                           queries[q + 3u]));
+                }
+            }
+        }
+    }
+}
+#endif
+
+void multiply_key(const View k, uint start)
+{
+#ifndef WIDE
+    if (PACKED) {
+        multiply_pieces(k, start);
+        return;
+    }
+#endif
+    multiply_elements(k, start);
+}
+
 void score_keys(const View k, int from, int n, int b, int hk)
 {
     for (int k0 = 0; k0 < n; k0 += int(KEYS)) {
-        real part[ROWS];
-        for (uint r = 0u; r < ROWS; r++) {
+        [[unroll]] for (uint r = 0u; r < ROWS; r++) {
             part[r] = real(0);
         }
         int key = from + k0 + int(t / LANES);
-        uint start = place_of(k, false, uint(key));
-        for (uint d = t % LANES; key < from + n && d < uint(p.at.D); d += LANES) {
-            real x = load_real(k.at, K_TYPE, start + d);
-            for (uint r = 0u; r < ROWS; r++) {
-                part[r] += x * queries[r * WIDTH + d];
-            }
+        if (key < from + n) {
+            multiply_key(k, place_of(k, false, uint(key)));
         }
         barrier();
         for (uint r = 0u; r < ROWS; r++) {
@@ -113,7 +169,6 @@ void soften(int n, out real top, out real sum)
 // The rows' sums of the values' columns from c0 on, each in 256 / LINE parts, to shared memory.
 void sum_values(const View v, int from, int n, uint c0)
 {
-    real part[ROWS];
     for (uint r = 0u; r < ROWS; r++) {
         part[r] = real(0);
     }
@@ -133,10 +188,11 @@ void sum_values(const View v, int from, int n, uint c0)
 
 shared real divisors[ROWS];
 
-void store_values(int b, int hk, int chunk, uint c0)
+// Stores columns c0, c0 + step, ...: one for each thread of a line.
+void store_values(int b, int hk, int chunk, uint c0, uint step)
 {
     for (uint e = t; e < ROWS * LINE; e += 256u) {
-        uint row = e / LINE, column = c0 + e % LINE;
+        uint row = e / LINE, column = c0 + e % LINE * step;
         if (row >= uint(p.at.L) * G || column >= uint(p.at.Dv)) {
             continue;
         }
@@ -150,6 +206,63 @@ void store_values(int b, int hk, int chunk, uint c0)
         } else {
             store_real(p.at.work, REAL_TYPE, part_start(out_row, chunk) + 2u + column, total);
         }
+    }
+}
+
+#ifndef WIDE
+// A thread has a piece of the values of every 256 / LINE-th key.
+void sum_value_pieces(const View v, int from, int n, int b, int hk, int chunk)
+{
+    const uint step = 256u / LINE, column = t % LINE * V_PIECE;
+    const bool in_row = column < uint(p.at.Dv);
+    vec4 total[ROWS * 2u];
+    [[unroll]] for (uint r = 0u; r < ROWS * 2u; r++) {
+        total[r] = vec4(0.0);
+    }
+    for (uint first = t / LINE; in_row && first < uint(n); first += VALUE_LOADS * step) {
+        uvec4 pieces[VALUE_LOADS];
+        [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
+            const uint k = min(first + i * step, uint(n) - 1u);
+            pieces[i] = load_piece(v.at, V_TYPE, true,
+                                   int(place_of(v, false, uint(from) + k) + column), V_PIECE);
+        }
+        [[unroll]] for (uint i = 0u; i < VALUE_LOADS; i++) {
+            const uint k = first + i * step;
+            if (k < uint(n)) {
+                [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                    const float weight = scores[r * MOST + k];
+                    total[2u * r] += weight * part_of(pieces[i], V_TYPE, 0u);
+                    if (V_PIECE > 4u) {
+                        total[2u * r + 1u] += weight * part_of(pieces[i], V_TYPE, 1u);
+                    }
+                }
+            }
+        }
+    }
+    [[unroll]] for (uint e = 0u; e < 8u; e++) {
+        if (e < V_PIECE) {
+            barrier();
+            [[unroll]] for (uint r = 0u; r < ROWS; r++) {
+                sums[r * 256u + t] = total[2u * r + e / 4u][e % 4u];
+            }
+            barrier();
+            store_values(b, hk, chunk, e, V_PIECE);
+        }
+    }
+}
+#endif
+
+void add_values(const View v, int from, int n, int b, int hk, int chunk)
+{
+#ifndef WIDE
+    if (PACKED) {
+        sum_value_pieces(v, from, n, b, hk, chunk);
+        return;
+    }
+#endif
+    for (uint c0 = 0u; c0 < uint(p.at.Dv); c0 += LINE) {
+        sum_values(v, from, n, c0);
+        store_values(b, hk, chunk, c0, 1u);
     }
 }
 
@@ -172,9 +285,5 @@ void main()
         divisors[row] = inverse_of(sum);
         store_row(out_row_of(b, hk, int(row)), chunk, top, sum);
     }
-    View v = keys_of(p.at.v, p.at.v_at, b, hk);
-    for (uint c0 = 0u; c0 < uint(p.at.Dv); c0 += LINE) {
-        sum_values(v, from, n, c0);
-        store_values(b, hk, chunk, c0);
-    }
+    add_values(keys_of(p.at.v, p.at.v_at, b, hk), from, n, b, hk, chunk);
 }

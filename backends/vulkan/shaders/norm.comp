@@ -1,11 +1,76 @@
-// backends/vulkan/shaders/norm.comp -- rms_norm and layer_norm.
+// backends/vulkan/shaders/norm.comp -- rms_norm and layer_norm. Rows that lie in pieces of 16 bytes
+// are loaded once and stay in registers.
 #version 460
 #include "common.glsl"
+#ifndef WIDE
+#include "pieces.glsl"
+#endif
 #include "norm.glsl"
 
-void main()
+layout(constant_id = 5) const uint PIECES = 0; // of a thread; 0: one element at a time
+
+#ifndef WIDE
+const uint FOURS = X_TYPE == FLOAT32 ? 1 : 2; // of a piece
+const uint KEPT = PIECES > 0 ? PIECES : 1;
+
+// What is added to the normalised elements i to i + 3, and what multiplies them before.
+void scale_and_add(uint i, inout vec4 y)
 {
-    uint row = row_index(), x = row_start(row, p.x_at);
+    if (is_given(p.weight)) {
+        vec4 weight = convert(load_four(p.weight, WEIGHT_TYPE, true, int(i), 1, 4u), WEIGHT_TYPE);
+        y *= LAYER ? weight : weight + p.offset;
+    }
+    if (LAYER && is_given(p.other)) {
+        y += convert(load_four(p.other, OTHER_TYPE, true, int(i), 1, 4u), OTHER_TYPE);
+    }
+}
+
+void norm_pieces(uint row, uint x)
+{
+    const uint piece = 4u * FOURS;
+    const bool any = row < p.rows;
+    uvec4 kept[KEPT];
+    float mean = 0.0, square = 0.0, none = 0.0, nothing = 0.0;
+    [[unroll]] for (uint k = 0u; k < PIECES; k++) {
+        const uint i = (lane + k * THREADS) * piece;
+        kept[k] = uvec4(0u);
+        if (any && i < p.width) {
+            kept[k] = load_piece(p.x, X_TYPE, true, int(x + i), piece);
+        }
+    }
+    if (LAYER) {
+        [[unroll]] for (uint k = 0u; k < PIECES; k++) {
+            [[unroll]] for (uint q = 0u; q < FOURS; q++) {
+                mean += dot(part_of(kept[k], X_TYPE, q), vec4(1.0));
+            }
+        }
+        sum_rows(1u, mean, none, nothing);
+        mean /= float(p.width);
+    }
+    [[unroll]] for (uint k = 0u; k < PIECES; k++) {
+        const bool in_row = (lane + k * THREADS) * piece < p.width;
+        [[unroll]] for (uint q = 0u; q < FOURS; q++) {
+            const vec4 centred = part_of(kept[k], X_TYPE, q) - mean;
+            square += in_row ? dot(centred, centred) : 0.0;
+        }
+    }
+    sum_rows(1u, square, none, nothing);
+    const float inverse = rsqrt_(square / float(p.width) + p.eps);
+    [[unroll]] for (uint k = 0u; k < PIECES; k++) {
+        const uint i = (lane + k * THREADS) * piece;
+        if (any && i < p.width) {
+            [[unroll]] for (uint q = 0u; q < FOURS; q++) {
+                vec4 y = (part_of(kept[k], X_TYPE, q) - mean) * inverse;
+                scale_and_add(i + 4u * q, y);
+                store_four(p.y, X_TYPE, row * p.width + i + 4u * q, y);
+            }
+        }
+    }
+}
+#endif
+
+void norm_elements(uint row, uint x)
+{
     bool any = row < p.rows;
     real mean = row_mean(any, x), square = real(0), none = real(0), nothing = real(0);
     for (uint i = lane; any && i < p.width; i += THREADS) {
@@ -21,4 +86,16 @@ void main()
         }
         store_real(p.y, X_TYPE, row * p.width + i, y);
     }
+}
+
+void main()
+{
+    const uint row = row_index(), x = row_start(row, p.x_at);
+#ifndef WIDE
+    if (PIECES > 0u) {
+        norm_pieces(row, x);
+        return;
+    }
+#endif
+    norm_elements(row, x);
 }
