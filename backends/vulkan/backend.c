@@ -150,6 +150,16 @@ static weft_status wait_all(void *state)
     return status;
 }
 
+static weft_status mark(void *state, uint64_t *point)
+{
+    return weft__vulkan_mark_end(state, point);
+}
+
+static weft_status wait_until(void *state, uint64_t point)
+{
+    return weft__vulkan_finish_until(state, point);
+}
+
 /* ---- The literal ---------------------------------------------------------------------------- */
 
 static int count_devices(void);
@@ -179,6 +189,8 @@ weft_backend weft__vulkan_backend = {
     .copy_fits = weft__vulkan_copy_fits,
     .flush = flush,
     .wait = wait_all,
+    .mark = mark,
+    .wait_until = wait_until,
     .profile = weft__vulkan_profile_set,
     .op_times = weft__vulkan_profile_read,
     .counters = weft__vulkan_profile_counters,

@@ -160,7 +160,9 @@ weft_status weft__vulkan_read(void *state, void *buffer, int64_t offset, void *t
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&d->stream.lock);
     if (d->memory.host_writes && (bytes <= MAPPED_READ || d->memory.host_reads)) {
-        status = weft__vulkan_finish(d);
+        /* Later work goes on meanwhile. */
+        status = b->filled > d->stream.submitted ? weft__vulkan_submit(d) : WEFT_OK;
+        status = status == WEFT_OK ? weft__vulkan_wait_for(d, b->filled) : status;
         if (status == WEFT_OK) {
             memcpy(to, b->span.host + offset, (size_t)bytes);
         }

@@ -246,7 +246,7 @@ void weft__vulkan_mark(weft__vulkan_device *d, weft__vulkan_buffer *const *reads
     }
     for (int i = 0; i < n_writes; i++) {
         writes[i]->written = s->epoch;
-        writes[i]->value = s->submitted + 1;
+        writes[i]->value = writes[i]->filled = s->submitted + 1;
     }
 }
 
@@ -260,14 +260,15 @@ weft_status weft__vulkan_recorded(weft__vulkan_device *d)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Bad input that a shader has met since the last wait. */
-static weft_status take_fault(weft__vulkan_stream *s)
+/* Bad input that a shader has met since the last wait. The kinds are kept while work is under way
+ * that may still report one. */
+static weft_status take_fault(weft__vulkan_stream *s, bool idle)
 {
     uint32_t *record = (uint32_t *)(void *)s->fault.host;
     const uint32_t code = record[0];
     const int n = s->n_faults;
     const int64_t value = (int64_t)((uint64_t)record[2] << 32 | record[1]);
-    s->n_faults = 0;
+    s->n_faults = idle ? 0 : n;
     if (code == 0) {
         return WEFT_OK;
     }
@@ -278,6 +279,12 @@ static weft_status take_fault(weft__vulkan_stream *s)
     const weft__vulkan_fault_kind *kind = &s->faults[code - 1];
     return weft_fail(WEFT_INVALID, kind->format, kind->op, (long long)value,
                      (long long)kind->limit);
+}
+
+static weft_status complained(void)
+{
+    const char *complaint = weft__vulkan_complaint();
+    return complaint ? weft_fail(WEFT_DEVICE, "vulkan: validation: %s", complaint) : WEFT_OK;
 }
 
 weft_status weft__vulkan_finish(weft__vulkan_device *d)
@@ -294,12 +301,43 @@ weft_status weft__vulkan_finish(weft__vulkan_device *d)
     s->last_call = s->last_out = NULL;
     s->counts.waits++;
     weft__vulkan_cache_save(d);
-    const char *complaint = weft__vulkan_complaint();
-    return complaint ? weft_fail(WEFT_DEVICE, "vulkan: validation: %s", complaint) : WEFT_OK;
+    return complained();
 }
 
 weft_status weft__vulkan_finish_all(weft__vulkan_device *d)
 {
     weft_status status = weft__vulkan_finish(d);
-    return status == WEFT_OK ? take_fault(&d->stream) : status;
+    return status == WEFT_OK ? take_fault(&d->stream, true) : status;
+}
+
+weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value)
+{
+    weft__vulkan_stream *s = &d->stream;
+    pthread_mutex_lock(&s->lock);
+    const weft_status status = weft__vulkan_submit(d);
+    *value = s->submitted;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value)
+{
+    weft__vulkan_stream *s = &d->stream;
+    weft_status status = weft__vulkan_wait_for(d, value);
+    pthread_mutex_lock(&s->lock);
+    const bool idle = !s->recording && s->submitted == value;
+    if (idle) {
+        s->fresh = true;
+        s->last_call = s->last_out = NULL;
+        weft__vulkan_cache_save(d);
+    }
+    s->counts.waits++;
+    if (status == WEFT_OK) {
+        status = complained();
+    }
+    if (status == WEFT_OK) {
+        status = take_fault(s, idle);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return status;
 }

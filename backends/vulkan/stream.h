@@ -20,10 +20,11 @@ enum {
 };
 
 /* An array's memory. `written` and `read` are the epochs (stretches between barriers) in which the
- * device last did so; `value` the timeline's value after which it is idle. */
+ * device last did so; `value` and `filled` the timeline's values after which it is idle, and after
+ * which its last write is done. */
 typedef struct weft__vulkan_buffer {
     weft__vulkan_span span;
-    uint64_t written, read, value;
+    uint64_t written, read, value, filled;
 } weft__vulkan_buffer;
 
 struct weft__vulkan_slot {
@@ -95,5 +96,10 @@ weft_status weft__vulkan_finish(weft__vulkan_device *d);
 
 /* The same, and bad input that shaders have met: for the evaluation that submitted them. */
 weft_status weft__vulkan_finish_all(weft__vulkan_device *d);
+
+/* Called without the lock. Submits what is recorded: the timeline's value at its end. And waits for
+ * that, fails as weft__vulkan_finish_all, while others may record. */
+weft_status weft__vulkan_mark_end(weft__vulkan_device *d, uint64_t *value);
+weft_status weft__vulkan_finish_until(weft__vulkan_device *d, uint64_t value);
 
 #endif

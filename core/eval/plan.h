@@ -85,6 +85,10 @@ typedef struct weft__plan {
 weft_status weft__plan_make(weft__plan *plan, weft_array *const *roots, int n);
 void weft__plan_commit(weft__plan *plan);
 weft_status weft__plan_run(weft__plan *plan);
+/* The device for which all steps only queue work, so that the plan may be issued; else NULL. */
+weft_device *weft__plan_device(const weft__plan *plan);
+/* Queues the work of such a plan and submits it; `point` is where it ends. */
+weft_status weft__plan_issue(weft__plan *plan, weft_device *device, uint64_t *point);
 void weft__plan_free(weft__plan *plan);
 /* After a run that failed: whether the buffer still has what it had before the run. Removes the
  * mark that the run left on it in that case. */

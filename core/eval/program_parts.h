@@ -48,6 +48,7 @@ struct weft__program {
     weft__patch *patches; /* by block */
     weft__base *bases;    /* per block */
     uint64_t ticket;      /* of the latest run; 0: none */
+    const void *owner;    /* of the latest run: its stream or its thread */
     weft__program_output *outputs;
     weft__step *copies; /* per input: a copy of it, if a run needs one */
     weft_tensor *copied;

@@ -258,6 +258,19 @@ static void note_memory(running *r)
         weft__flight_writes(r->flight, r->bases[i].buffer); /* workspaces too */
     }
     r->p->ticket = r->flight->ticket;
+    r->p->owner = owner_of(r);
+}
+
+/* Marks what the run of that ticket was the last to write. */
+static void lose(void *context, uint64_t ticket)
+{
+    const running *r = context;
+    for (int64_t i = 0; i < r->p->buffers.n; i++) {
+        weft__buffer *b = r->bases[i].buffer;
+        if (b && atomic_load(&b->writer) == ticket) {
+            atomic_store(&b->failed, true);
+        }
+    }
 }
 
 /* With all memory there, under the evaluation lock: nothing but a kernel can fail from here on. */
@@ -273,6 +286,7 @@ static void start(running *r)
         with_memory(r, weft__buffer_begin);
         give_back_memory(r);
         r->flight->done = finish;
+        r->flight->lost = lose;
         r->flight->context = r;
         weft__stream_queue(r->stream, r->flight);
     } else {
@@ -338,8 +352,12 @@ weft_status weft__program_run(weft__program *p, const weft__program_call *call)
     if (!r) {
         return weft__out_of_memory("compile", "a call");
     }
-    if (!weft__evaluating) {
-        weft__flight_wait_ticket(p->ticket); /* the run before uses the steps */
+    if (!weft__evaluating) { /* the run before uses the steps until it is issued */
+        if (p->owner == owner_of(r)) {
+            weft__flight_wait_issued(p->ticket);
+        } else {
+            weft__flight_wait_ticket(p->ticket);
+        }
     }
     weft_status status = weft__evaluation_begin();
     if (status != WEFT_OK) {

@@ -8,18 +8,21 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "core/device.h"
+#include "core/eval/failures.h"
 #include "core/failure.h"
-
-enum { FAILURES_KEPT = 16 };
 
 struct weft_stream {
     weft_device *device; /* NULL: of the stream that all share, the thread's default */
-    pthread_t thread;
-    pid_t process; /* that the thread belongs to: a fork has none */
-    bool running;  /* the thread exists */
-    bool stop;
+    pthread_t thread, completer;
+    pid_t process;   /* that the threads belong to: a fork has none */
+    bool running;    /* the thread exists */
+    bool completing; /* the other one, which waits for what is issued */
+    bool stop, ended;
     weft__flight *first, *last; /* the first is being run, or waits for its turn */
-    weft_stream *next;          /* all streams */
+    weft__flight *issued, *last_issued;
+    uint64_t latest;   /* ticket of the last plan that was queued */
+    weft_stream *next; /* all streams */
 };
 
 static weft_stream shared;
@@ -34,82 +37,12 @@ static struct {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .streams = &shared};
 
 _Thread_local bool weft__evaluating;
-static _Thread_local bool on_stream; /* the thread is a stream's: it can tell nobody of failures */
 static _Thread_local weft_stream *thread_stream;
 static _Thread_local char thread_mark;
 
 const void *weft__thread_owner(void)
 {
     return &thread_mark;
-}
-
-/* ---- failures ------------------------------------------------------------------------------- */
-
-/* Of runs: kept for those who find arrays that they left without elements. */
-typedef struct failure {
-    uint64_t ticket; /* 0: none */
-    const void *owner;
-    weft_status status;
-    bool told; /* somebody has been told of it */
-    char message[1024];
-} failure;
-
-static failure failures[FAILURES_KEPT]; /* under the lock of the flights */
-
-/* In the place of the oldest, rather of one that somebody was told of. */
-static void note_failure(const weft__flight *f, weft_status status)
-{
-    pthread_mutex_lock(&flights.lock);
-    failure *place = &failures[0];
-    for (int i = 1; i < FAILURES_KEPT; i++) {
-        failure *other = &failures[i];
-        bool free = other->ticket == 0 || other->told, was_free = !place->ticket || place->told;
-        if (free != was_free ? free : other->ticket < place->ticket) {
-            place = other;
-        }
-    }
-    place->ticket = f->ticket;
-    place->owner = f->owner;
-    place->status = status;
-    place->told = !on_stream;
-    snprintf(place->message, sizeof place->message, "%s", weft_error_message());
-    pthread_mutex_unlock(&flights.lock);
-}
-
-weft_status weft__failed_before(const char *where, const weft__buffer *b)
-{
-    uint64_t writer = atomic_load_explicit(&b->writer, memory_order_relaxed);
-    pthread_mutex_lock(&flights.lock);
-    failure *cause = &failures[0];
-    for (int i = 1; i < FAILURES_KEPT && cause->ticket != writer; i++) {
-        if (failures[i].ticket == writer || failures[i].ticket > cause->ticket) {
-            cause = &failures[i];
-        }
-    }
-    weft_status status = weft_fail(cause->status, "%s: what it needs could not be computed: %s",
-                                   where, cause->message);
-    cause->told = cause->told || !on_stream;
-    pthread_mutex_unlock(&flights.lock);
-    return status;
-}
-
-weft_status weft__untold_failure(const void *owner)
-{
-    weft_status status = WEFT_OK;
-    const failure *first = NULL;
-    pthread_mutex_lock(&flights.lock);
-    for (int i = 0; i < FAILURES_KEPT; i++) {
-        failure *f = &failures[i];
-        if (f->ticket && !f->told && (!owner || f->owner == owner)) {
-            first = !first || f->ticket < first->ticket ? f : first;
-            f->told = true;
-        }
-    }
-    if (first) {
-        status = weft_fail(first->status, "%s", first->message);
-    }
-    pthread_mutex_unlock(&flights.lock);
-    return status;
 }
 
 /* ---- what a plan waits for ------------------------------------------------------------------ */
@@ -128,6 +61,23 @@ static void wait_for_ticket(weft__flight *f, uint64_t ticket)
         f->after[f->n_after++] = ticket;
     } else if (ticket > f->all_until) { /* more than it needs, and in order all the same */
         f->all_until = ticket;
+    }
+}
+
+static void need(weft__flight *f, uint64_t ticket)
+{
+    if (ticket < f->oldest || ticket == f->ticket) {
+        return;
+    }
+    for (int i = 0; i < f->n_needs; i++) {
+        if (f->needs[i] == ticket) {
+            return;
+        }
+    }
+    if (f->n_needs < WEFT__WAITS_FOR) {
+        f->needs[f->n_needs++] = ticket;
+    } else if (ticket > f->needs_until) {
+        f->needs_until = ticket;
     }
 }
 
@@ -160,6 +110,7 @@ static void reads(weft__flight *f, weft__buffer *b)
         b->reader = f->ticket;
         b->owner = f->owner;
         wait_for_ticket(f, writer_of(b));
+        need(f, writer_of(b));
     }
 }
 
@@ -209,22 +160,31 @@ void weft__flight_steps(weft__flight *f, const weft__step *first)
 
 /* ---- in flight, under the lock of the flights ----------------------------------------------- */
 
-static bool is_there(uint64_t ticket)
+static const weft__flight *find(uint64_t ticket)
 {
     const weft__flight *f = flights.first;
     while (f && f->ticket < ticket) {
         f = f->next;
     }
-    return f && f->ticket == ticket;
+    return f && f->ticket == ticket ? f : NULL;
+}
+
+/* Whether `f`, which is after `before`, must wait for its end. */
+static bool blocks(const weft__flight *before, const weft__flight *f)
+{
+    return !before->issued || f->device != before->device;
 }
 
 static bool may_start(const weft__flight *f)
 {
-    if (flights.first && flights.first->ticket <= f->all_until) {
-        return false;
+    for (const weft__flight *g = flights.first; g && g->ticket <= f->all_until; g = g->next) {
+        if (blocks(g, f)) {
+            return false;
+        }
     }
     for (int i = 0; i < f->n_after; i++) {
-        if (is_there(f->after[i])) {
+        const weft__flight *before = find(f->after[i]);
+        if (before && blocks(before, f)) {
             return false;
         }
     }
@@ -271,7 +231,7 @@ void weft__flight_enter(weft__flight *f)
 bool weft__in_flight(uint64_t ticket)
 {
     pthread_mutex_lock(&flights.lock);
-    bool there = is_there(ticket);
+    bool there = find(ticket) != NULL;
     pthread_mutex_unlock(&flights.lock);
     return there;
 }
@@ -290,6 +250,15 @@ void weft__flight_wait_ticket(uint64_t ticket)
     weft__flight_wait(&(weft__flight){.after = {ticket}, .n_after = ticket > 0});
 }
 
+void weft__flight_wait_issued(uint64_t ticket)
+{
+    pthread_mutex_lock(&flights.lock);
+    for (const weft__flight *f = find(ticket); f && !f->issued; f = find(ticket)) {
+        pthread_cond_wait(&flights.changed, &flights.lock);
+    }
+    pthread_mutex_unlock(&flights.lock);
+}
+
 void weft__flights_wait(void)
 {
     pthread_mutex_lock(&flights.lock);
@@ -301,7 +270,7 @@ static weft_status run(weft__flight *f, weft__plan *plan)
 {
     weft_status status = weft__plan_run(plan);
     if (status != WEFT_OK) {
-        note_failure(f, status);
+        weft__note_failure(f->ticket, f->owner, status);
     }
     return status;
 }
@@ -318,10 +287,121 @@ weft_status weft__flight_run(weft__flight *f, weft__plan *plan)
 
 /* ---- the threads ---------------------------------------------------------------------------- */
 
+/* Of a stream's plan that has run or failed. */
+static void end_flight(weft__flight *f)
+{
+    if (f->done) {
+        f->done(f->context);
+    } else {
+        weft__plan_free(&f->plan);
+    }
+    pthread_mutex_lock(&flights.lock);
+    leave_locked(f);
+    pthread_mutex_unlock(&flights.lock);
+    weft_free(f);
+}
+
+static void lose_all(weft__flight *f)
+{
+    for (weft__step *s = f->done ? NULL : f->plan.first; s; s = s->next) {
+        for (int o = 0; o < s->call.n_outputs; o++) {
+            weft__buffer *b = s->buffers[s->call.n_inputs + o];
+            if (writer_of(b) == f->ticket) {
+                atomic_store(&b->failed, true);
+            }
+        }
+    }
+    if (f->lost) {
+        f->lost(f->context, f->ticket);
+    }
+}
+
+/* A failed plan that computed what `f` reads, or 0: it may have failed after `f` was issued. */
+static uint64_t failed_need(const weft__flight *f)
+{
+    uint64_t failed = weft__failed_within(f->oldest, f->needs_until);
+    for (int i = 0; i < f->n_needs && !failed; i++) {
+        failed = weft__failed_within(f->needs[i], f->needs[i]);
+    }
+    return failed;
+}
+
+/* Waits for the end of the plan that was issued first. */
+static void complete(weft_stream *s, weft__flight *f)
+{
+    weft_status status = f->device->backend->wait_until(f->device->state, f->point);
+    const uint64_t failed = status == WEFT_OK ? failed_need(f) : 0;
+    if (failed) {
+        status = weft__failed_by("eval", failed);
+    }
+    if (status != WEFT_OK) {
+        weft__note_failure(f->ticket, f->owner, status);
+        lose_all(f);
+    }
+    pthread_mutex_lock(&flights.lock);
+    s->issued = f->behind;
+    if (!s->issued) {
+        s->last_issued = NULL;
+    }
+    pthread_mutex_unlock(&flights.lock);
+    end_flight(f);
+}
+
+static void *run_completer(void *argument)
+{
+    weft_stream *s = argument;
+    weft__evaluating = weft__on_stream = true;
+    pthread_mutex_lock(&flights.lock);
+    for (;;) {
+        while (!s->issued && !s->ended) {
+            pthread_cond_wait(&flights.changed, &flights.lock);
+        }
+        weft__flight *f = s->issued;
+        if (!f) {
+            break;
+        }
+        pthread_mutex_unlock(&flights.lock);
+        complete(s, f);
+        pthread_mutex_lock(&flights.lock);
+    }
+    pthread_mutex_unlock(&flights.lock);
+    return NULL;
+}
+
+static bool can_issue(weft_stream *s, const weft__flight *f)
+{
+    if (f->device && !s->completing) {
+        s->completing = pthread_create(&s->completer, NULL, run_completer, s) == 0;
+    }
+    return f->device && s->completing;
+}
+
+/* Runs the plan, or issues it: then it is the completer's. */
+static void start_flight(weft_stream *s, weft__flight *f)
+{
+    if (!can_issue(s, f)) {
+        (void)run(f, &f->plan);
+        end_flight(f);
+        return;
+    }
+    const weft_status status = weft__plan_issue(&f->plan, f->device, &f->point);
+    if (status != WEFT_OK) {
+        weft__note_failure(f->ticket, f->owner, status);
+        end_flight(f);
+        return;
+    }
+    pthread_mutex_lock(&flights.lock);
+    f->issued = true;
+    *(s->last_issued ? &s->last_issued->behind : &s->issued) = f;
+    s->last_issued = f;
+    pthread_cond_broadcast(&flights.changed);
+    pthread_mutex_unlock(&flights.lock);
+}
+
 static void *run_stream(void *argument)
 {
     weft_stream *s = argument;
-    weft__evaluating = on_stream = true;
+    weft__evaluating = weft__on_stream = true;
     pthread_mutex_lock(&flights.lock);
     for (;;) {
         while (!s->first && !s->stop) {
@@ -332,21 +412,20 @@ static void *run_stream(void *argument)
             break;
         }
         wait_locked(f);
-        pthread_mutex_unlock(&flights.lock);
-        (void)run(f, &f->plan);
-        if (f->done) {
-            f->done(f->context);
-        } else {
-            weft__plan_free(&f->plan);
+        while (s->issued && s->issued->device != f->device) {
+            pthread_cond_wait(&flights.changed, &flights.lock);
         }
-        pthread_mutex_lock(&flights.lock);
         s->first = f->behind;
         if (!s->first) {
             s->last = NULL;
         }
-        leave_locked(f);
-        weft_free(f);
+        f->behind = NULL;
+        pthread_mutex_unlock(&flights.lock);
+        start_flight(s, f);
+        pthread_mutex_lock(&flights.lock);
     }
+    s->ended = true;
+    pthread_cond_broadcast(&flights.changed);
     pthread_mutex_unlock(&flights.lock);
     return NULL;
 }
@@ -365,10 +444,12 @@ bool weft__stream_start(weft_stream *s)
 
 void weft__stream_queue(weft_stream *s, weft__flight *f)
 {
+    f->device = weft__plan_device(&f->plan);
     pthread_mutex_lock(&flights.lock);
     enter_locked(f);
     *(s->last ? &s->last->behind : &s->first) = f;
     s->last = f;
+    s->latest = f->ticket;
     pthread_cond_broadcast(&flights.changed);
     pthread_mutex_unlock(&flights.lock);
 }
@@ -376,9 +457,9 @@ void weft__stream_queue(weft_stream *s, weft__flight *f)
 void weft__stream_wait(const weft_stream *s)
 {
     pthread_mutex_lock(&flights.lock);
-    uint64_t last = s->last ? s->last->ticket : 0;
+    const uint64_t latest = s->latest;
     pthread_mutex_unlock(&flights.lock);
-    weft__flight_wait_ticket(last);
+    weft__flight_wait_ticket(latest);
 }
 
 /* Runs what is queued to its end and ends the thread. */
@@ -391,7 +472,10 @@ static void stop(weft_stream *s)
     pthread_mutex_unlock(&flights.lock);
     if (running) {
         pthread_join(s->thread, NULL);
-        s->running = false;
+        if (s->completing) {
+            pthread_join(s->completer, NULL);
+        }
+        s->running = s->completing = false;
     }
 }
 

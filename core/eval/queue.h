@@ -4,6 +4,10 @@
  * lock, so tickets are in the order of the plans. It starts when the plans are done whose tickets
  * it found there. A plan waits for smaller tickets only; one of a stream also for the stream's
  * earlier ones.
+ *
+ * A plan of a stream that only queues work for a device is issued: submitted, and completed when a
+ * second thread of the stream has seen its end. A later plan for the same device starts when the
+ * plans before it are issued, since the device keeps the order; so it does not idle in between.
  */
 #ifndef CORE_EVAL_QUEUE_H
 #define CORE_EVAL_QUEUE_H
@@ -21,9 +25,17 @@ typedef struct weft__flight {
     uint64_t all_until;              /* everything up to here is waited for, and */
     uint64_t after[WEFT__WAITS_FOR]; /* these */
     int n_after;
+    uint64_t needs[WEFT__WAITS_FOR]; /* plans that compute what it reads, */
+    int n_needs;
+    uint64_t needs_until; /* and, where there are too many, all up to here */
+    weft_device *device;  /* that it can be issued for, or NULL */
+    bool issued;
+    uint64_t point;    /* of the device, where the issued work ends */
     const void *owner; /* whose plans run one after another: a stream, or a thread */
     weft__plan plan;
-    void (*done)(void *context); /* of a program, which keeps the plan; else NULL */
+    /* Of a program, which keeps the plan; else NULL. `lost`: marks what it should have computed. */
+    void (*done)(void *context);
+    void (*lost)(void *context, uint64_t ticket);
     void *context;
 } weft__flight;
 
@@ -52,6 +64,7 @@ weft_status weft__flight_run(weft__flight *f, weft__plan *plan);
 
 void weft__flight_wait(const weft__flight *f);  /* for what it is after */
 void weft__flight_wait_ticket(uint64_t ticket); /* for one plan */
+void weft__flight_wait_issued(uint64_t ticket); /* the same, or until it is issued */
 void weft__flights_wait(void);                  /* for all that are there now */
 void weft__stream_wait(const weft_stream *stream);
 

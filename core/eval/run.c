@@ -324,7 +324,7 @@ static weft_status wait_for_devices(weft__plan *plan)
     return WEFT_OK;
 }
 
-weft_status weft__plan_run(weft__plan *plan)
+static weft_status run_steps(weft__plan *plan)
 {
     bool check = weft__check_nan();
     for (weft__step *step = plan->first; step; step = step->next) {
@@ -348,5 +348,43 @@ weft_status weft__plan_run(weft__plan *plan)
             return status;
         }
     }
-    return wait_for_devices(plan);
+    return WEFT_OK;
+}
+
+weft_status weft__plan_run(weft__plan *plan)
+{
+    const weft_status status = run_steps(plan);
+    return status == WEFT_OK ? wait_for_devices(plan) : status;
+}
+
+static bool only_queues(const weft__step *step)
+{
+    return step->kind == WEFT__STEP_NOTHING || step->kind == WEFT__STEP_KERNEL ||
+           step->kind == WEFT__STEP_ELEMENTWISE;
+}
+
+weft_device *weft__plan_device(const weft__plan *plan)
+{
+    weft_device *device = plan->first ? plan->first->device : NULL;
+    if (!device || !device->backend->mark || device->profile || weft__check_nan()) {
+        return NULL;
+    }
+    for (const weft__step *s = plan->first; s; s = s->next) {
+        if (s->device != device || s->call.device != device || !only_queues(s)) {
+            return NULL;
+        }
+    }
+    return device;
+}
+
+weft_status weft__plan_issue(weft__plan *plan, weft_device *device, uint64_t *point)
+{
+    weft_status status = run_steps(plan);
+    if (status == WEFT_OK) {
+        status = device->backend->mark(device->state, point);
+        if (status != WEFT_OK) {
+            mark_failed(plan, plan->first);
+        }
+    }
+    return status;
 }

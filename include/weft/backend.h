@@ -122,6 +122,12 @@ typedef struct weft_backend {
     weft_status (*flush)(void *state);
     weft_status (*wait)(void *state);
 
+    /* For plans that follow one another without a wait; both NULL: each plan is waited for. `mark`
+     * submits queued work and gives a number for its end, and `wait_until` waits for that end and
+     * fails as `wait` does. Another thread may queue work meanwhile. */
+    weft_status (*mark)(void *state, uint64_t *point);
+    weft_status (*wait_until)(void *state, uint64_t point);
+
     /* Measuring how long the device works for each op, where kernels return before they are done
      * (NULL: the evaluator's clock tells). `profile` also forgets what was measured. */
     void (*profile)(void *state, bool on);
