@@ -63,10 +63,11 @@ weft_array *weft__gguf_pairs(weft_array *a, int64_t heads)
     return weft_reshape(weft_swapaxes(parts, 1, 2), shape);
 }
 
+/* Blocks are encoded on the CPU, by all its threads, also where the model is on another device. */
 static weft_array *encoded(weft_array *a, const char *type)
 {
     const weft_encoding *e = weft_gguf_encoding(type);
-    return weft_encode(weft_astype(a, WEFT_FLOAT32), e);
+    return weft_encode(weft_astype(weft_to(a, weft_device_get("cpu")), WEFT_FLOAT32), e);
 }
 
 /* The one of those names; NULL: it is none of them. In any case of letters. */
