@@ -1,5 +1,5 @@
-// backends/vulkan/shaders/pieces.glsl -- elements by fours and by pieces of 16 bytes, converted late
-// so that several loads stay in flight. Included after common.glsl.
+// backends/vulkan/shaders/pieces.glsl -- elements by fours and by pieces of 16 bytes, converted
+// late so that several loads stay in flight. Included after common.glsl.
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
 
