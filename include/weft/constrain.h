@@ -8,13 +8,9 @@
  *         ... sample among the allowed; where `complete`, the text may end here ...
  *         weft_constraint_accept(constraint, id);
  *
- * Of JSON Schema (2020-12): type, properties, required, additionalProperties, items, prefixItems,
- * minimum, maximum, exclusiveMinimum, exclusiveMaximum, minLength, maxLength, minItems, maxItems,
- * minProperties, maxProperties, enum, const, anyOf, oneOf, allOf, not, if, then, else, $ref within
- * the schema, $defs, definitions, pattern; and the annotations title, description, default,
- * examples, deprecated, readOnly, writeOnly, $id, $schema, $comment, which say nothing about
- * validity. Any other keyword is WEFT_UNSUPPORTED: an answer that was not held to it would look as
- * if it had been.
+ * docs/json-schema.md lists the keywords of JSON Schema (2020-12) and the formats that are
+ * followed. Any other keyword or format is WEFT_UNSUPPORTED: an answer that was not held to it
+ * would look as if it had been. Annotations say nothing about validity and are ignored.
  *
  * What is generated is a part of what is valid: properties in any order, but each once; no
  * whitespace around the document, and little within it; numbers of at most 15 digits, integers

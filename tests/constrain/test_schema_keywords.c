@@ -2,10 +2,12 @@
  * keyword.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"
 #include "tests/constrain/walks.h"
+#include "weft/memory.h"
 
 static weft_tokenizer *tokenizer;
 
@@ -77,8 +79,331 @@ static void large_integers_are_exact(void)
                              "9007199254740992}]}",
                              &c),
                  WEFT_INVALID);
+}
+
+static void multiples_are_decimal(void)
+{
+    static const keyword_case cases[] = {
+        {"{\"type\":\"integer\",\"multipleOf\":7}", {"0", "7", "-14", "700"}, {"1", "8", "-13"}},
+        {"{\"type\":\"number\",\"multipleOf\":0.1}",
+         {"0.3", "0.7", "4.3", "1.10", "2", "-0.1"},
+         {"0.25", "0.01", "1e1"}},
+        {"{\"multipleOf\":0.01,\"type\":\"number\"}", {"4.35", "19.99", "1.1"}, {"4.355"}},
+        {"{\"type\":\"integer\",\"multipleOf\":2.5}", {"5", "10", "0"}, {"2", "7"}},
+        {"{\"type\":\"integer\",\"multipleOf\":4,\"allOf\":[{\"multipleOf\":6}],\"minimum\":1,"
+         "\"maximum\":30}",
+         {"12", "24"},
+         {"0", "4", "6", "36"}},
+        {"{\"type\":\"integer\",\"not\":{\"multipleOf\":3},\"minimum\":3,\"maximum\":6}",
+         {"4", "5"},
+         {"3", "6"}},
+        {"{\"type\":\"number\",\"not\":{\"type\":\"integer\"},\"multipleOf\":0.5}",
+         {"0.5", "-1.5"},
+         {"1", "1.0", "0.25"}},
+        {"{\"enum\":[0.1,0.3,0.35,3,\"x\"],\"multipleOf\":0.1}", {"0.3", "3", "\"x\""}, {"0.35"}},
+        {"{\"multipleOf\":1e300}", {"0", "\"a\"", "null"}, {"1", "10"}},
+    };
+    CHECK_KEYWORDS(cases);
+    weft_constraint *c = NULL;
+    CHECK_STATUS(
+        open_schema("{\"type\":\"integer\",\"multipleOf\":50,\"minimum\":1,\"maximum\":49}", &c),
+        WEFT_INVALID);
+    CHECK_STATUS(open_schema("{\"multipleOf\":0}", &c), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "schema: multipleOf: must be more than 0, got 0");
+    CHECK_STATUS(open_schema("{\"multipleOf\":\"1\"}", &c), WEFT_INVALID);
+    CHECK_STATUS(open_schema("{\"multipleOf\":0.12345678901234567891}", &c), WEFT_UNSUPPORTED);
+}
+
+static void formats_are_patterns(void)
+{
+    static const keyword_case cases[] = {
+        {"{\"format\":\"date\"}",
+         {"\"2024-02-29\"", "\"2000-02-29\"", "\"1999-12-31\"", "1", "null"},
+         {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-04-31\"", "\"2024-13-01\"", "\"24-01-01\"",
+          "\"2024-1-1\""}},
+        {"{\"type\":\"string\",\"format\":\"date-time\"}",
+         {"\"2024-02-29T23:59:59.5+05:30\"", "\"1998-12-31T23:59:60Z\""},
+         {"\"2024-02-29 23:59:59Z\"", "\"1998-12-31T23:58:60Z\"", "\"2024-02-29T24:00:00Z\"",
+          "\"2024-02-29T23:59:59\""}},
+        {"{\"type\":\"string\",\"format\":\"time\"}", {"\"08:30:06Z\""}, {"\"08:30:06\""}},
+        {"{\"type\":\"string\",\"format\":\"duration\"}",
+         {"\"P1Y2M3DT4H5M6S\"", "\"PT36H\"", "\"P2W\""},
+         {"\"P\"", "\"P1D2H\"", "\"P1Y2W\"", "\"PT\""}},
+        {"{\"type\":\"string\",\"format\":\"uuid\"}",
+         {"\"2eb8aa08-AA98-11ea-b4aa-73b441d16380\""},
+         {"\"2eb8aa08aa9811eab4aa73b441d16380\""}},
+        {"{\"type\":\"string\",\"format\":\"ipv4\"}",
+         {"\"192.168.0.1\"", "\"255.255.255.255\""},
+         {"\"256.1.1.1\"", "\"01.1.1.1\"", "\"1.1.1\""}},
+        {"{\"type\":\"string\",\"format\":\"ipv6\"}",
+         {"\"::\"", "\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"fe80::a:b\"", "\"::ffff:1.2.3.4\""},
+         {"\":::\"", "\"1::2::3\"", "\"1:2:3:4:5:6:7\"", "\"12345::\"", "\"1:2:3:4:5:6:7::8\""}},
+        {"{\"type\":\"string\",\"format\":\"email\"}",
+         {"\"a.b+c@example.org\""},
+         {"\"a@\"", "\"a..b@c.d\"", "\".a@b\"", "\"a\""}},
+        {"{\"type\":\"string\",\"format\":\"hostname\"}",
+         {"\"www.example.com\"", "\"a\"", "\"1-2\""},
+         {"\"-a\"", "\"a-\"", "\"a..b\"", "\"a_b\"", "\"\""}},
+        {"{\"type\":\"string\",\"format\":\"uri\"}",
+         {"\"https://a@b.c:80/d/e?f#g\"", "\"urn:isbn:1\"", "\"http://[::1]/\"", "\"mailto:a@b\""},
+         {"\"/a\"", "\"a b:c\"", "\"http://a b\"", "\"http://%zz\"", "\"\""}},
+        {"{\"type\":\"string\",\"format\":\"date\",\"pattern\":\"^2024\",\"minLength\":3}",
+         {"\"2024-01-01\""},
+         {"\"2023-01-01\""}},
+        {"{\"type\":\"string\",\"not\":{\"format\":\"ipv4\"},\"maxLength\":8}",
+         {"\"1.2.3\"", "\"\""},
+         {"\"1.2.3.4\""}},
+        {"{\"enum\":[\"2024-02-30\",\"2024-02-28\"],\"format\":\"date\"}",
+         {"\"2024-02-28\""},
+         {"\"2024-02-30\""}},
+    };
+    CHECK_KEYWORDS(cases);
+    weft_constraint *c = NULL;
+    CHECK_STATUS(
+        open_schema("{\"properties\":{\"a\":{\"format\":\"colour\"}},\"type\":\"object\"}", &c),
+        WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(),
+                   "schema: properties.a: format: \"colour\" is not supported, only date");
+}
+
+static void arrays_contain_elements(void)
+{
+    static const keyword_case cases[] = {
+        {"{\"type\":\"array\",\"contains\":{\"const\":5}}",
+         {"[5]", "[1,5]", "[5,5,1]"},
+         {"[]", "[1]"}},
+        {"{\"contains\":{\"type\":\"null\"},\"minContains\":2}",
+         {"[null,1,null]", "[null,null,null]", "1"},
+         {"[null]", "[]"}},
+        {"{\"contains\":{\"type\":\"null\"},\"maxContains\":1}",
+         {"[null,1]", "[1,null,2]"},
+         {"[null,null]", "[]", "[1]"}},
+        {"{\"contains\":{\"type\":\"null\"},\"minContains\":0,\"maxContains\":1}",
+         {"[]", "[1]", "[null]", "\"x\""},
+         {"[null,null]"}},
+        {"{\"contains\":{\"type\":\"null\"},\"minContains\":0}",
+         {"[]", "[null,null]", "[1]"},
+         {NULL}},
+        {"{\"prefixItems\":[{\"type\":\"integer\"},{\"type\":\"string\"}],\"items\":{\"type\":"
+         "\"null\"},"
+         "\"contains\":{\"enum\":[7,\"x\",null]},\"minContains\":2,\"type\":\"array\"}",
+         {"[7,\"x\"]", "[1,\"x\",null]", "[7,\"a\",null]", "[1,\"a\",null,null]"},
+         {"[7,\"a\"]", "[1,\"a\",null]", "[7]", "[]"}},
+        {"{\"type\":\"array\",\"allOf\":[{\"contains\":{\"minimum\":3,\"type\":\"integer\"}},"
+         "{\"contains\":{\"maximum\":4,\"type\":\"integer\"}}],\"maxItems\":2}",
+         {"[3]", "[5,1]", "[1,5]", "[4,\"a\"]"},
+         {"[5]", "[1]", "[5,5]", "[\"a\"]"}},
+        {"{\"type\":\"array\",\"not\":{\"contains\":{\"type\":\"null\"}}}",
+         {"[]", "[1,2]"},
+         {"[null]", "[1,null]"}},
+        {"{\"type\":\"array\",\"not\":{\"contains\":{\"type\":\"null\"},\"minContains\":2,"
+         "\"maxContains\":2}}",
+         {"[]", "[null,1]", "[null,null,null]"},
+         {"[null,null]", "[null,3,null]"}},
+    };
+    CHECK_KEYWORDS(cases);
+    weft_constraint *c = NULL;
+    CHECK_STATUS(open_schema("{\"type\":\"array\",\"contains\":true,\"minContains\":9}", &c),
+                 WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "minContains and maxContains are supported up to");
+}
+
+static void elements_differ(void)
+{
+    static const keyword_case cases[] = {
+        {"{\"type\":\"array\",\"items\":{\"enum\":[\"a\",\"b\",1]},\"uniqueItems\":true}",
+         {"[]", "[\"a\"]", "[1,\"b\",\"a\"]"},
+         {"[\"a\",\"a\"]", "[1,\"b\",1]", "[2]"}},
+        {"{\"items\":{\"type\":[\"boolean\",\"null\"]},\"uniqueItems\":true,\"minItems\":3}",
+         {"[true,null,false]", "3"},
+         {"[true,false]", "[true,true,null]"}},
+        {"{\"items\":{\"type\":\"integer\",\"minimum\":0,\"maximum\":9},\"uniqueItems\":true,"
+         "\"type\":"
+         "\"array\"}",
+         {"[9,8,7,6,5,4,3,2,1,0]"},
+         {"[1,1]", "[10]"}},
+        {"{\"items\":{\"enum\":[1,1.0,2]},\"uniqueItems\":true,\"type\":\"array\"}",
+         {"[1,2]"},
+         {"[1,1.0]", "[1,1]"}},
+        {"{\"type\":\"array\",\"uniqueItems\":true,\"maxItems\":1}",
+         {"[]", "[\"any\"]"},
+         {"[1,2]"}},
+        {"{\"type\":\"array\",\"uniqueItems\":false}", {"[1,1]"}, {NULL}},
+        {"{\"enum\":[[1,1.0],[1,2],[{\"a\":1,\"b\":2},{\"b\":2,\"a\":1}]],\"uniqueItems\":true}",
+         {"[1,2]"},
+         {"[1,1.0]", "[{\"a\":1,\"b\":2},{\"b\":2,\"a\":1}]"}},
+    };
+    CHECK_KEYWORDS(cases);
+    static const char *const refused[] = {
+        "{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"uniqueItems\":true}",
+        "{\"type\":\"array\",\"prefixItems\":[{\"const\":1}],\"items\":false,\"uniqueItems\":true}",
+        "{\"type\":\"array\",\"not\":{\"uniqueItems\":true}}",
+    };
+    weft_constraint *c = NULL;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        CHECK_STATUS(open_schema(refused[i], &c), WEFT_UNSUPPORTED);
+        CHECK_CONTAINS(weft_error_message(), "uniqueItems is");
+    }
+    CHECK_STATUS(open_schema("{\"type\":\"array\",\"items\":{\"enum\":[1,2]},\"uniqueItems\":true,"
+                             "\"minItems\":3}",
+                             &c),
+                 WEFT_INVALID);
+}
+
+static void keys_match_patterns(void)
+{
+    static const keyword_case cases[] = {
+        {"{\"type\":\"object\",\"patternProperties\":{\"^x-\":{\"type\":\"integer\"},\"y$\":{"
+         "\"minimum\":"
+         "5}}}",
+         {"{}", "{\"x-a\":1,\"y\":7,\"other\":null}", "{\"x-y\":5}", "{\"y\":\"text\"}"},
+         {"{\"x-a\":\"1\"}", "{\"x-y\":4}", "{\"y\":1}"}},
+        {"{\"type\":\"object\",\"properties\":{\"x-1\":{\"maximum\":3},\"b\":true},"
+         "\"patternProperties\":{\"^x-\":{\"type\":\"integer\"}},\"additionalProperties\":false}",
+         {"{\"x-1\":2,\"x-2\":9,\"b\":\"any\"}"},
+         {"{\"x-1\":4}", "{\"x-1\":\"a\"}", "{\"c\":1}", "{\"x-2\":null}"}},
+        {"{\"type\":\"object\",\"patternProperties\":{\"^[ab]$\":{\"type\":\"null\"}},"
+         "\"additionalProperties\":false,\"minProperties\":2}",
+         {"{\"a\":null,\"b\":null}", "{\"b\":null,\"a\":null}"},
+         {"{\"a\":null}", "{\"a\":null,\"a\":null}", "{\"a\":null,\"b\":null,\"c\":null}"}},
+        {"{\"type\":\"object\",\"patternProperties\":{\"^\\u00e9+$\":{\"const\":1},\"\\\"\":{"
+         "\"const\":2}"
+         "},\"additionalProperties\":{\"const\":3}}",
+         {"{\"\xC3\xA9\":1,\"\\\"\":2,\"e\":3,\"\xC3\xA9\xC3\xA9\":1}"},
+         {"{\"\xC3\xA9\":3}", "{\"a\\\"\":3}", "{\"e\":1}"}},
+        {"{\"type\":\"object\",\"not\":{\"patternProperties\":{\"^a\":{\"type\":\"integer\"}}}}",
+         {"{\"a\":\"x\"}", "{\"b\":1,\"ab\":null}"},
+         {"{}", "{\"a\":1}", "{\"b\":\"x\"}"}},
+        {"{\"oneOf\":[{\"type\":\"object\",\"patternProperties\":{\"^a\":{\"type\":\"integer\"}}},"
+         "{\"type\":\"object\",\"patternProperties\":{\"^b\":{\"type\":\"integer\"}}}]}",
+         {"{\"a\":1,\"b\":\"x\"}", "{\"b\":1,\"a\":\"x\"}"},
+         {"{}", "{\"a\":1,\"b\":1}", "{\"a\":\"x\",\"b\":\"x\"}"}},
+        {"{\"type\":\"object\",\"propertyNames\":{\"pattern\":\"^[a-z]+$\",\"maxLength\":3}}",
+         {"{}", "{\"abc\":1,\"d\":2}"},
+         {"{\"abcd\":1}", "{\"A\":1}", "{\"\":1}"}},
+        {"{\"propertyNames\":{\"enum\":[\"a\",\"b\"]},\"additionalProperties\":{\"type\":"
+         "\"integer\"}}",
+         {"{\"a\":1,\"b\":2}", "{}", "7"},
+         {"{\"c\":1}", "{\"a\":null}"}},
+        {"{\"type\":\"object\",\"properties\":{\"long\":true,\"ok\":true},\"propertyNames\":{\"$"
+         "ref\":"
+         "\"#/$defs/n\"},\"$defs\":{\"n\":{\"maxLength\":2}}}",
+         {"{\"ok\":1,\"x\":2}"},
+         {"{\"long\":1}", "{\"xyz\":1}"}},
+        {"{\"type\":\"object\",\"propertyNames\":{\"format\":\"date\"},\"minProperties\":1}",
+         {"{\"2024-02-29\":1}"},
+         {"{\"2023-02-29\":1}", "{\"a\":1}", "{}"}},
+        {"{\"type\":\"object\",\"propertyNames\":false}", {"{}"}, {"{\"a\":1}"}},
+    };
+    CHECK_KEYWORDS(cases);
+}
+
+static void keys_that_cannot_be_followed_are_refused(void)
+{
+    static const struct {
+        const char *schema, *message;
+        weft_status status;
+    } refused[] = {
+        {"{\"type\":\"object\",\"propertyNames\":{\"not\":{\"const\":\"a\"}}}",
+         "schema: propertyNames: \"not\" is not supported within propertyNames", WEFT_UNSUPPORTED},
+        {"{\"type\":\"object\",\"not\":{\"propertyNames\":{\"maxLength\":1}}}",
+         "schema: not: propertyNames is not supported where it may be violated", WEFT_UNSUPPORTED},
+        {"{\"type\":\"object\",\"patternProperties\":{\"(?=a)\":true}}",
+         "schema: the schema: the keys: pattern \"(?=a)\": looking ahead", WEFT_UNSUPPORTED},
+        {"{\"type\":\"object\",\"patternProperties\":{\"(\":true}}", "pattern \"(\"", WEFT_INVALID},
+        {"{\"type\":\"object\",\"patternProperties\":{\"a\":null}}",
+         "schema: patternProperties.a: expected object or boolean", WEFT_INVALID},
+        {"{\"type\":\"object\",\"propertyNames\":{\"minLength\":300},\"minProperties\":1}",
+         "the keys have to be longer than 256 bytes", WEFT_UNSUPPORTED},
+        {"{\"type\":\"object\",\"patternProperties\":{\"a\":true,\"b\":true,\"c\":true,\"d\":true,"
+         "\"e\":true,\"f\":true}}",
+         "more than 5 patterns of patternProperties for one object", WEFT_UNSUPPORTED},
+        {"{\"type\":\"object\",\"patternProperties\":{\"^[ab]$\":{}},\"additionalProperties\":"
+         "false,"
+         "\"minProperties\":3}",
+         "no value satisfies the schema", WEFT_INVALID},
+    };
+    weft_constraint *c = NULL;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        CHECK_STATUS(open_schema(refused[i].schema, &c), refused[i].status);
+        CHECK_CONTAINS(weft_error_message(), refused[i].message);
+    }
+}
+
+static void members_depend_on_others(void)
+{
+    static const keyword_case cases[] = {
+        {"{\"type\":\"object\",\"dependentRequired\":{\"a\":[\"b\",\"c\"]}}",
+         {"{}", "{\"b\":1}", "{\"a\":1,\"b\":2,\"c\":3}"},
+         {"{\"a\":1}", "{\"a\":1,\"b\":1}"}},
+        {"{\"dependentSchemas\":{\"a\":{\"properties\":{\"b\":{\"type\":\"integer\"}}},\"c\":false}"
+         "}",
+         {"1", "{\"b\":\"x\"}", "{\"a\":1,\"b\":2}"},
+         {"{\"a\":1,\"b\":\"x\"}", "{\"b\":\"x\",\"a\":1}", "{\"c\":1}"}},
+        {"{\"type\":\"object\",\"dependencies\":{\"a\":[\"b\"],\"c\":{\"required\":[\"d\"]}}}",
+         {"{\"a\":1,\"b\":1}", "{\"c\":1,\"d\":1}", "{}"},
+         {"{\"a\":1}", "{\"c\":1}"}},
+        {"{\"type\":\"object\",\"not\":{\"dependentRequired\":{\"a\":[\"b\"]}}}",
+         {"{\"a\":1}", "{\"a\":1,\"c\":1}"},
+         {"{}", "{\"a\":1,\"b\":1}", "{\"b\":1}"}},
+    };
+    CHECK_KEYWORDS(cases);
+    weft_constraint *c = NULL;
+    CHECK_STATUS(open_schema("{\"dependentRequired\":{\"a\":\"b\"}}", &c), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "schema: dependentRequired.a: expected array");
+    CHECK_STATUS(
+        open_schema("{\"type\":\"object\",\"dependentSchemas\":{\"a\":{\"properties\":{\"b\":"
+                    "{\"unevaluatedItems\":1}}}}}",
+                    &c),
+        WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "schema: dependentSchemas.a.properties.b: the keyword "
+                                         "\"unevaluatedItems\"");
+}
+
+/* Each allocation fails once. */
+static void no_memory_is_a_status(void)
+{
+    static const char *const schemas[] = {
+        "{\"type\":\"object\",\"properties\":{\"x-1\":{\"type\":\"null\"}},\"patternProperties\":{"
+        "\"^x-\":"
+        "{\"type\":\"integer\",\"multipleOf\":3},\"y$\":true},\"not\":{\"patternProperties\":{\"^"
+        "z\":"
+        "{\"const\":1}}},\"propertyNames\":{\"maxLength\":4},\"dependentRequired\":{\"x-1\":["
+        "\"xy\"]}}",
+        "{\"type\":\"array\",\"items\":{\"enum\":[1,2,\"a\"]},\"uniqueItems\":true}",
+        "{\"type\":\"array\",\"prefixItems\":[{\"format\":\"ipv4\"}],\"contains\":{\"format\":"
+        "\"date\"},"
+        "\"maxContains\":2}",
+        "{\"oneOf\":[{\"const\":1},{\"const\":2},{\"enum\":[2,3]},{\"type\":\"string\"},{\"const\":"
+        "4},"
+        "{\"const\":5},{\"const\":6},{\"const\":7},{\"const\":8},{\"const\":9}]}",
+    };
+    static const char *const texts[] = {"{\"x-2\":3,", "[2,", "[\"1.2.3.4\",", "4"};
+    bool *allowed = malloc((size_t)weft_tokenizer_vocab_size(tokenizer));
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+        bool done = false;
+        for (uint64_t nth = 1; !done && nth < 100000; nth += 1 + nth / 100) {
+            weft_constraint *c = NULL;
+            weft_memory_fail_at(nth);
+            weft_status status = open_schema(schemas[i], &c);
+            if (!status)
+                status = weft_constraint_accept_text(c, texts[i], strlen(texts[i]));
+            if (!status)
+                status = weft_constraint_mask(c, 90, allowed, 256, NULL);
+            weft_constraint_free(c);
+            done = weft_memory_fail_at(0) < nth;
+            if (!CHECK(done ? status == WEFT_OK : status == WEFT_MEMORY))
+                CHECK_FAIL("%s: allocation %d: %s", schemas[i], (int)nth, weft_error_message());
+        }
+        CHECK(done);
+    }
+    free(allowed);
     weft_tokenizer_free(tokenizer);
     tokenizer = NULL;
 }
 
-CHECK_MAIN("schema_keywords", CHECK_CASE(large_integers_are_exact))
+CHECK_MAIN("schema_keywords", CHECK_CASE(large_integers_are_exact),
+           CHECK_CASE(multiples_are_decimal), CHECK_CASE(formats_are_patterns),
+           CHECK_CASE(arrays_contain_elements), CHECK_CASE(elements_differ),
+           CHECK_CASE(keys_match_patterns), CHECK_CASE(keys_that_cannot_be_followed_are_refused),
+           CHECK_CASE(members_depend_on_others), CHECK_CASE(no_memory_is_a_status))

@@ -72,6 +72,7 @@ static void listed_schemas(void)
 
 typedef struct tally {
     long walks, stuck, schemas, empty, unsupported, matching, other;
+    FILE *file; /* NULL: none */
 } tally;
 
 /* Random values match the constraint exactly where they match the schema; NULL: nothing does. */
@@ -144,6 +145,10 @@ static void try_schema(weft_tokenizer *const *tokenizers, int walks, int values,
             if (!document || !json_schema_fits(schema, schema, value))
                 CHECK_FAIL("%s: %s within %lld tokens", text, document ? document : "stuck",
                            (long long)budget);
+            for (char *at = document; at && *at; at++)
+                *at = *at == '\n' ? ' ' : *at; /* between values only: strings escape it */
+            if (t->file && document)
+                fprintf(t->file, "{\"schema\":%s,\"document\":%s}\n", text, document);
             t->walks++;
             t->stuck += !document;
             json_object_put(value);
@@ -155,22 +160,30 @@ static void try_schema(weft_tokenizer *const *tokenizers, int walks, int values,
     free(text);
 }
 
-/* WEFT_TEST_WALKS says how many schemas that something satisfies; 150 otherwise. */
+/* WEFT_TEST_WALKS says how many schemas that something satisfies; 150 otherwise. What was generated
+ * goes to the file WEFT_TEST_WALKS_FILE, for compare_walks.py. */
 static void random_schemas(void)
 {
     const char *wanted = getenv("WEFT_TEST_WALKS");
+    const char *file = getenv("WEFT_TEST_WALKS_FILE");
     const long n = wanted ? atol(wanted) : 150;
     weft_tokenizer *tokenizers[WALK_VOCABULARIES];
     tally t = {0};
     for (int v = 0; v < WALK_VOCABULARIES; v++)
         tokenizers[v] = walk_vocabulary(v);
+    t.file = file ? fopen(file, "w") : NULL;
+    CHECK(!file || t.file);
     while (t.schemas < n && t.stuck == 0)
         try_schema(tokenizers, wanted ? 4 : 2, 30, &t);
+    if (t.file)
+        fclose(t.file);
     printf("  %ld walks under %ld schemas (%ld more that nothing satisfies, %ld that are not "
            "supported), %ld stuck; %ld values that match, %ld that do not\n",
            t.walks, t.schemas, t.empty, t.unsupported, t.stuck, t.matching, t.other);
     CHECK_EQ_INT(t.stuck, 0);
-    CHECK(t.matching > t.schemas && t.other > t.schemas && t.unsupported * 20 < t.schemas);
+    CHECK(t.matching > t.schemas && t.other > t.schemas);
+    /* Those in which uniqueItems or propertyNames may be violated. */
+    CHECK(t.unsupported * 12 < t.schemas);
     for (int v = 0; v < WALK_VOCABULARIES; v++)
         weft_tokenizer_free(tokenizers[v]);
 }

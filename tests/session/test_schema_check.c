@@ -46,6 +46,35 @@ static void values_are_held_to_schemas(void)
         {"{\"minLength\": 3}", "\"a\\u0000\xc3\xa9\"", NULL},
         {"{\"oneOf\": [{\"type\": \"integer\"}, {\"minimum\": 2}]}", "3",
          "expected exactly one of the alternatives of oneOf, got 3"},
+        {"{\"multipleOf\": 0.1}", "0.3", NULL},
+        {"{\"multipleOf\": 0.1}", "0.25", "expected a multiple of 0.1, got 0.25"},
+        {"{\"multipleOf\": 3}", "3e30", NULL},
+        {"{\"multipleOf\": 3}", "1e99999999999999999999",
+         "expected a multiple of 3, got "
+         "1e99999999999999999999"},
+        {"{\"multipleOf\": 2e-5}", "1e-99999999999999999999",
+         "expected a multiple of 2e-05, got 1e-99999999999999999999"},
+        {"{\"type\": \"number\"}", "1e400", NULL},
+        {"{\"format\": \"date\"}", "\"2024-02-29\"", NULL},
+        {"{\"items\": {\"format\": \"date\"}}", "[\"2023-02-29\"]",
+         "[0]: expected a string of format date"},
+        {"{\"format\": \"colour\"}", "\"red\"", NULL},
+        {"{\"contains\": {\"const\": 1}}", "[2, 3]",
+         "expected at least 1 items that match \"contains\", got 0"},
+        {"{\"contains\": {\"const\": 1}, \"maxContains\": 1}", "[1, 1, 1]",
+         "expected at most 1 items that match \"contains\", got 3"},
+        {"{\"uniqueItems\": true}", "[1, {\"a\": 2}, {\"a\": 3}]", NULL},
+        {"{\"uniqueItems\": true}", "[1, 1.0]", "expected items that differ from each other"},
+        {"{\"patternProperties\": {\"^x\": {\"type\": \"null\"}}, \"additionalProperties\": false}",
+         "{\"xy\": null, \"z\": 1}", "\"z\" is not allowed here"},
+        {"{\"patternProperties\": {\"^x\": {\"type\": \"null\"}}}", "{\"xy\": 1}",
+         "xy: expected null, got 1"},
+        {"{\"propertyNames\": {\"maxLength\": 2}}", "{\"abc\": 1}",
+         "\"abc\" is not a name that is allowed here"},
+        {"{\"dependentRequired\": {\"a\": [\"b\"]}}", "{\"a\": 1}", "\"b\" is missing"},
+        {"{\"dependentSchemas\": {\"a\": {\"maxProperties\": 1}}}", "{\"a\": 1, \"b\": 2}",
+         "expected at most 1 members, got 2"},
+        {"{\"dependencies\": {\"a\": [\"b\"], \"c\": false}}", "{\"b\": 1}", NULL},
         {"false", "3", "nothing is allowed here"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -58,10 +87,33 @@ static void values_are_held_to_schemas(void)
 /* Keywords whose values are of the wrong kind say nothing. */
 static void schemas_that_make_no_sense_do_no_harm(void)
 {
-    static const char *const keys[] = {"type",    "$ref",      "enum",     "required", "properties",
-                                       "items",   "anyOf",     "oneOf",    "allOf",    "pattern",
-                                       "minimum", "maxLength", "minItems", "maxItems", "minLength"};
-    static const char *const values[] = {"null", "5", "{}", "[]", "true", "[null, 5, {}]"};
+    static const char *const keys[] = {"type",
+                                       "$ref",
+                                       "enum",
+                                       "required",
+                                       "properties",
+                                       "items",
+                                       "anyOf",
+                                       "oneOf",
+                                       "allOf",
+                                       "pattern",
+                                       "minimum",
+                                       "maxLength",
+                                       "minItems",
+                                       "maxItems",
+                                       "minLength",
+                                       "format",
+                                       "multipleOf",
+                                       "contains",
+                                       "uniqueItems",
+                                       "patternProperties",
+                                       "propertyNames",
+                                       "dependentRequired",
+                                       "dependentSchemas",
+                                       "dependencies"};
+    static const char *const values[] = {
+        "null",         "5",          "{}", "[]", "true", "[null, 5, {}]", "{\"a\": null}",
+        "{\"a\": [5]}", "{\"(\": {}}"};
     static const char *const of[] = {"1", "\"x\"", "[1]", "{\"a\": 1}", "null"};
     int complaints = 0;
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {

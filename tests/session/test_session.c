@@ -444,7 +444,7 @@ static void no_document_is_a_failure(void)
                                     "last: name: expected string, got 1");
     CHECK_STR(weft_session_messages(session), "[]\n");
     const weft_session_turn odd = {.structured = WEFT_STRUCTURED_PROMPTED,
-                                   .schema = "{\"multipleOf\": 2}"},
+                                   .schema = "{\"unevaluatedItems\": false}"},
                             broken = {.structured = WEFT_STRUCTURED_PROMPTED, .schema = "{"},
                             held = {.structured = WEFT_STRUCTURED_CONSTRAINED};
     CHECK_STATUS(weft_session_send(session, "?", &odd, NULL, NULL, NULL), WEFT_UNSUPPORTED);

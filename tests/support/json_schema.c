@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <regex.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,12 @@ static bool fits_number(json_object *schema, json_object *value)
     if (!has_type("number", value))
         return true;
     const double v = json_object_get_double(value);
-    return v >= number_of(schema, "minimum", -INFINITY) &&
+    /* The steps of tests are multiples of 1/40. */
+    const double step = 40 * number_of(schema, "multipleOf", 1);
+    const double rest = fmod(fabs(40 * v), step);
+    return (!json_object_object_get_ex(schema, "multipleOf", NULL) || rest < 0.01 ||
+            step - rest < 0.01) &&
+           v >= number_of(schema, "minimum", -INFINITY) &&
            v <= number_of(schema, "maximum", INFINITY) &&
            v > number_of(schema, "exclusiveMinimum", -INFINITY) &&
            v < number_of(schema, "exclusiveMaximum", INFINITY);
@@ -62,6 +68,36 @@ static bool counted(json_object *schema, const char *least, const char *most, do
     return n >= number_of(schema, least, 0) && n <= number_of(schema, most, INFINITY);
 }
 
+/* date, ipv4 and uuid; other formats fit nothing. */
+static bool fits_format(json_object *schema, const char *text)
+{
+    static const int days[] = {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+    json_object *name;
+    int y, m, d, end = 0;
+    unsigned a[4];
+    if (!json_object_object_get_ex(schema, "format", &name))
+        return true;
+    const char *format = json_object_get_string(name);
+    if (strcmp(format, "date") == 0)
+        return strlen(text) == 10 && strspn(text, "0123456789-") == 10 && text[4] == '-' &&
+               text[7] == '-' && sscanf(text, "%4d-%2d-%2d%n", &y, &m, &d, &end) == 3 &&
+               end == 10 && m >= 1 && m <= 12 && d >= 1 && d <= days[m - 1] &&
+               (m != 2 || d < 29 || (y % 4 == 0 && (y % 100 != 0 || y % 400 == 0)));
+    if (strcmp(format, "ipv4") == 0) {
+        char again[20];
+        if (sscanf(text, "%3u.%3u.%3u.%3u%n", a, a + 1, a + 2, a + 3, &end) != 4 || text[end])
+            return false;
+        snprintf(again, sizeof again, "%u.%u.%u.%u", a[0], a[1], a[2], a[3]);
+        return strcmp(again, text) == 0 && a[0] < 256 && a[1] < 256 && a[2] < 256 && a[3] < 256;
+    }
+    bool fits = strcmp(format, "uuid") == 0 && strlen(text) == 36;
+    for (int i = 0; i < 36 && fits; i++)
+        fits = i == 8 || i == 13 || i == 18 || i == 23
+                   ? text[i] == '-'
+                   : text[i] && strchr("0123456789abcdefABCDEF", text[i]);
+    return fits;
+}
+
 static bool fits_string(json_object *schema, json_object *value)
 {
     if (!json_object_is_type(value, json_type_string))
@@ -70,7 +106,7 @@ static bool fits_string(json_object *schema, json_object *value)
     int characters = 0;
     for (int i = 0; i < json_object_get_string_len(value); i++)
         characters += (text[i] & 0xC0) != 0x80;
-    if (!counted(schema, "minLength", "maxLength", characters))
+    if (!counted(schema, "minLength", "maxLength", characters) || !fits_format(schema, text))
         return false;
     json_object *pattern;
     regex_t regex;
@@ -88,6 +124,28 @@ static bool fits_string(json_object *schema, json_object *value)
     return matches;
 }
 
+static bool fits_contains(json_object *root, json_object *schema, json_object *value)
+{
+    json_object *of;
+    const size_t n = json_object_array_length(value);
+    int count = 0;
+    if (json_object_object_get_ex(schema, "contains", &of)) {
+        for (size_t i = 0; i < n; i++)
+            count += json_schema_fits(root, of, json_object_array_get_idx(value, i));
+        if (count < number_of(schema, "minContains", 1) ||
+            count > number_of(schema, "maxContains", INFINITY))
+            return false;
+    }
+    if (!json_object_object_get_ex(schema, "uniqueItems", &of) || !json_object_get_boolean(of))
+        return true;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < i; j++)
+            if (json_object_equal(json_object_array_get_idx(value, i),
+                                  json_object_array_get_idx(value, j)))
+                return false;
+    return true;
+}
+
 static bool fits_array(json_object *root, json_object *schema, json_object *value)
 {
     if (!json_object_is_type(value, json_type_array))
@@ -95,7 +153,7 @@ static bool fits_array(json_object *root, json_object *schema, json_object *valu
     const size_t n = json_object_array_length(value);
     json_object *items, *prefix = NULL;
     size_t first = 0;
-    if (!counted(schema, "minItems", "maxItems", (double)n))
+    if (!counted(schema, "minItems", "maxItems", (double)n) || !fits_contains(root, schema, value))
         return false;
     if (json_object_object_get_ex(schema, "prefixItems", &prefix))
         for (; first < n && first < json_object_array_length(prefix); first++)
@@ -109,6 +167,63 @@ static bool fits_array(json_object *root, json_object *schema, json_object *valu
     return true;
 }
 
+static bool fits_dependents(json_object *root, json_object *schema, json_object *value)
+{
+    json_object *names = NULL, *schemas = NULL;
+    json_object_object_get_ex(schema, "dependentRequired", &names);
+    json_object_object_get_ex(schema, "dependentSchemas", &schemas);
+    json_object_object_foreach(value, key, member)
+    {
+        (void)member;
+        json_object *list = names ? json_object_object_get(names, key) : NULL, *then;
+        for (size_t i = 0; list && i < json_object_array_length(list); i++)
+            if (!json_object_object_get_ex(
+                    value, json_object_get_string(json_object_array_get_idx(list, i)), NULL))
+                return false;
+        if (schemas && json_object_object_get_ex(schemas, key, &then) &&
+            !json_schema_fits(root, then, value))
+            return false;
+    }
+    return true;
+}
+
+static bool matches(const char *pattern, const char *text)
+{
+    regex_t regex;
+    if (regcomp(&regex, pattern, REG_EXTENDED | REG_NOSUB) != 0)
+        return false;
+    const bool found = regexec(&regex, text, 0, NULL, 0) == 0;
+    regfree(&regex);
+    return found;
+}
+
+/* patternProperties; *covered becomes true where some pattern matches the key. */
+static bool fits_patterns(json_object *root, json_object *schema, const char *key,
+                          json_object *member, bool *covered)
+{
+    json_object *map = NULL;
+    if (!json_object_object_get_ex(schema, "patternProperties", &map))
+        return true;
+    json_object_object_foreach(map, pattern, of)
+    {
+        if (!matches(pattern, key))
+            continue;
+        *covered = true;
+        if (!json_schema_fits(root, of, member))
+            return false;
+    }
+    return true;
+}
+
+static bool fits_name(json_object *root, json_object *schema, const char *key)
+{
+    json_object *names = NULL, *text = json_object_new_string(key);
+    const bool fits = !json_object_object_get_ex(schema, "propertyNames", &names) ||
+                      json_schema_fits(root, names, text);
+    json_object_put(text);
+    return fits;
+}
+
 static bool fits_object(json_object *root, json_object *schema, json_object *value)
 {
     if (!json_object_is_type(value, json_type_object))
@@ -117,7 +232,8 @@ static bool fits_object(json_object *root, json_object *schema, json_object *val
     json_object_object_get_ex(schema, "properties", &properties);
     json_object_object_get_ex(schema, "additionalProperties", &additional);
     json_object_object_get_ex(schema, "required", &required);
-    if (!counted(schema, "minProperties", "maxProperties", json_object_object_length(value)))
+    if (!counted(schema, "minProperties", "maxProperties", json_object_object_length(value)) ||
+        !fits_dependents(root, schema, value))
         return false;
     for (size_t i = 0; required && i < json_object_array_length(required); i++)
         if (!json_object_object_get_ex(
@@ -125,12 +241,12 @@ static bool fits_object(json_object *root, json_object *schema, json_object *val
             return false;
     json_object_object_foreach(value, key, member)
     {
-        if (properties && json_object_object_get_ex(properties, key, &own)) {
-            if (!json_schema_fits(root, own, member))
-                return false;
-        } else if (additional && !json_schema_fits(root, additional, member)) {
+        bool covered = properties && json_object_object_get_ex(properties, key, &own);
+        if ((covered && !json_schema_fits(root, own, member)) ||
+            !fits_patterns(root, schema, key, member, &covered) || !fits_name(root, schema, key))
             return false;
-        }
+        if (!covered && additional && !json_schema_fits(root, additional, member))
+            return false;
     }
     return true;
 }
@@ -227,6 +343,14 @@ static bool too_deep(json_object *root, json_object *schema, int depth)
     for (size_t i = 0; i < 4; i++)
         if (json_object_object_get_ex(schema, ones[i], &found) && too_deep(root, found, depth - 1))
             return true;
+    if (json_object_object_get_ex(schema, "dependentSchemas", &found)) {
+        json_object_object_foreach(found, key, then)
+        {
+            (void)key;
+            if (too_deep(root, then, depth - 1))
+                return true;
+        }
+    }
     return false;
 }
 

@@ -97,6 +97,68 @@ static void collect_if(collector *c)
     add_schemas(c, at_keyword(c, "if", true), at_keyword(c, "else", false));
 }
 
+/* ---- contains ---------------------------------------------------------------------------------
+ */
+
+/* Exactly or at least n elements that match `contains`. */
+static void add_elements(collector *c, int n, bool exactly)
+{
+    const atom_kind kind = n > 0 ? ATOM_CONTAINS : ATOM_REST;
+    const schema_atom atom = {.kind = kind, .schema = c->number, .index = -1, .block = -1};
+    add(c, (alternative){.atom = atom, .times = n, .rest = exactly && n > 0});
+}
+
+/* The bounds of how many elements match; *most is below 0 without one. */
+static void read_contains(collector *c, int64_t *least, int64_t *most)
+{
+    *least = 1;
+    *most = -1;
+    if (!c->status)
+        c->status = weft__json_find_int(here(c), "minContains", least);
+    if (!c->status)
+        c->status = weft__json_find_int(here(c), "maxContains", most);
+    if (!c->status && (*least > EXPAND_BLOCKS || *most >= EXPAND_BLOCKS))
+        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
+                                    "minContains and maxContains are supported up to %d and %d",
+                                    (int)EXPAND_BLOCKS, (int)EXPAND_BLOCKS - 1);
+}
+
+static void collect_contains(collector *c)
+{
+    int64_t least, most;
+    read_contains(c, &least, &most);
+    if (most < 0 && least == 0) {
+        add(c, (alternative){0}); /* anything */
+        return;
+    }
+    add_atom(c, ATOM_NO_ARRAY, -1, NULL);
+    if (most < 0)
+        add_elements(c, (int)least, false);
+    for (int64_t n = least; n <= most; n++)
+        add_elements(c, (int)n, true);
+}
+
+static void collect_not_contains(collector *c)
+{
+    int64_t least, most;
+    if (!member(c, "contains"))
+        return;
+    read_contains(c, &least, &most);
+    for (int64_t n = 0; n < least; n++)
+        add_elements(c, (int)n, true);
+    if (most >= 0)
+        add_elements(c, (int)most + 1, false);
+}
+
+/* Two elements are equal: that is not followed. */
+static void refuse_not_unique(collector *c)
+{
+    if (!c->status && json_object_get_boolean(member(c, "uniqueItems")))
+        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
+                                    "uniqueItems is not supported where it may be violated (not, "
+                                    "oneOf, if)");
+}
+
 /* ---- values that are not among literals -------------------------------------------------------
  */
 
@@ -323,6 +385,8 @@ static void collect_plain(collector *c)
         {"minLength", ATOM_MIN_LENGTH},
         {"maxLength", ATOM_MAX_LENGTH},
         {"pattern", ATOM_PATTERN},
+        {"format", ATOM_FORMAT},
+        {"multipleOf", ATOM_MULTIPLE},
         {"minItems", ATOM_MIN_ITEMS},
         {"maxItems", ATOM_MAX_ITEMS},
         {"items", ATOM_ITEMS},
@@ -337,6 +401,31 @@ static void collect_plain(collector *c)
         if (value && !anything)
             add_atom(c, plain[i].kind, -1, NULL);
     }
+}
+
+/* Some property is not what patternProperties says; that propertyNames is violated is not followed.
+ */
+static void collect_patterns(collector *c)
+{
+    json_object *map = member(c, "patternProperties"), *names = NULL;
+    if (map) {
+        json_object_object_foreach(map, pattern, value)
+        {
+            (void)value;
+            add(c, (alternative){.atom = {.kind = ATOM_PATTERN_PROPERTY,
+                                          .schema = c->number,
+                                          .index = -1,
+                                          .pattern = pattern,
+                                          .block = -1}});
+        }
+    }
+    const bool any =
+        json_object_object_get_ex(here(c)->value, "propertyNames", &names) &&
+        !(json_object_is_type(names, json_type_boolean) && json_object_get_boolean(names));
+    if (any && !c->status)
+        c->status = weft__json_fail(here(c), WEFT_UNSUPPORTED,
+                                    "propertyNames is not supported where it may be violated (not, "
+                                    "oneOf, if)");
 }
 
 static void collect_contents(collector *c)
@@ -387,12 +476,17 @@ static void collect_violated(collector *c)
     collect_plain(c);
     collect_not_literal(c);
     collect_contents(c);
+    collect_patterns(c);
     for (size_t i = 0; i < list_length(c, "allOf"); i++)
         add_schemas(c, element(c, "allOf", i, true), -1);
     if (list_length(c, "anyOf") > 0)
         add(c, (alternative){.list = "anyOf", .only = -1});
     collect_not_one(c);
+    collect_not_contains(c);
+    refuse_not_unique(c);
     add_schemas(c, at_keyword(c, "not", false), -1);
+    const int dependent = c->status ? -1 : weft__schema_dependent(c->schema, c->number, &c->status);
+    add_schemas(c, dependent >= 0 ? 2 * dependent + 1 : -1, -1);
     const int target = c->status ? -1 : weft__schema_reference(c->schema, c->number, &c->status);
     if (target >= 0)
         add_schemas(c, 2 * target + 1, -1);
@@ -417,6 +511,9 @@ weft_status weft__alternatives(weft__schema *schema, branch_kind kind, int numbe
         break;
     case BRANCH_IF:
         collect_if(&c);
+        break;
+    case BRANCH_CONTAINS:
+        collect_contains(&c);
         break;
     case BRANCH_VIOLATED:
         collect_violated(&c);

@@ -9,6 +9,7 @@
 typedef struct array_state {
     int64_t count;
     uint32_t found; /* a bit for each of the choice's wanted_items that is there */
+    uint64_t used;  /* a bit for each of the choice's `unique` that is there */
 } array_state;
 
 /* The node of the next element, apart from those that are wanted. */

@@ -9,6 +9,8 @@
 
 #include "core/failure.h"
 #include "core/io/utf8.h"
+#include "text/schema/decimal.h"
+#include "text/schema/format.h"
 #include "text/schema/pointer.h"
 #include "text/schema/prepared.h"
 #include "weft/memory.h"
@@ -30,6 +32,7 @@ typedef struct check {
 } check;
 
 static bool holds(check *c, json_object *schema, json_object *value);
+static bool matches(check *c, json_object *schema, json_object *value);
 
 static bool complain(check *c, const char *what)
 {
@@ -72,6 +75,17 @@ static double number_of(json_object *schema, const char *key, double absent)
                : absent;
 }
 
+/* In decimal, as both are written; what has too many digits for that, in binary. */
+static bool is_multiple(json_object *of, json_object *value)
+{
+    weft__decimal step, number;
+    if (!is_number(of) || !(json_object_get_double(of) > 0))
+        return true;
+    if (weft__decimal_of(of, &step) && weft__decimal_of(value, &number))
+        return weft__decimal_is_multiple(number, step);
+    return fmod(json_object_get_double(value), json_object_get_double(of)) == 0;
+}
+
 static bool number_holds(check *c, json_object *schema, json_object *value)
 {
     const double v = json_object_get_double(value);
@@ -82,8 +96,8 @@ static bool number_holds(check *c, json_object *schema, json_object *value)
     } bounds[] = {
         {"minimum", "at least", v < number_of(schema, "minimum", -INFINITY)},
         {"maximum", "at most", v > number_of(schema, "maximum", INFINITY)},
-        {"exclusiveMinimum", "more than", v <= number_of(schema, "exclusiveMinimum", -INFINITY)},
-        {"exclusiveMaximum", "less than", v >= number_of(schema, "exclusiveMaximum", INFINITY)},
+        {"exclusiveMinimum", "more than", v <= number_of(schema, "exclusiveMinimum", NAN)},
+        {"exclusiveMaximum", "less than", v >= number_of(schema, "exclusiveMaximum", NAN)},
     };
     for (size_t i = 0; i < 4; i++)
         if (bounds[i].wrong) {
@@ -91,7 +105,10 @@ static bool number_holds(check *c, json_object *schema, json_object *value)
                      number_of(schema, bounds[i].key, 0));
             return expected(c, what, value);
         }
-    return true;
+    if (is_multiple(json_object_object_get(schema, "multipleOf"), value))
+        return true;
+    snprintf(what, sizeof what, "a multiple of %.15g", number_of(schema, "multipleOf", 0));
+    return expected(c, what, value);
 }
 
 /* `n` of something, between two keys' values. */
@@ -107,38 +124,37 @@ static bool count_holds(check *c, json_object *schema, const char *least, const 
     return complain(c, what);
 }
 
-static bool pattern_matches(const weft__pattern *pattern, const char *text, size_t n)
-{
-    int32_t state = 0;
-    for (size_t i = 0; i < n && state >= 0;) {
-        const int size = weft__utf8_step(text + i, n - i);
-        uint32_t character = (unsigned char)text[i];
-        if (size > 1) {
-            character &= 0x7fU >> size;
-            for (int j = 1; j < size; j++)
-                character = character << 6 | ((unsigned char)text[i + (size_t)j] & 0x3fU);
-        }
-        state = weft__pattern_step(pattern, state, character);
-        i += size > 0 ? (size_t)size : 1;
-    }
-    return state >= 0 && weft__pattern_distance(pattern, state) == 0;
-}
-
 /* A pattern that cannot be followed, or contains NULs, is not checked. */
-static bool pattern_holds(check *c, json_object *schema, const char *text, size_t n)
+static bool pattern_holds(check *c, json_object *of, const char *pattern, const char *text,
+                          size_t n)
 {
-    json_object *source;
-    if (!json_object_object_get_ex(schema, "pattern", &source) || !weft__json_plain(source))
-        return true;
-    const prepared_entry *entry = weft__prepared_pattern(c->prepared, source);
+    const prepared_entry *entry = weft__prepared_pattern(c->prepared, of, pattern);
     c->no_memory |= !entry;
     if (!entry || (!entry->pattern && !entry->nothing))
         return true;
-    const bool matches = !entry->nothing && pattern_matches(entry->pattern, text, n);
-    if (!matches && c->complaint)
-        weft__text_format(c->complaint, "%s%sexpected a string that matches %s", c->place,
-                          *c->place ? ": " : "", weft__json_plain(source));
-    return matches;
+    return !entry->nothing && weft__pattern_matches(entry->pattern, text, n);
+}
+
+static bool patterns_hold(check *c, json_object *schema, const char *text, size_t n)
+{
+    json_object *source = json_object_object_get(schema, "pattern");
+    const char *pattern = weft__json_plain(source);
+    if (pattern && !pattern_holds(c, source, pattern, text, n)) {
+        if (c->complaint)
+            weft__text_format(c->complaint, "%s%sexpected a string that matches %s", c->place,
+                              *c->place ? ": " : "", pattern);
+        return false;
+    }
+    source = json_object_object_get(schema, "format");
+    const char *name = weft__json_plain(source);
+    const weft__format_pattern *format = name ? weft__format_find(name) : NULL;
+    if (!format ||
+        pattern_holds(c, source, format->outside ? format->outside : format->generated, text, n))
+        return true;
+    if (c->complaint)
+        weft__text_format(c->complaint, "%s%sexpected a string of format %s", c->place,
+                          *c->place ? ": " : "", name);
+    return false;
 }
 
 static bool string_holds(check *c, json_object *schema, json_object *value)
@@ -149,7 +165,7 @@ static bool string_holds(check *c, json_object *schema, json_object *value)
     for (size_t i = 0; i < n; i++)
         characters += ((unsigned char)text[i] & 0xc0) != 0x80;
     return count_holds(c, schema, "minLength", "maxLength", characters, "characters") &&
-           pattern_holds(c, schema, text, n);
+           patterns_hold(c, schema, text, n);
 }
 
 /* ---- objects and arrays --------------------------------------------------------------------- */
@@ -168,12 +184,37 @@ static bool inside(check *c, json_object *schema, json_object *value, const char
     return fine;
 }
 
+/* How many elements match `contains`. */
+static bool contains_holds(check *c, json_object *schema, json_object *value)
+{
+    json_object *of = NULL;
+    double count = 0;
+    char what[96];
+    if (!json_object_object_get_ex(schema, "contains", &of))
+        return true;
+    for (size_t i = 0; i < json_object_array_length(value); i++)
+        count += matches(c, of, json_object_array_get_idx(value, i));
+    const double least = number_of(schema, "minContains", 1);
+    if (count >= least && count <= number_of(schema, "maxContains", INFINITY))
+        return true;
+    snprintf(what, sizeof what, "expected at %s %.0f items that match \"contains\", got %.0f",
+             count < least ? "least" : "most",
+             count < least ? least : number_of(schema, "maxContains", 0), count);
+    return complain(c, what);
+}
+
 static bool array_holds(check *c, json_object *schema, json_object *value)
 {
     json_object *items;
     const size_t n = json_object_array_length(value);
-    if (!count_holds(c, schema, "minItems", "maxItems", (double)n, "items"))
+    bool different = true;
+    if (!count_holds(c, schema, "minItems", "maxItems", (double)n, "items") ||
+        !contains_holds(c, schema, value))
         return false;
+    if (json_object_get_boolean(json_object_object_get(schema, "uniqueItems")))
+        c->no_memory |= weft__values_differ(value, &different) != WEFT_OK;
+    if (!different)
+        return complain(c, "expected items that differ from each other");
     json_object *first = json_object_object_get(schema, "prefixItems");
     size_t n_first =
         json_object_is_type(first, json_type_array) ? json_object_array_length(first) : 0;
@@ -189,12 +230,10 @@ static bool array_holds(check *c, json_object *schema, json_object *value)
     return true;
 }
 
-static bool has_required(check *c, json_object *schema, json_object *value)
+static bool has_names(check *c, json_object *required, json_object *value)
 {
-    json_object *required;
     char what[160];
-    if (!json_object_object_get_ex(schema, "required", &required) ||
-        !json_object_is_type(required, json_type_array))
+    if (!json_object_is_type(required, json_type_array))
         return true;
     for (size_t i = 0; i < json_object_array_length(required); i++) {
         json_object *name = json_object_array_get_idx(required, i);
@@ -208,30 +247,89 @@ static bool has_required(check *c, json_object *schema, json_object *value)
     return true;
 }
 
-static bool object_holds(check *c, json_object *schema, json_object *value)
+/* What dependentRequired, dependentSchemas and dependencies ask for a member that is there. */
+static bool dependents_hold(check *c, json_object *schema, json_object *value)
+{
+    static const char *const keywords[] = {"dependentRequired", "dependentSchemas", "dependencies"};
+    for (size_t i = 0; i < 3; i++) {
+        json_object *map = json_object_object_get(schema, keywords[i]);
+        if (!json_object_is_type(map, json_type_object))
+            continue;
+        json_object_object_foreach(map, key, then)
+        {
+            if (!json_object_object_get_ex(value, key, NULL))
+                continue;
+            if (json_object_is_type(then, json_type_array) ? !has_names(c, then, value)
+                                                           : !holds(c, then, value))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Whether a member is what patternProperties says; *covered: some pattern matches its key. A
+ * pattern that cannot be followed is not checked. */
+static bool matched_patterns_hold(check *c, json_object *map, const char *key, json_object *member,
+                                  bool *covered)
+{
+    if (!json_object_is_type(map, json_type_object))
+        return true;
+    json_object_object_foreach(map, pattern, of)
+    {
+        const prepared_entry *entry = weft__prepared_pattern(c->prepared, of, pattern);
+        c->no_memory |= !entry;
+        if (!entry || !entry->pattern || !weft__pattern_matches(entry->pattern, key, strlen(key)))
+            continue;
+        *covered = true;
+        if (!inside(c, of, member, key, 0))
+            return false;
+    }
+    return true;
+}
+
+static bool name_holds(check *c, json_object *names, const char *key)
+{
+    char what[160];
+    json_object *text = json_object_new_string(key);
+    const bool fine = text && matches(c, names, text);
+    c->no_memory |= !text;
+    json_object_put(text);
+    snprintf(what, sizeof what, "\"%.*s\" is not a name that is allowed here", shown(key), key);
+    return fine || complain(c, what);
+}
+
+static bool member_holds(check *c, json_object *schema, const char *key, json_object *member)
 {
     json_object *properties = json_object_object_get(schema, "properties"), *more = NULL;
-    const bool limited = json_object_object_get_ex(schema, "additionalProperties", &more);
+    json_object *names = NULL, *of = NULL;
     char what[160];
-    if (!has_required(c, schema, value) ||
+    bool covered = json_object_is_type(properties, json_type_object) &&
+                   json_object_object_get_ex(properties, key, &of);
+    if (covered && !inside(c, of, member, key, 0))
+        return false;
+    if (!matched_patterns_hold(c, json_object_object_get(schema, "patternProperties"), key, member,
+                               &covered) ||
+        (json_object_object_get_ex(schema, "propertyNames", &names) && !name_holds(c, names, key)))
+        return false;
+    if (covered || !json_object_object_get_ex(schema, "additionalProperties", &more))
+        return true;
+    if (!json_object_is_type(more, json_type_boolean))
+        return inside(c, more, member, key, 0);
+    snprintf(what, sizeof what, "\"%.*s\" is not allowed here", shown(key), key);
+    return json_object_get_boolean(more) || complain(c, what);
+}
+
+static bool object_holds(check *c, json_object *schema, json_object *value)
+{
+    if (!has_names(c, json_object_object_get(schema, "required"), value) ||
+        !dependents_hold(c, schema, value) ||
         !count_holds(c, schema, "minProperties", "maxProperties",
                      (double)json_object_object_length(value), "members"))
         return false;
     json_object_object_foreach(value, key, member)
     {
-        json_object *of = NULL;
-        if (json_object_is_type(properties, json_type_object) &&
-            json_object_object_get_ex(properties, key, &of)) {
-            if (!inside(c, of, member, key, 0))
-                return false;
-        } else if (limited && json_object_is_type(more, json_type_boolean)) {
-            if (!json_object_get_boolean(more)) {
-                snprintf(what, sizeof what, "\"%.*s\" is not allowed here", shown(key), key);
-                return complain(c, what);
-            }
-        } else if (limited && !inside(c, more, member, key, 0)) {
+        if (!member_holds(c, schema, key, member))
             return false;
-        }
     }
     return true;
 }
@@ -449,4 +547,18 @@ weft_status weft__checker_matches(weft__checker *checker, json_object *schema, j
     check c = {.root = checker->root, .prepared = &checker->prepared};
     *out = holds(&c, schema, value);
     return c.no_memory ? weft__out_of_memory("a schema", "a value") : WEFT_OK;
+}
+
+weft_status weft__checker_key_matches(weft__checker *checker, json_object *of, const char *pattern,
+                                      const char *key, bool *out)
+{
+    const prepared_entry *entry = weft__prepared_pattern(&checker->prepared, of, pattern);
+    *out = false;
+    if (!entry)
+        return weft__out_of_memory("a schema", "a pattern");
+    if (!entry->pattern && !entry->nothing)
+        return weft_fail(WEFT_UNSUPPORTED, "patternProperties: the pattern \"%s\" is not supported",
+                         weft_printable(pattern));
+    *out = !entry->nothing && weft__pattern_matches(entry->pattern, key, strlen(key));
+    return WEFT_OK;
 }

@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "text/schema/decimal.h"
 #include "text/schema/expand.h"
+#include "text/schema/number.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
 
@@ -167,16 +169,22 @@ static bound bound_of(atom_kind kind)
         [ATOM_MIN_LENGTH] = {"minLength", SCHEMA_STRING},
         [ATOM_MAX_LENGTH] = {"maxLength", SCHEMA_STRING},
         [ATOM_PATTERN] = {NULL, SCHEMA_STRING},
+        [ATOM_FORMAT] = {NULL, SCHEMA_STRING},
+        [ATOM_MULTIPLE] = {NULL, SCHEMA_INTEGER | SCHEMA_NUMBER},
         [ATOM_STRINGS] = {NULL, SCHEMA_ANY},
         [ATOM_MIN_ITEMS] = {"minItems", SCHEMA_ARRAY},
         [ATOM_MAX_ITEMS] = {"maxItems", SCHEMA_ARRAY},
         [ATOM_PREFIX_ITEM] = {NULL, SCHEMA_ARRAY},
         [ATOM_ITEMS] = {NULL, SCHEMA_ARRAY},
+        [ATOM_CONTAINS] = {NULL, SCHEMA_ARRAY},
+        [ATOM_REST] = {NULL, SCHEMA_ARRAY},
+        [ATOM_NO_ARRAY] = {NULL, SCHEMA_ANY & ~SCHEMA_ARRAY},
         [ATOM_MIN_PROPERTIES] = {"minProperties", SCHEMA_OBJECT},
         [ATOM_MAX_PROPERTIES] = {"maxProperties", SCHEMA_OBJECT},
         [ATOM_REQUIRED] = {NULL, SCHEMA_OBJECT},
         [ATOM_PROPERTY] = {NULL, SCHEMA_OBJECT},
         [ATOM_ADDITIONAL] = {NULL, SCHEMA_OBJECT},
+        [ATOM_PATTERN_PROPERTY] = {NULL, SCHEMA_OBJECT},
     };
     return bounds[kind];
 }
@@ -255,7 +263,7 @@ weft_status weft__choice_outline(const weft__schema *schema, const schema_atom *
                            .max_items = SCHEMA_UNBOUNDED,
                            .max_properties = SCHEMA_UNBOUNDED,
                            .items = SCHEMA_NO_NODE,
-                           .additional = SCHEMA_NO_NODE};
+                           .unique_of = -1};
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
         const weft__json at = schema->schemas[atoms[i].schema].at;
@@ -353,11 +361,66 @@ schema_choice weft__choice_of_literals(literal_list *list)
     }
     const schema_choice out = {.enumerated = true,
                                .items = SCHEMA_NO_NODE,
-                               .additional = SCHEMA_NO_NODE,
+                               .unique_of = -1,
                                .literals = list->at,
                                .n_literals = kept};
     *list = (literal_list){0};
     return out;
+}
+
+/* ---- multiples -------------------------------------------------------------------------------
+ */
+
+static weft_status add_multiple(const weft__json *at, bool excluded, schema_multiples *out)
+{
+    weft__json number;
+    weft__decimal of;
+    weft_status status = weft__json_get(at, "multipleOf", &number);
+    if (status)
+        return status;
+    if (!weft__decimal_of(number.value, &of))
+        return weft__json_fail(&number, WEFT_UNSUPPORTED,
+                               "multiples of numbers with more than %d digits",
+                               (int)WEFT__DECIMAL_DIGITS);
+    if (excluded && out->n_excluded == SCHEMA_EXCLUDED)
+        return weft__json_fail(&number, WEFT_UNSUPPORTED,
+                               "multiples of more than %d numbers are "
+                               "excluded at one place",
+                               (int)SCHEMA_EXCLUDED);
+    for (int places = 0; places < SCHEMA_PLACES; places++) {
+        const int64_t step = weft__decimal_step(of, places);
+        if (excluded)
+            out->excluded[out->n_excluded][places] = step;
+        else
+            out->step[places] = weft__common_multiple(out->step[places], step);
+    }
+    out->n_excluded += excluded;
+    return WEFT_OK;
+}
+
+/* What multipleOf says; without a number that is left the types go. */
+static weft_status choice_multiples(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                                    schema_choice *c)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < n && !status; i++) {
+        const weft__json *at = &schema->schemas[atoms[i].schema].at;
+        const bool all = atoms[i].kind == ATOM_ALL;
+        if (atoms[i].kind != ATOM_MULTIPLE &&
+            !(all && json_object_object_get(at->value, "multipleOf")))
+            continue;
+        if (!c->multiples) {
+            c->multiples = weft_calloc(1, sizeof *c->multiples);
+            if (!c->multiples)
+                return weft__out_of_memory(schema->doc.name, "a schema");
+            for (int places = 0; places < SCHEMA_PLACES; places++)
+                c->multiples->step[places] = 1;
+        }
+        status = add_multiple(at, !all, c->multiples);
+    }
+    if (!status && c->multiples && weft__number_least(c) >= SCHEMA_NEVER)
+        c->types &= ~(unsigned)(SCHEMA_INTEGER | SCHEMA_NUMBER);
+    return status;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -366,6 +429,8 @@ weft_status weft__choice_fill(weft__schema *schema, const schema_atom *atoms, si
                               schema_choice *out, bool *possible)
 {
     weft_status status = weft__choice_outline(schema, atoms, n, out);
+    if (!status && out->types & (SCHEMA_INTEGER | SCHEMA_NUMBER))
+        status = choice_multiples(schema, atoms, n, out);
     if (!status && out->types & SCHEMA_STRING)
         status = weft__choice_pattern(schema, atoms, n, out);
     if (!status && out->types & SCHEMA_ARRAY)

@@ -26,35 +26,6 @@ int weft__schema_at(weft__schema *schema, int number, const char *keyword, bool 
     return *status ? -1 : 2 * of + negated;
 }
 
-/* A node per block of violated keywords: `base` holds there, and what the atoms of the block
- * exclude. */
-static weft_status fill_blocks(weft__schema *schema, const schema_atom *atoms, size_t n,
-                               atom_kind kind, const char *keyword, const int *base, size_t n_base,
-                               int **out, size_t *n_out)
-{
-    int signed_schemas[2 * EXPAND_MAX];
-    weft_status status = WEFT_OK;
-    *out = weft_calloc(EXPAND_BLOCKS, sizeof **out);
-    if (!*out)
-        return no_memory(schema);
-    for (int block = 0; block < EXPAND_BLOCKS && !status; block++) {
-        size_t count = n_base;
-        bool used = false;
-        for (size_t i = 0; i < n_base; i++)
-            signed_schemas[i] = base[i];
-        for (size_t i = 0; i < n && !status; i++) {
-            if (atoms[i].kind != kind || atoms[i].block != block)
-                continue;
-            used = true;
-            signed_schemas[count++] =
-                weft__schema_at(schema, atoms[i].schema, keyword, true, &status);
-        }
-        if (used && !status)
-            (*out)[(*n_out)++] = weft__schema_node(schema, signed_schemas, count, &status);
-    }
-    return status;
-}
-
 /* ---- arrays ------------------------------------------------------------------------------------
  */
 
@@ -77,13 +48,34 @@ static int prefix_item(weft__schema *schema, int number, int index, bool negated
     return *status ? -1 : 2 * of + negated;
 }
 
-/* The signed schemas of an element; -1: of one behind all prefixes. Their number. */
-static size_t element_schemas(weft__schema *schema, const schema_atom *atoms, size_t n, int index,
-                              int *out, weft_status *status)
+/* An element of the prefix, or behind all prefixes (index below 0): one of a block of atoms, or any
+ * other. */
+typedef struct element_place {
+    int index, block;
+} element_place;
+
+static bool is_of(const schema_atom *a, element_place at)
+{
+    return at.index >= 0 ? a->index == at.index : at.block >= 0 && a->block == at.block;
+}
+
+/* Whether an element is one of those that match the `contains` of a schema. */
+static bool is_contained(const schema_atom *atoms, size_t n, int number, element_place at)
+{
+    for (size_t i = 0; i < n; i++)
+        if (atoms[i].kind == ATOM_CONTAINS && atoms[i].schema == number && is_of(&atoms[i], at))
+            return true;
+    return false;
+}
+
+/* The signed schemas of an element. Their number. */
+static size_t element_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
+                              element_place at, int *out, weft_status *status)
 {
     size_t count = 0;
     for (size_t i = 0; i < n && !*status; i++) {
         const schema_atom *a = &atoms[i];
+        const int index = at.index;
         int of = -1;
         if (a->kind == ATOM_ALL && index >= 0 && index < weft__prefix_length(schema, a->schema))
             of = prefix_item(schema, a->schema, index, false, status);
@@ -91,25 +83,57 @@ static size_t element_schemas(weft__schema *schema, const schema_atom *atoms, si
             of = weft__schema_at(schema, a->schema, "items", false, status);
         else if (a->kind == ATOM_PREFIX_ITEM && index >= 0 && a->index == index)
             of = prefix_item(schema, a->schema, index, true, status);
-        else if (a->kind == ATOM_ITEMS && index >= 0 && a->index == index)
+        else if (a->kind == ATOM_ITEMS && is_of(a, at))
             of = weft__schema_at(schema, a->schema, "items", true, status);
+        else if (a->kind == ATOM_CONTAINS && is_of(a, at))
+            of = weft__schema_at(schema, a->schema, "contains", false, status);
+        else if (a->kind == ATOM_REST && !is_contained(atoms, n, a->schema, at))
+            of = weft__schema_at(schema, a->schema, "contains", true, status);
         if (of >= 0)
             out[count++] = of;
     }
     return count;
 }
 
-weft_status weft__choice_array(weft__schema *schema, const schema_atom *atoms, size_t n,
-                               schema_choice *c)
+static int element_node(weft__schema *schema, const schema_atom *atoms, size_t n, element_place at,
+                        weft_status *status)
 {
     int signed_schemas[EXPAND_MAX];
+    const size_t count = element_schemas(schema, atoms, n, at, signed_schemas, status);
+    return *status ? SCHEMA_NO_NODE : weft__schema_node(schema, signed_schemas, count, status);
+}
+
+/* A node per block of elements. */
+static weft_status fill_wanted(weft__schema *schema, const schema_atom *atoms, size_t n,
+                               schema_choice *c)
+{
     weft_status status = WEFT_OK;
+    c->wanted_items = weft_calloc(EXPAND_BLOCKS, sizeof *c->wanted_items);
+    if (!c->wanted_items)
+        return no_memory(schema);
+    for (int block = 0; block < EXPAND_BLOCKS && !status; block++) {
+        bool used = false;
+        for (size_t i = 0; i < n; i++)
+            used |= (atoms[i].kind == ATOM_ITEMS || atoms[i].kind == ATOM_CONTAINS) &&
+                    atoms[i].block == block;
+        if (used)
+            c->wanted_items[c->n_wanted_items++] =
+                element_node(schema, atoms, n, (element_place){-1, block}, &status);
+    }
+    return status;
+}
+
+/* The elements that have places of their own, and the fewest that there are. */
+static int prefix_of(const weft__schema *schema, const schema_atom *atoms, size_t n,
+                     schema_choice *c)
+{
     int longest = 0;
     for (size_t i = 0; i < n; i++) {
         /* What items does not apply to cannot violate it. */
-        const bool counts = atoms[i].kind == ATOM_ALL || atoms[i].kind == ATOM_ITEMS;
+        const atom_kind kind = atoms[i].kind;
+        const bool counts = kind == ATOM_ALL || kind == ATOM_ITEMS;
         const int length = counts ? weft__prefix_length(schema, atoms[i].schema) : 0;
-        const int index = atoms[i].kind == ATOM_PREFIX_ITEM || atoms[i].kind == ATOM_ITEMS
+        const int index = kind == ATOM_PREFIX_ITEM || kind == ATOM_ITEMS || kind == ATOM_CONTAINS
                               ? atoms[i].index + 1
                               : 0;
         longest = length > longest ? length : longest;
@@ -117,23 +141,30 @@ weft_status weft__choice_array(weft__schema *schema, const schema_atom *atoms, s
         if (index > c->min_items)
             c->min_items = index;
     }
+    return longest;
+}
+
+weft_status weft__choice_array(weft__schema *schema, const schema_atom *atoms, size_t n,
+                               schema_choice *c)
+{
+    weft_status status = WEFT_OK;
+    const int longest = prefix_of(schema, atoms, n, c);
+    for (size_t i = 0; i < n; i++)
+        if (atoms[i].kind == ATOM_ALL &&
+            json_object_get_boolean(
+                json_object_object_get(schema->schemas[atoms[i].schema].at.value, "uniqueItems")))
+            c->unique_of = atoms[i].schema;
     if (c->max_items != SCHEMA_UNBOUNDED && c->min_items > c->max_items)
         c->types &= ~(unsigned)SCHEMA_ARRAY;
     c->prefix = weft_calloc((size_t)longest + 1, sizeof *c->prefix);
     if (!c->prefix)
         return no_memory(schema);
-    for (int i = 0; i < longest && !status; i++) {
-        const size_t count = element_schemas(schema, atoms, n, i, signed_schemas, &status);
-        if (!status)
-            c->prefix[c->n_prefix++] = weft__schema_node(schema, signed_schemas, count, &status);
-    }
-    const size_t count =
-        status ? 0 : element_schemas(schema, atoms, n, -1, signed_schemas, &status);
+    for (int i = 0; i < longest && !status; i++)
+        c->prefix[c->n_prefix++] = element_node(schema, atoms, n, (element_place){i, -1}, &status);
     if (!status)
-        status = fill_blocks(schema, atoms, n, ATOM_ITEMS, "items", signed_schemas, count,
-                             &c->wanted_items, &c->n_wanted_items);
+        status = fill_wanted(schema, atoms, n, c);
     if (!status)
-        c->items = weft__schema_node(schema, signed_schemas, count, &status);
+        c->items = element_node(schema, atoms, n, (element_place){-1, -1}, &status);
     return status;
 }
 
@@ -156,7 +187,7 @@ bool weft__requires_property(const weft__schema *schema, int number, const char 
     return false;
 }
 
-weft_status weft__each_property(const weft__schema *schema, const schema_atom *atoms, size_t n,
+weft_status weft__each_property(weft__schema *schema, const schema_atom *atoms, size_t n,
                                 weft_status (*take)(void *context, const char *name), void *context)
 {
     weft_status status = WEFT_OK;
@@ -172,6 +203,8 @@ weft_status weft__each_property(const weft__schema *schema, const schema_atom *a
             atoms[i].kind == ATOM_ALL ? json_object_object_get(at, "required") : NULL;
         for (size_t k = 0; required && k < json_object_array_length(required) && !status; k++)
             status = take(context, json_object_get_string(json_object_array_get_idx(required, k)));
+        if (!status && atoms[i].kind == ATOM_ALL)
+            status = weft__each_allowed_name(schema, atoms[i].schema, take, context);
         if (!properties)
             continue;
         json_object_object_foreach(properties, key, value)
@@ -204,39 +237,149 @@ static bool is_false(const weft__schema *schema, int signed_schema)
            json_object_get_boolean(value) == signed_schema % 2;
 }
 
+/* The signed schemas of a property that are being gathered. */
+typedef struct gathered {
+    weft__schema *schema;
+    int *out, count;
+    bool forbidden;
+    weft_status status;
+} gathered;
+
+/* Takes a signed schema; below 0: none. */
+static void gather(gathered *g, int of)
+{
+    if (of < 0 || g->status)
+        return;
+    g->forbidden |= is_false(g->schema, of);
+    if (g->count == EXPAND_MAX)
+        g->status = weft__json_fail(&g->schema->schemas[of / 2].at, WEFT_UNSUPPORTED,
+                                    "more than %d schemas hold at one place", (int)EXPAND_MAX);
+    else
+        g->out[g->count++] = of;
+}
+
+static void gather_at(gathered *g, int number, const char *keyword, bool negated)
+{
+    const int of =
+        g->status ? -1 : weft__schema_at(g->schema, number, keyword, negated, &g->status);
+    gather(g, of);
+}
+
+/* The schema of one of patternProperties. */
+static void gather_pattern(gathered *g, int number, const char *pattern, bool negated)
+{
+    const weft__json at = g->schema->schemas[number].at;
+    weft__json map, found;
+    if (!g->status)
+        g->status = weft__json_get(&at, "patternProperties", &map);
+    if (!g->status)
+        g->status = weft__json_find(&map, pattern, &found);
+    const int of = g->status ? -1 : weft__schema_number(g->schema, &found, &g->status);
+    gather(g, of < 0 ? -1 : 2 * of + negated);
+}
+
+weft_status weft__key_matches(weft__schema *schema, int number, const char *pattern,
+                              const char *name, bool *out)
+{
+    json_object *map =
+        json_object_object_get(schema->schemas[number].at.value, "patternProperties");
+    weft_status status = WEFT_OK;
+    *out = false;
+    if (!map)
+        return WEFT_OK;
+    json_object_object_foreach(map, each, value)
+    {
+        if (!status && !*out && (!pattern || strcmp(pattern, each) == 0))
+            status = weft__checker_key_matches(schema->checker, value, each, name, out);
+    }
+    return status;
+}
+
+weft_status weft__covers_property(weft__schema *schema, int number, const char *name, bool *out)
+{
+    *out = weft__names_property(schema, number, name);
+    return *out ? WEFT_OK : weft__key_matches(schema, number, NULL, name, out);
+}
+
+/* What a schema that matches says of a property. */
+static void gather_matching(gathered *g, int number, const char *name)
+{
+    weft__schema *schema = g->schema;
+    json_object *map =
+        json_object_object_get(schema->schemas[number].at.value, "patternProperties");
+    bool covered = weft__names_property(schema, number, name), allowed = true;
+    if (covered)
+        gather(g, own_schema(schema, number, name, false, &g->status));
+    if (map) {
+        json_object_object_foreach(map, pattern, value)
+        {
+            bool matches = false;
+            if (!g->status)
+                g->status =
+                    weft__checker_key_matches(schema->checker, value, pattern, name, &matches);
+            if (matches)
+                gather_pattern(g, number, pattern, false);
+            covered |= matches;
+        }
+    }
+    if (!covered)
+        gather_at(g, number, "additionalProperties", false);
+    if (!g->status)
+        g->status = weft__names_allow(schema, number, name, &allowed);
+    g->forbidden |= !allowed;
+}
+
 weft_status weft__property_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
                                    const char *name, int *out, int *count, bool *required)
 {
-    weft_status status = WEFT_OK;
-    bool forbidden = false;
-    *count = 0;
+    gathered g = {.schema = schema, .out = out};
     *required = false;
-    for (size_t i = 0; i < n && !status; i++) {
+    for (size_t i = 0; i < n && !g.status; i++) {
         const schema_atom *a = &atoms[i];
-        const bool named = name && a->name && strcmp(a->name, name) == 0;
-        int of = -1;
-        if (a->kind == ATOM_ALL && name && weft__names_property(schema, a->schema, name))
-            of = own_schema(schema, a->schema, name, false, &status);
-        else if (a->kind == ATOM_ALL)
-            of = weft__schema_at(schema, a->schema, "additionalProperties", false, &status);
-        else if (named &&
-                 (a->kind == ATOM_PROPERTY ||
-                  (a->kind == ATOM_REQUIRED && weft__names_property(schema, a->schema, name))))
-            of = own_schema(schema, a->schema, name, true, &status);
-        else if (a->kind == ATOM_ADDITIONAL && named)
-            of = weft__schema_at(schema, a->schema, "additionalProperties", true, &status);
-        if (of >= 0) {
-            forbidden |= is_false(schema, of);
-            out[(*count)++] = of;
-        }
-        forbidden |= a->kind == ATOM_REQUIRED && named && of < 0;
-        *required |=
-            (a->kind == ATOM_ALL && name && weft__requires_property(schema, a->schema, name)) ||
-            ((a->kind == ATOM_PROPERTY || a->kind == ATOM_ADDITIONAL) && named);
+        const bool named = a->name && strcmp(a->name, name) == 0;
+        const bool own = named && weft__names_property(schema, a->schema, name);
+        if (a->kind == ATOM_ALL)
+            gather_matching(&g, a->schema, name);
+        else if (own && (a->kind == ATOM_PROPERTY || a->kind == ATOM_REQUIRED))
+            gather(&g, own_schema(schema, a->schema, name, true, &g.status));
+        else if (named && a->kind == ATOM_REQUIRED)
+            g.forbidden = true;
+        else if (named && a->kind == ATOM_ADDITIONAL)
+            gather_at(&g, a->schema, "additionalProperties", true);
+        else if (named && a->kind == ATOM_PATTERN_PROPERTY)
+            gather_pattern(&g, a->schema, a->pattern, true);
+        *required |= (a->kind == ATOM_ALL && weft__requires_property(schema, a->schema, name)) ||
+                     ((a->kind == ATOM_PROPERTY || a->kind == ATOM_ADDITIONAL ||
+                       a->kind == ATOM_PATTERN_PROPERTY) &&
+                      named);
     }
-    if (forbidden)
-        *count = -1;
-    return status;
+    *count = g.forbidden ? -1 : g.count;
+    return g.status;
+}
+
+weft_status weft__key_schemas(weft__schema *schema, const schema_atom *atoms, size_t n,
+                              const char *const *patterns, unsigned mask, int block, int *out,
+                              int *count)
+{
+    gathered g = {.schema = schema, .out = out};
+    for (size_t i = 0; i < n && !g.status; i++) {
+        const schema_atom *a = &atoms[i];
+        const unsigned own =
+            weft__key_mask(schema, a->schema, patterns, SCHEMA_KEY_PATTERNS) & mask;
+        if (a->kind == ATOM_ALL && own == 0)
+            gather_at(&g, a->schema, "additionalProperties", false);
+        for (int k = 0; k < SCHEMA_KEY_PATTERNS && a->kind == ATOM_ALL; k++)
+            if (own >> k & 1)
+                gather_pattern(&g, a->schema, patterns[k], false);
+        if (block < 0 || a->block != block)
+            continue;
+        if (a->kind == ATOM_ADDITIONAL)
+            gather_at(&g, a->schema, "additionalProperties", true);
+        else if (a->kind == ATOM_PATTERN_PROPERTY)
+            gather_pattern(&g, a->schema, a->pattern, true);
+    }
+    *count = g.forbidden && block < 0 ? -1 : g.count;
+    return g.status;
 }
 
 /* A node without choices. */
@@ -331,28 +474,6 @@ static weft_status fill_property(weft__schema *schema, const schema_atom *atoms,
     return status;
 }
 
-static weft_status fill_additional(weft__schema *schema, const schema_atom *atoms, size_t n,
-                                   schema_choice *c)
-{
-    int signed_schemas[EXPAND_MAX], count;
-    bool required;
-    weft_status status =
-        weft__property_schemas(schema, atoms, n, NULL, signed_schemas, &count, &required);
-    if (status)
-        return status;
-    if (count >= 0) {
-        status = fill_blocks(schema, atoms, n, ATOM_ADDITIONAL, "additionalProperties",
-                             signed_schemas, (size_t)count, &c->wanted, &c->n_wanted);
-        if (!status)
-            c->additional = weft__schema_node(schema, signed_schemas, (size_t)count, &status);
-        return status;
-    }
-    for (size_t i = 0; i < n; i++)
-        if (atoms[i].kind == ATOM_ADDITIONAL && atoms[i].block >= 0)
-            c->types &= ~(unsigned)SCHEMA_OBJECT;
-    return WEFT_OK;
-}
-
 weft_status weft__choice_object(weft__schema *schema, const schema_atom *atoms, size_t n,
                                 schema_choice *c)
 {
@@ -369,5 +490,5 @@ weft_status weft__choice_object(weft__schema *schema, const schema_atom *atoms, 
             c->named_keys[c->properties[i].length]++;
         status = fill_property(schema, atoms, n, &c->properties[i], c);
     }
-    return status ? status : fill_additional(schema, atoms, n, c);
+    return status ? status : weft__choice_keys(schema, atoms, n, c);
 }

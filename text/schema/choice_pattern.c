@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "text/schema/expand.h"
+#include "text/schema/format.h"
 #include "weft/memory.h"
 
 enum { MAX_PATTERNS = 64 };
@@ -23,6 +24,16 @@ static weft_status add_pattern(pattern_list *list, const weft__json *at, const c
                                (int)MAX_PATTERNS);
     list->at[list->n++] = (weft__pattern_source){text, negated};
     return WEFT_OK;
+}
+
+static weft_status add_format(pattern_list *list, const weft__json *at, const char *name,
+                              bool negated)
+{
+    const weft__format_pattern *format = weft__format_find(name);
+    if (!format)
+        return WEFT_OK; /* weft__keywords_followed refuses it */
+    return add_pattern(list, at, negated && format->outside ? format->outside : format->generated,
+                       negated);
 }
 
 /* A string as an expression that it alone matches. */
@@ -73,14 +84,19 @@ static weft_status collect(const weft__schema *schema, const schema_atom *atoms,
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < n && !status; i++) {
         const weft__json *at = &schema->schemas[atoms[i].schema].at;
-        const char *pattern = NULL;
+        const char *pattern = NULL, *format = NULL;
+        const bool all = atoms[i].kind == ATOM_ALL;
         const size_t before = list->n;
         if (atoms[i].kind == ATOM_STRINGS)
             status = exclude_strings(list, at, atoms[i].index);
-        else if (atoms[i].kind == ATOM_ALL || atoms[i].kind == ATOM_PATTERN)
+        if (!status && (all || atoms[i].kind == ATOM_PATTERN))
             status = weft__json_find_string(at, "pattern", &pattern);
         if (!status && pattern)
-            status = add_pattern(list, at, pattern, atoms[i].kind == ATOM_PATTERN);
+            status = add_pattern(list, at, pattern, !all);
+        if (!status && (all || atoms[i].kind == ATOM_FORMAT))
+            status = weft__json_find_string(at, "format", &format);
+        if (!status && format)
+            status = add_format(list, at, format, !all);
         if (list->n > before)
             *last = at;
     }

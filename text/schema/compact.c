@@ -16,7 +16,8 @@ static const extra_key *copy_keys(machine *m, const extra_key *from)
         if (!key || !text)
             return NULL;
         memcpy(text, from->text, (size_t)from->length);
-        *key = (extra_key){.hash = from->hash, .text = text, .length = from->length};
+        *key = (extra_key){
+            .hash = from->hash, .text = text, .length = from->length, .keys = from->keys};
         *at = key;
         at = &key->next;
     }
@@ -46,7 +47,7 @@ static bool copy_object(machine *m, frame *f)
         return false;
     memcpy(bits, o->state.seen, words * sizeof *bits);
     o->state.seen = bits;
-    o->extras = copy_keys(m, o->extras);
+    o->state.extras = copy_keys(m, o->state.extras);
     o->alike = copy_keys(m, o->alike);
     o->bytes = copy_bytes(m, o->bytes);
     return !m->status;

@@ -42,10 +42,30 @@ void weft__array_begin(machine *m, int choice, const frame *parent)
     weft__machine_emit(m, push_array(m, f, OPEN));
 }
 
+/* Begins an element that is one of a few values, each of which comes once. */
+static void unique_begin(machine *m, frame f, unsigned char byte)
+{
+    const schema_choice *c = &m->schema->choices[f.choice];
+    const uint64_t used = f.as.array.used;
+    f.as.array.count++;
+    for (size_t i = 0; i < c->n_unique; i++) {
+        if (used >> i & 1 || (unsigned char)c->unique[i][0] != byte)
+            continue;
+        f.as.array.used = used | (uint64_t)1 << i;
+        const frame *below = push_array(m, f, AFTER);
+        if (below)
+            weft__machine_literal(m, f.choice, (const char *const *)&c->unique[i], 1, byte, below);
+    }
+}
+
 /* Begins an element: the next one, and each of those that are wanted. */
 static void element_begin(machine *m, frame f, unsigned char byte)
 {
     const schema_choice *c = &m->schema->choices[f.choice];
+    if (c->unique) {
+        unique_begin(m, f, byte);
+        return;
+    }
     const int64_t count = f.as.array.count++;
     const uint32_t found = f.as.array.found;
     const frame *below = push_array(m, f, AFTER);

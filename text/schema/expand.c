@@ -1,6 +1,6 @@
 /* text/schema/expand.c -- the choices of a node: every combination of branches that is not
  * contradictory. */
-#include "text/schema/expand.h"
+#include "text/schema/assign.h"
 
 #include <string.h>
 
@@ -17,33 +17,6 @@ enum {
     PROBE_WORK = 2000,  /* those that are looked at to find out whether there is a value */
     PROBE_DEPTH = 3
 };
-
-typedef struct branch {
-    branch_kind kind;
-    int schema;
-} branch;
-
-/* A combination on its way: what holds, and what is still to be looked at. */
-typedef struct partial {
-    int taken[EXPAND_MAX]; /* signed schemas */
-    int n_taken;
-    schema_atom atoms[EXPAND_MAX];
-    int n_atoms;
-    int todo[EXPAND_MAX]; /* signed schemas */
-    int n_todo;
-    branch branches[EXPAND_MAX];
-    int n_branches;
-} partial;
-
-typedef struct expansion {
-    weft__schema *schema;
-    size_t first;          /* choice of the node */
-    schema_index known;    /* hashes of the atoms of its choices */
-    literal_list literals; /* of its literals, which are one choice together */
-    /* A probe makes no choices: it finds out whether there might be one. */
-    bool probing, found;
-    int depth, *fuel;
-} expansion;
 
 static weft_status expand(expansion *e, partial *p);
 
@@ -114,9 +87,10 @@ static weft_status check_patterns(const weft__schema *schema, const partial *p,
     int n = 0;
     for (int i = 0; i < p->n_atoms; i++) {
         json_object *at = schema->schemas[p->atoms[i].schema].at.value;
-        n += p->atoms[i].kind == ATOM_STRINGS ||
-             ((p->atoms[i].kind == ATOM_ALL || p->atoms[i].kind == ATOM_PATTERN) &&
-              json_object_object_get_ex(at, "pattern", NULL));
+        const atom_kind kind = p->atoms[i].kind;
+        n += kind == ATOM_STRINGS || kind == ATOM_PATTERN || kind == ATOM_FORMAT;
+        n += kind == ATOM_ALL && json_object_object_get(at, "pattern");
+        n += kind == ATOM_ALL && json_object_object_get(at, "format");
     }
     if (n < 2)
         return WEFT_OK;
@@ -281,11 +255,16 @@ static weft_status take_matching(weft__schema *schema, partial *p, int number)
     if (!status && json_object_object_get(at.value, "if") &&
         (json_object_object_get(at.value, "then") || json_object_object_get(at.value, "else")))
         status = add_branch(schema, p, BRANCH_IF, number);
+    if (!status && json_object_object_get(at.value, "contains"))
+        status = add_branch(schema, p, BRANCH_CONTAINS, number);
     if (!status)
         status = push_all_of(schema, p, &at);
     const int outside = status ? -1 : weft__schema_at(schema, number, "not", true, &status);
     if (!status && outside >= 0)
         status = push(schema, p, outside);
+    const int dependent = status ? -1 : weft__schema_dependent(schema, number, &status);
+    if (!status && dependent >= 0)
+        status = push(schema, p, 2 * dependent);
     const int target = status ? -1 : weft__schema_reference(schema, number, &status);
     return !status && target >= 0 ? push(schema, p, 2 * target) : status;
 }
@@ -334,6 +313,9 @@ static uint64_t hash_atoms(const partial *p)
         hash = weft__mix(hash, (uint64_t)(uint32_t)a->index << 32 | (uint32_t)a->block);
         for (const char *at = a->name; at && *at; at++)
             hash = weft__mix(hash, (unsigned char)*at);
+        for (const char *at = a->pattern; at && *at; at++)
+            hash = weft__mix(hash, (unsigned char)*at);
+        hash = weft__mix(hash, a->mask);
         sum += weft__mix(hash, a->name != NULL);
     }
     return sum;
@@ -362,7 +344,7 @@ static weft_status add_choice(expansion *e, schema_choice *choice)
     return status;
 }
 
-static weft_status add_atoms(expansion *e, const partial *p)
+weft_status weft__expansion_add(expansion *e, const partial *p)
 {
     schema_choice choice = {0};
     bool possible = true;
@@ -393,98 +375,19 @@ static weft_status add_literals(expansion *e, const partial *p, int source)
     return status;
 }
 
-static weft_status assign(expansion *e, partial *p, int from, int blocks);
-
-typedef struct naming {
-    expansion *e;
-    partial *p;
-    int atom, blocks;
-} naming;
-
-static bool excludes_all(const weft__schema *schema, int number)
-{
-    json_object *more =
-        json_object_object_get(schema->schemas[number].at.value, "additionalProperties");
-    return json_object_is_type(more, json_type_boolean) && !json_object_get_boolean(more);
-}
-
-/* Goes on with a property as the one that violates additionalProperties. It violates those of other
- * schemas that exclude it whatever its value, too. */
-static weft_status name_violator(void *context, const char *name)
-{
-    naming *n = context;
-    partial *p = n->p;
-    const weft__schema *schema = n->e->schema;
-    bool named[EXPAND_MAX];
-    if (weft__names_property(schema, p->atoms[n->atom].schema, name))
-        return WEFT_OK;
-    for (int i = n->atom; i < p->n_atoms; i++) {
-        const schema_atom *atom = &p->atoms[i];
-        named[i] = i == n->atom || (atom->kind == ATOM_ADDITIONAL && !atom->name &&
-                                    atom->block < 0 && excludes_all(schema, atom->schema) &&
-                                    !weft__names_property(schema, atom->schema, name));
-        if (named[i])
-            p->atoms[i].name = name;
-    }
-    int schemas[EXPAND_MAX], count;
-    bool required;
-    weft_status status = weft__property_schemas(n->e->schema, p->atoms, (size_t)p->n_atoms, name,
-                                                schemas, &count, &required);
-    if (!status && count >= 0) /* the others allow it */
-        status = assign(n->e, p, n->atom + 1, n->blocks);
-    for (int i = n->atom; i < p->n_atoms; i++)
-        if (named[i])
-            p->atoms[i].name = NULL;
-    return status;
-}
-
-/* Goes on with each way to choose what violates items and additionalProperties: an element or a
- * property that is named, or one that serves for a block of atoms, of which there are `blocks`. */
-static weft_status assign(expansion *e, partial *p, int from, int blocks)
-{
-    while (from < p->n_atoms &&
-           ((p->atoms[from].kind != ATOM_ITEMS && p->atoms[from].kind != ATOM_ADDITIONAL) ||
-            p->atoms[from].name))
-        from++;
-    if (from == p->n_atoms)
-        return add_atoms(e, p);
-    schema_atom *atom = &p->atoms[from];
-    weft_status status = WEFT_OK;
-    int longest = 0;
-    for (int i = 0; i < p->n_atoms; i++) {
-        const int length = weft__prefix_length(e->schema, p->atoms[i].schema);
-        longest = length > longest ? length : longest;
-    }
-    for (int b = 0; b <= blocks && !status; b++) {
-        if (b == EXPAND_BLOCKS)
-            return weft_fail(WEFT_UNSUPPORTED, "%s: the schema excludes too many alternatives",
-                             e->schema->doc.name);
-        atom->block = b;
-        status = assign(e, p, from + 1, b == blocks ? blocks + 1 : blocks);
-    }
-    atom->block = -1;
-    if (atom->kind == ATOM_ADDITIONAL) {
-        naming n = {.e = e, .p = p, .atom = from, .blocks = blocks};
-        return status ? status
-                      : weft__each_property(e->schema, p->atoms, (size_t)p->n_atoms, name_violator,
-                                            &n);
-    }
-    for (int i = weft__prefix_length(e->schema, atom->schema); i < longest && !status; i++) {
-        atom->index = i;
-        status = assign(e, p, from + 1, blocks);
-    }
-    atom->index = -1;
-    return status;
-}
-
 /* ---- combinations ------------------------------------------------------------------------------
  */
 
 static weft_status apply(expansion *e, partial *p, int number, const alternative *a)
 {
     weft_status status = WEFT_OK;
-    if (a->atom.kind != ATOM_ALL)
+    const int times = a->times > 0 ? a->times : a->atom.kind != ATOM_ALL;
+    for (int i = 0; i < times && !status; i++)
         status = add_atom(e->schema, p, a->atom);
+    if (!status && a->rest)
+        status =
+            add_atom(e->schema, p,
+                     (schema_atom){.kind = ATOM_REST, .schema = number, .index = -1, .block = -1});
     if (!status && a->list && a->only < 0)
         status = push_none(e->schema, p, number, a->list);
     else if (!status && a->list)
@@ -547,7 +450,7 @@ static weft_status expand(expansion *e, partial *p)
         const branch next = p->branches[--p->n_branches];
         return follow_branch(e, p, next);
     }
-    return e->probing ? add_atoms(e, p) : assign(e, p, 0, 0);
+    return e->probing ? weft__expansion_add(e, p) : weft__expansion_assign(e, p);
 }
 
 weft_status weft__expand_node(weft__schema *schema, size_t number)

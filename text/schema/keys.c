@@ -1,6 +1,7 @@
 /* text/schema/keys.c -- the keys of objects: those that the schema names, and others. */
 #include <string.h>
 
+#include "text/schema/key_ways.h"
 #include "text/schema/machine.h"
 
 enum { ESCAPED = 4 }; /* object_part.missing behind a backslash */
@@ -49,10 +50,14 @@ static bool add_free(machine *m, const schema_choice *c, object_part *o)
     int32_t i = o->at;
     for (const key_byte *b = o->bytes; b; b = b->before)
         text[--i] = (char)b->byte;
-    *key = (extra_key){.hash = o->key_hash, .text = text, .length = o->at, .next = o->extras};
-    o->extras = key;
+    *key = (extra_key){.hash = o->key_hash,
+                       .text = text,
+                       .length = o->at,
+                       .keys = o->keys,
+                       .next = o->state.extras};
+    o->state.extras = key;
     weft__object_add_free(m->schema, c, &o->state, o->wanted, o->at);
-    o->node = weft__object_free_node(c, o->wanted);
+    o->node = weft__object_free_node(c, o->keys, o->wanted);
     return true;
 }
 
@@ -60,7 +65,7 @@ static bool add_free(machine *m, const schema_choice *c, object_part *o)
 static void push_colon(machine *m, frame f)
 {
     object_part *o = &f.as.object;
-    o->low = o->high = o->at = 0;
+    o->low = o->high = o->at = o->keys = o->key_state = 0;
     o->wanted = -1;
     o->key_hash = 0;
     o->bytes = NULL;
@@ -136,8 +141,8 @@ void weft__key_step(machine *m, const frame *top, unsigned char byte)
 
 /* ---- other keys ------------------------------------------------------------------------------ */
 
-/* How many ways there are to go on with a key by exactly so many bytes. */
-static int64_t ways_on(const object_part *o, int64_t bytes)
+/* How many ways there are to go on with a key by exactly so many bytes, whatever it matches. */
+static int64_t any_ways_on(const object_part *o, int64_t bytes)
 {
     /* The ways to end the character that has begun. */
     int64_t ways = 1;
@@ -159,19 +164,44 @@ static int64_t ways_on(const object_part *o, int64_t bytes)
     return keys < SCHEMA_NEVER / ways ? ways * keys : SCHEMA_NEVER;
 }
 
-/* The fewest bytes that make a key one that the schema does not name and the object does not have.
- */
+/* The same among keys that match a pattern. */
+static int64_t ways_on(const schema_keys *keys, const object_part *o, int64_t bytes)
+{
+    static const char escaped[] = "\"\\\b\f\n\r\t";
+    if (!keys->pattern)
+        return any_ways_on(o, bytes);
+    if (o->missing == 0)
+        return keys->ways[(int64_t)o->key_state * (keys->longest + 1) + bytes];
+    if (o->missing != ESCAPED) {
+        const uint32_t shift = 6 * o->missing, first = o->character << shift;
+        const uint32_t least = o->missing == 2 ? 0x800 : 0x10000; /* no overlong forms */
+        return weft__pattern_ways_behind(keys->pattern, keys->ways, keys->longest, o->key_state,
+                                         o->character == 0 ? least : first,
+                                         first + (1u << shift) - 1, bytes - o->missing);
+    }
+    int64_t ways = 0;
+    for (const char *at = escaped; *at; at++)
+        ways += weft__pattern_ways_behind(keys->pattern, keys->ways, keys->longest, o->key_state,
+                                          (uint32_t)*at, (uint32_t)*at, bytes - 1);
+    return ways;
+}
+
+/* The fewest bytes that make a key one that the schema does not name and the object does not have;
+ * SCHEMA_NEVER: there is no such key. */
 static int64_t bytes_to_new(const schema_choice *c, const object_part *o)
 {
-    for (int64_t bytes = 0;; bytes++) {
+    const schema_keys *keys = &c->keys[o->keys];
+    for (int64_t bytes = 0; !keys->pattern || o->at + bytes <= keys->longest; bytes++) {
         int64_t taken = 0;
         for (int32_t i = o->low; i < o->high; i++)
-            taken += (int64_t)c->properties[i].length - o->at == bytes;
+            taken += (int64_t)c->properties[i].length - o->at == bytes &&
+                     (!keys->pattern || keys->among[i]);
         for (const extra_key *e = o->alike; e; e = e->next)
-            taken += e->length - o->at == bytes;
-        if (taken < ways_on(o, bytes))
+            taken += e->length - o->at == bytes && e->keys == o->keys;
+        if (taken < ways_on(keys, o, bytes))
             return bytes;
     }
+    return SCHEMA_NEVER;
 }
 
 static void push_free(machine *m, frame f)
@@ -179,9 +209,11 @@ static void push_free(machine *m, frame f)
     const schema_choice *c = choice_of(m, &f);
     object_part with = f.as.object;
     const int64_t bytes = bytes_to_new(c, &with);
-    weft__object_add_free(m->schema, c, &with.state, with.wanted, with.at + bytes);
+    if (bytes >= SCHEMA_NEVER)
+        return;
+    weft__object_read_free(m->schema, c, &with.state, with.keys, with.wanted, with.at + bytes);
     push(m, f, OBJECT_FREE,
-         bytes + 2 + least_of(m, weft__object_free_node(c, with.wanted)) +
+         bytes + 2 + least_of(m, weft__object_free_node(c, with.keys, with.wanted)) +
              weft__object_missing(m->schema, c, &with.state, 0));
 }
 
@@ -206,15 +238,32 @@ static const extra_key *alike_with(machine *m, const object_part *o, unsigned ch
  * are taken, so that each key has one form. */
 static bool read_byte(object_part *o, unsigned char byte)
 {
+    static const char letters[] = "\"\"\\\\b\bf\fn\nr\rt\t";
     if (o->missing == ESCAPED) {
-        o->missing = 0;
-        return byte != '\0' && strchr("\"\\bfnrt", byte);
+        for (const char *at = letters; *at; at += 2)
+            if ((unsigned char)at[0] == byte) {
+                o->missing = 0;
+                o->character = (unsigned char)at[1];
+                return true;
+            }
+        return false;
     }
     if (o->missing == 0 && byte == '\\') {
         o->missing = ESCAPED;
         return true;
     }
     return byte >= ' ' && byte != '"' && weft__utf8_feed(&o->character, &o->missing, byte);
+}
+
+/* The character that has been read, in the pattern of the keys; false: no key of them begins so. */
+static bool read_character(const schema_keys *keys, object_part *o)
+{
+    if (o->missing > 0)
+        return true;
+    if (keys->pattern)
+        o->key_state = weft__pattern_step(keys->pattern, o->key_state, o->character);
+    o->character = 0;
+    return o->key_state >= 0;
 }
 
 void weft__free_key_step(machine *m, const frame *top, unsigned char byte)
@@ -227,7 +276,7 @@ void weft__free_key_step(machine *m, const frame *top, unsigned char byte)
             push_colon(m, f);
         return;
     }
-    if (!read_byte(o, byte))
+    if (!read_byte(o, byte) || !read_character(&c->keys[o->keys], o))
         return;
     key_byte *read = weft__machine_allocate(m, sizeof *read);
     if (!read)
@@ -256,9 +305,15 @@ void weft__key_begin(machine *m, const frame *top)
     o->bytes = NULL;
     o->alike = NULL;
     o->wanted = -1;
+    o->keys = o->key_state = 0;
     push_key(m, f);
-    o->alike = o->extras;
-    for (o->wanted = -1; o->wanted < (int32_t)c->n_wanted; o->wanted++)
-        if (weft__object_may_add_free(m->schema, c, &o->state, o->wanted))
+    o->alike = o->state.extras;
+    for (o->keys = 0; o->keys < (int32_t)c->n_keys; o->keys++)
+        if (weft__object_may_add_free(m->schema, c, &o->state, o->keys, -1))
             push_free(m, f);
+    for (o->wanted = 0; o->wanted < (int32_t)c->n_wanted; o->wanted++) {
+        o->keys = c->wanted[o->wanted].keys;
+        if (weft__object_may_add_free(m->schema, c, &o->state, o->keys, o->wanted))
+            push_free(m, f);
+    }
 }

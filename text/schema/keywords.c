@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "text/schema/format.h"
+
 typedef enum keyword_kind {
     ANNOTATION, /* says nothing about validity */
     VALUE,      /* any JSON */
@@ -13,11 +15,15 @@ typedef enum keyword_kind {
     SCHEMA_LIST, /* one or more */
     SCHEMA_MAP,
     NUMBER,
+    POSITIVE,
     COUNT,
+    BOOLEAN,
     STRING,
     STRING_LIST,
     LIST,
-    TYPES
+    TYPES,
+    STRING_LIST_MAP,
+    DEPENDENCIES /* schemas, or lists of strings */
 } keyword_kind;
 
 typedef struct keyword {
@@ -35,8 +41,15 @@ static const keyword keywords[] = {
     {"allOf", SCHEMA_LIST},
     {"anyOf", SCHEMA_LIST},
     {"const", VALUE},
+    {"contains", SCHEMA},
+    {"contentEncoding", ANNOTATION},
+    {"contentMediaType", ANNOTATION},
+    {"contentSchema", ANNOTATION},
     {"default", ANNOTATION},
     {"definitions", SCHEMA_MAP},
+    {"dependencies", DEPENDENCIES},
+    {"dependentRequired", STRING_LIST_MAP},
+    {"dependentSchemas", SCHEMA_MAP},
     {"deprecated", ANNOTATION},
     {"description", ANNOTATION},
     {"else", SCHEMA},
@@ -44,26 +57,33 @@ static const keyword keywords[] = {
     {"examples", ANNOTATION},
     {"exclusiveMaximum", NUMBER},
     {"exclusiveMinimum", NUMBER},
+    {"format", STRING},
     {"if", SCHEMA},
     {"items", SCHEMA},
+    {"maxContains", COUNT},
     {"maxItems", COUNT},
     {"maxLength", COUNT},
     {"maxProperties", COUNT},
     {"maximum", NUMBER},
+    {"minContains", COUNT},
     {"minItems", COUNT},
     {"minLength", COUNT},
     {"minProperties", COUNT},
     {"minimum", NUMBER},
+    {"multipleOf", POSITIVE},
     {"not", SCHEMA},
     {"oneOf", SCHEMA_LIST},
     {"pattern", STRING},
+    {"patternProperties", SCHEMA_MAP},
     {"prefixItems", SCHEMA_LIST},
     {"properties", SCHEMA_MAP},
+    {"propertyNames", SCHEMA},
     {"readOnly", ANNOTATION},
     {"required", STRING_LIST},
     {"then", SCHEMA},
     {"title", ANNOTATION},
     {"type", TYPES},
+    {"uniqueItems", BOOLEAN},
     {"writeOnly", ANNOTATION},
 };
 
@@ -108,6 +128,12 @@ static weft_status check_string(const weft__json *at)
     return weft__json_as_string(at, &text, NULL);
 }
 
+static weft_status check_boolean(const weft__json *at)
+{
+    bool value;
+    return weft__json_as_bool(at, &value);
+}
+
 /* A list, of which `check` (NULL: anything) takes every element. */
 static weft_status check_list(const weft__json *at, weft_status (*check)(const weft__json *))
 {
@@ -122,7 +148,8 @@ static weft_status check_list(const weft__json *at, weft_status (*check)(const w
     return status;
 }
 
-static weft_status check_map(const weft__json *at)
+/* A map, of which `check` takes every member. */
+static weft_status check_map(const weft__json *at, weft_status (*check)(const weft__json *))
 {
     weft_status status = weft__json_as_object(at);
     if (status)
@@ -134,9 +161,20 @@ static weft_status check_map(const weft__json *at)
         if (!status)
             status = weft__json_find(at, key, &member);
         if (!status)
-            status = weft__keywords_check(&member);
+            status = check(&member);
     }
     return status;
+}
+
+static weft_status check_strings(const weft__json *at)
+{
+    return check_list(at, check_string);
+}
+
+static weft_status check_dependency(const weft__json *at)
+{
+    return json_object_is_type(at->value, json_type_array) ? check_strings(at)
+                                                           : weft__keywords_check(at);
 }
 
 static weft_status check_number(const weft__json *at)
@@ -146,6 +184,15 @@ static weft_status check_number(const weft__json *at)
     if (status || isfinite(number))
         return status;
     return weft__json_fail(at, WEFT_INVALID, "expected a finite number");
+}
+
+static weft_status check_positive(const weft__json *at)
+{
+    double number = 0;
+    const weft_status status = check_number(at);
+    if (status || weft__json_as_number(at, &number) || number > 0)
+        return status;
+    return weft__json_fail(at, WEFT_INVALID, "must be more than 0, got %g", number);
 }
 
 static weft_status check_count(const weft__json *at)
@@ -171,15 +218,23 @@ static weft_status check_value(const weft__json *at, keyword_kind kind)
             return weft__json_fail(at, WEFT_INVALID, "expected at least one schema");
         return check_list(at, weft__keywords_check);
     case SCHEMA_MAP:
-        return check_map(at);
+        return check_map(at, weft__keywords_check);
+    case STRING_LIST_MAP:
+        return check_map(at, check_strings);
+    case DEPENDENCIES:
+        return check_map(at, check_dependency);
     case NUMBER:
         return check_number(at);
+    case POSITIVE:
+        return check_positive(at);
     case COUNT:
         return check_count(at);
+    case BOOLEAN:
+        return check_boolean(at);
     case STRING:
         return check_string(at);
     case STRING_LIST:
-        return check_list(at, check_string);
+        return check_strings(at);
     case LIST:
         return check_list(at, NULL);
     case TYPES:
@@ -221,5 +276,10 @@ weft_status weft__keywords_followed(const weft__json *schema)
                                    "the keyword \"%s\" of JSON Schema is not supported",
                                    weft_printable(key));
     }
-    return WEFT_OK;
+    const char *format = NULL;
+    const weft_status status = weft__json_find_string(schema, "format", &format);
+    if (status || !format || weft__format_find(format))
+        return status;
+    return weft__json_fail(schema, WEFT_UNSUPPORTED, "format: \"%s\" is not supported, only %s",
+                           weft_printable(format), weft__format_names);
 }

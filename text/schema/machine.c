@@ -98,12 +98,12 @@ static uint64_t hash_object(uint64_t hash, const frame *f, const weft__schema *s
     hash = weft__mix(hash, (uint64_t)o->low << 32 | (uint32_t)o->high);
     hash = weft__mix(hash, (uint64_t)o->at << 32 | (uint32_t)o->node);
     hash = weft__mix(hash, o->key_hash);
-    hash = weft__mix(hash, (uint64_t)(uint32_t)o->wanted);
+    hash = weft__mix(hash, (uint64_t)(uint32_t)o->keys << 32 | (uint32_t)o->wanted);
     hash = weft__mix(hash, (uint64_t)o->character << 32 | o->missing);
     const size_t words = (schema->choices[f->choice].n_properties + 63) / 64;
     for (size_t i = 0; i < words; i++)
         hash = weft__mix(hash, o->state.seen[i]);
-    for (const extra_key *e = o->extras; e; e = e->next)
+    for (const extra_key *e = o->state.extras; e; e = e->next)
         hash = weft__mix(hash, e->hash);
     return hash;
 }
@@ -136,6 +136,7 @@ static uint64_t hash_frame(const frame *f, const weft__schema *schema)
         break;
     case FRAME_ARRAY:
         hash = weft__mix(hash, (uint64_t)f->as.array.count << 32 | f->as.array.found);
+        hash = weft__mix(hash, f->as.array.used);
         break;
     case FRAME_OBJECT:
         hash = hash_object(hash, f, schema);
@@ -228,8 +229,8 @@ static void literal_step(machine *m, frame f, unsigned char byte)
     weft__machine_emit(m, weft__machine_push(m, f));
 }
 
-static void literal_begin(machine *m, int choice, const char *const *list, size_t n,
-                          unsigned char byte, const frame *parent)
+void weft__machine_literal(machine *m, int choice, const char *const *list, size_t n,
+                           unsigned char byte, const frame *parent)
 {
     literal_step(m,
                  (frame){.kind = FRAME_LITERAL,
@@ -274,9 +275,9 @@ static void choice_begin(machine *m, int number, unsigned char byte, const frame
     else if (byte == '[' && types & SCHEMA_ARRAY)
         weft__array_begin(m, number, parent);
     else if (byte == 'n' && types & SCHEMA_NULL)
-        literal_begin(m, number, words + 1, 1, byte, parent);
+        weft__machine_literal(m, number, words + 1, 1, byte, parent);
     else if (types & SCHEMA_BOOLEAN && (byte == 't' || byte == 'f'))
-        literal_begin(m, number, words + (byte == 't' ? 2 : 0), 1, byte, parent);
+        weft__machine_literal(m, number, words + (byte == 't' ? 2 : 0), 1, byte, parent);
     else if ((byte == '-' || (byte >= '0' && byte <= '9')) &&
              types & (SCHEMA_INTEGER | SCHEMA_NUMBER))
         number_step(m, number, (number_prefix){0}, byte, parent);
@@ -290,7 +291,8 @@ void weft__machine_value(machine *m, int node, unsigned char byte, const frame *
         if (c->least >= SCHEMA_NEVER)
             continue;
         if (c->enumerated)
-            literal_begin(m, (int)i, (const char *const *)c->literals, c->n_literals, byte, parent);
+            weft__machine_literal(m, (int)i, (const char *const *)c->literals, c->n_literals, byte,
+                                  parent);
         else
             choice_begin(m, (int)i, byte, parent);
     }

@@ -38,14 +38,6 @@ typedef struct string_part {
     uint32_t missing; /* bytes or hexadecimal digits of it */
 } string_part;
 
-/* Keys that the schema does not name. */
-typedef struct extra_key {
-    uint64_t hash;
-    const char *text; /* as JSON writes it between its quotes, without a NUL */
-    int32_t length;
-    const struct extra_key *next;
-} extra_key;
-
 /* The bytes of a key, the last first. */
 typedef struct key_byte {
     const struct key_byte *before;
@@ -64,14 +56,13 @@ enum object_phase {
 
 typedef struct object_part {
     object_state state;
-    const extra_key *extras;
     int32_t node; /* of the value behind the key */
     /* In a key: the properties low .. high - 1 begin like its `at` bytes. */
     int32_t low, high, at;
-    /* In a key that the schema does not name: which of the choice's `wanted` it is of, or -1; the
-     * keys of `extras` that begin like it, and the part of a character at its end: its bits, and
-     * the bytes that are missing. */
-    int32_t wanted;
+    /* In a key that the schema does not name: which of the choice's `keys` and `wanted` it is of
+     * (or -1); the state of the keys' pattern; the keys of `extras` that begin like it, and the
+     * part of a character at its end: its bits, and the bytes that are missing. */
+    int32_t keys, wanted, key_state;
     const key_byte *bytes;
     const extra_key *alike;
     uint64_t key_hash;
@@ -160,6 +151,9 @@ void weft__machine_emit(machine *m, const frame *top);
 void weft__machine_complete(machine *m, const frame *parent);
 /* Begins a value of a node with its first byte. */
 void weft__machine_value(machine *m, int node, unsigned char byte, const frame *parent);
+/* Begins one of n literals, which are ascending, with its first byte. */
+void weft__machine_literal(machine *m, int choice, const char *const *list, size_t n,
+                           unsigned char byte, const frame *parent);
 /* Whether a byte is whitespace that may come now; the state behind it in *blank. */
 bool weft__machine_blank(unsigned char *blank, unsigned char byte);
 

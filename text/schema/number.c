@@ -24,6 +24,8 @@ static const int64_t powers[] = {1,
                                  100000000000000,
                                  1000000000000000};
 
+_Static_assert(SCHEMA_PLACES == NUMBER_DIGITS + 1, "a step for each number of places");
+
 static bool bounded(const schema_choice *c)
 {
     return c->minimum > -INFINITY || c->maximum < INFINITY;
@@ -48,7 +50,7 @@ static int most_whole(const schema_choice *c)
 
 static bool counted(const schema_choice *c)
 {
-    return bounded(c) || distinct(c);
+    return bounded(c) || distinct(c) || c->multiples;
 }
 
 /* The bounds of what is written behind the sign. */
@@ -56,13 +58,14 @@ typedef struct interval {
     double least, most;
     bool above, below;
     bool distinct; /* there is a fraction, which does not end with a zero */
+    const schema_multiples *multiples;
 } interval;
 
 static interval bounds_of(const schema_choice *c, bool negative)
 {
     if (negative)
-        return (interval){-c->maximum, -c->minimum, c->below, c->above, distinct(c)};
-    return (interval){c->minimum, c->maximum, c->above, c->below, distinct(c)};
+        return (interval){-c->maximum, -c->minimum, c->below, c->above, distinct(c), c->multiples};
+    return (interval){c->minimum, c->maximum, c->above, c->below, distinct(c), c->multiples};
 }
 
 static bool reaches_least(const interval *b, int64_t digits, int n_fraction)
@@ -77,6 +80,34 @@ static bool within_most(const interval *b, int64_t digits, int n_fraction)
     return b->below ? value < b->most : value <= b->most;
 }
 
+/* Whether digits are none of those that are excluded. */
+static bool is_taken(const interval *b, int64_t digits, int n_fraction)
+{
+    const schema_multiples *m = b->multiples;
+    for (int i = 0; m && i < m->n_excluded; i++)
+        if (digits % m->excluded[i][n_fraction] == 0)
+            return false;
+    return !b->distinct || digits % 10 != 0;
+}
+
+/* Whether some of the digits low .. high, which reach the least, are not too much. */
+static bool any_from(const interval *b, int64_t low, int64_t high, int n_fraction)
+{
+    /* Of so many multiples in a row some is not excluded, or none ever is: each of up to nine
+     * divisors excludes one in two or more of them, and the longest gap of nine primes is 40. */
+    enum { TRIES = 64 };
+    const int64_t step = b->multiples ? b->multiples->step[n_fraction] : 1;
+    int64_t digits = low % step == 0 ? low : low - low % step + step;
+    for (int i = 0; i < TRIES && digits <= high && within_most(b, digits, n_fraction); i++) {
+        if (is_taken(b, digits, n_fraction))
+            return true;
+        if (step > high - digits)
+            return false;
+        digits += step;
+    }
+    return false;
+}
+
 /* Whether some of the digits low .. high, the last n_fraction of them behind the point, are within
  * the bounds. */
 static bool any_within(const interval *b, int64_t low, int64_t high, int n_fraction)
@@ -89,8 +120,8 @@ static bool any_within(const interval *b, int64_t low, int64_t high, int n_fract
     if (digits < low)
         digits = low;
     for (int i = 0; i < 4 && digits <= high; i++, digits++)
-        if (reaches_least(b, digits, n_fraction) && (!b->distinct || digits % 10 != 0))
-            return within_most(b, digits, n_fraction);
+        if (reaches_least(b, digits, n_fraction))
+            return any_from(b, digits, high, n_fraction);
     return false;
 }
 

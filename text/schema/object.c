@@ -33,17 +33,17 @@ bool weft__object_may_add(const weft__schema *schema, const schema_choice *c, co
            (p->required || room_for_more(c, o));
 }
 
-int weft__object_free_node(const schema_choice *c, int wanted)
+int weft__object_free_node(const schema_choice *c, int keys, int wanted)
 {
-    return wanted < 0 ? c->additional : c->wanted[wanted];
+    return wanted < 0 ? c->keys[keys].node : c->wanted[wanted].node;
 }
 
 bool weft__object_may_add_free(const weft__schema *schema, const schema_choice *c,
-                               const object_state *o, int wanted)
+                               const object_state *o, int keys, int wanted)
 {
     if (wanted >= 0)
         return !(o->found >> wanted & 1);
-    return least_of(schema, c->additional) < SCHEMA_NEVER && room_for_more(c, o);
+    return least_of(schema, c->keys[keys].node) < SCHEMA_NEVER && room_for_more(c, o);
 }
 
 bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c,
@@ -53,9 +53,12 @@ bool weft__object_may_add_any(const weft__schema *schema, const schema_choice *c
         if (weft__object_may_add(schema, c, o, i))
             return true;
     for (int i = 0; i < (int)c->n_wanted; i++)
-        if (weft__object_may_add_free(schema, c, o, i))
+        if (weft__object_may_add_free(schema, c, o, c->wanted[i].keys, i))
             return true;
-    return weft__object_may_add_free(schema, c, o, -1);
+    for (int k = 0; k < (int)c->n_keys; k++)
+        if (weft__object_may_add_free(schema, c, o, k, -1))
+            return true;
+    return false;
 }
 
 static void require(object_state *o, int64_t bytes)
@@ -72,7 +75,7 @@ object_state weft__object_start(const weft__schema *schema, const schema_choice 
         if (c->properties[i].required)
             require(&o, weft__object_property(schema, &c->properties[i]));
     for (size_t i = 0; i < c->n_wanted; i++)
-        require(&o, least_of(schema, c->wanted[i]) + 4);
+        require(&o, least_of(schema, c->wanted[i].node) + 4);
     return o;
 }
 
@@ -93,10 +96,18 @@ void weft__object_add_free(const weft__schema *schema, const schema_choice *c, o
     if (wanted >= 0) {
         o->found |= (uint32_t)1 << wanted;
         o->required_left--;
-        o->required_bytes -= least_of(schema, c->wanted[wanted]) + 4;
+        o->required_bytes -= least_of(schema, c->wanted[wanted].node) + 4;
     }
     if (key_bytes < SCHEMA_KEY_LENGTHS)
         o->free_used[key_bytes]++;
+}
+
+void weft__object_read_free(const weft__schema *schema, const schema_choice *c, object_state *o,
+                            int keys, int wanted, int64_t key_bytes)
+{
+    o->reading_keys = keys;
+    o->reading = 1 + key_bytes;
+    weft__object_add_free(schema, c, o, wanted, key_bytes);
 }
 
 /* ---- the fewest bytes ------------------------------------------------------------------------ */
@@ -109,11 +120,16 @@ int64_t weft__object_keys(int64_t bytes)
     return bytes < SCHEMA_KEY_LENGTHS ? keys[bytes] : SCHEMA_NEVER;
 }
 
+/* Of keys that the schema does not name, the next ones. */
+typedef struct key_supply {
+    int64_t length;
+    int64_t taken; /* of that length */
+} key_supply;
+
 /* The cheapest of the properties that an object does not need, one after another. */
 typedef struct supply {
-    size_t named;   /* in c->by_cost */
-    int64_t length; /* of the next key that the schema does not name */
-    int64_t taken;  /* of that length */
+    size_t named; /* in c->by_cost */
+    key_supply of[SCHEMA_KEYS];
 } supply;
 
 static bool optional(const weft__schema *schema, const schema_choice *c, const object_state *o,
@@ -123,28 +139,55 @@ static bool optional(const weft__schema *schema, const schema_choice *c, const o
     return !p->required && !seen(o, cost->property) && least_of(schema, p->node) < SCHEMA_NEVER;
 }
 
-static int64_t free_left(const schema_choice *c, const object_state *o, int64_t length)
+/* Keys of a length that the object does not have yet. */
+static int64_t free_left(const schema_choice *c, const object_state *o, int k, int64_t length)
 {
-    if (length >= SCHEMA_KEY_LENGTHS)
-        return SCHEMA_NEVER;
-    return weft__object_keys(length) - c->named_keys[length] - o->free_used[length];
+    const schema_keys *keys = &c->keys[k];
+    if (!keys->pattern)
+        return length >= SCHEMA_KEY_LENGTHS
+                   ? SCHEMA_NEVER
+                   : weft__object_keys(length) - c->named_keys[length] - o->free_used[length];
+    int64_t left = (int64_t)keys->ways[length] - keys->named[length];
+    for (const extra_key *e = o->extras; e; e = e->next)
+        left -= e->keys == k && e->length == length;
+    return left - (o->reading_keys == k && o->reading == 1 + length);
 }
 
-/* Goes on to a length of which there are keys left. */
-static void skip_lengths(const schema_choice *c, const object_state *o, supply *s)
+/* Goes on to a length of which there are keys left; false: there is none. */
+static bool skip_lengths(const schema_choice *c, const object_state *o, supply *s, int k)
 {
-    while (free_left(c, o, s->length) <= s->taken) {
-        s->length++;
-        s->taken = 0;
-    }
+    key_supply *of = &s->of[k];
+    const bool limited = c->keys[k].pattern;
+    for (; !limited || of->length <= c->keys[k].longest; of->length++, of->taken = 0)
+        if (free_left(c, o, k, of->length) > of->taken)
+            return true;
+    return false;
 }
 
 /* Bytes of the next key that the schema does not name. */
-static int64_t take_key(const schema_choice *c, const object_state *o, supply *s)
+static int64_t take_key(const schema_choice *c, const object_state *o, supply *s, int k)
 {
-    skip_lengths(c, o, s);
-    s->taken++;
-    return s->length;
+    if (!skip_lengths(c, o, s, k))
+        return SCHEMA_NEVER;
+    s->of[k].taken++;
+    return s->of[k].length;
+}
+
+/* The keys of the cheapest property that the schema does not name; below 0: there is none. */
+static int cheapest_keys(const weft__schema *schema, const schema_choice *c, const object_state *o,
+                         supply *s, int64_t *bytes)
+{
+    int best = -1;
+    *bytes = SCHEMA_NEVER;
+    for (int k = 0; k < (int)c->n_keys; k++) {
+        const int64_t value = least_of(schema, c->keys[k].node);
+        if (value >= SCHEMA_NEVER || !skip_lengths(c, o, s, k) ||
+            value + s->of[k].length + 4 >= *bytes)
+            continue;
+        *bytes = value + s->of[k].length + 4;
+        best = k;
+    }
+    return best;
 }
 
 /* Takes up to `most` properties of one cost; their number, and the cost of each. 0: there is none.
@@ -154,9 +197,8 @@ static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
 {
     while (s->named < c->n_properties && !optional(schema, c, o, &c->by_cost[s->named]))
         s->named++;
-    skip_lengths(c, o, s);
-    const int64_t value = least_of(schema, c->additional);
-    const int64_t free_bytes = value < SCHEMA_NEVER ? value + s->length + 4 : SCHEMA_NEVER;
+    int64_t free_bytes;
+    const int k = cheapest_keys(schema, c, o, s, &free_bytes);
     const int64_t named_bytes =
         s->named < c->n_properties ? c->by_cost[s->named].bytes : SCHEMA_NEVER;
     if (named_bytes >= SCHEMA_NEVER && free_bytes >= SCHEMA_NEVER)
@@ -166,10 +208,10 @@ static int64_t take_cheapest(const weft__schema *schema, const schema_choice *c,
         s->named++;
         return 1;
     }
-    const int64_t left = free_left(c, o, s->length) - s->taken;
+    const int64_t left = free_left(c, o, k, s->of[k].length) - s->of[k].taken;
     const int64_t n = most < left ? most : left;
     *each = free_bytes;
-    s->taken += n;
+    s->of[k].taken += n;
     return n;
 }
 
@@ -183,10 +225,13 @@ int64_t weft__object_missing(const weft__schema *schema, const schema_choice *c,
         o->count + o->required_left + (fillers > 0 ? fillers : 0) > c->max_properties)
         return SCHEMA_NEVER;
     int64_t sum = 1 + o->required_bytes;
-    supply s = {0};
-    for (size_t i = 0; i < c->n_wanted; i++)
+    supply s;
+    s.named = 0;
+    for (size_t k = 0; k < c->n_keys; k++)
+        s.of[k] = (key_supply){0};
+    for (size_t i = 0; i < c->n_wanted && sum < SCHEMA_NEVER; i++)
         if (!(o->found >> i & 1))
-            sum += take_key(c, o, &s);
+            sum += take_key(c, o, &s, c->wanted[i].keys);
     while (fillers > 0 && sum < SCHEMA_NEVER) {
         int64_t each = 0;
         const int64_t n = take_cheapest(schema, c, o, &s, fillers, &each);

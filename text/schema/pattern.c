@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/failure.h"
+#include "core/io/utf8.h"
 #include "text/schema/pattern_parse.h"
 #include "text/tokenizer/buffer.h"
 #include "weft/memory.h"
@@ -14,7 +15,7 @@ enum {
     MAX_PARTS = 1 << 16,
     MAX_STATES = 1 << 16,
     MAX_CELLS = 1 << 22,
-    NOWHERE = -1
+    NOWHERE = WEFT__PATTERN_NOWHERE
 };
 
 /* A part of the non-deterministic automaton. */
@@ -33,13 +34,6 @@ typedef struct part {
     int n_ranges;
     int pattern; /* FINAL: which */
 } part;
-
-struct weft__pattern {
-    uint32_t *firsts; /* where each class of characters begins, ascending from 0 */
-    int n_classes;
-    int32_t *next; /* [state][class] */
-    int32_t *distance;
-};
 
 /* A state of the deterministic automaton while it is made: parts[begin .. begin + count). */
 typedef struct subset {
@@ -428,6 +422,7 @@ static void find_distances(builder *b)
         costs[c] = class_cost(p, (int)c);
     for (size_t s = 0; s < b->n_subsets; s++)
         p->distance[s] = b->subsets[s].accepts ? 0 : INT32_MAX;
+    p->n_states = (int32_t)b->n_subsets;
     spread_distances(b, costs);
     weft_free(costs);
     for (size_t i = 0; i < b->n_subsets * classes; i++)
@@ -509,6 +504,23 @@ int32_t weft__pattern_step(const weft__pattern *pattern, int32_t state, uint32_t
 {
     return pattern
         ->next[(size_t)state * (size_t)pattern->n_classes + (size_t)class_of(pattern, character)];
+}
+
+bool weft__pattern_matches(const weft__pattern *pattern, const char *text, size_t n)
+{
+    int32_t state = 0;
+    for (size_t i = 0; i < n && state >= 0;) {
+        const int size = weft__utf8_step(text + i, n - i);
+        uint32_t character = (unsigned char)text[i];
+        if (size > 1) {
+            character &= 0x7fU >> size;
+            for (int j = 1; j < size; j++)
+                character = character << 6 | ((unsigned char)text[i + (size_t)j] & 0x3fU);
+        }
+        state = weft__pattern_step(pattern, state, character);
+        i += size > 0 ? (size_t)size : 1;
+    }
+    return state >= 0 && weft__pattern_distance(pattern, state) == 0;
 }
 
 int32_t weft__pattern_nearest(const weft__pattern *pattern, int32_t state, uint32_t first,

@@ -9,9 +9,17 @@
 
 #include "weft/status.h"
 
+enum { WEFT__PATTERN_NOWHERE = -1 };
+
 /* A deterministic automaton over Unicode characters; every state of it can reach a match. Does not
  * change once made. */
-typedef struct weft__pattern weft__pattern;
+typedef struct weft__pattern {
+    uint32_t *firsts; /* where each class of characters begins, ascending from 0 */
+    int n_classes;
+    int32_t *next; /* [state][class] */
+    int32_t *distance;
+    int32_t n_states;
+} weft__pattern;
 
 typedef struct weft__pattern_source {
     const char *text;
@@ -29,6 +37,8 @@ void weft__pattern_free(weft__pattern *pattern); /* NULL is accepted */
 
 /* State 0 is the start. The state behind a character; -1 when no match begins so. */
 int32_t weft__pattern_step(const weft__pattern *pattern, int32_t state, uint32_t character);
+/* Whether a text in UTF-8 matches. */
+bool weft__pattern_matches(const weft__pattern *pattern, const char *text, size_t n);
 /* The least distance behind one character of first .. last; -1: no match begins so. */
 int32_t weft__pattern_nearest(const weft__pattern *pattern, int32_t state, uint32_t first,
                               uint32_t last);

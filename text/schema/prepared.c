@@ -170,13 +170,13 @@ static prepared_entry *add(prepared *p, prepared_entry entry)
     return &p->entries[p->n++];
 }
 
-const prepared_entry *weft__prepared_pattern(prepared *p, json_object *pattern)
+const prepared_entry *weft__prepared_pattern(prepared *p, json_object *of, const char *pattern)
 {
-    const prepared_entry *known = find(p, pattern);
+    const prepared_entry *known = find(p, of);
     if (known)
         return known;
-    const weft__pattern_source source = {json_object_get_string(pattern), false};
-    prepared_entry entry = {.of = pattern};
+    const weft__pattern_source source = {pattern, false};
+    prepared_entry entry = {.of = of};
     bool any = true;
     const weft_status status =
         weft__pattern_new(&source, 1, 0, -1, "pattern", &entry.pattern, &any);
@@ -195,26 +195,43 @@ const branch_list *weft__prepared_branches(prepared *p, json_object *list)
     return known ? &known->branches : NULL;
 }
 
-static const prepared_entry *prepare_list(prepared *p, json_object *list)
+/* The forms of a list's values, ascending. False without memory. */
+static bool list_forms(json_object *list, prepared_entry *entry)
 {
     const size_t n = json_object_array_length(list);
+    *entry = (prepared_entry){.of = list, .values = weft_calloc(n + 1, sizeof *entry->values)};
+    for (size_t i = 0; i < n && entry->values; i++) {
+        entry->values[i] = weft__value_form(json_object_array_get_idx(list, i));
+        if (!entry->values[i]) {
+            release_entry(entry);
+            return false;
+        }
+        entry->n_values++;
+    }
+    if (n > 0 && entry->values)
+        qsort(entry->values, n, sizeof *entry->values, by_name);
+    return entry->values != NULL;
+}
+
+static const prepared_entry *prepare_list(prepared *p, json_object *list)
+{
     const prepared_entry *known = find(p, list);
+    prepared_entry entry;
     if (known)
         return known;
-    prepared_entry entry = {.of = list, .values = weft_calloc(n + 1, sizeof *entry.values)};
-    if (!entry.values)
-        return NULL;
-    for (size_t i = 0; i < n; i++) {
-        entry.values[i] = weft__value_form(json_object_array_get_idx(list, i));
-        if (!entry.values[i]) {
-            release_entry(&entry);
-            return NULL;
-        }
-        entry.n_values++;
-    }
-    if (n > 0)
-        qsort(entry.values, n, sizeof *entry.values, by_name);
-    return add(p, entry);
+    return list_forms(list, &entry) ? add(p, entry) : NULL;
+}
+
+weft_status weft__values_differ(json_object *array, bool *out)
+{
+    prepared_entry entry;
+    *out = true;
+    if (!list_forms(array, &entry))
+        return weft__out_of_memory("a schema", "a value");
+    for (size_t i = 1; i < entry.n_values && *out; i++)
+        *out = strcmp(entry.values[i - 1], entry.values[i]) != 0;
+    release_entry(&entry);
+    return WEFT_OK;
 }
 
 weft_status weft__prepared_contains(prepared *p, json_object *list, json_object *value, bool *out)

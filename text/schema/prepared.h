@@ -26,8 +26,8 @@ typedef struct prepared {
 
 void weft__prepared_release(prepared *p);
 
-/* The entry of a pattern, a string without NULs; NULL without memory. */
-const prepared_entry *weft__prepared_pattern(prepared *p, json_object *pattern);
+/* The entry of a pattern, which is that of `of`; NULL without memory. */
+const prepared_entry *weft__prepared_pattern(prepared *p, json_object *of, const char *pattern);
 
 /* The branches of an anyOf or oneOf; NULL without memory. */
 const branch_list *weft__prepared_branches(prepared *p, json_object *list);
@@ -37,6 +37,9 @@ weft_status weft__prepared_contains(prepared *p, json_object *list, json_object 
 
 /* Whether two values are equal: numbers by their values, objects whatever their order. */
 weft_status weft__values_equal(json_object *a, json_object *b, bool *out);
+
+/* Whether the elements of an array differ from each other. */
+weft_status weft__values_differ(json_object *array, bool *out);
 
 /* A text that equal values have in common, and no others; the caller's. NULL without memory. */
 char *weft__value_form(json_object *value);

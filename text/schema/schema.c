@@ -44,7 +44,7 @@ int weft__schema_number(weft__schema *schema, const weft__json *at, weft_status 
     if (*status)
         return -1;
     schema->schemas[schema->n_schemas] =
-        (schema_entry){.at = *at, .reference = UNKNOWN, .others = {-1, -1}};
+        (schema_entry){.at = *at, .reference = UNKNOWN, .dependent = -1, .others = {-1, -1}};
     return (int)schema->n_schemas++;
 }
 
@@ -63,9 +63,8 @@ static bool only_refers(const weft__schema *schema, int number)
     return true;
 }
 
-/* The signed schema that one stands for: what it refers to, where it says nothing else. Nodes of
- * many references to one schema are then the same. */
-static int resolve(weft__schema *schema, int signed_schema, weft_status *status)
+/* Nodes of many references to one schema are then the same. */
+int weft__schema_resolve(weft__schema *schema, int signed_schema, weft_status *status)
 {
     int number = signed_schema / 2;
     for (int i = 0; i < MAX_REFERENCES && !*status && only_refers(schema, number); i++)
@@ -95,7 +94,7 @@ static int find_node(const weft__schema *schema, const int *schemas, size_t n, u
 int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status *status)
 {
     for (size_t i = 0; i < n && !*status; i++)
-        schemas[i] = resolve(schema, schemas[i], status);
+        schemas[i] = weft__schema_resolve(schema, schemas[i], status);
     if (*status)
         return SCHEMA_NO_NODE;
     qsort(schemas, n, sizeof *schemas, by_number);
@@ -231,6 +230,8 @@ weft_status weft__schema_parse(const char *text, size_t length, const char *name
     for (size_t i = 0; i < out->n_nodes && !status; i++)
         status = weft__expand_node(out, i);
     if (!status)
+        status = weft__schema_unique(out);
+    if (!status)
         weft__schema_measure(out);
     if (!status && out->nodes[0].least >= SCHEMA_NEVER)
         status = weft_fail(WEFT_INVALID, "%s: no value satisfies the schema", out->doc.name);
@@ -248,10 +249,17 @@ void weft__choice_release(schema_choice *choice)
     weft_free(choice->properties);
     weft_free(choice->by_cost);
     weft_free(choice->literals);
+    for (size_t i = 0; i < choice->n_unique; i++)
+        weft_free(choice->unique[i]);
+    weft_free(choice->unique);
     weft_free(choice->prefix);
     weft_free(choice->wanted_items);
     weft_free(choice->wanted);
+    for (size_t i = 0; i < choice->n_keys; i++)
+        weft__keys_release(&choice->keys[i]);
+    weft_free(choice->keys);
     weft__pattern_free(choice->pattern);
+    weft_free(choice->multiples);
     *choice = (schema_choice){0};
 }
 

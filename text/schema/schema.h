@@ -23,7 +23,7 @@ enum schema_types {
     SCHEMA_ANY = 127
 };
 
-enum { SCHEMA_NO_NODE = -1, SCHEMA_UNBOUNDED = -1, SCHEMA_KEY_LENGTHS = 5 };
+enum { SCHEMA_NO_NODE = -1, SCHEMA_UNBOUNDED = -1, SCHEMA_KEY_LENGTHS = 5, SCHEMA_UNIQUE = 64 };
 
 /* More bytes than any value needs: what cannot be satisfied. */
 #define SCHEMA_NEVER (INT64_MAX / 4)
@@ -42,10 +42,38 @@ typedef struct schema_cost {
     size_t property;
 } schema_cost;
 
+/* Keys that the schema does not name and that match the same patterns. Without a pattern they are
+ * all such keys. */
+typedef struct schema_keys {
+    weft__pattern *pattern; /* NULL: none */
+    unsigned mask;          /* of the patterns, those that match */
+    int node;               /* of the values */
+    int32_t longest;        /* bytes that a key has at most; without a pattern any */
+    uint32_t *ways;         /* [state][bytes]: weft__pattern_ways */
+    uint32_t *named;        /* by bytes: how many properties have such keys */
+    bool *among;            /* by property: whether it has such a key */
+} schema_keys;
+
+typedef struct schema_wanted {
+    int keys, node;
+} schema_wanted;
+
+enum { SCHEMA_KEY_PATTERNS = 5, SCHEMA_KEYS = 1 << SCHEMA_KEY_PATTERNS };
+
+enum { SCHEMA_PLACES = 16, SCHEMA_EXCLUDED = 8 };
+
+/* By the digits behind the point: what the digits of a number are a multiple of, and what not. */
+typedef struct schema_multiples {
+    int64_t step[SCHEMA_PLACES];
+    int64_t excluded[SCHEMA_EXCLUDED][SCHEMA_PLACES];
+    int n_excluded;
+} schema_multiples;
+
 typedef struct schema_choice {
     unsigned types;
-    double minimum, maximum; /* infinite: none */
-    bool above, below;       /* more than the minimum, less than the maximum */
+    double minimum, maximum;     /* infinite: none */
+    bool above, below;           /* more than the minimum, less than the maximum */
+    schema_multiples *multiples; /* NULL: any number */
     int64_t min_length, max_length;
     weft__pattern *pattern; /* NULL: none; it counts the length, too */
     int *prefix;            /* nodes of the first elements */
@@ -54,12 +82,16 @@ typedef struct schema_choice {
     int *wanted_items; /* nodes of elements behind `prefix`: one each has to be there */
     size_t n_wanted_items;
     int64_t min_items, max_items;
+    int unique_of; /* the schema whose uniqueItems holds; below 0: none */
+    char **unique; /* what the elements are then among, each once, the shortest first */
+    size_t n_unique;
     schema_property *properties; /* ascending by key */
     size_t n_properties;
     schema_cost *by_cost;                   /* the properties, the cheapest first */
     int32_t named_keys[SCHEMA_KEY_LENGTHS]; /* properties by the length of their keys */
-    int additional;                         /* SCHEMA_NO_NODE: no other properties */
-    int *wanted; /* nodes of properties with other keys: one each has to be there */
+    schema_keys *keys;                      /* the keys of other properties */
+    size_t n_keys;
+    schema_wanted *wanted; /* properties with other keys: one each has to be there */
     size_t n_wanted;
     int64_t min_properties, max_properties;
     bool enumerated; /* one of the literals, which are written as JSON */
@@ -81,6 +113,8 @@ typedef struct schema_entry {
     weft__json at;
     int reference; /* the number of its $ref; SCHEMA_NO_NODE: none; below that: not known yet */
     branch_list branches; /* of its oneOf */
+    int dependent; /* the number of what dependentRequired and its relatives say; below 0: not made
+                    */
     int others[2]; /* the numbers of the schemas of what enum and const exclude; below 0: not made
                     */
 } schema_entry;
@@ -126,6 +160,10 @@ int weft__schema_node(weft__schema *schema, int *schemas, size_t n, weft_status 
 /* Takes over a schema that the document does not contain; NULL: there was no memory for it. */
 weft_status weft__schema_own(weft__schema *schema, json_object *value);
 
+/* The signed schema that one stands for: what it refers to, where it says nothing else. */
+int weft__schema_resolve(weft__schema *schema, int signed_schema, weft_status *status);
+
+void weft__keys_release(schema_keys *keys);
 void weft__choice_release(schema_choice *choice);
 
 #endif
