@@ -49,6 +49,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .clip = clip,
         .checkpoint = v->checkpoint,
         .compile = v->compile,
+        .neftune = v->neftune,
         .seed = (uint64_t)v->seed,
         .validate_every = validate_every(v, r),
         .patience = v->patience,

@@ -19,7 +19,7 @@ typedef struct train_values {
     const char *config;
     cli_texts sample_prompts;
     int64_t patience;
-    double val_split, max_memory, epochs, lr, weight_decay, clip;
+    double val_split, max_memory, epochs, lr, weight_decay, clip, neftune;
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
     int optimizer, train_on, objective;

@@ -33,6 +33,7 @@ static const char *const fixed[] = {
     "alpha-pattern",
     "layers",
     "dropout",
+    "neftune",
     "targets",
     "modules-to-save",
     "adapter-dtype",

@@ -1,6 +1,7 @@
 /* models/decoder.c -- embedding, blocks, final norm and output head. */
 #include "models/decoder.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -168,6 +169,7 @@ weft_module *weft__decoder_new(const weft_config *config, weft__decoder_config *
         .softcap = c->final_logit_softcapping,
         .tied = !has_head,
         .takes_first = true,
+        .takes_noise = true,
     };
     if (m && !m->failed)
         info->takes_offset = takes_offset((decoder *)((causal_lm *)m)->model);
@@ -303,6 +305,14 @@ static weft_array *embedded(decoder *m, weft_array *tokens)
     return weft_astype(x, weft_dtype_of(((weft_nn_rms_norm *)m->norm)->weight));
 }
 
+/* x (B, L, E) with noise that is uniform in +-alpha / sqrt(L E). */
+static weft_array *with_noise(weft_array *x, double alpha)
+{
+    const double bound = alpha / sqrt((double)(weft_dim(x, 1) * weft_dim(x, 2)));
+    weft_array *noise = weft_random_uniform(NULL, weft_shape(x), -bound, bound, WEFT_FLOAT32);
+    return weft_add(x, weft_to(weft_astype(noise, weft_dtype_of(x)), weft_device_of(x)));
+}
+
 static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_model_call *call)
 {
     if (call->offset && !takes_offset(m))
@@ -315,6 +325,8 @@ static weft_array *decoder_forward(decoder *m, weft_array *tokens, const weft_mo
         return weft__memory_error("decoder", "layers");
     weft_nn_enter(m);
     weft_array *x = embedded(m, tokens), *extra = NULL; /* (B, L, E) */
+    if (call->embedding_noise > 0)
+        x = with_noise(x, call->embedding_noise);
     if (m->extra)
         extra = m->architecture->prepare(m->extra, tokens, x);
     x = through_layers(m, x, weft_dim(tokens, 1), extra, kept, call);

@@ -1,4 +1,5 @@
 /* models/model.c -- a model: loading, making, saving, and its forward. */
+#include <math.h>
 #include <string.h>
 
 #include "core/failure.h"
@@ -387,6 +388,11 @@ weft_array *weft_model_hidden(weft_model *model, weft_array *tokens, const weft_
     if (call && call->first && (call->caches || !model->info.takes_first))
         return weft_error_array("%s: several sequences in a row are %s", model->family->model_type,
                                 call->caches ? "not for caches" : "unsupported");
+    if (call && call->embedding_noise != 0 &&
+        (!(call->embedding_noise > 0 && isfinite(call->embedding_noise)) ||
+         !model->info.takes_noise))
+        return weft_error_array("%s: noise on embeddings: %g is unsupported",
+                                model->family->model_type, call->embedding_noise);
     return model->family->hidden(model->module, tokens, call ? call : &defaults);
 }
 

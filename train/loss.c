@@ -50,7 +50,11 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
                                 bool checkpoint)
 {
     const weft_model_call call = {
-        .positions = batch->positions, .first = batch->first, .checkpoint = checkpoint};
+        .positions = batch->positions,
+        .first = batch->first,
+        .checkpoint = checkpoint,
+        .embedding_noise = batch->embedding_noise,
+    };
     weft_array *hidden = weft_model_hidden(model, batch->tokens, &call); /* (B, L, E) */
     weft_array *weight = weft_model_head_weight(model);                  /* (V, E) */
     weft_array *x = weft_flatten(hidden, 0, 1), *next = weft_flatten(targets, 0, 1), *losses;

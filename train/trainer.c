@@ -35,6 +35,8 @@ static weft_status check_options(const weft_trainer_options *o)
     if (!(o->lora_plus >= 0 && isfinite(o->lora_plus)))
         return weft_fail(WEFT_INVALID, "trainer: lora_plus: expected a positive number, got %g",
                          o->lora_plus);
+    if (!(o->neftune >= 0 && isfinite(o->neftune)))
+        return weft_fail(WEFT_INVALID, "trainer: neftune: expected at least 0, got %g", o->neftune);
     if (!(o->clip >= 0))
         return weft_fail(WEFT_INVALID, "trainer: clip: expected at least 0, got %g", o->clip);
     if (o->validate_every < 0 || o->save_every < 0 || o->max_skipped < 0 ||
@@ -188,6 +190,8 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
                            t->o.objective->name);
     if (status == WEFT_OK)
         status = check_schedule(&t->o);
+    if (status == WEFT_OK && t->o.neftune > 0 && !weft_model_info_of(model)->takes_noise)
+        status = weft_fail(WEFT_UNSUPPORTED, "trainer: neftune: the model's family takes no noise");
     if (status == WEFT_OK)
         status = find_slots(t);
     if (status == WEFT_OK)
@@ -252,7 +256,9 @@ static weft_array *loss_of(void *context)
 weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch, weft_array *scale)
 {
     weft_module *tree = weft_model_module(t->model);
-    loss_call call = {t, batch, scale};
+    weft_batch noisy = *batch;
+    noisy.embedding_noise = t->o.neftune;
+    loss_call call = {t, &noisy, scale};
     weft_nn_train(tree, true);
     weft_array *loss =
         weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
@@ -300,9 +306,9 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
     return weft_update(t->sum_slots, values, t->slots.n + 1);
 }
 
-/* Dropout is a function of the seed, the update and the batch in it alone, so that a run that is
- * resumed draws what it would have drawn. */
-static void seed_dropout(const weft_trainer *t, int batch)
+/* Dropout and noise are functions of the seed, the update and the batch in it alone, so that a run
+ * that is resumed draws what it would have drawn. */
+static void seed_update(const weft_trainer *t, int batch)
 {
     const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
     weft_random_seed(weft__mix(update, (uint64_t)batch));
@@ -317,7 +323,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
     weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++) {
         weft_scope_open_lean();
-        seed_dropout(t, b);
+        seed_update(t, b);
         status = add_to_sums(t, &batches[b], scale, values);
         weft_scope_close(NULL);
     }
@@ -331,7 +337,7 @@ static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, 
 static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, double scale,
                                    double lr_factor, weft_optim_call *call)
 {
-    seed_dropout(t, 0);
+    seed_update(t, 0);
     if (t->compiled)
         return weft__trainer_update(t, batch, scale, lr_factor, call);
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));

@@ -117,6 +117,10 @@ typedef struct weft_model_call {
     /* As `records`, but also in compiled functions that have the arrays in their state. */
     weft_layer_summary *summaries;
     bool checkpoint; /* compute each layer's inside again for its gradient */
+    /* NEFTune's alpha (Jain et al. 2023): to the embeddings (B, L, E) noise is added that is uniform
+     * in +-alpha / sqrt(L E), with a key of the default generator. Where the family takes it
+     * (weft_model_info's takes_noise). 0: none. */
+    double embedding_noise;
 } weft_model_call;
 
 /* What everybody may want to know of a model; filled by the family's `build`. */
@@ -130,6 +134,7 @@ typedef struct weft_model_info {
     bool tied;             /* the output head is the embedding */
     bool takes_offset;     /* the family's hidden heeds weft_model_call.offset */
     bool takes_first;      /* and weft_model_call.first */
+    bool takes_noise;      /* and weft_model_call.embedding_noise */
     /* Some layers keep states in place of keys and values: what was read is forgotten as a whole,
      * or not. No drafts then, and texts of a batch go one by one. */
     bool keeps_states;

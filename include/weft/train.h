@@ -242,6 +242,7 @@ typedef struct weft_batch {
     /* Of labelled samples, else NULL: (pairs) float32, 1 where it is desirable; the rows after them
      * are then their prompts with other samples' completions. */
     weft_array *labels;
+    double embedding_noise; /* as weft_model_call's; 0, as made: none */
     int64_t n_tokens; /* tokens read: no padding, and no last token of a sample */
     double n_targets; /* sum of the weights: without `weights`, of targets that are not -1 */
 } weft_batch;
@@ -476,7 +477,9 @@ typedef struct weft_trainer_options {
     bool checkpoint;     /* trade time for memory: weft_next_token_loss */
     bool compile;        /* updates of one batch run compiled: less work for the host per update;
                             of the supervised objective alone */
-    uint64_t seed;       /* of dropout, for which every update seeds the default generator */
+    double neftune;      /* NEFTune's alpha: noise on the embeddings of updates, not of validation;
+                            weft_model_call's embedding_noise. 0: none */
+    uint64_t seed;       /* of dropout and noise: every update seeds the default generator */
 
     int64_t validate_every;      /* updates; 0: before the first and after the last only */
     int64_t patience;            /* end after so many validations without a lower loss; 0: never */

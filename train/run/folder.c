@@ -156,6 +156,7 @@ static void write_options(weft__text *t, const weft__run *run)
     write_number(t, "save_every", (double)o->save_every, ",");
     write_number(t, "save_minutes", o->save_minutes > 0 ? o->save_minutes : 0, ",");
     write_number(t, "keep", (double)o->keep, ",");
+    write_number(t, "neftune", o->neftune, ",");
     write_number(t, "seed", (double)o->seed, "");
     weft__text_format(t, "  },\n");
 }
