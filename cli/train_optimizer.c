@@ -11,7 +11,7 @@ const weft_optim_type *train_optimizer(const train_values *v)
 /* Where --lr is given it is what counts, so Adafactor does not choose its own. */
 static void set_defaults(const weft_optim_type *type, train_optimizer_options *o)
 {
-    if (type == &weft_optim_adamw)
+    if (type == &weft_optim_adamw || type == &weft_optim_adamw8bit)
         o->adamw.bias_correction = true;
     if (type == &weft_optim_adam || type == &weft_optim_adamax)
         o->adam.bias_correction = true;

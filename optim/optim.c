@@ -14,9 +14,9 @@ weft_device *weft__optim_on_cpu(void)
 /* ---- types ---------------------------------------------------------------------------------- */
 
 static const weft_optim_type *const types[] = {
-    &weft_optim_sgd,       &weft_optim_rmsprop, &weft_optim_adagrad, &weft_optim_adadelta,
-    &weft_optim_adam,      &weft_optim_adamw,   &weft_optim_adamax,  &weft_optim_lion,
-    &weft_optim_adafactor, &weft_optim_muon,
+    &weft_optim_sgd,  &weft_optim_rmsprop,   &weft_optim_adagrad,   &weft_optim_adadelta,
+    &weft_optim_adam, &weft_optim_adamw,     &weft_optim_adamw8bit, &weft_optim_adamax,
+    &weft_optim_lion, &weft_optim_adafactor, &weft_optim_muon,
 };
 
 enum { N_TYPES = sizeof types / sizeof *types };
@@ -46,18 +46,25 @@ static int group_for(const weft_optim_group *groups, int n, const char *path, co
     return -1;
 }
 
+static weft_dtype state_dtype(const optim_group *g, int i, const weft_array *parameter)
+{
+    const weft_dims shape = weft_shape(parameter);
+    const weft_dtype own = g->type->state_dtype ? g->type->state_dtype(g->options, i, &shape) : 0;
+    const bool wide = weft_dtype_of(parameter) == WEFT_FLOAT64;
+    return own != 0 ? own : wide ? WEFT_FLOAT64 : WEFT_FLOAT32;
+}
+
 /* Zeros where the parameter is, and the master copy. */
 static weft_status start_state(optim_parameter *p, const optim_group *g)
 {
     weft_array *array = *p->slot;
-    const weft_dtype dtype = weft_dtype_of(array) == WEFT_FLOAT64 ? WEFT_FLOAT64 : WEFT_FLOAT32;
     weft_device *before = weft_default_device();
     weft_set_default_device(weft_device_of(array));
     weft_status status = WEFT_OK;
     for (int i = 0; status == WEFT_OK && i < WEFT_OPTIM_STATES && g->type->states[i]; i++) {
         weft_dims shape = weft_shape(array);
         if (g->type->state_shape == NULL || g->type->state_shape(g->options, i, &shape))
-            status = weft_set(&p->state[i], weft_zeros(shape, dtype));
+            status = weft_set(&p->state[i], weft_zeros(shape, state_dtype(g, i, array)));
     }
     weft_set_default_device(before);
     if (status == WEFT_OK && weft_dtype_size(weft_dtype_of(array)) == 2)

@@ -117,6 +117,10 @@ typedef struct weft_optim_adamw_options {
     bool bias_correction;
 } weft_optim_adamw_options;
 extern WEFT_API const weft_optim_type weft_optim_adamw;
+/* AdamW, with its options, whose m and v have 8 bits an element and a float32 scale for each block
+ * of 256 (Dettmers et al. 2022, as in bitsandbytes): a quarter of the memory. Those of parameters
+ * with fewer than 4096 elements stay as AdamW has them. */
+extern WEFT_API const weft_optim_type weft_optim_adamw8bit;
 
 /* m as Adam; v <- max(beta2 v, |g|); p <- p - lr m / (v + eps) (Kingma & Ba 2015). With
  * bias_correction (PyTorch: always) m is divided by 1 - beta1^t. */
@@ -314,6 +318,9 @@ struct weft_optim_type {
     /* Puts in *shape (which is the parameter's) that of state i; false: it is not used. It begins
      * as zeros. NULL: all used, in the parameter's shape. */
     bool (*state_shape)(const void *options, int i, weft_dims *shape);
+    /* The dtype of state i of a parameter of that shape; 0, as for NULL: float64 for float64
+     * parameters, else float32. */
+    weft_dtype (*state_dtype)(const void *options, int i, const weft_dims *parameter);
     weft_status (*check)(const void *options); /* NULL: nothing beyond numbers >= 0 */
     bool (*own_rate)(const void *options);     /* it needs no learning rate; NULL: it does */
     /* Whether `update` heeds s->scale and s->finite by itself; NULL: no, and weft_optim_apply

@@ -160,6 +160,10 @@ static void resumed_runs_end_with_the_same_bytes(void)
             (weft_trainer_options){.neftune = 5, .accumulate = 3});
     compare("noise_compiled", (setup){.dropout = 0.3},
             (weft_trainer_options){.neftune = 5, .compile = true});
+    compare("coded_moments", (setup){.rank = 64, .batch_size = 4},
+            (weft_trainer_options){.optimizer = &weft_optim_adamw8bit});
+    compare("coded_moments_compiled", (setup){.rank = 64},
+            (weft_trainer_options){.optimizer = &weft_optim_adamw8bit, .compile = true});
     compare("validated", (setup){.validated = true}, (weft_trainer_options){.validate_every = 2});
     compare("every", (setup){.batch_size = 3}, (weft_trainer_options){.save_every = 1, .keep = 3});
     compare("dora", (setup){.dora = true}, (weft_trainer_options){0});
