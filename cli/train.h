@@ -36,7 +36,8 @@ typedef struct train_values {
 } train_values;
 
 /* The words of --optimizer: the names of the types. */
-#define TRAIN_OPTIMIZERS "adamw|adamw8bit|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
+#define TRAIN_OPTIMIZERS                                                                           \
+    "adamw|adamw8bit|adam|adamax|sgd|rmsprop|adagrad|adadelta|lion|adafactor|muon"
 
 /* The options of whichever type --optimizer names. */
 typedef union train_optimizer_options {

@@ -1,41 +1,7 @@
 /* models/experts.c -- a mixture of experts (Shazeer et al. 2017): a router chooses a few of many
  * gated MLPs for each token. */
-#include <math.h>
-
 #include "models/block.h"
-
-/* ---- a linear of each expert ----------------------------------------------------------------- */
-
-typedef struct switch_linear {
-    weft_module module;
-    weft_array *weight; /* (experts, out, in) */
-} switch_linear;
-
-static const weft_module_type switch_linear_type = {
-    .name = "switch_linear",
-    .takes_encoded = true,
-};
-
-static weft_module *switch_linear_new(int64_t experts, int64_t in, int64_t out)
-{
-    switch_linear *m = weft_nn_new(switch_linear, &switch_linear_type);
-    if (m == NULL)
-        return NULL;
-    const double bound = in > 0 ? 1.0 / sqrt((double)in) : 0;
-    const weft_dims shape = WEFT_DIMS(experts, out, in);
-    weft_nn_param(m, weight, weft_random_uniform(NULL, shape, -bound, bound, WEFT_FLOAT32));
-    return weft_nn_finish(m);
-}
-
-/* Rows `rows` (I) of x (T, in) through the experts `ids` (I): (I, out). NULL rows: all, in order.
- */
-static weft_array *switch_call(weft_module *self, weft_array *x, weft_array *rows, weft_array *ids)
-{
-    switch_linear *m = (switch_linear *)self;
-    weft_nn_enter(m);
-    weft_array *y = weft_gather_linear(x, m->weight, rows, ids);
-    return weft_nn_leave(m, y);
-}
+#include "nn/module.h"
 
 /* ---- the experts ----------------------------------------------------------------------------- */
 
@@ -57,12 +23,12 @@ weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer 
     const int64_t n = c->num_experts, E = c->hidden_size, F = c->moe_intermediate_size;
     m->gate = weft__gate_find(c->hidden_act);
     if (layer->gates_with_ups) {
-        weft_nn_child(m, gate_up_proj, switch_linear_new(n, E, 2 * F));
+        weft_nn_child(m, gate_up_proj, weft__nn_stack_new(n, E, 2 * F));
     } else {
-        weft_nn_child(m, gate_proj, switch_linear_new(n, E, F));
-        weft_nn_child(m, up_proj, switch_linear_new(n, E, F));
+        weft_nn_child(m, gate_proj, weft__nn_stack_new(n, E, F));
+        weft_nn_child(m, up_proj, weft__nn_stack_new(n, E, F));
     }
-    weft_nn_child(m, down_proj, switch_linear_new(n, F, E));
+    weft_nn_child(m, down_proj, weft__nn_stack_new(n, F, E));
     return weft_nn_finish(m);
 }
 
@@ -70,10 +36,10 @@ weft_module *weft__experts_new(const weft__decoder_config *c, const weft__layer 
 static weft_array *gated(const experts *m, weft_array *x, weft_array *rows, weft_array *ids)
 {
     if (m->gate_up_proj == NULL)
-        return m->gate(switch_call(m->gate_proj, x, rows, ids),
-                       switch_call(m->up_proj, x, rows, ids));
+        return m->gate(weft__nn_stack_call(m->gate_proj, x, rows, ids),
+                       weft__nn_stack_call(m->up_proj, x, rows, ids));
     weft_array *parts[2];
-    weft_split(switch_call(m->gate_up_proj, x, rows, ids), 2, -1, parts);
+    weft_split(weft__nn_stack_call(m->gate_up_proj, x, rows, ids), 2, -1, parts);
     return m->gate(parts[0], parts[1]);
 }
 
@@ -87,8 +53,8 @@ weft_array *weft__experts_forward(weft_module *self, weft_array *x, weft_array *
     token = weft_broadcast_to(weft_expand_dims(token, 1), WEFT_DIMS(T, k));
     token = weft_reshape(token, WEFT_DIMS(T * k));
     ids = weft_reshape(ids, WEFT_DIMS(T * k));
-    weft_array *y = gated(m, x, token, ids);     /* (T k, F) */
-    y = switch_call(m->down_proj, y, NULL, ids); /* (T k, E) */
+    weft_array *y = gated(m, x, token, ids);             /* (T k, F) */
+    y = weft__nn_stack_call(m->down_proj, y, NULL, ids); /* (T k, E) */
     y = weft_multiply(weft_reshape(y, WEFT_DIMS(T, k, E)), weft_expand_dims(weights, 2));
     return weft_nn_leave(m, weft_sum(y, WEFT_DIMS(1), false)); /* (T, E) */
 }

@@ -28,7 +28,19 @@ static weft_array *low_rank(weft_array *x, weft_array *A, weft_array *B, double 
 
 bool weft__is_lora(const weft_module *m)
 {
-    return m->type == &weft_nn_lora_linear_type || m->type == &weft_nn_lora_embedding_type;
+    return m->type == &weft_nn_lora_linear_type || m->type == &weft_nn_lora_embedding_type ||
+           m->type == &weft_nn_lora_stack_type;
+}
+
+weft_array *weft__lora_A(const weft_nn_lora_linear *m)
+{
+    const weft_slot *slot = weft__nn_slot((weft_module *)m, "lora_A");
+    return slot && slot->kind == WEFT_SLOT_TIED ? *slot->owner : m->lora_A;
+}
+
+int64_t weft__lora_rank(const weft_nn_lora_linear *m)
+{
+    return weft_dim(m->lora_B, -1);
 }
 
 weft_array *weft__lora_weight(const weft_nn_lora_linear *m)
@@ -49,7 +61,7 @@ static weft_array *product(weft_array *B, weft_array *A)
 
 weft_array *weft__lora_matrix(const weft_nn_lora_linear *m)
 {
-    weft_array *matrix = product(m->lora_B, m->lora_A);
+    weft_array *matrix = product(m->lora_B, weft__lora_A(m));
     if (m->start_A)
         matrix = weft_subtract(matrix, product(m->start_B, m->start_A));
     if (m->module.type == &weft_nn_lora_embedding_type)
@@ -101,6 +113,12 @@ const weft_module_type weft_nn_lora_embedding_type = {
     .describe = describe,
 };
 
+/* weft__nn_stack_call calls it. */
+const weft_module_type weft_nn_lora_stack_type = {
+    .name = "lora_stack",
+    .describe = describe,
+};
+
 const weft_module_type weft_nn_lora_linear_type = {
     .name = "lora_linear",
     .forward = forward,
@@ -113,14 +131,39 @@ static bool is_embedding(const weft_module *m)
     return m->type == &weft__nn_embedding_type;
 }
 
+static bool is_stack(const weft_module *m)
+{
+    return m->type == &weft__nn_stack_type;
+}
+
+/* PEFT has nothing but plain LoRA for experts, and nothing could be saved that is not PEFT's. */
+static weft_status check_kind(const weft_module *base, const weft__lora_spec *spec)
+{
+    const char *kind = spec->dora          ? "DoRA"
+                       : spec->pissa       ? "PiSSA"
+                       : spec->dropout > 0 ? "dropout"
+                                           : NULL;
+    if (kind == NULL || (!is_embedding(base) && !is_stack(base)))
+        return WEFT_OK;
+    if (is_stack(base))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "lora: %s of experts (%s) is unsupported: choose targets without them",
+                         kind, base->name);
+    if (spec->dora || spec->pissa)
+        return weft_fail(WEFT_UNSUPPORTED, "lora: %s of an embedding (%s) is unsupported", kind,
+                         base->name);
+    return WEFT_OK;
+}
+
 static weft_status check(const weft_module *base, const weft__lora_spec *spec, weft_dtype dtype)
 {
-    if (base == NULL || (base->type != &weft_nn_linear_type && !is_embedding(base)))
+    if (base == NULL ||
+        (base->type != &weft_nn_linear_type && !is_embedding(base) && !is_stack(base)))
         return weft_fail(WEFT_INVALID, "lora_linear: expected a linear module, got %s",
                          base ? base->type->name : "none");
-    if (is_embedding(base) && (spec->dora || spec->pissa))
-        return weft_fail(WEFT_UNSUPPORTED, "lora: %s of an embedding (%s) is unsupported",
-                         spec->dora ? "DoRA" : "PiSSA", base->name);
+    const weft_status kind = check_kind(base, spec);
+    if (kind != WEFT_OK)
+        return kind;
     if (spec->rank < 1)
         return weft_fail(WEFT_INVALID, "lora_linear: expected a rank of at least 1, got %lld",
                          (long long)spec->rank);
@@ -160,6 +203,16 @@ static void start_at_random(weft_nn_lora_linear *m, int64_t rank, int64_t E, int
     weft_nn_param(m, lora_B, weft_zeros(WEFT_DIMS(F, rank), dtype));
 }
 
+/* An A and a B for each of n experts. */
+static void start_stack(weft_nn_lora_linear *m, int64_t n, int64_t rank, int64_t E, int64_t F,
+                        weft_dtype dtype)
+{
+    const double bound = E > 0 ? 1.0 / sqrt((double)E) : 0;
+    const weft_dims shape = WEFT_DIMS(n, rank, E);
+    weft_nn_param(m, lora_A, weft_random_uniform(NULL, shape, -bound, bound, dtype));
+    weft_nn_param(m, lora_B, weft_zeros(WEFT_DIMS(n, F, rank), dtype));
+}
+
 /* W ~ scale B A: A = diag(sqrt(s / scale)) vh, B = u diag(sqrt(s / scale)) of the largest singular
  * values s (PEFT's pissa). */
 static weft_status start_at_singular_values(weft_nn_lora_linear *m, weft_array *weight,
@@ -183,6 +236,13 @@ static weft_status start_at_singular_values(weft_nn_lora_linear *m, weft_array *
     return WEFT_OK;
 }
 
+static const weft_module_type *type_around(const weft_module *base)
+{
+    return is_embedding(base) ? &weft_nn_lora_embedding_type
+           : is_stack(base)   ? &weft_nn_lora_stack_type
+                              : &weft_nn_lora_linear_type;
+}
+
 weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
                            weft_nn_lora_linear **out)
 {
@@ -192,10 +252,8 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
     if (status != WEFT_OK)
         return status;
     weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
-    const int64_t F = weft_dim(weight, 0), E = weft_dim(weight, 1), rank = spec->rank;
-    weft_nn_lora_linear *m =
-        weft_nn_new(weft_nn_lora_linear,
-                    is_embedding(base) ? &weft_nn_lora_embedding_type : &weft_nn_lora_linear_type);
+    const int64_t F = weft_dim(weight, -2), E = weft_dim(weight, -1), rank = spec->rank;
+    weft_nn_lora_linear *m = weft_nn_new(weft_nn_lora_linear, type_around(base));
     if (m == NULL)
         return WEFT_MEMORY;
     weft_device *before = weft_default_device();
@@ -204,6 +262,8 @@ weft_status weft__lora_new(const weft_module *base, const weft__lora_spec *spec,
     weft_scope_open();
     if (is_embedding(base))
         start_embedding(m, rank, F, E, dtype);
+    else if (is_stack(base))
+        start_stack(m, weft_dim(weight, 0), rank, E, F, dtype);
     else if (spec->pissa)
         status = start_at_singular_values(m, weight, rank, dtype);
     else

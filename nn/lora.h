@@ -11,8 +11,16 @@ typedef struct weft__lora_spec {
     bool dora, pissa;
 } weft__lora_spec;
 
-/* Whether it is an adapter: a weft_nn_lora_linear, around a linear or an embedding. */
+/* Whether it is an adapter: a weft_nn_lora_linear, around a linear, an embedding or a stack. */
 bool weft__is_lora(const weft_module *m);
+
+/* lora_A, also where it is tied, and the rank. */
+weft_array *weft__lora_A(const weft_nn_lora_linear *m);
+int64_t weft__lora_rank(const weft_nn_lora_linear *m);
+
+/* weft_nn_lora_inject. `joined`: the gates and ups of experts, where both are adapted alike, get
+ * one lora_A, tied in up_proj, as if they were one matrix (which they are for PEFT). */
+weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *options, bool joined);
 
 /* An adapter that fits around `base` but does not hold it yet: weft__lora_attach, which cannot
  * fail, takes it. */

@@ -45,8 +45,7 @@ typedef struct chosen {
 typedef struct injection {
     weft_nn_lora_options o;
     bool all_linear;
-    bool *fits;   /* a target of the options fitted a module */
-    bool experts; /* one fitted a stack of matrices */
+    bool *fits; /* a target of the options fitted a module */
     bool *whole_fits;
     chosen *chosen;
     int n, capacity;
@@ -64,6 +63,15 @@ static bool is_chosen_layer(const weft_nn_lora_options *o, const char *path)
     return false;
 }
 
+/* Whether the name is that of the module at `path`; experts have two more. */
+static bool is_named(const char *path, const char *name)
+{
+    char other[WEFT_NN_PATH];
+    return is_suffix(path, name) ||
+           (weft__nn_stack_name(path, false, other, sizeof other) && is_suffix(other, name)) ||
+           (weft__nn_stack_name(path, true, other, sizeof other) && is_suffix(other, name));
+}
+
 static bool is_target(injection *in, const char *path)
 {
     const weft_nn_lora_options *o = &in->o;
@@ -79,23 +87,10 @@ static bool is_target(injection *in, const char *path)
     }
     bool target = false;
     for (int i = 0; i < o->n_targets; i++) {
-        if (is_suffix(path, o->targets[i]))
+        if (is_named(path, o->targets[i]))
             target = in->fits[i] = true;
     }
     return target;
-}
-
-/* Whether a target names a module whose weight is one matrix for each of many experts. */
-static bool is_targeted_stack(const injection *in, const char *path, weft_module *m)
-{
-    const weft_slot *slot = weft__nn_slot(m, "weight");
-    if (slot == NULL || *slot->address == NULL || weft_ndim(*slot->address) != 3)
-        return false;
-    for (int i = 0; i < in->o.n_targets; i++) {
-        if (in->all_linear || is_suffix(path, in->o.targets[i]))
-            return true;
-    }
-    return false;
 }
 
 static weft__lora_spec spec_of(const weft_nn_lora_options *o, const char *path)
@@ -104,7 +99,7 @@ static weft__lora_spec spec_of(const weft_nn_lora_options *o, const char *path)
     double alpha = 0;
     for (int i = 0; i < o->n_patterns; i++) {
         const weft_nn_lora_pattern *p = &o->patterns[i];
-        const bool fits = (rank == 0 || alpha == 0) && is_suffix(path, p->path);
+        const bool fits = (rank == 0 || alpha == 0) && is_named(path, p->path);
         rank = fits && rank == 0 ? p->rank : rank;
         alpha = fits && alpha == 0 ? p->alpha : alpha;
     }
@@ -125,11 +120,10 @@ static weft_status choose(void *context, const char *path, weft_module **field)
     injection *in = context;
     if (weft__is_lora(*field))
         return weft_fail(WEFT_INVALID, "lora: %s has an adapter already", path);
-    const bool embedding = (*field)->type == &weft__nn_embedding_type;
-    if ((*field)->type != &weft_nn_linear_type && (!embedding || in->all_linear)) {
-        in->experts = in->experts || is_targeted_stack(in, path, *field);
+    const weft_module_type *type = (*field)->type;
+    const bool embedding = type == &weft__nn_embedding_type && !in->all_linear;
+    if (type != &weft_nn_linear_type && type != &weft__nn_stack_type && !embedding)
         return WEFT_OK;
-    }
     if ((*field)->parent == NULL || !is_target(in, path))
         return WEFT_OK;
     if (in->n == in->capacity) {
@@ -149,12 +143,9 @@ static weft_status check_fits(const injection *in)
     for (int i = 0; i < in->o.n_targets; i++) {
         if (!in->fits[i])
             return weft_fail(WEFT_INVALID,
-                             "lora: the target '%s' fits no linear module or embedding%s",
-                             weft_printable(in->o.targets[i]),
-                             in->experts ? " (experts of a mixture cannot have adapters)" : "");
+                             "lora: the target '%s' fits no linear module or embedding",
+                             weft_printable(in->o.targets[i]));
     }
-    if (in->experts)
-        weft_log_message(WEFT_LOG_WARNING, "lora: the experts of the mixture get no adapters");
     return WEFT_OK;
 }
 
@@ -272,7 +263,38 @@ static void attach_adapters(const injection *in)
     }
 }
 
+/* The adapter of that name beside `m`; NULL: none, or another rank or scale. */
+static weft_nn_lora_linear *sibling_of(const injection *in, const weft_nn_lora_linear *m,
+                                       const char *name)
+{
+    for (int i = 0; i < in->n; i++) {
+        weft_nn_lora_linear *other = in->chosen[i].adapter;
+        if (other->module.parent == m->module.parent && strcmp(other->module.name, name) == 0)
+            return weft__lora_rank(other) == weft__lora_rank(m) && other->scale == m->scale ? other
+                                                                                            : NULL;
+    }
+    return NULL;
+}
+
+static weft_status join_stacks(const injection *in)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; status == WEFT_OK && i < in->n; i++) {
+        weft_nn_lora_linear *m = in->chosen[i].adapter, *gate = NULL;
+        if (m->module.type == &weft_nn_lora_stack_type && strcmp(m->module.name, "up_proj") == 0)
+            gate = sibling_of(in, m, "gate_proj");
+        if (gate)
+            status = weft_nn_tie(&m->module, "lora_A", &gate->module, "lora_A");
+    }
+    return status;
+}
+
 weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options)
+{
+    return weft__lora_inject(m, options, true);
+}
+
+weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *options, bool joined)
 {
     injection in = {0};
     fill_defaults(&in, options);
@@ -295,6 +317,8 @@ weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *opti
         weft_nn_visit_modules(m, thaw, &(thawing){m, &in});
         attach_adapters(&in);
     }
+    if (status == WEFT_OK && joined)
+        status = join_stacks(&in); /* cannot fail: both have the slot */
     weft_free(in.fits);
     weft_free(in.whole_fits);
     weft_free(in.chosen);

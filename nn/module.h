@@ -4,7 +4,18 @@
 
 #include "weft/nn.h"
 
-extern const weft_module_type weft__nn_list_type, weft__nn_embedding_type;
+extern const weft_module_type weft__nn_list_type, weft__nn_embedding_type, weft__nn_stack_type;
+
+/* A linear for each of many experts, with weight (experts, out, in), uniform in +-1/sqrt(in). */
+weft_module *weft__nn_stack_new(int64_t experts, int64_t in, int64_t out);
+/* Rows `rows` (I) of x (T, in) through the experts `ids` (I): (I, out). NULL rows: all, in order.
+ * The stack may have an adapter around it. */
+weft_array *weft__nn_stack_call(weft_module *stack, weft_array *x, weft_array *rows,
+                                weft_array *ids);
+/* A stack's path as PEFT and transformers name it: "mlp.experts.up_proj" for
+ * "mlp.switch_mlp.up_proj", and with `joined` "gate_up_proj" for gates and ups, which are one
+ * parameter there. False: it is no path of a stack, or too long. */
+bool weft__nn_stack_name(const char *path, bool joined, char *out, size_t size);
 
 /* The parameter of that name (tied ones too); NULL when absent. */
 weft_slot *weft__nn_slot(weft_module *m, const char *name);

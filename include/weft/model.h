@@ -117,9 +117,9 @@ typedef struct weft_model_call {
     /* As `records`, but also in compiled functions that have the arrays in their state. */
     weft_layer_summary *summaries;
     bool checkpoint; /* compute each layer's inside again for its gradient */
-    /* NEFTune's alpha (Jain et al. 2023): to the embeddings (B, L, E) noise is added that is uniform
-     * in +-alpha / sqrt(L E), with a key of the default generator. Where the family takes it
-     * (weft_model_info's takes_noise). 0: none. */
+    /* NEFTune's alpha (Jain et al. 2023): to the embeddings (B, L, E) noise is added that is
+     * uniform in +-alpha / sqrt(L E), with a key of the default generator. Where the family takes
+     * it (weft_model_info's takes_noise). 0: none. */
     double embedding_noise;
 } weft_model_call;
 

@@ -323,6 +323,9 @@ extern WEFT_API const weft_module_type weft_nn_linear_type, weft_nn_lora_linear_
  * lora_A^T) lora_B^T, with lora_A (R, V), zeros at first, and lora_B (E, R), normal at first. Their
  * paths are <path>.lora_embedding_A and <path>.lora_embedding_B. There is no dropout. */
 extern WEFT_API const weft_module_type weft_nn_lora_embedding_type;
+/* The same struct around the stack of matrices (n, out, in) of a mixture's experts, with lora_A (n,
+ * R, in) and lora_B (n, out, R): plain LoRA without dropout, as in PEFT. */
+extern WEFT_API const weft_module_type weft_nn_lora_stack_type;
 
 /* Takes `base`, also on failure. */
 WEFT_API weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double scale,
@@ -347,8 +350,10 @@ typedef struct weft_nn_lora_options {
     int n_patterns;                       /* likewise for alpha */
     double dropout;
     weft_dtype dtype; /* of the adapter: float32 (also for 0) or bfloat16 */
-    /* Linears and embeddings whose path is one of these or ends in "." and one of these. NULL:
-     * q_proj and v_proj. The one target "all-linear": every linear that is not excluded. */
+    /* Linears, embeddings and experts whose path is one of these or ends in "." and one of these.
+     * Experts also go by their names in transformers, as in "experts.gate_up_proj"; where their
+     * gates and ups are both adapted, these share lora_A. NULL: q_proj and v_proj. The one target
+     * "all-linear": every linear and all experts that are not excluded. */
     const char *const *targets;
     int n_targets;
     const char *const *exclude; /* from "all-linear"; NULL: lm_head and the routers of experts */
@@ -363,9 +368,9 @@ typedef struct weft_nn_lora_options {
 } weft_nn_lora_options;
 
 /* Freezes the tree and puts an adapter around each target. WEFT_INVALID when a target (named in the
- * message) fits no linear or embedding, or adapters are there already; WEFT_UNSUPPORTED for DoRA
- * and PiSSA of an embedding and for a quantized module of `whole`; then nothing has changed. NULL
- * options: all zero. */
+ * message) fits none of them, or adapters are there already; WEFT_UNSUPPORTED for DoRA and PiSSA of
+ * an embedding or of experts, dropout of experts, and a quantized module of `whole`; then nothing
+ * has changed. NULL options: all zero. */
 WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options);
 
 /* Number of adapters in the tree. */

@@ -21,6 +21,8 @@ const recipe recipes[] = {
     {"lora-qwen2-tied", "qwen2", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-plus", "llama", 8, 0.005, 0.01, 4, NULL},
     {"lora-llama-saved", "llama", 8, 0.005, 0.01, 0, NULL},
+    {"lora-qwen3-moe", "qwen3-moe", 20, 0.005, 0.01, 0, NULL},
+    {"lora-mixtral", "mixtral", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, 0, &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;

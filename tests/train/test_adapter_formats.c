@@ -187,7 +187,9 @@ static void bad_files_of_mlx_are_refused(void)
     const char *const q[] = {"model.layers.0.self_attn.q_proj.lora_a",
                              "model.layers.0.self_attn.q_proj.lora_b"};
     const weft_dims fits[] = {WEFT_DIMS(64, 2), WEFT_DIMS(2, 128)};
-    const weft_dims three[] = {WEFT_DIMS(4, 2, 64), WEFT_DIMS(2, 128)};
+    const weft_dims three[] = {WEFT_DIMS(4, 2, 64), WEFT_DIMS(4, 128, 2)};
+    const weft_dims mixed[] = {WEFT_DIMS(4, 2, 64), WEFT_DIMS(2, 128)};
+    const weft_dims four[] = {WEFT_DIMS(1, 4, 2, 64), WEFT_DIMS(2, 128)};
     const weft_dims other[] = {WEFT_DIMS(64, 2), WEFT_DIMS(3, 128)};
     const weft_dims wide[] = {WEFT_DIMS(65, 2), WEFT_DIMS(2, 128)};
     weft_model *model = model_of("qwen3");
@@ -202,7 +204,9 @@ static void bad_files_of_mlx_are_refused(void)
                               q, fits, 2),
                    WEFT_UNSUPPORTED, "fine_tune_type: expected lora or dora, got full");
     expect_refused(mlx_folder(good, q, fits, 1), WEFT_INVALID, "the other half is missing");
-    expect_refused(mlx_folder(good, q, three, 2), WEFT_UNSUPPORTED, "expected a matrix");
+    expect_refused(mlx_folder(good, q, four, 2), WEFT_UNSUPPORTED, "expected a matrix");
+    expect_refused(mlx_folder(good, q, mixed, 2), WEFT_INVALID, "the halves do not share a rank");
+    expect_refused(mlx_folder(good, q, three, 2), WEFT_INVALID, "q_proj.lora_A");
     expect_refused(mlx_folder(good, q, other, 2), WEFT_INVALID, "do not share a rank");
     expect_refused(mlx_folder(good, q, wide, 2), WEFT_INVALID, "q_proj.lora_A");
     const char *const unknown[] = {"model.layers.0.self_attn.q_proj.weight"};

@@ -1,6 +1,7 @@
 /* tests/train/test_adapter_modules.c -- adapters of embeddings, heads and mixtures of experts, and
  * modules that are trained whole. */
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/check.h"
 #include "tests/train/recipes.h"
@@ -123,30 +124,154 @@ static void modules_cannot_be_both_targets_and_whole(void)
     weft_model_free(model);
 }
 
-/* Routers are adapted only when they are named, and experts never. */
-static void mixtures_are_adapted_beside_their_experts(void)
+/* All linears are those of experts too; routers are adapted only when they are named. */
+static void mixtures_are_adapted_with_their_experts(void)
 {
     weft_model *model = NULL;
     if (CHECK_OK(weft_model_load(check_fixture("models/qwen3-moe"), NULL, &model))) {
         weft_module *tree = weft_model_module(model);
-        const char *const all[] = {WEFT_LORA_ALL_LINEAR}, *const experts[] = {"up_proj"};
-        const char *const router[] = {"mlp.gate"};
-        CHECK_OK(
-            weft_nn_lora_inject(tree, &(weft_nn_lora_options){.targets = all, .n_targets = 1}));
-        CHECK_EQ_INT(weft_nn_lora_count(tree), 8);
-        CHECK(weft_nn_find(tree, "model.layers.0.mlp.gate.lora_A") == NULL);
-        weft_nn_lora_remove(tree);
-        CHECK_OK(
-            weft_nn_lora_inject(tree, &(weft_nn_lora_options){.targets = router, .n_targets = 1}));
-        CHECK_EQ_INT(weft_nn_lora_count(tree), 2);
-        weft_nn_lora_remove(tree);
-        CHECK_STATUS(
-            weft_nn_lora_inject(tree, &(weft_nn_lora_options){.targets = experts, .n_targets = 1}),
-            WEFT_INVALID);
-        CHECK_CONTAINS(weft_error_message(),
-                       "'up_proj' fits no linear module or embedding (experts");
+        static const struct {
+            const char *target;
+            int count;
+        } cases[] = {
+            {WEFT_LORA_ALL_LINEAR, 8 + 6},
+            {"mlp.gate", 2},
+            {"up_proj", 2},
+            {"experts.gate_up_proj", 4},
+            {"mlp.experts.down_proj", 2},
+            {"model.layers.1.mlp.switch_mlp.gate_proj", 1},
+        };
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            const weft_nn_lora_options o = {.targets = &cases[i].target, .n_targets = 1};
+            CHECK_OK(weft_nn_lora_inject(tree, &o));
+            CHECK_EQ_INT(weft_nn_lora_count(tree), cases[i].count);
+            CHECK((weft_nn_find(tree, "model.layers.0.mlp.gate.lora_A") != NULL) == (i == 1));
+            weft_nn_lora_remove(tree);
+        }
+        const char *const experts[] = {"down_proj"};
+        const weft_nn_lora_options refused[] = {
+            {.targets = experts, .n_targets = 1, .dora = true},
+            {.targets = experts, .n_targets = 1, .pissa = true},
+            {.targets = experts, .n_targets = 1, .dropout = 0.1},
+        };
+        const char *const names[] = {"DoRA", "PiSSA", "dropout"};
+        for (int i = 0; i < 3; i++) {
+            CHECK_STATUS(weft_nn_lora_inject(tree, &refused[i]), WEFT_UNSUPPORTED);
+            CHECK_CONTAINS(weft_error_message(), names[i]);
+            CHECK_CONTAINS(weft_error_message(), "of experts (down_proj) is unsupported");
+            CHECK_EQ_INT(weft_nn_lora_count(tree), 0);
+        }
     }
     weft_model_free(model);
+}
+
+/* Of other ranks, of one half, of one layer, with an embedding, of experts in 4 bits. */
+static void adapters_of_experts_are_saved_and_fused(void)
+{
+    const char *const all[] = {WEFT_LORA_ALL_LINEAR}, *const half[] = {"up_proj"};
+    const char *const some[] = {"embed_tokens", "experts.gate_up_proj", "mlp.gate"};
+    const weft_nn_lora_pattern ranks[] = {{"up_proj", 3, 5}, {"down_proj", 2, 0}};
+    const weft_nn_lora_options o[] = {
+        {.targets = all, .n_targets = 1, .rank = 4},
+        {.targets = half, .n_targets = 1, .layers = &(int){1}, .n_layers = 1},
+        {.targets = some, .n_targets = 3},
+        {.targets = all, .n_targets = 1, .patterns = ranks, .n_patterns = 2, .rslora = true},
+    };
+    const char *const names[] = {"all", "half", "some", "ranks"};
+    for (int i = 0; i < 4; i++)
+        expect_round_trip("qwen3-moe", &o[i], names[i]);
+    expect_round_trip("mixtral", &o[0], "mixtral");
+    expect_round_trip("gemma4-moe", &o[0], "gemma4");
+    expect_round_trip("qwen3-moe", &o[0], "experts.gguf");
+}
+
+/* An adapter goes through the format to PEFT's and computes the same. */
+static void expect_format(weft_model *model, const char *name, weft_adapter_format format)
+{
+    const char *base = check_fixture("models/qwen3-moe");
+    char there[512], back[520];
+    weft_model *again = NULL, *last = NULL;
+    snprintf(there, sizeof there, "%s", check_temporary(name));
+    snprintf(back, sizeof back, "%s-back", there);
+    if (CHECK_OK(weft_adapter_save_as(model, there, NULL, format)) &&
+        CHECK_OK(weft_model_load(base, NULL, &again)) &&
+        CHECK_OK(weft_adapter_load(again, there, NULL)) &&
+        CHECK_OK(weft_adapter_save(again, back, NULL)) &&
+        CHECK_OK(weft_model_load(base, NULL, &last)) &&
+        CHECK_OK(weft_adapter_load(last, back, NULL))) {
+        CHECK_CLOSE(logits_apart(again, model), 0, 1e-4);
+        CHECK_CLOSE(logits_apart(last, model), 0, 1e-4);
+    }
+    weft_model_free(again);
+    weft_model_free(last);
+}
+
+static void adapters_of_experts_have_every_format(void)
+{
+    weft_model *model = NULL;
+    const char *const all[] = {WEFT_LORA_ALL_LINEAR};
+    const weft_nn_lora_options o = {.targets = all, .n_targets = 1, .rank = 4};
+    if (CHECK_OK(weft_model_load(check_fixture("models/qwen3-moe"), NULL, &model)) &&
+        CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &o))) {
+        disturb(model);
+        expect_format(model, "experts-mlx", WEFT_ADAPTER_MLX);
+        expect_format(model, "experts-adapter.gguf", WEFT_ADAPTER_GGUF);
+    }
+    weft_model_free(model);
+}
+
+static bool is_of_experts(void *context, const char *path, const weft_module *m)
+{
+    (void)context;
+    (void)m;
+    return strstr(path, "switch_mlp.gate") || strstr(path, "switch_mlp.up");
+}
+
+static weft_array *decoded(void *context, const weft_nn_item *item, weft_array *value)
+{
+    (void)context;
+    (void)item;
+    return weft_encoding_of(value) ? weft_astype(weft_decode(value), WEFT_FLOAT32) : value;
+}
+
+/* Of a base whose experts are quantized, adapters have the loss and gradients of its decoded copy.
+ * The kernels round the inputs of encoded matrices. */
+static void experts_in_few_bits_are_adapted_too(void)
+{
+    const char *const all[] = {WEFT_LORA_ALL_LINEAR};
+    const weft_nn_lora_options o = {.targets = all, .n_targets = 1, .rank = 4};
+    double losses[2] = {0}, norms[2] = {0};
+    for (int k = 0; k < 2; k++) {
+        weft_model *model = NULL;
+        weft_trainer *trainer = NULL;
+        weft_batches *batches = NULL;
+        const weft_nn_quantize_options format = {.format = {.bits = 4, .group_size = 32},
+                                                 .accepts = is_of_experts};
+        if (!CHECK_OK(weft_model_load(check_fixture("models/qwen3-moe"), NULL, &model)))
+            return;
+        weft_module *tree = weft_model_module(model);
+        CHECK_OK(weft_nn_quantize(tree, &format));
+        if (k == 1)
+            CHECK_OK(weft_nn_apply(tree, decoded, NULL, NULL));
+        weft_random_seed(3);
+        const recipe *r = &recipes[0];
+        if (CHECK_OK(weft_nn_lora_inject(tree, &o)) &&
+            CHECK_OK(weft_batches_open(recipe_path(r, "trajectory.safetensors"), &batches)) &&
+            CHECK_OK(weft_trainer_new(model, &(weft_trainer_options){.lr = 1e-2}, &trainer))) {
+            weft_batch batch;
+            weft_train_report report = {0};
+            CHECK_OK(weft_batches_at(batches, 0, &batch));
+            CHECK_OK(weft_trainer_step(trainer, &batch, 1, 1, &report));
+            losses[k] = report.loss;
+            norms[k] = report.grad_norm;
+            weft_batch_free(&batch);
+        }
+        weft_trainer_free(trainer);
+        weft_batches_free(batches);
+        weft_model_free(model);
+    }
+    CHECK_RELATIVE(losses[0], losses[1], 1e-4);
+    CHECK_RELATIVE(norms[0], norms[1], 5e-3);
 }
 
 /* The weight of the base that PEFT saves beside an embedding's adapter. */
@@ -168,5 +293,8 @@ static void adapters_of_another_base_are_refused(void)
 
 CHECK_MAIN("adapter_modules", CHECK_CASE(tied_weights_part_where_one_is_adapted),
            CHECK_CASE(modules_cannot_be_both_targets_and_whole),
-           CHECK_CASE(mixtures_are_adapted_beside_their_experts),
+           CHECK_CASE(mixtures_are_adapted_with_their_experts),
+           CHECK_CASE(adapters_of_experts_are_saved_and_fused),
+           CHECK_CASE(adapters_of_experts_have_every_format),
+           CHECK_CASE(experts_in_few_bits_are_adapted_too),
            CHECK_CASE(adapters_of_another_base_are_refused))

@@ -156,8 +156,6 @@ static void resumed_runs_end_with_the_same_bytes(void)
     compare("compiled", (setup){.dropout = 0.3}, (weft_trainer_options){.compile = true});
     compare("noise", (setup){.validated = true},
             (weft_trainer_options){.seed = 9, .neftune = 5, .validate_every = 2});
-    compare("noise_accumulated", (setup){.batch_size = 2},
-            (weft_trainer_options){.neftune = 5, .accumulate = 3});
     compare("noise_compiled", (setup){.dropout = 0.3},
             (weft_trainer_options){.neftune = 5, .compile = true});
     compare("coded_moments", (setup){.rank = 64, .batch_size = 4},

@@ -107,7 +107,7 @@ static weft_status look(void *context, const char *path, weft_module **field)
     const bool adapted = weft__is_lora(m);
     const bool inside = m->parent && weft__is_lora(m->parent);
     const bool fits = m->type == &weft_nn_linear_type || m->type == &weft__nn_embedding_type;
-    if (inside || (!adapted && !fits))
+    if (inside || (!adapted && !fits) || m->type == &weft_nn_lora_stack_type)
         return WEFT_OK;
     weft_status status = weft__names_add(s->linears, path);
     if (status == WEFT_OK && adapted && s->adapted)

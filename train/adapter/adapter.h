@@ -36,7 +36,7 @@ void weft__names_sort(weft__names *names);
 void weft__names_free(weft__names *names);
 
 /* The paths of all linears and embeddings of a tree, adapted or not, and (NULL: not wanted) of the
- * adapted ones. */
+ * adapted ones. Experts are in experts.h. */
 weft_status weft__adapter_linears(weft_module *tree, weft__names *linears, weft__names *adapted);
 
 /* adapter_config.json, as far as it matters here. */
@@ -50,6 +50,7 @@ typedef struct weft__adapter_config {
     weft__json targets, exclude, layers; /* lists, or absent */
     weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
     weft__json whole;                    /* modules_to_save: a list, or absent */
+    weft__json parameters;               /* target_parameters: a list, or absent */
 } weft__adapter_config;
 
 /* Reads and checks; what is neither LoRA nor DoRA is WEFT_UNSUPPORTED. On failure nothing is held.
@@ -61,6 +62,9 @@ void weft__adapter_config_free(weft__adapter_config *config);
 
 /* Whether the configuration adapts the linear of that path. Not for by_tensors. */
 bool weft__adapter_config_fits(const weft__adapter_config *config, const char *path);
+
+/* Whether it adapts the parameter of that path, one of experts. */
+bool weft__adapter_config_has(const weft__adapter_config *config, const char *parameter);
 
 /* ---- adapter_pattern.c ----------------------------------------------------------------------- */
 

@@ -36,6 +36,7 @@ static const char *const harmless[] = {
     "revision",
     "runtime_config",
     "target_modules",
+    "target_parameters",
     "task_type",
     "use_dora",
     "use_rslora",
@@ -224,6 +225,10 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
         status = weft__json_find(root, "modules_to_save", &c->whole);
     if (status == WEFT_OK && c->whole.value)
         status = check_list(&c->whole, json_type_string);
+    if (status == WEFT_OK)
+        status = weft__json_find(root, "target_parameters", &c->parameters);
+    if (status == WEFT_OK && c->parameters.value)
+        status = check_list(&c->parameters, json_type_string);
     return status == WEFT_OK ? read_targets(root, c) : status;
 }
 
@@ -278,6 +283,11 @@ static bool list_fits(const weft__json *list, const char *path)
     return false;
 }
 
+bool weft__adapter_config_has(const weft__adapter_config *c, const char *parameter)
+{
+    return c->parameters.value && list_fits(&c->parameters, parameter);
+}
+
 /* layers_to_transform is a list or one number, and leaves out what is in no layer. */
 static bool layer_fits(const weft__json *layers, const char *path)
 {
@@ -300,7 +310,7 @@ bool weft__adapter_config_fits(const weft__adapter_config *c, const char *path)
         return !weft__adapter_is_suffix(path, "lm_head");
     if (c->layers.value && !layer_fits(&c->layers, path))
         return false;
-    if (c->targets.value)
-        return list_fits(&c->targets, path);
+    if (c->targets.value || c->parameters.value)
+        return c->targets.value && list_fits(&c->targets, path);
     return weft__adapter_is_suffix(path, "q_proj") || weft__adapter_is_suffix(path, "v_proj");
 }

@@ -6,7 +6,8 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "models/convert/convert.h"
-#include "train/adapter/adapter.h"
+#include "nn/lora.h"
+#include "train/adapter/experts.h"
 #include "train/run/number.h"
 #include "weft/nn_tools.h"
 
@@ -131,7 +132,7 @@ static void note_first(fusion *f, weft_module *tree)
 {
     const weft_nn_lora_linear *m =
         (const weft_nn_lora_linear *)weft_nn_find_module(tree, f->adapted.at[0]);
-    f->rank = weft_dim(m->lora_A, 0);
+    f->rank = weft__lora_rank(m);
     f->alpha = m->scale * (double)f->rank;
     f->dora = m->lora_magnitude_vector != NULL;
 }
@@ -144,6 +145,8 @@ static weft_status edit(void *context, weft_model *model)
     weft_status status = weft_adapter_load(model, f->adapter, NULL);
     if (status == WEFT_OK)
         status = weft__adapter_linears(tree, &linears, &f->adapted);
+    if (status == WEFT_OK)
+        status = weft__adapter_stacks(tree, NULL, &f->adapted);
     weft__names_free(&linears);
     if (status == WEFT_OK)
         status = write_overrides(f);

@@ -84,7 +84,7 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
     if (!weft__gguf_from_path(f->arch, path, base, sizeof base))
         return weft_fail(WEFT_UNSUPPORTED, "%s: %s: GGUF has no name for it in %s models", f->where,
                          e->path, f->arch->name);
-    const double left = e->scale * (double)weft_dim(e->A, 0) / alpha;
+    const double left = e->scale * (double)weft_dim(e->B, -1) / alpha;
     weft_array *A = weft_astype(e->A, WEFT_FLOAT32);
     weft_array *B = rows_of(f, e->path, weft_astype(e->B, WEFT_FLOAT32), true);
     A = e->embedding ? weft_swapaxes(A, 0, 1) : A; /* (V, R): llama.cpp takes rows */
@@ -102,7 +102,7 @@ static weft_status add_entry(const weft__gguf_facts *f, const weft__adapter_entr
 
 static weft_status write(weft__gguf_facts *f, const weft__adapter_list *list, const char *base_name)
 {
-    const double alpha = list->at[0].scale * (double)weft_dim(list->at[0].A, 0);
+    const double alpha = list->at[0].scale * (double)weft_dim(list->at[0].B, -1);
     weft__names names = {0};
     weft_array **arrays = weft_calloc(2 * (size_t)list->n, sizeof(weft_array *));
     weft_status status = arrays ? WEFT_OK : weft__out_of_memory(f->where, "the adapter");
@@ -178,7 +178,7 @@ static weft_status read_tensor(const weft_gguf *file, int i, const weft__gguf_fa
     if (e == NULL)
         return WEFT_MEMORY;
     weft_array *a = weft_astype(weft_gguf_get_at(file, i), WEFT_FLOAT32);
-    if (weft_ok(a) && weft_ndim(a) != 2)
+    if (weft_ok(a) && weft_ndim(a) != 2 && weft_ndim(a) != 3)
         return weft_fail(WEFT_UNSUPPORTED, "%s: tensor '%s': expected a matrix, got %d dims",
                          weft_gguf_path(file), weft_printable(name), weft_ndim(a));
     e->embedding = strcmp(base, "token_embd.weight") == 0;
@@ -208,8 +208,8 @@ static weft_status read(const weft_gguf *file, const weft__gguf_facts *f, weft__
         status = read_tensor(file, i, f, out);
     for (int i = 0; status == WEFT_OK && i < out->n; i++) {
         weft_array *A = out->at[i].A; /* without one, weft__adapter_list_put refuses the entry */
-        if (A && weft_ok(A) && weft_dim(A, 0) > 0)
-            out->at[i].scale = alpha != 0 ? alpha / (double)weft_dim(A, 0) : 1;
+        if (A && weft_ok(A) && weft_dim(A, -2) > 0)
+            out->at[i].scale = alpha != 0 ? alpha / (double)weft_dim(A, -2) : 1;
     }
     return status;
 }

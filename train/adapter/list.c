@@ -56,7 +56,7 @@ static weft_status add_module(void *context, const char *path, weft_module **fie
         return WEFT_MEMORY;
     e->embedding = m->module.type == &weft_nn_lora_embedding_type;
     e->scale = m->scale;
-    e->A = m->lora_A;
+    e->A = weft__lora_A(m);
     e->B = m->lora_B;
     e->m = m->lora_magnitude_vector;
     if (m->start_A) {
@@ -133,8 +133,9 @@ static weft_status check_entry(const weft__adapter_entry *e, const char *where)
                          weft_printable(e->path));
     if (!weft_ok(e->A) || !weft_ok(e->B))
         return weft__report(weft_ok(e->A) ? e->B : e->A);
-    if (weft_ndim(e->A) != 2 || weft_ndim(e->B) != 2 || weft_dim(e->A, 0) != weft_dim(e->B, 1) ||
-        weft_dim(e->A, 0) < 1 || weft_dim(e->A, 0) > WEFT__MOST_RANK)
+    const int64_t rank = weft_dim(e->B, -1);
+    if (weft_ndim(e->A) < 2 || weft_ndim(e->A) > 3 || weft_ndim(e->A) != weft_ndim(e->B) ||
+        weft_dim(e->A, -2) != rank || rank < 1 || rank > WEFT__MOST_RANK)
         return weft_fail(WEFT_INVALID, "%s: %s: the halves do not share a rank", where,
                          weft_printable(e->path));
     return WEFT_OK;
@@ -149,7 +150,7 @@ static weft_status inject(const weft__adapter_list *list, weft_module *tree,
     weft_status status = WEFT_MEMORY;
     if (paths && patterns) {
         for (int i = 0; i < list->n; i++) {
-            const int64_t rank = weft_dim(list->at[i].A, 0);
+            const int64_t rank = weft_dim(list->at[i].B, -1);
             paths[i] = list->at[i].path;
             patterns[i] = (weft_nn_lora_pattern){paths[i], rank, list->at[i].scale * (double)rank};
         }
@@ -162,7 +163,7 @@ static weft_status inject(const weft__adapter_list *list, weft_module *tree,
             .patterns = patterns,
             .n_patterns = list->n,
         };
-        status = weft_nn_lora_inject(tree, &o);
+        status = weft__lora_inject(tree, &o, false); /* every stack has an A */
     } else {
         weft__out_of_memory("adapter", "a list of modules");
     }

@@ -9,8 +9,8 @@ typedef struct weft__adapter_entry {
     char *path; /* of the module; owned */
     bool embedding;
     double scale;
-    /* A (R, in) and B (out, R), as lora_A and lora_B of a module; m (out), NULL: plain LoRA.
-     * Borrowed: temporaries or the modules' own. */
+    /* A (R, in) and B (out, R), as lora_A and lora_B of a module, of experts (n, R, in) and (n,
+     * out, R); m (out), NULL: plain LoRA. Borrowed: temporaries or the modules' own. */
     weft_array *A, *B, *m;
 } weft__adapter_entry;
 

@@ -4,8 +4,9 @@
 
 #include "core/failure.h"
 #include "nn/lora.h"
-#include "train/adapter/adapter.h"
+#include "train/adapter/experts.h"
 #include "train/adapter/list.h"
+#include "weft/nn_tools.h"
 
 /* Whether the path is in one of the modules. */
 static bool is_inside(const weft__names *modules, const char *path)
@@ -69,6 +70,49 @@ static weft_status choose_linears(weft_module *tree, const weft__adapter_config 
             status = weft__names_add(chosen, path);
     }
     weft__names_free(&linears);
+    return status;
+}
+
+/* Every target_parameter must be one of experts. */
+static weft_status check_parameters(const weft__adapter_config *config, const weft__names *all)
+{
+    const size_t n =
+        config->parameters.value ? json_object_array_length(config->parameters.value) : 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *target =
+            json_object_get_string(json_object_array_get_idx(config->parameters.value, i));
+        bool fits = false;
+        for (int k = 0; k < all->n; k++)
+            fits = fits || weft__adapter_is_suffix(all->at[k], target);
+        if (!fits)
+            return weft__json_fail(&config->parameters, WEFT_UNSUPPORTED,
+                                   "'%s' fits no parameter of experts in the model",
+                                   weft_printable(target));
+    }
+    return WEFT_OK;
+}
+
+/* The stacks of the parameters that the configuration adapts; *out is how many they are. */
+static weft_status choose_stacks(weft_module *tree, const weft__adapter_config *config,
+                                 weft__names *chosen, int *out)
+{
+    weft__names stacks = {0}, parameters = {0}, none = {0};
+    const int before = chosen->n;
+    weft_status status = weft__adapter_stacks(tree, &stacks, NULL);
+    if (status == WEFT_OK)
+        status = weft__adapter_parameters(tree, &parameters, &none);
+    if (status == WEFT_OK)
+        status = check_parameters(config, &parameters);
+    for (int i = 0; status == WEFT_OK && i < stacks.n; i++) {
+        char name[WEFT_NN_PATH];
+        if (weft__nn_stack_name(stacks.at[i], true, name, sizeof name) &&
+            weft__adapter_config_has(config, name))
+            status = weft__names_add(chosen, stacks.at[i]);
+    }
+    *out = chosen->n - before;
+    weft__names_free(&stacks);
+    weft__names_free(&parameters);
+    weft__names_free(&none);
     if (status == WEFT_OK && chosen->n == 0)
         status = weft_fail(WEFT_INVALID, "%s: its targets fit no linear or embedding of the model",
                            config->doc.name);
@@ -102,9 +146,13 @@ static weft_status find_patterns(const weft__adapter_config *config, const weft_
     *n = 0;
     for (int i = 0; status == WEFT_OK && i < chosen->n; i++) {
         double rank, alpha = 0;
-        status = weft__adapter_pattern_find(&config->ranks, chosen->at[i], &rank);
+        char parameter[WEFT_NN_PATH];
+        const char *name = chosen->at[i];
+        if (weft__nn_stack_name(name, true, parameter, sizeof parameter))
+            name = parameter;
+        status = weft__adapter_pattern_find(&config->ranks, name, &rank);
         if (status == WEFT_OK)
-            status = weft__adapter_pattern_find(&config->alphas, chosen->at[i], &alpha);
+            status = weft__adapter_pattern_find(&config->alphas, name, &alpha);
         if (rank != 0 || alpha != 0)
             out[(*n)++] = (weft_nn_lora_pattern){chosen->at[i], (int64_t)rank, alpha};
     }
@@ -147,16 +195,31 @@ static weft_status inject(weft_module *tree, const weft__adapter_config *config,
     return status;
 }
 
+/* With experts the file's tensors take another form first. */
 static weft_status load_tensors(weft_module *tree, const weft_safetensors *file,
-                                const weft__names *whole, const weft_adapter_options *options)
+                                const weft__names *whole, int n_stacks,
+                                const weft_adapter_options *options)
 {
-    const weft_nn_load_options o = {
+    weft_nn_load_options o = {
         .trainable_only = true,
         .dtype = options && options->dtype ? options->dtype : WEFT_FLOAT32,
         .rename = path_of,
         .context = (void *)whole,
     };
-    return weft_nn_load(tree, file, &o);
+    if (n_stacks == 0)
+        return weft_nn_load(tree, file, &o);
+    weft__adapter_tensors tensors = {.arrays = NULL};
+    o.where = weft_safetensors_at(file, 0)->path;
+    weft_scope_open();
+    weft_status status = weft__adapter_read_tensors(tree, file, &tensors);
+    if (status == WEFT_OK) {
+        const weft_named_arrays named = {
+            .n = tensors.names.n, .names = tensors.names.at, .arrays = tensors.arrays};
+        status = weft_nn_load_arrays(tree, &named, &o);
+    }
+    weft_scope_close(NULL);
+    weft__adapter_tensors_free(&tensors);
+    return status;
 }
 
 typedef struct dtypes {
@@ -190,18 +253,19 @@ static weft_status restore_dtype(void *context, const weft_nn_item *item)
 
 /* Adapters have the options' dtype; modules that are trained whole keep the base's. */
 static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file,
-                                 const weft__names *whole, const weft_adapter_options *options)
+                                 const weft__names *whole, int n_stacks,
+                                 const weft_adapter_options *options)
 {
     dtypes d = {0};
     if (whole->n == 0)
-        return load_tensors(tree, file, whole, options);
+        return load_tensors(tree, file, whole, n_stacks, options);
     weft_nn_visit(tree, note_dtype, &d);
     d.at = weft_calloc((size_t)d.n + 1, sizeof *d.at);
     if (d.at == NULL)
         return weft__out_of_memory("adapter", "a list of dtypes");
     d.n = 0;
     weft_nn_visit(tree, note_dtype, &d);
-    weft_status status = load_tensors(tree, file, whole, options);
+    weft_status status = load_tensors(tree, file, whole, n_stacks, options);
     d.n = 0;
     if (status == WEFT_OK)
         status = weft_nn_visit(tree, restore_dtype, &d);
@@ -249,7 +313,10 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
                         const weft_safetensors *file, const weft_adapter_options *options)
 {
     weft__names chosen = {0}, whole = {0};
+    int n_stacks = 0;
     weft_status status = choose_linears(tree, config, file, &chosen);
+    if (status == WEFT_OK)
+        status = choose_stacks(tree, config, &chosen, &n_stacks);
     if (status == WEFT_OK && config->whole.value)
         status = weft_nn_visit_modules(tree, choose_whole, &(search){&config->whole, &whole});
     if (status == WEFT_OK && config->whole.value && whole.n == 0 &&
@@ -260,7 +327,7 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     if (status == WEFT_OK)
         status = inject(tree, config, &chosen, &whole, options);
     if (status == WEFT_OK) {
-        status = load_and_cast(tree, file, &whole, options);
+        status = load_and_cast(tree, file, &whole, n_stacks, options);
         if (status == WEFT_OK)
             status = weft__dora_settle(tree);
         if (status != WEFT_OK)

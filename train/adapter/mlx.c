@@ -69,14 +69,13 @@ static weft_status read_tensor(const weft_safetensors *file, int i, double scale
     e->scale = scale;
     if (!is_A && !is_B)
         e->m = a;
-    else if (weft_ndim(a) != 2)
-        return weft_fail(WEFT_UNSUPPORTED, "%s: '%s': expected a matrix, got %d dims%s", from->path,
-                         weft_printable(from->name), weft_ndim(a),
-                         weft_ndim(a) == 3 ? " (experts cannot have adapters)" : "");
-    else if (is_A)
-        e->A = weft_swapaxes(a, 0, 1);
+    else if (weft_ndim(a) != 2 && weft_ndim(a) != 3)
+        return weft_fail(WEFT_UNSUPPORTED, "%s: '%s': expected a matrix, got %d dims", from->path,
+                         weft_printable(from->name), weft_ndim(a));
+    else if (is_A) /* those of experts are not transposed */
+        e->A = weft_ndim(a) == 3 ? a : weft_swapaxes(a, 0, 1);
     else
-        e->B = weft_swapaxes(a, 0, 1);
+        e->B = weft_ndim(a) == 3 ? a : weft_swapaxes(a, 0, 1);
     return WEFT_OK;
 }
 
@@ -104,14 +103,16 @@ static weft_array *wide(weft_array *a)
     return weft_astype(a, WEFT_FLOAT32);
 }
 
-/* Rows of zeros up to that rank. */
-static weft_array *padded(weft_array *a, int64_t rank)
+/* Zeros up to that rank, of which the axis has as many. */
+static weft_array *padded(weft_array *a, int axis, int64_t rank)
 {
-    const int64_t missing = rank - weft_dim(a, 0);
-    if (missing == 0)
+    weft_dims shape = weft_shape(a);
+    const int at = axis + shape.n;
+    if (shape.at[at] == rank)
         return a;
-    weft_array *zeros = weft_zeros(WEFT_DIMS(missing, weft_dim(a, 1)), weft_dtype_of(a));
-    return weft_concatenate((weft_array *[]){a, zeros}, 2, 0);
+    shape.at[at] = rank - shape.at[at];
+    weft_array *zeros = weft_zeros(shape, weft_dtype_of(a));
+    return weft_concatenate((weft_array *[]){a, zeros}, 2, axis);
 }
 
 static weft_status add_tensor(weft__names *names, weft_array **arrays, const char *path,
@@ -127,11 +128,14 @@ static weft_status add_tensor(weft__names *names, weft_array **arrays, const cha
 static weft_status add_entry(const weft__adapter_entry *e, int64_t rank, double scale,
                              weft__names *names, weft_array **arrays)
 {
-    weft_array *A = padded(wide(e->A), rank);                      /* (R, in) */
-    weft_array *B = padded(weft_swapaxes(wide(e->B), 0, 1), rank); /* (R, out) */
+    const bool experts = weft_ndim(e->A) == 3;
+    weft_array *A = padded(wide(e->A), -2, rank); /* (R, in) or (n, R, in) */
+    weft_array *B = padded(wide(e->B), -1, rank); /* (out, R) or (n, out, R) */
     if (e->scale != scale)
         B = weft_scale(B, e->scale / scale);
-    weft_status status = add_tensor(names, arrays, e->path, "lora_a", weft_swapaxes(A, 0, 1));
+    A = experts ? A : weft_swapaxes(A, 0, 1);
+    B = experts ? B : weft_swapaxes(B, 0, 1);
+    weft_status status = add_tensor(names, arrays, e->path, "lora_a", A);
     if (status == WEFT_OK)
         status = add_tensor(names, arrays, e->path, "lora_b", B);
     if (status == WEFT_OK && e->m)
@@ -210,7 +214,7 @@ weft_status weft__adapter_mlx_write(weft_model *model, const char *folder, const
     weft_scope_open();
     weft_status status = weft__adapter_list_for(model, "mlx-lm's", &list);
     for (int i = 0; i < list.n; i++)
-        rank = weft_dim(list.at[i].A, 0) > rank ? weft_dim(list.at[i].A, 0) : rank;
+        rank = weft_dim(list.at[i].B, -1) > rank ? weft_dim(list.at[i].B, -1) : rank;
     if (status == WEFT_OK)
         status = weft_folder_make(folder);
     if (status == WEFT_OK)

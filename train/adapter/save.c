@@ -7,7 +7,7 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "nn/lora.h"
-#include "train/adapter/adapter.h"
+#include "train/adapter/experts.h"
 #include "train/run/number.h"
 
 /* The rank and alpha of an adapted linear. */
@@ -18,13 +18,15 @@ typedef struct size {
 
 /* What adapter_config.json says of the tree. */
 typedef struct profile {
-    size *sizes; /* of the adapted linears */
+    size *sizes; /* of what is in `names` */
     size usual;  /* the most frequent rank and alpha */
     int n_sizes;
+    weft__names names; /* the adapted linears, and the adapted parameters of experts */
     double dropout;
     bool dora;
     weft__names linears, adapted;
-    weft__names targets;
+    weft__names parameters, adapted_parameters; /* of experts */
+    weft__names targets, target_parameters;
     weft__names whole; /* modules with parameters of their own that are trained */
     int64_t *layers;   /* NULL: all */
     int n_layers;
@@ -34,7 +36,11 @@ static void profile_free(profile *p)
 {
     weft__names_free(&p->linears);
     weft__names_free(&p->adapted);
+    weft__names_free(&p->names);
+    weft__names_free(&p->parameters);
+    weft__names_free(&p->adapted_parameters);
     weft__names_free(&p->targets);
+    weft__names_free(&p->target_parameters);
     weft__names_free(&p->whole);
     weft_free(p->layers);
     weft_free(p->sizes);
@@ -45,7 +51,7 @@ static void profile_free(profile *p)
 /* PiSSA's start is the other half of what is saved. */
 static int64_t saved_rank(const weft_nn_lora_linear *m)
 {
-    return weft_dim(m->lora_A, 0) + (m->start_A ? weft_dim(m->start_A, 0) : 0);
+    return weft__lora_rank(m) + (m->start_A ? weft_dim(m->start_A, 0) : 0);
 }
 
 /* An alpha that was an integer is one again after it went through alpha / rank. */
@@ -55,11 +61,17 @@ static double alpha_of(double scale, int64_t rank)
     return fabs(alpha - whole) <= 1e-12 * fabs(alpha) ? whole : alpha;
 }
 
+static weft_status add_size(profile *p, const char *name, int64_t rank, double scale)
+{
+    p->sizes[p->n_sizes++] = (size){rank, alpha_of(scale, rank)};
+    return weft__names_add(&p->names, name);
+}
+
 static weft_status add_adapter(void *context, const char *path, weft_module **field)
 {
     profile *p = context;
     const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)*field;
-    if (!weft__is_lora(*field))
+    if (!weft__is_lora(*field) || (*field)->type == &weft_nn_lora_stack_type)
         return WEFT_OK;
     const int64_t rank = saved_rank(m);
     const bool dora = m->lora_magnitude_vector != NULL;
@@ -71,8 +83,23 @@ static weft_status add_adapter(void *context, const char *path, weft_module **fi
         return weft_fail(WEFT_INVALID,
                          "adapter: %s is %s, others are not: PEFT has one kind in an adapter", path,
                          dora ? "DoRA" : "plain LoRA");
-    p->sizes[p->n_sizes++] = (size){rank, alpha_of(m->scale, rank)};
-    return WEFT_OK;
+    return add_size(p, path, rank, m->scale);
+}
+
+static weft_status add_experts(weft_module *tree, profile *p)
+{
+    weft__names stacks = {0};
+    weft_status status = weft__adapter_stacks(tree, NULL, &stacks);
+    weft_scope_open();
+    for (int i = 0; status == WEFT_OK && i < stacks.n; i++) {
+        weft__adapter_parameter e;
+        status = weft__adapter_parameter_of(tree, stacks.at[i], &e);
+        if (status == WEFT_OK && e.first)
+            status = add_size(p, e.name, e.rank, e.scale);
+    }
+    weft_scope_close(NULL);
+    weft__names_free(&stacks);
+    return status;
 }
 
 /* The most frequent ones; of several, the first. */
@@ -98,10 +125,13 @@ static void find_usual(profile *p)
 
 static weft_status find_sizes(weft_module *tree, profile *p)
 {
-    p->sizes = weft_calloc((size_t)p->adapted.n, sizeof *p->sizes);
+    const int n = p->adapted.n + p->adapted_parameters.n;
+    p->sizes = weft_calloc((size_t)n, sizeof *p->sizes);
     if (p->sizes == NULL)
         return weft__out_of_memory("adapter", "a list of ranks");
-    const weft_status status = weft_nn_visit_modules(tree, add_adapter, p);
+    weft_status status = weft_nn_visit_modules(tree, add_adapter, p);
+    if (status == WEFT_OK)
+        status = add_experts(tree, p);
     find_usual(p);
     return status;
 }
@@ -126,7 +156,7 @@ static bool has_layer(const profile *p, int64_t layer)
 /* The suffixes of the adapted linears, and the layers they are in. */
 static weft_status find_suffixes(profile *p)
 {
-    p->layers = weft_calloc((size_t)p->adapted.n, sizeof *p->layers);
+    p->layers = weft_calloc((size_t)p->adapted.n + 1, sizeof *p->layers);
     if (p->layers == NULL)
         return weft__out_of_memory("adapter", "a list of layers");
     weft_status status = WEFT_OK;
@@ -204,8 +234,13 @@ static weft_status add_whole(void *context, const weft_nn_item *item)
 static weft_status find_profile(weft_module *tree, profile *p)
 {
     weft_status status = weft__adapter_linears(tree, &p->linears, &p->adapted);
-    if (status == WEFT_OK && p->adapted.n == 0)
+    if (status == WEFT_OK)
+        status = weft__adapter_parameters(tree, &p->parameters, &p->adapted_parameters);
+    if (status == WEFT_OK && p->adapted.n + p->adapted_parameters.n == 0)
         status = weft_fail(WEFT_INVALID, "adapter: the model has none");
+    if (status == WEFT_OK)
+        status = weft__adapter_parameter_targets(&p->parameters, &p->adapted_parameters,
+                                                 &p->target_parameters);
     if (status == WEFT_OK)
         status = find_sizes(tree, p);
     if (status == WEFT_OK)
@@ -215,7 +250,7 @@ static weft_status find_profile(weft_module *tree, profile *p)
 
 /* ---- adapter_config.json -------------------------------------------------------------------- */
 
-/* A number of one linear's, to be written where it is not the usual one. */
+/* A number of one adapter's, to be written where it is not the usual one. */
 typedef double number_of(const size *of);
 
 static double rank_of(const size *of)
@@ -228,11 +263,11 @@ static double alpha_of_size(const size *of)
     return of->alpha;
 }
 
-/* Whether all adapted linears with the last part of linear i have its number. */
+/* Whether all adapters with the last part of name i have its number. */
 static bool is_of_suffix(const profile *p, int i, number_of *number)
 {
     for (int k = 0; k < p->n_sizes; k++) {
-        if (strcmp(last_part(p->adapted.at[k]), last_part(p->adapted.at[i])) == 0 &&
+        if (strcmp(last_part(p->names.at[k]), last_part(p->names.at[i])) == 0 &&
             number(&p->sizes[k]) != number(&p->sizes[i]))
             return false;
     }
@@ -247,7 +282,7 @@ static void write_pattern(weft__text *t, const profile *p, const char *name, num
     weft__names keys = {0};
     weft__text_format(t, "  \"%s\": {", name);
     for (int i = 0; i < p->n_sizes; i++) {
-        const char *path = p->adapted.at[i];
+        const char *path = p->names.at[i];
         const char *key = is_of_suffix(p, i, number) ? last_part(path) : path;
         if (number(&p->sizes[i]) == number(&p->usual) || weft__names_have(&keys, key))
             continue;
@@ -309,6 +344,8 @@ static void write_config(weft__text *t, const profile *p, const char *base_name)
     write_pattern(t, p, "rank_pattern", rank_of);
     weft__text_format(t, "  \"revision\": null,\n");
     write_list(t, "target_modules", &p->targets);
+    if (p->target_parameters.n > 0) /* PEFT knows the field since 0.17 */
+        write_list(t, "target_parameters", &p->target_parameters);
     weft__text_format(t,
                       "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": %s,\n"
                       "  \"use_rslora\": false\n}\n",
@@ -350,15 +387,8 @@ static weft_array *saved_array(const weft_nn_item *item)
     return weft_concatenate(both, 2, is_A ? 0 : 1);
 }
 
-static weft_status add_tensor(void *context, const weft_nn_item *item)
+static weft_status put_tensor(tensors *t, const char *name, weft_array *a)
 {
-    tensors *t = context;
-    char name[WEFT_NN_PATH + 64];
-    const bool part = weft__is_lora(item->module) && weft__adapter_is_part(item->path);
-    if (!part && item->slot->frozen)
-        return WEFT_OK;
-    const bool framed = part && !weft__adapter_is_bare(item->path);
-    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, framed ? ".weight" : "");
     if (t->names.n == t->capacity) {
         const int capacity = 2 * t->capacity + 64;
         weft_array **moved = weft_realloc(t->arrays, (size_t)capacity * sizeof(weft_array *));
@@ -367,8 +397,40 @@ static weft_status add_tensor(void *context, const weft_nn_item *item)
         t->arrays = moved;
         t->capacity = capacity;
     }
-    t->arrays[t->names.n] = part ? saved_array(item) : *item->slot->address;
+    t->arrays[t->names.n] = a;
     return weft__names_add(&t->names, name);
+}
+
+static weft_status add_tensor(void *context, const weft_nn_item *item)
+{
+    char name[WEFT_NN_PATH + 64];
+    if (item->module->type == &weft_nn_lora_stack_type)
+        return WEFT_OK;
+    const bool part = weft__is_lora(item->module) && weft__adapter_is_part(item->path);
+    if (!part && item->slot->frozen)
+        return WEFT_OK;
+    const bool framed = part && !weft__adapter_is_bare(item->path);
+    snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%s%s", item->path, framed ? ".weight" : "");
+    return put_tensor(context, name, part ? saved_array(item) : *item->slot->address);
+}
+
+static weft_status add_expert_tensors(weft_module *tree, tensors *t)
+{
+    weft__names stacks = {0};
+    weft_status status = weft__adapter_stacks(tree, NULL, &stacks);
+    for (int i = 0; status == WEFT_OK && i < stacks.n; i++) {
+        weft__adapter_parameter e;
+        char name[WEFT_NN_PATH + 96];
+        status = weft__adapter_parameter_of(tree, stacks.at[i], &e);
+        for (int k = 0; status == WEFT_OK && e.first && k < 2; k++) {
+            snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%.*s%s.lora_%c.weight",
+                     (int)(strrchr(e.name, '.') - e.name), e.name, e.inner ? ".base_layer" : "",
+                     "AB"[k]);
+            status = put_tensor(t, name, k == 0 ? e.A : e.B);
+        }
+    }
+    weft__names_free(&stacks);
+    return status;
 }
 
 static weft_status save_tensors(const char *folder, weft_module *tree)
@@ -378,6 +440,8 @@ static weft_status save_tensors(const char *folder, weft_module *tree)
     weft_scope_open();
     weft_status status =
         path ? weft_nn_visit(tree, add_tensor, &t) : weft__out_of_memory(folder, "the adapter");
+    if (status == WEFT_OK)
+        status = add_expert_tensors(tree, &t);
     if (status == WEFT_OK)
         status = weft_safetensors_save(path, (const char *const *)t.names.at, t.arrays, t.names.n,
                                        NULL, 0);

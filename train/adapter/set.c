@@ -157,8 +157,8 @@ static weft_status add_part(weft__adapter_entry *to, const weft__adapter_entry *
                          to->path);
     weft_array *A[] = {to->A, from->A};
     weft_array *B[] = {weft_scale(to->B, to->scale), weft_scale(from->B, w * from->scale)};
-    to->A = weft_concatenate(A, 2, 0);
-    to->B = weft_concatenate(B, 2, 1);
+    to->A = weft_concatenate(A, 2, -2);
+    to->B = weft_concatenate(B, 2, -1);
     to->scale = 1;
     return WEFT_OK;
 }

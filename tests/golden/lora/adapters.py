@@ -18,6 +18,7 @@ from transformers import AutoModelForCausalLM
 
 here = pathlib.Path(__file__).parent
 STEPS, LR, DECAY = 8, 0.005, 0.01
+MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20}
 
 RUNS = {
     "lora-qwen3-patterns": ("qwen3", dict(
@@ -34,6 +35,12 @@ RUNS = {
         r=4, lora_alpha=8, target_modules=["q_proj", "down_proj"])),
     "lora-llama-saved": ("llama", dict(
         r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head"])),
+    "lora-qwen3-moe": ("qwen3-moe", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], rank_pattern={"down_proj": 2},
+        target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "lora-mixtral": ("mixtral", dict(
+        r=3, lora_alpha=6, target_modules=[],
+        target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),
 }
 
 
@@ -52,9 +59,12 @@ def loss_of(model, ids, prompts):
 def main(name):
     base, options = RUNS[name]
     given = load_file(here / "lora-llama" / "trajectory.safetensors")
-    batches, prompts = given["batches"][:STEPS].long(), given["prompt_lengths"][:STEPS].long()
+    steps = MORE_STEPS.get(name, STEPS)
+    batches, prompts = given["batches"][:steps].long(), given["prompt_lengths"][:steps].long()
     torch.manual_seed(1)
-    model = get_peft_model(model_of(base), LoraConfig(task_type="CAUSAL_LM", **options))
+    plain = model_of(base)
+    batches = batches % plain.config.vocab_size
+    model = get_peft_model(plain, LoraConfig(task_type="CAUSAL_LM", **options))
     model.peft_config["default"].base_model_name_or_path = f"../../models/{base}"
     model.train()
     pissa = "init_lora_weights" in options
@@ -93,7 +103,7 @@ def main(name):
         model.save_pretrained(out / "final")
     for folder in (out / "initial", out / "final"):
         (folder / "README.md").unlink(missing_ok=True)
-    recipe = {**options, "steps": STEPS, "lr": LR, "weight_decay": DECAY,
+    recipe = {**options, "steps": steps, "lr": LR, "weight_decay": DECAY,
               "targets": sorted(model.peft_config["default"].target_modules)}
     (out / "recipe.json").write_text(json.dumps(recipe) + "\n")
     save_file({"batches": batches.int(), "prompt_lengths": prompts.int(),

@@ -1,11 +1,11 @@
 """Compares adapters that `weft convert --adapter-format` writes with what mlx-lm and llama.cpp make
 of them, and reads back what mlx-lm writes.
 
-    python3 tests/golden/lora/against_peers.py build/cli/weft [mlx|gguf...]
+    python3 tests/golden/lora/against_peers.py build/cli/weft [mlx|gguf|peft...]
 
 For each adapter, logits of base and adapter: those of `weft` with PEFT's files, and those of the
 peer with the converted ones. Fails when they differ by more than LIMIT, or when the base alone is
-that close. Needs mlx-lm (findings of 0.32.2 on the CPU) and llama-cpp-python (of 0.3.36).
+that close. With `peft`, adapters that `weft train` makes are loaded by PEFT instead. Needs mlx-lm (findings of 0.32.2 on the CPU) and llama-cpp-python (of 0.3.36).
 """
 import ctypes
 import json
@@ -24,7 +24,7 @@ LIMIT = 2e-4
 ADAPTERS = [("lora-llama", "llama"), ("lora-qwen3", "qwen3"), ("lora-qwen3-rs", "qwen3"),
             ("lora-qwen3-patterns", "qwen3"), ("lora-qwen3-pissa", "qwen3"),
             ("lora-qwen3-dora", "qwen3"), ("lora-llama-embeddings", "llama"),
-            ("lora-gemma3", "gemma3")]
+            ("lora-gemma3", "gemma3"), ("lora-qwen3-moe", "qwen3-moe")]
 
 
 def weft(*arguments):
@@ -115,11 +115,46 @@ def compare(name, model, peer, folder, ids):
     return apart < (0.01 if table else LIMIT) < change
 
 
+def peft_logits(base, adapter, ids):
+    import torch
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32, attn_implementation="eager")
+    if adapter:
+        model = PeftModel.from_pretrained(model, adapter)
+    with torch.no_grad():
+        return model(torch.tensor(ids).long()).logits.numpy()
+
+
+def compare_trained(model, targets, folder, ids):
+    """An adapter that weft trains, in PEFT."""
+    base, run = MODELS / model, folder / f"run-{model}-{targets}"
+    text = folder / "batches.safetensors"
+    given = load_file(HERE / "lora-llama" / "trajectory.safetensors")
+    size = json.loads((base / "config.json").read_text())["vocab_size"]
+    save_file({"batches": given["batches"][:6] % size, "prompt_lengths": given["prompt_lengths"][:6]},
+              text)
+    save_file({"input_ids": ids % size}, folder / "ids.safetensors")
+    weft("train", base, "--batches", text, "--out", run, "--targets", targets, "--lr", "0.01")
+    expected = weft_logits(base, run / "last", folder)
+    apart = abs(peft_logits(base, run / "last", ids % size) - expected).max()
+    change = abs(peft_logits(base, None, ids % size) - expected).max()
+    print(f"peft  {model:12} {targets:28} {apart:.2g} apart, the base alone {change:.2g}", flush=True)
+    return apart < LIMIT < change
+
+
+TRAINED = [("qwen3", "all-linear"), ("qwen3-moe", "all-linear"), ("qwen3-moe", "up_proj"),
+           ("qwen3-moe", "mlp.experts.down_proj"), ("mixtral", "all-linear"),
+           ("qwen3-moe", "model.layers.1.mlp.experts.gate_up_proj")]
+
+
 def main():
     ids = load_file(HERE / "lora-llama" / "trajectory.safetensors")["batches"][0].astype("int32")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_file({"input_ids": ids}, folder / "ids.safetensors")
+        if sys.argv[2:] == ["peft"]:
+            sys.exit(not all([compare_trained(*case, folder, ids) for case in TRAINED]))
         fine = [compare(name, model, peer, folder, ids) for peer in sys.argv[2:] or ["mlx", "gguf"]
                 for name, model in ADAPTERS if not (peer == "gguf" and name.endswith("dora"))]
     sys.exit(not all(fine))
