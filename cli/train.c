@@ -126,7 +126,7 @@ static int run_with(const train_values *v)
     if (status == WEFT_OK)
         status = cli_load_model(r.path, &v->place, NULL, &r.model);
     if (status == WEFT_OK)
-        status = train_add_adapter(v, r.model);
+        status = train_add_adapter(v, &r);
     if (status == WEFT_OK)
         status = train_add_reference(v, &r);
     if (status == WEFT_OK)

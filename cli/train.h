@@ -29,6 +29,7 @@ typedef struct train_values {
     cli_given given;
     /* The adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
+    const char *train_tokens;
     double alpha, dropout, lora_plus;
     int64_t rank, layers;
     int adapter_dtype;
@@ -132,7 +133,7 @@ const weft_optim_type *train_optimizer(const train_values *v);
 /* Reads --optimizer-options and checks --schedule; WEFT_INVALID for malformed text. */
 weft_status train_read_texts(const train_values *v, train_run *r);
 /* Puts the adapter that the options describe around the model's linears. */
-weft_status train_add_adapter(const train_values *v, weft_model *model);
+weft_status train_add_adapter(const train_values *v, const train_run *r);
 
 /* What is trained, as part of the plan on standard error. */
 void train_print_adapter(const train_values *v, const train_run *r);

@@ -321,6 +321,12 @@ static const cli_option options[] = {
      .value = "NAMES",
      AT(whole),
      .help = "modules that are trained whole beside the adapters, as in lm_head"},
+    {.name = "train-tokens",
+     .kind = CLI_TEXT,
+     .value = "TOKENS",
+     AT(train_tokens),
+     .help = "train the embeddings of these tokens too, and their rows in the head, as in "
+             "<tool>,</tool>"},
     {.name = "adapter-dtype",
      .kind = CLI_CHOICE,
      .value = "float32|bfloat16",

@@ -36,6 +36,7 @@ static const char *const fixed[] = {
     "neftune",
     "targets",
     "modules-to-save",
+    "train-tokens",
     "adapter-dtype",
     "init-adapter",
     "dtype",
@@ -49,9 +50,9 @@ static const char *const fixed[] = {
 };
 
 /* Options of the adapter that --init-adapter brings. */
-static const char *const of_adapter[] = {"rank",    "alpha",        "rslora",         "dora",
-                                         "pissa",   "rank-pattern", "alpha-pattern",  "layers",
-                                         "dropout", "targets",      "modules-to-save"};
+static const char *const of_adapter[] = {
+    "rank",          "alpha",  "rslora",  "dora",    "pissa",           "rank-pattern",
+    "alpha-pattern", "layers", "dropout", "targets", "modules-to-save", "train-tokens"};
 
 enum {
     N_FIXED = sizeof fixed / sizeof *fixed,

@@ -1,5 +1,6 @@
 /* nn/lora_merge.c -- adapters added to the weights that they are for, and taken off again. */
 #include "nn/lora.h"
+#include "nn/tokens.h"
 
 /* ---- tied weights --------------------------------------------------------------------------- */
 
@@ -88,6 +89,8 @@ static weft_status merge(void *context, const char *path, weft_module **field)
     (void)path;
     const merging *c = context;
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;
+    if (weft__is_tokens(*field))
+        return weft__tokens_merge((weft_nn_tokens *)*field, c->wanted);
     if (!weft__is_lora(*field) || m->merged == c->wanted)
         return WEFT_OK;
     weft__nn_untie(m->base);

@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "nn/lora.h"
+#include "nn/tokens.h"
 
 static const char *const default_targets[] = {"q_proj", "v_proj"};
 static const char *const default_exclude[] = {"lm_head", "mlp.gate", "mlp.shared_expert_gate",
@@ -331,7 +332,7 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
 static weft_status count(void *context, const char *path, weft_module **field)
 {
     (void)path;
-    *(int *)context += weft__is_lora(*field);
+    *(int *)context += weft__is_lora(*field) || weft__is_tokens(*field);
     return WEFT_OK;
 }
 
@@ -346,6 +347,13 @@ static weft_status take_out(void *context, const char *path, weft_module **field
 {
     (void)context;
     (void)path;
+    if (weft__is_tokens(*field) && (*field)->parent) {
+        weft_nn_tokens *tokens = (weft_nn_tokens *)*field;
+        *field = tokens->base;
+        tokens->base = NULL;
+        weft_nn_free(&tokens->module);
+        return WEFT_OK;
+    }
     if (!weft__is_lora(*field) || (*field)->parent == NULL)
         return WEFT_OK;
     weft_nn_lora_linear *m = (weft_nn_lora_linear *)*field;

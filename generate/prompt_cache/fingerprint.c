@@ -5,6 +5,7 @@
 #include "core/io/named.h"
 #include "generate/prompt_cache/files.h"
 #include "nn/lora.h"
+#include "nn/tokens.h"
 
 enum { PIECES = 16, PIECE = 4096 };
 
@@ -55,7 +56,8 @@ static weft_status read_parameter(void *context, const weft_nn_item *item)
     reading *r = context;
     weft_array *a = *item->slot->address;
     const weft_dims shape = weft_shape(a);
-    const bool adapter = strncmp(item->slot->name, "lora_", 5) == 0;
+    const bool rows = weft__is_tokens(item->module);
+    const bool adapter = rows || strncmp(item->slot->name, "lora_", 5) == 0;
     if (r->adapters_only && !adapter)
         return WEFT_OK;
     r->into = adapter ? &r->found.adapter : &r->found.model;
@@ -70,6 +72,14 @@ static weft_status read_parameter(void *context, const weft_nn_item *item)
         const unsigned char merged = m->merged;
         *r->into = weft__hash(*r->into, &m->scale, sizeof m->scale);
         *r->into = weft__hash(*r->into, &merged, 1);
+    }
+    if (rows) {
+        const weft_nn_tokens *m = (const weft_nn_tokens *)item->module;
+        const unsigned char merged = m->merged;
+        *r->into = weft__hash(*r->into, &merged, 1);
+        const weft_status status = weft__with_bytes(m->token_ids, item->path, take_bytes, r);
+        if (status != WEFT_OK)
+            return status;
     }
     return weft__with_bytes(a, item->path, take_bytes, r);
 }

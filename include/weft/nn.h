@@ -373,6 +373,16 @@ typedef struct weft_nn_lora_options {
  * has changed. NULL options: all zero. */
 WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options);
 
+/* Makes the rows of some tokens (ids (n), each once) trainable in the embedding whose path is
+ * `module` or ends in "." and `module`, and in the output head if that is tied to it; or in the
+ * head, if that is named. Everything else stays frozen or trainable as it is, so adapters go in
+ * first. The rows are float32 parameters beside the weight, which may be encoded:
+ * <path>.trainable_tokens_delta (n, E). They count as an adapter and are merged and removed with
+ * the others. WEFT_INVALID for ids that are no rows of it; WEFT_UNSUPPORTED where the module has an
+ * adapter; then nothing has changed. */
+WEFT_API weft_status weft_nn_tokens_train(weft_module *m, const char *module, const int32_t *tokens,
+                                          int n);
+
 /* Number of adapters in the tree. */
 WEFT_API int weft_nn_lora_count(weft_module *m);
 

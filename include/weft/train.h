@@ -243,8 +243,8 @@ typedef struct weft_batch {
      * are then their prompts with other samples' completions. */
     weft_array *labels;
     double embedding_noise; /* as weft_model_call's; 0, as made: none */
-    int64_t n_tokens; /* tokens read: no padding, and no last token of a sample */
-    double n_targets; /* sum of the weights: without `weights`, of targets that are not -1 */
+    int64_t n_tokens;       /* tokens read: no padding, and no last token of a sample */
+    double n_targets;       /* sum of the weights: without `weights`, of targets that are not -1 */
 } weft_batch;
 
 /* A batch of `n` samples: L is one less than the longest has tokens. Free with weft_batch_free. */
@@ -468,18 +468,16 @@ typedef struct weft_trainer_options {
      * no_relative_step and no_scale_parameter where it has them. */
     const weft_optim_type *optimizer;
     const void *optimizer_options;
-    double weight_decay; /* of an optimizer that has it; 0: that of its options; below 0: none */
-    /* of lr over the run, as weft_rate_parse reads it; NULL: "constant" */
-    const char *schedule;
-    int64_t warmup;      /* the first W updates multiply lr by (s + 1) / W, s from 0 */
-    double warmup_share; /* of the updates, when warmup is 0; 0: no warmup */
-    double clip;         /* largest norm of the gradients; 0: off */
-    bool checkpoint;     /* trade time for memory: weft_next_token_loss */
-    bool compile;        /* updates of one batch run compiled: less work for the host per update;
-                            of the supervised objective alone */
-    double neftune;      /* NEFTune's alpha: noise on the embeddings of updates, not of validation;
-                            weft_model_call's embedding_noise. 0: none */
-    uint64_t seed;       /* of dropout and noise: every update seeds the default generator */
+    double weight_decay;  /* of an optimizer that has it; 0: that of its options; below 0: none */
+    const char *schedule; /* of lr, as weft_rate_parse reads it; NULL: "constant" */
+    int64_t warmup;       /* the first W updates multiply lr by (s + 1) / W, s from 0 */
+    double warmup_share;  /* of the updates, when warmup is 0; 0: no warmup */
+    double clip;          /* largest norm of the gradients; 0: off */
+    bool checkpoint;      /* trade time for memory: weft_next_token_loss */
+    bool compile;         /* updates of one batch run compiled: less work for the host per update;
+                             of the supervised objective alone */
+    double neftune; /* NEFTune's alpha, in updates: weft_model_call.embedding_noise; 0: none */
+    uint64_t seed;  /* of dropout and noise: every update seeds the default generator */
 
     int64_t validate_every;      /* updates; 0: before the first and after the last only */
     int64_t patience;            /* end after so many validations without a lower loss; 0: never */

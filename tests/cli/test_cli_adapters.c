@@ -45,6 +45,40 @@ static void adapters_are_made_as_options_say(void)
     }
 }
 
+/* Trained tokens, noise and 8-bit moments, saved and used by other commands. */
+static void methods_of_training_go_together(void)
+{
+    char run[1000], path[1100], *text = NULL;
+    snprintf(run, sizeof run, "%s", check_temporary("methods"));
+    const char *train = "train storyteller --data %s --steps 2 --length 16 -b 2 --rank 32 --out %s "
+                        "--neftune 5 --optimizer adamw8bit --train-tokens %s";
+    const char *data = check_source("examples/data/shakespeare.txt");
+    output o = weft_command(NULL, train, data, run, "a,b");
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, "linears and embeddings of some tokens");
+    snprintf(path, sizeof path, "%s/last/adapter_config.json", run);
+    if (CHECK_OK(weft_file_read(path, 0, &text, NULL)))
+        CHECK_CONTAINS(text, "\"trainable_token_indices\": {\n    \"embed_tokens\": [");
+    weft_free(text);
+    snprintf(path, sizeof path, "%s/run.json", run);
+    if (CHECK_OK(weft_file_read(path, 0, &text, NULL))) {
+        CHECK_CONTAINS(text, "\"neftune\": 5");
+        CHECK_CONTAINS(text, "adamw8bit");
+    }
+    weft_free(text);
+    o = weft_command(NULL, "generate storyteller --adapter %s/last -p Once -n 4", run);
+    CHECK_EQ_INT(o.code, 0);
+    o = weft_command(NULL, "train --out %s --resume --train-tokens a", run);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "--train-tokens");
+    o = weft_command(NULL, train, data, check_temporary("none"), "unheard-of");
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "--train-tokens: the vocabulary has no token 'unheard-of'");
+    o = weft_command(NULL, "train storyteller --data %s --neftune -1", data);
+    CHECK_EQ_INT(o.code, 2);
+    CHECK_CONTAINS(o.err, "neftune");
+}
+
 /* From PEFT's format to the two others and back. */
 static void adapters_are_converted(void)
 {
@@ -91,4 +125,5 @@ static void adapters_are_added_with_weights(void)
 }
 
 CHECK_MAIN("cli_adapters", CHECK_CASE(adapters_are_made_as_options_say),
-           CHECK_CASE(adapters_are_converted), CHECK_CASE(adapters_are_added_with_weights))
+           CHECK_CASE(methods_of_training_go_together), CHECK_CASE(adapters_are_converted),
+           CHECK_CASE(adapters_are_added_with_weights))

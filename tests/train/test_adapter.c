@@ -229,8 +229,6 @@ static void other_kinds_are_unsupported_by_name(void)
         {"\"lora_bias\": false", "\"lora_bias\": true", "lora_bias"},
         {"\"fan_in_fan_out\": false", "\"fan_in_fan_out\": true", "fan_in_fan_out"},
         {"\"layer_replication\": null", "\"layer_replication\": [[0, 1]]", "layer_replication"},
-        {"\"trainable_token_indices\": null", "\"trainable_token_indices\": [1]",
-         "trainable_token_indices"},
         {"\"target_parameters\": null", "\"target_parameters\": [\"w\"]", "target_parameters"},
         {"\"use_qalora\": false", "\"use_qalora\": true", "use_qalora"},
         {"\"use_dora\": false", "\"use_something_new\": 3", "use_something_new"},

@@ -106,6 +106,10 @@ static void loading(void)
     fail_each("loading adapters of embeddings", load, &w);
     w = work_of("lora-qwen3-patterns");
     fail_each("loading patterns", load, &w);
+    w = work_of("lora-qwen3-moe");
+    fail_each("loading adapters of experts", load, &w);
+    w = work_of("lora-llama-tokens");
+    fail_each("loading trained tokens", load, &w);
 }
 
 static void making(void)
@@ -124,6 +128,12 @@ static void converting(void)
     w.format = WEFT_ADAPTER_MLX;
     snprintf(w.out, sizeof w.out, "%s", check_temporary("mlx"));
     fail_each("mlx-lm's format", convert, &w);
+    w = work_of("lora-qwen3-moe");
+    snprintf(w.out, sizeof w.out, "%s", check_temporary("experts"));
+    fail_each("experts", convert, &w);
+    w = work_of("lora-qwen2-tokens");
+    snprintf(w.out, sizeof w.out, "%s", check_temporary("tokens"));
+    fail_each("tokens", convert, &w);
     w = work_of("lora-llama");
     w.format = WEFT_ADAPTER_GGUF;
     snprintf(w.out, sizeof w.out, "%s", check_temporary("adapter.gguf"));

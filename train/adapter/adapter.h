@@ -4,6 +4,7 @@
 #define WEFT_TRAIN_ADAPTER_H
 
 #include "core/io/json.h"
+#include "core/io/text.h"
 #include "weft/train.h"
 
 #define WEFT__ADAPTER_CONFIG "adapter_config.json"
@@ -51,6 +52,7 @@ typedef struct weft__adapter_config {
     weft__json ranks, alphas;            /* rank_pattern and alpha_pattern, or absent */
     weft__json whole;                    /* modules_to_save: a list, or absent */
     weft__json parameters;               /* target_parameters: a list, or absent */
+    weft__json tokens;                   /* trainable_token_indices, not checked yet, or absent */
 } weft__adapter_config;
 
 /* Reads and checks; what is neither LoRA nor DoRA is WEFT_UNSUPPORTED. On failure nothing is held.
@@ -65,6 +67,17 @@ bool weft__adapter_config_fits(const weft__adapter_config *config, const char *p
 
 /* Whether it adapts the parameter of that path, one of experts. */
 bool weft__adapter_config_has(const weft__adapter_config *config, const char *parameter);
+
+/* ---- tokens.c -------------------------------------------------------------------------------- */
+
+#define WEFT__ADAPTER_TOKENS ".token_adapter.trainable_tokens_delta"
+
+/* Makes the rows trainable that the configuration names. */
+weft_status weft__adapter_train_tokens(weft_module *tree, const weft__adapter_config *config);
+/* Appends the member trainable_token_indices of a tree that has such rows, with a comma. */
+weft_status weft__adapter_write_tokens(weft_module *tree, weft__text *out);
+/* "P.token_adapter.trainable_tokens_delta" -> "P.trainable_tokens_delta"; false: another name. */
+bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
 
 /* ---- adapter_pattern.c ----------------------------------------------------------------------- */
 

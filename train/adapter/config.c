@@ -38,6 +38,7 @@ static const char *const harmless[] = {
     "target_modules",
     "target_parameters",
     "task_type",
+    "trainable_token_indices",
     "use_dora",
     "use_rslora",
 };
@@ -229,6 +230,8 @@ static weft_status read_root(const weft__json *root, weft__adapter_config *c)
         status = weft__json_find(root, "target_parameters", &c->parameters);
     if (status == WEFT_OK && c->parameters.value)
         status = check_list(&c->parameters, json_type_string);
+    if (status == WEFT_OK)
+        status = weft__json_find(root, "trainable_token_indices", &c->tokens);
     return status == WEFT_OK ? read_targets(root, c) : status;
 }
 

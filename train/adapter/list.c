@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "nn/lora.h"
+#include "nn/tokens.h"
 #include "train/adapter/adapter.h"
 #include "weft/nn_tools.h"
 
@@ -93,6 +94,10 @@ static weft_status check_parameter(void *context, const weft_nn_item *item)
 {
     if (item->slot->frozen || weft__adapter_is_part(item->path))
         return WEFT_OK;
+    if (weft__is_tokens(item->module))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "adapter: it has rows of trained tokens, which %s adapters cannot have",
+                         (const char *)context);
     return weft_fail(WEFT_UNSUPPORTED,
                      "adapter: %s is trained whole, which %s adapters cannot have", item->path,
                      (const char *)context);

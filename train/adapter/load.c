@@ -31,6 +31,8 @@ static bool path_of(void *context, const char *name, char *out, size_t size)
     const bool weight = framed && strcmp(name + n - end, ".weight") == 0;
     if (weft__adapter_is_suffix(name, "base_layer.weight"))
         return false;
+    if (weft__adapter_tokens_path(name, out, size))
+        return true;
     if (framed && is_inside(context, name + start)) {
         snprintf(out, size, "%s", name + start);
         return true;
@@ -327,7 +329,9 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     if (status == WEFT_OK)
         status = inject(tree, config, &chosen, &whole, options);
     if (status == WEFT_OK) {
-        status = load_and_cast(tree, file, &whole, n_stacks, options);
+        status = weft__adapter_train_tokens(tree, config);
+        if (status == WEFT_OK)
+            status = load_and_cast(tree, file, &whole, n_stacks, options);
         if (status == WEFT_OK)
             status = weft__dora_settle(tree);
         if (status != WEFT_OK)

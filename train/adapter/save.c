@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/io/text.h"
 #include "nn/lora.h"
+#include "nn/tokens.h"
 #include "train/adapter/experts.h"
 #include "train/run/number.h"
 
@@ -222,7 +223,7 @@ static weft_status add_whole(void *context, const weft_nn_item *item)
 {
     profile *p = context;
     char path[WEFT_NN_PATH];
-    if (item->slot->frozen || weft__adapter_is_part(item->path))
+    if (item->slot->frozen || weft__adapter_is_part(item->path) || weft__is_tokens(item->module))
         return WEFT_OK;
     snprintf(path, sizeof path, "%s", item->path);
     char *dot = strrchr(path, '.');
@@ -320,7 +321,8 @@ static void write_layers(weft__text *t, const profile *p)
 }
 
 /* The fields that every version of PEFT since 0.9 knows, in its order. */
-static void write_config(weft__text *t, const profile *p, const char *base_name)
+static weft_status write_config(weft__text *t, weft_module *tree, const profile *p,
+                                const char *base_name)
 {
     char number[WEFT__NUMBER_TEXT];
     weft__text_format(t, "{\n");
@@ -346,21 +348,22 @@ static void write_config(weft__text *t, const profile *p, const char *base_name)
     write_list(t, "target_modules", &p->targets);
     if (p->target_parameters.n > 0) /* PEFT knows the field since 0.17 */
         write_list(t, "target_parameters", &p->target_parameters);
-    weft__text_format(t,
-                      "  \"task_type\": \"CAUSAL_LM\",\n  \"use_dora\": %s,\n"
-                      "  \"use_rslora\": false\n}\n",
+    weft__text_format(t, "  \"task_type\": \"CAUSAL_LM\",\n");
+    const weft_status status = weft__adapter_write_tokens(tree, t);
+    weft__text_format(t, "  \"use_dora\": %s,\n  \"use_rslora\": false\n}\n",
                       p->dora ? "true" : "false");
+    return status;
 }
 
-static weft_status save_config(const char *folder, const profile *p, const char *base_name)
+static weft_status save_config(const char *folder, weft_module *tree, const profile *p,
+                               const char *base_name)
 {
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_CONFIG);
     weft__text t = {0};
-    write_config(&t, p, base_name);
-    weft_status status;
-    if (path == NULL || t.failed)
+    weft_status status = write_config(&t, tree, p, base_name);
+    if (status == WEFT_OK && (path == NULL || t.failed))
         status = weft__out_of_memory(folder, "the adapter's configuration");
-    else
+    if (status == WEFT_OK)
         status = weft_file_write(path, t.at, t.n);
     weft_free(t.at);
     weft_free(path);
@@ -406,6 +409,11 @@ static weft_status add_tensor(void *context, const weft_nn_item *item)
     char name[WEFT_NN_PATH + 64];
     if (item->module->type == &weft_nn_lora_stack_type)
         return WEFT_OK;
+    if (weft__is_tokens(item->module)) {
+        snprintf(name, sizeof name, WEFT__ADAPTER_PREFIX "%.*s" WEFT__ADAPTER_TOKENS,
+                 (int)(strrchr(item->path, '.') - item->path), item->path);
+        return put_tensor(context, name, *item->slot->address);
+    }
     const bool part = weft__is_lora(item->module) && weft__adapter_is_part(item->path);
     if (!part && item->slot->frozen)
         return WEFT_OK;
@@ -462,7 +470,7 @@ weft_status weft_adapter_save(weft_model *model, const char *folder, const char 
     if (status == WEFT_OK)
         status = save_tensors(folder, tree); /* first: what a full disk refuses */
     if (status == WEFT_OK)
-        status = save_config(folder, &p, base_name);
+        status = save_config(folder, tree, &p, base_name);
     profile_free(&p);
     return status;
 }

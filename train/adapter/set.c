@@ -84,6 +84,9 @@ static weft_status check_whole(const char *path)
     if (config.whole.value && json_object_array_length(config.whole.value) > 0)
         status = weft__json_fail(&config.whole, WEFT_UNSUPPORTED,
                                  "modules that are trained whole cannot be switched");
+    if (status == WEFT_OK && config.tokens.value)
+        status = weft__json_fail(&config.tokens, WEFT_UNSUPPORTED,
+                                 "rows of trained tokens cannot be switched");
     weft__adapter_config_free(&config);
     return status;
 }

@@ -38,6 +38,12 @@ RUNS = {
     "lora-qwen3-moe": ("qwen3-moe", dict(
         r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"], rank_pattern={"down_proj": 2},
         target_parameters=["mlp.experts.gate_up_proj", "mlp.experts.down_proj"])),
+    "lora-qwen2-tokens": ("qwen2", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj"],
+        trainable_token_indices={"embed_tokens": [115, 94, 6]})),
+    "lora-llama-tokens": ("llama", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj"],
+        trainable_token_indices={"embed_tokens": [115, 94, 6], "lm_head": [94, 74]})),
     "lora-mixtral": ("mixtral", dict(
         r=3, lora_alpha=6, target_modules=[],
         target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),
