@@ -22,19 +22,29 @@ static void record(const char *format, va_list arguments)
     weft_fail(WEFT_INVALID, "%s", text);
 }
 
+static bool quiet;
+
+void cli_be_quiet(void)
+{
+    quiet = true;
+}
+
 int cli_fail(const char *command, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     record(format, arguments);
     va_end(arguments);
-    fprintf(stderr, "weft: %s: %s\n", command, weft_error_message());
+    if (!quiet)
+        fprintf(stderr, "weft: %s: %s\n", command, weft_error_message());
     return CLI_FAILURE;
 }
 
 void cli_usage_va(const char *command, const char *format, va_list arguments)
 {
     record(format, arguments);
+    if (quiet)
+        return;
     fprintf(stderr, "weft: %s: %s (weft %s --help tells more)\n", command, weft_error_message(),
             command);
 }
@@ -53,7 +63,8 @@ int cli_status(weft_status status)
     if (status == WEFT_OK)
         return CLI_OK;
     fflush(stdout); /* what was said before comes first */
-    fprintf(stderr, "weft: %s\n", weft_error_message());
+    if (!quiet)
+        fprintf(stderr, "weft: %s\n", weft_error_message());
     return CLI_FAILURE;
 }
 

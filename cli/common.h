@@ -78,6 +78,8 @@ int cli_usage(const char *command, const char *format, ...) WEFT_PRINTF(2, 3);
 void cli_usage_va(const char *command, const char *format, va_list arguments) WEFT_PRINTF(2, 0);
 /* CLI_OK, or the library's message and CLI_FAILURE. */
 int cli_status(weft_status status);
+/* From now on these print nothing: another process of the same run does. */
+void cli_be_quiet(void);
 
 /* Seconds on a clock that never goes back. */
 double cli_seconds(void);

@@ -53,7 +53,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .seed = (uint64_t)v->seed,
         .validate_every = validate_every(v, r),
         .patience = v->patience,
-        .sampler = v->sample_prompts.n > 0 ? train_sample : NULL,
+        .sampler = v->sample_prompts.n > 0 && train_is_first() ? train_sample : NULL,
         .save_every = v->save_every,
         .save_minutes = v->save_minutes > 0 ? v->save_minutes : -1,
         .folder = v->out,
@@ -68,8 +68,9 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .n_sources = data ? v->source.paths.n : 1,
         .validation_source = v->val_data,
         .data = r->data ? &r->data_info : NULL,
-        .callback = train_show,
+        .callback = train_is_first() ? train_show : NULL,
         .context = r,
+        .group = train_ranks(),
     };
     return o;
 }
@@ -82,6 +83,7 @@ static weft_status train(const train_values *v, train_run *r)
     weft_status status = train_catch_signals(&o.cancel);
     if (status == WEFT_OK)
         status = weft_trainer_new(r->model, &o, &r->trainer);
+    status = weft_group_agree(o.group, status, NULL);
     if (status != WEFT_OK)
         return status;
     train_print_plan(v, r, &o);
@@ -91,13 +93,13 @@ static weft_status train(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
     cli_progress_end(&r->progress);
-    if (status == WEFT_OK && train_reload(v, r, o.cancel) != WEFT_OK)
+    if (status == WEFT_OK && train_is_first() && train_reload(v, r, o.cancel) != WEFT_OK)
         weft_log_message(WEFT_LOG_WARNING, "%s/best cannot be loaded again: %s",
                          weft_printable(v->out), weft_error_message());
     const bool ended = status == WEFT_OK || status == WEFT_CANCELLED;
     if (status == WEFT_OK || (ended && v->json))
         train_print_result(v, r);
-    if (ended && !v->json)
+    if (train_is_first() && ended && !v->json)
         cli_profile_print();
     if (status == WEFT_CANCELLED)
         weft_fail(status,
@@ -156,6 +158,7 @@ static int run_parsed(train_values *v)
                          conflict);
     if (v->resume && !v->overwrite && weft_run_exists(v->out))
         status = train_resume(v, &words);
+    status = train_share_machine(v, status);
     const int code = status == WEFT_OK ? run_with(v) : cli_status(status);
     cli_words_free(&words);
     return code;
@@ -163,5 +166,10 @@ static int run_parsed(train_values *v)
 
 int train_command(void *values)
 {
-    return train_with_config(values, run_parsed);
+    const weft_status status = train_open_ranks();
+    if (status != WEFT_OK)
+        return cli_status(status);
+    const int code = train_with_config(values, run_parsed);
+    train_close_ranks(code);
+    return code;
 }

@@ -90,10 +90,10 @@ weft_status train_check_out(const train_values *v);
 /* Opens tokenizer, chat template, data, validation data and batches, for the model at r->path. */
 weft_status train_open_data(const train_values *v, train_run *r);
 
-/* From now on SIGINT, SIGTERM and SIGHUP (unless it was ignored, as by nohup) set *cancel, which
- * lasts as long as the program, and say so on standard error; a second SIGINT or SIGTERM ends the
- * program. SIGPIPE and SIGXFSZ are ignored: a pipe that is closed or a file that would be too large
- * must not end a run. */
+/* From now on SIGINT, SIGTERM, SIGUSR1 and SIGHUP (unless it was ignored, as by nohup) set *cancel,
+ * which lasts as long as the program, and say so on standard error; a second SIGINT or SIGTERM ends
+ * the program. SIGPIPE and SIGXFSZ are ignored: a pipe that is closed or a file that would be too
+ * large must not end a run. */
 weft_status train_catch_signals(const weft_cancel **cancel);
 /* The signal that set it; 0: none. */
 int train_stop_signal(void);
@@ -116,6 +116,20 @@ cli_word_list train_words(const train_values *v);
  * after the values) has their texts. WEFT_INVALID when one that was given would make another run.
  */
 weft_status train_resume(train_values *v, cli_word_list *words);
+
+/* ---- train_ranks.c: one rank of several ----------------------------------------------------- */
+
+/* Finds out which rank this process is; all but the first print nothing from then on. */
+weft_status train_open_ranks(void);
+/* Waits for the others; `code` is this rank's exit status. */
+void train_close_ranks(int code);
+weft_group *train_ranks(void); /* NULL: they are not open */
+bool train_is_first(void);
+/* What makes no sense on several ranks; NULL: nothing. */
+const char *train_ranks_complaint(const train_values *v);
+/* A batch for each rank in an update, and this rank's device and threads on its machine, unless the
+ * options say otherwise. `status` is how this rank found its options. */
+weft_status train_share_machine(train_values *v, weft_status status);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"

@@ -27,6 +27,9 @@ const char *train_complaint(const train_values *v)
         return "needs --data FILE or --batches FILE";
     if (v->val_split > 0 && (v->val_data != NULL || v->batches != NULL))
         return "--val-split is for --data without --val-data";
+    const char *ranks = train_ranks_complaint(v);
+    if (ranks != NULL)
+        return ranks;
     if (v->batches != NULL && v->accumulate != 1)
         return "--batches makes one update of each batch: no --accumulate";
     if (v->pack && v->batches != NULL)
@@ -49,7 +52,7 @@ const char *train_complaint(const train_values *v)
 
 weft_status train_check_out(const train_values *v)
 {
-    if (v->dry_run || v->overwrite || v->resume || !weft_run_exists(v->out))
+    if (v->dry_run || v->overwrite || v->resume || !train_is_first() || !weft_run_exists(v->out))
         return WEFT_OK;
     return weft_fail(WEFT_INVALID,
                      "train: %s has a run already: --resume continues it, --overwrite deletes it, "

@@ -65,12 +65,17 @@ static bool load_reference(const train_values *v, const char *name, weft_dataset
     return loaded;
 }
 
+/* All ranks compute it unless every one of them has it. */
 static weft_status add_reference(const train_values *v, const train_run *r, const char *name,
                                  weft_dataset *data)
 {
-    return data == NULL || load_reference(v, name, data)
-               ? WEFT_OK
-               : weft_dataset_add_reference(data, r->model, v->batch_size);
+    if (data == NULL)
+        return WEFT_OK;
+    bool missing = !load_reference(v, name, data);
+    const weft_status status = weft_group_agree(train_ranks(), WEFT_OK, &missing);
+    return status == WEFT_OK && missing
+               ? weft_dataset_add_reference(data, r->model, v->batch_size, train_ranks())
+               : status;
 }
 
 weft_status train_add_reference(const train_values *v, train_run *r)

@@ -115,11 +115,10 @@ static const cli_option options[] = {
     {.name = "accumulate",
      .kind = CLI_INT,
      .value = "N",
-     .fallback = "1",
      .low = 1,
      .high = 1 << 20,
      AT(accumulate),
-     .help = "batches in an update"},
+     .help = "batches in an update, which the ranks share; default: one for each rank"},
     {.name = "length",
      .kind = CLI_INT,
      .value = "N",
@@ -384,9 +383,10 @@ const cli_command cli_train = {
         "curves, settings and samples, DIR/config.json the options.\n\nWith --data alone: all "
         "linears, rank 8, AdamW with learning rate 2e-4, "
         "3% warmup and cosine.\n\n"
-        "The adapter is saved every 10 minutes (--save-minutes) and at the end. Ctrl-C, SIGTERM "
-        "and SIGHUP finish the update in progress, save and exit with status 130, 143 or 129; a "
-        "second Ctrl-C or SIGTERM ends at once and leaves the latest save.\n\nA save is a "
+        "The adapter is saved every 10 minutes (--save-minutes) and at the end. Ctrl-C, SIGTERM, "
+        "SIGHUP and SIGUSR1 finish the update in progress, save and exit with status 130, 143, 129 "
+        "or 138; a second Ctrl-C or SIGTERM ends at once and leaves the latest save.\n\nA save is "
+        "a "
         "checkpoint, "
         "DIR/step-N: the adapter, the optimizer and where the run stands. weft train --out DIR "
         "--resume continues from the newest with the run's own options, as if it had not stopped; "
@@ -396,11 +396,19 @@ const cli_command cli_train = {
         "rejected; "
         "the line of an "
         "update and metrics.jsonl then have the share of pairs whose chosen completion has the "
-        "larger reward, and the mean margin.",
+        "larger reward, and the mean margin.\n\n"
+        "Several processes, on one machine or on many, train one adapter together when an MPI "
+        "launcher starts them, as in mpirun -n 4 --bind-to none weft train ...: they share the "
+        "batches of each update and of each validation, and the losses are those of one process "
+        "with the same options. Where a machine has several, each process takes a device of its "
+        "own of --device vulkan, and its part of the cores. One process prints and writes DIR. A "
+        "run is resumed with as many processes as it had. After SIGINT and SIGTERM to mpirun, Open "
+        "MPI leaves the processes a second; SIGUSR1 leaves them the time that they need.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"
-               "weft train --out run --resume",
+               "weft train --out run --resume\n"
+               "mpirun -n 4 --bind-to none weft train MODEL --data chats.jsonl --out run",
     CLI_TABLE(train_values, arguments, options),
     .given = offsetof(train_values, given),
     .run = train_command,

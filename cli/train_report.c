@@ -29,8 +29,21 @@ static void print_data(const train_values *v, const train_run *r)
     }
 }
 
+/* What each of several ranks does. */
+static void print_ranks(const weft_trainer_options *o)
+{
+    const weft_group_place place = weft_group_place_of(o->group);
+    if (place.size == 1)
+        return;
+    fprintf(stderr, "ranks   %d, %d of them on this machine, %d %s each; %s batches an update\n",
+            place.size, place.local_size, weft_threads(),
+            weft_threads() == 1 ? "thread" : "threads", cli_count(o->accumulate));
+}
+
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o)
 {
+    if (!train_is_first())
+        return;
     weft_module *module = weft_model_module(r->model);
     int64_t all = weft_nn_count(module, false), trained = weft_nn_count(module, true);
     fprintf(stderr, "model   %s: %s, %s parameters\n", weft_printable(r->path),
@@ -43,6 +56,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
                 cli_count(n < layers ? n : layers), cli_count(layers),
                 n > layers ? " and the head" : "", v->place.device);
     }
+    print_ranks(o);
     char warmup[32] = "no warmup";
     if (o->warmup > 0)
         snprintf(warmup, sizeof warmup, "%lld warmup", (long long)o->warmup);
@@ -183,6 +197,8 @@ static void print_use(const train_values *v, const train_run *r)
 void train_print_result(const train_values *v, const train_run *r)
 {
     const weft_train_result *s = &r->result;
+    if (!train_is_first())
+        return;
     if (v->json) {
         print_json(v, r);
         return;

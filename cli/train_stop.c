@@ -25,8 +25,8 @@ static void stop(int number)
         stopped_by = number;
         weft_cancel_set(cancelled);
         const size_t bar = isatty(STDERR_FILENO) ? 0 : 1; /* its line is ended on a terminal */
-        const ssize_t n = write(STDERR_FILENO, notice + bar, sizeof notice - 1 - bar);
-        (void)n;
+        if (train_is_first())
+            (void)!write(STDERR_FILENO, notice + bar, sizeof notice - 1 - bar);
     }
     errno = error;
 }
@@ -48,6 +48,7 @@ weft_status train_catch_signals(const weft_cancel **cancel)
     signal(SIGXFSZ, SIG_IGN);
     catch_signal(SIGINT);
     catch_signal(SIGTERM);
+    catch_signal(SIGUSR1);
     if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
         catch_signal(SIGHUP);
     return WEFT_OK;

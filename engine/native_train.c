@@ -43,9 +43,9 @@ static weft_status add_references(run *r, weft_model *model)
     const weft_objective *objective = r->options->trainer.objective;
     if (objective == NULL || !objective->reference)
         return WEFT_OK;
-    weft_status status = weft_dataset_add_reference(r->data, model, r->options->batch_size);
+    weft_status status = weft_dataset_add_reference(r->data, model, r->options->batch_size, NULL);
     if (status == WEFT_OK && r->validation != NULL)
-        status = weft_dataset_add_reference(r->validation, model, r->options->batch_size);
+        status = weft_dataset_add_reference(r->validation, model, r->options->batch_size, NULL);
     return status;
 }
 

@@ -28,12 +28,15 @@ libyaml-dev     module:yaml-0.1
 glslc           command:glslc
 "
 # For the Vulkan backend: a driver in software, so that tests run on any machine; the layer that
-# checks how it is called; and the validator of shaders. Without them those tests are skipped.
+# checks how it is called; and the validator of shaders. For training on several machines: MPI, 24
+# MB to fetch. Without them those tests are skipped.
 test_packages="
 g++                      command:g++
 mesa-vulkan-drivers      optional:
 vulkan-validationlayers  optional:
 spirv-tools              optional:
+libopenmpi-dev           optional:
+openmpi-bin              optional:
 "
 lint_packages="
 clang-format    command:clang-format

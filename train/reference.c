@@ -39,33 +39,46 @@ static weft_status read_entries(const weft_dataset *d, weft_model *model, const 
     return status;
 }
 
-static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B, float *out)
+/* The entries of this rank's examples; the others stay 0. */
+static weft_status fill_reference(const weft_dataset *d, weft_model *model, int64_t B,
+                                  weft_group_place place, float *out)
 {
     const int64_t all = weft__examples_count(d);
+    B = B < MOST_ROWS ? B : MOST_ROWS;
     weft_status status = WEFT_OK;
-    int n = 0;
-    for (int64_t i = 0; status == WEFT_OK && i < all; i += n) {
+    for (int64_t i = B * place.rank; status == WEFT_OK && i < all; i += B * place.size) {
         int64_t examples[MOST_ROWS];
-        for (n = 0; n < MOST_ROWS && n < B && i + n < all; n++)
+        int n = 0;
+        for (; n < B && i + n < all; n++)
             examples[n] = i + n;
         status = read_entries(d, model, examples, n, out);
     }
     return status;
 }
 
-weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size)
+/* Every entry is one rank's, and 0 on the others. */
+static weft_status add_entries(weft_group *group, weft_status status, float *column, int64_t n)
+{
+    status = weft_group_agree(group, status, NULL);
+    return status == WEFT_OK ? weft_group_sum(group, column, n) : status;
+}
+
+weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model, int64_t batch_size,
+                                       weft_group *group)
 {
     if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
         return weft_fail(WEFT_INVALID, "reference: expected preference data, got single samples");
-    float *column = weft_calloc(2 * (size_t)dataset->info.samples + 1, sizeof *column);
-    if (column == NULL)
-        return weft__out_of_memory("dataset", "its reference");
+    const int64_t n = 2 * dataset->info.samples;
+    float *column = weft_calloc((size_t)n + 1, sizeof *column);
+    weft_status status = column ? WEFT_OK : weft__out_of_memory("dataset", "its reference");
     weft_module *tree = weft_model_module(model);
     const bool training = tree->training;
     weft_nn_train(tree, false);
-    const weft_status status =
-        fill_reference(dataset, model, batch_size > 0 ? batch_size : DEFAULT_BATCH, column);
+    if (status == WEFT_OK)
+        status = fill_reference(dataset, model, batch_size > 0 ? batch_size : DEFAULT_BATCH,
+                                weft_group_place_of(group), column);
     weft_nn_train(tree, training);
+    status = add_entries(group, status, column, n);
     if (status != WEFT_OK) {
         weft_free(column);
         return status;

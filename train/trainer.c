@@ -7,6 +7,7 @@
 #include "core/failure.h"
 #include "core/hash.h"
 #include "train/adapter/adapter.h"
+#include "train/parallel/parallel.h"
 #include "weft/transforms.h"
 
 enum {
@@ -48,6 +49,21 @@ static weft_status check_options(const weft_trainer_options *o)
     return WEFT_OK;
 }
 
+static weft_status check_group(const weft_trainer_options *o)
+{
+    const int ranks = weft_group_place_of(o->group).size;
+    if (ranks > 1 && o->compile)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "trainer: updates are compiled in one process alone, not on %d ranks",
+                         ranks);
+    if (o->accumulate > 0 && o->accumulate < ranks)
+        return weft_fail(WEFT_INVALID,
+                         "trainer: accumulate: expected at least a batch for each of %d ranks, got "
+                         "%lld",
+                         ranks, (long long)o->accumulate);
+    return WEFT_OK;
+}
+
 /* A schedule's text is read again when its steps are known. */
 static weft_status check_schedule(const weft_trainer_options *o)
 {
@@ -64,7 +80,9 @@ static void fill_defaults(weft_trainer_options *o)
     if (o->epochs == 0)
         o->epochs = 1;
     if (o->accumulate == 0)
-        o->accumulate = 1;
+        o->accumulate = weft_group_place_of(o->group).size;
+    if (weft_group_place_of(o->group).rank > 0)
+        o->folder = NULL;
     if (o->max_skipped == 0)
         o->max_skipped = DEFAULT_SKIPPED;
     if (o->save_minutes == 0)
@@ -180,6 +198,8 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     if (options)
         t->o = *options;
     weft_status status = check_options(&t->o);
+    if (status == WEFT_OK)
+        status = check_group(&t->o);
     fill_defaults(&t->o);
     if (status == WEFT_OK)
         status = weft__objective_complete(t->o.objective, &t->o.objective_options);
@@ -306,27 +326,27 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
     return weft_update(t->sum_slots, values, t->slots.n + 1);
 }
 
-/* Dropout and noise are functions of the seed, the update and the batch in it alone, so that a run
- * that is resumed draws what it would have drawn. */
+/* Dropout and noise are functions of the seed, the update and the batch among those of all ranks
+ * alone, so that a run that is resumed, or shared by ranks, draws what it would have drawn. */
 static void seed_update(const weft_trainer *t, int batch)
 {
     const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
-    weft_random_seed(weft__mix(update, (uint64_t)batch));
+    weft_random_seed(weft__mix(update, (uint64_t)(t->first_batch + batch)));
 }
 
 static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, int n, double scale,
                                     double lr_factor, weft_optim_call *call)
 {
     weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
-    if (values == NULL)
-        return weft__out_of_memory("trainer", "accumulating gradients");
-    weft_status status = WEFT_OK;
+    weft_status status =
+        values ? WEFT_OK : weft__out_of_memory("trainer", "accumulating gradients");
     for (int b = 0; status == WEFT_OK && b < n; b++) {
         weft_scope_open_lean();
         seed_update(t, b);
         status = add_to_sums(t, &batches[b], scale, values);
         weft_scope_close(NULL);
     }
+    status = weft__group_add_sums(t, status);
     if (status == WEFT_OK)
         status = update(t, t->sums, t->sums[t->slots.n], lr_factor, call);
     drop_sums(t);
@@ -345,27 +365,37 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
     return status == WEFT_OK ? update(t, t->gradients, loss, lr_factor, call) : status;
 }
 
+/* What the batches of all ranks count. */
+static weft_status count_shares(const weft_trainer *t, const weft_batch *batches, int n,
+                                weft__shares *shares)
+{
+    weft_status status = WEFT_OK;
+    *shares = (weft__shares){0};
+    for (int b = 0; status == WEFT_OK && b < n; b++) {
+        status = weft__objective_check_batch(t->o.objective, &batches[b]);
+        if (status == WEFT_OK)
+            shares->targets += t->o.objective->weight(&batches[b]);
+        shares->tokens += batches[b].n_tokens;
+    }
+    status = weft__group_add_shares(t, status, n, shares);
+    return status != WEFT_OK || shares->targets > 0
+               ? status
+               : weft_fail(WEFT_INVALID, "trainer: the update's batches have no targets");
+}
+
 weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
                               double lr_factor, weft_train_report *report)
 {
-    const weft_objective *objective = trainer->o.objective;
-    int64_t tokens = 0;
-    double targets = 0; /* their weights */
-    for (int b = 0; b < n; b++) {
-        const weft_status status = weft__objective_check_batch(objective, &batches[b]);
-        if (status != WEFT_OK)
-            return status;
-        targets += objective->weight(&batches[b]);
-        tokens += batches[b].n_tokens;
-    }
-    if (!(targets > 0))
-        return weft_fail(WEFT_INVALID, "trainer: the update's batches have no targets");
-    const double scale = 1 / targets;
+    weft__shares shares;
+    weft_status status = count_shares(trainer, batches, n, &shares);
+    if (status != WEFT_OK)
+        return status;
+    const double scale = 1 / shares.targets;
     weft_optim_call call = {0};
-    weft_status status;
     trainer->rewards = (weft_reward_report){0};
+    trainer->first_batch = shares.first;
     weft_scope_open_lean();
-    if (n == 1) {
+    if (n == 1 && weft_group_place_of(trainer->o.group).size == 1) {
         status = update_from_one(trainer, &batches[0], scale, lr_factor, &call);
     } else {
         status = update_from_sums(trainer, batches, n, scale, lr_factor, &call);
@@ -376,7 +406,7 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
         report->loss = call.loss_value;
         report->grad_norm = call.grad_norm;
         report->applied = call.applied;
-        report->tokens = tokens;
+        report->tokens = shares.tokens;
         weft__rewards_finish(&trainer->rewards);
         report->rewards = trainer->rewards;
     }

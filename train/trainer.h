@@ -12,6 +12,7 @@ struct weft_trainer {
     weft_nn_slots slots;    /* what is trained, sorted by path */
     weft_optim *optimizer;
     int64_t updates;            /* made so far, applied or not */
+    int64_t first_batch;        /* of this rank in the update in progress */
     weft_array *row_rewards;    /* of the batch in progress; NULL: the objective has none */
     weft_reward_report rewards; /* of the update in progress */
     weft_array **gradients;     /* (slots.n): of the update in progress, not owned */

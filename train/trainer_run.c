@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/clock.h"
+#include "train/parallel/parallel.h"
 #include "train/trainer.h"
 
 /* Rates are of so many updates. */
@@ -31,14 +32,17 @@ static void free_update(loop *l)
         weft_batch_free(&l->update[i]);
 }
 
+/* This rank's batches are neighbours. */
 static weft_status make_update(loop *l, int64_t s, double factor, weft_train_report *report)
 {
+    const weft_group_place place = weft_group_place_of(l->t->o.group);
     const int64_t A = l->t->o.accumulate;
+    const int64_t begin = A * place.rank / place.size, end = A * (place.rank + 1) / place.size;
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; status == WEFT_OK && i < A; i++)
-        status = weft_batches_at(l->batches, s * A + i, &l->update[i]);
+    for (int64_t i = begin; status == WEFT_OK && i < end; i++)
+        status = weft_batches_at(l->batches, s * A + i, &l->update[i - begin]);
     if (status == WEFT_OK)
-        status = weft_trainer_step(l->t, l->update, (int)A, factor, report);
+        status = weft_trainer_step(l->t, l->update, (int)(end - begin), factor, report);
     free_update(l);
     return status;
 }
@@ -114,6 +118,7 @@ static weft_status validate(loop *l, weft_train_report *report)
 {
     const weft_evaluate_options o = {.batch_size = l->t->o.validation_batch,
                                      .max_samples = l->t->o.validation_samples,
+                                     .group = l->t->o.group,
                                      .callback = goes_on,
                                      .context = l};
     const weft_trainer_options *t = &l->t->o;
@@ -123,7 +128,7 @@ static weft_status validate(loop *l, weft_train_report *report)
             ? weft_evaluate(l->t->model, l->validation, &o, &found)
             : weft__objective_evaluate(t->objective, &t->objective_options, l->t->model,
                                        l->validation, t->validation_batch, t->validation_samples,
-                                       t->cancel, &found.loss);
+                                       t->cancel, t->group, &found.loss);
     if (status != WEFT_OK)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->state.result;
@@ -210,15 +215,18 @@ static weft_status tell(loop *l, weft_train_report *report)
     weft_status status = weft__run_add(l->run, report);
     if (status == WEFT_OK && report->step > 0 && isfinite(report->validation_loss))
         status = warn(weft__run_draw(l->run));
-    if (status != WEFT_OK)
-        return status;
     const weft_trainer_options *o = &l->t->o;
-    show(o->probe, report);
-    const bool refused = o->callback && !o->callback(o->context, report);
-    if (refused || (is_cancelled(l) && report->step < report->steps))
+    bool stop = false;
+    if (status == WEFT_OK) {
+        show(o->probe, report);
+        const bool refused = o->callback && !o->callback(o->context, report);
+        stop = refused || (is_cancelled(l) && report->step < report->steps);
+    }
+    status = weft_group_agree(o->group, status, &stop);
+    if (status == WEFT_OK && stop)
         return weft_fail(WEFT_CANCELLED, "training was stopped after update %lld of %lld",
                          (long long)report->step, (long long)report->steps);
-    return WEFT_OK;
+    return status;
 }
 
 /* A run fails after max_skipped updates in a row that were not finite, or without one that was. */
@@ -314,6 +322,21 @@ static weft_status make_factor(weft__plan *plan, const char *schedule)
     return plan->factor ? WEFT_OK : weft_error_status();
 }
 
+/* Opens the folder, and begins where the run that it has stands. */
+static weft_status begin_run(loop *l)
+{
+    weft_group *group = l->t->o.group;
+    weft_status status = weft__group_check_same(l->t, &l->plan, l->batches, l->validation);
+    if (status == WEFT_OK)
+        status = weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->state, &l->run);
+    status = weft_group_agree(group, status, NULL);
+    if (status == WEFT_OK)
+        status = weft__group_share_state(l->t, &l->state);
+    l->first = l->t->updates = l->state.result.steps;
+    l->began -= l->state.result.seconds;
+    return status;
+}
+
 static weft_status start(loop *l)
 {
     const weft_trainer_options *o = &l->t->o;
@@ -333,11 +356,6 @@ static weft_status start(loop *l)
     if (l->update == NULL)
         return weft_fail(WEFT_MEMORY, "training: out of memory for an update of %lld batches",
                          (long long)o->accumulate);
-    status = weft__run_open(l->t, &l->plan, l->batches, l->validation, &l->state, &l->run);
-    if (status != WEFT_OK)
-        return status;
-    l->first = l->t->updates = l->state.result.steps;
-    l->began -= l->state.result.seconds;
     return WEFT_OK;
 }
 
@@ -356,9 +374,14 @@ weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
                          .best_validation = NAN},
     };
     weft_memory_reset_peak();
-    weft_status status = start(&l);
+    weft_group *group = trainer->o.group;
+    weft_status status = weft_group_agree(group, start(&l), NULL);
     if (status == WEFT_OK)
-        status = finish(&l, run_updates(&l));
+        status = begin_run(&l);
+    if (status == WEFT_OK) {
+        status = finish(&l, weft_group_agree(group, run_updates(&l), NULL));
+        status = weft_group_agree(group, status, NULL);
+    }
     weft__run_free(l.run);
     weft_rate_free(l.plan.factor);
     weft_free(l.update);

@@ -2,7 +2,7 @@
  *
  *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
  *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
- *     weft_dataset_add_reference(data, model, 0);
+ *     weft_dataset_add_reference(data, model, 0, NULL);
  *     weft_trainer_new(model, &(weft_trainer_options){.objective = &weft_objective_dpo}, &trainer);
  */
 #ifndef WEFT_OBJECTIVE_H

@@ -18,6 +18,7 @@
 #include "weft/cancel.h"
 #include "weft/chat.h"
 #include "weft/convert.h"
+#include "weft/group.h"
 #include "weft/model.h"
 #include "weft/objective.h"
 #include "weft/optim.h"
@@ -203,12 +204,11 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset);
 
 /* Computes the reference log-probabilities, a column of the dataset: for each sample the sum of its
  * targets' log-probabilities (times their weights) in the model as it is, dropout off. Objectives
- * with a reference need it from the weights that training starts from, so call it before
- * weft_trainer_run, also for a run that is resumed, whose weights are restored by that call. It
- * replaces an earlier column. batch_size: samples a batch, 0: 8. WEFT_INVALID when a value is not
- * finite. */
+ * with a reference need it from the weights that training starts from: call it before
+ * weft_trainer_run, which restores those of a run that is resumed. It replaces an earlier column.
+ * batch_size 0: 8. The group's ranks share the work. WEFT_INVALID for values not finite. */
 WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
-                                                int64_t batch_size);
+                                                int64_t batch_size, weft_group *group);
 /* That column in a safetensors file with a hash of the samples. A run that begins writes two into
  * its folder: reference.safetensors and reference-validation.safetensors. WEFT_INVALID for a file
  * of other samples and for a malformed one; the dataset stays as it is then. */
@@ -305,6 +305,7 @@ typedef struct weft_evaluate_options {
     int64_t max_samples; /* the first ones only; 0: all */
     weft_evaluate_callback *callback;
     void *context;
+    weft_group *group; /* its ranks share the batches, each gets the result; NULL: alone */
 } weft_evaluate_options;
 
 /* The model's loss over a dataset, dropout off, every target counted once. WEFT_INVALID when there
@@ -422,15 +423,13 @@ WEFT_API weft_status weft_curves_save(const char *path, const char *title, const
 #define WEFT_LORA_LEARNING_RATE 2e-4
 #define WEFT_LORA_WARMUP 0.03
 
-/* An update, as it is reported. Step 0 is the state before the first one: it is reported when there
- * is validation data, and has no loss. */
 /* A prompt, and what the model continues it with. */
 typedef struct weft_train_sample {
     const char *prompt, *text;
 } weft_train_sample;
 
 typedef struct weft_train_report {
-    int64_t step, steps; /* from 1; updates of the whole run */
+    int64_t step, steps; /* from 1 (0: validation before it, no loss); of the whole run */
     double epoch;        /* share of the data seen: 1.5 is half of the second time */
     double loss;         /* mean of the objective (over targets or pairs), before it; NaN at 0 */
     double grad_norm;    /* before the update and before clipping */
@@ -461,7 +460,7 @@ typedef struct weft_trainer_options {
     weft_objective_options objective_options;
     int64_t steps;      /* updates; 0: what `epochs` take */
     double epochs;      /* 0: 1 */
-    int64_t accumulate; /* batches an update, each target with the same weight; 0: 1 */
+    int64_t accumulate; /* batches an update, each target with the same weight; 0: one a rank */
     double lr;          /* 0: 1e-5 */
     double lora_plus;   /* LoRA+ (Hayou et al. 2024): lora_B has lr times this; 0: 1 */
     /* NULL: weft_optim_adamw. Its options are copied; NULL: its defaults, with bias_correction,
@@ -507,6 +506,7 @@ typedef struct weft_trainer_options {
     const weft_cancel *cancel; /* borrowed: stops the run after the update in progress, or during
                                   validation, as a callback's false does. NULL: none */
     const weft_probe *probe; /* borrowed: gets an event of kind training per update; NULL: nobody */
+    weft_group *group;       /* borrowed: the ranks that train together; NULL: this process alone */
 } weft_trainer_options;
 
 /* Trains the parameters of a model that are not frozen. Where adapters were injected these are the
@@ -520,8 +520,8 @@ WEFT_API weft_status weft_trainer_new(weft_model *model, const weft_trainer_opti
                                       weft_trainer **out);
 WEFT_API void weft_trainer_free(weft_trainer *trainer);
 
-/* One update from n batches, for programs with a loop of their own: fills loss, grad_norm, applied
- * and tokens of *report (NULL: not wanted). `lr_factor` multiplies the learning rate. */
+/* One update from n batches (in a group: of each rank), for programs with a loop of their own:
+ * fills loss, grad_norm, applied, tokens of *report (or NULL). `lr_factor` multiplies the rate. */
 WEFT_API weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
                                        double lr_factor, weft_train_report *report);
 

@@ -23,6 +23,7 @@
 #include "weft/fft.h"
 #include "weft/generate.h"
 #include "weft/gguf.h"
+#include "weft/group.h"
 #include "weft/hub.h"
 #include "weft/indexing.h"
 #include "weft/init.h"

@@ -128,7 +128,7 @@ static void run_steps(const golden *g, const numbers *n, weft_model *model)
     for (int s = 0; s < STEPS; s++) {
         data[s] = pairs_of(n, s);
         if (o.objective->reference)
-            CHECK_OK(weft_dataset_add_reference(data[s], model, 3));
+            CHECK_OK(weft_dataset_add_reference(data[s], model, 3, NULL));
     }
     CHECK_OK(weft_trainer_new(model, &o, &trainer));
     for (int s = 0; trainer && s < STEPS; s++) {
@@ -296,7 +296,7 @@ static weft_status train(const run *r, const char *folder, bool resume, history 
     weft_status status = WEFT_INVALID;
     model = r->whole ? recipe_model(run_base, NULL) : starting_model();
     if (model && !r->no_reference)
-        CHECK_OK(weft_dataset_add_reference(d, model, 0));
+        CHECK_OK(weft_dataset_add_reference(d, model, 0, NULL));
     if (model && CHECK_OK(weft_batches_new(d, 2, 0, &batches)) &&
         CHECK_OK(weft_trainer_new(model, &o, &trainer)))
         status = weft_trainer_run(trainer, batches, d, NULL);

@@ -61,11 +61,12 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
                               weft_array *rewards);
 void weft__rewards_finish(weft_reward_report *report);
 
-/* The objective's loss over a dataset, dropout off. WEFT_CANCELLED when `cancel` is set meanwhile.
- */
+/* The objective's loss over a dataset, whose batches the ranks of the group share, dropout off.
+ * WEFT_CANCELLED when `cancel` is set meanwhile. */
 weft_status weft__objective_evaluate(const weft_objective *objective,
                                      const weft_objective_options *options, weft_model *model,
                                      const weft_dataset *dataset, int64_t batch_size,
-                                     int64_t max_samples, const weft_cancel *cancel, double *loss);
+                                     int64_t max_samples, const weft_cancel *cancel,
+                                     weft_group *group, double *loss);
 
 #endif

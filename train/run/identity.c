@@ -116,7 +116,8 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
     const char *base = options->base_name;
     struct stat info;
     uint64_t data;
-    *out = (weft__identity){.objective = options->objective,
+    *out = (weft__identity){.ranks = weft_group_place_of(options->group).size,
+                            .objective = options->objective,
                             .objective_options = options->objective_options};
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
     weft__write_hash(out->data, data);
@@ -151,9 +152,9 @@ void weft__identity_write(weft__text *t, const weft__identity *id)
 {
     weft__text_format(t,
                       "\"base\": \"%s\", \"tokenizer\": \"%s\", \"data\": \"%s\", "
-                      "\"batch_size\": %lld, \"order\": \"%llu\", ",
+                      "\"batch_size\": %lld, \"order\": \"%llu\", \"ranks\": %lld, ",
                       id->base, id->tokenizer, id->data, (long long)id->batch_size,
-                      (unsigned long long)id->order);
+                      (unsigned long long)id->order, (long long)id->ranks);
     weft__objective_write(t, id->objective, &id->objective_options);
 }
 
@@ -168,6 +169,19 @@ static weft_status expect_same(const weft__json *object, const char *key, const 
                      "%s: the %s has changed since the run began (hash %s, now %s): it cannot be "
                      "resumed with another",
                      object->name, what, weft_printable(then), now);
+}
+
+/* Runs of one process may lack the member. */
+static weft_status check_ranks(const weft__identity *now, const weft__json *object)
+{
+    int64_t then = 1;
+    const weft_status status = weft__json_find_int(object, "ranks", &then);
+    if (status != WEFT_OK || then == now->ranks)
+        return status;
+    return weft_fail(WEFT_INVALID,
+                     "%s: ranks: expected the run's %lld, got %lld: it cannot be resumed with "
+                     "another number of processes",
+                     object->name, (long long)then, (long long)now->ranks);
 }
 
 weft_status weft__identity_check(const weft__identity *now, const weft__json *object)
@@ -192,5 +206,5 @@ weft_status weft__identity_check(const weft__identity *now, const weft__json *ob
                            "%s: batch size: expected the run's %lld, got %lld: it cannot be "
                            "resumed with another",
                            object->name, (long long)batch_size, (long long)now->batch_size);
-    return status;
+    return status == WEFT_OK ? check_ranks(now, object) : status;
 }

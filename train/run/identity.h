@@ -16,6 +16,7 @@ typedef struct weft__identity {
     char data[WEFT__HASH_TEXT];      /* ids and weights of all samples */
     int64_t batch_size;
     uint64_t order; /* seed of the order of the batches */
+    int64_t ranks;  /* that share them */
     const weft_objective *objective;
     weft_objective_options objective_options; /* complete */
 } weft__identity;

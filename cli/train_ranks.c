@@ -1,0 +1,129 @@
+/* cli/train_ranks.c -- weft train as one of several processes that mpirun started. */
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/train.h"
+
+static weft_group *group;
+
+static void drop_message(void *context, weft_log_level level, const char *message)
+{
+    (void)context;
+    (void)level;
+    (void)message;
+}
+
+weft_status train_open_ranks(void)
+{
+    const weft_status status = weft_group_open(&group);
+    if (status == WEFT_OK && !train_is_first()) {
+        weft_set_log(drop_message, NULL);
+        cli_be_quiet();
+    }
+    return status;
+}
+
+/* A rank that ends for a reason of its own meets the others where they next agree. The launcher may
+ * end the ranks that are left once one has exited with a failure. */
+void train_close_ranks(int code)
+{
+    if (weft_group_place_of(group).size > 1) {
+        (void)weft_group_agree(group, code == CLI_OK ? WEFT_OK : WEFT_INVALID, NULL);
+        signal(SIGTERM, SIG_IGN);
+    }
+    weft_group_close(group);
+    group = NULL;
+}
+
+weft_group *train_ranks(void)
+{
+    return group;
+}
+
+bool train_is_first(void)
+{
+    return weft_group_place_of(group).rank == 0;
+}
+
+const char *train_ranks_complaint(const train_values *v)
+{
+    if (weft_group_place_of(group).size == 1)
+        return NULL;
+    if (v->batches != NULL)
+        return "--batches makes one update of each batch: it is for one process";
+    if (v->compile)
+        return "--compile is for one process";
+    if (v->dry_run)
+        return "--dry-run is for one process: every rank takes as much memory";
+    for (int i = 0; i < v->source.paths.n; i++) {
+        if (strcmp(v->source.paths.at[i], "-") == 0)
+            return "--data - is for one process: the launcher gives standard input to rank 0 alone";
+    }
+    return NULL;
+}
+
+/* ---- the machine ---------------------------------------------------------------------------- */
+
+/* Where a rank may run. */
+typedef struct cores {
+    char host[256];
+    cpu_set_t allowed;
+} cores;
+
+/* How many ranks, this one included, may use exactly the cores that this one may: all of a machine
+ * unless the launcher has bound them to cores of their own. */
+static weft_status count_sharing(int *sharing)
+{
+    const int size = weft_group_place_of(group).size;
+    cores own;
+    memset(&own, 0, sizeof own);
+    gethostname(own.host, sizeof own.host - 1);
+    sched_getaffinity(0, sizeof own.allowed, &own.allowed);
+    cores *all = weft_calloc((size_t)size, sizeof *all);
+    weft_status status =
+        all ? WEFT_OK : weft_fail(WEFT_MEMORY, "train: out of memory for %d ranks", size);
+    status = weft_group_agree(group, status, NULL);
+    if (status == WEFT_OK)
+        status = weft_group_gather(group, &own, sizeof own, all);
+    *sharing = 0;
+    for (int r = 0; status == WEFT_OK && r < size; r++)
+        *sharing += memcmp(&all[r], &own, sizeof own) == 0;
+    weft_free(all);
+    return status;
+}
+
+/* How many devices a backend has. */
+static int count_devices(const char *backend)
+{
+    char name[64];
+    const size_t length = strlen(backend);
+    int n = 0;
+    for (int i = 0; weft_device_at(i, name, sizeof name); i++)
+        n += strncmp(name, backend, length) == 0 && (name[length] == '\0' || name[length] == ':');
+    return n;
+}
+
+weft_status train_share_machine(train_values *v, weft_status status)
+{
+    static char device[64];
+    const weft_group_place place = weft_group_place_of(group);
+    if (v->accumulate == CLI_ABSENT)
+        v->accumulate = place.size;
+    status = weft_group_agree(group, status, NULL);
+    if (status != WEFT_OK || place.size == 1)
+        return status;
+    const int n = count_devices(v->place.device);
+    if (n > 1 && strcmp(v->place.device, "cpu") != 0) {
+        snprintf(device, sizeof device, "%.40s:%d", v->place.device, place.local_rank % n);
+        v->place.device = device;
+    }
+    int sharing;
+    status = count_sharing(&sharing);
+    const bool chosen = v->place.threads != CLI_ABSENT || getenv("WEFT_THREADS") != NULL;
+    if (status == WEFT_OK && !chosen && sharing > 1)
+        weft_set_threads(weft_threads() > sharing ? weft_threads() / sharing : 1);
+    return status;
+}

@@ -1,0 +1,337 @@
+/* tests/cli/test_cli_mpi.c -- weft train under mpirun: the losses of one process, ranks that are
+ * killed or stopped, resuming, and failures on one rank. */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "tests/cli/command.h"
+#include "weft/io.h"
+#include "weft/memory.h"
+
+/* ---- commands ------------------------------------------------------------------------------- */
+
+/* As root, with more ranks than cores, and without spinning where ranks wait: Open MPI's settings,
+ * which others ignore. MPI's own memory is not looked at. */
+static const char settings[] = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+                               "OMPI_MCA_rmaps_base_oversubscribe=1 "
+                               "OMPI_MCA_mpi_yield_when_idle=1 WEFT_THREADS=1 "
+                               "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0";
+
+static const char *model(void)
+{
+    return check_source("examples/storyteller");
+}
+
+/* Completions of different lengths, and preference pairs. */
+static const char *data(void)
+{
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; i < 40; i++)
+        snprintf(text + strlen(text), 200,
+                 "{\"prompt\": \"Story %d: \", \"completion\": \"The fox had %d cubs.%.*s\"}\n", i,
+                 i % 7, 4 * (i % 9), " He ran to the old tree in the far wood.");
+    return text_file("rows.jsonl", text);
+}
+
+static const char *pairs(void)
+{
+    static char text[9000];
+    text[0] = '\0';
+    for (int i = 0; i < 30; i++)
+        snprintf(text + strlen(text), 250,
+                 "{\"prompt\": \"Story %d: \", \"chosen\": \"The fox had %d cubs.%.*s\", "
+                 "\"rejected\": \"No fox%.*s.\"}\n",
+                 i, i % 7, 4 * (i % 9), " He ran to the old tree in the far wood.", i % 5,
+                 "......");
+    return text_file("pairs.jsonl", text);
+}
+
+/* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process is in
+ * pid.$R of the temporary folder. 0: without a launcher. */
+static const char *train_command(int n, const char *arguments)
+{
+    static char commands[4][3000];
+    static int next;
+    char *command = commands[next++ % 4];
+    if (n == 0)
+        snprintf(command, sizeof commands[0], "env %s %s train %s %s", settings,
+                 check_built("cli/weft"), model(), arguments);
+    else
+        snprintf(command, sizeof commands[0],
+                 "env %s timeout 120 mpirun -n %d sh -c 'R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
+                 "echo $$ >%s.$R; exec %s train %s %s'",
+                 settings, n, check_temporary("pid"), check_built("cli/weft"), model(), arguments);
+    return command;
+}
+
+static output train(int n, const char *format, ...) WEFT_PRINTF(2, 3);
+static output train(int n, const char *format, ...)
+{
+    char text[2000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return shell_command(NULL, "%s", train_command(n, text));
+}
+
+/* Whether there is a launcher and a build for it; otherwise the case is skipped. */
+static bool can_run(void)
+{
+    static int known = -1;
+    if (known < 0) {
+        known = shell_command(NULL, "command -v mpirun").code == 0;
+        if (known && strstr(train(2, "--data none --out none").err, "built without MPI"))
+            known = -2;
+    }
+    if (known == 0)
+        check_skip("there is no mpirun: install openmpi-bin");
+    if (known == -2)
+        check_skip("this build is without MPI: install libopenmpi-dev and configure it anew");
+    return known == 1;
+}
+
+/* ---- the same losses ------------------------------------------------------------------------ */
+
+typedef struct curve {
+    int n;
+    double loss[32], norm[32], validation[32];
+} curve;
+
+static double number_in(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    return at ? strtod(at + strlen(key), NULL) : NAN;
+}
+
+static curve read_curve(const char *folder)
+{
+    char path[600], *text = NULL;
+    curve c = {0};
+    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    if (!CHECK_OK(weft_file_read(path, 0, &text, NULL)))
+        return c;
+    for (char *line = strtok(text, "\n"); line && c.n < 32; line = strtok(NULL, "\n"), c.n++) {
+        c.loss[c.n] = number_in(line, "\"loss\": ");
+        c.norm[c.n] = number_in(line, "\"grad_norm\": ");
+        c.validation[c.n] = number_in(line, "\"validation_loss\": ");
+    }
+    weft_free(text);
+    return c;
+}
+
+static double off(double a, double b)
+{
+    return isnan(a) && isnan(b) ? 0 : isnan(a) || isnan(b) ? INFINITY : fabs(a - b) / fabs(b);
+}
+
+static void ranks_have_the_losses_of_one_process(void)
+{
+    static const struct {
+        const char *name, *options;
+        int ranks;
+    } runs[] = {
+        {"padded", "--dropout 0.1", 2},
+        {"padded", "--dropout 0.1", 4},
+        {"packed", "--pack", 2},
+        {"dpo", "--objective dpo", 2},
+    };
+    if (!can_run())
+        return;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const char *rows = strcmp(runs[i].name, "dpo") == 0 ? pairs() : data();
+        const char *one = check_temporary(runs[i].name), *many = check_temporary("ranks");
+        char options[600];
+        snprintf(options, sizeof options,
+                 "%s --data %s --val-split 0.1 --steps 5 --length 48 --accumulate 4 --batch-size 2 "
+                 "--val-every 2 --lr 2e-4 --overwrite",
+                 runs[i].options, rows);
+        if (i == 0 || strcmp(runs[i].name, runs[i - 1].name) != 0)
+            CHECK_EQ_INT(train(0, "%s --out %s", options, one).code, 0);
+        const output o = train(runs[i].ranks, "%s --out %s", options, many);
+        if (!CHECK_EQ_INT(o.code, 0))
+            printf("%s\n", o.err);
+        char ranks[32];
+        snprintf(ranks, sizeof ranks, "ranks   %d, %d of them", runs[i].ranks, runs[i].ranks);
+        CHECK_CONTAINS(o.err, ranks);
+        const char *once = strstr(o.out, "5 updates"); /* one rank prints */
+        CHECK(once && strstr(once + 1, "5 updates") == NULL);
+        const curve a = read_curve(one), b = read_curve(many);
+        double loss = 0, norm = 0, validation = 0;
+        CHECK_EQ_INT(b.n, a.n);
+        for (int s = 0; s < a.n; s++) {
+            loss = fmax(loss, off(b.loss[s], a.loss[s]));
+            norm = fmax(norm, off(b.norm[s], a.norm[s]));
+            validation = fmax(validation, off(b.validation[s], a.validation[s]));
+        }
+        printf("  %s, %d ranks: worst loss %.2g, norm %.2g, validation %.2g (relative)\n",
+               runs[i].name, runs[i].ranks, loss, norm, validation);
+        CHECK(loss <= (runs[i].ranks == 4 ? 0 : 1e-6)); /* a batch a rank: the same sums */
+        CHECK(norm <= (runs[i].ranks == 4 ? 0 : 1e-5));
+        CHECK(validation <= 1e-6);
+    }
+}
+
+/* ---- ranks that are lost -------------------------------------------------------------------- */
+
+enum { UPDATES = 20 };
+
+static const char *long_run(void)
+{
+    static char options[600];
+    snprintf(options, sizeof options,
+             "--data %s --steps %d --length 32 --batch-size 1 --save-every 4 --save-minutes 0",
+             data(), UPDATES);
+    return options;
+}
+
+/* Runs it until metrics.jsonl has so many updates, does `what` ($p is the launcher), and waits. */
+static output interrupt(int ranks, const char *out, int updates, const char *what)
+{
+    char arguments[900];
+    snprintf(arguments, sizeof arguments, "%s --out %s", long_run(), out);
+    return shell_command(NULL,
+                         "%s & p=$!; i=0; until [ \"$(cat %s/metrics.jsonl 2>/dev/null | wc -l)\" "
+                         "-ge %d ] || [ $i = 6000 ]; do sleep 0.01; i=$((i + 1)); done; %s; "
+                         "wait $p",
+                         train_command(ranks, arguments), out, updates, what);
+}
+
+/* The run that was left alone. */
+static const char *whole_run(void)
+{
+    static const char *out;
+    if (out == NULL) {
+        out = check_temporary("whole");
+        CHECK_EQ_INT(train(2, "%s --out %s", long_run(), out).code, 0);
+    }
+    return out;
+}
+
+/* Nothing hangs, every checkpoint is whole, and a run that is resumed ends with the bytes of one
+ * that was left alone. */
+static void check_resumed(const char *out)
+{
+    const char *whole = whole_run();
+    output o = train(2, "--out %s --resume", out);
+    if (!CHECK_EQ_INT(o.code, 0))
+        printf("%s\n", o.err);
+    o = shell_command(NULL,
+                      "cmp %s/last/adapter_model.safetensors %s/last/adapter_model.safetensors",
+                      whole, out);
+    CHECK_EQ_INT(o.code, 0);
+    o = shell_command(NULL, "wc -l <%s/metrics.jsonl", out);
+    CHECK_EQ_INT(atoi(o.out), UPDATES);
+}
+
+static void a_lost_rank_loses_no_checkpoint(void)
+{
+    if (!can_run())
+        return;
+    for (int rank = 0; rank < 2; rank++) {
+        const char *out = check_temporary(rank == 0 ? "lost-first" : "lost-second");
+        char what[600];
+        snprintf(what, sizeof what, "kill -9 $(cat %s.%d)", check_temporary("pid"), rank);
+        const output o = interrupt(2, out, 9 + 4 * rank, what);
+        CHECK(o.code != 0);
+        CHECK(o.code != 124); /* timeout's */
+        CHECK_EQ_INT(shell_command(NULL, "grep -q finished %s/run.json", out).code, 1);
+        check_resumed(out);
+    }
+}
+
+static void the_launchers_signals_save(void)
+{
+    static const char *const signals[] = {"TERM", "INT"};
+    if (!can_run())
+        return;
+    for (int i = 0; i < 2; i++) {
+        const char *out = check_temporary(signals[i]);
+        char what[64];
+        snprintf(what, sizeof what, "kill -%s $p", signals[i]);
+        const output o = interrupt(2, out, 6, what);
+        CHECK(o.code != 0);
+        CHECK_CONTAINS(o.err, "weft: train: stopped after update");
+        CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"stopped\"' %s/run.json", out).code,
+                     0);
+        check_resumed(out);
+    }
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* The message is printed once. */
+static void check_failure(const output *o, const char *message)
+{
+    CHECK(o->code != 0);
+    CHECK(o->code != 124);
+    CHECK_CONTAINS(o->err, message);
+    const char *first = strstr(o->err, message);
+    CHECK(first == NULL || strstr(first + 1, message) == NULL);
+}
+
+static void failures_name_their_rank(void)
+{
+    if (!can_run())
+        return;
+    const char *out = check_temporary("failed");
+    char rows[512], other[512], bad[512];
+    snprintf(rows, sizeof rows, "%s", data());
+    snprintf(other, sizeof other, "%s", pairs());
+    snprintf(
+        bad, sizeof bad, "%s",
+        text_file("bad.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n{\"prompt\": 1}\n"));
+    char link[600];
+    snprintf(link, sizeof link, "%s", check_temporary("of"));
+    CHECK_EQ_INT(
+        shell_command(NULL, "head -20 %s >%s.0; head -21 %s >%s.1", rows, link, rows, link).code,
+        0);
+    output o = train(2, "--data %s.$R --format jsonl --steps 2 --out %s", link, out);
+    check_failure(&o, "weft: rank 1: training: data: expected ");
+    CHECK_EQ_INT(shell_command(NULL, "cp %s %s.0; cp %s %s.1", rows, link, bad, link).code, 0);
+    o = train(2, "--data %s.$R --format jsonl --steps 2 --out %s", link, out);
+    check_failure(&o, "weft: rank 1: ");
+    CHECK_CONTAINS(o.err, "of.1:2: ");
+    o = train(2, "--data %s --steps 2 --out %s --lr 1e-$((4 + R))", rows, out);
+    check_failure(&o, "weft: rank 1: training: learning rate: expected 0.0001, as on rank 0, got ");
+    o = train(2, "--data /no/such/file --out %s", out);
+    check_failure(&o, "weft: /no/such/file: "); /* the same on all ranks */
+    o = train(2, "--data - --format jsonl --out %s", out);
+    check_failure(&o, "--data - is for one process");
+    o = train(3, "--data %s --accumulate 2 --steps 2 --out %s", rows, out);
+    check_failure(&o, "accumulate: expected at least a batch for each of 3 ranks, got 2");
+    CHECK_EQ_INT(shell_command(NULL, "[ -e %s/run.json ]", out).code, 1);
+}
+
+static void runs_are_resumed_with_their_ranks(void)
+{
+    if (!can_run())
+        return;
+    const char *out = check_temporary("two");
+    CHECK_EQ_INT(train(2, "--data %s --steps 2 --length 32 --out %s", data(), out).code, 0);
+    output o = train(3, "--out %s --resume --steps 4", out);
+    check_failure(&o, "ranks: expected the run's 2, got 3");
+    o = train(0, "--out %s --resume --steps 4", out);
+    check_failure(&o, "ranks: expected the run's 2, got 1");
+    CHECK_EQ_INT(train(2, "--out %s --resume --steps 4", out).code, 0);
+    CHECK_EQ_INT(shell_command(NULL, "[ -e %s/step-4/training.safetensors ]", out).code, 0);
+}
+
+/* Processes of a launcher that Weft was not built for are no ranks of one run: each would train by
+ * itself. */
+static void other_launchers_are_refused(void)
+{
+    const output o =
+        shell_command(NULL, "PMI_SIZE=2 PMI_RANK=0 %s", train_command(0, "--data none --out none"));
+    CHECK_EQ_INT(o.code, 1);
+    CHECK(strstr(o.err, "built without MPI") || strstr(o.err, "another MPI than the one"));
+}
+
+CHECK_MAIN("cli_mpi", CHECK_CASE(ranks_have_the_losses_of_one_process),
+           CHECK_CASE(a_lost_rank_loses_no_checkpoint), CHECK_CASE(the_launchers_signals_save),
+           CHECK_CASE(failures_name_their_rank), CHECK_CASE(runs_are_resumed_with_their_ranks),
+           CHECK_CASE(other_launchers_are_refused))

@@ -1,0 +1,100 @@
+/* tests/train/ranks.c -- several ranks in the threads of one process. */
+#include "tests/train/ranks.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/memory.h"
+
+typedef struct meeting {
+    pthread_barrier_t barrier;
+    int size;
+    const void *at[MOST_RANKS]; /* what each rank has brought */
+} meeting;
+
+typedef struct seat {
+    meeting *meeting;
+    int rank;
+    weft_group *group;
+    void (*run)(weft_group *group, void *argument);
+    void *argument;
+} seat;
+
+/* Puts down what this rank brings; all ranks' are there when it returns. */
+static void bring(const seat *s, const void *what)
+{
+    s->meeting->at[s->rank] = what;
+    pthread_barrier_wait(&s->meeting->barrier);
+}
+
+static void leave(const seat *s)
+{
+    pthread_barrier_wait(&s->meeting->barrier);
+}
+
+static weft_status gather(void *context, const void *bytes, size_t n, void *out)
+{
+    const seat *s = context;
+    bring(s, bytes);
+    for (int r = 0; r < s->meeting->size; r++)
+        memcpy((char *)out + (size_t)r * n, s->meeting->at[r], n);
+    leave(s);
+    return WEFT_OK;
+}
+
+static weft_status broadcast(void *context, void *bytes, size_t n)
+{
+    const seat *s = context;
+    bring(s, bytes);
+    if (s->rank > 0)
+        memcpy(bytes, s->meeting->at[0], n);
+    leave(s);
+    return WEFT_OK;
+}
+
+static weft_status sum(void *context, float *values, int64_t n)
+{
+    const seat *s = context;
+    float *sums = weft_calloc((size_t)n + 1, sizeof *sums);
+    bring(s, values);
+    for (int r = 0; r < s->meeting->size; r++) {
+        const float *theirs = s->meeting->at[r];
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = r == 0 ? theirs[i] : sums[i] + theirs[i];
+    }
+    leave(s);
+    memcpy(values, sums, (size_t)n * sizeof *sums);
+    weft_free(sums);
+    return WEFT_OK;
+}
+
+static const weft_group_type threads = {
+    .name = "threads", .gather = gather, .broadcast = broadcast, .sum = sum};
+
+static void *sit(void *argument)
+{
+    const seat *s = argument;
+    s->run(s->group, s->argument);
+    return NULL;
+}
+
+void ranks_run(int n, void (*run)(weft_group *group, void *argument), void *arguments, size_t size)
+{
+    meeting m = {.size = n};
+    seat seats[MOST_RANKS];
+    pthread_t running[MOST_RANKS];
+    pthread_barrier_init(&m.barrier, NULL, (unsigned)n);
+    for (int r = 0; r < n; r++) {
+        seats[r] = (seat){&m, r, NULL, run, (char *)arguments + (size_t)r * size};
+        const weft_group_place place = {r, n, r, n};
+        CHECK_OK(weft_group_new(&threads, &seats[r], place, &seats[r].group));
+    }
+    for (int r = 0; r < n; r++)
+        CHECK(pthread_create(&running[r], NULL, sit, &seats[r]) == 0);
+    for (int r = 0; r < n; r++) {
+        pthread_join(running[r], NULL);
+        weft_group_close(seats[r].group);
+    }
+    pthread_barrier_destroy(&m.barrier);
+}

@@ -1,0 +1,136 @@
+/* train/parallel/group.c -- which group a process is in, and what its ranks send each other. */
+#include "train/parallel/group.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/failure.h"
+#include "train/parallel/parallel.h"
+
+/* ---- who started this process --------------------------------------------------------------- */
+
+/* How many processes a launcher has started; 0: none has, or the variable is no number. */
+static long launched_by(const char *variable)
+{
+    const char *text = getenv(variable);
+    char *end;
+    const long n = text ? strtol(text, &end, 10) : 0;
+    return text && end != text && *end == '\0' && n > 0 ? n : 0;
+}
+
+/* The variable in which the launcher says how many processes it has started; NULL: there is none.
+ * Open MPI; MPICH, Intel MPI and srun with PMI-2; MVAPICH; srun with PMIx. */
+static const char *launcher(long *n)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if ((*n = launched_by(sizes[i])) > 0)
+            return sizes[i];
+    }
+    *n = getenv("PMIX_RANK") ? launched_by("SLURM_STEP_NUM_TASKS") : 0;
+    return *n > 0 ? "SLURM_STEP_NUM_TASKS" : NULL;
+}
+
+weft_status weft_group_open(weft_group **out)
+{
+    *out = NULL;
+    long launched;
+    const char *variable = launcher(&launched);
+    const weft_group_type *type = NULL;
+    weft_group_place place = {.size = 1, .local_size = 1};
+    if (variable == NULL || launched == 1)
+        return weft_group_new(NULL, NULL, place, out);
+    weft_status status = weft__mpi_open(variable, launched, &type, &place);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_group_new(type, NULL, place, out);
+    if (status != WEFT_OK)
+        type->close(NULL, true);
+    return status;
+}
+
+/* ---- groups --------------------------------------------------------------------------------- */
+
+weft_status weft_group_new(const weft_group_type *type, void *context, weft_group_place place,
+                           weft_group **out)
+{
+    *out = NULL;
+    if (place.size < 1 || place.rank < 0 || place.rank >= place.size || place.local_rank < 0 ||
+        place.local_rank >= place.local_size || (type == NULL && place.size > 1))
+        return weft_fail(WEFT_INVALID,
+                         "group: expected ranks within sizes, got rank %d of %d and %d of %d on "
+                         "this machine",
+                         place.rank, place.size, place.local_rank, place.local_size);
+    weft_group *g = weft_calloc(1, sizeof *g);
+    if (g == NULL)
+        return weft__out_of_memory("group", NULL);
+    *g = (weft_group){.type = type, .context = context, .place = place};
+    const weft_status status = weft__group_reserve(g);
+    if (status == WEFT_OK) {
+        *out = g;
+    } else {
+        g->type = NULL; /* the caller's to close */
+        weft_group_close(g);
+    }
+    return status;
+}
+
+void weft_group_close(weft_group *group)
+{
+    if (group == NULL)
+        return;
+    if (group->type && group->type->close)
+        group->type->close(group->context, group->broken);
+    weft_free(group->records);
+    weft_free(group->messages);
+    weft_free(group);
+}
+
+weft_group_place weft_group_place_of(const weft_group *group)
+{
+    return group ? group->place : (weft_group_place){.size = 1, .local_size = 1};
+}
+
+/* ---- what ranks send ------------------------------------------------------------------------ */
+
+weft_status weft__group_check_open(const weft_group *g)
+{
+    return g->ended || g->broken
+               ? weft_fail(WEFT_CANCELLED, "group: its ranks no longer work together")
+               : WEFT_OK;
+}
+
+/* After it. */
+static weft_status note(weft_group *g, weft_status status)
+{
+    g->broken = g->broken || status != WEFT_OK;
+    return status;
+}
+
+weft_status weft_group_gather(weft_group *group, const void *bytes, size_t n, void *out)
+{
+    if (weft__group_is_one(group)) {
+        memcpy(out, bytes, n);
+        return WEFT_OK;
+    }
+    const weft_status status = weft__group_check_open(group);
+    return status == WEFT_OK ? note(group, group->type->gather(group->context, bytes, n, out))
+                             : status;
+}
+
+weft_status weft_group_broadcast(weft_group *group, void *bytes, size_t n)
+{
+    if (weft__group_is_one(group))
+        return WEFT_OK;
+    const weft_status status = weft__group_check_open(group);
+    return status == WEFT_OK ? note(group, group->type->broadcast(group->context, bytes, n))
+                             : status;
+}
+
+weft_status weft_group_sum(weft_group *group, float *values, int64_t n)
+{
+    if (weft__group_is_one(group))
+        return WEFT_OK;
+    const weft_status status = weft__group_check_open(group);
+    return status == WEFT_OK ? note(group, group->type->sum(group->context, values, n)) : status;
+}

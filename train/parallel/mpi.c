@@ -1,0 +1,150 @@
+/* train/parallel/mpi.c -- groups over MPI. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi.h>
+
+#include "core/failure.h"
+#include "train/parallel/parallel.h"
+
+/* Values that are added at a time: what a rank sends, and what it gets. */
+enum { PIECE = 1 << 20 };
+
+/* One group in a process, as MPI has one world. */
+static struct {
+    MPI_Comm all;
+    int rank, size;
+    bool own;      /* MPI was not running before */
+    float *buffer; /* (3, padded piece): sent, received, the sums of this rank's part */
+} mpi;
+
+static weft_status mpi_failure(const char *what, int code)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int n = 0;
+    MPI_Error_string(code, text, &n);
+    return weft_fail(WEFT_IO, "mpi: %s: %s", what, weft_printable(text));
+}
+
+/* ---- what ranks send ------------------------------------------------------------------------ */
+
+static weft_status gather(void *context, const void *bytes, size_t n, void *out)
+{
+    (void)context;
+    const int code = MPI_Allgather(bytes, (int)n, MPI_BYTE, out, (int)n, MPI_BYTE, mpi.all);
+    return code == MPI_SUCCESS ? WEFT_OK : mpi_failure("allgather", code);
+}
+
+/* Counts are ints. */
+static weft_status broadcast(void *context, void *bytes, size_t n)
+{
+    (void)context;
+    enum { MOST = 1 << 30 };
+    for (size_t at = 0; at < n; at += MOST) {
+        const int now = (int)(n - at < MOST ? n - at : MOST);
+        const int code = MPI_Bcast((char *)bytes + at, now, MPI_BYTE, 0, mpi.all);
+        if (code != MPI_SUCCESS)
+            return mpi_failure("broadcast", code);
+    }
+    return WEFT_OK;
+}
+
+/* MPI's own sums may be added in any order. Here each rank adds one part of the values, of all
+ * ranks from the first to the last, and sends it to all. */
+static int sum_piece(float *values, int n)
+{
+    const int part = (n + mpi.size - 1) / mpi.size, padded = part * mpi.size;
+    float *sent = mpi.buffer, *received = sent + PIECE + mpi.size,
+          *sums = received + PIECE + mpi.size;
+    memcpy(sent, values, (size_t)n * sizeof *sent);
+    memset(sent + n, 0, (size_t)(padded - n) * sizeof *sent);
+    int code = MPI_Alltoall(sent, part, MPI_FLOAT, received, part, MPI_FLOAT, mpi.all);
+    if (code != MPI_SUCCESS)
+        return code;
+    memcpy(sums, received, (size_t)part * sizeof *sums);
+    for (int r = 1; r < mpi.size; r++) {
+        for (int i = 0; i < part; i++)
+            sums[i] += received[r * part + i];
+    }
+    code = MPI_Allgather(sums, part, MPI_FLOAT, sent, part, MPI_FLOAT, mpi.all);
+    memcpy(values, sent, (size_t)n * sizeof *sent);
+    return code;
+}
+
+static weft_status sum(void *context, float *values, int64_t n)
+{
+    (void)context;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int code = sum_piece(values + at, (int)(n - at < PIECE ? n - at : PIECE));
+        if (code != MPI_SUCCESS)
+            return mpi_failure("sum", code);
+    }
+    return WEFT_OK;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* Where the connection is broken, other ranks may wait for ever: they are ended too. */
+static void close_mpi(void *context, bool broken)
+{
+    (void)context;
+    if (broken)
+        MPI_Abort(mpi.all, EXIT_FAILURE);
+    MPI_Barrier(mpi.all); /* a launcher ends the others when one exits with a failure */
+    weft_free(mpi.buffer);
+    mpi.buffer = NULL;
+    MPI_Comm_free(&mpi.all);
+    if (mpi.own)
+        MPI_Finalize();
+}
+
+static const weft_group_type weft_group_mpi = {
+    .name = "mpi",
+    .gather = gather,
+    .broadcast = broadcast,
+    .sum = sum,
+    .close = close_mpi,
+};
+
+static int find_place(weft_group_place *place)
+{
+    MPI_Comm local;
+    int code = MPI_Comm_split_type(mpi.all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+    if (code != MPI_SUCCESS)
+        return code;
+    MPI_Comm_rank(local, &place->local_rank);
+    MPI_Comm_size(local, &place->local_size);
+    MPI_Comm_rank(mpi.all, &place->rank);
+    MPI_Comm_size(mpi.all, &place->size);
+    mpi.rank = place->rank;
+    mpi.size = place->size;
+    return MPI_Comm_free(&local);
+}
+
+weft_status weft__mpi_open(const char *variable, long launched, const weft_group_type **type,
+                           weft_group_place *place)
+{
+    int running = 0, level;
+    MPI_Initialized(&running);
+    mpi.own = !running;
+    int code = running ? MPI_SUCCESS : MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_dup(MPI_COMM_WORLD, &mpi.all);
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_set_errhandler(mpi.all, MPI_ERRORS_RETURN);
+    if (code == MPI_SUCCESS)
+        code = find_place(place);
+    if (code != MPI_SUCCESS)
+        return mpi_failure("start", code);
+    if (mpi.size != launched) {
+        close_mpi(NULL, false);
+        return weft_fail(WEFT_INVALID,
+                         "mpi: %s is %ld, but MPI has %d processes: this launcher is of another "
+                         "MPI than the one that Weft was built with",
+                         variable, launched, mpi.size);
+    }
+    mpi.buffer = weft_calloc(3, (PIECE + (size_t)mpi.size) * sizeof *mpi.buffer);
+    *type = &weft_group_mpi;
+    return mpi.buffer ? WEFT_OK : weft__out_of_memory("mpi", "its buffers");
+}
