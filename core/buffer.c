@@ -162,7 +162,8 @@ static int64_t cache_limit(void)
     }
     const int64_t most = eighth_of_memory(),
                   rest = pool.highest + pool.highest / SHARE + SPARE - pool.active;
-    return rest < most ? rest : most;
+    const int64_t room = pool.limit - pool.active, least = rest < most ? rest : most;
+    return room < least ? room : least;
 }
 
 static void count_held(void)

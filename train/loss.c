@@ -3,10 +3,8 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
-#include "core/graph.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
-#include "train/parallel/group.h"
 #include "weft/transforms.h"
 
 /* Elements of logits that are held at a time, where the head is more than a matrix. */
@@ -21,29 +19,60 @@ static void head_losses(void *context, weft_array *const *in, int n_in, weft_arr
     out[0] = weft_cross_entropy_rows(logits, weft_to(in[1], weft_device_of(logits)));
 }
 
-/* Losses of hidden (N, E) and targets (N) through any head: (N). Some rows at a time, whose logits
- * are computed again for the gradient, so that no more than theirs are ever held. */
-static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_array *targets)
+/* Parts of x (N, E), each but the last of `size` rows. Their gradients are joined: as gradients of
+ * slices they would be sums of arrays of N rows. */
+static void split(void *size, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
-    const int64_t N = weft_dim(targets, 0), V = weft_model_info_of(model)->vocab_size;
+    const int64_t rows = (int64_t)(intptr_t)size;
+    (void)n_in;
+    for (int i = 0; i < n_out; i++)
+        out[i] = weft_slice_axis(in[0], 0, i * rows, i + 1 < n_out ? (i + 1) * rows : INT64_MAX);
+}
+
+static void join(void *size, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
+                 weft_array *const *cotangents, weft_array **grads)
+{
+    (void)size;
+    (void)in;
+    (void)n_in;
+    (void)outs;
+    grads[0] = weft_concatenate(cotangents, n_out, 0);
+}
+
+/* (N), from `rows` at a time, whose logits are computed again for the gradient: no more than theirs
+ * are ever held. */
+static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_array *targets,
+                                    int64_t rows)
+{
+    static const weft_custom_rules rules = {.vjp = join};
+    const int64_t N = weft_dim(targets, 0), chunks = (N + rows - 1) / rows;
+    weft_array *parts[WEFT_MAX_OUTPUTS], *losses[WEFT_MAX_OUTPUTS];
+    if (chunks <= 1) {
+        weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0)};
+        weft_checkpoint(head_losses, model, in, 2, losses, 1);
+        return weft_squeeze(losses[0], 0);
+    }
+    const int64_t size = (chunks + WEFT_MAX_OUTPUTS - 1) / WEFT_MAX_OUTPUTS * rows;
+    const int n = (int)((N + size - 1) / size);
+    weft_custom(split, (void *)(intptr_t)size, &rules, &hidden, 1, parts, n);
+    for (int i = 0; i < n; i++) {
+        weft_array *next = weft_slice_axis(targets, 0, i * size, (i + 1) * size);
+        losses[i] = losses_by_chunks(model, parts[i], next, rows);
+    }
+    return weft_concatenate(losses, n, 0);
+}
+
+/* Losses of hidden (N, E) and targets (N) through any head: (N). */
+static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_array *targets)
+{
+    const int64_t V = weft_model_info_of(model)->vocab_size, N = weft_dim(targets, 0);
     int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
     rows = rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
-    const int64_t n = N > rows ? (N + rows - 1) / rows : 1;
-    weft_array **all = weft_calloc((size_t)n, sizeof(weft_array *));
-    if (all == NULL)
-        return weft__no_memory();
-    for (int64_t i = 0; i < n; i++) {
-        weft_array *in[] = {
-            weft_expand_dims(weft_slice_axis(hidden, 0, i * rows, (i + 1) * rows), 0),
-            weft_expand_dims(weft_slice_axis(targets, 0, i * rows, (i + 1) * rows), 0)};
-        if (n == 1)
-            head_losses(model, in, 2, &all[i], 1);
-        else
-            weft_checkpoint(head_losses, model, in, 2, &all[i], 1);
-    }
-    weft_array *losses = weft_flatten(weft_concatenate(all, (int)n, 1), 0, 1);
-    weft_free(all);
-    return losses;
+    if (N > rows)
+        return losses_by_chunks(model, hidden, targets, rows);
+    weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0)}, *losses;
+    head_losses(model, in, 2, &losses, 1);
+    return weft_squeeze(losses, 0);
 }
 
 /* The negative log-likelihoods of targets (B, L): (B L), float32. */
@@ -65,7 +94,7 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
         losses =
             weft_linear_cross_entropy(weft_to(x, there), weight, weft_to(next, there), softcap);
     } else {
-        losses = losses_by_chunks(model, x, next);
+        losses = head_losses_of(model, x, next);
     }
     return weft_astype(losses, WEFT_FLOAT32);
 }
@@ -158,41 +187,25 @@ static weft_status batch_loss(weft_model *model, const weft_sample *samples, int
     return status;
 }
 
-/* The sums, the targets and the wish to stop of all ranks. */
-static weft_status add_ranks(weft_group *group, weft_status status, bool *stop, loss_sums *t,
-                             int64_t *targets)
-{
-    double values[WEFT__EXCHANGED] = {
-        t->s, t->w, t->ss, t->sw, t->ww, (double)t->samples, (double)*targets};
-    status = weft__group_exchange(group, status, stop, values, NULL);
-    *t = (loss_sums){values[0], values[1], values[2], values[3], values[4], (int64_t)values[5]};
-    *targets = (int64_t)values[6];
-    return status;
-}
-
 static weft_status evaluate(weft_model *model, const weft_sample *samples, int64_t n,
                             const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
 {
     const int64_t most = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH, B = most < n ? most : n;
-    const weft_group_place place = weft_group_place_of(o->group);
     loss_sums sums = {0};
-    bool stop = false;
     float *room = weft_calloc((size_t)B, sizeof *room);
     weft_status status = WEFT_OK;
     if (room == NULL)
         status = weft_fail(WEFT_MEMORY, "evaluation: out of memory for the losses of a batch");
-    for (int64_t i = B * place.rank; status == WEFT_OK && !stop && i < n; i += B * place.size) {
+    for (int64_t i = 0; status == WEFT_OK && i < n; i += B) {
         const int rows = (int)(n - i < B ? n - i : B);
         status = batch_loss(model, samples + i, rows, room, &sums);
         for (int k = 0; status == WEFT_OK && k < rows; k++)
             out->targets += weft__sample_targets(&samples[i + k]);
-        stop = status == WEFT_OK && o->callback && !o->callback(o->context, out->targets, total);
+        if (status == WEFT_OK && o->callback && !o->callback(o->context, out->targets, total))
+            status = weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
+                               (long long)out->targets, (long long)total);
     }
     weft_free(room);
-    status = add_ranks(o->group, status, &stop, &sums, &out->targets);
-    if (status == WEFT_OK && stop)
-        status = weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
-                           (long long)out->targets, (long long)total);
     if (sums.w > 0) {
         out->loss = sums.s / sums.w;
         out->standard_error = standard_error(&sums);

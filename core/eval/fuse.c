@@ -13,6 +13,10 @@
 
 enum { STEP = 128 }; /* values of a tape under construction: operands, then STEP + its steps */
 
+/* A chain holds all its operands until it is computed. A sum of many large arrays, such as the
+ * gradients of a parameter that is used often, is computed some terms at a time. */
+enum { LARGE = 1 << 20, LARGE_OPERANDS = 8 };
+
 /* ---- what can be fused ---------------------------------------------------------------------- */
 
 static bool is_wide(const weft_array *node)
@@ -100,6 +104,9 @@ bool weft__fuse_defers(weft__plan *plan, weft_array *node, bool *stranded)
     }
     const weft_tape *tape = fusable(node);
     if (!tape || !measure(plan, node, tape, &steps, &operands, stranded)) {
+        return false;
+    }
+    if (operands > LARGE_OPERANDS && weft_nbytes(node) >= LARGE) {
         return false;
     }
     weft__entry *e = weft__plan_entry(plan, node);
