@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
+#include "train/parallel/group.h"
 #include "weft/transforms.h"
 
 /* Elements of logits that are held at a time, where the head is more than a matrix. */
@@ -187,25 +188,41 @@ static weft_status batch_loss(weft_model *model, const weft_sample *samples, int
     return status;
 }
 
+/* The sums, the targets and the wish to stop of all ranks. */
+static weft_status add_ranks(weft_group *group, weft_status status, bool *stop, loss_sums *t,
+                             int64_t *targets)
+{
+    double values[WEFT__EXCHANGED] = {
+        t->s, t->w, t->ss, t->sw, t->ww, (double)t->samples, (double)*targets};
+    status = weft__group_exchange(group, status, stop, values, NULL);
+    *t = (loss_sums){values[0], values[1], values[2], values[3], values[4], (int64_t)values[5]};
+    *targets = (int64_t)values[6];
+    return status;
+}
+
 static weft_status evaluate(weft_model *model, const weft_sample *samples, int64_t n,
                             const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
 {
     const int64_t most = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH, B = most < n ? most : n;
+    const weft_group_place place = weft_group_place_of(o->group);
     loss_sums sums = {0};
+    bool stop = false;
     float *room = weft_calloc((size_t)B, sizeof *room);
     weft_status status = WEFT_OK;
     if (room == NULL)
         status = weft_fail(WEFT_MEMORY, "evaluation: out of memory for the losses of a batch");
-    for (int64_t i = 0; status == WEFT_OK && i < n; i += B) {
+    for (int64_t i = B * place.rank; status == WEFT_OK && !stop && i < n; i += B * place.size) {
         const int rows = (int)(n - i < B ? n - i : B);
         status = batch_loss(model, samples + i, rows, room, &sums);
         for (int k = 0; status == WEFT_OK && k < rows; k++)
             out->targets += weft__sample_targets(&samples[i + k]);
-        if (status == WEFT_OK && o->callback && !o->callback(o->context, out->targets, total))
-            status = weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
-                               (long long)out->targets, (long long)total);
+        stop = status == WEFT_OK && o->callback && !o->callback(o->context, out->targets, total);
     }
     weft_free(room);
+    status = add_ranks(o->group, status, &stop, &sums, &out->targets);
+    if (status == WEFT_OK && stop)
+        status = weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld targets",
+                           (long long)out->targets, (long long)total);
     if (sums.w > 0) {
         out->loss = sums.s / sums.w;
         out->standard_error = standard_error(&sums);
