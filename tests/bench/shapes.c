@@ -53,9 +53,9 @@ static bool is_inner(void *context, const char *path, const weft_module *m)
 /* The model from a GGUF file with blocks of the type. */
 static weft_model *through_gguf(weft_model *model, const char *type)
 {
-    char path[] = "/tmp/bench-shapes-XXXXXX";
+    char path[] = "/tmp/bench-shapes-XXXXXX.gguf";
     weft_model *loaded = NULL;
-    const int file = mkstemp(path);
+    const int file = mkstemps(path, (int)strlen(".gguf"));
     if (file < 0) {
         perror(path);
         exit(2);
