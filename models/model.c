@@ -178,7 +178,9 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft_nn_load_options options = {.dtype = o->dtype,
                                     .quantize = o->quantize != 0 ? &quantize : NULL};
     weft_device *before = weft_default_device();
-    weft_set_default_device(placement->host); /* the file's arrays pass through it */
+    /* The file's arrays pass through it. What is to be encoded stays on the CPU until then: that
+     * views the file and encodes on all its threads, where another device would hold all of it. */
+    weft_set_default_device(o->quantize != 0 ? weft_device_get("cpu") : placement->host);
     weft_scope_open_lean();
     const weft_dtype blocks = placement->device == placement->host
                                   ? weft_device_matrix_dtype(placement->device)
@@ -186,6 +188,7 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     weft_status status =
         gguf ? weft__gguf_weights(gguf, apart, options.dtype, blocks, &options.dtype, &w)
              : weft__weights_read(file, m->family, &w);
+    weft_set_default_device(placement->host);
     options.where = gguf                               ? weft_gguf_path(gguf)
                     : weft_safetensors_count(file) > 0 ? weft_safetensors_at(file, 0)->path
                                                        : NULL;
