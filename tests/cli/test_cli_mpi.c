@@ -51,7 +51,7 @@ static const char *pairs(void)
 }
 
 /* `weft train MODEL ...` on n ranks, in a shell where $R is the rank; its process is in
- * pid.$R of the temporary folder. 0: without a launcher. */
+ * pid.$R, and the launcher's in pid.launcher, of the temporary folder. 0: without a launcher. */
 static const char *train_command(int n, const char *arguments)
 {
     static char commands[4][3000];
@@ -63,8 +63,9 @@ static const char *train_command(int n, const char *arguments)
     else
         snprintf(command, sizeof commands[0],
                  "env %s timeout 120 mpirun -n %d sh -c 'R=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; "
-                 "echo $$ >%s.$R; exec %s train %s %s'",
-                 settings, n, check_temporary("pid"), check_built("cli/weft"), model(), arguments);
+                 "echo $$ >%s.$R; echo $PPID >%s.launcher; exec %s train %s %s'",
+                 settings, n, check_temporary("pid"), check_temporary("pid"),
+                 check_built("cli/weft"), model(), arguments);
     return command;
 }
 
@@ -178,7 +179,7 @@ static void ranks_have_the_losses_of_one_process(void)
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
 
-enum { UPDATES = 20 };
+enum { UPDATES = 40 };
 
 static const char *long_run(void)
 {
@@ -189,7 +190,7 @@ static const char *long_run(void)
     return options;
 }
 
-/* Runs it until metrics.jsonl has so many updates, does `what` ($p is the launcher), and waits. */
+/* Runs it until metrics.jsonl has so many updates, does `what`, and waits. */
 static output interrupt(int ranks, const char *out, int updates, const char *what)
 {
     char arguments[900];
@@ -251,8 +252,9 @@ static void the_launchers_signals_save(void)
         return;
     for (int i = 0; i < 2; i++) {
         const char *out = check_temporary(signals[i]);
-        char what[64];
-        snprintf(what, sizeof what, "kill -%s $p", signals[i]);
+        char what[600];
+        snprintf(what, sizeof what, "kill -%s $(cat %s.launcher)", signals[i],
+                 check_temporary("pid"));
         const output o = interrupt(2, out, 6, what);
         CHECK(o.code != 0);
         CHECK_CONTAINS(o.err, "weft: train: stopped after update");
