@@ -1,8 +1,11 @@
 /* backends/vulkan/kernels/linear_cross_entropy.c -- losses of hidden states and their gradients,
  * some rows of logits at a time: logits by a product, the losses and the logits' gradients in their
- * place, and the gradients of the hidden states by a second product. */
+ * place, and the gradients of the hidden states by a second product. An encoded weight is decoded a
+ * block of words at a time, for each of the two; logits then lie block after block, and the second
+ * product is a sum over the blocks. */
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/product.h"
+#include "backends/vulkan/kernels/quantized.h"
 #include "backends/vulkan/shaders.h"
 #include "weft/op_params.h"
 
@@ -10,21 +13,31 @@
  * cores for 256 of 128000. The products use tiles of 128 rows. */
 enum { LOGITS_ROOM = 80 << 20, CORES_ROOM = 128 << 20, TILE_ROWS = 128 };
 
+/* Bytes of the words that are decoded at a time. */
+enum { DECODED_ROOM = 64 << 20 };
+
 typedef struct chunk {
     const weft_call *call;
     const weft_linear_cross_entropy_params *params;
     const weft_tensor *x, *weight, *targets;
     int64_t N, E, V;
     bool narrow;         /* logits' gradients are rounded to bfloat16, for matrix cores */
+    int64_t block;       /* words of a block; V where the weight is not encoded */
     int64_t first, rows; /* of N, at this time */
-    uint64_t logits, gradients, products; /* addresses in the workspace */
+    uint64_t logits, gradients, decoded, sums, products; /* addresses in the workspace */
 } chunk;
+
+/* Some words of the vocabulary. */
+typedef struct words {
+    int64_t first, n;
+} words;
 
 /* token_loss.comp */
 typedef struct loss_push {
     uint64_t logits, losses, targets, gradients, fault;
     uint32_t fault_code, first, rows, V, target_stride;
     float cap;
+    uint32_t block;
 } loss_push;
 
 /* Whether the second product runs on matrix cores. Float16 would lose small probabilities. */
@@ -34,6 +47,12 @@ static bool is_narrow(const chunk *c)
     return cores && c->params->with_gradient && c->x->dtype == WEFT_BFLOAT16 &&
            c->weight->dtype == WEFT_BFLOAT16 && c->V % 8 == 0 && c->E % 8 == 0 &&
            weft__vulkan_core_shape_of(cores, WEFT_BFLOAT16);
+}
+
+/* Of what an encoded weight is decoded to: exact but for matrix cores. */
+static weft_dtype decoded_dtype(const chunk *c)
+{
+    return c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32;
 }
 
 static chunk chunk_of(const weft_call *call)
@@ -47,7 +66,24 @@ static chunk chunk_of(const weft_call *call)
     c.E = c.x->shape.at[1];
     c.V = c.weight->shape.at[0];
     c.narrow = is_narrow(&c);
+    c.block = c.V;
+    if (c.weight->encoding && c.E > 0) {
+        const int64_t most = DECODED_ROOM / (c.E * (int64_t)weft_dtype_size(decoded_dtype(&c)));
+        const int64_t whole = most > TILE_ROWS ? most / TILE_ROWS * TILE_ROWS : TILE_ROWS;
+        c.block = whole < c.V ? whole : c.V;
+    }
     return c;
+}
+
+static int64_t blocks_of(const chunk *c)
+{
+    return c->block > 0 ? (c->V + c->block - 1) / c->block : 0;
+}
+
+static words words_of(const chunk *c, int64_t i)
+{
+    const int64_t first = i * c->block, rest = c->V - first;
+    return (words){first, rest < c->block ? rest : c->block};
 }
 
 static int64_t chunk_rows(const chunk *c)
@@ -63,40 +99,69 @@ static uint64_t address_of(const weft_tensor *t, int64_t row)
     return t->buffer ? weft__vulkan_address(t) + bytes : 0;
 }
 
-static weft__vulkan_product logits_product(const chunk *c)
+/* The words' rows of the weight, decoded where they are encoded: their axis and that of the terms.
+ */
+static weft__vulkan_factor weight_of(const chunk *c, int outer_axis, int term_axis)
+{
+    if (!c->weight->encoding) {
+        return weft__vulkan_matrix(c->weight, outer_axis, term_axis);
+    }
+    return (weft__vulkan_factor){.dtype = decoded_dtype(c),
+                                 .address = c->decoded,
+                                 .outer = outer_axis == 0 ? c->E : 1,
+                                 .term = term_axis == 0 ? c->E : 1};
+}
+
+static weft__vulkan_product logits_product(const chunk *c, words w)
 {
     weft__vulkan_product p = {.rows = c->rows,
-                              .columns = c->V,
+                              .columns = w.n,
                               .terms = c->E,
                               .sizes = {1, 1, 1, 1},
                               .a = weft__vulkan_matrix(c->x, 0, 1),
-                              .b = weft__vulkan_matrix(c->weight, 0, 1),
+                              .b = weight_of(c, 0, 1),
                               .y_dtype = WEFT_FLOAT32,
-                              .y = c->logits};
+                              .y = c->logits + (uint64_t)(w.first * c->rows * 4)};
     p.a.address = address_of(c->x, c->first);
     return p;
 }
 
-static weft__vulkan_product gradient_product(const chunk *c)
+static weft__vulkan_product gradient_product(const chunk *c, words w)
 {
     const weft_tensor *dx = &c->call->out[1];
-    return (weft__vulkan_product){.rows = c->rows,
-                                  .columns = c->E,
-                                  .terms = c->V,
-                                  .sizes = {1, 1, 1, 1},
-                                  .a = {.dtype = c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32,
-                                        .address = c->gradients,
-                                        .outer = c->V,
-                                        .term = 1},
-                                  .b = weft__vulkan_matrix(c->weight, 1, 0),
-                                  .y_dtype = dx->dtype,
-                                  .y = address_of(dx, c->first)};
+    const weft_dtype dtype = c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32;
+    const int64_t size = (int64_t)weft_dtype_size(dtype), block = w.first / c->block;
+    const bool summed = blocks_of(c) > 1;
+    return (weft__vulkan_product){
+        .rows = c->rows,
+        .columns = c->E,
+        .terms = w.n,
+        .sizes = {1, 1, 1, 1},
+        .a = {.dtype = dtype,
+              .address = c->gradients + (uint64_t)(w.first * c->rows * size),
+              .outer = w.n,
+              .term = 1},
+        .b = weight_of(c, 1, 0),
+        .y_dtype = summed ? WEFT_FLOAT32 : dx->dtype,
+        .y = summed ? c->sums + (uint64_t)(block * c->rows * c->E * 4) : address_of(dx, c->first)};
 }
 
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call)
 {
     chunk c = chunk_of(call);
     return weft__vulkan_fits(call) && c.V > 0 && c.E > 0 && c.weight->dtype != WEFT_FLOAT64;
+}
+
+static bool is_narrow_float(const weft_tensor *t)
+{
+    return t->dtype == WEFT_FLOAT32 || t->dtype == WEFT_FLOAT16 || t->dtype == WEFT_BFLOAT16;
+}
+
+bool weft__vulkan_linear_cross_entropy_encoded_fits(const weft_call *call)
+{
+    const chunk c = chunk_of(call);
+    return weft__vulkan_decodes(c.weight) && is_narrow_float(c.x) && c.V > 0 && c.E > 0 &&
+           c.E % 8 == 0 && c.N * c.E < INT32_MAX && c.V * c.E < INT32_MAX;
 }
 
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call)
@@ -116,16 +181,31 @@ static int64_t gradients_bytes(const chunk *c)
     return c->narrow ? (chunk_rows(c) * c->V * 2 + 63) / 64 * 64 : 0;
 }
 
+static int64_t decoded_bytes(const chunk *c)
+{
+    const int64_t bytes = c->block * c->E * (int64_t)weft_dtype_size(decoded_dtype(c));
+    return c->weight->encoding ? (bytes + 63) / 64 * 64 : 0;
+}
+
+static int64_t sums_bytes(const chunk *c)
+{
+    const int64_t blocks = c->params->with_gradient ? blocks_of(c) : 1;
+    return blocks > 1 ? (blocks * chunk_rows(c) * c->E * 4 + 63) / 64 * 64 : 0;
+}
+
 static int64_t products_bytes(chunk *c, int64_t rows)
 {
+    int64_t most = 0;
     c->rows = rows;
-    weft__vulkan_product logits = logits_product(c);
-    int64_t bytes = weft__vulkan_product_workspace(c->call, &logits), more = 0;
-    if (c->params->with_gradient) {
-        weft__vulkan_product gradient = gradient_product(c);
-        more = weft__vulkan_product_workspace(c->call, &gradient);
+    for (int64_t i = 0; i < blocks_of(c); i++) {
+        const words w = words_of(c, i);
+        for (int k = 0; k <= c->params->with_gradient; k++) {
+            const weft__vulkan_product p = k == 0 ? logits_product(c, w) : gradient_product(c, w);
+            const int64_t bytes = weft__vulkan_product_workspace(c->call, &p);
+            most = bytes > most ? bytes : most;
+        }
     }
-    return more > bytes ? more : bytes;
+    return most;
 }
 
 int64_t weft__vulkan_linear_cross_entropy_workspace(const weft_call *call)
@@ -136,7 +216,7 @@ int64_t weft__vulkan_linear_cross_entropy_workspace(const weft_call *call)
         int64_t last = products_bytes(&c, c.N % rows);
         bytes = last > bytes ? last : bytes;
     }
-    return logits_bytes(&c) + gradients_bytes(&c) + bytes;
+    return logits_bytes(&c) + gradients_bytes(&c) + decoded_bytes(&c) + sums_bytes(&c) + bytes;
 }
 
 /* ---- Launches ------------------------------------------------------------------------------- */
@@ -155,28 +235,52 @@ static weft_status losses(const chunk *c)
         .rows = (uint32_t)c->rows,
         .V = (uint32_t)c->V,
         .target_stride = (uint32_t)c->targets->strides[0],
-        .cap = (float)c->params->softcap};
-    weft__vulkan_launch launch = {.shader = &weft__shader_token_loss,
-                                  .n_constants = 4,
-                                  .constants = {c->targets->dtype, c->params->with_gradient,
-                                                c->params->softcap > 0,
-                                                c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32},
-                                  .push = &push,
-                                  .push_bytes = sizeof push,
-                                  .groups = push.rows};
+        .cap = (float)c->params->softcap,
+        .block = (uint32_t)c->block};
+    weft__vulkan_launch launch = {
+        .shader = &weft__shader_token_loss,
+        .n_constants = 5,
+        .constants = {c->targets->dtype, c->params->with_gradient, c->params->softcap > 0,
+                      c->narrow ? WEFT_BFLOAT16 : WEFT_FLOAT32, c->block < c->V},
+        .push = &push,
+        .push_bytes = sizeof push,
+        .groups = push.rows};
     return weft__vulkan_dispatch(call, &launch);
+}
+
+typedef weft__vulkan_product product_of(const chunk *c, words w);
+
+/* A product with each block of words, which are decoded first where they are encoded. */
+static weft_status multiply(const chunk *c, product_of *product)
+{
+    weft_status status = WEFT_OK;
+    for (int64_t i = 0; i < blocks_of(c) && status == WEFT_OK; i++) {
+        const words w = words_of(c, i);
+        const weft__vulkan_product p = product(c, w);
+        if (c->weight->encoding) {
+            status = weft__vulkan_decode_rows(c->call, c->weight, w.first, w.n, decoded_dtype(c),
+                                              c->decoded);
+        }
+        if (status == WEFT_OK) {
+            status = weft__vulkan_product_run(c->call, &p, c->products);
+        }
+    }
+    return status;
 }
 
 static weft_status run(const chunk *c)
 {
-    weft__vulkan_product logits = logits_product(c);
-    weft_status status = weft__vulkan_product_run(c->call, &logits, c->products);
+    weft_status status = multiply(c, logits_product);
     if (status == WEFT_OK) {
         status = losses(c);
     }
     if (status == WEFT_OK && c->params->with_gradient) {
-        weft__vulkan_product gradient = gradient_product(c);
-        status = weft__vulkan_product_run(c->call, &gradient, c->products);
+        status = multiply(c, gradient_product);
+    }
+    if (status == WEFT_OK && c->params->with_gradient && blocks_of(c) > 1) {
+        const weft_tensor *dx = &c->call->out[1];
+        status = weft__vulkan_sum_parts(c->call, c->sums, blocks_of(c), c->rows * c->E,
+                                        address_of(dx, c->first), dx->dtype);
     }
     return status;
 }
@@ -187,7 +291,9 @@ weft_status weft__vulkan_linear_cross_entropy(const weft_call *call)
     int64_t rows = chunk_rows(&c);
     c.logits = weft__vulkan_workspace(call);
     c.gradients = c.narrow ? c.logits + (uint64_t)logits_bytes(&c) : c.logits;
-    c.products = c.logits + (uint64_t)(logits_bytes(&c) + gradients_bytes(&c));
+    c.decoded = c.logits + (uint64_t)(logits_bytes(&c) + gradients_bytes(&c));
+    c.sums = c.decoded + (uint64_t)decoded_bytes(&c);
+    c.products = c.sums + (uint64_t)sums_bytes(&c);
     weft_status status = WEFT_OK;
     for (; c.first < c.N && status == WEFT_OK; c.first += rows) {
         c.rows = rows < c.N - c.first ? rows : c.N - c.first;

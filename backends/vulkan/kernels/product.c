@@ -389,6 +389,15 @@ static weft_status add_parts(const weft_call *call, const product_plan *plan, ui
     return weft__vulkan_dispatch(call, &launch);
 }
 
+weft_status weft__vulkan_sum_parts(const weft_call *call, uint64_t sums, int64_t parts,
+                                   int64_t count, uint64_t y, weft_dtype y_dtype)
+{
+    const product_plan plan = {.p = {.rows = 1, .columns = count, .y = y, .y_dtype = y_dtype},
+                               .batches = 1,
+                               .parts = parts};
+    return add_parts(call, &plan, sums);
+}
+
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
                                      uint64_t workspace)
 {

@@ -33,6 +33,10 @@ int64_t weft__vulkan_product_workspace(const weft_call *call, const weft__vulkan
 weft_status weft__vulkan_product_run(const weft_call *call, const weft__vulkan_product *p,
                                      uint64_t workspace);
 
+/* y = the sum of `parts` blocks of `count` float32 numbers, one after another, in their order. */
+weft_status weft__vulkan_sum_parts(const weft_call *call, uint64_t sums, int64_t parts,
+                                   int64_t count, uint64_t y, weft_dtype y_dtype);
+
 /* An operand that is a matrix: its axes. */
 weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, int term_axis);
 
@@ -40,10 +44,12 @@ weft__vulkan_factor weft__vulkan_matrix(const weft_tensor *t, int outer_axis, in
  * which an index is never below 0. */
 bool weft__vulkan_goes_forward(const weft_call *call);
 
-/* linear_cross_entropy.c; dense_fits: when the inputs are made row-major first. */
+/* linear_cross_entropy.c; dense_fits: when the inputs are made row-major first; encoded_fits: with
+ * an encoded weight. */
 extern weft_kernel weft__vulkan_linear_cross_entropy;
 bool weft__vulkan_linear_cross_entropy_fits(const weft_call *call);
 bool weft__vulkan_linear_cross_entropy_dense_fits(const weft_call *call);
+bool weft__vulkan_linear_cross_entropy_encoded_fits(const weft_call *call);
 int64_t weft__vulkan_linear_cross_entropy_workspace(const weft_call *call);
 
 #endif

@@ -1,5 +1,6 @@
 /* backends/vulkan/kernels/quantized.c -- kernels over quantised matrices: products, which decode as
  * they load, and rows as floats. */
+#include "backends/vulkan/kernels/quantized.h"
 #include "backends/vulkan/cores.h"
 #include "backends/vulkan/kernels/families.h"
 #include "backends/vulkan/kernels/product.h"
@@ -132,6 +133,27 @@ static weft_status decode(const weft_call *call, const coded *w, const decoding 
         .push_bytes = sizeof push,
         .groups = weft__vulkan_groups(push.count, GROUP)};
     return push.w ? weft__vulkan_dispatch(call, &launch) : weft_error_status();
+}
+
+bool weft__vulkan_decodes(const weft_tensor *t)
+{
+    return t->encoding && t->encoding->kind != WEFT_ENCODING_OTHER;
+}
+
+weft_status weft__vulkan_decode_rows(const weft_call *call, const weft_tensor *t, int64_t first,
+                                     int64_t rows, weft_dtype dtype, uint64_t to)
+{
+    coded w = coded_of_encoded(t);
+    w.record.codes += (uint64_t)first * w.record.code_row;
+    w.record.scales += (uint64_t)first * w.record.scale_row;
+    w.record.biases += (uint64_t)first * w.record.scale_row;
+    w.rows = rows;
+    const decoding d = {.to = to,
+                        .dtype = dtype,
+                        .rounded = WEFT_FLOAT32,
+                        .count = rows * w.width,
+                        .packed = weft_dtype_size(dtype) == 2};
+    return decode(call, &w, &d);
 }
 
 /* ---- Products ------------------------------------------------------------------------------- */

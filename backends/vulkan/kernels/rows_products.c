@@ -189,6 +189,13 @@ static const weft_kernel_row rows[] = {
      .fits = weft__vulkan_linear_cross_entropy_dense_fits,
      .workspace = weft__vulkan_linear_cross_entropy_workspace,
      .kernel = weft__vulkan_linear_cross_entropy},
+    {.op = "linear_cross_entropy",
+     .takes_encoded = 1 << 1,
+     .signature = "FFIfF",
+     .layout = WEFT_CONTIGUOUS,
+     .fits = weft__vulkan_linear_cross_entropy_encoded_fits,
+     .workspace = weft__vulkan_linear_cross_entropy_workspace,
+     .kernel = weft__vulkan_linear_cross_entropy},
 };
 
 const weft__vulkan_family weft__vulkan_products = {rows, sizeof rows / sizeof *rows};

@@ -12,6 +12,7 @@ layout(constant_id = 0) const uint TARGET_TYPE = INT32;
 layout(constant_id = 1) const bool GRADIENT = false;
 layout(constant_id = 2) const bool CAPPED = false;
 layout(constant_id = 3) const uint GRADIENT_TYPE = FLOAT32;
+layout(constant_id = 4) const bool BLOCKS = false; // of the vocabulary, one after another
 
 layout(push_constant, scalar) uniform Push {
     Floats logits, losses;
@@ -21,7 +22,18 @@ layout(push_constant, scalar) uniform Push {
     uint first, rows, V; // the first of these rows, among all
     uint target_stride;
     float cap;
+    uint block; // words
 } p;
+
+// Where word j of the row lies: blocks are matrices of all rows and some words.
+uint place_of(uint row, uint j)
+{
+    if (!BLOCKS) {
+        return row * p.V + j;
+    }
+    uint first = j / p.block * p.block;
+    return first * p.rows + row * min(p.block, p.V - first) + (j - first);
+}
 
 shared float maxima[GROUP], sums[GROUP];
 
@@ -38,7 +50,7 @@ float share(float x, float top)
 }
 
 // log(sum(exp(scores))). A NaN among them stays in the sum.
-float log_sum_exp(uint base)
+float log_sum_exp(uint row)
 {
     uint self = gl_LocalInvocationID.x;
     float top = LOWEST, sum = 0.0;
@@ -46,7 +58,7 @@ float log_sum_exp(uint base)
         float x[STEP], before = top;
         for (uint i = 0u; i < STEP; i++) {
             uint j = first + i * GROUP;
-            x[i] = j < p.V ? score(p.logits.at[base + j]) : -INFINITY;
+            x[i] = j < p.V ? score(p.logits.at[place_of(row, j)]) : -INFINITY;
             top = x[i] > top ? x[i] : top;
         }
         sum *= share(before, top);
@@ -70,7 +82,7 @@ float log_sum_exp(uint base)
 
 void main()
 {
-    uint row = group_index(), self = gl_LocalInvocationID.x, base = row * p.V;
+    uint row = group_index(), self = gl_LocalInvocationID.x;
     if (row >= p.rows) {
         return;
     }
@@ -80,9 +92,10 @@ void main()
         report(p.fault, p.fault_code, target);
         counted = false;
     }
-    float lse = counted ? log_sum_exp(base) : 0.0;
+    float lse = counted ? log_sum_exp(row) : 0.0;
     if (self == 0u) {
-        p.losses.at[p.first + row] = counted ? lse - score(p.logits.at[base + target.x]) : 0.0;
+        p.losses.at[p.first + row] =
+            counted ? lse - score(p.logits.at[place_of(row, target.x)]) : 0.0;
     }
     if (!GRADIENT) {
         return;
@@ -91,11 +104,12 @@ void main()
     barrier();
     for (uint j = self; j < p.V; j += GROUP) {
         float d = 0.0;
+        uint at = place_of(row, j);
         if (counted) {
-            float s = score(p.logits.at[base + j]);
+            float s = score(p.logits.at[at]);
             d = exp(s - lse) - (j == target.x ? 1.0 : 0.0);
             d *= CAPPED ? 1.0 - (s / p.cap) * (s / p.cap) : 1.0;
         }
-        store_real(p.gradients, GRADIENT_TYPE, base + j, d);
+        store_real(p.gradients, GRADIENT_TYPE, at, d);
     }
 }
