@@ -250,14 +250,17 @@ static weft_status losses(const chunk *c)
 
 typedef weft__vulkan_product product_of(const chunk *c, words w);
 
-/* A product with each block of words, which are decoded first where they are encoded. */
-static weft_status multiply(const chunk *c, product_of *product)
+/* A product with each block of words, which are decoded first where they are encoded: forward or
+ * backward through the vocabulary, so that the block that was decoded last is used again. */
+static weft_status multiply(const chunk *c, product_of *product, bool forward)
 {
+    const int64_t n = blocks_of(c);
     weft_status status = WEFT_OK;
-    for (int64_t i = 0; i < blocks_of(c) && status == WEFT_OK; i++) {
-        const words w = words_of(c, i);
+    for (int64_t i = 0; i < n && status == WEFT_OK; i++) {
+        const bool there = i == 0 && (!forward || c->first > 0) && c->params->with_gradient;
+        const words w = words_of(c, forward ? i : n - 1 - i);
         const weft__vulkan_product p = product(c, w);
-        if (c->weight->encoding) {
+        if (c->weight->encoding && !there) {
             status = weft__vulkan_decode_rows(c->call, c->weight, w.first, w.n, decoded_dtype(c),
                                               c->decoded);
         }
@@ -270,12 +273,12 @@ static weft_status multiply(const chunk *c, product_of *product)
 
 static weft_status run(const chunk *c)
 {
-    weft_status status = multiply(c, logits_product);
+    weft_status status = multiply(c, logits_product, true);
     if (status == WEFT_OK) {
         status = losses(c);
     }
     if (status == WEFT_OK && c->params->with_gradient) {
-        status = multiply(c, gradient_product);
+        status = multiply(c, gradient_product, false);
     }
     if (status == WEFT_OK && c->params->with_gradient && blocks_of(c) > 1) {
         const weft_tensor *dx = &c->call->out[1];

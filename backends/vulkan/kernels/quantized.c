@@ -112,6 +112,7 @@ typedef struct decoding {
 
 static weft_status decode(const weft_call *call, const coded *w, const decoding *d)
 {
+    const uint32_t fours = d->packed && w->width % 8 == 0 && d->to % 16 == 0 ? 2 : 1;
     struct {
         uint64_t w, indices, to, fault;
         uint32_t fault_code, count, width, extent;
@@ -120,15 +121,15 @@ static weft_status decode(const weft_call *call, const coded *w, const decoding 
               .to = d->to,
               .fault = weft__vulkan_fault(call),
               .fault_code = weft__vulkan_fault_code(call, weft__vulkan_bad_index, w->rows),
-              .count = (uint32_t)(d->count / 4),
-              .width = (uint32_t)(w->width / 4),
+              .count = (uint32_t)(d->count / (4 * fours)),
+              .width = (uint32_t)(w->width / (4 * fours)),
               .extent = (uint32_t)w->rows};
     weft__vulkan_launch launch = {
         .shader = &weft__shader_codes_rows,
-        .n_constants = 5,
+        .n_constants = 6,
         .constants = {w->format, (uint32_t)d->dtype,
                       d->indices ? (uint32_t)d->indices->dtype : (uint32_t)NO_INDEX,
-                      (uint32_t)d->rounded, d->packed},
+                      (uint32_t)d->rounded, d->packed, fours},
         .push = &push,
         .push_bytes = sizeof push,
         .groups = weft__vulkan_groups(push.count, GROUP)};
@@ -372,7 +373,9 @@ static weft_status rows_as_floats(const weft_call *call, const coded *w, const w
                          .to = weft__vulkan_address(out),
                          .dtype = out->dtype,
                          .rounded = rounded,
-                         .count = weft_tensor_size(out)};
+                         .count = weft_tensor_size(out),
+                         .packed = weft_dtype_size(out->dtype) == 2 &&
+                                   weft__vulkan_address(out) % 8 == 0};
     return decode(call, w, &to);
 }
 

@@ -9,8 +9,10 @@ layout(constant_id = 1) const uint OUT_TYPE = FLOAT32;
 layout(constant_id = 2) const uint INDEX_TYPE = 255; // none: every row in order
 layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32; // product and sum are rounded to it
 layout(constant_id = 4) const bool PACKED = false; // four elements of 16 bits are aligned
+layout(constant_id = 5) const uint FOURS = 1; // of an invocation: 2 where 8 elements are aligned too
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 at[]; };
 
 #include "codes.glsl"
 
@@ -19,7 +21,7 @@ layout(push_constant, scalar) uniform Push {
     Words indices, to;
     Fault fault;
     uint fault_code;
-    uint count, width; // of the result: elements over 4; of a row over 4
+    uint count, width; // of the result: elements over 4 FOURS; of a row over the same
     uint extent;       // rows of w
 } p;
 
@@ -30,6 +32,32 @@ float rounded(float value)
                                     : value;
 }
 
+// Four elements; those of a group have the scale in common.
+vec4 four_at(uint row, uint element, vec2 scale)
+{
+    vec4 values = codes_four(p.w, row, element);
+    for (uint j = 0u; j < 4u; j++) {
+        precise float value = values[j] * scale.x; // apart from the sum: both are rounded
+        value = rounded(value);
+        if (BIASED) {
+            value = rounded(value + scale.y);
+        }
+        values[j] = value;
+    }
+    return values;
+}
+
+uint bits_of(float value)
+{
+    return OUT_TYPE == FLOAT16 ? to_float16(value) : to_bfloat16(value);
+}
+
+uvec2 pack(vec4 values)
+{
+    return uvec2(bits_of(values.x) | bits_of(values.y) << 16,
+                 bits_of(values.z) | bits_of(values.w) << 16);
+}
+
 void main()
 {
     uint i = group_index() * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
@@ -37,7 +65,7 @@ void main()
         return;
     }
     int row = int(i / p.width);
-    uint element = i % p.width * 4u;
+    uint element = i % p.width * 4u * FOURS;
     if (INDEX_TYPE != 255u) {
         row = checked_index(p.indices, INDEX_TYPE, uint(row), int(p.extent), p.fault, p.fault_code);
         if (row < 0) {
@@ -45,21 +73,15 @@ void main()
         }
     }
     vec2 scale = scale_and_bias(p.w, uint(row), element);
-    vec4 values = codes_four(p.w, uint(row), element);
-    uvec4 bits;
-    for (uint j = 0u; j < 4u; j++) {
-        precise float value = values[j] * scale.x; // apart from the sum: both are rounded
-        value = rounded(value);
-        if (BIASED) {
-            value = rounded(value + scale.y);
+    vec4 values = four_at(uint(row), element, scale);
+    if (FOURS == 2u) {
+        vec4 more = four_at(uint(row), element + 4u, scale);
+        Quads(p.to).at[i] = uvec4(pack(values), pack(more));
+    } else if (PACKED) {
+        Pairs(p.to).at[i] = pack(values);
+    } else {
+        for (uint j = 0u; j < 4u; j++) {
+            store_real(p.to, OUT_TYPE, 4u * i + j, values[j]);
         }
-        if (PACKED) {
-            bits[j] = OUT_TYPE == FLOAT16 ? to_float16(value) : to_bfloat16(value);
-        } else {
-            store_real(p.to, OUT_TYPE, 4u * i + j, value);
-        }
-    }
-    if (PACKED) {
-        Pairs(p.to).at[i] = uvec2(bits.x | bits.y << 16, bits.z | bits.w << 16);
     }
 }
