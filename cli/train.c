@@ -36,6 +36,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .objective_options = train_objective_options(v),
         .steps = updates(v, r),
         .accumulate = v->accumulate,
+        .micro_batch = v->micro_batch != CLI_ABSENT ? v->micro_batch : 0,
         .lr = v->lr,
         .lora_plus = isnan(v->lora_plus) ? 0 : v->lora_plus,
         .optimizer = train_optimizer(v),
@@ -82,6 +83,8 @@ static weft_status train(const train_values *v, train_run *r)
         return train_dry_run(v, r, &o);
     weft_status status = train_catch_signals(&o.cancel);
     if (status == WEFT_OK)
+        status = train_limit_memory(v, r);
+    if (status == WEFT_OK)
         status = weft_trainer_new(r->model, &o, &r->trainer);
     status = weft_group_agree(o.group, status, NULL);
     if (status != WEFT_OK)
@@ -93,6 +96,8 @@ static weft_status train(const train_values *v, train_run *r)
     if (status == WEFT_OK)
         status = weft_trainer_run(r->trainer, r->batches, r->validation, &r->result);
     cli_progress_end(&r->progress);
+    if (status == WEFT_MEMORY && weft_group_place_of(o.group).size == 1)
+        status = train_out_of_memory(v, r, &o);
     if (status == WEFT_OK && train_is_first() && train_reload(v, r, o.cancel) != WEFT_OK)
         weft_log_message(WEFT_LOG_WARNING, "%s/best cannot be loaded again: %s",
                          weft_printable(v->out), weft_error_message());

@@ -21,7 +21,7 @@ typedef struct train_values {
     int64_t patience;
     double val_split, max_memory, epochs, lr, weight_decay, clip, neftune;
     double save_minutes;
-    int64_t val_every, save_every, steps, batch_size, accumulate, length, warmup, seed;
+    int64_t val_every, save_every, steps, batch_size, micro_batch, accumulate, length, warmup, seed;
     int optimizer, train_on, objective;
     double beta, label_smoothing, gamma, desirable_weight, undesirable_weight;
     int64_t keep;
@@ -110,6 +110,13 @@ bool train_same_value(const char *a, const char *b);
 weft_status train_write_config(const train_values *v, const cli_word_list *words);
 /* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options);
+
+/* Limits arrays to --max-memory or the device's memory. */
+weft_status train_limit_memory(const train_values *v, const train_run *r);
+
+/* Of a run that found no memory: WEFT_MEMORY, with what would fit and how much it takes. */
+weft_status train_out_of_memory(const train_values *v, train_run *r,
+                                const weft_trainer_options *options);
 /* The command line with its defaults, for a run that is resumed. */
 cli_word_list train_words(const train_values *v);
 /* Reads the options that were not given from the run in --out. `words` (the caller's, to be freed

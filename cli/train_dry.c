@@ -22,7 +22,7 @@ typedef struct epoch_size {
 /* One update, the second of a new trainer. */
 typedef struct measured {
     int64_t before, after; /* active bytes: without and with the optimizer's state */
-    int64_t peak;
+    int64_t peak;          /* active bytes */
     double seconds;
 } measured;
 
@@ -34,7 +34,7 @@ typedef struct growth {
 typedef struct dry_run {
     const train_values *v;
     train_run *r;
-    const weft_trainer_options *o;
+    weft_trainer_options *o;
     epoch_size epoch;
     int64_t weights, trained; /* bytes: frozen, trained */
     int64_t mapped;           /* of the weights: in files, not in arrays' memory */
@@ -103,6 +103,7 @@ static weft_status measure(const dry_run *d, const weft_batch *batch, bool check
     if (one.pairs > 0 && one.reference == NULL)
         one.reference = weft_zeros(WEFT_DIMS(2 * one.pairs), WEFT_FLOAT32);
     const weft_batch batches[] = {one, one};
+    weft_memory_clear_cache(); /* of the batch that was measured before */
     *out = (measured){.before = weft_memory_active()};
     weft_status status = weft_trainer_new(d->r->model, &o, &trainer);
     if (status == WEFT_OK)
@@ -172,10 +173,18 @@ static double activations(const growth *g, int64_t samples)
     return g->fixed + (double)samples * g->sample;
 }
 
-/* Of the largest batch. */
+/* Of the largest batch, at a time. */
 static int64_t samples_of(const dry_run *d)
 {
-    return d->epoch.rows / d->epoch.unit;
+    const int64_t all = d->epoch.rows / d->epoch.unit, micro = d->o->micro_batch;
+    return micro > 0 && micro < all ? micro : all;
+}
+
+/* Whether memory may decide how many these are. */
+static bool may_split(const dry_run *d)
+{
+    return d->v->micro_batch == CLI_ABSENT && !d->o->compile && d->o->neftune == 0 &&
+           !d->o->objective->whole_batch;
 }
 
 static bool is_within(const dry_run *d, double bytes)
@@ -209,10 +218,12 @@ static int64_t largest_batch(const dry_run *d, const growth *g, double rest)
     return rows;
 }
 
-/* Every change that is enough by itself, else what can be done further. */
+/* Every change that is enough by itself, with what the run then takes; else what can be done
+ * further. */
 static weft_status refuse(const dry_run *d, const growth *plain, double rest)
 {
-    char advice[512] = "", batch[64] = "";
+    char advice[512] = "";
+    size_t n = 0;
     const int64_t rows = largest_batch(d, plain, rest);
     growth less = *plain;
     weft_status status = WEFT_OK;
@@ -220,17 +231,23 @@ static weft_status refuse(const dry_run *d, const growth *plain, double rest)
         status = find_growth(d, true, &less);
     if (status != WEFT_OK)
         return status;
-    const bool checkpoint =
-        !d->o->checkpoint && is_within(d, rest + activations(&less, samples_of(d)));
+    const double with_checkpoint = rest + activations(&less, samples_of(d));
+    const bool checkpoint = !d->o->checkpoint && is_within(d, with_checkpoint);
     /* 4 bits and a scale for 32 values: 4.5 bits instead of 32 or 16. */
     const bool whole = d->v->place.quantize == CLI_ABSENT;
     const double now = d->v->place.dtype == 0 ? 32 : 16;
     const double quantized = rest - (double)d->weights * (1 - 4.5 / now);
-    const bool quantize = whole && is_within(d, quantized + activations(plain, samples_of(d)));
+    const double with_quantize = quantized + activations(plain, samples_of(d));
+    const bool quantize = whole && is_within(d, with_quantize);
     if (rows > 0)
-        snprintf(batch, sizeof batch, " or --batch-size %lld", (long long)rows);
-    snprintf(advice, sizeof advice, "%s%s%s", batch, checkpoint ? " or --checkpoint" : "",
-             quantize ? " or --quantize 4" : "");
+        n += (size_t)snprintf(advice, sizeof advice, " or --batch-size %lld (%s)", (long long)rows,
+                              cli_bytes((int64_t)(rest + activations(plain, rows))));
+    if (checkpoint)
+        n += (size_t)snprintf(advice + n, sizeof advice - n, " or --checkpoint (%s)",
+                              cli_bytes((int64_t)with_checkpoint));
+    if (quantize)
+        snprintf(advice + n, sizeof advice - n, " or --quantize 4 (%s)",
+                 cli_bytes((int64_t)with_quantize));
     if (advice[0] == '\0' && is_within(d, (whole ? quantized : rest) + activations(&less, 1)))
         snprintf(advice, sizeof advice, " or --batch-size 1 with --checkpoint%s",
                  whole ? " and --quantize 4" : "");
@@ -272,11 +289,12 @@ static weft_status print_json(const dry_run *d)
            (long long)d->memory, (long long)d->limit, (long long)d->weights, (long long)d->trained,
            (long long)optimizer_bytes(d), (long long)(d->update.peak - d->update.after),
            (long long)d->update.peak);
-    printf("\"largest_batch\": [%lld, %lld], \"update_seconds\": %.6g, \"updates\": %lld, "
+    printf("\"largest_batch\": [%lld, %lld], \"micro_batch\": %lld, \"update_seconds\": %.6g, "
+           "\"updates\": %lld, "
            "\"updates_per_epoch\": %lld, \"epoch_seconds\": %.6g, \"run_seconds\": %.6g, "
            "\"sample\": [",
-           (long long)d->epoch.rows, (long long)d->epoch.columns, d->update.seconds,
-           (long long)d->o->steps, (long long)updates_per_epoch(d), epoch,
+           (long long)d->epoch.rows, (long long)d->epoch.columns, (long long)samples_of(d),
+           d->update.seconds, (long long)d->o->steps, (long long)updates_per_epoch(d), epoch,
            epoch * (double)d->o->steps / (double)updates_per_epoch(d));
     weft_status status = WEFT_OK;
     if (d->r->data) {
@@ -300,6 +318,8 @@ static weft_status print_plain(const dry_run *d)
         printf(" of %s", cli_bytes(d->limit));
     printf(", measured with the largest batch, %s x %s tokens\n", cli_count(d->epoch.rows),
            cli_count(d->epoch.columns));
+    if (samples_of(d) < d->epoch.rows / d->epoch.unit)
+        printf("             micro-batches of %s, so that they fit\n", cli_count(samples_of(d)));
     printf("             weights %s, trained parameters %s\n", cli_bytes(d->weights),
            cli_bytes(d->trained));
     printf("             optimizer %s, activations and gradients %s\n",
@@ -342,30 +362,83 @@ static weft_status measure_run(dry_run *d)
         return status;
     const double rest = (double)d->memory;
     d->memory += (int64_t)activations(&g, samples_of(d));
-    if (!is_within(d, (double)d->memory))
-        return refuse(d, &g, rest);
+    if (!is_within(d, (double)d->memory)) {
+        const int64_t rows = may_split(d) ? largest_batch(d, &g, rest) : 0;
+        if (rows == 0)
+            return refuse(d, &g, rest);
+        d->o->micro_batch = rows;
+    }
     status = measure_largest(d);
+    while (status == WEFT_OK && !is_within(d, (double)d->memory) && may_split(d) &&
+           samples_of(d) > 1) {
+        d->o->micro_batch = (samples_of(d) + 1) / 2;
+        status = measure_largest(d);
+    }
     if (status == WEFT_OK && !is_within(d, (double)d->memory))
         status = refuse(d, &g, (double)(d->mapped + d->update.after));
     return status;
 }
 
-weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options)
+/* Bytes of the run's weights, and how many of them are in files. */
+static weft_status find_weights(const train_run *r, int64_t *weights, int64_t *trained,
+                                int64_t *mapped)
 {
-    dry_run d = {.v = v, .r = r, .o = options, .limit = memory_limit(v)};
     weft_module *tree = weft_model_module(r->model);
     int64_t all = 0;
     weft_status status = bytes_of(tree, false, &all);
     if (status == WEFT_OK)
-        status = bytes_of(tree, true, &d.trained);
+        status = bytes_of(tree, true, trained);
+    const int64_t active = weft_memory_active();
+    *weights = all - *trained;
+    *mapped = all > active ? all - active : 0;
+    return status;
+}
+
+static weft_status find_sizes(dry_run *d)
+{
+    const weft_status status = find_weights(d->r, &d->weights, &d->trained, &d->mapped);
+    return status == WEFT_OK ? read_epoch(d->r, &d->epoch) : status;
+}
+
+weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options)
+{
+    weft_trainer_options o = *options;
+    dry_run d = {.v = v, .r = r, .o = &o, .limit = memory_limit(v)};
+    weft_status status = find_sizes(&d);
     if (status == WEFT_OK)
-        status = read_epoch(r, &d.epoch);
-    if (status != WEFT_OK)
-        return status;
-    d.weights = all - d.trained;
-    d.mapped = all > weft_memory_active() ? all - weft_memory_active() : 0;
-    status = measure_run(&d);
+        status = measure_run(&d);
     if (status != WEFT_OK)
         return status;
     return v->json ? print_json(&d) : print_plain(&d);
+}
+
+/* ---- the run itself ------------------------------------------------------------------------- */
+
+weft_status train_limit_memory(const train_values *v, const train_run *r)
+{
+    int64_t weights, trained, mapped;
+    const int64_t limit = memory_limit(v);
+    const weft_status status = find_weights(r, &weights, &trained, &mapped);
+    if (status == WEFT_OK && limit > 0)
+        weft_memory_set_limit(limit - mapped);
+    return status;
+}
+
+weft_status train_out_of_memory(const train_values *v, train_run *r,
+                                const weft_trainer_options *options)
+{
+    weft_trainer_options o = *options;
+    dry_run d = {.v = v, .r = r, .o = &o, .limit = memory_limit(v)};
+    growth g = {0};
+    weft_trainer_free(r->trainer);
+    r->trainer = NULL;
+    weft_status status = find_sizes(&d);
+    if (may_split(&d))
+        o.micro_batch = 1;
+    weft_memory_set_limit(INT64_MAX);
+    const double rest = (double)(d.weights + d.trained * (1 + LEAST_STATES));
+    if (status == WEFT_OK)
+        status = find_growth(&d, o.checkpoint, &g);
+    d.memory = (int64_t)(rest + activations(&g, samples_of(&d)));
+    return status == WEFT_OK ? refuse(&d, &g, rest) : status;
 }

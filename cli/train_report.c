@@ -127,9 +127,9 @@ static void print_json(const train_values *v, const train_run *r)
     fputs(", \"reloaded_validation\": ", stdout);
     cli_json_number(stdout, r->reloaded_validation);
     printf(", \"best_step\": %lld, \"tokens\": %lld, \"tokens_per_second\": %.6g, "
-           "\"seconds\": %.6g, \"peak_memory\": %lld, \"out\": ",
+           "\"seconds\": %.6g, \"peak_memory\": %lld, \"peak_active\": %lld, \"out\": ",
            (long long)s->best_step, (long long)s->tokens, tokens_per_second(s), s->seconds,
-           (long long)s->peak_memory);
+           (long long)s->peak_memory, (long long)s->peak_active);
     cli_json_text(stdout, v->out, strlen(v->out));
     cli_profile_json(stdout);
     puts("}");

@@ -3,6 +3,25 @@
 
 #include "nn/module.h"
 
+static _Thread_local weft_array *row_keys; /* (rows, 2) uint32; NULL: a mask is one draw */
+
+void weft__dropout_rows(weft_array *keys)
+{
+    row_keys = keys;
+}
+
+/* Whether elements of an array of that shape are kept. Each row of a batch has a key of its own
+ * where the caller numbers the rows. */
+static weft_array *draw(weft_dims shape, double p)
+{
+    if (row_keys == NULL || shape.n < 2 || shape.at[0] != weft_dim(row_keys, 0))
+        return weft_random_bernoulli(NULL, shape, p);
+    weft_dims row = {.n = shape.n - 1};
+    for (int i = 0; i < row.n; i++)
+        row.at[i] = shape.at[i + 1];
+    return weft_random_bernoulli(weft_add(weft_random_next_key(), row_keys), row, p);
+}
+
 /* Axes that share a draw have length 1 in the mask. */
 static weft_array *forward(weft_module *self, weft_array *x)
 {
@@ -15,7 +34,7 @@ static weft_array *forward(weft_module *self, weft_array *x)
                                 m->spatial + 1, m->spatial + 2, shape.n);
     for (int i = 0; i < m->spatial; i++)
         shape.at[shape.n - 2 - i] = 1;
-    weft_array *kept = weft_random_bernoulli(NULL, shape, 1 - m->p);
+    weft_array *kept = draw(shape, 1 - m->p);
     return weft_where(kept, weft_scale(x, 1 / (1 - m->p)), weft_scalar(0, weft_dtype_of(x)));
 }
 

@@ -31,4 +31,9 @@ weft_status weft__nn_cast_item(void *context, const weft_nn_item *item);
 bool weft__nn_reserve_child(weft_module *m, const char *name, weft_module **field);
 void weft__nn_put_child(weft_module *m, const char *name, weft_module **field, weft_module *child);
 
+/* dropout.c: until the next call, dropout of this thread draws each row (axis 0) of an array that
+ * has as many rows by itself: its key is what is drawn for the array plus the row's of (rows, 2). A
+ * row's mask then does not depend on the rows beside it. Borrowed; NULL: the array as a whole. */
+void weft__dropout_rows(weft_array *keys);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "core/hash.h"
+#include "nn/module.h"
 #include "train/adapter/adapter.h"
 #include "train/parallel/parallel.h"
 #include "weft/transforms.h"
@@ -187,6 +188,12 @@ static weft_status find_slots(weft_trainer *t)
     return WEFT_OK;
 }
 
+/* Noise is drawn for a batch, and some losses are of a batch. */
+static bool needs_whole(const weft_trainer_options *o)
+{
+    return o->compile || o->neftune > 0 || o->objective->whole_batch;
+}
+
 weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
                              weft_trainer **out)
 {
@@ -203,6 +210,12 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
     fill_defaults(&t->o);
     if (status == WEFT_OK)
         status = weft__objective_complete(t->o.objective, &t->o.objective_options);
+    t->micro = t->o.micro_batch > 0 ? t->o.micro_batch : 0;
+    if (status == WEFT_OK && t->micro > 0 && needs_whole(&t->o))
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "trainer: micro_batch: compiled updates, NEFTune and objective %s need "
+                           "whole batches",
+                           t->o.objective->name);
     if (status == WEFT_OK && t->o.compile && t->o.objective != &weft_objective_supervised)
         status = weft_fail(WEFT_UNSUPPORTED,
                            "trainer: objective %s: updates are compiled for supervised training "
@@ -280,8 +293,10 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
     noisy.embedding_noise = t->o.neftune;
     loss_call call = {t, &noisy, scale};
     weft_nn_train(tree, true);
+    weft__dropout_rows(t->row_keys);
     weft_array *loss =
         weft_value_and_grad_slots(loss_of, &call, t->slots.slots, t->slots.n, t->gradients);
+    weft__dropout_rows(NULL);
     weft_nn_train(tree, false);
     return loss;
 }
@@ -326,31 +341,59 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
     return weft_update(t->sum_slots, values, t->slots.n + 1);
 }
 
-/* Dropout and noise are functions of the seed, the update and the batch among those of all ranks
- * alone, so that a run that is resumed, or shared by ranks, draws what it would have drawn. */
+/* Dropout is a function of the seed, the update, the batch among those of all ranks and the row in
+ * it alone, and noise of the first three, so that a run that is resumed, or shared by ranks, draws
+ * what it would have drawn, and the size of micro-batches changes nothing. */
 static void seed_update(const weft_trainer *t, int batch)
 {
     const uint64_t update = weft__mix(t->o.seed, (uint64_t)t->updates);
     weft_random_seed(weft__mix(update, (uint64_t)(t->first_batch + batch)));
 }
 
-static weft_status update_from_sums(weft_trainer *t, const weft_batch *batches, int n, double scale,
-                                    double lr_factor, weft_optim_call *call)
+/* A batch's gradients, some samples at a time. */
+static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, double scale,
+                             weft_array **values)
+{
+    const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n;
+    weft_status status = WEFT_OK;
+    for (int64_t from = 0; status == WEFT_OK && from < n; from += step) {
+        const int64_t to = from + step < n ? from + step : n;
+        weft_batch part;
+        weft_scope_open_lean();
+        seed_update(t, b);
+        weft__batch_part(batch, from, to, &part);
+        t->row_keys = weft__batch_row_keys(batch, from, to);
+        status = add_to_sums(t, &part, scale, values);
+        t->row_keys = NULL;
+        weft_scope_close(NULL);
+    }
+    return status;
+}
+
+/* The sums of this rank's batches; without any where that fails. */
+static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n, double scale)
 {
     weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
     weft_status status =
         values ? WEFT_OK : weft__out_of_memory("trainer", "accumulating gradients");
-    for (int b = 0; status == WEFT_OK && b < n; b++) {
-        weft_scope_open_lean();
-        seed_update(t, b);
-        status = add_to_sums(t, &batches[b], scale, values);
-        weft_scope_close(NULL);
-    }
+    for (int b = 0; status == WEFT_OK && b < n; b++)
+        status = add_batch(t, &batches[b], b, scale, values);
+    if (status != WEFT_OK)
+        drop_sums(t);
+    weft_free(values);
+    return status;
+}
+
+/* The update from the sums of all ranks; `status` is how this rank's were computed. */
+static weft_status update_from_sums(weft_trainer *t, weft_status status, double lr_factor,
+                                    weft_optim_call *call)
+{
+    weft_scope_open_lean();
     status = weft__group_add_sums(t, status);
     if (status == WEFT_OK)
         status = update(t, t->sums, t->sums[t->slots.n], lr_factor, call);
     drop_sums(t);
-    weft_free(values);
+    weft_scope_close(NULL);
     return status;
 }
 
@@ -360,9 +403,50 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
     seed_update(t, 0);
     if (t->compiled)
         return weft__trainer_update(t, batch, scale, lr_factor, call);
+    t->row_keys = weft__batch_row_keys(batch, 0, weft__batch_samples(batch));
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
+    t->row_keys = NULL;
     const weft_status status = note_rewards(t, batch, loss);
     return status == WEFT_OK ? update(t, t->gradients, loss, lr_factor, call) : status;
+}
+
+/* After batches that found no memory and changed nothing: fewer samples at a time. False: that is
+ * not possible. */
+static bool halve(weft_trainer *t, const weft_batch *batches, int n)
+{
+    int64_t largest = 1;
+    for (int b = 0; b < n; b++) {
+        const int64_t samples = weft__batch_samples(&batches[b]);
+        largest = samples > largest ? samples : largest;
+    }
+    const int64_t now = t->micro > 0 && t->micro < largest ? t->micro : largest;
+    if (t->o.micro_batch != 0 || needs_whole(&t->o) || now == 1)
+        return false;
+    t->micro = (now + 1) / 2;
+    weft_log_message(WEFT_LOG_WARNING,
+                     "update %lld: out of memory; from now on batches are computed %lld samples at "
+                     "a time, with the same gradients",
+                     (long long)t->updates + 1, (long long)t->micro);
+    weft_memory_clear_cache();
+    return true;
+}
+
+/* A rank tries again before it meets the others, which need not take as few samples at a time. */
+static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n, double scale,
+                               double lr_factor, weft_optim_call *call)
+{
+    const bool one = n == 1 && weft_group_place_of(t->o.group).size == 1;
+    weft_status status;
+    bool whole;
+    do {
+        whole = one && (t->micro == 0 || weft__batch_samples(&batches[0]) <= t->micro);
+        t->rewards = (weft_reward_report){0};
+        weft_scope_open_lean();
+        status = whole ? update_from_one(t, &batches[0], scale, lr_factor, call)
+                       : add_batches(t, batches, n, scale);
+        weft_scope_close(NULL);
+    } while (status == WEFT_MEMORY && halve(t, batches, n));
+    return whole ? status : update_from_sums(t, status, lr_factor, call);
 }
 
 /* What the batches of all ranks count. */
@@ -392,15 +476,8 @@ weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, 
         return status;
     const double scale = 1 / shares.targets;
     weft_optim_call call = {0};
-    trainer->rewards = (weft_reward_report){0};
     trainer->first_batch = shares.first;
-    weft_scope_open_lean();
-    if (n == 1 && weft_group_place_of(trainer->o.group).size == 1) {
-        status = update_from_one(trainer, &batches[0], scale, lr_factor, &call);
-    } else {
-        status = update_from_sums(trainer, batches, n, scale, lr_factor, &call);
-    }
-    weft_scope_close(NULL);
+    status = update_from(trainer, batches, n, scale, lr_factor, &call);
     trainer->updates += status == WEFT_OK;
     if (status == WEFT_OK && report) {
         report->loss = call.loss_value;

@@ -13,6 +13,8 @@ struct weft_trainer {
     weft_optim *optimizer;
     int64_t updates;            /* made so far, applied or not */
     int64_t first_batch;        /* of this rank in the update in progress */
+    int64_t micro;              /* samples of a batch at a time; 0: all */
+    weft_array *row_keys;       /* of the rows in progress, borrowed (weft__dropout_rows) */
     weft_array *row_rewards;    /* of the batch in progress; NULL: the objective has none */
     weft_reward_report rewards; /* of the update in progress */
     weft_array **gradients;     /* (slots.n): of the update in progress, not owned */
@@ -21,6 +23,12 @@ struct weft_trainer {
     weft_compiled *compiled;  /* the update of one batch, if asked for */
     weft_nn_slots parameters; /* all of them: its state, with the optimizer's */
 };
+
+/* train/micro_batch.c: how many samples (of pairs: pairs) a batch has; those from .. to, whose
+ * arrays are the scope's; and numbers of their rows in the batch, for dropout (rows, 2). */
+int64_t weft__batch_samples(const weft_batch *batch);
+void weft__batch_part(const weft_batch *batch, int64_t from, int64_t to, weft_batch *out);
+weft_array *weft__batch_row_keys(const weft_batch *batch, int64_t from, int64_t to);
 
 /* train/compiled_step.c: the update of one batch as a compiled function. */
 weft_status weft__trainer_compile(weft_trainer *t);

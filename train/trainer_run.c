@@ -211,7 +211,7 @@ static void show(const weft_probe *probe, const weft_train_report *report)
 static weft_status tell(loop *l, weft_train_report *report)
 {
     report->seconds = seconds_so_far(l);
-    report->peak_memory = weft_memory_peak();
+    report->peak_memory = weft_memory_peak_held();
     weft_status status = weft__run_add(l->run, report);
     if (status == WEFT_OK && report->step > 0 && isfinite(report->validation_loss))
         status = warn(weft__run_draw(l->run));
@@ -293,7 +293,8 @@ static weft_status run_updates(loop *l)
 static weft_status finish(loop *l, weft_status status)
 {
     l->state.result.seconds = seconds_so_far(l);
-    l->state.result.peak_memory = weft_memory_peak();
+    l->state.result.peak_memory = weft_memory_peak_held();
+    l->state.result.peak_active = weft_memory_peak();
     status = weft__run_finish(l->run, &l->state, status);
     if (l->t->o.folder == NULL || l->run == NULL)
         return status;

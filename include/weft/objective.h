@@ -39,6 +39,7 @@ typedef struct weft_objective {
     const char *summary;
     weft_examples examples;   /* what it is trained on */
     bool reference;           /* needs weft_dataset_add_reference */
+    bool whole_batch;         /* the loss of a batch is not the sum of its samples' */
     const weft_field *fields; /* of the options: those that it takes */
     weft_objective_options defaults;
     /* What a batch counts in the mean over an update, known without the model. */

@@ -440,7 +440,7 @@ typedef struct weft_train_report {
     double tokens_per_second; /* of the latest updates, validation left out */
     double validation_loss;   /* NaN when it was not measured at this step */
     double seconds, remaining;
-    int64_t peak_memory; /* weft_memory_peak since weft_trainer_run began */
+    int64_t peak_memory; /* weft_memory_peak_held since weft_trainer_run began */
     weft_reward_report rewards;
     const weft_train_sample *samples; /* (n_samples): what the sampler generated */
     int n_samples;
@@ -458,11 +458,12 @@ typedef bool weft_train_callback(void *context, const weft_train_report *report)
 typedef struct weft_trainer_options {
     const weft_objective *objective; /* NULL: weft_objective_supervised */
     weft_objective_options objective_options;
-    int64_t steps;      /* updates; 0: what `epochs` take */
-    double epochs;      /* 0: 1 */
-    int64_t accumulate; /* batches an update, each target with the same weight; 0: one a rank */
-    double lr;          /* 0: 1e-5 */
-    double lora_plus;   /* LoRA+ (Hayou et al. 2024): lora_B has lr times this; 0: 1 */
+    int64_t steps;       /* updates; 0: what `epochs` take */
+    double epochs;       /* 0: 1 */
+    int64_t accumulate;  /* batches an update, each target with the same weight; 0: one a rank */
+    int64_t micro_batch; /* samples of one at a time; 0: all, or what fits; below 0: all */
+    double lr;           /* 0: 1e-5 */
+    double lora_plus;    /* LoRA+ (Hayou et al. 2024): lora_B has lr times this; 0: 1 */
     /* NULL: weft_optim_adamw. Its options are copied; NULL: its defaults, with bias_correction,
      * no_relative_step and no_scale_parameter where it has them. */
     const weft_optim_type *optimizer;
@@ -532,9 +533,9 @@ typedef struct weft_train_result {
     double first_validation, last_validation, best_validation; /* NaN without validation data */
     int64_t best_step;
     int64_t tokens;
-    double seconds;          /* of the whole run */
-    double training_seconds; /* of its updates alone, without validation and saving */
-    int64_t peak_memory;
+    double seconds;                   /* of the whole run */
+    double training_seconds;          /* of its updates alone, without validation and saving */
+    int64_t peak_memory, peak_active; /* weft_memory_peak_held and weft_memory_peak */
 } weft_train_result;
 
 /* Whether a folder has the files of a run: run.json, metrics.jsonl, or a checkpoint. */
@@ -583,9 +584,8 @@ WEFT_API weft_status weft_run_report(const char *folder);
  * number, dropout of the seed, the update and the batch in it. metrics.jsonl is cut back to the
  * checkpoint. One that cannot be read is a warning, and the one before it counts. WEFT_INVALID,
  * naming what differs, when the base model (where base_name is its path), tokenizer, data, batch
- * size, seed, accumulate, optimizer,
- * the objective, one of its options or the names and shapes of the trained parameters are not the
- * run's; the other options may change.
+ * size, seed, accumulate, optimizer, the objective, one of its options or the names and shapes of
+ * the trained parameters are not the run's; the other options may change.
  *
  * WEFT_CANCELLED when the callback or `cancel` stopped it, WEFT_INVALID after max_skipped; both
  * save a checkpoint first. WEFT_INVALID before anything else when the folder already has a run, or

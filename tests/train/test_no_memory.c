@@ -40,6 +40,7 @@ static weft_status step(weft_model *model, const weft_batch *batch, bool checkpo
     weft_trainer_options options = recipe_options(llama());
     options.checkpoint = checkpoint;
     options.compile = compile;
+    options.micro_batch = -1; /* else a step that found no memory is made again */
     weft_status status = weft_trainer_new(model, &options, &trainer);
     if (status == WEFT_OK) {
         status = weft_trainer_step(trainer, batch, 1, 1, NULL);

@@ -360,6 +360,64 @@ static void a_failure_on_one_rank_ends_all(void)
     }
 }
 
+/* A loss that finds no memory for updates of one model from more than `most` pairs. */
+static struct {
+    weft_model *model;
+    int64_t most;
+} shortage;
+
+static weft_array *demanding_loss(weft_model *model, const weft_batch *batch,
+                                  const weft_objective_options *options, bool checkpoint,
+                                  weft_array **rewards)
+{
+    weft_array *loss = weft_objective_dpo.loss(model, batch, options, checkpoint, rewards);
+    if (model != shortage.model || !weft_model_module(shortage.model)->training ||
+        batch->pairs <= shortage.most)
+        return loss;
+    weft_array *large = weft_zeros(WEFT_DIMS(2, (int64_t)1 << 45), WEFT_FLOAT32);
+    return weft_add(loss, weft_max(weft_sort(large, 0), WEFT_ALL_AXES, false));
+}
+
+/* Rank 1 has no memory for more than `most` pairs at a time. */
+static void run_short(rank_run *runs, int n, int64_t most, int64_t micro)
+{
+    static weft_objective demanding;
+    rank_run start = make_run(PAIRS);
+    demanding = weft_objective_dpo;
+    demanding.loss = demanding_loss;
+    start.o.objective = &demanding;
+    fill(runs, n, &start);
+    runs[1].o.micro_batch = micro;
+    for (int i = 0; i < n; i++)
+        open_run(&runs[i]);
+    shortage.model = runs[1].model;
+    shortage.most = most;
+    ranks_run(n, train, runs, sizeof *runs);
+    shortage.model = NULL;
+}
+
+/* A rank takes fewer samples at a time before it meets the others, which take all of theirs. Where
+ * that is not enough, or not allowed, the failure ends every rank. */
+static void a_rank_without_memory_splits_its_batches(void)
+{
+    rank_run one = make_run(PAIRS), runs[3];
+    run_all(&one, 0);
+    run_short(runs, 3, 1, 0);
+    compare(&one, runs, 3);
+    close_all(runs, 3);
+    for (int refused = 0; refused < 2; refused++) {
+        run_short(runs, 3, refused, refused ? -1 : 0);
+        for (int r = 0; r < 3; r++) {
+            CHECK_EQ_INT(runs[r].status, WEFT_MEMORY);
+            CHECK_CONTAINS(runs[r].message, "rank 1: ");
+            CHECK_CONTAINS(runs[r].message, "out of memory");
+            CHECK_EQ_INT(runs[r].result.steps, 0);
+        }
+        close_all(runs, 3);
+    }
+    close_all(&one, 1);
+}
+
 /* Weights that are not finite are so on every rank. */
 static void steps_that_are_not_finite_change_nothing_anywhere(void)
 {
@@ -534,6 +592,7 @@ static void a_group_of_one_waits_for_nobody(void)
 CHECK_MAIN("parallel", CHECK_CASE(ranks_train_as_one_process_does),
            CHECK_CASE(an_update_has_a_batch_for_each_rank), CHECK_CASE(differences_are_named),
            CHECK_CASE(a_failure_on_one_rank_ends_all),
+           CHECK_CASE(a_rank_without_memory_splits_its_batches),
            CHECK_CASE(steps_that_are_not_finite_change_nothing_anywhere),
            CHECK_CASE(a_stop_on_one_rank_stops_all),
            CHECK_CASE(resumed_ranks_end_with_the_same_bytes), CHECK_CASE(a_group_agrees),

@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "tests/train/runs.h"
+#include "weft/nn_tools.h"
 
 enum { STEPS = 4 };
 
@@ -42,6 +43,107 @@ static void a_run_learns_and_reports(void)
         CHECK(l.reports[i].tokens > 0 && l.reports[i].tokens_per_second > 0);
         CHECK(i == 24 || l.reports[i].remaining > 0);
     }
+}
+
+/* ---- some samples at a time ----------------------------------------------------------------- */
+
+typedef struct log_lines {
+    char text[2000];
+} log_lines;
+
+static void keep_line(void *context, weft_log_level level, const char *text)
+{
+    log_lines *l = context;
+    const size_t n = strlen(l->text);
+    (void)level;
+    snprintf(l->text + n, sizeof l->text - n, "%s\n", text);
+}
+
+/* Two updates of one batch of all samples, from the same start: their reports. `limit` (0: none) is
+ * of the bytes above those that the trainer begins with; *peak is what was taken of these. */
+static weft_status two_updates(int64_t micro, double dropout, int64_t limit, int64_t *peak,
+                               weft_train_report *reports)
+{
+    weft_dataset *d = run_samples();
+    weft_sample rows[RUN_SAMPLES];
+    weft_batch batch;
+    weft_model *model = NULL;
+    weft_trainer *trainer = NULL;
+    weft_trainer_options o = recipe_options(r);
+    const weft_nn_lora_options lora = {.dropout = dropout};
+    o.micro_batch = micro;
+    for (int i = 0; i < RUN_SAMPLES; i++)
+        rows[i] = weft_dataset_at(d, i);
+    CHECK_OK(weft_batch_of_samples(rows, RUN_SAMPLES, &batch));
+    CHECK_OK(weft_model_load(check_fixture("models/llama"), NULL, &model));
+    weft_random_seed(3);
+    CHECK_OK(weft_nn_lora_inject(weft_model_module(model), &lora));
+    CHECK_OK(weft_nn_eval(weft_model_module(model)));
+    weft_status status = weft_trainer_new(model, &o, &trainer);
+    const int64_t before = weft_memory_active();
+    weft_memory_reset_peak();
+    if (limit > 0)
+        weft_memory_set_limit(before + limit);
+    for (int s = 0; s < 2 && status == WEFT_OK; s++)
+        status = weft_trainer_step(trainer, &batch, 1, 1, &reports[s]);
+    weft_memory_set_limit(INT64_MAX);
+    *peak = weft_memory_peak() - before;
+    weft_trainer_free(trainer);
+    weft_model_free(model);
+    weft_batch_free(&batch);
+    weft_dataset_free(d);
+    return status;
+}
+
+static void check_same(const weft_train_report *a, const weft_train_report *b)
+{
+    for (int s = 0; s < 2; s++) {
+        CHECK_RELATIVE(a[s].loss, b[s].loss, 1e-6);
+        CHECK_RELATIVE(a[s].grad_norm, b[s].grad_norm, 1e-6);
+        CHECK_EQ_INT(a[s].tokens, b[s].tokens);
+    }
+}
+
+/* Dropout too: a row's mask does not depend on the rows beside it. */
+static void micro_batches_change_nothing(void)
+{
+    static const int64_t sizes[] = {1, 2, 5, RUN_SAMPLES, 100};
+    for (int k = 0; k < 2; k++) {
+        weft_train_report whole[2], parts[2];
+        int64_t peak, less;
+        CHECK_OK(two_updates(-1, k ? 0.3 : 0, 0, &peak, whole));
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            CHECK_OK(two_updates(sizes[i], k ? 0.3 : 0, 0, &less, parts));
+            check_same(parts, whole);
+            CHECK(sizes[i] > 2 || less < peak / 2);
+        }
+    }
+}
+
+/* An update that finds no memory is made again with half as many samples at a time. */
+static void without_memory_fewer_samples_are_taken(void)
+{
+    weft_train_report whole[2], parts[2];
+    int64_t peak, one, taken;
+    log_lines lines = {""};
+    CHECK_OK(two_updates(-1, 0.3, 0, &peak, whole));
+    CHECK_OK(two_updates(1, 0.3, 0, &one, parts));
+    weft_set_log(keep_line, &lines);
+    CHECK_OK(two_updates(0, 0.3, peak * 3 / 4, &taken, parts));
+    CHECK_CONTAINS(lines.text, "update 1: out of memory; from now on batches are computed 6 "
+                               "samples at a time");
+    CHECK(taken <= peak * 3 / 4);
+    check_same(parts, whole);
+    CHECK_OK(two_updates(0, 0.3, one * 11 / 10, &taken, parts));
+    CHECK_CONTAINS(lines.text, "computed 1 samples at a time");
+    check_same(parts, whole);
+    lines.text[0] = '\0';
+    CHECK_STATUS(two_updates(-1, 0.3, peak * 3 / 4, &taken, parts), WEFT_MEMORY);
+    CHECK_STATUS(two_updates(6, 0.3, peak / 4, &taken, parts), WEFT_MEMORY);
+    CHECK_STR(lines.text, "");
+    CHECK_STATUS(two_updates(0, 0.3, one / 2, &taken, parts), WEFT_MEMORY);
+    CHECK_CONTAINS(weft_error_message(), "memory limit reached");
+    weft_set_log(NULL, NULL);
 }
 
 /* Two updates of three batches each are the same as two of one batch with all their rows. */
@@ -388,7 +490,9 @@ static void evaluation_does_not_depend_on_batches(void)
 }
 
 CHECK_MAIN("trainer", CHECK_CASE(a_run_learns_and_reports),
-           CHECK_CASE(accumulation_weighs_every_target_alike), CHECK_CASE(weights_multiply_targets),
+           CHECK_CASE(accumulation_weighs_every_target_alike),
+           CHECK_CASE(micro_batches_change_nothing),
+           CHECK_CASE(without_memory_fewer_samples_are_taken), CHECK_CASE(weights_multiply_targets),
            CHECK_CASE(defaults_are_reported), CHECK_CASE(the_same_seed_gives_the_same_run),
            CHECK_CASE(dropout_is_on_in_updates_only), CHECK_CASE(compiled_updates_are_the_same),
            CHECK_CASE(models_without_adapters_train_too), CHECK_CASE(callbacks_cancel),

@@ -38,6 +38,7 @@ const weft_objective weft_objective_kto = {
     .summary = "KTO, from completions that are labelled desirable or not and the starting model",
     .examples = WEFT_EXAMPLES_LABELLED,
     .reference = true,
+    .whole_batch = true,
     .fields = fields,
     .defaults = {.beta = 0.1, .desirable_weight = 1, .undesirable_weight = 1},
     .weight = weft__pair_weight,

@@ -56,6 +56,7 @@ const weft_objective weft_objective_orpo = {
     .name = "orpo",
     .summary = "ORPO, from preference pairs",
     .examples = WEFT_EXAMPLES_PAIRS,
+    .whole_batch = true,
     .fields = fields,
     .defaults = {.beta = 0.1},
     .weight = weft__pair_weight,
