@@ -179,13 +179,13 @@ static void ranks_have_the_losses_of_one_process(void)
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
 
-enum { UPDATES = 40 };
+enum { UPDATES = 200 }; /* seconds: the launcher takes a while to pass a signal on */
 
 static const char *long_run(void)
 {
     static char options[600];
     snprintf(options, sizeof options,
-             "--data %s --steps %d --length 32 --batch-size 1 --save-every 4 --save-minutes 0",
+             "--data %s --steps %d --length 32 --batch-size 1 --save-every 10 --save-minutes 0",
              data(), UPDATES);
     return options;
 }
@@ -237,7 +237,7 @@ static void a_lost_rank_loses_no_checkpoint(void)
         const char *out = check_temporary(rank == 0 ? "lost-first" : "lost-second");
         char what[600];
         snprintf(what, sizeof what, "kill -9 $(cat %s.%d)", check_temporary("pid"), rank);
-        const output o = interrupt(2, out, 9 + 4 * rank, what);
+        const output o = interrupt(2, out, 14 + 9 * rank, what);
         CHECK(o.code != 0);
         CHECK(o.code != 124); /* timeout's */
         CHECK_EQ_INT(shell_command(NULL, "grep -q finished %s/run.json", out).code, 1);
