@@ -9,7 +9,7 @@ layout(constant_id = 1) const uint OUT_TYPE = FLOAT32;
 layout(constant_id = 2) const uint INDEX_TYPE = 255; // none: every row in order
 layout(constant_id = 3) const uint ROUND_TYPE = FLOAT32; // product and sum are rounded to it
 layout(constant_id = 4) const bool PACKED = false; // four elements of 16 bits are aligned
-layout(constant_id = 5) const uint FOURS = 1; // of an invocation: 2 where 8 elements are aligned too
+layout(constant_id = 5) const uint FOURS = 1; // of an invocation; 2: eight elements are aligned
 
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Quads { uvec4 at[]; };
