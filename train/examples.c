@@ -1,4 +1,4 @@
-/* train/examples.c -- examples of several samples: preference pairs and their batches. */
+/* train/examples.c -- examples: single samples, preference pairs, labelled ones, and their batches. */
 #include "train/examples.h"
 
 #include <string.h>
@@ -193,9 +193,24 @@ static weft_status hold_columns(const weft_dataset *d, const int64_t *examples, 
     return status;
 }
 
+static weft_status batch_of_single(const weft_dataset *dataset, const int64_t *examples, int n,
+                                   weft_batch *out)
+{
+    weft_sample *samples = weft_calloc((size_t)n + 1, sizeof *samples);
+    if (samples == NULL)
+        return weft__out_of_memory("batch", "its examples");
+    for (int i = 0; i < n; i++)
+        samples[i] = weft_dataset_at(dataset, examples[i]);
+    const weft_status status = weft_batch_of_samples(samples, n, out);
+    weft_free(samples);
+    return status;
+}
+
 weft_status weft__batch_of_examples(const weft_dataset *dataset, const int64_t *examples, int n,
                                     weft_batch *out)
 {
+    if (dataset->info.examples == WEFT_EXAMPLES_SINGLE)
+        return batch_of_single(dataset, examples, n, out);
     const size_t rows = 2 * (size_t)n;
     weft_sample *samples = weft_calloc(rows + 1, sizeof *samples);
     float *scratch = weft_calloc(rows + 1, sizeof *scratch);

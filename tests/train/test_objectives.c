@@ -307,6 +307,35 @@ static weft_status train(const run *r, const char *folder, bool resume, history 
     return status;
 }
 
+/* An objective of the program's own, over single samples, is validated over those too. */
+static void own_objectives_take_single_samples(void)
+{
+    const weft_objective own = weft_objective_supervised; /* another address */
+    double losses[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        history l = {0};
+        weft_batches *batches = NULL;
+        weft_trainer *trainer = NULL;
+        weft_dataset *d = run_samples();
+        weft_model *model = starting_model();
+        const weft_trainer_options o = {.objective = i ? &own : NULL,
+                                        .steps = 2,
+                                        .lr = 0.003,
+                                        .callback = run_keep,
+                                        .context = &l};
+        if (CHECK(model != NULL) && CHECK_OK(weft_batches_new(d, 2, 0, &batches)) &&
+            CHECK_OK(weft_trainer_new(model, &o, &trainer)) &&
+            CHECK_OK(weft_trainer_run(trainer, batches, d, NULL)))
+            losses[i] = l.reports[l.n - 1].validation_loss;
+        weft_trainer_free(trainer);
+        weft_batches_free(batches);
+        weft_dataset_free(d);
+        weft_model_free(model);
+    }
+    CHECK(losses[0] > 0);
+    CHECK_RELATIVE(losses[1], losses[0], 1e-6);
+}
+
 /* The reference is that of the weights training starts from: rewards are 0 before the first update,
  * and a run that is resumed has the same ones as one that is not stopped. */
 static void resumed_runs_keep_their_reference(void)
@@ -395,6 +424,7 @@ static void bad_options_are_refused(void)
 
 CHECK_MAIN("objectives", CHECK_CASE(every_step_is_trls), CHECK_CASE(a_pair_is_one_example),
            CHECK_CASE(pairs_and_samples_do_not_mix), CHECK_CASE(long_pairs_are_left_out_whole),
+           CHECK_CASE(own_objectives_take_single_samples),
            CHECK_CASE(resumed_runs_keep_their_reference),
            CHECK_CASE(another_objective_is_refused_by_name),
            CHECK_CASE(what_an_objective_lacks_is_named), CHECK_CASE(bad_options_are_refused))

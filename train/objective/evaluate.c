@@ -1,4 +1,4 @@
-/* train/objective/evaluate.c -- an objective's loss over a validation set of pairs. */
+/* train/objective/evaluate.c -- an objective's loss over a validation set. */
 #include <math.h>
 
 #include "train/examples.h"
