@@ -1,4 +1,4 @@
-/* train/examples.c -- examples: single samples, preference pairs, labelled ones, and their batches. */
+/* train/examples.c -- examples: single samples, pairs, labelled ones, and their batches. */
 #include "train/examples.h"
 
 #include <string.h>
