@@ -147,6 +147,7 @@ static const char *arguments_of(const char *command)
         {"pull", "$M --endpoint http://127.0.0.1:1"},
         {"info", "$M"},
         {"help", "$M"},
+        {"report", "$M"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (strcmp(command, all[i].command) == 0)
