@@ -44,7 +44,7 @@ static weft_status read_mix(const char *mix, weft_data_source *sources, int n)
     return WEFT_OK;
 }
 
-weft_status cli_data_sources(const cli_data_source *data, weft_data_source out[CLI_MOST])
+weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out)
 {
     for (int i = 0; i < data->paths.n; i++)
         out[i] = (weft_data_source){.path = data->paths.at[i]};

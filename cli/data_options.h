@@ -62,8 +62,9 @@ const char *cli_data_first(const cli_data_source *data);
 /* Adds what the options say to options for reading; --token-cache needs their tokenizer_path. */
 void cli_data_options(const cli_data_source *data, weft_dataset_options *options);
 
-/* The paths with their weights. WEFT_INVALID when --mix does not have a weight for each --data. */
-weft_status cli_data_sources(const cli_data_source *data, weft_data_source out[CLI_MOST]);
+/* The paths with their weights, to at most CLI_MOST places. WEFT_INVALID when --mix does not have a
+ * weight for each --data. */
+weft_status cli_data_sources(const cli_data_source *data, weft_data_source *out);
 
 /* Loads the dataset from them. */
 weft_status cli_data_load(const cli_data_source *data, const weft_tokenizer *tokenizer,
