@@ -179,7 +179,12 @@ static void ranks_have_the_losses_of_one_process(void)
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
 
-enum { UPDATES = 200 }; /* seconds: the launcher takes a while to pass a signal on */
+/* Seconds of work: the launcher takes a while to pass a signal on. */
+#ifdef __SANITIZE_ADDRESS__
+enum { UPDATES = 40 };
+#else
+enum { UPDATES = 200 };
+#endif
 
 static const char *long_run(void)
 {
