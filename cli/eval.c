@@ -134,7 +134,7 @@ static bool is_gguf_adapter(const char *path)
     return adapter;
 }
 
-/* Of --compare: a list of adapters, as --adapter takes them, unless the first one is none. */
+/* Whether a value of --compare lists adapters, as --adapter does; otherwise it names a model. */
 static bool is_adapter(const char *text)
 {
     char *first = weft_format("%.*s", (int)strcspn(text, ":,"), text);

@@ -82,7 +82,7 @@ int train_command(void *values);
 
 /* Which options exclude each other, or lack another; NULL: none. */
 const char *train_complaint(const train_values *v);
-/* An option that would have no effect beside the others; NULL: there is none. */
+/* A complaint about an option that would have no effect beside the others, or NULL. */
 const char *train_ignored_complaint(const train_values *v);
 /* WEFT_INVALID when --out has a run that the options neither continue nor delete. */
 weft_status train_check_out(const train_values *v);
