@@ -12,8 +12,10 @@
 
 #define GOLDEN "tests/golden/generate/"
 
-/* Results differ in the last digits of float32. */
-static const double tolerance = 2e-5;
+/* Sums of log-probabilities from float32 logits: the order of the additions inside a product
+ * depends on the compiler's options. The largest differences seen are 1.2e-5, and 3.7e-5 in a build
+ * with the sanitizers, which does not vectorize. */
+static const double tolerance = 5e-5;
 
 static json_object *parsed(const char *text)
 {
