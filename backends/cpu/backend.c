@@ -46,7 +46,7 @@ static int64_t memory(void *state)
 }
 
 /* Large buffers begin on a huge page, so that the kernel can back them with such pages: a fifth
- * more bandwidth for weights (docs/performance.md). */
+ * more bandwidth for weights (docs/performance-log.md). */
 static void *allocate(void *state, int64_t bytes, void **host)
 {
     (void)state;

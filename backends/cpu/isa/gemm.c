@@ -3,7 +3,7 @@
  * A tile of C is held in registers; each step in k broadcasts ROWS elements of A against VECTORS
  * vectors of B. Must equal the double loop of tests/cpu/test_gemm.c. On a Zen 5 core at 2.6 GHz the
  * block loop reaches 90% of the two-FMA peak; Debian 12's OpenBLAS knows that core as Haswell and
- * reaches half of it (docs/performance.md).
+ * reaches half of it (docs/performance-log.md).
  */
 #include "backends/cpu/isa/simd.h"
 #include "backends/cpu/kernels.h"

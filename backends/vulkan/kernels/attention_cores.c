@@ -16,7 +16,7 @@ typedef struct sizes {
     uint32_t block;     /* of the others at a time */
 } sizes;
 
-/* Measured on an H200 (docs/performance.md); matrices of 8 x 8 are those of drivers in software. */
+/* Measured on an H200 (docs/performance-log.md). Drivers in software have matrices of 8 x 8. */
 static sizes sizes_of(const weft__vulkan_core_shape *s, int64_t dims, bool gradient)
 {
     if (gradient || s->m < 16) {

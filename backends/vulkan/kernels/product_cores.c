@@ -12,7 +12,7 @@ enum {
     MOST_SUMS = 1 << 24 /* of all parts together */
 };
 
-/* Measured on an H200 (docs/performance.md), the last two numbers from products of 4,096^3 and
+/* Measured on an H200 (docs/performance-log.md), the last two numbers from products of 4,096^3 and
  * 6,144^3. Tiles with few rows or columns serve adapters and few rows. */
 static const core_tile tiles[] = {
     {192, 128, 64, 4, 2, 306, 100}, {128, 192, 64, 2, 4, 302, 100}, {128, 128, 64, 4, 2, 292, 100},

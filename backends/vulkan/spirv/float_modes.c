@@ -48,7 +48,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* What a module says before its types. Round to nearest is declared for float32 only where a module
  * has precise arithmetic: together with NaN preservation it keeps NVIDIA's compiler from fusing
- * multiply-adds, which costs float32 products 29% of their rate (docs/performance.md). */
+ * multiply-adds, which costs float32 products 29% of their rate (docs/performance-log.md). */
 typedef struct preamble {
     size_t capabilities, modes; /* where each of the two sections ends */
     uint32_t entry;
