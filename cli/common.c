@@ -283,6 +283,24 @@ weft_status cli_engine_generate(weft_engine *engine, const weft_engine_request *
     return status;
 }
 
+/* Anything but a file or a folder is left to who writes it. */
+weft_status cli_check_out(const char *out, bool force)
+{
+    struct stat info;
+    if (force || stat(out, &info) != 0 || !(S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)))
+        return WEFT_OK;
+    DIR *folder = S_ISDIR(info.st_mode) ? opendir(out) : NULL;
+    int n = 0;
+    while (folder && n < 3 && readdir(folder) != NULL) /* "." and ".." */
+        n++;
+    const bool empty = folder && n < 3;
+    if (folder)
+        closedir(folder);
+    return empty ? WEFT_OK
+                 : weft_fail(WEFT_INVALID, "%s: is there already; --force replaces it",
+                             weft_printable(out));
+}
+
 weft_status cli_load_template(const char *path, weft_chat **out)
 {
     const weft_status status = weft_chat_load(path, out);

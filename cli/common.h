@@ -114,6 +114,10 @@ weft_status cli_fetch_missing(const char *name);
  * warning where it is malformed. */
 weft_status cli_load_template(const char *path, weft_chat **out);
 
+/* WEFT_INVALID, naming --force, when that is not given and a file or a folder that is not empty is
+ * at `out`. */
+weft_status cli_check_out(const char *out, bool force);
+
 /* Loads a model to a place, with an adapter around it unless that is NULL; *out is NULL after a
  * failure. */
 weft_status cli_load_model(const char *path, const cli_place *place, const char *adapter,

@@ -1,6 +1,5 @@
 /* cli/convert.c -- weft convert: a model from one form of file to another. */
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/common.h"
@@ -150,21 +149,12 @@ static weft_status convert(const convert_values *v, const char *path, weft_conve
 
 /* ---- Adapters ------------------------------------------------------------------------------- */
 
-static weft_status check_out(const convert_values *v)
-{
-    return v->force || access(v->out, F_OK) != 0
-               ? WEFT_OK
-               : weft_fail(WEFT_INVALID, "%s: is there already", weft_printable(v->out));
-}
-
 /* Loads the adapter around its base and writes it again. */
 static weft_status convert_adapter(const convert_values *v)
 {
     char path[4096], *named = NULL;
     weft_model *model = NULL;
-    weft_status status = check_out(v);
-    if (status == WEFT_OK)
-        status = weft_adapter_format_of(v->model, NULL, &named);
+    weft_status status = weft_adapter_format_of(v->model, NULL, &named);
     const char *base = v->base ? v->base : named;
     if (status == WEFT_OK && base == NULL)
         status = weft_fail(WEFT_INVALID, "%s: does not name its base: give --base MODEL",
@@ -195,11 +185,13 @@ static weft_status convert_adapter(const convert_values *v)
 static int run(void *context)
 {
     const convert_values *v = context;
-    if (v->adapter_format >= 0)
-        return cli_status(convert_adapter(v));
     char path[4096];
     weft_convert_report report;
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_check_out(v->out, v->force);
+    if (status == WEFT_OK && v->adapter_format >= 0)
+        return cli_status(convert_adapter(v));
+    if (status == WEFT_OK)
+        status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = convert(v, path, &report);
     if (status == WEFT_OK && v->json)

@@ -160,7 +160,7 @@ static void print_json(const eval_values *v, const eval_result *results, int n)
         json_members(v, &results[i], &results[0]);
         putchar('}');
     }
-    printf("%s, \"peak_memory\": %lld", n > 1 ? "]" : "", (long long)weft_memory_peak());
+    printf("%s, \"peak_memory\": %lld", n > 1 ? "]" : "", (long long)weft_memory_peak_held());
     cli_profile_json(stdout);
     puts("}");
 }

@@ -92,7 +92,9 @@ static int run(void *context)
         .replace = v->force,
         .progress = {show, &progress},
     };
-    weft_status status = cli_model_path(v->model, path, sizeof path);
+    weft_status status = cli_check_out(v->out, v->force);
+    if (status == WEFT_OK)
+        status = cli_model_path(v->model, path, sizeof path);
     if (status == WEFT_OK)
         status = weft_adapter_fuse(path, v->adapter, v->out, &o, &report);
     if (status == WEFT_OK && v->source.paths.n > 0)

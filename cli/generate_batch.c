@@ -274,7 +274,7 @@ static void print_end(const batch_run *r)
                 "%s texts: %s prompt tokens, %s generated in %.3f s: %.1f tokens/s; peak memory "
                 "%s\n",
                 cli_count((int64_t)r->ended), cli_count(r->prompts), cli_count(r->tokens),
-                cli_seconds() - r->start, per_second(r), cli_bytes(weft_memory_peak()));
+                cli_seconds() - r->start, per_second(r), cli_bytes(weft_memory_peak_held()));
 }
 
 /* ---- running -------------------------------------------------------------------------------- */

@@ -84,7 +84,8 @@ int train_command(void *values);
 const char *train_complaint(const train_values *v);
 /* A complaint about an option that would have no effect beside the others, or NULL. */
 const char *train_ignored_complaint(const train_values *v);
-/* WEFT_INVALID when --out has a run that the options neither continue nor delete. */
+/* WEFT_INVALID when --out has a run that the options neither continue nor delete, WEFT_IO when it
+ * cannot be written or its disk is full; the same on every rank. */
 weft_status train_check_out(const train_values *v);
 
 /* Opens tokenizer, chat template, data, validation data and batches, for the model at r->path. */

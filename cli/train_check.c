@@ -1,5 +1,16 @@
-/* cli/train_check.c -- which options of weft train exclude each other. */
+/* cli/train_check.c -- which options of weft train exclude each other, and whether --out can be
+ * written. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "cli/train.h"
+
+/* Bytes that a disk must have room for: any run writes more. */
+enum { LEAST_ROOM = 1 << 15 };
 
 static const char *plan_complaint(const train_values *v)
 {
@@ -50,12 +61,86 @@ const char *train_complaint(const train_values *v)
     return cli_place_complaint(&v->place);
 }
 
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+/* Writes a file and deletes it. A run that is killed meanwhile leaves it, and the next one deletes
+ * it as a half-written run.json. */
+static weft_status try_file(const char *path)
+{
+    static const char zeros[LEAST_ROOM];
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    ssize_t n = 0;
+    size_t done = 0;
+    while (file >= 0 && done < sizeof zeros &&
+           (n = write(file, zeros + done, sizeof zeros - done)) > 0)
+        done += (size_t)n;
+    const bool good = file >= 0 && done == sizeof zeros && fsync(file) == 0;
+    const int error = errno;
+    if (file >= 0) {
+        close(file);
+        unlink(path);
+    }
+    return good ? WEFT_OK
+                : weft_fail(WEFT_IO, "%s: write: %s", path, n == 0 ? "no room" : strerror(error));
+}
+
+/* How many characters of a path name something that exists: all of it, or a folder in it. */
+static size_t existing(char *path)
+{
+    struct stat info;
+    size_t n = strlen(path);
+    while (n > 0) {
+        const char end = path[n];
+        path[n] = '\0';
+        const bool found = stat(path, &info) == 0;
+        path[n] = end;
+        if (found)
+            break;
+        while (n > 0 && path[--n] != '/')
+            ;
+    }
+    return n;
+}
+
+/* Makes the folder, writes there, and deletes what was made. */
+static weft_status try_folder(char *folder)
+{
+    const size_t kept = existing(folder);
+    char *path = weft_format("%s/run.json.part-%ld", folder, (long)getpid());
+    weft_status status =
+        path ? weft_folder_make(folder) : weft_fail(WEFT_MEMORY, "train: out of memory for a path");
+    if (status == WEFT_OK)
+        status = try_file(path);
+    for (size_t n = strlen(folder); n > kept; n--) {
+        if (folder[n] != '\0' && folder[n] != '/')
+            continue;
+        folder[n] = '\0';
+        if (rmdir(folder) != 0 && errno != ENOENT)
+            break;
+    }
+    weft_free(path);
+    return status;
+}
+
+static weft_status check_out(const train_values *v)
+{
+    if (v->dry_run || !train_is_first())
+        return WEFT_OK;
+    if (!v->overwrite && !v->resume && weft_run_exists(v->out))
+        return weft_fail(
+            WEFT_INVALID,
+            "train: %s has a run already: --resume continues it, --overwrite deletes it, "
+            "or choose another --out",
+            v->out);
+    signal(SIGXFSZ, SIG_IGN); /* a file that would be too large is an error, not the end */
+    char *folder = weft_format("%s", v->out);
+    const weft_status status =
+        folder ? try_folder(folder) : weft_fail(WEFT_MEMORY, "train: out of memory for a path");
+    weft_free(folder);
+    return status;
+}
+
 weft_status train_check_out(const train_values *v)
 {
-    if (v->dry_run || v->overwrite || v->resume || !train_is_first() || !weft_run_exists(v->out))
-        return WEFT_OK;
-    return weft_fail(WEFT_INVALID,
-                     "train: %s has a run already: --resume continues it, --overwrite deletes it, "
-                     "or choose another --out",
-                     v->out);
+    return weft_group_agree(train_ranks(), check_out(v), NULL);
 }

@@ -6,6 +6,14 @@
 #include "cli/profile.h"
 #include "cli/report.h"
 
+/* "12 pairs" or "24 samples". */
+static void print_examples(const weft_dataset_info *info)
+{
+    const bool pairs = info->examples == WEFT_EXAMPLES_PAIRS;
+    fprintf(stderr, "%s %s", cli_count(pairs ? info->samples / 2 : info->samples),
+            pairs ? "pairs" : "samples");
+}
+
 static void print_data(const train_values *v, const train_run *r)
 {
     if (r->data == NULL) {
@@ -17,15 +25,16 @@ static void print_data(const train_values *v, const train_run *r)
         fprintf(stderr, "data    %s", weft_printable(cli_data_first(&v->source)));
         if (n > 1)
             fprintf(stderr, " and %d more", n - 1);
-        const bool pairs = info.examples == WEFT_EXAMPLES_PAIRS;
-        fprintf(stderr, ": %s %s, %s tokens, %s to learn\n",
-                cli_count(pairs ? info.samples / 2 : info.samples), pairs ? "pairs" : "samples",
-                cli_count(info.tokens), cli_count(info.targets));
+        fputs(": ", stderr);
+        print_examples(&info);
+        fprintf(stderr, ", %s tokens, %s to learn\n", cli_count(info.tokens),
+                cli_count(info.targets));
     }
     if (r->validation != NULL) {
         weft_dataset_info info = weft_dataset_info_of(r->validation);
-        fprintf(stderr, "val     %s samples, %s tokens to predict\n", cli_count(info.samples),
-                cli_count(info.targets));
+        fputs("val     ", stderr);
+        print_examples(&info);
+        fprintf(stderr, ", %s tokens to predict\n", cli_count(info.targets));
     }
 }
 

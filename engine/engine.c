@@ -305,7 +305,7 @@ static weft_engine_metrics measure(const weft_generate_stats *s, double total)
         .total_seconds = total,
         .prefill_per_second = s->prompt_per_second,
         .decode_per_second = s->decode_per_second,
-        .peak_memory = weft_memory_peak(),
+        .peak_memory = weft_memory_peak_held(),
         .active_memory = weft_memory_active(),
     };
 }

@@ -252,7 +252,7 @@ weft_generate_stats weft_generator_stats(const weft_generator *g)
             (double)(stats.prompt_tokens - stats.cached_tokens) / stats.first_token_seconds;
     if (stats.tokens > 1 && stats.decode_seconds > 0)
         stats.decode_per_second = (double)(stats.tokens - 1) / stats.decode_seconds;
-    stats.peak_memory = weft_memory_peak();
+    stats.peak_memory = weft_memory_peak_held();
     stats.compiles = g->decode ? weft_compiled_counts(g->decode).compiles : 0;
     return stats;
 }

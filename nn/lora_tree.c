@@ -48,6 +48,7 @@ typedef struct injection {
     bool all_linear;
     bool *fits; /* a target of the options fitted a module */
     bool *whole_fits;
+    bool *pattern_fits;
     chosen *chosen;
     int n, capacity;
 } injection;
@@ -94,13 +95,15 @@ static bool is_target(injection *in, const char *path)
     return target;
 }
 
-static weft__lora_spec spec_of(const weft_nn_lora_options *o, const char *path)
+static weft__lora_spec spec_of(injection *in, const char *path)
 {
+    const weft_nn_lora_options *o = &in->o;
     int64_t rank = 0;
     double alpha = 0;
     for (int i = 0; i < o->n_patterns; i++) {
         const weft_nn_lora_pattern *p = &o->patterns[i];
-        const bool fits = (rank == 0 || alpha == 0) && is_named(path, p->path);
+        const bool fits = is_named(path, p->path);
+        in->pattern_fits[i] = in->pattern_fits[i] || fits;
         rank = fits && rank == 0 ? p->rank : rank;
         alpha = fits && alpha == 0 ? p->alpha : alpha;
     }
@@ -135,7 +138,7 @@ static weft_status choose(void *context, const char *path, weft_module **field)
         in->chosen = moved;
         in->capacity = capacity;
     }
-    in->chosen[in->n++] = (chosen){.field = field, .spec = spec_of(&in->o, path)};
+    in->chosen[in->n++] = (chosen){.field = field, .spec = spec_of(in, path)};
     return WEFT_OK;
 }
 
@@ -146,6 +149,12 @@ static weft_status check_fits(const injection *in)
             return weft_fail(WEFT_INVALID,
                              "lora: the target '%s' fits no linear module or embedding",
                              weft_printable(in->o.targets[i]));
+    }
+    for (int i = 0; i < in->o.n_patterns; i++) {
+        if (!in->pattern_fits[i])
+            return weft_fail(WEFT_INVALID, "lora: the %s pattern '%s' fits no adapted module",
+                             in->o.patterns[i].rank > 0 ? "rank" : "alpha",
+                             weft_printable(in->o.patterns[i].path));
     }
     return WEFT_OK;
 }
@@ -305,8 +314,9 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
                          "targets and rank %lld",
                          in.o.n_targets, (long long)in.o.rank);
     in.fits = weft_calloc((size_t)in.o.n_targets, sizeof *in.fits);
-    weft_status status =
-        in.fits ? weft_nn_visit_modules(m, choose, &in) : weft__out_of_memory("lora", NULL);
+    in.pattern_fits = weft_calloc((size_t)in.o.n_patterns + 1, sizeof *in.pattern_fits);
+    weft_status status = in.fits && in.pattern_fits ? weft_nn_visit_modules(m, choose, &in)
+                                                    : weft__out_of_memory("lora", NULL);
     if (status == WEFT_OK)
         status = check_fits(&in);
     if (status == WEFT_OK)
@@ -322,6 +332,7 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
         status = join_stacks(&in); /* cannot fail: both have the slot */
     weft_free(in.fits);
     weft_free(in.whole_fits);
+    weft_free(in.pattern_fits);
     weft_free(in.chosen);
     return status;
 }

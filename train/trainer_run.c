@@ -113,6 +113,20 @@ static weft_status warn(weft_status status)
     return status == WEFT_IO ? WEFT_OK : status;
 }
 
+/* best/ has the adapter of best_step: where it cannot be written, that is still the one before. The
+ * first rank alone writes. */
+static weft_status keep_best(loop *l, const weft_train_report *report)
+{
+    weft_status status = weft__run_save_best(l->run);
+    bool unsaved = status == WEFT_IO;
+    status = weft_group_agree(l->t->o.group, warn(status), &unsaved);
+    if (status != WEFT_OK || unsaved)
+        return status;
+    l->state.result.best_validation = report->validation_loss;
+    l->state.result.best_step = report->step;
+    return WEFT_OK;
+}
+
 /* A validation that is cancelled leaves the report without its loss. */
 static weft_status validate(loop *l, weft_train_report *report)
 {
@@ -145,11 +159,7 @@ static weft_status validate(loop *l, weft_train_report *report)
         r->first_validation = found.loss;
         return WEFT_OK;
     }
-    if (r->best_validation <= found.loss)
-        return WEFT_OK;
-    r->best_validation = found.loss;
-    r->best_step = report->step;
-    return warn(weft__run_save_best(l->run));
+    return r->best_validation <= found.loss ? WEFT_OK : keep_best(l, report);
 }
 
 /* Whether something that happens every so many updates happens after this one. */

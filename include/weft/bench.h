@@ -64,7 +64,7 @@ typedef struct weft_bench_report {
     int64_t prompt_tokens, generated_tokens;
     double prefill_seconds, decode_seconds, total_seconds;
     double prefill_per_second, decode_per_second;
-    int64_t peak_memory, active_memory; /* the most */
+    int64_t peak_memory, active_memory; /* the most of those of weft_engine_metrics */
     /* What decoding reads of the weights in a second, and what the device reads and writes at most
      * (a sum of two arrays into a third, measured right before); 0: not known. */
     double weights_per_second, machine_per_second; /* bytes */

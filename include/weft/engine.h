@@ -98,7 +98,9 @@ typedef struct weft_engine_metrics {
     double first_token_seconds; /* the prompt's time is in it */
     double prefill_seconds, decode_seconds, total_seconds; /* waiting for others is in none */
     double prefill_per_second, decode_per_second;          /* tokens */
-    int64_t peak_memory; /* of arrays in this process, since the call began, if it was alone */
+    /* Held for arrays in this process, idle buffers included, since the call began, if it was
+     * alone; and in use by arrays at its end. */
+    int64_t peak_memory;
     int64_t active_memory;
 } weft_engine_metrics;
 

@@ -194,7 +194,7 @@ typedef struct weft_generate_stats {
     double decode_seconds;      /* from the first token to the last */
     double prompt_per_second;   /* computed ones of the prompt / first_token_seconds */
     double decode_per_second;   /* tokens after the first / decode_seconds; 0: there were none */
-    int64_t peak_memory;        /* weft_memory_peak at the end */
+    int64_t peak_memory;        /* weft_memory_peak_held at the end */
     int64_t drafted, accepted;  /* tokens that were proposed, and those of them that were taken */
     int64_t shifts;             /* how often the text went on beyond the positions */
     int64_t compiles;           /* of the step of one token: one a size of the caches; 0: graphs */

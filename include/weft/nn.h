@@ -331,7 +331,7 @@ extern WEFT_API const weft_module_type weft_nn_lora_stack_type;
 WEFT_API weft_module *weft_nn_lora_linear_new(weft_module *base, int64_t rank, double scale,
                                               double dropout, weft_dtype dtype);
 
-/* Another rank or alpha for the linears whose path is `path` or ends in "." and `path`. */
+/* Another rank or alpha for the adapted modules whose path is `path` or ends in "." and `path`. */
 typedef struct weft_nn_lora_pattern {
     const char *path;
     int64_t rank; /* 0: the options' */
@@ -367,10 +367,10 @@ typedef struct weft_nn_lora_options {
     int n_layers;
 } weft_nn_lora_options;
 
-/* Freezes the tree and puts an adapter around each target. WEFT_INVALID when a target (named in the
- * message) fits none of them, or adapters are there already; WEFT_UNSUPPORTED for DoRA and PiSSA of
- * an embedding or of experts, dropout of experts, and a quantized module of `whole`; then nothing
- * has changed. NULL options: all zero. */
+/* Freezes the tree and puts an adapter around each target. WEFT_INVALID when a target fits no
+ * module or a pattern no adapted one (named in the message), or adapters are there already;
+ * WEFT_UNSUPPORTED for DoRA and PiSSA of an embedding or of experts, dropout of experts, and a
+ * quantized module of `whole`; then nothing has changed. NULL options: all zero. */
 WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options);
 
 /* Makes the rows of some tokens (ids (n), each once) trainable in the embedding whose path is

@@ -35,6 +35,8 @@ static void adapters_are_made_as_options_say(void)
         {"--rank-pattern v_proj", "--rank-pattern: 'v_proj': expected NAME=R"},
         {"--rank-pattern v_proj=2.5", "--rank-pattern: 'v_proj=2.5': expected NAME=R"},
         {"--alpha-pattern v_proj=0", "--alpha-pattern: 'v_proj=0': expected NAME=X"},
+        {"--rank-pattern v_proj=2,k_prj=3", "the rank pattern 'k_prj' fits no adapted module"},
+        {"--alpha-pattern 7.v_proj=3", "the alpha pattern '7.v_proj' fits no adapted module"},
         {"--pissa --rank 65", "PiSSA: expected a rank of at most 64"},
         {"--pissa --dora", "PiSSA and DoRA"},
     };
@@ -94,7 +96,11 @@ static void adapters_are_converted(void)
     CHECK_CONTAINS(o.out, "an adapter of 4 modules");
     o = weft_command(NULL, convert, initial, there, "gguf", golden);
     check_one_line(&o, 1);
-    CHECK_CONTAINS(o.err, "is there already");
+    CHECK_CONTAINS(o.err, "there.gguf: is there already; --force replaces it");
+    char force[1200];
+    snprintf(force, sizeof force, "%s --force", convert);
+    o = weft_command(NULL, force, initial, there, "gguf", golden);
+    CHECK_EQ_INT(o.code, 0);
     o = weft_command(NULL, "convert %s %s --adapter-format mlx", there, back);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "does not name its base: give --base MODEL");

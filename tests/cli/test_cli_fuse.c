@@ -131,6 +131,12 @@ static void what_cannot_be_fused_is_refused(void)
     CHECK_CONTAINS(o.err, "expected 2, 3, 4, 5, 6 or 8, got 7");
     o = weft_command(NULL, "fuse %s", model());
     CHECK_EQ_INT(o.code, 2);
+    const char *const commands[] = {"fuse %s /nowhere %s", "convert %s %s"};
+    for (int i = 0; i < 2; i++) { /* the model itself is at OUT */
+        o = weft_command(NULL, commands[i], model(), model());
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, "storyteller: is there already; --force replaces it");
+    }
 }
 
 CHECK_MAIN("cli_fuse", CHECK_CASE(fused_folders_compute_what_base_and_adapter_do),

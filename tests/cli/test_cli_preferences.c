@@ -100,6 +100,24 @@ static void train_whole(const char *options, const char *out)
         CHECK_FAIL("%s", o.err);
 }
 
+/* A pair is one example, of the data and of what is kept for validation. */
+static void pairs_are_counted_as_pairs(void)
+{
+    const char *out = check_temporary("counted");
+    const output o = weft_command(
+        NULL, "train storyteller --data %s --objective dpo --val-split 0.25 --steps 1 --out %s",
+        pairs(), out);
+    CHECK_EQ_INT(o.code, 0);
+    CHECK_CONTAINS(o.err, ": 9 pairs, ");
+    CHECK_CONTAINS(o.err, "\nval     3 pairs, ");
+    CHECK_EQ_INT(shell_command(NULL,
+                               "grep -q '\"pairs\": 9,' %s/run.json && grep -q "
+                               "'\"validation_pairs\": 3,' %s/run.json",
+                               out, out)
+                     .code,
+                 0);
+}
+
 /* Begins the same run and kills it once it has a checkpoint. */
 static void train_and_kill(const char *options, const char *out)
 {
@@ -187,4 +205,4 @@ static void own_values_are_accepted(void)
 CHECK_MAIN("cli_preferences", CHECK_CASE(data_shows_what_an_objective_sees),
            CHECK_CASE(samples_name_their_part_and_their_side),
            CHECK_CASE(resumed_runs_have_the_reference_that_they_began_with),
-           CHECK_CASE(own_values_are_accepted))
+           CHECK_CASE(own_values_are_accepted), CHECK_CASE(pairs_are_counted_as_pairs))

@@ -5,6 +5,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/memory.h"
 #include "weft/optim.h"
 
 static const char *model(void)
@@ -99,6 +100,44 @@ static void a_limit_on_files_does_not_kill_a_run(void)
     CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"failed\"' %s/run.json", out).code, 0);
 }
 
+/* Found before the data are read and the model is loaded, neither of which is there; nothing is
+ * left behind. */
+static void an_unusable_folder_is_found_first(void)
+{
+    char folder[512], file[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("unusable"));
+    snprintf(file, sizeof file, "%s", text_file("in_the_way", "x"));
+    const struct {
+        const char *limit, *out, *says;
+    } cases[] = {
+        {"", file, "in_the_way: make folder: "},
+        {"", weft_format("%s/run", file), "in_the_way: make folder: "},
+        {"", "/proc/self/run", "/proc/self/run: make folder: "},
+        {"ulimit -f 2; ", folder, "unusable/run.json.part-"}, /* as a full disk */
+        {"ulimit -f 2; ", weft_format("%s/a/b", folder), "unusable/a/b/run.json.part-"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const output o =
+            shell_command(NULL, "%s%s train no/such/model --data no/such/data --out %s",
+                          cases[i].limit, check_built("cli/weft"), cases[i].out);
+        check_one_line(&o, 1);
+        CHECK_CONTAINS(o.err, cases[i].says);
+        CHECK_EQ_INT(shell_command(NULL, "test -e %s", folder).code, 1);
+    }
+    weft_free((char *)cases[1].out);
+    weft_free((char *)cases[4].out);
+    /* Where it can be written, what is wrong with the data is said, and the folder does not stay.
+     */
+    output o = weft_command(NULL, "train %s --data no/such/data --out %s/c", model(), folder);
+    check_one_line(&o, 1);
+    CHECK_CONTAINS(o.err, "no/such/data");
+    CHECK_EQ_INT(shell_command(NULL, "test -e %s", folder).code, 1);
+    CHECK_EQ_INT(shell_command(NULL, "mkdir %s", folder).code, 0);
+    o = weft_command(NULL, "train %s --data no/such/data --out %s", model(), folder);
+    check_one_line(&o, 1);
+    CHECK_EQ_INT(shell_command(NULL, "rmdir %s", folder).code, 0); /* empty, as it was */
+}
+
 static void a_folder_with_a_run_is_refused(void)
 {
     char out[1024];
@@ -185,4 +224,5 @@ CHECK_MAIN("cli_train", CHECK_CASE(conflicting_options_are_refused),
            CHECK_CASE(signals_save_and_stop), CHECK_CASE(an_ignored_hangup_stays_ignored),
            CHECK_CASE(a_closed_pipe_does_not_end_a_run),
            CHECK_CASE(a_limit_on_files_does_not_kill_a_run),
+           CHECK_CASE(an_unusable_folder_is_found_first),
            CHECK_CASE(a_folder_with_a_run_is_refused))

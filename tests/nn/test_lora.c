@@ -347,15 +347,13 @@ static void expect_size(weft_module *m, const char *path, int64_t rank, double s
 /* The first pattern that has a rank says the rank, the first that has an alpha the alpha. */
 static void patterns_give_other_ranks_and_alphas(void)
 {
-    const weft_nn_lora_pattern patterns[] = {{"1.v_proj", .rank = 2},
-                                             {"v_proj", .rank = 5},
-                                             {"v_proj", .alpha = 3},
-                                             {"proj", .rank = 7}};
+    const weft_nn_lora_pattern patterns[] = {
+        {"1.v_proj", .rank = 2}, {"v_proj", .rank = 5}, {"v_proj", .alpha = 3}};
     weft_scope_open();
     weft_module *m = net_new();
     if (CHECK(m != NULL) &&
         CHECK_OK(weft_nn_lora_inject(
-            m, &(weft_nn_lora_options){.alpha = 12, .patterns = patterns, .n_patterns = 4}))) {
+            m, &(weft_nn_lora_options){.alpha = 12, .patterns = patterns, .n_patterns = 3}))) {
         expect_size(m, "layers.0.q_proj", 8, 12.0 / 8);
         expect_size(m, "layers.0.v_proj", 5, 3.0 / 5);
         expect_size(m, "layers.1.v_proj", 2, 3.0 / 2);
@@ -363,6 +361,30 @@ static void patterns_give_other_ranks_and_alphas(void)
     }
     weft_nn_free(m);
     weft_scope_close(NULL);
+}
+
+/* The end of a name, a module without an adapter, and one in a layer that is not adapted. */
+static void patterns_that_fit_nothing_are_refused(void)
+{
+    static const int layers[] = {0};
+    static const struct {
+        weft_nn_lora_pattern pattern;
+        const char *says;
+    } cases[] = {
+        {{"proj", .rank = 7}, "lora: the rank pattern 'proj' fits no adapted module"},
+        {{"k_proj", .alpha = 2}, "lora: the alpha pattern 'k_proj' fits no adapted module"},
+        {{"1.v_proj", .rank = 2}, "lora: the rank pattern '1.v_proj' fits no adapted module"},
+    };
+    weft_module *m = net_new();
+    for (size_t i = 0; m && i < sizeof cases / sizeof *cases; i++) {
+        const weft_nn_lora_pattern patterns[] = {{"v_proj", .rank = 3}, cases[i].pattern};
+        const weft_nn_lora_options o = {
+            .patterns = patterns, .n_patterns = 2, .layers = layers, .n_layers = 1};
+        CHECK_STATUS(weft_nn_lora_inject(m, &o), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), cases[i].says);
+        CHECK_EQ_INT(weft_nn_lora_count(m), 0);
+    }
+    weft_nn_free(m);
 }
 
 /* B A is the best approximation of its rank: what is left of W has the other singular values. */
@@ -420,4 +442,5 @@ CHECK_MAIN("lora", CHECK_CASE(the_default_is_q_and_v), CHECK_CASE(targets_and_la
            CHECK_CASE(dora_scales_rows_to_their_magnitudes), CHECK_CASE(dora_merges_and_unmerges),
            CHECK_CASE(dora_drops_out_what_it_scales),
            CHECK_CASE(patterns_give_other_ranks_and_alphas),
+           CHECK_CASE(patterns_that_fit_nothing_are_refused),
            CHECK_CASE(pissa_starts_at_the_largest_singular_values))

@@ -73,7 +73,7 @@ static void unwritable_folders_stop_the_run_at_once(void)
 }
 
 /* A limit on the size of files is what a full disk looks like: a write that fails half-way. */
-static weft_status run_with_room(rlim_t bytes, weft_trainer_options o, history *l,
+static weft_status run_with_room(rlim_t bytes, weft_trainer_options o, bool validated, history *l,
                                  weft_train_result *result)
 {
     struct rlimit before, small;
@@ -82,7 +82,7 @@ static weft_status run_with_room(rlim_t bytes, weft_trainer_options o, history *
     small = before;
     small.rlim_cur = bytes;
     CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
-    const weft_status status = run_recipe(o, false, l, result);
+    const weft_status status = run_recipe(o, validated, l, result);
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
     return status;
 }
@@ -95,7 +95,7 @@ static void a_full_disk_leaves_whole_lines(void)
     weft_train_result result = {0};
     snprintf(folder, sizeof folder, "%s", check_temporary("full"));
     const weft_trainer_options o = {.steps = 12, .folder = folder};
-    CHECK_EQ_INT(run_with_room(1500, o, &l, &result), WEFT_IO);
+    CHECK_EQ_INT(run_with_room(1500, o, false, &l, &result), WEFT_IO);
     CHECK_EQ_INT(result.steps, 12);
     CHECK_CONTAINS(weft_error_message(), "step-12");
     CHECK_CONTAINS(weft_error_message(), "nothing was saved before");
@@ -109,6 +109,30 @@ static void a_full_disk_leaves_whole_lines(void)
     CHECK_CONTAINS(text, "\"message\": ");
     CHECK_CONTAINS(text, "nothing was saved before");
     weft_free(text);
+}
+
+/* What was measured but not saved is not the best: best/ has no such adapter. */
+static void the_best_is_one_that_was_saved(void)
+{
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary("best"));
+    const weft_trainer_options o = {
+        .steps = 4, .lr = 1e-2, .folder = folder, .validate_every = 2, .patience = 1};
+    for (int k = 0; k < 2; k++) {
+        history l = {.n = 0};
+        weft_train_result result = {0};
+        weft_trainer_options options = o;
+        options.overwrite = k > 0;
+        if (k == 0)
+            CHECK_EQ_INT(run_with_room(1500, options, true, &l, &result), WEFT_IO);
+        else
+            CHECK_OK(run_recipe(options, true, &l, &result));
+        CHECK_EQ_INT(result.steps, 4); /* without a best one nothing is out of patience */
+        CHECK(result.last_validation < result.first_validation);
+        CHECK_EQ_INT(result.best_step, k == 0 ? 0 : 4);
+        CHECK(isnan(result.best_validation) == (k == 0));
+        CHECK(run_has(folder, "best/adapter_model.safetensors") == (k > 0));
+    }
 }
 
 /* A run that is resumed finds its records in another form: nobody reads from the FIFO. */
@@ -237,7 +261,7 @@ static void cancelling_saves_and_stops(void)
 
 CHECK_MAIN("run_folder", CHECK_CASE(the_folder_has_everything),
            CHECK_CASE(unwritable_folders_stop_the_run_at_once),
-           CHECK_CASE(a_full_disk_leaves_whole_lines),
+           CHECK_CASE(a_full_disk_leaves_whole_lines), CHECK_CASE(the_best_is_one_that_was_saved),
            CHECK_CASE(fifos_in_a_runs_folder_are_refused),
            CHECK_CASE(a_run_is_not_overwritten_unasked), CHECK_CASE(time_saves_a_run),
            CHECK_CASE(cancelling_saves_and_stops))

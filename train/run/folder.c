@@ -108,6 +108,8 @@ static void write_data(weft__text *t, const weft__run *run)
     const weft_dataset_info *data = run->trainer->o.data;
     if (data) {
         write_number(t, "samples", (double)data->samples, ",");
+        if (data->examples == WEFT_EXAMPLES_PAIRS)
+            write_number(t, "pairs", (double)(data->samples / 2), ",");
         write_number(t, "tokens", (double)data->tokens, ",");
         write_number(t, "targets", (double)data->targets, ",");
         write_number(t, "longest", (double)data->longest, ",");
@@ -115,6 +117,8 @@ static void write_data(weft__text *t, const weft__run *run)
         write_number(t, "dropped", (double)data->dropped, ",");
     }
     write_number(t, "validation_samples", (double)run->validation.samples, ",");
+    if (run->validation.examples == WEFT_EXAMPLES_PAIRS)
+        write_number(t, "validation_pairs", (double)(run->validation.samples / 2), ",");
     write_number(t, "validation_targets", (double)run->validation.targets, "");
     weft__text_format(t, "  },\n");
 }
