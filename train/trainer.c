@@ -181,7 +181,8 @@ static weft_status find_slots(weft_trainer *t)
     t->gradients = weft_calloc(n, sizeof(weft_array *));
     t->sums = weft_calloc(n + 1, sizeof(weft_array *));
     t->sum_slots = weft_calloc(n + 1, sizeof *t->sum_slots);
-    if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL)
+    t->micros = weft_calloc((size_t)weft_group_place_of(t->o.group).size, sizeof *t->micros);
+    if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL || t->micros == NULL)
         return weft_fail(WEFT_MEMORY, "trainer: out of memory for %zu gradients", n);
     for (size_t i = 0; i < n + 1; i++)
         t->sum_slots[i] = &t->sums[i];
@@ -192,6 +193,12 @@ static weft_status find_slots(weft_trainer *t)
 static bool needs_whole(const weft_trainer_options *o)
 {
     return o->compile || o->neftune > 0 || o->objective->whole_batch;
+}
+
+void weft__trainer_split(weft_trainer *t)
+{
+    if (t->o.micro_batch == 0 && !needs_whole(&t->o))
+        t->micro = t->micros[weft_group_place_of(t->o.group).rank];
 }
 
 weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
@@ -262,6 +269,7 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_free(trainer->gradients);
     weft_free(trainer->sums);
     weft_free(trainer->sum_slots);
+    weft_free(trainer->micros);
     weft_nn_slots_free(&trainer->slots);
     weft_free(trainer);
 }
@@ -446,6 +454,7 @@ static weft_status update_from(weft_trainer *t, const weft_batch *batches, int n
                        : add_batches(t, batches, n, scale);
         weft_scope_close(NULL);
     } while (status == WEFT_MEMORY && halve(t, batches, n));
+    t->micros[weft_group_place_of(t->o.group).rank] = t->micro;
     return whole ? status : update_from_sums(t, status, lr_factor, call);
 }
 

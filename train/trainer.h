@@ -14,6 +14,7 @@ struct weft_trainer {
     int64_t updates;            /* made so far, applied or not */
     int64_t first_batch;        /* of this rank in the update in progress */
     int64_t micro;              /* samples of a batch at a time; 0: all */
+    int64_t *micros;            /* (ranks): of each rank, after the latest update */
     weft_array *row_keys;       /* of the rows in progress, borrowed (weft__dropout_rows) */
     weft_array *row_rewards;    /* of the batch in progress; NULL: the objective has none */
     weft_reward_report rewards; /* of the update in progress */
@@ -34,6 +35,10 @@ weft_array *weft__batch_row_keys(const weft_batch *batch, int64_t from, int64_t 
 weft_status weft__trainer_compile(weft_trainer *t);
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
                                  double lr_factor, weft_optim_call *call);
+
+/* The trainer takes as many samples at a time as t->micros says, which a checkpoint has, unless its
+ * options say otherwise: sums of other parts would have other last bits. */
+void weft__trainer_split(weft_trainer *t);
 
 /* The loss of a batch, times the 0-d scale; its gradients are then in t->gradients. */
 weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch,

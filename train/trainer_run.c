@@ -343,6 +343,7 @@ static weft_status begin_run(loop *l)
     status = weft_group_agree(group, status, NULL);
     if (status == WEFT_OK)
         status = weft__group_share_state(l->t, &l->state);
+    weft__trainer_split(l->t);
     l->first = l->t->updates = l->state.result.steps;
     l->began -= l->state.result.seconds;
     return status;

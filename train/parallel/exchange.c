@@ -91,6 +91,11 @@ weft_status weft__group_exchange(weft_group *group, weft_status status, bool *st
     return WEFT_OK;
 }
 
+double weft__group_value(const weft_group *group, int rank, int i)
+{
+    return group->records[rank].values[i];
+}
+
 weft_status weft_group_agree(weft_group *group, weft_status status, bool *stop)
 {
     return weft__group_exchange(group, status, stop, NULL, NULL);

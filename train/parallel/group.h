@@ -35,4 +35,7 @@ enum { WEFT__EXCHANGED = 8 };
 weft_status weft__group_exchange(weft_group *group, weft_status status, bool *stop,
                                  double values[WEFT__EXCHANGED], double before[WEFT__EXCHANGED]);
 
+/* Number i of a rank in the latest exchange of a group of several. */
+double weft__group_value(const weft_group *group, int rank, int i);
+
 #endif

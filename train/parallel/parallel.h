@@ -20,7 +20,9 @@ weft_status weft__mpi_open(const char *variable, long launched, const weft_group
 weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan,
                                    const weft_batches *batches, const weft_dataset *validation);
 
-/* What rank 0 has read from a checkpoint, to all ranks: *state, parameters and optimizer. */
+/* What rank 0 has read from a checkpoint, to all ranks: *state, t->micros, parameters and
+ * optimizer.
+ */
 weft_status weft__group_share_state(weft_trainer *t, weft__state *state);
 
 /* ---- update.c ------------------------------------------------------------------------------- */

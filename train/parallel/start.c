@@ -211,6 +211,9 @@ weft_status weft__group_share_state(weft_trainer *t, weft__state *state)
     weft_status status = weft_group_broadcast(group, state, sizeof *state);
     if (status != WEFT_OK || state->result.steps == 0)
         return status;
+    status = weft_group_broadcast(group, t->micros, (size_t)group->place.size * sizeof *t->micros);
+    if (status != WEFT_OK)
+        return status;
     int n;
     weft_array ***slots = weft_optim_slots(t->optimizer, &n);
     void *bytes = weft_malloc(largest(slots, n));

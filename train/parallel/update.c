@@ -20,15 +20,18 @@ weft_status weft__group_add_shares(const weft_trainer *t, weft_status status, in
 
 /* ---- rewards -------------------------------------------------------------------------------- */
 
-/* The statuses of all ranks, and their rewards. */
+/* The statuses of all ranks, and their rewards; and how many samples at a time each takes. */
 static weft_status add_rewards(weft_trainer *t, weft_status status)
 {
+    enum { MICRO = 6 };
     weft_reward_report *r = &t->rewards;
     double values[WEFT__EXCHANGED] = {
-        (double)r->pairs, (double)r->n_chosen, (double)r->n_rejected,
-        r->chosen,        r->rejected,         r->accuracy,
+        (double)r->pairs, (double)r->n_chosen, (double)r->n_rejected, r->chosen,
+        r->rejected,      r->accuracy,         (double)t->micro,
     };
     status = weft__group_exchange(t->o.group, status, NULL, values, NULL);
+    for (int i = 0; status == WEFT_OK && i < weft_group_place_of(t->o.group).size; i++)
+        t->micros[i] = (int64_t)weft__group_value(t->o.group, i, MICRO);
     *r = (weft_reward_report){.pairs = (int64_t)values[0],
                               .n_chosen = (int64_t)values[1],
                               .n_rejected = (int64_t)values[2],

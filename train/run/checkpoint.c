@@ -162,6 +162,16 @@ static void write_number(weft__text *t, const char *key, double value)
     weft__text_format(t, ", \"%s\": %s", key, weft__number(value, number));
 }
 
+/* A number for each rank. */
+static void write_micros(weft__text *t, const weft_trainer *trainer)
+{
+    const int n = weft_group_place_of(trainer->o.group).size;
+    for (int i = 0; i < n; i++)
+        weft__text_format(t, "%s%lld", i == 0 ? ", \"micro_batch\": [" : ", ",
+                          (long long)trainer->micros[i]);
+    weft__text_append(t, "]", 1);
+}
+
 static void write_state(weft__text *t, const weft_trainer *trainer, const weft__state *s,
                         const weft__identity *identity)
 {
@@ -176,6 +186,7 @@ static void write_state(weft__text *t, const weft_trainer *trainer, const weft__
                       (long long)trainer->o.accumulate, (unsigned long long)trainer->o.seed,
                       trainer->o.optimizer->name, (long long)r->skipped, (long long)s->skipped,
                       (long long)s->validated, (long long)r->best_step, (long long)r->tokens);
+    write_micros(t, trainer);
     write_number(t, "loss", r->loss);
     write_number(t, "first_validation", r->first_validation);
     write_number(t, "last_validation", r->last_validation);
@@ -211,6 +222,27 @@ static weft_status read_results(const weft__json *o, weft__state *s)
         status = weft__json_find_number(o, numbers[i].key, numbers[i].to);
     }
     return status;
+}
+
+typedef struct micros {
+    int64_t *at;
+    int n, most;
+} micros;
+
+static weft_status add_micro(const weft__json *item, void *context)
+{
+    micros *m = context;
+    return m->n < m->most ? weft__json_as_int(item, &m->at[m->n++]) : WEFT_OK;
+}
+
+/* A checkpoint of an older version has none. */
+static weft_status read_micros(const weft__json *o, weft_trainer *trainer)
+{
+    weft__json found;
+    micros m = {.at = trainer->micros, .most = weft_group_place_of(trainer->o.group).size};
+    const weft_status status = weft__json_find(o, "micro_batch", &found);
+    return status == WEFT_OK && found.value ? weft__json_each(o, "micro_batch", add_micro, &m)
+                                            : status;
 }
 
 /* What decides about every later update is the run's own. */
@@ -384,6 +416,8 @@ static weft_status restore(weft_trainer *trainer, const weft__identity *identity
         status = weft__identity_check(identity, &root);
     if (status == WEFT_OK)
         status = check_options(trainer, &root);
+    if (status == WEFT_OK)
+        status = read_micros(&root, trainer);
     if (status == WEFT_OK)
         status = weft__optim_restore(trainer->optimizer, root.name, from->file);
     return status == WEFT_OK ? read_results(&root, state) : status;
