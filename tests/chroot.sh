@@ -2,14 +2,15 @@
 # tests/chroot.sh [RELEASE [MIRROR]] -- what README promises, on a machine as bare as can be. In a
 # fresh Debian (RELEASE: bookworm, the default, or trixie) with only git, make and certificates,
 # made by debootstrap: a clone of this tree's last commit, then `make`, `make demo`, `make test` and
-# `make install`, and README's C program compiled by README's own commands and run
-# (tests/readme_programs.sh). Prints how long each took, and the tests' totals. Needs root and
+# `make install`, and the C program of docs/embedding.md compiled by its own commands and run
+# (tests/guide_programs.sh). Prints how long each took, and the tests' totals. Needs root and
 # debootstrap; not part of `make test`.
 #
 # MIRROR is by default the one that this system's own apt uses for the release, or else
 # http://deb.debian.org/debian. $WEFT_CHROOT is the folder to work in; what is made there is removed
 # at the end unless $WEFT_CHROOT_KEEP is set. $WEFT_CHROOT_BASE is a minimal system that is copied
-# in place of debootstrap's. $WEFT_CHROOT_TARGETS names other targets; `readme` is the programs.
+# in place of debootstrap's. $WEFT_CHROOT_TARGETS names other targets; `guides` is the
+# program of docs/embedding.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,7 +28,7 @@ mirror=${2:-$(apt-get indextargets --format '$(SITE) $(ORIGIN) $(CODENAME)' \
 mirror=${mirror:-http://deb.debian.org/debian}
 work=${WEFT_CHROOT:-$(mktemp -d)}
 root=$work/root
-targets=${WEFT_CHROOT_TARGETS:-all demo test install readme}
+targets=${WEFT_CHROOT_TARGETS:-all demo test install guides}
 
 inside() {
     env -i HOME=/root LANG=C.UTF-8 CI="${CI:-}" \
@@ -67,10 +68,10 @@ apt-config dump | grep -E '^Acquire::https?::(Proxy|CAInfo) ' \
 
 git clone --quiet --no-hardlinks . "$root/root/weft"
 
-# run TARGET: make's, or README's programs.
+# run TARGET: a target of make, or guides.
 run() {
-    if [ "$1" = readme ]; then
-        inside /root/weft/tests/readme_programs.sh
+    if [ "$1" = guides ]; then
+        inside /root/weft/tests/guide_programs.sh
     else
         inside make -C /root/weft "$1"
     fi

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # tests/cplusplus.sh BUILD -- the library from C++17: the programs in tests/cplusplus/ and the C
-# program of README compile with every C++ compiler that is there, and run.
+# program of docs/embedding.md compile with every C++ compiler that is there, and run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 build=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/readme.cc"
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' docs/embedding.md \
+    >"$work/embedding.cc"
 
 status=0
 compilers=0
@@ -15,11 +16,11 @@ compilers=0
 for compiler in "${CXX:-}" g++ clang++; do
     [ -n "$compiler" ] && command -v "${compiler%% *}" >/dev/null || continue
     compilers=$((compilers + 1))
-    for source in tests/cplusplus/*.cc "$work/readme.cc"; do
+    for source in tests/cplusplus/*.cc "$work/embedding.cc"; do
         name=$(basename "$source" .cc)
         warnings="-Wall -Wextra -Wpedantic -Wshadow -Werror"
-        # README's options start from {0}, which clang++ wants more braces for.
-        [ "$name" != readme ] || warnings="-Wall -Wno-missing-braces -Werror"
+        # Its options start from {0}, which clang++ wants more braces for.
+        [ "$name" != embedding ] || warnings="-Wall -Wno-missing-braces -Werror"
         # shellcheck disable=SC2086
         if ! $compiler -std=c++17 $warnings -I. -Iinclude "$source" -o "$work/$name" \
             -L"$build" -lweft "-Wl,-rpath,$PWD/$build"; then

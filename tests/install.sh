@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # tests/install.sh BUILD -- installs into a scratch folder, looks whether pkg-config and the loader
-# would find what is there, and builds two programs against it, one of them README's: with the
-# shared library, and with the static one.
+# would find what is there, and builds two programs against it, one of them that of
+# docs/embedding.md: with the shared library, and with the static one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -36,7 +36,7 @@ expect "$libdir/libweft.a"
 expect "$prefix/bin/weft"
 expect "$prefix/include/weft/weft.h"
 
-# What README's commands rely on, for prefixes that the system searches.
+# What the commands of the guides rely on, for prefixes that the system searches.
 if [ "$prefix" = /usr/local ] || [ "$prefix" = /usr ]; then
     searched=$(pkg-config --variable=pc_path pkg-config)
     if [[ ":$searched:" != *":$libdir/pkgconfig:"* ]]; then
@@ -65,10 +65,11 @@ int main(void)
     return strcmp(weft_version(), WEFT_VERSION) != 0;
 }
 END
-# The first C program of README.
-awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/readme.c"
+# The C program of docs/embedding.md.
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' docs/embedding.md \
+    >"$work/embedding.c"
 
-for program in program readme; do
+for program in program embedding; do
     # shellcheck disable=SC2046,SC2086 # $CC may be words
     ${CC:-cc} -std=c11 -Wall -Werror "$work/$program.c" -o "$work/shared" \
         $(flags --cflags --libs)

@@ -6,7 +6,8 @@ set -euo pipefail
 export LC_ALL=C
 cd "$(dirname "$0")/.."
 
-documents="docs/architecture.md docs/style.md docs/adding.md docs/fine-tuning.md"
+documents="docs/architecture.md docs/style.md docs/fine-tuning.md docs/adding-models.md
+    docs/adding-ops.md docs/adding-kernels.md docs/adding-backends.md"
 problems=$(mktemp)
 trap 'rm -f "$problems" "$problems".*' EXIT
 

@@ -305,21 +305,22 @@ static void info_lists_the_devices(void)
     }
 }
 
-/* The program in README.md, built as a user would and run where the README says. */
-static void the_readme_program_runs(void)
+/* The program in docs/embedding.md, built as a user would and run where the guide says. */
+static void the_guides_program_runs(void)
 {
 #ifdef __SANITIZE_ADDRESS__
     check_skip("a plain program cannot load a sanitized library");
 #else
     char source[1000], program[1000], build[1000];
     snprintf(source, sizeof source, "%s", check_source("."));
-    snprintf(program, sizeof program, "%s", check_temporary("readme"));
+    snprintf(program, sizeof program, "%s", check_temporary("embedding"));
     snprintf(build, sizeof build, "%s", check_built("."));
-    output o = shell_command(NULL,
-                             "cd %s && awk '/^```$/ { f = 0 } f { print } /^```c$/ { f = 1 }' "
-                             "README.md >%s.c && cc -std=c11 -Wall -Wextra -Werror -Iinclude %s.c "
-                             "-o %s -L%s -lweft -Wl,-rpath,%s && %s",
-                             source, program, program, program, build, build, program);
+    output o =
+        shell_command(NULL,
+                      "cd %s && awk '/^```$/ { f = 0 } f { print } /^```c$/ { f = 1 }' "
+                      "docs/embedding.md >%s.c && cc -std=c11 -Wall -Wextra -Werror -Iinclude %s.c "
+                      "-o %s -L%s -lweft -Wl,-rpath,%s && %s",
+                      source, program, program, program, build, build, program);
     if (!CHECK_EQ_INT(o.code, 0))
         CHECK_FAIL("%s", o.err);
     CHECK(strlen(o.out) > 40);
@@ -333,4 +334,4 @@ CHECK_MAIN("cli", CHECK_CASE(every_command_has_help), CHECK_CASE(the_overview_li
            CHECK_CASE(misspelt_words_are_put_right), CHECK_CASE(what_is_no_model_is_told),
            CHECK_CASE(the_manual_page_is_up_to_date), CHECK_CASE(completion_completes),
            CHECK_CASE(info_tells_of_machine_and_model), CHECK_CASE(info_lists_the_devices),
-           CHECK_CASE(the_readme_program_runs))
+           CHECK_CASE(the_guides_program_runs))

@@ -1,27 +1,37 @@
-/* tests/cli/test_cli_guide.c -- the commands of docs/fine-tuning.md, run as they are written. */
+/* tests/cli/test_cli_guide.c -- the commands of the guides in docs/, run as they are written. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
 
-/* The blocks marked sh, one after another, in an empty folder with `weft` in the path. */
-static void the_guide_runs(void)
+/* Runs the blocks of a document that are marked sh, one after another, in an empty folder with
+ * `weft` in the path. *folder receives its path. */
+static output run_guide(const char *document, char *folder, size_t size)
 {
-    char folder[1024], command[1024];
-    snprintf(folder, sizeof folder, "%s", check_temporary("guide"));
+    char command[1024], source[1024];
+    snprintf(folder, size, "%s", check_temporary("guide"));
+    snprintf(source, sizeof source, "%s", check_source(document));
     snprintf(command, sizeof command, "%s", check_built("cli/weft"));
     char *slash = strrchr(command, '/');
     if (!CHECK(slash != NULL))
-        return;
+        return (output){.code = -1};
     *slash = '\0';
-    const output o = shell_command(
-        NULL,
-        "mkdir -p %s && cd %s && awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } "
-        "inside' %s > guide.sh && PATH=%s:\"$PATH\" bash -euo pipefail guide.sh",
-        folder, folder, check_source("docs/fine-tuning.md"), command);
+    const output o =
+        shell_command(NULL,
+                      "rm -rf %s && mkdir -p %s && cd %s && awk '/^```sh$/ { inside = 1; next } "
+                      "/^```$/ { inside = 0 } inside' %s > guide.sh && test -s guide.sh && "
+                      "PATH=%s:\"$PATH\" bash -euo pipefail guide.sh",
+                      folder, folder, folder, source, command);
     if (!CHECK_EQ_INT(o.code, 0))
-        CHECK_FAIL("%s", o.err);
+        CHECK_FAIL("%s: %s", document, o.err);
+    return o;
+}
+
+static void fine_tuning(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/fine-tuning.md", folder, sizeof folder);
     /* What the guide says of the results. */
     CHECK_CONTAINS(o.out, "+  I will wait until the moon is high.");
     CHECK_CONTAINS(o.out, "trainable  162,816 of");
@@ -37,4 +47,55 @@ static void the_guide_runs(void)
     CHECK_EQ_INT(shell_command(NULL, "grep -q 'The hen said:' %s/run/report.html", folder).code, 0);
 }
 
-CHECK_MAIN("cli_guide", CHECK_CASE(the_guide_runs))
+static void first_fine_tune(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/first-fine-tune.md", folder, sizeof folder);
+    /* The answer that the guide promises, after the run. */
+    const char *end = strstr(o.out, "Use run/best");
+    if (CHECK(end != NULL))
+        CHECK_CONTAINS(end, " I will wait until");
+}
+
+/* The text that the guide shows is what the command prints, a line `...` leaving lines out. */
+static void data(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/data.md", folder, sizeof folder);
+    CHECK_CONTAINS(o.out, "samples    3, 117 tokens, 35 trained\n"
+                          "lengths    median 28, 95% at most 64, longest 64\n");
+    CHECK_CONTAINS(o.out, "  Who lives in the tower?<|im_end|>\n  <|im_start|>assistant\n"
+                          "+ An old king lives there.<|im_end|>\n");
+    CHECK_CONTAINS(o.out, "bad rows   1 skipped");
+}
+
+static void qlora(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/qlora.md", folder, sizeof folder);
+    CHECK_CONTAINS(o.out, "trainable  162,816 of");
+    CHECK_EQ_INT(shell_command(NULL, "ls %s/fused-4bit/config.json", folder).code, 0);
+}
+
+static void deploying(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/deploying.md", folder, sizeof folder);
+    CHECK_CONTAINS(o.out, "fused.gguf");
+    CHECK_EQ_INT(
+        shell_command(NULL, "cd %s && ls adapter.gguf adapter-mlx/adapters.safetensors", folder)
+            .code,
+        0);
+}
+
+static void generating(void)
+{
+    char folder[1024];
+    const output o = run_guide("docs/generating.md", folder, sizeof folder);
+    CHECK_CONTAINS(o.out, "\"id\": \"b\"");
+    CHECK_CONTAINS(o.out, "\"age\":");
+    CHECK_EQ_INT(shell_command(NULL, "ls %s/attention.safetensors", folder).code, 0);
+}
+
+CHECK_MAIN("cli_guide", CHECK_CASE(fine_tuning), CHECK_CASE(first_fine_tune), CHECK_CASE(data),
+           CHECK_CASE(qlora), CHECK_CASE(deploying), CHECK_CASE(generating))

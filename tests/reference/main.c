@@ -42,10 +42,13 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/reference/README.md", folder);
     if (write_reference_list(root, path) != WEFT_OK)
         return fail();
+    snprintf(path, sizeof path, "%s/reference/functions.md", folder);
+    if (write_functions(root, path) != WEFT_OK)
+        return fail();
     snprintf(path, sizeof path, "%s/names.md", folder);
     if (write_names(path) != 0)
         return fail();
-    snprintf(path, sizeof path, "%s/inventory.md", folder);
+    snprintf(path, sizeof path, "%s/function-support.md", folder);
     if (weft_file_read(path, 0, &old, NULL) != WEFT_OK)
         old = NULL; /* the first one */
     int wrong = write_inventory(path, old, device, again, scratch);

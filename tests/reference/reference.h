@@ -89,9 +89,9 @@ void dtypes_in_words(uint32_t dtypes, char *out, size_t size);
 /* A reason for a cell that is not a plain yes, from reasons.h; NULL: none is written. */
 const char *reason_for(const char *name, const char *column);
 
-/* docs/inventory.md. The Vulkan column is what the text `old` has, and is measured on the device
- * for rows that it does not have, or for all, `again`. Returns how many cells are empty or wrong;
- * below 0: a file failed. */
+/* docs/function-support.md. The Vulkan column is what the text `old` has, and is measured on the
+ * device for rows that it does not have, or for all, `again`. Returns how many cells are empty or
+ * wrong; below 0: a file failed. */
 int write_inventory(const char *path, const char *old, weft_device *vulkan, bool again,
                     const char *folder);
 
@@ -103,5 +103,8 @@ int write_names(const char *path);
 weft_status write_reference(const char *header, const char *source_root, const char *path);
 extern const char *const reference_headers[]; /* ends with NULL */
 weft_status write_reference_list(const char *source_root, const char *path);
+
+/* docs/reference/functions.md: an index of the functions that the headers declare. */
+weft_status write_functions(const char *source_root, const char *path);
 
 #endif

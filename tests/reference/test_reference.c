@@ -134,15 +134,15 @@ static void the_inventory_is_what_the_lines_do(void)
         check_skip("it is measured on the CPU");
         return;
     }
-    char *old = read_source("docs/inventory.md"), folder[512], made[600];
+    char *old = read_source("docs/function-support.md"), folder[512], made[600];
     snprintf(folder, sizeof folder, "%s", check_temporary("lines"));
     if (!go_to(folder))
         return;
-    snprintf(made, sizeof made, "%s/inventory.md", folder);
+    snprintf(made, sizeof made, "%s/function-support.md", folder);
     weft_scope_open();
     CHECK_EQ_INT(write_inventory(made, old, NULL, false, folder), 0);
     weft_scope_close(NULL);
-    check_file(made, "docs/inventory.md");
+    check_file(made, "docs/function-support.md");
     weft_free(old);
 }
 
@@ -162,6 +162,8 @@ static void the_reference_is_what_the_headers_say(void)
     }
     if (CHECK_OK(write_reference_list(root, made)))
         check_file(made, "docs/reference/README.md");
+    if (CHECK_OK(write_functions(root, made)))
+        check_file(made, "docs/reference/functions.md");
     weft_scope_close(NULL);
 }
 

@@ -1,5 +1,5 @@
-/* tests/reference/write_inventory.c -- docs/inventory.md: what each function of arrays can do, as
- * measured. */
+/* tests/reference/write_inventory.c -- docs/function-support.md: what each function of arrays can
+ * do, as measured. */
 #include "tests/reference/reference.h"
 
 #include <stdio.h>
@@ -43,27 +43,28 @@ static bool old_cell(const char *text, const char *name, char *cell)
 }
 
 static const char preface[] =
-    "# Inventory\n\n"
-    "Every function of arrays in the public headers, beside its name in MLX, and what it can do. "
-    "The\n"
-    "table is measured, not written: `tests/reference/` has a line for each function, which\n"
-    "`build/tests/write_reference docs` runs\n\n"
-    "- **dtypes**: with its numbers in each of the 14 dtypes; where some are refused, the reason\n"
-    "  stands in the library's words at the end;\n"
-    "- **vjp**, **jvp**: forward and back, at numbers for which both agree;\n"
-    "- **vmap**: over two examples, compared with each by itself;\n"
-    "- **shapeless**: compiled once with a length that varies, and called with two others;\n"
-    "- **exported**: written to a file, read back, called: the same bytes;\n"
-    "- **Vulkan**: on a device (`write_reference docs --vulkan`, or `--vulkan-again` for rows "
-    "that\n"
-    "  have it): \"yes\" if all of it ran there, else the ops that the host computed for it. "
-    "Those\n"
-    "  are factorisations, which LAPACK does, spectra, the scans that are no sums, quantising\n"
-    "  itself (not products with what is quantised), searching, and complex numbers' parts.\n\n"
-    "\"no float inputs\" and \"result is no float\" mean that there is nothing to differentiate,\n"
-    "\"no array inputs\" that there is nothing to map or to compile for, and \"line of fixed "
-    "shape\"\n"
-    "that the line has its lengths as numbers in the call.\n";
+    "# What each function supports\n\n"
+    "For every array function: dtypes, derivatives, batching, compilation, export and Vulkan. The\n"
+    "table is measured: `build/tests/write_reference docs` runs an example of each function, from\n"
+    "`tests/reference/`.\n\n"
+    "| column | what was run |\n"
+    "|---|---|\n"
+    "| dtypes | the example in each of the 14 dtypes; reasons for refusals are at the end |\n"
+    "| vjp, jvp | gradient and tangent, at values where both agree |\n"
+    "| vmap | two examples at once, compared with each alone |\n"
+    "| shapeless | compiled once with a varying length, called with two other lengths |\n"
+    "| exported | written to a file, read back and called: the same bytes |\n"
+    "| Vulkan | \"yes\": all of it ran on the device; otherwise the operations that ran on the CPU "
+    "|\n\n"
+    "\"no float inputs\" and \"result is no float\": there is nothing to differentiate. \"no "
+    "array\n"
+    "inputs\": nothing to map or to compile for. \"line of fixed shape\": the example has its "
+    "lengths\n"
+    "as numbers in the call. On Vulkan the CPU computes factorizations (LAPACK), spectra, scans\n"
+    "other than sums, quantization (not products with quantized matrices), searches, and the "
+    "parts\n"
+    "of complex numbers. `write_reference docs --vulkan` measures that column for new rows,\n"
+    "`--vulkan-again` for all.\n";
 
 static void head(FILE *file, const char *header)
 {

@@ -31,12 +31,11 @@ int write_names(const char *path)
     FILE *file = fopen(path, "w");
     int absent = 0;
     fputs(
-        "# Names\n\n"
-        "Every function of arrays, and what it is called in MLX (`mlx.core`), in NumPy (or SciPy\n"
-        "where it says so) and in PyTorch (`torch`). Where the others have an expression, it\n"
-        "stands there; \"-\" means that they have no such function. Arguments, conventions for\n"
-        "axes and defaults are in the [reference](reference/README.md). Made by\n"
-        "`build/tests/write_reference docs`.\n",
+        "# Names in MLX, NumPy and PyTorch\n\n"
+        "Every array function with its name in MLX (`mlx.core`), NumPy (or SciPy, where marked)\n"
+        "and PyTorch (`torch`), or the expression that computes the same there; \"-\" means that\n"
+        "there is none. For arguments, axes and defaults see the\n"
+        "[reference](reference/README.md). Made by `build/tests/write_reference docs`.\n",
         file != NULL ? file : stderr);
     for (int i = 0; i < line_count() && file != NULL; i++) {
         const line *l = line_at(i);

@@ -213,6 +213,7 @@ weft_status write_reference_list(const char *source_root, const char *path)
     if (file == NULL)
         return weft_fail(WEFT_IO, "%s: cannot be written", path);
     fputs("# Reference\n\n"
+          "[functions.md](functions.md) lists all functions in the order of the alphabet.\n\n"
           "The public headers, one page each: their contracts word for word, and for functions of\n"
           "arrays a line that runs, with what it gives. In the lines `f(0, 2, 3)` is an array of\n"
           "numbers, shape (2, 3), the first of the line, and `f0(0)` one without axes; `p` is one\n"

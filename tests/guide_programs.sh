@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# tests/readme_programs.sh -- after `make install`: README's C program, compiled by README's own
-# commands (shared and static) in the way that they stand there, runs. Part of tests/chroot.sh,
+# tests/guide_programs.sh -- after `make install`: the C program of docs/embedding.md, compiled by
+# the guide's own commands (shared and static) as they are written, runs. Part of tests/chroot.sh,
 # since it needs an installation that the system searches.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' README.md >"$work/program.c"
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' docs/embedding.md \
+    >"$work/program.c"
 
 # Every shell block that compiles program.c, a file each, without the installation.
 awk -v work="$work" '
@@ -17,7 +18,7 @@ awk -v work="$work" '
         if (text ~ /program\.c/) print text >(work "/block" ++n ".sh")
         next
     }
-    inside && $0 != "make install" { text = text $0 "\n" }' README.md
+    inside { text = text $0 "\n" }' docs/embedding.md
 
 tree=$PWD
 count=0
@@ -29,7 +30,7 @@ for block in "$work"/block*.sh; do
     count=$((count + 1))
 done
 if [ "$count" -ne 2 ]; then
-    echo "expected two ways to compile the program in README, found $count"
+    echo "expected two ways to compile the program in docs/embedding.md, found $count"
     exit 1
 fi
 weft --version

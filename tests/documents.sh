@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# tests/documents.sh -- what a script can check in the documents: links lead to files and headings
+# that exist, README.md has at most 150 lines, paragraphs have at most 750 characters,
+# docs/README.md names every document, figures are up to date, and the messages in
+# docs/troubleshooting.md are in the sources.
+set -euo pipefail
+export LC_ALL=C
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+problems=$work/problems
+documents=$(ls README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/*.md docs/figures/*.md)
+
+# Anchors that a document's headings have.
+anchors() {
+    awk '/^```/ { code = !code } !code && /^#+ / {
+        text = tolower($0)
+        sub(/^#+ /, "", text)
+        gsub(/[^a-z0-9 _-]/, "", text)
+        gsub(/ /, "-", text)
+        print text
+    }' "$1"
+}
+
+for document in $documents docs/reference/README.md; do
+    folder=$(dirname "$document")
+    awk '/^ *```/ { code = !code; next } !code' "$document" |
+        grep -oE '\]\([^)]+\)' | sed 's/^](//; s/)$//' | sort -u >"$work/links" || true
+    while read -r link; do
+        case $link in
+        http://* | https://*) continue ;;
+        \#*) path=$document ;;
+        *) path=$folder/${link%%#*} ;;
+        esac
+        if [ ! -e "$path" ]; then
+            echo "$document: a link to $link, which does not exist"
+        elif [[ $link == *#* ]] && ! anchors "$path" | grep -qxF "${link#*#}"; then
+            echo "$document: a link to $link: there is no such heading"
+        fi
+    done <"$work/links"
+done >>"$problems"
+
+lines=$(wc -l <README.md)
+[ "$lines" -le 150 ] || echo "README.md: $lines lines, at most 150" >>"$problems"
+
+# Paragraphs and list items; not code, tables and headings.
+# shellcheck disable=SC2086
+awk '
+function finish() {
+    if (length(text) > 750)
+        print file ":" start ": a paragraph of " length(text) " characters, at most 750"
+    text = ""
+}
+FNR == 1 { finish(); code = 0; file = FILENAME }
+/^ *```/ { finish(); code = !code; next }
+code { next }
+/^ *$/ || /^#/ || /^ *\|/ { finish(); next }
+/^ *([-*]|[0-9]+\.) / { finish() }
+{ if (text == "") start = FNR; line = $0; sub(/^ +/, "", line); text = text " " line }
+END { finish() }' $documents >>"$problems"
+
+for document in docs/*.md docs/weft.1; do
+    name=${document#docs/}
+    [ "$name" = README.md ] || grep -qF "($name)" docs/README.md ||
+        echo "docs/README.md: does not name $name" >>"$problems"
+done
+
+# Messages: the code spans in the first column, in parts between "..." and single capitals, each of
+# which stands in a source. Strings that are broken over lines are joined.
+# shellcheck disable=SC2046
+find $(cat tools/folders.txt) \( -name '*.c' -o -name '*.h' -o -name '*.sh' \) \
+    -not -path 'tests/*' -print0 | xargs -0 cat | tr '\n' ' ' |
+    sed 's/" *"//g; s/\\"/"/g' >"$work/sources"
+awk -F'|' '/^\| / { print $2 }' docs/troubleshooting.md | grep -oE '`[^`]+`' | tr -d '`' |
+    sed 's/\.\.\./\n/g; s/\b[NM]\b/\n/g; s/FILE:LINE: /\n/g; s/--[a-z-]* *$/\n/' |
+    sed "s/^[ :,')(]*//; s/[ :,('0-9]*\$//" | awk 'length($0) >= 14' | sort -u >"$work/parts"
+while read -r part; do
+    grep -qF -e "$part" "$work/sources" ||
+        echo "docs/troubleshooting.md: no source has the message: $part" >>"$problems"
+done <"$work/parts"
+
+docs/figures/make.sh --check >>"$problems" || true
+
+cat "$problems"
+echo "$(wc -w <<<"$documents") documents, $(wc -l <"$work/parts") messages," \
+    "$(wc -l <"$problems") problems"
+[ ! -s "$problems" ] && [ -s "$work/parts" ]
