@@ -112,7 +112,11 @@ weft_status train_write_config(const train_values *v, const cli_word_list *words
 /* Measures memory and time and prints them; WEFT_MEMORY when the run does not fit. */
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options);
 
-/* Limits arrays to --max-memory or the device's memory. */
+/* Bytes that this process may take: --max-memory, or its part of the device's memory; 0: unknown.
+ */
+int64_t train_memory(const train_values *v);
+
+/* Limits arrays to train_memory. */
 weft_status train_limit_memory(const train_values *v, const train_run *r);
 
 /* Of a run that found no memory: WEFT_MEMORY, with what would fit and how much it takes. */
@@ -138,6 +142,8 @@ const char *train_ranks_complaint(const train_values *v);
 /* A batch for each rank in an update, and this rank's device and threads on its machine, unless the
  * options say otherwise. `status` is how this rank found its options. */
 weft_status train_share_machine(train_values *v, weft_status status);
+/* How many ranks of this machine compute on this one's device, this one included. */
+int train_device_sharers(void);
 
 /* The words of --objective: the names of weft_objectives. */
 #define TRAIN_OBJECTIVES "supervised|dpo|orpo|simpo|kto"

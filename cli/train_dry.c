@@ -57,11 +57,12 @@ static weft_status bytes_of(weft_module *tree, bool trainable, int64_t *out)
     return status;
 }
 
-static int64_t memory_limit(const train_values *v)
+int64_t train_memory(const train_values *v)
 {
     if (!isnan(v->max_memory))
         return (int64_t)(v->max_memory * 1e9);
-    const int64_t device = weft_device_memory(weft_default_device()), limit = weft_memory_limit();
+    const int64_t device = weft_device_memory(weft_default_device()) / train_device_sharers(),
+                  limit = weft_memory_limit();
     return device == 0 && limit == INT64_MAX ? 0 : device == 0 || limit < device ? limit : device;
 }
 
@@ -403,7 +404,7 @@ static weft_status find_sizes(dry_run *d)
 weft_status train_dry_run(const train_values *v, train_run *r, const weft_trainer_options *options)
 {
     weft_trainer_options o = *options;
-    dry_run d = {.v = v, .r = r, .o = &o, .limit = memory_limit(v)};
+    dry_run d = {.v = v, .r = r, .o = &o, .limit = train_memory(v)};
     weft_status status = find_sizes(&d);
     if (status == WEFT_OK)
         status = measure_run(&d);
@@ -417,7 +418,7 @@ weft_status train_dry_run(const train_values *v, train_run *r, const weft_traine
 weft_status train_limit_memory(const train_values *v, const train_run *r)
 {
     int64_t weights, trained, mapped;
-    const int64_t limit = memory_limit(v);
+    const int64_t limit = train_memory(v);
     const weft_status status = find_weights(r, &weights, &trained, &mapped);
     if (status == WEFT_OK && limit > 0)
         weft_memory_set_limit(limit - mapped);
@@ -428,7 +429,7 @@ weft_status train_out_of_memory(const train_values *v, train_run *r,
                                 const weft_trainer_options *options)
 {
     weft_trainer_options o = *options;
-    dry_run d = {.v = v, .r = r, .o = &o, .limit = memory_limit(v)};
+    dry_run d = {.v = v, .r = r, .o = &o, .limit = train_memory(v)};
     growth g = {0};
     weft_trainer_free(r->trainer);
     r->trainer = NULL;

@@ -8,6 +8,7 @@
 #include "cli/train.h"
 
 static weft_group *group;
+static int device_sharers = 1;
 
 static void drop_message(void *context, weft_log_level level, const char *message)
 {
@@ -106,6 +107,11 @@ static int count_devices(const char *backend)
     return n;
 }
 
+int train_device_sharers(void)
+{
+    return device_sharers;
+}
+
 weft_status train_share_machine(train_values *v, weft_status status)
 {
     static char device[64];
@@ -115,10 +121,13 @@ weft_status train_share_machine(train_values *v, weft_status status)
     status = weft_group_agree(group, status, NULL);
     if (status != WEFT_OK || place.size == 1)
         return status;
-    const int n = count_devices(v->place.device);
-    if (n > 1 && strcmp(v->place.device, "cpu") != 0) {
-        snprintf(device, sizeof device, "%.40s:%d", v->place.device, place.local_rank % n);
+    const int n = strcmp(v->place.device, "cpu") == 0 ? 1 : count_devices(v->place.device);
+    device_sharers = place.local_size;
+    if (n > 1) {
+        const int own = place.local_rank % n;
+        snprintf(device, sizeof device, "%.40s:%d", v->place.device, own);
         v->place.device = device;
+        device_sharers = (place.local_size - own + n - 1) / n;
     }
     int sharing;
     status = count_sharing(&sharing);

@@ -9,20 +9,25 @@ typedef struct meter {
 static bool show(void *context, int64_t targets, int64_t total)
 {
     const meter *m = context;
+    const bool tokens = train_objective(m->run->values) == &weft_objective_supervised;
     cli_progress_show(&m->run->progress, (double)targets / (double)total, false,
-                      "reloaded adapter: %s of %s tokens", cli_count(targets), cli_count(total));
+                      "reloaded adapter: %s of %s %s", cli_count(targets), cli_count(total),
+                      tokens ? "tokens" : "examples");
     return m->cancel == NULL || !weft_cancel_is_set(m->cancel);
 }
 
-/* The model of the run is freed first: two would take twice the memory. */
+/* By one rank; the others wait in train_close_ranks. The model of the run is freed first: two would
+ * take twice the memory. */
 weft_status train_reload(const train_values *v, train_run *r, const weft_cancel *cancel)
 {
     meter m = {r, cancel};
-    const weft_evaluate_options o = {.callback = show, .context = &m};
+    const weft_evaluate_options o = {.objective = train_objective(v),
+                                     .objective_options = train_objective_options(v),
+                                     .callback = show,
+                                     .context = &m};
     weft_evaluation found = {0};
 
-    if (r->validation == NULL || train_objective(v) != &weft_objective_supervised ||
-        r->result.best_step == 0)
+    if (r->validation == NULL || r->result.best_step == 0)
         return WEFT_OK;
     char *adapter = weft_format("%s/best", v->out);
     weft_trainer_free(r->trainer);

@@ -39,14 +39,17 @@ static void print_data(const train_values *v, const train_run *r)
 }
 
 /* What each of several ranks does. */
-static void print_ranks(const weft_trainer_options *o)
+static void print_ranks(const train_values *v, const weft_trainer_options *o)
 {
     const weft_group_place place = weft_group_place_of(o->group);
     if (place.size == 1)
         return;
-    fprintf(stderr, "ranks   %d, %d of them on this machine, %d %s each; %s batches an update\n",
-            place.size, place.local_size, weft_threads(),
-            weft_threads() == 1 ? "thread" : "threads", cli_count(o->accumulate));
+    const int64_t memory = train_memory(v);
+    fprintf(stderr, "ranks   %d, %d of them on this machine, %d %s", place.size, place.local_size,
+            weft_threads(), weft_threads() == 1 ? "thread" : "threads");
+    if (memory > 0)
+        fprintf(stderr, " and at most %s", cli_bytes(memory));
+    fprintf(stderr, " each; %s batches an update\n", cli_count(o->accumulate));
 }
 
 void train_print_plan(const train_values *v, const train_run *r, const weft_trainer_options *o)
@@ -65,7 +68,7 @@ void train_print_plan(const train_values *v, const train_run *r, const weft_trai
                 cli_count(n < layers ? n : layers), cli_count(layers),
                 n > layers ? " and the head" : "", v->place.device);
     }
-    print_ranks(o);
+    print_ranks(v, o);
     char warmup[32] = "no warmup";
     if (o->warmup > 0)
         snprintf(warmup, sizeof warmup, "%lld warmup", (long long)o->warmup);

@@ -203,7 +203,7 @@ static weft_status add_ranks(weft_group *group, weft_status status, bool *stop, 
 static weft_status evaluate(weft_model *model, const weft_sample *samples, int64_t n,
                             const weft_evaluate_options *o, int64_t total, weft_evaluation *out)
 {
-    const int64_t most = o->batch_size > 0 ? o->batch_size : DEFAULT_BATCH, B = most < n ? most : n;
+    const int64_t B = o->batch_size < n ? o->batch_size : n;
     const weft_group_place place = weft_group_place_of(o->group);
     loss_sums sums = {0};
     bool stop = false;
@@ -248,32 +248,44 @@ static weft_sample *chosen_samples(const weft_dataset *dataset, int64_t n, int64
     return samples;
 }
 
-weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
-                          const weft_evaluate_options *options, weft_evaluation *out)
+/* Of the supervised objective. */
+static weft_status evaluate_tokens(weft_model *model, const weft_dataset *dataset,
+                                   const weft_evaluate_options *o, weft_evaluation *out)
 {
-    const weft_evaluate_options o = options ? *options : (weft_evaluate_options){0};
-    const double began = weft__seconds();
     int64_t n = weft_dataset_info_of(dataset).samples, total;
-    *out = (weft_evaluation){0};
-    if (o.max_samples > 0 && o.max_samples < n)
-        n = o.max_samples;
+    if (o->max_samples > 0 && o->max_samples < n)
+        n = o->max_samples;
     if (n == 0)
         return weft_fail(WEFT_INVALID, "evaluation: the dataset has no samples");
     weft_sample *samples = chosen_samples(dataset, n, &total);
     if (samples == NULL)
         return WEFT_MEMORY;
+    const weft_status status = evaluate(model, samples, n, o, total, out);
+    weft_free(samples);
+    out->perplexity = exp(out->loss);
+    return status;
+}
+
+weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
+                          const weft_evaluate_options *options, weft_evaluation *out)
+{
+    weft_evaluate_options o = options ? *options : (weft_evaluate_options){0};
+    const double began = weft__seconds();
+    const bool other = o.objective && o.objective != &weft_objective_supervised;
+    *out = (weft_evaluation){0};
+    if (o.batch_size <= 0)
+        o.batch_size = DEFAULT_BATCH;
     weft_module *module = weft_model_module(model);
     const bool training = module->training;
     weft_nn_train(module, false);
-    weft_status status = evaluate(model, samples, n, &o, total, out);
+    const weft_status status = other ? weft__objective_evaluate(model, dataset, &o, out)
+                                     : evaluate_tokens(model, dataset, &o, out);
     weft_nn_train(module, training);
-    weft_free(samples);
-    out->perplexity = exp(out->loss);
     out->seconds = weft__seconds() - began;
-    if (status == WEFT_OK && !isfinite(out->loss))
-        status = weft_fail(WEFT_INVALID,
+    return status != WEFT_OK || isfinite(out->loss)
+               ? status
+               : weft_fail(WEFT_INVALID,
                            "evaluation: the loss is %s: the model's weights are damaged, or the "
                            "computation overflows in its dtype (try float32)",
                            isnan(out->loss) ? "NaN" : "infinite");
-    return status;
 }

@@ -54,11 +54,11 @@ typedef struct weft__plan {
 } weft__plan;
 
 /* What a run has besides weights and the optimizer's state; the updates so far are result.steps. */
-typedef struct weft__state {
+typedef struct weft__run_state {
     weft_train_result result;
     int64_t skipped;   /* updates in a row that were not finite */
     int64_t validated; /* the update that the latest validation was after */
-} weft__state;
+} weft__run_state;
 
 /* Makes the folder, run.json and metrics.jsonl; WEFT_INVALID when it has a run and the options do
  * not say to overwrite or to resume it. A run that is resumed sets the trainer and *state from its
@@ -66,13 +66,13 @@ typedef struct weft__state {
  * the plan are borrowed. */
 weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
                            const weft_batches *batches, const weft_dataset *validation,
-                           weft__state *state, weft__run **out);
+                           weft__run_state *state, weft__run **out);
 
 /* Adds a report to metrics.jsonl and to the curves. */
 weft_status weft__run_add(weft__run *run, const weft_train_report *report);
 
 /* Saves a checkpoint, to which `last` points then, or the adapter as `best`. */
-weft_status weft__run_save(weft__run *run, const weft__state *state);
+weft_status weft__run_save(weft__run *run, const weft__run_state *state);
 weft_status weft__run_save_best(weft__run *run);
 
 /* Draws the loss curve. */
@@ -80,7 +80,7 @@ weft_status weft__run_draw(const weft__run *run);
 
 /* Saves `last` and completes the files. `status` is how the updates ended, with its message; the
  * result is that of the whole: a failure to save counts more than that the run was stopped. */
-weft_status weft__run_finish(weft__run *run, const weft__state *state, weft_status status);
+weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_status status);
 
 /* NULL is accepted. */
 void weft__run_free(weft__run *run);

@@ -21,7 +21,7 @@ typedef struct loop {
     double seconds[RECENT]; /* of the latest updates, and their tokens */
     int64_t tokens[RECENT];
     int64_t first; /* updates that were made before */
-    weft__state state;
+    weft__run_state state;
 } loop;
 
 /* ---- one update ----------------------------------------------------------------------------- */
@@ -132,17 +132,13 @@ static weft_status validate(loop *l, weft_train_report *report)
 {
     const weft_evaluate_options o = {.batch_size = l->t->o.validation_batch,
                                      .max_samples = l->t->o.validation_samples,
+                                     .objective = l->t->o.objective,
+                                     .objective_options = l->t->o.objective_options,
                                      .group = l->t->o.group,
                                      .callback = goes_on,
                                      .context = l};
-    const weft_trainer_options *t = &l->t->o;
     weft_evaluation found;
-    const weft_status status =
-        t->objective == &weft_objective_supervised
-            ? weft_evaluate(l->t->model, l->validation, &o, &found)
-            : weft__objective_evaluate(t->objective, &t->objective_options, l->t->model,
-                                       l->validation, t->validation_batch, t->validation_samples,
-                                       t->cancel, t->group, &found.loss);
+    const weft_status status = weft_evaluate(l->t->model, l->validation, &o, &found);
     if (status != WEFT_OK)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->state.result;

@@ -3,6 +3,7 @@
 #define WEFT_WEFT_H
 
 #include "weft/activations.h"
+#include "weft/adapter.h"
 #include "weft/array.h"
 #include "weft/backend.h"
 #include "weft/batch.h"

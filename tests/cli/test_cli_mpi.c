@@ -1,5 +1,5 @@
-/* tests/cli/test_cli_mpi.c -- weft train under mpirun: the losses of one process, ranks that are
- * killed or stopped, resuming, and failures on one rank. */
+/* tests/cli/test_cli_mpi.c -- weft train under mpirun: the losses of one process, memory, ranks
+ * that are killed or stopped, resuming, and failures on one rank. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "tests/check.h"
 #include "tests/cli/command.h"
+#include "weft/array.h"
 #include "weft/io.h"
 #include "weft/memory.h"
 
@@ -130,6 +131,12 @@ static double off(double a, double b)
     return isnan(a) && isnan(b) ? 0 : isnan(a) || isnan(b) ? INFINITY : fabs(a - b) / fabs(b);
 }
 
+static bool is_once(const char *text, const char *part)
+{
+    const char *at = strstr(text, part);
+    return at && strstr(at + 1, part) == NULL;
+}
+
 static void ranks_have_the_losses_of_one_process(void)
 {
     static const struct {
@@ -159,8 +166,8 @@ static void ranks_have_the_losses_of_one_process(void)
         char ranks[32];
         snprintf(ranks, sizeof ranks, "ranks   %d, %d of them", runs[i].ranks, runs[i].ranks);
         CHECK_CONTAINS(o.err, ranks);
-        const char *once = strstr(o.out, "5 updates"); /* one rank prints */
-        CHECK(once && strstr(once + 1, "5 updates") == NULL);
+        CHECK(is_once(o.out, "5 updates")); /* one rank prints */
+        CHECK(is_once(o.out, "/best was loaded again: its validation loss is the same"));
         const curve a = read_curve(one), b = read_curve(many);
         double loss = 0, norm = 0, validation = 0;
         CHECK_EQ_INT(b.n, a.n);
@@ -175,6 +182,69 @@ static void ranks_have_the_losses_of_one_process(void)
         CHECK(norm <= (runs[i].ranks == 4 ? 0 : 1e-5));
         CHECK(validation <= 1e-6);
     }
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Of the line of the plan "ranks   2, ..., 1 thread and at most 31.2 GB each". */
+static double memory_each(const output *o)
+{
+    const char *at = strstr(o->err, " and at most ");
+    double number = NAN;
+    char unit = ' ';
+    CHECK(at && sscanf(at, " and at most %lf %cB each", &number, &unit) == 2);
+    return number * (unit == 'G' ? 1e9 : unit == 'M' ? 1e6 : unit == 'T' ? 1e12 : 1);
+}
+
+/* Ranks of one machine share its memory. */
+static void ranks_share_the_memory(void)
+{
+    if (!can_run())
+        return;
+    const char *out = check_temporary("memory");
+    double each[2];
+    for (int i = 0; i < 2; i++) {
+        const output o =
+            train(2 + 2 * i, "--data %s --steps 1 --length 32 --overwrite --out %s", data(), out);
+        CHECK_EQ_INT(o.code, 0);
+        each[i] = memory_each(&o);
+    }
+    const double all = (double)weft_device_memory(weft_default_device());
+    CHECK_RELATIVE(each[0], all / 2, 0.01); /* three digits are printed */
+    CHECK_RELATIVE(each[1], all / 4, 0.01);
+}
+
+/* The message is printed once. */
+static void check_failure(const output *o, const char *message)
+{
+    CHECK(o->code != 0);
+    CHECK(o->code != 124);
+    CHECK_CONTAINS(o->err, message);
+    CHECK(is_once(o->err, message));
+}
+
+/* --max-memory is of each rank: where it is short ranks split their batches, and the losses are
+ * those of one process with enough; where nothing fits, all end with one message. */
+static void max_memory_is_of_each_rank(void)
+{
+    if (!can_run())
+        return;
+    const char *one = check_temporary("enough"), *many = check_temporary("short");
+    const char *options = "--steps 3 --length 48 --accumulate 2 --batch-size 8 --overwrite";
+    CHECK_EQ_INT(train(0, "--data %s %s --out %s", data(), options, one).code, 0);
+    output o = train(2, "--data %s %s --out %s --max-memory 0.03", data(), options, many);
+    if (!CHECK_EQ_INT(o.code, 0))
+        printf("%s\n", o.err);
+    CHECK_RELATIVE(memory_each(&o), 0.03e9, 1e-3);
+    CHECK_CONTAINS(o.err, "out of memory; from now on batches are computed");
+    const curve a = read_curve(one), b = read_curve(many);
+    CHECK_EQ_INT(b.n, a.n);
+    for (int s = 0; s < a.n; s++) {
+        CHECK(off(b.loss[s], a.loss[s]) <= 1e-6);
+        CHECK(off(b.norm[s], a.norm[s]) <= 1e-5);
+    }
+    o = train(2, "--data %s %s --out %s --max-memory 0.016", data(), options, many);
+    check_failure(&o, "memory limit reached");
 }
 
 /* ---- ranks that are lost -------------------------------------------------------------------- */
@@ -271,16 +341,6 @@ static void the_launchers_signals_save(void)
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* The message is printed once. */
-static void check_failure(const output *o, const char *message)
-{
-    CHECK(o->code != 0);
-    CHECK(o->code != 124);
-    CHECK_CONTAINS(o->err, message);
-    const char *first = strstr(o->err, message);
-    CHECK(first == NULL || strstr(first + 1, message) == NULL);
-}
-
 static void failures_name_their_rank(void)
 {
     if (!can_run())
@@ -339,6 +399,7 @@ static void other_launchers_are_refused(void)
 }
 
 CHECK_MAIN("cli_mpi", CHECK_CASE(ranks_have_the_losses_of_one_process),
+           CHECK_CASE(ranks_share_the_memory), CHECK_CASE(max_memory_is_of_each_rank),
            CHECK_CASE(a_lost_rank_loses_no_checkpoint), CHECK_CASE(the_launchers_signals_save),
            CHECK_CASE(failures_name_their_rank), CHECK_CASE(runs_are_resumed_with_their_ranks),
            CHECK_CASE(other_launchers_are_refused))

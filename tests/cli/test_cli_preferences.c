@@ -118,6 +118,21 @@ static void pairs_are_counted_as_pairs(void)
                  0);
 }
 
+/* The adapter in best/ is loaded again and has the objective's loss that the run measured. */
+static void the_best_adapter_is_measured_again(void)
+{
+    static const char *const objectives[] = {"dpo", "kto", "simpo"};
+    for (int i = 0; i < 3; i++) {
+        const output o = weft_command(
+            NULL,
+            "train storyteller --data %s --objective %s --val-split 0.25 --steps 4 --lr 0.002 "
+            "--val-every 2 --overwrite --out %s",
+            pairs(), objectives[i], check_temporary("reloaded"));
+        CHECK_EQ_INT(o.code, 0);
+        CHECK_CONTAINS(o.out, "/best was loaded again: its validation loss is the same, ");
+    }
+}
+
 /* Begins the same run and kills it once it has a checkpoint. */
 static void train_and_kill(const char *options, const char *out)
 {
@@ -205,4 +220,5 @@ static void own_values_are_accepted(void)
 CHECK_MAIN("cli_preferences", CHECK_CASE(data_shows_what_an_objective_sees),
            CHECK_CASE(samples_name_their_part_and_their_side),
            CHECK_CASE(resumed_runs_have_the_reference_that_they_began_with),
-           CHECK_CASE(own_values_are_accepted), CHECK_CASE(pairs_are_counted_as_pairs))
+           CHECK_CASE(own_values_are_accepted), CHECK_CASE(pairs_are_counted_as_pairs),
+           CHECK_CASE(the_best_adapter_is_measured_again))

@@ -422,7 +422,39 @@ static void bad_options_are_refused(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("objectives", CHECK_CASE(every_step_is_trls), CHECK_CASE(a_pair_is_one_example),
+/* The loss of the starting weights is TRL's before its first update. */
+static void evaluation_has_the_objectives_loss(void)
+{
+    weft_model *model = starting_model();
+    for (size_t i = 0; model && i < sizeof goldens / sizeof *goldens; i++) {
+        numbers n = {0};
+        if (!read_golden(goldens[i].name, &n))
+            continue;
+        weft_dataset *data = pairs_of(&n, 0);
+        weft_evaluate_options o = {.objective = weft_objective_named(goldens[i].objective),
+                                   .objective_options = goldens[i].options};
+        weft_evaluation found;
+        if (o.objective->reference) {
+            CHECK_STATUS(weft_evaluate(model, data, &o, &found), WEFT_INVALID);
+            CHECK_OK(weft_dataset_add_reference(data, model, 3, NULL));
+        }
+        CHECK_OK(weft_evaluate(model, data, &o, &found));
+        CHECK_RELATIVE(found.loss, n.loss[0], 1e-6);
+        CHECK_EQ_INT(found.targets, n.rows / 2);
+        CHECK(found.perplexity == 0 && found.standard_error == 0 && found.seconds > 0);
+        o.max_samples = 1;
+        CHECK_OK(weft_evaluate(model, data, &o, &found));
+        CHECK_EQ_INT(found.targets, 1);
+        o.objective_options.beta = -1;
+        CHECK_STATUS(weft_evaluate(model, data, &o, &found), WEFT_INVALID);
+        weft_dataset_free(data);
+        free_numbers(&n);
+    }
+    weft_model_free(model);
+}
+
+CHECK_MAIN("objectives", CHECK_CASE(every_step_is_trls),
+           CHECK_CASE(evaluation_has_the_objectives_loss), CHECK_CASE(a_pair_is_one_example),
            CHECK_CASE(pairs_and_samples_do_not_mix), CHECK_CASE(long_pairs_are_left_out_whole),
            CHECK_CASE(own_objectives_take_single_samples),
            CHECK_CASE(resumed_runs_keep_their_reference),

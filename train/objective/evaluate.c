@@ -1,44 +1,39 @@
 /* train/objective/evaluate.c -- an objective's loss over a validation set. */
-#include <math.h>
-
 #include "train/examples.h"
 #include "train/objective/objective.h"
 #include "train/parallel/group.h"
 
 enum { MOST_ROWS = 64 };
 
-/* Adds a batch's loss and weight to the sums. */
-static weft_status add_batch(const weft_objective *objective, const weft_objective_options *options,
-                             weft_model *model, const weft_batch *batch, double *sum,
-                             double *weight)
+/* The sums over all batches of this rank. */
+typedef struct totals {
+    double loss, weight;
+    int64_t examples;
+} totals;
+
+static weft_status add_batch(const weft_evaluate_options *o, weft_model *model,
+                             const weft_batch *batch, totals *t)
 {
     weft_array *rewards;
     weft_scope_open_lean();
-    weft_array *loss = objective->loss(model, batch, options, false, &rewards);
+    weft_array *loss = o->objective->loss(model, batch, &o->objective_options, false, &rewards);
     const weft_status status = weft_eval(loss);
     if (status == WEFT_OK) {
-        *sum += weft_item(loss);
-        *weight += objective->weight(batch);
+        t->loss += weft_item(loss);
+        t->weight += o->objective->weight(batch);
     }
     weft_scope_close(NULL);
     return status;
 }
 
-weft_status weft__objective_evaluate(const weft_objective *objective,
-                                     const weft_objective_options *options, weft_model *model,
-                                     const weft_dataset *dataset, int64_t batch_size,
-                                     int64_t max_samples, const weft_cancel *cancel,
-                                     weft_group *group, double *loss)
+/* Of this rank's batches of B of the n examples. */
+static weft_status add_batches(weft_model *model, const weft_dataset *dataset,
+                               const weft_evaluate_options *o, int64_t B, int64_t n, totals *t,
+                               bool *stop)
 {
-    const int64_t all = weft__examples_count(dataset);
-    const int64_t n = max_samples > 0 && max_samples < all ? max_samples : all;
-    const int64_t B = batch_size < MOST_ROWS ? batch_size : MOST_ROWS;
-    const weft_group_place place = weft_group_place_of(group);
-    double sums[WEFT__EXCHANGED] = {0}; /* loss and weight */
-    bool stop = false;
+    const weft_group_place place = weft_group_place_of(o->group);
     weft_status status = WEFT_OK;
-    weft_nn_train(weft_model_module(model), false);
-    for (int64_t i = B * place.rank; status == WEFT_OK && !stop && i < n; i += B * place.size) {
+    for (int64_t i = B * place.rank; status == WEFT_OK && !*stop && i < n; i += B * place.size) {
         int64_t examples[MOST_ROWS];
         int rows = 0;
         for (; rows < B && i + rows < n; rows++)
@@ -46,16 +41,36 @@ weft_status weft__objective_evaluate(const weft_objective *objective,
         weft_batch batch = {0};
         status = weft__batch_of_examples(dataset, examples, rows, &batch);
         if (status == WEFT_OK)
-            status = add_batch(objective, options, model, &batch, &sums[0], &sums[1]);
+            status = add_batch(o, model, &batch, t);
         weft_batch_free(&batch);
-        stop = cancel && weft_cancel_is_set(cancel);
+        t->examples += rows;
+        *stop = status == WEFT_OK && o->callback && !o->callback(o->context, t->examples, n);
     }
-    status = weft__group_exchange(group, status, &stop, sums, NULL);
-    if (status == WEFT_OK && stop)
-        return weft_fail(WEFT_CANCELLED, "validation: stopped");
-    *loss = sums[0] / (sums[1] > 0 ? sums[1] : 1);
-    if (status == WEFT_OK && !isfinite(*loss))
-        status = weft_fail(WEFT_INVALID, "validation: the loss is %s",
-                           isnan(*loss) ? "NaN" : "infinite");
     return status;
+}
+
+weft_status weft__objective_evaluate(weft_model *model, const weft_dataset *dataset,
+                                     const weft_evaluate_options *options, weft_evaluation *out)
+{
+    weft_evaluate_options o = *options;
+    const int64_t all = weft__examples_count(dataset);
+    const int64_t n = o.max_samples > 0 && o.max_samples < all ? o.max_samples : all;
+    const int64_t B = o.batch_size < MOST_ROWS ? o.batch_size : MOST_ROWS;
+    totals t = {0};
+    bool stop = false;
+    weft_status status = weft__objective_complete(o.objective, &o.objective_options);
+    if (status == WEFT_OK)
+        status = weft__objective_check_data(o.objective, dataset);
+    if (status == WEFT_OK && n == 0)
+        status = weft_fail(WEFT_INVALID, "evaluation: the dataset has no samples");
+    if (status == WEFT_OK)
+        status = add_batches(model, dataset, &o, B, n, &t, &stop);
+    double values[WEFT__EXCHANGED] = {t.loss, t.weight, (double)t.examples};
+    status = weft__group_exchange(o.group, status, &stop, values, NULL);
+    out->loss = values[0] / (values[1] > 0 ? values[1] : 1);
+    out->targets = (int64_t)values[2];
+    return status == WEFT_OK && stop
+               ? weft_fail(WEFT_CANCELLED, "evaluation: stopped after %lld of %lld examples",
+                           (long long)out->targets, (long long)n)
+               : status;
 }

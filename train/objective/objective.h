@@ -61,12 +61,9 @@ weft_status weft__rewards_add(weft_reward_report *report, const weft_batch *batc
                               weft_array *rewards);
 void weft__rewards_finish(weft_reward_report *report);
 
-/* The objective's loss over a dataset, whose batches the ranks of the group share, dropout off.
- * WEFT_CANCELLED when `cancel` is set meanwhile. */
-weft_status weft__objective_evaluate(const weft_objective *objective,
-                                     const weft_objective_options *options, weft_model *model,
-                                     const weft_dataset *dataset, int64_t batch_size,
-                                     int64_t max_samples, const weft_cancel *cancel,
-                                     weft_group *group, double *loss);
+/* weft_evaluate with an objective that is not the supervised one and a batch size, in a model that
+ * is not training; the loss may be NaN. */
+weft_status weft__objective_evaluate(weft_model *model, const weft_dataset *dataset,
+                                     const weft_evaluate_options *o, weft_evaluation *out);
 
 #endif

@@ -23,7 +23,7 @@ weft_status weft__group_check_same(const weft_trainer *t, const weft__plan *plan
 /* What rank 0 has read from a checkpoint, to all ranks: *state, t->micros, parameters and
  * optimizer.
  */
-weft_status weft__group_share_state(weft_trainer *t, weft__state *state);
+weft_status weft__group_share_state(weft_trainer *t, weft__run_state *state);
 
 /* ---- update.c ------------------------------------------------------------------------------- */
 

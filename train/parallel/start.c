@@ -203,7 +203,7 @@ static weft_status share_slots(weft_group *group, weft_array ***slots, int n, vo
     return sent == WEFT_OK ? weft_group_agree(group, own, NULL) : sent;
 }
 
-weft_status weft__group_share_state(weft_trainer *t, weft__state *state)
+weft_status weft__group_share_state(weft_trainer *t, weft__run_state *state)
 {
     weft_group *group = t->o.group;
     if (weft__group_is_one(group))

@@ -172,7 +172,7 @@ static void write_micros(weft__text *t, const weft_trainer *trainer)
     weft__text_append(t, "]", 1);
 }
 
-static void write_state(weft__text *t, const weft_trainer *trainer, const weft__state *s,
+static void write_state(weft__text *t, const weft_trainer *trainer, const weft__run_state *s,
                         const weft__identity *identity)
 {
     const weft_train_result *r = &s->result;
@@ -196,7 +196,7 @@ static void write_state(weft__text *t, const weft_trainer *trainer, const weft__
     weft__text_append(t, "}", 1);
 }
 
-static weft_status read_results(const weft__json *o, weft__state *s)
+static weft_status read_results(const weft__json *o, weft__run_state *s)
 {
     weft_train_result *r = &s->result;
     const struct {
@@ -283,7 +283,7 @@ weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *pa
 }
 
 static weft_status save_training(const weft_trainer *trainer, const char *folder,
-                                 const weft__state *state, const weft__identity *identity)
+                                 const weft__run_state *state, const weft__identity *identity)
 {
     int n;
     weft_array ***slots = weft_optim_slots(trainer->optimizer, &n);
@@ -340,7 +340,7 @@ static weft_status put_in_place(const char *beside, const char *path)
     return WEFT_OK;
 }
 
-weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state *state,
+weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_state *state,
                                   const weft__identity *identity, int64_t keep)
 {
     const char *folder = trainer->o.folder;
@@ -399,12 +399,12 @@ static weft_status open_one(const char *path, opened *out)
     if (status != WEFT_OK)
         return status;
     const weft__json root = weft__json_root(&out->doc);
-    weft__state ignored;
+    weft__run_state ignored;
     return read_results(&root, &ignored);
 }
 
 static weft_status restore(weft_trainer *trainer, const weft__identity *identity,
-                           const opened *from, weft__state *state)
+                           const opened *from, weft__run_state *state)
 {
     const weft__json root = weft__json_root(&from->doc);
     int64_t version = 0;
@@ -449,7 +449,7 @@ static weft_status open_newest(const char *folder, opened *out)
 }
 
 weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
-                                  weft__state *state, bool *found)
+                                  weft__run_state *state, bool *found)
 {
     opened newest;
     weft_status status = open_newest(trainer->o.folder, &newest);

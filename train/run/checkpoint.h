@@ -12,7 +12,7 @@
  * training.safetensors with the trained parameters, the optimizer's state and, as JSON in its
  * metadata ("weft.run", with a version), the rest. The folder appears whole or not at all; then
  * `last` points to it, and all but the newest `keep` up to it are deleted. */
-weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state *state,
+weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__run_state *state,
                                   const weft__identity *identity, int64_t keep);
 
 /* Sets parameters, optimizer and *state from the newest checkpoint that can be read; a warning
@@ -20,7 +20,7 @@ weft_status weft__checkpoint_save(const weft_trainer *trainer, const weft__state
  * WEFT_INVALID when it is of another run, of other parameters or of another optimizer; nothing is
  * set then. */
 weft_status weft__checkpoint_load(weft_trainer *trainer, const weft__identity *identity,
-                                  weft__state *state, bool *found);
+                                  weft__run_state *state, bool *found);
 
 /* Whether there is one, readable or not. */
 bool weft__checkpoint_exists(const char *folder);

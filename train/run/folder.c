@@ -361,7 +361,7 @@ static weft_status check_beginning(const weft__run *run)
     return status;
 }
 
-static weft_status resume(weft__run *run, weft__state *state)
+static weft_status resume(weft__run *run, weft__run_state *state)
 {
     bool found;
     weft_status status = weft__checkpoint_remove_parts(run->trainer->o.folder);
@@ -410,7 +410,7 @@ static weft_status keep_reference(const weft__run *run, const char *name,
     return status == WEFT_IO ? WEFT_OK : status;
 }
 
-static weft_status open_folder(weft__run *run, weft__state *state)
+static weft_status open_folder(weft__run *run, weft__run_state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
     weft_status status = weft_folder_make(o->folder);
@@ -435,7 +435,7 @@ static weft_status open_folder(weft__run *run, weft__state *state)
 
 weft_status weft__run_open(weft_trainer *trainer, const weft__plan *plan,
                            const weft_batches *batches, const weft_dataset *validation,
-                           weft__state *state, weft__run **out)
+                           weft__run_state *state, weft__run **out)
 {
     *out = NULL;
     weft__run *run = weft_calloc(1, sizeof *run);
@@ -487,7 +487,7 @@ weft_status weft__run_save_best(weft__run *run)
 }
 
 /* On a disk that is full the newest checkpoint before this one is enough. */
-static weft_status save_somehow(const weft__run *run, const weft__state *state)
+static weft_status save_somehow(const weft__run *run, const weft__run_state *state)
 {
     const weft_trainer_options *o = &run->trainer->o;
     const weft_status status = weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
@@ -497,7 +497,7 @@ static weft_status save_somehow(const weft__run *run, const weft__state *state)
     return weft__checkpoint_save(run->trainer, state, &run->identity, o->keep);
 }
 
-weft_status weft__run_save(weft__run *run, const weft__state *state)
+weft_status weft__run_save(weft__run *run, const weft__run_state *state)
 {
     if (run->metrics == NULL || run->saved == state->result.steps)
         return WEFT_OK;
@@ -543,7 +543,7 @@ static weft_status add_failure(weft_status status, weft_status later, const char
     return weft_fail(status, "%s; and saving failed: %s", why, also);
 }
 
-weft_status weft__run_finish(weft__run *run, const weft__state *state, weft_status status)
+weft_status weft__run_finish(weft__run *run, const weft__run_state *state, weft_status status)
 {
     const weft_train_result *result = &state->result;
     if (run->metrics == NULL)

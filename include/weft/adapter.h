@@ -1,0 +1,111 @@
+/* weft/adapter.h -- LoRA and DoRA adapters in files: PEFT's, mlx-lm's and llama.cpp's.
+ *
+ *     weft_model_load("storyteller", NULL, &model);
+ *     weft_adapter_load(model, "run/best", NULL);
+ *     weft_adapter_save_as(model, "adapter.gguf", NULL, WEFT_ADAPTER_GGUF);
+ *
+ * Adapters in memory: weft_nn_lora_inject and its neighbours in weft/nn.h.
+ */
+#ifndef WEFT_ADAPTER_H
+#define WEFT_ADAPTER_H
+
+#include "weft/convert.h"
+#include "weft/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The target list of weft_nn_lora_options that means every linear but the head; the command's
+ * default. Without a list the library adapts q_proj and v_proj. */
+#define WEFT_LORA_ALL_LINEAR "all-linear"
+
+/* Writes the model's adapters, and what is trained beside them (modules_to_save), as PEFT does:
+ * folder/adapter_config.json and folder/adapter_model.safetensors. The scale is written as
+ * lora_alpha = scale * r (an rsLoRA adapter too: the same numbers, in the form that every reader
+ * knows), the targets as suffixes and, when not all layers are adapted, layers_to_transform; as
+ * whole paths when that would fit other linears too. Where ranks or alphas differ, `r` and
+ * `lora_alpha` are the most frequent ones and the others are in rank_pattern and alpha_pattern. A
+ * PiSSA adapter is written as a LoRA adapter of twice the rank for the base as it is. `base_name`
+ * becomes base_model_name_or_path; NULL: "". WEFT_INVALID when there is no adapter, or only some
+ * have magnitudes. */
+WEFT_API weft_status weft_adapter_save(weft_model *model, const char *folder,
+                                       const char *base_name);
+
+typedef struct weft_adapter_options {
+    weft_dtype dtype; /* of the adapter's arrays: float32 (also for 0) or bfloat16 */
+} weft_adapter_options;
+
+typedef enum weft_adapter_format {
+    WEFT_ADAPTER_PEFT = 0, /* a folder: adapter_config.json, adapter_model.safetensors */
+    WEFT_ADAPTER_MLX,      /* mlx-lm's, a folder: adapter_config.json, adapters.safetensors */
+    WEFT_ADAPTER_GGUF      /* llama.cpp's, a file whose name ends with .gguf */
+} weft_adapter_format;
+
+/* The format of an adapter, and the name of its base as the file has it: *base is NULL if it has
+ * none, else free it with weft_free. Either may be NULL: not wanted. */
+WEFT_API weft_status weft_adapter_format_of(const char *adapter, weft_adapter_format *format,
+                                            char **base);
+
+/* weft_adapter_save in another format. These have one scale for all modules, so B takes up the
+ * difference, and mlx-lm's has one rank, so A and B get zeros. GGUF's rows are in the order of the
+ * base's GGUF file. WEFT_UNSUPPORTED, with the module, for what a format lacks: modules that are
+ * trained whole, and in GGUF DoRA. */
+WEFT_API weft_status weft_adapter_save_as(weft_model *model, const char *path,
+                                          const char *base_name, weft_adapter_format format);
+
+/* Puts the PEFT LoRA or DoRA adapter of a folder around the model's linears (weft_nn_lora_inject,
+ * with the rank, alpha, dropout and targets of its config) and loads it, whatever base model its
+ * config names. The model must have no adapter yet. WEFT_UNSUPPORTED, naming the field, for what
+ * is neither (biases, initialisations that changed the base, ...). One message lists all tensors
+ * that are missing, unexpected or of another shape; the tree is then without adapters. An adapter
+ * of mlx-lm's (a folder) or llama.cpp's (a file that ends with .gguf, for the model's
+ * architecture) loads too. NULL options: all zero. weft_nn_lora_merge and weft_nn_lora_remove
+ * make a plain model of the two. */
+WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
+                                       const weft_adapter_options *options);
+
+/* Several adapters of one model (borrowed), which computes with a weighted sum of them. */
+typedef struct weft_adapters weft_adapters;
+
+/* WEFT_INVALID when the model has an adapter already. Freeing leaves the model as it is. */
+WEFT_API weft_status weft_adapters_new(weft_model *model, const weft_adapter_options *options,
+                                       weft_adapters **out);
+WEFT_API void weft_adapters_free(weft_adapters *set);
+
+/* Reads one more, in any format (weft_adapter_load), under a name (NULL: the path). The model is
+ * without adapters afterwards, until weft_adapters_use. WEFT_UNSUPPORTED for one with modules that
+ * are trained whole. */
+WEFT_API weft_status weft_adapters_add(weft_adapters *set, const char *path, const char *name);
+WEFT_API int weft_adapters_count(const weft_adapters *set);
+WEFT_API const char *weft_adapters_name(const weft_adapters *set, int i); /* NULL: out of range */
+
+/* From now on the model computes with the adapters times their weights, one for each in the order
+ * of adding; 0 is off. The adapters of a linear become one, whose rank is the sum of theirs, so
+ * each weight is exact. Not while a text is generated: what caches hold is of the adapters before.
+ * WEFT_UNSUPPORTED for a DoRA adapter beside others or with a weight other than 0 and 1; then
+ * nothing has changed. */
+WEFT_API weft_status weft_adapters_use(weft_adapters *set, const double *weights);
+
+/* Loads "PATH" or "PATH:WEIGHT,PATH:WEIGHT,..." into a model that has no adapter: what --adapter
+ * and engines take. A weight that is left out is 1. */
+WEFT_API weft_status weft_adapters_load(weft_model *model, const char *list,
+                                        const weft_adapter_options *options);
+
+/* Merges the PEFT adapter of a folder into a model and writes the result as weft_convert does: a
+ * folder that has a model card (README.md) too, or a GGUF file when `out` ends with .gguf. Each
+ * sum is computed in float32 and rounded to the weight's dtype. An adapted matrix of a quantized
+ * model is quantized again with more bits (options->adapted_bits, affine, in groups of 64 or 32),
+ * since at the same width the adapter can be lost; the others keep their encoding. Where
+ * `options` quantize, adapted matrices get these bits (q8_0 in GGUF files) unless
+ * options->overrides has a rule for them; formats other than affine take no such mixture and are
+ * WEFT_UNSUPPORTED. NULL adapter: WEFT_INVALID. Else errors are those of weft_adapter_load and
+ * weft_convert. `options` and `report` may be NULL. */
+WEFT_API weft_status weft_adapter_fuse(const char *model, const char *adapter, const char *out,
+                                       const weft_convert_options *options,
+                                       weft_convert_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
