@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tests/options.sh -- tools/build.sh configures a build folder again for other options and for
-# another compiler, and leaves it as it is without them.
+# tests/options.sh -- tools/build.sh configures a build folder again for other options, for another
+# compiler and when an optional library has been installed, and otherwise leaves it as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -34,6 +34,26 @@ expect_compiler() {
     fi
 }
 
+# uses LIBRARY 0|1
+uses() {
+    if [ "$(meson introspect --dependencies "$folder" | grep -c "\"$1\"")" != "$2" ]; then
+        echo "library $1: expected $2 entries among the folder's dependencies"
+        exit 1
+    fi
+}
+
+if pkg-config --exists libzip; then
+    mkdir "$work/packages"
+    for path in $(pkg-config --variable pc_path pkg-config | tr : ' '); do
+        find "$path" -name '*.pc' ! -name libzip.pc -exec ln -sft "$work/packages" {} + \
+            2>/dev/null || true
+    done
+    PKG_CONFIG_LIBDIR=$work/packages build
+    uses libzip 0
+    build
+    uses libzip 1
+    rm -rf "$folder"
+fi
 build -Dvulkan=disabled -Doptimization=1
 expect vulkan disabled
 expect optimization 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # tools/build.sh FOLDER TARGETS [MESON OPTION...] -- configures FOLDER and builds the targets, a
 # list of words, in it. A folder that is configured is configured again when other options are
-# given, and from scratch when $CC is set to another compiler; without options or CC it stays as it
-# is.
+# given or when pkg-config knows other packages than before, so that an optional library is used
+# once it is installed, and from scratch when $CC is set to another compiler.
 # WEFT_WERROR=1 makes warnings errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +37,9 @@ used_compiler() {
     sed -n '/^ *"command": "/{s/^ *"command": "//;s/ -.*//p;q}' "$folder/compile_commands.json"
 }
 
+# One number for the names of all packages that pkg-config knows.
+packages=$(pkg-config --list-package-names 2>/dev/null | sort | cksum)
+
 options=$*
 if [ ! -e "$folder/build.ninja" ]; then
     mkdir -p "$folder"
@@ -50,10 +53,14 @@ else
         { [ -n "$options" ] && [ "$options" != "$(recorded options)" ]; }; then
         quietly meson configure "$folder" "-Dwerror=$werror" "$@"
     fi
+    if [ "$packages" != "$(recorded packages)" ]; then
+        quietly meson setup --reconfigure "$folder"
+    fi
     compiler=${CC:-$compiler}
     options=${options:-$(recorded options)}
 fi
-printf '%s\n' "werror=$werror" "compiler=$compiler" "options=$options" >"$folder/.weft"
+printf '%s\n' "werror=$werror" "compiler=$compiler" "options=$options" "packages=$packages" \
+    >"$folder/.weft"
 
 # A progress line on a terminal; elsewhere only what the compiler complained of.
 if [ -t 1 ]; then
