@@ -48,8 +48,6 @@ const char *train_complaint(const train_values *v)
     const char *objective = train_objective_complaint(v);
     if (objective != NULL)
         return objective;
-    if (v->compile && v->accumulate != 1)
-        return "--compile is for updates of one batch: no --accumulate";
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
     const char *plan = plan_complaint(v);

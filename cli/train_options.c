@@ -262,9 +262,7 @@ static const cli_option options[] = {
     {.name = "compile",
      .kind = CLI_FLAG,
      AT(compile),
-     .help =
-         "compile updates, of one batch and of --objective supervised: less work for the host, for "
-         "small models"},
+     .help = "compile the computation of a batch: less work for the host, for small models"},
 
     {.name = "rank",
      .letter = 'r',

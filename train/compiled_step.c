@@ -1,8 +1,9 @@
-/* train/compiled_step.c -- the update of one batch as a compiled function.
+/* train/compiled_step.c -- one batch as a compiled function: its update, or its part of the sums of
+ * one.
  *
- * Its state is everything that an update reads or sets: all parameters, the optimizer's moments and
- * master copies, and where it leaves loss and norm. Batches differ in their rows and their length,
- * which are dynamic axes.
+ * The state is everything that these read or set: all parameters, the batch's rewards, and the
+ * optimizer's moments and master copies with where it leaves loss and norm, or the sums of
+ * gradients. Batches differ in their rows and their length, which are dynamic axes.
  */
 #include <string.h>
 
@@ -10,66 +11,137 @@
 #include "optim/optim.h"
 #include "train/trainer.h"
 
-enum { PLAIN = 5, PACKED = 7 }; /* inputs of an update */
+enum { PLAIN = 5, OPTIONAL = 4, MOST = PLAIN + OPTIONAL }; /* inputs */
 
-/* in: tokens, targets and weights (B, L), scale (), factor (); of packed rows first and positions
- * (B, L) too */
+/* ---- batches as inputs ---------------------------------------------------------------------- */
+
+/* Those that the objective needs, and of packed rows first and positions. */
+static int add_inputs(const weft_trainer *t, const weft_batch *batch, weft_array **in)
+{
+    const weft_objective *o = t->o.objective;
+    int n = PLAIN;
+    if (o->reference)
+        in[n++] = batch->reference;
+    if (o->examples == WEFT_EXAMPLES_LABELLED)
+        in[n++] = batch->labels;
+    if (batch->first) {
+        in[n++] = batch->first;
+        in[n++] = batch->positions;
+    }
+    return n;
+}
+
+/* in: tokens, targets and weights (B, L), scale (), factor (), and what add_inputs adds */
+static weft_batch batch_of(const weft_trainer *t, weft_array *const *in, int n_in)
+{
+    const weft_objective *o = t->o.objective;
+    weft_batch batch = {.tokens = in[0], .targets = in[1], .weights = in[2]};
+    int n = PLAIN;
+    if (o->examples != WEFT_EXAMPLES_SINGLE)
+        batch.pairs = weft_dim(in[0], 0) / 2;
+    if (o->reference)
+        batch.reference = in[n++];
+    if (o->examples == WEFT_EXAMPLES_LABELLED)
+        batch.labels = in[n++];
+    if (n < n_in) {
+        batch.first = in[n];
+        batch.positions = in[n + 1];
+    }
+    return batch;
+}
+
+static weft_status call(const weft_trainer *t, weft_compiled *compiled, const weft_batch *batch,
+                        double scale, double factor)
+{
+    weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32), *loss;
+    weft_array *in[MOST] = {batch->tokens, batch->targets, batch->weights ? batch->weights : ones,
+                            weft_scalar(scale, WEFT_FLOAT32), weft_scalar(factor, WEFT_FLOAT64)};
+    return weft_compiled_call(compiled, in, add_inputs(t, batch, in), &loss, 1);
+}
+
+/* ---- the functions -------------------------------------------------------------------------- */
+
+/* If a loss fails, so does the call. */
 static void update(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
     weft_trainer *t = context;
+    const weft_batch batch = batch_of(t, in, n_in);
     (void)n_out;
-    weft_batch batch = {.tokens = in[0], .targets = in[1], .weights = in[2]};
-    if (n_in == PACKED) {
-        batch.first = in[5];
-        batch.positions = in[6];
-    }
-    out[0] = weft__trainer_differentiate(t, &batch, in[3]); /* if it fails, so does the call */
-    if (weft_ok(out[0]))
-        (void)weft__optim_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip);
+    out[0] = weft__trainer_differentiate(t, &batch, in[3]);
+    if (weft_ok(out[0]) &&
+        weft__optim_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip) != WEFT_OK)
+        out[0] = weft_error_array("%s", weft_error_message());
 }
 
-weft_status weft__trainer_compile(weft_trainer *t)
+static void add(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
-    static const uint32_t dynamic[PACKED] = {3, 3, 3, 0, 0, 3, 3}; /* both axes of matrices */
-    weft_status status = weft_nn_parameters(weft_model_module(t->model), &t->parameters);
-    if (status != WEFT_OK)
-        return status;
-    int n_state;
-    weft_array ***state = weft_optim_state(t->optimizer, &n_state);
-    const int n = t->parameters.n + n_state + 2;
-    weft_array ***slots = weft_calloc((size_t)n, sizeof *slots);
+    weft_trainer *t = context;
+    const weft_batch batch = batch_of(t, in, n_in);
+    (void)n_out;
+    out[0] = weft__trainer_differentiate(t, &batch, in[3]);
+    if (weft_ok(out[0]) && weft__trainer_add_to_sums(t, out[0]) != WEFT_OK)
+        out[0] = weft_error_array("%s", weft_error_message());
+}
+
+/* Parameters, rewards, and n more slots. */
+static weft_status compile(weft_trainer *t, weft_function *function, const char *name,
+                           weft_array ***more, int n_more, weft_compiled **out)
+{
+    enum { BOTH = 3 }; /* axes of matrices; the first one of vectors */
+    static const uint32_t dynamic[MOST] = {BOTH, BOTH, BOTH, 0, 0, BOTH, BOTH, BOTH, BOTH};
+    const int n = t->parameters.n;
+    weft_array ***slots = weft_calloc((size_t)(n + 1 + n_more), sizeof *slots);
     if (slots == NULL)
         return weft__out_of_memory("trainer", NULL);
-    memcpy(slots, t->parameters.slots, (size_t)t->parameters.n * sizeof *slots);
-    memcpy(slots + t->parameters.n, state, (size_t)n_state * sizeof *slots);
-    weft__optim_results(t->optimizer, slots + n - 2);
-    weft_scope_open_lean(); /* slots that are filled from the start need one trace, not two */
-    for (int i = n - 2; i < n && status == WEFT_OK; i++)
-        status = weft_set(slots[i], weft_scalar(0, WEFT_FLOAT32));
-    weft_scope_close(NULL);
-    const weft_compile_options options = {
-        .name = "update", .dynamic = dynamic, .n_dynamic = PACKED};
-    if (status == WEFT_OK)
-        status = weft_compile(update, t, slots, n, &options, &t->compiled);
+    memcpy(slots, t->parameters.slots, (size_t)n * sizeof *slots);
+    slots[n] = &t->row_rewards;
+    memcpy(slots + n + 1, more, (size_t)n_more * sizeof *slots);
+    const weft_compile_options options = {.name = name, .dynamic = dynamic, .n_dynamic = MOST};
+    const weft_status status = weft_compile(function, t, slots, n + 1 + n_more, &options, out);
     weft_free(slots);
     return status;
 }
 
-weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
-                                 double lr_factor, weft_optim_call *call)
+static weft_status compile_update(weft_trainer *t)
 {
-    weft_array *ones = weft_ones(weft_shape(batch->targets), WEFT_FLOAT32);
-    weft_array *in[PACKED] = {batch->tokens,
-                              batch->targets,
-                              batch->weights ? batch->weights : ones,
-                              weft_scalar(scale, WEFT_FLOAT32),
-                              weft_scalar(lr_factor, WEFT_FLOAT64),
-                              batch->first,
-                              batch->positions};
-    weft_array *loss;
-    const weft_status status =
-        weft_compiled_call(t->compiled, in, batch->first ? PACKED : PLAIN, &loss, 1);
+    int n;
+    weft_array ***state = weft_optim_state(t->optimizer, &n);
+    weft_array ***more = weft_calloc((size_t)n + 2, sizeof *more);
+    if (more == NULL)
+        return weft__out_of_memory("trainer", NULL);
+    memcpy(more, state, (size_t)n * sizeof *more);
+    weft__optim_results(t->optimizer, more + n);
+    weft_status status = WEFT_OK;
+    weft_scope_open_lean(); /* slots that are filled from the start need one trace, not two */
+    for (int i = n; i < n + 2 && status == WEFT_OK; i++)
+        status = weft_set(more[i], weft_scalar(0, WEFT_FLOAT32));
+    weft_scope_close(NULL);
     if (status == WEFT_OK)
-        weft__optim_read(t->optimizer, true, call);
+        status = compile(t, update, "update", more, n + 2, &t->compiled);
+    weft_free(more);
     return status;
+}
+
+weft_status weft__trainer_compile(weft_trainer *t)
+{
+    weft_status status = weft_nn_parameters(weft_model_module(t->model), &t->parameters);
+    if (status == WEFT_OK)
+        status = compile_update(t);
+    return status == WEFT_OK
+               ? compile(t, add, "gradients", t->sum_slots, t->slots.n + 1, &t->compiled_sums)
+               : status;
+}
+
+weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
+                                 double lr_factor, weft_optim_call *result)
+{
+    const weft_status status = call(t, t->compiled, batch, scale, lr_factor);
+    if (status == WEFT_OK)
+        weft__optim_read(t->optimizer, true, result);
+    return status;
+}
+
+weft_status weft__trainer_add(weft_trainer *t, const weft_batch *batch, double scale)
+{
+    return call(t, t->compiled_sums, batch, scale, 0);
 }

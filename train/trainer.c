@@ -181,8 +181,10 @@ static weft_status find_slots(weft_trainer *t)
     t->gradients = weft_calloc(n, sizeof(weft_array *));
     t->sums = weft_calloc(n + 1, sizeof(weft_array *));
     t->sum_slots = weft_calloc(n + 1, sizeof *t->sum_slots);
+    t->sum_values = weft_calloc(n + 1, sizeof(weft_array *));
     t->micros = weft_calloc((size_t)weft_group_place_of(t->o.group).size, sizeof *t->micros);
-    if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL || t->micros == NULL)
+    if (t->gradients == NULL || t->sums == NULL || t->sum_slots == NULL || t->sum_values == NULL ||
+        t->micros == NULL)
         return weft_fail(WEFT_MEMORY, "trainer: out of memory for %zu gradients", n);
     for (size_t i = 0; i < n + 1; i++)
         t->sum_slots[i] = &t->sums[i];
@@ -223,11 +225,6 @@ weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *opti
                            "trainer: micro_batch: compiled updates, NEFTune and objective %s need "
                            "whole batches",
                            t->o.objective->name);
-    if (status == WEFT_OK && t->o.compile && t->o.objective != &weft_objective_supervised)
-        status = weft_fail(WEFT_UNSUPPORTED,
-                           "trainer: objective %s: updates are compiled for supervised training "
-                           "alone",
-                           t->o.objective->name);
     if (status == WEFT_OK)
         status = check_schedule(&t->o);
     if (status == WEFT_OK && t->o.neftune > 0 && !weft_model_info_of(model)->takes_noise)
@@ -262,6 +259,7 @@ void weft_trainer_free(weft_trainer *trainer)
     if (trainer == NULL)
         return;
     weft_compiled_free(trainer->compiled);
+    weft_compiled_free(trainer->compiled_sums);
     weft_nn_slots_free(&trainer->parameters);
     weft_optim_free(trainer->optimizer);
     weft_drop(trainer->row_rewards);
@@ -269,6 +267,7 @@ void weft_trainer_free(weft_trainer *trainer)
     weft_free(trainer->gradients);
     weft_free(trainer->sums);
     weft_free(trainer->sum_slots);
+    weft_free(trainer->sum_values);
     weft_free(trainer->micros);
     weft_nn_slots_free(&trainer->slots);
     weft_free(trainer);
@@ -309,18 +308,23 @@ weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch
     return loss;
 }
 
-/* Reads the batch's rewards, which are computed with its loss and before the weights change. */
-static weft_status note_rewards(weft_trainer *t, const weft_batch *batch, weft_array *loss)
+/* Of a batch whose loss is computed. */
+static weft_status read_rewards(weft_trainer *t, const weft_batch *batch)
 {
     if (t->row_rewards == NULL)
         return WEFT_OK;
-    weft_array *const both[] = {loss, t->row_rewards};
-    weft_status status = weft_eval_n(both, 2);
-    if (status == WEFT_OK)
-        status = weft__rewards_add(&t->rewards, batch, t->row_rewards);
+    const weft_status status = weft__rewards_add(&t->rewards, batch, t->row_rewards);
     weft_drop(t->row_rewards);
     t->row_rewards = NULL;
     return status;
+}
+
+/* Reads the batch's rewards, which are computed with its loss and before the weights change. */
+static weft_status note_rewards(weft_trainer *t, const weft_batch *batch, weft_array *loss)
+{
+    weft_array *const both[] = {loss, t->row_rewards};
+    const weft_status status = t->row_rewards ? weft_eval_n(both, 2) : WEFT_OK;
+    return status == WEFT_OK ? read_rewards(t, batch) : status;
 }
 
 static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_array *loss,
@@ -330,15 +334,9 @@ static weft_status update(weft_trainer *t, weft_array *const *gradients, weft_ar
     return weft_optim_apply(t->optimizer, gradients, call);
 }
 
-/* Adds one batch's loss and gradients to the sums, in float32, and computes them now: no more than
- * one batch's activations are ever held. */
-static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double scale,
-                               weft_array **values)
+weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss)
 {
-    weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
-    const weft_status status = note_rewards(t, batch, loss);
-    if (status != WEFT_OK)
-        return status;
+    weft_array **values = t->sum_values;
     for (int i = 0; i <= t->slots.n; i++) {
         values[i] = weft_astype(i < t->slots.n ? t->gradients[i] : loss, WEFT_FLOAT32);
         if (t->sums[i])
@@ -347,6 +345,14 @@ static weft_status add_to_sums(weft_trainer *t, const weft_batch *batch, double 
             return weft__report(values[i]);
     }
     return weft_update(t->sum_slots, values, t->slots.n + 1);
+}
+
+/* Computes them now: no more than one batch's activations are ever held. */
+static weft_status add_part(weft_trainer *t, const weft_batch *batch, double scale)
+{
+    weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
+    const weft_status status = note_rewards(t, batch, loss);
+    return status == WEFT_OK ? weft__trainer_add_to_sums(t, loss) : status;
 }
 
 /* Dropout is a function of the seed, the update, the batch among those of all ranks and the row in
@@ -358,9 +364,19 @@ static void seed_update(const weft_trainer *t, int batch)
     weft_random_seed(weft__mix(update, (uint64_t)(t->first_batch + batch)));
 }
 
+static weft_status add_compiled(weft_trainer *t, const weft_batch *batch, int b, double scale)
+{
+    weft_scope_open_lean();
+    seed_update(t, b);
+    weft_status status = weft__trainer_add(t, batch, scale);
+    if (status == WEFT_OK)
+        status = read_rewards(t, batch);
+    weft_scope_close(NULL);
+    return status;
+}
+
 /* A batch's gradients, some samples at a time. */
-static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, double scale,
-                             weft_array **values)
+static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, double scale)
 {
     const int64_t n = weft__batch_samples(batch), step = t->micro > 0 ? t->micro : n;
     weft_status status = WEFT_OK;
@@ -371,7 +387,7 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
         seed_update(t, b);
         weft__batch_part(batch, from, to, &part);
         t->row_keys = weft__batch_row_keys(batch, from, to);
-        status = add_to_sums(t, &part, scale, values);
+        status = add_part(t, &part, scale);
         t->row_keys = NULL;
         weft_scope_close(NULL);
     }
@@ -381,14 +397,12 @@ static weft_status add_batch(weft_trainer *t, const weft_batch *batch, int b, do
 /* The sums of this rank's batches; without any where that fails. */
 static weft_status add_batches(weft_trainer *t, const weft_batch *batches, int n, double scale)
 {
-    weft_array **values = weft_calloc((size_t)t->slots.n + 1, sizeof(weft_array *));
-    weft_status status =
-        values ? WEFT_OK : weft__out_of_memory("trainer", "accumulating gradients");
+    weft_status status = WEFT_OK;
     for (int b = 0; status == WEFT_OK && b < n; b++)
-        status = add_batch(t, &batches[b], b, scale, values);
+        status = t->compiled_sums ? add_compiled(t, &batches[b], b, scale)
+                                  : add_batch(t, &batches[b], b, scale);
     if (status != WEFT_OK)
         drop_sums(t);
-    weft_free(values);
     return status;
 }
 
@@ -409,8 +423,10 @@ static weft_status update_from_one(weft_trainer *t, const weft_batch *batch, dou
                                    double lr_factor, weft_optim_call *call)
 {
     seed_update(t, 0);
-    if (t->compiled)
-        return weft__trainer_update(t, batch, scale, lr_factor, call);
+    if (t->compiled) {
+        const weft_status compiled = weft__trainer_update(t, batch, scale, lr_factor, call);
+        return compiled == WEFT_OK ? read_rewards(t, batch) : compiled;
+    }
     t->row_keys = weft__batch_row_keys(batch, 0, weft__batch_samples(batch));
     weft_array *loss = weft__trainer_differentiate(t, batch, weft_scalar(scale, WEFT_FLOAT32));
     t->row_keys = NULL;

@@ -21,8 +21,10 @@ struct weft_trainer {
     weft_array **gradients;     /* (slots.n): of the update in progress, not owned */
     weft_array **sums;          /* (slots.n + 1): gradients and, last, loss of the batches so far */
     weft_array ***sum_slots;
-    weft_compiled *compiled;  /* the update of one batch, if asked for */
-    weft_nn_slots parameters; /* all of them: its state, with the optimizer's */
+    weft_array **sum_values;      /* (slots.n + 1): the next sums, not owned */
+    weft_compiled *compiled;      /* the update of one batch, if asked for */
+    weft_compiled *compiled_sums; /* one of several batches, added to the sums */
+    weft_nn_slots parameters;     /* all of them: its state, with the optimizer's */
 };
 
 /* train/micro_batch.c: how many samples (of pairs: pairs) a batch has; those from .. to, whose
@@ -31,10 +33,12 @@ int64_t weft__batch_samples(const weft_batch *batch);
 void weft__batch_part(const weft_batch *batch, int64_t from, int64_t to, weft_batch *out);
 weft_array *weft__batch_row_keys(const weft_batch *batch, int64_t from, int64_t to);
 
-/* train/compiled_step.c: the update of one batch as a compiled function. */
+/* train/compiled_step.c: compiled functions: the update of one batch, and its gradients added to
+ * the sums. Both leave the batch's rewards in t->row_rewards. */
 weft_status weft__trainer_compile(weft_trainer *t);
 weft_status weft__trainer_update(weft_trainer *t, const weft_batch *batch, double scale,
-                                 double lr_factor, weft_optim_call *call);
+                                 double lr_factor, weft_optim_call *result);
+weft_status weft__trainer_add(weft_trainer *t, const weft_batch *batch, double scale);
 
 /* The trainer takes as many samples at a time as t->micros says, which a checkpoint has, unless its
  * options say otherwise: sums of other parts would have other last bits. */
@@ -43,6 +47,9 @@ void weft__trainer_split(weft_trainer *t);
 /* The loss of a batch, times the 0-d scale; its gradients are then in t->gradients. */
 weft_array *weft__trainer_differentiate(weft_trainer *t, const weft_batch *batch,
                                         weft_array *scale);
+
+/* Adds t->gradients and their batch's loss to the sums, in float32. */
+weft_status weft__trainer_add_to_sums(weft_trainer *t, weft_array *loss);
 
 /* What a run writes to its folder. */
 typedef struct weft__run weft__run;

@@ -387,8 +387,7 @@ typedef struct weft_trainer_options {
     double warmup_share;  /* of the updates, when warmup is 0; 0: no warmup */
     double clip;          /* largest norm of the gradients; 0: off */
     bool checkpoint;      /* trade time for memory: weft_next_token_loss */
-    bool compile;         /* updates of one batch run compiled: less work for the host per update;
-                             of the supervised objective alone */
+    bool compile;         /* batches run compiled: less work for the host per update */
     double neftune; /* NEFTune's alpha, in updates: weft_model_call.embedding_noise; 0: none */
     uint64_t seed;  /* of dropout and noise: every update seeds the default generator */
 

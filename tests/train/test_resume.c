@@ -156,8 +156,8 @@ static void resumed_runs_end_with_the_same_bytes(void)
     compare("compiled", (setup){.dropout = 0.3}, (weft_trainer_options){.compile = true});
     compare("noise", (setup){.validated = true},
             (weft_trainer_options){.seed = 9, .neftune = 5, .validate_every = 2});
-    compare("noise_compiled", (setup){.dropout = 0.3},
-            (weft_trainer_options){.neftune = 5, .compile = true});
+    compare("noise_compiled", (setup){.dropout = 0.3, .batch_size = 2},
+            (weft_trainer_options){.neftune = 5, .compile = true, .accumulate = 3});
     compare("coded_moments", (setup){.rank = 64, .batch_size = 4},
             (weft_trainer_options){.optimizer = &weft_optim_adamw8bit});
     compare("coded_moments_compiled", (setup){.rank = 64},
