@@ -5,15 +5,39 @@
 
 static _Thread_local weft_array *row_keys; /* (rows, 2) uint32; NULL: a mask is one draw */
 
+static _Thread_local weft_array *vector_keys; /* (vectors, 2) uint32, or NULL */
+
 void weft__dropout_rows(weft_array *keys)
 {
     row_keys = keys;
 }
 
-/* Whether elements of an array of that shape are kept. Each row of a batch has a key of its own
- * where the caller numbers the rows. */
+weft_array *weft__dropout_row_keys(void)
+{
+    return row_keys;
+}
+
+void weft__dropout_vectors(weft_array *keys)
+{
+    vector_keys = keys;
+}
+
+static int64_t count_vectors(weft_dims shape)
+{
+    int64_t n = 1;
+    for (int i = 0; i + 1 < shape.n; i++)
+        n *= shape.at[i];
+    return n;
+}
+
+/* Whether elements of an array of that shape are kept. Each row of a batch, or each vector, has a
+ * key of its own where the caller numbers them. */
 static weft_array *draw(weft_dims shape, double p)
 {
+    if (vector_keys && shape.n > 1 && count_vectors(shape) == weft_dim(vector_keys, 0)) {
+        const weft_dims vector = WEFT_DIMS(shape.at[shape.n - 1]);
+        return weft_reshape(weft_random_bernoulli(vector_keys, vector, p), shape);
+    }
     if (row_keys == NULL || shape.n < 2 || shape.at[0] != weft_dim(row_keys, 0))
         return weft_random_bernoulli(NULL, shape, p);
     weft_dims row = {.n = shape.n - 1};

@@ -36,4 +36,10 @@ void weft__nn_put_child(weft_module *m, const char *name, weft_module **field, w
  * row's mask then does not depend on the rows beside it. Borrowed; NULL: the array as a whole. */
 void weft__dropout_rows(weft_array *keys);
 
+/* The same for each vector (the last axis) of an array that has as many: `keys` (vectors, 2) are
+ * whole keys, nothing is drawn beside them. A head's mask then does not depend on how many of the
+ * vectors it gets at a time. */
+void weft__dropout_vectors(weft_array *keys);
+weft_array *weft__dropout_row_keys(void); /* those in use, or NULL */
+
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "nn/module.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
 #include "train/parallel/group.h"
@@ -11,12 +12,13 @@
 /* Elements of logits that are held at a time, where the head is more than a matrix. */
 enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64 };
 
-/* hidden (1, n, E), targets (1, n) -> losses (1, n) */
+/* hidden (1, n, E), targets (1, n), while training keys (n, 2) -> losses (1, n) */
 static void head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
-    (void)n_in;
     (void)n_out;
+    weft__dropout_vectors(n_in > 2 ? in[2] : NULL);
     weft_array *logits = weft_model_head(context, in[0]); /* (1, n, V) */
+    weft__dropout_vectors(NULL);
     out[0] = weft_cross_entropy_rows(logits, weft_to(in[1], weft_device_of(logits)));
 }
 
@@ -43,36 +45,58 @@ static void join(void *size, weft_array *const *in, int n_in, weft_array *const 
 /* (N), from `rows` at a time, whose logits are computed again for the gradient: no more than theirs
  * are ever held. */
 static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_array *targets,
-                                    int64_t rows)
+                                    weft_array *keys, int64_t rows)
 {
     static const weft_custom_rules rules = {.vjp = join};
     const int64_t N = weft_dim(targets, 0), chunks = (N + rows - 1) / rows;
     weft_array *parts[WEFT_MAX_OUTPUTS], *losses[WEFT_MAX_OUTPUTS];
     if (chunks <= 1) {
-        weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0)};
-        weft_checkpoint(head_losses, model, in, 2, losses, 1);
+        weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys};
+        weft_checkpoint(head_losses, model, in, keys ? 3 : 2, losses, 1);
         return weft_squeeze(losses[0], 0);
     }
     const int64_t size = (chunks + WEFT_MAX_OUTPUTS - 1) / WEFT_MAX_OUTPUTS * rows;
     const int n = (int)((N + size - 1) / size);
     weft_custom(split, (void *)(intptr_t)size, &rules, &hidden, 1, parts, n);
     for (int i = 0; i < n; i++) {
-        weft_array *next = weft_slice_axis(targets, 0, i * size, (i + 1) * size);
-        losses[i] = losses_by_chunks(model, parts[i], next, rows);
+        const int64_t from = i * size, to = (i + 1) * size;
+        weft_array *next = weft_slice_axis(targets, 0, from, to);
+        weft_array *own = keys ? weft_slice_axis(keys, 0, from, to) : NULL;
+        losses[i] = losses_by_chunks(model, parts[i], next, own, rows);
     }
     return weft_concatenate(losses, n, 0);
 }
 
+/* Keys of the head's dropout for each token of a batch: (B L, 2). They are a function of the random
+ * generator, the token's row in the batch, which may be a part of a larger one, and its column. */
+static weft_array *token_keys(const weft_batch *batch)
+{
+    const weft_dims shape = weft_shape(batch->tokens);
+    const weft_dims all = WEFT_DIMS(shape.at[0], shape.at[1], 2);
+    weft_array *columns = weft_arange_int(0, shape.at[1], 1, WEFT_UINT32); /* (L) */
+    weft_array *const words[] = {columns, weft_zeros_like(columns)};
+    weft_array *rows = weft__dropout_row_keys(); /* (B, 2) */
+    if (rows == NULL) {
+        weft_array *numbers = weft_arange_int(0, shape.at[0], 1, WEFT_UINT32);
+        weft_array *const both[] = {weft_zeros_like(numbers), numbers};
+        rows = weft_stack(both, 2, 1);
+    }
+    weft_array *keys = weft_add(weft_expand_dims(rows, 1), weft_stack(words, 2, 1));
+    keys = weft_add(weft_broadcast_to(keys, all), weft_random_next_key());
+    return weft_reshape(keys, WEFT_DIMS(shape.at[0] * shape.at[1], 2));
+}
+
 /* Losses of hidden (N, E) and targets (N) through any head: (N). */
-static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_array *targets)
+static weft_array *head_losses_of(weft_model *model, weft_array *hidden, weft_array *targets,
+                                  weft_array *keys)
 {
     const int64_t V = weft_model_info_of(model)->vocab_size, N = weft_dim(targets, 0);
     int64_t rows = CHUNK_ELEMENTS / (V > 0 ? V : 1);
     rows = rows > CHUNK_ROWS ? rows : CHUNK_ROWS;
     if (N > rows)
-        return losses_by_chunks(model, hidden, targets, rows);
-    weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0)}, *losses;
-    head_losses(model, in, 2, &losses, 1);
+        return losses_by_chunks(model, hidden, targets, keys, rows);
+    weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys}, *losses;
+    head_losses(model, in, keys ? 3 : 2, &losses, 1);
     return weft_squeeze(losses, 0);
 }
 
@@ -95,7 +119,8 @@ static weft_array *token_losses(weft_model *model, const weft_batch *batch, weft
         losses =
             weft_linear_cross_entropy(weft_to(x, there), weight, weft_to(next, there), softcap);
     } else {
-        losses = head_losses_of(model, x, next);
+        const bool training = weft_model_module(model)->training;
+        losses = head_losses_of(model, x, next, training ? token_keys(batch) : NULL);
     }
     return weft_astype(losses, WEFT_FLOAT32);
 }

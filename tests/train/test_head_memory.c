@@ -50,8 +50,9 @@ static weft_status encode(void *context, const char *path, weft_module **field)
     return status;
 }
 
-/* A tied model of one small layer, with the head that is asked for. */
-static weft_model *make(const head *h, int64_t E)
+/* A tied model of one small layer, with the head that is asked for, and dropout in front of the
+ * adapters. */
+static weft_model *make(const head *h, int64_t E, double dropout)
 {
     static const char *const targets[] = {"q_proj", "lm_head"};
     char text[600];
@@ -64,7 +65,7 @@ static weft_model *make(const head *h, int64_t E)
     weft_config *config = NULL;
     weft_model *model = NULL;
     const weft_nn_lora_options lora = {
-        .targets = targets, .n_targets = h->adapted ? 2 : 1, .dora = h->dora};
+        .targets = targets, .n_targets = h->adapted ? 2 : 1, .dora = h->dora, .dropout = dropout};
     weft_random_seed(5);
     bool ok = CHECK_OK(weft_config_parse(text, "head", &config)) &&
               CHECK_OK(weft_model_new(config, &model));
@@ -126,7 +127,7 @@ static void check_head(const head *h, int64_t rows, int64_t length, int64_t E)
 {
     double loss[8] = {0}, expected[8] = {0};
     weft_nn_slots slots = {.n = 0};
-    task t = {.model = make(h, E)};
+    task t = {.model = make(h, E, 0)};
     if (!t.model)
         return;
     weft_scope_open();
@@ -176,4 +177,40 @@ static void no_head_holds_all_logits(void)
     }
 }
 
-CHECK_MAIN("head_memory", CHECK_CASE(no_head_holds_all_logits))
+/* 40 tokens a row: together in two chunks of logits, apart in one each. The head's dropout is the
+ * same, and so are loss and gradient. */
+static void dropout_does_not_depend_on_chunks(void)
+{
+    enum { ROWS = 3, LENGTH = 40 };
+    static const head adapted = {"adapted", NULL, false, true, false};
+    if (check_in_software()) {
+        check_skip("products with so many words take minutes in software");
+        return;
+    }
+    weft_train_report reports[3][2] = {{{0}}};
+    for (int k = 0; k < 3; k++) { /* whole, a row at a time, without dropout */
+        weft_model *model = make(&adapted, 64, k < 2 ? 0.5 : 0);
+        weft_trainer *trainer = NULL;
+        weft_batch batch = {.n_tokens = ROWS * LENGTH, .n_targets = ROWS * LENGTH};
+        const weft_trainer_options o = {.lr = 0.1, .micro_batch = k == 1 ? 1 : -1};
+        weft_scope_open();
+        weft_random_seed(8);
+        batch.tokens = weft_random_randint(NULL, WEFT_DIMS(ROWS, LENGTH), 0, V, WEFT_INT32);
+        batch.targets = weft_random_randint(NULL, WEFT_DIMS(ROWS, LENGTH), 0, V, WEFT_INT32);
+        if (model && CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
+            for (int s = 0; s < 2; s++)
+                CHECK_OK(weft_trainer_step(trainer, &batch, 1, 1, &reports[k][s]));
+        }
+        weft_trainer_free(trainer);
+        weft_scope_close(NULL);
+        weft_model_free(model);
+    }
+    for (int s = 0; s < 2; s++) {
+        CHECK_RELATIVE(reports[1][s].loss, reports[0][s].loss, 1e-6);
+        CHECK_RELATIVE(reports[1][s].grad_norm, reports[0][s].grad_norm, 1e-5);
+    }
+    CHECK(fabs(reports[2][1].grad_norm / reports[0][1].grad_norm - 1) > 1e-3);
+}
+
+CHECK_MAIN("head_memory", CHECK_CASE(no_head_holds_all_logits),
+           CHECK_CASE(dropout_does_not_depend_on_chunks))
