@@ -33,6 +33,22 @@ expect "$libdir/pkgconfig/weft.pc"
 expect "$libdir/libweft.so"
 expect "$libdir/libweft.so.0"
 expect "$libdir/libweft.a"
+# MPI's libraries replace signal handlers: only processes of mpirun load them.
+if [ -e "$build/weft-mpi.so" ]; then
+    expect "$libdir/weft/weft-mpi.so"
+    if readelf -d "$lib/libweft.so.0" | grep 'NEEDED.*libmpi'; then
+        echo "libweft.so is linked with MPI"
+        exit 1
+    fi
+    # One process that says it is one of two: the module is found, and MPI knows of no other.
+    said=$(LD_LIBRARY_PATH=$lib PMI_SIZE=2 PMI_RANK=0 \
+        OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        "$work$prefix/bin/weft" train none --data none --out "$work/run" 2>&1) || true
+    if [[ $said != *"but MPI has"* ]]; then
+        echo "the installed command does not load weft-mpi.so: $said"
+        exit 1
+    fi
+fi
 expect "$prefix/bin/weft"
 expect "$prefix/include/weft/weft.h"
 

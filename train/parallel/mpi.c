@@ -1,18 +1,19 @@
-/* train/parallel/mpi.c -- groups over MPI. */
+/* train/parallel/mpi.c -- groups over MPI: the module weft-mpi.so. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <mpi.h>
 
-#include "core/failure.h"
-#include "train/parallel/parallel.h"
+#include "train/parallel/mpi.h"
+#include "weft/version.h"
 
 /* Values that are added at a time: what a rank sends, and what it gets. */
 enum { PIECE = 1 << 20 };
 
 /* One group in a process, as MPI has one world. */
 static struct {
+    const weft__mpi_host *host;
     MPI_Comm all;
     int rank, size;
     bool own;      /* MPI was not running before */
@@ -24,7 +25,7 @@ static weft_status mpi_failure(const char *what, int code)
     char text[MPI_MAX_ERROR_STRING] = "";
     int n = 0;
     MPI_Error_string(code, text, &n);
-    return weft_fail(WEFT_IO, "mpi: %s: %s", what, weft_printable(text));
+    return mpi.host->fail(WEFT_IO, "mpi: %s: %s", what, mpi.host->printable(text));
 }
 
 /* ---- what ranks send ------------------------------------------------------------------------ */
@@ -92,7 +93,7 @@ static void close_mpi(void *context, bool broken)
     if (broken)
         MPI_Abort(mpi.all, EXIT_FAILURE);
     MPI_Barrier(mpi.all); /* a launcher ends the others when one exits with a failure */
-    weft_free(mpi.buffer);
+    mpi.host->release(mpi.buffer);
     mpi.buffer = NULL;
     MPI_Comm_free(&mpi.all);
     if (mpi.own)
@@ -122,10 +123,11 @@ static int find_place(weft_group_place *place)
     return MPI_Comm_free(&local);
 }
 
-weft_status weft__mpi_open(const char *variable, long launched, const weft_group_type **type,
-                           weft_group_place *place)
+static weft_status connect_mpi(const weft__mpi_host *host, const char *variable, long launched,
+                               const weft_group_type **type, weft_group_place *place)
 {
     int running = 0, level;
+    mpi.host = host;
     MPI_Initialized(&running);
     mpi.own = !running;
     int code = running ? MPI_SUCCESS : MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
@@ -139,12 +141,18 @@ weft_status weft__mpi_open(const char *variable, long launched, const weft_group
         return mpi_failure("start", code);
     if (mpi.size != launched) {
         close_mpi(NULL, false);
-        return weft_fail(WEFT_INVALID,
-                         "mpi: %s is %ld, but MPI has %d processes: this launcher is of another "
-                         "MPI than the one that Weft was built with",
-                         variable, launched, mpi.size);
+        return host->fail(WEFT_INVALID,
+                          "mpi: %s is %ld, but MPI has %d processes: this launcher is of another "
+                          "MPI than the one that Weft was built with",
+                          variable, launched, mpi.size);
     }
-    mpi.buffer = weft_calloc(3, (PIECE + (size_t)mpi.size) * sizeof *mpi.buffer);
+    mpi.buffer = host->allocate(3, (PIECE + (size_t)mpi.size) * sizeof *mpi.buffer);
     *type = &weft_group_mpi;
-    return mpi.buffer ? WEFT_OK : weft__out_of_memory("mpi", "its buffers");
+    return mpi.buffer ? WEFT_OK : host->fail(WEFT_MEMORY, "mpi: out of memory for its buffers");
 }
+
+extern const weft__mpi_module weft_mpi_module;
+__attribute__((visibility("default"))) const weft__mpi_module weft_mpi_module = {
+    .version = WEFT_VERSION,
+    .connect = connect_mpi,
+};
