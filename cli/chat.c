@@ -270,7 +270,7 @@ static weft_status open_all(chat_run *run)
     if (status == WEFT_OK && v->tools != NULL)
         status = chat_read_tools(run, v->tools);
     if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, &run->tokenizer);
+        status = weft_adapters_tokenizer(path, v->adapter, &run->tokenizer);
     if (status == WEFT_OK)
         status = open_chat(run, path);
     if (status == WEFT_OK && cli_is_other_backend(v->backend))

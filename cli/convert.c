@@ -167,6 +167,8 @@ static weft_status convert_adapter(const convert_values *v)
         status = weft_adapter_load(model, v->model, NULL);
     if (status == WEFT_OK)
         status = weft_adapter_save_as(model, v->out, base, (weft_adapter_format)v->adapter_format);
+    if (status == WEFT_OK && v->adapter_format == WEFT_ADAPTER_PEFT)
+        status = weft_tokenizer_copy(v->model, v->out);
     const int n = model ? weft_nn_lora_count(weft_model_module(model)) : 0;
     if (status == WEFT_OK && v->json) {
         fputs("{\"adapter\": ", stdout);

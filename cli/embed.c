@@ -126,7 +126,7 @@ static int run(void *values)
     if (status == WEFT_OK)
         status = cli_inputs_read("embed", &v->texts, v->file, &texts);
     if (status == WEFT_OK)
-        status = weft_tokenizer_load(path, &tokenizer);
+        status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
     if (status == WEFT_OK)
         status = cli_load_model(path, &v->place, v->adapter, &model);
     if (status == WEFT_OK)

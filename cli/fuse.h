@@ -13,7 +13,7 @@ typedef struct fuse_values {
     bool force, json;
 } fuse_values;
 
-/* Losses over the data, in nats a token. */
+/* Losses over the data, in nats a token. base is NaN where the adapter adds tokens. */
 typedef struct fuse_losses {
     double base, adapted, fused;
 } fuse_losses;

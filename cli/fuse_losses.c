@@ -35,12 +35,18 @@ static weft_status measure(const char *path, const char *adapter, const weft_dat
     return status;
 }
 
-static weft_status load_data(const fuse_values *v, const char *path, weft_dataset **out)
+/* `*more`: the adapter's tokenizer has tokens that the base lacks. */
+static weft_status load_data(const fuse_values *v, const char *path, weft_dataset **out, bool *more)
 {
-    weft_tokenizer *tokenizer = NULL;
+    weft_tokenizer *tokenizer = NULL, *own = NULL;
     weft_chat *chat = NULL;
     *out = NULL;
-    weft_status status = weft_tokenizer_load(path, &tokenizer);
+    weft_status status = weft_adapters_tokenizer(path, v->adapter, &tokenizer);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, &own);
+    if (status == WEFT_OK)
+        *more = weft_tokenizer_vocab_size(tokenizer) > weft_tokenizer_vocab_size(own);
+    weft_tokenizer_free(own);
     if (status == WEFT_OK)
         status = cli_load_template(path, &chat);
     if (status == WEFT_OK) {
@@ -56,8 +62,10 @@ weft_status fuse_measure(const fuse_values *v, const char *path, cli_progress *p
                          fuse_losses *out)
 {
     weft_dataset *data;
-    weft_status status = load_data(v, path, &data);
-    if (status == WEFT_OK)
+    bool more = false;
+    weft_status status = load_data(v, path, &data, &more);
+    out->base = (double)NAN;
+    if (status == WEFT_OK && !more)
         status = measure(path, NULL, data, (meter){"base", progress}, &out->base);
     if (status == WEFT_OK)
         status = measure(path, v->adapter, data, (meter){"with adapter", progress}, &out->adapted);
@@ -76,6 +84,11 @@ static double gain_kept(const fuse_losses *l)
 void fuse_print_losses(const fuse_losses *losses)
 {
     const double kept = gain_kept(losses);
+    if (isnan(losses->base)) {
+        printf("loss %.4f with the adapter, %.4f fused; the base lacks tokens of the data\n",
+               losses->adapted, losses->fused);
+        return;
+    }
     printf("loss %.4f base, %.4f with the adapter, %.4f fused: ", losses->base, losses->adapted,
            losses->fused);
     if (isnan(kept))

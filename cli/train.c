@@ -73,6 +73,7 @@ static weft_trainer_options trainer_options(const train_values *v, train_run *r)
         .context = r,
         .group = train_ranks(),
     };
+    train_put_tokenizer(v, r, &o);
     return o;
 }
 
@@ -146,6 +147,7 @@ static int run_with(const train_values *v)
     weft_dataset_free(r.data);
     weft_dataset_free(r.validation);
     weft_tokenizer_free(r.tokenizer);
+    weft_free(r.text_path);
     weft_chat_free(r.chat);
     weft_model_free(r.model);
     train_free_samples(&r);

@@ -29,7 +29,7 @@ typedef struct train_values {
     cli_given given;
     /* The adapter. */
     const char *targets, *init_adapter, *rank_pattern, *alpha_pattern, *whole;
-    const char *train_tokens;
+    const char *train_tokens, *add_tokens;
     double alpha, dropout, lora_plus;
     int64_t rank, layers;
     int adapter_dtype;
@@ -62,6 +62,7 @@ typedef struct train_run {
     train_optimizer_options optimizer_options;
     char path[4096]; /* of the model */
     weft_model *model;
+    char *text_path;                    /* of the tokenizer and its files; NULL: not opened */
     weft_tokenizer *tokenizer;          /* NULL with --batches */
     weft_chat *chat;                    /* NULL: the model has no chat template */
     weft_dataset *data, *validation;    /* NULL: none */
@@ -161,7 +162,15 @@ const weft_optim_type *train_optimizer(const train_values *v);
 /* Reads --optimizer-options and checks --schedule; WEFT_INVALID for malformed text. */
 weft_status train_read_texts(const train_values *v, train_run *r);
 /* Puts the adapter that the options describe around the model's linears. */
-weft_status train_add_adapter(const train_values *v, const train_run *r);
+weft_status train_add_adapter(const train_values *v, train_run *r);
+
+/* The run's tokenizer, once: that of --init-adapter or the model, with --add-tokens. */
+weft_status train_open_tokenizer(const train_values *v, train_run *r);
+/* What the trainer saves of it. */
+void train_put_tokenizer(const train_values *v, const train_run *r, weft_trainer_options *o);
+/* Makes the rows of --train-tokens and --add-tokens trainable; a tied head shares them. */
+weft_status train_add_tokens(const train_values *v, train_run *r);
+void train_print_tokens(const train_run *r); /* a line of the plan, where tokens are new */
 
 /* What is trained, as part of the plan on standard error. */
 void train_print_adapter(const train_values *v, const train_run *r);

@@ -116,56 +116,18 @@ static weft_status inject(const train_values *v, weft_model *model)
     return status;
 }
 
-/* The ids of --train-tokens. */
-static weft_status read_tokens(const train_values *v, const weft_tokenizer *tokenizer,
-                               int32_t ids[MOST], int *n)
-{
-    char room[ROOM];
-    const char *words[MOST];
-    *n = split(v->train_tokens, room, words);
-    if (*n < 0)
-        return too_many("train-tokens");
-    for (int i = 0; i < *n; i++) {
-        ids[i] = weft_tokenizer_token_to_id(tokenizer, words[i]);
-        if (ids[i] < 0)
-            return weft_fail(WEFT_INVALID, "--train-tokens: the vocabulary has no token '%s'",
-                             weft_printable(words[i]));
-    }
-    return WEFT_OK;
-}
-
-/* A head that is tied to the embedding shares its rows. */
-static weft_status add_tokens(const train_values *v, const train_run *r)
-{
-    weft_tokenizer *own = NULL;
-    weft_module *tree = weft_model_module(r->model);
-    int32_t ids[MOST];
-    int n = 0;
-    weft_status status = r->tokenizer ? WEFT_OK : weft_tokenizer_load(r->path, &own);
-    if (status == WEFT_OK)
-        status = read_tokens(v, r->tokenizer ? r->tokenizer : own, ids, &n);
-    if (status == WEFT_OK)
-        status = weft_nn_tokens_train(tree, "embed_tokens", ids, n);
-    if (status == WEFT_OK && !weft_model_info_of(r->model)->tied)
-        status = weft_nn_tokens_train(tree, "lm_head", ids, n);
-    weft_tokenizer_free(own);
-    return status;
-}
-
-weft_status train_add_adapter(const train_values *v, const train_run *r)
+weft_status train_add_adapter(const train_values *v, train_run *r)
 {
     const weft_adapter_options o = {.dtype = v->adapter_dtype == 1 ? WEFT_BFLOAT16 : WEFT_FLOAT32};
     weft_status status =
         v->init_adapter ? weft_adapter_load(r->model, v->init_adapter, &o) : inject(v, r->model);
-    if (status == WEFT_OK && v->train_tokens)
-        status = add_tokens(v, r);
-    return status;
+    return status == WEFT_OK ? train_add_tokens(v, r) : status;
 }
 
 void train_print_adapter(const train_values *v, const train_run *r)
 {
     weft_module *module = weft_model_module(r->model);
-    const int token_layers = v->train_tokens ? 2 : 0; /* the embedding and the head */
+    const int token_layers = v->train_tokens || v->add_tokens ? 2 : 0; /* embedding and head */
     fprintf(stderr, "train   %s on %d linears%s, %s parameters", v->dora ? "DoRA" : "LoRA",
             weft_nn_lora_count(module) - token_layers,
             token_layers ? " and embeddings of some tokens" : "",
@@ -175,4 +137,5 @@ void train_print_adapter(const train_values *v, const train_run *r)
     else
         fprintf(stderr, ": rank %lld, alpha %g%s%s\n", (long long)v->rank, alpha_of(v),
                 v->rslora ? ", rsLoRA" : "", v->pissa ? ", PiSSA" : "");
+    train_print_tokens(r);
 }

@@ -27,6 +27,16 @@ static const char *plan_complaint(const train_values *v)
     return NULL;
 }
 
+/* Rows are trained beside a matrix that is not. */
+static const char *tokens_complaint(const train_values *v)
+{
+    const bool tokens = v->add_tokens || v->train_tokens;
+    if (tokens && v->whole && (strstr(v->whole, "embed_tokens") || strstr(v->whole, "lm_head")))
+        return "--add-tokens and --train-tokens train rows of embedding and head: these are not "
+               "for --modules-to-save";
+    return NULL;
+}
+
 const char *train_complaint(const train_values *v)
 {
     if (v->resume && v->overwrite)
@@ -50,6 +60,9 @@ const char *train_complaint(const train_values *v)
         return objective;
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
+    const char *tokens = tokens_complaint(v);
+    if (tokens != NULL)
+        return tokens;
     const char *plan = plan_complaint(v);
     if (plan != NULL)
         return plan;

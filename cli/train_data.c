@@ -27,11 +27,11 @@ weft_status train_open_data(const train_values *v, train_run *r)
                               .last_turn = v->train_on == TRAIN_ON_LAST,
                               .seed = (uint64_t)v->seed,
                               .examples = train_objective(v)->examples};
-    weft_status status = weft_tokenizer_load(r->path, &r->tokenizer);
+    weft_status status = train_open_tokenizer(v, r);
     if (status == WEFT_OK)
         status = cli_load_template(r->path, &r->chat);
     o.chat = r->chat;
-    o.tokenizer_path = r->path;
+    o.tokenizer_path = r->text_path;
     if (status == WEFT_OK && v->val_data != NULL)
         status = load_validation(v, r, o);
     if (status != WEFT_OK)

@@ -332,6 +332,13 @@ static const cli_option options[] = {
      AT(train_tokens),
      .help = "train the embeddings of these tokens too, and their rows in the head, as in "
              "<tool>,</tool>"},
+    {.name = "add-tokens",
+     .kind = CLI_TEXT,
+     .value = "FILE|TOKENS",
+     AT(add_tokens),
+     .help = "add these tokens to the vocabulary, a line each in a file or as in <tool>,</tool>, "
+             "and train their rows in embedding and head; the tokenizer with them is saved beside "
+             "the adapter"},
     {.name = "adapter-dtype",
      .kind = CLI_CHOICE,
      .value = "float32|bfloat16",

@@ -200,7 +200,8 @@ static void print_use(const train_values *v, const train_run *r)
                                             "TEXT", NULL});
     print_command((const char *const[]){"fuse", v->model, adapter, "fused", NULL});
     print_command((const char *const[]){"fuse", v->model, adapter, "fused.gguf", NULL});
-    if (!v->dora && v->whole == NULL) /* which GGUF adapters cannot have */
+    const bool tokens = v->train_tokens || v->add_tokens;
+    if (!v->dora && v->whole == NULL && !tokens) /* which GGUF adapters cannot have */
         print_command((const char *const[]){"convert", adapter, "adapter.gguf", "--adapter-format",
                                             "gguf", "--base", v->model, NULL});
     weft_free(adapter);

@@ -37,6 +37,7 @@ static const char *const fixed[] = {
     "targets",
     "modules-to-save",
     "train-tokens",
+    "add-tokens",
     "adapter-dtype",
     "init-adapter",
     "dtype",
@@ -52,7 +53,8 @@ static const char *const fixed[] = {
 /* Options of the adapter that --init-adapter brings. */
 static const char *const of_adapter[] = {
     "rank",          "alpha",  "rslora",  "dora",    "pissa",           "rank-pattern",
-    "alpha-pattern", "layers", "dropout", "targets", "modules-to-save", "train-tokens"};
+    "alpha-pattern", "layers", "dropout", "targets", "modules-to-save", "train-tokens",
+    "add-tokens"};
 
 enum {
     N_FIXED = sizeof fixed / sizeof *fixed,

@@ -75,8 +75,14 @@ class Transformers:
         self.torch = torch
         dtype = getattr(torch, c.get("dtype") or "float32")
         path = c["path"]
+        adapter = c.get("adapter_path")
         self.model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=dtype)
-        if c.get("adapter_path"):
+        if adapter and os.path.exists(os.path.join(adapter, "tokenizer.json")):
+            path = adapter  # an adapter with new tokens brings its tokenizer
+            tokens = len(transformers.AutoTokenizer.from_pretrained(path))
+            if tokens > self.model.get_input_embeddings().weight.shape[0]:
+                self.model.resize_token_embeddings(tokens)
+        if adapter:
             import peft
 
             self.model = peft.PeftModel.from_pretrained(self.model, c["adapter_path"])

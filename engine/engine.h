@@ -66,7 +66,7 @@ weft_status weft__native_use(void *state, weft__native_use_fn *use, void *contex
 
 /* What the native backend's state has beside the model; the state's. */
 typedef struct weft__native_parts {
-    const char *path;
+    const char *path, *text; /* of the model and of its tokenizer */
     const weft_tokenizer *tokenizer;
     const weft_chat *chat;           /* NULL: there is none */
     weft_prompt_cache *prompt_cache; /* the same */

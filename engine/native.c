@@ -11,7 +11,7 @@
 #include "weft/train.h"
 
 typedef struct native {
-    char *path;
+    char *path, *text; /* of the model, and of its tokenizer, which may be an adapter's */
     weft_model *model;
     weft_tokenizer *tokenizer; /* NULL: there is none that can be read */
     weft_chat *chat;           /* the same */
@@ -34,6 +34,7 @@ static void native_unload(void *state)
     weft_chat_free(n->chat);
     weft__turns_destroy(&n->inside);
     weft_free(n->path);
+    weft_free(n->text);
     weft_free(n);
 }
 
@@ -57,8 +58,10 @@ static weft_status load(native *n, const weft_engine_options *o)
             .max_bytes = o->prompt_cache_bytes > 0 ? o->prompt_cache_bytes : 0};
         status = weft_prompt_cache_new(n->model, &room, &n->prompt_cache);
     }
+    if (status == WEFT_OK)
+        status = weft_adapters_tokenizer_path(n->path, o->adapter, &n->text);
     /* A model without them computes ids; who asks for texts is told why there are none. */
-    if (status == WEFT_OK && weft_tokenizer_load(n->path, &n->tokenizer) != WEFT_OK)
+    if (status == WEFT_OK && weft_tokenizer_load(n->text, &n->tokenizer) != WEFT_OK)
         n->tokenizer = NULL;
     if (status == WEFT_OK && weft_chat_load(n->path, &n->chat) != WEFT_OK)
         n->chat = NULL;
@@ -171,7 +174,7 @@ static weft_status need_tokenizer(const native *n)
     weft_tokenizer *tokenizer;
     if (n->tokenizer != NULL)
         return WEFT_OK;
-    if (weft_tokenizer_load(n->path, &tokenizer) == WEFT_OK)
+    if (weft_tokenizer_load(n->text, &tokenizer) == WEFT_OK)
         weft_tokenizer_free(tokenizer);
     char *why = weft_strdup(weft_error_message());
     weft_fail(WEFT_UNSUPPORTED, "engine: the model has no tokenizer: %s", why != NULL ? why : "");
@@ -380,7 +383,7 @@ weft_status weft__native_use(void *state, weft__native_use_fn *use, void *contex
 weft_status weft__native_parts_of(void *state, weft__native_parts *out)
 {
     const native *n = state;
-    *out = (weft__native_parts){n->path, n->tokenizer, n->chat, n->prompt_cache};
+    *out = (weft__native_parts){n->path, n->text, n->tokenizer, n->chat, n->prompt_cache};
     return need_tokenizer(n);
 }
 

@@ -1,4 +1,6 @@
 /* engine/native_train.c -- the native backend trains: data, an adapter, a trainer's run. */
+#include <string.h>
+
 #include "engine/engine.h"
 #include "weft/memory.h"
 #include "weft/random.h"
@@ -20,7 +22,7 @@ static weft_status open_data(run *r)
     if (options.chat == NULL)
         options.chat = r->parts.chat;
     if (options.tokenizer_path == NULL)
-        options.tokenizer_path = r->parts.path;
+        options.tokenizer_path = r->parts.text;
     options.examples = o->trainer.objective ? o->trainer.objective->examples : WEFT_EXAMPLES_SINGLE;
     weft_status status = WEFT_OK;
     if (o->validation != NULL)
@@ -77,6 +79,8 @@ static weft_status new_trainer(run *r, weft_model *model, weft_trainer **out)
     if (o.data_name == NULL)
         o.data_name = r->options->data;
     o.data = &r->data_info;
+    if (strcmp(r->parts.text, r->parts.path) != 0)
+        o.tokenizer_path = r->parts.text;
     return weft_trainer_new(model, &o, out);
 }
 
@@ -104,7 +108,9 @@ static weft_status train(void *context, weft_model *model)
     if (!usable || r->options->out == NULL)
         return status;
     char *message = status != WEFT_OK ? weft_strdup(weft_error_message()) : NULL;
-    const weft_status saved = weft_adapter_save(model, r->options->out, r->parts.path);
+    weft_status saved = weft_adapter_save(model, r->options->out, r->parts.path);
+    if (saved == WEFT_OK && strcmp(r->parts.text, r->parts.path) != 0)
+        saved = weft_tokenizer_copy(r->parts.text, r->options->out);
     if (saved == WEFT_OK && message != NULL)
         weft_fail(status, "%s", message);
     weft_free(message);

@@ -313,7 +313,7 @@ static weft_status save_files(weft_model *model, const char *weights, const char
 {
     char *text = NULL;
     weft_status status = weft_nn_save(model->module, weights, NULL);
-    if (status == WEFT_OK && weft__model_is_untied(model))
+    if (status == WEFT_OK && (weft__model_is_untied(model) || weft__model_is_resized(model)))
         status = weft__convert_config(model, &text);
     const char *written = text ? text : weft_config_text(model->config);
     if (status == WEFT_OK)
@@ -349,6 +349,11 @@ weft_module *weft_model_module(weft_model *model)
 const weft_model_info *weft_model_info_of(const weft_model *model)
 {
     return &model->info;
+}
+
+void weft__model_set_vocabulary(weft_model *model, int64_t vocab_size)
+{
+    model->info.vocab_size = vocab_size;
 }
 
 const weft_model_family *weft_model_family_of(const weft_model *model)

@@ -49,6 +49,9 @@ weft_status weft__weights_load(const weft__weights *w, weft_module *tree,
 weft_status weft__model_load_tree(const char *path, bool apart, const weft_model_options *options,
                                   weft_model **out);
 
+/* Once its embedding has another number of rows. */
+void weft__model_set_vocabulary(weft_model *model, int64_t vocab_size);
+
 /* The model_type that the tensors' names tell, for a config.json that does not say. */
 const char *weft__weights_model_type(const weft_safetensors *file);
 

@@ -1,5 +1,6 @@
 /* nn/tokens.c -- rows of an embedding and of the output head that are trained while the others are
- * frozen: the embeddings of some tokens. */
+ * frozen: the embeddings of some tokens. Rows of new tokens, which the weight does not have, are
+ * beside it as well, so that it may be encoded or mapped. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,13 @@
 #include "nn/tokens.h"
 
 /* ---- the layers ----------------------------------------------------------------------------- */
+
+/* Ids of which new tokens are replaced by one that the base has. */
+static weft_array *known_ids(const weft_nn_tokens *m, weft_array *ids)
+{
+    const int64_t V = weft_dim(m->places, 0) - m->further;
+    return m->further > 0 ? weft_minimum_scalar(ids, (double)(V - 1)) : ids;
+}
 
 /* Rows whose place in `trainable_tokens_delta` is given, in y (..., E). */
 static weft_array *with_rows(const weft_nn_tokens *m, weft_array *y, weft_array *ids)
@@ -20,8 +28,15 @@ static weft_array *with_rows(const weft_nn_tokens *m, weft_array *y, weft_array 
 static weft_array *embed(weft_module *self, weft_array *ids)
 {
     const weft_nn_tokens *m = (const weft_nn_tokens *)self;
-    weft_array *y = weft_nn_call(m->base, ids);
-    return m->merged ? y : with_rows(m, y, ids);
+    if (m->merged)
+        return weft_nn_call(m->base, ids);
+    return with_rows(m, weft_nn_call(m->base, known_ids(m, ids)), ids);
+}
+
+/* x (..., n) with zeros up to the number of all tokens. */
+static weft_array *widened(const weft_nn_tokens *m, weft_array *x)
+{
+    return m->further > 0 ? weft_pad(x, -1, 0, m->further, 0) : x;
 }
 
 /* Logits (..., V), of which those of the trained tokens are from their own rows. */
@@ -31,6 +46,7 @@ static weft_array *head(weft_module *self, weft_array *x)
     weft_array *y = weft_nn_call(m->base, x);
     if (m->merged)
         return y;
+    y = widened(m, y);
     weft_array *own = weft_linear(x, m->trainable_tokens_delta, NULL); /* (..., k) */
     own = weft_take(own, weft_maximum_scalar(m->places, 0), -1);       /* (..., V) */
     return weft_where(weft_greater_equal_scalar(m->places, 0), weft_astype(own, weft_dtype_of(y)),
@@ -57,6 +73,13 @@ static const weft_module_type head_type = {
 bool weft__is_tokens(const weft_module *m)
 {
     return m->type == &embedding_type || m->type == &head_type;
+}
+
+int64_t weft__tokens_count(weft_module *m)
+{
+    const weft_nn_tokens *tokens = (const weft_nn_tokens *)m;
+    return weft__is_tokens(m) ? weft_dim(tokens->places, 0)
+                              : weft_dim(*weft_nn_find(m, "weight"), 0);
 }
 
 weft_array *weft__tokens_rows(const weft_nn_tokens *m)
@@ -91,8 +114,44 @@ static weft_status look(void *context, const char *path, weft_module **field)
     return WEFT_OK;
 }
 
-static weft_status check_base(const weft_module *base, const char *target, const int32_t *tokens,
-                              int n)
+/* What is to be trained. */
+typedef struct request {
+    const int32_t *tokens;
+    int n;
+    int64_t known; /* tokens from this id on are new; below 0: none is */
+    bool loaded;   /* rows will be loaded, so new ones need no values */
+} request;
+
+/* Ids of V rows, and of new tokens those that follow, each once and without a gap. */
+static weft_status check_ids(const char *target, const request *r, int64_t V)
+{
+    const int64_t end = r->known < 0 ? V : V + r->n;
+    bool *seen = weft_calloc((size_t)end, sizeof *seen);
+    weft_status status = seen ? WEFT_OK : weft__out_of_memory("tokens", "a list of ids");
+    int64_t largest = V - 1;
+    for (int i = 0; status == WEFT_OK && i < r->n; i++) {
+        const int32_t id = r->tokens[i];
+        if (id < 0 || id >= end)
+            status = weft_fail(WEFT_INVALID, "tokens: %s: expected ids of 0 to %lld, got %d",
+                               weft_printable(target), (long long)end - 1, (int)id);
+        else if (seen[id])
+            status = weft_fail(WEFT_INVALID, "tokens: %d is given twice", (int)id);
+        else
+            seen[id] = true;
+        largest = status == WEFT_OK && id > largest ? id : largest;
+    }
+    for (int64_t id = V; status == WEFT_OK && id < largest; id++) {
+        if (!seen[id])
+            status = weft_fail(WEFT_INVALID,
+                               "tokens: %s: the new id %lld has no row: ids from %lld on must be "
+                               "given without a gap",
+                               weft_printable(target), (long long)id, (long long)V);
+    }
+    weft_free(seen);
+    return status;
+}
+
+static weft_status check_base(const weft_module *base, const char *target, const request *r)
 {
     if (base == NULL)
         return weft_fail(WEFT_INVALID, "tokens: there is no module '%s'", weft_printable(target));
@@ -102,49 +161,87 @@ static weft_status check_base(const weft_module *base, const char *target, const
                          weft_printable(target), base->type->name);
     if (base->type == &weft_nn_linear_type && ((const weft_nn_linear *)base)->bias)
         return weft_fail(WEFT_UNSUPPORTED, "tokens: %s: a head with a bias is unsupported", target);
-    const int64_t V = weft_dim(*weft_nn_find((weft_module *)base, "weight"), 0);
-    for (int i = 0; i < n; i++) {
-        if (tokens[i] < 0 || tokens[i] >= V)
-            return weft_fail(WEFT_INVALID, "tokens: %s: expected ids of 0 to %lld, got %d",
-                             weft_printable(target), (long long)V - 1, (int)tokens[i]);
-        for (int k = 0; k < i; k++) {
-            if (tokens[k] == tokens[i])
-                return weft_fail(WEFT_INVALID, "tokens: %d is given twice", (int)tokens[i]);
-        }
-    }
-    return WEFT_OK;
+    return check_ids(target, r, weft_dim(*weft_nn_find((weft_module *)base, "weight"), 0));
 }
 
-static weft_array *places_of(const int32_t *tokens, int n, int64_t V)
+static weft_array *places_of(const request *r, int64_t V)
 {
     int32_t *places = weft_malloc((size_t)V * sizeof *places);
     if (places == NULL)
         return weft_error_array("tokens: out of memory for %lld places", (long long)V);
     for (int64_t i = 0; i < V; i++)
         places[i] = -1;
-    for (int i = 0; i < n; i++)
-        places[tokens[i]] = i;
+    for (int i = 0; i < r->n; i++)
+        places[r->tokens[i]] = i;
     weft_array *a = weft_from_data(places, WEFT_INT32, WEFT_DIMS(V));
     weft_free(places);
     return a;
 }
 
-/* A wrapper that fits around `base` but does not hold it yet. The rows begin as the base's. */
-static weft_nn_tokens *wrapper_of(const weft_module *base, const int32_t *tokens, int n)
+/* The mean of the first `count` rows (V, E), decoded some at a time: (E), float32. */
+static weft_array *mean_row(weft_array *weight, int64_t count)
+{
+    enum { ROWS = 4096 };
+    weft_array *sum = weft_zeros(WEFT_DIMS(weft_dim(weight, 1)), WEFT_FLOAT32);
+    for (int64_t i = 0; i < count && weft_ok(sum); i += ROWS) {
+        weft_scope_open();
+        const int64_t end = i + ROWS < count ? i + ROWS : count;
+        weft_array *ids = weft_arange((double)i, (double)end, 1, WEFT_INT32);
+        weft_array *rows = weft_astype(weft_embedding(weight, ids), WEFT_FLOAT32);
+        weft_array *next = weft_add(sum, weft_sum(rows, WEFT_DIMS(0), false));
+        weft_eval(next);
+        sum = weft_scope_close(next);
+    }
+    return weft_scale(sum, 1 / (double)count);
+}
+
+static bool any_from(const request *r, int64_t id)
+{
+    for (int i = 0; i < r->n; i++) {
+        if (r->tokens[i] >= id)
+            return true;
+    }
+    return false;
+}
+
+/* How the rows begin: as the base's, those of new tokens as the mean of the others: (n, E). */
+static weft_array *first_rows(weft_array *weight, weft_array *ids, const request *r)
+{
+    const int64_t V = weft_dim(weight, 0);
+    weft_array *known = weft_minimum_scalar(ids, (double)(V - 1));
+    weft_array *rows = weft_astype(weft_embedding(weight, known), WEFT_FLOAT32);
+    const int64_t count = r->known < V ? r->known : V; /* below 0: none is new */
+    if (r->loaded || count < 0 || !any_from(r, count))
+        return rows;
+    weft_array *is_new = weft_greater_equal_scalar(ids, (double)count);
+    return weft_where(weft_expand_dims(is_new, 1), mean_row(weight, count), rows);
+}
+
+static int64_t count_further(const request *r, int64_t V)
+{
+    int64_t n = 0;
+    for (int i = 0; i < r->n; i++)
+        n += r->tokens[i] >= V;
+    return n;
+}
+
+/* A wrapper that fits around `base` but does not hold it yet. */
+static weft_nn_tokens *wrapper_of(const weft_module *base, const request *r)
 {
     weft_array *weight = *weft_nn_find((weft_module *)base, "weight");
+    const int64_t V = weft_dim(weight, 0);
     weft_device *before = weft_default_device();
     weft_nn_tokens *m = weft_nn_new(
         weft_nn_tokens, base->type == &weft__nn_embedding_type ? &embedding_type : &head_type);
     if (m == NULL)
         return NULL;
+    m->further = count_further(r, V);
     weft_set_default_device(weft_device_of(weight));
     weft_scope_open();
-    weft_array *ids = weft_from_data(tokens, WEFT_INT32, WEFT_DIMS(n));
-    weft_array *rows = weft_astype(weft_embedding(weight, ids), WEFT_FLOAT32); /* (n, E) */
-    weft_nn_param(m, trainable_tokens_delta, weft_copy(rows));
+    weft_array *ids = weft_from_data(r->tokens, WEFT_INT32, WEFT_DIMS(r->n));
+    weft_nn_param(m, trainable_tokens_delta, weft_copy(first_rows(weight, ids, r)));
     weft_nn_buffer(m, token_ids, ids);
-    weft_nn_buffer(m, places, places_of(tokens, n, weft_dim(weight, 0)));
+    weft_nn_buffer(m, places, places_of(r, V + m->further));
     weft_scope_close(NULL);
     weft_set_default_device(before);
     weft__nn_reserve_child(&m->module, "", &m->base);
@@ -160,14 +257,13 @@ static void attach(weft_nn_tokens *m, weft_module **field)
     weft__nn_put_child(parent, name, field, &m->module);
 }
 
-weft_status weft_nn_tokens_train(weft_module *tree, const char *module, const int32_t *tokens,
-                                 int n)
+static weft_status put_in(weft_module *tree, const char *module, const request *r)
 {
     search s = {.target = module};
-    weft_status status = n > 0 ? weft_nn_visit_modules(tree, look, &s)
-                               : weft_fail(WEFT_INVALID, "tokens: expected at least one");
+    weft_status status = r->n > 0 ? weft_nn_visit_modules(tree, look, &s)
+                                  : weft_fail(WEFT_INVALID, "tokens: expected at least one");
     if (status == WEFT_OK)
-        status = check_base(s.field ? *s.field : NULL, module, tokens, n);
+        status = check_base(s.field ? *s.field : NULL, module, r);
     if (status != WEFT_OK)
         return status;
     weft_slot *weight = weft__nn_slot(*s.field, "weight");
@@ -177,11 +273,11 @@ weft_status weft_nn_tokens_train(weft_module *tree, const char *module, const in
     search tied = {.target = module, .owner = weight->address};
     status = weft_nn_visit_modules(tree, look, &tied);
     if (status == WEFT_OK && tied.field)
-        status = check_base(*tied.field, "what is tied to it", tokens, n);
+        status = check_base(*tied.field, "what is tied to it", r);
     if (status != WEFT_OK)
         return status;
-    weft_nn_tokens *m = wrapper_of(*s.field, tokens, n);
-    weft_nn_tokens *other = m && tied.field ? wrapper_of(*s.field, tokens, n) : NULL;
+    weft_nn_tokens *m = wrapper_of(*s.field, r);
+    weft_nn_tokens *other = m && tied.field ? wrapper_of(*s.field, r) : NULL;
     if (m == NULL || (tied.field && other == NULL)) {
         weft_nn_free(m ? &m->module : NULL);
         return weft_error_status();
@@ -195,7 +291,36 @@ weft_status weft_nn_tokens_train(weft_module *tree, const char *module, const in
                        "trainable_tokens_delta"); /* cannot fail: both have the slot */
 }
 
+weft_status weft_nn_tokens_train(weft_module *tree, const char *module, const int32_t *tokens,
+                                 int n)
+{
+    return put_in(tree, module, &(request){tokens, n, -1, false});
+}
+
+weft_status weft__tokens_put(weft_module *tree, const char *module, const int32_t *tokens, int n)
+{
+    return put_in(tree, module, &(request){tokens, n, INT64_MAX, true});
+}
+
+weft_status weft_nn_tokens_add(weft_module *tree, const char *module, const int32_t *tokens, int n,
+                               int64_t known)
+{
+    if (known < 1)
+        return weft_fail(WEFT_INVALID, "tokens: expected at least one token before new ones");
+    return put_in(tree, module, &(request){tokens, n, known, false});
+}
+
 /* ---- merging ----------------------------------------------------------------------------- */
+
+/* The weight (V, E) with rows of zeros for new tokens, or without their rows again. */
+static weft_array *resized(const weft_nn_tokens *m, weft_array *weight, bool merging)
+{
+    const int64_t V = weft_dim(m->places, 0) - m->further;
+    weft_array *dense = weft_astype(weight, weft_dtype_of(weight));
+    if (m->further == 0)
+        return dense;
+    return merging ? weft_pad(dense, 0, 0, m->further, 0) : weft_slice_axis(dense, 0, 0, V);
+}
 
 /* Puts rows into the base's weight, the trained ones or those that were there. */
 weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging)
@@ -208,13 +333,15 @@ weft_status weft__tokens_merge(weft_nn_tokens *m, bool merging)
         return WEFT_OK; /* the owner's wrapper does it */
     weft_array **slot = weight->address;
     weft_scope_open_lean();
-    weft_array *before = weft_astype(weft_embedding(*slot, m->token_ids), WEFT_FLOAT32);
+    weft_array *before = weft_embedding(*slot, merging ? known_ids(m, m->token_ids) : m->token_ids);
     weft_array *rows = merging ? m->trainable_tokens_delta : m->original;
-    weft_array *own = weft_embedding(rows, weft_maximum_scalar(m->places, 0)); /* (V, E) */
-    weft_array *trained = weft_expand_dims(weft_greater_equal_scalar(m->places, 0), 1);
-    const weft_dtype dtype = weft_dtype_of(*slot);
-    weft_array *value = weft_where(trained, weft_astype(own, dtype), weft_astype(*slot, dtype));
-    weft_status status = merging ? weft_set(&m->original, weft_copy(before)) : WEFT_OK;
+    weft_array *value = resized(m, *slot, merging);
+    weft_array *places = weft_slice_axis(m->places, 0, 0, weft_dim(value, 0));
+    weft_array *own = weft_embedding(rows, weft_maximum_scalar(places, 0)); /* (V, E) */
+    weft_array *trained = weft_expand_dims(weft_greater_equal_scalar(places, 0), 1);
+    value = weft_where(trained, weft_astype(own, weft_dtype_of(value)), value);
+    weft_status status =
+        merging ? weft_set(&m->original, weft_copy(weft_astype(before, WEFT_FLOAT32))) : WEFT_OK;
     if (status == WEFT_OK)
         status = weft_update(&slot, &value, 1);
     weft_scope_close(NULL);

@@ -11,6 +11,7 @@
 
 #include "weft/convert.h"
 #include "weft/model.h"
+#include "weft/tokenizer.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -64,6 +65,21 @@ WEFT_API weft_status weft_adapter_save_as(weft_model *model, const char *path,
  * make a plain model of the two. */
 WEFT_API weft_status weft_adapter_load(weft_model *model, const char *folder,
                                        const weft_adapter_options *options);
+
+/* Makes the rows of tokens (ids (n), each once) trainable in the model's embedding and in its head
+ * (weft_nn_tokens_add): those from `known` on are new, such as the further tokens of a tokenizer
+ * that had `known` before (weft_tokenizer_extend). The model's vocab_size then counts them.
+ * Adapters go in first. */
+WEFT_API weft_status weft_adapter_add_tokens(weft_model *model, const int32_t *tokens, int n,
+                                             int64_t known);
+
+/* Where the tokenizer of a model with adapters is ("PATH" or a list, as for weft_adapters_load;
+ * NULL: none): the first adapter's folder that has a tokenizer.json, as one with new tokens has,
+ * else the model's. *out is the caller's (weft_free). */
+WEFT_API weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters,
+                                                  char **out);
+WEFT_API weft_status weft_adapters_tokenizer(const char *model, const char *adapters,
+                                             weft_tokenizer **out); /* and that loaded */
 
 /* Several adapters of one model (borrowed), which computes with a weighted sum of them. */
 typedef struct weft_adapters weft_adapters;

@@ -54,6 +54,10 @@ typedef struct weft_convert_report {
 WEFT_API weft_status weft_convert(const char *model, const char *out,
                                   const weft_convert_options *options, weft_convert_report *report);
 
+/* Copies the files that a tokenizer is loaded from into a folder: tokenizer.json, its configuration
+ * and the chat templates of a folder, or those of a GGUF file's metadata. */
+WEFT_API weft_status weft_tokenizer_copy(const char *from, const char *to);
+
 #ifdef __cplusplus
 }
 #endif

@@ -383,6 +383,12 @@ WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_opti
 WEFT_API weft_status weft_nn_tokens_train(weft_module *m, const char *module, const int32_t *tokens,
                                           int n);
 
+/* The same with new tokens: those from the id `known` on, whose rows start as the mean of the rows
+ * of the tokens before. Ids from the number of rows V on are tokens that the module has no rows
+ * for: they must be V, V + 1, ... without a gap. Merged, the weight has V rows and theirs. */
+WEFT_API weft_status weft_nn_tokens_add(weft_module *m, const char *module, const int32_t *tokens,
+                                        int n, int64_t known);
+
 /* Number of adapters in the tree. */
 WEFT_API int weft_nn_lora_count(weft_module *m);
 

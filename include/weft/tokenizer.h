@@ -35,6 +35,18 @@ WEFT_API weft_status weft_tokenizer_parse(const char *json, size_t length, const
                                           size_t config_length, const char *name,
                                           weft_tokenizer **out);
 
+/* The tokenizer at `path` (weft_tokenizer_load) with n further tokens, whose ids follow the largest
+ * one in the order given: ordinary tokens that are found wherever a text has them, as those of
+ * add_tokens in transformers. WEFT_INVALID for a token that is empty, no UTF-8, given twice or in
+ * the vocabulary already; WEFT_UNSUPPORTED for a GGUF file's that is not byte-pair encoding. */
+WEFT_API weft_status weft_tokenizer_extend(const char *path, const char *const *tokens, int n,
+                                           weft_tokenizer **out);
+/* How many further tokens a tokenizer of weft_tokenizer_extend has; 0 for any other. */
+WEFT_API int32_t weft_tokenizer_further(const weft_tokenizer *tokenizer);
+/* Writes tokenizer.json and, where there was one, tokenizer_config.json of a tokenizer of
+ * weft_tokenizer_extend (WEFT_INVALID for another) into a folder, which is made if need be. */
+WEFT_API weft_status weft_tokenizer_save(const weft_tokenizer *tokenizer, const char *folder);
+
 /* NULL is accepted. */
 WEFT_API void weft_tokenizer_free(weft_tokenizer *tokenizer);
 

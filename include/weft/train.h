@@ -408,6 +408,11 @@ typedef struct weft_trainer_options {
     int64_t keep;               /* newest checkpoints that stay; 0: 2 */
     const char *const *command; /* (n_command): words that run.json keeps for weft_run_command */
     int n_command;
+    /* A tokenizer other than the base's, whose files are written beside each saved adapter: those
+     * of the folder or GGUF file `tokenizer_path` (NULL: none), with what `tokenizer` (NULL:
+     * nothing), one of weft_tokenizer_extend, has in their place. Borrowed. */
+    const char *tokenizer_path;
+    const weft_tokenizer *tokenizer;
     const char *base_name; /* of the model, for adapter_config.json and run.json; NULL: "" */
     const char *data_name; /* of the data, for run.json; NULL: "" */
     const weft_data_source *sources; /* (n_sources): of the data, for run.json; borrowed */

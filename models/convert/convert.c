@@ -13,6 +13,7 @@
 
 typedef struct work {
     const char *source; /* the model: a folder, or a GGUF file */
+    const char *text;   /* where the tokenizer is */
     bool from_gguf, has_tokenizer;
     const char *out;
     const weft_convert_options *options;
@@ -95,7 +96,7 @@ static weft_status write_gguf(work *w, weft_model *model)
     w->report.files = 1;
     const weft_gguf_model_options options = {
         .type = o->type,
-        .text = w->has_tokenizer && !o->no_tokenizer ? w->source : NULL,
+        .text = w->has_tokenizer && !o->no_tokenizer ? w->text : NULL,
         .overrides = o->overrides,
         .progress = {tell, w},
     };
@@ -140,9 +141,13 @@ static weft_status write_generation(weft_model *model, const char *folder)
 static weft_status write_text(const work *w, weft_model *model, const char *folder)
 {
     const bool tokenizer = w->has_tokenizer && !w->options->no_tokenizer;
+    const bool own = w->text != w->source;
+    weft_status status = w->from_gguf ? write_generation(model, folder)
+                                      : weft__text_files_copy(w->source, folder, tokenizer && !own);
+    if (status == WEFT_OK && tokenizer && own)
+        return weft_tokenizer_copy(w->text, folder);
     if (!w->from_gguf)
-        return weft__text_files_copy(w->source, folder, tokenizer);
-    const weft_status status = write_generation(model, folder);
+        return status;
     return status == WEFT_OK && tokenizer ? weft__text_files_make(w->source, folder) : status;
 }
 
@@ -184,7 +189,7 @@ static weft_status convert(work *w)
         status = weft__model_load_tree(w->source, !gguf, &load, &model);
     if (status != WEFT_OK)
         return status;
-    w->has_tokenizer = has_tokenizer(w->source, w->from_gguf);
+    w->has_tokenizer = w->hooks.text || has_tokenizer(w->source, w->from_gguf);
     w->report.parameters = weft_nn_count(weft_model_module(model), false);
     if (w->hooks.edit)
         status = w->hooks.edit(w->hooks.context, model);
@@ -208,6 +213,7 @@ weft_status weft__convert_with(const char *model, const char *out,
         return status;
     w.from_gguf = gguf != NULL;
     w.source = gguf ? gguf : model;
+    w.text = w.hooks.text ? w.hooks.text : w.source;
     status = convert(&w);
     weft_free(gguf);
     if (report)

@@ -12,6 +12,7 @@ typedef struct weft__convert_hooks {
     weft_status (*edit)(void *context, weft_model *model); /* after loading */
     weft_status (*add)(void *context, const char *folder); /* files of a folder, before renaming */
     void *context;
+    const char *text; /* a folder with the tokenizer to be written; NULL: the model's */
 } weft__convert_hooks;
 
 /* weft_convert with `hooks` (NULL: none). `options` must remain valid and may be changed by
@@ -28,6 +29,8 @@ weft_status weft__convert_quantize(weft_model *model, const weft_convert_options
 weft_status weft__convert_config(weft_model *model, char **text);
 /* Whether its head was tied to the embedding when it was loaded and is no longer. */
 bool weft__model_is_untied(weft_model *model);
+/* Whether it has more tokens than its configuration says. */
+bool weft__model_is_resized(const weft_model *model);
 
 /* ---- folder.c: folders that appear whole or not at all, and the files of text in them ---------
  */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/failure.h"
+#include "core/io/gguf.h"
 #include "models/convert/convert.h"
 #include "weft/memory.h"
 
@@ -112,14 +113,14 @@ weft_status weft__folder_end(const char *out, const char *beside, weft_status st
 
 /* ---- files of text -------------------------------------------------------------------------- */
 
-/* A file that is not there is not copied. */
+/* A file that is not there, or is where it is to be, is not copied. */
 static weft_status copy(const char *from, const char *to, const char *name)
 {
     char *source = weft_format("%s/%s", from, name), *target = weft_format("%s/%s", to, name);
     char *data = NULL;
     size_t size = 0;
     weft_status status = source && target ? WEFT_OK : weft__out_of_memory(from, NULL);
-    if (status == WEFT_OK && weft__exists(source)) {
+    if (status == WEFT_OK && weft__exists(source) && strcmp(source, target) != 0) {
         status = weft_file_read(source, 0, &data, &size);
         if (status == WEFT_OK)
             status = weft_file_write(target, data, size);
@@ -168,4 +169,21 @@ weft_status weft__text_files_copy(const char *from, const char *to, bool tokeniz
     for (size_t i = 0; i < (tokenizer ? sizeof names / sizeof *names : 1) && status == WEFT_OK; i++)
         status = copy(from, to, names[i]);
     return status == WEFT_OK && tokenizer ? copy_templates(from, to) : status;
+}
+
+weft_status weft_tokenizer_copy(const char *from, const char *to)
+{
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+                                        "special_tokens_map.json", "chat_template.jinja",
+                                        "chat_template.json"};
+    char *gguf = NULL;
+    weft_status status = weft__gguf_find(from, &gguf);
+    if (status == WEFT_OK && gguf)
+        status = weft__text_files_make(gguf, to);
+    for (size_t i = 0; status == WEFT_OK && !gguf && i < sizeof names / sizeof *names; i++)
+        status = copy(from, to, names[i]);
+    if (status == WEFT_OK && !gguf)
+        status = copy_templates(from, to);
+    weft_free(gguf);
+    return status;
 }

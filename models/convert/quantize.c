@@ -219,6 +219,22 @@ bool weft__model_is_untied(weft_model *model)
     return found && weft_model_info_of(model)->tied;
 }
 
+bool weft__model_is_resized(const weft_model *model)
+{
+    const int64_t n = weft_model_info_of(model)->vocab_size;
+    return weft_config_int(weft_model_config(model), "vocab_size", n) != n;
+}
+
+/* Where the configuration has it: at the top, in that of the text model, or in both. */
+static void put_vocabulary(json_object *root, int64_t n)
+{
+    json_object *objects[] = {root, json_object_object_get(root, "text_config")};
+    for (int i = 0; i < 2; i++) {
+        if (objects[i] && json_object_object_get_ex(objects[i], "vocab_size", NULL))
+            json_object_object_add(objects[i], "vocab_size", json_object_new_int64(n));
+    }
+}
+
 weft_status weft__convert_config(weft_model *model, char **text)
 {
     const weft_config *config = weft_model_config(model);
@@ -235,6 +251,8 @@ weft_status weft__convert_config(weft_model *model, char **text)
         json_object_object_add(doc.root, "quantization", quantization);
     if (weft__model_is_untied(model))
         json_object_object_add(doc.root, "tie_word_embeddings", json_object_new_boolean(false));
+    if (weft__model_is_resized(model))
+        put_vocabulary(doc.root, weft_model_info_of(model)->vocab_size);
     const int flags =
         JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
     const char *made = json_object_to_json_string_ext(doc.root, flags);

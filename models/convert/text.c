@@ -7,7 +7,6 @@
 #include "models/convert/convert.h"
 #include "text/chat/chat.h"
 #include "text/gguf/gguf.h"
-#include "text/tokenizer/to_json.h"
 #include "weft/memory.h"
 
 static weft_status write(const char *folder, const char *name, const char *text, size_t n)
@@ -22,12 +21,8 @@ static weft_status write(const char *folder, const char *name, const char *text,
 static weft_status write_tokenizer(const weft_gguf *file, const weft_tokenizer *tokenizer,
                                    const char *to)
 {
-    char pre[64] = "";
-    weft_gguf_string name;
     weft__text json = {0};
-    if (weft_gguf_value_string(weft_gguf_value_find(file, "tokenizer.ggml.pre"), 0, &name))
-        snprintf(pre, sizeof pre, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
-    weft_status status = weft__tokenizer_to_json(tokenizer, *pre ? pre : NULL, &json);
+    weft_status status = weft__gguf_tokenizer_json(file, tokenizer, &json);
     if (status == WEFT_OK)
         status = write(to, "tokenizer.json", json.at, json.n);
     weft_free(json.at);

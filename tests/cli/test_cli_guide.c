@@ -40,7 +40,8 @@ static void fine_tuning(void)
         shell_command(NULL,
                       "cd %s && ls run/last run/report.html run/metrics.jsonl run/run.json "
                       "run/config.json fused/config.json fused.gguf adapter.gguf "
-                      "adapter-mlx/adapters.safetensors wider/best",
+                      "adapter-mlx/adapters.safetensors wider/best marked/last/tokenizer.json "
+                      "marked-fused/tokenizer.json",
                       folder)
             .code,
         0);

@@ -139,6 +139,7 @@ static const struct {
     {"dropout", ROWS, "0.3"},
     {"targets", ROWS, "q_proj"},
     {"train-tokens", ROWS, "a"},
+    {"add-tokens", ROWS, "xqz"},
     {"modules-to-save", ROWS, "norm"},
     {"adapter-dtype", ROWS, "bfloat16"},
     {"init-adapter", ROWS, "start/last"},

@@ -25,6 +25,8 @@ const recipe recipes[] = {
     {"lora-mixtral", "mixtral", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen2-tokens", "qwen2", 8, 0.005, 0.01, 0, NULL},
     {"lora-llama-tokens", "llama", 8, 0.005, 0.01, 0, NULL},
+    {"lora-qwen2-new", "qwen2", 20, 0.005, 0.01, 0, NULL},
+    {"lora-llama-new", "llama", 20, 0.005, 0.01, 0, NULL},
     {"lora-qwen3-pissa", "qwen3", 8, 0.005, 0.01, 0, &pissa},
 };
 const int n_recipes = sizeof recipes / sizeof *recipes;

@@ -61,7 +61,7 @@ static void expect_same(const recipe *r, weft_model *model, weft_adapter_format 
  */
 static bool is_plain(const recipe *r)
 {
-    static const char *const others[] = {"dora", "tied", "saved", "tokens"};
+    static const char *const others[] = {"dora", "tied", "saved", "tokens", "new"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (strstr(r->folder, others[i]))
             return false;

@@ -110,6 +110,8 @@ static void loading(void)
     fail_each("loading adapters of experts", load, &w);
     w = work_of("lora-llama-tokens");
     fail_each("loading trained tokens", load, &w);
+    w = work_of("lora-llama-new");
+    fail_each("loading new tokens", load, &w);
 }
 
 static void making(void)

@@ -207,7 +207,8 @@ static void bad_files_are_refused(void)
     weft_model *model = model_of("qwen2", false);
     if (model && CHECK_OK(adapt(model)) && CHECK_OK(weft_adapter_save(model, good, NULL))) {
         expect_bad(good, "[4, -9, 2]", "trainable_token_indices[1]: expected a token id, got -9");
-        expect_bad(good, "[4, 9999, 2]", "expected ids of 0 to 319, got 9999");
+        expect_bad(good, "[4, 9999, 2]", "expected ids of 0 to 322, got 9999");
+        expect_bad(good, "[4, 322, 321]", "the new id 320 has no row");
         expect_bad(good, "[4, \"x\", 2]", "trainable_token_indices[1]");
         expect_bad(good, "3", "trainable_token_indices: expected object");
         expect_bad(good, "{\"embed_tokens\": 3}", "embed_tokens: expected array");
@@ -218,6 +219,117 @@ static void bad_files_are_refused(void)
     weft_model_free(model);
 }
 
-CHECK_MAIN("adapter_tokens", CHECK_CASE(rows_are_saved_and_merged),
+/* ---- new tokens ----------------------------------------------------------------------------- */
+
+static const int32_t more_tokens[] = {9, 320, 321, 322};
+enum { N_MORE = 4, OLD = 320 };
+
+/* The loss of the ids as a batch of their own; also what its gradient goes through. */
+static double loss_of(weft_model *model, const int32_t *ids, int n)
+{
+    weft_dataset *data;
+    weft_evaluation found = {0};
+    CHECK_OK(weft_dataset_new(n, &data));
+    CHECK_OK(weft_dataset_add(data, ids, n, 0));
+    CHECK_OK(weft_evaluate(model, data, NULL, &found));
+    weft_dataset_free(data);
+    return found.loss;
+}
+
+static weft_status adapt_more(weft_model *model)
+{
+    const weft_status status = weft_nn_lora_inject(weft_model_module(model), NULL);
+    return status == WEFT_OK ? weft_adapter_add_tokens(model, more_tokens, N_MORE, OLD) : status;
+}
+
+/* The rows of an embedding and of the head that tokens have: (n, E). */
+static void expect_rows_start_as_mean(weft_model *model, const char *module)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s.weight", module);
+    weft_scope_open();
+    weft_array *weight = *weft_nn_find(weft_model_module(model), path);
+    weft_array *ids = weft_arange(0, OLD, 1, WEFT_INT32);
+    weft_array *all = weft_astype(weft_embedding(weight, ids), WEFT_FLOAT64); /* (V, E) */
+    weft_array *mean = weft_mean(all, WEFT_DIMS(0), true);
+    snprintf(path, sizeof path, "%s.trainable_tokens_delta", module);
+    weft_array *rows = weft_astype(*weft_nn_find(weft_model_module(model), path), WEFT_FLOAT64);
+    weft_array *old = weft_subtract(weft_slice_axis(rows, 0, 0, 1), weft_slice_axis(all, 0, 9, 10));
+    weft_array *new = weft_subtract(weft_slice_axis(rows, 0, 1, N_MORE), mean);
+    CHECK_CLOSE(weft_item(weft_max(weft_abs(old), WEFT_ALL_AXES, false)), 0, 0);
+    CHECK_CLOSE(weft_item(weft_max(weft_abs(new), WEFT_ALL_AXES, false)), 0, 1e-7);
+    weft_scope_close(NULL);
+}
+
+static void expect_more(const char *name, bool quantized)
+{
+    const int32_t plain_ids[] = {3, 1, 4, 1, 5, 9, 11, 6}, ids[] = {3, 320, 4, 322, 5, 9, 321, 6};
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", check_temporary(quantized ? "more-coded" : name));
+    weft_model *model = model_of(name, quantized), *again = model_of(name, quantized);
+    if (model && again && CHECK_OK(adapt_more(model))) {
+        weft_module *tree = weft_model_module(model);
+        CHECK_EQ_INT(weft_model_info_of(model)->vocab_size, OLD + 3);
+        expect_rows_start_as_mean(model, "model.embed_tokens");
+        if (!weft_model_info_of(model)->tied)
+            expect_rows_start_as_mean(model, "lm_head");
+        disturb(model);
+        const double loss = loss_of(model, ids, 8), other = loss_of(model, plain_ids, 8);
+        if (CHECK_OK(weft_adapter_save(model, folder, NULL)) &&
+            CHECK_OK(weft_adapter_load(again, folder, NULL))) {
+            CHECK_EQ_INT(weft_model_info_of(again)->vocab_size, OLD + 3);
+            CHECK_CLOSE(loss_of(again, ids, 8), loss, 1e-5);
+        }
+        const double rounding = quantized ? 0.05 : 1e-5;
+        for (int i = 0; i < 2; i++) {
+            CHECK_OK(weft_nn_lora_merge(tree));
+            CHECK_EQ_INT(weft_dim(*weft_nn_find(tree, "model.embed_tokens.weight"), 0), OLD + 3);
+            CHECK_CLOSE(loss_of(model, ids, 8), loss, rounding);
+            if (i == 0)
+                CHECK_OK(weft_nn_lora_unmerge(tree));
+            CHECK_CLOSE(loss_of(model, plain_ids, 8), other, rounding);
+        }
+        weft_nn_lora_remove(tree);
+        CHECK_CLOSE(loss_of(model, ids, 8), loss, rounding);
+        if (CHECK_OK(weft_model_save(model, folder))) { /* a model with the larger vocabulary */
+            weft_model_free(again);
+            CHECK_OK(weft_model_load(folder, NULL, &again));
+            CHECK(again && weft_model_info_of(again)->vocab_size == OLD + 3);
+            CHECK_CLOSE(loss_of(again, ids, 8), loss, rounding);
+        }
+    }
+    weft_model_free(model);
+    weft_model_free(again);
+}
+
+static void new_tokens_have_rows(void)
+{
+    expect_more("llama", false);
+    expect_more("qwen2", false);
+    expect_more("gemma3", false);
+    expect_more("qwen2", true);
+    expect_more("llama", true);
+}
+
+static void new_tokens_that_are_refused(void)
+{
+    weft_model *model = model_of("llama", false);
+    const int32_t gap[] = {320, 322}, later[] = {321}, far[] = {320, 900};
+    if (model == NULL)
+        return;
+    CHECK_STATUS(weft_adapter_add_tokens(model, gap, 2, OLD), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected ids of 0 to 321, got 322");
+    CHECK_STATUS(weft_adapter_add_tokens(model, later, 1, OLD), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected ids of 0 to 320, got 321");
+    CHECK_STATUS(weft_adapter_add_tokens(model, far, 2, OLD), WEFT_INVALID);
+    CHECK_STATUS(weft_adapter_add_tokens(model, far, 1, 0), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "at least one token before");
+    CHECK_EQ_INT(weft_nn_lora_count(weft_model_module(model)), 0);
+    CHECK_EQ_INT(weft_model_info_of(model)->vocab_size, OLD);
+    weft_model_free(model);
+}
+
+CHECK_MAIN("adapter_tokens", CHECK_CASE(new_tokens_have_rows),
+           CHECK_CASE(new_tokens_that_are_refused), CHECK_CASE(rows_are_saved_and_merged),
            CHECK_CASE(other_tokens_stay_as_they_are), CHECK_CASE(what_is_refused),
            CHECK_CASE(bad_files_are_refused))

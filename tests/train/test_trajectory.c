@@ -7,7 +7,7 @@
 #include "tests/check.h"
 #include "tests/train/recipes.h"
 
-enum { MOST_STEPS = 32, MOST_RECIPES = 16 };
+enum { MOST_STEPS = 32, MOST_RECIPES = 32 };
 
 typedef struct trajectory {
     double losses[MOST_STEPS], norms[MOST_STEPS];

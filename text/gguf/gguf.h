@@ -2,6 +2,7 @@
 #ifndef WEFT_TEXT_GGUF_GGUF_H
 #define WEFT_TEXT_GGUF_GGUF_H
 
+#include "core/io/text.h"
 #include "weft/chat.h"
 #include "weft/gguf.h"
 #include "weft/tokenizer.h"
@@ -10,6 +11,11 @@
 
 /* Reads the tokenizer in the file's metadata. *out is owned by the caller. */
 weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out);
+
+/* Its tokenizer (`tokenizer` was read from it) as the text of a tokenizer.json. WEFT_UNSUPPORTED
+ * for what is not BPE. *out is freed by the caller in any case. */
+weft_status weft__gguf_tokenizer_json(const weft_gguf *file, const weft_tokenizer *tokenizer,
+                                      weft__text *out);
 
 /* Adds the file's chat templates and the strings of its special tokens. */
 weft_status weft__gguf_chat(const weft_gguf *file, weft_chat *chat);

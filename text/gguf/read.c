@@ -8,6 +8,7 @@
 #include "text/chat/chat.h"
 #include "text/gguf/gguf.h"
 #include "text/tokenizer/parts.h"
+#include "text/tokenizer/to_json.h"
 
 typedef struct lists {
     text_string *tokens, *merges;
@@ -161,6 +162,16 @@ weft_status weft__gguf_tokenizer(const char *path, weft_tokenizer **out)
     weft_free(l.pre);
     weft_gguf_close(file);
     return status;
+}
+
+weft_status weft__gguf_tokenizer_json(const weft_gguf *file, const weft_tokenizer *tokenizer,
+                                      weft__text *out)
+{
+    char pre[64] = "";
+    weft_gguf_string name;
+    if (weft_gguf_value_string(value(file, "pre"), 0, &name))
+        snprintf(pre, sizeof pre, "%.*s", (int)(name.n < 63 ? name.n : 63), name.at);
+    return weft__tokenizer_to_json(tokenizer, *pre ? pre : NULL, out);
 }
 
 /* ---- chat templates ------------------------------------------------------------------------- */

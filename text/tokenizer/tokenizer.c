@@ -97,8 +97,7 @@ weft_status weft_tokenizer_parse(const char *json, size_t length, const char *co
     return status;
 }
 
-/* The two files' names: `path` may be a folder, or the tokenizer.json itself. */
-static weft_status name_files(const char *path, char **tokenizer, char **config)
+weft_status weft__tokenizer_files(const char *path, char **tokenizer, char **config)
 {
     struct stat info;
     const bool folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
@@ -115,7 +114,7 @@ static weft_status load_json(const char *path, weft_tokenizer **out)
     char *name = NULL, *config_name = NULL, *json = NULL, *config = NULL;
     size_t length = 0, config_length = 0;
     weft__json_doc doc = {0};
-    weft_status status = name_files(path, &name, &config_name);
+    weft_status status = weft__tokenizer_files(path, &name, &config_name);
     if (!status)
         status = weft_file_read(name, WEFT__JSON_MAX_BYTES, &json, &length);
     const bool has_config = !status && access(config_name, F_OK) == 0;
@@ -179,6 +178,8 @@ void weft_tokenizer_free(weft_tokenizer *tokenizer)
     weft__decoder_release(&tokenizer->decoder);
     weft__ids_release(&tokenizer->prefix);
     weft__ids_release(&tokenizer->suffix);
+    weft_free(tokenizer->json);
+    weft_free(tokenizer->config);
     weft_free(tokenizer->name);
     weft_free(tokenizer);
 }

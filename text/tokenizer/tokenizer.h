@@ -36,10 +36,19 @@ struct weft_tokenizer {
     id_buffer prefix, suffix; /* what the post-processor puts around a text */
     int32_t bos, eos, pad;
     scratch_pool *pool;
+    /* With further tokens (extend.c): how many, and the files that it was read from; config may be
+     * NULL. */
+    int32_t further;
+    char *json, *config;
+    size_t json_length, config_length;
 };
 
 /* A zeroed tokenizer of that name, to be filled; freed by weft_tokenizer_free. */
 weft_status weft__tokenizer_new(const char *name, weft_tokenizer **out);
+
+/* The two files' names: `path` may be a folder, or the tokenizer.json itself. Both are the
+ * caller's, also on failure. */
+weft_status weft__tokenizer_files(const char *path, char **tokenizer, char **config);
 
 /* Reads the lists of a tokenizer.json's "model" into a zeroed model. *rest is the file without
  * them, to be freed whatever the status. */

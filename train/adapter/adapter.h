@@ -76,6 +76,8 @@ bool weft__adapter_config_has(const weft__adapter_config *config, const char *pa
 weft_status weft__adapter_train_tokens(weft_module *tree, const weft__adapter_config *config);
 /* Appends the member trainable_token_indices of a tree that has such rows, with a comma. */
 weft_status weft__adapter_write_tokens(weft_module *tree, weft__text *out);
+/* Sets the size of the model's vocabulary, after rows of new tokens have come or gone. */
+void weft__adapter_count_tokens(weft_model *model);
 /* "P.token_adapter.trainable_tokens_delta" -> "P.trainable_tokens_delta"; false: another name. */
 bool weft__adapter_tokens_path(const char *name, char *out, size_t size);
 

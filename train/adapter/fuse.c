@@ -7,6 +7,7 @@
 #include "core/io/text.h"
 #include "models/convert/convert.h"
 #include "nn/lora.h"
+#include "nn/tokens.h"
 #include "train/adapter/experts.h"
 #include "train/run/number.h"
 #include "weft/nn_tools.h"
@@ -137,6 +138,15 @@ static void note_first(fusion *f, weft_module *tree)
     f->dora = m->lora_magnitude_vector != NULL;
 }
 
+/* The matrices that get rows of trained tokens. A tied one is the embedding's. */
+static weft_status add_tokens(void *context, const char *path, weft_module **field)
+{
+    const weft_nn_tokens *m = (const weft_nn_tokens *)*field;
+    if (!weft__is_tokens(*field) || weft__nn_slot(m->base, "weight")->kind == WEFT_SLOT_TIED)
+        return WEFT_OK;
+    return weft__names_add(context, path);
+}
+
 static weft_status edit(void *context, weft_model *model)
 {
     fusion *f = context;
@@ -148,6 +158,8 @@ static weft_status edit(void *context, weft_model *model)
     if (status == WEFT_OK)
         status = weft__adapter_stacks(tree, NULL, &f->adapted);
     weft__names_free(&linears);
+    if (status == WEFT_OK)
+        status = weft_nn_visit_modules(tree, add_tokens, &f->adapted);
     if (status == WEFT_OK)
         status = write_overrides(f);
     if (status == WEFT_OK)
@@ -222,8 +234,13 @@ weft_status weft_adapter_fuse(const char *model, const char *adapter, const char
     if (bits == 1 || bits == 7 || bits > 8)
         return weft_fail(WEFT_INVALID, "fuse: adapted_bits: expected 2, 3, 4, 5, 6 or 8, got %lld",
                          (long long)bits);
-    const weft__convert_hooks hooks = {edit, add_card, &f};
-    const weft_status status = weft__convert_with(model, out, &f.options, &hooks, report);
+    char *text = NULL;
+    weft_status status = weft_adapters_tokenizer_path(model, adapter, &text);
+    const bool own = status == WEFT_OK && strcmp(text, model) != 0;
+    const weft__convert_hooks hooks = {edit, add_card, &f, own ? text : NULL};
+    if (status == WEFT_OK)
+        status = weft__convert_with(model, out, &f.options, &hooks, report);
+    weft_free(text);
     fusion_free(&f);
     return status;
 }

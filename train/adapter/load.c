@@ -8,6 +8,23 @@
 #include "train/adapter/list.h"
 #include "weft/nn_tools.h"
 
+/* What names of tensors are compared with. */
+typedef struct reading {
+    weft_module *tree;
+    const weft__names *whole; /* modules that are trained whole */
+} reading;
+
+/* PEFT saves the rows of new tokens in a tied head once more. */
+static bool is_tied(const reading *r, const char *path)
+{
+    char module[WEFT_NN_PATH];
+    const char *dot = strrchr(path, '.');
+    snprintf(module, sizeof module, "%.*s", (int)(dot - path), path);
+    weft_module *m = weft_nn_find_module(r->tree, module);
+    const weft_slot *slot = m ? weft__nn_slot(m, dot + 1) : NULL;
+    return slot && slot->kind == WEFT_SLOT_TIED;
+}
+
 /* Whether the path is in one of the modules. */
 static bool is_inside(const weft__names *modules, const char *path)
 {
@@ -22,18 +39,19 @@ static bool is_inside(const weft__names *modules, const char *path)
 /* "base_model.model.P.lora_A.weight" is the parameter P.lora_A, and without ".weight"
  * "base_model.model.P.lora_magnitude_vector" is P.lora_magnitude_vector;
  * "base_model.model.P.weight" is P.weight where P is trained whole (`context`). A copy of the
- * base's weight beside the adapter of an embedding is left out. Another name stays as it is and is
- * reported as unexpected. */
+ * base's weight beside the adapter of an embedding, or beside its trained rows, is left out.
+ * Another name stays as it is and is reported as unexpected. */
 static bool path_of(void *context, const char *name, char *out, size_t size)
 {
     const size_t start = strlen(WEFT__ADAPTER_PREFIX), n = strlen(name), end = strlen(".weight");
+    const reading *r = context;
     const bool framed = n > start + end && strncmp(name, WEFT__ADAPTER_PREFIX, start) == 0;
     const bool weight = framed && strcmp(name + n - end, ".weight") == 0;
     if (weft__adapter_is_suffix(name, "base_layer.weight"))
         return false;
     if (weft__adapter_tokens_path(name, out, size))
-        return true;
-    if (framed && is_inside(context, name + start)) {
+        return !is_tied(r, out);
+    if (framed && is_inside(r->whole, name + start)) {
         snprintf(out, size, "%s", name + start);
         return true;
     }
@@ -202,11 +220,12 @@ static weft_status load_tensors(weft_module *tree, const weft_safetensors *file,
                                 const weft__names *whole, int n_stacks,
                                 const weft_adapter_options *options)
 {
+    reading names = {tree, whole};
     weft_nn_load_options o = {
         .trainable_only = true,
         .dtype = options && options->dtype ? options->dtype : WEFT_FLOAT32,
         .rename = path_of,
-        .context = (void *)whole,
+        .context = &names,
     };
     if (n_stacks == 0)
         return weft_nn_load(tree, file, &o);
@@ -363,6 +382,7 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
                   : weft__out_of_memory(folder, "reading the adapter");
     if (status == WEFT_OK)
         status = load(tree, &config, file, options);
+    weft__adapter_count_tokens(model);
     weft_safetensors_close(file);
     weft_free(path);
     weft__adapter_config_free(&config);

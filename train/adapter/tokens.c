@@ -6,6 +6,8 @@
 
 #include "core/failure.h"
 #include "core/io/text.h"
+#include "models/convert/convert.h"
+#include "models/weights.h"
 #include "nn/tokens.h"
 #include "train/adapter/adapter.h"
 
@@ -68,7 +70,7 @@ static weft_status train_list(weft_module *tree, const char *module, const weft_
             ids[i] = (int32_t)id;
     }
     if (status == WEFT_OK)
-        status = weft_nn_tokens_train(tree, module, ids, (int)n);
+        status = weft__tokens_put(tree, module, ids, (int)n);
     weft_free(ids);
     return status;
 }
@@ -92,6 +94,89 @@ weft_status weft__adapter_train_tokens(weft_module *tree, const weft__adapter_co
         if (status == WEFT_OK)
             status = train_list(tree, module, &list);
     }
+    return status;
+}
+
+/* ---- the vocabulary ------------------------------------------------------------------------- */
+
+static weft_status count_tokens(void *context, const char *path, weft_module **field)
+{
+    int64_t *most = context;
+    const bool fits = weft__is_tokens(*field) || weft__adapter_is_suffix(path, "embed_tokens");
+    if (!fits || weft_nn_find(*field, "weight") == NULL)
+        return WEFT_OK;
+    const int64_t n = weft__tokens_count(*field);
+    *most = n > *most ? n : *most;
+    return WEFT_OK;
+}
+
+void weft__adapter_count_tokens(weft_model *model)
+{
+    int64_t most = 0;
+    weft_nn_visit_modules(weft_model_module(model), count_tokens, &most);
+    if (most > 0)
+        weft__model_set_vocabulary(model, most);
+}
+
+weft_status weft_adapter_add_tokens(weft_model *model, const int32_t *tokens, int n, int64_t known)
+{
+    weft_module *tree = weft_model_module(model);
+    weft_status status = weft_nn_tokens_add(tree, "embed_tokens", tokens, n, known);
+    if (status == WEFT_OK && !weft_model_info_of(model)->tied)
+        status = weft_nn_tokens_add(tree, "lm_head", tokens, n, known);
+    if (status == WEFT_OK)
+        weft__adapter_count_tokens(model);
+    return status;
+}
+
+/* ---- the tokenizer -------------------------------------------------------------------------- */
+
+/* The folder with a tokenizer of the adapter's own: NULL with WEFT_OK where it has none. */
+static weft_status find_tokenizer(const char *adapter, char **out)
+{
+    char *name = weft_format("%s/tokenizer.json", adapter);
+    *out = NULL;
+    if (name == NULL)
+        return weft__out_of_memory(adapter, "its tokenizer");
+    const bool there = weft__exists(name);
+    weft_free(name);
+    if (there && (*out = weft_strdup(adapter)) == NULL)
+        return weft__out_of_memory(adapter, "its tokenizer");
+    return WEFT_OK;
+}
+
+weft_status weft_adapters_tokenizer_path(const char *model, const char *adapters, char **out)
+{
+    weft_status status = WEFT_OK;
+    *out = NULL;
+    if (adapters && weft__exists(adapters)) {
+        status = find_tokenizer(adapters, out);
+    } else if (adapters) {
+        char *list = weft_strdup(adapters), *rest = NULL;
+        if (list == NULL)
+            return weft__out_of_memory(adapters, "its tokenizer");
+        for (char *at = strtok_r(list, ",", &rest); at && status == WEFT_OK && *out == NULL;
+             at = strtok_r(NULL, ",", &rest)) {
+            char *colon = weft__exists(at) ? NULL : strrchr(at, ':');
+            if (colon)
+                *colon = '\0';
+            status = find_tokenizer(at, out);
+        }
+        weft_free(list);
+    }
+    if (status == WEFT_OK && *out == NULL && (*out = weft_strdup(model)) == NULL)
+        status = weft__out_of_memory(model, "its tokenizer");
+    return status;
+}
+
+weft_status weft_adapters_tokenizer(const char *model, const char *adapters, weft_tokenizer **out)
+{
+    char *path;
+    *out = NULL;
+    weft_status status = weft_adapters_tokenizer_path(model, adapters, &path);
+    if (status == WEFT_OK)
+        status = weft_tokenizer_load(path, out);
+    weft_free(path);
     return status;
 }
 

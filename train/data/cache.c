@@ -134,6 +134,14 @@ static weft_status add_tokenizer(key *k, const char *path)
     return status;
 }
 
+/* Tokens that the files lack. */
+static void add_further(key *k, const weft_tokenizer *tokenizer)
+{
+    const int32_t end = weft_tokenizer_vocab_size(tokenizer);
+    for (int32_t id = end - weft_tokenizer_further(tokenizer); id < end; id++)
+        add_text(k, weft_tokenizer_id_to_token(tokenizer, id));
+}
+
 static void add_options(key *k, const weft_dataset_options *o, double split)
 {
     const int64_t numbers[] = {
@@ -167,6 +175,7 @@ static bool is_stream(const char *path)
 }
 
 weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
+                                     const weft_tokenizer *tokenizer,
                                      const weft_dataset_options *options, double split, char **out)
 {
     key k = {1, 2};
@@ -178,6 +187,7 @@ weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
             return WEFT_OK;
     }
     weft_status status = add_tokenizer(&k, options->tokenizer_path);
+    add_further(&k, tokenizer);
     for (int i = 0; status == WEFT_OK && i < n; i++)
         status = add_source(&k, &sources[i]);
     if (status != WEFT_OK)

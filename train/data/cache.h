@@ -18,6 +18,7 @@ void weft__data_warn(weft__said *said, const char *format, ...) WEFT_PRINTF(2, 3
  * caller's; NULL when there is no cache, or none is possible: for standard input, and for templates
  * that write the date. WEFT_IO for a file that cannot be read. */
 weft_status weft__dataset_cache_name(const weft_data_source *sources, int n,
+                                     const weft_tokenizer *tokenizer,
                                      const weft_dataset_options *options, double split, char **out);
 
 /* Opens a file of the cache: true when it is there and whole. `validation` NULL: without one. */

@@ -331,7 +331,7 @@ static weft_status load_through_cache(const weft_data_source *sources, int n,
                                       const weft_dataset_options *o, parts *all)
 {
     char *path;
-    weft_status status = weft__dataset_cache_name(sources, n, o, all->split, &path);
+    weft_status status = weft__dataset_cache_name(sources, n, tokenizer, o, all->split, &path);
     if (status != WEFT_OK)
         return status;
     if (path == NULL)

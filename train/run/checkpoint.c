@@ -98,7 +98,8 @@ void weft__checkpoint_prune(const char *folder, int64_t step, int64_t keep)
 static bool is_part(const char *name)
 {
     static const char *const begins[] = {PREFIX,     "last" PART, "run.json" PART, "loss.svg" PART,
-                                         "adapter_", "model",     "reference"};
+                                         "adapter_", "model",     "reference",     "tokenizer",
+                                         "special_", "chat_"};
     bool known = false;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         known = known || strncmp(name, begins[i], strlen(begins[i])) == 0;
@@ -277,9 +278,15 @@ static weft_status check_options(const weft_trainer *trainer, const weft__json *
 weft_status weft__checkpoint_weights(const weft_trainer *trainer, const char *path)
 {
     weft_model *model = trainer->model;
-    return weft_nn_lora_count(weft_model_module(model)) > 0
-               ? weft_adapter_save(model, path, trainer->o.base_name)
-               : weft_model_save(model, path);
+    const weft_trainer_options *o = &trainer->o;
+    weft_status status = weft_nn_lora_count(weft_model_module(model)) > 0
+                             ? weft_adapter_save(model, path, o->base_name)
+                             : weft_model_save(model, path);
+    if (status == WEFT_OK && o->tokenizer_path)
+        status = weft_tokenizer_copy(o->tokenizer_path, path);
+    if (status == WEFT_OK && o->tokenizer)
+        status = weft_tokenizer_save(o->tokenizer, path);
+    return status;
 }
 
 static weft_status save_training(const weft_trainer *trainer, const char *folder,

@@ -100,14 +100,31 @@ static void identify_folder(const char *base, weft__identity *out)
     weft_free(names);
     if (n > 0)
         weft__write_hash(out->base, hash);
-    char *tokenizer = weft_format("%s/tokenizer.json", base), *text;
+}
+
+/* The tokenizer.json of the base, or that of a tokenizer of the run's own with its further tokens.
+ */
+static void identify_tokenizer(const weft_trainer_options *o, weft__identity *out)
+{
+    const char *folder = o->tokenizer_path ? o->tokenizer_path : o->base_name;
+    const int32_t end = o->tokenizer ? weft_tokenizer_vocab_size(o->tokenizer) : 0;
+    const int32_t n = o->tokenizer ? weft_tokenizer_further(o->tokenizer) : 0;
+    char *name = weft_format("%s/tokenizer.json", folder), *text;
+    uint64_t hash = 0;
     size_t size;
-    if (tokenizer && access(tokenizer, R_OK) == 0 &&
-        weft_file_read(tokenizer, 0, &text, &size) == WEFT_OK) {
-        weft__write_hash(out->tokenizer, hash_bytes(0, text, size));
+    const bool there =
+        name && access(name, R_OK) == 0 && weft_file_read(name, 0, &text, &size) == WEFT_OK;
+    if (there) {
+        hash = hash_bytes(hash, text, size);
         weft_free(text);
     }
-    weft_free(tokenizer);
+    weft_free(name);
+    for (int32_t id = end - n; id < end; id++) {
+        const char *token = weft_tokenizer_id_to_token(o->tokenizer, id);
+        hash = hash_bytes(hash, token ? token : "", token ? strlen(token) : 0);
+    }
+    if (there || n > 0)
+        weft__write_hash(out->tokenizer, hash);
 }
 
 void weft__identity_of(const weft_trainer_options *options, const weft_batches *batches,
@@ -121,6 +138,7 @@ void weft__identity_of(const weft_trainer_options *options, const weft_batches *
                             .objective_options = options->objective_options};
     weft__batches_identify(batches, &data, &out->batch_size, &out->order);
     weft__write_hash(out->data, data);
+    identify_tokenizer(options, out);
     if (stat(base, &info) != 0)
         return;
     if (S_ISDIR(info.st_mode))

@@ -18,7 +18,8 @@ from transformers import AutoModelForCausalLM
 
 here = pathlib.Path(__file__).parent
 STEPS, LR, DECAY = 8, 0.005, 0.01
-MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20}
+MORE_STEPS = {"lora-qwen3-moe": 20, "lora-mixtral": 20, "lora-qwen2-new": 20, "lora-llama-new": 20}
+NEW_TOKENS = 3  # of the runs that end in -new
 
 RUNS = {
     "lora-qwen3-patterns": ("qwen3", dict(
@@ -44,6 +45,13 @@ RUNS = {
     "lora-llama-tokens": ("llama", dict(
         r=4, lora_alpha=8, target_modules=["q_proj"],
         trainable_token_indices={"embed_tokens": [115, 94, 6], "lm_head": [94, 74]})),
+    "lora-qwen2-new": ("qwen2", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
+        trainable_token_indices={"embed_tokens": [320, 321, 322]})),
+    "lora-llama-new": ("llama", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"],
+        trainable_token_indices={"embed_tokens": [6, 320, 321, 322],
+                                 "lm_head": [320, 321, 322]})),
     "lora-mixtral": ("mixtral", dict(
         r=3, lora_alpha=6, target_modules=[],
         target_parameters=["model.layers.1.mlp.experts.gate_up_proj"])),
@@ -70,6 +78,10 @@ def main(name):
     torch.manual_seed(1)
     plain = model_of(base)
     batches = batches % plain.config.vocab_size
+    new = name.endswith("-new")
+    if new:  # every fifth token becomes one of the new ones
+        batches = torch.where(batches % 5 == 0, 320 + batches % NEW_TOKENS, batches)
+        plain.resize_token_embeddings(plain.config.vocab_size + NEW_TOKENS)
     model = get_peft_model(plain, LoraConfig(task_type="CAUSAL_LM", **options))
     model.peft_config["default"].base_model_name_or_path = f"../../models/{base}"
     model.train()
@@ -85,7 +97,7 @@ def main(name):
         model.save_pretrained(start)
         model.peft_config["default"].init_lora_weights = "pissa"
     else:
-        model.save_pretrained(out / "initial")
+        model.save_pretrained(out / "initial", save_embedding_layers=False if new else "auto")
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=LR, weight_decay=DECAY)
     if name.endswith("plus"):
@@ -106,7 +118,8 @@ def main(name):
     if pissa:
         model.save_pretrained(out / "final", path_initial_model_for_weight_conversion=start)
     else:
-        model.save_pretrained(out / "final")
+        # Of a resized model PEFT also saves whole matrices, unless it is told not to.
+        model.save_pretrained(out / "final", save_embedding_layers=name == "lora-qwen2-new" or (False if new else "auto"))
     for folder in (out / "initial", out / "final"):
         (folder / "README.md").unlink(missing_ok=True)
     recipe = {**options, "steps": steps, "lr": LR, "weight_decay": DECAY,
