@@ -1,12 +1,13 @@
-/* examples/08_transformer.c -- a transformer from nothing: its modules, a compiled training step,
- * and text from it (docs/tutorial.md goes through it). */
+/* examples/08_transformer.c -- a transformer from scratch: its modules, a training loop, the same
+ * loop compiled, and text from it (docs/tutorial.md explains it). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <weft/weft.h>
 
-enum { VOCABULARY = 128, B = 8, L = 64, E = 64, HEADS = 4, LAYERS = 2, STEPS = 80 };
+enum { VOCABULARY = 128, B = 8, L = 64, E = 64, HEADS = 4, LAYERS = 2 };
+enum { PLAIN_STEPS = 20, STEPS = 80 };
 
 /* ---- A block: attention and an MLP, each added to what it reads ----------------------------- */
 
@@ -20,14 +21,14 @@ static weft_array *attend(block *m, weft_array *x)
 {
     weft_array *parts[3];
     weft_dims heads = WEFT_DIMS(weft_dim(x, 0), weft_dim(x, 1), HEADS, E / HEADS);
-    weft_array *places = weft_arange(0, (double)weft_dim(x, 1), 1, WEFT_INT32);
+    weft_array *positions = weft_arange(0, (double)weft_dim(x, 1), 1, WEFT_INT32);
     weft_rope_options options = {.head_dim = E / HEADS};
     weft_array *frequencies = weft_rope_frequencies(&options, NULL);
     weft_split(weft_nn_call(m->qkv, x), 3, -1, parts);
     for (int i = 0; i < 3; i++)
         parts[i] = weft_reshape(parts[i], heads);
     for (int i = 0; i < 2; i++)
-        parts[i] = weft_rope(parts[i], places, frequencies, false, 1);
+        parts[i] = weft_rope(parts[i], positions, frequencies, false, 1);
     weft_attention_options causal = {.causal = true};
     weft_array *y = weft_attention(parts[0], parts[1], parts[2], &causal);
     return weft_nn_call(m->out, weft_flatten(y, 2, 3)); /* (B, L, E) */
@@ -109,36 +110,60 @@ static weft_array *loss(void *context)
     return weft_mean(weft_cross_entropy_rows(logits, targets), WEFT_ALL_AXES, false);
 }
 
-/* in[0]: a random key; out[0]: the loss. */
+/* A batch: B windows of L + 1 bytes, which begin at random positions. */
+static void draw_windows(training *t, weft_array *key)
+{
+    weft_array *starts =
+        weft_random_randint(key, WEFT_DIMS(B, 1), 0, weft_size(t->text) - L - 1, WEFT_INT32);
+    weft_array *indices = weft_add(starts, weft_arange(0, L + 1, 1, WEFT_INT32)); /* (B, L + 1) */
+    t->windows = weft_astype(weft_take(t->text, indices, 0), WEFT_INT32);
+}
+
+/* Each update builds its graph, which the optimizer evaluates. */
+static weft_status train_plainly(training *t, double *first)
+{
+    weft_status status = WEFT_OK;
+    for (int i = 0; i < PLAIN_STEPS && status == WEFT_OK; i++) {
+        weft_array *grads[64];
+        weft_optim_call call = {.lr_factor = 1};
+        weft_scope_open();
+        draw_windows(t, weft_random_key((uint64_t)i));
+        call.loss = weft_value_and_grad_slots(loss, t, t->parameters.slots, t->parameters.n, grads);
+        status = weft_optim_apply(t->optimizer, grads, &call);
+        if (i == 0)
+            *first = call.loss_value;
+        if (i % 10 == 0)
+            printf("step %3d  loss %.3f\n", i, call.loss_value);
+        weft_scope_close(NULL);
+    }
+    return status;
+}
+
+/* An update as a function that can be compiled. in[0]: a random key; out[0]: the loss. */
 static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
 {
     (void)n_in, (void)n_out;
     training *t = context;
     weft_array *grads[64];
-    weft_array *starts =
-        weft_random_randint(in[0], WEFT_DIMS(B, 1), 0, weft_size(t->text) - L - 1, WEFT_INT32);
-    weft_array *places = weft_add(starts, weft_arange(0, L + 1, 1, WEFT_INT32)); /* (B, L + 1) */
-    t->windows = weft_astype(weft_take(t->text, places, 0), WEFT_INT32);
+    draw_windows(t, in[0]);
     out[0] = weft_value_and_grad_slots(loss, t, t->parameters.slots, t->parameters.n, grads);
     if (weft_optim_update(t->optimizer, grads) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
 }
 
-static weft_status train(training *t, double *first, double *last)
+static weft_status train_compiled(training *t, double *last)
 {
     int n_state;
     weft_array ***state = weft_optim_slots(t->optimizer, &n_state);
     weft_compiled *compiled = NULL;
     weft_status status = weft_compile(step, t, state, n_state, NULL, &compiled);
     weft_array *key = weft_keep(weft_random_key(1));
-    for (int i = 0; i < STEPS && status == WEFT_OK; i++) {
+    for (int i = PLAIN_STEPS; i < STEPS && status == WEFT_OK; i++) {
         weft_scope_open();
         weft_array *keys[2], *value;
         weft_random_split_pair(key, &keys[0], &keys[1]);
         status = weft_compiled_call(compiled, &keys[0], 1, &value, 1);
         *last = weft_item(value);
-        if (i == 0)
-            *first = *last;
         if (i % 20 == 0 || i == STEPS - 1)
             printf("step %3d  loss %.3f\n", i, *last);
         if (status == WEFT_OK)
@@ -196,7 +221,9 @@ int main(int argc, char **argv)
     if (status == WEFT_OK)
         status = weft_optim_new(&t.parameters, &adamw, 1, &t.optimizer);
     if (status == WEFT_OK)
-        status = train(&t, &first, &last);
+        status = train_plainly(&t, &first);
+    if (status == WEFT_OK)
+        status = train_compiled(&t, &last);
     if (status == WEFT_OK)
         status = speak(t.model, "ROMEO:", 50);
     if (status != WEFT_OK)
