@@ -65,6 +65,7 @@ static const cli_option options[] = {
     CLI_BACKEND_OPTION(bench_values),
     CLI_JSON_OPTION(bench_values, "print one JSON object; durations in it are nanoseconds"),
     CLI_PLACE_OPTIONS(bench_values),
+    CLI_ACTIVATIONS_OPTION(bench_values),
 };
 
 /* ---- running -------------------------------------------------------------------------------- */

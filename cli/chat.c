@@ -78,6 +78,7 @@ static const cli_option options[] = {
                     "read messages as lines of JSON, texts or objects with role and content; "
                     "write what happens as lines of JSON"),
     CLI_PLACE_OPTIONS(chat_values),
+    CLI_ACTIVATIONS_OPTION(chat_values),
 };
 
 /* ---- Ctrl-C --------------------------------------------------------------------------------- */

@@ -67,6 +67,7 @@ static const cli_option options[] = {
     CLI_INVARIANT_OPTION(classify_values),
     CLI_JSON_OPTION(classify_values, "print one JSON object a text, with log-probabilities"),
     CLI_PLACE_OPTIONS(classify_values),
+    CLI_ACTIVATIONS_OPTION(classify_values),
 };
 
 /* ---- Output --------------------------------------------------------------------------------- */

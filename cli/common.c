@@ -251,6 +251,7 @@ weft_status cli_load_engine(const char *path, const cli_place *place, const char
         .dtype = dtypes[place->dtype],
         .gpu_layers = gpu_layers(place),
         .quantize = place->quantize != CLI_ABSENT ? place->quantize : 0,
+        .int8_activations = place->activations != 0,
         .context = context,
     };
     return weft_engine_load(path, &options, out);
@@ -322,7 +323,8 @@ weft_status cli_load_model(const char *path, const cli_place *place, const char 
         return status;
     weft_model_options options = {.dtype = dtypes[place->dtype],
                                   .device = weft_device_get(place->device),
-                                  .gpu_layers = gpu_layers(place)};
+                                  .gpu_layers = gpu_layers(place),
+                                  .int8_activations = place->activations != 0};
     if (place->quantize != CLI_ABSENT)
         options.quantize = place->quantize;
     status = weft_model_load(path, &options, out);

@@ -51,6 +51,7 @@ static const cli_option options[] = {
     CLI_INVARIANT_OPTION(embed_values),
     CLI_JSON_OPTION(embed_values, "print one JSON object a text"),
     CLI_PLACE_OPTIONS(embed_values),
+    CLI_ACTIVATIONS_OPTION(embed_values),
 };
 
 static void print_plain(const cli_input *t, const weft_embedded *r, int64_t E)

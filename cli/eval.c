@@ -107,6 +107,7 @@ static const cli_option options[] = {
      .help = "with --context: only the first N chunks"},
     CLI_JSON_OPTION(eval_values, "print one JSON object"),
     CLI_PLACE_OPTIONS(eval_values),
+    CLI_ACTIVATIONS_OPTION(eval_values),
 };
 
 /* ---- What is measured ----------------------------------------------------------------------- */

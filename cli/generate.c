@@ -101,6 +101,7 @@ static const cli_option options[] = {
                     "print one JSON object at the end: prompt, text, ids, logprobs, reason, "
                     "speed"),
     CLI_PLACE_OPTIONS(generate_values),
+    CLI_ACTIVATIONS_OPTION(generate_values),
 };
 
 /* ---- Running -------------------------------------------------------------------------------- */

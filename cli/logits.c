@@ -22,6 +22,7 @@ static const cli_option options[] = {
     CLI_OUT_OPTION(logits_values, "where to write float32 logits (B, L, V)"),
     CLI_ADAPTER_OPTION(logits_values),
     CLI_PLACE_OPTIONS(logits_values),
+    CLI_ACTIVATIONS_OPTION(logits_values),
 };
 
 static weft_status write_logits(weft_model *model, const char *ids_path, const char *out)

@@ -48,7 +48,8 @@ static weft_status load(native *n, const weft_engine_options *o)
     const weft_model_options options = {.dtype = o->dtype,
                                         .device = n->device,
                                         .gpu_layers = o->gpu_layers,
-                                        .quantize = o->quantize};
+                                        .quantize = o->quantize,
+                                        .int8_activations = o->int8_activations};
     n->context = o->context;
     weft_status status = weft_model_load(n->path, &options, &n->model);
     if (status == WEFT_OK && o->adapter != NULL)

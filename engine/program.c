@@ -143,6 +143,10 @@ static weft_status check_options(const char *name, const weft_engine_options *o)
     if (o->quantize != 0)
         return weft_fail(WEFT_UNSUPPORTED, "engine: the backend '%s' does not quantise",
                          weft_printable(name));
+    if (o->int8_activations)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "engine: the backend '%s' has no option for 8-bit activations",
+                         weft_printable(name));
     if (o->max_concurrent > 1)
         return weft_fail(WEFT_UNSUPPORTED,
                          "engine: the backend '%s' computes one call at a time: "

@@ -200,6 +200,15 @@ static weft_status load_file(weft_model *m, const weft_safetensors *file, const 
     return status;
 }
 
+static weft_status round_activations(void *context, const char *path, weft_module **field)
+{
+    (void)context;
+    (void)path;
+    if ((*field)->type == &weft_nn_linear_type)
+        ((weft_nn_linear *)*field)->int8 = true;
+    return WEFT_OK;
+}
+
 /* The file and its configuration: a GGUF file has its own. */
 static weft_status open_files(weft_model *m, const char *path, weft_safetensors **file,
                               weft_gguf **gguf)
@@ -236,6 +245,8 @@ static weft_status load(weft_model *m, const char *folder, bool apart, const wef
                            weft_config_where(m->config), m->family->model_type);
     if (status == WEFT_OK)
         status = load_file(m, file, gguf, apart, o, &placement);
+    if (status == WEFT_OK && o->int8_activations)
+        status = weft_nn_visit_modules(m->module, round_activations, NULL);
     if (status == WEFT_OK && gguf)
         status = weft__gguf_generation(gguf, &m->generation.config);
     if (status == WEFT_OK)

@@ -7,7 +7,7 @@
 static weft_array *forward(weft_module *self, weft_array *x)
 {
     weft_nn_linear *m = (weft_nn_linear *)self;
-    return weft_linear(x, m->weight, m->bias);
+    return m->int8 ? weft_linear_int8(x, m->weight, m->bias) : weft_linear(x, m->weight, m->bias);
 }
 
 const weft_module_type weft_nn_linear_type = {

@@ -28,6 +28,21 @@ typedef struct cpu_block {
     const float *bias; /* n floats to begin with, or NULL; not with add */
 } cpu_block;
 
+/* C (m, CPU_INT8_COLUMNS) += x w^T over `blocks` blocks of CPU_INT8_TERMS terms, for a panel of
+ * weights from int8_pack. x and what belongs to its blocks come from int8_round. */
+typedef struct cpu_int8_block {
+    int64_t m, blocks;
+    const int8_t *x;
+    int64_t x_row; /* bytes */
+    /* A number for each block of x; per_row from row to row. One of starts and shifts is NULL. */
+    const float *steps, *shifts;
+    const int32_t *starts;
+    int64_t per_row;
+    const uint8_t *w;
+    const float *scales, *biases;
+    float *c;
+} cpu_int8_block;
+
 /* One AdamW step, with what is the same for all elements worked out. */
 typedef struct cpu_adamw {
     float grad_scale, beta1, rest1, beta2, rest2; /* rest = 1 - beta */
@@ -120,6 +135,17 @@ typedef struct cpu_kernels {
                        int64_t first, int64_t n, const float *bias, float *y, int64_t y_row);
     void (*code_sums)(int m, int64_t k, int64_t group, const float *x, float *sums);
 
+    /* isa/int8.c. int8_round: k numbers as blocks of integers: x = step * q. Of codes with an
+     * offset in place of a bias, starts[g] is -offset times the sum of block g's integers; else
+     * (offset 0) shifts[g] is their sum times the step. int8_pack: the weights' rows first ..
+     * first + n <= CPU_INT8_COLUMNS as a panel: four terms of all columns, the next four, ...; and
+     * CPU_INT8_COLUMNS scales and biases for each block. */
+    void (*int8_round)(weft_dtype dtype, const void *x, int64_t k, int offset, int8_t *q,
+                       float *steps, int32_t *starts, float *shifts);
+    void (*int8_pack)(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
+                      float *scales, float *biases);
+    void (*int8_block)(const cpu_int8_block *b);
+
     /* isa/kv_codes.c, for m <= CPU_GEMV_ROWS rows: y_i[s] = x_i . key s, with the sums of x_i over
      * groups; out_i += the sum over s of p_i[s] value s; and n rows as float32. */
     void (*kv_dot)(const cpu_kv_codes *c, int m, const float *x, int64_t x_row, const float *sums,
@@ -201,7 +227,7 @@ typedef struct cpu_kernels {
     void (*threefry)(const uint32_t *key, uint32_t *a, uint32_t *b, int64_t n);
 } cpu_kernels;
 
-enum { CPU_GEMV_ROWS = 8 };
+enum { CPU_GEMV_ROWS = 8, CPU_INT8_TERMS = 32, CPU_INT8_COLUMNS = 32 };
 
 /* The rows that gemv_pack writes for m: there are kernels for powers of two. */
 static inline int weft__cpu_gemv_rows(int64_t m)
@@ -224,6 +250,7 @@ CPU_DECLARE_FILL(weft__fill_delta, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_fft, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemm, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_gemv, cpu_kernels);
+CPU_DECLARE_FILL(weft__fill_int8, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_kv_codes, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_loss, cpu_kernels);
 CPU_DECLARE_FILL(weft__fill_norm, cpu_kernels);

@@ -1,11 +1,12 @@
 /* backends/cpu/quantized.c -- products with quantised matrices: linear with an encoded weight, and
  * quantized_matmul. A few rows stream the codes once; more go through the GEMM driver, whose
- * packing decodes. */
+ * packing decodes, or, where x may be rounded, through int8.c. */
 #include "backends/cpu/quantized.h"
 
 #include <string.h>
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/int8.h"
 #include "backends/cpu/isa/blocks.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/rows.h"
@@ -17,8 +18,8 @@ enum { LEAST_CHUNK = 16 << 10, LARGEST_CHUNK = 128 << 10 }; /* bytes of codes */
 typedef struct product {
     cpu_codes codes;
     int64_t m, R, K;
-    bool transposed;
-    weft_dtype dtype; /* of x and y */
+    bool transposed, int8; /* int8: x may be rounded to 8 bits */
+    weft_dtype dtype;      /* of x and y */
     const char *x;
     int64_t x_row; /* elements */
     void *y;
@@ -123,17 +124,42 @@ static cpu_gemm gemm_of(const product *p)
                       .bias = p->bias};
 }
 
+static cpu_int8 int8_of(const product *p)
+{
+    return (cpu_int8){.m = p->m,
+                      .n = p->R,
+                      .k = p->K,
+                      .codes = &p->codes,
+                      .dtype = p->dtype,
+                      .x = p->x,
+                      .x_row = p->x_row,
+                      .y = p->y,
+                      .bias = p->bias};
+}
+
+/* Few rows wait for memory rather than for arithmetic: theirs stays exact. */
+static bool rounds(const product *p)
+{
+    return p->int8 && p->transposed && p->m > CPU_GEMV_ROWS && weft__cpu_int8_takes(&p->codes);
+}
+
 static int64_t product_workspace(const product *p)
 {
-    cpu_gemm g = gemm_of(p);
-    return streams(p) ? memory_of(p).total * (int64_t)sizeof(float) : weft__cpu_gemm_workspace(&g);
+    const cpu_gemm g = gemm_of(p);
+    const cpu_int8 q = int8_of(p);
+    return streams(p)  ? memory_of(p).total * (int64_t)sizeof(float)
+           : rounds(p) ? weft__cpu_int8_workspace(&q)
+                       : weft__cpu_gemm_workspace(&g);
 }
 
 static void run_product(const product *p, float *memory)
 {
-    cpu_gemm g = gemm_of(p);
+    const cpu_gemm g = gemm_of(p);
+    const cpu_int8 q = int8_of(p);
     if (streams(p))
         run_stream(p, memory);
+    else if (rounds(p))
+        weft__cpu_int8(&q, memory);
     else
         weft__cpu_gemm(&g, memory);
 }
@@ -148,6 +174,7 @@ static product product_of_linear(const weft_call *call)
                  .R = w->shape.at[0],
                  .K = w->shape.at[1],
                  .transposed = !params->transposed, /* of the op: the other form */
+                 .int8 = params->int8,
                  .dtype = x->dtype,
                  .x = x->data,
                  .y = call->out[0].data};

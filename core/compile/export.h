@@ -11,8 +11,10 @@
 
 /* Parameters as a JSON object, by the op's field table. */
 weft_status weft__params_write(const weft_op *op, const void *params, weft__text *out);
-/* The other way: fills `params` (params_size bytes, zeroed). Every field must be there. */
-weft_status weft__params_read(const weft_op *op, const weft__json *object, void *params);
+/* The other way: fills `params` (params_size bytes, zeroed). Every field must be there, except
+ * flags in files of the format's versions before 4, whose ops had fewer: they are false. */
+weft_status weft__params_read(const weft_op *op, const weft__json *object, int64_t version,
+                              void *params);
 
 /* {"dtype": "float32", "shape": [2, 3]} and back; with "encoding": "mxfp4" if it has one. */
 void weft__spec_write(const weft_spec *spec, weft__text *out);

@@ -158,16 +158,18 @@ static weft_status read_field(const weft__json *at, const weft_field *f, void *v
     }
 }
 
-weft_status weft__params_read(const weft_op *op, const weft__json *object, void *params)
+weft_status weft__params_read(const weft_op *op, const weft__json *object, int64_t version,
+                              void *params)
 {
     weft_status status = weft__json_as_object(object);
     for (const weft_field *f = op->params_fields;
          status == WEFT_OK && f && f->type != WEFT_FIELD_END; f++) {
         weft__json field;
         /* Every axis is null, which only `find` lets pass. */
-        status = f->type == WEFT_FIELD_DIMS ? weft__json_find(object, f->name, &field)
-                                            : weft__json_get(object, f->name, &field);
-        if (status == WEFT_OK) {
+        const bool may_lack = f->type == WEFT_FIELD_BOOL && version < 4;
+        status = f->type == WEFT_FIELD_DIMS || may_lack ? weft__json_find(object, f->name, &field)
+                                                        : weft__json_get(object, f->name, &field);
+        if (status == WEFT_OK && (field.value || !may_lack)) {
             status = read_field(&field, f, (char *)params + f->offset);
         }
     }

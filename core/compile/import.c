@@ -174,13 +174,12 @@ static weft_status read_function(const weft_imported *from, const weft__json *at
 static weft_status read_functions(weft_imported *out, const weft__json *root)
 {
     weft__json list, element;
-    int64_t version;
     size_t n = 0;
-    weft_status status = weft__json_get_int(root, "version", &version);
-    if (status == WEFT_OK && (version < 1 || version > WEFT_EXPORT_VERSION)) {
+    weft_status status = weft__json_get_int(root, "version", &out->version);
+    if (status == WEFT_OK && (out->version < 1 || out->version > WEFT_EXPORT_VERSION)) {
         status = weft__json_fail(root, WEFT_UNSUPPORTED,
                                  "version: expected at most %d, got %lld: written by a later Weft",
-                                 WEFT_EXPORT_VERSION, (long long)version);
+                                 WEFT_EXPORT_VERSION, (long long)out->version);
     }
     if (status == WEFT_OK) {
         status = weft__json_get(root, "functions", &list);

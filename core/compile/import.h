@@ -16,6 +16,7 @@ typedef struct weft__function {
 struct weft_imported {
     char *path;
     int n;
+    int64_t version; /* of the format */
     weft__function *functions;
     /* Graphs of functions with dynamic axes are read again for each call. */
     weft_safetensors *file;

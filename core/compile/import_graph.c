@@ -234,7 +234,7 @@ static weft_status read_node(const weft__building *b, const weft__json *at, weft
         status = weft__json_get(at, "params", &fields);
     }
     if (status == WEFT_OK) {
-        status = weft__params_read(op, &fields, params);
+        status = weft__params_read(op, &fields, b->from->version, params);
     }
     if (status == WEFT_OK) {
         status = follow_lengths(b, at, op, inputs, n, params);

@@ -67,6 +67,8 @@ static weft_status read_parameter(void *context, const weft_nn_item *item)
     *r->into = weft__hash(*r->into, shape.at, (size_t)shape.n * sizeof *shape.at);
     if (weft_encoding_of(a))
         *r->into = hash_text(*r->into, weft_encoding_of(a)->name);
+    if (item->module->type == &weft_nn_linear_type && ((const weft_nn_linear *)item->module)->int8)
+        *r->into = hash_text(*r->into, "int8");
     if (adapter && weft__is_lora(item->module)) {
         const weft_nn_lora_linear *m = (const weft_nn_lora_linear *)item->module;
         const unsigned char merged = m->merged;

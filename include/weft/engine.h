@@ -36,9 +36,10 @@ typedef struct weft_engine_options {
     /* The most tokens of a prompt and what is generated from it: longer prompts are refused,
      * generation ends with WEFT_FINISH_LENGTH. 0: the model's. */
     int64_t context;
-    int64_t quantize;   /* as weft_model_options */
-    weft_dtype dtype;   /* as weft_model_options */
-    int64_t gpu_layers; /* as weft_model_options */
+    int64_t quantize;      /* as weft_model_options */
+    weft_dtype dtype;      /* as weft_model_options */
+    int64_t gpu_layers;    /* as weft_model_options */
+    bool int8_activations; /* as weft_model_options */
     /* Calls that compute at the same time; 0: 1. Further ones wait, in the order in which they
      * came. Those of the native backend take turns, token by token. */
     int64_t max_concurrent;

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* The version of the format that this library writes; it reads this one and older ones. */
-enum { WEFT_EXPORT_VERSION = 3 };
+enum { WEFT_EXPORT_VERSION = 4 };
 
 /* Traces fn at arrays of the shapes and dtypes of `in` and writes it as the one function "main".
  * WEFT_UNSUPPORTED names an op whose parameters are addresses, which no file can hold. Complete or

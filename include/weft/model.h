@@ -204,6 +204,9 @@ typedef struct weft_model_options {
      * affine, in groups of 64), where rows are whole groups and they are not in an encoding yet;
      * routers stay as they are. 0: as in the checkpoint. */
     int64_t quantize;
+    /* Linears compute weft_linear_int8: long prompts and large batches are read faster where the
+     * device rounds, with the rounding of activations to 8 bits. */
+    bool int8_activations;
 } weft_model_options;
 
 /* Loads config.json and the weights from a folder, or a GGUF file, which has both: by its name, or

@@ -257,6 +257,7 @@ typedef struct weft_nn_linear {
     weft_module module;
     weft_array *weight;
     weft_array *bias; /* NULL: none */
+    bool int8;        /* computes weft_linear_int8; false at first */
 } weft_nn_linear;
 WEFT_API weft_module *weft_nn_linear_new(int64_t in, int64_t out, bool bias);
 

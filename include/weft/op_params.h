@@ -128,9 +128,9 @@ typedef struct weft_strided_params {
 
 /* linear: inputs x (..., E), weight (F, E) [, bias (F)] -> (..., F) in x's dtype: x w^T + bias.
  * When transposed (the form of dx): x (..., F), weight (F, E) -> (..., E): x w, never with a bias.
- */
+ * int8: a kernel may round x as weft_linear_int8 says. */
 typedef struct weft_linear_params {
-    bool transposed;
+    bool transposed, int8;
 } weft_linear_params;
 
 /* rms_norm: inputs x (..., E) [, weight (E)] -> x's shape and dtype; without a weight the gain is 1

@@ -19,6 +19,12 @@ WEFT_API weft_array *weft_matmul(weft_array *a, weft_array *b);
 /* x (..., E) weight (F, E) [bias (F)] -> (..., F) in x's dtype: x weight^T + bias. The weight may
  * have another float dtype; it is converted on load. bias may be NULL. */
 WEFT_API weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias);
+
+/* The same, and a device may round x first: each 32 numbers of a row to the nearest of the 255
+ * multiples of 1/127 of their largest magnitude. A block with a NaN or an infinity gives NaN. The
+ * CPU does so for more than 8 rows when the weight is encoded as Q8_0, Q4_0, Q4_K or affine with 4
+ * or 8 bits; everything else, other devices and all derivatives are exact. */
+WEFT_API weft_array *weft_linear_int8(weft_array *x, weft_array *weight, weft_array *bias);
 /* alpha (a b) + beta c, where a b is weft_matmul and c broadcasts with it. */
 WEFT_API weft_array *weft_addmm(weft_array *c, weft_array *a, weft_array *b, double alpha,
                                 double beta);

@@ -165,16 +165,18 @@ static bool infer(const weft_array *node, weft_spec *out, weft_why *why)
 
 static const weft_field fields[] = {
     WEFT_FIELD(BOOL, weft_linear_params, transposed),
+    WEFT_FIELD(BOOL, weft_linear_params, int8),
     WEFT_FIELDS_END,
 };
 
-static const weft_linear_params transposed = {.transposed = true};
+static const weft_linear_params transposed = {.transposed = true}, int8 = {.int8 = true};
 
 static const weft_case cases[] = {
     {"matrix", 2, {{.shape = {2, {3, 4}}}, {.shape = {2, {5, 4}}}}, NULL},
     {"bias", 3, {{.shape = {3, {2, 3, 4}}}, {.shape = {2, {5, 4}}}, {.shape = {1, {5}}}}, NULL},
     {"vector", 2, {{.shape = {1, {4}}}, {.shape = {2, {3, 4}}}}, NULL},
     {"transposed", 2, {{.shape = {3, {2, 3, 5}}}, {.shape = {2, {5, 4}}}}, &transposed},
+    {"8 bits", 2, {{.shape = {2, {12, 32}}}, {.shape = {2, {5, 32}}}}, &int8},
     {"no rows", 3, {{.shape = {2, {0, 4}}}, {.shape = {2, {5, 4}}}, {.shape = {1, {5}}}}, NULL},
     {"no terms", 2, {{.shape = {2, {3, 0}}}, {.shape = {2, {5, 0}}}}, NULL},
 };
@@ -197,15 +199,27 @@ const weft_op weft_op_linear = {
 
 /* ---- Public --------------------------------------------------------------------------------- */
 
+static weft_array *apply(weft_array *x, weft_array *weight, weft_array *bias,
+                         const weft_linear_params *params)
+{
+    weft_array *inputs[] = {x, weight, bias};
+    return weft_apply(&weft_op_linear, inputs, bias == NULL ? 2 : 3, params);
+}
+
 weft_array *weft__linear(weft_array *x, weft_array *weight, weft_array *bias, bool transposed_form)
 {
-    weft_linear_params params = {.transposed = transposed_form};
-    weft_array *inputs[] = {x, weight, bias};
-    return weft_apply(&weft_op_linear, inputs, bias == NULL ? 2 : 3, &params);
+    const weft_linear_params params = {.transposed = transposed_form};
+    return apply(x, weight, bias, &params);
 }
 
 weft_array *weft_linear(weft_array *x, weft_array *weight, weft_array *bias)
 {
     weft_scope_open();
     return weft_scope_close(weft__linear(as_inexact(x), weight, bias, false));
+}
+
+weft_array *weft_linear_int8(weft_array *x, weft_array *weight, weft_array *bias)
+{
+    weft_scope_open();
+    return weft_scope_close(apply(as_inexact(x), weight, bias, &int8));
 }

@@ -336,8 +336,10 @@ static void refuse(const char *json, const char *why)
     weft_scope_close(NULL);
 }
 
-#define FILE_WITH(nodes, results)                                                                  \
-    "{\"version\":1,\"functions\":[{\"name\":\"f\",\"arguments\":[{\"dtype\":\"float32\","         \
+#define FILE_WITH(nodes, results) FILE_OF("4", nodes, results)
+#define FILE_OF(version, nodes, results)                                                           \
+    "{\"version\":" version                                                                        \
+    ",\"functions\":[{\"name\":\"f\",\"arguments\":[{\"dtype\":\"float32\","                       \
     "\"shape\":[2]}],\"nodes\":[" nodes "],\"results\":[" results "]}]}"
 #define NODE(op, inputs, params, output)                                                           \
     "{\"id\":3,\"op\":\"" op "\",\"inputs\":[" inputs "],\"params\":{" params "},\"outputs\":["    \
@@ -345,7 +347,7 @@ static void refuse(const char *json, const char *why)
 
 static void broken_files_are_refused(void)
 {
-    refuse("{\"version\":4}", "expected at most 3, got 4");
+    refuse("{\"version\":5}", "expected at most 4, got 5");
     refuse("{}", "version");
     refuse("[]", "expected object");
     refuse(FILE_WITH(NODE("add", "\"a0\",\"c0\"", "", "3"), "\"n3\""),
@@ -381,6 +383,26 @@ static void broken_files_are_refused(void)
     weft_scope_close(NULL);
 }
 
+/* A linear from before it had a flag for 8-bit activations. */
+static void files_may_lack_later_flags(void)
+{
+    const char *path = check_temporary("earlier.safetensors");
+    const weft_metadata metadata = {
+        "weft.functions",
+        FILE_OF("3", NODE("linear", "\"a0\",\"c0\"", "\"transposed\":false", "1"), "\"n3\"")};
+    weft_imported *imported;
+    weft_scope_open();
+    weft_array *c = weft_full(WEFT_DIMS(1, 2), 3, WEFT_FLOAT32), *y;
+    weft_array *x = weft_ones(WEFT_DIMS(2), WEFT_FLOAT32);
+    CHECK_OK(weft_safetensors_save(path, (const char *[]){"c0"}, &c, 1, &metadata, 1));
+    if (CHECK_OK(weft_import(path, &imported))) {
+        weft_imported_call(imported, "f", &x, 1, &y, 1);
+        CHECK_CLOSE(weft_item(y), 6, 0);
+        weft_imported_free(imported);
+    }
+    weft_scope_close(NULL);
+}
+
 static void read_an_element(void *context, weft_array *const *in, int n_in, weft_array **out,
                             int n_out)
 {
@@ -405,4 +427,4 @@ CHECK_MAIN("export", CHECK_CASE(every_op_goes_through_a_file),
            CHECK_CASE(transforms_leave_only_values),
            CHECK_CASE(a_function_that_calls_a_compiled_one),
            CHECK_CASE(encoded_arrays_go_through_a_file), CHECK_CASE(broken_files_are_refused),
-           CHECK_CASE(reading_elements_cannot_be_exported))
+           CHECK_CASE(files_may_lack_later_flags), CHECK_CASE(reading_elements_cannot_be_exported))

@@ -1,11 +1,13 @@
 /* tests/generate/test_perplexity.c -- weft_perplexity_chunks against the same formula in float64
  * from transformers' logits (tests/golden/generate/perplexity.py). */
+#include <math.h>
 #include <stdio.h>
 
 #include "tests/check.h"
 #include "tests/support/models.h"
 #include "weft/batch.h"
 #include "weft/io.h"
+#include "weft/memory.h"
 
 enum { LENGTH = 203 };
 
@@ -128,5 +130,52 @@ static void bad_options_are_refused(void)
     weft_model_free(model);
 }
 
+/* ---- 8-bit activations ---------------------------------------------------------------------- */
+
+static const char text[] =
+    "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
+    "nothing to do: once or twice she had peeped into the book her sister was reading, but it had "
+    "no pictures or conversations in it, \"and what is the use of a book,\" thought Alice, "
+    "\"without pictures or conversations?\" So she was considering in her own mind (as well as she "
+    "could, for the hot day made her feel very sleepy and stupid), whether the pleasure of making "
+    "a "
+    "daisy-chain would be worth the trouble of getting up and picking the daisies, when suddenly a "
+    "White Rabbit with pink eyes ran close by her.";
+
+static double loss_of(const weft_model_options *o, const int32_t *ids, size_t n)
+{
+    weft_model *model = NULL;
+    weft_perplexity found = {0};
+    const weft_perplexity_options options = {.context = 64};
+    if (CHECK_OK(weft_model_load(check_source("examples/storyteller"), o, &model)))
+        CHECK_OK(weft_perplexity_chunks(model, ids, (int64_t)n, &options, &found));
+    weft_model_free(model);
+    return found.loss;
+}
+
+/* The storyteller with quantized weights: the loss moves by less than a hundredth of a nat. On the
+ * CPU it does move, on other devices activations stay exact. */
+static void rounded_activations_change_little(void)
+{
+    weft_tokenizer *tokenizer;
+    weft_model *shared;
+    int32_t *ids = NULL;
+    size_t n = 0;
+    if (!storyteller(&shared, &tokenizer) ||
+        !CHECK_OK(weft_tokenizer_encode(tokenizer, text, sizeof text - 1, 0, &ids, &n)))
+        return;
+    const bool cpu = weft_default_device() == weft_device_get("cpu");
+    for (int bits = 4; bits <= 8; bits += 4) {
+        const weft_model_options exact = {.quantize = bits};
+        const weft_model_options rounded = {.quantize = bits, .int8_activations = true};
+        const double before = loss_of(&exact, ids, n), after = loss_of(&rounded, ids, n);
+        printf("  %d-bit weights: loss %.5f exact, %.5f with 8-bit activations\n", bits, before,
+               after);
+        CHECK(fabs(after - before) < 0.01);
+        CHECK((after != before) == cpu);
+    }
+    weft_free(ids);
+}
+
 CHECK_MAIN("perplexity", CHECK_CASE(perplexity_is_the_reference), CHECK_CASE(chunks_are_limited),
-           CHECK_CASE(bad_options_are_refused))
+           CHECK_CASE(bad_options_are_refused), CHECK_CASE(rounded_activations_change_little))

@@ -2,6 +2,7 @@
 /* clang-format off */
 LINE("matmul", weft_matmul, weft_matmul(f(0, N, 3), f(1, 3, 2)))
 LINE("", weft_linear, weft_linear(f(0, N, 3), f(1, 2, 3), f(2, 2)))
+LINE("", weft_linear_int8, weft_linear_int8(f(0, N, 3), f(1, 2, 3), f(2, 2)))
 LINE("addmm", weft_addmm, weft_addmm(f(0, 2), f(1, N, 3), f(2, 3, 2), 1, 0.5))
 LINE("tensordot", weft_tensordot,
      weft_tensordot(f(0, N, 3), f(1, 2, 3), WEFT_DIMS(1), WEFT_DIMS(1)))

@@ -6,7 +6,7 @@
  * (tests/io/test_gguf.c); products within rounding.
  */
 #include "backends/cpu/isa/blocks.h"
-#include "backends/cpu/isa/simd.h"
+#include "backends/cpu/isa/scales.h"
 
 enum { RUN = 32, VECTORS = RUN / LANES };
 
@@ -40,28 +40,6 @@ SIMD vf floats(vi x)
     return __builtin_convertvector(x, vf);
 }
 
-static inline float half_at(const uint8_t *p)
-{
-    uint16_t bits;
-    memcpy(&bits, p, sizeof bits);
-#if defined(__F16C__)
-    return _cvtsh_ss(bits);
-#else
-    return weft_float16_to_float(bits);
-#endif
-}
-
-/* Keeps a product from being fused with what follows: the definition rounds both. */
-SIMD vf apart(vf x)
-{
-#if defined(__AVX512F__)
-    __asm__("" : "+v"(x));
-#elif defined(__x86_64__)
-    __asm__("" : "+x"(x));
-#endif
-    return x;
-}
-
 /* ---- Types: elements 32 s .. 32 s + 32 of block b --------------------------------- */
 
 /* Low nibbles of 16 bytes, then the high ones. */
@@ -86,18 +64,6 @@ SIMD void q8_0(const uint8_t *b, int s, vf *w)
 #pragma GCC unroll 8
     for (int i = 0; i < VECTORS; i++)
         w[i] = d * floats(signed_at(b + 2 + i * LANES));
-}
-
-/* As weft__ggml_scale_min. */
-static inline void scale_and_minimum(const uint8_t *p, int g, int *scale, int *minimum)
-{
-    if (g < 4) {
-        *scale = p[g] & 63;
-        *minimum = p[g + 4] & 63;
-    } else {
-        *scale = (p[g + 4] & 15) | p[g - 4] >> 6 << 4;
-        *minimum = p[g + 4] >> 4 | p[g] >> 6 << 4;
-    }
 }
 
 SIMD void q4_k(const uint8_t *b, int s, vf *w)

@@ -6,7 +6,7 @@
  * the reference decoders bit for bit (tests/ops/test_quantize.c); products within rounding.
  */
 #include "backends/cpu/isa/blocks.h"
-#include "backends/cpu/isa/simd.h"
+#include "backends/cpu/isa/scales.h"
 #include "backends/cpu/kernels.h"
 
 /* What the codes stand for. */
@@ -92,32 +92,6 @@ SIMD vf values_at(code_values as, int bits, int bytes, const uint8_t *codes, int
 
 /* ---- Scales --------------------------------------------------------------------------------- */
 
-static inline float half_to_float(uint16_t bits)
-{
-#if defined(__F16C__)
-    return _cvtsh_ss(bits);
-#else
-    return weft_float16_to_float(bits);
-#endif
-}
-
-static inline float load_scale(weft_dtype dtype, const char *from)
-{
-    uint16_t half;
-    uint32_t bits;
-    float value;
-    if (dtype == WEFT_FLOAT32) {
-        memcpy(&value, from, sizeof value);
-        return value;
-    }
-    memcpy(&half, from, sizeof half);
-    if (dtype == WEFT_FLOAT16)
-        return half_to_float(half);
-    bits = (uint32_t)half << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* E4M3 for nvfp4, else a power of two. */
 static inline float byte_scale(int kind, uint8_t scale)
 {
@@ -142,17 +116,6 @@ static inline float scale_of(const cpu_codes *c, const char *scale)
 }
 
 /* ---- Decoding ------------------------------------------------------------------------------- */
-
-/* Keeps a product from being fused with the sum behind it: the definition rounds both. */
-SIMD vf apart(vf x)
-{
-#if defined(__AVX512F__)
-    __asm__("" : "+v"(x));
-#elif defined(__x86_64__)
-    __asm__("" : "+x"(x));
-#endif
-    return x;
-}
 
 /* A run: as many codes as have a pattern of their own in words; nvfp4 has 16 to a group. */
 enum { RUN = 32, SHORT_RUN = 16 };

@@ -5,7 +5,7 @@
  * block loop reaches 90% of the two-FMA peak; Debian 12's OpenBLAS knows that core as Haswell and
  * reaches half of it (docs/performance-log.md).
  */
-#include "backends/cpu/isa/simd.h"
+#include "backends/cpu/isa/transpose.h"
 #include "backends/cpu/kernels.h"
 
 #if defined(__AVX512F__)
@@ -163,25 +163,6 @@ static void gemm_block(const cpu_block *block)
 }
 
 /* ---- Packing -------------------------------------------------------------------------------- */
-
-/* LANES rows of LANES floats become columns: in step s = 1, 2, 4, ... rows i and i + s exchange
- * the lanes whose number has bit s. */
-SIMD void transpose(vf *row)
-{
-#pragma GCC unroll 4
-    for (int s = 1; s < LANES; s *= 2) {
-        const vi lane = lane_numbers(), moved = (lane & s) != 0;
-        const vi low = lane + (moved & (LANES - s)), high = lane + s + (moved & (LANES - s));
-#pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++) {
-            if (i & s)
-                continue;
-            vf a = row[i], b = row[i + s];
-            row[i] = vpermute2(a, b, low);
-            row[i + s] = vpermute2(a, b, high);
-        }
-    }
-}
 
 /* LANES columns of B that are contiguous along k, into a panel. */
 SIMD void pack_columns(weft_dtype dtype, const void *b, int64_t b_n, int64_t k, float *out)

@@ -1,0 +1,173 @@
+/* backends/cpu/int8.c -- products of activations in 8 bits with quantised weights.
+ *
+ * All rows of x are rounded first. Then strips of columns run in parallel: each packs its weights
+ * once and multiplies them with tiles of rows. Everything is cut by shape alone.
+ */
+#include "backends/cpu/int8.h"
+
+#include <string.h>
+
+#include "backends/cpu/pool.h"
+#include "backends/cpu/room.h"
+
+enum {
+    TILE_ROWS = 48,     /* rows of a tile: its results stay in the nearest cache */
+    K_BLOCKS = 16,      /* blocks of terms of a pass over a tile: so does its part of the panel */
+    PART_ROWS = 1536,   /* rows that share packed weights, at most */
+    MANY_COLUMNS = 64,  /* panels of a matrix whose strips have two of them */
+    ROUND_GRAIN = 16384 /* numbers that one task rounds */
+};
+
+typedef struct strips {
+    const cpu_int8 *p;
+    const cpu_kernels *kernels;
+    int64_t blocks, panels, parts; /* of k; of columns in a strip; of rows */
+    int offset;                    /* of codes that have one in place of a bias */
+    int8_t *x;
+    float *steps, *shifts;
+    int32_t *starts;
+    char *memory; /* `own` bytes for each worker */
+    int64_t own;
+} strips;
+
+/* A worker's. */
+typedef struct strip {
+    uint8_t *w;
+    float *scales, *biases, *c;
+} strip;
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool weft__cpu_int8_takes(const cpu_codes *c)
+{
+    switch (c->kind) {
+    case WEFT_ENCODING_Q8_0:
+    case WEFT_ENCODING_Q4_0:
+    case WEFT_ENCODING_Q4_K:
+        return true;
+    case WEFT_ENCODING_AFFINE:
+        return c->bits == 4 || c->bits == 8;
+    default:
+        return false;
+    }
+}
+
+static strip give_strip(const strips *s, cpu_room *room)
+{
+    const int64_t floats = s->panels * s->blocks * CPU_INT8_COLUMNS;
+    strip own;
+    own.w = weft__cpu_give_room(room, floats * CPU_INT8_TERMS, 1);
+    own.scales = weft__cpu_give_room(room, floats, sizeof(float));
+    own.biases = weft__cpu_give_room(room, floats, sizeof(float));
+    own.c = weft__cpu_give_room(room, TILE_ROWS * CPU_INT8_COLUMNS, sizeof(float));
+    return own;
+}
+
+/* Bytes; with memory NULL nothing else. */
+static int64_t lay_out(strips *s, const cpu_int8 *p, void *memory)
+{
+    cpu_room room = {.base = memory}, one = {.base = NULL};
+    const int64_t panels = (p->n + CPU_INT8_COLUMNS - 1) / CPU_INT8_COLUMNS;
+    *s = (strips){.p = p,
+                  .kernels = weft__cpu_kernels(),
+                  .blocks = p->k / CPU_INT8_TERMS,
+                  .panels = panels >= MANY_COLUMNS ? 2 : 1,
+                  .parts = (p->m + PART_ROWS - 1) / PART_ROWS,
+                  .offset = p->codes->kind == WEFT_ENCODING_Q8_0   ? 128
+                            : p->codes->kind == WEFT_ENCODING_Q4_0 ? 8
+                                                                   : 0};
+    const int64_t numbers = p->m * s->blocks;
+    s->x = weft__cpu_give_room(&room, numbers * CPU_INT8_TERMS, 1);
+    s->steps = weft__cpu_give_room(&room, numbers, sizeof(float));
+    s->shifts = weft__cpu_give_room(&room, s->offset ? 0 : numbers, sizeof(float));
+    s->starts = weft__cpu_give_room(&room, s->offset ? numbers : 0, sizeof(int32_t));
+    (void)give_strip(s, &one);
+    s->own = one.used;
+    s->memory = room.base ? room.base + room.used : NULL;
+    return room.used + weft__cpu_workers() * s->own;
+}
+
+static void round_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const strips *s = context;
+    const cpu_int8 *p = s->p;
+    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        s->kernels->int8_round(p->dtype, p->x + i * p->x_row * size, p->k, s->offset,
+                               s->x + i * p->k, s->steps + i * s->blocks, s->starts + i * s->blocks,
+                               s->shifts + i * s->blocks);
+}
+
+/* Rows row .. row + m of a panel's columns, of which there are n. */
+static void run_tile(const strips *s, const strip *own, int64_t panel, int64_t row, int64_t m,
+                     int64_t column, int64_t n)
+{
+    const cpu_int8 *p = s->p;
+    const int64_t packed = panel * s->blocks * CPU_INT8_COLUMNS;
+    memset(own->c, 0, (size_t)(m * CPU_INT8_COLUMNS) * sizeof(float));
+    for (int64_t i = 0; p->bias && i < m; i++)
+        memcpy(own->c + i * CPU_INT8_COLUMNS, p->bias + column, (size_t)n * sizeof(float));
+    for (int64_t g = 0; g < s->blocks; g += K_BLOCKS) {
+        const int64_t at = packed + g * CPU_INT8_COLUMNS, number = row * s->blocks + g;
+        const cpu_int8_block block = {.m = m,
+                                      .blocks = smaller(K_BLOCKS, s->blocks - g),
+                                      .x = s->x + number * CPU_INT8_TERMS,
+                                      .x_row = p->k,
+                                      .steps = s->steps + number,
+                                      .shifts = s->offset ? NULL : s->shifts + number,
+                                      .starts = s->offset ? s->starts + number : NULL,
+                                      .per_row = s->blocks,
+                                      .w = own->w + at * CPU_INT8_TERMS,
+                                      .scales = own->scales + at,
+                                      .biases = own->biases + at,
+                                      .c = own->c};
+        s->kernels->int8_block(&block);
+    }
+    const int64_t size = (int64_t)weft_dtype_size(p->dtype);
+    for (int64_t i = 0; i < m; i++)
+        s->kernels->encode(p->dtype, own->c + i * CPU_INT8_COLUMNS,
+                           (char *)p->y + ((row + i) * p->n + column) * size, n);
+}
+
+/* Items are the strips, for each part of the rows. */
+static void strip_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const strips *s = context;
+    const cpu_int8 *p = s->p;
+    const int64_t width = s->panels * CPU_INT8_COLUMNS;
+    cpu_room room = {.base = s->memory + worker * s->own};
+    const strip own = give_strip(s, &room);
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t from = item / s->parts * width, part = item % s->parts;
+        const int64_t to = smaller(from + width, p->n);
+        const int64_t first = p->m * part / s->parts, last = p->m * (part + 1) / s->parts;
+        for (int64_t c = from; c < to; c += CPU_INT8_COLUMNS) {
+            const int64_t at = (c - from) * s->blocks;
+            s->kernels->int8_pack(p->codes, c, smaller(CPU_INT8_COLUMNS, to - c), s->blocks,
+                                  own.w + at * CPU_INT8_TERMS, own.scales + at, own.biases + at);
+        }
+        for (int64_t row = first; row < last; row += TILE_ROWS)
+            for (int64_t c = from; c < to; c += CPU_INT8_COLUMNS)
+                run_tile(s, &own, (c - from) / CPU_INT8_COLUMNS, row,
+                         smaller(TILE_ROWS, last - row), c, smaller(CPU_INT8_COLUMNS, to - c));
+    }
+}
+
+int64_t weft__cpu_int8_workspace(const cpu_int8 *p)
+{
+    strips s;
+    return lay_out(&s, p, NULL);
+}
+
+void weft__cpu_int8(const cpu_int8 *p, void *workspace)
+{
+    strips s;
+    (void)lay_out(&s, p, workspace);
+    const int64_t width = s.panels * CPU_INT8_COLUMNS;
+    weft__cpu_parallel(p->m, ROUND_GRAIN / (p->k + 1) + 1, round_task, &s);
+    weft__cpu_parallel((p->n + width - 1) / width * s.parts, 1, strip_task, &s);
+}

@@ -1,0 +1,25 @@
+/* backends/cpu/int8.h -- products of activations in 8 bits with quantised weights. */
+#ifndef BACKENDS_CPU_INT8_H
+#define BACKENDS_CPU_INT8_H
+
+#include "backends/cpu/kernels.h"
+
+/* y (m, n) = x w^T + bias. */
+typedef struct cpu_int8 {
+    int64_t m, n, k;
+    const cpu_codes *codes;
+    weft_dtype dtype; /* of x and y */
+    const char *x;
+    int64_t x_row; /* elements */
+    void *y;
+    const float *bias; /* n floats or NULL */
+} cpu_int8;
+
+/* Whether there are kernels for these codes: Q8_0, Q4_0, Q4_K, and affine ones of 4 and 8 bits. */
+bool weft__cpu_int8_takes(const cpu_codes *codes);
+
+/* Bytes of workspace; pointers are not looked at. */
+int64_t weft__cpu_int8_workspace(const cpu_int8 *p);
+void weft__cpu_int8(const cpu_int8 *p, void *workspace);
+
+#endif

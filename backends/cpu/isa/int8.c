@@ -1,0 +1,362 @@
+/* backends/cpu/isa/int8.c -- activations rounded to 8 bits, and their products with quantised
+ * weights.
+ *
+ * Rows of x become blocks of 32 integers q from -127 to 127 and a step each: x = step q. Weights
+ * are scale * code or scale * code + bias, with codes that fit a byte, so that the products of a
+ * block are sums of bytes times bytes, which are exact in 32 bits. What is rounded after that are
+ * the sums over the blocks, in float32. All instruction sets give the same integers.
+ */
+#include <math.h>
+
+#include "backends/cpu/isa/scales.h"
+#include "backends/cpu/isa/transpose.h"
+#include "backends/cpu/kernels.h"
+
+#if defined(__AVX512F__)
+enum { ROWS = 6 };
+#else
+enum { ROWS = 2 };
+#endif
+enum { VECTORS = 2, WIDTH = VECTORS * LANES };
+
+typedef int32_t vi_any __attribute__((vector_size(LANES * 4), aligned(1), may_alias));
+typedef int32_t int32_any __attribute__((aligned(1), may_alias));
+typedef int8_t vc __attribute__((vector_size(LANES)));
+typedef int8_t vc_any __attribute__((vector_size(LANES), aligned(1), may_alias));
+
+/* Up to ROWS rows times WIDTH columns, added to what c holds. */
+typedef struct tile {
+    int64_t blocks;
+    const int8_t *x;
+    int64_t x_row;
+    const float *steps, *shifts;
+    const int32_t *starts;
+    int64_t per_row;
+    const uint8_t *w;
+    const float *scales, *biases;
+    float *c;
+} tile;
+
+typedef void tile_function(const tile *t, int m);
+
+static inline __attribute__((always_inline)) void block_by(tile_function *run,
+                                                           const cpu_int8_block *b)
+{
+    for (int64_t column = 0; column < CPU_INT8_COLUMNS; column += WIDTH) {
+        for (int64_t row = 0; row < b->m; row += ROWS) {
+            const int64_t at = row * b->per_row;
+            const tile t = {.blocks = b->blocks,
+                            .x = b->x + row * b->x_row,
+                            .x_row = b->x_row,
+                            .steps = b->steps + at,
+                            .shifts = b->shifts ? b->shifts + at : NULL,
+                            .starts = b->starts ? b->starts + at : NULL,
+                            .per_row = b->per_row,
+                            .w = b->w + 4 * column,
+                            .scales = b->scales + column,
+                            .biases = b->biases + column,
+                            .c = b->c + row * CPU_INT8_COLUMNS + column};
+            run(&t, (int)(b->m - row < ROWS ? b->m - row : ROWS));
+        }
+    }
+}
+
+/* ---- Four products of bytes ----------------------------------------------------------------- */
+
+/* part + the sum of the four bytes of each lane of codes (0 to 255) times those of x (signed). The
+ * bytes are widened to 16 bits, two in each lane. */
+SIMD vi dot_plain(vi part, vi codes, vi x)
+{
+    const vi even = codes & 0x00ff00ff, odd = (vi)((vu)codes >> 8) & 0x00ff00ff;
+#if defined(__AVX512F__)
+    const __m512i low = _mm512_srai_epi16(_mm512_slli_epi16((__m512i)x, 8), 8);
+    const __m512i high = _mm512_srai_epi16((__m512i)x, 8);
+    return part + (vi)_mm512_madd_epi16((__m512i)even, low) +
+           (vi)_mm512_madd_epi16((__m512i)odd, high);
+#elif defined(__AVX2__)
+    const __m256i low = _mm256_srai_epi16(_mm256_slli_epi16((__m256i)x, 8), 8);
+    const __m256i high = _mm256_srai_epi16((__m256i)x, 8);
+    return part + (vi)_mm256_madd_epi16((__m256i)even, low) +
+           (vi)_mm256_madd_epi16((__m256i)odd, high);
+#else
+    return part + (even & 0xffff) * (x << 24 >> 24) + (odd & 0xffff) * (x << 16 >> 24) +
+           (even >> 16) * (x << 8 >> 24) + (odd >> 16) * (x >> 24);
+#endif
+}
+
+#define NAME(x) x##_plain
+#define TARGET
+#define DOT dot_plain
+#include "backends/cpu/isa/int8_tile.h"
+#undef NAME
+#undef TARGET
+#undef DOT
+
+#if defined(__AVX512F__)
+#include <cpuid.h>
+
+#define NAME(x) x##_vnni
+#define TARGET __attribute__((target("avx512vnni")))
+#define DOT(part, codes, x)                                                                        \
+    (vi) _mm512_dpbusd_epi32((__m512i)(part), (__m512i)(codes), (__m512i)(x))
+#include "backends/cpu/isa/int8_tile.h"
+#undef NAME
+#undef TARGET
+#undef DOT
+
+static bool has_vnni(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c >> 11 & 1);
+}
+#endif
+
+/* ---- Activations ---------------------------------------------------------------------------- */
+
+enum { PARTS = CPU_INT8_TERMS / LANES };
+
+/* The nearest integers of magnitude below 2^22, halves to even: whatever contracts or not, x is
+ * rounded before. */
+SIMD vi nearest(vf x)
+{
+    const vf magic = vset(0x1.8p23f);
+    return (vi)(apart(x) + magic) - (vi)magic;
+}
+
+SIMD vi vmax_whole(vi a, vi b)
+{
+    const vi greater = a > b;
+    return (a & greater) | (b & ~greater);
+}
+
+/* A block with an infinity or a NaN has a step of NaN. */
+SIMD void round_block(weft_dtype dtype, const void *x, int64_t at, int8_t *q, float *step,
+                      int32_t *sum)
+{
+    vf v[PARTS];
+    vi most = {0}; /* of the magnitudes, whose order is that of their bits */
+#pragma GCC unroll 8
+    for (int l = 0; l < PARTS; l++) {
+        v[l] = vload_as(dtype, x, at + l * LANES);
+        most = vmax_whole(most, (vi)v[l] & INT32_MAX);
+    }
+#pragma GCC unroll 4
+    for (int half = LANES / 2; half > 0; half /= 2)
+        most = vmax_whole(most, (vi)vswap((vf)most, half));
+    const float largest = ((vf)most)[0];
+    const bool finite = largest < INFINITY;
+    /* Blocks of tiny subnormal numbers are 0: 127 / largest is infinite. */
+    const bool none = !finite || largest < 0x1p-120f;
+    const vf inverse = vset(none ? 0 : 127 / largest);
+    vf total = {0};
+#pragma GCC unroll 8
+    for (int l = 0; l < PARTS; l++) {
+        const vi n = nearest(none ? (vf){0} : v[l] * inverse);
+        *(vc_any *)(void *)(q + l * LANES) = (vc_any) __builtin_convertvector(n, vc);
+        total += __builtin_convertvector(n, vf);
+    }
+    *step = !finite ? NAN : none ? 0 : largest * (1.0f / 127);
+    *sum = (int32_t)vsum(total);
+}
+
+SIMD void round_rows(weft_dtype dtype, const void *x, int64_t k, int offset, int8_t *q,
+                     float *steps, int32_t *starts, float *shifts)
+{
+    for (int64_t g = 0; g < k / CPU_INT8_TERMS; g++) {
+        int32_t sum;
+        round_block(dtype, x, g * CPU_INT8_TERMS, q + g * CPU_INT8_TERMS, &steps[g], &sum);
+        if (offset)
+            starts[g] = -offset * sum;
+        else
+            shifts[g] = steps[g] * (float)sum;
+    }
+}
+
+static void int8_round(weft_dtype dtype, const void *x, int64_t k, int offset, int8_t *q,
+                       float *steps, int32_t *starts, float *shifts)
+{
+    if (dtype == WEFT_BFLOAT16)
+        round_rows(WEFT_BFLOAT16, x, k, offset, q, steps, starts, shifts);
+    else if (dtype == WEFT_FLOAT16)
+        round_rows(WEFT_FLOAT16, x, k, offset, q, steps, starts, shifts);
+    else
+        round_rows(WEFT_FLOAT32, x, k, offset, q, steps, starts, shifts);
+}
+
+/* ---- Weights -------------------------------------------------------------------------------- */
+
+/* Elements 32 g .. 32 g + 32 of row r as bytes, their scale and, of types with one, their bias. */
+typedef void bytes_of(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
+                      float *bias);
+
+/* Block `number` of row r, of encodings without parts. */
+static inline const uint8_t *block_at(const cpu_codes *c, int64_t r, int64_t number)
+{
+    return (const uint8_t *)c->codes + r * c->code_row + number * c->code_group;
+}
+
+/* The nibbles of n bytes that begin at bit `shift`, eight at a time. */
+SIMD void nibbles_of(const uint8_t *codes, int n, int shift, uint8_t *out)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < n; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, codes + i, sizeof eight);
+        eight = eight >> shift & UINT64_C(0x0f0f0f0f0f0f0f0f);
+        memcpy(out + i, &eight, sizeof eight);
+    }
+}
+
+SIMD void bytes_q8_0(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
+                     float *bias)
+{
+    const uint8_t *b = block_at(c, r, g);
+    *scale = half_at(b);
+    (void)bias;
+    for (int i = 0; i < CPU_INT8_TERMS; i++)
+        out[i] = b[2 + i] ^ 0x80;
+}
+
+SIMD void bytes_q4_0(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
+                     float *bias)
+{
+    const uint8_t *b = block_at(c, r, g);
+    *scale = half_at(b);
+    (void)bias;
+    nibbles_of(b + 2, 16, 0, out);
+    nibbles_of(b + 2, 16, 4, out + 16);
+}
+
+SIMD void bytes_q4_k(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
+                     float *bias)
+{
+    enum { RUNS = 256 / CPU_INT8_TERMS };
+    const uint8_t *b = block_at(c, r, g / RUNS);
+    const int run = (int)(g % RUNS), shift = run % 2 * 4;
+    int s, m;
+    scale_and_minimum(b + 4, run, &s, &m);
+    *scale = half_at(b) * (float)s;
+    *bias = -(half_at(b + 2) * (float)m);
+    const uint8_t *codes = b + 16 + run / 2 * CPU_INT8_TERMS;
+    nibbles_of(codes, CPU_INT8_TERMS, shift, out);
+}
+
+SIMD void bytes_affine(int bits, const cpu_codes *c, int64_t r, int64_t g, uint8_t *out,
+                       float *scale, float *bias)
+{
+    /* Groups are powers of two: a division for each block would take as long as the rest. */
+    const int64_t first = g * CPU_INT8_TERMS, group = first >> __builtin_ctzll((uint64_t)c->group);
+    const uint8_t *codes = (const uint8_t *)c->codes + r * c->code_row + group * c->code_group +
+                           (first & (c->group - 1)) * bits / 8;
+    const int64_t at = r * c->scale_row + group * c->scale_group;
+    *scale = load_scale(c->scale, c->scales + at);
+    *bias = load_scale(c->scale, c->biases + at);
+    if (bits == 8)
+        memcpy(out, codes, CPU_INT8_TERMS);
+    for (int i = 0; bits == 4 && i < CPU_INT8_TERMS / 2; i++) {
+        const uint16_t both = codes[i], apart = (uint16_t)((both & 0x0f) | (both & 0xf0) << 4);
+        memcpy(out + 2 * i, &apart, sizeof apart); /* the lower one in front */
+    }
+}
+
+SIMD void bytes_affine4(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
+                        float *bias)
+{
+    bytes_affine(4, c, r, g, out, scale, bias);
+}
+
+SIMD void bytes_affine8(const cpu_codes *c, int64_t r, int64_t g, uint8_t *out, float *scale,
+                        float *bias)
+{
+    bytes_affine(8, c, r, g, out, scale, bias);
+}
+
+/* Blocks of a column that are turned into bytes together: rows are read in long pieces. */
+enum { ABREAST = 8, WORDS = CPU_INT8_TERMS / 4 };
+
+/* LANES columns from `first` on, of which n are there, and `count` <= ABREAST blocks from g on. */
+SIMD void pack_piece(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, int64_t g,
+                     int64_t count, uint8_t *w, float *scales, float *biases)
+{
+    uint8_t bytes[LANES][ABREAST * CPU_INT8_TERMS];
+    if (count < ABREAST) /* vectors may end behind the last block */
+        memset(bytes, 0, sizeof bytes);
+    for (int64_t j = 0; j < LANES; j++) {
+        for (int64_t b = 0; b < count; b++) {
+            float scale = 0, bias = 0;
+            if (j < n)
+                type(c, first + j, g + b, bytes[j] + b * CPU_INT8_TERMS, &scale, &bias);
+            else
+                memset(bytes[j] + b * CPU_INT8_TERMS, 0, CPU_INT8_TERMS);
+            scales[b * CPU_INT8_COLUMNS + j] = scale;
+            biases[b * CPU_INT8_COLUMNS + j] = bias;
+        }
+    }
+    for (int64_t word = 0; word < count * WORDS; word += LANES) {
+        vf row[LANES];
+#pragma GCC unroll 16
+        for (int j = 0; j < LANES; j++)
+            row[j] = vload((const float *)(const void *)(bytes[j] + 4 * word));
+        transpose(row);
+#pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++)
+            if (word + l < count * WORDS)
+                vstore((float *)(void *)(w + (word + l) * 4 * CPU_INT8_COLUMNS), row[l]);
+    }
+}
+
+/* The panel of columns whose codes are rows first .. first + n: four bytes of each column side by
+ * side. Columns from n on are 0. */
+SIMD void pack_of(bytes_of *type, const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,
+                  uint8_t *w, float *scales, float *biases)
+{
+    for (int64_t g = 0; g < blocks; g += ABREAST) {
+        const int64_t at = g * CPU_INT8_COLUMNS,
+                      count = blocks - g < ABREAST ? blocks - g : ABREAST;
+        for (int64_t j = 0; j < CPU_INT8_COLUMNS; j += LANES)
+            pack_piece(type, c, first + j, n - j, g, count, w + at * CPU_INT8_TERMS + 4 * j,
+                       scales + at + j, biases + at + j);
+    }
+}
+
+#define PACK(NAME)                                                                                 \
+    static void pack_##NAME(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks,          \
+                            uint8_t *w, float *scales, float *biases)                              \
+    {                                                                                              \
+        pack_of(bytes_##NAME, c, first, n, blocks, w, scales, biases);                             \
+    }
+PACK(q8_0)
+PACK(q4_0)
+PACK(q4_k)
+PACK(affine4)
+PACK(affine8)
+#undef PACK
+
+static void int8_pack(const cpu_codes *c, int64_t first, int64_t n, int64_t blocks, uint8_t *w,
+                      float *scales, float *biases)
+{
+    switch (c->kind) {
+    case WEFT_ENCODING_Q8_0:
+        pack_q8_0(c, first, n, blocks, w, scales, biases);
+        return;
+    case WEFT_ENCODING_Q4_0:
+        pack_q4_0(c, first, n, blocks, w, scales, biases);
+        return;
+    case WEFT_ENCODING_Q4_K:
+        pack_q4_k(c, first, n, blocks, w, scales, biases);
+        return;
+    default:
+        (c->bits == 8 ? pack_affine8 : pack_affine4)(c, first, n, blocks, w, scales, biases);
+    }
+}
+
+void CPU_NAME(weft__fill_int8)(cpu_kernels *table)
+{
+    table->int8_round = int8_round;
+    table->int8_pack = int8_pack;
+    table->int8_block = block_plain;
+#if defined(__AVX512F__)
+    if (has_vnni())
+        table->int8_block = block_vnni;
+#endif
+}

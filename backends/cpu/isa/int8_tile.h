@@ -1,0 +1,91 @@
+/* backends/cpu/isa/int8_tile.h -- the tile of products of 8-bit activations with quantised weights.
+ *
+ * Included by int8.c once for each instruction that adds up four products of bytes: NAME(x) is the
+ * function's name, TARGET what the compiler needs to know, DOT the instruction as a function.
+ */
+
+/* m, shifted and the number of vectors are constants where this is inlined. */
+static inline __attribute__((always_inline)) TARGET void NAME(multiply)(const tile *t, int m,
+                                                                        bool shifted)
+{
+    vf sum[ROWS][VECTORS];
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
+            sum[i][v] = vload(t->c + i * CPU_INT8_COLUMNS + v * LANES);
+    const uint8_t *w = t->w;
+    const int8_t *x = t->x;
+    for (int64_t g = 0; g < t->blocks; g++, x += CPU_INT8_TERMS) {
+        vi part[ROWS][VECTORS];
+#pragma GCC unroll 8
+        for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; v++)
+                part[i][v] = shifted ? (vi){0} : t->starts[i * t->per_row + g] - (vi){0};
+#pragma GCC unroll 8
+        for (int q = 0; q < CPU_INT8_TERMS; q += 4) {
+            vi codes[VECTORS];
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; v++)
+                codes[v] = *(const vi_any *)(const void *)(w + v * 4 * LANES);
+            w += 4 * CPU_INT8_COLUMNS;
+#pragma GCC unroll 8
+            for (int i = 0; i < m; i++) {
+                const vi four = *(const int32_any *)(const void *)(x + i * t->x_row + q) - (vi){0};
+#pragma GCC unroll 2
+                for (int v = 0; v < VECTORS; v++)
+                    part[i][v] = DOT(part[i][v], codes[v], four);
+            }
+        }
+        vf scale[VECTORS], bias[VECTORS];
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++) {
+            scale[v] = vload(t->scales + g * CPU_INT8_COLUMNS + v * LANES);
+            if (shifted)
+                bias[v] = vload(t->biases + g * CPU_INT8_COLUMNS + v * LANES);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < m; i++) {
+            const vf step = vset(t->steps[i * t->per_row + g]);
+#pragma GCC unroll 2
+            for (int v = 0; v < VECTORS; v++) {
+                sum[i][v] += __builtin_convertvector(part[i][v], vf) * (scale[v] * step);
+                if (shifted)
+                    sum[i][v] += bias[v] * vset(t->shifts[i * t->per_row + g]);
+            }
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i++)
+#pragma GCC unroll 2
+        for (int v = 0; v < VECTORS; v++)
+            vstore(t->c + i * CPU_INT8_COLUMNS + v * LANES, sum[i][v]);
+}
+
+#define CASE(M)                                                                                    \
+    case M:                                                                                        \
+        if (t->shifts)                                                                             \
+            NAME(multiply)(t, M, true);                                                            \
+        else                                                                                       \
+            NAME(multiply)(t, M, false);                                                           \
+        break
+static TARGET void NAME(run_tile)(const tile *t, int m)
+{
+    switch (m) {
+        CASE(1);
+        CASE(2);
+#if defined(__AVX512F__)
+        CASE(3);
+        CASE(4);
+        CASE(5);
+        CASE(6);
+#endif
+    }
+}
+#undef CASE
+
+static TARGET void NAME(block)(const cpu_int8_block *b)
+{
+    block_by(NAME(run_tile), b);
+}

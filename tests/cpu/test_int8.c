@@ -1,0 +1,348 @@
+/* tests/cpu/test_int8.c -- products of activations in 8 bits: against their definition in float64,
+ * against exact products, on every instruction set and number of threads. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cpu/kernels.h"
+#include "tests/check.h"
+#include "weft/gguf.h"
+#include "weft/io.h"
+#include "weft/nn.h"
+#include "weft/nn_tools.h"
+#include "weft/ops.h"
+#include "weft/transforms.h"
+
+static const char *const kinds[] = {"Q8_0", "Q4_0", "Q4_K", "affine 4", "affine 8"};
+enum { KINDS = sizeof kinds / sizeof *kinds, TERMS = CPU_INT8_TERMS };
+
+/* The weight as kind t encodes it. */
+static weft_array *encoded(int t, weft_array *w, int64_t group, weft_dtype scale)
+{
+    const weft_quantize_options o = {.bits = t == 3 ? 4 : 8, .group_size = group};
+    return weft_encode(w, t < 3 ? weft_gguf_encoding(kinds[t]) : weft_quantize_encoding(&o, scale));
+}
+
+static weft_array *normal(uint64_t seed, weft_dims shape)
+{
+    return weft_random_normal(weft_random_key(seed), shape, 0, 1, WEFT_FLOAT32);
+}
+
+/* Float32 values on the host (free). */
+static float *values(weft_array *a)
+{
+    float *out = calloc((size_t)weft_size(a) + 1, sizeof *out);
+    a = weft_astype(weft_decode(a), WEFT_FLOAT32);
+    CHECK_OK(weft_read(a, WEFT_FLOAT32, out, weft_size(a)));
+    return out;
+}
+
+/* Rows of k numbers as the header defines them, each 32 to multiples of a step. */
+static void define(const float *x, int64_t n, double *out)
+{
+    for (int64_t b = 0; b < n; b += TERMS) {
+        float largest = 0;
+        for (int i = 0; i < TERMS; i++)
+            largest = fmaxf(largest, fabsf(x[b + i]));
+        const float inverse = largest > 0 ? 127 / largest : 0, step = largest * (1.0f / 127);
+        for (int i = 0; i < TERMS; i++)
+            out[b + i] = (double)step * nearbyintf(x[b + i] * inverse);
+    }
+}
+
+typedef struct size {
+    int64_t m, n, k;
+} size;
+
+/* ---- Values --------------------------------------------------------------------------------- */
+
+/* Against float64 over the rounded x: what is left are float32 sums over blocks. */
+static void check_definition(int t, size s, weft_dtype dtype, bool with_bias)
+{
+    weft_scope_open();
+    weft_array *x = weft_astype(normal(1, WEFT_DIMS(s.m, s.k)), dtype);
+    weft_array *w = encoded(t, normal(2, WEFT_DIMS(s.n, s.k)), 32 << s.k % 3, dtype);
+    weft_array *bias = with_bias ? normal(3, WEFT_DIMS(s.n)) : NULL;
+    weft_array *y = weft_linear_int8(x, w, bias);
+    CHECK(weft_dtype_of(y) == dtype);
+    float *xs = values(x), *ws = values(w), *found = values(y), *b = bias ? values(bias) : NULL;
+    double *rounded = calloc((size_t)(s.m * s.k), sizeof *rounded), worst = 0;
+    define(xs, s.m * s.k, rounded);
+    for (int64_t i = 0; i < s.m; i++) {
+        for (int64_t j = 0; j < s.n; j++) {
+            double sum = b ? b[j] : 0, magnitude = fabs(sum);
+            for (int64_t k = 0; k < s.k; k++) {
+                const double product = rounded[i * s.k + k] * ws[j * s.k + k];
+                sum += product;
+                magnitude += fabs(product);
+            }
+            const double unit = dtype == WEFT_FLOAT32   ? 0x1p-24
+                                : dtype == WEFT_FLOAT16 ? 0x1p-11
+                                                        : 0x1p-8;
+            /* Weights with a bias are differences of two sums: twice their size. */
+            const double allowed = 4 * 0x1p-24 * magnitude + unit * fabs(sum);
+            worst = fmax(worst, fabs(found[i * s.n + j] - sum) / allowed);
+        }
+    }
+    if (!CHECK(worst < 1))
+        printf("  %s, %d x %d x %d: %g of what is allowed\n", kinds[t], (int)s.m, (int)s.n,
+               (int)s.k, worst);
+    free(xs);
+    free(ws);
+    free(found);
+    free(b);
+    free(rounded);
+    weft_scope_close(NULL);
+}
+
+static void products_are_defined(void)
+{
+    static const size sizes[] = {{9, 1, 256},    {48, 33, 768},   {49, 70, 1024},
+                                 {131, 32, 512}, {10, 2080, 256}, {1540, 5, 256}};
+    static const weft_dtype dtypes[] = {WEFT_FLOAT32, WEFT_BFLOAT16, WEFT_FLOAT16};
+    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
+        if (weft__cpu_use_isa(isa) != isa)
+            continue;
+        for (int t = 0; t < KINDS; t++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                check_definition(t, sizes[i], dtypes[(t + (int)i) % 3], i % 2 == 0);
+    }
+}
+
+/* The error of rounding normal activations, as documented: between 0.4% and 0.7% of the result. */
+static void errors_are_stated(void)
+{
+    for (int t = 0; t < KINDS; t++) {
+        weft_scope_open();
+        weft_array *x = normal(4, WEFT_DIMS(64, 1024));
+        weft_array *w = encoded(t, normal(5, WEFT_DIMS(96, 1024)), 64, WEFT_BFLOAT16);
+        weft_array *exact = weft_linear(weft_astype(x, WEFT_FLOAT64),
+                                        weft_astype(weft_decode(w), WEFT_FLOAT64), NULL);
+        weft_array *off =
+            weft_subtract(weft_astype(weft_linear_int8(x, w, NULL), WEFT_FLOAT64), exact);
+        const double error = sqrt(weft_item(weft_mean(weft_square(off), WEFT_ALL_AXES, false)) /
+                                  weft_item(weft_mean(weft_square(exact), WEFT_ALL_AXES, false)));
+        printf("  %s: root mean square error %.5f of the result\n", kinds[t], error);
+        CHECK(error > 0.004 && error < 0.007);
+        weft_scope_close(NULL);
+    }
+}
+
+/* ---- The same integers ---------------------------------------------------------------------- */
+
+enum { M = 7, BLOCKS = 5, K = BLOCKS * TERMS };
+
+/* Sums of codes times integers, which a scale and steps of 1 leave as they are; the offset is
+ * tested where `starts` is given. */
+static void sums_of(const cpu_kernels *kernels, const int8_t *q, const uint8_t *w,
+                    const int32_t *starts, float *c)
+{
+    float ones[BLOCKS * CPU_INT8_COLUMNS], zeros[BLOCKS * CPU_INT8_COLUMNS] = {0};
+    for (int i = 0; i < BLOCKS * CPU_INT8_COLUMNS; i++)
+        ones[i] = 1;
+    memset(c, 0, M * CPU_INT8_COLUMNS * sizeof *c);
+    const cpu_int8_block block = {.m = M,
+                                  .blocks = BLOCKS,
+                                  .x = q,
+                                  .x_row = K,
+                                  .steps = ones,
+                                  .shifts = starts ? NULL : zeros,
+                                  .starts = starts,
+                                  .per_row = BLOCKS,
+                                  .w = w,
+                                  .scales = ones,
+                                  .biases = zeros,
+                                  .c = c};
+    kernels->int8_block(&block);
+}
+
+/* Every instruction set, with the largest bytes too: 32 * 255 * 127 fits what is exact. */
+static void integers_are_the_same(void)
+{
+    static int8_t q[M * K];
+    static uint8_t w[K * CPU_INT8_COLUMNS];
+    int32_t starts[M * BLOCKS];
+    float c[M * CPU_INT8_COLUMNS];
+    uint32_t seed = 7;
+    for (int i = 0; i < M * K; i++)
+        q[i] = i < K ? 127 : i < 2 * K ? -127 : (int8_t)((seed = seed * 1664525 + 1) >> 24);
+    for (int i = 0; i < K * CPU_INT8_COLUMNS; i++)
+        w[i] = i % 128 < 64 ? 255 : (uint8_t)((seed = seed * 1664525 + 1) >> 24);
+    for (int i = 0; i < M * BLOCKS; i++)
+        starts[i] = -128 * (i - 9);
+    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
+        if (weft__cpu_use_isa(isa) != isa)
+            continue;
+        for (int with = 0; with < 2; with++) {
+            int64_t wrong = 0;
+            sums_of(weft__cpu_kernels(), q, w, with ? starts : NULL, c);
+            for (int i = 0; i < M; i++)
+                for (int j = 0; j < CPU_INT8_COLUMNS; j++) {
+                    int64_t sum = 0;
+                    for (int g = 0; with && g < BLOCKS; g++)
+                        sum += starts[i * BLOCKS + g];
+                    for (int k = 0; k < K; k++)
+                        sum += q[i * K + k] * w[k / 4 * 4 * CPU_INT8_COLUMNS + j * 4 + k % 4];
+                    wrong += c[i * CPU_INT8_COLUMNS + j] != (float)sum;
+                }
+            CHECK_EQ_INT(wrong, 0);
+        }
+    }
+}
+
+/* Rounding gives the same bits on every instruction set, halves to even. */
+static void rounding_is_the_same(void)
+{
+    float x[K], steps[BLOCKS], first_steps[BLOCKS], shifts[BLOCKS];
+    int8_t q[K], first[K];
+    int32_t starts[BLOCKS];
+    for (int i = 0; i < K; i++)
+        x[i] = i < TERMS ? (float)i - 15.5f : sinf((float)i) * ldexpf(1, i / TERMS * 40 - 100);
+    x[0] = 127;
+    for (cpu_isa isa = CPU_PORTABLE; isa < CPU_ISA_COUNT; isa++) {
+        if (weft__cpu_use_isa(isa) != isa)
+            continue;
+        weft__cpu_kernels()->int8_round(WEFT_FLOAT32, x, K, 128, q, steps, starts, shifts);
+        if (isa == CPU_PORTABLE) {
+            memcpy(first, q, sizeof q);
+            memcpy(first_steps, steps, sizeof steps);
+        }
+        CHECK(memcmp(first, q, sizeof q) == 0);
+        CHECK(memcmp(first_steps, steps, sizeof steps) == 0);
+        for (int i = 0; i < TERMS; i++)
+            CHECK_EQ_INT(q[i], (int)nearbyintf(x[i]));
+        for (int g = 0; g < BLOCKS; g++) {
+            int sum = 0;
+            for (int i = 0; i < TERMS; i++)
+                sum += q[g * TERMS + i];
+            CHECK_EQ_INT(starts[g], -128 * sum);
+        }
+    }
+}
+
+static void threads_do_not_matter(void)
+{
+    static const int counts[] = {1, 2, 5};
+    float *first = NULL;
+    for (int i = 0; i < 3; i++) {
+        weft_scope_open();
+        weft_set_threads(counts[i]);
+        weft_array *w = encoded(2, normal(6, WEFT_DIMS(2100, 512)), 0, WEFT_FLOAT32);
+        float *y = values(weft_linear_int8(normal(7, WEFT_DIMS(100, 512)), w, NULL));
+        if (first == NULL)
+            first = y;
+        else
+            CHECK(memcmp(first, y, 100 * 2100 * sizeof *y) == 0);
+        if (y != first)
+            free(y);
+        weft_scope_close(NULL);
+    }
+    weft_set_threads(0);
+    free(first);
+}
+
+/* ---- What stays exact ----------------------------------------------------------------------- */
+
+static bool same(weft_array *a, weft_array *b)
+{
+    return weft_item(weft_array_equal(a, b, false)) == 1;
+}
+
+/* Few rows, weights without such kernels, plain weights; and more rows are not. */
+static void others_are_exact(void)
+{
+    weft_scope_open();
+    weft_array *w = normal(8, WEFT_DIMS(40, 256));
+    weft_array *few = normal(9, WEFT_DIMS(8, 256)), *many = normal(9, WEFT_DIMS(9, 256));
+    for (int t = 0; t < KINDS; t++) {
+        weft_array *e = encoded(t, w, 64, WEFT_BFLOAT16);
+        CHECK(same(weft_linear_int8(few, e, NULL), weft_linear(few, e, NULL)));
+        CHECK(!same(weft_linear_int8(many, e, NULL), weft_linear(many, e, NULL)));
+    }
+    weft_array *six = weft_encode(w, weft_gguf_encoding("Q6_K"));
+    CHECK(same(weft_linear_int8(many, six, NULL), weft_linear(many, six, NULL)));
+    CHECK(same(weft_linear_int8(many, w, NULL), weft_linear(many, w, NULL)));
+    weft_scope_close(NULL);
+}
+
+static void product(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_linear_int8(in[0], context, NULL);
+}
+
+static void exact_product(void *context, weft_array *const *in, int n_in, weft_array **out,
+                          int n_out)
+{
+    (void)n_in;
+    (void)n_out;
+    out[0] = weft_linear(in[0], context, NULL);
+}
+
+static void gradients_are_exact(void)
+{
+    weft_scope_open();
+    weft_array *w = encoded(2, normal(10, WEFT_DIMS(48, 256)), 0, WEFT_FLOAT32);
+    weft_array *x = normal(11, WEFT_DIMS(20, 256)), *ct = normal(12, WEFT_DIMS(20, 48));
+    weft_array *dx, *expected;
+    CHECK_OK(weft_vjp(product, w, &x, 1, &ct, NULL, 1, &dx));
+    CHECK_OK(weft_vjp(exact_product, w, &x, 1, &ct, NULL, 1, &expected));
+    CHECK(same(dx, expected));
+    weft_scope_close(NULL);
+}
+
+/* Rows with a NaN or an infinity are NaN, rows of zeros and of tiny numbers give the bias, and
+ * their neighbours are as they would be without them. */
+static void odd_numbers(void)
+{
+    weft_scope_open();
+    static const float odd[] = {NAN, INFINITY, -INFINITY, 0, 1e-44f};
+    float *x = values(normal(13, WEFT_DIMS(12, 256)));
+    float *bias = values(normal(14, WEFT_DIMS(40)));
+    weft_array *w = encoded(1, normal(15, WEFT_DIMS(40, 256)), 0, WEFT_FLOAT32);
+    weft_array *b = weft_from_data(bias, WEFT_FLOAT32, WEFT_DIMS(40));
+    float *plain =
+        values(weft_linear_int8(weft_from_data(x, WEFT_FLOAT32, WEFT_DIMS(12, 256)), w, b));
+    for (int i = 0; i < 5; i++) {
+        for (int k = 0; k < 256; k++)
+            x[2 * i * 256 + k] = i < 3 ? x[2 * i * 256 + k] : odd[i];
+        x[2 * i * 256 + 77] = odd[i];
+    }
+    float *y = values(weft_linear_int8(weft_from_data(x, WEFT_FLOAT32, WEFT_DIMS(12, 256)), w, b));
+    for (int i = 0; i < 12; i++)
+        for (int j = 0; j < 40; j++) {
+            const float found = y[i * 40 + j];
+            if (i % 2 == 1 || i == 10)
+                CHECK(found == plain[i * 40 + j]);
+            else
+                CHECK(i < 6 ? isnan(found) : found == bias[j]);
+        }
+    free(x);
+    free(bias);
+    free(plain);
+    free(y);
+    weft_scope_close(NULL);
+}
+
+/* A module's flag, which is false at first. */
+static void modules_have_a_flag(void)
+{
+    weft_scope_open();
+    weft_module *m = weft_nn_linear_new(256, 40, true);
+    weft_array *x = normal(16, WEFT_DIMS(16, 256));
+    CHECK_OK(weft_nn_quantize(m, NULL));
+    weft_nn_linear *linear = (weft_nn_linear *)m;
+    CHECK(same(weft_nn_call(m, x), weft_linear(x, linear->weight, linear->bias)));
+    linear->int8 = true;
+    CHECK(same(weft_nn_call(m, x), weft_linear_int8(x, linear->weight, linear->bias)));
+    weft_nn_free(m);
+    weft_scope_close(NULL);
+}
+
+CHECK_MAIN("8-bit activations", CHECK_CASE(products_are_defined), CHECK_CASE(errors_are_stated),
+           CHECK_CASE(integers_are_the_same), CHECK_CASE(rounding_is_the_same),
+           CHECK_CASE(threads_do_not_matter), CHECK_CASE(others_are_exact),
+           CHECK_CASE(gradients_are_exact), CHECK_CASE(odd_numbers),
+           CHECK_CASE(modules_have_a_flag))
