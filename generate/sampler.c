@@ -6,6 +6,7 @@
 
 #include "core/failure.h"
 #include "generate/sampler.h"
+#include "ops/reduce/top_p.h"
 
 /* ---- what is refused ------------------------------------------------------------------------ */
 
@@ -141,24 +142,17 @@ static weft_array *penalise(weft_array *x, weft_array *seen, const weft_sampler_
 
 /* ---- cut off -------------------------------------------------------------------------------- */
 
-/* The smallest logit that top-p and top-k keep in each row of x (B, V): (B, 1). Both keep a prefix
- * of the sorted row, so only the k largest need sorting when there is a k. The order decides which
- * tokens the probabilities of top-p add up to 1 over. */
+/* The smallest logit that top-p and top-k keep in each row of x (B, V): (B, 1). The order decides
+ * which tokens the probabilities of top-p add up to 1 over. */
 static weft_array *prefix_threshold(weft_array *x, const weft_sampler_options *o)
 {
     const int64_t V = weft_dim(x, -1);
     const int64_t k = o->top_k > 0 && o->top_k < V ? o->top_k : V;
-    const double top_p = o->top_p;
     const weft_dims last = WEFT_DIMS(-1);
-    weft_array *sorted = weft_topk(x, k, -1); /* (B, k), descending */
-    if (top_p > 0 && top_p < 1) {
-        weft_array *over = o->order == WEFT_SAMPLER_TOP_K_FIRST ? sorted : x;
-        weft_array *p = weft_exp(weft_subtract(sorted, weft_logsumexp(over, last, true)));
-        weft_array *before = weft_cumsum(p, -1, false, false); /* of the tokens in front */
-        weft_array *kept = weft_less(before, weft_scalar(top_p, WEFT_FLOAT32));
-        sorted = weft_where(kept, sorted, weft_scalar(INFINITY, WEFT_FLOAT32));
-    }
-    return weft_min(sorted, last, true);
+    const bool nucleus = o->top_p > 0 && o->top_p < 1;
+    weft_array *over = !nucleus || o->order == WEFT_SAMPLER_TOP_K_FIRST ? weft_topk(x, k, -1) : x;
+    return nucleus ? weft__top_p(x, weft_logsumexp(over, last, true), k, o->top_p)
+                   : weft_min(over, last, true);
 }
 
 /* x (B, V) without the tokens that top-p, top-k and min-p cut off. */

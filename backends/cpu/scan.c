@@ -11,7 +11,7 @@
 #include "backends/cpu/structure.h"
 #include "weft/op_params.h"
 
-enum { COLUMNS = 256, TILE = 512, GRAIN = 1 << 13, FEW_ROWS = 8, PART = 1 << 15 };
+enum { COLUMNS = 256, TILE = CPU_SCAN_TILE, GRAIN = 1 << 13, FEW_ROWS = 8, PART = 1 << 15 };
 
 typedef union cell {
     double real;
@@ -402,11 +402,16 @@ static scan plan(const weft_call *call)
     }
     s.blocks = (s.inner + COLUMNS - 1) / COLUMNS;
     s.part = s.length;
-    if (call->n_inputs == 1 && s.inner == 1 && s.outer < FEW_ROWS && s.length >= 4 * PART) {
-        s.part = PART;
-        s.parts = (s.length + PART - 1) / PART;
+    if (call->n_inputs == 1 && s.inner == 1 && s.length > 0) {
+        s.part = weft__cpu_scan_part(s.length, s.outer);
+        s.parts = (s.length + s.part - 1) / s.part;
     }
     return s;
+}
+
+int64_t weft__cpu_scan_part(int64_t length, int64_t rows)
+{
+    return rows < FEW_ROWS && length >= 4 * PART ? PART : length;
 }
 
 int64_t weft__cpu_scan_workspace(const weft_call *call)

@@ -81,7 +81,7 @@ uint32_t weft__cpu_sort_key(weft_dtype dtype, const void *row, int64_t i)
     }
 }
 
-static void make_keys(weft_dtype dtype, const void *row, int64_t n, uint32_t *keys)
+void weft__cpu_make_keys(weft_dtype dtype, const void *row, int64_t n, uint32_t *keys)
 {
     if (dtype == WEFT_FLOAT32) {
         for (int64_t i = 0; i < n; i++) {
@@ -203,7 +203,7 @@ LIST_INLINE const void *sort_list(void *list, void *scratch, int64_t n, int key_
 
 #undef LIST_INLINE
 
-static const uint64_t *sort_items(uint64_t *items, uint64_t *scratch, int64_t n, int key_bits)
+const uint64_t *weft__cpu_sort_items(uint64_t *items, uint64_t *scratch, int64_t n, int key_bits)
 {
     return sort_list(items, scratch, n, key_bits, true);
 }
@@ -222,7 +222,7 @@ static void places_of_row(const sorting *s, const void *from, uint64_t *items, u
         items[i] = (uint64_t)weft__cpu_sort_key(dtype, from, i) << 32 | (uint64_t)i;
     }
     const uint64_t *sorted =
-        sort_items(items, items + s->length, s->length, 8 * (int)weft_dtype_size(dtype));
+        weft__cpu_sort_items(items, items + s->length, s->length, 8 * (int)weft_dtype_size(dtype));
     for (int64_t i = 0; i < s->length; i++) {
         to[i] = (uint32_t)sorted[i];
     }
@@ -257,7 +257,7 @@ static void elements_of_row(const sorting *s, const char *from, uint32_t *keys, 
 {
     const weft_dtype dtype = s->call->in[0].dtype;
     const size_t size = weft_dtype_size(dtype);
-    make_keys(dtype, from, s->length, keys);
+    weft__cpu_make_keys(dtype, from, s->length, keys);
     const uint32_t *sorted = sort_keys(keys, keys + s->length, s->length, 8 * (int)size);
     from_keys(dtype, sorted, s->length, to);
     if (weft_dtype_is_float(dtype)) {

@@ -37,6 +37,10 @@ bool weft__cpu_logsumexp_fits(const weft_call *call);
 weft_kernel weft__cpu_cumsum, weft__cpu_cumprod, weft__cpu_cummax, weft__cpu_cummin,
     weft__cpu_logcumsumexp, weft__cpu_linear_scan;
 int64_t weft__cpu_scan_workspace(const weft_call *call);
+/* Elements of a part of a row, of which there are `rows`: sums begin anew in each part, and get the
+ * sum of the parts before. A part is summed by `fold_reals` over tiles. */
+int64_t weft__cpu_scan_part(int64_t length, int64_t rows);
+enum { CPU_SCAN_TILE = 512 };
 
 /* sort.c: dtypes of up to 32 bits, last axis */
 weft_kernel weft__cpu_sort, weft__cpu_argsort;
@@ -46,8 +50,17 @@ int64_t weft__cpu_sort_workspace(const weft_call *call);
 /* fft.c: the three transforms, any axis */
 weft_kernel weft__cpu_fft;
 int64_t weft__cpu_fft_workspace(const weft_call *call);
-/* The key of element i of a row that sorts as the element does, for the same dtypes. */
+/* The key of element i of a row that sorts as the element does, for the same dtypes; those of n
+ * elements; and n items, a key in the upper half and anything in the lower one, in the order of the
+ * keys of key_bits bits, equal ones as they were: in one of the two lists. n > 0. */
 uint32_t weft__cpu_sort_key(weft_dtype dtype, const void *row, int64_t i);
+void weft__cpu_make_keys(weft_dtype dtype, const void *row, int64_t n, uint32_t *keys);
+const uint64_t *weft__cpu_sort_items(uint64_t *items, uint64_t *scratch, int64_t n, int key_bits);
+
+/* top.c: the k largest of dtypes of up to 32 bits, last axis; what top-p keeps */
+weft_kernel weft__cpu_topk, weft__cpu_top_p;
+bool weft__cpu_topk_fits(const weft_call *call);
+int64_t weft__cpu_top_workspace(const weft_call *call);
 
 /* sort_wide.c: sorts of dtypes of 64 bits; partitions and searches of all but complex64 */
 weft_kernel weft__cpu_sort_wide, weft__cpu_argsort_wide, weft__cpu_argpartition,

@@ -43,6 +43,19 @@ typedef struct weft_partition_params {
     int64_t axis, kth;
 } weft_partition_params;
 
+/* topk: 0 <= k <= length; the k largest, the largest first; NaN counts as larger than all */
+typedef struct weft_topk_params {
+    int64_t axis, k;
+} weft_topk_params;
+
+/* top_p: inputs x (B, V) and total (B, 1) of one float dtype -> (B, 1). Of the k largest of each
+ * row, the largest first, those are kept in front of which the sum of exp(x - total) is below p:
+ * the smallest that is kept. */
+typedef struct weft_top_p_params {
+    int64_t k; /* 0 < k <= V */
+    double p;
+} weft_top_p_params;
+
 /* searchsorted: inputs sorted (..., N), values (..., M), one dtype */
 typedef struct weft_search_params {
     bool right;

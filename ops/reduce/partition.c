@@ -106,11 +106,81 @@ static weft_array *last_of(const char *name, weft_array *sorted, int64_t k, int 
                       WEFT_DIMS(-1 - k - (k == length ? length : 0)), WEFT_DIMS(-1));
 }
 
+static void topk_expand(weft_array *node, weft_array **outs)
+{
+    const weft_topk_params *p = weft_node_params(node);
+    const int axis = (int)p->axis;
+    outs[0] = last_of("topk", weft_sort(weft_node_input(node, 0), axis), p->k, axis);
+}
+
+static bool topk_infer(const weft_array *node, weft_spec *out, weft_why *why)
+{
+    const weft_topk_params *p = weft_node_params(node);
+    weft_dims shape = input_shape(node, 0);
+    const int front = weft__check_axis(p->axis, shape.n, why);
+    if (front < 0) {
+        return false;
+    }
+    if (p->k < 0 || p->k > shape.at[front] || shape.at[front] > UINT32_MAX) {
+        return weft_because(why, "k is %lld for an axis of size %lld", (long long)p->k,
+                            (long long)shape.at[front]);
+    }
+    shape.at[front] = p->k;
+    return set_spec(out, input_dtype(node, 0), &shape);
+}
+
+static const weft_field topk_fields[] = {
+    WEFT_FIELD(INT, weft_topk_params, axis),
+    WEFT_FIELD(INT, weft_topk_params, k),
+    WEFT_FIELDS_END,
+};
+
+static const weft_case topk_cases[] = {
+    {.name = "last",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(3, 7)}},
+     .params = &(const weft_topk_params){-1, 3}},
+    {.name = "first",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(5, 2, 2)}},
+     .params = &(const weft_topk_params){-3, 2}},
+    {.name = "few of many",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(2, 150)}},
+     .params = &(const weft_topk_params){-1, 5}},
+    {.name = "all",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(2, 9)}},
+     .params = &(const weft_topk_params){-1, 9}},
+    {.name = "none",
+     .n_inputs = 1,
+     .in = {{.shape = DIMS(3, 4)}},
+     .params = &(const weft_topk_params){-1, 0}},
+};
+
+const weft_op weft_op_topk = {
+    .name = "topk",
+    .family = WEFT_COMPOSITE,
+    .arity = 1,
+    .params_size = sizeof(weft_topk_params),
+    .params_fields = topk_fields,
+    .infer = topk_infer,
+    .leads = true,
+    .expand = topk_expand,
+    .cases = topk_cases,
+    .n_cases = sizeof topk_cases / sizeof *topk_cases,
+};
+
 weft_array *weft_topk(weft_array *x, int64_t k, int axis)
 {
+    weft_topk_params params = {.k = k};
+    weft_array *failed;
     weft_scope_open();
     x = weft__flattened(x, &axis);
-    return weft_scope_close(last_of("topk", weft_sort(x, axis), k, axis));
+    if (!weft__axis_from_end("topk", x, axis, &params.axis, &failed)) {
+        return weft_scope_close(failed);
+    }
+    return weft_scope_close(apply1(&weft_op_topk, x, &params));
 }
 
 weft_array *weft_argtopk(weft_array *x, int64_t k, int axis)
