@@ -14,10 +14,11 @@
 
 /* ---- commands ------------------------------------------------------------------------------- */
 
-/* As root, with more ranks than cores, and without spinning where ranks wait: Open MPI's settings,
- * which others ignore. MPI's own memory is not looked at. */
+/* As root, with more ranks than cores, and without spinning where ranks wait: Open MPI's settings
+ * (PRTE's since 5.0), which others ignore. MPI's own memory is not looked at. */
 static const char settings[] = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
                                "OMPI_MCA_rmaps_base_oversubscribe=1 "
+                               "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
                                "OMPI_MCA_mpi_yield_when_idle=1 WEFT_THREADS=1 "
                                "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0";
 
@@ -331,8 +332,7 @@ static void the_launchers_signals_save(void)
         snprintf(what, sizeof what, "kill -%s $(cat %s.launcher)", signals[i],
                  check_temporary("pid"));
         const output o = interrupt(2, out, 6, what);
-        CHECK(o.code != 0);
-        CHECK_CONTAINS(o.err, "weft: train: stopped after update");
+        CHECK(o.code != 0); /* what ranks print now may be lost: Open MPI 5 forwards no more */
         CHECK_EQ_INT(shell_command(NULL, "grep -q '\"state\": \"stopped\"' %s/run.json", out).code,
                      0);
         check_resumed(out);
