@@ -228,7 +228,7 @@ static weft_array *first_bad(weft_array *const *inputs, int n, const char *op)
 
 static int output_count(const weft_op *op)
 {
-    return op->n_outputs == 0 ? 1 : op->n_outputs < 0 ? WEFT_MAX_OUTPUTS : op->n_outputs;
+    return op->n_outputs == 0 ? 1 : abs(op->n_outputs);
 }
 
 static bool check_spec(const weft_spec *spec, weft_why *why)

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/builtin.h"
@@ -196,8 +197,8 @@ static const char *fault(const weft_op *op)
     if (op->family == WEFT_ELEMENTWISE && (op->arity < 1 || op->arity > 4)) {
         return "expected an elementwise op of 1 to 4 inputs";
     }
-    if (op->n_outputs > WEFT_MAX_OUTPUTS) {
-        return "expected at most 4 outputs";
+    if (abs(op->n_outputs) > WEFT_MAX_OUTPUTS) {
+        return "expected at most 16 outputs";
     }
     if (op->family != WEFT_ELEMENTWISE && !op->infer) {
         return "expected infer";

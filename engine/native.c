@@ -149,7 +149,7 @@ void weft_engine_describe(weft_model *model, weft_engine_info *out)
     out->n_layers = info->n_layers;
     out->hidden_size = info->hidden_size;
     out->context_length = info->max_positions;
-    weft_nn_visit(weft_model_module(model), count, &c);
+    (void)weft_nn_visit(weft_model_module(model), count, &c); /* always WEFT_OK */
     for (int bits = 1; bits <= MOST_BITS; bits++) {
         if (c.elements[bits] > 0 && c.elements[bits] >= c.elements[most])
             most = bits;

@@ -13,6 +13,15 @@ static void expect(const char *what, double got, double wanted)
     failures += !fine;
 }
 
+/* Computes x and copies its n elements. */
+static void read_floats(weft_array *x, float *out, int64_t n)
+{
+    if (weft_read(x, WEFT_FLOAT32, out, n) != WEFT_OK) {
+        printf("%s\n", weft_error_message());
+        failures++;
+    }
+}
+
 /* A function of arrays borrows its inputs and returns a temporary of the caller's scope. Everything
  * else it makes goes when its own scope closes. */
 static weft_array *standardise(weft_array *x)
@@ -36,17 +45,17 @@ static void making_and_reading(void)
     printf("evaluated before reading: %s\n", weft_is_evaluated(sum) ? "yes" : "no");
 
     float out[6];
-    weft_read(sum, WEFT_FLOAT32, out, 6); /* computes and copies */
+    read_floats(sum, out, 6); /* computes and copies */
     expect("a + 10 column, last element", (double)out[5], 16);
     expect("sum of a", weft_item(weft_sum(a, WEFT_ALL_AXES, false)), 21);
 
     /* A transpose is a view of the same memory. */
     weft_array *product = weft_matmul(a, weft_swapaxes(a, 0, 1)); /* (2, 2) */
     expect("trace of a a^T", weft_item(weft_sum(weft_square(a), WEFT_ALL_AXES, false)), 91);
-    weft_read(product, WEFT_FLOAT32, out, 4);
+    read_floats(product, out, 4);
     expect("a a^T [0][1]", (double)out[1], 32);
 
-    weft_read(standardise(a), WEFT_FLOAT32, out, 6);
+    read_floats(standardise(a), out, 6);
     expect("standardised, first element", (double)out[0], -sqrt(1.5));
 }
 

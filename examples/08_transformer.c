@@ -140,15 +140,16 @@ static weft_status train_plainly(training *t, double *first)
 }
 
 /* An update as a function that can be compiled. in[0]: a random key; out[0]: the loss. */
-static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     training *t = context;
     weft_array *grads[64];
     draw_windows(t, in[0]);
     out[0] = weft_value_and_grad_slots(loss, t, t->parameters.slots, t->parameters.n, grads);
     if (weft_optim_update(t->optimizer, grads) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
+    return 1;
 }
 
 static weft_status train_compiled(training *t, double *last)

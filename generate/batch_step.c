@@ -266,15 +266,16 @@ void weft__batch_begin(weft__batch *b, const size_t *places, size_t n)
 /* ---- steps ---------------------------------------------------------------------------------- */
 
 /* Logits (B, V) of tokens (B, 1) at offsets (B). */
-static void decode(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft__batch *b = context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     const weft_model_call call = {
         .caches = b->caches, .offset = in[1], .positions = weft_expand_dims(in[1], 1)};
     weft_array *hidden = weft_model_hidden(b->model, in[0], &call); /* (B, 1, E) */
     out[0] = weft_squeeze(weft_model_head(b->model, hidden), 1);
+    return 1;
 }
 
 static weft_status make_decode(weft__batch *b)

@@ -20,16 +20,17 @@ static bool can_compile(const weft_generator *g)
 }
 
 /* The step after the token under way. A refusal of a slot is the call's failure. */
-static void decode(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int decode(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_generator *g = context;
     (void)in;
     (void)n_in;
     (void)out;
-    (void)n_out;
+    (void)room;
     weft_array *tokens = weft_reshape(g->token, WEFT_DIMS(1, 1));
-    if (weft__put_step(g, tokens, g->offset) == WEFT_OK)
-        weft_set(&g->offset, weft_add(g->offset, weft_scalar_int(1, WEFT_INT32)));
+    if (weft__put_step(g, tokens, g->offset) == WEFT_OK) /* a refusal fails the compiled call */
+        (void)weft_set(&g->offset, weft_add(g->offset, weft_scalar_int(1, WEFT_INT32)));
+    return 0;
 }
 
 /* The token under way comes behind all that the caches hold. */

@@ -105,8 +105,9 @@ static weft_cache_view append(weft_cache *self, weft_array *k, weft_array *v, we
     const weft_cache_view view = {.keys = written(c->k, k, offset),
                                   .values = written(c->v, v, offset),
                                   .lengths = weft_add(offset, weft_scalar_int(1, WEFT_INT32))};
-    weft_set(&c->k, view.keys);
-    weft_set(&c->v, view.values);
+    /* A failed array is refused, and the view has its failure. */
+    (void)weft_set(&c->k, view.keys);
+    (void)weft_set(&c->v, view.values);
     return view;
 }
 

@@ -56,13 +56,14 @@ static weft_array *logits_of(const weft__span *span, weft_array *hidden)
 /* ---- compiled ------------------------------------------------------------------------------- */
 
 /* in: tokens (1, L), the position of the first (1). A refusal of a slot is the call's failure. */
-static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const weft__span *span = context;
     const weft_model_call call = {.caches = span->caches, .offset = in[1]};
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = logits_of(span, weft_model_hidden(span->model, in[0], &call));
+    return 1;
 }
 
 enum { FEW = 8 }; /* tokens that take hardly longer than two: their weights are read once */

@@ -145,7 +145,8 @@ static void arrays_of(weft_cache_view *view, weft_array **out[VIEW_ARRAYS])
     memcpy(out, all, sizeof all);
 }
 
-/* For later layers. */
+/* For later layers. A failed array is refused and leaves the slot empty: the layer that reads it
+ * reports the failure, which this layer's result has too. */
 static void keep(weft_cache_view *slot, const weft_cache_view *view)
 {
     weft_array **to[VIEW_ARRAYS], **from[VIEW_ARRAYS];
@@ -153,7 +154,7 @@ static void keep(weft_cache_view *slot, const weft_cache_view *view)
     arrays_of(slot, to);
     arrays_of(&copy, from);
     for (int i = 0; i < VIEW_ARRAYS; i++)
-        weft_set(to[i], *from[i]);
+        (void)weft_set(to[i], *from[i]);
     slot->window = view->window;
 }
 
@@ -165,12 +166,13 @@ void weft__view_drop(weft_cache_view *view)
         weft_drop(*all[i]);
 }
 
+/* Failed arrays leave the record empty; the forward pass has their failure. */
 static void put_record(const attention *m, weft_array *q, weft_array *k, const weft__step *s)
 {
     weft_attention_record *record = &s->records[m->layer.index];
     record->source = m->layer.source;
-    weft_set(&record->queries, q);
-    weft_set(&record->keys, k);
+    (void)weft_set(&record->queries, q);
+    (void)weft_set(&record->keys, k);
 }
 
 weft_array *weft__attention_forward(weft_module *self, weft_array *x, const weft__step *s,

@@ -187,12 +187,13 @@ typedef struct block_call {
     const weft__step *step;
 } block_call;
 
-static void run_block(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int run_block(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     const block_call *call = context;
     out[0] = call->architecture->forward(call->block, in[0], call->step, NULL);
+    return 1;
 }
 
 static weft_array *checkpointed(const decoder *m, weft_module *block, weft_array *x,
@@ -251,10 +252,11 @@ static weft_device *device_of(weft_module *block)
     return weft_device_of(*weft_nn_find(block, "input_layernorm.weight"));
 }
 
+/* A failed array leaves the summary empty; the forward pass has its failure. */
 static void summarise(weft_array *x, weft_layer_summary *summary)
 {
     weft_array *squares = weft_square(weft_astype(x, WEFT_FLOAT32)); /* (B, L, E) */
-    weft_set(&summary->rms, weft_sqrt(weft_mean(squares, WEFT_DIMS(-1), false)));
+    (void)weft_set(&summary->rms, weft_sqrt(weft_mean(squares, WEFT_DIMS(-1), false)));
 }
 
 /* One layer after another, each on its own device: what they have in common is made anew where the

@@ -79,9 +79,9 @@ void weft__route(weft_array *logits, int64_t k, bool normalised, weft_array **id
     else
         chosen = weft_exp(weft_subtract(chosen, weft_logsumexp(scores, WEFT_DIMS(-1), true)));
     *weights = weft_astype(chosen, weft_dtype_of(logits));
-    if (summary != NULL) {
-        weft_set(&summary->experts, weft_astype(*ids, WEFT_INT32));
-        weft_set(&summary->weights, chosen);
+    if (summary != NULL) { /* failed arrays leave it empty; the forward pass has their failure */
+        (void)weft_set(&summary->experts, weft_astype(*ids, WEFT_INT32));
+        (void)weft_set(&summary->weights, chosen);
     }
 }
 

@@ -325,7 +325,7 @@ weft_status weft__lora_inject(weft_module *m, const weft_nn_lora_options *option
         status = make_adapters(&in);
     if (status == WEFT_OK) {
         weft_nn_freeze(m);
-        weft_nn_visit_modules(m, thaw, &(thawing){m, &in});
+        (void)weft_nn_visit_modules(m, thaw, &(thawing){m, &in}); /* walked above, with success */
         attach_adapters(&in);
     }
     if (status == WEFT_OK && joined)
@@ -350,7 +350,7 @@ static weft_status count(void *context, const char *path, weft_module **field)
 int weft_nn_lora_count(weft_module *m)
 {
     int n = 0;
-    weft_nn_visit_modules(m, count, &n);
+    (void)weft_nn_visit_modules(m, count, &n); /* only a path that is too long stops this walk */
     return n;
 }
 
@@ -376,5 +376,6 @@ static weft_status take_out(void *context, const char *path, weft_module **field
 
 void weft_nn_lora_remove(weft_module *m)
 {
-    weft_nn_visit_modules(m, take_out, NULL);
+    (void)weft_nn_visit_modules(m, take_out,
+                                NULL); /* only a path that is too long stops this walk */
 }

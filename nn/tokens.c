@@ -189,7 +189,8 @@ static weft_array *mean_row(weft_array *weight, int64_t count)
         weft_array *ids = weft_arange((double)i, (double)end, 1, WEFT_INT32);
         weft_array *rows = weft_astype(weft_embedding(weight, ids), WEFT_FLOAT32);
         weft_array *next = weft_add(sum, weft_sum(rows, WEFT_DIMS(0), false));
-        weft_eval(next);
+        if (weft_eval(next) != WEFT_OK)
+            next = weft_error_array("%s", weft_error_message());
         sum = weft_scope_close(next);
     }
     return weft_scale(sum, 1 / (double)count);

@@ -21,10 +21,11 @@ weft_status weft_nn_visit_leaves(weft_module *m, weft_nn_module_visitor *visit, 
     return weft_nn_visit_modules(m, visit_leaf, &(leaves){visit, context});
 }
 
-static void call(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     out[0] = weft_nn_call(context, in[0]);
+    return 1;
 }
 
 weft_array *weft_nn_checkpoint(weft_module *m, weft_array *x)

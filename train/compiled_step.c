@@ -62,25 +62,27 @@ static weft_status call(const weft_trainer *t, weft_compiled *compiled, const we
 /* ---- the functions -------------------------------------------------------------------------- */
 
 /* If a loss fails, so does the call. */
-static void update(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int update(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
     const weft_batch batch = batch_of(t, in, n_in);
-    (void)n_out;
+    (void)room;
     out[0] = weft__trainer_differentiate(t, &batch, in[3]);
     if (weft_ok(out[0]) &&
         weft__optim_set(t->optimizer, t->gradients, out[0], in[4], t->o.clip) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
+    return 1;
 }
 
-static void add(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int add(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_trainer *t = context;
     const weft_batch batch = batch_of(t, in, n_in);
-    (void)n_out;
+    (void)room;
     out[0] = weft__trainer_differentiate(t, &batch, in[3]);
     if (weft_ok(out[0]) && weft__trainer_add_to_sums(t, out[0]) != WEFT_OK)
         out[0] = weft_error_array("%s", weft_error_message());
+    return 1;
 }
 
 /* Parameters, rewards, and n more slots. */

@@ -10,26 +10,30 @@
 #include "weft/transforms.h"
 
 /* Elements of logits that are held at a time, where the head is more than a matrix. */
-enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64 };
+enum { CHUNK_ELEMENTS = 1 << 23, CHUNK_ROWS = 64, PARTS = 4 };
 
 /* hidden (1, n, E), targets (1, n), while training keys (n, 2) -> losses (1, n) */
-static void head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int head_losses(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_out;
+    (void)room;
     weft__dropout_vectors(n_in > 2 ? in[2] : NULL);
     weft_array *logits = weft_model_head(context, in[0]); /* (1, n, V) */
     weft__dropout_vectors(NULL);
     out[0] = weft_cross_entropy_rows(logits, weft_to(in[1], weft_device_of(logits)));
+    return 1;
 }
 
 /* Parts of x (N, E), each but the last of `size` rows. Their gradients are joined: as gradients of
  * slices they would be sums of arrays of N rows. */
-static void split(void *size, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int split(void *size, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    const int64_t rows = (int64_t)(intptr_t)size;
+    const int64_t rows = (int64_t)(intptr_t)size, N = weft_dim(in[0], 0);
+    const int n_out = (int)((N + rows - 1) / rows); /* at most PARTS */
     (void)n_in;
+    (void)room;
     for (int i = 0; i < n_out; i++)
         out[i] = weft_slice_axis(in[0], 0, i * rows, i + 1 < n_out ? (i + 1) * rows : INT64_MAX);
+    return n_out;
 }
 
 static void join(void *size, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
@@ -49,13 +53,13 @@ static weft_array *losses_by_chunks(weft_model *model, weft_array *hidden, weft_
 {
     static const weft_custom_rules rules = {.vjp = join};
     const int64_t N = weft_dim(targets, 0), chunks = (N + rows - 1) / rows;
-    weft_array *parts[WEFT_MAX_OUTPUTS], *losses[WEFT_MAX_OUTPUTS];
+    weft_array *parts[PARTS], *losses[PARTS];
     if (chunks <= 1) {
         weft_array *in[] = {weft_expand_dims(hidden, 0), weft_expand_dims(targets, 0), keys};
         weft_checkpoint(head_losses, model, in, keys ? 3 : 2, losses, 1);
         return weft_squeeze(losses[0], 0);
     }
-    const int64_t size = (chunks + WEFT_MAX_OUTPUTS - 1) / WEFT_MAX_OUTPUTS * rows;
+    const int64_t size = (chunks + PARTS - 1) / PARTS * rows;
     const int n = (int)((N + size - 1) / size);
     weft_custom(split, (void *)(intptr_t)size, &rules, &hidden, 1, parts, n);
     for (int i = 0; i < n; i++) {

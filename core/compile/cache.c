@@ -22,9 +22,9 @@ static uint32_t varying(const weft_compiled *c, int parameter, int n_in)
     return parameter < n_in && parameter < c->options.n_dynamic ? c->options.dynamic[parameter] : 0;
 }
 
-static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in, int n_out)
+static uint64_t hash_of(const weft_compiled *c, weft_array *const *in, int n_in)
 {
-    uint64_t hash = weft__mix(weft__mix(0x51ed270b, (uint64_t)n_in), (uint64_t)n_out);
+    uint64_t hash = weft__mix(0x51ed270b, (uint64_t)n_in);
     for (int i = 0; i < n_in + c->n_slots; i++) {
         const weft_array *a = array_of(c, in, n_in, i);
         if (!a) {
@@ -57,9 +57,9 @@ static bool parameter_fits(const weft__parameter *p, const weft_spec *spec,
 }
 
 static bool fits(const weft_compiled *c, const weft__combination *k, weft_array *const *in,
-                 int n_in, int n_out)
+                 int n_in)
 {
-    bool same = k->n_in == n_in && k->n_out == n_out;
+    bool same = k->n_in == n_in;
     for (int i = 0; i < n_in + c->n_slots && same; i++) {
         const weft_array *a = array_of(c, in, n_in, i);
         same = parameter_fits(&k->parameters[i], a ? &a->spec : NULL, a ? a->device : NULL, 0);
@@ -71,7 +71,7 @@ static bool fits(const weft_compiled *c, const weft__combination *k, weft_array 
 static bool are_related(const weft_compiled *c, const weft__combination *a,
                         const weft__combination *b)
 {
-    bool same = a->n_in == b->n_in && a->n_out == b->n_out;
+    bool same = a->n_in == b->n_in;
     for (int i = 0; i < a->n_in + c->n_slots && same; i++) {
         const weft__parameter *p = &b->parameters[i];
         same = parameter_fits(&a->parameters[i], &p->spec, p->device, p->varying);
@@ -92,8 +92,7 @@ static void fill_parameters(weft_compiled *c, weft__combination *k, weft_array *
     }
 }
 
-weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in, int n_in,
-                                         int n_out)
+weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in, int n_in)
 {
     weft__combination *k = weft_calloc(1, sizeof *k);
     if (!k) {
@@ -101,7 +100,6 @@ weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in
     }
     const size_t n = (size_t)n_in + (size_t)c->n_slots;
     k->n_in = n_in;
-    k->n_out = n_out;
     k->parameters = weft_calloc(n, sizeof *k->parameters);
     k->replaced = weft_calloc(n + 1, sizeof *k->replaced);
     k->fates = weft_calloc((size_t)c->n_slots, sizeof *k->fates);
@@ -109,7 +107,7 @@ weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in
         weft__combination_free(k);
         return NULL;
     }
-    k->hash = hash_of(c, in, n_in, n_out);
+    k->hash = hash_of(c, in, n_in);
     fill_parameters(c, k, in);
     return k;
 }
@@ -175,15 +173,15 @@ static void touch_family(weft_compiled *c, weft__family *f)
     }
 }
 
-weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in, int n_out)
+weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in)
 {
     weft__combination *k = c->newest ? c->newest->newest : NULL; /* the previous call's */
-    if (k && fits(c, k, in, n_in, n_out)) {
+    if (k && fits(c, k, in, n_in)) {
         return k;
     }
-    const uint64_t hash = hash_of(c, in, n_in, n_out);
+    const uint64_t hash = hash_of(c, in, n_in);
     k = c->buckets[hash % WEFT__BUCKETS];
-    while (k && !(k->hash == hash && fits(c, k, in, n_in, n_out))) {
+    while (k && !(k->hash == hash && fits(c, k, in, n_in))) {
         k = k->chain;
     }
     if (k) {
@@ -290,9 +288,8 @@ static void note_reason(weft_compiled *c, const weft__combination *before,
                         const weft__combination *now)
 {
     char where[160];
-    if (before->n_in != now->n_in || before->n_out != now->n_out) {
-        note(c, "%d inputs and %d outputs -> %d and %d", before->n_in, before->n_out, now->n_in,
-             now->n_out);
+    if (before->n_in != now->n_in) {
+        note(c, "%d inputs -> %d", before->n_in, now->n_in);
         return;
     }
     for (int i = 0; i < now->n_in + c->n_slots; i++) {

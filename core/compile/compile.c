@@ -169,6 +169,14 @@ static weft_status settle(weft_compiled *c, weft_array **originals, weft_array *
     return status;
 }
 
+static weft_status check_room(const weft_compiled *c, int n, int room)
+{
+    return n <= room
+               ? WEFT_OK
+               : weft_fail(WEFT_INVALID, "%s: the function has %d results, there is room for %d",
+                           c->name, n, room);
+}
+
 /* Until the function returns, slots are set and nothing is evaluated. */
 typedef struct putting_off {
     weft__watch base;
@@ -211,21 +219,21 @@ static void note_refusal(weft__watch *base, weft_status status)
 }
 
 static weft_status call_function(weft_compiled *c, weft_array *const *in, int n_in,
-                                 weft_array **out, int n_out)
+                                 weft__results *out)
 {
     putting_off p = {.base = {may_set, next_key, note_refusal}};
     weft__watch *before = weft__watching;
     weft__watching = &p.base;
-    c->fn(c->context, in, n_in, out, n_out);
+    weft_status status = weft__call_function(c->fn, c->context, in, n_in, out);
     weft__watching = before;
     if (p.key) {
         weft__unhold(p.key);
     }
-    return p.status == WEFT_OK ? WEFT_OK : weft_fail(p.status, "%s", p.message);
+    return p.status == WEFT_OK ? status : weft_fail(p.status, "%s", p.message);
 }
 
-static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_in,
-                                 weft_array **out, int n_out)
+static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_in, int room,
+                                 weft__results *out)
 {
     const size_t n = (size_t)c->n_slots;
     weft_array **arrays = weft_calloc(2 * n, sizeof(weft_array *));
@@ -240,7 +248,7 @@ static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_
             weft__hold(originals[i]);
         }
     }
-    weft_status status = call_function(c, in, n_in, out, n_out);
+    weft_status status = call_function(c, in, n_in, out);
     for (size_t i = 0; i < n; i++) { /* as before, until everything is computed */
         now[i] = *c->slots[i];
         *c->slots[i] = originals[i];
@@ -254,9 +262,12 @@ static weft_status call_directly(weft_compiled *c, weft_array *const *in, int n_
         }
     }
     if (status == WEFT_OK) {
-        status = settle(c, originals, now, out, n_out);
+        status = check_room(c, out->n, room);
     }
-    weft_scope_close_n(out, n_out);
+    if (status == WEFT_OK) {
+        status = settle(c, originals, now, out->at, out->n);
+    }
+    weft_scope_close_n(out->at, status == WEFT_OK ? out->n : 0);
     weft_free(arrays);
     return status;
 }
@@ -443,12 +454,12 @@ static void write_back(weft_compiled *c, const weft__combination *k, weft_array 
     }
 }
 
-static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_in, int n_out,
+static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_in,
                                  weft__combination **out)
 {
-    weft__combination *k = weft__compiled_find(c, in, n_in, n_out);
+    weft__combination *k = weft__compiled_find(c, in, n_in);
     if (!k) {
-        k = weft__combination_new(c, in, n_in, n_out);
+        k = weft__combination_new(c, in, n_in);
         weft_status status =
             k ? weft__combination_trace(c, k) : weft__out_of_memory("compile", NULL);
         if (status == WEFT_OK) {
@@ -464,19 +475,25 @@ static weft_status find_or_trace(weft_compiled *c, weft_array *const *in, int n_
 }
 
 static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_in,
-                                 weft_array **out, int n_out)
+                                 weft_array **out, int room)
 {
-    const int most = n_in + n_out + c->n_slots + 1;
-    weft_status status = make_room(&c->inputs, &c->input_room, most);
+    const int given = n_in + c->n_slots + 1;
+    weft_status status = make_room(&c->inputs, &c->input_room, given);
     if (status == WEFT_OK) {
-        status = make_room(&c->outputs, &c->output_room, most);
+        status = make_room(&c->outputs, &c->output_room, given); /* gather uses it */
     }
     if (status == WEFT_OK) {
         status = gather(c, in, n_in);
     }
     weft__combination *k = NULL;
     if (status == WEFT_OK) {
-        status = find_or_trace(c, in, n_in, n_out, &k);
+        status = find_or_trace(c, in, n_in, &k);
+    }
+    if (status == WEFT_OK) {
+        status = check_room(c, k->n_out, room);
+    }
+    if (status == WEFT_OK) {
+        status = make_room(&c->outputs, &c->output_room, k->n_out + c->n_slots + 1);
     }
     if (status == WEFT_OK && k->draws) {
         status = draw_key(c, k);
@@ -490,38 +507,61 @@ static weft_status call_compiled(weft_compiled *c, weft_array *const *in, int n_
         status = weft__program_run(v->program, &call);
     }
     if (status == WEFT_OK) {
-        write_back(c, k, c->outputs + n_out);
-        for (int i = 0; i < n_out; i++) {
-            out[i] = c->outputs[i];
-            weft__scope_pin(out[i]);
+        write_back(c, k, c->outputs + k->n_out);
+        for (int i = 0; i < room; i++) {
+            out[i] = i < k->n_out ? c->outputs[i] : NULL;
+            if (out[i]) {
+                weft__scope_pin(out[i]);
+            }
         }
+        c->n_results = k->n_out;
         c->counts.calls++;
     }
     return status;
 }
 
-weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in, weft_array **out,
-                               int n_out)
+/* Calls the function itself: inside another traced one, where its graph is a part of that one's, or
+ * because compiling is switched off. */
+static weft_status call_plainly(weft_compiled *c, weft_array *const *in, int n_in, bool inlined,
+                                weft_array **out, int room)
 {
-    /* Something watches: the function of another compiled one is called directly. */
-    if (weft__recording > 0 || weft__differentiating > 0 || weft__watching) {
-        c->fn(c->context, in, n_in, out, n_out);
-        c->counts.inlined++;
-        return WEFT_OK;
+    weft__results results = {.room = room};
+    weft_status status = inlined ? weft__call_function(c->fn, c->context, in, n_in, &results)
+                                 : call_directly(c, in, n_in, room, &results);
+    if (status == WEFT_OK) {
+        status = check_room(c, results.n, room);
     }
+    if (status == WEFT_OK) {
+        c->n_results = weft__hand_over(status, &results, out, room, c->name);
+    }
+    weft_free(results.at);
+    return status;
+}
+
+weft_status weft_compiled_call(weft_compiled *c, weft_array *const *in, int n_in, weft_array **out,
+                               int room)
+{
     weft_status status;
-    if (weft_compile_enabled()) {
+    if (weft__recording > 0 || weft__differentiating > 0 || weft__watching) {
+        status = call_plainly(c, in, n_in, true, out, room);
+        c->counts.inlined++;
+    } else if (weft_compile_enabled()) {
         weft_scope_open(); /* the slots' new arrays are no temporaries of the caller's */
-        status = call_compiled(c, in, n_in, out, n_out);
-        weft_scope_close_n(out, status == WEFT_OK ? n_out : 0);
+        status = call_compiled(c, in, n_in, out, room);
+        weft_scope_close_n(out, status == WEFT_OK ? room : 0);
     } else {
-        status = call_directly(c, in, n_in, out, n_out);
+        status = call_plainly(c, in, n_in, false, out, room);
     }
     if (status != WEFT_OK) {
         weft_array *failed = weft__failed_as(status, "%s", weft_error_message());
-        for (int i = 0; i < n_out; i++) {
+        for (int i = 0; i < room; i++) {
             out[i] = failed;
         }
     }
     return status;
+}
+
+int weft_compiled_n_results(const weft_compiled *compiled)
+{
+    return compiled->n_results;
 }

@@ -5,6 +5,7 @@
 
 #include "core/compile/trace.h"
 #include "core/eval/program.h"
+#include "core/transforms/transforms.h"
 #include "weft/compile.h"
 
 enum { WEFT__BUCKETS = 64, WEFT__VARIANTS = 8, WEFT__REASONS = 8 };
@@ -32,7 +33,7 @@ typedef struct weft__combination {
     struct weft__combination *newer, *older; /* of its family, by use */
     struct weft__family *family;
     uint64_t hash;
-    int n_in, n_out;
+    int n_in, n_out; /* n_out: results, known once it is traced */
     weft__parameter *parameters; /* of the arguments, then of the slots */
     weft__trace trace;           /* over the inputs: the parameters that are there */
     int64_t n_inputs;
@@ -66,6 +67,7 @@ struct weft_compiled {
     char *reasons[WEFT__REASONS]; /* of recompiles, a ring */
     int64_t n_reasons;
     uint64_t clock;
+    int n_results; /* of the latest call */
     /* Room for one call. */
     weft_array **inputs, **outputs;
     int input_room, output_room;
@@ -74,11 +76,9 @@ struct weft_compiled {
 /* ---- cache.c -------------------------------------------------------------------------------- */
 
 /* The combination of the call's arguments and of what the slots hold; NULL: it is new. */
-weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in,
-                                       int n_out);
+weft__combination *weft__compiled_find(weft_compiled *c, weft_array *const *in, int n_in);
 /* An empty one for them, not yet in the cache. NULL: no memory. */
-weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in, int n_in,
-                                         int n_out);
+weft__combination *weft__combination_new(weft_compiled *c, weft_array *const *in, int n_in);
 /* Inserts it, evicting what was not used for longest, and notes why it was needed. After a failure
  * the combination is still the caller's. */
 weft_status weft__compiled_insert(weft_compiled *c, weft__combination *k);

@@ -228,10 +228,11 @@ static weft_status write_function(weft_exporter *e, const char *name, const weft
 
 /* ---- tracing -------------------------------------------------------------------------------- */
 
-/* In an open scope; `arrays` has room for the placeholders and the results. */
+/* In an open scope; `arrays` has room for the placeholders. */
 static weft_status call_on_placeholders(weft_function *fn, void *context,
-                                        const weft__trace_argument *arguments, int n_in, int n_out,
-                                        weft_array **arrays, weft__trace *out)
+                                        const weft__trace_argument *arguments, int n_in,
+                                        weft_array **arrays, weft__results *results,
+                                        weft__trace *out)
 {
     const uint64_t since = weft__next_seq();
     for (int i = 0; i < n_in; i++) {
@@ -240,35 +241,38 @@ static weft_status call_on_placeholders(weft_function *fn, void *context,
     const int differentiating = weft__differentiating;
     weft__differentiating = 0;
     weft__recording++; /* compiled functions inside are called as functions */
-    fn(context, arrays, n_in, arrays + n_in, n_out);
+    const weft_status status = weft__call_function(fn, context, arrays, n_in, results);
     weft__recording--;
     weft__differentiating = differentiating;
-    for (int i = 0; i < n_out; i++) {
-        if (!weft_ok(arrays[n_in + i])) {
+    for (int i = 0; i < results->n; i++) {
+        if (!weft_ok(results->at[i])) {
             return weft_fail(WEFT_INVALID, "export: result %d: %s", i,
-                             weft_error(arrays[n_in + i]));
+                             results->at[i] ? weft_error(results->at[i]) : "NULL");
         }
     }
-    return weft__trace_make(out, arrays, n_in, arrays + n_in, n_out, since);
+    return status == WEFT_OK ? weft__trace_make(out, arrays, n_in, results->at, results->n, since)
+                             : status;
 }
 
 weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_argument *arguments,
-                           int n_in, int n_out, weft__trace *out)
+                           int n_in, weft__trace *out)
 {
     *out = (weft__trace){0};
-    weft_array **arrays = weft_calloc((size_t)(n_in + n_out), sizeof *arrays);
+    weft__results results = {0};
+    weft_array **arrays = weft_calloc((size_t)n_in, sizeof *arrays);
     if (!arrays) {
         return weft__out_of_memory("export", NULL);
     }
     weft_scope_open();
-    weft_status status = call_on_placeholders(fn, context, arguments, n_in, n_out, arrays, out);
+    weft_status status = call_on_placeholders(fn, context, arguments, n_in, arrays, &results, out);
     weft_scope_close(NULL);
+    weft_free(results.at);
     weft_free(arrays);
     return status;
 }
 
 weft_status weft__export_trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                               int n_out, weft__trace *out)
+                               weft__trace *out)
 {
     weft__trace raw = {0};
     weft__trace_argument *arguments = weft_calloc((size_t)n_in, sizeof *arguments);
@@ -281,7 +285,7 @@ weft_status weft__export_trace(weft_function *fn, void *context, weft_array *con
         }
     }
     if (status == WEFT_OK) {
-        status = weft__trace_at(fn, context, arguments, n_in, n_out, &raw);
+        status = weft__trace_at(fn, context, arguments, n_in, &raw);
     }
     if (status == WEFT_OK) {
         status = weft__simplify(&raw, out);
@@ -334,10 +338,10 @@ static weft_status add_function(weft_exporter *e, const char *name, const weft__
 }
 
 weft_status weft_exporter_add(weft_exporter *e, const char *name, weft_function *fn, void *context,
-                              weft_array *const *in, int n_in, int n_out)
+                              weft_array *const *in, int n_in)
 {
     weft__trace t = {0};
-    weft_status status = weft__export_trace(fn, context, in, n_in, n_out, &t);
+    weft_status status = weft__export_trace(fn, context, in, n_in, &t);
     if (status == WEFT_OK) {
         status = add_function(e, name, &t, NULL);
     }
@@ -346,11 +350,11 @@ weft_status weft_exporter_add(weft_exporter *e, const char *name, weft_function 
 }
 
 weft_status weft_exporter_add_shapeless(weft_exporter *e, const char *name, weft_function *fn,
-                                        void *context, weft_array *const *in, int n_in, int n_out,
+                                        void *context, weft_array *const *in, int n_in,
                                         const uint32_t *dynamic)
 {
     weft__shapeless s;
-    weft_status status = weft__shapeless_trace(fn, context, in, n_in, n_out, dynamic, &s);
+    weft_status status = weft__shapeless_trace(fn, context, in, n_in, dynamic, &s);
     if (status == WEFT_OK) {
         status = add_function(e, name, &s.trace, &s);
     }
@@ -451,12 +455,12 @@ weft_status weft_exporter_save(weft_exporter *e, const char *path)
 }
 
 weft_status weft_export(const char *path, weft_function *fn, void *context, weft_array *const *in,
-                        int n_in, int n_out)
+                        int n_in)
 {
     weft_exporter *e;
     weft_status status = weft_exporter_new(&e);
     if (status == WEFT_OK) {
-        status = weft_exporter_add(e, "main", fn, context, in, n_in, n_out);
+        status = weft_exporter_add(e, "main", fn, context, in, n_in);
     }
     if (status == WEFT_OK) {
         status = weft_exporter_save(e, path);

@@ -23,7 +23,7 @@ bool weft__spec_same(const weft_spec *a, const weft_spec *b);
 
 /* export.c: the simplified trace of a function at arrays like `in`. */
 weft_status weft__export_trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                               int n_out, weft__trace *out);
+                               weft__trace *out);
 /* What a value is once ops that hand inputs on are left out. */
 weft__value weft__export_resolve(const weft__trace *t, weft__value v);
 /* "a0", "c0", "n0", "n0.1": a value that is resolved; `place` is its number. */

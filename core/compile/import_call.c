@@ -21,11 +21,10 @@ static bool argument_fits(const weft__function *f, int i, const weft_spec *now, 
 }
 
 static bool takes(const weft__function *f, const char *name, weft_array *const *in, int n_in,
-                  int n_out, int64_t *sizes)
+                  int64_t *sizes)
 {
     const weft__trace *t = &f->trace;
-    bool fits =
-        (!name || strcmp(f->name, name) == 0) && t->n_arguments == n_in && t->n_outputs == n_out;
+    bool fits = (!name || strcmp(f->name, name) == 0) && t->n_arguments == n_in;
     for (int k = 0; k < WEFT__SYMBOLS; k++) {
         sizes[k] = -1;
     }
@@ -40,8 +39,7 @@ static bool takes(const weft__function *f, const char *name, weft_array *const *
 
 /* The graph at other lengths than it was written for. */
 static weft_status call_at(const weft_imported *imported, const weft__function *f,
-                           const int64_t *sizes, weft_array *const *in, int n_in, weft_array **out,
-                           int n_out)
+                           const int64_t *sizes, weft_array *const *in, int n_in, weft_array **out)
 {
     weft__building b = {.from = imported,
                         .symbols = (weft__symbols *)(uintptr_t)&f->symbols,
@@ -51,16 +49,17 @@ static weft_status call_at(const weft_imported *imported, const weft__function *
                         .n_arguments = (size_t)n_in};
     weft_scope_open();
     weft_status status = weft__read_graph(&b, &f->at);
-    for (int i = 0; i < n_out && status == WEFT_OK; i++) {
+    const int n = (int)f->trace.n_outputs;
+    for (int i = 0; i < n && status == WEFT_OK; i++) {
         out[i] = b.results[i];
     }
-    weft_scope_close_n(out, status == WEFT_OK ? n_out : 0);
+    weft_scope_close_n(out, status == WEFT_OK ? n : 0);
     weft__building_free(&b);
     return status;
 }
 
 static weft_array *no_function(const weft_imported *imported, const char *name,
-                               weft_array *const *in, int n_in, int n_out)
+                               weft_array *const *in, int n_in)
 {
     char given[512] = "";
     size_t length = 0;
@@ -71,39 +70,61 @@ static weft_array *no_function(const weft_imported *imported, const char *name,
             (size_t)snprintf(given + length, sizeof given - length, "%s%s %s", i ? ", " : "",
                              weft_dtype_name(weft_dtype_of(in[i])), weft__shape_text(&dims, shape));
     }
-    return weft_error_array("%s: no function %s(%s) with %d results; the first of %d is %s",
-                            imported->path, name ? name : "", given, n_out, imported->n,
+    return weft_error_array("%s: no function %s(%s); the first of %d is %s", imported->path,
+                            name ? name : "", given, imported->n,
                             imported->n ? imported->functions[0].signature : "none");
 }
 
-void weft_imported_call(const weft_imported *imported, const char *name, weft_array *const *in,
-                        int n_in, weft_array **out, int n_out)
+/* The first function that takes the arguments; NULL, and why as an error array: there is none. */
+static const weft__function *find(const weft_imported *imported, const char *name,
+                                  weft_array *const *in, int n_in, int64_t *sizes,
+                                  weft_array **failed)
 {
-    weft_array *failed = NULL;
-    for (int i = 0; i < n_in && !failed; i++) {
-        failed = weft_ok(in[i]) ? NULL : in[i];
+    for (int i = 0; i < n_in; i++) {
+        if (!weft_ok(in[i])) {
+            *failed =
+                in[i] ? in[i] : weft_error_array("%s: argument %d is NULL", imported->path, i);
+            return NULL;
+        }
     }
-    const weft__function *f = NULL;
+    for (int i = 0; i < imported->n; i++) {
+        if (takes(&imported->functions[i], name, in, n_in, sizes)) {
+            return &imported->functions[i];
+        }
+    }
+    *failed = no_function(imported, name, in, n_in);
+    return NULL;
+}
+
+static weft_array *apply(const weft_imported *imported, const weft__function *f,
+                         const int64_t *sizes, weft_array *const *in, int n_in, weft_array **out)
+{
+    weft_status status = f->symbols.n > 0 ? call_at(imported, f, sizes, in, n_in, out)
+                                          : weft__trace_apply(&f->trace, in, out);
+    return status == WEFT_OK ? NULL
+                             : weft_error_array("%s: %s", imported->path, weft_error_message());
+}
+
+int weft_imported_call(const weft_imported *imported, const char *name, weft_array *const *in,
+                       int n_in, weft_array **out, int room)
+{
     int64_t sizes[WEFT__SYMBOLS];
-    for (int i = 0; i < imported->n && !failed && !f; i++) {
-        const weft__function *next = &imported->functions[i];
-        f = takes(next, name, in, n_in, n_out, sizes) ? next : NULL;
-    }
-    if (!failed && !f) {
-        failed = no_function(imported, name, in, n_in, n_out);
-    }
-    weft_status status = WEFT_OK;
+    weft_array *failed = NULL;
     weft_scope_open();
-    if (!failed && f->symbols.n > 0) {
-        status = call_at(imported, f, sizes, in, n_in, out, n_out);
-    } else if (!failed) {
-        status = weft__trace_apply(&f->trace, in, out);
+    const weft__function *f = find(imported, name, in, n_in, sizes, &failed);
+    const int n = f ? (int)f->trace.n_outputs : room;
+    for (int i = 0; i < room; i++) {
+        out[i] = NULL;
     }
-    if (status != WEFT_OK) {
-        failed = weft_error_array("%s: %s", imported->path, weft_error_message());
+    if (f && n > room) {
+        failed = weft_error_array("%s: %s has %d results, there is room for %d", imported->path,
+                                  f->name, n, room);
+    } else if (f) {
+        failed = apply(imported, f, sizes, in, n_in, out);
     }
-    for (int i = 0; i < n_out && failed; i++) {
+    for (int i = 0; i < room && failed; i++) {
         out[i] = failed;
     }
-    weft_scope_close_n(out, n_out);
+    weft_scope_close_n(out, room);
+    return n;
 }

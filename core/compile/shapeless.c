@@ -33,7 +33,7 @@ typedef struct elements {
 typedef struct checking {
     weft_function *fn;
     void *context;
-    int n_in, n_out;
+    int n_in;
     weft__trace_argument *arguments; /* at the lengths being tried */
     weft__shapeless *out;
     weft__length_log reads; /* at the lengths of `out` */
@@ -110,7 +110,7 @@ static weft_status trace_at(checking *c, const int64_t *sizes, weft__length_log 
     memcpy(c->sizes, sizes, sizeof c->sizes);
     weft__length_log *before = weft__length_reads;
     weft__length_reads = log;
-    weft_status status = weft__trace_at(c->fn, c->context, c->arguments, c->n_in, c->n_out, out);
+    weft_status status = weft__trace_at(c->fn, c->context, c->arguments, c->n_in, out);
     weft__length_reads = before;
     return log->no_memory ? weft__out_of_memory("export", NULL) : status;
 }
@@ -491,10 +491,10 @@ static weft_status check(checking *c, weft_array *const *in, const uint32_t *dyn
 }
 
 weft_status weft__shapeless_trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                                  int n_out, const uint32_t *dynamic, weft__shapeless *out)
+                                  const uint32_t *dynamic, weft__shapeless *out)
 {
     *out = (weft__shapeless){0};
-    checking c = {.fn = fn, .context = context, .n_in = n_in, .n_out = n_out, .out = out};
+    checking c = {.fn = fn, .context = context, .n_in = n_in, .out = out};
     for (int i = 0; i < n_in; i++) {
         if (!weft_ok(in[i])) {
             return weft__report(in[i]);

@@ -32,7 +32,7 @@ typedef struct weft__shapeless {
  * WEFT_UNSUPPORTED names what depends on the lengths: a length that the function reads, the graph,
  * a constant, or a parameter. *out is to be freed in any case. */
 weft_status weft__shapeless_trace(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                                  int n_out, const uint32_t *dynamic, weft__shapeless *out);
+                                  const uint32_t *dynamic, weft__shapeless *out);
 void weft__shapeless_free(weft__shapeless *s);
 
 /* The parameter of a node that is the shape of its result; NULL: none. */
@@ -40,6 +40,6 @@ const weft_field *weft__shape_field(const weft_op *op);
 
 /* export.c: calls fn on placeholders of these specs and on these devices. */
 weft_status weft__trace_at(weft_function *fn, void *context, const weft__trace_argument *arguments,
-                           int n_in, int n_out, weft__trace *out);
+                           int n_in, weft__trace *out);
 
 #endif

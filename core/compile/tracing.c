@@ -81,12 +81,14 @@ static bool may_set(weft__watch *base, weft_array **slot)
 
 typedef struct tracing {
     weft_compiled *c;
-    const weft__combination *k;
+    weft__combination *k;
     watch watch;
     weft_array **placeholders; /* per input, each with a reference */
     weft_array **arguments;    /* per argument and slot: its placeholder or NULL */
     weft_array **originals;    /* per slot */
-    weft_array **outs;         /* results, then what slots were set to */
+    weft__results results;
+    weft_array **outs; /* results, then what slots were set to */
+    weft_array **set;  /* what slots were set to */
     int64_t n_inputs;
     int n_set;
 } tracing;
@@ -97,8 +99,8 @@ static bool make_room(tracing *t)
     t->placeholders = weft_calloc(n, sizeof(weft_array *));
     t->arguments = weft_calloc(n, sizeof(weft_array *));
     t->originals = weft_calloc((size_t)t->c->n_slots, sizeof(weft_array *));
-    t->outs = weft_calloc((size_t)(t->k->n_out + t->c->n_slots), sizeof(weft_array *));
-    return t->placeholders && t->arguments && t->originals && t->outs;
+    t->set = weft_calloc((size_t)t->c->n_slots, sizeof(weft_array *));
+    return t->placeholders && t->arguments && t->originals && t->set;
 }
 
 static void free_room(tracing *t)
@@ -109,7 +111,9 @@ static void free_room(tracing *t)
     weft_free(t->placeholders);
     weft_free(t->arguments);
     weft_free(t->originals);
+    weft_free(t->set);
     weft_free(t->outs);
+    weft_free(t->results.at);
 }
 
 /* Before the call: what is made inside a checkpoint would be made again by it. */
@@ -164,7 +168,7 @@ static void give_back_slots(tracing *t, weft__fate *fates)
                    : now                               ? WEFT__SET
                                                        : WEFT__EMPTIED;
         if (fates[i] == WEFT__SET) {
-            t->outs[t->k->n_out + t->n_set++] = now;
+            t->set[t->n_set++] = now;
             weft__ref(now); /* until the trace is made */
         }
         if (now) {
@@ -173,7 +177,7 @@ static void give_back_slots(tracing *t, weft__fate *fates)
     }
 }
 
-static void call_function(tracing *t, weft__fate *fates)
+static weft_status call_function(tracing *t, weft__fate *fates)
 {
     weft__watch *before = weft__watching;
     const int differentiating = weft__differentiating;
@@ -181,7 +185,8 @@ static void call_function(tracing *t, weft__fate *fates)
     weft__watching = &t->watch.base;
     weft__differentiating = 0;
     weft__recording++;
-    t->c->fn(t->c->context, t->arguments, t->k->n_in, t->outs, t->k->n_out);
+    weft_status status =
+        weft__call_function(t->c->fn, t->c->context, t->arguments, t->k->n_in, &t->results);
     weft__recording--;
     weft__differentiating = differentiating;
     weft__watching = before;
@@ -191,6 +196,23 @@ static void call_function(tracing *t, weft__fate *fates)
         t->placeholders[t->n_inputs++] = t->watch.placeholder;
         weft__ref(t->watch.placeholder);
     }
+    return t->watch.status == WEFT_OK ? status : weft_fail(t->watch.status, "%s", t->watch.message);
+}
+
+/* The results, and then what the slots were set to. */
+static weft_status trace_graph(tracing *t, weft__trace *trace)
+{
+    const int n = t->results.n;
+    t->outs = weft_calloc((size_t)(n + t->n_set), sizeof(weft_array *));
+    if (!t->outs) {
+        return weft__out_of_memory(t->c->name, "a trace");
+    }
+    for (int i = 0; i < n + t->n_set; i++) {
+        t->outs[i] = i < n ? t->results.at[i] : t->set[i - n];
+    }
+    t->k->n_out = n;
+    return weft__trace_make(trace, t->placeholders, t->n_inputs, t->outs, n + t->n_set,
+                            t->watch.since);
 }
 
 /* An array that a slot of the list holds, reached by another way, is that slot's. */
@@ -244,15 +266,12 @@ static weft_status trace_once(tracing *t, weft__trace *trace, weft__fate *fates)
         status = make_key(&t->watch);
     }
     if (status == WEFT_OK) {
-        call_function(t, fates);
-        status = t->watch.status == WEFT_OK ? WEFT_OK
-                                            : weft_fail(t->watch.status, "%s", t->watch.message);
+        status = call_function(t, fates);
         if (status == WEFT_OK) {
-            status = weft__trace_make(trace, t->placeholders, t->n_inputs, t->outs,
-                                      t->k->n_out + t->n_set, t->watch.since);
+            status = trace_graph(t, trace);
         }
         for (int i = 0; i < t->n_set; i++) {
-            weft__unref(t->outs[t->k->n_out + i]);
+            weft__unref(t->set[i]);
         }
     }
     if (t->watch.key) {
@@ -271,7 +290,7 @@ static weft_status trace_once(tracing *t, weft__trace *trace, weft__fate *fates)
 
 /* ---- a combination -------------------------------------------------------------------------- */
 
-static weft_status trace_function(weft_compiled *c, const weft__combination *k, weft__trace *trace)
+static weft_status trace_function(weft_compiled *c, weft__combination *k, weft__trace *trace)
 {
     tracing t = {.c = c, .k = k};
     *trace = (weft__trace){0};

@@ -114,10 +114,10 @@ static weft_status show_all(visiting *v)
 }
 
 weft_status weft_export_visit(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                              int n_out, weft_export_visitor *visit, void *visit_context)
+                              weft_export_visitor *visit, void *visit_context)
 {
     weft__trace t = {0};
-    weft_status status = weft__export_trace(fn, context, in, n_in, n_out, &t);
+    weft_status status = weft__export_trace(fn, context, in, n_in, &t);
     visiting v = {.t = &t, .visit = visit, .context = visit_context};
     if (status == WEFT_OK) {
         status = show_all(&v);

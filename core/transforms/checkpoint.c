@@ -249,7 +249,7 @@ static const weft_op op_checkpoint = {
     .name = "checkpoint",
     .family = WEFT_STRUCTURAL,
     .arity = -1,
-    .n_outputs = -1,
+    .n_outputs = -WEFT_MAX_OUTPUTS,
     .params_size = sizeof(checkpoint_params),
     .params_fields = checkpoint_fields,
     .infer = infer_checkpoint,
@@ -330,24 +330,28 @@ static weft_array *record(weft_array *const *out, int n_out, uint64_t start,
     return node;
 }
 
-void weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                     weft_array **out, int n_out)
+int weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                    weft_array **out, int room)
 {
-    weft_checkpoint_with(fn, context, in, n_in, out, n_out, NULL);
+    return weft_checkpoint_with(fn, context, in, n_in, out, room, NULL);
 }
 
-void weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *in, int n_in,
-                          weft_array **out, int n_out, const weft_checkpoint_options *options)
+int weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                         weft_array **out, int room, const weft_checkpoint_options *options)
 {
     const weft_checkpoint_options none = {0};
     const uint64_t start = weft__next_seq();
+    weft__results results = {.room = room};
     weft_scope_open();
-    fn(context, in, n_in, out, n_out);
-    if (weft_is_differentiating() && n_out > 0) {
-        weft_array *node = record(out, n_out, start, options ? options : &none);
-        for (int i = 0; i < n_out; i++) {
-            out[i] = weft_pick(node, i);
+    const weft_status status = weft__call_function(fn, context, in, n_in, &results);
+    if (status == WEFT_OK && weft_is_differentiating() && results.n > 0) {
+        weft_array *node = record(results.at, results.n, start, options ? options : &none);
+        for (int i = 0; i < results.n; i++) {
+            results.at[i] = weft_pick(node, i);
         }
     }
-    weft_scope_close_n(out, n_out);
+    const int n = weft__hand_over(status, &results, out, room, "checkpoint");
+    weft_scope_close_n(out, room);
+    weft_free(results.at);
+    return n;
 }

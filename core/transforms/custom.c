@@ -103,7 +103,7 @@ static void call_user(const rule_call *c, weft_array *const *in, weft_array **ou
     }
 }
 
-static void call_rule(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out);
+static int call_rule(void *context, weft_array *const *in, int n_in, weft_array **out, int room);
 
 /* The outermost level: all results have the batch, the arguments as the level says. */
 static void call_mapped(const rule_call *c, weft_array *const *in, int n_in, weft_array **out,
@@ -135,14 +135,26 @@ static void call_mapped(const rule_call *c, weft_array *const *in, int n_in, wef
     }
 }
 
-static void call_rule(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+/* The number of arrays that the rule makes: one for each float on the other side. */
+static int made_by_rule(const rule_call *c, weft_array *const *in)
+{
+    return c->backward ? count_floats(in, c->n_arguments)
+                       : count_floats(in + c->n_arguments, (int)c->params->n_outputs);
+}
+
+static int call_rule(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const rule_call *c = context;
+    const int n_out = made_by_rule(c, in);
+    if (n_out > room) {
+        return n_out;
+    }
     if (c->level > 0) {
         call_mapped(c, in, n_in, out, n_out);
     } else {
         call_user(c, in, out);
     }
+    return n_out;
 }
 
 /* Calls the rule of `node` with `given` for the floats of one side (NULL: zeros) and puts what it
@@ -165,8 +177,7 @@ static void apply_rule(weft_array *node, bool backward, weft_array *const *given
         }
     }
     rule_call c = {p, p->batched.n, n, backward};
-    int n_out = count_floats(other, backward ? n : m);
-    call_rule(&c, in, n_in, out, n_out);
+    call_rule(&c, in, n_in, out, MAX_ARGUMENTS);
     unpack(other, backward ? n : m, out, made);
 }
 
@@ -257,7 +268,7 @@ static const weft_op op_custom = {
     .name = "custom",
     .family = WEFT_STRUCTURAL,
     .arity = -1,
-    .n_outputs = -1,
+    .n_outputs = -WEFT_MAX_OUTPUTS,
     .params_size = sizeof(custom_params),
     .params_fields = custom_fields,
     .infer = infer_custom,
@@ -271,38 +282,50 @@ static const weft_op op_custom = {
 /* ---- public --------------------------------------------------------------------------------- */
 
 /* What is wrong with the call or with the results, or NULL. */
-static weft_array *check_call(weft_array *const *out, int n_in, int n_out)
+static weft_array *check_call(const weft__results *results, int n_in)
 {
+    const int n_out = results->n;
     if (n_in > MAX_ARGUMENTS || n_out > WEFT_MAX_OUTPUTS) {
         return weft__failed("custom: expected at most %d arguments and %d results, got %d and %d",
                             MAX_ARGUMENTS, WEFT_MAX_OUTPUTS, n_in, n_out);
     }
     for (int i = 0; i < n_out; i++) {
-        if (!weft_ok(out[i])) {
-            return out[i] ? out[i] : weft__failed("custom: result %d is NULL", i);
+        weft_array *y = results->at[i];
+        if (!weft_ok(y)) {
+            return y ? y : weft__failed("custom: result %d is NULL", i);
         }
     }
     return NULL;
 }
 
-void weft_custom(weft_function *fn, void *context, const weft_custom_rules *rules,
-                 weft_array *const *in, int n_in, weft_array **out, int n_out)
+/* The node around the results of a call, or an error array; NULL without results. */
+static weft_array *wrap(const weft__results *results, void *context, const weft_custom_rules *rules,
+                        weft_array *const *in, int n_in)
 {
     weft_array *inputs[MAX_ARGUMENTS + WEFT_MAX_OUTPUTS];
-    for (int i = 0; i < n_out; i++) {
-        out[i] = NULL;
+    const int n_out = results->n;
+    weft_array *failed = check_call(results, n_in);
+    if (failed || n_out == 0) {
+        return failed;
     }
+    custom_params params = {.rules = *rules, .context = context, .n_outputs = n_out};
+    memcpy(inputs, results->at, (size_t)n_out * sizeof *inputs);
+    memcpy(inputs + n_out, in, (size_t)n_in * sizeof *inputs);
+    return weft__apply_on(weft_device_of(inputs[0]), &op_custom, inputs, n_out + n_in, &params);
+}
+
+int weft_custom(weft_function *fn, void *context, const weft_custom_rules *rules,
+                weft_array *const *in, int n_in, weft_array **out, int room)
+{
+    weft__results results = {.room = room};
     weft_scope_open();
-    fn(context, in, n_in, out, n_out);
-    weft_array *node = check_call(out, n_in, n_out);
-    if (!node && n_out > 0) {
-        custom_params params = {.rules = *rules, .context = context, .n_outputs = n_out};
-        memcpy(inputs, out, (size_t)n_out * sizeof *inputs);
-        memcpy(inputs + n_out, in, (size_t)n_in * sizeof *inputs);
-        node = weft__apply_on(weft_device_of(out[0]), &op_custom, inputs, n_out + n_in, &params);
+    const weft_status status = weft__call_function(fn, context, in, n_in, &results);
+    weft_array *node = status == WEFT_OK ? wrap(&results, context, rules, in, n_in) : NULL;
+    for (int i = 0; i < results.n; i++) {
+        results.at[i] = weft_pick(node, i);
     }
-    for (int i = 0; i < n_out; i++) {
-        out[i] = weft_pick(node, i);
-    }
-    weft_scope_close_n(out, n_out);
+    const int n = weft__hand_over(status, &results, out, room, "custom");
+    weft_scope_close_n(out, room);
+    weft_free(results.at);
+    return n;
 }

@@ -7,20 +7,19 @@
 #include "core/shape.h"
 #include "core/transforms/transforms.h"
 
-enum { MAX_ARRAYS = 32 };
-
 typedef struct check {
     weft_function *fn;
     void *context;
     weft_array *const *inputs;
     int n_inputs, n_outputs;
     weft_gradcheck_options options;
-    double *values[MAX_ARRAYS];   /* of float inputs */
-    double *weights[MAX_ARRAYS];  /* random cotangent of each output, NULL for integer ones */
-    int64_t sizes[MAX_ARRAYS];    /* of the outputs */
-    double *scratch;              /* room for the largest output */
-    double *tangents[MAX_ARRAYS]; /* random, of float inputs; NULL unless they are asked for */
-    char op[64];                  /* that made the output with the largest weight in the worst */
+    double **values;   /* (n_inputs): of float inputs, else NULL */
+    double **tangents; /* (n_inputs): random, of float inputs; NULL unless they are asked for */
+    double **weights;  /* (n_outputs): random cotangents, NULL of integer outputs */
+    int64_t *sizes;    /* (n_outputs) */
+    double *scratch;   /* room for the largest output */
+    weft_array **in;   /* (n_inputs): moved inputs */
+    char op[64];       /* that made the last output */
     double worst, worst_analytic, worst_numeric;
     int worst_input;
     int64_t worst_element;
@@ -36,17 +35,27 @@ static double random_weight(uint64_t *state)
     return u < 0.5 ? -1 + u : u;
 }
 
+static weft_status no_memory(void)
+{
+    return weft__out_of_memory("gradcheck", NULL);
+}
+
 /* Evaluates those that are not NULL in one call, so that none loses its data to another. */
 static weft_status eval_together(weft_array *const *arrays, int n)
 {
-    weft_array *named[MAX_ARRAYS];
+    weft_array **named = weft_calloc((size_t)n, sizeof *named);
+    if (!named) {
+        return no_memory();
+    }
     int count = 0;
     for (int i = 0; i < n; i++) {
         if (arrays[i]) {
             named[count++] = arrays[i];
         }
     }
-    return weft_eval_n(named, count);
+    const weft_status status = weft_eval_n(named, count);
+    weft_free(named);
+    return status;
 }
 
 /* Adds the weighted sum of arrays of the outputs' shapes. */
@@ -70,16 +79,23 @@ static weft_status weigh(check *c, weft_array *const *out, double *sum)
  * inputs) and otherwise at the inputs. */
 static weft_status weighted_sum(check *c, int which, double *sum)
 {
-    weft_array *in[MAX_ARRAYS], *out[MAX_ARRAYS] = {NULL};
+    weft__results out = {.room = c->n_outputs};
     weft_scope_open();
     for (int i = 0; i < c->n_inputs; i++) {
         bool moved = c->values[i] && (which < 0 || which == i);
-        in[i] = moved ? weft_from_data(c->values[i], WEFT_FLOAT64, weft_shape(c->inputs[i]))
-                      : c->inputs[i];
+        c->in[i] = moved ? weft_from_data(c->values[i], WEFT_FLOAT64, weft_shape(c->inputs[i]))
+                         : c->inputs[i];
     }
-    c->fn(c->context, in, c->n_inputs, out, c->n_outputs);
-    weft_status status = weigh(c, out, sum);
+    weft_status status = weft__call_function(c->fn, c->context, c->in, c->n_inputs, &out);
+    if (status == WEFT_OK && out.n != c->n_outputs) {
+        status = weft_fail(WEFT_INVALID, "gradcheck: the function had %d results, then %d",
+                           c->n_outputs, out.n);
+    }
+    if (status == WEFT_OK) {
+        status = weigh(c, out.at, sum);
+    }
     weft_scope_close(NULL);
+    weft_free(out.at);
     return status;
 }
 
@@ -139,7 +155,7 @@ static weft_status read_inputs(check *c)
         }
         c->values[i] = weft_malloc((size_t)weft_nbytes(x));
         if (!c->values[i]) {
-            return weft__out_of_memory("gradcheck", NULL);
+            return no_memory();
         }
         weft_status status = weft_read(x, WEFT_FLOAT64, c->values[i], weft_size(x));
         if (status != WEFT_OK) {
@@ -150,12 +166,10 @@ static weft_status read_inputs(check *c)
 }
 
 /* Random cotangents of the outputs' shapes, as arrays in the current scope. */
-static weft_status draw_cotangents(check *c, weft_array **cotangents)
+static weft_status draw_cotangents(check *c, weft_array *const *out, weft_array **cotangents)
 {
-    weft_array *out[MAX_ARRAYS] = {NULL};
     uint64_t state = c->options.seed;
     int64_t largest = 1;
-    c->fn(c->context, c->inputs, c->n_inputs, out, c->n_outputs);
     for (int i = 0; i < c->n_outputs; i++) {
         if (!weft_ok(out[i])) {
             return weft_fail(weft__report(out[i]), "gradcheck: output %d: %s", i,
@@ -170,7 +184,7 @@ static weft_status draw_cotangents(check *c, weft_array **cotangents)
         largest = n > largest ? n : largest;
         c->weights[i] = weft_malloc((size_t)n * sizeof(double));
         if (!c->weights[i]) {
-            return weft__out_of_memory("gradcheck", NULL);
+            return no_memory();
         }
         for (int64_t k = 0; k < n; k++) {
             c->weights[i][k] = random_weight(&state);
@@ -178,7 +192,7 @@ static weft_status draw_cotangents(check *c, weft_array **cotangents)
         cotangents[i] = weft_from_data(c->weights[i], WEFT_FLOAT64, weft_shape(out[i]));
     }
     c->scratch = weft_malloc((size_t)largest * sizeof(double));
-    return c->scratch ? WEFT_OK : weft__out_of_memory("gradcheck", NULL);
+    return c->scratch ? WEFT_OK : no_memory();
 }
 
 /* ---- along a direction ---------------------------------------------------------------------- */
@@ -194,7 +208,7 @@ static weft_status draw_tangents(check *c, weft_array **tangents)
         }
         c->tangents[i] = weft_malloc((size_t)n * sizeof(double));
         if (!c->tangents[i]) {
-            return weft__out_of_memory("gradcheck", NULL);
+            return no_memory();
         }
         for (int64_t k = 0; k < n; k++) {
             c->tangents[i][k] = random_weight(&state);
@@ -249,13 +263,15 @@ static weft_status hold_together(const check *c, double forward, double other, c
  * against the gradients' product with the tangents. The latter agree but for rounding. */
 static weft_status check_forward(check *c, weft_array *const *tangents, double backward)
 {
-    weft_array *out[MAX_ARRAYS] = {NULL};
-    double forward, numeric;
+    weft_array **out = weft_calloc((size_t)c->n_outputs, sizeof *out);
+    double forward = 0, numeric = 0;
     weft_status status =
-        weft_jvp(c->fn, c->context, c->inputs, c->n_inputs, tangents, NULL, c->n_outputs, out);
+        out ? weft_jvp(c->fn, c->context, c->inputs, c->n_inputs, tangents, NULL, c->n_outputs, out)
+            : no_memory();
     if (status == WEFT_OK) {
         status = weigh(c, out, &forward);
     }
+    weft_free(out);
     if (status == WEFT_OK) {
         status = slope_along(c, &numeric);
     }
@@ -273,20 +289,24 @@ typedef struct directional {
     weft_array *const *tangents;
 } directional;
 
-static void call_directional(void *context, weft_array *const *in, int n_in, weft_array **out,
-                             int n_out)
+static int call_directional(void *context, weft_array *const *in, int n_in, weft_array **out,
+                            int room)
 {
     const directional *d = context;
-    weft_array *all[MAX_ARRAYS] = {NULL};
+    const int m = d->c->n_outputs;
+    weft_array **all = weft_calloc((size_t)m, sizeof *all);
     weft_status status =
-        weft_jvp(d->c->fn, d->c->context, in, n_in, d->tangents, NULL, d->c->n_outputs, all);
+        all ? weft_jvp(d->c->fn, d->c->context, in, n_in, d->tangents, NULL, m, all) : no_memory();
     int n = 0;
-    for (int i = 0; i < d->c->n_outputs; i++) {
-        if (d->c->weights[i] && n < n_out) {
-            out[n++] =
-                status == WEFT_OK ? all[i] : weft__failed_as(status, "%s", weft_error_message());
+    for (int i = 0; i < m; i++) {
+        if (!d->c->weights[i] || n++ >= room) {
+            continue;
         }
+        out[n - 1] =
+            status == WEFT_OK ? all[i] : weft__failed_as(status, "%s", weft_error_message());
     }
+    weft_free(all);
+    return n;
 }
 
 static weft_status check_second(check *c, weft_array *const *tangents)
@@ -298,7 +318,7 @@ static weft_status check_second(check *c, weft_array *const *tangents)
     for (int i = 0; i < c->n_outputs; i++) {
         n += c->weights[i] != NULL;
     }
-    return n ? weft_gradcheck(call_directional, &d, c->inputs, c->n_inputs, n, &options) : WEFT_OK;
+    return n ? weft_gradcheck(call_directional, &d, c->inputs, c->n_inputs, &options) : WEFT_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -308,8 +328,7 @@ static weft_status check_input(check *c, int i, weft_array *grad, double *along)
 {
     int64_t n = weft_size(c->inputs[i]);
     double *gradient = weft_malloc((size_t)n * sizeof *gradient);
-    weft_status status = gradient ? weft_read(grad, WEFT_FLOAT64, gradient, n)
-                                  : weft__out_of_memory("gradcheck", NULL);
+    weft_status status = gradient ? weft_read(grad, WEFT_FLOAT64, gradient, n) : no_memory();
     if (status == WEFT_OK) {
         status = compare(c, i, gradient, n);
     }
@@ -320,12 +339,12 @@ static weft_status check_input(check *c, int i, weft_array *grad, double *along)
     return status;
 }
 
-static weft_status check_all(check *c)
+/* `cotangents` (n_outputs), `grads` and `tangents` (n_inputs) are NULL. */
+static weft_status check_all(check *c, weft_array *const *out, weft_array **cotangents,
+                             weft_array **grads, weft_array **tangents)
 {
-    weft_array *cotangents[MAX_ARRAYS] = {NULL}, *grads[MAX_ARRAYS] = {NULL};
-    weft_array *tangents[MAX_ARRAYS] = {NULL};
     double along = 0;
-    weft_status status = draw_cotangents(c, cotangents);
+    weft_status status = draw_cotangents(c, out, cotangents);
     if (status == WEFT_OK && (c->options.forward || c->options.second)) {
         status = draw_tangents(c, tangents);
     }
@@ -348,41 +367,90 @@ static weft_status check_all(check *c)
     return status;
 }
 
-weft_status weft_gradcheck(weft_function *fn, void *context, weft_array *const *inputs,
-                           int n_inputs, int n_outputs, const weft_gradcheck_options *options)
+/* In an open scope. */
+static weft_status check_results(check *c, const weft__results *out)
 {
-    if (n_inputs < 1 || n_inputs > MAX_ARRAYS || n_outputs < 1 || n_outputs > MAX_ARRAYS) {
-        return weft_fail(WEFT_INVALID,
-                         "gradcheck: expected 1 to %d inputs and outputs, got %d "
-                         "and %d",
-                         MAX_ARRAYS, n_inputs, n_outputs);
+    const size_t n = (size_t)c->n_inputs, m = (size_t)out->n;
+    c->n_outputs = out->n;
+    if (out->n < 1) {
+        return weft_fail(WEFT_INVALID, "gradcheck: the function has no results");
     }
-    check c = {.fn = fn,
-               .context = context,
-               .inputs = inputs,
-               .n_inputs = n_inputs,
-               .n_outputs = n_outputs};
+    c->weights = weft_calloc(m, sizeof *c->weights);
+    c->sizes = weft_calloc(m, sizeof *c->sizes);
+    weft_array **arrays = weft_calloc(m + 2 * n, sizeof *arrays);
+    weft_status status = c->weights && c->sizes && arrays
+                             ? check_all(c, out->at, arrays, arrays + m, arrays + m + n)
+                             : no_memory();
+    weft_free(arrays);
+    return status;
+}
+
+static weft_status check_function(check *c)
+{
+    const size_t n = (size_t)c->n_inputs;
+    weft__results out = {0};
+    c->values = weft_calloc(n, sizeof *c->values);
+    c->tangents = weft_calloc(n, sizeof *c->tangents);
+    c->in = weft_calloc(n, sizeof *c->in);
+    if (!c->values || !c->tangents || !c->in) {
+        return no_memory();
+    }
+    weft_scope_open();
+    weft_status status = read_inputs(c);
+    if (status == WEFT_OK) {
+        status = weft__call_function(c->fn, c->context, c->inputs, c->n_inputs, &out);
+    }
+    if (status == WEFT_OK) {
+        status = check_results(c, &out);
+    }
+    weft_scope_close(NULL);
+    weft_free(out.at);
+    return status;
+}
+
+static void free_check(check *c)
+{
+    for (int i = 0; i < c->n_inputs; i++) {
+        weft_free(c->values ? c->values[i] : NULL);
+        weft_free(c->tangents ? c->tangents[i] : NULL);
+    }
+    for (int i = 0; i < c->n_outputs && c->weights; i++) {
+        weft_free(c->weights[i]);
+    }
+    weft_free(c->values);
+    weft_free(c->tangents);
+    weft_free(c->weights);
+    weft_free(c->sizes);
+    weft_free(c->in);
+    weft_free(c->scratch);
+}
+
+static weft_status report_worst(const check *c)
+{
+    char input[32];
+    const char *name = c->options.names ? c->options.names[c->worst_input] : input;
+    snprintf(input, sizeof input, "input %d", c->worst_input);
+    return weft_fail(WEFT_INVALID,
+                     "gradcheck: %s: %s, element %lld: expected %.9g (numeric), got %.9g "
+                     "(analytic), relative error %.3g above %.3g",
+                     c->op, name, (long long)c->worst_element, c->worst_numeric, c->worst_analytic,
+                     c->worst, c->options.tolerance);
+}
+
+weft_status weft_gradcheck(weft_function *fn, void *context, weft_array *const *inputs,
+                           int n_inputs, const weft_gradcheck_options *options)
+{
+    if (n_inputs < 1) {
+        return weft_fail(WEFT_INVALID, "gradcheck: expected at least one input");
+    }
+    check c = {.fn = fn, .context = context, .inputs = inputs, .n_inputs = n_inputs};
     c.options = options ? *options : (weft_gradcheck_options){0};
     c.options.step = c.options.step > 0 ? c.options.step : 1e-6;
     c.options.tolerance = c.options.tolerance > 0 ? c.options.tolerance : 1e-6;
-    weft_scope_open();
-    weft_status status = read_inputs(&c);
-    if (status == WEFT_OK) {
-        status = check_all(&c);
-    }
-    weft_scope_close(NULL);
-    for (int i = 0; i < MAX_ARRAYS; i++) {
-        weft_free(c.values[i]);
-        weft_free(c.weights[i]);
-        weft_free(c.tangents[i]);
-    }
-    weft_free(c.scratch);
+    weft_status status = check_function(&c);
     if (status == WEFT_OK && c.worst > c.options.tolerance) {
-        status = weft_fail(WEFT_INVALID,
-                           "gradcheck: %s: input %d, element %lld: expected %.9g (numeric), got "
-                           "%.9g (analytic), relative error %.3g above %.3g",
-                           c.op, c.worst_input, (long long)c.worst_element, c.worst_numeric,
-                           c.worst_analytic, c.worst, c.options.tolerance);
+        status = report_worst(&c);
     }
+    free_check(&c);
     return status;
 }

@@ -18,26 +18,35 @@ static weft_array *failed(weft_status status)
 }
 
 /* Of one cotangent of output `at`: those of all sources. */
-static void pull(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int pull(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const graph *g = context;
+    const int n_out = g->n_sources;
     (void)n_in;
+    if (n_out > room) {
+        return n_out;
+    }
     for (int i = 0; i < n_out; i++) {
         out[i] = NULL;
     }
-    weft_status status = weft__pull_back(&g->values[g->at], in, 1, g->sources, g->n_sources, out);
+    weft_status status = weft__pull_back(&g->values[g->at], in, 1, g->sources, n_out, out);
     for (int i = 0; i < n_out; i++) {
         out[i] = status != WEFT_OK ? failed(status)
                  : out[i]          ? out[i]
                                    : weft_zeros_like(g->sources[i]);
     }
+    return n_out;
 }
 
 /* Of one tangent of source `at`: those of all values. */
-static void push(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int push(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const graph *g = context;
+    const int n_out = g->n_values;
     (void)n_in;
+    if (n_out > room) {
+        return n_out;
+    }
     for (int i = 0; i < n_out; i++) {
         out[i] = NULL;
     }
@@ -47,6 +56,7 @@ static void push(void *context, weft_array *const *in, int n_in, weft_array **ou
                  : out[i]          ? out[i]
                                    : weft_zeros_like(g->values[i]);
     }
+    return n_out;
 }
 
 /* One-hot arrays of the shape and dtype of `like`, one for each of its elements, on a new axis 0.
@@ -147,7 +157,7 @@ static weft_status jacobian_in(weft_function *fn, void *context, weft_array *con
         aliases[i] = weft__alias(in[i]);
     }
     weft__differentiating++;
-    fn(context, aliases, n_in, outs, n_out);
+    weft__call_into(fn, context, aliases, n_in, outs, n_out, "jacobian");
     weft__differentiating--;
     weft_status status = weft__all_ok(outs, n_out);
     if (status == WEFT_OK) {
@@ -218,13 +228,17 @@ typedef struct loss {
     void *context;
 } loss;
 
-static void gradients(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int gradients(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const loss *l = context;
+    if (n_in > room) {
+        return n_in;
+    }
     const weft_status status = weft_grad(l->fn, l->context, in, n_in, NULL, 0, out);
-    for (int i = 0; i < n_out; i++) {
+    for (int i = 0; i < n_in; i++) {
         out[i] = status != WEFT_OK ? failed(status) : out[i] ? out[i] : weft_zeros_like(in[i]);
     }
+    return n_in;
 }
 
 weft_status weft_hessian(weft_loss_function *fn, void *context, weft_array *const *in, int n_in,

@@ -213,7 +213,7 @@ static weft_status trace_and_push(weft_function *fn, void *context, weft_array *
     }
     weft__differentiating++;
     weft__recording++;
-    fn(context, aliases, n_in, values, n_out);
+    weft__call_into(fn, context, aliases, n_in, values, n_out, "jvp");
     weft__recording--;
     weft__differentiating--;
     weft_status status = check_tangents(in, tangents, n_in);

@@ -46,6 +46,27 @@ typedef struct weft__beside {
 weft__beside weft__enter_beside(const weft_array *node);
 void weft__leave_beside(weft__beside beside);
 
+/* ---- call.c --------------------------------------------------------------------------------- */
+
+/* What a function returned. */
+typedef struct weft__results {
+    weft_array **at; /* freed by the caller with weft_free, also after a failure */
+    int n, room;
+} weft__results;
+
+/* Calls fn with room for out->room results (zero the struct first), again with more where it has
+ * more. Entries may be NULL or error arrays. */
+weft_status weft__call_function(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                                weft__results *out);
+/* Puts the first n_out results in `out`; error arrays that begin with `what` for those that the
+ * function does not have. */
+void weft__call_into(weft_function *fn, void *context, weft_array *const *in, int n_in,
+                     weft_array **out, int n_out, const char *what);
+/* Puts the results in `out` and NULL behind them and returns their number; error arrays after a
+ * failure (`status`, reported) or where the results do not fit. */
+int weft__hand_over(weft_status status, const weft__results *results, weft_array **out, int room,
+                    const char *what);
+
 /* ---- pull_back.c ---------------------------------------------------------------------------- */
 
 /* Pulls the cotangents of `outs` (NULL: none) back to `targets`, nodes younger than which none

@@ -34,7 +34,7 @@ static void call(weft_function *fn, void *context, weft_array *const *in, int n_
                  weft_array **out, int n_out)
 {
     weft__differentiating++;
-    fn(context, in, n_in, out, n_out);
+    weft__call_into(fn, context, in, n_in, out, n_out, "vjp");
     weft__differentiating--;
 }
 
@@ -220,11 +220,12 @@ typedef struct loss_call {
     void *context;
 } loss_call;
 
-static void call_loss(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call_loss(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const loss_call *c = context;
-    (void)n_out;
+    (void)room;
     out[0] = c->fn(c->context, in, n_in);
+    return 1;
 }
 
 weft_status weft_grad(weft_loss_function *fn, void *context, weft_array *const *in, int n_in,

@@ -182,7 +182,7 @@ static weft_status trace_and_batch(weft_function *fn, void *context, mapping *m,
     weft_status status = weft__all_ok(m->arguments, n_in);
     if (status == WEFT_OK) {
         weft__recording++;
-        fn(context, m->arguments, n_in, values, n_out);
+        weft__call_into(fn, context, m->arguments, n_in, values, n_out, "vmap");
         weft__recording--;
         status = check_unevaluated(m);
     }

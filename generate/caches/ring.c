@@ -164,7 +164,7 @@ static weft_array *first_error(const weft__parts *k, const weft__parts *v,
 static void put(weft__store *store, const weft__parts *parts)
 {
     for (int i = 0; i < parts->n; i++)
-        weft_set(&store->held[i], parts->at[i]);
+        (void)weft_set(&store->held[i], parts->at[i]);
 }
 
 static weft_cache_view update(weft_cache *self, weft_array *k, weft_array *v)

@@ -95,7 +95,7 @@ WEFT_API bool weft_is_evaluated(const weft_array *a);
 /* The dtype that n arrays take together (weft_promote); float32 for none. */
 WEFT_API weft_dtype weft_result_type(weft_array *const *arrays, int n);
 /* The shape that n shapes broadcast to; false leaves *out as it was: they do not. */
-WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *out);
+WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *out) WEFT_NONNULL(3);
 
 /* ---- Scopes and ownership ------------------------------------------------------------------- */
 
@@ -136,7 +136,7 @@ WEFT_API void weft_drop(weft_array *a);
  * scope that made it closes. If that is closed already, the innermost scope takes it over, and the
  * first evaluation that uses it consumes it. A failed array is refused: the slot is unchanged, the
  * status returned. NULL empties the slot. */
-WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
+WEFT_NODISCARD WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
 
 /* Sets n slots to n values at once: evaluates the values first, reusing the memory of the arrays
  * that are replaced when nothing else holds them and no open scope owns them. On a failure no slot
@@ -144,24 +144,26 @@ WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
  * kernel had already overwritten has lost its elements: reading it fails. Without memory, and for
  * an index out of range in a kernel of the CPU, the failing step itself has overwritten nothing.
  * Devices that find such indices while they run have then overwritten everything. */
-WEFT_API weft_status weft_update(weft_array **const *slots, weft_array *const *values, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_update(weft_array **const *slots,
+                                                weft_array *const *values, int n);
 
 /* ---- Evaluation ----------------------------------------------------------------------------- */
 
 /* Computes `a` (and what it needs) and waits. Intermediates that no open scope owns are released as
  * soon as they have been used. */
-WEFT_API weft_status weft_eval(weft_array *a);
-WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_eval(weft_array *a);
+WEFT_NODISCARD WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n);
 
 /* Starts it on the thread's default stream (stream.h) and returns; reading an array, or evaluating
  * what depends on it, waits. A failure of the computation is reported by whoever waits. */
-WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 /* Evaluates `a` and copies its `count` elements (must equal weft_size) to `out`, row-major,
  * converted to `dtype`. */
-WEFT_API weft_status weft_read(weft_array *a, weft_dtype dtype, void *out, int64_t count);
+WEFT_NODISCARD WEFT_API weft_status weft_read(weft_array *a, weft_dtype dtype, void *out,
+                                              int64_t count);
 
 /* The one element of a size-1 array; NaN or INT64_MIN after a failure (weft_error_message). */
 WEFT_API double weft_item(weft_array *a);
@@ -177,29 +179,29 @@ WEFT_API const void *weft_data(weft_array *a);
 /* The device that a name such as "cpu" or "vulkan:1" means; NULL when there is none. The library
  * owns devices. */
 WEFT_API weft_device *weft_device_get(const char *name);
-WEFT_API const char *weft_device_name(const weft_device *device);
+WEFT_API const char *weft_device_name(const weft_device *device) WEFT_NONNULL(1);
 /* Puts the name of device i, from 0, over all backends of this build or registered since; false:
  * there are no more. A backend that finds no device names its first one: weft_device_get says why
  * it cannot be had. Opens nothing. */
 WEFT_API bool weft_device_at(int i, char *name, size_t size);
 /* The hardware in words, as in "kernels for avx2"; may be "". */
-WEFT_API const char *weft_device_description(const weft_device *device);
+WEFT_API const char *weft_device_description(const weft_device *device) WEFT_NONNULL(1);
 /* Bytes that the device has for arrays in all, others' included; 0: it does not say. */
-WEFT_API int64_t weft_device_memory(const weft_device *device);
+WEFT_API int64_t weft_device_memory(const weft_device *device) WEFT_NONNULL(1);
 /* Whether float32 numbers nearer to zero than FLT_MIN (2^-126) may be taken and given as zeros:
  * shaders of many cards cannot do otherwise. What is said elsewhere of the accuracy of results does
  * not hold for such numbers there, nor for what is computed from them. */
-WEFT_API bool weft_device_flushes_subnormals(const weft_device *device);
+WEFT_API bool weft_device_flushes_subnormals(const weft_device *device) WEFT_NONNULL(1);
 /* The dtype whose matrix products the device computes fastest, with float32 sums: WEFT_BFLOAT16
  * where it has matrix cores for that, WEFT_FLOAT32 elsewhere. */
-WEFT_API weft_dtype weft_device_matrix_dtype(const weft_device *device);
+WEFT_API weft_dtype weft_device_matrix_dtype(const weft_device *device) WEFT_NONNULL(1);
 
 /* The device of new arrays on the calling thread ("cpu" at first), and setting it. */
 WEFT_API weft_device *weft_default_device(void);
 WEFT_API void weft_set_default_device(weft_device *device);
 
 /* Waits until everything submitted to the device is done. */
-WEFT_API weft_status weft_synchronize(weft_device *device);
+WEFT_NODISCARD WEFT_API weft_status weft_synchronize(weft_device *device);
 
 /* `a` on another device; `a` itself when it is there. */
 WEFT_API weft_array *weft_to(weft_array *a, weft_device *device);

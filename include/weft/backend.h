@@ -138,16 +138,18 @@ typedef struct weft_backend {
 
 /* Registers a backend; its devices then answer to weft_device_get("name[:index]"). The literal must
  * outlive the process's use of it. */
-WEFT_API weft_status weft_backend_register(const weft_backend *backend);
+WEFT_NODISCARD WEFT_API weft_status weft_backend_register(const weft_backend *backend)
+    WEFT_NONNULL(1);
 
 /* Adds n rows to a backend that there is, "cpu" say, in front of its own and of those added before:
  * from now on they are tried first, also on devices that are open. Compiled functions keep the
  * kernels that they were traced with. The rows must outlive the process's use of them. WEFT_DEVICE:
  * no such backend; WEFT_INVALID: a row without an op or a kernel. */
-WEFT_API weft_status weft_backend_add_rows(const char *backend, const weft_kernel_row *rows, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_backend_add_rows(const char *backend,
+                                                          const weft_kernel_row *rows, int n);
 
 /* What the backend's `open` made. */
-WEFT_API void *weft_device_state(const weft_device *device);
+WEFT_API void *weft_device_state(const weft_device *device) WEFT_NONNULL(1);
 
 /* How often nodes of a device ran: by a row, by their expansion, by the generic elementwise
  * kernel, or by the reference kernel on the CPU. */
@@ -157,12 +159,12 @@ typedef struct weft_counts {
     int64_t transfers;   /* came from another device */
     int64_t host_copies; /* of the copies: by the CPU, where the backend has no kernel for them */
 } weft_counts;
-WEFT_API weft_counts weft_device_counts(const weft_device *device);
-WEFT_API void weft_device_reset_counts(weft_device *device);
+WEFT_API weft_counts weft_device_counts(const weft_device *device) WEFT_NONNULL(1);
+WEFT_API void weft_device_reset_counts(weft_device *device) WEFT_NONNULL(1);
 
 /* Measuring by op, which costs nothing while it is off. Switching it on forgets what was measured
  * before. */
-WEFT_API weft_status weft_device_profile(weft_device *device, bool on);
+WEFT_NODISCARD WEFT_API weft_status weft_device_profile(weft_device *device, bool on);
 
 /* What became of the nodes of one op. */
 typedef struct weft_op_report {
@@ -188,7 +190,7 @@ WEFT_API int weft_device_report(weft_device *device, weft_op_report *out, int ma
                                 weft_totals *totals);
 
 /* The backend's own numbers since profiling was switched on, at most `max` of them; how many. */
-WEFT_API int weft_device_counters(weft_device *device, weft_counter *out, int max);
+WEFT_API int weft_device_counters(weft_device *device, weft_counter *out, int max) WEFT_NONNULL(1);
 
 /* The tape of an elementwise op for the class of `dtype`; NULL when the op has no such formula. */
 WEFT_API const weft_tape *weft_op_tape(const weft_op *op, weft_dtype dtype);

@@ -58,8 +58,9 @@ typedef struct weft_classified {
  * outside of the vocabulary or longer than the model's positions fails alone. `results` has room
  * for n and is filled in any case; free its insides with weft_classified_free. The status is that
  * of the options. NULL options: all zero. */
-WEFT_API weft_status weft_classify(weft_model *model, const weft_prompt *prompts, size_t n,
-                                   const weft_classify_options *options, weft_classified *results);
+WEFT_NODISCARD WEFT_API weft_status weft_classify(weft_model *model, const weft_prompt *prompts,
+                                                  size_t n, const weft_classify_options *options,
+                                                  weft_classified *results);
 
 WEFT_API void weft_classified_free(weft_classified *results, size_t n); /* NULL is accepted */
 
@@ -79,8 +80,10 @@ typedef struct weft_scored {
 } weft_scored;
 
 /* The probability of each text's end given its beginning, as weft_classify otherwise. */
-WEFT_API weft_status weft_score(weft_model *model, const weft_score_request *requests, size_t n,
-                                const weft_batch_options *options, weft_scored *results);
+WEFT_NODISCARD WEFT_API weft_status weft_score(weft_model *model,
+                                               const weft_score_request *requests, size_t n,
+                                               const weft_batch_options *options,
+                                               weft_scored *results);
 
 WEFT_API void weft_scored_free(weft_scored *results, size_t n); /* NULL is accepted */
 
@@ -120,9 +123,10 @@ struct weft_perplexity {
  *
  * Sums are in float64. WEFT_INVALID for fewer than one chunk of ids, a context above the model's
  * positions, and logits that are NaN or infinite. NULL options: all zero. */
-WEFT_API weft_status weft_perplexity_chunks(weft_model *model, const int32_t *ids, size_t n,
-                                            const weft_perplexity_options *options,
-                                            weft_perplexity *out);
+WEFT_NODISCARD WEFT_API weft_status weft_perplexity_chunks(weft_model *model, const int32_t *ids,
+                                                           size_t n,
+                                                           const weft_perplexity_options *options,
+                                                           weft_perplexity *out) WEFT_NONNULL(5);
 
 /* ---- Embeddings ----------------------------------------------------------------------------- */
 
@@ -149,8 +153,9 @@ typedef struct weft_embedded {
 /* One embedding for each prompt, as weft_classify otherwise. Pooling and norm are computed in
  * float32 or better, whatever the model's dtype. A prompt whose embedding is not finite fails
  * alone. NULL options: all zero. */
-WEFT_API weft_status weft_embed(weft_model *model, const weft_prompt *prompts, size_t n,
-                                const weft_embed_options *options, weft_embedded *results);
+WEFT_NODISCARD WEFT_API weft_status weft_embed(weft_model *model, const weft_prompt *prompts,
+                                               size_t n, const weft_embed_options *options,
+                                               weft_embedded *results);
 
 WEFT_API void weft_embedded_free(weft_embedded *results, size_t n); /* NULL is accepted */
 
@@ -201,11 +206,10 @@ typedef struct weft_generate_batch_options {
  * `results` has room for n and is filled in any case (weft_generated_rows_free); the status is that
  * of the options, or of memory for the batch itself. `tokenizer`, `options` and `callback` may be
  * NULL. */
-WEFT_API weft_status weft_generate_batch(weft_model *model, const weft_tokenizer *tokenizer,
-                                         const weft_generate_request *requests, size_t n,
-                                         const weft_generate_batch_options *options,
-                                         weft_generate_batch_fn *callback, void *context,
-                                         weft_generated_row *results);
+WEFT_NODISCARD WEFT_API weft_status weft_generate_batch(
+    weft_model *model, const weft_tokenizer *tokenizer, const weft_generate_request *requests,
+    size_t n, const weft_generate_batch_options *options, weft_generate_batch_fn *callback,
+    void *context, weft_generated_row *results);
 
 WEFT_API void weft_generated_rows_free(weft_generated_row *results, size_t n); /* NULL: accepted */
 

@@ -88,8 +88,9 @@ typedef struct weft_bench_report {
 
 /* Generates greedily, `runs` times. NULL options: all zero. The report is to be freed after
  * success. */
-WEFT_API weft_status weft_bench(weft_engine *engine, const weft_bench_options *options,
-                                weft_bench_report *report);
+WEFT_NODISCARD WEFT_API weft_status weft_bench(weft_engine *engine,
+                                               const weft_bench_options *options,
+                                               weft_bench_report *report) WEFT_NONNULL(3);
 WEFT_API void weft_bench_report_free(weft_bench_report *report); /* NULL is accepted */
 
 #ifdef __cplusplus

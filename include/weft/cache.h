@@ -108,39 +108,41 @@ WEFT_API weft_cache *weft_cache_new(void);
  * options that make no sense. */
 WEFT_API weft_cache *weft_cache_new_with(const weft_cache_options *options, int64_t window);
 
-WEFT_API weft_cache_view weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v);
-WEFT_API int64_t weft_cache_offset(const weft_cache *cache);
-WEFT_API int64_t weft_cache_length(const weft_cache *cache);
-WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots);
-WEFT_API int weft_cache_numbers(weft_cache *cache, int64_t **numbers);
+WEFT_API weft_cache_view weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v)
+    WEFT_NONNULL(1);
+WEFT_API int64_t weft_cache_offset(const weft_cache *cache) WEFT_NONNULL(1);
+WEFT_API int64_t weft_cache_length(const weft_cache *cache) WEFT_NONNULL(1);
+WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots) WEFT_NONNULL(1);
+WEFT_API int weft_cache_numbers(weft_cache *cache, int64_t **numbers) WEFT_NONNULL(1);
 
 /* After the arrays and numbers were set from outside: WEFT_INVALID when they do not fit. */
-WEFT_API weft_status weft_cache_check(const weft_cache *cache);
+WEFT_NODISCARD WEFT_API weft_status weft_cache_check(const weft_cache *cache) WEFT_NONNULL(1);
 
 /* Another cache that remembers the same. They share memory until one of them is written to, which
  * then gets its own. NULL, with the message, without memory. */
-WEFT_API weft_cache *weft_cache_copy(weft_cache *cache);
+WEFT_API weft_cache *weft_cache_copy(weft_cache *cache) WEFT_NONNULL(1);
 
 /* Forgets the last n tokens. WEFT_INVALID, and nothing forgotten, when there are fewer, or when
  * earlier ones that the next query would have to see are gone: weft_cache_can_trim. */
-WEFT_API bool weft_cache_can_trim(const weft_cache *cache, int64_t n);
-WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n);
-WEFT_API void weft_cache_reset(weft_cache *cache);
+WEFT_API bool weft_cache_can_trim(const weft_cache *cache, int64_t n) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n) WEFT_NONNULL(1);
+WEFT_API void weft_cache_reset(weft_cache *cache) WEFT_NONNULL(1);
 
 /* Whether the type has what compiled steps need: the three calls below. A cache takes its shapes
  * from the first tokens, so these come by weft_cache_update. */
-WEFT_API bool weft_cache_appends(const weft_cache *cache);
-WEFT_API weft_status weft_cache_reserve(weft_cache *cache, int64_t n);
+WEFT_API bool weft_cache_appends(const weft_cache *cache) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_cache_reserve(weft_cache *cache, int64_t n)
+    WEFT_NONNULL(1);
 WEFT_API weft_cache_view weft_cache_append(weft_cache *cache, weft_array *k, weft_array *v,
-                                           weft_array *offset);
-WEFT_API void weft_cache_advance(weft_cache *cache, int64_t n);
+                                           weft_array *offset) WEFT_NONNULL(1);
+WEFT_API void weft_cache_advance(weft_cache *cache, int64_t n) WEFT_NONNULL(1);
 WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
 
 /* weft_attention of q (B, L, H, D) over what the view shows -> (B, L, H, Dv). `causal` must be
  * set. A `mask` in the options, whose last dim is 1 or counts the tokens of the whole text, says
  * further what is hidden; `lengths` must be NULL. */
 WEFT_API weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
-                                          const weft_attention_options *options);
+                                          const weft_attention_options *options) WEFT_NONNULL(2);
 
 #ifdef __cplusplus
 }

@@ -17,9 +17,9 @@ typedef struct weft_cancel weft_cancel;
 WEFT_API weft_cancel *weft_cancel_new(void);       /* not set; NULL without memory */
 WEFT_API void weft_cancel_free(weft_cancel *self); /* when nobody looks any more; NULL: accepted */
 
-WEFT_API void weft_cancel_set(weft_cancel *self);
-WEFT_API void weft_cancel_clear(weft_cancel *self); /* for the next work */
-WEFT_API bool weft_cancel_is_set(const weft_cancel *self);
+WEFT_API void weft_cancel_set(weft_cancel *self) WEFT_NONNULL(1);
+WEFT_API void weft_cancel_clear(weft_cancel *self) WEFT_NONNULL(1); /* for the next work */
+WEFT_API bool weft_cancel_is_set(const weft_cancel *self) WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

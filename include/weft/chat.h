@@ -35,19 +35,23 @@ typedef struct weft_chat weft_chat;
  * chat_template.json, else the built-in format of config.json's model_type. From a GGUF file, or a
  * folder with one: those of its metadata, else the built-in format. WEFT_UNSUPPORTED when there is
  * none of these; WEFT_INVALID, with name and line, when a template is malformed. */
-WEFT_API weft_status weft_chat_load(const char *path, weft_chat **out);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_load(const char *path, weft_chat **out)
+    WEFT_NONNULL(2);
 
 /* From a template's text; messages call it `name`. `tokenizer` tells bos_token, eos_token and
  * pad_token; NULL: they are undefined. */
-WEFT_API weft_status weft_chat_parse(const char *source, size_t length, const char *name,
-                                     const weft_tokenizer *tokenizer, weft_chat **out);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_parse(const char *source, size_t length,
+                                                    const char *name,
+                                                    const weft_tokenizer *tokenizer,
+                                                    weft_chat **out) WEFT_NONNULL(5);
 
 /* A built-in format by model_type, or "chatml". `version` tells those of one family apart: "2.5",
  * "2" of qwen2; "3.1", "3.0" of llama; "v3", "v3-tekken", "v1", "v7", "v7-tekken" of mistral; "4",
  * "5", "1" of minicpm; "small", "large" of gemma4; NULL: the first of them. Only chatml, gemma4's
  * and minicpm's "5" take tools. WEFT_UNSUPPORTED when there is none. */
-WEFT_API weft_status weft_chat_builtin(const char *model_type, const char *version,
-                                       const weft_tokenizer *tokenizer, weft_chat **out);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_builtin(const char *model_type, const char *version,
+                                                      const weft_tokenizer *tokenizer,
+                                                      weft_chat **out) WEFT_NONNULL(4);
 
 WEFT_API void weft_chat_free(weft_chat *chat); /* NULL is accepted */
 
@@ -88,23 +92,23 @@ typedef struct weft_chat_message {
 
 /* Messages as the JSON that the functions below take; *json is the caller's, freed with weft_free.
  */
-WEFT_API weft_status weft_chat_messages(const weft_chat_message *messages, size_t count,
-                                        char **json);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_messages(const weft_chat_message *messages,
+                                                       size_t count, char **json) WEFT_NONNULL(3);
 
 /* Renders messages, a JSON array of objects with role, content and so on. Members that are null are
  * left out, and a message's reasoning is under reasoning_content, thinking and reasoning whichever
  * of them it came under, as transformers has it. *text is the caller's, freed with weft_free;
  * `length` may be NULL; so may `options`. WEFT_INVALID with the template's name and line when it
  * refuses. */
-WEFT_API weft_status weft_chat_render(const weft_chat *chat, const char *messages,
-                                      const weft_chat_options *options, char **text,
-                                      size_t *length);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_render(const weft_chat *chat, const char *messages,
+                                                     const weft_chat_options *options, char **text,
+                                                     size_t *length) WEFT_NONNULL(1, 4);
 
 /* The same as ids. The tokenizer adds nothing of its own to what the template writes, so that there
  * is never a second BOS. *ids is the caller's, freed with weft_free. */
-WEFT_API weft_status weft_chat_encode(const weft_chat *chat, const weft_tokenizer *tokenizer,
-                                      const char *messages, const weft_chat_options *options,
-                                      int32_t **ids, size_t *count);
+WEFT_NODISCARD WEFT_API weft_status
+weft_chat_encode(const weft_chat *chat, const weft_tokenizer *tokenizer, const char *messages,
+                 const weft_chat_options *options, int32_t **ids, size_t *count) WEFT_NONNULL(5, 6);
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
@@ -157,18 +161,22 @@ typedef bool weft_chat_event_fn(void *context, const weft_chat_event *event);
  * all. */
 typedef struct weft_chat_parser weft_chat_parser;
 
-WEFT_API weft_status weft_chat_parser_new(const weft_chat_markup *markup,
-                                          weft_chat_event_fn *callback, void *context,
-                                          weft_chat_parser **out);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_new(const weft_chat_markup *markup,
+                                                         weft_chat_event_fn *callback,
+                                                         void *context, weft_chat_parser **out)
+    WEFT_NONNULL(1, 4);
 WEFT_API void weft_chat_parser_free(weft_chat_parser *parser); /* NULL is accepted */
-WEFT_API weft_status weft_chat_parser_push(weft_chat_parser *parser, const char *text,
-                                           size_t length);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_push(weft_chat_parser *parser,
+                                                          const char *text, size_t length)
+    WEFT_NONNULL(1);
 /* The end of the answer: what was held back, then DONE. */
-WEFT_API weft_status weft_chat_parser_finish(weft_chat_parser *parser);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_finish(weft_chat_parser *parser)
+    WEFT_NONNULL(1);
 
 /* What was parsed so far as a message for the conversation: {"role": "assistant", "content",
  * "reasoning_content", "tool_calls"}. *json is the caller's, freed with weft_free. */
-WEFT_API weft_status weft_chat_parser_message(const weft_chat_parser *parser, char **json);
+WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_message(const weft_chat_parser *parser,
+                                                             char **json) WEFT_NONNULL(1, 2);
 
 #ifdef __cplusplus
 }

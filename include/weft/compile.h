@@ -1,11 +1,13 @@
 /* weft/compile.h -- compiled functions: traced once, simplified, planned, and run again and again.
  *
- *     static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+ *     static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
  *     {
  *         model *m = context;
  *         ... loss and gradients of m->w at in[0] ...
  *         out[0] = loss;
- *         weft_set(&m->w, weft_subtract(m->w, weft_multiply(in[1], gradient)));
+ *         weft_status set = weft_set(&m->w, weft_subtract(m->w, weft_multiply(in[1], gradient)));
+ *         ...
+ *         return 1;
  *     }
  *     ...
  *     weft_array **state[] = {&m.w};
@@ -52,9 +54,10 @@ typedef struct weft_compile_options {
  * slots, the context and the names must outlive the compiled function; nothing is traced yet.
  * Setting a slot that is not in the list, or keeping an array that was computed inside, is an
  * error of the call that traces. */
-WEFT_API weft_status weft_compile(weft_function *fn, void *context, weft_array **const *state,
-                                  int n_state, const weft_compile_options *options,
-                                  weft_compiled **out);
+WEFT_NODISCARD WEFT_API weft_status weft_compile(weft_function *fn, void *context,
+                                                 weft_array **const *state, int n_state,
+                                                 const weft_compile_options *options,
+                                                 weft_compiled **out) WEFT_NONNULL(6);
 WEFT_API void weft_compiled_free(weft_compiled *compiled); /* NULL is accepted */
 
 /* Calls it: out[] are evaluated temporaries, the slots have what the function left in them. The
@@ -64,8 +67,12 @@ WEFT_API void weft_compiled_free(weft_compiled *compiled); /* NULL is accepted *
  * kernels fail: whoever reads the slots then gets the failure. Inside the function of a gradient,
  * of vmap, jvp or of another compiled function the graph is built as if the function itself had
  * been called. */
-WEFT_API weft_status weft_compiled_call(weft_compiled *compiled, weft_array *const *in, int n_in,
-                                        weft_array **out, int n_out);
+WEFT_NODISCARD WEFT_API weft_status weft_compiled_call(weft_compiled *compiled,
+                                                       weft_array *const *in, int n_in,
+                                                       weft_array **out, int room) WEFT_NONNULL(1);
+
+/* The number of results of the latest call that succeeded; 0 before the first. */
+WEFT_API int weft_compiled_n_results(const weft_compiled *compiled) WEFT_NONNULL(1);
 
 /* Call statistics. */
 typedef struct weft_compile_counts {
@@ -78,12 +85,12 @@ typedef struct weft_compile_counts {
     int64_t plans;      /* layouts that were planned */
     int64_t evictions;  /* combinations and lengths that made room for others */
 } weft_compile_counts;
-WEFT_API weft_compile_counts weft_compiled_counts(const weft_compiled *compiled);
+WEFT_API weft_compile_counts weft_compiled_counts(const weft_compiled *compiled) WEFT_NONNULL(1);
 
 /* What was traced, how many nodes are left after simplifying, what was captured, what is planned,
  * and why the function was compiled again, as text; dynamic lengths have a star. NULL: out of
  * memory. Free with weft_free. */
-WEFT_API char *weft_compile_explain(const weft_compiled *compiled);
+WEFT_API char *weft_compile_explain(const weft_compiled *compiled) WEFT_NONNULL(1);
 
 /* false: compiled functions call the function and evaluate what it builds, for comparison. Also
  * WEFT_COMPILE=0 in the environment. */
@@ -92,8 +99,8 @@ WEFT_API bool weft_compile_enabled(void);
 
 /* The lazy graph of n arrays as Graphviz text, in *text (weft_free) or, if `path` is not NULL,
  * written to that file. */
-WEFT_API weft_status weft_graph_dot(weft_array *const *arrays, int n, const char *path,
-                                    char **text);
+WEFT_NODISCARD WEFT_API weft_status weft_graph_dot(weft_array *const *arrays, int n,
+                                                   const char *path, char **text);
 
 #ifdef __cplusplus
 }

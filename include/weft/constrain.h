@@ -39,10 +39,13 @@ typedef struct weft_constraint weft_constraint;
  * Messages call the schema `name`. The tokenizer is only read here. WEFT_INVALID when it is no
  * schema, or one that nothing satisfies; WEFT_UNSUPPORTED as above, and where the combinations of
  * anyOf, oneOf, not and if are too many. *out is the caller's. */
-WEFT_API weft_status weft_constraint_new(const weft_tokenizer *tokenizer, const char *schema,
-                                         size_t length, const char *name, weft_constraint **out);
+WEFT_NODISCARD WEFT_API weft_status weft_constraint_new(const weft_tokenizer *tokenizer,
+                                                        const char *schema, size_t length,
+                                                        const char *name, weft_constraint **out)
+    WEFT_NONNULL(5);
 /* Another one at the start of a document of the same schema, which it shares. */
-WEFT_API weft_status weft_constraint_copy(const weft_constraint *constraint, weft_constraint **out);
+WEFT_NODISCARD WEFT_API weft_status weft_constraint_copy(const weft_constraint *constraint,
+                                                         weft_constraint **out) WEFT_NONNULL(1, 2);
 WEFT_API void weft_constraint_free(weft_constraint *constraint); /* NULL is accepted */
 
 /* Sets allowed[id] for the n ids of a model's vocabulary: whether the token may come next. Of
@@ -50,25 +53,29 @@ WEFT_API void weft_constraint_free(weft_constraint *constraint); /* NULL is acce
  * to end the document, as long as there were at the start (weft_constraint_missing) and every byte
  * is a token. *complete (NULL
  * allowed): the document may end here; where it is true and nothing is allowed, it must. */
-WEFT_API weft_status weft_constraint_mask(weft_constraint *constraint, int64_t remaining,
-                                          bool *allowed, int32_t n, bool *complete);
+WEFT_NODISCARD WEFT_API weft_status weft_constraint_mask(weft_constraint *constraint,
+                                                         int64_t remaining, bool *allowed,
+                                                         int32_t n, bool *complete) WEFT_NONNULL(1);
 
 /* The document goes on with a token, or with text. WEFT_INVALID when that does not fit, which
  * leaves the constraint as it was. */
-WEFT_API weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id);
-WEFT_API weft_status weft_constraint_accept_text(weft_constraint *constraint, const char *text,
-                                                 size_t length);
+WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id)
+    WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept_text(weft_constraint *constraint,
+                                                                const char *text, size_t length)
+    WEFT_NONNULL(1);
 
 /* Whether what was accepted is a whole document. */
-WEFT_API bool weft_constraint_complete(weft_constraint *constraint);
+WEFT_API bool weft_constraint_complete(weft_constraint *constraint) WEFT_NONNULL(1);
 
 /* What is missing to the nearest complete document: *bytes, and in *tokens how many tokens it takes
  * at least (the bytes by those of the longest token, rounded up); both 0 where it is complete. */
 WEFT_API void weft_constraint_missing(const weft_constraint *constraint, int64_t *bytes,
-                                      int64_t *tokens);
+                                      int64_t *tokens) WEFT_NONNULL(1, 2, 3);
 
 /* Back to the start of a document. */
-WEFT_API weft_status weft_constraint_reset(weft_constraint *constraint);
+WEFT_NODISCARD WEFT_API weft_status weft_constraint_reset(weft_constraint *constraint)
+    WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

@@ -51,12 +51,13 @@ typedef struct weft_convert_report {
  * result appears complete or not at all: it is written beside `out` and renamed. WEFT_INVALID when
  * there is something at `out` and `replace` is not set; WEFT_UNSUPPORTED, with what it is, for what
  * the form cannot express. `options` and `report` may be NULL. */
-WEFT_API weft_status weft_convert(const char *model, const char *out,
-                                  const weft_convert_options *options, weft_convert_report *report);
+WEFT_NODISCARD WEFT_API weft_status weft_convert(const char *model, const char *out,
+                                                 const weft_convert_options *options,
+                                                 weft_convert_report *report);
 
 /* Copies the files that a tokenizer is loaded from into a folder: tokenizer.json, its configuration
  * and the chat templates of a folder, or those of a GGUF file's metadata. */
-WEFT_API weft_status weft_tokenizer_copy(const char *from, const char *to);
+WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_copy(const char *from, const char *to);
 
 #ifdef __cplusplus
 }

@@ -52,7 +52,7 @@ WEFT_API bool weft_dtype_is_integer(weft_dtype dtype); /* u8..i64; bool is not *
 WEFT_API bool weft_dtype_is_signed(weft_dtype dtype);  /* i8..i64 */
 
 /* Finds a dtype by name; false leaves *out as it was. */
-WEFT_API bool weft_dtype_parse(const char *name, weft_dtype *out);
+WEFT_API bool weft_dtype_parse(const char *name, weft_dtype *out) WEFT_NONNULL(2);
 
 /* The dtype that two arrays take together: a fixed symmetric table, the one JAX and MLX use.
  * u64 with a signed type is float32; float16 with bfloat16 is float32; an integer with a float is
@@ -83,7 +83,7 @@ typedef struct weft_finfo {
     double smallest_normal; /* positive */
     double smallest_subnormal;
 } weft_finfo;
-WEFT_API bool weft_finfo_of(weft_dtype dtype, weft_finfo *out);
+WEFT_API bool weft_finfo_of(weft_dtype dtype, weft_finfo *out) WEFT_NONNULL(2);
 
 /* The limits of an integer dtype. False: it is none. */
 typedef struct weft_iinfo {
@@ -91,7 +91,7 @@ typedef struct weft_iinfo {
     int64_t min;
     uint64_t max;
 } weft_iinfo;
-WEFT_API bool weft_iinfo_of(weft_dtype dtype, weft_iinfo *out);
+WEFT_API bool weft_iinfo_of(weft_dtype dtype, weft_iinfo *out) WEFT_NONNULL(2);
 
 /* Storage conversions of the 16-bit floats, round to nearest even; NaN stays NaN. */
 WEFT_API float weft_float16_to_float(uint16_t bits);

@@ -103,7 +103,7 @@ WEFT_API weft_array *weft_floor_divide(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_remainder(weft_array *a, weft_array *b);
 /* Both of the two above. */
 WEFT_API void weft_divmod(weft_array *a, weft_array *b, weft_array **quotient,
-                          weft_array **remainder);
+                          weft_array **remainder) WEFT_NONNULL(3, 4);
 WEFT_API weft_array *weft_power(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_maximum(weft_array *a, weft_array *b); /* NaN wins */
 WEFT_API weft_array *weft_minimum(weft_array *a, weft_array *b);

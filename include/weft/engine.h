@@ -57,13 +57,14 @@ typedef struct weft_engine_options {
 
 /* Loads a model: a folder, a GGUF file, or ORG/NAME in the local cache (weft/hub.h). NULL options:
  * all zero. The message of a failure says what; *engine is then NULL. */
-WEFT_API weft_status weft_engine_load(const char *path, const weft_engine_options *options,
-                                      weft_engine **engine);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_load(const char *path,
+                                                     const weft_engine_options *options,
+                                                     weft_engine **engine) WEFT_NONNULL(3);
 
 /* Ends all calls that are under way, as weft_engine_cancel does, refuses further ones with
  * WEFT_CANCELLED, and gives the model back when the last call has ended. Calling it again does
  * nothing. */
-WEFT_API void weft_engine_close(weft_engine *engine);
+WEFT_API void weft_engine_close(weft_engine *engine) WEFT_NONNULL(1);
 
 /* Closes it, waits for the calls of other threads, and frees it. Its streams must have been freed.
  * NULL is accepted. */
@@ -84,11 +85,11 @@ typedef struct weft_engine_info {
     int64_t weight_bytes;
 } weft_engine_info;
 
-WEFT_API weft_engine_info weft_engine_info_of(const weft_engine *engine);
+WEFT_API weft_engine_info weft_engine_info_of(const weft_engine *engine) WEFT_NONNULL(1);
 
 /* The same of a model that is loaded already; backend, tokenizer and chat_template stay as they
  * are. */
-WEFT_API void weft_engine_describe(weft_model *model, weft_engine_info *out);
+WEFT_API void weft_engine_describe(weft_model *model, weft_engine_info *out) WEFT_NONNULL(2);
 
 /* What the last call of weft_engine_generate that ended took. */
 typedef struct weft_engine_metrics {
@@ -105,19 +106,21 @@ typedef struct weft_engine_metrics {
     int64_t active_memory;
 } weft_engine_metrics;
 
-WEFT_API weft_engine_metrics weft_engine_metrics_of(weft_engine *engine);
+WEFT_API weft_engine_metrics weft_engine_metrics_of(weft_engine *engine) WEFT_NONNULL(1);
 
 /* The message of the engine's last call that failed, in any thread; "" when none has. Valid on the
  * calling thread until it asks again. */
-WEFT_API const char *weft_engine_error(weft_engine *engine);
+WEFT_API const char *weft_engine_error(weft_engine *engine) WEFT_NONNULL(1);
 
 /* ---- Text and ids --------------------------------------------------------------------------- */
 
 /* As weft_tokenizer_encode and weft_tokenizer_decode; WEFT_UNSUPPORTED without a tokenizer. */
-WEFT_API weft_status weft_engine_encode(weft_engine *engine, const char *text, size_t length,
-                                        unsigned flags, int32_t **ids, size_t *count);
-WEFT_API weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids, size_t count,
-                                        unsigned flags, char **text, size_t *length);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_encode(weft_engine *engine, const char *text,
+                                                       size_t length, unsigned flags, int32_t **ids,
+                                                       size_t *count) WEFT_NONNULL(1, 5, 6);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_decode(weft_engine *engine, const int32_t *ids,
+                                                       size_t count, unsigned flags, char **text,
+                                                       size_t *length) WEFT_NONNULL(1, 5);
 
 /* ---- Generation ----------------------------------------------------------------------------- */
 
@@ -134,24 +137,29 @@ typedef struct weft_engine_request {
 } weft_engine_request;
 
 /* Generates as weft_generate does. WEFT_OK also when it was cancelled: metrics say why it ended. */
-WEFT_API weft_status weft_engine_generate(weft_engine *engine, const weft_engine_request *request,
-                                          weft_generate_fn *callback, void *context);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_generate(weft_engine *engine,
+                                                         const weft_engine_request *request,
+                                                         weft_generate_fn *callback, void *context)
+    WEFT_NONNULL(2);
 
 /* The same for a conversation. NULL chat and options: as in the request. */
-WEFT_API weft_status weft_engine_chat(weft_engine *engine, const char *messages,
-                                      const weft_chat_options *chat,
-                                      const weft_generate_options *options,
-                                      weft_generate_fn *callback, void *context);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_chat(weft_engine *engine, const char *messages,
+                                                     const weft_chat_options *chat,
+                                                     const weft_generate_options *options,
+                                                     weft_generate_fn *callback, void *context);
 
 /* The same token by token, when the caller asks for one. What the request's options point to must
  * outlive the stream; the rest is copied. One thread at a time uses a stream. */
 typedef struct weft_engine_stream weft_engine_stream;
 
-WEFT_API weft_status weft_engine_stream_new(weft_engine *engine, const weft_engine_request *request,
-                                            weft_engine_stream **stream);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_stream_new(weft_engine *engine,
+                                                           const weft_engine_request *request,
+                                                           weft_engine_stream **stream)
+    WEFT_NONNULL(2, 3);
 /* *more is false when there is none. The token's text is the stream's, until the next call. */
-WEFT_API weft_status weft_engine_stream_next(weft_engine_stream *stream, weft_generated *token,
-                                             bool *more);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_stream_next(weft_engine_stream *stream,
+                                                            weft_generated *token, bool *more)
+    WEFT_NONNULL(2, 3);
 /* Ends what is under way. NULL is accepted. */
 WEFT_API void weft_engine_stream_free(weft_engine_stream *stream);
 
@@ -159,30 +167,34 @@ WEFT_API void weft_engine_stream_free(weft_engine_stream *stream);
  * start sooner: instructions that many of them share. Of the request's options only `cache` and
  * `prefill` matter. WEFT_INVALID without a prompt cache, WEFT_UNSUPPORTED where the backend has
  * none. */
-WEFT_API weft_status weft_engine_warm(weft_engine *engine, const weft_engine_request *request);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_warm(weft_engine *engine,
+                                                     const weft_engine_request *request);
 
 /* Ends all calls that are under way or waiting, at their next token, with WEFT_FINISH_CANCELLED.
  * From any thread, a callback too. */
-WEFT_API void weft_engine_cancel(weft_engine *engine);
+WEFT_API void weft_engine_cancel(weft_engine *engine) WEFT_NONNULL(1);
 
 /* One token for each of n texts, as weft_classify. A backend that cannot generates texts of one
  * token instead, with log-probabilities of NaN; WEFT_UNSUPPORTED when it is to give logits. */
-WEFT_API weft_status weft_engine_classify(weft_engine *engine, const char *const *texts, size_t n,
-                                          const weft_classify_options *options,
-                                          weft_classified *results);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_classify(weft_engine *engine,
+                                                         const char *const *texts, size_t n,
+                                                         const weft_classify_options *options,
+                                                         weft_classified *results);
 
 /* Generates from n texts together, as weft_generate_batch, all with the same options (NULL: all
  * zero). WEFT_UNSUPPORTED where the backend cannot. */
-WEFT_API weft_status weft_engine_batch(weft_engine *engine, const char *const *texts, size_t n,
-                                       const weft_generate_options *options,
-                                       const weft_generate_batch_options *batch,
-                                       weft_generated_row *results);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_batch(weft_engine *engine, const char *const *texts,
+                                                      size_t n,
+                                                      const weft_generate_options *options,
+                                                      const weft_generate_batch_options *batch,
+                                                      weft_generated_row *results);
 
 /* The keys and queries of the request's prompt, layer by layer, as weft_inspect; its options are
  * not looked at. Another program may leave queries out (NULL, 0 heads), and its ids (NULL).
  * WEFT_UNSUPPORTED where the backend cannot. */
-WEFT_API weft_status weft_engine_inspect(weft_engine *engine, const weft_engine_request *request,
-                                         weft_inspection **out);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_inspect(weft_engine *engine,
+                                                        const weft_engine_request *request,
+                                                        weft_inspection **out) WEFT_NONNULL(3);
 
 /* ---- Training ------------------------------------------------------------------------------- */
 
@@ -216,9 +228,9 @@ typedef struct weft_engine_train_options {
  * WEFT_UNSUPPORTED where the backend cannot train, which only the native one can, and without a
  * tokenizer. Else errors are those of weft_dataset_load, weft_nn_lora_inject, weft_trainer_new and
  * weft_trainer_run. */
-WEFT_API weft_status weft_engine_train(weft_engine *engine,
-                                       const weft_engine_train_options *options,
-                                       weft_train_result *result);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_train(weft_engine *engine,
+                                                      const weft_engine_train_options *options,
+                                                      weft_train_result *result);
 
 /* ---- Backends ------------------------------------------------------------------------------- */
 
@@ -259,7 +271,8 @@ typedef struct weft_engine_backend {
 
 /* Puts a backend behind those that there are; it must outlive the process's use of it. WEFT_INVALID
  * when the name is taken. */
-WEFT_API weft_status weft_engine_register(const weft_engine_backend *backend);
+WEFT_NODISCARD WEFT_API weft_status weft_engine_register(const weft_engine_backend *backend)
+    WEFT_NONNULL(1);
 /* By name; NULL: there is none. */
 WEFT_API const weft_engine_backend *weft_engine_backend_find(const char *name);
 /* All, in the order in which they are tried; NULL: there are no more. */

@@ -205,16 +205,19 @@ typedef struct weft_generator weft_generator;
 
 /* Checks the prompt (at least one id, all within the vocabulary, no longer than the model's
  * positions) and the options, which are copied. Nothing is computed yet. */
-WEFT_API weft_status weft_generator_new(weft_model *model, const int32_t *prompt, size_t n,
-                                        const weft_generate_options *options, weft_generator **out);
+WEFT_NODISCARD WEFT_API weft_status weft_generator_new(weft_model *model, const int32_t *prompt,
+                                                       size_t n,
+                                                       const weft_generate_options *options,
+                                                       weft_generator **out) WEFT_NONNULL(5);
 
 /* The next token, or *id = -1 when the text has ended (weft_generator_stats says why). `logprob`
  * (NULL allowed) is log softmax(logits)[id] before any step of the sampler; 0 without the option.
  * While this token is with the caller the next one is computed already. After a failure there are
  * no more tokens. */
-WEFT_API weft_status weft_generator_next(weft_generator *generator, int32_t *id, double *logprob);
+WEFT_NODISCARD WEFT_API weft_status weft_generator_next(weft_generator *generator, int32_t *id,
+                                                        double *logprob) WEFT_NONNULL(1, 2);
 
-WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generator);
+WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generator) WEFT_NONNULL(1);
 
 WEFT_API void weft_generator_free(weft_generator *generator); /* NULL is accepted */
 
@@ -234,10 +237,12 @@ typedef bool weft_generate_fn(void *context, const weft_generated *token);
 
 /* Generates from a prompt of n ids and calls `callback` for every token. `tokenizer` NULL: texts
  * are empty. `stats` may be NULL; it is filled also after a failure. */
-WEFT_API weft_status weft_generate(weft_model *model, const weft_tokenizer *tokenizer,
-                                   const int32_t *prompt, size_t n,
-                                   const weft_generate_options *options, weft_generate_fn *callback,
-                                   void *context, weft_generate_stats *stats);
+WEFT_NODISCARD WEFT_API weft_status weft_generate(weft_model *model,
+                                                  const weft_tokenizer *tokenizer,
+                                                  const int32_t *prompt, size_t n,
+                                                  const weft_generate_options *options,
+                                                  weft_generate_fn *callback, void *context,
+                                                  weft_generate_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -57,29 +57,33 @@ typedef struct weft_gguf_value {
 
 /* Element i as an integer, as a number, as a string; false when it is not one, does not fit, or i
  * is out of range. Bools are integers too. */
-WEFT_API bool weft_gguf_value_int(const weft_gguf_value *value, int64_t i, int64_t *out);
-WEFT_API bool weft_gguf_value_number(const weft_gguf_value *value, int64_t i, double *out);
-WEFT_API bool weft_gguf_value_string(const weft_gguf_value *value, int64_t i,
-                                     weft_gguf_string *out);
+WEFT_API bool weft_gguf_value_int(const weft_gguf_value *value, int64_t i, int64_t *out)
+    WEFT_NONNULL(3);
+WEFT_API bool weft_gguf_value_number(const weft_gguf_value *value, int64_t i, double *out)
+    WEFT_NONNULL(3);
+WEFT_API bool weft_gguf_value_string(const weft_gguf_value *value, int64_t i, weft_gguf_string *out)
+    WEFT_NONNULL(3);
 
 /* The values in the order of the file; weft_gguf_value_find is NULL when there is none. They belong
  * to the file. */
-WEFT_API int weft_gguf_value_count(const weft_gguf *file);
-WEFT_API const weft_gguf_value *weft_gguf_value_at(const weft_gguf *file, int i);
-WEFT_API const weft_gguf_value *weft_gguf_value_find(const weft_gguf *file, const char *key);
+WEFT_API int weft_gguf_value_count(const weft_gguf *file) WEFT_NONNULL(1);
+WEFT_API const weft_gguf_value *weft_gguf_value_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
+WEFT_API const weft_gguf_value *weft_gguf_value_find(const weft_gguf *file, const char *key)
+    WEFT_NONNULL(1);
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
 /* The message of a failure names the file, the tensor or key, what was expected and what was
  * found. WEFT_UNSUPPORTED for versions, tensor types and big-endian files that Weft does not read;
  * all such types are listed. */
-WEFT_API weft_status weft_gguf_open(const char *path, weft_gguf **out);
+WEFT_NODISCARD WEFT_API weft_status weft_gguf_open(const char *path, weft_gguf **out)
+    WEFT_NONNULL(2);
 
 /* Closes the file. Arrays taken from it stay valid. NULL is accepted. */
 WEFT_API void weft_gguf_close(weft_gguf *file);
 
-WEFT_API int weft_gguf_version(const weft_gguf *file);
-WEFT_API const char *weft_gguf_path(const weft_gguf *file);
+WEFT_API int weft_gguf_version(const weft_gguf *file) WEFT_NONNULL(1);
+WEFT_API const char *weft_gguf_path(const weft_gguf *file) WEFT_NONNULL(1);
 
 /* What the file says of a tensor. Belongs to the file. */
 typedef struct weft_gguf_entry {
@@ -92,26 +96,27 @@ typedef struct weft_gguf_entry {
 } weft_gguf_entry;
 
 /* Tensors by index, in the order of their names; weft_gguf_find is -1 when absent. */
-WEFT_API int weft_gguf_count(const weft_gguf *file);
-WEFT_API const weft_gguf_entry *weft_gguf_at(const weft_gguf *file, int i);
-WEFT_API int weft_gguf_find(const weft_gguf *file, const char *name);
+WEFT_API int weft_gguf_count(const weft_gguf *file) WEFT_NONNULL(1);
+WEFT_API const weft_gguf_entry *weft_gguf_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
+WEFT_API int weft_gguf_find(const weft_gguf *file, const char *name) WEFT_NONNULL(1);
 
 /* The tensor as a temporary that views the file. An error array that names file and tensor when it
  * is absent. */
-WEFT_API weft_array *weft_gguf_get(const weft_gguf *file, const char *name);
-WEFT_API weft_array *weft_gguf_get_at(const weft_gguf *file, int i);
+WEFT_API weft_array *weft_gguf_get(const weft_gguf *file, const char *name) WEFT_NONNULL(1);
+WEFT_API weft_array *weft_gguf_get_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
 
 /* Where the tensor's bytes lie in the mapped file, while that is open; NULL: there is no such. */
-WEFT_API const void *weft_gguf_bytes(const weft_gguf *file, int i);
+WEFT_API const void *weft_gguf_bytes(const weft_gguf *file, int i) WEFT_NONNULL(1);
 
 /* Some of a tensor's rows, from `first` on and `shape`d anew, with an encoded one relabelled as
  * `dtype` (a float; a dense tensor keeps its own). */
 WEFT_API weft_array *weft_gguf_get_rows(const weft_gguf *file, int i, int64_t first,
-                                        weft_dims shape, weft_dtype dtype);
+                                        weft_dims shape, weft_dtype dtype) WEFT_NONNULL(1);
 
 /* All tensors, as weft_npz_load gives them. `metadata` may be NULL; else it is the opened file, to
  * be closed by the caller. */
-WEFT_API weft_status weft_gguf_load(const char *path, weft_named_arrays *out, weft_gguf **metadata);
+WEFT_NODISCARD WEFT_API weft_status weft_gguf_load(const char *path, weft_named_arrays *out,
+                                                   weft_gguf **metadata) WEFT_NONNULL(2);
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
@@ -119,9 +124,9 @@ WEFT_API weft_status weft_gguf_load(const char *path, weft_named_arrays *out, we
  * UINT32, is respected; else it is 32). Encoded arrays keep their blocks, if GGUF has their type;
  * dense ones are of a dtype that it has. Names have at most 63 bytes and shapes at most 4 dims.
  * Version 3. Complete or not at all. */
-WEFT_API weft_status weft_gguf_save(const char *path, const char *const *names,
-                                    weft_array *const *arrays, int n,
-                                    const weft_gguf_value *metadata, int n_metadata);
+WEFT_NODISCARD WEFT_API weft_status weft_gguf_save(const char *path, const char *const *names,
+                                                   weft_array *const *arrays, int n,
+                                                   const weft_gguf_value *metadata, int n_metadata);
 
 /* The encoding of a tensor type by its name ("Q4_K"), and the name of an array's type; NULL when
  * there is none. */

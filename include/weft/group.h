@@ -57,11 +57,12 @@ typedef struct weft_group_place {
  * WEFT_INVALID where the launcher is of another MPI than the one that Weft was built with. To be
  * called once in a process; a program that has called MPI_Init by itself also ends MPI by itself.
  */
-WEFT_API weft_status weft_group_open(weft_group **out);
+WEFT_NODISCARD WEFT_API weft_status weft_group_open(weft_group **out) WEFT_NONNULL(1);
 
 /* A group whose ranks are connected by `type`. The literal and the context must outlive it. */
-WEFT_API weft_status weft_group_new(const weft_group_type *type, void *context,
-                                    weft_group_place place, weft_group **out);
+WEFT_NODISCARD WEFT_API weft_status weft_group_new(const weft_group_type *type, void *context,
+                                                   weft_group_place place, weft_group **out)
+    WEFT_NONNULL(4);
 
 /* A rank that is closed without a failure waits for the others. */
 WEFT_API void weft_group_close(weft_group *group);
@@ -74,12 +75,14 @@ WEFT_API weft_group_place weft_group_place_of(const weft_group *group);
  * it is on one. After a failure that was agreed on the ranks go different ways, and later calls
  * return at once: this one with the status that it is given, or WEFT_CANCELLED instead of WEFT_OK.
  */
-WEFT_API weft_status weft_group_agree(weft_group *group, weft_status status, bool *stop);
+WEFT_NODISCARD WEFT_API weft_status weft_group_agree(weft_group *group, weft_status status,
+                                                     bool *stop);
 
 /* The functions of the type. WEFT_CANCELLED after a failure that was agreed on. */
-WEFT_API weft_status weft_group_gather(weft_group *group, const void *bytes, size_t n, void *out);
-WEFT_API weft_status weft_group_broadcast(weft_group *group, void *bytes, size_t n);
-WEFT_API weft_status weft_group_sum(weft_group *group, float *values, int64_t n);
+WEFT_NODISCARD WEFT_API weft_status weft_group_gather(weft_group *group, const void *bytes,
+                                                      size_t n, void *out);
+WEFT_NODISCARD WEFT_API weft_status weft_group_broadcast(weft_group *group, void *bytes, size_t n);
+WEFT_NODISCARD WEFT_API weft_status weft_group_sum(weft_group *group, float *values, int64_t n);
 
 #ifdef __cplusplus
 }

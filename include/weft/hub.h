@@ -26,12 +26,13 @@ extern "C" {
 /* The folder of a repository's snapshot in the local cache; `revision` is a branch, a tag or a
  * commit, NULL: "main". *folder is the caller's, freed with weft_free. WEFT_INVALID when `name` is
  * not of the form ORG/NAME, WEFT_IO when the cache has no such snapshot. */
-WEFT_API weft_status weft_hub_find(const char *name, const char *revision, char **folder);
+WEFT_NODISCARD WEFT_API weft_status weft_hub_find(const char *name, const char *revision,
+                                                  char **folder);
 
 /* What a person means by a model: a path that exists, as it is, or else the snapshot of ORG/NAME in
  * the local cache. *path is the caller's, freed with weft_free. A name that is neither is WEFT_IO.
  */
-WEFT_API weft_status weft_hub_resolve(const char *name, char **path);
+WEFT_NODISCARD WEFT_API weft_status weft_hub_resolve(const char *name, char **path);
 
 /* ---- Fetching ------------------------------------------------------------------------------- */
 
@@ -79,8 +80,8 @@ typedef struct weft_hub_options {
  * status), WEFT_INVALID for a wrong hash, a wrong length, another commit than the one asked for and
  * for malformed answers, WEFT_UNSUPPORTED when Weft was built without libcurl. NULL options: all
  * zero. */
-WEFT_API weft_status weft_hub_pull(const char *name, const weft_hub_options *options,
-                                   char **folder);
+WEFT_NODISCARD WEFT_API weft_status weft_hub_pull(const char *name, const weft_hub_options *options,
+                                                  char **folder);
 
 /* ---- Folders -------------------------------------------------------------------------------- */
 
@@ -97,8 +98,9 @@ typedef struct weft_discovered {
  * with one *.gguf; sorted by path. It goes `depth` folders down (0: 8), does not follow links to
  * folders that it is in already, and passes over what it may not read. *list is the caller's, freed
  * with weft_discovered_free. WEFT_IO when the folder itself cannot be read. */
-WEFT_API weft_status weft_discover(const char *folder, int depth, weft_discovered **list,
-                                   int *count);
+WEFT_NODISCARD WEFT_API weft_status weft_discover(const char *folder, int depth,
+                                                  weft_discovered **list, int *count)
+    WEFT_NONNULL(3, 4);
 WEFT_API void weft_discovered_free(weft_discovered *list, int count); /* NULL is accepted */
 
 #ifdef __cplusplus

@@ -31,13 +31,14 @@ typedef struct weft_inspection {
 
 /* One forward over n ids. WEFT_INVALID for a prompt that the model cannot take, WEFT_UNSUPPORTED
  * for a family that does not fill weft_model_call's records. */
-WEFT_API weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n,
-                                  weft_inspection **out);
+WEFT_NODISCARD WEFT_API weft_status weft_inspect(weft_model *model, const int32_t *ids, size_t n,
+                                                 weft_inspection **out) WEFT_NONNULL(4);
 
 /* Writes a safetensors file: "layers.N.keys" and "layers.N.queries" of each layer, where there are
  * any; in its metadata the architecture, tokens (ids) and sources, lists as JSON. A layer that uses
  * another's keys has a copy of them. */
-WEFT_API weft_status weft_inspection_save(const weft_inspection *inspection, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_inspection_save(const weft_inspection *inspection,
+                                                         const char *path) WEFT_NONNULL(1);
 
 WEFT_API void weft_inspection_free(weft_inspection *inspection); /* NULL is accepted */
 

@@ -22,12 +22,15 @@ typedef struct weft_safetensors weft_safetensors;
 /* Opens a file. The message of a failure names the file, the tensor, what was expected and what was
  * found: truncated, overlapping, out of range, with gaps, a size that is not the shape's, a name
  * twice, bad JSON, a dtype that Weft does not have (all of them are listed). */
-WEFT_API weft_status weft_safetensors_open(const char *path, weft_safetensors **out);
+WEFT_NODISCARD WEFT_API weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
+    WEFT_NONNULL(2);
 
 /* Opens the checkpoint in a folder: the files that model.safetensors.index.json names (a missing
  * one is an error that names it), or else every *.safetensors file. A path that is a file is opened
  * as weft_safetensors_open does. */
-WEFT_API weft_status weft_safetensors_open_folder(const char *path, weft_safetensors **out);
+WEFT_NODISCARD WEFT_API weft_status weft_safetensors_open_folder(const char *path,
+                                                                 weft_safetensors **out)
+    WEFT_NONNULL(2);
 
 /* Closes the file. Arrays taken from it stay valid. NULL is accepted. */
 WEFT_API void weft_safetensors_close(weft_safetensors *file);
@@ -44,19 +47,22 @@ typedef struct weft_safetensors_entry {
 } weft_safetensors_entry;
 
 /* Tensors by index, in the order of their names; weft_safetensors_find is -1 when absent. */
-WEFT_API int weft_safetensors_count(const weft_safetensors *file);
-WEFT_API const weft_safetensors_entry *weft_safetensors_at(const weft_safetensors *file, int i);
-WEFT_API int weft_safetensors_find(const weft_safetensors *file, const char *name);
-WEFT_API const char *weft_safetensors_name(const weft_safetensors *file, int i);
+WEFT_API int weft_safetensors_count(const weft_safetensors *file) WEFT_NONNULL(1);
+WEFT_API const weft_safetensors_entry *weft_safetensors_at(const weft_safetensors *file, int i)
+    WEFT_NONNULL(1);
+WEFT_API int weft_safetensors_find(const weft_safetensors *file, const char *name) WEFT_NONNULL(1);
+WEFT_API const char *weft_safetensors_name(const weft_safetensors *file, int i) WEFT_NONNULL(1);
 
 /* The tensor of that name as a temporary that views the file (or a copy of it, when the file puts
  * it at an address that its dtype does not allow). An error array that names file and tensor when
  * it is absent. */
-WEFT_API weft_array *weft_safetensors_get(const weft_safetensors *file, const char *name);
-WEFT_API weft_array *weft_safetensors_get_at(const weft_safetensors *file, int i);
+WEFT_API weft_array *weft_safetensors_get(const weft_safetensors *file, const char *name)
+    WEFT_NONNULL(1);
+WEFT_API weft_array *weft_safetensors_get_at(const weft_safetensors *file, int i) WEFT_NONNULL(1);
 
 /* A value of the file's __metadata__ (the first shard's that has the key); NULL when absent. */
-WEFT_API const char *weft_safetensors_metadata(const weft_safetensors *file, const char *key);
+WEFT_API const char *weft_safetensors_metadata(const weft_safetensors *file, const char *key)
+    WEFT_NONNULL(1);
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
@@ -68,9 +74,11 @@ typedef struct weft_metadata {
  * with "format": "pt" and then the given metadata (NULL: none). The file appears complete or not at
  * all: it is written beside `path`, synced and renamed, and a failure (a full disk, say) removes
  * it. */
-WEFT_API weft_status weft_safetensors_save(const char *path, const char *const *names,
-                                           weft_array *const *arrays, int n,
-                                           const weft_metadata *metadata, int n_metadata);
+WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save(const char *path,
+                                                          const char *const *names,
+                                                          weft_array *const *arrays, int n,
+                                                          const weft_metadata *metadata,
+                                                          int n_metadata);
 
 /* Told while arrays are written: bytes of `total`. Zero: nobody. */
 typedef struct weft_save_progress {
@@ -90,10 +98,9 @@ typedef struct weft_save_folder_options {
  * model.safetensors.index.json. Each file is complete or not there; on a failure those before it
  * stay. `options` may be NULL, and so may `files`, which is set to how many tensor files there are.
  */
-WEFT_API weft_status weft_safetensors_save_folder(const char *folder, const char *const *names,
-                                                  weft_array *const *arrays, int n,
-                                                  const weft_save_folder_options *options,
-                                                  int *files);
+WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save_folder(
+    const char *folder, const char *const *names, weft_array *const *arrays, int n,
+    const weft_save_folder_options *options, int *files);
 
 /* ---- NumPy's files -------------------------------------------------------------------------- */
 
@@ -104,49 +111,55 @@ typedef struct weft_named_arrays {
     char **names;
     weft_array **arrays;
 } weft_named_arrays;
-WEFT_API void weft_named_arrays_free(weft_named_arrays *arrays);
+WEFT_API void weft_named_arrays_free(weft_named_arrays *arrays) WEFT_NONNULL(1);
 /* NULL when there is none of that name. */
-WEFT_API weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *name);
+WEFT_API weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *name)
+    WEFT_NONNULL(1);
 
 /* An npy file (versions 1 to 3), mapped: a temporary that views it, in Fortran order too. What is
  * big-endian is copied. The type that NumPy calls V2 is taken as bfloat16, as which ml_dtypes saves
  * it; types that Weft does not have, objects among them, are refused. */
-WEFT_API weft_status weft_npy_load(const char *path, weft_array **out);
+WEFT_NODISCARD WEFT_API weft_status weft_npy_load(const char *path, weft_array **out)
+    WEFT_NONNULL(2);
 /* Evaluates `a` and writes it, complete or not at all. */
-WEFT_API weft_status weft_npy_save(const char *path, weft_array *a);
+WEFT_NODISCARD WEFT_API weft_status weft_npy_save(const char *path, weft_array *a);
 
 /* All arrays of an npz archive, their names without ".npy". WEFT_UNSUPPORTED in a build without
  * libzip. */
-WEFT_API weft_status weft_npz_load(const char *path, weft_named_arrays *out);
+WEFT_NODISCARD WEFT_API weft_status weft_npz_load(const char *path, weft_named_arrays *out)
+    WEFT_NONNULL(2);
 /* Evaluates n arrays and writes them under their names, deflated or as they are. */
-WEFT_API weft_status weft_npz_save(const char *path, const char *const *names,
-                                   weft_array *const *arrays, int n, bool compress);
+WEFT_NODISCARD WEFT_API weft_status weft_npz_save(const char *path, const char *const *names,
+                                                  weft_array *const *arrays, int n, bool compress);
 
 /* ---- HDF5: WEFT_UNSUPPORTED in a build without it ------------------------------------------- */
 
 /* All datasets of the file, in groups too ("group/name"), as h5py writes them: bool as an enum,
  * complex64 as a compound of r and i, 16-bit floats by their fields. A dataset of another type is
  * refused by its name. */
-WEFT_API weft_status weft_hdf5_load(const char *path, weft_named_arrays *out);
+WEFT_NODISCARD WEFT_API weft_status weft_hdf5_load(const char *path, weft_named_arrays *out)
+    WEFT_NONNULL(2);
 /* Evaluates n arrays and writes each as a dataset, with groups where a name has slashes. Complete
  * or not at all. */
-WEFT_API weft_status weft_hdf5_save(const char *path, const char *const *names,
-                                    weft_array *const *arrays, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_hdf5_save(const char *path, const char *const *names,
+                                                   weft_array *const *arrays, int n);
 
 /* ---- Any file ------------------------------------------------------------------------------- */
 
 /* Writes `size` bytes to `path`, complete or not at all, in the same way. WEFT_IO where `path` is a
  * folder, FIFO, device or socket. */
-WEFT_API weft_status weft_file_write(const char *path, const void *data, size_t size);
+WEFT_NODISCARD WEFT_API weft_status weft_file_write(const char *path, const void *data,
+                                                    size_t size);
 
 /* Reads a whole file into new memory with a 0 byte after it; free with weft_free. `size` may be
  * NULL. A file larger than `limit` bytes (0: 256 MiB) is refused. A FIFO, device or socket is
  * WEFT_IO, "not a regular file", and never waited for, except under the name of a descriptor that
  * the process has (/dev/stdin, /dev/fd/N, /proc/self/fd/N): those are read to their end. */
-WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data, size_t *size);
+WEFT_NODISCARD WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data,
+                                                   size_t *size) WEFT_NONNULL(3);
 
 /* Makes a folder and those above it; one that is there is fine. */
-WEFT_API weft_status weft_folder_make(const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_folder_make(const char *path);
 
 #ifdef __cplusplus
 }

@@ -53,10 +53,12 @@ WEFT_API weft_array *weft_cross(weft_array *a, weft_array *b, int axis);
  * K = min(M, N), or M when `complete`. Signs are LAPACK's. The derivative needs full rank of the
  * first K columns; of the columns that `complete` adds it is right for functions of the space that
  * they span. */
-WEFT_API void weft_qr(weft_array *a, bool complete, weft_array **q, weft_array **r);
+WEFT_API void weft_qr(weft_array *a, bool complete, weft_array **q, weft_array **r)
+    WEFT_NONNULL(3, 4);
 /* a (..., M, N) = u diag(s) vh with s (..., K) descending, K = min(M, N): u (..., M, K) and
  * vh (..., K, N), or square ones (M, M) and (N, N) when `full` (what MLX returns). */
-WEFT_API void weft_svd(weft_array *a, bool full, weft_array **u, weft_array **s, weft_array **vh);
+WEFT_API void weft_svd(weft_array *a, bool full, weft_array **u, weft_array **s, weft_array **vh)
+    WEFT_NONNULL(3, 4, 5);
 WEFT_API weft_array *weft_svdvals(weft_array *a);
 /* The lower triangle L with L L^H = a, or the upper one with U^H U = a. */
 WEFT_API weft_array *weft_cholesky(weft_array *a, bool upper);
@@ -64,18 +66,21 @@ WEFT_API weft_array *weft_cholesky(weft_array *a, bool upper);
  * (..., K, N), and p (..., M) uint32: row i of a is row p[i] of l u, as in MLX and in
  * scipy.linalg.lu(p_indices=True). a[argsort(p)] = l u. lu_factor: l and u in one (..., M, N), and
  * pivots (..., K) uint32: row i was exchanged with row pivots[i], in this order. */
-WEFT_API void weft_lu(weft_array *a, weft_array **p, weft_array **l, weft_array **u);
-WEFT_API void weft_lu_factor(weft_array *a, weft_array **packed, weft_array **pivots);
+WEFT_API void weft_lu(weft_array *a, weft_array **p, weft_array **l, weft_array **u)
+    WEFT_NONNULL(2, 3, 4);
+WEFT_API void weft_lu_factor(weft_array *a, weft_array **packed, weft_array **pivots)
+    WEFT_NONNULL(2, 3);
 
 /* ---- eigenvalues ---------------------------------------------------------------------------- */
 
 /* Of Hermitian a (..., N, N): values (..., N) ascending, real; vectors in the columns of
  * (..., N, N), of length 1. The lower triangle is read, or the upper one. */
-WEFT_API void weft_eigh(weft_array *a, bool upper, weft_array **values, weft_array **vectors);
+WEFT_API void weft_eigh(weft_array *a, bool upper, weft_array **values, weft_array **vectors)
+    WEFT_NONNULL(3, 4);
 WEFT_API weft_array *weft_eigvalsh(weft_array *a, bool upper);
 /* Of any a (..., N, N): values and vectors of length 1 in complex64, in ascending order of the real
  * part and then of the imaginary part. The derivative needs distinct values. */
-WEFT_API void weft_eig(weft_array *a, weft_array **values, weft_array **vectors);
+WEFT_API void weft_eig(weft_array *a, weft_array **values, weft_array **vectors) WEFT_NONNULL(2, 3);
 WEFT_API weft_array *weft_eigvals(weft_array *a);
 
 /* ---- systems and inverses ------------------------------------------------------------------- */
@@ -97,7 +102,8 @@ WEFT_API weft_array *weft_cholesky_inv(weft_array *l, bool upper);
 /* (..., N, N) -> (...). The derivative needs a regular matrix. */
 WEFT_API weft_array *weft_det(weft_array *a);
 /* det = sign exp(logarithm); a singular matrix has sign 0 and logarithm -infinity. */
-WEFT_API void weft_slogdet(weft_array *a, weft_array **sign, weft_array **logarithm);
+WEFT_API void weft_slogdet(weft_array *a, weft_array **sign, weft_array **logarithm)
+    WEFT_NONNULL(2, 3);
 
 #ifdef __cplusplus
 }

@@ -37,7 +37,7 @@ WEFT_API int64_t weft_memory_limit(void);
  * or more, those that are there first; 0 (the default): none. WEFT_UNSUPPORTED, with the system's
  * limit in the message and nothing changed, where the process may not lock so much. Puts the limit
  * before in *previous, which may be NULL. weft_memory_wired: the bytes that are locked now. */
-WEFT_API weft_status weft_memory_set_wired_limit(int64_t bytes, int64_t *previous);
+WEFT_NODISCARD WEFT_API weft_status weft_memory_set_wired_limit(int64_t bytes, int64_t *previous);
 WEFT_API int64_t weft_memory_wired(void);
 
 /* Returns every cached buffer to the system. */

@@ -23,14 +23,16 @@ extern "C" {
  * absent. */
 typedef struct weft_config weft_config;
 
-WEFT_API weft_status weft_config_load(const char *path, weft_config **out);
+WEFT_NODISCARD WEFT_API weft_status weft_config_load(const char *path, weft_config **out)
+    WEFT_NONNULL(2);
 /* From text; `where` stands in front of messages. */
-WEFT_API weft_status weft_config_parse(const char *text, const char *where, weft_config **out);
+WEFT_NODISCARD WEFT_API weft_status weft_config_parse(const char *text, const char *where,
+                                                      weft_config **out) WEFT_NONNULL(3);
 WEFT_API void weft_config_free(weft_config *config); /* NULL is accepted */
 
 /* The text as it was read, and the name for messages. */
-WEFT_API const char *weft_config_text(const weft_config *config);
-WEFT_API const char *weft_config_where(const weft_config *config);
+WEFT_API const char *weft_config_text(const weft_config *config) WEFT_NONNULL(1);
+WEFT_API const char *weft_config_where(const weft_config *config) WEFT_NONNULL(1);
 
 WEFT_API bool weft_config_has(const weft_config *config, const char *key);
 /* A value, or `fallback` when it is absent or of another type. */
@@ -72,14 +74,15 @@ typedef struct weft_config_field {
 
 /* Fills `out`. One message lists every required key that is absent and every value of a wrong
  * type. */
-WEFT_API weft_status weft_config_read(const weft_config *config, const weft_config_field *fields,
-                                      int n, void *out);
+WEFT_NODISCARD WEFT_API weft_status weft_config_read(const weft_config *config,
+                                                     const weft_config_field *fields, int n,
+                                                     void *out);
 
 /* The rotary embedding that a configuration describes, in its older style (rope_theta,
  * rope_scaling) or its newer (rope_parameters). The lists of factors belong to the config. `theta`
  * is used where it says none. */
-WEFT_API weft_status weft_config_rope(const weft_config *config, int64_t head_dim, double theta,
-                                      weft_rope_options *out);
+WEFT_NODISCARD WEFT_API weft_status weft_config_rope(const weft_config *config, int64_t head_dim,
+                                                     double theta, weft_rope_options *out);
 
 /* ---- Families ------------------------------------------------------------------------------- */
 
@@ -181,7 +184,8 @@ typedef struct weft_model_family {
 
 /* Adds a family; the literal must outlive the process's use of it. WEFT_INVALID when the model_type
  * is taken. */
-WEFT_API weft_status weft_model_register(const weft_model_family *family);
+WEFT_NODISCARD WEFT_API weft_status weft_model_register(const weft_model_family *family)
+    WEFT_NONNULL(1);
 /* By model_type; NULL when unknown. */
 WEFT_API const weft_model_family *weft_model_family_find(const char *model_type);
 WEFT_API int weft_model_family_count(void);
@@ -214,15 +218,18 @@ typedef struct weft_model_options {
  * lists them). Matrices in its blocks stay where they are in the file, and are frozen. The message
  * of a failure names the file and lists all tensors that are missing, unexpected or of another
  * shape. NULL options: all zero. */
-WEFT_API weft_status weft_model_load(const char *folder, const weft_model_options *options,
-                                     weft_model **out);
+WEFT_NODISCARD WEFT_API weft_status weft_model_load(const char *folder,
+                                                    const weft_model_options *options,
+                                                    weft_model **out);
 
 /* A model with random weights. The configuration is copied; model_type must be in it. */
-WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out);
+WEFT_NODISCARD WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)
+    WEFT_NONNULL(2);
 
 /* Writes config.json and model.safetensors to a folder, which is made if need be. Adapters must
  * have been removed from the tree. */
-WEFT_API weft_status weft_model_save(weft_model *model, const char *folder);
+WEFT_NODISCARD WEFT_API weft_status weft_model_save(weft_model *model, const char *folder)
+    WEFT_NONNULL(1);
 
 typedef struct weft_gguf_model_options {
     /* How matrices are stored: F32 (also for NULL), F16, BF16, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K. The
@@ -242,38 +249,38 @@ typedef struct weft_gguf_model_options {
 /* Writes a GGUF file. WEFT_UNSUPPORTED for models and tokenizers that the format, or
  * weft_model_load and weft_tokenizer_load from it, cannot express; the message says what. Adapters
  * must have been removed. NULL options: all zero. */
-WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path,
-                                          const weft_gguf_model_options *options);
+WEFT_NODISCARD WEFT_API weft_status weft_model_save_gguf(weft_model *model, const char *path,
+                                                         const weft_gguf_model_options *options);
 
 WEFT_API void weft_model_free(weft_model *model); /* NULL is accepted */
 
-WEFT_API weft_module *weft_model_module(weft_model *model); /* the model's tree */
-WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model);
-WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model);
-WEFT_API const weft_config *weft_model_config(const weft_model *model);
+WEFT_API weft_module *weft_model_module(weft_model *model) WEFT_NONNULL(1); /* the model's tree */
+WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model) WEFT_NONNULL(1);
+WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model) WEFT_NONNULL(1);
+WEFT_API const weft_config *weft_model_config(const weft_model *model) WEFT_NONNULL(1);
 
 /* The ids that end a text: those of config.json and generation_config.json, or, where they have
  * none, the eos_token of the folder's tokenizer; of a GGUF file, its
  * eos, eot and eom, and where it has neither of the last two, control tokens with the texts of
  * such ("<|im_end|>"). The model's. */
-WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n);
+WEFT_API const int32_t *weft_model_eos(const weft_model *model, int *n) WEFT_NONNULL(1, 2);
 
 /* The parts of the checkpoint that were left out: those that are not of the text model, and a head
  * that tie_word_embeddings makes superfluous, as in "vision_tower, lm_head (tie_word_embeddings)";
  * NULL: none. The model's. */
-WEFT_API const char *weft_model_skipped(const weft_model *model);
+WEFT_API const char *weft_model_skipped(const weft_model *model) WEFT_NONNULL(1);
 
 /* tokens (B, L) int32 -> hidden (B, L, E) -> logits (B, L, V). NULL call: all zero. */
 WEFT_API weft_array *weft_model_hidden(weft_model *model, weft_array *tokens,
-                                       const weft_model_call *call);
-WEFT_API weft_array *weft_model_head(weft_model *model, weft_array *hidden);
+                                       const weft_model_call *call) WEFT_NONNULL(1);
+WEFT_API weft_array *weft_model_head(weft_model *model, weft_array *hidden) WEFT_NONNULL(1);
 WEFT_API weft_array *weft_model_forward(weft_model *model, weft_array *tokens,
                                         const weft_model_call *call);
 
 /* The output matrix (V, E) as the slots hold it now, perhaps encoded, for weft_linear_cross_entropy
  * with weft_model_info's softcap; NULL when the family has none, or there is an adapter around it.
  * A borrowed array: the slot's. */
-WEFT_API weft_array *weft_model_head_weight(weft_model *model);
+WEFT_API weft_array *weft_model_head_weight(weft_model *model) WEFT_NONNULL(1);
 
 /* What caches by the options are, before they are made. */
 typedef struct weft_cache_plan {
@@ -287,8 +294,9 @@ typedef struct weft_cache_plan {
 /* By default caches may take up to 85% of their device's memory, and of weft_memory_limit, with
  * the parameters that are there, or with weft_memory_active where that is more; but at least 256
  * tokens. WEFT_INVALID for options that make no sense. */
-WEFT_API weft_status weft_model_plan_caches(weft_model *model, const weft_cache_options *options,
-                                            weft_cache_plan *out);
+WEFT_NODISCARD WEFT_API weft_status weft_model_plan_caches(weft_model *model,
+                                                           const weft_cache_options *options,
+                                                           weft_cache_plan *out) WEFT_NONNULL(3);
 
 /* Caches for one sequence or batch, one a layer (weft_model_info's n_caches of them). NULL options:
  * all zero. NULL, with the message, without memory and for options that make no sense. */

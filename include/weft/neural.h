@@ -105,14 +105,15 @@ typedef struct weft_kv_codes {
 } weft_kv_codes;
 
 /* The elements, (B, S, Hk, D) in `dtype`. */
-WEFT_API weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtype);
+WEFT_API weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_dtype dtype)
+    WEFT_NONNULL(1);
 
 /* weft_attention with keys and values in codes of as many bits, which tells their number of
  * elements from q's. They are read as they are where a kernel does that, and decoded to q's dtype
  * elsewhere: results agree within the rounding of that dtype. */
 WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *keys,
                                           const weft_kv_codes *values,
-                                          const weft_attention_options *options);
+                                          const weft_attention_options *options) WEFT_NONNULL(2, 3);
 
 /* -log softmax(logits)[target] of each row: logits (..., V), targets (...) integers -> (...)
  * float32 (float64 for float64 logits). A negative target gives 0 and no gradient.

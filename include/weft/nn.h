@@ -106,12 +106,12 @@ struct weft_module {
 /* The end of a constructor: the module, or NULL (and everything freed) when a part failed. */
 #define weft_nn_finish(m) weft_nn_finish_module(&(m)->module)
 
-WEFT_API void *weft_nn_allocate(size_t size, const weft_module_type *type);
+WEFT_API void *weft_nn_allocate(size_t size, const weft_module_type *type) WEFT_NONNULL(2);
 WEFT_API void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field,
-                               weft_array *value, weft_slot_kind kind);
+                               weft_array *value, weft_slot_kind kind) WEFT_NONNULL(1, 3);
 WEFT_API void weft_nn_add_child(weft_module *m, const char *name, weft_module **field,
-                                weft_module *child);
-WEFT_API weft_module *weft_nn_finish_module(weft_module *m);
+                                weft_module *child) WEFT_NONNULL(1);
+WEFT_API weft_module *weft_nn_finish_module(weft_module *m) WEFT_NONNULL(1);
 
 /* Frees the tree; NULL is accepted. */
 WEFT_API void weft_nn_free(weft_module *m);
@@ -119,8 +119,9 @@ WEFT_API void weft_nn_free(weft_module *m);
 /* Makes m's parameter `name` the same as the owner's: visitors see the owner only, and while m is
  * called (weft_nn_call, weft_nn_enter) its field holds the owner's array; outside nobody may read
  * it. The owner must outlive m. */
-WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name, weft_module *owner,
-                                 const char *owner_name);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name,
+                                                weft_module *owner, const char *owner_name)
+    WEFT_NONNULL(1, 3);
 
 /* ---- Calling -------------------------------------------------------------------------------- */
 
@@ -147,18 +148,20 @@ typedef struct weft_nn_item {
 /* Calls `visit` for every parameter, in the order of registration, once each (a tied one as its
  * owner). A result other than WEFT_OK stops the walk and is returned. */
 typedef weft_status weft_nn_visitor(void *context, const weft_nn_item *item);
-WEFT_API weft_status weft_nn_visit(weft_module *m, weft_nn_visitor *visit, void *context);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_visit(weft_module *m, weft_nn_visitor *visit,
+                                                  void *context);
 
 /* The same for modules, parents first, m itself with the path "". `field` is where the parent (NULL
  * for m) keeps it; a visitor may replace *field by a module that has the old one as its child. */
 typedef weft_status weft_nn_module_visitor(void *context, const char *path, weft_module **field);
-WEFT_API weft_status weft_nn_visit_modules(weft_module *m, weft_nn_module_visitor *visit,
-                                           void *context);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_visit_modules(weft_module *m,
+                                                          weft_nn_module_visitor *visit,
+                                                          void *context);
 
 /* The slot of a path such as "q_proj.weight" (of a tied parameter: its owner's), and the module of
  * one such as "layers.3"; NULL when absent. */
-WEFT_API weft_array **weft_nn_find(weft_module *m, const char *path);
-WEFT_API weft_module *weft_nn_find_module(weft_module *m, const char *path);
+WEFT_API weft_array **weft_nn_find(weft_module *m, const char *path) WEFT_NONNULL(1);
+WEFT_API weft_module *weft_nn_find_module(weft_module *m, const char *path) WEFT_NONNULL(1, 2);
 
 /* Parameters sorted by path (as strcmp does). Free with weft_nn_slots_free. */
 typedef struct weft_nn_slots {
@@ -166,9 +169,10 @@ typedef struct weft_nn_slots {
     weft_array ***slots; /* for weft_value_and_grad_slots, weft_update */
     char **paths;
 } weft_nn_slots;
-WEFT_API weft_status weft_nn_parameters(weft_module *m, weft_nn_slots *out);
-WEFT_API weft_status weft_nn_trainable(weft_module *m, weft_nn_slots *out); /* not frozen */
-WEFT_API void weft_nn_slots_free(weft_nn_slots *slots);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_parameters(weft_module *m, weft_nn_slots *out);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_trainable(weft_module *m,
+                                                      weft_nn_slots *out); /* not frozen */
+WEFT_API void weft_nn_slots_free(weft_nn_slots *slots) WEFT_NONNULL(1);
 
 /* Freezes or unfreezes every parameter of the tree; statistics stay frozen. New parameters are not
  * frozen. */
@@ -176,10 +180,10 @@ WEFT_API void weft_nn_freeze(weft_module *m);
 WEFT_API void weft_nn_unfreeze(weft_module *m);
 
 /* Training mode (dropout is active) for the tree. */
-WEFT_API void weft_nn_train(weft_module *m, bool training);
+WEFT_API void weft_nn_train(weft_module *m, bool training) WEFT_NONNULL(1);
 
 /* Elements of all parameters, or of those that are not frozen. */
-WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only);
+WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only) WEFT_NONNULL(1);
 
 /* The tree in words, one module a line with the shapes of its parameters, and how many elements
  * what has children has; in a new string (weft_free); NULL without memory. */
@@ -187,7 +191,7 @@ WEFT_API char *weft_nn_describe(weft_module *m);
 
 /* Converts every parameter of a float dtype to `dtype`, and evaluates it. Encoded ones keep their
  * codes and scales. */
-WEFT_API weft_status weft_nn_cast(weft_module *m, weft_dtype dtype);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_cast(weft_module *m, weft_dtype dtype);
 
 /* ---- Loading and saving --------------------------------------------------------------------- */
 
@@ -216,8 +220,8 @@ typedef struct weft_nn_load_options {
  * an encoding (weft/quantize.h), as MLX stores it: codes (out, in bits / 32) uint32 under its path,
  * and "scales" (and "biases") beside it. It becomes an encoded array of the scales' dtype (bfloat16
  * where these are bytes) or of options->dtype, and its module is frozen. */
-WEFT_API weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
-                                  const weft_nn_load_options *options);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_load(weft_module *m, const weft_safetensors *file,
+                                                 const weft_nn_load_options *options);
 
 typedef struct weft_nn_save_options {
     bool trainable_only;
@@ -233,8 +237,8 @@ typedef struct weft_nn_save_options {
 
 /* Saves the parameters with weft_safetensors_save, encoded ones (weft_nn_quantize) as weft_nn_load
  * expects them, bit for bit; blocks without separate scales are decoded. NULL options: all zero. */
-WEFT_API weft_status weft_nn_save(weft_module *m, const char *path,
-                                  const weft_nn_save_options *options);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_save(weft_module *m, const char *path,
+                                                 const weft_nn_save_options *options);
 
 /* ---- Layers --------------------------------------------------------------------------------- */
 
@@ -268,7 +272,7 @@ typedef struct weft_nn_embedding {
 } weft_nn_embedding;
 WEFT_API weft_module *weft_nn_embedding_new(int64_t V, int64_t E);
 /* x (..., E) -> (..., V): x weight^T, for an embedding that is also the output head. */
-WEFT_API weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x);
+WEFT_API weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x) WEFT_NONNULL(1);
 
 /* weft_rms_norm with weight (E) of ones. */
 typedef struct weft_nn_rms_norm {
@@ -372,7 +376,8 @@ typedef struct weft_nn_lora_options {
  * module or a pattern no adapted one (named in the message), or adapters are there already;
  * WEFT_UNSUPPORTED for DoRA and PiSSA of an embedding or of experts, dropout of experts, and a
  * quantized module of `whole`; then nothing has changed. NULL options: all zero. */
-WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_options *options);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_inject(weft_module *m,
+                                                        const weft_nn_lora_options *options);
 
 /* Makes the rows of some tokens (ids (n), each once) trainable in the embedding whose path is
  * `module` or ends in "." and `module`, and in the output head if that is tied to it; or in the
@@ -381,14 +386,14 @@ WEFT_API weft_status weft_nn_lora_inject(weft_module *m, const weft_nn_lora_opti
  * <path>.trainable_tokens_delta (n, E). They count as an adapter and are merged and removed with
  * the others. WEFT_INVALID for ids that are no rows of it; WEFT_UNSUPPORTED where the module has an
  * adapter; then nothing has changed. */
-WEFT_API weft_status weft_nn_tokens_train(weft_module *m, const char *module, const int32_t *tokens,
-                                          int n);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_tokens_train(weft_module *m, const char *module,
+                                                         const int32_t *tokens, int n);
 
 /* The same with new tokens: those from the id `known` on, whose rows start as the mean of the rows
  * of the tokens before. Ids from the number of rows V on are tokens that the module has no rows
  * for: they must be V, V + 1, ... without a gap. Merged, the weight has V rows and theirs. */
-WEFT_API weft_status weft_nn_tokens_add(weft_module *m, const char *module, const int32_t *tokens,
-                                        int n, int64_t known);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_tokens_add(weft_module *m, const char *module,
+                                                       const int32_t *tokens, int n, int64_t known);
 
 /* Number of adapters in the tree. */
 WEFT_API int weft_nn_lora_count(weft_module *m);
@@ -396,8 +401,8 @@ WEFT_API int weft_nn_lora_count(weft_module *m);
 /* Adds every adapter to its base's weight (in float32, rounded to the weight's dtype), or takes it
  * off again; a DoRA adapter also scales the rows. The adapters stay where they are. Where an
  * adapted weight is tied to another module's, each gets its own, since only one of them changes. */
-WEFT_API weft_status weft_nn_lora_merge(weft_module *m);
-WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_merge(weft_module *m);
+WEFT_NODISCARD WEFT_API weft_status weft_nn_lora_unmerge(weft_module *m);
 
 /* Takes the adapters out of the tree; merged weights stay merged. */
 WEFT_API void weft_nn_lora_remove(weft_module *m);

@@ -14,7 +14,7 @@ extern "C" {
 
 enum {
     WEFT_MAX_OPERANDS = 8, /* inputs of an op whose arity is fixed */
-    WEFT_MAX_OUTPUTS = 4,  /* outputs of an op whose number of outputs is fixed */
+    WEFT_MAX_OUTPUTS = 16, /* outputs of an op */
     WEFT_MAX_CASES = 12
 };
 
@@ -74,7 +74,7 @@ struct weft_encoding {
 enum { WEFT_MAX_BLOCK = 256 };
 
 /* Bytes of `elements` elements; of whole blocks. */
-WEFT_API int64_t weft_encoding_bytes(const weft_encoding *e, int64_t elements);
+WEFT_API int64_t weft_encoding_bytes(const weft_encoding *e, int64_t elements) WEFT_NONNULL(1);
 
 /* How an array's elements are stored; NULL: dense. */
 WEFT_API const weft_encoding *weft_encoding_of(const weft_array *a);
@@ -140,17 +140,19 @@ typedef struct weft_tensor {
     int64_t offset;                 /* byte offset of element 0 in the buffer */
 } weft_tensor;
 
-WEFT_API int64_t weft_tensor_size(const weft_tensor *t);
-WEFT_API bool weft_tensor_is_contiguous(const weft_tensor *t); /* row-major without gaps */
+WEFT_API int64_t weft_tensor_size(const weft_tensor *t) WEFT_NONNULL(1);
+WEFT_API bool weft_tensor_is_contiguous(const weft_tensor *t)
+    WEFT_NONNULL(1); /* row-major without gaps */
 
 /* One element by row-major index, converted; for reference kernels. Any real dtype through double
  * (integers of 64 bits through weft_tensor_get_int when they must be exact). */
-WEFT_API double weft_tensor_get(const weft_tensor *t, int64_t index);
-WEFT_API int64_t weft_tensor_get_int(const weft_tensor *t, int64_t index);
-WEFT_API void weft_tensor_set(const weft_tensor *t, int64_t index, double value);
-WEFT_API void weft_tensor_set_int(const weft_tensor *t, int64_t index, int64_t value);
+WEFT_API double weft_tensor_get(const weft_tensor *t, int64_t index) WEFT_NONNULL(1);
+WEFT_API int64_t weft_tensor_get_int(const weft_tensor *t, int64_t index) WEFT_NONNULL(1);
+WEFT_API void weft_tensor_set(const weft_tensor *t, int64_t index, double value) WEFT_NONNULL(1);
+WEFT_API void weft_tensor_set_int(const weft_tensor *t, int64_t index, int64_t value)
+    WEFT_NONNULL(1);
 /* Element offset (not bytes) of the row-major index, by the strides. */
-WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index);
+WEFT_API int64_t weft_tensor_offset(const weft_tensor *t, int64_t index) WEFT_NONNULL(1);
 
 /* What a kernel is called with. in[] and out[] are complete; the workspace has the size that the
  * row asked for (64-byte aligned, contents undefined): its host address, or NULL where the host
@@ -186,7 +188,8 @@ typedef enum weft_family {
 typedef struct weft_why {
     char text[512];
 } weft_why;
-WEFT_API bool weft_because(weft_why *why, const char *format, ...) WEFT_PRINTF(2, 3);
+WEFT_API bool weft_because(weft_why *why, const char *format, ...) WEFT_NONNULL(1)
+    WEFT_PRINTF(2, 3);
 
 /* The formula of an elementwise op per compute class, over the operands a, b, c, d and the closed
  * vocabulary of tape.h. NULL: the op has no meaning in that class (an infer error). */
@@ -229,7 +232,7 @@ struct weft_op {
     const char *name;
     weft_family family;
     int arity;     /* number of inputs; -1: any */
-    int n_outputs; /* 0 means 1; -1: as many as infer says (params) */
+    int n_outputs; /* 0 means 1; -n: up to n, infer marks those it does not make with ndim -1 */
     size_t params_size;
     const weft_field *params_fields;
 
@@ -311,11 +314,12 @@ WEFT_API weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, in
 WEFT_API weft_array *weft_pick(weft_array *node, int output);
 
 /* Elementwise convenience: promotes dtypes, broadcasts shapes, then applies. */
-WEFT_API weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n);
+WEFT_API weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
+    WEFT_NONNULL(1);
 
 /* Adds an op made outside to the table, so that tests, printing and backends' rows know it. The
  * literal must outlive the process's use of it. */
-WEFT_API weft_status weft_op_register(const weft_op *op);
+WEFT_NODISCARD WEFT_API weft_status weft_op_register(const weft_op *op) WEFT_NONNULL(1);
 
 /* The table: Weft's ops and then the registered ones. weft_op_find returns NULL when absent. */
 WEFT_API int weft_op_count(void);
@@ -323,10 +327,11 @@ WEFT_API const weft_op *weft_op_at(int i);
 WEFT_API const weft_op *weft_op_find(const char *name);
 
 /* Parameters by their field table. */
-WEFT_API bool weft_params_equal(const weft_op *op, const void *a, const void *b);
-WEFT_API uint64_t weft_params_hash(const weft_op *op, const void *params);
+WEFT_API bool weft_params_equal(const weft_op *op, const void *a, const void *b) WEFT_NONNULL(1);
+WEFT_API uint64_t weft_params_hash(const weft_op *op, const void *params) WEFT_NONNULL(1);
 /* "axis=-1 keepdims=true" into `out` (always terminated). */
-WEFT_API void weft_params_print(const weft_op *op, const void *params, char *out, size_t size);
+WEFT_API void weft_params_print(const weft_op *op, const void *params, char *out, size_t size)
+    WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

@@ -58,10 +58,11 @@ WEFT_API void weft_rate_free(weft_rate *rate);
  * the steps (0.2 without it); "exponential:RATE" and "step:RATE:SIZE" as above. Several are joined
  * as "PART@STEPS,...,PART": each begins with the rate that the one before ended with, and the last
  * takes the steps that are left. WEFT_INVALID for any other text. */
-WEFT_API weft_status weft_rate_parse(const char *text, double init, int64_t steps, weft_rate **out);
+WEFT_NODISCARD WEFT_API weft_status weft_rate_parse(const char *text, double init, int64_t steps,
+                                                    weft_rate **out);
 
 /* The rate at step 0-d (integers as float64): 0-d of step's float dtype. */
-WEFT_API weft_array *weft_rate_array(const weft_rate *rate, weft_array *step);
+WEFT_API weft_array *weft_rate_array(const weft_rate *rate, weft_array *step) WEFT_NONNULL(1);
 /* The same as a number; NaN after a failure. */
 WEFT_API double weft_rate_at(const weft_rate *rate, int64_t step);
 
@@ -175,8 +176,9 @@ WEFT_API const weft_optim_type *weft_optim_type_at(int i);
  * numbers of at least 0 (0 is 0, also where zero in the struct is the default), true or false.
  * WEFT_INVALID for a name that the type does not have, naming those that it has, and for another
  * value. */
-WEFT_API weft_status weft_optim_options_parse(const weft_optim_type *type, const char *text,
-                                              void *options);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_options_parse(const weft_optim_type *type,
+                                                             const char *text, void *options)
+    WEFT_NONNULL(1, 2);
 
 /* ---- Parameter groups ----------------------------------------------------------------------- */
 
@@ -210,14 +212,16 @@ typedef struct weft_optim weft_optim;
  * that are no floats and options out of range. Paths are copied; the slots must stay where they are
  * while the optimizer lives, and only it may set them (else master copies are not the parameters
  * any more). */
-WEFT_API weft_status weft_optim_new(const weft_nn_slots *parameters, const weft_optim_group *groups,
-                                    int n_groups, weft_optim **out);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_new(const weft_nn_slots *parameters,
+                                                   const weft_optim_group *groups, int n_groups,
+                                                   weft_optim **out) WEFT_NONNULL(4);
 WEFT_API void weft_optim_free(weft_optim *optimizer);
 
 /* One update from gradients: one a parameter, in its order and shape, any float dtype; NULL leaves
  * that parameter and what is remembered of it alone. Everything is evaluated together, and on a
  * failure nothing changes. In a compiled function it becomes part of the graph. */
-WEFT_API weft_status weft_optim_update(weft_optim *optimizer, weft_array *const *gradients);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_update(weft_optim *optimizer,
+                                                      weft_array *const *gradients);
 
 typedef struct weft_optim_call {
     double lr_factor;  /* of all learning rates in this update, such as a schedule's: 0 is 0 */
@@ -231,43 +235,47 @@ typedef struct weft_optim_call {
 /* weft_optim_update with a guard, of gradients that are clipped; no number is read in between. When
  * the loss or the norm is not finite, parameters and state stay what they were, bit for bit.
  * WEFT_INVALID for a negative clip, for a loss that failed and after weft_optim_accumulate. */
-WEFT_API weft_status weft_optim_apply(weft_optim *optimizer, weft_array *const *gradients,
-                                      weft_optim_call *call);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_apply(weft_optim *optimizer,
+                                                     weft_array *const *gradients,
+                                                     weft_optim_call *call) WEFT_NONNULL(1, 3);
 
 /* From now on the optimizer adds gradients up, in the dtype of its state, and updates in each nth
  * call, with the sums: batches that do not fit in memory at once go through in n parts. What has no
  * gradient adds nothing. Divide the loss by n for the mean's gradient. Steps, rates and
  * weft_optim_step_count count updates. The sums are part of the state, so that saving between two
  * updates loses nothing. To be called once, before the slots are asked for. */
-WEFT_API weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n);
 
 /* What the optimizer remembers, as slots: "step" (int64 0-d, updates so far), "learning_rate" of
  * the first group and "learning_rate.1", ... of the others (float64 0-d, on the CPU), and for each
  * parameter "PATH.m" and so on, with "PATH.master" for one of 16 bits. One that accumulates has
  * "accumulated" (int64 0-d, calls since the last update) and "PATH.gradient". The lists are the
  * optimizer's. */
-WEFT_API weft_array ***weft_optim_state(weft_optim *optimizer, int *n);
-WEFT_API const char *const *weft_optim_state_names(const weft_optim *optimizer);
+WEFT_API weft_array ***weft_optim_state(weft_optim *optimizer, int *n) WEFT_NONNULL(1, 2);
+WEFT_API const char *const *weft_optim_state_names(const weft_optim *optimizer) WEFT_NONNULL(1);
 /* The same with the parameters' slots in front: the state of a compiled step, and its names. */
-WEFT_API weft_array ***weft_optim_slots(weft_optim *optimizer, int *n);
-WEFT_API const char *const *weft_optim_slot_names(const weft_optim *optimizer);
+WEFT_API weft_array ***weft_optim_slots(weft_optim *optimizer, int *n) WEFT_NONNULL(1, 2);
+WEFT_API const char *const *weft_optim_slot_names(const weft_optim *optimizer) WEFT_NONNULL(1);
 
 /* Updates that were made; -1 after a failure. */
-WEFT_API int64_t weft_optim_step_count(const weft_optim *optimizer);
+WEFT_API int64_t weft_optim_step_count(const weft_optim *optimizer) WEFT_NONNULL(1);
 
 /* A group's learning rate of the latest (if scheduled) or next update, and setting it, which does
  * not make a compiled step compile again. A scheduled one is overwritten by the next update. */
-WEFT_API double weft_optim_learning_rate(const weft_optim *optimizer, int group);
-WEFT_API weft_status weft_optim_set_learning_rate(weft_optim *optimizer, int group, double rate);
+WEFT_API double weft_optim_learning_rate(const weft_optim *optimizer, int group) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_set_learning_rate(weft_optim *optimizer, int group,
+                                                                 double rate) WEFT_NONNULL(1);
 
 /* The group of parameter i. */
-WEFT_API int weft_optim_group_of(const weft_optim *optimizer, int i);
+WEFT_API int weft_optim_group_of(const weft_optim *optimizer, int i) WEFT_NONNULL(1);
 
 /* The state as a safetensors file under its names. Loading sets all of it or, when a tensor is
  * missing, unexpected or of another shape or dtype (WEFT_INVALID), nothing; parameters are in files
  * of their own (weft_nn_save). With both loaded, training goes on as if it had not stopped. */
-WEFT_API weft_status weft_optim_save(const weft_optim *optimizer, const char *path);
-WEFT_API weft_status weft_optim_load(weft_optim *optimizer, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_save(const weft_optim *optimizer, const char *path)
+    WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_optim_load(weft_optim *optimizer, const char *path)
+    WEFT_NONNULL(1);
 
 /* ---- Gradients ------------------------------------------------------------------------------ */
 
@@ -331,7 +339,8 @@ struct weft_optim_type {
 };
 
 /* The hyper-parameter of that name; a bool or an integer as its number. */
-WEFT_API weft_optim_number weft_optim_hyper(const weft_optim_step *s, const char *name);
+WEFT_API weft_optim_number weft_optim_hyper(const weft_optim_step *s, const char *name)
+    WEFT_NONNULL(1);
 /* x a, x + a, 1 - a, and 1 - a^t for update t (exact for an a near 1). */
 WEFT_API weft_array *weft_optim_times(weft_array *x, weft_optim_number a);
 WEFT_API weft_array *weft_optim_plus(weft_array *x, weft_optim_number a);

@@ -25,7 +25,7 @@ typedef struct weft_print_options {
 WEFT_API char *weft_to_text(weft_array *a, const weft_print_options *options);
 
 /* The same, and a newline, written to `out`. */
-WEFT_API weft_status weft_print(weft_array *a, FILE *out);
+WEFT_NODISCARD WEFT_API weft_status weft_print(weft_array *a, FILE *out);
 
 #ifdef __cplusplus
 }

@@ -58,8 +58,9 @@ WEFT_API weft_array *weft_einsum(const char *subscripts, weft_array *const *oper
  * terminated: how many operations (a multiplication and an addition are two) all operands at once
  * would take, and this order; then a line for each contraction, with the places of its two operands
  * in the list, which loses them and gets the result at its end. */
-WEFT_API weft_status weft_einsum_path(const char *subscripts, weft_array *const *operands, int n,
-                                      char *out, size_t size);
+WEFT_NODISCARD WEFT_API weft_status weft_einsum_path(const char *subscripts,
+                                                     weft_array *const *operands, int n, char *out,
+                                                     size_t size);
 
 /* ---- Products of parts ---------------------------------------------------------------------- */
 

@@ -28,7 +28,8 @@ typedef struct weft_fingerprint {
 } weft_fingerprint;
 
 /* Reads what it needs of the parameters; whole ones where they are on another device. */
-WEFT_API weft_status weft_model_fingerprint(weft_model *model, weft_fingerprint *out);
+WEFT_NODISCARD WEFT_API weft_status weft_model_fingerprint(weft_model *model, weft_fingerprint *out)
+    WEFT_NONNULL(2);
 
 /* ---- The cache ------------------------------------------------------------------------------ */
 
@@ -43,11 +44,11 @@ typedef struct weft_prompt_cache_options {
 
 /* It borrows the model. When the model's adapter changes, what was read with another one is not
  * used; when its other parameters do, call weft_prompt_cache_clear. NULL options: all zero. */
-WEFT_API weft_status weft_prompt_cache_new(weft_model *model,
-                                           const weft_prompt_cache_options *options,
-                                           weft_prompt_cache **out);
+WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_new(weft_model *model,
+                                                          const weft_prompt_cache_options *options,
+                                                          weft_prompt_cache **out) WEFT_NONNULL(3);
 WEFT_API void weft_prompt_cache_free(weft_prompt_cache *cache); /* NULL is accepted */
-WEFT_API void weft_prompt_cache_clear(weft_prompt_cache *cache);
+WEFT_API void weft_prompt_cache_clear(weft_prompt_cache *cache) WEFT_NONNULL(1);
 
 typedef struct weft_prompt_cache_metrics {
     int64_t hits, misses;            /* lookups */
@@ -56,31 +57,40 @@ typedef struct weft_prompt_cache_metrics {
     int64_t entries, bytes;          /* now */
 } weft_prompt_cache_metrics;
 
-WEFT_API weft_prompt_cache_metrics weft_prompt_cache_measure(weft_prompt_cache *cache);
+WEFT_API weft_prompt_cache_metrics weft_prompt_cache_measure(weft_prompt_cache *cache)
+    WEFT_NONNULL(1);
 
 /* Reads a text of n ids into an entry that stays as it is when prompts that go on from it are
  * computed: instructions that many of them begin with. `prefill` tokens at a time; 0: 512. */
-WEFT_API weft_status weft_prompt_cache_warm(weft_prompt_cache *cache, const int32_t *ids, size_t n,
-                                            const weft_cache_options *options, int64_t prefill);
+WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_warm(weft_prompt_cache *cache,
+                                                           const int32_t *ids, size_t n,
+                                                           const weft_cache_options *options,
+                                                           int64_t prefill) WEFT_NONNULL(1);
 
 /* For a prompt of n ids: caches by the options that hold its longest beginning an entry has, of
  * *matched tokens, below n; new ones, and 0, when there is none that long. The caller's, to be put
  * back or freed with weft_model_free_caches. An entry whose rings have gone around serves only what
  * begins with (nearly) all of it. NULL options: all zero. */
-WEFT_API weft_status weft_prompt_cache_take(weft_prompt_cache *cache, const int32_t *ids, size_t n,
-                                            const weft_cache_options *options, weft_cache ***caches,
-                                            int64_t *matched);
+WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_take(weft_prompt_cache *cache,
+                                                           const int32_t *ids, size_t n,
+                                                           const weft_cache_options *options,
+                                                           weft_cache ***caches, int64_t *matched)
+    WEFT_NONNULL(1, 6);
 
 /* Takes caches that hold the text's first tokens: all of it, or as many as they have come to; what
  * they hold beyond is trimmed, and where that cannot be they are freed. */
-WEFT_API weft_status weft_prompt_cache_put(weft_prompt_cache *cache, const int32_t *ids, size_t n,
-                                           const weft_cache_options *options, weft_cache **caches);
+WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_put(weft_prompt_cache *cache,
+                                                          const int32_t *ids, size_t n,
+                                                          const weft_cache_options *options,
+                                                          weft_cache **caches);
 
 /* All entries to a safetensors file, whole or not at all. */
-WEFT_API weft_status weft_prompt_cache_save(weft_prompt_cache *cache, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_save(weft_prompt_cache *cache,
+                                                           const char *path) WEFT_NONNULL(1);
 /* Adds a file's entries. WEFT_INVALID, with a message that names both, when another model or
  * adapter has read them, and for a file that is not what weft_prompt_cache_save writes. */
-WEFT_API weft_status weft_prompt_cache_load(weft_prompt_cache *cache, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_load(weft_prompt_cache *cache,
+                                                           const char *path) WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

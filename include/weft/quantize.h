@@ -112,7 +112,7 @@ WEFT_API weft_array *weft_decode(weft_array *x);
  * row: as weft_from_memory, without an alignment. */
 WEFT_API weft_array *weft_from_blocks(void *blocks, const weft_encoding *encoding, weft_dtype dtype,
                                       weft_dims shape, void (*release)(void *context),
-                                      void *context);
+                                      void *context) WEFT_NONNULL(2);
 
 /* An encoded array of `dtype` from separate tensors, and its tensors again: both copy bits. A
  * bfloat16 array usually has bfloat16 scales, but need not. out[2] is NULL without biases. */

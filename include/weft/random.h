@@ -18,7 +18,8 @@ WEFT_API void weft_random_seed(uint64_t seed);
 /* n new keys: uint32 (n, 2). */
 WEFT_API weft_array *weft_random_split(weft_array *key, int64_t n);
 /* Two new keys: uint32 (2) each. */
-WEFT_API void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **second);
+WEFT_API void weft_random_split_pair(weft_array *key, weft_array **first, weft_array **second)
+    WEFT_NONNULL(2, 3);
 /* A fresh key of the default generator: uint32 (2). */
 WEFT_API weft_array *weft_random_next_key(void);
 

@@ -128,18 +128,24 @@ typedef struct weft_session_options {
 /* Borrows model, tokenizer and chat. With a source of one's own `model` may be NULL, and so may
  * `tokenizer`. NULL options: all zero. WEFT_INVALID when tools have no name, the same name, or
  * parameters that are no JSON object; WEFT_UNSUPPORTED when the template knows no tools. */
-WEFT_API weft_status weft_session_new(weft_model *model, const weft_tokenizer *tokenizer,
-                                      const weft_chat *chat, const weft_session_options *options,
-                                      weft_session **out);
+WEFT_NODISCARD WEFT_API weft_status weft_session_new(weft_model *model,
+                                                     const weft_tokenizer *tokenizer,
+                                                     const weft_chat *chat,
+                                                     const weft_session_options *options,
+                                                     weft_session **out) WEFT_NONNULL(5);
 WEFT_API void weft_session_free(weft_session *session); /* NULL is accepted */
 
 /* For the turns to come. */
-WEFT_API weft_status weft_session_set_system(weft_session *session, const char *system);
-WEFT_API void weft_session_set_thinking(weft_session *session, weft_thinking thinking);
-WEFT_API weft_status weft_session_set_generate(weft_session *session,
-                                               const weft_generate_options *options);
-WEFT_API weft_status weft_session_set_tools(weft_session *session, const weft_tool *tools,
-                                            size_t n);
+WEFT_NODISCARD WEFT_API weft_status weft_session_set_system(weft_session *session,
+                                                            const char *system) WEFT_NONNULL(1);
+WEFT_API void weft_session_set_thinking(weft_session *session, weft_thinking thinking)
+    WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_session_set_generate(weft_session *session,
+                                                              const weft_generate_options *options)
+    WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_session_set_tools(weft_session *session,
+                                                           const weft_tool *tools, size_t n)
+    WEFT_NONNULL(1);
 
 /* ---- turns ---------------------------------------------------------------------------------- */
 
@@ -167,20 +173,25 @@ typedef struct weft_session_turn {
  * that fits. After a failure the conversation is as it was: WEFT_INVALID when the template refuses
  * it, or no attempt fits the schema; WEFT_UNSUPPORTED when the schema has keywords that
  * weft/constrain.h does not know. */
-WEFT_API weft_status weft_session_answer(weft_session *session, const weft_session_turn *turn,
-                                         weft_session_event_fn *callback, void *context,
-                                         weft_session_stats *stats);
+WEFT_NODISCARD WEFT_API weft_status weft_session_answer(weft_session *session,
+                                                        const weft_session_turn *turn,
+                                                        weft_session_event_fn *callback,
+                                                        void *context, weft_session_stats *stats)
+    WEFT_NONNULL(1);
 
 /* Adds a user's message and answers it. */
-WEFT_API weft_status weft_session_send(weft_session *session, const char *text,
-                                       const weft_session_turn *turn,
-                                       weft_session_event_fn *callback, void *context,
-                                       weft_session_stats *stats);
+WEFT_NODISCARD WEFT_API weft_status weft_session_send(weft_session *session, const char *text,
+                                                      const weft_session_turn *turn,
+                                                      weft_session_event_fn *callback,
+                                                      void *context, weft_session_stats *stats)
+    WEFT_NONNULL(1);
 
 /* ---- the conversation ----------------------------------------------------------------------- */
 
 /* Adds a message: a question, an answer given as an example, the result of a pending call. */
-WEFT_API weft_status weft_session_add(weft_session *session, const weft_chat_message *message);
+WEFT_NODISCARD WEFT_API weft_status weft_session_add(weft_session *session,
+                                                     const weft_chat_message *message)
+    WEFT_NONNULL(1);
 /* Takes back the last message of the user and everything behind it. False: there is none. */
 WEFT_API bool weft_session_undo(weft_session *session);
 /* Takes back only what is behind that message, for another answer. */
@@ -190,21 +201,24 @@ WEFT_API void weft_session_clear(weft_session *session);
 
 /* The messages, the system text among them, as weft_chat_render takes them; the session's, until
  * it is called again. NULL without memory. */
-WEFT_API const char *weft_session_messages(weft_session *session);
+WEFT_API const char *weft_session_messages(weft_session *session) WEFT_NONNULL(1);
 /* Replaces them all; a system message at the start becomes the system text. */
-WEFT_API weft_status weft_session_set_messages(weft_session *session, const char *json);
+WEFT_NODISCARD WEFT_API weft_status weft_session_set_messages(weft_session *session,
+                                                              const char *json);
 /* To and from a file: an array, or an object with "messages". Written complete or not at all. */
-WEFT_API weft_status weft_session_save(weft_session *session, const char *path);
-WEFT_API weft_status weft_session_load(weft_session *session, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_session_save(weft_session *session, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_session_load(weft_session *session, const char *path);
 
 /* The text of the last message, if it is the assistant's; else NULL. The session's, until the
  * conversation changes. */
-WEFT_API const char *weft_session_reply(const weft_session *session);
+WEFT_API const char *weft_session_reply(const weft_session *session) WEFT_NONNULL(1);
 
 /* The prompt of the turn, which is the caller's (weft_free); `length` and `tokens`, its number of
  * tokens, may be NULL. */
-WEFT_API weft_status weft_session_prompt(weft_session *session, const weft_session_turn *turn,
-                                         char **text, size_t *length, size_t *tokens);
+WEFT_NODISCARD WEFT_API weft_status weft_session_prompt(weft_session *session,
+                                                        const weft_session_turn *turn, char **text,
+                                                        size_t *length, size_t *tokens)
+    WEFT_NONNULL(1, 3);
 
 #ifdef __cplusplus
 }

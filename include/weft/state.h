@@ -21,16 +21,17 @@ typedef struct weft_state_about {
  * or not at all. The generator goes on. WEFT_UNSUPPORTED for one with a constraint,
  * with a draft or n-grams, or without caches; WEFT_INVALID when the text has ended but for want of
  * tokens, time or consent. */
-WEFT_API weft_status weft_state_save(weft_generator *generator, const char *path,
-                                     const weft_state_about *about);
+WEFT_NODISCARD WEFT_API weft_status weft_state_save(weft_generator *generator, const char *path,
+                                                    const weft_state_about *about) WEFT_NONNULL(1);
 
 /* A generator that goes on from there. Of the options (NULL: all zero) it takes timeout, cancel,
  * tokens_per_eval, prompt_cache and no_compile, and max_tokens, counted from the prompt as ever,
  * when that is not 0; all else is the file's. WEFT_INVALID, with a message that says what differs,
  * when the model, its adapter, the tokenizer or the template is another. */
-WEFT_API weft_status weft_state_load(weft_model *model, const char *path,
-                                     const weft_state_about *about,
-                                     const weft_generate_options *options, weft_generator **out);
+WEFT_NODISCARD WEFT_API weft_status weft_state_load(weft_model *model, const char *path,
+                                                    const weft_state_about *about,
+                                                    const weft_generate_options *options,
+                                                    weft_generator **out) WEFT_NONNULL(5);
 
 #ifdef __cplusplus
 }

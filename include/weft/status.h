@@ -14,12 +14,27 @@
 extern "C" {
 #endif
 
+/* WEFT_API exports a function from the shared library. WEFT_NODISCARD asks the compiler to warn
+ * where the result is ignored; a cast to void ignores it on purpose. WEFT_NONNULL(i, ...) says that
+ * the arguments with these numbers, from 1, must not be NULL. WEFT_PRINTF checks a format string.
+ * Each is empty for compilers that have no such attribute. */
 #if defined(__GNUC__)
 #define WEFT_API __attribute__((visibility("default")))
+#define WEFT_NONNULL(...) __attribute__((nonnull(__VA_ARGS__)))
 #define WEFT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define WEFT_API
+#define WEFT_NONNULL(...)
 #define WEFT_PRINTF(fmt, args)
+#endif
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define WEFT_NODISCARD [[nodiscard]]
+#elif defined(__clang__)
+#define WEFT_NODISCARD __attribute__((warn_unused_result))
+#elif defined(__GNUC__) && __GNUC__ >= 10 && !defined(__cplusplus)
+#define WEFT_NODISCARD __extension__ [[nodiscard]]
+#else
+#define WEFT_NODISCARD
 #endif
 
 typedef enum weft_status {

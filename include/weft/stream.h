@@ -31,18 +31,19 @@ WEFT_API weft_stream *weft_stream_new(weft_device *device);
 WEFT_API void weft_stream_free(weft_stream *stream);
 
 /* Starts the computation of n arrays on the stream and returns, as weft_eval_async does. */
-WEFT_API weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays,
+                                                 int n);
 
 /* Waits until everything that was started on the stream is done. Fails with the first failure of
  * the stream that nobody was told of, by this or by evaluating the arrays that it reached. */
-WEFT_API weft_status weft_stream_synchronize(weft_stream *stream);
+WEFT_NODISCARD WEFT_API weft_status weft_stream_synchronize(weft_stream *stream);
 
 /* Where weft_eval_async of the calling thread runs. At first one stream that all threads share;
  * NULL goes back to it. That one is not to be freed. */
 WEFT_API weft_stream *weft_default_stream(void);
 WEFT_API void weft_set_default_stream(weft_stream *stream);
 
-WEFT_API weft_device *weft_stream_device(const weft_stream *stream);
+WEFT_API weft_device *weft_stream_device(const weft_stream *stream) WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

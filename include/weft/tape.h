@@ -91,13 +91,13 @@ typedef struct weft_tape_part {
 
 /* Parses a formula; false puts a message with the position into `why` (size bytes). */
 WEFT_API bool weft_tape_parse(const char *formula, weft_class klass, int n_operands, weft_tape *out,
-                              char *why, size_t size);
+                              char *why, size_t size) WEFT_NONNULL(4);
 
 /* The tape evaluated for one element with libm in double: the definition of the values. Integer
  * tapes use weft_tape_eval_int with the dtype's width and sign. */
-WEFT_API double weft_tape_eval(const weft_tape *tape, const double *operands);
+WEFT_API double weft_tape_eval(const weft_tape *tape, const double *operands) WEFT_NONNULL(1);
 WEFT_API int64_t weft_tape_eval_int(const weft_tape *tape, const int64_t *operands,
-                                    weft_dtype dtype);
+                                    weft_dtype dtype) WEFT_NONNULL(1);
 
 /* Number of operands that a code reads: 0 for a constant. */
 WEFT_API int weft_tape_arity(weft_tape_code code);

@@ -149,9 +149,11 @@ typedef struct weft_dataset_info {
  * WEFT_INVALID ("file:line: what") for a bad row, and when there is no sample; WEFT_UNSUPPORTED for
  * preference pairs among single samples and for files that cannot be read, such as Parquet. NULL
  * options: all zero. */
-WEFT_API weft_status weft_dataset_load(const char *path, const weft_tokenizer *tokenizer,
-                                       const weft_dataset_options *options, double split,
-                                       weft_dataset **out, weft_dataset **validation);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load(const char *path,
+                                                      const weft_tokenizer *tokenizer,
+                                                      const weft_dataset_options *options,
+                                                      double split, weft_dataset **out,
+                                                      weft_dataset **validation);
 
 /* One part of a mixture. */
 typedef struct weft_data_source {
@@ -161,45 +163,58 @@ typedef struct weft_data_source {
 } weft_data_source;
 
 /* The same from several sources. */
-WEFT_API weft_status weft_dataset_load_mixture(const weft_data_source *sources, int n,
-                                               const weft_tokenizer *tokenizer,
-                                               const weft_dataset_options *options, double split,
-                                               weft_dataset **out, weft_dataset **validation);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_mixture(const weft_data_source *sources,
+                                                              int n,
+                                                              const weft_tokenizer *tokenizer,
+                                                              const weft_dataset_options *options,
+                                                              double split, weft_dataset **out,
+                                                              weft_dataset **validation);
 
 /* The same from memory; `name` stands for the file's in messages and for AUTO. */
-WEFT_API weft_status weft_dataset_parse(const char *data, size_t size, const char *name,
-                                        const weft_tokenizer *tokenizer,
-                                        const weft_dataset_options *options, double split,
-                                        weft_dataset **out, weft_dataset **validation);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_parse(const char *data, size_t size,
+                                                       const char *name,
+                                                       const weft_tokenizer *tokenizer,
+                                                       const weft_dataset_options *options,
+                                                       double split, weft_dataset **out,
+                                                       weft_dataset **validation);
 
 /* How many samples of `dataset` have the ids of one of `others`; NULL: of one before them in
  * `dataset`. Of ids alone: weights do not count. -1 when out of memory. */
-WEFT_API int64_t weft_dataset_duplicates(const weft_dataset *dataset, const weft_dataset *others);
+WEFT_API int64_t weft_dataset_duplicates(const weft_dataset *dataset, const weft_dataset *others)
+    WEFT_NONNULL(1);
 
 /* A dataset to be filled by the program, and one more sample (copied), which is left out if it has
  * no target. length 0: 512. WEFT_INVALID for a negative id, for a weight that is negative or not
  * finite, and, with WEFT_LONG_REFUSE, for a sample of more than `length` ids. */
-WEFT_API weft_status weft_dataset_new(int64_t length, weft_dataset **out);
-WEFT_API void weft_dataset_set_longer(weft_dataset *dataset, weft_long_samples policy);
-WEFT_API weft_status weft_dataset_add_sample(weft_dataset *dataset, const weft_sample *sample);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_new(int64_t length, weft_dataset **out)
+    WEFT_NONNULL(2);
+WEFT_API void weft_dataset_set_longer(weft_dataset *dataset, weft_long_samples policy)
+    WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_sample(weft_dataset *dataset,
+                                                            const weft_sample *sample)
+    WEFT_NONNULL(1, 2);
 /* The same for `n` ids of which the first `prompt` are not trained and the others have weight 1. */
-WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids, int64_t n,
-                                      int64_t prompt);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids,
+                                                     int64_t n, int64_t prompt);
 /* Windows of `length` ids, `stride` apart (0: length - 1), of `n` ids; the rest at the end is a
  * shorter window if it has a target. */
-WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset, const int32_t *ids, int64_t n,
-                                              int64_t stride);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset,
+                                                             const int32_t *ids, int64_t n,
+                                                             int64_t stride) WEFT_NONNULL(1);
 /* Adds a preference pair: two sequences that begin with the same prompt, whose tokens have weight
  * 0. The dataset must be empty or have pairs alone, else it is WEFT_INVALID. A pair of which one
  * has no target, or, by the policy, loses its targets, is left out whole; WEFT_LONG_SPLIT is
  * WEFT_INVALID for longer ones. */
-WEFT_API weft_status weft_dataset_add_pair(weft_dataset *dataset, const weft_sample *chosen,
-                                           const weft_sample *rejected);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_pair(weft_dataset *dataset,
+                                                          const weft_sample *chosen,
+                                                          const weft_sample *rejected)
+    WEFT_NONNULL(1);
 /* Adds a sample whose prompt has weight 0 and whose completion is desirable or not. The dataset
  * must be empty or have such samples alone, else it is WEFT_INVALID, as it is for one that would be
  * split. */
-WEFT_API weft_status weft_dataset_add_labelled(weft_dataset *dataset, const weft_sample *sample,
-                                               bool desirable);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_labelled(weft_dataset *dataset,
+                                                              const weft_sample *sample,
+                                                              bool desirable) WEFT_NONNULL(1, 2);
 WEFT_API void weft_dataset_free(weft_dataset *dataset);
 
 /* Computes the reference log-probabilities, a column of the dataset: for each sample the sum of its
@@ -207,22 +222,26 @@ WEFT_API void weft_dataset_free(weft_dataset *dataset);
  * with a reference need it from the weights that training starts from: call it before
  * weft_trainer_run, which restores those of a run that is resumed. It replaces an earlier column.
  * batch_size 0: 8. The group's ranks share the work. WEFT_INVALID for values not finite. */
-WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset, weft_model *model,
-                                                int64_t batch_size, weft_group *group);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_reference(weft_dataset *dataset,
+                                                               weft_model *model,
+                                                               int64_t batch_size,
+                                                               weft_group *group) WEFT_NONNULL(1);
 /* That column in a safetensors file with a hash of the samples. A run that begins writes two into
  * its folder: reference.safetensors and reference-validation.safetensors. WEFT_INVALID for a file
  * of other samples and for a malformed one; the dataset stays as it is then. */
-WEFT_API weft_status weft_dataset_save_reference(const weft_dataset *dataset, const char *path);
-WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset, const char *path);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_save_reference(const weft_dataset *dataset,
+                                                                const char *path) WEFT_NONNULL(1);
+WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *dataset,
+                                                                const char *path) WEFT_NONNULL(1);
 /* (samples; labelled: twice that, then those of prompts with other completions); NULL: none.
  * Borrowed from the dataset. */
-WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset);
+WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset) WEFT_NONNULL(1);
 
-WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset);
-WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i);
+WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset) WEFT_NONNULL(1);
+WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
 /* Whether sample i has the completion that is wanted: of pairs the chosen one, of labelled samples
  * one with that label, and of all others it is true. */
-WEFT_API bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i);
+WEFT_API bool weft_dataset_is_desirable(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
@@ -248,8 +267,9 @@ typedef struct weft_batch {
 } weft_batch;
 
 /* A batch of `n` samples: L is one less than the longest has tokens. Free with weft_batch_free. */
-WEFT_API weft_status weft_batch_of_samples(const weft_sample *samples, int n, weft_batch *out);
-WEFT_API void weft_batch_free(weft_batch *batch); /* leaves it zeroed */
+WEFT_NODISCARD WEFT_API weft_status weft_batch_of_samples(const weft_sample *samples, int n,
+                                                          weft_batch *out);
+WEFT_API void weft_batch_free(weft_batch *batch) WEFT_NONNULL(1); /* leaves it zeroed */
 
 /* An endless sequence of batches, by index: epoch after epoch. */
 typedef struct weft_batches weft_batches;
@@ -258,25 +278,29 @@ typedef struct weft_batches weft_batches;
  * smaller one, so that an epoch has every sample once, or as often as the weight of its source
  * says. Samples of like length share a batch; which ones, and the order of the batches, are drawn
  * anew for each epoch from the seed. batch_size 0: 4. */
-WEFT_API weft_status weft_batches_new(const weft_dataset *dataset, int64_t batch_size,
-                                      uint64_t seed, weft_batches **out);
+WEFT_NODISCARD WEFT_API weft_status weft_batches_new(const weft_dataset *dataset,
+                                                     int64_t batch_size, uint64_t seed,
+                                                     weft_batches **out);
 
 /* The same with samples packed into rows: a row has samples one behind another, up to `length`
  * tokens (0: as many as the longest sample has), and none of them sees another. A batch has
  * batch_size rows. Which samples share a row is drawn once, from the seed; rows are filled by best
  * fit, the longest samples first, and are shuffled for each epoch. Losses and gradients are those
  * of padded batches. The model's family must take weft_model_call.first. WEFT_INVALID for pairs. */
-WEFT_API weft_status weft_batches_new_packed(const weft_dataset *dataset, int64_t batch_size,
-                                             int64_t length, uint64_t seed, weft_batches **out);
+WEFT_NODISCARD WEFT_API weft_status weft_batches_new_packed(const weft_dataset *dataset,
+                                                            int64_t batch_size, int64_t length,
+                                                            uint64_t seed, weft_batches **out);
 
 /* The batches of a safetensors file, in their order, the same in every epoch: int32 `batches`
  * (steps, B, L) and int32 `prompt_lengths` (steps, B). Ids at index < prompt length are not
  * targets. */
-WEFT_API weft_status weft_batches_open(const char *path, weft_batches **out);
+WEFT_NODISCARD WEFT_API weft_status weft_batches_open(const char *path, weft_batches **out)
+    WEFT_NONNULL(2);
 
 WEFT_API void weft_batches_free(weft_batches *batches);
-WEFT_API int64_t weft_batches_count(const weft_batches *batches); /* of one epoch */
-WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batch *out);
+WEFT_API int64_t weft_batches_count(const weft_batches *batches) WEFT_NONNULL(1); /* of one epoch */
+WEFT_NODISCARD WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i,
+                                                    weft_batch *out) WEFT_NONNULL(1, 3);
 
 /* ---- Loss ----------------------------------------------------------------------------------- */
 
@@ -285,7 +309,7 @@ WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i, weft_batc
  * weighted mean. Logits are never held for all rows, nor computed where there is no target. With
  * `checkpoint` each layer's inside is computed again for its gradient. */
 WEFT_API weft_array *weft_next_token_loss(weft_model *model, const weft_batch *batch, double scale,
-                                          bool checkpoint);
+                                          bool checkpoint) WEFT_NONNULL(2);
 
 typedef struct weft_evaluation {
     double loss;       /* weighted mean of the targets' negative log-likelihoods, in nats, or that
@@ -314,8 +338,9 @@ typedef struct weft_evaluate_options {
 /* The model's loss over a dataset, dropout off, every target counted once. WEFT_INVALID when there
  * is none, when the loss is NaN or infinite, or when the dataset lacks what the objective needs.
  * NULL options: all zero. */
-WEFT_API weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
-                                   const weft_evaluate_options *options, weft_evaluation *out);
+WEFT_NODISCARD WEFT_API weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
+                                                  const weft_evaluate_options *options,
+                                                  weft_evaluation *out) WEFT_NONNULL(4);
 
 /* ---- The loss curve ------------------------------------------------------------------------- */
 
@@ -327,8 +352,9 @@ typedef struct weft_curve {
 } weft_curve;
 
 /* Draws up to four curves over common axes as an SVG file that needs nothing else. */
-WEFT_API weft_status weft_curves_save(const char *path, const char *title, const char *x_name,
-                                      const weft_curve *curves, int n);
+WEFT_NODISCARD WEFT_API weft_status weft_curves_save(const char *path, const char *title,
+                                                     const char *x_name, const weft_curve *curves,
+                                                     int n);
 
 /* ---- The trainer ---------------------------------------------------------------------------- */
 
@@ -434,14 +460,17 @@ typedef struct weft_trainer weft_trainer;
 /* Borrows the model, whose tree keeps its form while the trainer lives; copies the options, but not
  * the strings. WEFT_INVALID when everything is frozen or an option makes no sense. NULL options:
  * all zero. */
-WEFT_API weft_status weft_trainer_new(weft_model *model, const weft_trainer_options *options,
-                                      weft_trainer **out);
+WEFT_NODISCARD WEFT_API weft_status weft_trainer_new(weft_model *model,
+                                                     const weft_trainer_options *options,
+                                                     weft_trainer **out) WEFT_NONNULL(3);
 WEFT_API void weft_trainer_free(weft_trainer *trainer);
 
 /* One update from n batches (in a group: of each rank), for programs with a loop of their own:
  * fills loss, grad_norm, applied, tokens of *report (or NULL). `lr_factor` multiplies the rate. */
-WEFT_API weft_status weft_trainer_step(weft_trainer *trainer, const weft_batch *batches, int n,
-                                       double lr_factor, weft_train_report *report);
+WEFT_NODISCARD WEFT_API weft_status weft_trainer_step(weft_trainer *trainer,
+                                                      const weft_batch *batches, int n,
+                                                      double lr_factor, weft_train_report *report)
+    WEFT_NONNULL(1);
 
 typedef struct weft_train_result {
     int64_t steps;   /* updates made, applied or not */
@@ -464,14 +493,15 @@ typedef struct weft_run_words {
     char **at;
     int n;
 } weft_run_words;
-WEFT_API weft_status weft_run_command(const char *folder, weft_run_words *out);
-WEFT_API void weft_run_words_free(weft_run_words *words); /* leaves it zeroed */
+WEFT_NODISCARD WEFT_API weft_status weft_run_command(const char *folder, weft_run_words *out)
+    WEFT_NONNULL(2);
+WEFT_API void weft_run_words_free(weft_run_words *words) WEFT_NONNULL(1); /* leaves it zeroed */
 
 /* Writes report.html into the folder of a run, from its run.json and metrics.jsonl: curves of loss
  * (the training loss smoothed exponentially), learning rate, gradient norm and tokens per second,
  * the result, samples, data and settings. It loads nothing from elsewhere, and texts are escaped.
  * WEFT_IO without those files, WEFT_INVALID when they are malformed. */
-WEFT_API weft_status weft_run_report(const char *folder);
+WEFT_NODISCARD WEFT_API weft_status weft_run_report(const char *folder);
 
 /* The whole run: every update with its schedule, validation on `validation` (NULL: none), and in
  * the folder, which is made if need be:
@@ -508,8 +538,9 @@ WEFT_API weft_status weft_run_report(const char *folder);
  * save a checkpoint first. WEFT_INVALID before anything else when the folder already has a run, or
  * while another run writes there. Dropout is on during updates and off at the end. `result` may be
  * NULL. */
-WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
-                                      const weft_dataset *validation, weft_train_result *result);
+WEFT_NODISCARD WEFT_API weft_status weft_trainer_run(weft_trainer *trainer, weft_batches *batches,
+                                                     const weft_dataset *validation,
+                                                     weft_train_result *result) WEFT_NONNULL(1);
 
 #ifdef __cplusplus
 }

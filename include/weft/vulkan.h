@@ -55,7 +55,9 @@ typedef struct weft_vulkan_launch {
  * input of the call and everything that read or wrote its outputs and workspace. Launches of one
  * call run one after another. WEFT_INVALID: no SPIR-V, too many constants or bytes;
  * WEFT_UNSUPPORTED: this build has no Vulkan. */
-WEFT_API weft_status weft_vulkan_dispatch(const weft_call *call, const weft_vulkan_launch *launch);
+WEFT_NODISCARD WEFT_API weft_status weft_vulkan_dispatch(const weft_call *call,
+                                                         const weft_vulkan_launch *launch)
+    WEFT_NONNULL(2);
 
 /* The device address of element 0, and of the call's workspace (0: it has none). */
 WEFT_API uint64_t weft_vulkan_address(const weft_tensor *t);

@@ -193,15 +193,14 @@ static json_object *quantization_of(weft_model *model)
 {
     survey s = {0};
     int best = 0;
-    weft_nn_visit(weft_model_module(model), count, &s);
-    if (s.seen[0] == NULL)
+    if (weft_nn_visit(weft_model_module(model), count, &s) != WEFT_OK || s.seen[0] == NULL)
         return NULL;
     for (int i = 1; i < 16; i++)
         best = s.counts[i] > s.counts[best] ? i : best;
     s.usual = s.seen[best];
     s.out = entry_of(s.usual);
     if (s.out)
-        weft_nn_visit(weft_model_module(model), list, &s);
+        (void)weft_nn_visit(weft_model_module(model), list, &s); /* as the first walk */
     return s.out;
 }
 
@@ -215,7 +214,7 @@ static weft_status look_for_head(void *context, const weft_nn_item *item)
 bool weft__model_is_untied(weft_model *model)
 {
     bool found = false;
-    weft_nn_visit(weft_model_module(model), look_for_head, &found);
+    (void)weft_nn_visit(weft_model_module(model), look_for_head, &found); /* always WEFT_OK */
     return found && weft_model_info_of(model)->tied;
 }
 

@@ -11,13 +11,14 @@ typedef struct layer_call {
 } layer_call;
 
 /* in: x, and the memory of a decoder. */
-static void call_layer(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call_layer(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     const layer_call *c = context;
     out[0] = c->decoder
                  ? weft_nn_decoder_layer_call(c->layer, in[0], in[1], c->mask, c->memory_mask)
                  : weft_nn_encoder_layer_call(c->layer, in[0], c->mask);
+    return 1;
 }
 
 static weft_array *through(weft_module *layers, layer_call c, weft_array *x, weft_array *memory,

@@ -35,13 +35,13 @@ static weft_array *normal(uint64_t seed, int64_t tokens, int64_t heads, weft_dty
 }
 
 /* in: the query, a key, a value, the offset. */
-static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const way *w = context;
     const weft_attention_options o = {.causal = true};
     weft_array *x = in[0];
     (void)n_in;
-    (void)n_out;
+    (void)room;
     for (int64_t i = 0; i < w->layers; i++) {
         weft_cache_view view = weft_cache_append(w->caches[i], in[1], in[2], in[3]);
         if (w->decoded)
@@ -49,6 +49,7 @@ static void step(void *context, weft_array *const *in, int n_in, weft_array **ou
         x = weft_cache_attention(x, &view, &o);
     }
     out[0] = x;
+    return 1;
 }
 
 static void fill(way *w, int64_t layers, int64_t context, weft_dtype dtype)

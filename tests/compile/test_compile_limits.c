@@ -26,16 +26,17 @@ static weft_array *loss_of(void *context)
 }
 
 /* Descent with momentum; one result, two slots. */
-static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     state *s = context;
     weft_array **slots[] = {&s->w, &s->m}, *grad, *next[2];
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_value_and_grad_slots(loss_of, s, slots, 1, &grad);
     next[1] = weft_add(weft_scale(s->m, 0.5), grad);
     next[0] = weft_subtract(s->w, weft_multiply(in[0], next[1]));
-    weft_update(slots, next, 2);
+    (void)weft_update(slots, next, 2); /* a refusal fails the call */
+    return 1;
 }
 
 enum { N = 8 };
@@ -159,11 +160,12 @@ static weft_array *chain(void *context, weft_array *const *in, int n_in)
     return weft_sum(x, WEFT_ALL_AXES, false);
 }
 
-static void chain_and_gradient(void *context, weft_array *const *in, int n_in, weft_array **out,
-                               int n_out)
+static int chain_and_gradient(void *context, weft_array *const *in, int n_in, weft_array **out,
+                              int room)
 {
-    (void)n_out;
+    (void)room;
     out[0] = weft_value_and_grad(chain, context, in, n_in, &out[1]);
+    return 2;
 }
 
 static void a_million_nodes_are_compiled_and_freed(void)

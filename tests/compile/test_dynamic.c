@@ -33,10 +33,11 @@ static void build_block(block *b)
                                        WEFT_DIMS(F, E), WEFT_DIMS(F, E), WEFT_DIMS(E, F)};
     for (int i = 0; i < WEIGHTS; i++) {
         weft_array *w = uniform(shapes[i], i);
-        weft_set(&b->w[i], shapes[i].n == 1 ? weft_add_scalar(w, 1) : w);
+        CHECK_OK(weft_set(&b->w[i], shapes[i].n == 1 ? weft_add_scalar(w, 1) : w));
         CHECK_OK(weft_eval(b->w[i]));
     }
-    weft_set(&b->frequencies, weft_exp(weft_scale(weft_arange(0, D / 2, 1, WEFT_FLOAT32), -1)));
+    CHECK_OK(weft_set(&b->frequencies,
+                      weft_exp(weft_scale(weft_arange(0, D / 2, 1, WEFT_FLOAT32), -1))));
     CHECK_OK(weft_eval(b->frequencies));
 }
 
@@ -80,21 +81,22 @@ static weft_array *block_loss(void *context, weft_array *const *in, int n_in)
 }
 
 /* The loss and the gradients of all weights. */
-static void forward_backward(void *context, weft_array *const *in, int n_in, weft_array **out,
-                             int n_out)
+static int forward_backward(void *context, weft_array *const *in, int n_in, weft_array **out,
+                            int room)
 {
     block *b = context;
     weft_array *all[1 + WEIGHTS], *grads[1 + WEIGHTS];
-    (void)n_in;
+    (void)n_in, (void)room;
     b->calls++;
     all[0] = in[0];
     for (int i = 0; i < WEIGHTS; i++) {
         all[1 + i] = b->w[i];
     }
     out[0] = weft_value_and_grad(block_loss, b, all, 1 + WEIGHTS, grads);
-    for (int i = 1; i < n_out; i++) {
+    for (int i = 1; i < 1 + WEIGHTS; i++) {
         out[i] = grads[i];
     }
+    return 1 + WEIGHTS;
 }
 
 static void check_equal(weft_array *a, weft_array *b)
@@ -212,14 +214,15 @@ static void new_lengths_need_no_new_pipelines(void)
 /* ---- the cache of lengths ------------------------------------------------------------------- */
 
 /* The sum, and the length in a scalar; how often it was called. */
-static void sum_and_length(void *context, weft_array *const *in, int n_in, weft_array **out,
-                           int n_out)
+static int sum_and_length(void *context, weft_array *const *in, int n_in, weft_array **out,
+                          int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     ++*(int *)context;
     weft_array *n = weft_scalar((double)weft_dim(in[0], 0), WEFT_FLOAT32);
     out[0] = weft_add(weft_sum(in[0], WEFT_ALL_AXES, false), n);
+    return 1;
 }
 
 static weft_compiled *compile_lengths(weft_function *fn, int *calls, int lengths, int cache)

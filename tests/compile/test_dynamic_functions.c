@@ -74,14 +74,15 @@ static void compare(weft_compiled *c, weft_function *fn, void *context, weft_arr
 /* ---- named functions ------------------------------------------------------------------------ */
 
 #define FUNCTION(name)                                                                             \
-    static void name(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
-#define UNUSED (void)context, (void)n_in, (void)n_out
+    static int name(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
+#define UNUSED (void)context, (void)n_in, (void)room
 
 /* x is a vector of length L, or a matrix. */
 FUNCTION(rounded_down)
 {
     UNUSED;
     out[0] = weft_slice_axis(in[0], 0, 0, weft_dim(in[0], 0) / 64 * 64);
+    return 1;
 }
 
 FUNCTION(at_most_100)
@@ -89,36 +90,42 @@ FUNCTION(at_most_100)
     UNUSED;
     const int64_t n = weft_dim(in[0], 0) < 100 ? weft_dim(in[0], 0) : 100;
     out[0] = weft_scale(total(in[0]), (double)n);
+    return 1;
 }
 
 FUNCTION(longer_than_100)
 {
     UNUSED;
     out[0] = weft_dim(in[0], 0) > 100 ? weft_negative(in[0]) : weft_scale(in[0], 2);
+    return 1;
 }
 
 FUNCTION(last_20)
 {
     UNUSED;
     out[0] = weft_slice_axis(in[0], 0, -20, INT64_MAX);
+    return 1;
 }
 
 FUNCTION(first_6)
 {
     UNUSED;
     out[0] = weft_slice_axis(in[0], 0, 0, 6);
+    return 1;
 }
 
 FUNCTION(there_and_back)
 {
     UNUSED;
     out[0] = weft_irfft(weft_rfft(in[0], 0, 0, WEFT_FFT_BACKWARD), 0, 0, WEFT_FFT_BACKWARD);
+    return 1;
 }
 
 FUNCTION(rolled)
 {
     UNUSED;
     out[0] = weft_roll(in[0], WEFT_DIMS(7), WEFT_DIMS(0));
+    return 1;
 }
 
 FUNCTION(diagonal_and_trace)
@@ -126,6 +133,7 @@ FUNCTION(diagonal_and_trace)
     UNUSED;
     out[0] = weft_diagonal(in[0], 0, 0, 1);
     out[1] = weft_trace(in[0], 1, 0, 1);
+    return 2;
 }
 
 FUNCTION(mean_by_length)
@@ -133,6 +141,7 @@ FUNCTION(mean_by_length)
     UNUSED;
     out[0] = weft_scale(total(in[0]), 1 / (double)weft_size(in[0]));
     out[0] = weft_add(out[0], weft_scalar((double)weft_dim(in[0], 0), WEFT_FLOAT32));
+    return 1;
 }
 
 FUNCTION(unrolled)
@@ -141,6 +150,7 @@ FUNCTION(unrolled)
     out[0] = weft_slice_axis(in[0], 0, 0, 1);
     for (int64_t i = 1; i < weft_dim(in[0], 0); i++)
         out[0] = weft_add(out[0], weft_slice_axis(in[0], 0, i, i + 1));
+    return 1;
 }
 
 FUNCTION(outer_square)
@@ -149,6 +159,7 @@ FUNCTION(outer_square)
     weft_array *x = weft_reshape(in[0], WEFT_DIMS(-1));
     weft_array *all = weft_multiply(weft_expand_dims(x, 1), weft_expand_dims(x, 0));
     out[0] = total(weft_reshape(all, WEFT_DIMS(weft_size(all))));
+    return 1;
 }
 
 typedef struct named {
@@ -211,11 +222,12 @@ static weft_array *delta_loss(void *context, weft_array *const *in, int n_in)
 FUNCTION(delta_gradients)
 {
     weft_array *grads[5];
-    (void)n_out;
+    (void)room;
     out[0] = weft_value_and_grad(delta_loss, context, in, n_in, grads);
     out[1] = grads[0];
     out[2] = grads[2];
     out[3] = grads[3];
+    return 4;
 }
 
 static void gradients_of_gated_delta_follow_their_lengths(void)
@@ -248,10 +260,11 @@ FUNCTION(set_when_long)
 {
     effects *e = context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_add(total(in[0]), e->slot);
     if (weft_dim(in[0], 0) > 10)
-        weft_set(&e->slot, out[0]);
+        CHECK_OK(weft_set(&e->slot, out[0]));
+    return 1;
 }
 
 static void effects_on_state_follow_the_lengths(void)
@@ -436,7 +449,7 @@ FUNCTION(run_program)
 {
     program *p = context;
     weft_array *grads[2];
-    (void)n_out;
+    (void)room;
     if (p->gradient) {
         out[1] = weft_value_and_grad(sum_of_run, p, in, n_in, grads);
         out[0] = grads[0];
@@ -444,6 +457,7 @@ FUNCTION(run_program)
         out[0] = run(p, in[0], in[1]);
         out[1] = total(out[0]);
     }
+    return 2;
 }
 
 static program random_program(uint64_t seed)

@@ -13,13 +13,14 @@ typedef struct scene {
 } scene;
 
 /* out = sum(x * v); w -> w + x; v is only read */
-static void accumulate(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int accumulate(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     scene *s = context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_sum(weft_multiply(in[0], s->v), WEFT_ALL_AXES, false);
-    weft_set(&s->w, weft_add(s->w, in[0]));
+    CHECK_OK(weft_set(&s->w, weft_add(s->w, in[0])));
+    return 1;
 }
 
 static void the_explanation_says_what_and_why(void)
@@ -28,15 +29,15 @@ static void the_explanation_says_what_and_why(void)
     weft_compiled *c;
     const char *names[] = {"model.w"};
     weft_scope_open();
-    weft_set(&s.w, row(512, 0));
-    weft_set(&s.v, row(512, 1));
+    CHECK_OK(weft_set(&s.w, row(512, 0)));
+    CHECK_OK(weft_set(&s.v, row(512, 1)));
     weft_array **state[] = {&s.w}, *out;
     CHECK_OK(weft_compile(accumulate, &s, state, 1,
                           &(weft_compile_options){.name = "step", .state_names = names}, &c));
     weft_array *x = row(512, 0);
     CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
-    weft_set(&s.w, row(517, 0));
-    weft_set(&s.v, row(517, 1));
+    CHECK_OK(weft_set(&s.w, row(517, 0)));
+    CHECK_OK(weft_set(&s.v, row(517, 1)));
     x = row(517, 0);
     CHECK_OK(weft_compiled_call(c, &x, 1, &out, 1));
     char *text = weft_compile_explain(c);

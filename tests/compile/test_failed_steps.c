@@ -83,16 +83,17 @@ static void apply(const program *p, weft_array *const *in, weft_array **values)
     }
 }
 
-static void call_step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call_step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     program *p = context;
     weft_array *values[SLOTS];
     (void)n_in;
-    (void)n_out;
+    (void)room;
     apply(p, in, values);
     out[0] = weft_sum(values[0], WEFT_ALL_AXES, false);
     for (int i = 0; i < SLOTS; i++)
         (void)weft_set(&p->slots[i], values[i]);
+    return 1;
 }
 
 static void set_slots(program *p)

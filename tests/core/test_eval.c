@@ -127,8 +127,8 @@ static void update_reuses_the_old_arrays(void)
     weft_array *values[] = {weft_add_scalar(a, 1), weft_error_array("bad value")};
     CHECK_STATUS(weft_update(slots, values, 2), WEFT_INVALID);
     CHECK_CLOSE(first(a), 11, 0);
-    weft_set(&a, NULL);
-    weft_set(&b, NULL);
+    CHECK_OK(weft_set(&a, NULL));
+    CHECK_OK(weft_set(&b, NULL));
     weft_scope_close(NULL);
 }
 

@@ -154,13 +154,14 @@ static void nodes_have_as_many_inputs_as_they_like(void)
 
 /* ---- checkpoints ---------------------------------------------------------------------------- */
 
-static void hands_on(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int hands_on(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = in[0];
     out[1] = weft_square(in[0]);
+    return 2;
 }
 
 static weft_array *through_checkpoint(void *context, weft_array *const *in, int n_in)

@@ -17,12 +17,13 @@ typedef struct counter {
 } counter;
 
 /* total = total / 2 + x; latest = the sum of the total. */
-static void count(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int count(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     counter *c = context;
-    (void)n_in, (void)out, (void)n_out;
-    weft_set(&c->total, weft_add(weft_scale(c->total, 0.5), in[0]));
-    weft_set(&c->latest, weft_sum(c->total, WEFT_ALL_AXES, false));
+    (void)n_in, (void)out, (void)room;
+    CHECK_OK(weft_set(&c->total, weft_add(weft_scale(c->total, 0.5), in[0])));
+    CHECK_OK(weft_set(&c->latest, weft_sum(c->total, WEFT_ALL_AXES, false)));
+    return 0;
 }
 
 /* Each call reads what the one before it wrote, in the same memory; the host reads results of
@@ -32,8 +33,8 @@ static void calls_without_a_wait_keep_their_order(void)
     counter c = {0};
     weft_compiled *compiled = NULL;
     weft_scope_open();
-    weft_set(&c.total, weft_zeros(WEFT_DIMS(N), WEFT_FLOAT32));
-    weft_set(&c.latest, weft_scalar(0, WEFT_FLOAT32));
+    CHECK_OK(weft_set(&c.total, weft_zeros(WEFT_DIMS(N), WEFT_FLOAT32)));
+    CHECK_OK(weft_set(&c.latest, weft_scalar(0, WEFT_FLOAT32)));
     weft_array **state[] = {&c.total, &c.latest};
     CHECK_OK(weft_compile(count, &c, state, 2, &(weft_compile_options){.async = true}, &compiled));
     float total = 0, before = 0;

@@ -132,13 +132,14 @@ static void what_only_a_slot_owned_is_consumed(void)
     weft_scope_close(NULL);
 }
 
-static void double_the_slot(void *context, weft_array *const *in, int n_in, weft_array **out,
-                            int n_out)
+static int double_the_slot(void *context, weft_array *const *in, int n_in, weft_array **out,
+                           int room)
 {
     weft_array **slot = context;
-    (void)in, (void)n_in, (void)n_out;
+    (void)in, (void)n_in, (void)room;
     CHECK_OK(weft_set(slot, weft_scale(*slot, 2)));
     out[0] = total(*slot);
+    return 1;
 }
 
 /* A compiled function overwrites the state that only the slot has, and nothing that a scope has. */
@@ -230,14 +231,14 @@ static void a_loop_with_a_scope_keeps_nothing(void)
     weft_scope_close(NULL);
 }
 
-static void sums_of_sums(void *context, weft_array *const *in, int n_in, weft_array **out,
-                         int n_out)
+static int sums_of_sums(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = in[0];
     for (int i = 0; i < 20; i++) {
         out[0] = weft_cumsum(out[0], 0, false, true);
     }
+    return 1;
 }
 
 /* Nobody reads what is between arguments and results, although the function's scope is open. */

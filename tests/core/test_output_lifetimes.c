@@ -62,13 +62,14 @@ static const weft_op op_pair = {.name = "test_pair",
 
 /* ---- kept by checkpoints -------------------------------------------------------------------- */
 
-static void product_of_pair(void *context, weft_array *const *in, int n_in, weft_array **out,
-                            int n_out)
+static int product_of_pair(void *context, weft_array *const *in, int n_in, weft_array **out,
+                           int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     weft_array *pair = weft_apply(&op_pair, in, 1, NULL);
     weft_array *named = weft_checkpoint_name(weft_pick(pair, 1), "twice");
     out[0] = weft_multiply(weft_square(named), weft_pick(pair, 0));
+    return 1;
 }
 
 static weft_array *checkpointed_product(void *context, weft_array *const *in, int n_in)
@@ -234,14 +235,14 @@ static void evaluation_in_a_gradient_keeps_all_outputs(void)
 
 /* ---- compiled ------------------------------------------------------------------------------- */
 
-static void constant_pair(void *context, weft_array *const *in, int n_in, weft_array **out,
-                          int n_out)
+static int constant_pair(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_array *constant = context;
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     weft_array *node = weft_apply(&op_pair, &constant, 1, NULL);
     out[0] = weft_multiply(in[0], weft_pick(node, 0));
     out[1] = weft_pick(node, 1);
+    return 2;
 }
 
 /* What depends on no argument is computed once, all its outputs. */

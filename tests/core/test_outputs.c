@@ -140,7 +140,7 @@ static void expand_tangle(weft_array *node, weft_array **outs)
 static const weft_op op_tangle = {.name = "test_tangle",
                                   .family = WEFT_COMPOSITE,
                                   .arity = 2,
-                                  .n_outputs = -1,
+                                  .n_outputs = -WEFT_MAX_OUTPUTS,
                                   .params_size = sizeof(tangle_params),
                                   .params_fields = tangle_fields,
                                   .infer = infer_tangle,
@@ -238,17 +238,17 @@ typedef struct program_call {
     bool written_out; /* the program itself, not the op */
 } program_call;
 
-static void call_program(void *context, weft_array *const *in, int n_in, weft_array **out,
-                         int n_out)
+static int call_program(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const program_call *c = context;
     const program p = random_program(c->seed);
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     if (c->written_out) {
         run_arrays(&p, in[0], in[1], out);
     } else {
         tangle(c->seed, in[0], in[1], out);
     }
+    return p.n_outs;
 }
 
 static bool compiled_is_equal(int64_t seed, bool written_out)
@@ -292,15 +292,16 @@ typedef struct captured {
     weft_array *node;
 } captured;
 
-static void pick_inside(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int pick_inside(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const captured *c = context;
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     out[0] = in[0];
     for (int o = weft_node_n_outputs(c->node) - 1; o >= 0; o--) {
         out[0] = weft_multiply(out[0], weft_add_scalar(weft_pick(c->node, o), o));
     }
     out[1] = weft_pick(c->node, 1);
+    return 2;
 }
 
 static weft_array *loss_with_captured(void *context, weft_array *const *in, int n_in)

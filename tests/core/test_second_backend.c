@@ -135,13 +135,14 @@ static void elements_move_both_ways(void)
 }
 
 /* cpu -> hidden -> cpu, with a part that is computed again. */
-static void away(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int away(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     weft_array *there = weft_to(weft_square(in[0]), hidden);
     out[0] = weft_to(weft_multiply(there, weft_add_scalar(there, 1)), cpu);
+    return 1;
 }
 
 static weft_array *round_trip(void *context, weft_array *const *in, int n_in)
@@ -280,12 +281,13 @@ typedef struct mlp {
 } mlp;
 
 /* mean((gelu(x w1^T + b1) w2^T - y)^2), the hidden layer computed again for its gradient */
-static void layer(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int layer(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     mlp *net = context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_gelu(weft_linear(in[0], net->w1, net->b1));
+    return 1;
 }
 
 static weft_array *mlp_loss(void *context)

@@ -78,7 +78,7 @@ static weft_array *failing(weft_array *x)
 static weft_array *full(double value)
 {
     weft_array *x = weft_full(WEFT_DIMS(64), value, WEFT_FLOAT32);
-    weft_eval(x);
+    CHECK_OK(weft_eval(x));
     return x;
 }
 
@@ -250,10 +250,11 @@ static pthread_mutex_t giving = PTHREAD_MUTEX_INITIALIZER;
 static weft_stream *all_streams[STREAMS];
 static atomic_int wrong;
 
-static void doubled(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int doubled(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = weft_add(weft_scale(in[0], 2), in[1]);
+    return 1;
 }
 
 /* Takes what another thread has computed, or is about to. */

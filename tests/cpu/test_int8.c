@@ -266,19 +266,20 @@ static void others_are_exact(void)
     weft_scope_close(NULL);
 }
 
-static void product(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int product(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_linear_int8(in[0], context, NULL);
+    return 1;
 }
 
-static void exact_product(void *context, weft_array *const *in, int n_in, weft_array **out,
-                          int n_out)
+static int exact_product(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_linear(in[0], context, NULL);
+    return 1;
 }
 
 static void gradients_are_exact(void)

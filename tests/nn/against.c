@@ -49,7 +49,7 @@ static weft_array *scalar(void *context)
         y = c->function(c->in);
     else
         y = c->call ? c->call(c->module, c->in) : weft_nn_call(c->module, c->in[0]);
-    weft_set(&c->y, weft_stop_gradient(y));
+    CHECK_OK(weft_set(&c->y, weft_stop_gradient(y)));
     if (c->ct)
         y = weft_multiply(y, c->ct);
     return weft_sum(weft_astype(y, c->dtype), WEFT_ALL_AXES, false);
@@ -60,7 +60,7 @@ static int input_slots(comparison *c, weft_array **slots[])
     int n = 0;
     for (c->n_in = 0; golden_has(numbered(c, "in", c->n_in)); c->n_in++) {
         c->in[c->n_in] = NULL;
-        weft_set(&c->in[c->n_in], read(c, numbered(c, "in", c->n_in)));
+        CHECK_OK(weft_set(&c->in[c->n_in], read(c, numbered(c, "in", c->n_in))));
         if (golden_has(numbered(c, "grad", c->n_in)))
             slots[n++] = &c->in[c->n_in];
     }
@@ -105,7 +105,7 @@ static void compare(comparison *c)
     if (c->module && CHECK_OK(weft_nn_parameters(c->module, &parameters)))
         n = parameter_slots(c, &parameters, slots, n);
     if (golden_has(tensor(c, "ct")))
-        weft_set(&c->ct, read(c, tensor(c, "ct")));
+        CHECK_OK(weft_set(&c->ct, read(c, tensor(c, "ct"))));
     if (c->ct && n > 0) {
         weft_value_and_grad_slots(scalar, c, slots, n, grads);
         for (int i = 0; i < n; i++)

@@ -101,11 +101,12 @@ static const struct {
     {"logaddexp", log_sum},
 };
 
-static void call(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = ((unary *const *)context)[0](in[0]);
+    return 1;
 }
 
 /* The functions at points moved by `step`. */
@@ -182,13 +183,14 @@ static void real_inputs_get_the_real_part(void)
     weft_scope_close(NULL);
 }
 
-static void multiply_matrices(void *context, weft_array *const *in, int n_in, weft_array **out,
-                              int n_out)
+static int multiply_matrices(void *context, weft_array *const *in, int n_in, weft_array **out,
+                             int room)
 {
     (void)context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_matmul(in[0], in[1]);
+    return 1;
 }
 
 /* ct b^H and a^H ct */

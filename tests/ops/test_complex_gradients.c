@@ -21,8 +21,9 @@ typedef struct subject {
     int n_arguments;
 } subject;
 
-static void call_op(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call_op(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
+    (void)room;
     const subject *s = context;
     weft_array *inputs[WEFT_MAX_OPERANDS], *all[WEFT_MAX_OUTPUTS];
     memcpy(inputs, s->fixed, (size_t)s->c->n_inputs * sizeof *inputs);
@@ -30,9 +31,11 @@ static void call_op(void *context, weft_array *const *in, int n_in, weft_array *
         inputs[s->argument[i]] = in[i];
     }
     int n = case_apply(s->op, s->c, inputs, all);
-    for (int i = 0; i < n_out; i++) {
-        out[i] = i < n ? all[i] : weft_error_array("%s refused", s->op->name);
+    if (n == 0) {
+        all[n++] = weft_error_array("%s refused", s->op->name);
     }
+    memcpy(out, all, (size_t)n * sizeof *out);
+    return n;
 }
 
 /* A complex array of such a shape with parts in [-1, 1] that depend on the seed. */

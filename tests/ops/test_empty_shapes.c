@@ -241,7 +241,7 @@ static void results_are_those_of_numpy(void)
         if (n == 4)
             equal += matches(line, y, shape, sum);
         else
-            weft_eval(y);
+            (void)weft_eval(y); /* some are refused; none may crash */
         weft_scope_close(NULL);
     }
     fclose(in);

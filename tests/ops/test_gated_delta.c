@@ -24,12 +24,13 @@ static void inputs_of(const char *of, weft_dtype dtype, weft_array **in)
         in[i] = golden_as(named(of, "", names[i]), dtype);
 }
 
-static void rule(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int rule(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_gated_delta(in[0], in[1], in[2], in[3], in[4], in[5], &out[1]);
+    return 2;
 }
 
 /* float32 rounds each of a text's steps, and sums of a few numbers of size 1 within them. */

@@ -141,7 +141,7 @@ static void gradients_are_pytorchs(void)
             in[k] = golden_get(tensor);
         }
         weft_array *value = weft_value_and_grad(cases[i].fn, NULL, in, cases[i].n, grads);
-        weft_eval_n(grads, cases[i].n);
+        CHECK_OK(weft_eval_n(grads, cases[i].n));
         snprintf(tensor, sizeof tensor, "grad_%s/out0", cases[i].name);
         golden_check(weft_real(value), tensor, 2e-5);
         for (int k = 0; k < cases[i].n; k++) {

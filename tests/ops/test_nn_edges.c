@@ -64,11 +64,11 @@ static void a_weight_of_another_dtype_is_converted(void)
 
 /* ---- Attention ------------------------------------------------------------------------------ */
 
-static void attention_sum(void *context, weft_array *const *in, int n_in, weft_array **out,
-                          int n_out)
+static int attention_sum(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     out[0] = weft_attention(in[0], in[1], in[2], context);
+    return 1;
 }
 
 /* One query sees nothing by the mask, in both kinds of mask: zeros, and zeros in all gradients. */

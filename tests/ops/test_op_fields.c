@@ -194,20 +194,22 @@ static void parameters_decide_about_identity(void)
 
 /* ---- compiled functions use them ------------------------------------------------------------ */
 
-static void halves(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int halves(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = weft_sin(in[0]);
     out[1] = weft_cos(in[1]);
+    return 2;
 }
 
-static void wrapped(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int wrapped(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     static const weft_custom_rules none = {0};
     weft_array *both[2];
-    (void)n_out;
+    (void)room;
     weft_custom(halves, context, &none, in, n_in, both, 2);
     out[0] = weft_subtract(both[0], both[1]);
+    return 1;
 }
 
 /* sin(x) - cos(y) fuses only when nothing is between the parts. */

@@ -85,12 +85,13 @@ typedef struct scanner {
     bool reverse, inclusive;
 } scanner;
 
-static void call_scan(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int call_scan(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const scanner *s = context;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = s->apply(in[0], 1, s->reverse, s->inclusive);
+    return 1;
 }
 
 static weft_array *kept(const char *name)

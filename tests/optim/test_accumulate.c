@@ -81,16 +81,17 @@ typedef struct problem {
     weft_optim *optimizer;
 } problem;
 
-static void step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     problem *p = context;
-    (void)n_out;
+    (void)room;
     out[0] = weft_sum(in[0], WEFT_ALL_AXES, false);
     weft_array *gradients[SCENE_PARAMETERS];
     for (int i = 0; i < n_in; i++)
         gradients[i] = in[i];
     if (weft_optim_update(p->optimizer, gradients) != WEFT_OK)
         out[0] = weft_error_array("update: %s", weft_error_message());
+    return 1;
 }
 
 static bool start(problem *p, weft_dtype dtype)

@@ -267,7 +267,7 @@ static void a_master_copy_is_a_float32_parameter(void)
         scene_start(&single, WEFT_FLOAT32);
         weft_scope_open();
         for (int j = 0; j < SCENE_PARAMETERS; j++)
-            weft_set(&single.arrays[j], weft_astype(half.arrays[j], WEFT_FLOAT32));
+            CHECK_OK(weft_set(&single.arrays[j], weft_astype(half.arrays[j], WEFT_FLOAT32)));
         weft_scope_close(NULL);
         if (CHECK_OK(weft_optim_new(&half.slots, &group, 1, &a)) &&
             CHECK_OK(weft_optim_new(&single.slots, &group, 1, &b))) {
@@ -423,10 +423,10 @@ static void bad_groups_are_refused(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         expect_refusal(&s, &cases[i].group, cases[i].part);
     weft_scope_open();
-    weft_set(&s.arrays[1], weft_zeros(WEFT_DIMS(5), WEFT_INT32));
+    CHECK_OK(weft_set(&s.arrays[1], weft_zeros(WEFT_DIMS(5), WEFT_INT32)));
     expect_refusal(&s, &(weft_optim_group){.type = &weft_optim_sgd, .learning_rate = 1},
                    "layer.b: expected a float array, got int32");
-    weft_set(&s.arrays[1], NULL);
+    CHECK_OK(weft_set(&s.arrays[1], NULL));
     expect_refusal(&s, &(weft_optim_group){.type = &weft_optim_sgd, .learning_rate = 1},
                    "layer.b: expected a float array, got none");
     weft_scope_close(NULL);
@@ -510,9 +510,9 @@ static void odd_shapes_are_fine(void)
                                         .learning_rate = runs[i].learning_rate};
         weft_optim *o = NULL;
         weft_scope_open();
-        weft_set(&a, weft_scalar(1, WEFT_FLOAT32));
-        weft_set(&b, weft_zeros(WEFT_DIMS(0, 4), WEFT_FLOAT32));
-        weft_set(&c, weft_zeros(WEFT_DIMS(0), WEFT_BFLOAT16));
+        CHECK_OK(weft_set(&a, weft_scalar(1, WEFT_FLOAT32)));
+        CHECK_OK(weft_set(&b, weft_zeros(WEFT_DIMS(0, 4), WEFT_FLOAT32)));
+        CHECK_OK(weft_set(&c, weft_zeros(WEFT_DIMS(0), WEFT_BFLOAT16)));
         if (CHECK_OK(weft_optim_new(&slots, &group, 1, &o))) {
             weft_array *gradients[] = {weft_ones_like(a), weft_ones_like(b), weft_ones_like(c)};
             CHECK_OK(weft_optim_update(o, gradients));

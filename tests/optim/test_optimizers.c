@@ -129,17 +129,18 @@ static weft_array *mlp_loss(void *context)
                      false);
 }
 
-static void mlp_step(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int mlp_step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     mlp *m = context;
     weft_array *gradients[3];
     (void)in;
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_value_and_grad_slots(mlp_loss, m, m->slots.slots, 3, gradients);
     weft_clip_grad_norm(gradients, 3, 0.5, gradients);
     if (weft_optim_update(m->optimizer, gradients) != WEFT_OK)
         out[0] = weft_error_array("update: %s", weft_error_message());
+    return 1;
 }
 
 /* n random numbers as an array of this shape */
@@ -159,11 +160,11 @@ static bool mlp_start(mlp *m, const weft_optim_group *group, weft_dtype dtype)
     *m = (mlp){.addresses = {&m->w1, &m->b1, &m->w2}, .paths = {w1, b1, w2}};
     m->slots = (weft_nn_slots){3, m->addresses, m->paths};
     weft_scope_open();
-    weft_set(&m->w1, wave(1, WEFT_DIMS(8, 4), dtype));
-    weft_set(&m->b1, wave(2, WEFT_DIMS(8), dtype));
-    weft_set(&m->w2, wave(3, WEFT_DIMS(2, 8), dtype));
-    weft_set(&m->x, wave(4, WEFT_DIMS(5, 4), dtype));
-    weft_set(&m->y, wave(5, WEFT_DIMS(5, 2), dtype));
+    CHECK_OK(weft_set(&m->w1, wave(1, WEFT_DIMS(8, 4), dtype)));
+    CHECK_OK(weft_set(&m->b1, wave(2, WEFT_DIMS(8), dtype)));
+    CHECK_OK(weft_set(&m->w2, wave(3, WEFT_DIMS(2, 8), dtype)));
+    CHECK_OK(weft_set(&m->x, wave(4, WEFT_DIMS(5, 4), dtype)));
+    CHECK_OK(weft_set(&m->y, wave(5, WEFT_DIMS(5, 2), dtype)));
     CHECK_OK(weft_eval_n((weft_array *[]){m->w1, m->b1, m->w2, m->x, m->y}, 5));
     weft_scope_close(NULL);
     return CHECK_OK(weft_optim_new(&m->slots, group, 1, &m->optimizer));

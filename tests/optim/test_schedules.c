@@ -107,11 +107,12 @@ static void no_memory(void)
     }
 }
 
-static void value(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int value(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_rate_array(context, in[0]);
+    return 1;
 }
 
 static void rates_compile(void)

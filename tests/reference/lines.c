@@ -123,10 +123,12 @@ int line_inputs(const line *l, line_input *inputs)
     return status == WEFT_OK ? now.n : -1;
 }
 
-void line_function(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+int line_function(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     const line_call *call = context;
+    const int n = call->l->n_out;
     char said[1024];
+    (void)room; /* no line has more results than WEFT_RESULT_ROOM */
     weft_array *made[MAX_RESULTS] = {NULL};
     now.given = in;
     now.dtype = call->dtype;
@@ -137,8 +139,9 @@ void line_function(void *context, weft_array *const *in, int n_in, weft_array **
     }
     weft_status status = call->l->run(made, said, sizeof said);
     now.given = NULL;
-    for (int i = 0; i < n_out; i++)
+    for (int i = 0; i < n; i++)
         out[i] = status == WEFT_OK ? made[i] : weft_error_array("%s", weft_error_message());
+    return n;
 }
 
 /* ---- What stands in lines ------------------------------------------------------------------- */

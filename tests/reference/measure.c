@@ -397,7 +397,7 @@ static void exported(subject *s, const char *folder, measured *m)
     snprintf(path, sizeof path, "%s/line.export", folder);
     weft_scope_open();
     make_inputs(s, s->call.dtype, DYNAMIC, 0, in);
-    weft_status status = weft_export(path, line_function, &s->call, in, s->n, s->l->n_out);
+    weft_status status = weft_export(path, line_function, &s->call, in, s->n);
     if (status == WEFT_OK)
         status = weft_import(path, &imported);
     if (status == WEFT_OK) {
@@ -428,7 +428,8 @@ static void on_device(subject *s, weft_device *device, measured *m)
     weft_set_default_device(device);
     make_inputs(s, s->call.dtype, DYNAMIC, 0, in);
     weft_status status = s->n > 0 ? weft_eval_n(in, s->n) : WEFT_OK;
-    weft_device_profile(device, true);
+    if (status == WEFT_OK)
+        status = weft_device_profile(device, true);
     weft_device_reset_counts(device);
     line_function(&s->call, in, s->n, outs, s->l->n_out);
     if (status == WEFT_OK)
@@ -447,7 +448,8 @@ static void on_device(subject *s, weft_device *device, measured *m)
         if (used == 0)
             say(m->vulkan, "yes");
     }
-    weft_device_profile(device, false);
+    if (weft_device_profile(device, false) != WEFT_OK)
+        refuse(s, "vulkan", m->vulkan);
     weft_set_default_device(before);
     weft_scope_close(NULL);
 }

@@ -47,6 +47,8 @@ static int read_header(const char *header, const char *text, function *out, int 
     for (const char *at = text; at != NULL && *at != '\0' && n < most;) {
         if (strncmp(at, "/* ----", 7) == 0)
             read_section(at, section);
+        if (strncmp(at, "WEFT_NODISCARD ", 15) == 0)
+            at += 15;
         if (strncmp(at, "WEFT_API ", 9) == 0 && read_name(at + 9, out[n].name)) {
             out[n].header = header;
             memcpy(out[n++].section, section, SECTION);

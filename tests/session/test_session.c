@@ -107,7 +107,7 @@ static weft_chat *chat;
 static void open_chat(void)
 {
     if (!chat)
-        weft_chat_parse(template, strlen(template), "test", NULL, &chat);
+        CHECK_OK(weft_chat_parse(template, strlen(template), "test", NULL, &chat));
 }
 
 static weft_session *open_session(script *s, weft_session_options options)

@@ -49,7 +49,7 @@ static void merge(weft_model *model, const char *path, double weight)
     weft_module *tree = weft_model_module(model);
     if (!CHECK_OK(weft_adapter_load(model, path, NULL)))
         return;
-    weft_nn_visit_modules(tree, multiply_scale, &weight);
+    CHECK_OK(weft_nn_visit_modules(tree, multiply_scale, &weight));
     CHECK_OK(weft_nn_lora_merge(tree));
     weft_nn_lora_remove(tree);
 }

@@ -63,28 +63,26 @@ static weft_array *net(void *context, weft_array *const *in, int n_in)
                     weft_mean(weft_square(y), WEFT_ALL_AXES, false));
 }
 
-static void net_outputs(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int net_outputs(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_out;
+    (void)room;
     out[0] = net(context, in, n_in);
+    return 1;
 }
 
-static void net_gradients(void *context, weft_array *const *in, int n_in, weft_array **out,
-                          int n_out)
+static int net_gradients(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_out;
+    (void)room;
     weft_value_and_grad(net, context, in, n_in, out);
+    return n_in;
 }
 
 static bool checkpoints;
 
-static void block(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int block(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    if (checkpoints) {
-        weft_checkpoint(net_outputs, context, in, n_in, out, n_out);
-    } else {
-        net_outputs(context, in, n_in, out, n_out);
-    }
+    return checkpoints ? weft_checkpoint(net_outputs, context, in, n_in, out, room)
+                       : net_outputs(context, in, n_in, out, room);
 }
 
 static weft_array *block_loss(void *context, weft_array *const *in, int n_in)
@@ -94,11 +92,12 @@ static weft_array *block_loss(void *context, weft_array *const *in, int n_in)
     return weft_square(out);
 }
 
-static void block_gradients(void *context, weft_array *const *in, int n_in, weft_array **out,
-                            int n_out)
+static int block_gradients(void *context, weft_array *const *in, int n_in, weft_array **out,
+                           int room)
 {
-    (void)n_out;
+    (void)room;
     weft_value_and_grad(block_loss, context, in, n_in, out);
+    return n_in;
 }
 
 static void inputs(weft_array **in, double start)
@@ -116,19 +115,20 @@ static void tangents_follow_gradients_and_differences(void)
     weft_array *in[3];
     inputs(in, 1);
     weft_gradcheck_options options = {.forward = true, .second = true};
-    CHECK_OK(weft_gradcheck(net_outputs, NULL, in, 3, 1, &options));
-    CHECK_OK(weft_gradcheck(net_gradients, NULL, in, 3, 3, &options)); /* third order */
+    CHECK_OK(weft_gradcheck(net_outputs, NULL, in, 3, &options));
+    CHECK_OK(weft_gradcheck(net_gradients, NULL, in, 3, &options)); /* third order */
     weft_scope_close(NULL);
 }
 
-static void integers_and_constants(void *context, weft_array *const *in, int n_in, weft_array **out,
-                                   int n_out)
+static int integers_and_constants(void *context, weft_array *const *in, int n_in, weft_array **out,
+                                  int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = weft_argmax(in[0], -1, false);
     out[1] = weft_stop_gradient(in[0]);
     out[2] = weft_take(in[0], in[1], 0);
     out[3] = in[0];
+    return 4;
 }
 
 static void tangents_of_integers_and_constants(void)
@@ -167,7 +167,7 @@ static weft_array *gradient_times(void *context, weft_array *const *in, int n_in
     const product *p = context;
     weft_array *out, *grads[3], *one, *sum = NULL;
     one = weft_ones(WEFT_SCALAR, WEFT_FLOAT64);
-    weft_vjp(block, NULL, in, n_in, &one, &out, 1, grads);
+    CHECK_OK(weft_vjp(block, NULL, in, n_in, &one, &out, 1, grads));
     for (int i = 0; i < n_in; i++) {
         weft_array *term = weft_sum(weft_multiply(grads[i], p->v[i]), WEFT_ALL_AXES, false);
         sum = sum ? weft_add(sum, term) : term;
@@ -175,11 +175,12 @@ static weft_array *gradient_times(void *context, weft_array *const *in, int n_in
     return sum;
 }
 
-static void block_vjp(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int block_vjp(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_out;
+    (void)context, (void)room;
     weft_array *one = weft_ones(WEFT_SCALAR, WEFT_FLOAT64);
-    weft_vjp(block, NULL, in, n_in, &one, NULL, 1, out);
+    CHECK_OK(weft_vjp(block, NULL, in, n_in, &one, NULL, 1, out));
+    return n_in;
 }
 
 static void hessian_products_agree(void)
@@ -254,13 +255,13 @@ static void batched_values_and_gradients(void)
 }
 
 /* The sum over a batch of a mapped function: gradients go through vmap. */
-static void mapped_block(void *context, weft_array *const *in, int n_in, weft_array **out,
-                         int n_out)
+static int mapped_block(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context;
-    if (weft_vmap(block, NULL, in, axes, n_in, out, NULL, n_out) != WEFT_OK) {
+    (void)context, (void)room;
+    if (weft_vmap(block, NULL, in, axes, n_in, out, NULL, 1) != WEFT_OK) {
         out[0] = weft_error_array("%s", weft_error_message());
     }
+    return 1;
 }
 
 static void derivatives_of_batches(void)
@@ -272,7 +273,7 @@ static void derivatives_of_batches(void)
         batch(singles, in);
         CHECK_OK(weft_eval_n(in, 3));
         weft_gradcheck_options options = {.forward = true, .second = true, .max_elements = 12};
-        CHECK_OK(weft_gradcheck(mapped_block, NULL, in, 3, 1, &options));
+        CHECK_OK(weft_gradcheck(mapped_block, NULL, in, 3, &options));
         weft_scope_close(NULL);
     }
 }
@@ -280,28 +281,32 @@ static void derivatives_of_batches(void)
 /* ---- batches of batches --------------------------------------------------------------------- */
 
 /* a (3), b (3) -> scalar, and all pairs by mapping twice. */
-static void pair(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int pair(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     weft_array *d = weft_subtract(in[0], in[1]);
     out[0] = weft_exp(weft_negative(weft_sum(weft_square(d), WEFT_ALL_AXES, false)));
+    return 1;
 }
 
-static void row_of_pairs(void *context, weft_array *const *in, int n_in, weft_array **out,
-                         int n_out)
+static int row_of_pairs(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
+    (void)room;
     static const int second[] = {WEFT_NO_AXIS, 0};
-    if (weft_vmap(pair, context, in, second, n_in, out, NULL, n_out) != WEFT_OK) {
+    if (weft_vmap(pair, context, in, second, n_in, out, NULL, 1) != WEFT_OK) {
         out[0] = weft_error_array("%s", weft_error_message());
     }
+    return 1;
 }
 
-static void all_pairs(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int all_pairs(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
+    (void)room;
     static const int first[] = {0, WEFT_NO_AXIS};
-    if (weft_vmap(row_of_pairs, context, in, first, n_in, out, NULL, n_out) != WEFT_OK) {
+    if (weft_vmap(row_of_pairs, context, in, first, n_in, out, NULL, 1) != WEFT_OK) {
         out[0] = weft_error_array("%s", weft_error_message());
     }
+    return 1;
 }
 
 static void maps_nest(void)
@@ -320,25 +325,27 @@ static void maps_nest(void)
         }
     }
     weft_gradcheck_options options = {.forward = true, .second = true};
-    CHECK_OK(weft_gradcheck(all_pairs, NULL, in, 2, 1, &options));
+    CHECK_OK(weft_gradcheck(all_pairs, NULL, in, 2, &options));
     weft_scope_close(NULL);
 }
 
 /* ---- what does not depend on the batch, and what is refused --------------------------------- */
 
-static void partly(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int partly(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = weft_scale(in[1], 2);
     out[1] = weft_multiply(in[0], in[1]);
+    return 2;
 }
 
-static void evaluates(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int evaluates(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     out[0] = weft_add(in[0], in[0]);
     *(weft_status *)context = weft_eval(out[0]);
     snprintf((char *)context + sizeof(weft_status), 100, "%s", weft_error_message());
+    return 1;
 }
 
 static void outputs_without_the_batch(void)
@@ -380,11 +387,12 @@ static void evaluating_inside_is_refused(void)
     weft_scope_close(NULL);
 }
 
-static void noise(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int noise(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = weft_random_normal(in[0], WEFT_DIMS(5), 0, 1, WEFT_FLOAT32);
     out[1] = weft_random_uniform(in[0], WEFT_DIMS(3), 0, 1, WEFT_BFLOAT16);
+    return 2;
 }
 
 static void keys_give_each_example_its_own(void)

@@ -11,15 +11,16 @@ enum { DEPTH = 100000 };
 enum { DEPTH = 1000000 };
 #endif
 
-static void chain(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int chain(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     int depth = context ? *(const int *)context : DEPTH;
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     weft_array *x = in[0];
     for (int i = 0; i < depth; i++) {
         x = weft_negative(x);
     }
     out[0] = x;
+    return 1;
 }
 
 /* Graphs only: evaluating one as deep is test_eval's. */

@@ -66,11 +66,12 @@ static const weft_op op_ladder = {.name = "test_ladder",
                                   .expand = expand_ladder};
 
 /* The same with rules of the user's for gradient and tangent. */
-static void rungs(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int rungs(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)context, (void)n_in, (void)n_out;
+    (void)context, (void)n_in, (void)room;
     out[0] = weft_sin(in[0]);
     out[1] = weft_multiply(out[0], in[1]);
+    return 2;
 }
 
 static void rungs_vjp(void *context, weft_array *const *in, int n_in, weft_array *const *outs,
@@ -92,18 +93,18 @@ static void rungs_jvp(void *context, weft_array *const *in, int n_in, weft_array
 
 /* Reads outputs of a node outside, of which `context` is the first, of one inside, and its
  * arguments. */
-static void captures(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int captures(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     weft_array *node = context, *inner[] = {in[0], weft_pick(node, 2)};
-    (void)n_in, (void)n_out;
+    (void)n_in, (void)room;
     weft_array *inside = weft_apply(&op_ladder, inner, 2, NULL);
     weft_array *named = weft_checkpoint_name(weft_pick(inside, 1), "rung");
     out[1] = weft_tanh(weft_multiply(named, weft_pick(node, 2)));
     out[0] = weft_scale(weft_add(weft_pick(node, 1), weft_pick(inside, 2)), 0.5);
+    return 2;
 }
 
-/* A checkpoint of it that keeps nothing, the results of a node of several outputs, or one of them
- * by name. */
+/* A checkpoint of it that keeps nothing, the results of `rungs`, or one of them by name. */
 static void captures_again(int policy, weft_array *node, weft_array *a, weft_array **out)
 {
     static const char *const ops[] = {"test_ladder", NULL}, *const names[] = {"rung", NULL};
@@ -218,8 +219,9 @@ static weft_array *leaf_of(graph *g, weft_array *a)
     return weft_from_data(values, WEFT_FLOAT64, WEFT_DIMS(SIDE, SIDE));
 }
 
-static void run_graph(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int run_graph(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
+    (void)room;
     graph *g = context;
     uint64_t s = g->seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     weft_array *values[MAX_VALUES + 3] = {in[0], in[1]};
@@ -231,7 +233,7 @@ static void run_graph(void *context, weft_array *const *in, int n_in, weft_array
         weft_array *a = values[below(&s, 2) ? n - 1 : below(&s, n)], *b = values[below(&s, n)];
         const int made = make_step(kind, g, a, b, &values[n]);
         if (g->one_by_one) {
-            weft_eval_n(&values[n], made);
+            CHECK_OK(weft_eval_n(&values[n], made));
         }
         for (int k = 0; k < made && g->one_by_one; k++) {
             values[n + k] = leaf_of(g, values[n + k]);
@@ -239,9 +241,10 @@ static void run_graph(void *context, weft_array *const *in, int n_in, weft_array
         n += made;
     }
     out[0] = values[n - 1];
-    for (int o = 1; o < n_out; o++) {
+    for (int o = 1; o < N_OUT; o++) {
         out[o] = values[below(&s, n)];
     }
+    return N_OUT;
 }
 
 static void draw(uint64_t seed, double scale, double *out, int n)
@@ -392,7 +395,7 @@ static bool is_exported(uint64_t seed)
     bool fine = reference(seed, x, expected);
     weft_scope_open();
     arrays_of(x, in);
-    fine = fine && CHECK_OK(weft_export(path, run_graph, &g, in, N_IN, N_OUT)) &&
+    fine = fine && CHECK_OK(weft_export(path, run_graph, &g, in, N_IN)) &&
            CHECK_OK(weft_import(path, &imported));
     if (fine) {
         weft_imported_call(imported, NULL, in, N_IN, out, N_OUT);
@@ -487,21 +490,20 @@ static double dot(const double *a, const double *b, int n)
     return sum;
 }
 
-/* Gradients of the results weighed by cts, and those of the graph with checkpoints and of the
- * compiled one. */
-static void gradients_of(void *context, weft_array *const *in, int n_in, weft_array **out,
-                         int n_out)
+/* Gradients of the weighted results, also with checkpoints and compiled. */
+static int gradients_of(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    (void)n_out;
+    (void)room;
     weft_status status = weft_vjp(run_graph, context, in, n_in, in + n_in, NULL, N_OUT, out);
     for (int i = 0; i < n_in && status != WEFT_OK; i++) {
         out[i] = weft_error_array("%s", weft_error_message());
     }
+    return n_in;
 }
 
-static void gradients(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int gradients(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
-    gradients_of(context, in, n_in - N_OUT, out, n_out);
+    return gradients_of(context, in, n_in - N_OUT, out, room);
 }
 
 static bool read_all(weft_array **arrays, int n, double *out)

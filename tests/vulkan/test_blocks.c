@@ -88,11 +88,12 @@ static weft_array *make_product(const void *context)
     return weft_linear(x, matrix(s), NULL);
 }
 
-static void product(void *context, weft_array *const *in, int n_in, weft_array **out, int n_out)
+static int product(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
 {
     (void)n_in;
-    (void)n_out;
+    (void)room;
     out[0] = weft_linear(in[0], context, NULL);
+    return 1;
 }
 
 /* The gradient of the rows: the product with the other axis. */

@@ -166,7 +166,7 @@ static void products_of_every_layout_and_edge(void)
     weft_dtype dtypes[2];
     if (!cores_there())
         return;
-    weft_device_profile(vulkan, true);
+    CHECK_OK(weft_device_profile(vulkan, true));
     const int n_dtypes = dtypes_there(dtypes);
     CHECK(n_dtypes > 0);
     for (int d = 0; d < n_dtypes; d++)
@@ -180,7 +180,7 @@ static void products_of_every_layout_and_edge(void)
                                      .b_turned = turned >> 1,
                                      .dtype = dtypes[d]},
                           "");
-    weft_device_profile(vulkan, false);
+    CHECK_OK(weft_device_profile(vulkan, false));
 }
 
 /* Rows and terms that no load of 8 elements crosses may have any length. */
@@ -189,7 +189,7 @@ static void products_of_odd_lengths(void)
     weft_dtype dtypes[2];
     if (!cores_there())
         return;
-    weft_device_profile(vulkan, true);
+    CHECK_OK(weft_device_profile(vulkan, true));
     const int n_dtypes = dtypes_there(dtypes);
     for (int d = 0; d < n_dtypes; d++) {
         check_one(
@@ -218,7 +218,7 @@ static void products_of_odd_lengths(void)
                              .dtype = dtypes[d]},
                   "");
     }
-    weft_device_profile(vulkan, false);
+    CHECK_OK(weft_device_profile(vulkan, false));
 }
 
 static void products_in_parts_of_the_terms(void)
@@ -226,7 +226,7 @@ static void products_in_parts_of_the_terms(void)
     weft_dtype dtypes[2];
     if (!cores_there())
         return;
-    weft_device_profile(vulkan, true);
+    CHECK_OK(weft_device_profile(vulkan, true));
     const int n_dtypes = dtypes_there(dtypes);
     for (int d = 0; d < n_dtypes; d++) {
         check_one(
@@ -238,7 +238,7 @@ static void products_in_parts_of_the_terms(void)
                 .batches = 2, .M = 24, .N = 16, .K = 1032, .b_turned = true, .dtype = dtypes[d]},
             "");
     }
-    weft_device_profile(vulkan, false);
+    CHECK_OK(weft_device_profile(vulkan, false));
 }
 
 static void products_by_every_tile(void)
@@ -251,7 +251,7 @@ static void products_by_every_tile(void)
         check_skip("software drivers compile large tiles for minutes");
         return;
     }
-    weft_device_profile(vulkan, true);
+    CHECK_OK(weft_device_profile(vulkan, true));
     const int n_dtypes = dtypes_there(dtypes), n = weft__product_core_tiles(&tiles);
     for (int i = 0; i < n; i++) {
         char with[80];
@@ -273,7 +273,7 @@ static void products_by_every_tile(void)
             }
     }
     weft__product_force_core_tile(-1);
-    weft_device_profile(vulkan, false);
+    CHECK_OK(weft_device_profile(vulkan, false));
 }
 
 /* ---- Encoded weights and attention ----------------------------------------------------------- */
@@ -316,13 +316,13 @@ static void encoded_weights_are_decoded_for_the_cores(void)
     weft_dtype dtypes[2];
     if (!cores_there())
         return;
-    weft_device_profile(vulkan, true);
+    CHECK_OK(weft_device_profile(vulkan, true));
     const int n_dtypes = dtypes_there(dtypes);
     for (int d = 0; d < n_dtypes; d++)
         for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
             for (int transposed = 0; transposed < 2; transposed++)
                 check_encoded(encodings[i], dtypes[d], transposed);
-    weft_device_profile(vulkan, false);
+    CHECK_OK(weft_device_profile(vulkan, false));
 }
 
 /* That its values are right, tests/vulkan/test_attention.c says. */
@@ -331,7 +331,7 @@ static void attention_of_tiles_is_on_the_cores(void)
     weft_dtype dtypes[2];
     if (!cores_there())
         return;
-    weft_device_profile(vulkan, true);
+    CHECK_OK(weft_device_profile(vulkan, true));
     const int n_dtypes = dtypes_there(dtypes);
     for (int d = 0; d < n_dtypes; d++) {
         const weft_attention_params params = {.scale = 0.25, .causal = true};
@@ -355,7 +355,7 @@ static void attention_of_tiles_is_on_the_cores(void)
         CHECK_EQ_INT(on_cores() - between, 2);
         weft_scope_close(NULL);
     }
-    weft_device_profile(vulkan, false);
+    CHECK_OK(weft_device_profile(vulkan, false));
 }
 
 CHECK_MAIN("vulkan_cores", CHECK_CASE(products_of_every_layout_and_edge),

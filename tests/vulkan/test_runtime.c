@@ -340,10 +340,10 @@ static void memory_stays_flat(void)
                "loss %.4g to %.4g\n",
                steps, (long long)(active + cached), (long long)grown, settled, first, last);
     }
-    weft_set(&m.w1, NULL);
-    weft_set(&m.w2, NULL);
-    weft_set(&m.x, NULL);
-    weft_set(&m.y, NULL);
+    CHECK_OK(weft_set(&m.w1, NULL));
+    CHECK_OK(weft_set(&m.w2, NULL));
+    CHECK_OK(weft_set(&m.x, NULL));
+    CHECK_OK(weft_set(&m.y, NULL));
     weft_scope_close(NULL);
     weft_set_default_device(cpu);
 }

@@ -280,13 +280,16 @@ static weft_status load_and_cast(weft_module *tree, const weft_safetensors *file
     dtypes d = {0};
     if (whole->n == 0)
         return load_tensors(tree, file, whole, n_stacks, options);
-    weft_nn_visit(tree, note_dtype, &d);
+    weft_status status = weft_nn_visit(tree, note_dtype, &d);
+    if (status != WEFT_OK)
+        return status;
     d.at = weft_calloc((size_t)d.n + 1, sizeof *d.at);
     if (d.at == NULL)
         return weft__out_of_memory("adapter", "a list of dtypes");
     d.n = 0;
-    weft_nn_visit(tree, note_dtype, &d);
-    weft_status status = load_tensors(tree, file, whole, n_stacks, options);
+    status = weft_nn_visit(tree, note_dtype, &d);
+    if (status == WEFT_OK)
+        status = load_tensors(tree, file, whole, n_stacks, options);
     d.n = 0;
     if (status == WEFT_OK)
         status = weft_nn_visit(tree, restore_dtype, &d);
@@ -361,19 +364,12 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     return status;
 }
 
-weft_status weft_adapter_load(weft_model *model, const char *folder,
-                              const weft_adapter_options *options)
+/* From a folder in PEFT's format. */
+static weft_status load_folder(weft_module *tree, const char *folder,
+                               const weft_adapter_options *options)
 {
-    weft_module *tree = weft_model_module(model);
-    if (weft_nn_lora_count(tree) > 0)
-        return weft_fail(WEFT_INVALID, "%s: the model has an adapter already", folder);
     weft__adapter_config config;
-    weft_adapter_format format;
-    weft_status status = weft_adapter_format_of(folder, &format, NULL);
-    if (status == WEFT_OK && format != WEFT_ADAPTER_PEFT)
-        return weft__adapter_load_list(model, folder, format, options);
-    if (status == WEFT_OK)
-        status = weft__adapter_config_read(folder, &config);
+    weft_status status = weft__adapter_config_read(folder, &config);
     if (status != WEFT_OK)
         return status;
     weft_safetensors *file = NULL;
@@ -382,9 +378,45 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
                   : weft__out_of_memory(folder, "reading the adapter");
     if (status == WEFT_OK)
         status = load(tree, &config, file, options);
-    weft__adapter_count_tokens(model);
     weft_safetensors_close(file);
     weft_free(path);
     weft__adapter_config_free(&config);
     return status;
+}
+
+static weft_status check_tree(weft_module *tree, const char *path, weft_adapter_format *format)
+{
+    if (weft_nn_lora_count(tree) > 0)
+        return weft_fail(WEFT_INVALID, "%s: the model has an adapter already", path);
+    return weft_adapter_format_of(path, format, NULL);
+}
+
+weft_status weft_adapter_load(weft_model *model, const char *folder,
+                              const weft_adapter_options *options)
+{
+    weft_module *tree = weft_model_module(model);
+    weft_adapter_format format;
+    weft_status status = check_tree(tree, folder, &format);
+    if (status != WEFT_OK)
+        return status;
+    if (format != WEFT_ADAPTER_PEFT)
+        return weft__adapter_load_list(model, folder, format, options);
+    status = load_folder(tree, folder, options);
+    weft__adapter_count_tokens(model);
+    return status;
+}
+
+weft_status weft_adapter_load_module(weft_module *module, const char *folder,
+                                     const weft_adapter_options *options)
+{
+    weft_adapter_format format;
+    const weft_status status = check_tree(module, folder, &format);
+    if (status != WEFT_OK)
+        return status;
+    if (format != WEFT_ADAPTER_PEFT)
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "%s: expected an adapter in PEFT's format, got mlx-lm's or llama.cpp's, "
+                         "whose names are those of a model's family: use weft_adapter_load",
+                         folder);
+    return load_folder(module, folder, options);
 }

@@ -322,7 +322,7 @@ static void write_layers(weft__text *t, const profile *p)
 
 /* The fields that every version of PEFT since 0.9 knows, in its order. */
 static weft_status write_config(weft__text *t, weft_module *tree, const profile *p,
-                                const char *base_name)
+                                const char *base_name, const char *task)
 {
     char number[WEFT__NUMBER_TEXT];
     weft__text_format(t, "{\n");
@@ -348,7 +348,7 @@ static weft_status write_config(weft__text *t, weft_module *tree, const profile 
     write_list(t, "target_modules", &p->targets);
     if (p->target_parameters.n > 0) /* PEFT knows the field since 0.17 */
         write_list(t, "target_parameters", &p->target_parameters);
-    weft__text_format(t, "  \"task_type\": \"CAUSAL_LM\",\n");
+    weft__text_format(t, "  \"task_type\": %s,\n", task);
     const weft_status status = weft__adapter_write_tokens(tree, t);
     weft__text_format(t, "  \"use_dora\": %s,\n  \"use_rslora\": false\n}\n",
                       p->dora ? "true" : "false");
@@ -356,11 +356,11 @@ static weft_status write_config(weft__text *t, weft_module *tree, const profile 
 }
 
 static weft_status save_config(const char *folder, weft_module *tree, const profile *p,
-                               const char *base_name)
+                               const char *base_name, const char *task)
 {
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_CONFIG);
     weft__text t = {0};
-    weft_status status = write_config(&t, tree, p, base_name);
+    weft_status status = write_config(&t, tree, p, base_name, task);
     if (status == WEFT_OK && (path == NULL || t.failed))
         status = weft__out_of_memory(folder, "the adapter's configuration");
     if (status == WEFT_OK)
@@ -460,17 +460,43 @@ static weft_status save_tensors(const char *folder, weft_module *tree)
     return status;
 }
 
-weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
+/* `task` is the JSON value of task_type. */
+static weft_status save(weft_module *tree, const char *folder, const char *base_name,
+                        const char *task, profile *p)
 {
-    weft_module *tree = weft_model_module(model);
-    profile p = {0};
-    weft_status status = find_profile(tree, &p);
+    weft_status status = find_profile(tree, p);
     if (status == WEFT_OK)
         status = weft_folder_make(folder);
     if (status == WEFT_OK)
         status = save_tensors(folder, tree); /* first: what a full disk refuses */
     if (status == WEFT_OK)
-        status = save_config(folder, tree, &p, base_name);
+        status = save_config(folder, tree, p, base_name, task);
+    profile_free(p);
+    return status;
+}
+
+weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
+{
+    profile p = {0};
+    return save(weft_model_module(model), folder, base_name, "\"CAUSAL_LM\"", &p);
+}
+
+/* PEFT matches a target against modules of every type, so one that is neither a linear nor an
+ * embedding and has the name of a target makes suffixes inexact too. */
+static weft_status add_other(void *context, const char *path, weft_module **field)
+{
+    const weft_module *m = *field;
+    const bool inside = weft__is_lora(m) || (m->parent && weft__is_lora(m->parent));
+    const bool known = m->type == &weft_nn_linear_type || m->type == &weft__nn_embedding_type;
+    return inside || known || !m->parent ? WEFT_OK : weft__names_add(context, path);
+}
+
+weft_status weft_adapter_save_module(weft_module *module, const char *folder, const char *base_name)
+{
+    profile p = {0};
+    weft_status status = weft_nn_visit_modules(module, add_other, &p.linears);
+    if (status == WEFT_OK)
+        return save(module, folder, base_name, "null", &p);
     profile_free(&p);
     return status;
 }

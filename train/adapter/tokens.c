@@ -113,7 +113,7 @@ static weft_status count_tokens(void *context, const char *path, weft_module **f
 void weft__adapter_count_tokens(weft_model *model)
 {
     int64_t most = 0;
-    weft_nn_visit_modules(weft_model_module(model), count_tokens, &most);
+    (void)weft_nn_visit_modules(weft_model_module(model), count_tokens, &most); /* always OK */
     if (most > 0)
         weft__model_set_vocabulary(model, most);
 }
