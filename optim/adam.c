@@ -104,15 +104,26 @@ static bool is_constant(const weft_optim_step *s)
     return true;
 }
 
-static weft_array *adam(weft_optim_step *s, weft_optim_number decay)
+static numbers numbers_of(const weft_optim_step *s, weft_optim_number decay)
 {
-    const numbers n = {
+    return (numbers){
         .beta1 = weft_optim_hyper(s, "beta1"),
         .beta2 = weft_optim_hyper(s, "beta2"),
         .eps = weft_optim_hyper(s, "eps"),
         .decay = decay,
         .corrected = weft_optim_hyper(s, "bias_correction").value != 0,
     };
+}
+
+weft_array *weft__optim_adam_numbers(weft_optim_step *s)
+{
+    const numbers n = numbers_of(s, (weft_optim_number){0});
+    return fused_numbers(s, &n);
+}
+
+static weft_array *adam(weft_optim_step *s, weft_optim_number decay)
+{
+    const numbers n = numbers_of(s, decay);
     return is_constant(s) ? fused(s, &n) : by_formula(s, &n);
 }
 

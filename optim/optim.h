@@ -106,6 +106,10 @@ void weft__optim_unlist(weft_optim *o);
  * weft_optim_load; messages begin with `what`. */
 weft_status weft__optim_restore(weft_optim *o, const char *what, const weft_safetensors *file);
 
+/* optim/adam.c: weft_adamw's five numbers for a step whose hyper-parameters are constants, in the
+ * parameter's dtype and where it is. */
+weft_array *weft__optim_adam_numbers(weft_optim_step *s);
+
 /* For types' checks: "adamw: beta1: expected a number in [0, 1), got 2". A scheduled number (NaN)
  * passes. */
 weft_status weft__optim_expect(const char *type, const char *name, double value, bool below_one,

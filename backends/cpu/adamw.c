@@ -1,4 +1,6 @@
-/* backends/cpu/adamw.c -- the AdamW step in one pass, in place where the evaluator allows. */
+/* backends/cpu/adamw.c -- AdamW steps in one pass, in place where the evaluator allows; with
+ * moments in float32, or in 8 bits. */
+#include <math.h>
 #include <string.h>
 
 #include "backends/cpu/pool.h"
@@ -49,9 +51,22 @@ static void copy(const weft_tensor *from, const weft_tensor *to)
         memcpy(to->data, from->data, (size_t)weft_tensor_size(from) * weft_dtype_size(from->dtype));
 }
 
+static cpu_adamw step_of(const weft_adamw_params *params, const float hyper[5])
+{
+    const double lr = (double)hyper[0];
+    return (cpu_adamw){.grad_scale = hyper[1],
+                       .beta1 = (float)params->beta1,
+                       .rest1 = (float)(1 - params->beta1),
+                       .beta2 = (float)params->beta2,
+                       .rest2 = (float)(1 - params->beta2),
+                       .keep = (float)(1 - lr * params->decay),
+                       .rate = (float)(lr / (double)hyper[2]),
+                       .root = (float)(1 / (double)hyper[3]),
+                       .eps = (float)params->eps};
+}
+
 weft_status weft__cpu_adamw(const weft_call *call)
 {
-    const weft_adamw_params *params = call->params;
     const float *hyper = call->in[4].data;
     if (hyper[4] == 0) {
         copy(&call->in[0], &call->out[0]);
@@ -59,18 +74,114 @@ weft_status weft__cpu_adamw(const weft_call *call)
         copy(&call->in[3], &call->out[2]);
         return WEFT_OK;
     }
-    double lr = (double)hyper[0];
-    adamw a = {.call = call,
-               .kernels = weft__cpu_kernels(),
-               .step = {.grad_scale = hyper[1],
-                        .beta1 = (float)params->beta1,
-                        .rest1 = (float)(1 - params->beta1),
-                        .beta2 = (float)params->beta2,
-                        .rest2 = (float)(1 - params->beta2),
-                        .keep = (float)(1 - lr * params->decay),
-                        .rate = (float)(lr / (double)hyper[2]),
-                        .root = (float)(1 / (double)hyper[3]),
-                        .eps = (float)params->eps}};
+    adamw a = {.call = call, .kernels = weft__cpu_kernels(), .step = step_of(call->params, hyper)};
     weft__cpu_parallel(weft_tensor_size(&call->in[0]), GRAIN, adamw_task, &a);
+    return WEFT_OK;
+}
+
+/* ---- moments of 8 bits ---------------------------------------------------------------------- */
+
+enum { P, G, FIRST, SECOND, FIRST_SCALE, SECOND_SCALE, NUMBERS };
+enum { MOMENTS = 256 }; /* that have a scale */
+
+bool weft__cpu_adamw8bit_fits(const weft_call *call)
+{
+    return weft__cpu_narrow_inputs(call) && call->in[NUMBERS].dtype == WEFT_FLOAT32;
+}
+
+/* Value i of n of a decade, in parts of its upper end. */
+static double middle(double i, double n)
+{
+    return 0.1 + 0.9 * (i + 0.5) / n;
+}
+
+/* Of the first moment, or of the second: what ops/nn/adamw8bit.c has as array functions. */
+static void make_codes(bool second, cpu_moment_codes *out)
+{
+    enum { DECADES = 7, CODES = 256 };
+    const double zero = second ? 0 : 127, first = second ? 2 : 1, last = 64 * first;
+    *out = (cpu_moment_codes){.zero = (float)zero,
+                              .first = (float)first,
+                              .least = (float)(0.5e-6 * middle(0, first)),
+                              .one = (float)((1 + middle(last - 1, last)) / 2),
+                              .positive = second};
+    for (int d = 1; d < DECADES; d++) {
+        const double n = first * (1 << d), end = pow(10, d - DECADES + 1);
+        out->limits[d - 1] =
+            (float)((end / 10 * middle(n / 2 - 1, n / 2) + end * middle(0, n)) / 2);
+    }
+    for (int code = 0; code < CODES; code++) {
+        const double rank = code - zero, index = fabs(rank) - 1;
+        double n = first, end = 1e-6;
+        for (int d = 1; d < DECADES && index >= first * ((1 << d) - 1); d++, n *= 2)
+            end *= 10;
+        const double size = fmin(end * middle(index - n + first, n), 1);
+        out->values[code] = rank == 0 ? 0 : (float)(rank < 0 ? -size : size);
+    }
+}
+
+typedef struct coded_adamw {
+    adamw a;
+    cpu_moment_codes codes[2];
+} coded_adamw;
+
+static void decode_moment(const coded_adamw *c, int i, int64_t block, int64_t n, float *out)
+{
+    const weft_tensor *in = c->a.call->in;
+    const uint8_t *codes = (const uint8_t *)in[FIRST + i].data + block * MOMENTS;
+    const float scale = ((const float *)in[FIRST_SCALE + i].data)[block];
+    for (int64_t k = 0; k < n; k++)
+        out[k] = c->codes[i].values[codes[k]] * scale;
+}
+
+static void encode_moment(const coded_adamw *c, int i, int64_t block, int64_t n, const float *x)
+{
+    const weft_tensor *out = c->a.call->out;
+    const float most = c->a.kernels->max_row(x, n), least = c->a.kernels->min_row(x, n);
+    const float scale = most > -least ? most : -least;
+    ((float *)out[3].data)[i * out[3].shape.at[1] + block] = scale;
+    c->a.kernels->moment_codes_row(&c->codes[i], x, scale,
+                                   (uint8_t *)out[FIRST - 1 + i].data + block * MOMENTS, n);
+}
+
+static void coded_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    enum { N = MOMENTS };
+    const coded_adamw *c = context;
+    const weft_tensor *in = c->a.call->in, *out = c->a.call->out;
+    const int64_t size = weft_tensor_size(&in[P]);
+    (void)worker;
+    for (int64_t block = begin; block < end; block++) {
+        const int64_t from = block * N, n = size - from < N ? size - from : N;
+        float p[N], g[N], m[N], v[N];
+        c->a.kernels->decode(in[P].dtype, at(&in[P], from), p, n);
+        c->a.kernels->decode(in[G].dtype, at(&in[G], from), g, n);
+        decode_moment(c, 0, block, n, m);
+        decode_moment(c, 1, block, n, v);
+        c->a.kernels->adamw_row(&c->a.step, p, g, m, v, n);
+        c->a.kernels->encode(out[0].dtype, p, at(&out[0], from), n);
+        encode_moment(c, 0, block, n, m);
+        encode_moment(c, 1, block, n, v);
+    }
+}
+
+weft_status weft__cpu_adamw8bit(const weft_call *call)
+{
+    const float *hyper = call->in[NUMBERS].data;
+    if (hyper[4] == 0) {
+        copy(&call->in[P], &call->out[0]);
+        copy(&call->in[FIRST], &call->out[1]);
+        copy(&call->in[SECOND], &call->out[2]);
+        const size_t bytes = (size_t)weft_tensor_size(&call->in[FIRST_SCALE]) * sizeof(float);
+        memcpy(call->out[3].data, call->in[FIRST_SCALE].data, bytes);
+        memcpy((char *)call->out[3].data + bytes, call->in[SECOND_SCALE].data, bytes);
+        return WEFT_OK;
+    }
+    coded_adamw c = {
+        .a = {.call = call, .kernels = weft__cpu_kernels(), .step = step_of(call->params, hyper)}};
+    make_codes(false, &c.codes[0]);
+    make_codes(true, &c.codes[1]);
+    weft__cpu_parallel((weft_tensor_size(&call->in[P]) + MOMENTS - 1) / MOMENTS, GRAIN / MOMENTS,
+                       coded_task, &c);
     return WEFT_OK;
 }

@@ -52,6 +52,14 @@ typedef struct cpu_adamw {
     float eps;
 } cpu_adamw;
 
+/* Moments of 8 bits: the values of the codes, in parts of their block's scale, and what encodes. */
+typedef struct cpu_moment_codes {
+    float values[256];
+    float zero, first;           /* the code of 0; values in the lowest decade */
+    float limits[6], least, one; /* where the next decades, the smallest value and 1 begin */
+    bool positive;               /* a value above 0 never gets the code of 0 */
+} cpu_moment_codes;
+
 /* One pass of a Fourier transform: m elements of `radix` numbers each, in s places beside each
  * other, in planes of real and imaginary parts (isa/fft.c). w: the powers k p, 0 < k < radix, p <
  * m, of the pass's root, in rows of m; c: those of the radix's. */
@@ -192,6 +200,9 @@ typedef struct cpu_kernels {
     void (*probability_row)(const float *x, float *out, int64_t n, float lse, float factor);
     float (*softmax_slope_row)(float *s, int64_t n, float cap, float *maximum, float *sum);
     void (*adamw_row)(const cpu_adamw *a, float *p, const float *g, float *m, float *v, int64_t n);
+    /* The codes of x, whose magnitudes are at most scale. */
+    void (*moment_codes_row)(const cpu_moment_codes *c, const float *x, float scale, uint8_t *codes,
+                             int64_t n);
 
     /* isa/reduce.c. Sums are taken in double; in extremes NaN wins, and those of no elements are
      * infinite. exp_row: out[i] = exp(x[i] - shift), and their sum. */

@@ -212,7 +212,10 @@ typedef struct weft_quantized_params {
 } weft_quantized_params;
 
 /* adamw: inputs parameter, gradient (any float dtypes), m, v, hyper (5); outputs the new parameter
- * (its own dtype), m, v. Computed in the dtype of m and v, which is float32 or float64. */
+ * (its own dtype), m, v. Computed in the dtype of m and v, which is float32 or float64.
+ * adamw8bit: inputs parameter, gradient, m, v (uint8), their scales (float32: one for each block of
+ * 256 elements), hyper; outputs parameter, m, v and the scales of both (2, blocks). Computed in
+ * hyper's dtype. */
 typedef struct weft_adamw_params {
     double beta1, beta2, eps, decay;
 } weft_adamw_params;

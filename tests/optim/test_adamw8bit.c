@@ -222,7 +222,82 @@ static void a_saved_state_goes_on_with_the_same_bytes(void)
     golden_close();
 }
 
+/* A scheduled number goes through array functions instead of the fused op: the same but for values
+ * in the middle of two codes, where sums round otherwise. */
+static void the_fused_op_does_what_the_formula_does(void)
+{
+    static char path[] = "w";
+    weft_rate *rate = weft_rate_constant(0.9);
+    const weft_optim_schedule beta1 = {"beta1", rate};
+    const weft_optim_group group = {.type = &weft_optim_adamw8bit,
+                                    .options = &options,
+                                    .learning_rate = 0.01,
+                                    .schedules = &beta1,
+                                    .n_schedules = 1};
+    subject fused, plain = {.address = &plain.array, .path = path};
+    plain.slots = (weft_nn_slots){1, &plain.address, &plain.path};
+    if (!golden_open("optim/adamw8bit"))
+        return;
+    weft_scope_open();
+    if (start_at(&fused, start(), &weft_optim_adamw8bit) &&
+        CHECK_OK(weft_set(&plain.array, start())) &&
+        CHECK_OK(weft_optim_new(&plain.slots, &group, 1, &plain.optimizer))) {
+        static const char *const names[] = {"w.m", "w.v"};
+        follow(&fused, "base", 0, STEPS);
+        follow(&plain, "base", 0, STEPS);
+        weft_array *away = weft_abs(weft_subtract(fused.array, plain.array));
+        CHECK_CLOSE(weft_item(weft_mean(away, WEFT_ALL_AXES, false)), 0, 1e-6);
+        for (int k = 0; k < 2; k++) {
+            static uint8_t a[SIZE], b[SIZE];
+            int other = 0;
+            CHECK_OK(weft_read(state_of(&fused, names[k]), WEFT_UINT8, a, SIZE));
+            CHECK_OK(weft_read(state_of(&plain, names[k]), WEFT_UINT8, b, SIZE));
+            for (int i = 0; i < SIZE; i++)
+                other += a[i] != b[i];
+            CHECK(other <= 5);
+        }
+    }
+    end(&fused);
+    end(&plain);
+    weft_rate_free(rate);
+    weft_scope_close(NULL);
+    golden_close();
+}
+
+/* A guarded update with a gradient that is not finite leaves every byte. */
+static void gradients_that_are_not_finite_change_nothing(void)
+{
+    static const char *const names[] = {"w.m", "w.v", "w.m_scale", "w.v_scale"};
+    static double before[5][SIZE], after[5][SIZE];
+    subject s;
+    if (!golden_open("optim/adamw8bit"))
+        return;
+    weft_scope_open();
+    if (start_at(&s, start(), &weft_optim_adamw8bit)) {
+        follow(&s, "base", 0, 3);
+        for (int k = 0; k < 2; k++) {
+            double(*to)[SIZE] = k ? after : before;
+            for (int i = 0; i < 4; i++) {
+                weft_array *a = state_of(&s, names[i]);
+                CHECK_OK(weft_read(a, WEFT_FLOAT64, to[i], weft_size(a)));
+            }
+            CHECK_OK(weft_read(s.array, WEFT_FLOAT64, to[4], SIZE));
+            weft_optim_call call = {.lr_factor = 1, .clip = 1};
+            weft_array *g = weft_scale(weft_ones_like(s.array), NAN);
+            if (k == 0)
+                CHECK_OK(weft_optim_apply(s.optimizer, &g, &call));
+            CHECK(!call.applied);
+        }
+        CHECK_BYTES(before, after, sizeof before);
+    }
+    end(&s);
+    weft_scope_close(NULL);
+    golden_close();
+}
+
 CHECK_MAIN("adamw8bit", CHECK_CASE(codes_are_the_nearest),
+           CHECK_CASE(the_fused_op_does_what_the_formula_does),
+           CHECK_CASE(gradients_that_are_not_finite_change_nothing),
            CHECK_CASE(updates_are_nearly_those_of_bitsandbytes_and_adamw),
            CHECK_CASE(small_parameters_are_adamws), CHECK_CASE(the_state_takes_a_quarter),
            CHECK_CASE(a_saved_state_goes_on_with_the_same_bytes))

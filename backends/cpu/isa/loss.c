@@ -68,10 +68,42 @@ static void adamw_row(const cpu_adamw *a, float *p, const float *g, float *m, fl
     }
 }
 
+/* ops/nn/adamw8bit.c has the same in array functions, and says what the numbers are. */
+static void moment_codes_row(const cpu_moment_codes *c, const float *x, float scale, uint8_t *codes,
+                             int64_t n)
+{
+    const float filled = scale > 0 ? scale : 1, zero = c->zero, first = c->first;
+    const float least = c->least, one = c->one, lowest = c->positive ? 1 : 0;
+    const float l0 = c->limits[0], l1 = c->limits[1], l2 = c->limits[2];
+    const float l3 = c->limits[3], l4 = c->limits[4], l5 = c->limits[5];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        const float share = x[i] / filled, size = share < 0 ? -share : share;
+        const float d = (size > l0 ? 1.0f : 0.0f) + (size > l1 ? 1.0f : 0.0f) +
+                        (size > l2 ? 1.0f : 0.0f) + (size > l3 ? 1.0f : 0.0f) +
+                        (size > l4 ? 1.0f : 0.0f) + (size > l5 ? 1.0f : 0.0f);
+        const float end = d < 1   ? 1e6f
+                          : d < 2 ? 1e5f
+                          : d < 3 ? 1e4f
+                          : d < 4 ? 1e3f
+                          : d < 5 ? 1e2f
+                          : d < 6 ? 1e1f
+                                  : 1.0f;
+        const float count = first * (float)(1 << (int32_t)d);
+        float k = (float)(int32_t)((size * end - 0.1f) * (1 / 0.9f) * count);
+        k = k < 0 ? 0 : k > count - 1 ? count - 1 : k;
+        const float rank = size <= least ? 0 : k + count + 1 - first;
+        float up = share > one ? 255 : zero + rank, code = share < 0 ? zero - rank : up;
+        code = share > 0 && code < lowest ? lowest : code;
+        codes[i] = (uint8_t)code;
+    }
+}
+
 void CPU_NAME(weft__fill_loss)(cpu_kernels *table)
 {
     table->logsumexp_row = logsumexp_row;
     table->probability_row = probability_row;
     table->softmax_slope_row = softmax_slope_row;
     table->adamw_row = adamw_row;
+    table->moment_codes_row = moment_codes_row;
 }
