@@ -1,4 +1,5 @@
-/* backends/vulkan/kernels/losses.c -- cross-entropy of dense rows, its gradient, and AdamW. */
+/* backends/vulkan/kernels/losses.c -- cross-entropy of dense rows, its gradient, and AdamW, with
+ * moments of 8 bits too. */
 #include "backends/vulkan/kernels/losses.h"
 
 #include "backends/vulkan/shaders.h"
@@ -109,5 +110,42 @@ weft_status weft__vulkan_adamw(const weft_call *call)
                                   .push = is_wide ? (const void *)&wide : (const void *)&narrow,
                                   .push_bytes = is_wide ? sizeof wide : sizeof narrow,
                                   .groups = weft__vulkan_groups(count, GROUP)};
+    return weft__vulkan_dispatch(call, &launch);
+}
+
+/* ---- AdamW with moments of 8 bits ----------------------------------------------------------- */
+
+bool weft__vulkan_adamw8bit_fits(const weft_call *call)
+{
+    return weft__vulkan_fits(call) && call->in[0].dtype != WEFT_FLOAT64 &&
+           call->in[1].dtype != WEFT_FLOAT64 && call->in[6].dtype == WEFT_FLOAT32;
+}
+
+weft_status weft__vulkan_adamw8bit(const weft_call *call)
+{
+    const weft_adamw_params *k = call->params;
+    const weft_tensor *in = call->in;
+    struct {
+        uint64_t in[7], out[4];
+        float beta1, rest1, beta2, rest2, eps, decay;
+        uint32_t count, blocks;
+    } push = {.beta1 = (float)k->beta1,
+              .rest1 = (float)(1 - k->beta1),
+              .beta2 = (float)k->beta2,
+              .rest2 = (float)(1 - k->beta2),
+              .eps = (float)k->eps,
+              .decay = (float)k->decay,
+              .count = (uint32_t)weft_tensor_size(&in[0]),
+              .blocks = (uint32_t)weft_tensor_size(&in[4])};
+    for (int i = 0; i < 7; i++)
+        push.in[i] = weft__vulkan_address(&in[i]);
+    for (int i = 0; i < 4; i++)
+        push.out[i] = weft__vulkan_address(&call->out[i]);
+    weft__vulkan_launch launch = {.shader = &weft__shader_adamw8bit,
+                                  .n_constants = 2,
+                                  .constants = {(uint32_t)in[0].dtype, (uint32_t)in[1].dtype},
+                                  .push = &push,
+                                  .push_bytes = sizeof push,
+                                  .groups = push.blocks};
     return weft__vulkan_dispatch(call, &launch);
 }

@@ -13,6 +13,10 @@ static const weft_kernel_row rows[] = {
      .in_place = {1u << 0, 1u << 2, 1u << 3},
      .fits = weft__vulkan_fits,
      .kernel = weft__vulkan_adamw},
+    {.op = "adamw8bit",
+     .in_place = {1u << 0, 1u << 2, 1u << 3},
+     .fits = weft__vulkan_adamw8bit_fits,
+     .kernel = weft__vulkan_adamw8bit},
 };
 
 const weft__vulkan_family weft__vulkan_losses = {rows, sizeof rows / sizeof *rows};
