@@ -2,7 +2,8 @@
  *
  * B is decoded and packed into column panels, all of it or, when it is large, some columns at a
  * time; then tiles of C run in parallel, each walking k in blocks. A is read in place where its
- * layout allows and decoded or packed per tile otherwise. Everything is cut by shape alone.
+ * layout allows; otherwise it is decoded once, if it is small enough, or decoded or packed per
+ * tile. Everything is cut by shape alone.
  */
 #include "backends/cpu/gemm.h"
 
@@ -15,7 +16,7 @@ enum {
     K_BLOCK = 512,              /* a tile's block of A stays in the second-level cache */
     ROW_PANELS = 8,             /* panels of A in the largest tile */
     TILE_COLUMNS = 256,         /* columns of the largest tile */
-    PACKED_FLOATS = 2 << 20,    /* of B at a time */
+    PACKED_FLOATS = 2 << 20,    /* of B at a time, and at most of A */
     MANY_TILES = 32,            /* enough for any balance */
     SMALL_TILE_FLOPS = 2 << 20, /* not worth cutting further */
     PACK_GRAIN = 32768          /* floats that one task packs */
@@ -28,11 +29,13 @@ typedef struct plan {
     const cpu_kernels *kernels;
     bool transposed; /* C^T = B^T A^T is computed, then transposed */
     bool direct_b, shared_b, own_c;
+    bool decoded_once; /* A, in rows that begin every a_pitch floats */
     a_mode a;
     int64_t n_batch, group; /* batch items of a pass */
     int64_t columns;        /* of a pass */
     int64_t tile_m, tile_n, block_k;
-    int64_t packed_b, scratch_a, scratch_c; /* floats: shared; per worker; per worker */
+    int64_t packed_b, decoded_a, a_pitch; /* floats: shared; shared */
+    int64_t scratch_a, scratch_c;         /* floats: per worker */
     float *memory;
     int64_t first_batch, first_column, pass_columns; /* of the running pass */
 } plan;
@@ -125,6 +128,21 @@ static cpu_matrix flipped(const cpu_matrix *x)
     return y;
 }
 
+/* Tiles of the same rows would decode them again and again: 7% of a product of 16-bit floats. The
+ * rows begin a vector further apart than they are long, because rows whose distance is a power of
+ * two meet in the same sets of the cache. */
+static void choose_decoding(plan *p)
+{
+    const cpu_gemm *g = &p->g;
+    p->a_pitch = g->k + p->kernels->lanes;
+    p->decoded_once = p->a == A_DECODE_ROWS && p->n_batch == 1 && p->tile_n < g->n &&
+                      g->m * p->a_pitch <= PACKED_FLOATS;
+    if (p->decoded_once)
+        p->decoded_a = round_up(g->m * p->a_pitch, 16);
+    else if (p->a != A_ROWS && p->a != A_PANELS)
+        p->scratch_a = round_up(p->tile_m * p->block_k + ROW_PANELS * p->kernels->lanes, 16);
+}
+
 static void make_plan(plan *p, const cpu_gemm *g)
 {
     *p = (plan){.g = *g, .kernels = weft__cpu_kernels(), .n_batch = 1};
@@ -162,8 +180,7 @@ static void make_plan(plan *p, const cpu_gemm *g)
     p->own_c = own->c_dtype != WEFT_FLOAT32;
     if (!p->direct_b)
         p->packed_b = (p->shared_b ? 1 : p->group) * p->columns * k;
-    if (p->a != A_ROWS && p->a != A_PANELS)
-        p->scratch_a = round_up(p->tile_m * p->block_k + ROW_PANELS * p->kernels->lanes, 16);
+    choose_decoding(p);
     if (p->own_c)
         p->scratch_c = round_up(p->tile_m * p->tile_n, 16);
 }
@@ -182,14 +199,14 @@ int64_t weft__cpu_gemm_workspace(const cpu_gemm *g)
         return 0;
     plan p;
     make_plan(&p, g);
-    int64_t floats = p.packed_b + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
+    int64_t floats = p.packed_b + p.decoded_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
     if (p.transposed)
         floats += round_up(g->m * g->n, 16);
     return floats * (int64_t)sizeof(float);
 }
 
-/* Whatever the plan: packed columns of B (or of A, where the other way round is quicker), a tile's
- * block of A and its results for each worker. */
+/* Whatever the plan: packed columns of B (or of A, where the other way round is quicker), A
+ * decoded, a tile's block of A and its results for each worker. */
 int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
 {
     const cpu_kernels *kernels = weft__cpu_kernels();
@@ -201,7 +218,11 @@ int64_t weft__cpu_gemm_bound(const cpu_gemm *g)
     int64_t own = round_up(tile_m * K_BLOCK + ROW_PANELS * kernels->lanes, 16) +
                   round_up(tile_m * tile_n, 16);
     int64_t flat = g->n <= rows ? round_up(g->m * g->n, 16) : 0;
-    return (packed + weft__cpu_workers() * own + flat) * (int64_t)sizeof(float);
+    const bool plain = g->a.dtype == WEFT_FLOAT32 && g->b.dtype == WEFT_FLOAT32;
+    const int64_t longest = g->m > rows ? g->m : rows;
+    int64_t decoded = plain ? 0 : smaller(longest * (k + kernels->lanes), PACKED_FLOATS);
+    return (packed + round_up(decoded, 16) + weft__cpu_workers() * own + flat) *
+           (int64_t)sizeof(float);
 }
 
 /* ---- Packing B ------------------------------------------------------------------------------ */
@@ -269,6 +290,17 @@ static void pack_task(void *context, int64_t begin, int64_t end, int worker)
 
 /* ---- Tiles ---------------------------------------------------------------------------------- */
 
+/* Items are the rows of A. */
+static void decode_task(void *context, int64_t begin, int64_t end, int worker)
+{
+    const plan *p = context;
+    const cpu_matrix *x = &p->g.a;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++)
+        p->kernels->decode(x->dtype, (const char *)x->data + i * x->row * size_of(x->dtype),
+                           p->memory + p->packed_b + i * p->a_pitch, p->g.k);
+}
+
 static void gather(const cpu_matrix *a, const char *data, int64_t m, int64_t k, float *out)
 {
     for (int64_t i = 0; i < m; i++) {
@@ -299,6 +331,13 @@ static void bring_a(const plan *p, const char *a, int64_t row, int64_t m, int64_
     const int64_t rows = p->kernels->gemm_rows;
     const int64_t size = size_of(x->dtype);
     const char *from = a + (row * x->row + first * x->column) * size;
+    if (p->decoded_once) {
+        block->a = p->memory + p->packed_b + row * p->a_pitch + first;
+        block->a_row = p->a_pitch;
+        block->a_k = 1;
+        block->a_panel = rows * p->a_pitch;
+        return;
+    }
     switch (p->a) {
     case A_ROWS:
     case A_PANELS:
@@ -333,7 +372,8 @@ static void run_tile(const plan *p, int64_t item, int64_t row, int64_t column, i
     const cpu_gemm *g = &p->g;
     const int64_t width = p->kernels->gemm_columns;
     const int64_t batch = p->first_batch + item;
-    float *scratch = p->memory + p->packed_b + worker * (p->scratch_a + p->scratch_c);
+    float *scratch =
+        p->memory + p->packed_b + p->decoded_a + worker * (p->scratch_a + p->scratch_c);
     int64_t first = p->first_column + column;
     cpu_block block = {.m = smaller(p->tile_m, g->m - row),
                        .n = smaller(p->tile_n, p->pass_columns - column)};
@@ -415,9 +455,12 @@ void weft__cpu_gemm(const cpu_gemm *g, void *workspace)
     plan p;
     make_plan(&p, g);
     p.memory = workspace;
-    float *flat = p.memory + p.packed_b + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
+    float *flat =
+        p.memory + p.packed_b + p.decoded_a + weft__cpu_workers() * (p.scratch_a + p.scratch_c);
     if (p.transposed)
         p.g.c = flat;
+    if (p.decoded_once)
+        weft__cpu_parallel(p.g.m, PACK_GRAIN / (p.g.k + 1) + 1, decode_task, &p);
     for (p.first_batch = 0; p.first_batch < p.n_batch; p.first_batch += p.group)
         for (p.first_column = 0; p.first_column < p.g.n; p.first_column += p.columns)
             run_pass(&p);

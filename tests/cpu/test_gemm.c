@@ -7,6 +7,8 @@
 #include "tests/check.h"
 #include "tests/cpu/tensors.h"
 #include "weft/op_params.h"
+#include "weft/ops.h"
+#include "weft/random.h"
 
 static const weft_dtype floats[] = {WEFT_FLOAT32, WEFT_FLOAT64, WEFT_FLOAT16, WEFT_BFLOAT16};
 enum { FLOATS = sizeof floats / sizeof *floats };
@@ -241,6 +243,29 @@ static void test_threads(void)
     weft_set_threads(before);
 }
 
+/* 16-bit operands have the sums of the same numbers in float32, however their rows are decoded: all
+ * at once, as long as they are short enough, or tile by tile. */
+static void test_decoding(void)
+{
+    static const int64_t sizes[][3] = {{100, 1030, 700}, {3000, 300, 1024}, {13, 600, 64}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int d = 2; d < FLOATS; d++) {
+            const int64_t M = sizes[i][0], N = sizes[i][1], K = sizes[i][2];
+            weft_scope_open();
+            weft_array *key = weft_random_key(i), *wide[2], *narrow[2];
+            for (int o = 0; o < 2; o++) {
+                const weft_dims shape = o == 0 ? WEFT_DIMS(M, K) : WEFT_DIMS(K, N);
+                wide[o] = weft_random_normal(key, shape, 0, 1, WEFT_FLOAT32);
+                narrow[o] = weft_astype(wide[o], floats[d]);
+                wide[o] = weft_astype(narrow[o], WEFT_FLOAT32);
+            }
+            weft_array *expected = weft_astype(weft_matmul(wide[0], wide[1]), floats[d]);
+            weft_array *found = weft_matmul(narrow[0], narrow[1]);
+            CHECK(weft_item(weft_array_equal(found, expected, false)) == 1);
+            weft_scope_close(NULL);
+        }
+}
+
 CHECK_MAIN("gemm", CHECK_CASE(test_matmul_layouts), CHECK_CASE(test_matmul_sizes),
            CHECK_CASE(test_matmul_broadcast), CHECK_CASE(test_matmul_passes),
-           CHECK_CASE(test_linear), CHECK_CASE(test_threads))
+           CHECK_CASE(test_linear), CHECK_CASE(test_threads), CHECK_CASE(test_decoding))
