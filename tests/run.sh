@@ -114,7 +114,7 @@ if build plain "$build" "all tests"; then
     on_vulkan vulkan "$build"
     run plain "$build" quick
 fi
-for check in headers tree layering snippets documents options modules; do
+for check in headers tree layering snippets documents options modules contracts; do
     start source $check tests/$check.sh
 done
 wait

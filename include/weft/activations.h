@@ -1,9 +1,9 @@
 /* weft/activations.h -- activation functions.
  *
- * MLX's set. Some are single ops and stand elsewhere: weft_sigmoid, weft_relu, weft_silu,
- * weft_softplus, weft_tanh, weft_gelu and weft_gelu_tanh (MLX's gelu_approx) in elementwise.h,
- * weft_softmax and weft_log_softmax in reduce.h. Results have x's dtype; integers count as float32
- * where a formula is not one of whole numbers. Common rules: ops.h.
+ * The activation functions of MLX. Some are single ops in other headers: weft_sigmoid, weft_relu,
+ * weft_silu, weft_softplus, weft_tanh, weft_gelu and weft_gelu_tanh (MLX's gelu_approx) in
+ * elementwise.h, weft_softmax and weft_log_softmax in reduce.h. Results have x's shape and dtype;
+ * integers are converted to float32 where the formula needs fractions. Common rules: ops.h.
  */
 #ifndef WEFT_ACTIVATIONS_H
 #define WEFT_ACTIVATIONS_H
@@ -18,7 +18,7 @@ WEFT_API weft_array *weft_relu2(weft_array *x); /* max(x, 0)^2 */
 WEFT_API weft_array *weft_relu6(weft_array *x); /* min(max(x, 0), 6) */
 /* max(slope x, x); MLX's slope is 0.01. */
 WEFT_API weft_array *weft_leaky_relu(weft_array *x, double slope);
-/* max(x, 0) + alpha min(x, 0); alpha broadcasts with x. (He et al. 2015) */
+/* max(x, 0) + alpha min(x, 0); alpha is broadcast with x. (He et al. 2015) */
 WEFT_API weft_array *weft_prelu(weft_array *x, weft_array *alpha);
 
 /* x where x > 0, else alpha (exp(x) - 1); MLX's alpha is 1. (Clevert et al. 2015) */
@@ -32,7 +32,8 @@ WEFT_API weft_array *weft_gelu_fast_approx(weft_array *x); /* x sigmoid(1.702 x)
 WEFT_API weft_array *weft_mish(weft_array *x);             /* x tanh(softplus(x)) (Misra 2019) */
 WEFT_API weft_array *weft_log_sigmoid(weft_array *x);      /* -softplus(-x) */
 WEFT_API weft_array *weft_softsign(weft_array *x);         /* x / (1 + |x|) */
-/* The first half of x along the axis, times the sigmoid of the second. (Dauphin et al. 2016) */
+/* The first half of x along the axis, whose length is even, times the sigmoid of the second half.
+ * (Dauphin et al. 2016) */
 WEFT_API weft_array *weft_glu(weft_array *x, int axis);
 WEFT_API weft_array *weft_softmin(weft_array *x, int axis); /* softmax(-x) */
 
@@ -43,7 +44,7 @@ WEFT_API weft_array *weft_hard_tanh(weft_array *x, double low, double high);
 WEFT_API weft_array *weft_hard_shrink(weft_array *x, double bound);
 /* x - sign(x) bound where |x| > bound, else 0; MLX's bound is 0.5. */
 WEFT_API weft_array *weft_softshrink(weft_array *x, double bound);
-/* 1 where x >= threshold, else 0, as int32 (MLX). No gradient flows. */
+/* int32: 1 where x >= threshold, else 0, as in MLX. There is no gradient. */
 WEFT_API weft_array *weft_step(weft_array *x, double threshold);
 
 #ifdef __cplusplus

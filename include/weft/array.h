@@ -1,4 +1,4 @@
-/* weft/array.h -- lazy arrays: making them, holding them, evaluating them, reading them.
+/* weft/array.h -- lazy arrays: creation, ownership, evaluation and reading.
  *
  * A weft_array is a node of a graph that is computed when its elements are needed. Every function
  * that makes one borrows its inputs and returns an array of the calling thread's innermost open
@@ -10,10 +10,9 @@
  *     weft_array *y = weft_add(weft_matmul(a, b), c);
  *     weft_status status = weft_eval(y);
  *     ...
- *     weft_scope_close(NULL);
- *
- * Errors ride in the value: a call on a failed array returns that array, so one check at weft_eval
- * or at reading is enough. Accessors are total: a failed array has rank 0.
+ *     weft_scope_close(NULL); * Errors propagate through arrays: a call with an error array returns
+ * that array, so one check at weft_eval or when reading is enough. Accessors accept error arrays,
+ * which have rank 0.
  *
  * Open a scope for each iteration of a loop: what an iteration makes stays in memory until its
  * scope closes. A scope that many evaluations have filled without closing is reported once, as a
@@ -64,26 +63,29 @@ typedef struct weft_dims {
 
 /* ---- Making arrays from data ---------------------------------------------------------------- */
 
-/* Copies product(shape) elements of `dtype`, row-major, from `data`. */
+/* An array of `shape` and `dtype` with a copy of the row-major elements at `data`. */
 WEFT_API weft_array *weft_from_data(const void *data, weft_dtype dtype, weft_dims shape);
 
-/* Uses the caller's row-major memory without copying. The memory must stay unchanged until
- * `release(context)` is called (NULL: never called; the memory outlives the array). Weft does not
- * write to it. `data` must be aligned for `dtype`. If the call fails, `release` is called. */
+/* An array of `shape` and `dtype` over the caller's row-major memory, without copying. The memory
+ * is never written and must stay unchanged until Weft calls `release(context)`; with `release` NULL
+ * it must outlive the array. `data` must be aligned for `dtype`. If the call fails, `release` is
+ * called and the result is an error array. */
 WEFT_API weft_array *weft_from_memory(void *data, weft_dtype dtype, weft_dims shape,
                                       void (*release)(void *context), void *context);
 
-/* 0-d arrays. weft_scalar takes `dtype`; float32 and int64 are the strong types of C's literals. */
+/* A 0-d array with the value converted to `dtype`. It takes part in promotion like any array; the
+ * functions of elementwise.h that end in _scalar take C numbers that do not. */
 WEFT_API weft_array *weft_scalar(double value, weft_dtype dtype);
 WEFT_API weft_array *weft_scalar_int(int64_t value, weft_dtype dtype);
 
-/* An error array with this message, for functions that build graphs. */
+/* An error array (shape 0-d, float32) with this message, for functions that build graphs. */
 WEFT_API weft_array *weft_error_array(const char *format, ...) WEFT_PRINTF(1, 2);
 
 /* ---- What an array is ----------------------------------------------------------------------- */
 
-WEFT_API bool weft_ok(const weft_array *a);           /* not an error array */
-WEFT_API const char *weft_error(const weft_array *a); /* its message; NULL when it is fine */
+WEFT_API bool weft_ok(const weft_array *a);           /* not NULL and not an error array */
+WEFT_API const char *weft_error(const weft_array *a); /* its message; NULL: it is no error array */
+/* The properties of an array. An error array is float32, 0-d, on the default device. */
 WEFT_API weft_dtype weft_dtype_of(const weft_array *a);
 WEFT_API int weft_ndim(const weft_array *a);
 WEFT_API int64_t weft_dim(const weft_array *a, int axis); /* axis may be negative; 1 if absent */
@@ -92,29 +94,29 @@ WEFT_API int64_t weft_size(const weft_array *a);   /* number of elements */
 WEFT_API int64_t weft_nbytes(const weft_array *a); /* of its elements as they are stored */
 WEFT_API weft_device *weft_device_of(const weft_array *a);
 WEFT_API bool weft_is_evaluated(const weft_array *a);
-/* The dtype that n arrays take together (weft_promote); float32 for none. */
+/* The promoted dtype of n arrays (weft_promote); float32 for n = 0. */
 WEFT_API weft_dtype weft_result_type(weft_array *const *arrays, int n);
-/* The shape that n shapes broadcast to; false leaves *out as it was: they do not. */
+/* Sets *out to the shape that n shapes broadcast to. False, and *out unchanged: there is none. */
 WEFT_API bool weft_broadcast_shapes(const weft_dims *shapes, int n, weft_dims *out) WEFT_NONNULL(3);
 
 /* ---- Scopes and ownership ------------------------------------------------------------------- */
 
-/* Opens a scope. Arrays made from here on belong to it until it is closed, and can be read as often
- * and in whatever order until then. Not all of them take memory: an elementwise intermediate that
- * was computed as a part of another array is computed again when it is read.
+/* Opens a scope. New arrays belong to the innermost scope and can be read in any order until it is
+ * closed. An elementwise intermediate that was computed as part of another array is not stored; it
+ * is computed again when it is read.
  *
- * A lean scope is for code that knows what it will read: an intermediate is consumed by the
- * evaluation that uses it last (its memory is reused), unless it is kept, in a slot, made from data
- * or named in weft_eval. Using it later is an error that says so. Arrays that move out of a lean
- * scope follow the rule of the scope that receives them. Training steps, decoding loops and
- * compiled functions are computed in lean scopes. */
+ * A lean scope reuses memory earlier: the last evaluation that uses an intermediate consumes it,
+ * unless it is kept, in a slot, made from data or named in weft_eval. Using it later is an error
+ * that names the remedy. Arrays that move out of a lean scope follow the rule of the scope that
+ * receives them. Training steps, decoding loops and compiled functions run in lean scopes. */
 #define weft_scope_open() weft_scope_open_at(__func__, __FILE__, __LINE__, false)
 #define weft_scope_open_lean() weft_scope_open_at(__func__, __FILE__, __LINE__, true)
 WEFT_API void weft_scope_open_at(const char *function, const char *file, int line, bool lean);
 WEFT_API void weft_scope_open_named(const char *name); /* not lean */
 
-/* Closes the innermost scope and releases its arrays. `y` (NULL allowed) moves to the parent scope
- * if this scope owns it, and is returned. */
+/* Closes the innermost scope and releases its arrays. `y`, an array of any shape and dtype or NULL,
+ * moves to the parent scope if this scope owns it, and is returned. weft_scope_close_n does the
+ * same with n arrays. */
 WEFT_API weft_array *weft_scope_close(weft_array *y);
 WEFT_API void weft_scope_close_n(weft_array **ys, int n);
 #define weft_scope_close(y) weft_scope_close_at((y), __func__)
@@ -122,92 +124,94 @@ WEFT_API void weft_scope_close_n(weft_array **ys, int n);
 WEFT_API weft_array *weft_scope_close_at(weft_array *y, const char *function);
 WEFT_API void weft_scope_close_n_at(weft_array **ys, int n, const char *function);
 
-/* How many scopes the thread has open. */
+/* The number of scopes that the thread has open. */
 WEFT_API int weft_scope_depth(void);
-/* How many arrays the innermost scope owns: a loop in which it grows needs a scope of its own. */
+/* The number of arrays that the innermost scope owns. If it grows in a loop, open a scope for each
+ * iteration. */
 WEFT_API int64_t weft_scope_count(void);
 
-/* weft_keep returns `a`, held until weft_drop; for arrays that outlive their scope. Every keep
- * needs one drop. Both accept NULL. */
+/* weft_keep returns `a`, which then outlives its scope until weft_drop is called. Every weft_keep
+ * needs one weft_drop. Both accept NULL. */
 WEFT_API weft_array *weft_keep(weft_array *a);
 WEFT_API void weft_drop(weft_array *a);
 
-/* Puts `a` in a slot and keeps it there. The array that was in the slot stays readable until the
- * scope that made it closes. If that is closed already, the innermost scope takes it over, and the
- * first evaluation that uses it consumes it. A failed array is refused: the slot is unchanged, the
- * status returned. NULL empties the slot. */
+/* Stores `a` in a slot and keeps it there; NULL empties the slot, which cannot fail. The previous
+ * array stays readable until the scope that made it closes. If that scope is closed already, the
+ * innermost scope takes it over, and the first evaluation that uses it consumes it. If `a` is an
+ * error array, the slot stays unchanged and its status is returned. */
 WEFT_NODISCARD WEFT_API weft_status weft_set(weft_array **slot, weft_array *a);
 
-/* Sets n slots to n values at once: evaluates the values first, reusing the memory of the arrays
- * that are replaced when nothing else holds them and no open scope owns them. On a failure no slot
- * changes, and what the slots hold is readable as before, except that an array whose memory a
- * kernel had already overwritten has lost its elements: reading it fails. Without memory, and for
- * an index out of range in a kernel of the CPU, the failing step itself has overwritten nothing.
- * Devices that find such indices while they run have then overwritten everything. */
+/* Evaluates n values and then sets n slots to them. The memory of the replaced arrays is reused
+ * when nothing else holds them and no open scope owns them. On a failure no slot changes. Replaced
+ * arrays stay readable unless a kernel had overwritten their memory before the failure: reading
+ * such an array fails. Out of memory, and an index out of range on the CPU, are found before the
+ * failing step overwrites anything; other devices find such indices while they run. */
 WEFT_NODISCARD WEFT_API weft_status weft_update(weft_array **const *slots,
                                                 weft_array *const *values, int n);
 
 /* ---- Evaluation ----------------------------------------------------------------------------- */
 
-/* Computes `a` (and what it needs) and waits. Intermediates that no open scope owns are released as
- * soon as they have been used. */
+/* Computes `a`, or n arrays in one evaluation, and waits. Intermediates that no open scope owns are
+ * released as soon as they have been used. Returns the status of an error array or of the first
+ * kernel that fails. */
 WEFT_NODISCARD WEFT_API weft_status weft_eval(weft_array *a);
 WEFT_NODISCARD WEFT_API weft_status weft_eval_n(weft_array *const *arrays, int n);
 
-/* Starts it on the thread's default stream (stream.h) and returns; reading an array, or evaluating
- * what depends on it, waits. A failure of the computation is reported by whoever waits. */
+/* Starts the evaluation on the thread's default stream (stream.h) and returns. Reading one of the
+ * arrays, or evaluating an array that depends on it, waits for it and reports its failure. */
 WEFT_NODISCARD WEFT_API weft_status weft_eval_async(weft_array *const *arrays, int n);
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-/* Evaluates `a` and copies its `count` elements (must equal weft_size) to `out`, row-major,
- * converted to `dtype`. */
+/* Evaluates `a` and copies its elements to `out`, row-major and converted to `dtype`. WEFT_INVALID
+ * unless `count` is weft_size(a); other failures are those of weft_eval. */
 WEFT_NODISCARD WEFT_API weft_status weft_read(weft_array *a, weft_dtype dtype, void *out,
                                               int64_t count);
 
-/* The one element of a size-1 array; NaN or INT64_MIN after a failure (weft_error_message). */
+/* Evaluates `a`, which has one element, and returns it. NaN or INT64_MIN after a failure, with the
+ * message in weft_error_message. */
 WEFT_API double weft_item(weft_array *a);
 WEFT_API int64_t weft_item_int(weft_array *a);
 
-/* Evaluates `a` and returns its elements in host memory, row-major, valid while the array lives.
- * NULL after a failure, and for an array that is not contiguous or not in host memory: weft_read
- * works for those. */
+/* Evaluates `a` and returns the address of its row-major elements in host memory, valid while the
+ * array lives. NULL after a failure, and for an array that is not contiguous or not in host memory;
+ * weft_read works for these. */
 WEFT_API const void *weft_data(weft_array *a);
 
 /* ---- Devices -------------------------------------------------------------------------------- */
 
-/* The device that a name such as "cpu" or "vulkan:1" means; NULL when there is none. The library
- * owns devices. */
+/* The device of a name such as "cpu" or "vulkan:1", and the name of a device. NULL, with the reason
+ * in weft_error_message: there is no such device. Devices are owned by the library. */
 WEFT_API weft_device *weft_device_get(const char *name);
 WEFT_API const char *weft_device_name(const weft_device *device) WEFT_NONNULL(1);
-/* Puts the name of device i, from 0, over all backends of this build or registered since; false:
- * there are no more. A backend that finds no device names its first one: weft_device_get says why
- * it cannot be had. Opens nothing. */
+/* Writes the name of device i, counted from 0 over all backends, to `name`. False: there are no
+ * more. No device is opened. A backend without devices is listed with its first name, and
+ * weft_device_get reports why it cannot be opened. */
 WEFT_API bool weft_device_at(int i, char *name, size_t size);
-/* The hardware in words, as in "kernels for avx2"; may be "". */
+/* A description of the hardware such as "kernels for avx2", owned by the device; may be "". */
 WEFT_API const char *weft_device_description(const weft_device *device) WEFT_NONNULL(1);
-/* Bytes that the device has for arrays in all, others' included; 0: it does not say. */
+/* The total memory of the device in bytes, including what others use; 0: unknown. */
 WEFT_API int64_t weft_device_memory(const weft_device *device) WEFT_NONNULL(1);
-/* Whether float32 numbers nearer to zero than FLT_MIN (2^-126) may be taken and given as zeros:
- * shaders of many cards cannot do otherwise. What is said elsewhere of the accuracy of results does
- * not hold for such numbers there, nor for what is computed from them. */
+/* Whether the device may replace subnormal float32 numbers (magnitude below FLT_MIN, 2^-126) by
+ * zero, as shaders of many GPUs do. Statements about accuracy do not hold for such numbers and for
+ * results computed from them. */
 WEFT_API bool weft_device_flushes_subnormals(const weft_device *device) WEFT_NONNULL(1);
 /* The dtype whose matrix products the device computes fastest, with float32 sums: WEFT_BFLOAT16
  * where it has matrix cores for that, WEFT_FLOAT32 elsewhere. */
 WEFT_API weft_dtype weft_device_matrix_dtype(const weft_device *device) WEFT_NONNULL(1);
 
-/* The device of new arrays on the calling thread ("cpu" at first), and setting it. */
+/* Gets and sets the device of new arrays of the calling thread; "cpu" at first. */
 WEFT_API weft_device *weft_default_device(void);
 WEFT_API void weft_set_default_device(weft_device *device);
 
-/* Waits until everything submitted to the device is done. */
+/* Waits until all work submitted to the device is done. Fails with the first unreported failure. */
 WEFT_NODISCARD WEFT_API weft_status weft_synchronize(weft_device *device);
 
-/* `a` on another device; `a` itself when it is there. */
+/* A copy of `a` on another device, with the same shape and dtype; `a` itself if it is there. */
 WEFT_API weft_array *weft_to(weft_array *a, weft_device *device);
 
-/* Worker threads of the CPU backend, the caller included. The default is the number of usable
- * cores, or WEFT_THREADS. Results do not depend on it. */
+/* Sets and gets the number of threads of the CPU backend, the caller included. The default is
+ * WEFT_THREADS or the number of usable cores. Results do not depend on it. */
 WEFT_API void weft_set_threads(int n);
 WEFT_API int weft_threads(void);
 

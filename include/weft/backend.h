@@ -1,6 +1,6 @@
-/* weft/backend.h -- what a backend is: a table of buffer functions and kernel rows.
+/* weft/backend.h -- the backend interface: a table of buffer functions and kernel rows.
  *
- * Backends live outside the tower and include only include/weft/. A program may register its own.
+ * Backends are outside the layers and include only include/weft/. A program may register its own.
  */
 #ifndef WEFT_BACKEND_H
 #define WEFT_BACKEND_H
@@ -129,7 +129,7 @@ typedef struct weft_backend {
     weft_status (*wait_until)(void *state, uint64_t point);
 
     /* Measuring how long the device works for each op, where kernels return before they are done
-     * (NULL: the evaluator's clock tells). `profile` also forgets what was measured. */
+     * (NULL: the evaluator measures the time). `profile` also discards earlier measurements. */
     void (*profile)(void *state, bool on);
     int (*op_times)(void *state, weft_op_time *out, int max);
     /* What else it counts while it is profiled, at most `max` of them; NULL: nothing. */
@@ -162,8 +162,8 @@ typedef struct weft_counts {
 WEFT_API weft_counts weft_device_counts(const weft_device *device) WEFT_NONNULL(1);
 WEFT_API void weft_device_reset_counts(weft_device *device) WEFT_NONNULL(1);
 
-/* Measuring by op, which costs nothing while it is off. Switching it on forgets what was measured
- * before. */
+/* Switches the measurement of time per op on or off. Switching it on discards earlier results. It
+ * costs nothing while it is off. Fails if the device cannot finish its queued work. */
 WEFT_NODISCARD WEFT_API weft_status weft_device_profile(weft_device *device, bool on);
 
 /* What became of the nodes of one op. */

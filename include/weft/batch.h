@@ -1,5 +1,5 @@
-/* weft/batch.h -- many prompts at once: generation, one token each (classification), the
- * probabilities of given texts, perplexity, and embeddings.
+/* weft/batch.h -- batches of prompts: generation, classification, scoring, perplexity and
+ * embeddings.
  *
  *     const weft_prompt prompts[] = {{first, n_first}, {second, n_second}};
  *     weft_classified results[2];
@@ -101,7 +101,7 @@ typedef struct weft_perplexity_options {
      * begin token. NULL: nothing does. */
     const int32_t *bos;
     weft_batch_options batch;
-    weft_perplexity_fn *callback; /* NULL: nobody */
+    weft_perplexity_fn *callback; /* NULL: none */
     void *callback_context;
 } weft_perplexity_options;
 
@@ -167,7 +167,7 @@ typedef struct weft_generate_request {
 } weft_generate_request;
 
 typedef struct weft_generated_row {
-    weft_status status; /* of this text; what came before a failure is there */
+    weft_status status; /* of this sequence; tokens before a failure are kept */
     char *message;      /* NULL after success */
     int32_t *ids;       /* the tokens generated */
     double *logprobs;   /* 0 without the option */
@@ -189,7 +189,7 @@ typedef struct weft_generate_batch_options {
     int64_t rows;              /* texts at a time, the next one beginning where one ends; 0: 16 */
     const weft_cancel *cancel; /* of all texts; each may have its own besides. NULL: none */
     /* Called for each text when it ends, in whatever order they do; not for those that were
-     * cancelled before they began. NULL: nobody. */
+     * cancelled before they began. NULL: none. */
     weft_generate_batch_ended_fn *ended;
     void *ended_context;
     bool no_compile; /* steps as graphs, as weft_generate_options has it */
@@ -197,11 +197,12 @@ typedef struct weft_generate_batch_options {
 
 /* Generates from n prompts. Each gives the tokens that weft_generate gives with its options, and
  * ends by itself; its place goes to the next. A step of all texts reads the weights once. Texts
- * with a constraint, a draft, a probe, no_cache, shift, or caches that remember less or in codes,
- * models whose rotation depends on the length or whose layers keep states, families with caches of
- * their own, and everything when batch.invariant is set, are computed one by one, turn by turn:
- * then logits are those of weft_generate to the last bit. tokens_per_eval and prefill are heeded by
- * these only. Memory is that of the caches: for each place as many tokens as the longest text has.
+ * with a constraint, a draft, a probe, no_cache, shift, or caches with a limit or with quantized
+ * entries, models whose rotation depends on the length or whose layers keep states, families with
+ * caches of their own, and everything when batch.invariant is set, are computed one by one, turn by
+ * turn: then logits are those of weft_generate to the last bit. tokens_per_eval and prefill apply
+ * to these only. Memory is that of the caches: for each place as many tokens as the longest text
+ * has.
  *
  * `results` has room for n and is filled in any case (weft_generated_rows_free); the status is that
  * of the options, or of memory for the batch itself. `tokenizer`, `options` and `callback` may be

@@ -1,4 +1,4 @@
-/* weft/bench.h -- how fast an engine generates, and what of the machine it uses for that.
+/* weft/bench.h -- measuring the speed of generation.
  *
  *     weft_bench_report report;
  *     status = weft_bench(engine, NULL, &report);
@@ -23,8 +23,8 @@ typedef struct weft_bench_options {
     int64_t warm_up;    /* runs before that are not counted */
     bool no_bandwidth;  /* do not measure the machine's */
     bool no_probes;     /* no further runs with probes */
-    /* What the model remembers, of Weft itself: the sections of the report to leave out, and a text
-     * of their own, NULL: the prompt. */
+    /* Sections of the report on caches and saved states to leave out (native backend only), and
+     * their prompt; NULL: the prompt. */
     bool no_cache, no_restore, no_bundle;
     const char *cache_prompt;
     const weft_cancel *cancel; /* borrowed; ends it with WEFT_CANCELLED. NULL: none */
@@ -52,7 +52,7 @@ typedef struct weft_bench_cache {
 typedef struct weft_bench_file {
     bool attempted;
     double save_seconds, load_seconds;
-    int64_t bytes, tokens; /* of the file; what it remembers */
+    int64_t bytes, tokens; /* of the file; tokens in it */
     bool same;             /* the tokens are those without the file */
     char error[200];
 } weft_bench_file;
@@ -76,7 +76,7 @@ typedef struct weft_bench_report {
      * turns with runs that are not: how many events of each, in the order of the kinds, in one run;
      * the median of the watched runs' seconds, and what it is more than that of the others, as a
      * share of that. probe_noise: the range of the others, as the same share; an overhead below it
-     * tells nothing. probe_error: why there were none, "" if there were. */
+     * is not significant. probe_error: why there were none, "" if there were. */
     bool probed;
     int64_t probe_events, probe_kinds[8];
     double probe_seconds, probe_overhead, probe_noise;
@@ -86,8 +86,9 @@ typedef struct weft_bench_report {
     weft_bench_file state_bundle; /* a generation in its middle; the same */
 } weft_bench_report;
 
-/* Generates greedily, `runs` times. NULL options: all zero. The report is to be freed after
- * success. */
+/* Generates greedily, `runs` times, and fills *report, which is freed with weft_bench_report_free.
+ * Failures are those of weft_engine_generate; WEFT_CANCELLED by options->cancel. NULL options: all
+ * zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_bench(weft_engine *engine,
                                                const weft_bench_options *options,
                                                weft_bench_report *report) WEFT_NONNULL(3);

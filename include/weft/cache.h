@@ -1,4 +1,4 @@
-/* weft/cache.h -- key/value caches: what attention remembers of the tokens before.
+/* weft/cache.h -- KV caches: the keys and values of previous tokens, for attention.
  *
  *     weft_cache_view view = weft_cache_update(cache, k, v);
  *     weft_array *y = weft_cache_attention(q, &view, &(weft_attention_options){.causal = true});
@@ -19,18 +19,18 @@ extern "C" {
 
 /* All zero: everything that the model can use, in the dtype that it computes in. */
 typedef struct weft_cache_options {
-    /* How many tokens a layer remembers. Later queries see the first `sink_tokens` of the text and
-     * the last max_context - sink_tokens, their own included (attention sinks, Xiao et al. 2023);
-     * positions stay those in the text. A layer with a window of no more than that remembers its
-     * window. 0: the model's positions, or fewer where memory is short (weft_model_plan_caches);
-     * below 0: all of them. */
+    /* The number of tokens that a layer keeps. Later queries see the first `sink_tokens` of the
+     * text and the last max_context - sink_tokens, their own included (attention sinks, Xiao et al.
+     * 2023); positions stay those in the sequence. A layer with a window of at most this size keeps
+     * its window. 0: the model's positions, or fewer where memory is short
+     * (weft_model_plan_caches); below 0: all of them. */
     int64_t max_context;
     int64_t sink_tokens; /* fewer than max_context; 0: 4, or half of max_context; below 0: none */
     int kv_bits; /* 8 or 4: keys and values are stored in codes of so many; 0: as they come */
-    /* So many of the last tokens can be forgotten (weft_cache_trim) whatever else was: more memory
-     * in caches that forget the first ones. For speculative decoding. */
+    /* At least this many of the last tokens can be trimmed (weft_cache_trim), which takes more
+     * memory in caches that drop the first tokens. For speculative decoding. */
     int64_t trim;
-    /* Layers with a window remember as much as the others, so that everything can be trimmed. */
+    /* Layers with a window keep as many tokens as the others, so that everything can be trimmed. */
     bool whole;
     int64_t batch; /* sequences in one cache, for what they need in memory; 0: 1 */
 } weft_cache_options;
@@ -40,7 +40,7 @@ typedef struct weft_cache_options {
 typedef struct weft_cache weft_cache;
 
 /* What L new queries attend to; borrowed arrays, as an op's results. On a failure keys and values
- * are error arrays. weft_cache_attention heeds all of it. */
+ * are error arrays. weft_cache_attention uses all of it. */
 typedef struct weft_cache_view {
     weft_array *keys, *values; /* (B, S, Hk, D) */
     /* The same in codes, for attention to read; NULL codes: the cache holds none. */
@@ -60,21 +60,20 @@ enum {
 
 typedef struct weft_cache_type {
     const char *name;
-    /* Appends k and v (B, L, Hk, D), and gives all that the new queries attend to. On a failure the
-     * cache is as it was. */
+    /* Appends k and v (B, L, Hk, D) and returns all that the new queries attend to. On a failure
+     * the cache is unchanged. */
     weft_cache_view (*update)(weft_cache *self, weft_array *k, weft_array *v);
     int64_t (*offset)(const weft_cache *self); /* position of the next token */
     int64_t (*length)(const weft_cache *self); /* tokens that are held */
-    /* The addresses of the arrays that it holds into `slots` (room for WEFT_CACHE_SLOTS), NULL
-     * arrays among them while it is empty; returns how many. */
+    /* The addresses of the arrays that it holds into `slots` (room for WEFT_CACHE_SLOTS) and
+     * returns their number. Arrays are NULL while it is empty. */
     int (*state)(weft_cache *self, weft_array ***slots);
-    /* Those of the numbers which, with the arrays, are everything that it remembers (room for
+    /* The addresses of the numbers which, with the arrays, are the complete state (room for
      * WEFT_CACHE_NUMBERS). */
     int (*numbers)(weft_cache *self, int64_t **numbers);
-    /* Whether arrays and numbers that came from outside, a file for one, are what such a cache may
-     * hold. */
+    /* Whether arrays and numbers that were read from a file are valid for such a cache. */
     weft_status (*check)(const weft_cache *self);
-    /* An empty one of the same kind; NULL without memory. */
+    /* An empty cache of the same kind; NULL: out of memory. */
     weft_cache *(*another)(const weft_cache *self);
     bool (*can_trim)(const weft_cache *self, int64_t n); /* whether trim would */
     weft_status (*trim)(weft_cache *self, int64_t n);    /* forgets the last n tokens */
@@ -99,15 +98,21 @@ struct weft_cache {
     const weft_cache_type *type;
 };
 
-/* A cache that holds everything: k and v (B, capacity, Hk, D), capacity growing by 256 tokens. NULL
- * without memory. */
+/* A cache that holds all tokens: k and v (B, capacity, Hk, D), whose capacity grows by 256 tokens.
+ * NULL: out of memory. Caches are owned by the caller and freed with weft_cache_free. */
 WEFT_API weft_cache *weft_cache_new(void);
-/* The cache of a layer with the window (0: none) by the options, where a max_context of 0 is all.
- * "growing": everything; "rotating": the first tokens and the last; "window": the last. They are as
- * large as the text until they hold what they may. NULL, with the message, without memory and for
- * options that make no sense. */
+/* The cache of a layer with an attention window (0: none) for these options; a max_context of 0
+ * means all tokens. Its type is "growing" (all tokens), "rotating" (the first tokens and the last
+ * ones) or "window" (the last ones). It grows with the sequence up to its limit. NULL, with the
+ * message: out of memory or options out of range. */
 WEFT_API weft_cache *weft_cache_new_with(const weft_cache_options *options, int64_t window);
 
+/* The functions of the cache's type. weft_cache_update appends k and v (B, L, Hk, D), of the same
+ * float dtype, and returns what the new queries attend to; on a failure its keys and values are
+ * error arrays and the cache is unchanged. weft_cache_offset is the position of the next token,
+ * weft_cache_length the number of tokens held. weft_cache_state and weft_cache_numbers give the
+ * addresses of the arrays and numbers that make up the cache, owned by it, and return how many
+ * there are. */
 WEFT_API weft_cache_view weft_cache_update(weft_cache *cache, weft_array *k, weft_array *v)
     WEFT_NONNULL(1);
 WEFT_API int64_t weft_cache_offset(const weft_cache *cache) WEFT_NONNULL(1);
@@ -115,21 +120,23 @@ WEFT_API int64_t weft_cache_length(const weft_cache *cache) WEFT_NONNULL(1);
 WEFT_API int weft_cache_state(weft_cache *cache, weft_array ***slots) WEFT_NONNULL(1);
 WEFT_API int weft_cache_numbers(weft_cache *cache, int64_t **numbers) WEFT_NONNULL(1);
 
-/* After the arrays and numbers were set from outside: WEFT_INVALID when they do not fit. */
+/* Checks arrays and numbers that were set from outside: WEFT_INVALID if they do not fit. */
 WEFT_NODISCARD WEFT_API weft_status weft_cache_check(const weft_cache *cache) WEFT_NONNULL(1);
 
-/* Another cache that remembers the same. They share memory until one of them is written to, which
- * then gets its own. NULL, with the message, without memory. */
+/* A copy of the cache, owned by the caller. Both share memory until one of them is written to.
+ * NULL, with the message: out of memory. */
 WEFT_API weft_cache *weft_cache_copy(weft_cache *cache) WEFT_NONNULL(1);
 
-/* Forgets the last n tokens. WEFT_INVALID, and nothing forgotten, when there are fewer, or when
- * earlier ones that the next query would have to see are gone: weft_cache_can_trim. */
+/* weft_cache_trim removes the last n tokens, weft_cache_reset all. WEFT_INVALID, and nothing
+ * removed, if there are fewer, or if earlier tokens that the next query needs have been
+ * overwritten; weft_cache_can_trim tests this. */
 WEFT_API bool weft_cache_can_trim(const weft_cache *cache, int64_t n) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_cache_trim(weft_cache *cache, int64_t n) WEFT_NONNULL(1);
 WEFT_API void weft_cache_reset(weft_cache *cache) WEFT_NONNULL(1);
 
-/* Whether the type has what compiled steps need: the three calls below. A cache takes its shapes
- * from the first tokens, so these come by weft_cache_update. */
+/* Whether the type supports compiled steps, which use the three functions below (weft_cache_type).
+ * The first tokens are appended with weft_cache_update, which determines the shapes.
+ * weft_cache_reserve fails only when out of memory. */
 WEFT_API bool weft_cache_appends(const weft_cache *cache) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_cache_reserve(weft_cache *cache, int64_t n)
     WEFT_NONNULL(1);
@@ -138,9 +145,9 @@ WEFT_API weft_cache_view weft_cache_append(weft_cache *cache, weft_array *k, wef
 WEFT_API void weft_cache_advance(weft_cache *cache, int64_t n) WEFT_NONNULL(1);
 WEFT_API void weft_cache_free(weft_cache *cache); /* NULL is accepted */
 
-/* weft_attention of q (B, L, H, D) over what the view shows -> (B, L, H, Dv). `causal` must be
- * set. A `mask` in the options, whose last dim is 1 or counts the tokens of the whole text, says
- * further what is hidden; `lengths` must be NULL. */
+/* weft_attention of q (B, L, H, D) over the keys and values of the view -> (B, L, H, Dv) in q's
+ * dtype. `causal` must be set and `lengths` NULL. A `mask` in the options, whose last dim is 1 or
+ * the number of tokens of the whole sequence, hides further tokens. */
 WEFT_API weft_array *weft_cache_attention(weft_array *q, const weft_cache_view *view,
                                           const weft_attention_options *options) WEFT_NONNULL(2);
 

@@ -1,4 +1,4 @@
-/* weft/cancel.h -- asking long work to stop, from another thread or a signal handler. */
+/* weft/cancel.h -- cancelling long operations from another thread or a signal handler. */
 #ifndef WEFT_CANCEL_H
 #define WEFT_CANCEL_H
 
@@ -10,15 +10,18 @@
 extern "C" {
 #endif
 
-/* A request to stop that has been made or not. Every function may be called from any thread at any
- * time; weft_cancel_set and weft_cancel_is_set from a signal handler too. */
+/* A flag that requests cancellation. All functions may be called from any thread at any time;
+ * weft_cancel_set and weft_cancel_is_set also from a signal handler. */
 typedef struct weft_cancel weft_cancel;
 
-WEFT_API weft_cancel *weft_cancel_new(void);       /* not set; NULL without memory */
-WEFT_API void weft_cancel_free(weft_cancel *self); /* when nobody looks any more; NULL: accepted */
+/* A new flag, not set; the caller frees it when no operation uses it any more. NULL: out of memory.
+ */
+WEFT_API weft_cancel *weft_cancel_new(void);
+WEFT_API void weft_cancel_free(weft_cancel *self); /* NULL is accepted */
 
+/* Sets the flag, clears it for the next operation, and reads it. */
 WEFT_API void weft_cancel_set(weft_cancel *self) WEFT_NONNULL(1);
-WEFT_API void weft_cancel_clear(weft_cancel *self) WEFT_NONNULL(1); /* for the next work */
+WEFT_API void weft_cancel_clear(weft_cancel *self) WEFT_NONNULL(1);
 WEFT_API bool weft_cancel_is_set(const weft_cancel *self) WEFT_NONNULL(1);
 
 #ifdef __cplusplus

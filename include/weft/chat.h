@@ -6,9 +6,9 @@
  *                               &(weft_chat_options){.generation_prompt = true}, &ids, &count);
  *     ... weft_generate, whose texts go to weft_chat_parser_push ...
  *
- * A conversation goes through the checkpoint's own template, written in Jinja, with the semantics
- * that transformers gives it; models without one have a built-in format. Templates come from
- * strangers: a run is bounded in steps, memory and depth, and reaches nothing but what it is given.
+ * A conversation is rendered by the checkpoint's own Jinja template, with the semantics of
+ * transformers, or by a built-in format. Templates are untrusted input: rendering is bounded in
+ * steps, memory and depth and has no access to anything but its arguments.
  */
 #ifndef WEFT_CHAT_H
 #define WEFT_CHAT_H
@@ -26,8 +26,8 @@ extern "C" {
 
 /* ---- templates ------------------------------------------------------------------------------ */
 
-/* The templates of a checkpoint, by name, and its special tokens. It does not change once loaded:
- * several threads may render with it. */
+/* The templates of a checkpoint, by name, and its special tokens. It is immutable: several threads
+ * may use it. Freed with weft_chat_free. */
 typedef struct weft_chat weft_chat;
 
 /* From a checkpoint's folder: chat_template.jinja (with additional_chat_templates/NAME.jinja), else
@@ -38,14 +38,15 @@ typedef struct weft_chat weft_chat;
 WEFT_NODISCARD WEFT_API weft_status weft_chat_load(const char *path, weft_chat **out)
     WEFT_NONNULL(2);
 
-/* From a template's text; messages call it `name`. `tokenizer` tells bos_token, eos_token and
- * pad_token; NULL: they are undefined. */
+/* Parses the text of a template; `name` is its name in messages. bos_token, eos_token and pad_token
+ * come from the tokenizer; with NULL they are undefined. WEFT_INVALID, with name and line, when the
+ * template is malformed. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_parse(const char *source, size_t length,
                                                     const char *name,
                                                     const weft_tokenizer *tokenizer,
                                                     weft_chat **out) WEFT_NONNULL(5);
 
-/* A built-in format by model_type, or "chatml". `version` tells those of one family apart: "2.5",
+/* A built-in format by model_type, or "chatml". `version` selects one of a family's formats: "2.5",
  * "2" of qwen2; "3.1", "3.0" of llama; "v3", "v3-tekken", "v1", "v7", "v7-tekken" of mistral; "4",
  * "5", "1" of minicpm; "small", "large" of gemma4; NULL: the first of them. Only chatml, gemma4's
  * and minicpm's "5" take tools. WEFT_UNSUPPORTED when there is none. */
@@ -69,7 +70,7 @@ typedef enum weft_thinking {
 
 typedef struct weft_chat_options {
     bool generation_prompt; /* end with the start of the assistant's turn */
-    /* End within the last message, as far as its content goes, for the model to go on with it: as
+    /* End within the last message, after its content, for the model to continue it: as
      * transformers' continue_final_message. Not with generation_prompt. */
     bool continue_final;
     weft_thinking thinking;
@@ -77,7 +78,7 @@ typedef struct weft_chat_options {
     const char *documents;     /* JSON: an array of documents */
     const char *variables;     /* JSON: an object of further variables; they override all others */
     const char *template_name; /* NULL: "tool_use" with tools, else "default" */
-    int64_t now;               /* what strftime_now tells, in seconds since 1970; 0: the clock */
+    int64_t now; /* the time of strftime_now, in seconds since 1970; 0: the current time */
 } weft_chat_options;
 
 /* A message by fields; NULL: absent. */
@@ -131,8 +132,9 @@ typedef struct weft_chat_markup {
     const char *tool_open, *tool_close; /* of WEFT_TOOLS_CUSTOM */
 } weft_chat_markup;
 
-/* What a template says of its model's answers; `prompt`, the rendered text or NULL, tells whether
- * reasoning is open at its end; without `tools` no calls are looked for. */
+/* The markup of the answers of a template's model. `prompt` is the rendered text, from which it is
+ * known whether reasoning is open at its end, or NULL. Without `tools` calls are not parsed. The
+ * texts belong to the chat. */
 WEFT_API weft_chat_markup weft_chat_markup_of(const weft_chat *chat, const char *prompt,
                                               bool tools);
 
@@ -161,6 +163,9 @@ typedef bool weft_chat_event_fn(void *context, const weft_chat_event *event);
  * all. */
 typedef struct weft_chat_parser weft_chat_parser;
 
+/* Creates a parser in *out; free it with weft_chat_parser_free. Fails only when out of memory. The
+ * markup is copied, but not its texts. weft_chat_parser_push parses the next `length` bytes of the
+ * answer: WEFT_CANCELLED when the callback has returned false. */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_new(const weft_chat_markup *markup,
                                                          weft_chat_event_fn *callback,
                                                          void *context, weft_chat_parser **out)
@@ -169,7 +174,8 @@ WEFT_API void weft_chat_parser_free(weft_chat_parser *parser); /* NULL is accept
 WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_push(weft_chat_parser *parser,
                                                           const char *text, size_t length)
     WEFT_NONNULL(1);
-/* The end of the answer: what was held back, then DONE. */
+/* Ends the answer: reports text that was held back, then DONE. Fails as weft_chat_parser_push does.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_chat_parser_finish(weft_chat_parser *parser)
     WEFT_NONNULL(1);
 

@@ -1,4 +1,4 @@
-/* weft/compile.h -- compiled functions: traced once, simplified, planned, and run again and again.
+/* weft/compile.h -- compiled functions: traced once, simplified, planned, and run many times.
  *
  *     static int step(void *context, weft_array *const *in, int n_in, weft_array **out, int room)
  *     {
@@ -14,12 +14,11 @@
  *     status = weft_compile(step, &m, state, 1, NULL, &compiled);
  *     status = weft_compiled_call(compiled, in, 2, out, 1);
  *
- * The function is called once for each combination of shapes, dtypes and devices of its arguments
- * and state; what it computes from them is what every later call with such arguments computes. So
- * the C code in it must not depend on elements (reading one there is an error), and numbers that
- * vary from call to call must be arguments, 0-d arrays, or state: an array made from data inside is
- * a constant. Of the default random generator each call takes one key, from which those inside are
- * split.
+ * The function is traced once for each combination of shapes, dtypes and devices of its arguments
+ * and state; later calls with such arguments run the traced computation. The C code in it must not
+ * depend on elements: reading one there is an error. Numbers that vary from call to call must be
+ * arguments, 0-d arrays, or state; an array made from data in the function is a constant. Each call
+ * takes one key of the default random generator, from which the keys in the function are split.
  */
 #ifndef WEFT_COMPILE_H
 #define WEFT_COMPILE_H
@@ -36,7 +35,7 @@ typedef struct weft_compiled weft_compiled;
 typedef struct weft_compile_options {
     const char *name;               /* in messages; NULL: "compiled function" */
     const char *const *state_names; /* per slot, for messages; NULL: numbers */
-    int cache; /* how many combinations are kept, the most recently used; 0: 8 */
+    int cache; /* combinations that are kept, the most recently used ones; 0: 8 */
     /* Dynamic axes, per argument (n_dynamic of them; NULL: none): bit i says that axis i varies.
      * Combinations that differ in the lengths of dynamic axes alone count as one. Each length, 0
      * and 1 included, gets its own trace and plan when it is first seen, so the function may depend
@@ -44,29 +43,30 @@ typedef struct weft_compile_options {
      * more while it is kept. */
     const uint32_t *dynamic;
     int n_dynamic;
-    int lengths;     /* per combination, how many sets of dynamic lengths are kept; 0: 64 */
+    int lengths;     /* sets of dynamic lengths that are kept per combination; 0: 64 */
     bool async;      /* calls return when the kernels are queued, as weft_eval_async does */
-    bool as_written; /* leave the graph as the function builds it */
+    bool as_written; /* do not simplify the graph */
 } weft_compile_options;
 
-/* `state` has the addresses of the slots that the function reads or sets beside its arguments:
- * parameters, moments, caches, a random key. A slot may be NULL at first, and be emptied. The
- * slots, the context and the names must outlive the compiled function; nothing is traced yet.
- * Setting a slot that is not in the list, or keeping an array that was computed inside, is an
- * error of the call that traces. */
+/* Creates a compiled function in *out; free it with weft_compiled_free. `state` has the addresses
+ * of the n_state slots that the function reads or sets beside its arguments: parameters, moments,
+ * caches, a random key. Slots may be NULL. The slots, the context and the names must outlive the
+ * compiled function. Nothing is traced yet, so only memory can fail. A function that sets a slot
+ * outside the list, or keeps an array that it computed, makes the tracing call fail. */
 WEFT_NODISCARD WEFT_API weft_status weft_compile(weft_function *fn, void *context,
                                                  weft_array **const *state, int n_state,
                                                  const weft_compile_options *options,
                                                  weft_compiled **out) WEFT_NONNULL(6);
 WEFT_API void weft_compiled_free(weft_compiled *compiled); /* NULL is accepted */
 
-/* Calls it: out[] are evaluated temporaries, the slots have what the function left in them. The
- * memory of slots that are replaced is overwritten where nothing else holds it. All memory is taken
- * before the first kernel runs. After a failure no slot has changed, except as after one of
- * weft_update, and out[] is an error array. With the option `async` a call may return before its
- * kernels fail: whoever reads the slots then gets the failure. Inside the function of a gradient,
- * of vmap, jvp or of another compiled function the graph is built as if the function itself had
- * been called. */
+/* Calls the function at in[0 .. n_in). out[0 .. n) are its n results, evaluated, in the innermost
+ * scope; entries up to `room` after them are NULL. The slots hold what the function set. Memory of
+ * replaced slots is reused where nothing else holds it, and all memory is taken before the first
+ * kernel runs. WEFT_INVALID for a failed input and when `room` is less than n; otherwise failures
+ * are those of tracing and of weft_update. After a failure out has error arrays and no slot has
+ * changed, except as described at weft_update. With the option `async`, a failure of a kernel may
+ * be reported when the slots are read. In a function that is being differentiated, mapped or
+ * compiled, the call builds the graph of the function itself. */
 WEFT_NODISCARD WEFT_API weft_status weft_compiled_call(weft_compiled *compiled,
                                                        weft_array *const *in, int n_in,
                                                        weft_array **out, int room) WEFT_NONNULL(1);
@@ -87,18 +87,18 @@ typedef struct weft_compile_counts {
 } weft_compile_counts;
 WEFT_API weft_compile_counts weft_compiled_counts(const weft_compiled *compiled) WEFT_NONNULL(1);
 
-/* What was traced, how many nodes are left after simplifying, what was captured, what is planned,
- * and why the function was compiled again, as text; dynamic lengths have a star. NULL: out of
- * memory. Free with weft_free. */
+/* A text that lists the traces, their nodes before and after simplifying, captured arrays, plans
+ * and the reasons for recompiling; dynamic lengths are marked with a star. Free with weft_free.
+ * NULL: out of memory. */
 WEFT_API char *weft_compile_explain(const weft_compiled *compiled) WEFT_NONNULL(1);
 
-/* false: compiled functions call the function and evaluate what it builds, for comparison. Also
- * WEFT_COMPILE=0 in the environment. */
+/* weft_compile_enable(false), or WEFT_COMPILE=0 in the environment, makes compiled functions call
+ * the function and evaluate its graph, for comparison. weft_compile_enabled returns the setting. */
 WEFT_API void weft_compile_enable(bool on);
 WEFT_API bool weft_compile_enabled(void);
 
-/* The lazy graph of n arrays as Graphviz text, in *text (weft_free) or, if `path` is not NULL,
- * written to that file. */
+/* The lazy graph of n arrays as Graphviz text: written to the file `path` if it is not NULL
+ * (WEFT_IO if that fails), else returned in *text, which is freed with weft_free. */
 WEFT_NODISCARD WEFT_API weft_status weft_graph_dot(weft_array *const *arrays, int n,
                                                    const char *path, char **text);
 

@@ -1,4 +1,4 @@
-/* weft/constrain.h -- generation that can only be JSON, or JSON that a schema allows.
+/* weft/constrain.h -- constrained generation: JSON, or JSON that fits a schema.
  *
  *     weft_constraint *constraint;
  *     status = weft_constraint_new(tokenizer, schema, strlen(schema), "answer.json", &constraint);
@@ -57,8 +57,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_constraint_mask(weft_constraint *constr
                                                          int64_t remaining, bool *allowed,
                                                          int32_t n, bool *complete) WEFT_NONNULL(1);
 
-/* The document goes on with a token, or with text. WEFT_INVALID when that does not fit, which
- * leaves the constraint as it was. */
+/* Continues the document with a token or with text. WEFT_INVALID when it does not fit; the
+ * constraint is then unchanged. */
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept(weft_constraint *constraint, int32_t id)
     WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_constraint_accept_text(weft_constraint *constraint,

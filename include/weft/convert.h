@@ -1,4 +1,4 @@
-/* weft/convert.h -- a model from one form of file to another: folders as Hugging Face has them,
+/* weft/convert.h -- converting models between file formats: folders as Hugging Face has them,
  * with matrices in floats or quantised as MLX stores them, and GGUF files, both ways.
  */
 #ifndef WEFT_CONVERT_H
@@ -56,7 +56,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_convert(const char *model, const char *
                                                  weft_convert_report *report);
 
 /* Copies the files that a tokenizer is loaded from into a folder: tokenizer.json, its configuration
- * and the chat templates of a folder, or those of a GGUF file's metadata. */
+ * and the chat templates of a folder, or those of a GGUF file's metadata. WEFT_IO when they cannot
+ * be read or written, WEFT_UNSUPPORTED for a tokenizer that the files cannot express. */
 WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_copy(const char *from, const char *to);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* weft/dtype.h -- the element types and how they combine. */
+/* weft/dtype.h -- element types and type promotion. */
 #ifndef WEFT_DTYPE_H
 #define WEFT_DTYPE_H
 
@@ -45,7 +45,8 @@ typedef enum weft_class {
 } weft_class;
 
 WEFT_API size_t weft_dtype_size(weft_dtype dtype);      /* bytes of one element */
-WEFT_API const char *weft_dtype_name(weft_dtype dtype); /* "float32" */
+WEFT_API const char *weft_dtype_name(weft_dtype dtype); /* "float32"; a literal */
+/* The class that elementwise ops compute in for this dtype. */
 WEFT_API weft_class weft_dtype_class(weft_dtype dtype);
 WEFT_API bool weft_dtype_is_float(weft_dtype dtype);   /* the four real floating types */
 WEFT_API bool weft_dtype_is_integer(weft_dtype dtype); /* u8..i64; bool is not */
@@ -54,15 +55,16 @@ WEFT_API bool weft_dtype_is_signed(weft_dtype dtype);  /* i8..i64 */
 /* Finds a dtype by name; false leaves *out as it was. */
 WEFT_API bool weft_dtype_parse(const char *name, weft_dtype *out) WEFT_NONNULL(2);
 
-/* The dtype that two arrays take together: a fixed symmetric table, the one JAX and MLX use.
+/* The promoted dtype of two arrays, from the symmetric table that JAX and MLX use:
  * u64 with a signed type is float32; float16 with bfloat16 is float32; an integer with a float is
  * that float; anything with complex64 is complex64. */
 WEFT_API weft_dtype weft_promote(weft_dtype a, weft_dtype b);
 
-/* Whether every value of the one keeps its kind in the other: promoted together they are `to`. */
+/* Whether promotion of `from` and `to` gives `to`. */
 WEFT_API bool weft_can_cast(weft_dtype from, weft_dtype to);
 
-/* Kinds of dtypes as in NumPy's hierarchy: a dtype is of several. bool is only generic. */
+/* The kinds of NumPy's type hierarchy. A dtype belongs to several; bool only to the generic kind.
+ */
 typedef enum weft_kind {
     WEFT_KIND_GENERIC, /* all */
     WEFT_KIND_NUMBER,  /* integers, floats, complex */
@@ -75,7 +77,8 @@ typedef enum weft_kind {
 } weft_kind;
 WEFT_API bool weft_is_dtype(weft_dtype dtype, weft_kind kind);
 
-/* The limits of a float dtype; of complex64 those of its parts. False: it is none. */
+/* The limits of a float dtype; for complex64 those of its parts. False: the dtype is not a float.
+ */
 typedef struct weft_finfo {
     int bits;
     double min, max;        /* the lowest and the largest finite number */
@@ -85,7 +88,7 @@ typedef struct weft_finfo {
 } weft_finfo;
 WEFT_API bool weft_finfo_of(weft_dtype dtype, weft_finfo *out) WEFT_NONNULL(2);
 
-/* The limits of an integer dtype. False: it is none. */
+/* The limits of an integer dtype. False: the dtype is not an integer. */
 typedef struct weft_iinfo {
     int bits;
     int64_t min;

@@ -1,19 +1,23 @@
-/* weft/elementwise.h -- functions of each element by itself.
+/* weft/elementwise.h -- elementwise functions.
  *
- * Common rules: ops.h.
+ * Shapes: a function of one array keeps its shape; functions of several arrays broadcast them.
+ * Dtypes: the result has the promoted dtype of the inputs, unless a comment says otherwise;
+ * functions of real numbers (square roots, exponentials, logarithms, trigonometric and hyperbolic
+ * functions, erf, sigmoid and the like) convert integers and bool to float32. Further rules: ops.h.
  */
 #ifndef WEFT_ELEMENTWISE_H
 #define WEFT_ELEMENTWISE_H
 
 #include "weft/array.h"
 
-/* Complex numbers. Functions have the branch cuts of C99 and NumPy; comparisons, maximum and
- * minimum go by the real parts, equal ones by the imaginary parts. Gradients of a real loss L are
- * dL/d(re z) + i dL/d(im z): a cotangent is multiplied by the conjugate of the slope.
+/* Complex numbers: functions have the branch cuts of C99 and NumPy. Comparisons, maximum and
+ * minimum compare the real parts and, where these are equal, the imaginary parts. The gradient of a
+ * real loss L is dL/d(re z) + i dL/d(im z): a cotangent is multiplied by the conjugate of the
+ * derivative.
  *
- * Where a function has no derivative, gradients are: 0 for abs and sign at 0, a half to each
- * operand for maximum and minimum of equal numbers, 0 for relu at 0, and 0 for what is piecewise
- * constant (floor, round, sign, comparisons). */
+ * Gradients at points without a derivative: 0 for abs, sign and relu at 0; one half for each
+ * operand of maximum and minimum where they are equal; 0 for piecewise constant functions (floor,
+ * round, sign, comparisons). */
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +25,7 @@ extern "C" {
 
 /* ---- Elementwise: one input ----------------------------------------------------------------- */
 
+/* Each function returns the value that its name or the comment beside it says, for each element. */
 WEFT_API weft_array *weft_positive(weft_array *x); /* x */
 WEFT_API weft_array *weft_negative(weft_array *x);
 WEFT_API weft_array *weft_abs(weft_array *x);  /* complex64: float32 magnitude */
@@ -57,13 +62,14 @@ WEFT_API weft_array *weft_relu(weft_array *x);
 WEFT_API weft_array *weft_silu(weft_array *x);      /* x sigmoid(x) */
 WEFT_API weft_array *weft_gelu(weft_array *x);      /* x (1 + erf(x / sqrt 2)) / 2 */
 WEFT_API weft_array *weft_gelu_tanh(weft_array *x); /* Hendrycks & Gimpel's tanh form */
-WEFT_API weft_array *weft_floor(weft_array *x);     /* these four: integers unchanged */
+WEFT_API weft_array *weft_floor(weft_array *x); /* this and the next three: integers unchanged */
 WEFT_API weft_array *weft_ceil(weft_array *x);
 WEFT_API weft_array *weft_round(weft_array *x); /* half to even */
 WEFT_API weft_array *weft_trunc(weft_array *x);
-/* To so many decimals: round(x 10^d) / 10^d, negative ones before the point; integers exactly. */
+/* round(x 10^decimals) / 10^decimals; negative `decimals` round to tens, hundreds and so on.
+ * Integers are rounded exactly and stay integers. */
 WEFT_API weft_array *weft_round_decimals(weft_array *x, int decimals);
-WEFT_API weft_array *weft_isnan(weft_array *x); /* these six: bool */
+WEFT_API weft_array *weft_isnan(weft_array *x); /* bool, as the next five */
 WEFT_API weft_array *weft_isinf(weft_array *x);
 WEFT_API weft_array *weft_isfinite(weft_array *x);
 WEFT_API weft_array *weft_isposinf(weft_array *x);
@@ -71,27 +77,30 @@ WEFT_API weft_array *weft_isneginf(weft_array *x);
 WEFT_API weft_array *weft_logical_not(weft_array *x);
 WEFT_API weft_array *weft_bitwise_invert(weft_array *x);
 
-/* NaN becomes `nan`, infinities *posinf and *neginf, or where these are NULL the largest and the
- * lowest number of the dtype. NULL options: all zero. Complex numbers by their parts. */
+/* x with every NaN replaced by `nan`, infinity by *posinf and minus infinity by *neginf. Where
+ * posinf or neginf is NULL, the largest or the lowest finite number of the dtype is used. The parts
+ * of complex numbers are replaced separately. NULL options: all zero. */
 typedef struct weft_nan_to_num_options {
     double nan;
     const double *posinf, *neginf;
 } weft_nan_to_num_options;
 WEFT_API weft_array *weft_nan_to_num(weft_array *x, const weft_nan_to_num_options *options);
 
-/* The parts of complex64 as float32, and a complex64 of two real arrays. Of a real array: itself,
- * zeros, itself. */
+/* The real part, imaginary part (float32 for complex64) and conjugate. For a real array these are
+ * x, zeros and x. weft_complex makes a complex64 array of two real ones. */
 WEFT_API weft_array *weft_real(weft_array *x);
 WEFT_API weft_array *weft_imag(weft_array *x);
 WEFT_API weft_array *weft_conjugate(weft_array *x);
 WEFT_API weft_array *weft_complex(weft_array *re, weft_array *im);
 
-/* Conversion. Float to integer saturates and NaN gives 0; to bool is x != 0; complex drops the
- * imaginary part. */
+/* x converted to `dtype`. Floats outside the range of an integer dtype become its nearest limit,
+ * and NaN becomes 0. Conversion to bool is x != 0. Conversion from complex to real drops the
+ * imaginary part. An encoded array is decoded. */
 WEFT_API weft_array *weft_astype(weft_array *x, weft_dtype dtype);
 
 /* ---- Elementwise: two and three inputs ------------------------------------------------------ */
 
+/* The functions of elements that their names say. */
 WEFT_API weft_array *weft_add(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_subtract(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_multiply(weft_array *a, weft_array *b);
@@ -101,15 +110,17 @@ WEFT_API weft_array *weft_divide(weft_array *a, weft_array *b); /* integers divi
 WEFT_API weft_array *weft_floor_divide(weft_array *a, weft_array *b);
 /* a - b floor(a / b), exact: it has the sign of b. Integers: x % 0 is 0. */
 WEFT_API weft_array *weft_remainder(weft_array *a, weft_array *b);
-/* Both of the two above. */
+/* Sets *quotient to weft_floor_divide(a, b) and *remainder to weft_remainder(a, b). */
 WEFT_API void weft_divmod(weft_array *a, weft_array *b, weft_array **quotient,
                           weft_array **remainder) WEFT_NONNULL(3, 4);
+/* a^b, the larger and the smaller (NaN if either is NaN), and the angle of the point (x, y).
+ * weft_logaddexp is log(exp(a) + exp(b)). Comparisons and logic return bool. */
 WEFT_API weft_array *weft_power(weft_array *a, weft_array *b);
-WEFT_API weft_array *weft_maximum(weft_array *a, weft_array *b); /* NaN wins */
+WEFT_API weft_array *weft_maximum(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_minimum(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_arctan2(weft_array *y, weft_array *x);
 WEFT_API weft_array *weft_logaddexp(weft_array *a, weft_array *b);
-WEFT_API weft_array *weft_equal(weft_array *a, weft_array *b); /* comparisons: bool */
+WEFT_API weft_array *weft_equal(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_not_equal(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_less(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_less_equal(weft_array *a, weft_array *b);
@@ -118,24 +129,27 @@ WEFT_API weft_array *weft_greater_equal(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_logical_and(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_logical_or(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_logical_xor(weft_array *a, weft_array *b);
-/* |a - b| <= atol + rtol |b|, or a == b; bool. NumPy's defaults: 1e-5, 1e-8, false. In float32
- * at least. */
+/* bool: |a - b| <= atol + rtol |b|, or a == b; with equal_nan also where both are NaN. Computed in
+ * at least float32. NumPy's defaults: rtol 1e-5, atol 1e-8, equal_nan false. */
 WEFT_API weft_array *weft_isclose(weft_array *a, weft_array *b, double rtol, double atol,
                                   bool equal_nan);
+/* Bitwise operations of integers and bool. A shift by the width of the dtype or more gives 0. */
 WEFT_API weft_array *weft_bitwise_and(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_bitwise_or(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_bitwise_xor(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_left_shift(weft_array *a, weft_array *b);
 WEFT_API weft_array *weft_right_shift(weft_array *a, weft_array *b);
-/* condition ? a : b; condition is taken as bool. */
+/* condition ? a : b. The condition is converted to bool. */
 WEFT_API weft_array *weft_where(weft_array *condition, weft_array *a, weft_array *b);
-WEFT_API weft_array *weft_clip(weft_array *x, weft_array *low, weft_array *high); /* NULL: open */
-/* The gates of gated MLPs: silu(gate) up, and gelu_tanh(gate) up. */
+/* x limited to [low, high]; a bound that is NULL does not limit. */
+WEFT_API weft_array *weft_clip(weft_array *x, weft_array *low, weft_array *high);
+/* The activations of gated MLPs: silu(gate) up and gelu_tanh(gate) up. */
 WEFT_API weft_array *weft_swiglu(weft_array *gate, weft_array *up);
 WEFT_API weft_array *weft_geglu(weft_array *gate, weft_array *up);
 
-/* With a weak scalar: the result has x's dtype if x is a float (or float32 if x is an integer and
- * the value has a fraction). Comparisons: bool. */
+/* The same functions with a scalar operand, which does not take part in promotion: the result has
+ * x's dtype, or float32 if x is an integer and the value has a fraction. Comparisons return bool.
+ */
 WEFT_API weft_array *weft_add_scalar(weft_array *x, double value);
 WEFT_API weft_array *weft_scalar_subtract(double value, weft_array *x); /* value - x */
 WEFT_API weft_array *weft_scale(weft_array *x, double value);
@@ -146,7 +160,7 @@ WEFT_API weft_array *weft_remainder_scalar(weft_array *x, double value);
 WEFT_API weft_array *weft_power_scalar(weft_array *x, double exponent);
 WEFT_API weft_array *weft_maximum_scalar(weft_array *x, double value);
 WEFT_API weft_array *weft_minimum_scalar(weft_array *x, double value);
-/* An infinite end is open. */
+/* x limited to [low, high]. An infinite bound does not limit. */
 WEFT_API weft_array *weft_clip_scalar(weft_array *x, double low, double high);
 WEFT_API weft_array *weft_equal_scalar(weft_array *x, double value);
 WEFT_API weft_array *weft_not_equal_scalar(weft_array *x, double value);

@@ -1,4 +1,4 @@
-/* weft/engine.h -- a model to talk to, in few calls, whatever computes it.
+/* weft/engine.h -- loading, generating and training with few calls, on several backends.
  *
  *     weft_engine *engine;
  *     status = weft_engine_load("path/or/ORG/NAME", &(weft_engine_options){.adapter = "lora"},
@@ -85,6 +85,7 @@ typedef struct weft_engine_info {
     int64_t weight_bytes;
 } weft_engine_info;
 
+/* Describes the engine's model. */
 WEFT_API weft_engine_info weft_engine_info_of(const weft_engine *engine) WEFT_NONNULL(1);
 
 /* The same of a model that is loaded already; backend, tokenizer and chat_template stay as they
@@ -106,6 +107,7 @@ typedef struct weft_engine_metrics {
     int64_t active_memory;
 } weft_engine_metrics;
 
+/* The metrics of the last finished call of weft_engine_generate. */
 WEFT_API weft_engine_metrics weft_engine_metrics_of(weft_engine *engine) WEFT_NONNULL(1);
 
 /* The message of the engine's last call that failed, in any thread; "" when none has. Valid on the
@@ -142,25 +144,27 @@ WEFT_NODISCARD WEFT_API weft_status weft_engine_generate(weft_engine *engine,
                                                          weft_generate_fn *callback, void *context)
     WEFT_NONNULL(2);
 
-/* The same for a conversation. NULL chat and options: as in the request. */
+/* The same for a conversation, with the same failures. NULL chat and options: as in the request. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_chat(weft_engine *engine, const char *messages,
                                                      const weft_chat_options *chat,
                                                      const weft_generate_options *options,
                                                      weft_generate_fn *callback, void *context);
 
-/* The same token by token, when the caller asks for one. What the request's options point to must
- * outlive the stream; the rest is copied. One thread at a time uses a stream. */
+/* A generation from which the caller pulls tokens. Used by one thread at a time. */
 typedef struct weft_engine_stream weft_engine_stream;
 
+/* Starts a generation; free *stream with weft_engine_stream_free. Pointers in the request's options
+ * must outlive the stream; the rest is copied. Failures are those of weft_engine_generate. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_stream_new(weft_engine *engine,
                                                            const weft_engine_request *request,
                                                            weft_engine_stream **stream)
     WEFT_NONNULL(2, 3);
-/* *more is false when there is none. The token's text is the stream's, until the next call. */
+/* Waits for the next token. Sets *more to false at the end. The token's text is valid until the
+ * next call. A failure of the generation is returned. */
 WEFT_NODISCARD WEFT_API weft_status weft_engine_stream_next(weft_engine_stream *stream,
                                                             weft_generated *token, bool *more)
     WEFT_NONNULL(2, 3);
-/* Ends what is under way. NULL is accepted. */
+/* Cancels the generation and frees the stream. NULL is accepted. */
 WEFT_API void weft_engine_stream_free(weft_engine_stream *stream);
 
 /* Reads the request's prompt into the engine's prompt cache, so that prompts that begin with it
@@ -249,13 +253,14 @@ typedef struct weft_engine_backend {
                           int32_t **ids, size_t *count);
     weft_status (*decode)(void *state, const int32_t *ids, size_t count, unsigned flags,
                           char **text, size_t *length);
-    /* The request's options are never NULL, and their `cancel` is to be heeded. */
+    /* The request's options are never NULL. The function must stop when their `cancel` is set. */
     weft_status (*generate)(void *state, const weft_engine_request *request,
                             weft_generate_fn *callback, void *context, weft_generate_stats *stats);
     /* NULL: texts of one token are generated. */
     weft_status (*classify)(void *state, const char *const *texts, size_t n,
                             const weft_classify_options *options, weft_classified *results);
-    /* NULL: WEFT_UNSUPPORTED. `batch` is never NULL, and its `cancel` is to be heeded. */
+    /* NULL: WEFT_UNSUPPORTED. `batch` is never NULL. The function must stop when its `cancel` is
+     * set. */
     weft_status (*batch)(void *state, const char *const *texts, size_t n,
                          const weft_generate_options *options,
                          const weft_generate_batch_options *batch, weft_generated_row *results);
@@ -263,8 +268,8 @@ typedef struct weft_engine_backend {
     weft_status (*inspect)(void *state, const weft_engine_request *request, weft_inspection **out);
     /* NULL: WEFT_UNSUPPORTED. The request's options are never NULL. */
     weft_status (*warm)(void *state, const weft_engine_request *request);
-    /* NULL: WEFT_UNSUPPORTED. While no other call computes; options->trainer.cancel is to be
-     * heeded, and `result` is never NULL. */
+    /* NULL: WEFT_UNSUPPORTED. While no other call computes; The function must stop when
+     * options->trainer.cancel is set; `result` is never NULL. */
     weft_status (*train)(void *state, const weft_engine_train_options *options,
                          weft_train_result *result);
 } weft_engine_backend;

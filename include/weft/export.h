@@ -25,71 +25,81 @@ extern "C" {
 /* The version of the format that this library writes; it reads this one and older ones. */
 enum { WEFT_EXPORT_VERSION = 4 };
 
-/* Traces fn at arrays of the shapes and dtypes of `in` and writes it as the one function "main".
- * WEFT_UNSUPPORTED names an op whose parameters are addresses, which no file can hold. Complete or
- * not at all. */
+/* Traces fn at arrays of the shapes and dtypes of `in` and writes it to a file as its only
+ * function, "main". The trace determines the number of results. WEFT_UNSUPPORTED, with the op, for
+ * parameters that are addresses; WEFT_INVALID for a failed result; WEFT_IO when the file cannot be
+ * written. The file is complete or absent. */
 WEFT_NODISCARD WEFT_API weft_status weft_export(const char *path, weft_function *fn, void *context,
                                                 weft_array *const *in, int n_in);
 
-/* Several functions, or one at several shapes, in one file that has their common arrays once. */
+/* Writes several functions, or one at several shapes, to one file, which has shared arrays once.
+ * The exporter is freed with weft_exporter_free. Creating it fails only when out of memory. */
 typedef struct weft_exporter weft_exporter;
 WEFT_NODISCARD WEFT_API weft_status weft_exporter_new(weft_exporter **out);
 WEFT_API void weft_exporter_free(weft_exporter *exporter); /* NULL is accepted */
-/* Two of one name must differ in their arguments' shapes or dtypes. */
+/* Traces fn as weft_export does and adds it under a name. WEFT_INVALID for a second function of the
+ * same name with arguments of the same shapes and dtypes. */
 WEFT_NODISCARD WEFT_API weft_status weft_exporter_add(weft_exporter *exporter, const char *name,
                                                       weft_function *fn, void *context,
                                                       weft_array *const *in, int n_in);
-/* The same for any lengths of some axes: bit d of dynamic[i] is axis d of in[i]. Dynamic axes that
- * have the same length in the example have the same length in every call. The function is traced at
- * many lengths; WEFT_UNSUPPORTED names what depends on them and cannot be written:
- *   - a length that the function reads (weft_dim, weft_shape, weft_size), since a program may do
- *     anything with it: use -1 in weft_reshape, negative axes, weft_number_of_elements;
- *   - which ops are applied, or a constant;
- *   - an op's parameter, unless it is the shape of the result (of a broadcast, a reshape) and its
- *     elements are lengths of dynamic axes, or follow from the number of elements.
- * A length of 0 or 1 at which the function computes something else is excluded: a call with it
- * finds no function, as does one longer than 2^33. Nothing is simplified. */
+/* The same for any lengths of some axes: bit d of dynamic[i] marks axis d of in[i]. Dynamic axes
+ * that have the same length in `in` must have the same length in every call. The function is traced
+ * at many lengths. WEFT_UNSUPPORTED for anything that depends on lengths and cannot be written:
+ *   - a length that the function reads (weft_dim, weft_shape, weft_size): use -1 in weft_reshape,
+ *     negative axes and weft_number_of_elements instead;
+ *   - the choice of ops, or a constant;
+ *   - an op's parameter, unless it is the shape of the result (of a broadcast or a reshape) and its
+ *     elements are lengths of dynamic axes or follow from the number of elements.
+ * Lengths of 0 or 1 at which the function computes something else, and lengths above 2^33, are
+ * excluded: calls with them find no function. The graph is not simplified. */
 WEFT_NODISCARD WEFT_API weft_status weft_exporter_add_shapeless(weft_exporter *exporter,
                                                                 const char *name, weft_function *fn,
                                                                 void *context,
                                                                 weft_array *const *in, int n_in,
                                                                 const uint32_t *dynamic);
 
-/* Adds an entry to the file's metadata, or replaces it. Both strings are copied. */
+/* Adds an entry to the file's metadata, or replaces it. Both strings are copied. WEFT_INVALID for a
+ * key that begins with "weft.". */
 WEFT_NODISCARD WEFT_API weft_status weft_exporter_set_metadata(weft_exporter *exporter,
                                                                const char *key, const char *value)
     WEFT_NONNULL(1);
 
+/* Evaluates the captured arrays and writes the file, complete or not at all; WEFT_IO if that fails.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_exporter_save(weft_exporter *exporter, const char *path)
     WEFT_NONNULL(1);
 
-/* The functions of a file, checked: version, ops, fields of parameters, and that every node still
- * has the shape and dtype that it had. The message of a failure names file, function and node.
- * Captured arrays are moved to the calling thread's default device. */
+/* Reads the functions of a file into *out; free it with weft_imported_free. Versions, ops, fields
+ * of parameters and the shape and dtype of every node are checked: WEFT_INVALID or WEFT_UNSUPPORTED
+ * with a message that names file, function and node. WEFT_IO when the file cannot be read. Captured
+ * arrays are moved to the calling thread's default device. */
 typedef struct weft_imported weft_imported;
 WEFT_NODISCARD WEFT_API weft_status weft_import(const char *path, weft_imported **out)
     WEFT_NONNULL(2);
 WEFT_API void weft_imported_free(weft_imported *imported); /* NULL is accepted */
 
+/* The number of functions in the file. */
 WEFT_API int weft_imported_count(const weft_imported *imported) WEFT_NONNULL(1);
-/* "main(float32 (2, 3), int32 (4)) -> (float32 (2, 4))", or with letters for dynamic axes
- * "main(float32 (n, 3)) -> (float32 of 2 axes)"; NULL beyond the last. */
+/* The signature of function i, such as "main(float32 (2, 3), int32 (4)) -> (float32 (2, 4))", or
+ * with letters for dynamic axes "main(float32 (n, 3)) -> (float32 of 2 axes)". It belongs to
+ * `imported`; NULL: there is no function i. */
 WEFT_API const char *weft_imported_signature(const weft_imported *imported, int i) WEFT_NONNULL(1);
 
-/* An entry of the file's metadata; NULL: there is none. Lives as long as `imported`. */
+/* An entry of the file's metadata, valid while `imported` lives; NULL: there is none. */
 WEFT_API const char *weft_imported_metadata(const weft_imported *imported, const char *key)
     WEFT_NONNULL(1);
 
-/* The graph of the first function of that name (NULL: any) whose arguments have the shapes and
- * dtypes of `in`: temporaries that are as lazy as those of any op, so transforms go through them.
- * Error arrays when there is none, with those that there are. */
+/* Calls the first function of that name (NULL: of any name) whose arguments have the shapes and
+ * dtypes of `in`. Sets out[0 .. n) to its n results and the entries up to `room` after them to
+ * NULL, and returns n. The results are lazy arrays of the innermost scope, so transforms go through
+ * them. If no function fits, or `room` is less than n, all of out are error arrays. */
 WEFT_API int weft_imported_call(const weft_imported *imported, const char *name,
                                 weft_array *const *in, int n_in, weft_array **out, int room)
     WEFT_NONNULL(1);
 
 /* ---- The graph, shown instead of written ---------------------------------------------------- */
 
-/* An array of the graph. */
+/* An array of the graph; valid during the call of the visitor. */
 typedef struct weft_export_array {
     const char *name; /* as in a file: "a0" an argument, "c0" a constant, "n0" a node's result,
                        * "n0.1" one of several */
@@ -119,8 +129,8 @@ typedef struct weft_export_part {
 /* false stops. */
 typedef bool weft_export_visitor(void *context, const weft_export_part *part);
 
-/* Traces fn as weft_export does and calls `visit` with every part of its graph. Ops that a file
- * cannot hold are shown too. WEFT_CANCELLED when the visitor stops. */
+/* Traces fn as weft_export does and calls `visit` for every part of its graph, including ops that a
+ * file cannot hold. WEFT_CANCELLED when the visitor returns false. */
 WEFT_NODISCARD WEFT_API weft_status weft_export_visit(weft_function *fn, void *context,
                                                       weft_array *const *in, int n_in,
                                                       weft_export_visitor *visit,

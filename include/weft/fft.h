@@ -19,13 +19,14 @@
 extern "C" {
 #endif
 
-/* Where the factor 1 / n goes. */
+/* Which transform has the factor 1 / n. */
 typedef enum weft_fft_norm {
-    WEFT_FFT_BACKWARD, /* to the inverse */
-    WEFT_FFT_ORTHO,    /* its square root to both */
-    WEFT_FFT_FORWARD   /* to the forward transform */
+    WEFT_FFT_BACKWARD, /* the inverse transform */
+    WEFT_FFT_ORTHO,    /* both, as 1 / sqrt(n) */
+    WEFT_FFT_FORWARD   /* the forward transform */
 } weft_fft_norm;
 
+/* The transform and its inverse along one axis, two axes and several axes: complex64. */
 WEFT_API weft_array *weft_fft(weft_array *x, int64_t n, int axis, weft_fft_norm norm);
 WEFT_API weft_array *weft_ifft(weft_array *x, int64_t n, int axis, weft_fft_norm norm);
 WEFT_API weft_array *weft_fft2(weft_array *x, weft_dims lengths, weft_dims axes,
@@ -37,26 +38,27 @@ WEFT_API weft_array *weft_fftn(weft_array *x, weft_dims lengths, weft_dims axes,
 WEFT_API weft_array *weft_ifftn(weft_array *x, weft_dims lengths, weft_dims axes,
                                 weft_fft_norm norm);
 
-/* Of real numbers, which have a spectrum that mirrors itself: the last of the axes becomes
- * n / 2 + 1 elements long. A complex input counts by its real part. */
+/* The transform of real numbers, without the redundant half of the spectrum: the last of the axes
+ * has n / 2 + 1 elements. The imaginary part of a complex input is dropped. */
 WEFT_API weft_array *weft_rfft(weft_array *x, int64_t n, int axis, weft_fft_norm norm);
 WEFT_API weft_array *weft_rfft2(weft_array *x, weft_dims lengths, weft_dims axes,
                                 weft_fft_norm norm);
 WEFT_API weft_array *weft_rfftn(weft_array *x, weft_dims lengths, weft_dims axes,
                                 weft_fft_norm norm);
-/* The inverse: the last of the axes becomes n elements long, by itself 2 (length - 1). Imaginary
- * parts where a mirrored spectrum has none, at 0 and at n / 2, are not looked at. */
+/* The inverse, float32: the last of the axes has n elements, by default 2 (length - 1). The
+ * imaginary parts at 0 and at n / 2, which are 0 in the spectrum of real numbers, are ignored. */
 WEFT_API weft_array *weft_irfft(weft_array *x, int64_t n, int axis, weft_fft_norm norm);
 WEFT_API weft_array *weft_irfft2(weft_array *x, weft_dims lengths, weft_dims axes,
                                  weft_fft_norm norm);
 WEFT_API weft_array *weft_irfftn(weft_array *x, weft_dims lengths, weft_dims axes,
                                  weft_fft_norm norm);
 
-/* The frequencies, in cycles per unit of the spacing, that belong to the elements of a spectrum of
- * n: (n,) and (n / 2 + 1,) float32. */
+/* The frequencies of the elements of a spectrum of n, in cycles per unit of the spacing: float32
+ * (n) and (n / 2 + 1). */
 WEFT_API weft_array *weft_fftfreq(int64_t n, double spacing);
 WEFT_API weft_array *weft_rfftfreq(int64_t n, double spacing);
-/* Frequency 0 from the front to the middle of the axes (n <= 0: all), and back. */
+/* x with frequency 0 moved from the start to the middle of the axes (n <= 0: all axes), and back.
+ */
 WEFT_API weft_array *weft_fftshift(weft_array *x, weft_dims axes);
 WEFT_API weft_array *weft_ifftshift(weft_array *x, weft_dims axes);
 

@@ -93,7 +93,7 @@ typedef struct weft_generate_options {
 
     /* What ends the text. */
     int64_t max_tokens;  /* 0: 256 */
-    bool ignore_eos;     /* go on after a token that ends the text */
+    bool ignore_eos;     /* continue after a token that ends the sequence */
     const int32_t *stop; /* further tokens that end the text */
     int n_stop;
     /* Texts that end the text, also where they begin or end in the midst of a token; of those that
@@ -116,9 +116,9 @@ typedef struct weft_generate_options {
      * computed behind the end of the text is thrown away. With a constraint or no_cache each step
      * waits for the token before, whatever is said here. 0: 1. */
     int64_t tokens_per_eval;
-    const weft_probe *probe;  /* borrowed: who watches; tokens_per_eval is 1 then; NULL: nobody */
+    const weft_probe *probe;  /* borrowed: receives events; tokens_per_eval is then 1; NULL: none */
     bool logprobs;            /* also compute each token's log-probability */
-    weft_cache_options cache; /* how much is remembered (weft/cache.h) */
+    weft_cache_options cache; /* options of the KV caches (weft/cache.h) */
     /* Speculative decoding (Leviathan et al. 2023): `draft`, a smaller model with the same
      * vocabulary (borrowed), proposes draft_tokens (0: 4) tokens at a time, and the model looks at
      * all of them in one step. Text and its distribution are those without: greedy tokens are the
@@ -131,12 +131,12 @@ typedef struct weft_generate_options {
     /* Where beginnings of the prompt are looked up, and the text is left when the generator is
      * freed (weft/prompt_cache.h); borrowed. NULL: nowhere. */
     weft_prompt_cache *prompt_cache;
-    /* weft_generate's texts go on where the model has no more positions (and prompts may be longer
-     * than those): the first tokens, cache.sink_tokens of them (0: 4; below 0: none), and half as
-     * many of the last ones as there are positions left for are read again from position 0, as if
-     * they were the prompt. Draws go on with seed + 1, + 2 and so on, and penalties count what is
-     * read again. Not with a constraint (WEFT_UNSUPPORTED). Without it, and of a weft_generator in
-     * any case, a text ends with WEFT_FINISH_POSITIONS. */
+    /* weft_generate continues when the model has no positions left (and prompts may be longer than
+     * that): the first tokens, cache.sink_tokens of them (0: 4; below 0: none), and half as many of
+     * the last ones as there are positions left for are read again from position 0, as if they were
+     * the prompt. Draws continue with seed + 1, + 2 and so on, and penalties count what is read
+     * again. Not with a constraint (WEFT_UNSUPPORTED). Without it, and of a weft_generator in any
+     * case, a text ends with WEFT_FINISH_POSITIONS. */
     bool shift;
     bool no_cache; /* compute the whole text again for every token: slow, for comparison */
     /* weft_generate's texts hold special tokens too, for those who look for a model's markup. */
@@ -158,12 +158,12 @@ WEFT_API void weft_model_generation_defaults(const weft_model *model,
                                              weft_generate_options *options);
 
 typedef enum weft_finish {
-    WEFT_FINISH_NONE = 0,  /* not finished yet */
-    WEFT_FINISH_STOP,      /* the text came to its end */
-    WEFT_FINISH_LENGTH,    /* there was no room for more */
-    WEFT_FINISH_CANCELLED, /* the caller did not want more */
-    WEFT_FINISH_DEADLINE,  /* the timeout */
-    WEFT_FINISH_ERROR      /* a failure, which was returned */
+    WEFT_FINISH_NONE = 0,
+    /* not finished yet */ WEFT_FINISH_STOP, /* the end of the sequence */
+    WEFT_FINISH_LENGTH,                      /* max_tokens or the positions are used up */
+    WEFT_FINISH_CANCELLED,                   /* cancelled by the caller */
+    WEFT_FINISH_DEADLINE,                    /* the timeout */
+    WEFT_FINISH_ERROR                        /* a failure, which was returned */
 } weft_finish;
 
 /* Which of several causes it was. */
@@ -183,7 +183,8 @@ WEFT_API const char *weft_finish_name(weft_finish reason);
 /* "", "eos", "token", "text", "document", "max_tokens", "positions", "callback". */
 WEFT_API const char *weft_finish_detail_name(weft_finish_detail detail);
 
-/* What it took. Seconds are wall clock; the first token's include the prompt's. */
+/* Statistics of a generation. Seconds are wall-clock time; those of the first token include the
+ * prompt. */
 typedef struct weft_generate_stats {
     weft_finish reason;
     weft_finish_detail detail;
@@ -203,8 +204,10 @@ typedef struct weft_generate_stats {
 /* One sequence that is being generated. It borrows the model. */
 typedef struct weft_generator weft_generator;
 
-/* Checks the prompt (at least one id, all within the vocabulary, no longer than the model's
- * positions) and the options, which are copied. Nothing is computed yet. */
+/* Creates a generator in *out; free it with weft_generator_free. The options are copied and nothing
+ * is computed yet. WEFT_INVALID for a prompt that is empty, has ids outside the vocabulary or is
+ * longer than the model's positions, and for options out of range; WEFT_UNSUPPORTED for
+ * combinations of options that their comments exclude. */
 WEFT_NODISCARD WEFT_API weft_status weft_generator_new(weft_model *model, const int32_t *prompt,
                                                        size_t n,
                                                        const weft_generate_options *options,
@@ -217,6 +220,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_generator_new(weft_model *model, const 
 WEFT_NODISCARD WEFT_API weft_status weft_generator_next(weft_generator *generator, int32_t *id,
                                                         double *logprob) WEFT_NONNULL(1, 2);
 
+/* Why and how far the sequence was generated, so far. */
 WEFT_API weft_generate_stats weft_generator_stats(const weft_generator *generator) WEFT_NONNULL(1);
 
 WEFT_API void weft_generator_free(weft_generator *generator); /* NULL is accepted */

@@ -73,15 +73,17 @@ WEFT_API const weft_gguf_value *weft_gguf_value_find(const weft_gguf *file, cons
 
 /* ---- Reading -------------------------------------------------------------------------------- */
 
-/* The message of a failure names the file, the tensor or key, what was expected and what was
- * found. WEFT_UNSUPPORTED for versions, tensor types and big-endian files that Weft does not read;
- * all such types are listed. */
+/* Opens a file; the caller closes it with weft_gguf_close. WEFT_IO when it cannot be read,
+ * WEFT_INVALID when it is malformed, WEFT_UNSUPPORTED for versions, tensor types and big-endian
+ * files that Weft does not read. The message names file, tensor or key, what was expected and what
+ * was found. */
 WEFT_NODISCARD WEFT_API weft_status weft_gguf_open(const char *path, weft_gguf **out)
     WEFT_NONNULL(2);
 
 /* Closes the file. Arrays taken from it stay valid. NULL is accepted. */
 WEFT_API void weft_gguf_close(weft_gguf *file);
 
+/* The format version, and the path that the file was opened with, owned by it. */
 WEFT_API int weft_gguf_version(const weft_gguf *file) WEFT_NONNULL(1);
 WEFT_API const char *weft_gguf_path(const weft_gguf *file) WEFT_NONNULL(1);
 
@@ -100,16 +102,17 @@ WEFT_API int weft_gguf_count(const weft_gguf *file) WEFT_NONNULL(1);
 WEFT_API const weft_gguf_entry *weft_gguf_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
 WEFT_API int weft_gguf_find(const weft_gguf *file, const char *name) WEFT_NONNULL(1);
 
-/* The tensor as a temporary that views the file. An error array that names file and tensor when it
- * is absent. */
+/* The tensor, of the shape and dtype of its entry, as an array of the innermost scope that views
+ * the file. An error array that names file and tensor if it is absent. */
 WEFT_API weft_array *weft_gguf_get(const weft_gguf *file, const char *name) WEFT_NONNULL(1);
 WEFT_API weft_array *weft_gguf_get_at(const weft_gguf *file, int i) WEFT_NONNULL(1);
 
-/* Where the tensor's bytes lie in the mapped file, while that is open; NULL: there is no such. */
+/* The address of the bytes of tensor i in the mapped file, valid while the file is open. NULL:
+ * there is no tensor i. */
 WEFT_API const void *weft_gguf_bytes(const weft_gguf *file, int i) WEFT_NONNULL(1);
 
-/* Some of a tensor's rows, from `first` on and `shape`d anew, with an encoded one relabelled as
- * `dtype` (a float; a dense tensor keeps its own). */
+/* Rows of tensor i from `first` on, in another shape. An encoded tensor gets the float dtype
+ * `dtype`; a dense one keeps its own. */
 WEFT_API weft_array *weft_gguf_get_rows(const weft_gguf *file, int i, int64_t first,
                                         weft_dims shape, weft_dtype dtype) WEFT_NONNULL(1);
 
@@ -120,16 +123,17 @@ WEFT_NODISCARD WEFT_API weft_status weft_gguf_load(const char *path, weft_named_
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-/* Evaluates n arrays and writes them in the given order, with the metadata (general.alignment, a
- * UINT32, is respected; else it is 32). Encoded arrays keep their blocks, if GGUF has their type;
- * dense ones are of a dtype that it has. Names have at most 63 bytes and shapes at most 4 dims.
- * Version 3. Complete or not at all. */
+/* Evaluates n arrays and writes them to a file of version 3 in the given order, with the metadata;
+ * general.alignment, a UINT32, is 32 if absent. Encoded arrays keep their blocks. Names have at
+ * most 63 bytes and shapes at most 4 dims. WEFT_UNSUPPORTED for a dtype or an encoding that GGUF
+ * does not have, WEFT_INVALID for names, shapes and metadata that it cannot express, WEFT_IO when
+ * the file cannot be written. The file is complete or absent. */
 WEFT_NODISCARD WEFT_API weft_status weft_gguf_save(const char *path, const char *const *names,
                                                    weft_array *const *arrays, int n,
                                                    const weft_gguf_value *metadata, int n_metadata);
 
-/* The encoding of a tensor type by its name ("Q4_K"), and the name of an array's type; NULL when
- * there is none. */
+/* The encoding of a tensor type by its name ("Q4_K"), and the name of an array's type, both owned
+ * by the library; NULL: there is none. */
 WEFT_API const weft_encoding *weft_gguf_encoding(const char *type);
 WEFT_API const char *weft_gguf_type_of(const weft_array *a);
 

@@ -1,4 +1,4 @@
-/* weft/group.h -- several processes that train one model together, on one machine or on many.
+/* weft/group.h -- distributed training: several processes, on one machine or many, train one model.
  *
  *     weft_group_open(&group);                   mpirun -n 4 PROGRAM: a group of 4
  *     weft_trainer_new(model, &(weft_trainer_options){.group = group, .accumulate = 4}, &trainer);
@@ -15,7 +15,7 @@
  * `cancel` on one rank ends the run on all.
  *
  * Each process is a rank. All ranks make the same calls in the same order: a call here waits until
- * every rank has made it. Each function accepts NULL for a group of one, which waits for nobody.
+ * every rank has made it. Each function accepts NULL for a group of one rank.
  */
 #ifndef WEFT_GROUP_H
 #define WEFT_GROUP_H
@@ -67,6 +67,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_group_new(const weft_group_type *type, 
 /* A rank that is closed without a failure waits for the others. */
 WEFT_API void weft_group_close(weft_group *group);
 
+/* The rank and size of the group and of its part on this machine. */
 WEFT_API weft_group_place weft_group_place_of(const weft_group *group);
 
 /* Agrees on how a piece of work ended: WEFT_OK when it is that on every rank. Otherwise every rank

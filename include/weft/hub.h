@@ -1,4 +1,4 @@
-/* weft/hub.h -- models on this machine and on a hub: finding them, and fetching them.
+/* weft/hub.h -- finding and downloading models.
  *
  *     char *folder;
  *     status = weft_hub_pull("Qwen/Qwen3-0.6B", NULL, &folder);
@@ -52,7 +52,7 @@ typedef bool weft_hub_progress_fn(void *context, const weft_hub_progress *progre
 
 typedef struct weft_hub_options {
     const char *revision; /* NULL: "main" */
-    /* Which files: patterns as a shell has them (a * also goes across folders), parted by commas.
+    /* Which files: shell patterns separated by commas; * also matches slashes.
      * NULL: what Weft reads: config.json and generation_config.json, the tokenizer's and the chat
      * template's files and *.safetensors with their index, or, where there are none, the only
      * *.gguf. */
@@ -66,20 +66,20 @@ typedef struct weft_hub_options {
                      * until the call fails; 0: 120 */
 } weft_hub_options;
 
-/* Fetches a repository's files that the cache does not have, and tells the snapshot's folder
- * (weft_free). A file is written beside its place, goes on from where an earlier call stopped, and
- * comes to its place when its SHA-256 (of a small one: git's SHA-1) is what the hub says. Files in
- * the cache are verified once in the same way, and fetched again if their hash is wrong; which were
- * verified is kept in the repository's folder, in .weft-verified. After HTTP 429 and 5xx (but 501
- * and 505) the call waits, as long as Retry-After says or 0.5 s, then twice as long each time, and
- * tries again; it does not wait for more than 300 s. After a broken connection it waits likewise
- * and asks for the rest of the file; each MiB of it begins a new count of retries. A server that
- * cannot be reached at all, and one that is too slow, is not tried again. A server that cannot go
- * on where a file ends has it sent from its beginning. The token goes to the endpoint only, never
- * to where it redirects. WEFT_IO when the server or the disk refuses (the message has the HTTP
- * status), WEFT_INVALID for a wrong hash, a wrong length, another commit than the one asked for and
- * for malformed answers, WEFT_UNSUPPORTED when Weft was built without libcurl. NULL options: all
- * zero. */
+/* Downloads the files of a repository that are not in the cache and sets *folder to the snapshot's
+ * folder, which the caller frees with weft_free. A file is written under a temporary name, resumes
+ * where an earlier call stopped, and is renamed when its SHA-256 (for small files git's SHA-1)
+ * matches the hub's. Files in the cache are verified once in the same way, and fetched again if
+ * their hash is wrong; which were verified is kept in the repository's folder, in .weft-verified.
+ * After HTTP 429 and 5xx (but 501 and 505) the call waits, as long as Retry-After says or 0.5 s,
+ * then twice as long each time, and tries again; it does not wait for more than 300 s. After a
+ * broken connection it waits likewise and asks for the rest of the file; each MiB of it begins a
+ * new count of retries. A server that cannot be reached at all, and one that is too slow, is not
+ * tried again. A server that cannot go on where a file ends has it sent from its beginning. The
+ * token goes to the endpoint only, never to where it redirects. WEFT_IO when the server or the disk
+ * refuses (the message has the HTTP status), WEFT_INVALID for a wrong hash, a wrong length, another
+ * commit than the one asked for and for malformed answers, WEFT_UNSUPPORTED when Weft was built
+ * without libcurl. NULL options: all zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_hub_pull(const char *name, const weft_hub_options *options,
                                                   char **folder);
 

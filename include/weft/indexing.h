@@ -1,9 +1,9 @@
-/* weft/indexing.h -- elements at places that an array of integers says.
+/* weft/indexing.h -- reading and writing elements at integer indices.
  *
- * Indices are integers of any dtype; negative ones count from the end. One that is out of range
- * fails the evaluation, which names op, index and length (weft_set_index_checks);
- * weft_clip_indices and weft_wrap_indices make indices that cannot be. Indices get no gradient.
- * Common rules: ops.h.
+ * Indices are integers of any dtype; negative ones count from the end. An index out of range makes
+ * the evaluation fail with a message that names op, index and length (weft_set_index_checks);
+ * weft_clip_indices and weft_wrap_indices bring indices into range. Indices have no gradient.
+ * Results have x's dtype and, where elements of x are replaced, x's shape. Common rules: ops.h.
  */
 #ifndef WEFT_INDEXING_H
 #define WEFT_INDEXING_H
@@ -15,34 +15,36 @@
 extern "C" {
 #endif
 
-/* x with `axis` replaced by the shape of `indices` (integers; negative count from the end). */
+/* The slices of x at `indices` along the axis: x's shape with the axis replaced by the shape of
+ * `indices`. */
 WEFT_API weft_array *weft_take(weft_array *x, weft_array *indices, int axis);
 /* out[..., i, ...] = x[..., indices[..., i, ...], ...]; equal shapes off the axis. */
 WEFT_API weft_array *weft_take_along_axis(weft_array *x, weft_array *indices, int axis);
-/* x plus values at indices along the axis; repeated indices add up, in index order. */
+/* x with values added at indices along the axis. The values of a repeated index are all added, in
+ * the order of the indices. */
 WEFT_API weft_array *weft_scatter_add_along_axis(weft_array *x, weft_array *indices,
                                                  weft_array *values, int axis);
-/* x with the values put at indices along the axis; the last of repeated indices counts. The shapes
- * of indices and values are equal. */
+/* x with the elements at indices along the axis set to values; of a repeated index the last value
+ * is stored. The shapes of indices and values are equal. */
 WEFT_API weft_array *weft_put_along_axis(weft_array *x, weft_array *indices, weft_array *values,
                                          int axis);
-/* weft_take from x's elements in row-major order. */
+/* weft_take from x flattened: the shape of `indices`. */
 WEFT_API weft_array *weft_take_flat(weft_array *x, weft_array *indices);
 /* Rows of table (V, E) at ids (...): (..., E). */
 WEFT_API weft_array *weft_embedding(weft_array *table, weft_array *ids);
 
 /* ---- Several axes at once, as MLX has them -------------------------------------------------- */
 
-/* indices[i], of shapes that broadcast to (I...), has places on axes[i]; at each begins a slice of
- * slice_sizes, which names every axis of x; slices begin at 0 on the axes without indices. Result:
- * (I..., slice_sizes...). */
+/* Slices of x: indices[i] has their starts on axes[i], the shapes of all indices being broadcast to
+ * (I...). slice_sizes has a size for every axis of x; on axes without indices slices start at 0.
+ * Returns (I..., slice_sizes...). */
 WEFT_API weft_array *weft_gather(weft_array *x, weft_array *const *indices, int n, weft_dims axes,
                                  weft_dims slice_sizes);
-/* x with updates (I..., slice sizes...) at such places: put there (the last of repeated ones
- * counts, in row-major order), added, multiplied, or the extreme of what is there and what comes.
- * Elements that tie in an extreme share its gradient evenly. The order does not depend on threads.
- * scatter_prod has exact first and second derivatives where factors are 0. Complex numbers compare
- * as in weft/reduce.h. */
+/* x with the slices at such indices set to updates (I..., slice sizes...); with repeated indices
+ * the last update in row-major order is stored. The others add, multiply, or take the larger or
+ * smaller element; elements that tie share the gradient evenly. The order does not depend on the
+ * number of threads. weft_scatter_prod has exact first and second derivatives where factors are 0.
+ * Complex numbers compare as in reduce.h. */
 WEFT_API weft_array *weft_scatter(weft_array *x, weft_array *const *indices, int n,
                                   weft_array *updates, weft_dims axes);
 WEFT_API weft_array *weft_scatter_add(weft_array *x, weft_array *const *indices, int n,
@@ -53,18 +55,19 @@ WEFT_API weft_array *weft_scatter_max(weft_array *x, weft_array *const *indices,
                                       weft_array *updates, weft_dims axes);
 WEFT_API weft_array *weft_scatter_min(weft_array *x, weft_array *const *indices, int n,
                                       weft_array *updates, weft_dims axes);
-/* x where the mask (which broadcasts to x) is false, and where it is true the elements of `values`,
- * one after the other in row-major order. `values` must have as many. */
+/* x with the elements where the mask is true replaced by the elements of `values`, in row-major
+ * order. The mask is broadcast to x's shape; `values` must have as many elements as it has true
+ * ones. */
 WEFT_API weft_array *weft_masked_scatter(weft_array *x, weft_array *mask, weft_array *values);
 
 /* ---- NumPy's expressions -------------------------------------------------------------------- */
 
 typedef enum weft_index_kind {
-    WEFT_INDEX_INTEGER,  /* start: that place; the axis goes */
+    WEFT_INDEX_INTEGER,  /* start: the index; the axis is removed */
     WEFT_INDEX_SLICE,    /* start:stop:step */
     WEFT_INDEX_NEWAXIS,  /* an axis of 1 */
-    WEFT_INDEX_ELLIPSIS, /* the axes that no other item names, once */
-    WEFT_INDEX_ARRAY     /* places by an array of integers */
+    WEFT_INDEX_ELLIPSIS, /* all axes that no other item names; at most one */
+    WEFT_INDEX_ARRAY     /* an array of integer indices */
 } weft_index_kind;
 
 typedef struct weft_index_item {
@@ -107,21 +110,21 @@ static inline weft_index_item weft_ellipsis(void) /* "..." */
     return item;
 }
 
-static inline weft_index_item weft_places(weft_array *indices)
+static inline weft_index_item weft_indices(weft_array *indices)
 {
     weft_index_item item = {WEFT_INDEX_ARRAY, 0, 0, 1, indices};
     return item;
 }
 
-/* x[items]: x[:, 0, idx] is weft_index(x, items, 3) of {weft_every(), weft_at(0),
- * weft_places(idx)}, or WEFT_INDEX(x, weft_every(), weft_at(0), weft_places(idx)). Axes that are
- * not named are taken whole. Arrays broadcast together (I...), integers beside arrays with them;
- * their axes become (I...) where they stand if they stand side by side, and in front of everything
- * if not. Without arrays the result is a view. Masks: weft_where, weft_masked_scatter. */
+/* x[items] as in NumPy: x[:, 0, idx] is WEFT_INDEX(x, weft_every(), weft_at(0), weft_indices(idx)).
+ * Axes without an item are kept whole. Index arrays, and integers beside them, are broadcast
+ * together to (I...); these axes replace those of the arrays if they are adjacent, else they are
+ * the first axes of the result. Without index arrays the result is a view. For masks use weft_where
+ * and weft_masked_scatter. */
 WEFT_API weft_array *weft_index(weft_array *x, const weft_index_item *items, int n);
-/* x with values, which broadcast to the shape of x[items], put there, added, multiplied, or the
- * extremes of both; of several values for one place each counts, and of those put there the last.
- */
+/* x with x[items] set to values, which are broadcast to its shape; of several values for one
+ * element the last is stored. The others add, multiply, or take the larger or smaller element, and
+ * use all values. */
 WEFT_API weft_array *weft_index_update(weft_array *x, const weft_index_item *items, int n,
                                        weft_array *values);
 WEFT_API weft_array *weft_index_add(weft_array *x, const weft_index_item *items, int n,
@@ -141,8 +144,8 @@ WEFT_API weft_array *weft_index_minimum(weft_array *x, const weft_index_item *it
 
 /* ---- Indices out of range ------------------------------------------------------------------- */
 
-/* Indices for an axis of `length` (1 or more) from any: those below 0 become 0 and those past the
- * end the last one; or all are taken modulo the length. int32 where the length allows, else int64.
+/* Indices in range for an axis of `length`, at least 1: clipped to [0, length - 1], or taken modulo
+ * the length. The shape is that of `indices`; the dtype is int32 if the length allows, else int64.
  */
 WEFT_API weft_array *weft_clip_indices(weft_array *indices, int64_t length);
 WEFT_API weft_array *weft_wrap_indices(weft_array *indices, int64_t length);

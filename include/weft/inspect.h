@@ -1,4 +1,4 @@
-/* weft/inspect.h -- what attention works on: the rotated keys and queries of every layer.
+/* weft/inspect.h -- the rotated keys and queries of every attention layer.
  *
  *     weft_inspection *found;
  *     status = weft_inspect(model, ids, n, &found);
@@ -36,7 +36,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_inspect(weft_model *model, const int32_
 
 /* Writes a safetensors file: "layers.N.keys" and "layers.N.queries" of each layer, where there are
  * any; in its metadata the architecture, tokens (ids) and sources, lists as JSON. A layer that uses
- * another's keys has a copy of them. */
+ * another's keys has a copy of them. WEFT_IO when the file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_inspection_save(const weft_inspection *inspection,
                                                          const char *path) WEFT_NONNULL(1);
 

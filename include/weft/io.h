@@ -19,9 +19,10 @@ extern "C" {
 /* One file, or all the shards of a checkpoint, with their tensors sorted by name. */
 typedef struct weft_safetensors weft_safetensors;
 
-/* Opens a file. The message of a failure names the file, the tensor, what was expected and what was
- * found: truncated, overlapping, out of range, with gaps, a size that is not the shape's, a name
- * twice, bad JSON, a dtype that Weft does not have (all of them are listed). */
+/* Opens a file; the caller closes it with weft_safetensors_close. WEFT_IO when it cannot be read;
+ * WEFT_INVALID when it is truncated, has overlapping tensors, gaps, duplicate names, malformed JSON
+ * or a size that does not match a shape; WEFT_UNSUPPORTED for dtypes that Weft does not have. The
+ * message names file and tensor, what was expected and what was found. */
 WEFT_NODISCARD WEFT_API weft_status weft_safetensors_open(const char *path, weft_safetensors **out)
     WEFT_NONNULL(2);
 
@@ -53,14 +54,15 @@ WEFT_API const weft_safetensors_entry *weft_safetensors_at(const weft_safetensor
 WEFT_API int weft_safetensors_find(const weft_safetensors *file, const char *name) WEFT_NONNULL(1);
 WEFT_API const char *weft_safetensors_name(const weft_safetensors *file, int i) WEFT_NONNULL(1);
 
-/* The tensor of that name as a temporary that views the file (or a copy of it, when the file puts
- * it at an address that its dtype does not allow). An error array that names file and tensor when
- * it is absent. */
+/* A tensor, of the shape and dtype of its entry, as an array of the innermost scope that views the
+ * file; a tensor that is misaligned for its dtype is copied. An error array that names file and
+ * tensor if it is absent. */
 WEFT_API weft_array *weft_safetensors_get(const weft_safetensors *file, const char *name)
     WEFT_NONNULL(1);
 WEFT_API weft_array *weft_safetensors_get_at(const weft_safetensors *file, int i) WEFT_NONNULL(1);
 
-/* A value of the file's __metadata__ (the first shard's that has the key); NULL when absent. */
+/* A value of the file's __metadata__ (of the first shard that has the key), owned by the file;
+ * NULL: it is absent. */
 WEFT_API const char *weft_safetensors_metadata(const weft_safetensors *file, const char *key)
     WEFT_NONNULL(1);
 
@@ -80,7 +82,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_safetensors_save(const char *path,
                                                           const weft_metadata *metadata,
                                                           int n_metadata);
 
-/* Told while arrays are written: bytes of `total`. Zero: nobody. */
+/* A callback that is called while arrays are written, with the bytes so far and in all. All zero:
+ * none. */
 typedef struct weft_save_progress {
     void (*tell)(void *context, int64_t bytes, int64_t total);
     void *context;
@@ -112,35 +115,38 @@ typedef struct weft_named_arrays {
     weft_array **arrays;
 } weft_named_arrays;
 WEFT_API void weft_named_arrays_free(weft_named_arrays *arrays) WEFT_NONNULL(1);
-/* NULL when there is none of that name. */
+/* The array of that name, of the shape and dtype in the file, which the scope owns; NULL: there is
+ * none. */
 WEFT_API weft_array *weft_named_arrays_find(const weft_named_arrays *arrays, const char *name)
     WEFT_NONNULL(1);
 
-/* An npy file (versions 1 to 3), mapped: a temporary that views it, in Fortran order too. What is
- * big-endian is copied. The type that NumPy calls V2 is taken as bfloat16, as which ml_dtypes saves
- * it; types that Weft does not have, objects among them, are refused. */
+/* Sets *out to the array of an npy file (versions 1 to 3), an array of the innermost scope that
+ * views the mapped file, in Fortran order too; big-endian elements are copied. NumPy's V2 is read
+ * as bfloat16, which ml_dtypes saves so. WEFT_IO, WEFT_INVALID for a malformed file,
+ * WEFT_UNSUPPORTED for types that Weft does not have, such as objects. */
 WEFT_NODISCARD WEFT_API weft_status weft_npy_load(const char *path, weft_array **out)
     WEFT_NONNULL(2);
-/* Evaluates `a` and writes it, complete or not at all. */
+/* Evaluates `a` and writes it; WEFT_IO if that fails. The file is complete or absent. */
 WEFT_NODISCARD WEFT_API weft_status weft_npy_save(const char *path, weft_array *a);
 
 /* All arrays of an npz archive, their names without ".npy". WEFT_UNSUPPORTED in a build without
  * libzip. */
 WEFT_NODISCARD WEFT_API weft_status weft_npz_load(const char *path, weft_named_arrays *out)
     WEFT_NONNULL(2);
-/* Evaluates n arrays and writes them under their names, deflated or as they are. */
+/* Evaluates n arrays and writes them under their names, compressed or not. WEFT_IO when the file
+ * cannot be written, WEFT_UNSUPPORTED in a build without libzip. */
 WEFT_NODISCARD WEFT_API weft_status weft_npz_save(const char *path, const char *const *names,
                                                   weft_array *const *arrays, int n, bool compress);
 
 /* ---- HDF5: WEFT_UNSUPPORTED in a build without it ------------------------------------------- */
 
-/* All datasets of the file, in groups too ("group/name"), as h5py writes them: bool as an enum,
- * complex64 as a compound of r and i, 16-bit floats by their fields. A dataset of another type is
- * refused by its name. */
+/* Reads all datasets of the file, also in groups ("group/name"), as h5py writes them: bool as an
+ * enum, complex64 as a compound of r and i, 16-bit floats by their fields. WEFT_IO, WEFT_INVALID
+ * for a malformed file, WEFT_UNSUPPORTED, with the name, for a dataset of another type. */
 WEFT_NODISCARD WEFT_API weft_status weft_hdf5_load(const char *path, weft_named_arrays *out)
     WEFT_NONNULL(2);
-/* Evaluates n arrays and writes each as a dataset, with groups where a name has slashes. Complete
- * or not at all. */
+/* Evaluates n arrays and writes each as a dataset, in groups where a name has slashes. WEFT_IO if
+ * that fails. The file is complete or absent. */
 WEFT_NODISCARD WEFT_API weft_status weft_hdf5_save(const char *path, const char *const *names,
                                                    weft_array *const *arrays, int n);
 
@@ -158,7 +164,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_file_write(const char *path, const void
 WEFT_NODISCARD WEFT_API weft_status weft_file_read(const char *path, size_t limit, char **data,
                                                    size_t *size) WEFT_NONNULL(3);
 
-/* Makes a folder and those above it; one that is there is fine. */
+/* Creates a folder and its parents; an existing folder is not an error. WEFT_IO if that fails. */
 WEFT_NODISCARD WEFT_API weft_status weft_folder_make(const char *path);
 
 #ifdef __cplusplus

@@ -1,10 +1,13 @@
-/* weft/layers.h -- layers beyond those of nn.h: MLX's, with its names, arguments and first values.
+/* weft/layers.h -- MLX's layers beyond those of nn.h, with MLX's names, arguments and initial
+ * values.
  *
- * Arrays are channels last. Constructors return NULL, with the reason in weft_error_message, for
- * arguments without a meaning. What has a forward of one array is called by weft_nn_call, the
- * others by the function that stands beside their constructor. Fields are the names in checkpoints.
- * Parameters start uniform in +-1/sqrt(in), scales at ones and shifts at zeros, unless said
- * otherwise.
+ * Arrays are channels last. Layers compute in the promoted dtype of input and parameters;
+ * parameters are float32 and may be cast (weft_nn_cast). Constructors return a module that the
+ * caller owns and frees with weft_nn_free, or NULL, with the reason in weft_error_message, for
+ * invalid arguments. Layers with one input are called by weft_nn_call, the others by the function
+ * beside their constructor; a failed input or a wrong shape gives an error array. Field names are
+ * the names in checkpoints. Parameters are initially uniform in +-1/sqrt(in), scales 1 and shifts
+ * 0, unless a comment says otherwise.
  */
 #ifndef WEFT_LAYERS_H
 #define WEFT_LAYERS_H
@@ -229,10 +232,11 @@ WEFT_API weft_module *weft_nn_upsample_new(const double *scale, int n,
 
 /* ---- Recurrent ------------------------------------------------------------------------------ */
 
-/* x (..., L, in) -> all hidden states (..., L, H), from `hidden` (..., H), NULL: zeros;
- * weft_nn_call starts at zeros. Parameters are uniform in +-1/sqrt(H). */
+/* Recurrent layers map x (..., L, in) to all hidden states (..., L, H), starting from `hidden`
+ * (..., H); NULL, and weft_nn_call, start at zeros. Parameters are uniform in +-1/sqrt(H). */
 
-/* h' = activation(Wxh x + Whh h + bias); activation NULL: tanh. (Elman 1990) */
+/* x (..., L, in) -> (..., L, H): h' = activation(Wxh x + Whh h + bias); activation NULL: tanh.
+ * (Elman 1990) */
 typedef struct weft_nn_rnn {
     weft_module module;
     weft_array *Wxh, *Whh;
@@ -243,8 +247,8 @@ WEFT_API weft_module *weft_nn_rnn_new(int64_t in, int64_t H, bool bias,
                                       weft_activation *activation);
 WEFT_API weft_array *weft_nn_rnn_call(weft_module *m, weft_array *x, weft_array *hidden);
 
-/* r, z = sigmoid(Wx x + b + Wh h), n = tanh(Wx x + b + r (Wh h + bhn)), h' = (1 - z) n + z h;
- * Wx (3H, in) and Wh (3H, H) hold r, z, n. (Cho et al. 2014) */
+/* x (..., L, in) -> (..., L, H): r, z = sigmoid(Wx x + b + Wh h), n = tanh(Wx x + b + r (Wh h +
+ * bhn)), h' = (1 - z) n + z h; Wx (3H, in) and Wh (3H, H) hold r, z, n. (Cho et al. 2014) */
 typedef struct weft_nn_gru {
     weft_module module;
     weft_array *Wx, *Wh;
@@ -310,7 +314,7 @@ WEFT_API weft_module *weft_nn_encoder_layer_new(int64_t dims, int64_t heads,
                                                 const weft_nn_transformer_options *options);
 WEFT_API weft_array *weft_nn_encoder_layer_call(weft_module *m, weft_array *x, weft_array *mask);
 
-/* `n` layers and a LayerNorm. */
+/* `n` layers and a LayerNorm: x (B, L, dims) -> (B, L, dims). */
 typedef struct weft_nn_encoder {
     weft_module module;
     weft_module *layers, *ln;
@@ -320,7 +324,7 @@ WEFT_API weft_module *weft_nn_encoder_new(int n, int64_t dims, int64_t heads,
                                           const weft_nn_transformer_options *options);
 WEFT_API weft_array *weft_nn_encoder_call(weft_module *m, weft_array *x, weft_array *mask);
 
-/* The same with attention to `memory` (B, S, dims) between the two. */
+/* The same with attention to `memory` (B, S, dims) between self-attention and MLP. */
 typedef struct weft_nn_decoder_layer {
     weft_module module;
     weft_module *self_attention, *cross_attention, *ln1, *ln2, *ln3, *linear1, *linear2;
@@ -333,6 +337,7 @@ WEFT_API weft_module *weft_nn_decoder_layer_new(int64_t dims, int64_t heads,
 WEFT_API weft_array *weft_nn_decoder_layer_call(weft_module *m, weft_array *x, weft_array *memory,
                                                 weft_array *mask, weft_array *memory_mask);
 
+/* `n` decoder layers and a LayerNorm: x (B, L, dims) with `memory` (B, S, dims) -> (B, L, dims). */
 typedef struct weft_nn_decoder {
     weft_module module;
     weft_module *layers, *ln;

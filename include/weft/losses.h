@@ -1,4 +1,4 @@
-/* weft/losses.h -- losses: how far predictions are from targets.
+/* weft/losses.h -- loss functions.
  *
  * Formulas, arguments and their order are MLX's. Predictions and targets have one shape unless said
  * otherwise. Everything is computed and returned in float32, in float64 where an input is float64.
@@ -22,7 +22,7 @@ typedef enum weft_reduction {
 /* ---- Classes -------------------------------------------------------------------------------- */
 
 /* Minus the logarithm of the softmax of the logits along `axis`, at the targets: integers of the
- * logits' shape without the axis (a negative one costs nothing), or probabilities in the logits'
+ * logits' shape without the axis (negative targets are ignored), or probabilities in the logits'
  * shape. weights (NULL: ones) has the losses' shape and multiplies them. label_smoothing in [0, 1)
  * is the share of the target that goes to all classes alike. weft_cross_entropy_rows (neural.h) is
  * the op without these options. */

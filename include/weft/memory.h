@@ -31,6 +31,7 @@ enum { WEFT_CACHE_AUTOMATIC = -1 };
 WEFT_API int64_t weft_memory_set_limit(int64_t bytes);
 WEFT_API int64_t weft_memory_set_cache_limit(int64_t bytes);
 
+/* The memory limit that is in force. */
 WEFT_API int64_t weft_memory_limit(void);
 
 /* Keeps up to `bytes` of arrays' memory on the CPU from being paged out (mlock), arrays of 16 pages

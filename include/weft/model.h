@@ -23,19 +23,22 @@ extern "C" {
  * absent. */
 typedef struct weft_config weft_config;
 
+/* Reads a configuration from a file, or from text, `where` being its name in messages. Free *out
+ * with weft_config_free. WEFT_IO when the file cannot be read, WEFT_INVALID for malformed JSON. */
 WEFT_NODISCARD WEFT_API weft_status weft_config_load(const char *path, weft_config **out)
     WEFT_NONNULL(2);
-/* From text; `where` stands in front of messages. */
 WEFT_NODISCARD WEFT_API weft_status weft_config_parse(const char *text, const char *where,
                                                       weft_config **out) WEFT_NONNULL(3);
 WEFT_API void weft_config_free(weft_config *config); /* NULL is accepted */
 
-/* The text as it was read, and the name for messages. */
+/* The text as it was read, and its name in messages; both owned by the config. */
 WEFT_API const char *weft_config_text(const weft_config *config) WEFT_NONNULL(1);
 WEFT_API const char *weft_config_where(const weft_config *config) WEFT_NONNULL(1);
 
+/* Whether a key is there and not null. */
 WEFT_API bool weft_config_has(const weft_config *config, const char *key);
-/* A value, or `fallback` when it is absent or of another type. */
+/* The value of a key, or `fallback` if it is absent or of another type. A string belongs to the
+ * config. */
 WEFT_API int64_t weft_config_int(const weft_config *config, const char *key, int64_t fallback);
 WEFT_API double weft_config_double(const weft_config *config, const char *key, double fallback);
 WEFT_API bool weft_config_bool(const weft_config *config, const char *key, bool fallback);
@@ -72,15 +75,15 @@ typedef struct weft_config_field {
 #member, WEFT_CONFIG_STRING, offsetof(T, member), false, 0, (value)                        \
     }
 
-/* Fills `out`. One message lists every required key that is absent and every value of a wrong
- * type. */
+/* Fills the struct `out` from n fields. WEFT_INVALID with one message that lists every required key
+ * that is absent and every value of a wrong type. */
 WEFT_NODISCARD WEFT_API weft_status weft_config_read(const weft_config *config,
                                                      const weft_config_field *fields, int n,
                                                      void *out);
 
-/* The rotary embedding that a configuration describes, in its older style (rope_theta,
- * rope_scaling) or its newer (rope_parameters). The lists of factors belong to the config. `theta`
- * is used where it says none. */
+/* Fills *out with the rotary embedding of a configuration, in the older style (rope_theta,
+ * rope_scaling) or the newer one (rope_parameters). `theta` is the default. The lists of factors
+ * belong to the config. WEFT_INVALID for malformed values, WEFT_UNSUPPORTED for an unknown kind. */
 WEFT_NODISCARD WEFT_API weft_status weft_config_rope(const weft_config *config, int64_t head_dim,
                                                      double theta, weft_rope_options *out);
 
@@ -100,7 +103,7 @@ typedef struct weft_layer_summary {
     weft_array *weights; /* (B L, k) float32 */
 } weft_layer_summary;
 
-/* How a forward is called. All zero: the whole sequence, from position 0, nothing remembered. */
+/* How a forward is called. All zero: the whole sequence, from position 0, without caches. */
 typedef struct weft_model_call {
     weft_cache **caches;   /* one for each of the first n_caches layers, or NULL */
     weft_array *positions; /* (L) or (B, L) int32; NULL: 0, 1, ... after what the caches hold */
@@ -126,7 +129,7 @@ typedef struct weft_model_call {
     double embedding_noise;
 } weft_model_call;
 
-/* What everybody may want to know of a model; filled by the family's `build`. */
+/* General properties of a model, filled by the family's `build`. */
 typedef struct weft_model_info {
     int64_t n_layers;
     int64_t n_caches; /* layers with keys and values of their own, which are the first; 0: all */
@@ -135,11 +138,11 @@ typedef struct weft_model_info {
     int64_t max_positions; /* 0: unknown */
     double softcap;        /* of the logits; 0: none */
     bool tied;             /* the output head is the embedding */
-    bool takes_offset;     /* the family's hidden heeds weft_model_call.offset */
+    bool takes_offset;     /* the family supports weft_model_call.offset */
     bool takes_first;      /* and weft_model_call.first */
     bool takes_noise;      /* and weft_model_call.embedding_noise */
-    /* Some layers keep states in place of keys and values: what was read is forgotten as a whole,
-     * or not. No drafts then, and texts of a batch go one by one. */
+    /* Some layers keep states in place of keys and values, which cannot be trimmed. Drafts are then
+     * unsupported, and the sequences of a batch are computed one by one. */
     bool keeps_states;
 } weft_model_info;
 
@@ -222,12 +225,13 @@ WEFT_NODISCARD WEFT_API weft_status weft_model_load(const char *folder,
                                                     const weft_model_options *options,
                                                     weft_model **out);
 
-/* A model with random weights. The configuration is copied; model_type must be in it. */
+/* Creates a model with random weights; free it with weft_model_free. The configuration is copied.
+ * WEFT_UNSUPPORTED when no family has its model_type, WEFT_INVALID when it is malformed. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_new(const weft_config *config, weft_model **out)
     WEFT_NONNULL(2);
 
-/* Writes config.json and model.safetensors to a folder, which is made if need be. Adapters must
- * have been removed from the tree. */
+/* Writes config.json and model.safetensors to a folder, which is created if necessary. WEFT_INVALID
+ * when the tree has adapters, WEFT_IO when the files cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_save(weft_model *model, const char *folder)
     WEFT_NONNULL(1);
 
@@ -254,7 +258,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_model_save_gguf(weft_model *model, cons
 
 WEFT_API void weft_model_free(weft_model *model); /* NULL is accepted */
 
-WEFT_API weft_module *weft_model_module(weft_model *model) WEFT_NONNULL(1); /* the model's tree */
+/* The module tree, description, family and configuration of a model, which owns them. */
+WEFT_API weft_module *weft_model_module(weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_config *weft_model_config(const weft_model *model) WEFT_NONNULL(1);
@@ -284,9 +289,9 @@ WEFT_API weft_array *weft_model_head_weight(weft_model *model) WEFT_NONNULL(1);
 
 /* What caches by the options are, before they are made. */
 typedef struct weft_cache_plan {
-    int64_t max_context; /* below 0: everything is remembered */
+    int64_t max_context; /* below 0: all tokens are kept */
     int64_t sink_tokens;
-    bool reduced;          /* to fewer than the model's positions, for want of memory */
+    bool reduced;          /* to fewer than the model's positions, because of the memory */
     int64_t token_bytes;   /* for each token below max_context; 0: not known */
     int64_t context_bytes; /* when max_context tokens have come; 0: not known, or unbounded */
 } weft_cache_plan;

@@ -109,8 +109,8 @@ WEFT_API weft_array *weft_kv_decode(const weft_kv_codes *codes, int bits, weft_d
     WEFT_NONNULL(1);
 
 /* weft_attention with keys and values in codes of as many bits, which tells their number of
- * elements from q's. They are read as they are where a kernel does that, and decoded to q's dtype
- * elsewhere: results agree within the rounding of that dtype. */
+ * elements from q's. Kernels that support it read the codes directly; elsewhere they are decoded to
+ * q's dtype: results agree within the rounding of that dtype. */
 WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *keys,
                                           const weft_kv_codes *values,
                                           const weft_attention_options *options) WEFT_NONNULL(2, 3);
@@ -121,11 +121,12 @@ WEFT_API weft_array *weft_attention_codes(weft_array *q, const weft_kv_codes *ke
  * targets, weights, label smoothing, a reduction. */
 WEFT_API weft_array *weft_cross_entropy_rows(weft_array *logits, weft_array *targets);
 /* The same from hidden states x (N, E) and an output weight (V, E), targets (N) -> (N) float32
- * (float64 for float64 x), without ever holding the logits; rows with a negative target cost
- * nothing. The weight may be encoded; then it has no gradient. softcap 0: none. */
+ * (float64 for float64 x), without ever holding the logits; rows with a negative target
+ * are ignored. The weight may be encoded; then it has no gradient. softcap 0: none. */
 WEFT_API weft_array *weft_linear_cross_entropy(weft_array *x, weft_array *weight,
                                                weft_array *targets, double softcap);
-/* Mean of the per-row losses over rows where mask is not 0 (0 if there is none). */
+/* The mean of weft_cross_entropy_rows over the rows where mask (...) is not 0; 0 if there is none:
+ * a 0-d array. */
 WEFT_API weft_array *weft_masked_cross_entropy(weft_array *logits, weft_array *targets,
                                                weft_array *mask);
 /* Mean of the squared differences of arrays of one shape, 0-d, in at least float32. */

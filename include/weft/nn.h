@@ -93,9 +93,10 @@ struct weft_module {
 
 /* A new zeroed struct of type T; NULL when there is no memory. */
 #define weft_nn_new(T, module_type) ((T *)weft_nn_allocate(sizeof(T), (module_type)))
-/* Sets m->field and registers it. The module takes `value` over from the scope that made it: it is
- * released when the module is freed or the field is set to another array. A parameter that is NULL
- * is absent: not registered. A child (taken, also on failure) that is NULL has failed. */
+/* Sets m->field and registers it under its name. The module takes `value` over from the scope: it
+ * is released when the module is freed or the field is set to another array. A parameter that is
+ * NULL is absent and not registered. weft_nn_child takes ownership even on failure; NULL marks the
+ * module as failed. */
 #define weft_nn_param(m, field, value)                                                             \
     weft_nn_add_slot(&(m)->module, #field, &(m)->field, (value), WEFT_SLOT_PARAMETER)
 #define weft_nn_statistic(m, field, value)                                                         \
@@ -106,6 +107,8 @@ struct weft_module {
 /* The end of a constructor: the module, or NULL (and everything freed) when a part failed. */
 #define weft_nn_finish(m) weft_nn_finish_module(&(m)->module)
 
+/* The functions behind the macros. weft_nn_allocate returns NULL, with the message, when out of
+ * memory; the others mark the module as failed. */
 WEFT_API void *weft_nn_allocate(size_t size, const weft_module_type *type) WEFT_NONNULL(2);
 WEFT_API void weft_nn_add_slot(weft_module *m, const char *name, weft_array **field,
                                weft_array *value, weft_slot_kind kind) WEFT_NONNULL(1, 3);
@@ -125,7 +128,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_nn_tie(weft_module *m, const char *name
 
 /* ---- Calling -------------------------------------------------------------------------------- */
 
-/* The module's forward at x, in a scope of its own and with its path in front of error messages. */
+/* Calls the module's forward function at x, in a scope of its own; shapes and dtypes are those of
+ * the module. Error messages begin with the module's path. */
 WEFT_API weft_array *weft_nn_call(weft_module *m, weft_array *x);
 
 /* The same for typed functions of composites: weft_nn_enter(m) first, return weft_nn_leave(m, y)
@@ -158,8 +162,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_nn_visit_modules(weft_module *m,
                                                           weft_nn_module_visitor *visit,
                                                           void *context);
 
-/* The slot of a path such as "q_proj.weight" (of a tied parameter: its owner's), and the module of
- * one such as "layers.3"; NULL when absent. */
+/* The slot of a parameter by its path, such as "q_proj.weight" (for a tied parameter that of its
+ * owner), and a module by its path, such as "layers.3". Both belong to the tree and have any dtype;
+ * NULL: there is none. */
 WEFT_API weft_array **weft_nn_find(weft_module *m, const char *path) WEFT_NONNULL(1);
 WEFT_API weft_module *weft_nn_find_module(weft_module *m, const char *path) WEFT_NONNULL(1, 2);
 
@@ -185,8 +190,8 @@ WEFT_API void weft_nn_train(weft_module *m, bool training) WEFT_NONNULL(1);
 /* Elements of all parameters, or of those that are not frozen. */
 WEFT_API int64_t weft_nn_count(weft_module *m, bool trainable_only) WEFT_NONNULL(1);
 
-/* The tree in words, one module a line with the shapes of its parameters, and how many elements
- * what has children has; in a new string (weft_free); NULL without memory. */
+/* A text that lists the tree, one module per line with the shapes of its parameters, and the number
+ * of elements of modules with children. Free with weft_free. NULL: out of memory. */
 WEFT_API char *weft_nn_describe(weft_module *m);
 
 /* Converts every parameter of a float dtype to `dtype`, and evaluates it. Encoded ones keep their
@@ -271,7 +276,8 @@ typedef struct weft_nn_embedding {
     weft_array *weight;
 } weft_nn_embedding;
 WEFT_API weft_module *weft_nn_embedding_new(int64_t V, int64_t E);
-/* x (..., E) -> (..., V): x weight^T, for an embedding that is also the output head. */
+/* x (..., E) -> (..., V) in x's dtype: x weight^T, for an embedding that is also the output head.
+ */
 WEFT_API weft_array *weft_nn_embedding_head(weft_module *embedding, weft_array *x) WEFT_NONNULL(1);
 
 /* weft_rms_norm with weight (E) of ones. */

@@ -1,4 +1,4 @@
-/* weft/nn_tools.h -- what is done to chosen parts of a module tree: freezing, converting, setting,
+/* weft/nn_tools.h -- operations on chosen parts of a module tree: freezing, converting, setting,
  * quantising, gradients, other file formats.
  */
 #ifndef WEFT_NN_TOOLS_H
@@ -25,7 +25,8 @@ typedef struct weft_nn_choice {
     bool strict; /* a path or a key that no parameter has is an error, and nothing changes */
 } weft_nn_choice;
 
-/* Freezes or unfreezes the chosen parameters; statistics stay frozen. NULL: all. */
+/* Freezes or unfreezes the chosen parameters (NULL: all); statistics stay frozen. WEFT_INVALID, and
+ * nothing changed, for a path or key without a parameter if the choice is strict. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_freeze_some(weft_module *m,
                                                         const weft_nn_choice *choice);
 WEFT_NODISCARD WEFT_API weft_status weft_nn_unfreeze_some(weft_module *m,
@@ -62,7 +63,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_nn_update(weft_module *m, const char *c
                                                    weft_array *const *values, int n, bool strict)
     WEFT_NONNULL(1);
 
-/* Evaluates all parameters and statistics. */
+/* Evaluates all parameters and statistics; fails as weft_eval does. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_eval(weft_module *m) WEFT_NONNULL(1);
 
 /* weft_nn_load from arrays by name, and from an npz file (WEFT_UNSUPPORTED in a build without
@@ -116,8 +117,9 @@ typedef struct weft_nn_quantize_options {
 
 /* Stores the weights of linears, embeddings and others that take it in an encoding
  * (weft/quantize.h), in place, and freezes these modules. The layers stay what they are: their
- * forward reads the weights as they lie, and gradients flow through to their inputs. Weights are
- * bfloat16 afterwards. Options NULL: all zero. */
+ * forward reads the encoded weights, and gradients reach their inputs. Weights are bfloat16
+ * afterwards. WEFT_INVALID for a module that `accepts` chose and whose rows are not whole groups.
+ * Options NULL: all zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_nn_quantize(weft_module *m,
                                                      const weft_nn_quantize_options *options);
 

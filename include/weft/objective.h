@@ -1,4 +1,4 @@
-/* weft/objective.h -- what training minimizes: supervised, or by preferences.
+/* weft/objective.h -- training objectives: supervised and by preferences.
  *
  *     weft_dataset_load("pairs.jsonl", tokenizer, &(weft_dataset_options){
  *         .examples = weft_objective_dpo.examples}, 0, &data, NULL);
@@ -76,7 +76,7 @@ WEFT_API extern const weft_objective weft_objective_kto;
 
 /* All of them, and after the last NULL. */
 WEFT_API extern const weft_objective *const weft_objectives[];
-/* The objective of that name; NULL (and no error): none. */
+/* The objective of that name, a literal; NULL, without a message: there is none. */
 WEFT_API const weft_objective *weft_objective_named(const char *name);
 
 /* Rewards of an update's pairs: means of chosen and rejected rows, the share of pairs whose chosen

@@ -1,4 +1,4 @@
-/* weft/op.h -- what an operation is: one struct literal.
+/* weft/op.h -- the definition of an op: one struct literal.
  *
  * Weft's own ops (ops/) and users' ops are made the same way. An op states what it is; gradients,
  * kernels for plain elementwise formulas, tests, printing and hashing follow from the literal.
@@ -140,6 +140,7 @@ typedef struct weft_tensor {
     int64_t offset;                 /* byte offset of element 0 in the buffer */
 } weft_tensor;
 
+/* The number of elements. */
 WEFT_API int64_t weft_tensor_size(const weft_tensor *t) WEFT_NONNULL(1);
 WEFT_API bool weft_tensor_is_contiguous(const weft_tensor *t)
     WEFT_NONNULL(1); /* row-major without gaps */
@@ -307,18 +308,19 @@ struct weft_op {
  * several outputs the result is the first one, which stands for the node: weft_pick gives each. */
 WEFT_API weft_array *weft_apply(const weft_op *op, weft_array *const *inputs, int n,
                                 const void *params);
-/* Output `output` of the node that `node` stands for, a temporary of the innermost scope unless a
- * scope has it already. Pick outputs before the node is evaluated: of one that nobody picked, used
- * or kept an evaluation leaves nothing, and picking it then is an error. Of an array that is not
- * the first of several outputs, output 0 is the array. */
+/* Output `output` of the node that `node` stands for, with the shape and dtype of its spec. It
+ * belongs to the innermost scope unless a scope owns it already. Pick outputs before the node is
+ * evaluated: an output that is not picked, used or kept by then is not stored, and picking it later
+ * is an error. Of an array that is not the first of several outputs, output 0 is the array. */
 WEFT_API weft_array *weft_pick(weft_array *node, int output);
 
 /* Elementwise convenience: promotes dtypes, broadcasts shapes, then applies. */
 WEFT_API weft_array *weft_apply_elementwise(const weft_op *op, weft_array *const *inputs, int n)
     WEFT_NONNULL(1);
 
-/* Adds an op made outside to the table, so that tests, printing and backends' rows know it. The
- * literal must outlive the process's use of it. */
+/* Adds an op to the table, so that printing, tests and rows of backends find it. The literal must
+ * not be freed while the process uses it. WEFT_INVALID for an incomplete literal and for a name
+ * that exists. */
 WEFT_NODISCARD WEFT_API weft_status weft_op_register(const weft_op *op) WEFT_NONNULL(1);
 
 /* The table: Weft's ops and then the registered ones. weft_op_find returns NULL when absent. */

@@ -1,10 +1,16 @@
 /* weft/ops.h -- the array operations, in a header for each family.
  *
- * Common rules. Inputs are borrowed; the result is a temporary of the innermost scope; a failed
- * input is returned; a bad shape or dtype makes an error array. Elementwise functions promote
- * dtypes (weft_promote) and broadcast shapes as NumPy does. Axes may be negative. Functions on real
- * numbers take integers as float32 and compute 16-bit floats in float32. Names and semantics are
- * NumPy's where NumPy has the function. Letters: B batch, L query length, S key length, H heads,
+ * Common rules of these headers:
+ *   - Ownership: inputs are borrowed; the result belongs to the innermost scope of the calling
+ *     thread. NULL is accepted only where a comment says so.
+ *   - Errors: a failed input is returned; NULL, a bad shape or a bad dtype gives an error array.
+ *   - Shapes: elementwise functions broadcast their inputs as NumPy does. Axes may be negative:
+ *     they count from the end.
+ *   - Dtypes: inputs of different dtypes are promoted (weft_promote). Functions of real numbers
+ *     convert integers and bool to float32 and compute 16-bit floats in float32.
+ *   - Names and semantics are NumPy's where NumPy has the function.
+ *
+ * Letters in shapes: B batch, L query length, S key length, H heads,
  * Hk key/value heads, D head dim, E model dim, F output features, V vocabulary, R rank.
  */
 #ifndef WEFT_OPS_H

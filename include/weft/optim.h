@@ -9,10 +9,11 @@
  *     ...
  *     status = weft_optim_update(optimizer, gradients);
  *
- * Names, formulas and defaults are MLX's; where PyTorch's differ, the options say so. What an
- * optimizer remembers is float32 (float64 for a float64 parameter), whatever the parameter's dtype,
- * and a parameter of 16 bits has a float32 master copy, of which it is the rounding: with an
- * average kept in bfloat16 0.999 would be 1 and small updates would be lost.
+ * Names, formulas and defaults are MLX's; where PyTorch's differ, the options say so. The state of
+ * an optimizer is float32 (float64 for a float64 parameter), whatever the parameter's dtype. A
+ * 16-bit parameter is the rounding of a float32 master copy, so small updates are not lost.
+ *
+ * Names, lists and literals that functions return belong to the library or to the optimizer.
  *
  * In the option structs zero means the default. Where the default is not zero, a number below zero
  * means zero.
@@ -29,13 +30,15 @@ extern "C" {
 
 /* ---- Rates: numbers that vary with the step ------------------------------------------------- */
 
-/* A function of the step (from 0), written as a formula of arrays, so that a compiled step computes
- * it too. Freed with weft_rate_free, which accepts NULL. The makers return NULL when an argument is
- * out of range or there is no memory (weft_error_message). */
+/* A function of the step, counted from 0, written as a formula of arrays so that compiled steps can
+ * compute it. Functions that return a weft_rate give ownership to the caller, who frees it with
+ * weft_rate_free (NULL is accepted); NULL, with the message: an argument is out of range, or there
+ * is no memory. */
 typedef struct weft_rate weft_rate;
 
+/* `value` at every step. */
 WEFT_API weft_rate *weft_rate_constant(double value);
-/* init rate^step, for a positive rate. */
+/* init rate^step, for a positive rate. Owned by the caller. */
 WEFT_API weft_rate *weft_rate_exponential_decay(double init, double rate);
 /* init rate^floor(step / step_size) */
 WEFT_API weft_rate *weft_rate_step_decay(double init, double rate, int64_t step_size);
@@ -167,8 +170,7 @@ typedef struct weft_optim_muon_options {
 } weft_optim_muon_options;
 extern WEFT_API const weft_optim_type weft_optim_muon;
 
-/* The types above by name ("sgd", ...; NULL: there is none) and by number (NULL beyond the last).
- */
+/* The types above by name ("sgd", ...) and by number, as literals; NULL: there is none. */
 WEFT_API const weft_optim_type *weft_optim_type_find(const char *name);
 WEFT_API const weft_optim_type *weft_optim_type_at(int i);
 
@@ -218,8 +220,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_optim_new(const weft_nn_slots *paramete
 WEFT_API void weft_optim_free(weft_optim *optimizer);
 
 /* One update from gradients: one a parameter, in its order and shape, any float dtype; NULL leaves
- * that parameter and what is remembered of it alone. Everything is evaluated together, and on a
- * failure nothing changes. In a compiled function it becomes part of the graph. */
+ * that parameter and its state unchanged. Everything is evaluated together, and on a failure
+ * nothing changes. In a compiled function it becomes part of the graph. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_update(weft_optim *optimizer,
                                                       weft_array *const *gradients);
 
@@ -246,7 +248,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_optim_apply(weft_optim *optimizer,
  * updates loses nothing. To be called once, before the slots are asked for. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_accumulate(weft_optim *optimizer, int64_t n);
 
-/* What the optimizer remembers, as slots: "step" (int64 0-d, updates so far), "learning_rate" of
+/* The state of the optimizer, as slots: "step" (int64 0-d, updates so far), "learning_rate" of
  * the first group and "learning_rate.1", ... of the others (float64 0-d, on the CPU), and for each
  * parameter "PATH.m" and so on, with "PATH.master" for one of 16 bits. One that accumulates has
  * "accumulated" (int64 0-d, calls since the last update) and "PATH.gradient". The lists are the
@@ -260,8 +262,9 @@ WEFT_API const char *const *weft_optim_slot_names(const weft_optim *optimizer) W
 /* Updates that were made; -1 after a failure. */
 WEFT_API int64_t weft_optim_step_count(const weft_optim *optimizer) WEFT_NONNULL(1);
 
-/* A group's learning rate of the latest (if scheduled) or next update, and setting it, which does
- * not make a compiled step compile again. A scheduled one is overwritten by the next update. */
+/* Gets a group's learning rate, of the latest update if it is scheduled, else of the next, and sets
+ * it. Setting does not recompile a compiled step; a schedule overwrites it in the next update.
+ * WEFT_INVALID for a group that does not exist and for a rate that is not positive. */
 WEFT_API double weft_optim_learning_rate(const weft_optim *optimizer, int group) WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_optim_set_learning_rate(weft_optim *optimizer, int group,
                                                                  double rate) WEFT_NONNULL(1);
@@ -271,7 +274,7 @@ WEFT_API int weft_optim_group_of(const weft_optim *optimizer, int i) WEFT_NONNUL
 
 /* The state as a safetensors file under its names. Loading sets all of it or, when a tensor is
  * missing, unexpected or of another shape or dtype (WEFT_INVALID), nothing; parameters are in files
- * of their own (weft_nn_save). With both loaded, training goes on as if it had not stopped. */
+ * of their own (weft_nn_save). With both loaded, training continues exactly. */
 WEFT_NODISCARD WEFT_API weft_status weft_optim_save(const weft_optim *optimizer, const char *path)
     WEFT_NONNULL(1);
 WEFT_NODISCARD WEFT_API weft_status weft_optim_load(weft_optim *optimizer, const char *path)
@@ -309,7 +312,7 @@ typedef struct weft_optim_step {
     weft_array *count;     /* this update's number, from 1: float64 0-d */
     weft_array *parameter; /* float32 or float64: the master copy where there is one */
     weft_array *gradient;  /* in parameter's shape and dtype */
-    weft_array **state;    /* what was remembered, to be replaced; NULL where there is none */
+    weft_array **state;    /* the state, to be replaced; NULL where there is none */
     weft_array **shared;   /* for what a group's parameters have in common: NULL at first */
     /* For a type that guards: float32 0-d, what the gradient is to be multiplied by (NULL: 1), and
      * bool 0-d, whether anything may change (NULL: yes); both where the parameter is. */
@@ -322,7 +325,7 @@ struct weft_optim_type {
     const weft_field *fields; /* of the options: doubles, integers, bools */
     size_t options_size;
     const void *defaults;                  /* an options struct; NULL: all zero */
-    const char *states[WEFT_OPTIM_STATES]; /* names of what it remembers of a parameter */
+    const char *states[WEFT_OPTIM_STATES]; /* names of the state of a parameter */
     /* Puts in *shape (which is the parameter's) that of state i; false: it is not used. It begins
      * as zeros. NULL: all used, in the parameter's shape. */
     bool (*state_shape)(const void *options, int i, weft_dims *shape);
@@ -331,10 +334,10 @@ struct weft_optim_type {
     weft_dtype (*state_dtype)(const void *options, int i, const weft_dims *parameter);
     weft_status (*check)(const void *options); /* NULL: nothing beyond numbers >= 0 */
     bool (*own_rate)(const void *options);     /* it needs no learning rate; NULL: it does */
-    /* Whether `update` heeds s->scale and s->finite by itself; NULL: no, and weft_optim_apply
+    /* Whether `update` itself uses s->scale and s->finite; NULL: no, and weft_optim_apply
      * scales the gradient before and drops the result after it. */
     bool (*guards)(const weft_optim_step *s);
-    /* The new parameter; s->state[i] is replaced by what is to be remembered. */
+    /* The new parameter; s->state[i] is replaced by the new state. */
     weft_array *(*update)(weft_optim_step *s);
 };
 

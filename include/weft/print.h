@@ -24,7 +24,7 @@ typedef struct weft_print_options {
  * (weft_error_message). NULL options: all zero. */
 WEFT_API char *weft_to_text(weft_array *a, const weft_print_options *options);
 
-/* The same, and a newline, written to `out`. */
+/* Writes the same text and a newline to `out`. Fails as weft_eval does, and with WEFT_IO. */
 WEFT_NODISCARD WEFT_API weft_status weft_print(weft_array *a, FILE *out);
 
 #ifdef __cplusplus

@@ -1,5 +1,4 @@
-/* weft/probe.h -- watching a model at work: a callback gets what was asked for, and nothing is
- * computed that was not.
+/* weft/probe.h -- probes: callbacks with internal values of generation and training.
  *
  *     static void show(void *context, const weft_probe_event *event)
  *     {

@@ -1,4 +1,4 @@
-/* weft/prompt_cache.h -- texts that a model has read before, and what it remembers of them.
+/* weft/prompt_cache.h -- the prompt cache: the KV caches of earlier prompts, for reuse.
  *
  *     weft_prompt_cache *cache;
  *     status = weft_prompt_cache_new(model, NULL, &cache);
@@ -20,14 +20,15 @@ extern "C" {
 
 /* ---- Which model it was --------------------------------------------------------------------- */
 
-/* Not cryptographic: it tells files apart, it does not protect from who means to deceive. */
+/* A hash that distinguishes models; it is not cryptographic. */
 typedef struct weft_fingerprint {
     uint64_t model;   /* configuration; names, shapes, dtypes, encodings and bytes of parameters: of
                          those over 64 KiB 16 pieces of 4 KiB, spread evenly from end to end */
     uint64_t adapter; /* names, scales and all bytes of its matrices; 0: there is none */
 } weft_fingerprint;
 
-/* Reads what it needs of the parameters; whole ones where they are on another device. */
+/* Computes the fingerprint of a model; parameters on another device are read in full. Fails as
+ * weft_read does. */
 WEFT_NODISCARD WEFT_API weft_status weft_model_fingerprint(weft_model *model, weft_fingerprint *out)
     WEFT_NONNULL(2);
 
@@ -37,7 +38,7 @@ typedef struct weft_prompt_cache weft_prompt_cache;
 
 typedef struct weft_prompt_cache_options {
     /* Of all entries' keys and values; the one that was not used for longest goes first. 0: an
-     * eighth of the memory that weft_device_memory or weft_memory_limit tells of. */
+     * eighth of the memory by weft_device_memory or weft_memory_limit. */
     int64_t max_bytes;
     int64_t min_tokens; /* shorter beginnings are computed again; 0: 16 */
 } weft_prompt_cache_options;
@@ -53,15 +54,17 @@ WEFT_API void weft_prompt_cache_clear(weft_prompt_cache *cache) WEFT_NONNULL(1);
 typedef struct weft_prompt_cache_metrics {
     int64_t hits, misses;            /* lookups */
     int64_t hit_tokens, miss_tokens; /* of their prompts: found, and to be computed */
-    int64_t evictions;               /* entries that went for want of room */
+    int64_t evictions;               /* entries that were evicted */
     int64_t entries, bytes;          /* now */
 } weft_prompt_cache_metrics;
 
+/* Counts of lookups, evictions and entries. */
 WEFT_API weft_prompt_cache_metrics weft_prompt_cache_measure(weft_prompt_cache *cache)
     WEFT_NONNULL(1);
 
-/* Reads a text of n ids into an entry that stays as it is when prompts that go on from it are
- * computed: instructions that many of them begin with. `prefill` tokens at a time; 0: 512. */
+/* Computes a sequence of n ids, such as instructions that many prompts begin with, and stores it as
+ * an entry that later prompts do not extend. `prefill` tokens are computed at a time; 0: 512.
+ * WEFT_INVALID for a sequence that the model cannot take. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_warm(weft_prompt_cache *cache,
                                                            const int32_t *ids, size_t n,
                                                            const weft_cache_options *options,
@@ -77,14 +80,15 @@ WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_take(weft_prompt_cache *ca
                                                            weft_cache ***caches, int64_t *matched)
     WEFT_NONNULL(1, 6);
 
-/* Takes caches that hold the text's first tokens: all of it, or as many as they have come to; what
- * they hold beyond is trimmed, and where that cannot be they are freed. */
+/* Stores caches that hold the first tokens of a sequence of n ids. Takes ownership of `caches`,
+ * even on failure. Tokens beyond the n ids are trimmed; caches that cannot be trimmed are freed.
+ * Fails only when out of memory. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_put(weft_prompt_cache *cache,
                                                           const int32_t *ids, size_t n,
                                                           const weft_cache_options *options,
                                                           weft_cache **caches);
 
-/* All entries to a safetensors file, whole or not at all. */
+/* Writes all entries to a safetensors file, complete or absent; WEFT_IO if that fails. */
 WEFT_NODISCARD WEFT_API weft_status weft_prompt_cache_save(weft_prompt_cache *cache,
                                                            const char *path) WEFT_NONNULL(1);
 /* Adds a file's entries. WEFT_INVALID, with a message that names both, when another model or

@@ -14,8 +14,8 @@
  * with an infinity or magnitudes that leave the scale's range saturate.
  *
  * The same formats are encodings (op.h): a bf16 (N, K) array whose storage is packed. weft_linear,
- * weft_embedding and rows by weft_take read it as it lies, weft_astype and weft_decode make it
- * dense, every other op refuses it. Common rules: ops.h.
+ * weft_embedding and weft_take along axis 0 read it directly, weft_astype and weft_decode make it
+ * dense, and every other op refuses it. Common rules: ops.h.
  */
 #ifndef WEFT_QUANTIZE_H
 #define WEFT_QUANTIZE_H

@@ -1,4 +1,4 @@
-/* weft/session.h -- a conversation with a model: its turns, reasoning, tools, structured answers.
+/* weft/session.h -- conversations with a model: turns, reasoning, tools, structured answers.
  *
  *     static bool show(void *context, const weft_session_event *event)
  *     {
@@ -57,7 +57,7 @@ typedef struct weft_session_event {
     const char *text; /* TEXT, REASONING; the result; the document's JSON. NUL-terminated */
     size_t length;
     const char *name, *arguments, *id; /* TOOL_CALL, TOOL_RESULT */
-    bool failed;                       /* TOOL_RESULT: the model is told of an error */
+    bool failed;                       /* TOOL_RESULT: the result is an error message */
     int64_t generation;                /* within the turn, from 0 */
     int64_t attempt;                   /* at a structured answer, from 0 */
     const weft_session_stats *stats;   /* DONE */
@@ -69,8 +69,8 @@ typedef bool weft_session_event_fn(void *context, const weft_session_event *even
 /* ---- tools ---------------------------------------------------------------------------------- */
 
 /* Answers a call: `arguments` is a JSON object that fits the tool's parameters; *result is a text
- * made by weft_malloc or weft_strdup, which the session frees. After any status but WEFT_OK the
- * model is told weft_error_message; WEFT_CANCELLED ends the turn. */
+ * made by weft_malloc or weft_strdup, which the session frees. After another status the model gets
+ * weft_error_message as the result; WEFT_CANCELLED ends the turn. */
 typedef weft_status weft_tool_fn(void *context, const char *arguments, char **result);
 
 /* Texts are borrowed. */
@@ -91,7 +91,7 @@ typedef struct weft_session_request {
     const weft_generate_options *options;
 } weft_session_request;
 
-/* Generates as weft_generate does, which is what a session uses when it is told of no other. */
+/* Generates as weft_generate does, which is the default source of a session. */
 typedef weft_status weft_session_source(void *context, const weft_session_request *request,
                                         weft_generate_fn *callback, void *callback_context,
                                         weft_generate_stats *stats);
@@ -152,7 +152,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_session_set_tools(weft_session *session
 typedef enum weft_structured {
     WEFT_STRUCTURED_NONE = 0,
     /* The schema is put into the system text. The document is found in the answer, be there words
-     * or code fences around it; one that does not fit is told why and tried again. */
+     * or code fences around it; a document that does not fit is answered with the reason and tried
+     * again. */
     WEFT_STRUCTURED_PROMPTED,
     /* The same, and nothing but such a document can be generated (weft/constrain.h), once the
      * reasoning is over; there is none unless thinking is on. No tools. */
@@ -165,7 +166,7 @@ typedef struct weft_session_turn {
     const char *schema;  /* JSON; NULL: any JSON */
     int64_t retries;     /* after a first attempt; 0: 2, below 0: none */
     bool no_tools;       /* as if the session had none */
-    bool continue_final; /* go on with the assistant's message at the end of the conversation */
+    bool continue_final; /* continue the assistant's message at the end of the conversation */
 } weft_session_turn;
 
 /* Answers the conversation as it stands. NULL turn: all zero; `callback` and `stats` may be NULL.
@@ -200,7 +201,7 @@ WEFT_API bool weft_session_rewind(weft_session *session);
 WEFT_API void weft_session_clear(weft_session *session);
 
 /* The messages, the system text among them, as weft_chat_render takes them; the session's, until
- * it is called again. NULL without memory. */
+ * it is called again. NULL: out of memory. */
 WEFT_API const char *weft_session_messages(weft_session *session) WEFT_NONNULL(1);
 /* Replaces them all; a system message at the start becomes the system text. */
 WEFT_NODISCARD WEFT_API weft_status weft_session_set_messages(weft_session *session,

@@ -1,5 +1,5 @@
-/* weft/state.h -- a generation as it stands, in a file: it goes on elsewhere as if it had not been
- * interrupted, token by token and bit by bit. */
+/* weft/state.h -- saves an unfinished generation so that it can be resumed exactly, token by token
+ * and bit by bit. */
 #ifndef WEFT_STATE_H
 #define WEFT_STATE_H
 
@@ -9,25 +9,26 @@
 extern "C" {
 #endif
 
-/* What belongs to a text besides its model. NULL parts are not recorded, and not compared. */
+/* What a generation depends on besides the model. NULL fields are neither saved nor compared. */
 typedef struct weft_state_about {
     const weft_tokenizer *tokenizer;
     const char *chat_template; /* its text */
     const char *prompt;        /* as text: "weft.prompt" in the file's metadata, for the reader */
 } weft_state_about;
 
-/* Writes the tokens so far, those under way, the caches, the sampler's settings, counts and random
- * key, and hashes of model, adapter and `about` (NULL: nothing more) to a safetensors file, whole
- * or not at all. The generator goes on. WEFT_UNSUPPORTED for one with a constraint,
- * with a draft or n-grams, or without caches; WEFT_INVALID when the text has ended but for want of
- * tokens, time or consent. */
+/* Writes the tokens, caches, sampler settings, counts and random key of a generation, and hashes of
+ * model, adapter and `about` (NULL: none), to a safetensors file that is complete or absent. The
+ * generator can continue. WEFT_UNSUPPORTED with a constraint, a draft or n-grams, or without
+ * caches; WEFT_INVALID when the sequence has ended for another reason than max_tokens, timeout or
+ * cancellation; WEFT_IO when the file cannot be written. */
 WEFT_NODISCARD WEFT_API weft_status weft_state_save(weft_generator *generator, const char *path,
                                                     const weft_state_about *about) WEFT_NONNULL(1);
 
-/* A generator that goes on from there. Of the options (NULL: all zero) it takes timeout, cancel,
- * tokens_per_eval, prompt_cache and no_compile, and max_tokens, counted from the prompt as ever,
- * when that is not 0; all else is the file's. WEFT_INVALID, with a message that says what differs,
- * when the model, its adapter, the tokenizer or the template is another. */
+/* Creates a generator that resumes the generation; free *out with weft_generator_free. From the
+ * options (NULL: all zero) it uses timeout, cancel, tokens_per_eval, prompt_cache, no_compile and,
+ * if it is not 0, max_tokens, counted from the prompt; everything else comes from the file.
+ * WEFT_INVALID, with what differs, for another model, adapter, tokenizer or template, and for a
+ * malformed file; WEFT_IO when it cannot be read. */
 WEFT_NODISCARD WEFT_API weft_status weft_state_load(weft_model *model, const char *path,
                                                     const weft_state_about *about,
                                                     const weft_generate_options *options,

@@ -1,4 +1,4 @@
-/* weft/stream.h -- streams: queues of evaluations that run beside each other.
+/* weft/stream.h -- streams: queues of evaluations that run concurrently.
  *
  *     weft_stream *load = weft_stream_new(NULL);
  *     weft_eval_on(load, &batch, 1);           // starts, and returns
@@ -34,8 +34,8 @@ WEFT_API void weft_stream_free(weft_stream *stream);
 WEFT_NODISCARD WEFT_API weft_status weft_eval_on(weft_stream *stream, weft_array *const *arrays,
                                                  int n);
 
-/* Waits until everything that was started on the stream is done. Fails with the first failure of
- * the stream that nobody was told of, by this or by evaluating the arrays that it reached. */
+/* Waits until all work of the stream is done. Returns the first failure of the stream that has not
+ * been reported yet, by this function or by evaluating an array that it affected. */
 WEFT_NODISCARD WEFT_API weft_status weft_stream_synchronize(weft_stream *stream);
 
 /* Where weft_eval_async of the calling thread runs. At first one stream that all threads share;
@@ -43,6 +43,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_stream_synchronize(weft_stream *stream)
 WEFT_API weft_stream *weft_default_stream(void);
 WEFT_API void weft_set_default_stream(weft_stream *stream);
 
+/* The device that the stream was created with. */
 WEFT_API weft_device *weft_stream_device(const weft_stream *stream) WEFT_NONNULL(1);
 
 #ifdef __cplusplus

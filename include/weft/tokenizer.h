@@ -25,13 +25,14 @@ extern "C" {
 typedef struct weft_tokenizer weft_tokenizer;
 
 /* Loads a tokenizer.json, or the one in a checkpoint's folder; a tokenizer_config.json beside it
- * tells bos, eos and pad. *out is owned by the caller. WEFT_IO when the file cannot be read,
+ * names bos, eos and pad. *out is owned by the caller. WEFT_IO when the file cannot be read,
  * WEFT_INVALID when it is malformed, WEFT_UNSUPPORTED as above; *out is then NULL. */
 WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_load(const char *path, weft_tokenizer **out)
     WEFT_NONNULL(2);
 
-/* The same from memory. `json` is the text of a tokenizer.json, `config` that of a
- * tokenizer_config.json or NULL; messages call the former `name`. */
+/* The same from memory, with the same ownership and failures. `json` is the text of a
+ * tokenizer.json, `config` that of a tokenizer_config.json or NULL; messages call the former
+ * `name`. */
 WEFT_NODISCARD WEFT_API weft_status weft_tokenizer_parse(const char *json, size_t length,
                                                          const char *config, size_t config_length,
                                                          const char *name, weft_tokenizer **out)
@@ -101,6 +102,8 @@ WEFT_API int32_t weft_tokenizer_pad(const weft_tokenizer *tokenizer) WEFT_NONNUL
  * tokenizer; `flags` as for decode. */
 typedef struct weft_detokenizer weft_detokenizer;
 
+/* Creates a detokenizer in *out; free it with weft_detokenizer_free. Fails only when out of memory.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_detokenizer_new(const weft_tokenizer *tokenizer,
                                                          unsigned flags, weft_detokenizer **out)
     WEFT_NONNULL(1, 3);
@@ -113,8 +116,8 @@ WEFT_API void weft_detokenizer_free(weft_detokenizer *detokenizer);
 WEFT_NODISCARD WEFT_API weft_status weft_detokenizer_push(weft_detokenizer *detokenizer, int32_t id,
                                                           const char **text, size_t *length);
 
-/* Ends the stream: *text is what was held back (U+FFFD for half a character). The detokenizer is
- * then as new. */
+/* Ends the stream: *text is what was held back (U+FFFD for an incomplete character), valid until
+ * the next call. The detokenizer can then be used for a new stream. */
 WEFT_NODISCARD WEFT_API weft_status weft_detokenizer_finish(weft_detokenizer *detokenizer,
                                                             const char **text, size_t *length);
 

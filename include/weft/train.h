@@ -162,7 +162,7 @@ typedef struct weft_data_source {
                          them, drawn anew for each epoch, once more; 0: 1 */
 } weft_data_source;
 
-/* The same from several sources. */
+/* The same from n sources, with the same failures. */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_mixture(const weft_data_source *sources,
                                                               int n,
                                                               const weft_tokenizer *tokenizer,
@@ -170,7 +170,8 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_mixture(const weft_data_so
                                                               double split, weft_dataset **out,
                                                               weft_dataset **validation);
 
-/* The same from memory; `name` stands for the file's in messages and for AUTO. */
+/* The same from memory, with the same failures; `name` is the file name in messages and for AUTO.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_parse(const char *data, size_t size,
                                                        const char *name,
                                                        const weft_tokenizer *tokenizer,
@@ -193,11 +194,12 @@ WEFT_API void weft_dataset_set_longer(weft_dataset *dataset, weft_long_samples p
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_sample(weft_dataset *dataset,
                                                             const weft_sample *sample)
     WEFT_NONNULL(1, 2);
-/* The same for `n` ids of which the first `prompt` are not trained and the others have weight 1. */
+/* The same, with the same failures, for `n` ids of which the first `prompt` are not trained and the
+ * others have weight 1. */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_add(weft_dataset *dataset, const int32_t *ids,
                                                      int64_t n, int64_t prompt);
 /* Windows of `length` ids, `stride` apart (0: length - 1), of `n` ids; the rest at the end is a
- * shorter window if it has a target. */
+ * shorter window if it has a target. Fails as weft_dataset_add_sample does. */
 WEFT_NODISCARD WEFT_API weft_status weft_dataset_add_windows(weft_dataset *dataset,
                                                              const int32_t *ids, int64_t n,
                                                              int64_t stride) WEFT_NONNULL(1);
@@ -237,6 +239,7 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_load_reference(weft_dataset *da
  * Borrowed from the dataset. */
 WEFT_API const float *weft_dataset_reference(const weft_dataset *dataset) WEFT_NONNULL(1);
 
+/* Counts of the dataset, and sample i, whose arrays belong to the dataset. */
 WEFT_API weft_dataset_info weft_dataset_info_of(const weft_dataset *dataset) WEFT_NONNULL(1);
 WEFT_API weft_sample weft_dataset_at(const weft_dataset *dataset, int64_t i) WEFT_NONNULL(1);
 /* Whether sample i has the completion that is wanted: of pairs the chosen one, of labelled samples
@@ -277,7 +280,8 @@ typedef struct weft_batches weft_batches;
 /* Batches of a dataset (borrowed), batch_size samples (of pairs: pairs) each and the rest in a
  * smaller one, so that an epoch has every sample once, or as often as the weight of its source
  * says. Samples of like length share a batch; which ones, and the order of the batches, are drawn
- * anew for each epoch from the seed. batch_size 0: 4. */
+ * anew for each epoch from the seed. batch_size 0: 4. WEFT_INVALID for a dataset without samples.
+ */
 WEFT_NODISCARD WEFT_API weft_status weft_batches_new(const weft_dataset *dataset,
                                                      int64_t batch_size, uint64_t seed,
                                                      weft_batches **out);
@@ -293,10 +297,12 @@ WEFT_NODISCARD WEFT_API weft_status weft_batches_new_packed(const weft_dataset *
 
 /* The batches of a safetensors file, in their order, the same in every epoch: int32 `batches`
  * (steps, B, L) and int32 `prompt_lengths` (steps, B). Ids at index < prompt length are not
- * targets. */
+ * targets. WEFT_IO when the file cannot be read, WEFT_INVALID when it has other tensors. */
 WEFT_NODISCARD WEFT_API weft_status weft_batches_open(const char *path, weft_batches **out)
     WEFT_NONNULL(2);
 
+/* Frees the batches; the number of batches in an epoch; and batch i, which is freed with
+ * weft_batch_free. weft_batches_at fails only when out of memory. */
 WEFT_API void weft_batches_free(weft_batches *batches);
 WEFT_API int64_t weft_batches_count(const weft_batches *batches) WEFT_NONNULL(1); /* of one epoch */
 WEFT_NODISCARD WEFT_API weft_status weft_batches_at(weft_batches *batches, int64_t i,
@@ -351,14 +357,15 @@ typedef struct weft_curve {
     bool dots; /* mark every point */
 } weft_curve;
 
-/* Draws up to four curves over common axes as an SVG file that needs nothing else. */
+/* Draws up to four curves over common axes as a self-contained SVG file. WEFT_IO if it cannot be
+ * written. */
 WEFT_NODISCARD WEFT_API weft_status weft_curves_save(const char *path, const char *title,
                                                      const char *x_name, const weft_curve *curves,
                                                      int n);
 
 /* ---- The trainer ---------------------------------------------------------------------------- */
 
-/* What `weft train` uses for LoRA where it is told nothing. */
+/* The defaults of `weft train` for LoRA. */
 #define WEFT_LORA_LEARNING_RATE 2e-4
 #define WEFT_LORA_WARMUP 0.03
 
@@ -449,8 +456,8 @@ typedef struct weft_trainer_options {
     void *context;
     const weft_cancel *cancel; /* borrowed: stops the run after the update in progress, or during
                                   validation, as a callback's false does. NULL: none */
-    const weft_probe *probe; /* borrowed: gets an event of kind training per update; NULL: nobody */
-    weft_group *group;       /* borrowed: the ranks that train together; NULL: this process alone */
+    const weft_probe *probe;   /* borrowed: gets an event of kind training per update; NULL: none */
+    weft_group *group; /* borrowed: the ranks that train together; NULL: this process alone */
 } weft_trainer_options;
 
 /* Trains the parameters of a model that are not frozen. Where adapters were injected these are the
@@ -458,7 +465,7 @@ typedef struct weft_trainer_options {
 typedef struct weft_trainer weft_trainer;
 
 /* Borrows the model, whose tree keeps its form while the trainer lives; copies the options, but not
- * the strings. WEFT_INVALID when everything is frozen or an option makes no sense. NULL options:
+ * the strings. WEFT_INVALID when everything is frozen or an option is out of range. NULL options:
  * all zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_trainer_new(weft_model *model,
                                                      const weft_trainer_options *options,
@@ -466,7 +473,9 @@ WEFT_NODISCARD WEFT_API weft_status weft_trainer_new(weft_model *model,
 WEFT_API void weft_trainer_free(weft_trainer *trainer);
 
 /* One update from n batches (in a group: of each rank), for programs with a loop of their own:
- * fills loss, grad_norm, applied, tokens of *report (or NULL). `lr_factor` multiplies the rate. */
+ * fills loss, grad_norm, applied and tokens of *report (or NULL). `lr_factor` multiplies the
+ * learning rate. WEFT_INVALID for batches that the objective cannot use; other failures are those
+ * of weft_eval. */
 WEFT_NODISCARD WEFT_API weft_status weft_trainer_step(weft_trainer *trainer,
                                                       const weft_batch *batches, int n,
                                                       double lr_factor, weft_train_report *report)

@@ -19,32 +19,34 @@ enum { WEFT_RESULT_ROOM = 16 }; /* the least `room` that a weft_function is call
  * much room. */
 typedef int weft_function(void *context, weft_array *const *in, int n_in, weft_array **out,
                           int room);
-/* A scalar of arguments, or of whatever the slots hold when it is called. */
+/* A scalar function of arguments, and one of the arrays that slots hold when it is called. */
 typedef weft_array *weft_loss_function(void *context, weft_array *const *in, int n_in);
 typedef weft_array *weft_slot_loss_function(void *context);
 
-/* Outputs of `fn` at `in`, and for each input the cotangents pulled back: grads[i] has the shape
- * and dtype of in[i]; zeros where nothing flows, NULL for integer and bool inputs. outs may be
- * NULL. */
+/* Computes n_out results of fn at `in` and the gradients of sum(cotangents[o] * outs[o]) with
+ * respect to the inputs. cotangents[o] has the shape of result o. grads[i] has the shape and dtype
+ * of in[i]: zeros if no result depends on it, NULL for integer and bool inputs. outs may be NULL.
+ * WEFT_INVALID for fewer results than n_out and for a cotangent of another shape; a failed result
+ * is returned as error arrays. On a failure outs and grads are NULL. */
 WEFT_NODISCARD WEFT_API weft_status weft_vjp(weft_function *fn, void *context,
                                              weft_array *const *in, int n_in,
                                              weft_array *const *cotangents, weft_array **outs,
                                              int n_out, weft_array **grads);
 
-/* Outputs of `fn` at `in`, and the tangents pushed forward: the derivative of the outputs along
- * tangents[i], of the shape of in[i] (NULL: zero; those of integer and bool inputs do not count).
- * out_tangents[i] has the shape and dtype of output i; zeros where nothing flows, NULL for integer
- * and bool outputs. outs may be NULL. */
+/* Computes n_out results of fn at `in` and their derivative along the tangents. tangents[i] has the
+ * shape of in[i]; NULL means zero, and those of integer and bool inputs are ignored.
+ * out_tangents[o] has the shape and dtype of result o: zeros if it does not depend on the inputs,
+ * NULL for integer and bool results. outs may be NULL. Failures are those of weft_vjp. */
 WEFT_NODISCARD WEFT_API weft_status weft_jvp(weft_function *fn, void *context,
                                              weft_array *const *in, int n_in,
                                              weft_array *const *tangents, weft_array **outs,
                                              int n_out, weft_array **out_tangents);
 
-/* All derivatives of all outputs at `in`: jacobians[o * n_in + i] is that of output o in input i,
- * of shape (output o's dims, input i's dims), NULL where either is integer or bool. `fn` is called
- * once; its graph is gone through for a batch of cotangents, one for each element of an output, or,
- * forward, of tangents, one for each element of an input: the first is for few outputs of many
- * inputs, the second for few inputs. complex64 is WEFT_UNSUPPORTED. outs may be NULL. */
+/* Sets jacobians[o * n_in + i] to the derivative of result o with respect to input i, of shape
+ * (dims of result o, dims of input i); NULL where either is integer or bool. fn is called once.
+ * weft_jacobian pulls back a batch of cotangents, one for each element of a result, which suits few
+ * outputs; weft_jacobian_forward pushes tangents forward, one for each element of an input, which
+ * suits few inputs. complex64 is WEFT_UNSUPPORTED. outs may be NULL. */
 WEFT_NODISCARD WEFT_API weft_status weft_jacobian(weft_function *fn, void *context,
                                                   weft_array *const *in, int n_in,
                                                   weft_array **outs, int n_out,
@@ -53,123 +55,133 @@ WEFT_NODISCARD WEFT_API weft_status weft_jacobian_forward(weft_function *fn, voi
                                                           weft_array *const *in, int n_in,
                                                           weft_array **outs, int n_out,
                                                           weft_array **jacobians);
-/* Second derivatives of a float scalar: hessians[i * n_in + j] of shape (input i's dims, input j's
- * dims), NULL where either is integer or bool. The gradient's Jacobian, forward. */
+/* Sets hessians[i * n_in + j] to the second derivatives of a float scalar function, of shape (dims
+ * of input i, dims of input j); NULL where either is integer or bool. It is the forward Jacobian of
+ * the gradient, and fails as weft_jacobian does. */
 WEFT_NODISCARD WEFT_API weft_status weft_hessian(weft_loss_function *fn, void *context,
                                                  weft_array *const *in, int n_in,
                                                  weft_array **hessians);
 
 enum { WEFT_NO_AXIS = INT32_MIN }; /* not mapped */
 
-/* `fn`, a function of one example, over a batch of them: in_axes[i] is the axis of in[i] along
- * which the examples lie, WEFT_NO_AXIS for what all examples share; out_axes[i] where they are to
- * lie in output i, WEFT_NO_AXIS for an output that is the same for all. NULL: axis 0 everywhere.
- * All mapped axes have one length. `fn` is called once, with arrays of one example's shape that
- * have no elements yet: evaluating what depends on them fails. Random numbers from the default key
- * are drawn once, for all examples: for others map over keys. */
+/* Applies fn, a function of one example, to a batch. in_axes[i] is the batch axis of in[i], and
+ * out_axes[o] the batch axis of result o; WEFT_NO_AXIS: all examples share the array. NULL: axis 0
+ * everywhere. All mapped axes have the same length. fn is called once with arrays that have the
+ * shape of one example and no elements yet: evaluating them in fn is an error. The default random
+ * generator draws once for all examples; map over keys for independent draws. WEFT_INVALID also for
+ * fewer results than n_out. */
 WEFT_NODISCARD WEFT_API weft_status weft_vmap(weft_function *fn, void *context,
                                               weft_array *const *in, const int *in_axes, int n_in,
                                               weft_array **outs, const int *out_axes, int n_out);
 
-/* Value of a scalar function and its gradients with respect to its arguments. An error array is
- * returned (and put in every gradient) when the value is not a float scalar. */
+/* Returns the value of a scalar function and sets grads[i] to its gradient with respect to in[i],
+ * of the same shape and dtype. If the value is not a float scalar, an error array is returned and
+ * put in every gradient. */
 WEFT_API weft_array *weft_value_and_grad(weft_loss_function *fn, void *context,
                                          weft_array *const *in, int n_in, weft_array **grads);
 
-/* The same for a function with more results: outs[0] is the value, the others come along without
- * being differentiated. Gradients are those of the inputs `argnums` names, in its order; NULL: of
- * all. Nothing is computed for the other inputs. */
+/* The same for a function with n_out results: outs[0] is the value, the others are returned without
+ * being differentiated. grads has the gradients of the inputs argnums[0 .. n_argnums), in this
+ * order; argnums NULL: of all inputs. Nothing is computed for other inputs. WEFT_INVALID for an
+ * argument that does not exist, for n_out < 1 and as weft_vjp. */
 WEFT_NODISCARD WEFT_API weft_status weft_value_and_grad_aux(weft_function *fn, void *context,
                                                             weft_array *const *in, int n_in,
                                                             const int *argnums, int n_argnums,
                                                             weft_array **outs, int n_out,
                                                             weft_array **grads);
 
-/* Only the gradients, with respect to the inputs that argnums names (NULL: all). */
+/* The gradients alone; argnums and failures as in weft_value_and_grad_aux. */
 WEFT_NODISCARD WEFT_API weft_status weft_grad(weft_loss_function *fn, void *context,
                                               weft_array *const *in, int n_in, const int *argnums,
                                               int n_argnums, weft_array **grads);
 
-/* The same with respect to the arrays that the slots hold: modules' parameters. The slots hold
- * their own arrays again when the call returns. */
+/* The value, and its gradients with respect to the arrays in n slots, such as the parameters of a
+ * module: grads[i] has the shape and dtype of slot i's array. The slots hold their own arrays again
+ * when the call returns. Errors as in weft_value_and_grad. */
 WEFT_API weft_array *weft_value_and_grad_slots(weft_slot_loss_function *fn, void *context,
                                                weft_array **const *slots, int n,
                                                weft_array **grads);
 
-/* Calls fn, and when a gradient is taken through the result, computes its inside again instead of
- * keeping it. Values and gradients are the same. */
+/* Calls fn, sets out[0 .. n) to its n results and returns n; entries after them are NULL. If `room`
+ * is less than n, or fn fails, out has error arrays. When a gradient is taken through the results,
+ * the intermediates of fn are computed again instead of being kept; values and gradients are the
+ * same. At most WEFT_MAX_OUTPUTS results. */
 WEFT_API int weft_checkpoint(weft_function *fn, void *context, weft_array *const *in, int n_in,
                              weft_array **out, int room);
 
-/* Whether a node's results inside a checkpoint are kept: with its op, parameters and inputs
- * (weft/op.h) a rule can tell. */
+/* Decides whether the results of a node inside a checkpoint are kept, from its op, parameters and
+ * inputs (weft/op.h). */
 typedef bool weft_keep_rule(void *context, const weft_array *node);
 
 typedef struct weft_checkpoint_options {
     weft_keep_rule *keep; /* NULL: nothing inside is kept */
-    void *context;        /* of keep; there as long as a gradient may be taken */
+    void *context;        /* of keep; must live as long as a gradient may be taken */
 } weft_checkpoint_options;
 
-/* weft_checkpoint that keeps some of the inside: the rest is computed again from there. NULL
+/* weft_checkpoint that keeps some intermediates; the others are computed again from them. NULL
  * options: all zero. */
 WEFT_API int weft_checkpoint_with(weft_function *fn, void *context, weft_array *const *in, int n_in,
                                   weft_array **out, int room,
                                   const weft_checkpoint_options *options);
 
-/* Rules whose context is a list of names that ends with NULL: to keep the results of these ops
- * ("matmul", "linear", "attention": what is dear to compute again and small to keep), and to keep
- * what weft_checkpoint_name gave one of these names. */
+/* Rules whose context is a list of names that ends with NULL. weft_keep_ops keeps the results of
+ * ops with these names ("matmul", "linear", "attention": expensive to compute and small to keep);
+ * weft_keep_named keeps arrays that weft_checkpoint_name gave one of these names. */
 WEFT_API bool weft_keep_ops(void *names, const weft_array *node);
 WEFT_API bool weft_keep_named(void *names, const weft_array *node);
 
-/* x, with a name for weft_keep_named; the text must outlive the graph. */
+/* x, of the same shape and dtype, with a name for weft_keep_named. The name must outlive the graph.
+ */
 WEFT_API weft_array *weft_checkpoint_name(weft_array *x, const char *name);
 
-/* A function's own derivatives and batches. `context` is that of the function and, like the rules'
- * code, must be there as long as the results or anything derived from them can be differentiated.
- * Cotangents and tangents are zeros where there are none and NULL for integer and bool arrays; what
- * a rule leaves NULL is zero. Rules are written with public functions, so that what they make can
- * be differentiated and mapped again. With a vjp only, tangents come from it, and with a jvp only,
- * gradients. With neither, and without a vmap, the transform goes through the function. */
+/* A program's own transform rules for a function. `context` is that of the function; it and the
+ * code of the rules must live as long as results can be differentiated. Cotangents and tangents are
+ * zeros where there are none and NULL for integer and bool arrays; entries that a rule leaves NULL
+ * are zero. Rules call public functions, so their results can be differentiated and mapped again.
+ * If only vjp or only jvp is given, the other is derived from it. Without a rule a transform goes
+ * through the function itself. */
 typedef struct weft_custom_rules {
-    /* Gradients of the arguments from the results' cotangents. */
+    /* Sets grads[0 .. n_in) to the gradients of the arguments from the cotangents of the results.
+     */
     void (*vjp)(void *context, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
                 weft_array *const *cotangents, weft_array **grads);
-    /* Tangents of the results from the arguments'. */
+    /* Sets out_tangents[0 .. n_out) to the tangents of the results from those of the arguments. */
     void (*jvp)(void *context, weft_array *const *in, int n_in, weft_array *const *outs, int n_out,
                 weft_array *const *tangents, weft_array **out_tangents);
-    /* The results for `size` examples, which lie on axis 0 of in[i] where batched[i] and are to lie
-     * on axis 0 of all results. Derivatives of these are those of what this makes, unless it calls
-     * weft_custom again. Without it vmap maps the function, and the other two over the batch. */
+    /* Sets outs[0 .. n_out) to the results for `size` examples. The examples are on axis 0 of in[i]
+     * where batched[i] is true, and on axis 0 of every result. Derivatives go through the arrays
+     * that this rule makes, unless it calls weft_custom again. NULL: the function and its rules are
+     * mapped. */
     void (*vmap)(void *context, weft_array *const *in, int n_in, const bool *batched, int64_t size,
                  weft_array **outs, int n_out);
 } weft_custom_rules;
 
-/* Calls fn; transforms of the results go by the rules. Derivatives are with respect to `in`: arrays
- * that fn captures are constants to a vjp or jvp rule. At most 62 arguments and WEFT_MAX_OUTPUTS
- * results, on one device. Values are fn's. */
+/* Calls fn, sets out[0 .. n) to its n results and returns n, as weft_checkpoint does. Transforms of
+ * the results use the rules. Derivatives are with respect to `in`: arrays that fn captures are
+ * constants for a vjp or jvp rule. At most 62 arguments and WEFT_MAX_OUTPUTS results, all results
+ * on one device; otherwise out has error arrays. */
 WEFT_API int weft_custom(weft_function *fn, void *context, const weft_custom_rules *rules,
                          weft_array *const *in, int n_in, weft_array **out, int room);
 
-/* The arrays' values, but none before all the dependencies have been computed: outs[i] is arrays[i]
- * in value and gradient. The dependencies get no gradient. */
+/* Sets outs[i], i < n, to arrays[i], available only after all m dependencies have been computed.
+ * Values and gradients are those of arrays[i]; the dependencies get no gradient. */
 WEFT_API void weft_depends(weft_array *const *arrays, int n, weft_array *const *dependencies, int m,
                            weft_array **outs);
 
-/* x, with no gradient through it. */
+/* x, of the same shape and dtype, without a gradient. */
 WEFT_API weft_array *weft_stop_gradient(weft_array *x);
 
-/* Whether the calling thread is inside the function of a gradient: ops may choose a form that
- * saves what its gradient needs. */
+/* Whether the calling thread is inside a function that is being differentiated. Ops may then choose
+ * a form that saves what their gradient needs. */
 WEFT_API bool weft_is_differentiating(void);
 
-/* How a transform goes through an op, by what its literal has. */
+/* Which rule a transform uses for an op, by the fields of its literal. */
 typedef enum weft_rule {
-    WEFT_RULE_NONE,      /* not at all */
-    WEFT_RULE_ZERO,      /* there is nothing to do: no gradient by definition, no inputs */
-    WEFT_RULE_OWN,       /* vjp, jvp or vmap of its own; a vmap may leave cases to the next rule */
-    WEFT_RULE_LINEAR,    /* jvp: the op on the tangents */
-    WEFT_RULE_PARTIAL,   /* the slopes of an elementwise op */
+    WEFT_RULE_NONE,    /* the transform is not supported */
+    WEFT_RULE_ZERO,    /* nothing to do: no gradient by definition, or no inputs */
+    WEFT_RULE_OWN,     /* the op's own vjp, jvp or vmap; a vmap may leave cases to the next rule */
+    WEFT_RULE_LINEAR,  /* jvp: the op on the tangents */
+    WEFT_RULE_PARTIAL, /* the slopes of an elementwise op */
     WEFT_RULE_EXPANSION, /* through the smaller ops */
     WEFT_RULE_TWICE,     /* jvp from vjp, or vjp from jvp: the derivative of the other rule */
     WEFT_RULE_LEADS,     /* vmap: the same op with one more axis in front */
@@ -180,8 +192,10 @@ typedef struct weft_op_rules {
     weft_rule vjp, jvp, vmap;
 } weft_op_rules;
 
+/* The rules of an op. */
 WEFT_API weft_op_rules weft_op_rules_of(const weft_op *op);
-WEFT_API const char *weft_rule_name(weft_rule rule); /* "own", "one by one", ... */
+/* The name of a rule, such as "own" or "one by one"; a literal. */
+WEFT_API const char *weft_rule_name(weft_rule rule);
 
 typedef struct weft_gradcheck_options {
     double step;              /* relative step of the central difference; 0: 1e-6 */
@@ -193,12 +207,11 @@ typedef struct weft_gradcheck_options {
     const char *const *names; /* of the inputs, for messages; NULL: numbers */
 } weft_gradcheck_options;
 
-/* Compares the gradient of fn at float64 `inputs` with central differences in float64 along every
- * element (all float inputs must be float64). `forward` adds the derivative along a random
- * direction; it must be the gradient's product with the direction to a thousandth of the tolerance.
- * WEFT_OK, or WEFT_INVALID with a message that names the worst input, element, analytic and numeric
- * value, and the op that made the output. NULL options: all zero. Usable from any test framework.
- */
+/* Compares the gradients of fn, of all its results, with central differences in float64 along every
+ * element of the inputs. Float inputs must be float64. `forward` also checks the derivative along a
+ * random direction; it must agree with the gradient to a thousandth of the tolerance. WEFT_INVALID
+ * when a difference exceeds the tolerance: the message names the worst input and element, both
+ * values and the op that made the last result. NULL options: all zero. */
 WEFT_NODISCARD WEFT_API weft_status weft_gradcheck(weft_function *fn, void *context,
                                                    weft_array *const *inputs, int n_inputs,
                                                    const weft_gradcheck_options *options);

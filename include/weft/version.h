@@ -14,7 +14,7 @@ extern "C" {
 #define WEFT_VERSION_PATCH 0
 #define WEFT_VERSION "0.1.0"
 
-/* The version of the library that the program runs with, as in "0.1.0". Never NULL. */
+/* The version of the library that the program runs with, as in "0.1.0": a literal, never NULL. */
 WEFT_API const char *weft_version(void);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* weft/vulkan.h -- kernels of one's own for the Vulkan backend, from SPIR-V.
+/* weft/vulkan.h -- a program's own kernels for the Vulkan backend, from SPIR-V.
  *
  *     static weft_status twice_kernel(const weft_call *call)
  *     {

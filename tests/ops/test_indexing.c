@@ -46,7 +46,7 @@ static weft_array *given(int number)
 #define BY weft_from_to_by
 #define NEW weft_newaxis()
 #define DOTS weft_ellipsis()
-#define OF weft_places
+#define OF weft_indices
 
 static void expressions_read_as_numpys(void)
 {
@@ -195,7 +195,7 @@ static int everything(void *context, weft_array *const *in, int n_in, weft_array
     all[3] = weft_scatter_min(in[0], at, 2, values, axes);
     all[4] = weft_scatter_add(in[0], at, 2, values, axes);
     all[5] = weft_gather(in[0], at, 2, axes, WEFT_DIMS(1, 1));
-    weft_index_item items[] = {weft_places(at[0]), weft_at(1)};
+    weft_index_item items[] = {weft_indices(at[0]), weft_at(1)};
     all[6] = weft_index_multiply(in[0], items, 2, in[1]);
     all[7] = weft_masked_scatter(in[0], weft_greater(in[0], weft_scalar(0.3, WEFT_FLOAT64)), in[1]);
     all[8] = weft_pad_with(in[0], WEFT_DIMS(1), WEFT_DIMS(1), WEFT_DIMS(0),
@@ -268,7 +268,7 @@ static void indices_out_of_range_have_modes(void)
         CHECK_OK(weft_eval(slices));
         CHECK_STATUS(weft_eval(weft_put_along_axis(x, weft_astype(slices, WEFT_INT32), slices, 0)),
                      WEFT_OK);
-        weft_index_item items[] = {weft_places(far)};
+        weft_index_item items[] = {weft_indices(far)};
         CHECK_STATUS(weft_eval(weft_index_update(x, items, 1, slices)), WEFT_INVALID);
         CHECK_CONTAINS(weft_error_message(), "scatter: index ");
         CHECK_CONTAINS(weft_error(WEFT_INDEX(x, weft_at(4))), "4 is out of range for axis 0");
@@ -296,7 +296,7 @@ static void indices_may_be_trusted(void)
             weft_array *to = n ? places : at, **y = n ? same : both;
             weft_array *each =
                 weft_broadcast_to(weft_reshape(to, WEFT_DIMS(4, 1, 1)), WEFT_DIMS(4, 5, 6));
-            weft_index_item items[] = {weft_places(to)};
+            weft_index_item items[] = {weft_indices(to)};
             y[0] = weft_take(x, to, 0);
             y[1] = weft_index_update(x, items, 1, ones);
             y[2] = weft_index_add(x, items, 1, ones);

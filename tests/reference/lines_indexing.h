@@ -24,7 +24,7 @@ LINE("scatter_min", weft_scatter_min,
 LINE("masked_scatter", weft_masked_scatter,
      weft_masked_scatter(f(0, 4), weft_greater(weft_arange(0, 4, 1, WEFT_INT32),
                                                weft_scalar_int(1, WEFT_INT32)), f(1, 2)))
-LINE("", weft_index, WEFT_INDEX(f(0, N, 4), weft_every(), weft_places(n(1, 4, 2))))
+LINE("", weft_index, WEFT_INDEX(f(0, N, 4), weft_every(), weft_indices(n(1, 4, 2))))
 LINE("", weft_index_update,
      weft_index_update(f(0, N, 4), (weft_index_item[]){weft_every(), weft_at(0)}, 2, f(1, N)))
 LINE("", weft_index_add,
