@@ -55,8 +55,6 @@ const char *train_ranks_complaint(const train_values *v)
         return NULL;
     if (v->batches != NULL)
         return "--batches makes one update of each batch: it is for one process";
-    if (v->compile)
-        return "--compile is for one process";
     if (v->dry_run)
         return "--dry-run is for one process: every rank takes as much memory";
     for (int i = 0; i < v->source.paths.n; i++) {

@@ -53,10 +53,6 @@ static weft_status check_options(const weft_trainer_options *o)
 static weft_status check_group(const weft_trainer_options *o)
 {
     const int ranks = weft_group_place_of(o->group).size;
-    if (ranks > 1 && o->compile)
-        return weft_fail(WEFT_UNSUPPORTED,
-                         "trainer: updates are compiled in one process alone, not on %d ranks",
-                         ranks);
     if (o->accumulate > 0 && o->accumulate < ranks)
         return weft_fail(WEFT_INVALID,
                          "trainer: accumulate: expected at least a batch for each of %d ranks, got "

@@ -10,7 +10,7 @@
  * makes the same update: the run is that of one process with the same options, but for the rounding
  * of sums. weft_trainer_run is WEFT_INVALID, with the rank and what differs, when model, data,
  * options or starting weights are not the same on all ranks, and with fewer batches in an update
- * than ranks; with `compile` it is WEFT_UNSUPPORTED. Rank 0 alone writes the folder and reads its
+ * than ranks. Rank 0 alone writes the folder and reads its
  * checkpoints, and a run is resumed with as many ranks as it had. A failure, a callback or a
  * `cancel` on one rank ends the run on all.
  *

@@ -146,7 +146,7 @@ static void ranks_have_the_losses_of_one_process(void)
     } runs[] = {
         {"padded", "--dropout 0.1", 2},
         {"padded", "--dropout 0.1", 4},
-        {"packed", "--pack", 2},
+        {"packed", "--pack --compile", 2},
         {"dpo", "--objective dpo", 2},
     };
     if (!can_run())
