@@ -159,6 +159,10 @@ static weft_status classify(const classify_values *v, classify_run *r)
 {
     if (r->engine != NULL)
         return classify_by_engine(v, r);
+    if (weft_model_info_of(r->model)->n_labels > 0 && (v->labels != NULL || v->temperature > 0))
+        return weft_fail(WEFT_UNSUPPORTED,
+                         "classify: the adapter is of a classifier with labels of "
+                         "its own: no --labels and no --temperature");
     cli_inputs_encode(&r->texts, r->tokenizer, v->no_special);
     return v->labels != NULL ? classify_by_labels(v, r) : classify_by_token(v, r);
 }
@@ -199,7 +203,9 @@ const cli_command cli_classify = {
     .description =
         "Reads each text once, many texts together, and prints a line for each: the most "
         "probable next token with its probability, or, with --labels, the label whose tokens "
-        "are the most probable behind the text, with its share among the labels, or, with "
+        "are the most probable behind the text, with its share among the labels, or, with an "
+        "adapter "
+        "of weft train --task classify, its label with its probability, or, with "
         "--temperature, a token drawn from the probabilities. Other backends tell none of these. "
         "A text that "
         "cannot be read gets an empty line, or with --json an \"error\", and the status is 1 "

@@ -23,6 +23,13 @@ static void finish(classify_choice *choices, size_t n)
         choices[i].share = exp(choices[i].logprob - choices[0].logprob) / sum;
 }
 
+/* Tokens, or the labels of a classifier. */
+static size_t count_outputs(const weft_model *model)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    return (size_t)(info->n_labels > 0 ? info->n_labels : info->vocab_size);
+}
+
 /* ---- Tokens --------------------------------------------------------------------------------- */
 
 enum { BEFORE = 8 }; /* tokens in front of one, for its text may depend on them */
@@ -50,7 +57,7 @@ static char *token_text(const weft_tokenizer *tokenizer, const cli_input *t, int
 static void print_tokens(const classify_values *v, const classify_run *r, cli_input *t,
                          const float *logits, classify_choice *choices)
 {
-    const size_t V = (size_t)weft_model_info_of(r->model)->vocab_size;
+    const size_t V = count_outputs(r->model);
     const size_t top = v->top == CLI_ABSENT ? 1 : (size_t)v->top;
     const size_t n = V < top ? V : top;
     for (size_t i = 0; i < V; i++)
@@ -66,6 +73,24 @@ static void print_tokens(const classify_values *v, const classify_run *r, cli_in
     classify_print(v, t, choices, t->message == NULL ? n : 0);
     for (size_t i = 0; i < n; i++)
         weft_free((char *)choices[i].text);
+}
+
+/* Of a classifier: its labels, printed as those of --labels. */
+static void print_classes(const classify_values *v, const classify_run *r, const cli_input *t,
+                          const float *logits, classify_choice *choices)
+{
+    const size_t n = count_outputs(r->model);
+    classify_values shown = *v;
+    shown.labels = "";
+    for (size_t i = 0; i < n; i++) {
+        const char *label = weft_model_label(r->model, (int64_t)i);
+        choices[i] = (classify_choice){
+            .text = label, .length = strlen(label), .id = (int32_t)i, .logprob = (double)logits[i]};
+    }
+    finish(choices, n);
+    for (size_t i = 0; i < n; i++)
+        choices[i].logprob = log(choices[i].share);
+    classify_print(&shown, t, choices, n);
 }
 
 /* The token that was drawn. */
@@ -85,7 +110,7 @@ static void print_drawn(const classify_values *v, const classify_run *r, cli_inp
 static weft_status show_tokens(const classify_values *v, classify_run *r,
                                const weft_classified *results)
 {
-    const size_t V = (size_t)weft_model_info_of(r->model)->vocab_size;
+    const size_t V = count_outputs(r->model);
     classify_choice *choices = malloc(V * sizeof *choices);
     if (choices == NULL)
         return weft_fail(WEFT_MEMORY, "classify: no memory");
@@ -97,6 +122,8 @@ static weft_status show_tokens(const classify_values *v, classify_run *r,
         }
         if (t->message == NULL && v->temperature > 0)
             print_drawn(v, r, t, &results[i]);
+        else if (t->message == NULL && weft_model_info_of(r->model)->n_labels > 0)
+            print_classes(v, r, t, results[i].logits, choices);
         else if (t->message == NULL)
             print_tokens(v, r, t, results[i].logits, choices);
         else
@@ -110,7 +137,7 @@ static weft_status show_tokens(const classify_values *v, classify_run *r,
 static weft_status write_logits(const classify_values *v, const classify_run *r,
                                 const weft_classified *results)
 {
-    const size_t V = (size_t)weft_model_info_of(r->model)->vocab_size, n = r->texts.n;
+    const size_t V = count_outputs(r->model), n = r->texts.n;
     float *all = malloc((n * V + 1) * sizeof *all);
     if (all == NULL)
         return weft_fail(WEFT_MEMORY, "classify: no memory for the logits of %zu texts", n);

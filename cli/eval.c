@@ -168,6 +168,9 @@ static weft_status open_run(eval_run *run)
         status = cli_load_template(s->path, &run->chat);
     if (status == WEFT_OK)
         status = cli_load_model(s->path, &run->values->place, s->adapter, &run->model);
+    if (status == WEFT_OK && weft_model_info_of(run->model)->n_labels > 0)
+        status = weft_fail(WEFT_UNSUPPORTED, "eval: %s is of a classifier: weft classify uses it",
+                           weft_printable(s->adapter));
     return status;
 }
 

@@ -134,6 +134,8 @@ static int run_with(const train_values *v)
     if (status == WEFT_OK)
         status = cli_load_model(r.path, &v->place, NULL, &r.model);
     if (status == WEFT_OK)
+        status = train_add_head(v, &r);
+    if (status == WEFT_OK)
         status = train_add_adapter(v, &r);
     if (status == WEFT_OK)
         status = train_add_reference(v, &r);
@@ -148,6 +150,7 @@ static int run_with(const train_values *v)
     weft_dataset_free(r.validation);
     weft_tokenizer_free(r.tokenizer);
     weft_free(r.text_path);
+    weft_labels_free(&r.labels);
     weft_chat_free(r.chat);
     weft_model_free(r.model);
     train_free_samples(&r);

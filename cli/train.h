@@ -8,6 +8,9 @@
 #include "cli/progress.h"
 #include "cli/words.h"
 
+/* The values of --task. */
+enum { TRAIN_GENERATE, TRAIN_CLASSIFY };
+
 /* The values of --train-on. */
 enum { TRAIN_ON_TURNS, TRAIN_ON_LAST, TRAIN_ON_EVERYTHING };
 
@@ -22,7 +25,8 @@ typedef struct train_values {
     double val_split, max_memory, epochs, lr, weight_decay, clip, neftune;
     double save_minutes;
     int64_t val_every, save_every, steps, batch_size, micro_batch, accumulate, length, warmup, seed;
-    int optimizer, train_on, objective;
+    const char *labels;
+    int optimizer, train_on, objective, task;
     double beta, label_smoothing, gamma, desirable_weight, undesirable_weight;
     int64_t keep;
     bool pack, checkpoint, compile, json, dry_run, overwrite, resume;
@@ -64,6 +68,7 @@ typedef struct train_run {
     weft_model *model;
     char *text_path;                    /* of the tokenizer and its files; NULL: not opened */
     weft_tokenizer *tokenizer;          /* NULL with --batches */
+    weft_labels labels;                 /* of --task classify */
     weft_chat *chat;                    /* NULL: the model has no chat template */
     weft_dataset *data, *validation;    /* NULL: none */
     weft_dataset_info data_info;        /* of data */
@@ -73,7 +78,7 @@ typedef struct train_run {
     weft_train_result result;
     weft_train_sample *samples; /* (n_samples): the latest; texts are owned, prompts are not */
     int n_samples;
-    double latest_validation;   /* the latest, for the bar */
+    double latest_validation, latest_accuracy; /* for the bar */
     double reloaded_validation; /* of the adapter in best/, loaded again; NaN: not measured */
     cli_progress progress;
 } train_run;
@@ -163,6 +168,14 @@ const weft_optim_type *train_optimizer(const train_values *v);
 weft_status train_read_texts(const train_values *v, train_run *r);
 /* Puts the adapter that the options describe around the model's linears. */
 weft_status train_add_adapter(const train_values *v, train_run *r);
+
+/* What makes no sense beside --task; NULL: nothing. */
+const char *train_classify_complaint(const train_values *v);
+/* With --task classify: finds the labels, and has texts read with them. */
+weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o);
+/* Puts the classification head in; with --init-adapter that does. */
+weft_status train_add_head(const train_values *v, const train_run *r);
+void train_print_labels(const train_run *r); /* a line of the plan */
 
 /* The run's tokenizer, once: that of --init-adapter or the model, with --add-tokens. */
 weft_status train_open_tokenizer(const train_values *v, train_run *r);

@@ -80,7 +80,9 @@ static weft_status inject(const train_values *v, weft_model *model)
     weft_nn_lora_pattern patterns[2 * MOST];
     int n_ranks = 0, n_alphas = 0, *layers = NULL;
     const int n = split(v->targets, names, targets);
-    const int n_whole = v->whole ? split(v->whole, wholes, whole) : 0;
+    int n_whole = v->whole ? split(v->whole, wholes, whole) : 0;
+    if (n_whole >= 0 && n_whole < MOST && v->task == TRAIN_CLASSIFY)
+        whole[n_whole++] = "score";
     weft_status status = n < 0         ? too_many("targets")
                          : n_whole < 0 ? too_many("modules-to-save")
                                        : WEFT_OK;
@@ -138,4 +140,5 @@ void train_print_adapter(const train_values *v, const train_run *r)
         fprintf(stderr, ": rank %lld, alpha %g%s%s\n", (long long)v->rank, alpha_of(v),
                 v->rslora ? ", rsLoRA" : "", v->pissa ? ", PiSSA" : "");
     train_print_tokens(r);
+    train_print_labels(r);
 }

@@ -60,6 +60,9 @@ const char *train_complaint(const train_values *v)
         return objective;
     if (v->steps != CLI_ABSENT && !isnan(v->epochs))
         return "--steps and --epochs exclude each other";
+    const char *classify = train_classify_complaint(v);
+    if (classify != NULL)
+        return classify;
     const char *tokens = tokens_complaint(v);
     if (tokens != NULL)
         return tokens;

@@ -32,6 +32,8 @@ weft_status train_open_data(const train_values *v, train_run *r)
         status = cli_load_template(r->path, &r->chat);
     o.chat = r->chat;
     o.tokenizer_path = r->text_path;
+    if (status == WEFT_OK)
+        status = train_find_labels(v, r, &o);
     if (status == WEFT_OK && v->val_data != NULL)
         status = load_validation(v, r, o);
     if (status != WEFT_OK)

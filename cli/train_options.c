@@ -146,6 +146,17 @@ static const cli_option options[] = {
      .help = "what contributes to the loss: completions and every assistant turn of a conversation "
              "(the default), only the last turn of each conversation, or prompts too"},
 
+    {.name = "task",
+     .kind = CLI_CHOICE,
+     .value = "generate|classify",
+     .fallback = "generate",
+     AT(task),
+     .help = "classify: rows have text and label, and a head on the last token predicts the label"},
+    {.name = "labels",
+     .kind = CLI_TEXT,
+     .value = "A,B,C",
+     AT(labels),
+     .help = "of --task classify: the labels in this order; default: those of the data, sorted"},
     {.name = "objective",
      .kind = CLI_CHOICE,
      .value = TRAIN_OBJECTIVES,

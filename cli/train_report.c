@@ -95,10 +95,15 @@ bool train_show(void *context, const weft_train_report *p)
     r->configured = true;
     bool measured = !isnan(p->validation_loss);
     char validation[40] = "", rewards[64] = "";
-    if (measured)
+    if (measured) {
         r->latest_validation = p->validation_loss;
+        r->latest_accuracy = p->validation_accuracy;
+    }
     if (r->latest_validation > 0)
         snprintf(validation, sizeof validation, "  val %.4f", r->latest_validation);
+    if (r->latest_validation > 0 && !isnan(r->latest_accuracy))
+        snprintf(validation, sizeof validation, "  val %.4f, accuracy %.1f%%", r->latest_validation,
+                 100 * r->latest_accuracy);
     if (p->rewards.pairs > 0 && isnan(p->rewards.accuracy))
         snprintf(rewards, sizeof rewards, "  margin %.3g", p->rewards.margin);
     else if (p->rewards.pairs > 0)
@@ -193,6 +198,12 @@ static void print_use(const train_values *v, const train_run *r)
     printf(best ? ", the adapter with the lowest validation loss:\n" : ":\n");
     if (adapter == NULL)
         return;
+    if (v->task == TRAIN_CLASSIFY) {
+        print_command(
+            (const char *const[]){"classify", v->model, "--adapter", adapter, "TEXT", NULL});
+        weft_free(adapter);
+        return;
+    }
     if (has_conversations(r))
         print_command((const char *const[]){"chat", v->model, "--adapter", adapter, NULL});
     else

@@ -43,6 +43,8 @@ static const char *const fixed[] = {
     "dtype",
     "quantize",
     "objective",
+    "task",
+    "labels",
     "beta",
     "label-smoothing",
     "gamma",
@@ -54,7 +56,7 @@ static const char *const fixed[] = {
 static const char *const of_adapter[] = {
     "rank",          "alpha",  "rslora",  "dora",    "pissa",           "rank-pattern",
     "alpha-pattern", "layers", "dropout", "targets", "modules-to-save", "train-tokens",
-    "add-tokens"};
+    "add-tokens",    "labels"};
 
 enum {
     N_FIXED = sizeof fixed / sizeof *fixed,
@@ -96,8 +98,10 @@ bool train_same_value(const char *a, const char *b)
  * would say too. */
 static const char *default_of(const weft_run_words *run, const char *name, char out[32])
 {
-    static const char *const words[][2] = {
-        {"train-on", "turns"}, {"long", "keep-head"}, {"label-smoothing", "0"}};
+    static const char *const words[][2] = {{"train-on", "turns"},
+                                           {"task", "generate"},
+                                           {"long", "keep-head"},
+                                           {"label-smoothing", "0"}};
     const char *of = cli_word_of(&cli_train, run->at, run->n, "objective"),
                *rank = cli_word_of(&cli_train, run->at, run->n, "rank");
     const weft_objective *objective = weft_objective_named(of ? of : "supervised");

@@ -15,6 +15,13 @@ typedef struct classification {
     size_t G;
 } classification;
 
+/* Tokens, or the labels of a classifier. */
+static int64_t count_outputs(const weft_model *model)
+{
+    const weft_model_info *info = weft_model_info_of(model);
+    return info->n_labels > 0 ? info->n_labels : info->vocab_size;
+}
+
 /* The token that weft_generate would draw first: int32 (1). logits (1, V) */
 static weft_array *draw_one(const classification *c, size_t g, weft_array *logits)
 {
@@ -102,7 +109,7 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
 {
     const classification *c = context;
     const int64_t W = weft_dim(hidden, 1);
-    const size_t V = (size_t)weft_model_info_of(c->model)->vocab_size;
+    const size_t V = (size_t)count_outputs(c->model);
     if (from + W < (int64_t)c->prompts[c->order[0]].n)
         return WEFT_OK;
     answers a = {weft_malloc(c->G * sizeof(int32_t)), weft_malloc(c->G * sizeof(float)),
@@ -129,7 +136,7 @@ static weft_status classify_hidden(void *context, weft_array *hidden, int64_t fr
 
 static weft_status check_classify(weft_model *model, const weft_classify_options *o)
 {
-    const int64_t V = weft_model_info_of(model)->vocab_size;
+    const int64_t V = count_outputs(model);
     weft_status status = WEFT_OK;
     if (o->batch.tokens < 0)
         return weft_fail(WEFT_INVALID, "classify: batch.tokens: expected a number of at least 0");

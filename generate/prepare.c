@@ -11,6 +11,9 @@
 static weft_status check_prompt(weft_model *model, const int32_t *prompt, size_t n)
 {
     const weft_model_info *info = weft_model_info_of(model);
+    if (info->n_labels > 0)
+        return weft_fail(WEFT_UNSUPPORTED, "generate: the model is a classifier of %lld labels",
+                         (long long)info->n_labels);
     if (n == 0)
         return weft_fail(WEFT_INVALID, "generate: the prompt has no tokens");
     if (info->max_positions > 0 && n > (size_t)info->max_positions)

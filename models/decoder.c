@@ -9,6 +9,7 @@
 #include "models/config.h"
 #include "models/layers.h"
 #include "models/placement.h"
+#include "nn/module.h"
 #include "weft/op.h"
 #include "weft/transforms.h"
 
@@ -353,6 +354,18 @@ weft_array *weft__decoder_head(weft_module *module, weft_array *hidden)
     weft_nn_enter(m);
     weft_array *logits = weft__call_there(m->lm_head, hidden);
     return weft_nn_leave(m, m->softcap > 0 ? weft_softcap(logits, m->softcap) : logits);
+}
+
+void weft__decoder_set_head(weft_module *module, const char *name, weft_module *head)
+{
+    causal_lm *m = (causal_lm *)module;
+    weft_nn_free(m->lm_head);
+    for (int i = 0; i < module->n_children; i++) {
+        if (module->children[i].address == &m->lm_head)
+            module->children[i].name = name;
+    }
+    weft__nn_put_child(module, name, &m->lm_head, head);
+    m->softcap = 0;
 }
 
 /* With an adapter around the head, the matrix alone is not the head. */

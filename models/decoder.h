@@ -120,6 +120,8 @@ weft_array *weft__decoder_hidden(weft_module *module, weft_array *tokens,
                                  const weft_model_call *call);
 weft_array *weft__decoder_head(weft_module *module, weft_array *hidden);
 weft_array *weft__decoder_head_weight(weft_module *module);
+/* Another module in the place of the output head, under another name and without a soft cap. */
+void weft__decoder_set_head(weft_module *module, const char *name, weft_module *head);
 void weft__decoder_attention(weft_module *module, int64_t layer, weft_layer_attention *out);
 
 /* These, in the literal of a family. */

@@ -5,6 +5,7 @@
 #include "core/failure.h"
 #include "core/io/gguf.h"
 #include "core/io/text.h"
+#include "models/classifier.h"
 #include "models/convert/convert.h"
 #include "models/generation.h"
 #include "models/gguf/gguf.h"
@@ -19,6 +20,7 @@ struct weft_model {
     weft_module *module;
     weft_model_info info;
     char *skipped; /* NULL: nothing was */
+    char **labels; /* (info.n_labels) */
     weft__generation_config generation;
 };
 
@@ -307,6 +309,13 @@ weft_status weft_model_new(const weft_config *config, weft_model **out)
     return WEFT_OK;
 }
 
+static void free_labels(char **labels, int64_t n)
+{
+    for (int64_t i = 0; labels && i < n; i++)
+        weft_free(labels[i]);
+    weft_free(labels);
+}
+
 void weft_model_free(weft_model *model)
 {
     if (model == NULL)
@@ -315,6 +324,7 @@ void weft_model_free(weft_model *model)
     weft_config_free(model->config);
     weft__generation_free(&model->generation);
     weft_free(model->skipped);
+    free_labels(model->labels, model->info.n_labels);
     weft_free(model);
 }
 
@@ -360,6 +370,32 @@ weft_module *weft_model_module(weft_model *model)
 const weft_model_info *weft_model_info_of(const weft_model *model)
 {
     return &model->info;
+}
+
+weft_status weft_model_classify(weft_model *model, const char *const *labels, int n)
+{
+    if (n < 2)
+        return weft_fail(WEFT_INVALID, "classifier: expected at least two labels, got %d", n);
+    if (model->info.n_labels > 0 || weft_nn_lora_count(model->module) > 0)
+        return weft_fail(WEFT_INVALID, "classifier: the model has %s already",
+                         model->info.n_labels > 0 ? "labels" : "an adapter");
+    char **copies = weft_calloc((size_t)n, sizeof *copies);
+    bool copied = copies != NULL;
+    for (int i = 0; copied && i < n; i++)
+        copied = (copies[i] = weft_strdup(labels[i])) != NULL;
+    weft_status status = copied ? weft__classifier_put(model->module, model->config, model->family,
+                                                       &model->info, n)
+                                : weft__out_of_memory("classifier", "its labels");
+    if (status == WEFT_OK)
+        model->labels = copies;
+    else
+        free_labels(copies, n);
+    return status;
+}
+
+const char *weft_model_label(const weft_model *model, int64_t i)
+{
+    return i >= 0 && i < model->info.n_labels ? model->labels[i] : NULL;
 }
 
 void weft__model_set_vocabulary(weft_model *model, int64_t vocab_size)

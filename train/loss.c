@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "core/failure.h"
 #include "nn/module.h"
 #include "train/data/dataset.h"
 #include "train/objective/objective.h"
@@ -169,7 +170,7 @@ static int compare_lengths(const void *a, const void *b)
 /* Sums over samples i of their losses s_i and weights w_i. */
 typedef struct loss_sums {
     double s, w, ss, sw, ww;
-    int64_t samples;
+    int64_t samples, correct; /* correct: of a classifier */
 } loss_sums;
 
 /* The standard error of the ratio S / W of sums over n samples drawn at random:
@@ -199,6 +200,39 @@ static void add_loss(loss_sums *t, double s, double w)
     t->samples++;
 }
 
+/* Of a classifier: how many of n samples have the label that is the most probable one. `x` are the
+ * hidden states (B, L, E) of their batch. */
+static weft_status count_correct(weft_model *model, const weft_sample *samples, int n,
+                                 weft_array *x, int64_t *correct)
+{
+    int32_t *at = weft_malloc(2 * (size_t)n * sizeof *at);
+    if (at == NULL)
+        return weft__out_of_memory("evaluation", "labels");
+    for (int i = 0; i < n; i++)
+        at[i] = (int32_t)(i * weft_dim(x, 1) + samples[i].length - 2);
+    weft_array *last = weft_from_data(at, WEFT_INT32, WEFT_DIMS(n));
+    x = weft_take(weft_flatten(x, 0, 1), weft_to(last, weft_device_of(x)), 0); /* (B, E) */
+    weft_array *logits = weft_model_head(model, weft_expand_dims(x, 0));       /* (1, B, labels) */
+    weft_array *found = weft_squeeze(weft_argmax(logits, -1, false), 0);       /* (B) */
+    found = weft_astype(found, WEFT_INT32);
+    const weft_status status = weft_read(found, WEFT_INT32, at, n);
+    for (int i = 0; status == WEFT_OK && i < n; i++)
+        *correct += at[i] == samples[i].ids[samples[i].length - 1];
+    weft_free(at);
+    return status;
+}
+
+/* The labels of a batch: of a classifier the hidden states are computed once more. */
+static weft_status batch_labels(weft_model *model, const weft_batch *batch,
+                                const weft_sample *samples, int n, int64_t *correct)
+{
+    const weft_model_call call = {.positions = batch->positions, .first = batch->first};
+    if (weft_model_info_of(model)->n_labels == 0)
+        return WEFT_OK;
+    return count_correct(model, samples, n, weft_model_hidden(model, batch->tokens, &call),
+                         correct);
+}
+
 /* Adds the losses of a batch of n samples; `room` (n) is for them. */
 static weft_status batch_loss(weft_model *model, const weft_sample *samples, int n, float *room,
                               loss_sums *sums)
@@ -212,6 +246,8 @@ static weft_status batch_loss(weft_model *model, const weft_sample *samples, int
     status = weft_read(rows, WEFT_FLOAT32, room, n);
     for (int i = 0; status == WEFT_OK && i < n; i++)
         add_loss(sums, -(double)room[i], sample_weight(&samples[i]));
+    if (status == WEFT_OK)
+        status = batch_labels(model, &batch, samples, n, &sums->correct);
     weft_scope_close(NULL);
     weft_batch_free(&batch);
     return status;
@@ -222,9 +258,10 @@ static weft_status add_ranks(weft_group *group, weft_status status, bool *stop, 
                              int64_t *targets)
 {
     double values[WEFT__EXCHANGED] = {
-        t->s, t->w, t->ss, t->sw, t->ww, (double)t->samples, (double)*targets};
+        t->s, t->w, t->ss, t->sw, t->ww, (double)t->samples, (double)*targets, (double)t->correct};
     status = weft__group_exchange(group, status, stop, values, NULL);
-    *t = (loss_sums){values[0], values[1], values[2], values[3], values[4], (int64_t)values[5]};
+    *t = (loss_sums){values[0], values[1],          values[2],         values[3],
+                     values[4], (int64_t)values[5], (int64_t)values[7]};
     *targets = (int64_t)values[6];
     return status;
 }
@@ -256,6 +293,8 @@ static weft_status evaluate(weft_model *model, const weft_sample *samples, int64
         out->loss = sums.s / sums.w;
         out->standard_error = standard_error(&sums);
     }
+    if (sums.samples > 0 && weft_model_info_of(model)->n_labels > 0)
+        out->accuracy = (double)sums.correct / (double)sums.samples;
     return status;
 }
 
@@ -301,7 +340,7 @@ weft_status weft_evaluate(weft_model *model, const weft_dataset *dataset,
     weft_evaluate_options o = options ? *options : (weft_evaluate_options){0};
     const double began = weft__seconds();
     const bool other = o.objective && o.objective != &weft_objective_supervised;
-    *out = (weft_evaluation){0};
+    *out = (weft_evaluation){.accuracy = (double)NAN};
     if (o.batch_size <= 0)
         o.batch_size = DEFAULT_BATCH;
     weft_module *module = weft_model_module(model);

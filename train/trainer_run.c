@@ -143,6 +143,7 @@ static weft_status validate(loop *l, weft_train_report *report)
         return status == WEFT_CANCELLED ? WEFT_OK : status;
     weft_train_result *r = &l->state.result;
     report->validation_loss = r->last_validation = found.loss;
+    report->validation_accuracy = found.accuracy;
     l->state.validated = report->step;
     const weft_trainer_options *options = &l->t->o;
     if (options->sampler) {
@@ -259,7 +260,8 @@ static weft_status begin(loop *l)
                                .steps = l->plan.steps,
                                .loss = NAN,
                                .grad_norm = NAN,
-                               .validation_loss = NAN};
+                               .validation_loss = NAN,
+                               .validation_accuracy = NAN};
     const weft_status status = validate(l, &start);
     return status == WEFT_OK && (l->first == 0 || !isnan(start.validation_loss)) ? tell(l, &start)
                                                                                  : status;
@@ -280,7 +282,7 @@ static weft_status run_updates(loop *l)
     weft_status status = begin(l);
     for (int64_t s = l->first; status == WEFT_OK && s < l->plan.steps && !is_out_of_patience(l);
          s++) {
-        weft_train_report report = {.validation_loss = NAN};
+        weft_train_report report = {.validation_loss = NAN, .validation_accuracy = NAN};
         status = step(l, s, &report);
         if (status == WEFT_OK && must_validate(l, report.step))
             status = validate(l, &report);

@@ -96,6 +96,12 @@ WEFT_NODISCARD WEFT_API weft_status weft_adapters_tokenizer(const char *model, c
                                                             weft_tokenizer **out)
     WEFT_NONNULL(3); /* and that loaded */
 
+/* The labels of an adapter of a classifier (weft_model_classify), from the id2label of the
+ * config.json in its folder, else LABEL_0 and so on; none for another adapter. Loading such an
+ * adapter makes a classifier of the model, and saving one writes that config.json. Free with
+ * weft_labels_free. */
+WEFT_NODISCARD WEFT_API weft_status weft_adapter_labels(const char *folder, weft_labels *out);
+
 /* Several adapters of one model (borrowed), which computes with a weighted sum of them. */
 typedef struct weft_adapters weft_adapters;
 

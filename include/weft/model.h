@@ -134,6 +134,7 @@ typedef struct weft_model_info {
     int64_t n_layers;
     int64_t n_caches; /* layers with keys and values of their own, which are the first; 0: all */
     int64_t vocab_size;
+    int64_t n_labels; /* of a classifier (weft_model_classify); 0: it predicts tokens */
     int64_t hidden_size;
     int64_t max_positions; /* 0: unknown */
     double softcap;        /* of the logits; 0: none */
@@ -263,6 +264,26 @@ WEFT_API weft_module *weft_model_module(weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_model_info *weft_model_info_of(const weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_model_family *weft_model_family_of(const weft_model *model) WEFT_NONNULL(1);
 WEFT_API const weft_config *weft_model_config(const weft_model *model) WEFT_NONNULL(1);
+
+/* The labels of a classifier, in the order of its logits. Zeroed: none. */
+typedef struct weft_labels {
+    char **at; /* (n), owned */
+    int n;
+    bool open; /* weft_dataset_options.labels: rows add these, and their texts are not read */
+} weft_labels;
+
+WEFT_NODISCARD WEFT_API weft_status weft_labels_add(weft_labels *labels, const char *label);
+WEFT_API int weft_labels_index(const weft_labels *labels, const char *label); /* -1: not there */
+WEFT_API void weft_labels_free(weft_labels *labels);
+
+/* Makes a classifier of the model, as transformers' AutoModelForSequenceClassification: in place of
+ * the output head a linear "score" without a bias, whose n rows are drawn from a normal
+ * distribution with the configuration's initializer_range (0.02). The logits of a text are those
+ * behind its last token. Not for generating. WEFT_INVALID for fewer than two labels, a model with
+ * an adapter or with labels; WEFT_UNSUPPORTED for a family with a head of its own. */
+WEFT_NODISCARD WEFT_API weft_status weft_model_classify(weft_model *model,
+                                                        const char *const *labels, int n);
+WEFT_API const char *weft_model_label(const weft_model *model, int64_t i); /* NULL: none */
 
 /* The ids that end a text: those of config.json and generation_config.json, or, where they have
  * none, the eos_token of the folder's tokenizer; of a GGUF file, its

@@ -367,7 +367,7 @@ typedef struct weft_nn_lora_options {
      * "all-linear": every linear and all experts that are not excluded. */
     const char *const *targets;
     int n_targets;
-    const char *const *exclude; /* from "all-linear"; NULL: lm_head and the routers of experts */
+    const char *const *exclude; /* from "all-linear"; NULL: lm_head, score and the routers */
     int n_exclude;
     /* Modules, by path or its end, whose own parameters are trained beside the adapters (PEFT's
      * modules_to_save). One that is tied to another gets parameters of its own. NULL: none. */

@@ -91,6 +91,10 @@ typedef struct weft_dataset_options {
     const char *tokenizer_path; /* with cache: of the tokenizer, whose files are part of the key */
     const weft_chat *chat;      /* borrowed: renders conversations; NULL: they are refused */
     weft_examples examples;     /* rows of another kind are refused */
+    /* Borrowed, not NULL: rows with text and label (a text or an integer), each a sample of the
+     * text's tokens with those that the tokenizer puts around it, and as its only target, behind
+     * the last token, the number of the label. */
+    weft_labels *labels;
 } weft_dataset_options;
 
 typedef struct weft_sample {
@@ -178,6 +182,13 @@ WEFT_NODISCARD WEFT_API weft_status weft_dataset_parse(const char *data, size_t 
                                                        const weft_dataset_options *options,
                                                        double split, weft_dataset **out,
                                                        weft_dataset **validation);
+
+/* The labels of the rows of sources (rows with text and label): sorted, by value if all are
+ * integers, else by their bytes. WEFT_INVALID for fewer than two. Free with weft_labels_free. */
+WEFT_NODISCARD WEFT_API weft_status weft_labels_find(const weft_data_source *sources, int n,
+                                                     const weft_tokenizer *tokenizer,
+                                                     const weft_dataset_options *options,
+                                                     weft_labels *out);
 
 /* How many samples of `dataset` have the ids of one of `others`; NULL: of one before them in
  * `dataset`. Of ids alone: weights do not count. -1 when out of memory. */
@@ -324,6 +335,8 @@ typedef struct weft_evaluation {
     /* Of the loss, where the samples are drawn at random, each with all of its targets; 0 for one
      * sample. */
     double standard_error;
+    double accuracy; /* of a classifier: the share of samples whose label is the most probable one;
+                        else NaN */
     int64_t targets; /* of other objectives: examples, also for the callback */
     double seconds;
 } weft_evaluation;
@@ -383,8 +396,9 @@ typedef struct weft_train_report {
     bool applied;        /* loss and norm were finite; otherwise nothing changed */
     int64_t tokens;      /* n_tokens of the update's batches */
     int64_t total_tokens;
-    double tokens_per_second; /* of the latest updates, validation left out */
-    double validation_loss;   /* NaN when it was not measured at this step */
+    double tokens_per_second;   /* of the latest updates, validation left out */
+    double validation_loss;     /* NaN when it was not measured at this step */
+    double validation_accuracy; /* of a classifier; else NaN */
     double seconds, remaining;
     int64_t peak_memory; /* weft_memory_peak_held since weft_trainer_run began */
     weft_reward_report rewards;

@@ -33,6 +33,8 @@ static void make_data(void)
     } files[] = {{"rows.jsonl", rows},
                  {"pairs.jsonl", pairs},
                  {"story.txt", story},
+                 {"labelled.jsonl", "{\"text\": \"A hen.\", \"label\": \"a\"}\n"
+                                    "{\"text\": \"A king.\", \"label\": \"b\"}\n"},
                  {"bad.jsonl", "{\"text\": 5}\n{\"text\": \"A hen and a fox.\"}\n"}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i].name);
@@ -87,6 +89,7 @@ static const char *base_effect(const char *base)
 
 #define ROWS "--data rows.jsonl --batch-size 2 --steps 3"
 #define PAIRS "--data pairs.jsonl --batch-size 2 --steps 3 --objective dpo"
+#define LABELLED "--data labelled.jsonl --batch-size 2 --steps 3"
 #define SPLIT ROWS " --val-split 0.3"
 
 /* Every option with a value that a run of `base` does not have. */
@@ -139,6 +142,8 @@ static const struct {
     {"dropout", ROWS, "0.3"},
     {"targets", ROWS, "q_proj"},
     {"train-tokens", ROWS, "a"},
+    {"task", LABELLED, "classify"},
+    {"labels", LABELLED " --task classify", "b,a"},
     {"add-tokens", ROWS, "xqz"},
     {"modules-to-save", ROWS, "norm"},
     {"adapter-dtype", ROWS, "bfloat16"},

@@ -68,6 +68,17 @@ bool weft__adapter_config_fits(const weft__adapter_config *config, const char *p
 /* Whether it adapts the parameter of that path, one of experts. */
 bool weft__adapter_config_has(const weft__adapter_config *config, const char *parameter);
 
+/* ---- classifier.c ---------------------------------------------------------------------------- */
+
+/* config.json with id2label and label2id, for the adapter of a classifier; else nothing. */
+weft_status weft__adapter_write_labels(weft_model *model, const char *folder);
+/* The labels of an adapter's classification head; none: it has no such head. */
+weft_status weft__adapter_read_labels(const char *folder, const weft_safetensors *file,
+                                      weft_labels *out);
+/* Makes a classifier of the model where the adapter is one's. */
+weft_status weft__adapter_classify(weft_model *model, const char *folder,
+                                   const weft_safetensors *file);
+
 /* ---- tokens.c -------------------------------------------------------------------------------- */
 
 #define WEFT__ADAPTER_TOKENS ".token_adapter.trainable_tokens_delta"

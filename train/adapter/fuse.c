@@ -153,6 +153,11 @@ static weft_status edit(void *context, weft_model *model)
     weft_module *tree = weft_model_module(model);
     weft__names linears = {0};
     weft_status status = weft_adapter_load(model, f->adapter, NULL);
+    if (status == WEFT_OK && weft_model_info_of(model)->n_labels > 0)
+        status = weft_fail(WEFT_UNSUPPORTED,
+                           "fuse: %s is of a classifier, which is used with its "
+                           "adapter",
+                           f->adapter);
     if (status == WEFT_OK)
         status = weft__adapter_linears(tree, &linears, &f->adapted);
     if (status == WEFT_OK)

@@ -364,8 +364,8 @@ static weft_status load(weft_module *tree, const weft__adapter_config *config,
     return status;
 }
 
-/* From a folder in PEFT's format. */
-static weft_status load_folder(weft_module *tree, const char *folder,
+/* From a folder in PEFT's format. `model`: the tree's, or NULL. */
+static weft_status load_folder(weft_model *model, weft_module *tree, const char *folder,
                                const weft_adapter_options *options)
 {
     weft__adapter_config config;
@@ -376,6 +376,8 @@ static weft_status load_folder(weft_module *tree, const char *folder,
     char *path = weft_format("%s/%s", folder, WEFT__ADAPTER_TENSORS);
     status = path ? weft_safetensors_open(path, &file)
                   : weft__out_of_memory(folder, "reading the adapter");
+    if (status == WEFT_OK && model)
+        status = weft__adapter_classify(model, folder, file);
     if (status == WEFT_OK)
         status = load(tree, &config, file, options);
     weft_safetensors_close(file);
@@ -401,7 +403,7 @@ weft_status weft_adapter_load(weft_model *model, const char *folder,
         return status;
     if (format != WEFT_ADAPTER_PEFT)
         return weft__adapter_load_list(model, folder, format, options);
-    status = load_folder(tree, folder, options);
+    status = load_folder(model, tree, folder, options);
     weft__adapter_count_tokens(model);
     return status;
 }
@@ -418,5 +420,5 @@ weft_status weft_adapter_load_module(weft_module *module, const char *folder,
                          "%s: expected an adapter in PEFT's format, got mlx-lm's or llama.cpp's, "
                          "whose names are those of a model's family: use weft_adapter_load",
                          folder);
-    return load_folder(module, folder, options);
+    return load_folder(NULL, module, folder, options);
 }

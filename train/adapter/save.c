@@ -478,7 +478,10 @@ static weft_status save(weft_module *tree, const char *folder, const char *base_
 weft_status weft_adapter_save(weft_model *model, const char *folder, const char *base_name)
 {
     profile p = {0};
-    return save(weft_model_module(model), folder, base_name, "\"CAUSAL_LM\"", &p);
+    const bool classifies = weft_model_info_of(model)->n_labels > 0;
+    const weft_status status = save(weft_model_module(model), folder, base_name,
+                                    classifies ? "\"SEQ_CLS\"" : "\"CAUSAL_LM\"", &p);
+    return status == WEFT_OK ? weft__adapter_write_labels(model, folder) : status;
 }
 
 /* PEFT matches a target against modules of every type, so one that is neither a linear nor an

@@ -122,7 +122,8 @@ weft_status weft_adapter_add_tokens(weft_model *model, const int32_t *tokens, in
 {
     weft_module *tree = weft_model_module(model);
     weft_status status = weft_nn_tokens_add(tree, "embed_tokens", tokens, n, known);
-    if (status == WEFT_OK && !weft_model_info_of(model)->tied)
+    const weft_model_info *info = weft_model_info_of(model);
+    if (status == WEFT_OK && !info->tied && info->n_labels == 0)
         status = weft_nn_tokens_add(tree, "lm_head", tokens, n, known);
     if (status == WEFT_OK)
         weft__adapter_count_tokens(model);

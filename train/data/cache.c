@@ -151,6 +151,8 @@ static void add_options(key *k, const weft_dataset_options *o, double split)
     add_bytes(k, &split, sizeof split);
     add_text(k, WEFT_VERSION);
     add_text(k, magic);
+    for (int i = 0; o->labels && i < o->labels->n; i++)
+        add_text(k, o->labels->at[i]);
     for (int i = 0; o->chat && i < 2; i++)
         add_text(k, weft_chat_source(o->chat, i ? "tool_use" : NULL));
 }

@@ -113,6 +113,11 @@ static weft_status add_contents(weft__reader *r, const char *data, size_t size, 
                            "%s: expected rows of preference data (JSON lines, a JSON array, CSV or "
                            "TSV), got a text",
                            r->path);
+    if (status == WEFT_OK && format == WEFT_DATA_TEXT && r->o.labels)
+        status = weft_fail(WEFT_INVALID,
+                           "%s: expected rows with \"text\" and \"label\" (JSON lines, a JSON "
+                           "array, CSV or TSV), got a text",
+                           r->path);
     if (status != WEFT_OK)
         return status;
     status = format == WEFT_DATA_TEXT ? add_text(r, data, size, p)

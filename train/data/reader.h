@@ -45,6 +45,9 @@ weft_status weft__reader_add_completion(weft__reader *r, const weft__json *row,
  * so, which a row with prompt, completion and label is too. train/data/preference.c */
 weft_status weft__reader_add_preference(weft__reader *r, const weft__json *row);
 
+/* Adds a text with its label (options' labels). train/data/classified.c */
+weft_status weft__reader_add_classified(weft__reader *r, const weft__json *row);
+
 /* Puts the array that a member's text is in place of the text, if it is one of messages.
  * WEFT_INVALID for a text that begins as one and is malformed. train/data/cells.c */
 weft_status weft__reader_unpack(const weft__json *row, const char *key);

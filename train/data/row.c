@@ -337,7 +337,13 @@ weft_status weft__reader_add_row(weft__reader *r, const weft__json *row)
 {
     static const char *const texts[] = {"prompt", "completion", "chosen", "rejected"};
     weft_row_kind kind = WEFT_ROW_TEXT;
-    weft_status status = find_kind(row, &kind);
+    weft_status status;
+    if (r->o.labels) {
+        status = weft__reader_add_classified(r, row);
+        r->rows->info.rows[kind] += status == WEFT_OK;
+        return status;
+    }
+    status = find_kind(row, &kind);
     for (size_t i = 0; status == WEFT_OK && i < sizeof texts / sizeof *texts; i++)
         status = weft__reader_unpack(row, texts[i]);
     /* Rows of preferences may have "messages" too, which are for supervised training. */

@@ -101,6 +101,8 @@ static void add_line(weft__text *t, const weft_train_report *r)
     }
     if (!isnan(r->validation_loss))
         add_number(t, "validation_loss", r->validation_loss);
+    if (!isnan(r->validation_loss) && !isnan(r->validation_accuracy))
+        add_number(t, "validation_accuracy", r->validation_accuracy);
     add_samples(t, r);
     weft__text_format(t, "}\n");
 }
@@ -155,7 +157,7 @@ weft_status weft__metrics_draw(const weft__metrics *m)
 static bool keep_line(weft__metrics *m, const char *line, size_t size, int64_t most)
 {
     weft__json_doc doc = {.root = NULL};
-    weft_train_report r = {.loss = NAN, .validation_loss = NAN};
+    weft_train_report r = {.loss = NAN, .validation_loss = NAN, .validation_accuracy = NAN};
     weft_status status = weft__json_parse(line, size, "metrics.jsonl", &doc);
     if (status == WEFT_OK) {
         const weft__json root = weft__json_root(&doc);
@@ -238,6 +240,8 @@ static void add_to_last(weft__metrics *m, const weft_train_report *report)
         m->length = start;
         weft__text_append(&m->waiting, m->last, n - 1); /* without its brace */
         add_number(&m->waiting, "validation_loss", report->validation_loss);
+        if (!isnan(report->validation_accuracy))
+            add_number(&m->waiting, "validation_accuracy", report->validation_accuracy);
         add_samples(&m->waiting, report);
         weft__text_append(&m->waiting, "}\n", 2);
     }

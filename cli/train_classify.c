@@ -1,0 +1,91 @@
+/* cli/train_classify.c -- weft train --task classify: texts with labels, and the head that predicts
+ * these. */
+#include <string.h>
+
+#include "cli/common.h"
+#include "cli/train.h"
+
+const char *train_classify_complaint(const train_values *v)
+{
+    if (v->task != TRAIN_CLASSIFY)
+        return v->labels ? "--labels is for --task classify" : NULL;
+    if (train_objective(v) != &weft_objective_supervised)
+        return "--objective is for --task generate";
+    if (v->batches != NULL)
+        return "--task classify reads rows with text and label: --batches has none";
+    if (v->train_on == TRAIN_ON_LAST || v->train_on == TRAIN_ON_EVERYTHING)
+        return "--train-on is for --task generate: of a text with a label the label is trained";
+    if (v->sample_prompts.n > 0)
+        return "--sample-prompt is for --task generate";
+    return NULL;
+}
+
+/* The names of --labels. */
+static weft_status read_list(const char *list, weft_labels *out)
+{
+    weft_status status = WEFT_OK;
+    char *text = weft_strdup(list), *rest = NULL;
+    if (text == NULL)
+        return weft_fail(WEFT_MEMORY, "train: out of memory for the labels");
+    for (char *word = strtok_r(text, ",", &rest); word && status == WEFT_OK;
+         word = strtok_r(NULL, ",", &rest)) {
+        word += strspn(word, " ");
+        if (weft_labels_index(out, word) >= 0)
+            status = weft_fail(WEFT_INVALID, "--labels: '%s' is given twice", weft_printable(word));
+        else if (*word != '\0')
+            status = weft_labels_add(out, word);
+    }
+    weft_free(text);
+    if (status == WEFT_OK && out->n < 2)
+        status = weft_fail(WEFT_INVALID, "--labels: expected at least two, got %d", out->n);
+    return status;
+}
+
+static weft_status labels_of_adapter(const char *folder, weft_labels *out)
+{
+    const weft_status status = weft_adapter_labels(folder, out);
+    return status == WEFT_OK && out->n == 0
+               ? weft_fail(WEFT_INVALID, "--init-adapter: %s: it is not of a classifier",
+                           weft_printable(folder))
+               : status;
+}
+
+weft_status train_find_labels(const train_values *v, train_run *r, weft_dataset_options *o)
+{
+    weft_data_source sources[CLI_MOST];
+    weft_dataset_options options = *o;
+    if (v->task != TRAIN_CLASSIFY)
+        return WEFT_OK;
+    weft_status status = WEFT_OK;
+    if (v->init_adapter)
+        status = labels_of_adapter(v->init_adapter, &r->labels);
+    else if (v->labels)
+        status = read_list(v->labels, &r->labels);
+    else {
+        cli_data_options(&v->source, &options);
+        status = cli_data_sources(&v->source, sources);
+        if (status == WEFT_OK)
+            status =
+                weft_labels_find(sources, v->source.paths.n, r->tokenizer, &options, &r->labels);
+    }
+    o->labels = &r->labels;
+    return status;
+}
+
+weft_status train_add_head(const train_values *v, const train_run *r)
+{
+    if (v->task != TRAIN_CLASSIFY || v->init_adapter)
+        return WEFT_OK;
+    weft_random_seed((uint64_t)v->seed);
+    return weft_model_classify(r->model, (const char *const *)r->labels.at, r->labels.n);
+}
+
+void train_print_labels(const train_run *r)
+{
+    for (int i = 0; i < r->labels.n && i < 10; i++)
+        fprintf(stderr, "%s%s", i == 0 ? "labels  " : ", ", weft_printable(r->labels.at[i]));
+    if (r->labels.n > 10)
+        fprintf(stderr, ", ... (%d)", r->labels.n);
+    if (r->labels.n > 0)
+        fputc('\n', stderr);
+}

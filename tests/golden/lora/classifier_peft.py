@@ -1,0 +1,55 @@
+"""Compares an adapter of `weft train --task classify` with what transformers and PEFT make of it.
+
+    python3 tests/golden/lora/classifier_peft.py WEFT [MODEL]
+
+It trains the storyteller (or MODEL) a few updates on texts with three labels and prints the largest
+difference of log-probabilities between `weft classify` and PeftModel, of texts alone and in a padded
+batch.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+from peft import PeftModel
+from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
+
+weft = pathlib.Path(sys.argv[1]).resolve()
+here = pathlib.Path(__file__).parent
+model = str(pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else
+                         here / "../../../examples/storyteller").resolve())
+work = pathlib.Path(tempfile.mkdtemp())
+WORDS = {"court": ["king", "queen"], "animals": ["fox", "wolf", "bear"], "things": ["table", "cup"]}
+rows = [{"text": f"Once there was a {w} and another {w}" + " in the wood" * (i % 3), "label": k}
+        for i in range(4) for k, ws in WORDS.items() for w in ws]
+(work / "rows.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+subprocess.run([str(weft), "train", model, "--task", "classify", "--data", str(work / "rows.jsonl"),
+                "--steps", "8", "--out", str(work / "run")], check=True, capture_output=True)
+adapter = work / "run" / "last"
+texts = ["A king.", "There was a fox in the wood, and it was cold there.", "The cup"]
+out = subprocess.run([str(weft), "classify", model, "--adapter", str(adapter), "--json", *texts],
+                     check=True, capture_output=True, text=True).stdout
+ours = [{x["label"]: x["logprob"] for x in json.loads(line)["labels"]}
+        for line in out.splitlines()]
+config = AutoConfig.from_pretrained(adapter)
+base = AutoModelForSequenceClassification.from_pretrained(model, config=config, dtype=torch.float32)
+peft = PeftModel.from_pretrained(base, adapter).eval()
+tokenizer = AutoTokenizer.from_pretrained(model)
+if tokenizer.pad_token is None:
+    tokenizer.pad_token = tokenizer.eos_token
+
+
+def apart(theirs, at):
+    return max(abs(theirs[i, k].item() - ours[at + i][config.id2label[k]])
+               for i in range(theirs.shape[0]) for k in range(config.num_labels))
+
+
+with torch.no_grad():
+    alone = max(apart(peft(**tokenizer([t], return_tensors="pt")).logits.log_softmax(-1), i)
+                for i, t in enumerate(texts))
+    batch = tokenizer(texts, return_tensors="pt", padding=True, padding_side="right")
+    together = apart(peft(**batch).logits.log_softmax(-1), 0)
+print(f"labels {list(config.id2label.values())}: log-probabilities differ by {alone:.2g} alone, "
+      f"{together:.2g} in a batch")

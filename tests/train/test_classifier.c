@@ -1,0 +1,283 @@
+/* tests/train/test_classifier.c -- sequence classification: runs beside PEFT's
+ * (tests/golden/lora/classifier.py), adapters saved and loaded, and rows with labels. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/check.h"
+#include "weft/generate.h"
+#include "weft/memory.h"
+#include "weft/nn_tools.h"
+#include "weft/train.h"
+
+enum { STEPS = 20, ROWS = 4, LENGTH = 24, LABELS = 3 };
+
+/* What PEFT made of a model. */
+typedef struct run {
+    int32_t ids[STEPS][ROWS][LENGTH], lengths[STEPS][ROWS], labels[STEPS][ROWS];
+    double losses[STEPS], norms[STEPS];
+    float logits[ROWS][LABELS];
+} run;
+
+static run golden;
+
+static const char *path_of(const char *name, const char *file)
+{
+    char path[128];
+    snprintf(path, sizeof path, "lora/classify-%s/%s", name, file);
+    return check_fixture(path);
+}
+
+static bool read_run(const char *name)
+{
+    weft_safetensors *file;
+    if (!CHECK_OK(weft_safetensors_open(path_of(name, "trajectory.safetensors"), &file)))
+        return false;
+    const struct {
+        const char *name;
+        weft_dtype dtype;
+        void *to;
+        int64_t n;
+    } parts[] = {
+        {"ids", WEFT_INT32, golden.ids, STEPS * ROWS * LENGTH},
+        {"lengths", WEFT_INT32, golden.lengths, STEPS * ROWS},
+        {"labels", WEFT_INT32, golden.labels, STEPS * ROWS},
+        {"losses", WEFT_FLOAT64, golden.losses, STEPS},
+        {"grad_norms", WEFT_FLOAT64, golden.norms, STEPS},
+        {"final_logits", WEFT_FLOAT32, golden.logits, ROWS * LABELS},
+    };
+    bool good = true;
+    weft_scope_open();
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        good = good && CHECK_OK(weft_read(weft_safetensors_get(file, parts[i].name), parts[i].dtype,
+                                          parts[i].to, parts[i].n));
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+    return good;
+}
+
+static weft_model *load(const char *name, const char *adapter)
+{
+    char path[64];
+    weft_model *model = NULL;
+    snprintf(path, sizeof path, "models/%s", name);
+    if (CHECK_OK(weft_model_load(check_fixture(path), NULL, &model)) && adapter)
+        CHECK_OK(weft_adapter_load(model, adapter, NULL));
+    return model;
+}
+
+/* Row r of a step: its ids, and behind them the label as the only target. */
+static weft_sample sample_of(int step, int r, int32_t ids[LENGTH + 1], float weights[LENGTH + 1])
+{
+    const int n = golden.lengths[step][r];
+    memcpy(ids, golden.ids[step][r], (size_t)n * sizeof *ids);
+    ids[n] = golden.labels[step][r];
+    for (int i = 0; i <= n; i++)
+        weights[i] = i == n;
+    return (weft_sample){ids, weights, n + 1, 0};
+}
+
+static weft_status step(weft_trainer *trainer, int s, weft_train_report *report)
+{
+    int32_t ids[ROWS][LENGTH + 1];
+    float weights[ROWS][LENGTH + 1];
+    weft_sample samples[ROWS];
+    weft_batch batch;
+    for (int r = 0; r < ROWS; r++)
+        samples[r] = sample_of(s, r, ids[r], weights[r]);
+    weft_status status = weft_batch_of_samples(samples, ROWS, &batch);
+    if (status == WEFT_OK)
+        status = weft_trainer_step(trainer, &batch, 1, 1, report);
+    weft_batch_free(&batch);
+    return status;
+}
+
+/* The logits of row r of the first batch, beside PEFT's. */
+static double logits_apart(weft_model *model, int r)
+{
+    double worst = 0;
+    const int64_t n = golden.lengths[0][r];
+    weft_scope_open();
+    weft_array *tokens = weft_from_data(golden.ids[0][r], WEFT_INT32, WEFT_DIMS(1, n));
+    weft_array *logits = weft_model_forward(model, tokens, NULL); /* (1, n, labels) */
+    float own[LABELS];
+    logits = weft_slice_axis(logits, 1, n - 1, n);
+    if (CHECK_OK(weft_read(logits, WEFT_FLOAT32, own, LABELS))) {
+        for (int i = 0; i < LABELS; i++)
+            worst = fmax(worst, fabs((double)own[i] - (double)golden.logits[r][i]));
+    }
+    weft_scope_close(NULL);
+    return worst;
+}
+
+static void expect_run(const char *name)
+{
+    weft_trainer *trainer = NULL;
+    double loss = 0, norm = 0, logits = 0;
+    weft_model *model = read_run(name) ? load(name, path_of(name, "initial")) : NULL;
+    if (model == NULL)
+        return;
+    CHECK_EQ_INT(weft_model_info_of(model)->n_labels, LABELS);
+    CHECK(strcmp(weft_model_label(model, 2), "good") == 0);
+    CHECK(weft_model_label(model, 3) == NULL);
+    const weft_trainer_options o = {.lr = 0.005, .weight_decay = 0.01};
+    if (CHECK_OK(weft_trainer_new(model, &o, &trainer))) {
+        for (int s = 0; s < STEPS; s++) {
+            weft_train_report report;
+            CHECK_OK(step(trainer, s, &report));
+            loss = fmax(loss, fabs(report.loss / golden.losses[s] - 1));
+            norm = fmax(norm, fabs(report.grad_norm / golden.norms[s] - 1));
+        }
+    }
+    weft_trainer_free(trainer);
+    for (int r = 0; r < ROWS; r++)
+        logits = fmax(logits, logits_apart(model, r));
+    printf("  %s: worst loss %.2g, norm %.2g (relative), logits %.2g\n", name, loss, norm, logits);
+    CHECK_CLOSE(loss, 0, 1e-5);
+    CHECK_CLOSE(norm, 0, 1e-4);
+    CHECK_CLOSE(logits, 0, 1e-3);
+    weft_model_free(model);
+    model = load(name, path_of(name, "final")); /* PEFT's own */
+    for (int r = 0; r < ROWS && model; r++)
+        CHECK_CLOSE(logits_apart(model, r), 0, 2e-5);
+    weft_model_free(model);
+}
+
+static void runs_are_those_of_peft(void)
+{
+    expect_run("llama");  /* with a head of its own */
+    expect_run("qwen2");  /* tied */
+    expect_run("gemma2"); /* with a soft cap on tokens' logits, which labels do not have */
+}
+
+static void adapters_are_saved_and_loaded(void)
+{
+    const char *folder = check_temporary("saved");
+    char path[600], *text;
+    weft_model *model = read_run("llama") ? load("llama", path_of("llama", "final")) : NULL;
+    if (model == NULL || !CHECK_OK(weft_adapter_save(model, folder, "base")))
+        return;
+    weft_model_free(model);
+    model = load("llama", folder);
+    for (int r = 0; r < ROWS && model; r++)
+        CHECK_CLOSE(logits_apart(model, r), 0, 2e-5);
+    weft_model_free(model);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    if (CHECK_OK(weft_file_read(path, 0, &text, NULL))) {
+        CHECK_CONTAINS(text, "LlamaForSequenceClassification");
+        CHECK_CONTAINS(text, "\"1\": \"fair\"");
+        CHECK_CONTAINS(text, "\"good\": 2");
+        weft_free(text);
+    }
+    weft_labels labels;
+    CHECK_OK(weft_adapter_labels(folder, &labels));
+    CHECK_EQ_INT(labels.n, LABELS);
+    CHECK_EQ_INT(weft_labels_index(&labels, "fair"), 1);
+    weft_labels_free(&labels);
+    CHECK_EQ_INT(remove(path), 0); /* labels without names */
+    CHECK_OK(weft_adapter_labels(folder, &labels));
+    CHECK(labels.n == LABELS && strcmp(labels.at[1], "LABEL_1") == 0);
+    weft_labels_free(&labels);
+    static const char one[] = "{\"id2label\": {\"0\": \"a\"}}";
+    CHECK_OK(weft_file_write(path, one, strlen(one)));
+    CHECK_STATUS(weft_adapter_labels(folder, &labels), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "each of the 3 rows of score, got 1");
+    CHECK_OK(weft_adapter_labels(check_fixture("lora/lora-llama/final"), &labels));
+    CHECK_EQ_INT(labels.n, 0);
+}
+
+static void what_is_refused(void)
+{
+    const char *const labels[] = {"a", "b"};
+    weft_model *model = load("llama", NULL);
+    const int32_t ids[] = {1, 2};
+    if (model == NULL)
+        return;
+    CHECK_STATUS(weft_model_classify(model, labels, 1), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "at least two labels, got 1");
+    CHECK_EQ_INT(weft_model_info_of(model)->n_labels, 0);
+    CHECK_OK(weft_model_classify(model, labels, 2));
+    CHECK_STATUS(weft_model_classify(model, labels, 2), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "has labels already");
+    CHECK_STATUS(weft_adapter_load(model, path_of("llama", "final"), NULL), WEFT_INVALID);
+    CHECK_CONTAINS(weft_error_message(), "expected an adapter of a classifier with 2 labels");
+    CHECK_STATUS(weft_adapter_load(model, check_fixture("lora/lora-llama/final"), NULL),
+                 WEFT_INVALID);
+    CHECK_STATUS(weft_generate(model, NULL, ids, 2, NULL, NULL, NULL, NULL), WEFT_UNSUPPORTED);
+    CHECK_CONTAINS(weft_error_message(), "a classifier of 2 labels");
+    weft_model_free(model);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static weft_tokenizer *tokenizer;
+
+static weft_status parse(const char *rows, weft_labels *labels, weft_long_samples longer,
+                         weft_dataset **out)
+{
+    const weft_dataset_options o = {.labels = labels, .length = 5, .longer = longer};
+    return weft_dataset_parse(rows, strlen(rows), "rows.jsonl", tokenizer, &o, 0, out, NULL);
+}
+
+static void rows_have_labels(void)
+{
+    weft_labels labels = {.open = false};
+    weft_dataset *d = NULL;
+    const char *rows =
+        "{\"text\": \"the king\", \"label\": \"b\"}\n{\"text\": \"a\", \"label\": 0}\n"
+        "{\"text\": \"the king and the queen and the fox\", \"label\": \"c\"}\n";
+    if (!CHECK_OK(weft_tokenizer_load(check_source("examples/storyteller"), &tokenizer)))
+        return;
+    CHECK_OK(weft_labels_add(&labels, "a"));
+    CHECK_OK(weft_labels_add(&labels, "b"));
+    CHECK_OK(weft_labels_add(&labels, "c"));
+    for (int policy = WEFT_LONG_KEEP_HEAD; policy < WEFT_LONG_SPLIT; policy++) {
+        if (!CHECK_OK(parse(rows, &labels, (weft_long_samples)policy, &d)))
+            continue;
+        const int expected[] = {1, 0, 2};
+        const weft_dataset_info info = weft_dataset_info_of(d);
+        CHECK_EQ_INT(info.samples, 3);
+        CHECK_EQ_INT(info.targets, 3);
+        CHECK_EQ_INT(info.truncated, 1);
+        for (int i = 0; i < 3; i++) {
+            const weft_sample s = weft_dataset_at(d, i);
+            CHECK_EQ_INT(s.ids[s.length - 1], expected[i]);
+            CHECK_EQ_INT(s.weights[s.length - 1], 1);
+            CHECK_EQ_INT(s.weights[s.length - 2], 0);
+            CHECK(s.length <= 5);
+        }
+        weft_dataset_free(d);
+    }
+    if (CHECK_OK(parse(rows, &labels, WEFT_LONG_DROP, &d)))
+        CHECK_EQ_INT(weft_dataset_info_of(d).dropped, 1);
+    weft_dataset_free(d);
+    const struct {
+        const char *row, *part;
+        weft_long_samples longer;
+    } wrong[] = {
+        {"{\"text\": \"a\"}", "rows.jsonl:1: expected \"text\" and \"label\", and there is no", 0},
+        {"{\"label\": \"a\"}", "there is no \"text\"", 0},
+        {"{\"text\": \"a\", \"label\": \"d\"}", "expected one of the labels a, b, c, got 'd'", 0},
+        {"{\"text\": \"a\", \"label\": 3}", "got '3'", 0},
+        {"{\"text\": \"a\", \"label\": -1}", "got '-1'", 0},
+        {"{\"text\": \"a\", \"label\": 1.5}", "expected a text or an integer, got 1.5", 0},
+        {"{\"text\": \"a\", \"label\": \"\"}", "got an empty text", 0},
+        {"{\"text\": \"\", \"label\": \"a\"}", "at least one token", 0},
+        {"{\"text\": 7, \"label\": \"a\"}", "text", 0},
+        {"[1]", "expected object", 0},
+        {"{\"text\": \"a fox and a wolf and a bear\", \"label\": \"a\"}", "cannot be split",
+         WEFT_LONG_SPLIT},
+        {"{\"text\": \"a fox and a wolf and a bear\", \"label\": \"a\"}", "more than the 4 allowed",
+         WEFT_LONG_REFUSE},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_STATUS(parse(wrong[i].row, &labels, wrong[i].longer, &d), WEFT_INVALID);
+        CHECK_CONTAINS(weft_error_message(), wrong[i].part);
+    }
+    weft_labels_free(&labels);
+    weft_tokenizer_free(tokenizer);
+}
+
+CHECK_MAIN("classifier", CHECK_CASE(runs_are_those_of_peft),
+           CHECK_CASE(adapters_are_saved_and_loaded), CHECK_CASE(what_is_refused),
+           CHECK_CASE(rows_have_labels))
