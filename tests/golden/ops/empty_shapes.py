@@ -156,6 +156,25 @@ FUNCTIONS = {
     "clip": lambda x: np.clip(x, 1.25, 2),
     "where": lambda x: np.where(x > 1.2, x, 0),
     "rms_norm": norm_rows,
+    # An empty list of axes.
+    "sum_none": lambda x: np.sum(x, axis=()),
+    "sum_none_keep": lambda x: np.sum(x, axis=(), keepdims=True),
+    "mean_none": lambda x: np.mean(x, axis=()),
+    "prod_none": lambda x: np.prod(x, axis=()),
+    "max_none": lambda x: np.max(x, axis=()),
+    "min_none": lambda x: np.min(x, axis=()),
+    "all_none": lambda x: np.all(x, axis=()),
+    "any_none": lambda x: np.any(x, axis=()),
+    "count_none": lambda x: np.count_nonzero(x, axis=()),
+    "var_none": lambda x: np.var(x, axis=()),
+    "std_none": lambda x: np.std(x, axis=()),
+    "median_none": lambda x: np.median(x, axis=()),
+    "flip_none": lambda x: np.flip(x, axis=()),
+    "squeeze_none": lambda x: np.squeeze(x, axis=()),
+    "expand_none": lambda x: np.expand_dims(x, ()),
+    "tensordot_none": lambda x: np.tensordot(x, x, ([], [])),
+    "fftshift_none": lambda x: np.fft.fftshift(x, axes=()),
+    "window_none": lambda x: np.lib.stride_tricks.sliding_window_view(x, (), ()),
 }
 
 
