@@ -32,7 +32,7 @@ static void reductions_and_indices()
 {
     const std::vector<float> values = {1, 2, 3, 4, 5, 6};
     weft_array *x = weft_from_data(values.data(), WEFT_FLOAT32, WEFT_DIMS(2, 3));
-    weft_eval(x);
+    CHECK(weft_eval(x) == WEFT_OK);
     CHECK(weft_item(weft_sum(x, WEFT_ALL_AXES, false)) == 21);
     CHECK(same_shape(weft_sum(x, WEFT_DIMS(1), true), WEFT_DIMS(2, 1)));
     weft_array *column = WEFT_INDEX(x, weft_every(), weft_at(1));
