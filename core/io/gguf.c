@@ -301,10 +301,15 @@ static weft_array *view(const weft_gguf *file, char *data, const weft_gguf_entry
     const bool dense = entry->encoding == NULL;
     if (dense && (uintptr_t)data % weft_dtype_size(entry->dtype) != 0)
         return weft_from_data(data, entry->dtype, shape);
-    weft__mapping_ref(file->mapping);
-    return dense ? weft_from_memory(data, entry->dtype, shape, weft__mapping_unref, file->mapping)
-                 : weft_from_blocks(data, entry->encoding, dtype, shape, weft__mapping_unref,
-                                    file->mapping);
+    const int64_t size = weft__shape_size(&shape);
+    const int64_t bytes = dense ? size * (int64_t)weft_dtype_size(entry->dtype)
+                                : weft_encoding_bytes(entry->encoding, size);
+    void *range = weft__mapping_range(file->mapping, data, (size_t)bytes);
+    if (range == NULL)
+        return weft_error_array("%s: out of memory for a tensor", file->mapping->path);
+    return dense ? weft_from_memory(data, entry->dtype, shape, weft__mapping_range_release, range)
+                 : weft_from_blocks(data, entry->encoding, dtype, shape,
+                                    weft__mapping_range_release, range);
 }
 
 weft_array *weft_gguf_get_rows(const weft_gguf *file, int i, int64_t first, weft_dims shape,

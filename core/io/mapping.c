@@ -65,3 +65,32 @@ void weft__mapping_unref(void *context)
     weft_free(mapping->path);
     weft_free(mapping);
 }
+
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+typedef struct range {
+    weft__mapping *mapping;
+    char *data;
+    size_t bytes;
+} range;
+
+void *weft__mapping_range(weft__mapping *mapping, void *data, size_t bytes)
+{
+    range *r = weft_calloc(1, sizeof *r);
+    if (r == NULL)
+        return NULL;
+    *r = (range){.mapping = mapping, .data = data, .bytes = bytes};
+    weft__mapping_ref(mapping);
+    return r;
+}
+
+void weft__mapping_range_release(void *context)
+{
+    range *r = context;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t before = (page - (uintptr_t)r->data % page) % page;
+    if (r->bytes >= before + page)
+        (void)madvise(r->data + before, (r->bytes - before) / page * page, MADV_DONTNEED);
+    weft__mapping_unref(r->mapping);
+    weft_free(r);
+}

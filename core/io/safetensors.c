@@ -145,8 +145,9 @@ weft_array *weft_safetensors_get_at(const weft_safetensors *file, int i)
     const size_t alignment = dtype == WEFT_COMPLEX64 ? sizeof(float) : weft_dtype_size(dtype);
     if ((uintptr_t)data % alignment != 0)
         return weft_from_data(data, dtype, t->entry.shape);
-    weft__mapping_ref(t->mapping);
-    return weft_from_memory(data, dtype, t->entry.shape, weft__mapping_unref, t->mapping);
+    void *range = weft__mapping_range(t->mapping, data, t->bytes);
+    return range ? weft_from_memory(data, dtype, t->entry.shape, weft__mapping_range_release, range)
+                 : weft_error_array("safetensors: out of memory for a tensor");
 }
 
 weft_array *weft_safetensors_get(const weft_safetensors *file, const char *name)

@@ -19,6 +19,11 @@ weft_status weft__mapping_open(const char *path, weft__mapping **out);
 void weft__mapping_ref(weft__mapping *mapping);
 /* Takes void * because an array's release calls it. */
 void weft__mapping_unref(void *mapping);
+/* The context of an array that views `bytes` of the mapping; NULL when there is no memory. Its
+ * release gives the range's pages back to the system: they are read again if anybody needs them. So
+ * weights that are quantized or moved to a device while a file is read do not stay resident. */
+void *weft__mapping_range(weft__mapping *mapping, void *data, size_t bytes);
+void weft__mapping_range_release(void *range);
 
 typedef struct weft__stored_tensor {
     weft_safetensors_entry entry; /* the name is this tensor's own, the path its mapping's */

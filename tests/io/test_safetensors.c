@@ -248,6 +248,52 @@ static void a_tensor_at_an_odd_address_is_copied(void)
     weft_safetensors_close(file);
 }
 
+/* Resident memory with pages of files, in bytes. */
+static double resident(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (CHECK(file != NULL)) {
+        CHECK(fscanf(file, "%*d %ld", &pages) == 1);
+        fclose(file);
+    }
+    return (double)pages * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* A tensor that has been read and freed is not resident, although another of its file is mapped. */
+static void freed_tensors_leave_memory(void)
+{
+    enum { BYTES = 32 << 20 };
+    const char *path = check_temporary("large.safetensors");
+    weft_safetensors *file;
+    weft_scope_open();
+    const char *const names[] = {"large", "small"};
+    weft_array *arrays[] = {weft_ones(WEFT_DIMS(BYTES / 4), WEFT_FLOAT32),
+                            weft_scalar(1, WEFT_FLOAT32)};
+    CHECK_OK(weft_safetensors_save(path, names, arrays, 2, NULL, 0));
+    weft_scope_close(NULL);
+    if (!CHECK_OK(weft_safetensors_open(path, &file)))
+        return;
+    weft_scope_open();
+    weft_array *small = weft_safetensors_get(file, "small");
+    for (int i = 0; i < 2; i++) {
+        const double before = resident();
+        weft_scope_open();
+        const float *data = weft_data(weft_safetensors_get(file, "large"));
+        double sum = 0;
+        for (int k = 0; data && k < BYTES / 4; k++)
+            sum += data[k];
+        CHECK_EQ_INT(sum, BYTES / 4);
+        CHECK(resident() - before > 0.9 * BYTES);
+        weft_scope_close(NULL);
+        CHECK(resident() - before < 0.2 * BYTES);
+    }
+    const float *one = weft_data(small);
+    CHECK(one && *one == 1);
+    weft_scope_close(NULL);
+    weft_safetensors_close(file);
+}
+
 static void saving_refuses_what_has_no_meaning(void)
 {
     const char *path = check_temporary("refused.safetensors");
@@ -387,5 +433,5 @@ CHECK_MAIN("safetensors", CHECK_CASE(floats_of_8_bits_are_codes), CHECK_CASE(a_v
            CHECK_CASE(an_index_may_name_many_shards), CHECK_CASE(files_that_are_none),
            CHECK_CASE(wrong_ranges), CHECK_CASE(wrong_entries),
            CHECK_CASE(what_is_saved_comes_back), CHECK_CASE(a_tensor_at_an_odd_address_is_copied),
-           CHECK_CASE(saving_refuses_what_has_no_meaning), CHECK_CASE(an_index_names_the_shards),
-           CHECK_CASE(without_an_index_the_names_decide))
+           CHECK_CASE(saving_refuses_what_has_no_meaning), CHECK_CASE(freed_tensors_leave_memory),
+           CHECK_CASE(an_index_names_the_shards), CHECK_CASE(without_an_index_the_names_decide))
