@@ -429,7 +429,7 @@ const cli_command cli_train = {
         "with the same options. Where a machine has several, each process takes a device of its "
         "own of --device vulkan, and its part of the cores. One process prints and writes DIR. A "
         "run is resumed with as many processes as it had. After SIGINT and SIGTERM to mpirun, Open "
-        "MPI leaves the processes a second; SIGUSR1 leaves them the time that they need.",
+        "MPI leaves the processes a second or less; SIGUSR1 leaves them the time that they need.",
     .example = "weft train storyteller --data book.txt --val-split 0.1\n"
                "weft train MODEL --data chats.jsonl --epochs 3 --rank 16 --out run\n"
                "weft train MODEL --batches batches.safetensors --init-adapter start --out run\n"
