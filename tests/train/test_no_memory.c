@@ -89,8 +89,9 @@ static void sweep(bool checkpoint, bool compile)
            checkpoint ? " (with checkpointing)" : "");
     CHECK_OK(status);
     CHECK(n > 500 && n < 20000);
-    /* Some are survived: a scope without memory, what the cache or a slower way makes up for. */
-    CHECK(failures > tries * 3 / 4);
+    /* Some are survived: a scope without memory, what the cache or a slower way makes up for. Of
+     * the allocations of a compiled step on a device a quarter is. */
+    CHECK(failures > tries * 2 / 3);
     CHECK_EQ_INT(weft_memory_active(), active);
     weft_scope_close(NULL);
     weft_batch_free(&batch);
