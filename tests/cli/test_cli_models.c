@@ -534,7 +534,7 @@ static void convert_there_and_back(void)
         CHECK_EQ_INT(o.code, 0);
         CHECK_CONTAINS(o.out, " time");
     }
-    o = weft_command(NULL, "convert %s %s --type q4_k", model(), folder);
+    o = weft_command(NULL, "convert %s %s --force --type q4_k", model(), folder);
     check_one_line(&o, 1);
     CHECK_CONTAINS(o.err, "expected an OUT that ends with .gguf");
 }

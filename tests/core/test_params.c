@@ -133,8 +133,10 @@ static void ops_are_registered_once(void)
     CHECK_STATUS(weft_op_register(&nameless), WEFT_INVALID);
     static const weft_op wide = {.name = "test_wide", .family = WEFT_ELEMENTWISE, .arity = 5};
     CHECK_STATUS(weft_op_register(&wide), WEFT_INVALID);
-    static const weft_op many = {
-        .name = "test_many", .family = WEFT_COMPOSITE, .n_outputs = 5, .infer = infer_same};
+    static const weft_op many = {.name = "test_many",
+                                 .family = WEFT_COMPOSITE,
+                                 .n_outputs = WEFT_MAX_OUTPUTS + 1,
+                                 .infer = infer_same};
     CHECK_STATUS(weft_op_register(&many), WEFT_INVALID);
     static const weft_op blind = {.name = "test_blind", .family = WEFT_CORE_RANK};
     CHECK_STATUS(weft_op_register(&blind), WEFT_INVALID);

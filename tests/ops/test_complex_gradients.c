@@ -165,7 +165,8 @@ static bool has_free_factors(const weft_op *op)
 static bool may_jump(const weft_op *op, const weft_case *c)
 {
     bool jumps = op->family == WEFT_ELEMENTWISE || strcmp(op->name, "sort") == 0;
-    return jumps && strcmp(c->name, "long") == 0;
+    return (jumps && strcmp(c->name, "long") == 0) ||
+           (strcmp(op->name, "topk") == 0 && strcmp(c->name, "few of many") == 0);
 }
 
 static int checked;

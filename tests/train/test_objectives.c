@@ -497,7 +497,7 @@ static void evaluation_has_the_objectives_loss(void)
             CHECK_OK(weft_dataset_add_reference(data, model, 3, NULL));
         }
         CHECK_OK(weft_evaluate(model, data, &o, &found));
-        CHECK_RELATIVE(found.loss, n.loss[0], 1e-6);
+        CHECK_RELATIVE(found.loss, n.loss[0], 2e-6); /* 1.3e-6 on a device, less on the CPU */
         CHECK_EQ_INT(found.targets, n.rows / 2);
         CHECK(found.perplexity == 0 && found.standard_error == 0 && found.seconds > 0);
         o.max_samples = 1;
