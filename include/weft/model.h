@@ -272,8 +272,8 @@ typedef struct weft_labels {
     bool open; /* weft_dataset_options.labels: rows add these, and their texts are not read */
 } weft_labels;
 
-/* Appends a copy of `label`, also of one that is there already. WEFT_MEMORY when there is no memory;
- * then nothing has changed. */
+/* Appends a copy of `label`, also of one that is there already. WEFT_MEMORY when there is no
+ * memory; then nothing has changed. */
 WEFT_NODISCARD WEFT_API weft_status weft_labels_add(weft_labels *labels, const char *label);
 /* The place of `label`; -1 when it is not there. */
 WEFT_API int weft_labels_index(const weft_labels *labels, const char *label);
